@@ -1,0 +1,25 @@
+# FindSlurm: Slurm's headers, for the SPANK plugin. Offers Slurm::spank (headers only: a plugin's symbols are resolved by
+# the Slurm program that loads it). Slurm_ROOT chooses another version than the system's.
+find_path(Slurm_INCLUDE_DIR slurm/spank.h HINTS ${Slurm_ROOT} $ENV{Slurm_ROOT} PATH_SUFFIXES include)
+
+if(Slurm_INCLUDE_DIR AND EXISTS ${Slurm_INCLUDE_DIR}/slurm/slurm_version.h)
+  file(STRINGS ${Slurm_INCLUDE_DIR}/slurm/slurm_version.h _number REGEX "#define SLURM_VERSION_NUMBER 0x[0-9a-fA-F]+")
+  string(REGEX MATCH "0x[0-9a-fA-F]+" _number "${_number}")
+  math(EXPR _major "(${_number} >> 16) & 0xff")
+  math(EXPR _minor "(${_number} >> 8) & 0xff")
+  math(EXPR _micro "${_number} & 0xff")
+  string(LENGTH "${_minor}" _digits)
+  if(_digits EQUAL 1)
+    set(_minor "0${_minor}")
+  endif()
+  set(Slurm_VERSION "${_major}.${_minor}.${_micro}")
+endif()
+
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(Slurm REQUIRED_VARS Slurm_INCLUDE_DIR VERSION_VAR Slurm_VERSION)
+
+if(Slurm_FOUND AND NOT TARGET Slurm::spank)
+  add_library(Slurm::spank INTERFACE IMPORTED)
+  target_include_directories(Slurm::spank SYSTEM INTERFACE ${Slurm_INCLUDE_DIR})
+endif()
+mark_as_advanced(Slurm_INCLUDE_DIR)

@@ -1,0 +1,31 @@
+#include "runtime/base/error.h"
+
+#include <system_error>
+#include <utility>
+
+namespace rollcall {
+
+std::string Error::message() const {
+  std::string text = "rollcall: " + setting;
+  if (!value.empty()) {
+    text += ": " + value;
+  }
+  text += ": " + reason;
+  if (!action.empty()) {
+    text += "; try " + action;
+  }
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      c = '?';
+    }
+  }
+  return text;
+}
+
+Error fail(std::string setting, std::string value, std::string reason, std::string action, ExitCode exit_code) {
+  return Error{std::move(setting), std::move(value), std::move(reason), std::move(action), exit_code};
+}
+
+std::string errno_text(int error_number) { return std::generic_category().message(error_number); }
+
+}  // namespace rollcall

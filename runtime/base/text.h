@@ -1,0 +1,31 @@
+#pragma once
+
+#include <charconv>
+#include <concepts>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rollcall {
+
+/// The whole of `text` as a decimal integer; nothing for an empty text, signs where T has none, leftovers or overflow.
+template <std::integral T>
+[[nodiscard]] std::optional<T> parse_integer(std::string_view text) {
+  T number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  return whole ? std::optional(number) : std::nullopt;
+}
+
+/// Splits at every `separator`; "a,,b" gives an empty middle part, "" gives no part at all.
+[[nodiscard]] std::vector<std::string> split(std::string_view text, char separator);
+
+/// Without leading and trailing blanks, tabs and line ends.
+[[nodiscard]] std::string_view trim(std::string_view text);
+
+/// The candidate with the smallest edit distance (Levenshtein 1966) to `word`, if it is near enough to be a typing
+/// error: at most a third of the longer word, at least 1. First of equals wins. For "did you mean ...".
+[[nodiscard]] std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+}  // namespace rollcall
