@@ -1,0 +1,102 @@
+#include "trainer/config/trainer_settings.h"
+
+#include <array>
+
+namespace rollcall::config {
+namespace {
+
+using settings::Kind;
+using settings::Setting;
+
+constexpr double kMost = 1e15;
+
+constexpr std::array kTrainerTable{
+    Setting{"data", Kind::Path, "fake", "DIR|fake",
+            "class-per-folder tree of JPEG and PNG images (DIR/train and DIR/val, or one tree to split 85/10/5), or made-up images",
+            "Data", "fake"},
+    Setting{"train-num-workers", Kind::Integer, "0", "N", "threads that load training images; 0: the main thread loads them",
+            "Data", "", 0, 1024},
+    Setting{"valid-num-workers", Kind::Integer, "0", "N", "threads that load validation images; 0: the main thread loads them",
+            "Data", "", 0, 1024},
+    Setting{"prefetch", Kind::Integer, "2", "N", "batches that each worker may be ahead", "Data", "", 1, 1024},
+    Setting{"image-size", Kind::Integer, "224", "PIXELS", "height and width of the images that the model sees", "Data", "", 8,
+            8192},
+    Setting{"valid-resize", Kind::Integer, "0", "PIXELS",
+            "shorter side of a validation image before the centre crop; 0: image-size * 256 / 224", "Data", "", 0, 16384},
+    Setting{"crop-scale-min", Kind::Number, "0.08", "FRACTION", "smallest area of RandomResizedCrop", "Data", "", 1e-6, 1},
+    Setting{"crop-scale-max", Kind::Number, "1", "FRACTION", "largest area of RandomResizedCrop", "Data", "", 1e-6, 1},
+    Setting{"crop-ratio-min", Kind::Number, "0.75", "RATIO", "smallest width/height of RandomResizedCrop", "Data", "", 0.01, 100},
+    Setting{"crop-ratio-max", Kind::Number, "1.3333333333333333", "RATIO", "largest width/height of RandomResizedCrop", "Data",
+            "", 0.01, 100},
+    Setting{"flip", Kind::Number, "0.5", "PROBABILITY", "probability of a horizontal flip in training", "Data", "", 0, 1},
+    Setting{"bad-samples", Kind::Choice, "skip", "skip|fail", "what an image that cannot be decoded does", "Data", "skip|fail"},
+
+    Setting{"model", Kind::Choice, "resnet50", "NAME", "network to train", "Model",
+            "resnet18|resnet34|resnet50|resnet101|resnet152"},
+    Setting{"num-classes", Kind::Integer, "0", "N", "outputs of the model; 0: the classes of the data (fake: 1000)", "Model", "",
+            0, 1e6},
+    Setting{"zero-init-residual", Kind::Switch, "false", "on|off",
+            "start every residual branch at zero (Goyal et al. 2017), which helps large batches", "Model"},
+    Setting{"channels-last", Kind::Switch, "true", "on|off", "keep images and weights in channels-last memory format", "Model"},
+
+    Setting{"epochs", Kind::Integer, "120", "N", "passes over the training data", "Training", "", 1, 1e9},
+    Setting{"max-steps", Kind::Integer, "0", "N", "stop after this many steps in all; 0: after the epochs", "Training", "", 0,
+            kMost},
+    Setting{"batch-size", Kind::Integer, "64", "N", "images per rank and step", "Training", "", 1, 1e6},
+    Setting{"seed", Kind::Integer, "0", "N", "decides the initial weights, the order of the images and their augmentation",
+            "Training", "", 0, kMost},
+    Setting{"optimizer", Kind::Choice, "adamw", "adamw|sgd", "optimizer", "Training", "adamw|sgd"},
+    Setting{"lr", Kind::Number, "3e-4", "RATE", "base learning rate, for one rank", "Training", "", 0, 1e6},
+    Setting{"lr-scaling", Kind::Choice, "linear", "linear|sqrt|none", "how the learning rate grows with the number of ranks",
+            "Training", "linear|sqrt|none"},
+    Setting{"lr-schedule", Kind::Choice, "none", "none|cosine|step", "course of the learning rate after warm-up", "Training",
+            "none|cosine|step"},
+    Setting{"lr-step-epochs", Kind::Number, "30", "EPOCHS", "lr-schedule=step: epochs between two drops", "Training", "", 1e-6,
+            1e9},
+    Setting{"lr-step-factor", Kind::Number, "0.1", "FACTOR", "lr-schedule=step: factor of each drop", "Training", "", 0, 1},
+    Setting{"warmup-epochs", Kind::Number, "0", "EPOCHS", "epochs over which the learning rate grows linearly to its value",
+            "Training", "", 0, 1e9},
+    Setting{"scale-optim-params", Kind::Switch, "false", "on|off",
+            "scale AdamW's lr, betas and eps with the number of ranks by the square-root rule (arXiv 2205.10287)", "Training"},
+    Setting{"momentum", Kind::Number, "0.9", "FACTOR", "SGD: momentum", "Training", "", 0, 1},
+    Setting{"nesterov", Kind::Switch, "false", "on|off", "SGD: Nesterov momentum", "Training"},
+    Setting{"weight-decay", Kind::Number, "0.01", "FACTOR", "weight decay; not applied to batch norms and biases", "Training", "",
+            0, 1e6},
+    Setting{"adam-beta1", Kind::Number, "0.9", "FACTOR", "AdamW: decay of the first moment", "Training", "", 0, 1},
+    Setting{"adam-beta2", Kind::Number, "0.999", "FACTOR", "AdamW: decay of the second moment", "Training", "", 0, 1},
+    Setting{"adam-eps", Kind::Number, "1e-8", "EPSILON", "AdamW: added to the denominator", "Training", "", 0, 1},
+    Setting{"label-smoothing", Kind::Number, "0", "FACTOR", "label smoothing of the loss", "Training", "", 0, 1},
+
+    Setting{"parallel", Kind::Choice, "ddp", "ddp|none", "how ranks share the work; none: this process trains alone", "Parallel",
+            "ddp|none"},
+    Setting{"backend", Kind::Choice, "auto", "auto|gloo|nccl", "communication back end; auto: gloo on CPUs, nccl on GPUs",
+            "Parallel", "auto|gloo|nccl"},
+    Setting{"collective-timeout", Kind::Number, "600", "SECONDS", "a collective that takes longer is an error", "Parallel", "", 1,
+            1e6},
+
+    Setting{"checkpoint-dir", Kind::Path, "", "DIR",
+            "folder of the checkpoints; empty: $SCRATCH/rollcall/<job name>/checkpoints, or below ./ where SCRATCH is unset",
+            "Checkpoints"},
+    Setting{"checkpoint-epochs", Kind::Integer, "1", "N", "save after every N epochs; 0: only at the end and on signals",
+            "Checkpoints", "", 0, 1e9},
+    Setting{"checkpoint-steps", Kind::Integer, "0", "N", "save also after every N steps; 0: do not", "Checkpoints", "", 0, kMost},
+    Setting{"checkpoint-keep", Kind::Integer, "3", "N", "newest checkpoints that are kept, besides the best", "Checkpoints", "", 1,
+            1e6},
+    Setting{"resume", Kind::Text, "auto", "auto|never|FILE",
+            "continue from the newest sound checkpoint, start afresh, or continue from FILE", "Checkpoints", "auto|never"},
+
+    Setting{"valid-epochs", Kind::Integer, "10", "N", "validate after every N epochs and at the end; 0: never", "Output", "", 0,
+            1e9},
+    Setting{"run-dir", Kind::Path, "", "DIR",
+            "folder of metrics.jsonl; empty: beside the checkpoints", "Output"},
+    Setting{"progress", Kind::Choice, "auto", "auto|bar|lines|none", "progress display; auto: a bar on a terminal, else lines",
+            "Output", "auto|bar|lines|none"},
+    Setting{"log-steps", Kind::Integer, "10", "N", "steps between two progress lines and two records of metrics.jsonl", "Output",
+            "", 1, kMost},
+};
+
+}  // namespace
+
+settings::Table trainer_table() { return kTrainerTable; }
+
+}  // namespace rollcall::config
