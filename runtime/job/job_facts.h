@@ -7,20 +7,22 @@
 
 namespace rollcall::job {
 
-/// What is true of this step, whoever said it (Slurm, PMIx, the user). Gathered by `bootstrap` or by the plugin; `resolve`
-/// turns it into an environment. Everything is the *step's*, never the job's: node list, ranks, reserved ports. In a het
-/// step it describes the one world across components.
+/// What is true of this step, whoever said it (Slurm, PMIx, the user). Gathered by `bootstrap` or by the plugin;
+/// `resolve` turns it into an environment. Everything is the *step's*, never the job's: node list, ranks, reserved
+/// ports. In a het step it describes the one world across components.
 struct JobFacts {
   std::string source;  ///< who answered: "environment", "pmix", "slurm", "spank", "single"
 
   std::optional<std::uint32_t> job_id;
   std::optional<std::uint32_t> step_id;
+  std::uint32_t restart_count = 0;  ///< how often the job was requeued (SLURM_RESTART_COUNT)
+  std::uint32_t port_salt = 0;  ///< without a job id: tells concurrent runs on one host apart (single: the process id)
 
-  std::uint32_t rank = 0;              ///< 0 <= rank < world_size
+  std::uint32_t rank = 0;  ///< 0 <= rank < world_size
   std::uint32_t world_size = 1;
-  std::uint32_t local_rank = 0;        ///< 0 <= local_rank < local_world_size
+  std::uint32_t local_rank = 0;  ///< 0 <= local_rank < local_world_size
   std::uint32_t local_world_size = 1;
-  std::uint32_t node_rank = 0;         ///< index of this node in the step
+  std::uint32_t node_rank = 0;  ///< index of this node in the step
   std::uint32_t num_nodes = 1;
 
   std::vector<std::string> hosts;             ///< names of the step's nodes, expanded, in Slurm's order; may be empty
@@ -28,7 +30,7 @@ struct JobFacts {
   std::string head_host;                      ///< the host of rank 0, as Slurm names it; empty: unknown
   std::string this_host;                      ///< this node's name as Slurm names it
 
-  std::string reserved_ports;  ///< SLURM_STEP_RESV_PORTS or empty
+  std::string reserved_ports;         ///< SLURM_STEP_RESV_PORTS or empty
   std::vector<std::string> warnings;  ///< disagreements that do not stop the job ("PMIx says rank 3, Slurm 2")
 };
 

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "runtime/base/result.h"
+#include "runtime/job/job_facts.h"
+#include "runtime/rendezvous/endpoint.h"
+
+namespace rollcall::rendezvous {
+
+/// The file by which rank 0 tells the others its endpoint, on a file system that all nodes share. Written beside and
+/// renamed, so that a reader sees all of it or nothing; removed when the object dies. Movable.
+class EndpointFile {
+ public:
+  /// Errors (CannotCreate, InputOutput): the folder cannot be written.
+  [[nodiscard]] static Result<EndpointFile> publish(const std::filesystem::path& path, const Endpoint& endpoint);
+
+  EndpointFile(const EndpointFile&) = delete;
+  EndpointFile& operator=(const EndpointFile&) = delete;
+  EndpointFile(EndpointFile&& other) noexcept;
+  EndpointFile& operator=(EndpointFile&& other) noexcept;
+  ~EndpointFile();
+
+ private:
+  explicit EndpointFile(std::filesystem::path path) : path_(std::move(path)) {}
+
+  std::filesystem::path path_;  ///< empty: moved from
+};
+
+/// FOLDER/rollcall-JOB-STEP-RESTART.endpoint: unique per step and per start of a requeued job.
+[[nodiscard]] std::filesystem::path endpoint_file_path(const std::filesystem::path& folder, const job::JobFacts& facts);
+
+/// What the file says now; nothing where it is absent or not (wholly) an endpoint.
+[[nodiscard]] std::optional<Endpoint> read_endpoint_file(const std::filesystem::path& path);
+
+}  // namespace rollcall::rendezvous

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/base/environment.h"
+#include "runtime/base/result.h"
+#include "runtime/bootstrap/pmix_client.h"
+#include "runtime/job/job_facts.h"
+#include "runtime/rendezvous/endpoint.h"
+#include "runtime/rendezvous/endpoint_file.h"
+#include "runtime/rendezvous/listener.h"
+#include "runtime/settings/settings.h"
+
+namespace rollcall::rendezvous {
+
+/// The ranks have found rank 0. Keep it until all ranks are connected: on rank 0 it owns the socket (until released)
+/// and the endpoint file, which slower ranks may still have to read.
+struct Meeting {
+  Endpoint endpoint;
+  std::optional<Listener> listener;  ///< rank 0 only: already listening on endpoint.port
+  std::string method;                ///< "pmix", "file", "address" or "alone"
+  std::optional<EndpointFile> file;  ///< rank 0 with method "file"
+};
+
+/// The client that meet() needs under setting `rendezvous`, or null where PMIx is not to be used: under `file` and
+/// `address`, and under `auto` where no PMIx server started this task (PMIX_NAMESPACE is not set) or it cannot be
+/// reached. Errors (Unavailable): `rendezvous` is pmix and there is no PMIx.
+[[nodiscard]] Result<std::unique_ptr<bootstrap::PmixClient>> pmix_for(const Environment& environment,
+                                                                      const settings::Settings& settings);
+
+/// Lets all ranks of the step agree on an endpoint at which rank 0 listens already. Collective: every rank calls it
+/// once. `patched` is the environment after resolve's patch (the marker in it tells the user's MASTER_* from ours).
+///
+/// auto: a world of one is "alone"; MASTER_ADDR or MASTER_PORT set by the user → address; a PMIx client → pmix;
+/// otherwise address. pmix and file: rank 0 binds a free port (MASTER_PORT where the user set it or Slurm reserved it),
+/// then publishes it, so no other process can take the port in between. address: rank 0 binds MASTER_PORT.
+///
+/// The other ranks return once the endpoint accepted a TCP connection: LibTorch's own client waits much longer between
+/// attempts. Errors (Unavailable): port in use, nobody listens within `rendezvous.timeout`, PMIx asked for and absent;
+/// (Usage): nothing says where rank 0 is, no rendezvous.folder; (CannotCreate): the folder cannot be written.
+[[nodiscard]] Result<Meeting> meet(const job::JobFacts& facts, const Environment& patched,
+                                   const settings::Settings& settings, bootstrap::PmixClient* pmix_or_null);
+
+}  // namespace rollcall::rendezvous
