@@ -1,0 +1,149 @@
+#include "runtime/job/node_list.h"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
+#include <optional>
+
+#include "runtime/base/text.h"
+
+namespace rollcall::job {
+namespace {
+
+Error refuse(std::string_view text, const std::string& reason) {
+  constexpr std::size_t kShown = 80;
+  return fail("node list", std::string(text.substr(0, kShown)), reason, "comparing it with scontrol show hostnames",
+              ExitCode::Mismatch);
+}
+
+bool is_digits(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+bool is_name_character(unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'; }
+
+/// Ends of "007" or "7-12"; the width of `first` is what numbers are padded to.
+struct Range {
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+  std::size_t width = 0;
+};
+
+std::optional<Range> parse_range(std::string_view text) {
+  const std::size_t dash = text.find('-');
+  const std::string_view first = text.substr(0, dash);
+  const std::string_view last = dash == std::string_view::npos ? first : text.substr(dash + 1);
+  if (!is_digits(first) || !is_digits(last)) {
+    return std::nullopt;
+  }
+  const auto low = parse_integer<std::uint64_t>(first);
+  const auto high = parse_integer<std::uint64_t>(last);
+  if (!low || !high || *high < *low) {
+    return std::nullopt;
+  }
+  return Range{*low, *high, first.size()};
+}
+
+/// The texts of "810,812-815".
+Result<std::vector<std::string>> expand_bracket(std::string_view inside, std::string_view whole) {
+  std::vector<std::string> numbers;
+  for (const std::string& part : split(inside, ',')) {
+    const std::optional<Range> range = parse_range(part);
+    if (!range) {
+      return refuse(whole, fmt::format("\"{}\" is no number or ascending range", part));
+    }
+    if (range->last - range->first >= kMaxNodes - numbers.size()) {
+      return refuse(whole, fmt::format("has more than {} names", kMaxNodes));
+    }
+    for (std::uint64_t number = range->first; number <= range->last; ++number) {
+      numbers.push_back(fmt::format("{:0{}}", number, range->width));
+    }
+  }
+  if (numbers.empty()) {
+    return refuse(whole, "has an empty bracket");
+  }
+  return numbers;
+}
+
+Result<std::vector<std::string>> append_each(std::vector<std::string> stems, const std::vector<std::string>& endings,
+                                             std::string_view whole) {
+  if (stems.size() * endings.size() > kMaxNodes) {
+    return refuse(whole, fmt::format("has more than {} names", kMaxNodes));
+  }
+  std::vector<std::string> names;
+  names.reserve(stems.size() * endings.size());
+  for (const std::string& stem : stems) {
+    for (const std::string& ending : endings) {
+      names.push_back(stem + ending);
+    }
+  }
+  return names;
+}
+
+/// One entry between top-level commas: literal text and brackets in turn.
+Result<std::vector<std::string>> expand_entry(std::string_view entry, std::string_view whole) {
+  if (entry.empty()) {
+    return refuse(whole, "has an empty name");
+  }
+  std::vector<std::string> names{""};
+  while (!entry.empty()) {
+    const bool bracket = entry.front() == '[';
+    const std::size_t end = bracket ? entry.find(']') : std::min(entry.find('['), entry.size());
+    if (end == std::string_view::npos) {
+      return refuse(whole, "has an unclosed bracket");
+    }
+    const std::string_view part = bracket ? entry.substr(1, end - 1) : entry.substr(0, end);
+    if (!bracket && !std::all_of(part.begin(), part.end(), is_name_character)) {
+      return refuse(whole, fmt::format("\"{}\" is not part of a node name", part));
+    }
+    Result<std::vector<std::string>> endings =
+        bracket ? expand_bracket(part, whole) : Result<std::vector<std::string>>(std::vector{std::string(part)});
+    if (!endings) {
+      return endings;
+    }
+    Result<std::vector<std::string>> longer = append_each(std::move(names), *endings, whole);
+    if (!longer) {
+      return longer;
+    }
+    names = std::move(*longer);
+    entry.remove_prefix(bracket ? end + 1 : end);
+  }
+  return names;
+}
+
+/// The first comma outside brackets, or the end.
+std::size_t end_of_entry(std::string_view text) {
+  bool inside = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    inside = text[i] == '[' || (inside && text[i] != ']');
+    if (text[i] == ',' && !inside) {
+      return i;
+    }
+  }
+  return text.size();
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> expand_node_list(std::string_view text) {
+  std::vector<std::string> names;
+  std::string_view rest = text;
+  while (true) {
+    const std::size_t end = end_of_entry(rest);
+    const Result<std::vector<std::string>> entry = expand_entry(rest.substr(0, end), text);
+    if (!entry) {
+      return entry.error();
+    }
+    if (names.size() + entry->size() > kMaxNodes) {
+      return refuse(text, fmt::format("has more than {} names", kMaxNodes));
+    }
+    names.insert(names.end(), entry->begin(), entry->end());
+    if (end == rest.size()) {
+      return names;
+    }
+    rest.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace rollcall::job
