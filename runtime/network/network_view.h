@@ -33,11 +33,12 @@ struct ResolvedName {
 
 /// What this host says about its network, observed once per node and step. `resolve` reads it and does no I/O itself.
 struct NetworkView {
-  std::string host_name;                  ///< gethostname(2)
+  std::string host_name;  ///< gethostname(2)
   std::vector<Interface> interfaces;
-  std::vector<ResolvedName> head_names;   ///< candidates for MASTER_ADDR, in order of preference
-  std::optional<std::string> route_interface;  ///< the interface by which this host reaches the head node (or, on the head node, its peers)
-  PortRange ephemeral_ports{};            ///< /proc/sys/net/ipv4/ip_local_port_range
+  std::vector<ResolvedName> head_names;  ///< candidates for MASTER_ADDR, in order of preference
+  std::optional<std::string>
+      route_interface;  ///< the interface by which this host reaches the head node (or, on the head node, its peers)
+  PortRange ephemeral_ports{};  ///< /proc/sys/net/ipv4/ip_local_port_range
 };
 
 }  // namespace rollcall::network

@@ -1,0 +1,79 @@
+#include "runtime/network/choose_interface.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace rollcall::network {
+namespace {
+
+std::string names_of(const NetworkView& view) {
+  std::vector<std::string> names;
+  for (const Interface& interface : view.interfaces) {
+    names.push_back(interface.up ? interface.name : interface.name + " (down)");
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+Error none_exists(const std::string& setting, const std::vector<std::string>& configured, const NetworkView& view) {
+  return fail(setting, fmt::format("{}", fmt::join(configured, ",")), "is no interface that is up on " + view.host_name,
+              fmt::format("one of {}", names_of(view)), ExitCode::Unavailable);
+}
+
+/// What "auto" and "none" mean for every library; nothing for a list of names.
+std::optional<InterfaceChoice> fixed_words(const std::vector<std::string>& configured, const NetworkView& view) {
+  const std::string word = configured.size() == 1 ? configured.front() : "";
+  if (configured.empty() || word == "none") {
+    return InterfaceChoice{"", "none is configured"};
+  }
+  if (word == "auto" && view.route_interface) {
+    return InterfaceChoice{*view.route_interface, "it routes to the other nodes of the step"};
+  }
+  if (word == "auto") {
+    return InterfaceChoice{"", "no route to the other nodes is known"};
+  }
+  return std::nullopt;
+}
+
+template <typename Matches>
+bool any_up(const NetworkView& view, Matches matches) {
+  return std::any_of(view.interfaces.begin(), view.interfaces.end(),
+                     [&](const Interface& interface) { return interface.up && matches(interface.name); });
+}
+
+}  // namespace
+
+Result<InterfaceChoice> choose_interface(const std::string& setting, const std::vector<std::string>& configured,
+                                         const NetworkView& view) {
+  if (const auto fixed = fixed_words(configured, view)) {
+    return *fixed;
+  }
+  for (const std::string& name : configured) {
+    if (any_up(view, [&](const std::string& own) { return own == name; })) {
+      return InterfaceChoice{name, "the first configured one that is up on " + view.host_name};
+    }
+  }
+  return none_exists(setting, configured, view);
+}
+
+Result<InterfaceChoice> choose_interface_prefixes(const std::string& setting,
+                                                  const std::vector<std::string>& configured, const NetworkView& view) {
+  if (const auto fixed = fixed_words(configured, view)) {
+    return *fixed;
+  }
+  const std::string list = fmt::format("{}", fmt::join(configured, ","));
+  if (list.starts_with('^')) {
+    return InterfaceChoice{list, "all but the configured ones"};
+  }
+  for (std::string_view prefix : configured) {
+    prefix.remove_prefix(prefix.starts_with('=') ? 1 : 0);
+    if (any_up(view, [&](const std::string& own) { return own.starts_with(prefix); })) {
+      return InterfaceChoice{list, "as configured"};
+    }
+  }
+  return none_exists(setting, configured, view);
+}
+
+}  // namespace rollcall::network

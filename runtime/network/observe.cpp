@@ -1,0 +1,192 @@
+#include "runtime/network/observe.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <fstream>
+#include <memory>
+
+#include "runtime/base/error.h"
+#include "runtime/network/address.h"
+
+namespace rollcall::network {
+namespace {
+
+void add_unless_present(std::vector<Address>& addresses, const Address& address) {
+  const auto same = [&](const Address& other) { return other.text == address.text; };
+  if (std::none_of(addresses.begin(), addresses.end(), same)) {
+    addresses.push_back(address);
+  }
+}
+
+bool usable_across_nodes(const Address& address) { return !address.loopback && !address.link_local; }
+
+/// A sockaddr for `address` at the discard port, or length 0.
+socklen_t fill(sockaddr_storage& storage, const Address& address) {
+  constexpr in_port_t kDiscard = 9;
+  if (address.ipv4) {
+    sockaddr_in ipv4{};
+    ipv4.sin_family = AF_INET;
+    ipv4.sin_port = htons(kDiscard);
+    const bool parsed = inet_pton(AF_INET, address.text.c_str(), &ipv4.sin_addr) == 1;
+    std::memcpy(&storage, &ipv4, sizeof ipv4);
+    return parsed ? sizeof ipv4 : 0;
+  }
+  sockaddr_in6 ipv6{};
+  ipv6.sin6_family = AF_INET6;
+  ipv6.sin6_port = htons(kDiscard);
+  const bool parsed = inet_pton(AF_INET6, address.text.c_str(), &ipv6.sin6_addr) == 1;
+  std::memcpy(&storage, &ipv6, sizeof ipv6);
+  return parsed ? sizeof ipv6 : 0;
+}
+
+/// The source address that the kernel would use towards `target`.
+std::optional<Address> source_towards(const Address& target) {
+  sockaddr_storage storage{};
+  socklen_t length = fill(storage, target);
+  const int datagram = socket(target.ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (datagram < 0) {
+    return std::nullopt;
+  }
+  auto* const raw = reinterpret_cast<sockaddr*>(&storage);
+  bool known = length > 0 && connect(datagram, raw, length) == 0;
+  length = sizeof storage;
+  known = known && getsockname(datagram, raw, &length) == 0;
+  close(datagram);
+  return known ? from_sockaddr(raw) : std::nullopt;
+}
+
+std::optional<std::string> owner(const Address& address, const std::vector<Interface>& interfaces) {
+  for (const Interface& interface : interfaces) {
+    for (const Address& own : interface.addresses) {
+      if (own.text == address.text) {
+        return interface.name;
+      }
+    }
+  }
+  // The whole of 127/8 belongs to the loopback interface though it lists 127.0.0.1 only.
+  const auto is_loopback = [](const Interface& interface) { return interface.loopback; };
+  const auto loopback = std::find_if(interfaces.begin(), interfaces.end(), is_loopback);
+  return address.loopback && loopback != interfaces.end() ? std::optional(loopback->name) : std::nullopt;
+}
+
+/// Looks names up until one is usable across nodes; keeps all that were tried.
+std::vector<ResolvedName> resolve_until_usable(const std::vector<std::string>& names) {
+  std::vector<ResolvedName> tried;
+  for (const std::string& name : names) {
+    tried.push_back(resolve_name(name));
+    const std::vector<Address>& addresses = tried.back().addresses;
+    if (std::any_of(addresses.begin(), addresses.end(), usable_across_nodes)) {
+      break;
+    }
+  }
+  return tried;
+}
+
+/// The address to ask the routing table about: the first usable one, a loopback address where there is nothing else.
+std::optional<Address> route_target(const std::vector<ResolvedName>& names) {
+  std::optional<Address> loopback;
+  for (const ResolvedName& name : names) {
+    for (const Address& address : name.addresses) {
+      if (usable_across_nodes(address)) {
+        return address;
+      }
+      if (address.loopback && !loopback) {
+        loopback = address;
+      }
+    }
+  }
+  return loopback;
+}
+
+}  // namespace
+
+ResolvedName resolve_name(const std::string& name) {
+  ResolvedName resolved;
+  resolved.name = name;
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  const int error = getaddrinfo(name.c_str(), nullptr, &hints, &list);
+  if (error != 0) {
+    resolved.error = error == EAI_SYSTEM ? errno_text(errno) : gai_strerror(error);
+    return resolved;
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owned(list, freeaddrinfo);
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    if (const auto address = from_sockaddr(entry->ai_addr)) {
+      add_unless_present(resolved.addresses, *address);
+    }
+  }
+  std::stable_partition(resolved.addresses.begin(), resolved.addresses.end(), [](const Address& a) { return a.ipv4; });
+  return resolved;
+}
+
+std::vector<Interface> list_interfaces() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) {
+    return {};
+  }
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owned(list, freeifaddrs);
+  std::vector<Interface> interfaces;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    const std::string name = entry->ifa_name;
+    const auto same = [&](const Interface& interface) { return interface.name == name; };
+    auto found = std::find_if(interfaces.begin(), interfaces.end(), same);
+    if (found == interfaces.end()) {
+      constexpr unsigned kUp = IFF_UP | IFF_RUNNING;
+      interfaces.push_back({name, (entry->ifa_flags & kUp) == kUp, (entry->ifa_flags & IFF_LOOPBACK) != 0, {}});
+      found = std::prev(interfaces.end());
+    }
+    if (const auto address = from_sockaddr(entry->ifa_addr)) {
+      add_unless_present(found->addresses, *address);
+    }
+  }
+  return interfaces;
+}
+
+std::optional<std::string> route_interface(const Address& address, const std::vector<Interface>& interfaces) {
+  const std::optional<Address> source = source_towards(address);
+  return source ? owner(*source, interfaces) : std::nullopt;
+}
+
+PortRange ephemeral_ports() {
+  std::ifstream file("/proc/sys/net/ipv4/ip_local_port_range");
+  PortRange range;
+  if (file >> range.first >> range.last && range.first > 0 && range.first <= range.last) {
+    return range;
+  }
+  return {32768, 60999};
+}
+
+std::string this_host_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+NetworkView observe(const std::vector<std::string>& head_names, bool this_is_head,
+                    const std::vector<std::string>& peer_names) {
+  NetworkView view;
+  view.host_name = this_host_name();
+  view.interfaces = list_interfaces();
+  view.ephemeral_ports = ephemeral_ports();
+  view.head_names = resolve_until_usable(head_names);
+  const bool ask_peer = this_is_head && !peer_names.empty();
+  const std::optional<Address> target = route_target(ask_peer ? resolve_until_usable(peer_names) : view.head_names);
+  if (target) {
+    view.route_interface = route_interface(*target, view.interfaces);
+  }
+  return view;
+}
+
+}  // namespace rollcall::network
