@@ -1,0 +1,47 @@
+"""Images/s of this machine, ResNet-50 training step, float32 channels-last: ours and Python's of the same LibTorch,
+as one rank with two threads and as two DDP ranks with one thread each."""
+import json
+import os
+import socket
+import subprocess
+
+import measure
+
+parser = measure.parser(__doc__, runs=5)
+parser.add_argument("--batch-size", type=int, default=16)
+parser.add_argument("--image-size", type=int, default=224)
+parser.add_argument("--steps", type=int, default=4)
+options = parser.parse_args()
+build = options.build.resolve()
+ours = [build / "benchmarks" / "train_step"]
+peer = [measure.python(), measure.ROOT / "benchmarks" / "peer_train_step.py"]
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def images_per_second(command, ranks, threads):
+    arguments = [f"--batch-size={options.batch_size}", f"--image-size={options.image_size}", f"--threads={threads}",
+                 f"--steps={options.steps}"]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    if ranks == 1:
+        return json.loads(measure.run(command + arguments, env=environment))["images_per_s"]
+    environment.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), WORLD_SIZE=str(ranks))
+    processes = [subprocess.Popen([str(c) for c in command + arguments], stdout=subprocess.PIPE, text=True,
+                                  env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(ranks)})
+                 for rank in range(ranks)]
+    output = "".join(p.communicate()[0] for p in processes)
+    assert all(p.returncode == 0 for p in processes), output
+    return json.loads(output)["images_per_s"]
+
+
+for ranks, threads in ((1, 2), (2, 1)):
+    results = measure.interleaved({
+        "rollcall": lambda r=ranks, t=threads: images_per_second(ours, r, t),
+        "python eager": lambda r=ranks, t=threads: images_per_second(peer, r, t),
+    }, options.runs)
+    measure.report(f"ResNet-50 training, {ranks} rank(s) x {threads} thread(s), batch {options.batch_size}", "images/s",
+                   results, ("rollcall", "python eager"), options.json)

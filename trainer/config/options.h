@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/base/environment.h"
+#include "runtime/base/result.h"
+#include "runtime/settings/settings.h"
+
+namespace rollcall::config {
+
+/// What `rollcall-train` was asked to do, and with which settings.
+enum class Request {
+  Train,
+  DryRun,                 ///< join, one all-reduce, say so, end
+  Help,
+  Version,
+  PrintConfig,
+  PrintSettingsMarkdown,  ///< for docs/settings.md
+};
+
+struct Options {
+  Request request = Request::Train;
+  bool json = false;  ///< of Request::PrintConfig
+  settings::Settings trainer;
+  settings::Settings launch;
+};
+
+/// All layers of both tables: default < site profile < user file < ROLLCALL_* < command line. Errors: those of the layers.
+[[nodiscard]] Result<Options> read_options(const Environment& environment, const std::vector<std::string>& arguments);
+
+[[nodiscard]] std::string help_text();
+
+}  // namespace rollcall::config
