@@ -8,6 +8,7 @@ namespace rollcall::env {
 // Names that the code uses more than once. The table below says what each means.
 inline constexpr std::string_view kMarker = "ROLLCALL_SET";
 inline constexpr std::string_view kStep = "ROLLCALL_STEP";
+inline constexpr std::string_view kSiteConfig = "ROLLCALL_SITE_CONFIG";
 
 inline constexpr std::string_view kRank = "RANK";
 inline constexpr std::string_view kWorldSize = "WORLD_SIZE";
@@ -66,8 +67,7 @@ inline constexpr std::array kVariables{
              "variables that rollcall set: NAME:HASH,... with the 32-bit FNV-1a of the value; a value changed since is "
              "the user's"},
     Variable{kStep, Use::ReadAndWritten, "resolve", "the step that these values were made for: JOB.STEP"},
-    Variable{"ROLLCALL_CONFIG", Use::Read, "cli, plugin",
-             "site profile to use instead of the one found by the system's name"},
+    Variable{kSiteConfig, Use::Read, "settings", "site profile to read instead of /etc/rollcall/site.toml"},
     Variable{"ROLLCALL_LOG", Use::Read, "all", "level of messages on stderr: error, warning, info or debug"},
 
     Variable{kRank, Use::ReadAndWritten, "resolve; torch", "rank of this task in the step"},

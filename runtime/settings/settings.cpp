@@ -1,1 +1,101 @@
 #include "runtime/settings/settings.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "runtime/base/text.h"
+#include "runtime/settings/value_check.h"
+
+namespace rollcall::settings {
+namespace {
+
+char plain(char c) { return c == '.' || c == '_' ? '-' : c; }
+
+bool same_name(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return plain(x) == plain(y); });
+}
+
+std::string subject(std::string_view name, const std::string& origin) {
+  const bool speaks_for_itself = origin == option_name(name) || origin == variable_name(name);
+  return speaks_for_itself ? origin : std::string(name);
+}
+
+Error unknown_name(Table table, std::string_view name, const std::string& origin) {
+  std::vector<std::string> known;
+  for (const Setting& setting : table) {
+    known.emplace_back(setting.name);
+  }
+  const std::string advice = nearest(name, known).value_or("rollcall --print-config, which lists all");
+  return fail(subject(name, origin), "", "unknown setting", advice);
+}
+
+}  // namespace
+
+const Setting* find_setting(Table table, std::string_view name) {
+  const auto found = std::ranges::find_if(table, [&](const Setting& row) { return same_name(row.name, name); });
+  return found == table.end() ? nullptr : &*found;
+}
+
+Settings::Settings(Table table) : table_(table) {
+  for (const Setting& setting : table) {
+    values_.insert_or_assign(std::string(setting.name), SettingValue{std::string(setting.default_text), "default"});
+  }
+}
+
+Result<void> Settings::set(std::string_view name, std::string_view text, const std::string& origin) {
+  const Setting* const setting = find_setting(table_, name);
+  if (setting == nullptr) {
+    return unknown_name(table_, name, origin);
+  }
+  Result<std::string> normal = normal_form(*setting, text, subject(setting->name, origin));
+  if (!normal) {
+    return normal.error();
+  }
+  values_.insert_or_assign(std::string(setting->name), SettingValue{*std::move(normal), origin});
+  return {};
+}
+
+const SettingValue& Settings::value(std::string_view name) const {
+  const auto found = values_.find(name);
+  assert(found != values_.end());
+  return found->second;
+}
+
+std::int64_t Settings::integer(std::string_view name) const {
+  const auto number = parse_integer<std::int64_t>(text(name));
+  assert(number);
+  return *number;
+}
+
+double Settings::number(std::string_view name) const {
+  const auto number = parse_number(text(name));
+  assert(number);
+  return *number;
+}
+
+bool Settings::on(std::string_view name) const { return text(name) == "true"; }
+
+std::vector<std::string> Settings::list(std::string_view name) const { return split(text(name), ','); }
+
+std::pair<std::uint16_t, std::uint16_t> Settings::port_range(std::string_view name) const {
+  const auto ports = parse_port_range(text(name));
+  assert(ports);
+  return *ports;
+}
+
+std::string variable_name(std::string_view setting_name) {
+  std::string variable = "ROLLCALL_";
+  for (const char c : setting_name) {
+    const bool lower = c >= 'a' && c <= 'z';
+    variable += c == '.' || c == '-' ? '_' : lower ? static_cast<char>(c - 'a' + 'A') : c;
+  }
+  return variable;
+}
+
+std::string option_name(std::string_view setting_name) {
+  std::string option = "--";
+  std::ranges::transform(setting_name, std::back_inserter(option), plain);
+  return option;
+}
+
+}  // namespace rollcall::settings

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/environment.h"
@@ -17,21 +18,22 @@ using Table = std::span<const Setting>;
 
 /// A value and where it came from, as `--print-config` shows it.
 struct SettingValue {
-  std::string text;
+  std::string text;    ///< in normal form: a switch is "true" or "false", a list has no blanks
   std::string origin;  ///< "default", "/etc/rollcall/site.toml", "ROLLCALL_PORT_RANGE", "--port-range", "--ddp"
 };
 
 /// The values of every setting of one table. Starts with the defaults; each layer that is applied overrides the ones
-/// before it: default < site profile < user file < ROLLCALL_* < `--ddp=` or command line. All checks happen while a layer is
-/// applied: an unknown name is refused with the nearest known one, a bad value with what is accepted.
+/// before it: default < site profile < user file < ROLLCALL_* < `--ddp=` or command line. All checks happen while a
+/// layer is applied: an unknown name is refused with the nearest known one, a bad value with what is accepted.
 ///
 /// The typed getters are for names of the table and its kinds only; anything else is a bug (assertion).
-/// A plain value; concurrent reads are safe.
+/// A plain value; concurrent reads are safe. The table must outlive it (tables are static).
 class Settings {
  public:
   explicit Settings(Table table);
 
-  /// Sets one value after checking it. Error: unknown name, bad value (setting = origin-specific name of the setting).
+  /// Sets one value after checking it. Error: unknown name, bad value; its `setting` is `origin` where that is the
+  /// setting's own option or variable, otherwise the setting's name.
   [[nodiscard]] Result<void> set(std::string_view name, std::string_view text, const std::string& origin);
 
   [[nodiscard]] const SettingValue& value(std::string_view name) const;
@@ -42,6 +44,8 @@ class Settings {
   [[nodiscard]] double number(std::string_view name) const;
   [[nodiscard]] bool on(std::string_view name) const;
   [[nodiscard]] std::vector<std::string> list(std::string_view name) const;
+  /// First and last port, 1 <= first <= last.
+  [[nodiscard]] std::pair<std::uint16_t, std::uint16_t> port_range(std::string_view name) const;
 
   [[nodiscard]] Table table() const { return table_; }
 
@@ -50,15 +54,29 @@ class Settings {
   std::map<std::string, SettingValue, std::less<>> values_;
 };
 
+/// The row of that name, '.', '-' and '_' counting as the same; null where there is none.
+[[nodiscard]] const Setting* find_setting(Table table, std::string_view name);
+
 /// The layers. Each returns the first error; what was applied before it stays applied.
 
-/// A TOML file (v1.0). `required` false: a missing file is no error. Keys of tables that another program of the project
-/// owns are not errors when listed in `foreign_tables` ("trainer"). Never called as root with a path that a user named.
-[[nodiscard]] Result<void> apply_toml_file(Settings& settings, const std::string& path, bool required);
-/// ROLLCALL_* variables. Unknown ROLLCALL_ names are refused, except those of contract/env_vars.h and of `other_tables`.
+/// The tables of a TOML file that belong to one program: `[trainer]`.
+inline constexpr std::string_view kTrainerSection = "trainer";
+
+/// A TOML file (v1.0). `required` false: a missing file is no error. With a `section` only that table of the file is
+/// read; without one everything but the sections of the programs. Errors: NoInput where the file cannot be read,
+/// otherwise Configuration, naming file and line. Never call it as root with a path that a user named.
+[[nodiscard]] Result<void> apply_toml_file(Settings& settings, const std::string& path, bool required,
+                                           std::string_view section = {});
+
+/// ROLLCALL_* variables; those of contract/env_vars.h are no settings and passed over. `other_tables`: the tables of
+/// the program's other Settings, whose variables are passed over too. Where they are given, any other ROLLCALL_ name is
+/// refused. Where not, the program cannot tell a setting of another program from a typing error, and refuses only what
+/// comes near to a name of its own.
 [[nodiscard]] Result<void> apply_environment(Settings& settings, const Environment& environment,
                                              std::span<const Table> other_tables = {});
-/// "key=value,key=value" as in `--ddp=...`. A comma inside a list value is written as '+'. "" applies nothing.
+
+/// "key=value,key=value" as in `--ddp=...`. A comma inside a list value is written as '+'; a switch alone means true.
+/// "" applies nothing. `origin` is the option that held the text.
 [[nodiscard]] Result<void> apply_key_values(Settings& settings, std::string_view text, const std::string& origin);
 
 /// `--print-config`: one line a setting: name, value, origin. With `json`: an object name -> {value, origin}.

@@ -1,0 +1,163 @@
+#include "runtime/command_line/command_line.h"
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+
+#include "runtime/base/text.h"
+
+namespace rollcall::command_line {
+namespace {
+
+namespace po = boost::program_options;
+using settings::Kind;
+using settings::option_name;
+using settings::Setting;
+using settings::Settings;
+
+struct Target {
+  Settings* settings = nullptr;
+  const Setting* setting = nullptr;
+};
+
+/// The setting of option "port-range" (without dashes).
+Target find_target(std::span<Settings* const> targets, std::string_view option) {
+  for (Settings* const settings : targets) {
+    for (const Setting& setting : settings->table()) {
+      if (option_name(setting.name).substr(2) == option) {
+        return {settings, &setting};
+      }
+    }
+  }
+  return {};
+}
+
+po::options_description describe(std::span<Settings* const> targets, std::span<const Flag> flags) {
+  po::options_description description;
+  for (const Flag& flag : flags) {
+    std::string names(flag.name);
+    if (flag.letter != 0) {
+      names += std::string(",") + flag.letter;
+    }
+    description.add_options()(names.c_str(), "");
+  }
+  for (const Settings* const settings : targets) {
+    for (const Setting& setting : settings->table()) {
+      const std::string name = option_name(setting.name).substr(2);
+      if (description.find_nothrow(name, false) != nullptr) {
+        continue;
+      }
+      auto* const value = po::value<std::string>();
+      description.add_options()(name.c_str(), setting.kind == Kind::Switch ? value->implicit_value("true") : value);
+    }
+  }
+  return description;
+}
+
+/// Boost refuses "--venv=", but an empty value is how a user switches off what the site switched on.
+std::vector<po::option> empty_value(std::vector<std::string>& arguments) {
+  const std::string& argument = arguments.front();
+  if (!argument.starts_with("--") || argument.size() < 4 || argument.find('=') != argument.size() - 1) {
+    return {};
+  }
+  po::option option;
+  option.string_key = argument.substr(2, argument.size() - 3);
+  option.value.emplace_back();
+  option.original_tokens.push_back(argument);
+  arguments.erase(arguments.begin());
+  return {option};
+}
+
+Error unknown_option(std::span<Settings* const> targets, std::span<const Flag> flags, const std::string& argument) {
+  const std::string option = argument.substr(0, argument.find('='));
+  std::vector<std::string> known;
+  for (const Settings* const settings : targets) {
+    for (const Setting& setting : settings->table()) {
+      known.push_back(option_name(setting.name));
+    }
+  }
+  for (const Flag& flag : flags) {
+    known.push_back("--" + std::string(flag.name));
+  }
+  return fail(option, "", "unknown option", nearest(option, known).value_or("--help"));
+}
+
+/// Where the other program's command line starts: after "--", or at the first positional argument.
+std::size_t end_of_options(std::span<Settings* const> targets, std::span<const std::string> arguments, StopAt stop) {
+  std::size_t i = 0;
+  for (; i < arguments.size() && arguments[i] != "--"; ++i) {
+    const std::string& argument = arguments[i];
+    if (stop == StopAt::Positional && !argument.starts_with('-')) {
+      return i;
+    }
+    const bool long_option = argument.starts_with("--") && argument.find('=') == std::string::npos;
+    const Setting* const setting = long_option ? find_target(targets, argument.substr(2)).setting : nullptr;
+    const bool value_follows = setting != nullptr && setting->kind != Kind::Switch;
+    if (stop == StopAt::Positional && value_follows && i + 1 < arguments.size()) {
+      ++i;
+    }
+  }
+  return i;
+}
+
+Result<void> apply_option(std::span<Settings* const> targets, std::span<const Flag> flags, const po::option& option,
+                          ParsedCommandLine& parsed) {
+  if (option.unregistered) {
+    return unknown_option(targets, flags, option.original_tokens.front());
+  }
+  if (option.string_key.empty()) {
+    parsed.positional.insert(parsed.positional.end(), option.value.begin(), option.value.end());
+    return {};
+  }
+  const Target target = find_target(targets, option.string_key);
+  if (target.setting == nullptr) {
+    parsed.flags.push_back(option.string_key.substr(option.string_key.find_first_not_of('-')));
+    return {};
+  }
+  const std::string value = option.value.empty() ? "true" : option.value.front();
+  return target.settings->set(target.setting->name, value, option_name(target.setting->name));
+}
+
+Error syntax_error(std::span<Settings* const> targets, const po::error_with_option_name& error) {
+  const std::string option = error.get_option_name();
+  const Setting* const setting = option.starts_with("--") ? find_target(targets, option.substr(2)).setting : nullptr;
+  if (setting == nullptr) {
+    return fail(option, "", "takes no value", option + " alone");
+  }
+  return fail(option, "", "lacks its value", option + "=" + std::string(setting->argument));
+}
+
+}  // namespace
+
+bool ParsedCommandLine::has(std::string_view flag) const { return std::ranges::find(flags, flag) != flags.end(); }
+
+Result<ParsedCommandLine> parse_command_line(std::span<Settings* const> targets, std::span<const Flag> flags,
+                                             std::span<const std::string> arguments, StopAt stop) {
+  using namespace po::command_line_style;
+  constexpr int style = allow_long | long_allow_adjacent | long_allow_next | allow_short | allow_dash_for_short |
+                        short_allow_next | allow_sticky;
+  const auto end = arguments.begin() + static_cast<std::ptrdiff_t>(end_of_options(targets, arguments, stop));
+  ParsedCommandLine parsed;
+  parsed.program.assign(end != arguments.end() && *end == "--" ? end + 1 : end, arguments.end());
+  const po::options_description description = describe(targets, flags);
+  try {
+    const po::parsed_options options = po::command_line_parser(std::vector<std::string>(arguments.begin(), end))
+                                           .options(description)
+                                           .style(style)
+                                           .extra_style_parser(empty_value)
+                                           .allow_unregistered()
+                                           .run();
+    for (const po::option& option : options.options) {
+      const Result<void> applied = apply_option(targets, flags, option, parsed);
+      if (!applied) {
+        return applied.error();
+      }
+    }
+  } catch (const po::error_with_option_name& error) {
+    return syntax_error(targets, error);
+  } catch (const po::error& error) {
+    return fail("command line", "", error.what(), "--help");
+  }
+  return parsed;
+}
+
+}  // namespace rollcall::command_line

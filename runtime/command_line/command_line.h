@@ -1,0 +1,45 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "runtime/settings/settings.h"
+
+namespace rollcall::command_line {
+
+/// An option that is no setting and takes no value: --help, --version.
+struct Flag {
+  std::string_view name;  ///< "help" for --help
+  char letter = 0;        ///< 'h' for -h; 0: none
+  std::string_view help;  ///< one sentence, no full stop
+};
+
+/// What stood on the command line beside the settings.
+struct ParsedCommandLine {
+  std::vector<std::string> flags;       ///< names of the flags that were given
+  std::vector<std::string> positional;  ///< arguments that are neither options nor their values
+  std::vector<std::string> program;     ///< all after "--", or from the first positional on (StopAt::Positional)
+
+  [[nodiscard]] bool has(std::string_view flag) const;
+};
+
+enum class StopAt {
+  Separator,   ///< options and positional arguments mix, "--" ends both
+  Positional,  ///< the first positional argument starts another program's command line, which is left alone
+};
+
+/// Reads a command line into the settings of one or more tables. `arguments` lacks the program's own name.
+///
+/// Accepted: `--name=value`, `--name value`, switches alone (`--debug`), `--name=` (an empty value), flags and their
+/// letters. An option of several settings' tables goes to the first. Repeated: the last one wins.
+/// Errors (Usage): unknown option, with the nearest known one; missing value; a value that its setting refuses; a value
+/// for a flag. What stood before the error stays applied.
+[[nodiscard]] Result<ParsedCommandLine> parse_command_line(std::span<settings::Settings* const> targets,
+                                                           std::span<const Flag> flags,
+                                                           std::span<const std::string> arguments,
+                                                           StopAt stop = StopAt::Separator);
+
+}  // namespace rollcall::command_line

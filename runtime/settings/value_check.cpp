@@ -1,0 +1,175 @@
+#include "runtime/settings/value_check.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <vector>
+
+#include "runtime/base/text.h"
+#include "runtime/settings/path_expansion.h"
+
+namespace rollcall::settings {
+namespace {
+
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+
+/// 1024 and 0.5 as people write them: no "1024.0", no "1e+03".
+std::string plain_number(double number) {
+  const bool whole = std::abs(number) < 1e15 && number == std::trunc(number);
+  return whole ? fmt::format("{}", static_cast<std::int64_t>(number)) : fmt::format("{}", number);
+}
+
+std::string range_phrase(const Setting& setting) {
+  const bool no_minimum = setting.minimum <= -1e300;
+  const bool no_maximum = setting.maximum >= 1e15;
+  if (no_minimum && no_maximum) {
+    return "";
+  }
+  if (no_maximum) {
+    return fmt::format(" of at least {}", plain_number(setting.minimum));
+  }
+  if (no_minimum) {
+    return fmt::format(" of at most {}", plain_number(setting.maximum));
+  }
+  return fmt::format(" from {} to {}", plain_number(setting.minimum), plain_number(setting.maximum));
+}
+
+std::string base_phrase(const Setting& setting) {
+  switch (setting.kind) {
+    case Kind::Text:
+      return "a text";
+    case Kind::Integer:
+      return "a whole number" + range_phrase(setting);
+    case Kind::Number:
+      return "a number" + range_phrase(setting);
+    case Kind::Switch:
+      return "true or false (also on|off, yes|no, 1|0)";
+    case Kind::Choice:
+      return fmt::format("{}", fmt::join(split(setting.choices, '|'), ", "));
+    case Kind::Path:
+      return "a path";
+    case Kind::List:
+      return "words separated by commas";
+    case Kind::PortRange:
+      return "FIRST-LAST with ports from 1 to 65535";
+  }
+  return "";
+}
+
+/// Empty where the text is right, otherwise what is wrong with it.
+std::string objection_to_number(const Setting& setting, std::string_view text) {
+  const bool integer = setting.kind == Kind::Integer;
+  if (integer && !parse_integer<std::int64_t>(text)) {
+    return "is not a whole number";
+  }
+  const std::optional<double> number = parse_number(text);
+  if (!number) {
+    return "is not a number";
+  }
+  return *number < setting.minimum || *number > setting.maximum ? "is out of range" : "";
+}
+
+std::optional<std::string> normal_switch(std::string_view text) {
+  for (const std::string_view yes : {"true", "on", "yes", "1"}) {
+    if (text == yes) {
+      return "true";
+    }
+  }
+  for (const std::string_view no : {"false", "off", "no", "0"}) {
+    if (text == no) {
+      return "false";
+    }
+  }
+  return std::nullopt;
+}
+
+Result<std::string> normal_list(const Setting& setting, std::string_view text, const std::string& subject) {
+  std::vector<std::string> items = split(text, ',');
+  for (std::string& item : items) {
+    item = std::string(trim(item));
+  }
+  const bool hole = std::ranges::any_of(items, [](const std::string& item) { return item.empty(); });
+  if (items.empty() || hole) {
+    return fail(subject, std::string(text), items.empty() ? "is empty" : "has an empty item", accepted_values(setting));
+  }
+  return fmt::format("{}", fmt::join(items, ","));
+}
+
+Error bad_choice(const Setting& setting, std::string_view text, const std::string& subject) {
+  const std::vector<std::string> choices = split(setting.choices, '|');
+  const std::optional<std::string> meant = nearest(text, choices);
+  return fail(subject, std::string(text), fmt::format("is none of {}", fmt::join(choices, ", ")),
+              meant.value_or(choices.front()));
+}
+
+}  // namespace
+
+std::string accepted_values(const Setting& setting) {
+  std::string phrase = base_phrase(setting);
+  if (setting.kind != Kind::Choice && !setting.choices.empty()) {
+    phrase += fmt::format(", or {}", fmt::join(split(setting.choices, '|'), ", "));
+  }
+  return phrase;
+}
+
+Result<std::string> normal_form(const Setting& setting, std::string_view text, const std::string& subject) {
+  const auto refuse = [&](const std::string& reason) {
+    return fail(subject, std::string(text), reason, accepted_values(setting));
+  };
+  if (std::ranges::any_of(text, is_control)) {
+    return refuse("holds a control character");
+  }
+  const std::vector<std::string> words = split(setting.choices, '|');
+  if (std::ranges::find(words, text) != words.end()) {
+    return std::string(text);
+  }
+  switch (setting.kind) {
+    case Kind::Text:
+      return std::string(text);
+    case Kind::Integer:
+    case Kind::Number: {
+      const std::string objection = objection_to_number(setting, text);
+      return objection.empty() ? Result(std::string(text)) : refuse(objection);
+    }
+    case Kind::Switch: {
+      const std::optional<std::string> value = normal_switch(text);
+      return value ? Result(*value) : refuse("is neither true nor false");
+    }
+    case Kind::Choice:
+      return bad_choice(setting, text, subject);
+    case Kind::Path: {
+      const Result<void> checked = check_path_variables(text, subject);
+      return checked ? Result(std::string(text)) : checked.error();
+    }
+    case Kind::List:
+      return normal_list(setting, text, subject);
+    case Kind::PortRange:
+      return parse_port_range(text) ? Result(std::string(text)) : refuse("is not a range of ports");
+  }
+  return std::string(text);
+}
+
+std::optional<double> parse_number(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc{} && end == text.data() + text.size() && std::isfinite(number);
+  return whole ? std::optional(number) : std::nullopt;
+}
+
+std::optional<std::pair<std::uint16_t, std::uint16_t>> parse_port_range(std::string_view text) {
+  const std::size_t dash = text.find('-');
+  if (dash == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const auto first = parse_integer<std::uint16_t>(text.substr(0, dash));
+  const auto last = parse_integer<std::uint16_t>(text.substr(dash + 1));
+  if (!first || !last || *first == 0 || *last < *first) {
+    return std::nullopt;
+  }
+  return std::pair(*first, *last);
+}
+
+}  // namespace rollcall::settings
