@@ -1,0 +1,54 @@
+"""Fixtures of the tests that need a real Slurm: a throwaway cluster on this machine, made once a test session."""
+
+import os
+import pathlib
+import tempfile
+
+import pytest
+
+from minicluster import SOURCE, Minicluster, missing_program
+
+BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", SOURCE / "build" / "dev"))
+
+
+def pytest_collection_modifyitems(items):
+    program = missing_program()
+    for item in items if program else []:
+        item.add_marker(pytest.mark.skip(reason=f"{program} is not installed"))
+
+
+@pytest.fixture(scope="session")
+def short_folder():
+    """A folder with a short path: Slurm's sockets are in it, and a socket's path has at most 107 characters."""
+    with tempfile.TemporaryDirectory(prefix="rc-", dir="/tmp") as folder:
+        os.chmod(folder, 0o755)
+        yield pathlib.Path(folder)
+
+
+def built(path):
+    if not (BUILD / path).exists():
+        pytest.skip(f"{BUILD / path} is not built")
+    return BUILD / path
+
+
+@pytest.fixture(scope="session")
+def plugin():
+    return built("spank_plugin/spank_rollcall.so")
+
+
+@pytest.fixture(scope="session")
+def rollcall():
+    return built("runtime/rollcall")
+
+
+@pytest.fixture(scope="session")
+def rollcall_train():
+    return built("trainer/rollcall-train")
+
+
+@pytest.fixture(scope="session")
+def cluster(short_folder, plugin):
+    """Four nodes with four CPUs each, with the plugin."""
+    made = Minicluster(short_folder / "c", f"--plugin={plugin}").start()
+    yield made
+    made.stop()
