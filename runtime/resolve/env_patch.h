@@ -17,7 +17,7 @@ enum class Action {
 /// One variable, what happens to it, and why: a row of `rollcall env`.
 struct EnvChange {
   std::string name;
-  std::string value;   ///< with Keep: the user's value
+  std::string value;  ///< with Keep: the user's value
   Action action = Action::Set;
   std::string origin;  ///< who knows it: "slurm", "pmix", "setting host.template", "user", "network"
   std::string reason;  ///< one clause for a person: "rank 0 is on jwb0001, rule {host}i, resolves to 10.78.0.1"

@@ -13,9 +13,9 @@ namespace rollcall::resolve {
 
 /// The heart of rollcall: facts in, environment out. Pure: no I/O, no globals, same input, same output on every node.
 ///
-/// `user` is the environment that the task would have without rollcall. A variable that it holds is kept, unless an outer
-/// rollcall set it (variable ROLLCALL_SET names those, with a hash of the value it gave: a value changed since is the
-/// user's). Where a kept value disagrees with ours, a warning says so.
+/// `user` is the environment that the task would have without rollcall. A variable that it holds is kept, unless an
+/// outer rollcall set it (variable ROLLCALL_SET names those, with a hash of the value it gave: a value changed since is
+/// the user's). Where a kept value disagrees with ours, a warning says so.
 ///
 /// Errors: no candidate name of the head node resolves usably; port.range is empty or overlaps the ephemeral range; a
 /// user's RANK or WORLD_SIZE contradicts the step (exit code Mismatch); a configured interface exists nowhere.

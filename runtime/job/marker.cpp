@@ -1,0 +1,58 @@
+#include "runtime/job/marker.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
+
+namespace rollcall::job {
+
+std::uint32_t fnv1a(std::string_view text) {
+  std::uint32_t hash = 0x811c9dc5U;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x01000193U;
+  }
+  return hash;
+}
+
+std::string to_text(const Marker& marker) {
+  std::string text;
+  for (const auto& [name, hash] : marker) {
+    text += fmt::format("{}{}:{:08x}", text.empty() ? "" : ",", name, hash);
+  }
+  return text;
+}
+
+Marker parse_marker(std::string_view text) {
+  constexpr std::size_t kDigits = 8;
+  Marker marker;
+  for (const std::string& part : split(text, ',')) {
+    const std::size_t colon = part.rfind(':');
+    if (colon == std::string::npos || colon == 0 || part.size() - colon - 1 != kDigits) {
+      continue;
+    }
+    std::uint32_t hash = 0;
+    const char* const end = part.data() + part.size();
+    const auto [next, error] = std::from_chars(part.data() + colon + 1, end, hash, 16);
+    if (error == std::errc{} && next == end) {
+      marker.insert_or_assign(part.substr(0, colon), hash);
+    }
+  }
+  return marker;
+}
+
+Marker marker_of(const Environment& environment) { return parse_marker(environment.get(env::kMarker).value_or("")); }
+
+bool is_marked(const Marker& marker, std::string_view name, std::string_view value) {
+  const auto found = marker.find(name);
+  return found != marker.end() && found->second == fnv1a(value);
+}
+
+std::optional<std::string> set_by_user(const Environment& environment, std::string_view name) {
+  std::optional<std::string> value = environment.get_non_empty(name);
+  return value && !is_marked(marker_of(environment), name, *value) ? value : std::nullopt;
+}
+
+}  // namespace rollcall::job

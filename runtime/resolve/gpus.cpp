@@ -1,0 +1,64 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/resolve/groups.h"
+
+namespace rollcall::resolve {
+namespace {
+
+bool is_subset(const std::vector<std::string>& part, const std::vector<std::string>& whole) {
+  return std::all_of(part.begin(), part.end(),
+                     [&](const std::string& gpu) { return std::find(whole.begin(), whole.end(), gpu) != whole.end(); });
+}
+
+struct NodeGpus {
+  std::string list;
+  std::string_view source;
+};
+
+/// In a task SLURM_STEP_GPUS may hold the task's own GPUs only; then the job's on this node are the best that is known.
+std::optional<NodeGpus> gpus_of_node(const Environment& user) {
+  const auto step = user.get_non_empty(env::kSlurmStepGpus);
+  const auto job = user.get_non_empty(env::kSlurmJobGpus);
+  const auto own = user.get_non_empty(env::kCudaVisible);
+  if (step && !(own && *own == *step && job)) {
+    return NodeGpus{*step, env::kSlurmStepGpus};
+  }
+  if (job) {
+    return NodeGpus{*job, env::kSlurmJobGpus};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<void> add_gpus(const Inputs& inputs, PatchBuilder& patch) {
+  if (inputs.settings.text("gpus.visible") != "node") {
+    return {};
+  }
+  const std::optional<NodeGpus> node = gpus_of_node(inputs.user);
+  if (!node) {
+    patch.warn("gpus.visible: node: Slurm names no GPUs of this step (SLURM_STEP_GPUS, SLURM_JOB_GPUS)");
+    return {};
+  }
+  // A value that Slurm itself gave is a part of the node's; anything else the user wrote.
+  const auto own = inputs.user.get_non_empty(env::kCudaVisible);
+  if (own && !is_subset(split(*own, ','), split(node->list, ','))) {
+    patch.keep(env::kCudaVisible, *own, true);
+    patch.warn(
+        fmt::format("CUDA_VISIBLE_DEVICES: {}: is kept because you set it, though gpus.visible=node would give {}",
+                    *own, node->list));
+    return {};
+  }
+  patch.replace({env::kCudaVisible, node->list, "setting gpus.visible",
+                 fmt::format("all GPUs of the step on this node ({})", node->source)});
+  return {};
+}
+
+}  // namespace rollcall::resolve

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/base/environment.h"
+#include "runtime/base/result.h"
+#include "runtime/job/job_facts.h"
+#include "runtime/network/network_view.h"
+#include "runtime/resolve/patch_builder.h"
+#include "runtime/settings/settings.h"
+
+namespace rollcall::resolve {
+
+/// What resolve() was given; the references live as long as the call.
+struct Inputs {
+  const job::JobFacts& facts;
+  const settings::Settings& settings;
+  const network::NetworkView& network;
+  const Environment& user;
+  std::uint32_t cpus_of_task;
+};
+
+// One function and file per group of variables; resolve() calls them in this order. Each adds its changes and warnings.
+
+/// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, NODE_RANK. Error (Mismatch): the user's RANK or
+/// WORLD_SIZE contradicts the step.
+[[nodiscard]] Result<void> add_ranks(const Inputs& inputs, PatchBuilder& patch);
+/// MASTER_ADDR, MASTER_PORT.
+[[nodiscard]] Result<void> add_master(const Inputs& inputs, PatchBuilder& patch);
+/// GLOO_SOCKET_IFNAME, TP_SOCKET_IFNAME, NCCL_SOCKET_IFNAME, UCX_NET_DEVICES.
+[[nodiscard]] Result<void> add_interfaces(const Inputs& inputs, PatchBuilder& patch);
+/// OMP_NUM_THREADS.
+[[nodiscard]] Result<void> add_threads(const Inputs& inputs, PatchBuilder& patch);
+/// CUDA_VISIBLE_DEVICES under gpus.visible=node.
+[[nodiscard]] Result<void> add_gpus(const Inputs& inputs, PatchBuilder& patch);
+/// Caches below cache.shared and cache.local.
+[[nodiscard]] Result<void> add_caches(const Inputs& inputs, PatchBuilder& patch);
+/// PATH and VIRTUAL_ENV.
+[[nodiscard]] Result<void> add_venv(const Inputs& inputs, PatchBuilder& patch);
+/// The frameworks' own diagnostics.
+[[nodiscard]] Result<void> add_debug(const Inputs& inputs, PatchBuilder& patch);
+
+}  // namespace rollcall::resolve

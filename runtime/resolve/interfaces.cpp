@@ -1,0 +1,82 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/network/choose_interface.h"
+#include "runtime/resolve/groups.h"
+
+namespace rollcall::resolve {
+namespace {
+
+using Chooser = Result<network::InterfaceChoice> (*)(const std::string&, const std::vector<std::string>&,
+                                                     const network::NetworkView&);
+
+struct Library {
+  std::string_view variable;
+  std::string_view setting;
+  Chooser choose;
+};
+
+Result<network::InterfaceChoice> hand_on(const std::string&, const std::vector<std::string>& configured,
+                                         const network::NetworkView&) {
+  std::string list;
+  for (const std::string& device : configured) {
+    list += (list.empty() ? "" : ",") + device;
+  }
+  return network::InterfaceChoice{list == "none" ? "" : list, "as configured"};
+}
+
+constexpr std::array kLibraries{
+    Library{env::kGlooInterface, "interface.gloo", network::choose_interface},
+    Library{env::kTensorPipeInterface, "interface.gloo", network::choose_interface},
+    Library{env::kNcclInterface, "interface.nccl", network::choose_interface_prefixes},
+    Library{env::kUcxDevices, "interface.ucx", hand_on},
+};
+
+/// Gloo stops with "invalid argument" long after the start where the interface is not there: say it early.
+void warn_if_absent(const Library& library, const std::string& users_value, const Inputs& inputs, PatchBuilder& patch) {
+  if (library.choose != &network::choose_interface || inputs.network.interfaces.empty()) {
+    return;
+  }
+  for (const std::string& name : split(users_value, ',')) {
+    const auto same = [&](const network::Interface& interface) { return interface.name == name; };
+    if (std::none_of(inputs.network.interfaces.begin(), inputs.network.interfaces.end(), same)) {
+      patch.warn(fmt::format("{}: {}: is no interface of {}", library.variable, name, inputs.network.host_name));
+    }
+  }
+}
+
+Result<void> add_one(const Library& library, const Inputs& inputs, PatchBuilder& patch) {
+  const auto users_value = patch.users(library.variable);
+  if (users_value) {
+    warn_if_absent(library, *users_value, inputs, patch);
+  }
+  const std::string setting(library.setting);
+  const auto choice = library.choose(setting, inputs.settings.list(library.setting), inputs.network);
+  if (!choice && !users_value) {
+    return choice.error();
+  }
+  if (choice && !choice->value.empty()) {
+    const std::string origin = inputs.settings.is_default(library.setting) ? "network" : "setting " + setting;
+    patch.propose({library.variable, choice->value, origin, choice->reason, library.setting});
+  } else if (users_value) {
+    patch.keep(library.variable, *users_value, true);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> add_interfaces(const Inputs& inputs, PatchBuilder& patch) {
+  for (const Library& library : kLibraries) {
+    if (const Result<void> added = add_one(library, inputs, patch); !added) {
+      return added;
+    }
+  }
+  return {};
+}
+
+}  // namespace rollcall::resolve

@@ -1,0 +1,88 @@
+#include "runtime/resolve/patch_builder.h"
+
+#include <fmt/format.h>
+
+#include "runtime/contract/env_vars.h"
+
+namespace rollcall::resolve {
+namespace {
+
+std::string step_name(const job::JobFacts& facts) {
+  return facts.job_id ? fmt::format("{}.{}", *facts.job_id, facts.step_id.value_or(0)) : "none";
+}
+
+}  // namespace
+
+PatchBuilder::PatchBuilder(const job::JobFacts& facts, const settings::Settings& settings, const Environment& user)
+    : settings_(settings), user_(user), outer_(job::marker_of(user)), step_(step_name(facts)) {
+  same_step_ = user.get(env::kStep) == step_;
+  patch_.warnings = facts.warnings;
+}
+
+std::optional<std::string> PatchBuilder::users(std::string_view name) const {
+  std::optional<std::string> value = user_.get_non_empty(name);
+  return value && !job::is_marked(outer_, name, *value) ? value : std::nullopt;
+}
+
+std::optional<std::string> PatchBuilder::inherited(std::string_view name, std::string_view setting) const {
+  std::optional<std::string> value = user_.get_non_empty(name);
+  const bool keep = same_step_ && value && job::is_marked(outer_, name, *value) && settings_.is_default(setting);
+  return keep ? value : std::nullopt;
+}
+
+void PatchBuilder::keep(std::string_view name, const std::string& value, bool of_user) {
+  if (of_user) {
+    patch_.changes.push_back({std::string(name), value, Action::Keep, "user", "set by the user"});
+    return;
+  }
+  patch_.changes.push_back({std::string(name), value, Action::Keep, "rollcall", "set for this step already"});
+  ours_.insert_or_assign(std::string(name), job::fnv1a(value));
+}
+
+void PatchBuilder::propose(const Proposal& proposal) {
+  if (const auto value = users(proposal.name)) {
+    keep(proposal.name, *value, true);
+    if (*value != proposal.value) {
+      warn(fmt::format("{}: {}: is kept because you set it; without it rollcall would set {} ({})", proposal.name,
+                       *value, proposal.value, proposal.reason));
+    }
+    return;
+  }
+  if (!proposal.setting.empty()) {
+    if (const auto value = inherited(proposal.name, proposal.setting)) {
+      keep(proposal.name, *value, false);
+      return;
+    }
+  }
+  replace(proposal);
+}
+
+void PatchBuilder::replace(const Proposal& proposal) {
+  patch_.changes.push_back({std::string(proposal.name), proposal.value, Action::Set, proposal.origin, proposal.reason});
+  ours_.insert_or_assign(std::string(proposal.name), job::fnv1a(proposal.value));
+}
+
+void PatchBuilder::remove_stale() {
+  for (const auto& [name, hash] : outer_) {
+    const std::optional<std::string> value = user_.get(name);
+    if (!value || job::fnv1a(*value) != hash || patch_.find(name) != nullptr) {
+      continue;
+    }
+    if (same_step_) {
+      keep(name, *value, false);
+    } else {
+      patch_.changes.push_back({name, "", Action::Unset, "rollcall",
+                                fmt::format("left over from step {}", user_.get(env::kStep).value_or("unknown"))});
+    }
+  }
+}
+
+EnvPatch PatchBuilder::finish() && {
+  remove_stale();
+  patch_.changes.push_back({std::string(env::kStep), step_, Action::Set, "rollcall", "the step of these values"});
+  patch_.changes.push_back({std::string(env::kMarker), job::to_text(ours_), Action::Set, "rollcall",
+                            "tells these values from yours, with a hash of each"});
+  return std::move(patch_);
+}
+
+}  // namespace rollcall::resolve

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/environment.h"
+#include "runtime/job/job_facts.h"
+#include "runtime/job/marker.h"
+#include "runtime/resolve/env_patch.h"
+#include "runtime/settings/settings.h"
+
+namespace rollcall::resolve {
+
+/// What one group of variables would like to set.
+struct Proposal {
+  std::string_view name;
+  std::string value;
+  std::string origin;
+  std::string reason;
+  std::string_view setting = "";  ///< the setting that shapes the value; empty: only facts do
+};
+
+/// Collects the patch, and is the one place that decides between ours, the user's and an enclosing rollcall's value:
+/// - the user's value is kept; a warning says what we would have set where it differs;
+/// - the value of a rollcall that encloses this one in the same step (`srun --ddp` around `rollcall exec` or the
+/// trainer) is
+///   kept where this one's setting is at its default: the enclosing one may know the site better;
+/// - everything else that an outer rollcall set is stale: replaced, or removed by finish().
+class PatchBuilder {
+ public:
+  /// The references must outlive the builder.
+  PatchBuilder(const job::JobFacts& facts, const settings::Settings& settings, const Environment& user);
+
+  [[nodiscard]] std::optional<std::string> users(std::string_view name) const;
+  /// The enclosing rollcall's value of the same step, where it is to be kept under the rule above.
+  [[nodiscard]] std::optional<std::string> inherited(std::string_view name, std::string_view setting) const;
+
+  void propose(const Proposal& proposal);
+  /// Keeps the user's or the enclosing rollcall's value, with no proposal to compare it with.
+  void keep(std::string_view name, const std::string& value, bool of_user);
+  /// A change that no marker remembers: PATH, which is extended and not replaced, and CUDA_VISIBLE_DEVICES, which Slurm
+  /// sets anew in every step.
+  void set_unmarked(EnvChange change) { patch_.changes.push_back(std::move(change)); }
+  void warn(std::string text) { patch_.warnings.push_back(std::move(text)); }
+
+  /// Removes stale values, writes the marker, hands the patch out.
+  [[nodiscard]] EnvPatch finish() &&;
+
+ private:
+  void remove_stale();
+
+  const settings::Settings& settings_;
+  const Environment& user_;
+  job::Marker outer_;
+  std::string step_;
+  bool same_step_ = false;
+  EnvPatch patch_;
+  job::Marker ours_;
+};
+
+}  // namespace rollcall::resolve
