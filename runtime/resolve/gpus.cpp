@@ -56,8 +56,8 @@ Result<void> add_gpus(const Inputs& inputs, PatchBuilder& patch) {
                     *own, node->list));
     return {};
   }
-  patch.replace({env::kCudaVisible, node->list, "setting gpus.visible",
-                 fmt::format("all GPUs of the step on this node ({})", node->source)});
+  patch.set_unmarked({std::string(env::kCudaVisible), node->list, Action::Set, "setting gpus.visible",
+                      fmt::format("all GPUs of the step on this node ({})", node->source)});
   return {};
 }
 

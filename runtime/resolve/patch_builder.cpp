@@ -54,10 +54,6 @@ void PatchBuilder::propose(const Proposal& proposal) {
       return;
     }
   }
-  replace(proposal);
-}
-
-void PatchBuilder::replace(const Proposal& proposal) {
   patch_.changes.push_back({std::string(proposal.name), proposal.value, Action::Set, proposal.origin, proposal.reason});
   ours_.insert_or_assign(std::string(proposal.name), job::fnv1a(proposal.value));
 }
