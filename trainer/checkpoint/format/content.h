@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "trainer/checkpoint/format/dtype.h"
+
+namespace rollcall::checkpoint::format {
+
+/// One tensor: row-major, contiguous, little-endian. The bytes belong to somebody else and outlive the view.
+struct TensorView {
+  std::string path;            ///< of the HDF5 data set: "/model/layer1/0/conv1/weight"
+  std::string state_dict_key;  ///< "layer1.0.conv1.weight"; empty for tensors that are in no state dict
+  DType dtype = DType::Float32;
+  std::vector<std::int64_t> shape;  ///< empty: a scalar
+  std::span<const std::byte> bytes;
+};
+
+/// A small value that is no tensor: a number, a text (UTF-8, without NUL) or a list of texts.
+using Value = std::variant<std::int64_t, std::uint64_t, double, std::string, std::vector<std::string>>;
+
+/// What a checkpoint holds, apart from what the writer itself adds (root attributes, checksums, /manifest).
+struct Content {
+  std::vector<TensorView> tensors;
+  std::map<std::string, Value> values;  ///< by path: "/progress/epoch", "/model_keys", "/config/json"
+};
+
+/// Content that was read from a file, together with the memory that its views point into. Move only.
+struct LoadedContent {
+  Content content;
+  std::vector<std::unique_ptr<std::byte[]>> storage;
+};
+
+/// "[64,3,7,7]", as messages show shapes.
+[[nodiscard]] std::string shape_text(std::span<const std::int64_t> shape);
+
+}  // namespace rollcall::checkpoint::format

@@ -1,0 +1,28 @@
+#pragma once
+
+/// Names of the checkpoint format, once. docs/checkpoint_format.md explains them.
+namespace rollcall::checkpoint::format::schema {
+
+inline constexpr const char* kFormat = "rollcall-checkpoint";
+inline constexpr int kMajorVersion = 1;  ///< readers refuse a newer one
+inline constexpr int kMinorVersion = 0;  ///< readers ignore what they do not know
+
+// Attributes of "/".
+inline constexpr const char* kFormatAttribute = "format";
+inline constexpr const char* kVersionAttribute = "format_version";
+inline constexpr const char* kWriterAttribute = "writer";
+inline constexpr const char* kTorchVersionAttribute = "torch_version";
+inline constexpr const char* kCreatedAttribute = "created";
+inline constexpr const char* kCompleteAttribute = "complete";
+
+// Attributes of data sets.
+inline constexpr const char* kStateDictKeyAttribute = "state_dict_key";
+inline constexpr const char* kDTypeAttribute = "dtype";
+inline constexpr const char* kCrcAttribute = "crc32c";
+inline constexpr const char* kDimOrderAttribute = "dim_order";
+inline constexpr const char* kRowMajor = "row-major";
+
+inline constexpr const char* kModelKeys = "/model_keys";
+inline constexpr const char* kManifest = "/manifest";
+
+}  // namespace rollcall::checkpoint::format::schema

@@ -1,0 +1,86 @@
+#include "trainer/metrics/metrics_writer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace rollcall::metrics {
+namespace {
+
+std::string json_line(const Record& record) {
+  nlohmann::ordered_json line = nlohmann::ordered_json::object();
+  for (const auto& [name, field] : record) {
+    std::visit([&line, key = name](const auto& value) { line[key] = value; }, field);
+  }
+  // Host names and paths need not be UTF-8; a metrics line is no reason to stop.
+  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+bool ends_in_mid_line(int descriptor) {
+  const off_t size = ::lseek(descriptor, 0, SEEK_END);
+  char last = '\n';
+  return size > 0 && ::pread(descriptor, &last, 1, size - 1) == 1 && last != '\n';
+}
+
+}  // namespace
+
+Result<MetricsWriter> MetricsWriter::open(const std::string& path) {
+  std::error_code ignored;  // open() tells better what is wrong
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor < 0) {
+    return fail("--run-dir", path, "cannot be opened for appending: " + errno_text(errno),
+                "naming a folder that can be written to", ExitCode::CannotCreate);
+  }
+  MetricsWriter writer(descriptor, path);
+  if (ends_in_mid_line(descriptor)) {
+    if (auto ended = writer.append("\n"); !ended) {
+      return ended.error();
+    }
+  }
+  return writer;
+}
+
+MetricsWriter::MetricsWriter(MetricsWriter&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), path_(std::move(other.path_)) {}
+
+MetricsWriter& MetricsWriter::operator=(MetricsWriter&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+MetricsWriter::~MetricsWriter() {
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
+  }
+}
+
+Result<void> MetricsWriter::write(const Record& record) { return append(json_line(record)); }
+
+Result<void> MetricsWriter::write_resume(std::int64_t global_step) {
+  return write({{"event", std::string("resume")}, {"global_step", global_step}});
+}
+
+Result<void> MetricsWriter::append(const std::string& line) {
+  std::string_view rest = line;
+  while (!rest.empty()) {
+    const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) {
+      continue;
+    }
+    if (written <= 0) {
+      return fail("--run-dir", path_, "cannot be written: " + errno_text(written < 0 ? errno : ENOSPC),
+                  "freeing space or quota there, or naming another folder", ExitCode::InputOutput);
+    }
+    rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+}  // namespace rollcall::metrics

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/result.h"
+
+namespace rollcall::metrics {
+
+/// One line of metrics.jsonl: names and values, in the order in which they are written. Numbers that JSON cannot hold
+/// (NaN, infinite) become null.
+using Field = std::variant<std::int64_t, double, bool, std::string>;
+using Record = std::vector<std::pair<std::string, Field>>;
+
+/// Appends records to a file, one JSON object a line, each in one write(2) to the end of the file (O_APPEND): whatever
+/// is killed when, earlier lines stay whole. One thread; move only; closes in the destructor.
+class MetricsWriter {
+ public:
+  /// Creates the file and its folder where absent, and continues it where present; a last line that a killed writer
+  /// left unfinished is ended first. Errors (CannotCreate): it cannot be created or opened.
+  static Result<MetricsWriter> open(const std::string& path);
+  MetricsWriter(MetricsWriter&& other) noexcept;
+  MetricsWriter& operator=(MetricsWriter&& other) noexcept;
+  ~MetricsWriter();
+
+  /// Errors (InputOutput): disk full, quota.
+  [[nodiscard]] Result<void> write(const Record& record);
+  /// {"event":"resume","global_step":N}: records of higher steps before this line belong to work that was lost.
+  [[nodiscard]] Result<void> write_resume(std::int64_t global_step);
+
+ private:
+  MetricsWriter(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
+  [[nodiscard]] Result<void> append(const std::string& line);
+
+  int descriptor_;
+  std::string path_;
+};
+
+}  // namespace rollcall::metrics

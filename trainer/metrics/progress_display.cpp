@@ -1,0 +1,111 @@
+#include "trainer/metrics/progress_display.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "trainer/metrics/duration.h"
+
+namespace rollcall::metrics {
+namespace {
+
+constexpr double kRedrawSeconds = 0.1;
+constexpr std::string_view kClearLine = "\r\x1b[K";
+
+std::size_t terminal_width(int descriptor) {
+  winsize size{};
+  const bool known = ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
+}
+
+std::string bar(std::int64_t done, std::int64_t all, std::size_t cells) {
+  const double fraction = all > 0 ? static_cast<double>(done) / static_cast<double>(all) : 0;
+  const auto filled = static_cast<std::size_t>(std::clamp(fraction, 0.0, 1.0) * static_cast<double>(cells));
+  return fmt::format("[{}{}]", std::string(filled, '#'), std::string(cells - filled, '.'));
+}
+
+ProgressStyle chosen(ProgressStyle style, int descriptor) {
+  if (style != ProgressStyle::Auto) {
+    return style;
+  }
+  return ::isatty(descriptor) == 1 ? ProgressStyle::Bar : ProgressStyle::Lines;
+}
+
+}  // namespace
+
+std::string progress_text(const ProgressState& state) {
+  std::string text =
+      fmt::format("epoch {}/{}  step {}/{}  loss {:.4f}  top-1 {:.2f} %  lr {:.3g}", state.epoch + 1, state.epochs,
+                  state.step, state.steps_per_epoch, state.loss, 100 * state.top1, state.learning_rate);
+  if (state.images_per_second) {
+    text += fmt::format("  {:.{}f} img/s", *state.images_per_second, *state.images_per_second < 100 ? 1 : 0);
+  }
+  if (state.remaining_seconds) {
+    text += "  ETA " + human_duration(*state.remaining_seconds);
+  }
+  return text;
+}
+
+ProgressDisplay::ProgressDisplay(int descriptor, ProgressStyle style, std::int64_t every_steps)
+    : descriptor_(descriptor),
+      style_(chosen(style, descriptor)),
+      every_steps_(std::max<std::int64_t>(every_steps, 1)) {}
+
+void ProgressDisplay::step_done(const ProgressState& state, double now) {
+  const bool last = state.step == state.steps_per_epoch;
+  if (style_ == ProgressStyle::Lines && (last || state.step % every_steps_ == 0)) {
+    write(progress_text(state) + "\n");
+  }
+  if (style_ == ProgressStyle::Bar && (last || !drawn_at_ || now - *drawn_at_ >= kRedrawSeconds)) {
+    drawn_at_ = now;
+    draw_bar(state);
+  }
+}
+
+void ProgressDisplay::draw_bar(const ProgressState& state) {
+  constexpr std::size_t kLeastCells = 8;
+  constexpr std::size_t kMostCells = 30;
+  const std::size_t width = terminal_width(descriptor_) - 1;  // the last column would wrap on some terminals
+  std::string text = progress_text(state);
+  const std::size_t room = width > text.size() + 3 ? width - text.size() - 3 : 0;
+  if (room >= kLeastCells) {
+    text = bar(state.step, state.steps_per_epoch, std::min(room, kMostCells)) + " " + text;
+  }
+  write(std::string(kClearLine) + text.substr(0, width));
+  bar_shown_ = true;
+}
+
+void ProgressDisplay::message(std::string_view text) {
+  if (style_ == ProgressStyle::None) {
+    return;
+  }
+  const std::string line = fmt::format("{}{}\n", bar_shown_ ? kClearLine : std::string_view(), text);
+  write(line);
+  bar_shown_ = false;
+  drawn_at_.reset();
+}
+
+void ProgressDisplay::finish() {
+  if (bar_shown_) {
+    write("\n");
+    bar_shown_ = false;
+  }
+}
+
+void ProgressDisplay::write(std::string_view text) const {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor_, text.data(), text.size());
+    if (written < 0 && errno == EINTR) {
+      continue;
+    }
+    if (written <= 0) {
+      return;
+    }
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+}  // namespace rollcall::metrics

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rollcall::metrics {
+
+/// Where training stands, as people read it.
+struct ProgressState {
+  std::int64_t epoch = 0;  ///< from 0; shown from 1
+  std::int64_t epochs = 0;
+  std::int64_t step = 0;  ///< steps done in this epoch
+  std::int64_t steps_per_epoch = 0;
+  double loss = 0;
+  double top1 = 0;  ///< fraction in [0, 1]
+  double learning_rate = 0;
+  std::optional<double> images_per_second;
+  std::optional<double> remaining_seconds;  ///< of the whole training
+};
+
+/// Bar: one line that is redrawn; Lines: a new line every so many steps; Auto: a bar on a terminal, else lines.
+enum class ProgressStyle { Auto, Bar, Lines, None };
+
+/// "epoch 2/120  step 30/85  loss 2.3026  top-1 12.50 %  lr 0.0012  512 img/s  ETA 1 h 02 min"
+[[nodiscard]] std::string progress_text(const ProgressState& state);
+
+/// Shows progress on a file descriptor that it does not own. The caller brings the time. Failed writes are ignored: a
+/// closed terminal does not end a training. One thread.
+class ProgressDisplay {
+ public:
+  /// `every_steps`: distance of lines in style Lines (the last step of an epoch is always shown).
+  ProgressDisplay(int descriptor, ProgressStyle style, std::int64_t every_steps);
+  /// Ends a bar's line.
+  ~ProgressDisplay() { finish(); }
+  ProgressDisplay(const ProgressDisplay&) = delete;
+  ProgressDisplay& operator=(const ProgressDisplay&) = delete;
+
+  /// A step was done at `now` (seconds of any monotonic clock). A bar is redrawn at most 10 times a second.
+  void step_done(const ProgressState& state, double now);
+  /// A line of its own, in every style but None; a bar is drawn again below it at the next step.
+  void message(std::string_view text);
+  /// Ends a bar's line, so that what follows starts at the left edge.
+  void finish();
+
+  [[nodiscard]] ProgressStyle style() const { return style_; }
+
+ private:
+  void draw_bar(const ProgressState& state);
+  void write(std::string_view text) const;
+
+  int descriptor_;
+  ProgressStyle style_;
+  std::int64_t every_steps_;
+  std::optional<double> drawn_at_;
+  bool bar_shown_ = false;
+};
+
+}  // namespace rollcall::metrics
