@@ -1,0 +1,162 @@
+#include "trainer/data/image/decode.h"
+
+#include <gtest/gtest.h>
+#include <cstdlib>
+
+#include "tests/support/test_images.h"
+#include "trainer/data/image/read_file.h"
+
+namespace rollcall::data {
+namespace {
+
+using test::make_jpeg;
+using test::make_png;
+using test::smooth_pixels;
+
+constexpr int kWidth = 37;
+constexpr int kHeight = 23;
+
+int largest_difference(const Image& image, const std::vector<std::uint8_t>& expected) {
+  int largest = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    largest = std::max(largest, std::abs(image.pixels[i] - expected[i]));
+  }
+  return largest;
+}
+
+TEST(Decode, JpegGivesTheCompressedPixelsBack) {
+  for (const int sampling : {TJSAMP_444, TJSAMP_422, TJSAMP_420, TJSAMP_440, TJSAMP_411}) {
+    for (const int flags : {0, TJFLAG_PROGRESSIVE}) {
+      const auto pixels = smooth_pixels(kWidth, kHeight, 1);
+      const auto image = decode(make_jpeg(pixels, kWidth, kHeight, TJPF_RGB, sampling, flags), "a.jpg");
+      ASSERT_TRUE(image) << image.error().message();
+      EXPECT_EQ(image->width, kWidth);
+      EXPECT_EQ(image->height, kHeight);
+      EXPECT_LE(largest_difference(*image, pixels), sampling == TJSAMP_444 ? 12 : 60);
+    }
+  }
+}
+
+TEST(Decode, GreyscaleJpegIsRepeatedInAllThreeChannels) {
+  const auto grey = smooth_pixels(kWidth, kHeight, 2, 1);
+  const auto image = decode(make_jpeg(grey, kWidth, kHeight, TJPF_GRAY, TJSAMP_GRAY), "grey.jpg");
+  ASSERT_TRUE(image) << image.error().message();
+  std::vector<std::uint8_t> expected;
+  for (const std::uint8_t level : grey) {
+    expected.insert(expected.end(), 3, level);
+  }
+  EXPECT_LE(largest_difference(*image, expected), 12);
+  EXPECT_EQ(image->pixels[0], image->pixels[2]);
+}
+
+// Adobe stores 255 - ink: white paper is (255, 255, 255, 255); cyan lowers the first sample, black the last.
+TEST(Decode, CmykJpegIsInvertedAndMultipliedOut) {
+  const std::vector<std::uint8_t> one_pixel{51, 255, 204, 128};
+  std::vector<std::uint8_t> inks;
+  for (int i = 0; i < 16 * 16; ++i) {
+    inks.insert(inks.end(), one_pixel.begin(), one_pixel.end());
+  }
+  const auto image = decode(make_jpeg(inks, 16, 16, TJPF_CMYK), "print.jpg");
+  ASSERT_TRUE(image) << image.error().message();
+  EXPECT_NEAR(image->pixels[0], 51 * 128 / 255, 3);
+  EXPECT_NEAR(image->pixels[1], 128, 3);
+  EXPECT_NEAR(image->pixels[2], 204 * 128 / 255, 3);
+}
+
+TEST(Decode, PngOfEveryKindGivesRgbWithoutLoss) {
+  const auto rgb = smooth_pixels(kWidth, kHeight, 3);
+  const auto grey = smooth_pixels(kWidth, kHeight, 3, 1);
+  const auto colour = decode(make_png(rgb.data(), kWidth, kHeight), "rgb.png");
+  ASSERT_TRUE(colour) << colour.error().message();
+  EXPECT_EQ(largest_difference(*colour, rgb), 0);
+
+  const auto plain = decode(make_png(grey.data(), kWidth, kHeight, PNG_FORMAT_GRAY), "grey.png");
+  ASSERT_TRUE(plain) << plain.error().message();
+  EXPECT_EQ(plain->pixels[0], grey[0]);
+  EXPECT_EQ(plain->pixels[5], grey[1]);
+
+  const std::vector<std::uint8_t> map{10, 20, 30, 200, 100, 50};
+  const std::vector<std::uint8_t> indices{0, 1, 1, 0};
+  const auto palette = decode(make_png(indices.data(), 2, 2, PNG_FORMAT_RGB_COLORMAP, map.data(), 2), "map.png");
+  ASSERT_TRUE(palette) << palette.error().message();
+  EXPECT_EQ(largest_difference(*palette, {10, 20, 30, 200, 100, 50, 200, 100, 50, 10, 20, 30}), 0);
+}
+
+TEST(Decode, AlphaOfAPngIsDroppedNotBlended) {
+  const std::vector<std::uint8_t> rgba{200, 100, 50, 0, 10, 20, 30, 128};
+  const auto image = decode(make_png(rgba.data(), 2, 1, PNG_FORMAT_RGBA), "alpha.png");
+  ASSERT_TRUE(image) << image.error().message();
+  EXPECT_EQ(largest_difference(*image, {200, 100, 50, 10, 20, 30}), 0);
+}
+
+TEST(Decode, FormatIsToldByContentNotByName) {
+  const auto pixels = smooth_pixels(kWidth, kHeight, 4);
+  EXPECT_TRUE(decode(make_png(pixels.data(), kWidth, kHeight), "really_a_png.jpg"));
+  EXPECT_TRUE(decode(make_jpeg(pixels, kWidth, kHeight), "really_a_jpeg.png"));
+}
+
+void expect_bad_data(std::span<const std::byte> file, const std::string& name) {
+  const auto image = decode(file, name);
+  ASSERT_FALSE(image) << name << ", " << file.size() << " bytes";
+  EXPECT_EQ(image.error().exit_code, ExitCode::BadData);
+  EXPECT_EQ(image.error().value, name);
+}
+
+TEST(Decode, EveryTruncationIsAnErrorThatNamesTheFile) {
+  const auto pixels = smooth_pixels(kWidth, kHeight, 5);
+  const auto jpeg = make_jpeg(pixels, kWidth, kHeight);
+  for (std::size_t size = 0; size + 2 < jpeg.size(); size += 7) {  // the last two bytes only say "end"
+    expect_bad_data(std::span(jpeg).first(size), "cut.jpg");
+  }
+  const auto png = make_png(pixels.data(), kWidth, kHeight);
+  for (std::size_t size = 0; size + 16 < png.size(); size += 7) {  // the last 16: a checksum's part and IEND
+    expect_bad_data(std::span(png).first(size), "cut.png");
+  }
+}
+
+TEST(Decode, CorruptContentNeverCrashesAndPngChecksumsFindIt) {
+  const auto pixels = smooth_pixels(kWidth, kHeight, 6);
+  std::mt19937 random(7);
+  const auto png = make_png(pixels.data(), kWidth, kHeight);
+  const auto jpeg = make_jpeg(pixels, kWidth, kHeight);
+  for (int trial = 0; trial < 300; ++trial) {
+    auto broken = jpeg;
+    for (int i = 0; i < 5; ++i) {
+      broken[random() % broken.size()] = static_cast<std::byte>(random());
+    }
+    const auto image = decode(broken, "broken.jpg");
+    EXPECT_TRUE(image || image.error().exit_code == ExitCode::BadData);
+  }
+  auto broken = png;
+  broken[png.size() / 2] ^= std::byte{0xff};
+  expect_bad_data(broken, "broken.png");
+}
+
+TEST(Decode, ForeignAndEmptyFilesAreRefused) {
+  const std::string text = "GIF89a and so on";
+  expect_bad_data(std::as_bytes(std::span(text)), "picture.gif");
+  expect_bad_data({}, "empty.png");
+}
+
+TEST(Decode, HeaderThatClaimsAGiganticPictureIsRefusedBeforeMemoryIsTaken) {
+  auto jpeg = make_jpeg(smooth_pixels(kWidth, kHeight, 8), kWidth, kHeight);
+  for (std::size_t i = 0; i + 9 < jpeg.size(); ++i) {
+    if (jpeg[i] == std::byte{0xff} && jpeg[i + 1] == std::byte{0xc0}) {  // SOF0: length, precision, height, width
+      std::fill_n(jpeg.begin() + static_cast<std::ptrdiff_t>(i) + 5, 4, std::byte{0xf0});
+    }
+  }
+  expect_bad_data(jpeg, "bomb.jpg");
+}
+
+TEST(ReadFile, GivesTheBytesOrSaysWhyNot) {
+  const std::string path = testing::TempDir() + "rollcall_read_file_test";
+  const auto content = make_jpeg(smooth_pixels(8, 8, 9), 8, 8);
+  test::write_file(path, content);
+  EXPECT_EQ(*read_file(path), content);
+  std::remove(path.c_str());
+  EXPECT_EQ(read_file(path).error().exit_code, ExitCode::NoInput);
+  EXPECT_EQ(read_file(testing::TempDir()).error().exit_code, ExitCode::NoInput);
+}
+
+}  // namespace
+}  // namespace rollcall::data

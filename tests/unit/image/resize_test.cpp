@@ -1,0 +1,131 @@
+#include "trainer/data/image/resize.h"
+
+#include <gtest/gtest.h>
+#include <cmath>
+#include <random>
+#include <vector>
+
+namespace rollcall::data {
+namespace {
+
+Image random_image(int width, int height, unsigned seed) {
+  std::mt19937 random(seed);
+  Image image = Image::make(width, height);
+  for (std::size_t i = 0; i < image.row_bytes() * static_cast<std::size_t>(height); ++i) {
+    image.pixels[i] = static_cast<std::uint8_t>(random());
+  }
+  return image;
+}
+
+/// The definition, pixel by pixel, in double: the product of two triangle filters, renormalised.
+double reference(const Image& image, const Resize& request, int x, int y, int c) {
+  const auto triangle = [](int in, int out, int position, int i) {
+    const double scale = static_cast<double>(in) / out;
+    const double centre = (position + 0.5) * scale;
+    return std::max(0.0, 1 - std::abs(i + 0.5 - centre) / std::max(scale, 1.0));
+  };
+  double sum = 0;
+  double weights = 0;
+  for (int j = 0; j < request.source.height; ++j) {
+    for (int i = 0; i < request.source.width; ++i) {
+      const double weight =
+          triangle(request.source.width, request.width, x, i) * triangle(request.source.height, request.height, y, j);
+      weights += weight;
+      sum += weight * image.row(request.source.top + j)[3 * (request.source.left + i) + c];
+    }
+  }
+  return sum / weights;
+}
+
+std::vector<float> run(const Image& image, const Resize& request, const ChannelAffine& affine = {}) {
+  std::vector<float> out(static_cast<std::size_t>(request.window.width * request.window.height * 3), -1.0F);
+  resize(image, request, affine, out);
+  return out;
+}
+
+TEST(ResizeImage, AgreesWithTheDefinitionOfTheTriangleFilter) {
+  const Image image = random_image(61, 47, 1);
+  const Resize requests[] = {
+      {.source = {0, 0, 61, 47}, .width = 20, .height = 16, .window = {0, 0, 20, 16}},
+      {.source = {5, 7, 50, 33}, .width = 31, .height = 31, .window = {0, 0, 31, 31}},
+      {.source = {5, 7, 8, 8}, .width = 32, .height = 32, .window = {0, 0, 32, 32}},
+      {.source = {60, 46, 1, 1}, .width = 9, .height = 9, .window = {0, 0, 9, 9}},
+      {.source = {0, 0, 61, 47}, .width = 27, .height = 21, .window = {5, 2, 16, 16}},
+      {.source = {0, 0, 61, 2}, .width = 1, .height = 40, .window = {0, 0, 1, 40}},
+  };
+  for (const Resize& request : requests) {
+    const std::vector<float> out = run(image, request);
+    std::size_t at = 0;
+    for (int y = 0; y < request.window.height; ++y) {
+      for (int x = 0; x < request.window.width; ++x) {
+        for (int c = 0; c < 3; ++c) {
+          ASSERT_NEAR(out[at++], reference(image, request, request.window.left + x, request.window.top + y, c), 1e-3);
+        }
+      }
+    }
+  }
+}
+
+TEST(ResizeImage, SameSizeIsACopy) {
+  const Image image = random_image(17, 9, 2);
+  const auto out = run(image, {.source = {0, 0, 17, 9}, .width = 17, .height = 9, .window = {0, 0, 17, 9}});
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    ASSERT_EQ(out[i], image.pixels[i]);
+  }
+}
+
+TEST(ResizeImage, WhatLiesOutsideTheSourceHasNoInfluence) {
+  Image image = random_image(40, 40, 3);
+  const Resize request{.source = {10, 10, 20, 20}, .width = 7, .height = 7, .window = {0, 0, 7, 7}};
+  const auto before = run(image, request);
+  for (int y = 0; y < 40; ++y) {
+    for (int x = 0; x < 40; ++x) {
+      if (x < 10 || x >= 30 || y < 10 || y >= 30) {
+        image.pixels[static_cast<std::size_t>(y * 40 + x) * 3] ^= 0xff;
+      }
+    }
+  }
+  EXPECT_EQ(run(image, request), before);
+}
+
+TEST(ResizeImage, FlipMirrorsTheWindowExactly) {
+  const Image image = random_image(33, 21, 4);
+  Resize request{.source = {1, 2, 30, 18}, .width = 12, .height = 10, .window = {1, 0, 10, 10}};
+  const auto straight = run(image, request);
+  request.flip = true;
+  const auto mirrored = run(image, request);
+  for (int y = 0; y < 10; ++y) {
+    for (int x = 0; x < 10; ++x) {
+      for (int c = 0; c < 3; ++c) {
+        ASSERT_EQ(mirrored[static_cast<std::size_t>((y * 10 + x) * 3 + c)],
+                  straight[static_cast<std::size_t>((y * 10 + 9 - x) * 3 + c)]);
+      }
+    }
+  }
+}
+
+TEST(ResizeImage, EachChannelIsScaledAndShifted) {
+  const Image image = random_image(8, 8, 5);
+  const Resize request{.source = {0, 0, 8, 8}, .width = 4, .height = 4, .window = {0, 0, 4, 4}};
+  const auto levels = run(image, request);
+  const auto out = run(image, request, {.scale = {2, 0.5F, 1}, .bias = {0, 1, -3}});
+  for (std::size_t i = 0; i < out.size(); i += 3) {
+    EXPECT_FLOAT_EQ(out[i], levels[i] * 2);
+    EXPECT_FLOAT_EQ(out[i + 1], levels[i + 1] * 0.5F + 1);
+    EXPECT_FLOAT_EQ(out[i + 2], levels[i + 2] - 3);
+  }
+}
+
+TEST(ResizeImage, ConstantPictureStaysConstant) {
+  Image image = random_image(50, 30, 6);
+  std::fill_n(image.pixels.get(), image.row_bytes() * 30, std::uint8_t{77});
+  for (const int size : {1, 7, 29, 224}) {
+    for (const float value :
+         run(image, {.source = {0, 0, 50, 30}, .width = size, .height = size, .window = {0, 0, size, size}})) {
+      ASSERT_NEAR(value, 77, 1e-3);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rollcall::data

@@ -1,0 +1,60 @@
+#include "trainer/data/image/read_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cerrno>
+
+namespace rollcall::data {
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(const std::string& path) : number_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  ~Descriptor() {
+    if (number_ >= 0) {
+      ::close(number_);
+    }
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  [[nodiscard]] int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+Error unreadable(const std::string& path, int error_number, ExitCode code) {
+  return fail("--data", path, "cannot be read: " + errno_text(error_number), "checking the file and its permissions",
+              code);
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> read_file(const std::string& path) {
+  const Descriptor file(path);
+  struct stat facts {};
+  if (file.number() < 0 || ::fstat(file.number(), &facts) != 0) {
+    return unreadable(path, errno, ExitCode::NoInput);
+  }
+  if (!S_ISREG(facts.st_mode)) {
+    return fail("--data", path, "is not a regular file", "removing it from the data set", ExitCode::NoInput);
+  }
+  std::vector<std::byte> content(static_cast<std::size_t>(facts.st_size));
+  std::size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t count = ::read(file.number(), content.data() + done, content.size() - done);
+    if (count < 0 && errno != EINTR) {
+      return unreadable(path, errno, ExitCode::InputOutput);
+    }
+    if (count == 0) {
+      break;  // the file became shorter meanwhile: the decoder finds it truncated
+    }
+    done += count > 0 ? static_cast<std::size_t>(count) : 0;
+  }
+  content.resize(done);
+  return content;
+}
+
+}  // namespace rollcall::data
