@@ -1,0 +1,52 @@
+#include "spank_plugin/options.h"
+
+#include <string_view>
+
+#include "runtime/settings/launch_settings.h"
+#include "runtime/settings/settings.h"
+
+namespace rollcall::spank {
+namespace {
+
+// SPANK takes pointers to mutable text and keeps them.
+char kName[] = "ddp";
+char kArgument[] = "key=value,...";
+char kUsage[] =
+    "give every task a PyTorch rendezvous on this site's network (MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE, "
+    "LOCAL_RANK, "
+    "interfaces, ...); key=value,... overrides settings for this step (a comma inside a value is written +), off turns "
+    "it off; 'rollcall env' shows the values, 'man rollcall-spank' the rest";
+
+}  // namespace
+
+Result<DdpOption> parse_option(const char* argument) {
+  const std::string_view text = argument == nullptr ? "" : argument;
+  if (text.empty() || text == "(null)") {
+    return DdpOption{};
+  }
+  if (text == "off") {
+    return DdpOption{.enabled = false, .key_values = ""};
+  }
+  settings::Settings defaults(settings::launch_table());
+  if (const Result<void> checked = settings::apply_key_values(defaults, text, "--ddp"); !checked) {
+    return checked.error();
+  }
+  return DdpOption{.enabled = true, .key_values = std::string(text)};
+}
+
+spank_option ddp_option(spank_opt_cb_f callback) {
+  constexpr int kOptionalArgument = 2;
+  return {kName, kArgument, kUsage, kOptionalArgument, 0, callback};
+}
+
+std::optional<std::string> site_file(int argument_count, char** arguments) {
+  constexpr std::string_view kKey = "config=";
+  for (int i = 0; i < argument_count; ++i) {
+    if (const std::string_view argument = arguments[i]; argument.starts_with(kKey)) {
+      return std::string(argument.substr(kKey.size()));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace rollcall::spank
