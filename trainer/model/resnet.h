@@ -1,0 +1,59 @@
+#pragma once
+
+#include <torch/torch.h>
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/result.h"
+
+namespace rollcall::model {
+
+struct ResNetOptions {
+  std::int64_t num_classes = 1000;
+  /// The last BatchNorm of every block starts with weight 0, so that each block starts as the identity
+  /// (Goyal et al. 2017, section 5.1).
+  bool zero_init_residual = false;
+};
+
+/// How deep a ResNet is: blocks per stage, and whether they are bottlenecks (1x1, 3x3, 1x1) or pairs of 3x3.
+struct ResNetShape {
+  std::array<std::int64_t, 4> blocks;
+  bool bottleneck;
+};
+
+/// ResNet (He et al. 2015) as torchvision builds it: the stride of a bottleneck sits in its 3x3 convolution, and every
+/// parameter and buffer has torchvision's name. The stages `layer1` ... `layer4` are torch::nn::Sequential of blocks.
+///
+/// Initial values are torchvision's too: convolutions normal with variance 2 / fan_out, BatchNorm 1 and 0, `fc` as
+/// nn::Linear does. They are drawn from LibTorch's default generator. Not thread-safe, as any module.
+class ResNetImpl : public torch::nn::Module {
+ public:
+  ResNetImpl(const ResNetShape& shape, const ResNetOptions& options);
+
+  /// images: [N, 3, H, W] float32, contiguous or channels-last. Returns scores [N, num_classes], not normalised.
+  at::Tensor forward(at::Tensor images);
+
+ private:
+  torch::nn::Sequential make_stage(std::int64_t blocks, std::int64_t width, std::int64_t stride);
+  void initialise(bool zero_init_residual);
+
+  bool bottleneck_;
+  std::int64_t channels_ = 64;  ///< what the next block gets
+  torch::nn::Conv2d conv1_{nullptr};
+  torch::nn::BatchNorm2d bn1_{nullptr};
+  std::array<torch::nn::Sequential, 4> stages_{nullptr, nullptr, nullptr, nullptr};
+  torch::nn::Linear fc_{nullptr};
+};
+TORCH_MODULE(ResNet);
+
+/// "resnet18", "resnet34", "resnet50", "resnet101", "resnet152".
+[[nodiscard]] const std::vector<std::string>& model_names();
+
+/// Builds the named model on the CPU, in training mode, contiguous.
+/// Errors (Usage): unknown name (the nearest known one is suggested), num_classes below 1.
+[[nodiscard]] Result<ResNet> make_model(std::string_view name, const ResNetOptions& options = {});
+
+}  // namespace rollcall::model
