@@ -1,0 +1,179 @@
+#include "runtime/bootstrap/slurm.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <numeric>
+
+#include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/job/node_list.h"
+#include "runtime/job/tasks_per_node.h"
+
+namespace rollcall::bootstrap {
+namespace {
+
+/// Step ids from here on are special steps: interactive, batch, extern, pending (SLURM_INTERACTIVE_STEP and its
+/// neighbours in slurm.h).
+constexpr std::int64_t kFirstSpecialStep = 0xfffffffa;
+
+Error damaged(std::string_view name, const std::string& value, const std::string& reason) {
+  return fail(std::string(name), value, reason, "reporting it: Slurm sets it", ExitCode::Mismatch);
+}
+
+/// Reads numbers and remembers the first that is missing or damaged.
+class Numbers {
+ public:
+  explicit Numbers(const Environment& environment) : environment_(environment) {}
+
+  std::optional<std::uint32_t> optional(std::string_view name) {
+    const std::optional<std::string> text = environment_.get_non_empty(name);
+    if (!text) {
+      return std::nullopt;
+    }
+    const auto number = parse_integer<std::uint32_t>(*text);
+    if (!number && !error_) {
+      error_ = damaged(name, *text, "is no number");
+    }
+    return number;
+  }
+
+  std::uint32_t required(std::string_view name) {
+    const std::optional<std::uint32_t> number = optional(name);
+    if (!number && !error_) {
+      error_ = damaged(name, "", "is not set in this step");
+    }
+    return number.value_or(0);
+  }
+
+  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
+
+ private:
+  const Environment& environment_;
+  std::optional<Error> error_;
+};
+
+Result<void> read_layout(const Environment& environment, job::JobFacts& facts) {
+  const std::string list = environment.get(env::kSlurmStepNodeList).value_or("");
+  Result<std::vector<std::string>> hosts = job::expand_node_list(list);
+  if (!hosts) {
+    return damaged(env::kSlurmStepNodeList, list, hosts.error().reason);
+  }
+  if (hosts->size() != facts.num_nodes) {
+    return damaged(env::kSlurmStepNodeList, list,
+                   fmt::format("has {} nodes, {} says {}", hosts->size(), env::kSlurmStepNodes, facts.num_nodes));
+  }
+  facts.hosts = std::move(*hosts);
+  const auto text = environment.get_non_empty(env::kSlurmStepTasksPerNode);
+  if (!text && facts.num_nodes == 1) {
+    facts.tasks_per_node = {facts.world_size};
+    return {};
+  }
+  Result<std::vector<std::uint32_t>> tasks = job::expand_tasks_per_node(text.value_or(""));
+  if (!tasks) {
+    return damaged(env::kSlurmStepTasksPerNode, text.value_or(""), tasks.error().reason);
+  }
+  const std::uint64_t sum = std::accumulate(tasks->begin(), tasks->end(), std::uint64_t{0});
+  if (tasks->size() != facts.num_nodes || sum != facts.world_size) {
+    return damaged(env::kSlurmStepTasksPerNode, *text,
+                   fmt::format("does not describe {} tasks on {} nodes", facts.world_size, facts.num_nodes));
+  }
+  facts.tasks_per_node = std::move(*tasks);
+  return {};
+}
+
+Result<void> check_ranks(const job::JobFacts& facts) {
+  if (facts.rank >= facts.world_size) {
+    return damaged(env::kSlurmProcId, std::to_string(facts.rank), fmt::format("is beyond {} tasks", facts.world_size));
+  }
+  if (facts.local_rank >= facts.local_world_size) {
+    return damaged(env::kSlurmLocalId, std::to_string(facts.local_rank),
+                   fmt::format("is beyond the {} tasks of this node", facts.local_world_size));
+  }
+  return {};
+}
+
+/// SLURM_DISTRIBUTION may carry more than the word: "arbitrary", "block:cyclic".
+bool is_arbitrary(const Environment& environment) {
+  return environment.get(env::kSlurmDistribution).value_or("").starts_with("arbitrary");
+}
+
+void find_head(const Environment& environment, job::JobFacts& facts) {
+  if (!is_arbitrary(environment) || facts.num_nodes == 1) {
+    facts.head_host = facts.hosts.front();
+    return;
+  }
+  // Slurm's lists are sorted whatever the order of tasks is, so the first host need not be rank 0's.
+  if (facts.rank == 0) {
+    facts.head_host = facts.this_host;
+    return;
+  }
+  facts.warnings.emplace_back(
+      "SLURM_DISTRIBUTION: arbitrary: the node of rank 0 is not in the environment; try srun --ddp, or srun --mpi=pmix "
+      "for "
+      "rollcall's own programs");
+}
+
+void cross_check_pmix(const Environment& environment, job::JobFacts& facts) {
+  const auto text = environment.get_non_empty(env::kPmixRank);
+  if (text && parse_integer<std::uint32_t>(*text) != facts.rank) {
+    facts.warnings.push_back(
+        fmt::format("PMIX_RANK: {}: disagrees with SLURM_PROCID {}, which is used", *text, facts.rank));
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> why_not_a_slurm_task(const Environment& environment) {
+  for (const std::string_view name :
+       {env::kSlurmJobId, env::kSlurmStepId, env::kSlurmProcId, env::kSlurmStepNodeList}) {
+    if (!environment.get_non_empty(name)) {
+      return fmt::format("{} is not set", name);
+    }
+  }
+  const std::string step = environment.get(env::kSlurmStepId).value_or("");
+  const auto number = parse_integer<std::int64_t>(step);
+  if (number && (*number < 0 || *number >= kFirstSpecialStep)) {
+    return fmt::format("{} {} is the batch script or another special step, not a task of srun", env::kSlurmStepId,
+                       step);
+  }
+  return std::nullopt;
+}
+
+Result<job::JobFacts> facts_from_slurm(const Environment& environment) {
+  if (const auto reason = why_not_a_slurm_task(environment)) {
+    return fail("Slurm", "", *reason, "starting the program with srun", ExitCode::Unavailable);
+  }
+  job::JobFacts facts;
+  facts.source = "slurm";
+  Numbers numbers(environment);
+  facts.job_id = numbers.required(env::kSlurmJobId);
+  facts.step_id = numbers.required(env::kSlurmStepId);
+  facts.rank = numbers.required(env::kSlurmProcId);
+  facts.world_size = numbers.required(env::kSlurmStepTasks);
+  facts.local_rank = numbers.required(env::kSlurmLocalId);
+  facts.node_rank = numbers.required(env::kSlurmNodeId);
+  facts.num_nodes = numbers.required(env::kSlurmStepNodes);
+  facts.restart_count = numbers.optional(env::kSlurmRestartCount).value_or(0);
+  if (numbers.error()) {
+    return *numbers.error();
+  }
+  if (const Result<void> read = read_layout(environment, facts); !read) {
+    return read.error();
+  }
+  if (facts.node_rank >= facts.num_nodes) {
+    return damaged(env::kSlurmNodeId, std::to_string(facts.node_rank),
+                   fmt::format("is beyond {} nodes", facts.num_nodes));
+  }
+  facts.local_world_size = facts.tasks_per_node[facts.node_rank];
+  if (const Result<void> checked = check_ranks(facts); !checked) {
+    return checked.error();
+  }
+  facts.this_host = environment.get_non_empty(env::kSlurmNodeName).value_or(facts.hosts[facts.node_rank]);
+  facts.reserved_ports = environment.get(env::kSlurmReservedPorts).value_or("");
+  find_head(environment, facts);
+  cross_check_pmix(environment, facts);
+  return facts;
+}
+
+}  // namespace rollcall::bootstrap

@@ -1,0 +1,114 @@
+#include "runtime/rendezvous/connect.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "runtime/base/error.h"
+#include "runtime/network/observe.h"
+
+namespace rollcall::rendezvous {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr milliseconds kFirstPause{2};
+constexpr milliseconds kLongestPause{50};
+
+int milliseconds_until(Clock::time_point deadline) {
+  const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<decltype(left)>(left, 0, 1'000'000));
+}
+
+/// Connects without blocking beyond `deadline`; returns 0 or errno.
+int try_address(const addrinfo& address, Clock::time_point deadline) {
+  const int descriptor = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (descriptor < 0) {
+    return errno;
+  }
+  int error = connect(descriptor, address.ai_addr, address.ai_addrlen) == 0 ? 0 : errno;
+  if (error == EINPROGRESS) {
+    pollfd waiting{descriptor, POLLOUT, 0};
+    error = ETIMEDOUT;
+    if (poll(&waiting, 1, milliseconds_until(deadline)) > 0) {
+      socklen_t length = sizeof error;
+      getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &length);
+    }
+  }
+  close(descriptor);
+  return error;
+}
+
+/// "" where a connection was accepted, otherwise why not. With several addresses a silent one must not use up the time
+/// of the next: each gets an equal share of what is left.
+std::string try_endpoint(const Endpoint& endpoint, Clock::time_point deadline) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  const int unresolved = getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints, &list);
+  if (unresolved != 0) {
+    return unresolved == EAI_SYSTEM ? errno_text(errno) : gai_strerror(unresolved);
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owned(list, freeaddrinfo);
+  int left = 0;
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    ++left;
+  }
+  int error = EADDRNOTAVAIL;
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next, --left) {
+    const Clock::time_point share = Clock::now() + (deadline - Clock::now()) / left;
+    error = try_address(*entry, share);
+    if (error == 0) {
+      return "";
+    }
+  }
+  return errno_text(error);
+}
+
+Error nobody(const std::optional<Endpoint>& last, const std::string& reason, std::chrono::duration<double> timeout,
+             const std::string& subject, const std::string& what) {
+  const std::string host = network::this_host_name();
+  if (!last) {
+    return fail(subject, what,
+                fmt::format("rank 0 did not appear there within {:g} s (seen from {})", timeout.count(), host),
+                "a folder that all nodes share, or looking at why rank 0 failed", ExitCode::Unavailable);
+  }
+  return fail(
+      "rendezvous", to_text(*last), fmt::format("did not answer {} within {:g} s ({})", host, timeout.count(), reason),
+      "looking at why rank 0 failed, another host.template, or a longer rendezvous.timeout", ExitCode::Unavailable);
+}
+
+}  // namespace
+
+Result<Endpoint> wait_until_accepting(const EndpointSource& source, std::chrono::duration<double> timeout,
+                                      const std::string& subject, const std::string& what) {
+  const Clock::time_point deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout);
+  std::optional<Endpoint> endpoint;
+  std::string reason;
+  milliseconds pause = kFirstPause;
+  while (true) {
+    if (std::optional<Endpoint> named = source()) {
+      endpoint = std::move(named);
+      reason = try_endpoint(*endpoint, deadline);
+      if (reason.empty()) {
+        return *endpoint;
+      }
+    }
+    if (Clock::now() + pause >= deadline) {
+      return nobody(endpoint, reason, timeout, subject, what);
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 3 / 2, kLongestPause);
+  }
+}
+
+}  // namespace rollcall::rendezvous

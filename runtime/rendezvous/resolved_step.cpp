@@ -1,0 +1,74 @@
+#include "runtime/rendezvous/resolved_step.h"
+
+#include <memory>
+#include <utility>
+
+#include "runtime/bootstrap/gather.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/job/cpu_set.h"
+#include "runtime/job/marker.h"
+#include "runtime/network/host_name.h"
+#include "runtime/network/observe.h"
+#include "runtime/resolve/resolve.h"
+
+namespace rollcall::rendezvous {
+
+network::NetworkView observe_for(const job::JobFacts& facts, const settings::Settings& settings,
+                                 const Environment& user) {
+  const std::string& rule = settings.text("host.template");
+  std::vector<std::string> heads = network::candidate_names(rule, facts.head_host);
+  if (facts.head_host.empty()) {
+    // Outside Slurm only the user can have said where rank 0 is: that tells the way to it, too.
+    const auto users = job::set_by_user(user, env::kMasterAddr);
+    heads = users ? std::vector{*users} : std::vector<std::string>{};
+  }
+  const bool this_is_head = !facts.head_host.empty() && facts.head_host == facts.this_host;
+  std::vector<std::string> peers;
+  for (const std::string& host : facts.hosts) {
+    if (peers.empty() && host != facts.this_host) {
+      peers = network::candidate_names(rule, host);
+    }
+  }
+  return network::observe(heads, this_is_head, peers);
+}
+
+Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::Settings& settings,
+                                       bootstrap::PmixClient* pmix_or_null) {
+  Result<bootstrap::Gathered> gathered = bootstrap::gather(user, pmix_or_null);
+  if (!gathered) {
+    return gathered.error();
+  }
+  ResolvedStep step;
+  step.facts = std::move(gathered->facts);
+  step.trace = std::move(gathered->trace);
+  step.network = observe_for(step.facts, settings, user);
+  Result<resolve::EnvPatch> patch =
+      resolve::resolve(step.facts, settings, step.network, user, job::cpus_of_this_process());
+  if (!patch) {
+    return patch.error();
+  }
+  step.patch = std::move(*patch);
+  return step;
+}
+
+Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::Settings& settings, bool use_pmix) {
+  std::unique_ptr<bootstrap::PmixClient> client;
+  std::string declined;
+  if (use_pmix && user.get_non_empty(env::kPmixNamespace)) {
+    Result<std::unique_ptr<bootstrap::PmixClient>> opened = bootstrap::open_pmix();
+    if (opened) {
+      client = std::move(*opened);
+    } else {
+      declined = opened.error().message();
+    }
+  }
+  Result<ResolvedStep> step = resolve_this_step(user, settings, client.get());
+  if (step && !declined.empty()) {
+    for (bootstrap::TraceEntry& entry : step->trace) {
+      entry.detail = entry.source == "pmix" ? declined : entry.detail;
+    }
+  }
+  return step;
+}
+
+}  // namespace rollcall::rendezvous
