@@ -1,0 +1,268 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+
+#include "runtime/bootstrap/gather.h"
+#include "runtime/bootstrap/pmix_client.h"
+#include "runtime/bootstrap/slurm.h"
+#include "runtime/job/marker.h"
+
+namespace rollcall::bootstrap {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// Task 3 of `srun -N3 -n5`, as slurmstepd 22.05 describes it.
+Environment slurm_task() {
+  return Environment({{"SLURM_JOB_ID", "4711"},
+                      {"SLURM_STEP_ID", "2"},
+                      {"SLURM_PROCID", "3"},
+                      {"SLURM_LOCALID", "1"},
+                      {"SLURM_NODEID", "1"},
+                      {"SLURM_STEP_NUM_TASKS", "5"},
+                      {"SLURM_STEP_NUM_NODES", "3"},
+                      {"SLURM_STEP_NODELIST", "jwb[0007,0009-0010]"},
+                      {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"},
+                      {"SLURM_STEP_RESV_PORTS", "17500-17501"},
+                      {"SLURMD_NODENAME", "jwb0009"},
+                      {"SLURM_DISTRIBUTION", "block"}});
+}
+
+Environment with(Environment environment, const std::map<std::string, std::string>& changes) {
+  for (const auto& [name, value] : changes) {
+    environment.set(name, value);
+  }
+  return environment;
+}
+
+TEST(Slurm, FactsAreTheSteps) {
+  const auto facts =
+      facts_from_slurm(with(slurm_task(), {{"SLURM_RESTART_COUNT", "2"}, {"SLURM_JOB_NODELIST", "jwb[0001-0099]"}}));
+  ASSERT_TRUE(facts) << facts.error().message();
+  EXPECT_EQ(facts->source, "slurm");
+  EXPECT_EQ(facts->job_id, 4711U);
+  EXPECT_EQ(facts->step_id, 2U);
+  EXPECT_EQ(facts->restart_count, 2U);
+  EXPECT_EQ(facts->rank, 3U);
+  EXPECT_EQ(facts->world_size, 5U);
+  EXPECT_EQ(facts->local_rank, 1U);
+  EXPECT_EQ(facts->local_world_size, 2U);
+  EXPECT_EQ(facts->node_rank, 1U);
+  EXPECT_EQ(facts->num_nodes, 3U);
+  EXPECT_THAT(facts->hosts, ElementsAre("jwb0007", "jwb0009", "jwb0010"));
+  EXPECT_THAT(facts->tasks_per_node, ElementsAre(2U, 2U, 1U));
+  EXPECT_EQ(facts->head_host, "jwb0007");
+  EXPECT_EQ(facts->this_host, "jwb0009");
+  EXPECT_EQ(facts->reserved_ports, "17500-17501");
+  EXPECT_THAT(facts->warnings, IsEmpty());
+}
+
+TEST(Slurm, BatchInteractiveAndExternStepsDecline) {
+  for (const char* step : {"4294967290", "4294967291", "4294967292", "4294967293", "-5", "-6"}) {
+    const Environment batch = with(slurm_task(), {{"SLURM_STEP_ID", step}});
+    EXPECT_TRUE(why_not_a_slurm_task(batch)) << step;
+    EXPECT_EQ(facts_from_slurm(batch).error().exit_code, ExitCode::Unavailable) << step;
+    EXPECT_EQ(gather(batch, nullptr)->facts.source, "single") << step;
+  }
+  for (const char* name : {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NODELIST"}) {
+    Environment incomplete = slurm_task();
+    incomplete.unset(name);
+    EXPECT_THAT(why_not_a_slurm_task(incomplete).value_or(""), HasSubstr(name));
+  }
+}
+
+TEST(Slurm, ContradictoryOrDamagedVariablesAreNamed) {
+  const std::vector<std::pair<std::string, std::string>> cases{{"SLURM_PROCID", "5"},
+                                                               {"SLURM_PROCID", "x"},
+                                                               {"SLURM_LOCALID", "2"},
+                                                               {"SLURM_NODEID", "3"},
+                                                               {"SLURM_STEP_NUM_TASKS", ""},
+                                                               {"SLURM_STEP_NUM_NODES", "2"},
+                                                               {"SLURM_STEP_NODELIST", "a[1"},
+                                                               {"SLURM_STEP_NODELIST", "a,b"},
+                                                               {"SLURM_STEP_TASKS_PER_NODE", "2"},
+                                                               {"SLURM_STEP_TASKS_PER_NODE", "2(x3)"},
+                                                               {"SLURM_STEP_TASKS_PER_NODE", "?"}};
+  for (const auto& [name, value] : cases) {
+    const auto facts = facts_from_slurm(with(slurm_task(), {{name, value}}));
+    ASSERT_FALSE(facts) << name << "=" << value;
+    EXPECT_THAT(facts.error().message(), HasSubstr(name == "SLURM_STEP_NUM_NODES" ? "SLURM_STEP_NODELIST" : name));
+    EXPECT_EQ(facts.error().exit_code, ExitCode::Mismatch);
+  }
+}
+
+TEST(Slurm, ArbitraryDistributionHidesRankZerosHostHonestly) {
+  const Environment arbitrary = with(slurm_task(), {{"SLURM_DISTRIBUTION", "arbitrary"}});
+  const auto other = facts_from_slurm(arbitrary);
+  EXPECT_EQ(other->head_host, "");
+  EXPECT_THAT(other->warnings, ElementsAre(HasSubstr("arbitrary")));
+  const auto rank_zero = facts_from_slurm(with(arbitrary, {{"SLURM_PROCID", "0"}}));
+  EXPECT_EQ(rank_zero->head_host, "jwb0009");
+  const auto one_node = facts_from_slurm(with(arbitrary, {{"SLURM_STEP_NUM_NODES", "1"},
+                                                          {"SLURM_STEP_NODELIST", "jwb0009"},
+                                                          {"SLURM_NODEID", "0"},
+                                                          {"SLURM_STEP_TASKS_PER_NODE", "5"}}));
+  EXPECT_EQ(one_node->head_host, "jwb0009");
+  EXPECT_THAT(one_node->warnings, IsEmpty());
+}
+
+TEST(Slurm, PmixRankIsACrossCheck) {
+  EXPECT_THAT(facts_from_slurm(with(slurm_task(), {{"PMIX_RANK", "3"}}))->warnings, IsEmpty());
+  const auto facts = facts_from_slurm(with(slurm_task(), {{"PMIX_RANK", "4"}}));
+  EXPECT_EQ(facts->rank, 3U);
+  EXPECT_THAT(facts->warnings, ElementsAre(HasSubstr("PMIX_RANK")));
+}
+
+/// A PMIx server that says what it is told to.
+class SaidPmix final : public PmixClient {
+ public:
+  SaidPmix(std::uint32_t rank, std::uint32_t size) : rank_(rank), size_(size) {}
+  std::uint32_t rank() const override { return rank_; }
+  Result<std::uint32_t> fact(PmixFact which) override {
+    switch (which) {
+      case PmixFact::JobSize:
+        return size_;
+      case PmixFact::LocalRank:
+        return rank_ % 2;
+      case PmixFact::LocalSize:
+        return 2U;
+      case PmixFact::NodeId:
+        return rank_ / 2;
+    }
+    return 0U;
+  }
+  Result<void> put(const std::string&, const std::string&) override { return {}; }
+  Result<void> fence() override { return {}; }
+  Result<std::string> get(std::uint32_t, const std::string&) override { return std::string(); }
+
+ private:
+  std::uint32_t rank_;
+  std::uint32_t size_;
+};
+
+std::vector<std::string> sources(const Gathered& gathered) {
+  std::vector<std::string> names;
+  for (const TraceEntry& entry : gathered.trace) {
+    names.push_back(entry.source + (entry.answered ? "+" : "-"));
+    EXPECT_FALSE(entry.detail.empty());
+  }
+  return names;
+}
+
+TEST(Gather, WithoutAnySourceItIsOneProcess) {
+  const auto gathered = gather(Environment(), nullptr);
+  EXPECT_EQ(gathered->facts.source, "single");
+  EXPECT_EQ(gathered->facts.world_size, 1U);
+  EXPECT_THAT(sources(*gathered), ElementsAre("environment-", "pmix-", "slurm-", "single+"));
+}
+
+TEST(Gather, SlurmAnswersInATask) {
+  const auto gathered = gather(slurm_task(), nullptr);
+  EXPECT_EQ(gathered->facts.source, "slurm");
+  EXPECT_THAT(sources(*gathered), ElementsAre("environment-", "pmix-", "slurm+", "single-"));
+}
+
+TEST(Gather, ExplicitValuesAloneAreEnough) {
+  const Environment torchrun(
+      {{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"}, {"GROUP_RANK", "1"}});
+  const auto gathered = gather(torchrun, nullptr);
+  EXPECT_EQ(gathered->facts.source, "environment");
+  EXPECT_EQ(gathered->facts.rank, 5U);
+  EXPECT_EQ(gathered->facts.world_size, 8U);
+  EXPECT_EQ(gathered->facts.local_rank, 1U);
+  EXPECT_EQ(gathered->facts.local_world_size, 4U);
+  EXPECT_EQ(gathered->facts.node_rank, 1U);
+  EXPECT_EQ(gathered->facts.num_nodes, 2U);
+}
+
+TEST(Gather, ImpossibleExplicitValuesAreAMismatch) {
+  for (const auto& [name, value] : std::map<std::string, std::string>{
+           {"RANK", "8"}, {"WORLD_SIZE", "0"}, {"LOCAL_RANK", "9"}, {"LOCAL_WORLD_SIZE", "x"}, {"NODE_RANK", "-1"}}) {
+    const auto gathered = gather(with(Environment({{"RANK", "1"}, {"WORLD_SIZE", "8"}}), {{name, value}}), nullptr);
+    ASSERT_FALSE(gathered) << name;
+    EXPECT_EQ(gathered.error().setting, name);
+    EXPECT_EQ(gathered.error().exit_code, ExitCode::Mismatch);
+  }
+}
+
+TEST(Gather, SlurmsRicherFactsAreTakenWhereExplicitValuesAgree) {
+  const auto gathered = gather(with(slurm_task(), {{"RANK", "3"}, {"WORLD_SIZE", "5"}}), nullptr);
+  EXPECT_EQ(gathered->facts.source, "slurm");
+  EXPECT_EQ(gathered->facts.head_host, "jwb0007");
+  EXPECT_THAT(sources(*gathered), ElementsAre("environment+", "pmix-", "slurm+", "single-"));
+}
+
+TEST(Gather, ExplicitValuesThatContradictSlurmAreAMismatch) {
+  for (const auto& [name, value] : std::map<std::string, std::string>{{"RANK", "2"}, {"WORLD_SIZE", "8"}}) {
+    const auto gathered =
+        gather(with(with(slurm_task(), {{"RANK", "3"}, {"WORLD_SIZE", "5"}}), {{name, value}}), nullptr);
+    ASSERT_FALSE(gathered);
+    EXPECT_EQ(gathered.error().setting, name);
+    EXPECT_EQ(gathered.error().exit_code, ExitCode::Mismatch);
+  }
+}
+
+TEST(Gather, ValuesThatAnotherRollcallSetDoNotCountAsExplicit) {
+  const Environment outer = with(
+      slurm_task(), {{"RANK", "0"},
+                     {"WORLD_SIZE", "1"},
+                     {"ROLLCALL_SET", job::to_text({{"RANK", job::fnv1a("0")}, {"WORLD_SIZE", job::fnv1a("1")}})}});
+  EXPECT_EQ(gather(outer, nullptr)->facts.rank, 3U);
+}
+
+TEST(Gather, TorchrunsWorkersAreAWorldOfTheirOwn) {
+  const Environment worker = with(slurm_task(), {{"TORCHELASTIC_RUN_ID", "x"},
+                                                 {"RANK", "3"},
+                                                 {"WORLD_SIZE", "20"},
+                                                 {"LOCAL_RANK", "3"},
+                                                 {"LOCAL_WORLD_SIZE", "4"},
+                                                 {"ROLLCALL_SET", job::to_text({{"RANK", job::fnv1a("3")}})}});
+  const auto gathered = gather(worker, nullptr);
+  ASSERT_TRUE(gathered) << gathered.error().message();
+  EXPECT_EQ(gathered->facts.source, "environment");
+  EXPECT_EQ(gathered->facts.world_size, 20U);
+}
+
+TEST(Gather, PmixAndSlurmTogetherGiveSlurmsNodes) {
+  SaidPmix pmix(3, 5);
+  const auto gathered = gather(slurm_task(), &pmix);
+  EXPECT_EQ(gathered->facts.head_host, "jwb0007");
+  EXPECT_THAT(sources(*gathered), ElementsAre("environment-", "pmix+", "slurm+", "single-"));
+  EXPECT_THAT(gathered->facts.warnings, IsEmpty());
+}
+
+TEST(Gather, PmixIsBelievedWhereAnotherLauncherStandsBetween) {
+  SaidPmix pmix(6, 8);
+  const auto gathered = gather(slurm_task(), &pmix);
+  EXPECT_EQ(gathered->facts.source, "pmix");
+  EXPECT_EQ(gathered->facts.rank, 6U);
+  EXPECT_EQ(gathered->facts.world_size, 8U);
+  EXPECT_EQ(gathered->facts.node_rank, 3U);
+  EXPECT_EQ(gathered->facts.job_id, 4711U);
+  EXPECT_THAT(gathered->facts.warnings, ElementsAre(HasSubstr("PMIx says rank 6 of 8")));
+}
+
+TEST(Gather, PmixAloneIsEnough) {
+  SaidPmix pmix(1, 2);
+  const auto gathered = gather(Environment(), &pmix);
+  EXPECT_EQ(gathered->facts.source, "pmix");
+  EXPECT_EQ(gathered->facts.num_nodes, 1U);
+}
+
+TEST(Pmix, WithoutAServerItIsAnError) {
+  if (Environment::of_this_process().get("PMIX_NAMESPACE")) {
+    GTEST_SKIP() << "a PMIx server started this test";
+  }
+  const auto client = open_pmix();
+  ASSERT_FALSE(client);
+  EXPECT_EQ(client.error().setting, "PMIx");
+  EXPECT_EQ(client.error().exit_code, ExitCode::Unavailable);
+}
+
+}  // namespace
+}  // namespace rollcall::bootstrap
