@@ -15,10 +15,10 @@ struct ChannelAffine {
 
 /// Which part of a picture is resampled to which size, and which part of the result is wanted.
 struct Resize {
-  Box source;         ///< the part of the picture that is resampled; what lies outside has no influence
+  Box source = {};    ///< the part of the picture that is resampled; what lies outside has no influence
   int width = 0;      ///< size of the resampled source
   int height = 0;     //
-  Box window;         ///< the part of width x height that is computed
+  Box window = {};    ///< the part of width x height that is computed
   bool flip = false;  ///< mirror the window left to right
 };
 

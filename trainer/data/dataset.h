@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.h"
+
+namespace rollcall::data {
+
+/// Pictures with labels, ready for the model. All members are thread-safe.
+class Dataset {
+ public:
+  Dataset() = default;
+  Dataset(const Dataset&) = delete;
+  Dataset& operator=(const Dataset&) = delete;
+  virtual ~Dataset() = default;
+
+  /// Number of samples.
+  [[nodiscard]] virtual std::int64_t size() const = 0;
+  /// Name of each label.
+  [[nodiscard]] virtual const std::vector<std::string>& class_names() const = 0;
+  /// Reads sample `index` as it looks in `epoch` (augmentation is a function of both) into `pixels`: float
+  /// [image_size][image_size][3], channels-last, normalised, image_size being the data set's. Gives the label,
+  /// 0 ... class_names().size() - 1. Errors: the sample cannot be read or decoded; `pixels` is then undefined.
+  [[nodiscard]] virtual Result<std::int64_t> read(std::int64_t index, std::uint64_t epoch,
+                                                  std::span<float> pixels) const = 0;
+  /// What to call a sample in messages: a path, say.
+  [[nodiscard]] virtual std::string describe(std::int64_t index) const = 0;
+};
+
+}  // namespace rollcall::data

@@ -1,0 +1,153 @@
+#include "trainer/data/datasets.h"
+
+#include <array>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+
+#include "trainer/data/fake.h"
+#include "trainer/data/image_folder.h"
+#include "trainer/data/split.h"
+
+namespace rollcall::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Resizing to 256 before a centre crop of 224, in proportion.
+int resize_size_of(const DataOptions& options) {
+  return options.resize_size > 0 ? options.resize_size : (options.image_size * 256 + 112) / 224;
+}
+
+std::optional<Error> check(const DataOptions& options) {
+  if (options.image_size < 1) {
+    return fail("--image-size", std::to_string(options.image_size), "is not positive", "setting it to, say, 224");
+  }
+  if (resize_size_of(options) < options.image_size) {
+    return fail("--valid-resize", std::to_string(options.resize_size),
+                "is smaller than --image-size=" + std::to_string(options.image_size),
+                "setting it to at least the image size");
+  }
+  if (!(options.crop_scale_min > 0 && options.crop_scale_min <= options.crop_scale_max &&
+        options.crop_scale_max <= 1)) {
+    return fail("--crop-scale-min", std::to_string(options.crop_scale_min),
+                "is not in the range 0 < --crop-scale-min <= --crop-scale-max <= 1", "setting both in this order");
+  }
+  if (!(options.crop_ratio_min > 0 && options.crop_ratio_min <= options.crop_ratio_max)) {
+    return fail("--crop-ratio-min", std::to_string(options.crop_ratio_min),
+                "is not in the range 0 < --crop-ratio-min <= --crop-ratio-max", "setting both in this order");
+  }
+  return std::nullopt;
+}
+
+Transform train_transform(const DataOptions& options) {
+  TrainTransform transform;
+  transform.image_size = options.image_size;
+  transform.crop = {options.crop_scale_min, options.crop_scale_max, options.crop_ratio_min, options.crop_ratio_max};
+  transform.flip_probability = options.flip_probability;
+  return transform;
+}
+
+Transform eval_transform(const DataOptions& options) {
+  EvalTransform transform;
+  transform.image_size = options.image_size;
+  transform.resize_size = resize_size_of(options);
+  return transform;
+}
+
+std::vector<std::int64_t> all_of(const ImageTree& tree) {
+  std::vector<std::int64_t> members(tree.files.size());
+  std::iota(members.begin(), members.end(), 0);
+  return members;
+}
+
+Datasets make_fake(const DataOptions& options) {
+  Split split = split_85_10_5(options.fake_samples, options.seed);
+  Datasets datasets;
+  datasets.train = std::make_shared<FakeDataset>(std::move(split.train), options.image_size, options.seed);
+  datasets.valid = std::make_shared<FakeDataset>(std::move(split.valid), options.image_size, options.seed);
+  datasets.num_classes = kFakeOutputs;
+  datasets.class_names = datasets.train->class_names();
+  return datasets;
+}
+
+Datasets make_folders(const DataOptions& options, std::shared_ptr<const ImageTree> train,
+                      std::vector<std::int64_t> train_members, std::shared_ptr<const ImageTree> valid,
+                      std::vector<std::int64_t> valid_members) {
+  Datasets datasets;
+  datasets.class_names = train->class_names;
+  datasets.num_classes = static_cast<std::int64_t>(datasets.class_names.size());
+  datasets.train =
+      std::make_shared<ImageFolder>(std::move(train), std::move(train_members), train_transform(options), options.seed);
+  datasets.valid =
+      std::make_shared<ImageFolder>(std::move(valid), std::move(valid_members), eval_transform(options), options.seed);
+  return datasets;
+}
+
+Result<Datasets> split_tree(const DataOptions& options) {
+  Result<ImageTree> scanned = scan_image_tree(options.source);
+  if (!scanned) {
+    return scanned.error();
+  }
+  auto tree = std::make_shared<const ImageTree>(*std::move(scanned));
+  Split split = split_85_10_5(static_cast<std::int64_t>(tree->files.size()), options.seed);
+  if (split.valid.empty()) {
+    return fail("--data", options.source, "holds too few images to be split into training and validation",
+                "adding images, or giving the folders train and val", ExitCode::BadData);
+  }
+  return make_folders(options, tree, std::move(split.train), tree, std::move(split.valid));
+}
+
+std::optional<fs::path> find_validation(const fs::path& source) {
+  for (const char* name : {"val", "valid", "validation"}) {
+    std::error_code ignored;
+    if (fs::is_directory(source / name, ignored)) {
+      return source / name;
+    }
+  }
+  return std::nullopt;
+}
+
+Result<Datasets> two_trees(const DataOptions& options) {
+  const std::optional<fs::path> valid_root = find_validation(options.source);
+  if (!valid_root) {
+    return fail("--data", options.source, "holds a folder train, but none called val, valid or validation",
+                "adding one, or naming a folder without train, which is split then", ExitCode::NoInput);
+  }
+  Result<ImageTree> train = scan_image_tree((fs::path(options.source) / "train").string());
+  if (!train) {
+    return train.error();
+  }
+  Result<ImageTree> valid = scan_image_tree(valid_root->string());
+  if (!valid) {
+    return valid.error();
+  }
+  if (valid->class_names != train->class_names) {
+    return fail("--data", valid_root->string(), "does not have the same class folders as train",
+                "making the names of both folders' sub-folders equal", ExitCode::BadData);
+  }
+  auto train_members = all_of(*train);
+  auto valid_members = all_of(*valid);
+  return make_folders(options, std::make_shared<const ImageTree>(*std::move(train)), std::move(train_members),
+                      std::make_shared<const ImageTree>(*std::move(valid)), std::move(valid_members));
+}
+
+}  // namespace
+
+Result<Datasets> make_datasets(const DataOptions& options) {
+  if (std::optional<Error> error = check(options)) {
+    return *std::move(error);
+  }
+  if (options.source == "fake") {
+    return make_fake(options);
+  }
+  std::error_code error;
+  if (!fs::is_directory(options.source, error)) {
+    return fail("--data", options.source, fs::exists(options.source, error) ? "is not a folder" : "does not exist",
+                "naming a folder of images, or fake", ExitCode::NoInput);
+  }
+  const bool has_train = fs::is_directory(fs::path(options.source) / "train", error);
+  return has_train ? two_trees(options) : split_tree(options);
+}
+
+}  // namespace rollcall::data

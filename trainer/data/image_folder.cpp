@@ -1,0 +1,123 @@
+#include "trainer/data/image_folder.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <system_error>
+
+#include "trainer/data/image/decode.h"
+#include "trainer/data/image/read_file.h"
+
+namespace rollcall::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error unreadable_folder(const fs::path& folder, const std::error_code& error) {
+  return fail("--data", folder.string(), "cannot be read: " + errno_text(error.value()),
+              "checking the path and its permissions", ExitCode::NoInput);
+}
+
+bool is_image(const fs::path& path) {
+  std::string name = path.filename().string();
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  constexpr std::array extensions{".jpg", ".jpeg", ".png"};
+  return std::any_of(extensions.begin(), extensions.end(), [&](const char* end) { return name.ends_with(end); });
+}
+
+/// Names of the class folders, sorted.
+Result<std::vector<std::string>> find_classes(const std::string& root) {
+  std::error_code error;
+  std::vector<std::string> names;
+  for (fs::directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;  // a dangling link is no folder
+    if (entry->is_directory(ignored)) {
+      names.push_back(entry->path().filename().string());
+    }
+  }
+  if (error) {
+    return unreadable_folder(root, error);
+  }
+  if (names.empty()) {
+    return fail("--data", root, "holds no class folder", "naming a folder with one sub-folder of images per class",
+                ExitCode::BadData);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// The images below a class's folder in os.walk's sorted order: by folder path, then by name.
+Result<std::vector<fs::path>> find_images(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> images;
+  const auto options = fs::directory_options::follow_directory_symlink;
+  for (fs::recursive_directory_iterator entry(folder, options, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code ignored;
+    if (is_image(entry->path()) && !entry->is_directory(ignored)) {
+      images.push_back(entry->path());
+    }
+  }
+  if (error) {
+    return unreadable_folder(folder, error);
+  }
+  if (images.empty()) {
+    return fail("--data", folder.string(), "holds no .jpg, .jpeg or .png file",
+                "adding images of this class or removing its folder", ExitCode::BadData);
+  }
+  std::sort(images.begin(), images.end(), [](const fs::path& a, const fs::path& b) {
+    const int folders = a.parent_path().native().compare(b.parent_path().native());
+    return folders != 0 ? folders < 0 : a.filename().native() < b.filename().native();
+  });
+  return images;
+}
+
+}  // namespace
+
+Result<ImageTree> scan_image_tree(const std::string& root) {
+  Result<std::vector<std::string>> names = find_classes(root);
+  if (!names) {
+    return names.error();
+  }
+  ImageTree tree{.root = root, .class_names = *std::move(names), .files = {}};
+  for (std::size_t label = 0; label < tree.class_names.size(); ++label) {
+    const Result<std::vector<fs::path>> images = find_images(fs::path(root) / tree.class_names[label]);
+    if (!images) {
+      return images.error();
+    }
+    for (const fs::path& image : *images) {
+      tree.files.push_back({image.lexically_relative(root).string(), static_cast<std::int64_t>(label)});
+    }
+  }
+  return tree;
+}
+
+ImageFolder::ImageFolder(std::shared_ptr<const ImageTree> tree, std::vector<std::int64_t> members, Transform transform,
+                         std::uint64_t seed)
+    : tree_(std::move(tree)), members_(std::move(members)), transform_(transform), seed_(seed) {}
+
+Result<std::int64_t> ImageFolder::read(std::int64_t index, std::uint64_t epoch, std::span<float> pixels) const {
+  const std::string path = describe(index);
+  const Result<std::vector<std::byte>> file = read_file(path);
+  if (!file) {
+    return file.error();
+  }
+  const Result<Image> image = decode(*file, path);
+  if (!image) {
+    return image.error();
+  }
+  if (const auto* train = std::get_if<TrainTransform>(&transform_)) {
+    Random random(seed_, Purpose::Augmentation, epoch, static_cast<std::uint64_t>(file_number(index)));
+    (*train)(*image, random, pixels);
+  } else {
+    std::get<EvalTransform>(transform_)(*image, pixels);
+  }
+  return tree_->files[file_number(index)].label;
+}
+
+std::string ImageFolder::describe(std::int64_t index) const {
+  return (fs::path(tree_->root) / tree_->files[file_number(index)].path).string();
+}
+
+}  // namespace rollcall::data

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace rollcall::data {
+
+/// What random numbers are drawn for. Each purpose has its own streams, so that equal (seed, epoch, sample) never give
+/// two parts of the program the same numbers.
+enum class Purpose : std::uint32_t { Augmentation = 1, Permutation = 2, Split = 3, FakePixels = 4, FakeLabel = 5 };
+
+/// Random numbers as a function of (seed, purpose, epoch, sample): whichever thread or rank draws them, in whatever
+/// order samples are visited, a sample gets the same ones. Nothing is stored but the key and a counter.
+///
+/// Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11. Key = mixed seed
+/// and purpose; counter = block, sample (64 bits), epoch. One stream holds 2^34 words. Not thread-safe: make one where
+/// needed.
+class Random {
+ public:
+  Random(std::uint64_t seed, Purpose purpose, std::uint64_t epoch, std::uint64_t sample);
+
+  /// 32 random bits.
+  std::uint32_t bits();
+  /// Uniform in [low, high), 53 bits fine.
+  double uniform(double low = 0, double high = 1);
+  /// Uniform in {0, ..., count - 1}, without bias (Lemire, TOMACS 2019). count >= 1.
+  std::uint32_t below(std::uint32_t count);
+  /// Standard normal draws, two from each word: the 4,096 equally likely quantiles, at most 3.67 from 0.
+  void fill_normal(std::span<float> out);
+
+ private:
+  std::array<std::uint32_t, 2> key_;
+  std::array<std::uint32_t, 4> counter_;
+  std::array<std::uint32_t, 4> block_{};
+  unsigned used_ = 4;
+};
+
+/// One block of Philox4x32-10; the reference implementation's known answers hold.
+[[nodiscard]] std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
+                                                      std::array<std::uint32_t, 2> key);
+
+}  // namespace rollcall::data
