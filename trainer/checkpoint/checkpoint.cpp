@@ -1,0 +1,177 @@
+#include "trainer/checkpoint/checkpoint.h"
+
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include <cstring>
+#include <exception>
+#include <filesystem>
+
+#include "trainer/checkpoint/content_builder.h"
+#include "trainer/checkpoint/format/reader.h"
+#include "trainer/checkpoint/format/writer.h"
+#include "trainer/checkpoint/model_state.h"
+#include "trainer/checkpoint/optimizer_state.h"
+#include "trainer/checkpoint/stored_content.h"
+
+namespace rollcall::checkpoint {
+namespace {
+
+void add_progress(format::Content& content, const Progress& progress) {
+  auto& values = content.values;
+  values["/progress/epoch"] = progress.epoch;
+  values["/progress/step_in_epoch"] = progress.step_in_epoch;
+  values["/progress/global_step"] = progress.global_step;
+  values["/progress/best_metric"] = progress.best_metric;
+  values["/progress/best_step"] = progress.best_step;
+  values["/progress/world_size"] = progress.world_size;
+  values["/progress/batch_size"] = progress.batch_size;
+  values["/sampler/seed"] = progress.seed;
+  values["/sampler/epoch"] = progress.epoch;
+  values["/sampler/position"] = progress.sample_position;
+}
+
+template <typename T>
+bool take(const StoredContent& stored, const char* path, T& into) {
+  const T* const value = stored.value<T>(path);
+  if (value != nullptr) {
+    into = *value;
+  }
+  return value != nullptr;
+}
+
+/// Nothing where a part is missing.
+std::optional<Progress> read_progress(const StoredContent& stored) {
+  Progress progress;
+  const bool whole = take(stored, "/progress/epoch", progress.epoch) &&
+                     take(stored, "/progress/step_in_epoch", progress.step_in_epoch) &&
+                     take(stored, "/progress/global_step", progress.global_step) &&
+                     take(stored, "/progress/best_metric", progress.best_metric) &&
+                     take(stored, "/progress/best_step", progress.best_step) &&
+                     take(stored, "/progress/world_size", progress.world_size) &&
+                     take(stored, "/progress/batch_size", progress.batch_size) &&
+                     take(stored, "/sampler/seed", progress.seed) &&
+                     take(stored, "/sampler/position", progress.sample_position);
+  return whole ? std::optional(progress) : std::nullopt;
+}
+
+std::string rng_path(std::size_t rank) { return fmt::format("/rng/rank_{:04}/cpu", rank); }
+
+void add_rng(format::Content& content, const std::vector<std::vector<std::byte>>& rng_per_rank) {
+  for (std::size_t rank = 0; rank < rng_per_rank.size(); ++rank) {
+    const auto& bytes = rng_per_rank[rank];
+    content.tensors.push_back(
+        {rng_path(rank), "", format::DType::UInt8, {static_cast<std::int64_t>(bytes.size())}, bytes});
+  }
+}
+
+std::vector<std::vector<std::byte>> read_rng(const StoredContent& stored) {
+  std::vector<std::vector<std::byte>> rng_per_rank;
+  while (const format::TensorView* const state = stored.tensor(rng_path(rng_per_rank.size()))) {
+    rng_per_rank.emplace_back(state->bytes.begin(), state->bytes.end());
+  }
+  return rng_per_rank;
+}
+
+Result<void> save_state(const std::string& folder, const TrainingState& state, const Retention& retention) {
+  if (auto prepared = format::prepare_folder(folder); !prepared) {
+    return prepared;
+  }
+  format::remove_stale_temporaries(folder);
+  ContentBuilder builder;
+  add_model(builder, state.model);
+  if (auto added = add_optimizer(builder, state.optimizer, state.parameter_keys_in_optimizer_order); !added) {
+    return added;
+  }
+  add_progress(builder.content, state.progress);
+  add_rng(builder.content, state.rng_per_rank);
+  builder.content.values["/config/json"] = state.config_json;
+  builder.content.values["/config/argv"] = state.argv;
+  const std::string path =
+      (std::filesystem::path(folder) / format::checkpoint_name(state.progress.global_step)).string();
+  const format::WriterOptions options{.writer = "rollcall-train", .torch_version = TORCH_VERSION};
+  if (auto written = format::write_checkpoint(path, builder.content, options); !written) {
+    return written;
+  }
+  format::tidy_folder(folder, state.progress.global_step, state.progress.best_step, retention);
+  return {};
+}
+
+/// Checks everything, then fills `state`.
+Result<void> apply(const format::Content& content, const std::string& path, TrainingState& state) {
+  const StoredContent stored(content);
+  const auto model = plan_model(state.model, stored, path);
+  if (!model) {
+    return model.error();
+  }
+  auto optimizer = plan_optimizer(state.optimizer, state.parameter_keys_in_optimizer_order, stored, path);
+  if (!optimizer) {
+    return optimizer.error();
+  }
+  const auto progress = read_progress(stored);
+  if (!progress) {
+    return fail("--resume", path, "does not tell how far the training was", "another checkpoint", ExitCode::BadData);
+  }
+  model->carry_out();
+  optimizer->carry_out(state.optimizer);
+  state.progress = *progress;
+  state.rng_per_rank = read_rng(stored);
+  return {};
+}
+
+Result<std::optional<format::UsableCheckpoint>> find(const std::string& resume, const std::string& folder) {
+  if (resume == "never") {
+    return std::optional<format::UsableCheckpoint>();
+  }
+  if (resume == "auto") {
+    return format::find_latest_usable(folder);
+  }
+  auto loaded = format::read_checkpoint(resume);
+  if (!loaded) {
+    Error error = loaded.error();
+    error.setting = "--resume";
+    return error;
+  }
+  return std::optional(format::UsableCheckpoint{resume, std::move(*loaded), {}});
+}
+
+Result<std::optional<LoadedInfo>> load_state(const std::string& resume, const std::string& folder,
+                                             TrainingState& state) {
+  auto found = find(resume, folder);
+  if (!found) {
+    return found.error();
+  }
+  if (!found->has_value()) {
+    return std::optional<LoadedInfo>();
+  }
+  format::UsableCheckpoint& checkpoint = **found;
+  if (auto applied = apply(checkpoint.loaded.content, checkpoint.path, state); !applied) {
+    return applied.error();
+  }
+  return std::optional(LoadedInfo{checkpoint.path, std::move(checkpoint.warnings)});
+}
+
+Error unexpected(const std::string& value, const std::exception& error) {
+  const std::string text = error.what();
+  return fail("checkpoint", value, text.substr(0, text.find('\n')), "reporting this", ExitCode::Internal);
+}
+
+}  // namespace
+
+Result<void> save(const std::string& folder, const TrainingState& state, const Retention& retention) {
+  try {
+    return save_state(folder, state, retention);
+  } catch (const std::exception& error) {
+    return unexpected(folder, error);
+  }
+}
+
+Result<std::optional<LoadedInfo>> load(const std::string& resume, const std::string& folder, TrainingState& state) {
+  try {
+    return load_state(resume, folder, state);
+  } catch (const std::exception& error) {
+    return unexpected(resume == "auto" ? folder : resume, error);
+  }
+}
+
+}  // namespace rollcall::checkpoint

@@ -1,0 +1,148 @@
+#include "trainer/checkpoint/optimizer_state.h"
+
+#include <nlohmann/json.hpp>
+
+#include "trainer/checkpoint/optimizer_kinds.h"
+
+namespace rollcall::checkpoint {
+namespace {
+
+constexpr const char* kType = "/optimizer/type";
+constexpr const char* kGroups = "/optimizer/param_groups";
+
+std::string state_prefix(const std::string& key) { return "/optimizer/state/" + key + "/"; }
+
+std::size_t parameter_count(const torch::optim::Optimizer& optimizer) {
+  std::size_t count = 0;
+  for (const auto& group : optimizer.param_groups()) {
+    count += group.params().size();
+  }
+  return count;
+}
+
+/// The kind of `optimizer`, after checking that `keys` names its parameters.
+Result<const OptimizerKind*> checked_kind(const torch::optim::Optimizer& optimizer,
+                                          const std::vector<std::string>& keys) {
+  const OptimizerKind* const kind = OptimizerKind::of(optimizer);
+  if (kind == nullptr) {
+    return fail("checkpoint", "", "the optimizer is neither SGD nor AdamW", "reporting this", ExitCode::Internal);
+  }
+  if (keys.size() != parameter_count(optimizer)) {
+    return fail("checkpoint", "", "the optimizer's parameters are not all named", "reporting this", ExitCode::Internal);
+  }
+  return kind;
+}
+
+/// The names of each group's parameters.
+std::vector<std::vector<std::string>> keys_by_group(const torch::optim::Optimizer& optimizer,
+                                                    const std::vector<std::string>& keys) {
+  std::vector<std::vector<std::string>> groups;
+  auto next = keys.begin();
+  for (const auto& group : optimizer.param_groups()) {
+    const auto end = next + static_cast<std::ptrdiff_t>(group.params().size());
+    groups.emplace_back(next, end);
+    next = end;
+  }
+  return groups;
+}
+
+Error another_optimizer(const std::string& path, const std::string& how) {
+  return fail("--resume", path, "is of another optimizer: " + how, "the settings it was made with, or --resume=never",
+              ExitCode::Mismatch);
+}
+
+Result<std::vector<std::unique_ptr<torch::optim::OptimizerOptions>>> read_options(
+    const OptimizerKind& kind, const std::vector<std::vector<std::string>>& groups, const std::string& text,
+    const std::string& path) {
+  const auto json = nlohmann::json::parse(text);
+  if (json.size() != groups.size()) {
+    return another_optimizer(path, "it has " + std::to_string(json.size()) + " parameter groups there and " +
+                                       std::to_string(groups.size()) + " here");
+  }
+  std::vector<std::unique_ptr<torch::optim::OptimizerOptions>> options;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (json[i].at("params").get<std::vector<std::string>>() != groups[i]) {
+      return another_optimizer(path, "parameter group " + std::to_string(i) + " holds other parameters");
+    }
+    options.push_back(kind.from_json(json[i]));
+  }
+  return options;
+}
+
+}  // namespace
+
+Result<void> add_optimizer(ContentBuilder& builder, const torch::optim::Optimizer& optimizer,
+                           const std::vector<std::string>& keys) {
+  const auto kind = checked_kind(optimizer, keys);
+  if (!kind) {
+    return kind.error();
+  }
+  const auto groups = keys_by_group(optimizer, keys);
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const auto& group = optimizer.param_groups()[i];
+    nlohmann::ordered_json options = (*kind)->to_json(group.options());
+    options["params"] = groups[i];
+    json.push_back(std::move(options));
+    for (std::size_t j = 0; j < groups[i].size(); ++j) {
+      const auto found = optimizer.state().find(group.params()[j].unsafeGetTensorImpl());
+      if (found != optimizer.state().end()) {
+        (*kind)->add_state(builder, state_prefix(groups[i][j]), *found->second);
+      }
+    }
+  }
+  builder.content.values[kType] = (*kind)->name();
+  builder.content.values[kGroups] = json.dump();
+  return {};
+}
+
+void OptimizerPlan::carry_out(torch::optim::Optimizer& optimizer) {
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    optimizer.param_groups()[i].set_options(std::move(options[i]));
+  }
+  optimizer.state().clear();
+  for (auto& [parameter, state] : states) {
+    optimizer.state()[parameter] = std::move(state);
+  }
+}
+
+Result<OptimizerPlan> plan_optimizer(const torch::optim::Optimizer& optimizer, const std::vector<std::string>& keys,
+                                     const StoredContent& stored, const std::string& path) {
+  const auto kind = checked_kind(optimizer, keys);
+  if (!kind) {
+    return kind.error();
+  }
+  const auto* const type = stored.value<std::string>(kType);
+  const auto* const text = stored.value<std::string>(kGroups);
+  if (type == nullptr || text == nullptr) {
+    return fail("--resume", path, "holds no optimizer state", "another checkpoint", ExitCode::BadData);
+  }
+  if (*type != (*kind)->name()) {
+    return another_optimizer(path, *type + " there and " + (*kind)->name() + " here");
+  }
+  const auto groups = keys_by_group(optimizer, keys);
+  OptimizerPlan plan;
+  try {
+    auto options = read_options(**kind, groups, *text, path);
+    if (!options) {
+      return options.error();
+    }
+    plan.options = std::move(*options);
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      for (std::size_t j = 0; j < groups[i].size(); ++j) {
+        const at::Tensor& parameter = optimizer.param_groups()[i].params()[j];
+        if (auto state = (*kind)->read_state(stored, state_prefix(groups[i][j]), parameter)) {
+          plan.states.emplace_back(parameter.unsafeGetTensorImpl(), std::move(state));
+        }
+      }
+    }
+  } catch (const c10::Error& error) {
+    return another_optimizer(path, error.what_without_backtrace());
+  } catch (const nlohmann::json::exception& error) {
+    return fail("--resume", path, std::string(kGroups) + " cannot be read: " + error.what(), "another checkpoint",
+                ExitCode::BadData);
+  }
+  return plan;
+}
+
+}  // namespace rollcall::checkpoint
