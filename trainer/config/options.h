@@ -12,7 +12,7 @@ namespace rollcall::config {
 /// What `rollcall-train` was asked to do, and with which settings.
 enum class Request {
   Train,
-  DryRun,                 ///< join, one all-reduce, say so, end
+  DryRun,  ///< join, one all-reduce, say so, end
   Help,
   Version,
   PrintConfig,
@@ -26,7 +26,8 @@ struct Options {
   settings::Settings launch;
 };
 
-/// All layers of both tables: default < site profile < user file < ROLLCALL_* < command line. Errors: those of the layers.
+/// All layers of both tables: default < site profile < user file < ROLLCALL_* < command line. Errors: those of the
+/// layers.
 [[nodiscard]] Result<Options> read_options(const Environment& environment, const std::vector<std::string>& arguments);
 
 [[nodiscard]] std::string help_text();

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+#include <chrono>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+namespace rollcall::process_group {
+
+// One function and one file per back end; factory.cpp alone calls them. They throw what c10d throws.
+
+/// Gloo carries this group's collectives on CPU tensors, and it becomes the default back end.
+void add_gloo(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
+              std::chrono::milliseconds timeout);
+
+#ifdef ROLLCALL_CUDA
+/// Whether NCCL has a GPU to work on.
+[[nodiscard]] bool nccl_is_usable();
+
+/// NCCL carries this group's collectives on CUDA tensors of the current device, and it becomes the default back end.
+void add_nccl(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
+              std::chrono::milliseconds timeout);
+#endif
+
+}  // namespace rollcall::process_group

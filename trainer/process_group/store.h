@@ -1,0 +1,28 @@
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+#include <chrono>
+#include <cstdint>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "runtime/base/result.h"
+#include "runtime/rendezvous/meet.h"
+
+namespace rollcall::process_group {
+
+/// Connects this rank to the step's key-value store, which rank 0 serves on the socket of `meeting` (taken over: its
+/// listener is released). Collective: returns once every rank is connected, so that `meeting` may go. All keys get the
+/// prefix of this generation of ranks ("rollcall/0/"), so that later generations in the same store can never read its
+/// addresses.
+///
+/// `timeout` bounds the wait for the others and becomes the store's own.
+/// Errors (Unavailable): rank 0 cannot be reached; not all ranks came in time (says how many did).
+[[nodiscard]] Result<c10::intrusive_ptr<c10d::Store>> connect_store(rendezvous::Meeting& meeting, std::uint32_t rank,
+                                                                    std::uint32_t world_size,
+                                                                    std::chrono::milliseconds timeout);
+
+/// Waits until all ranks have called this once with the same store: what connect_store() ends with. Errors: as above.
+[[nodiscard]] Result<void> await_all_ranks(c10d::Store& store, std::uint32_t rank, std::uint32_t world_size,
+                                           std::chrono::milliseconds timeout);
+
+}  // namespace rollcall::process_group

@@ -1,0 +1,143 @@
+#include "trainer/train/checkpoints.h"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <utility>
+
+#include "trainer/checkpoint/format/folder.h"
+#include "trainer/model/state.h"
+#include "trainer/process_group/agree.h"
+#include "trainer/process_group/collectives.h"
+
+namespace rollcall::train {
+namespace {
+
+/// The model's names of the optimizer's parameters, group after group.
+std::vector<std::string> keys_in_optimizer_order(const torch::nn::Module& model,
+                                                 const torch::optim::Optimizer& optimizer) {
+  const auto state = model::named_state(model);
+  std::vector<std::string> keys;
+  for (const torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      const auto same = [&](const auto& item) { return item.value().is_same(parameter); };
+      keys.push_back(std::find_if(state.begin(), state.end(), same)->key());
+    }
+  }
+  return keys;
+}
+
+std::vector<std::byte> to_bytes(const std::vector<std::uint8_t>& numbers) {
+  std::vector<std::byte> bytes(numbers.size());
+  std::transform(numbers.begin(), numbers.end(), bytes.begin(), [](std::uint8_t n) { return std::byte{n}; });
+  return bytes;
+}
+
+Result<std::vector<std::vector<std::byte>>> generators_of_all_ranks(const process_group::Group& group) {
+  const std::vector<std::byte> state = checkpoint::cpu_rng_state();
+  std::vector<std::uint8_t> mine(state.size());
+  std::transform(state.begin(), state.end(), mine.begin(),
+                 [](std::byte b) { return std::to_integer<std::uint8_t>(b); });
+  const Result<std::vector<std::vector<std::uint8_t>>> gathered = process_group::all_gather_bytes(group, mine);
+  if (!gathered) {
+    return gathered.error();
+  }
+  std::vector<std::vector<std::byte>> states;
+  std::transform(gathered->begin(), gathered->end(), std::back_inserter(states), to_bytes);
+  return states;
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(const settings::Settings& settings, std::string folder, Task& task, World& world,
+                         std::vector<std::string> argv)
+    : settings_(settings), folder_(std::move(folder)), task_(task), world_(world), argv_(std::move(argv)) {}
+
+Result<void> Checkpoints::prepare() const {
+  return world_.rank == 0 ? checkpoint::format::prepare_folder(folder_) : Result<void>();
+}
+
+checkpoint::TrainingState Checkpoints::state_of(const checkpoint::Progress& progress) const {
+  return {.model = *task_.model,
+          .optimizer = *task_.optimizer,
+          .parameter_keys_in_optimizer_order = keys_in_optimizer_order(*task_.model, *task_.optimizer),
+          .progress = progress,
+          .rng_per_rank = {},
+          .config_json = settings::print_config(settings_, true),
+          .argv = argv_};
+}
+
+Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vector<std::string>& warnings) {
+  checkpoint::TrainingState state = state_of(progress);
+  const Result<std::optional<checkpoint::LoadedInfo>> loaded =
+      checkpoint::load(settings_.text("resume"), folder_, state);
+  if (!loaded) {
+    return loaded.error();
+  }
+  if (!loaded->has_value()) {
+    return std::string();
+  }
+  warnings.insert(warnings.end(), (*loaded)->warnings.begin(), (*loaded)->warnings.end());
+  if (Result<void> continued = continue_at(progress, state, warnings); !continued) {
+    return continued.error();
+  }
+  return fmt::format("resumed from {} at epoch {}, step {} (--resume=never starts afresh)", (*loaded)->path,
+                     progress.epoch + 1, progress.global_step);
+}
+
+Result<void> Checkpoints::continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
+                                      std::vector<std::string>& warnings) const {
+  const checkpoint::Progress fresh = std::exchange(progress, state.progress);
+  progress.world_size = fresh.world_size;
+  progress.batch_size = fresh.batch_size;
+  if (state.progress.seed != fresh.seed) {
+    warnings.push_back(
+        fmt::format("--seed: {}: the checkpoint was written with seed {}, which decides the order of the images; "
+                    "going on with {}",
+                    fresh.seed, state.progress.seed, fresh.seed));
+    progress.seed = fresh.seed;
+  }
+  if (state.progress.world_size != fresh.world_size || state.progress.batch_size != fresh.batch_size) {
+    warnings.push_back(
+        fmt::format("the checkpoint was written by {} ranks with {} images each, now there are {} with {}: every image "
+                    "is still seen once an epoch, but the numbers will differ in rounding and batch size",
+                    state.progress.world_size, state.progress.batch_size, fresh.world_size, fresh.batch_size));
+  }
+  if (world_.rank < state.rng_per_rank.size()) {
+    return checkpoint::set_cpu_rng_state(state.rng_per_rank[world_.rank]);
+  }
+  return {};
+}
+
+Result<void> Checkpoints::save(const checkpoint::Progress& progress) {
+  Result<std::vector<std::vector<std::byte>>> generators = generators_of_all_ranks(world_.process_group);
+  if (!generators) {
+    return generators.error();
+  }
+  Result<void> written;
+  if (world_.rank == 0) {
+    checkpoint::TrainingState state = state_of(progress);
+    state.rng_per_rank = *std::move(generators);
+    written = checkpoint::save(folder_, state, {.keep_last = settings_.integer("checkpoint-keep")});
+  }
+  return process_group::agree_or_fail(world_.process_group, written);
+}
+
+bool Checkpoints::due_after_step(std::int64_t global_step) const {
+  const std::int64_t every = settings_.integer("checkpoint-steps");
+  return every > 0 && global_step % every == 0;
+}
+
+bool Checkpoints::due_after_epoch(std::int64_t finished_epochs) const {
+  const std::int64_t every = settings_.integer("checkpoint-epochs");
+  return every > 0 && finished_epochs % every == 0;
+}
+
+checkpoint::Progress first_progress(const settings::Settings& settings, const World& world) {
+  checkpoint::Progress progress;
+  progress.world_size = world.world_size;
+  progress.batch_size = settings.integer("batch-size");
+  progress.seed = static_cast<std::uint64_t>(settings.integer("seed"));
+  return progress;
+}
+
+}  // namespace rollcall::train

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "runtime/settings/settings.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/train/task.h"
+#include "trainer/train/world.h"
+
+namespace rollcall::train {
+
+/// Saves and loads the state of a task. All functions but the `due_` ones are collective. save() has the same outcome
+/// on every rank: a failure of rank 0, which writes, is everybody's failure.
+class Checkpoints {
+ public:
+  /// All references outlive this object.
+  Checkpoints(const settings::Settings& settings, std::string folder, Task& task, World& world,
+              std::vector<std::string> argv);
+
+  /// Creates the folder and proves that it can be written (rank 0). Errors (CannotCreate).
+  [[nodiscard]] Result<void> prepare() const;
+  /// Fills the task's model and optimizer and `progress` from the checkpoint that setting `resume` means. Returns a
+  /// line for people, or an empty text where there is nothing to resume from. `warnings` gets what else they should
+  /// know.
+  [[nodiscard]] Result<std::string> load(checkpoint::Progress& progress, std::vector<std::string>& warnings);
+  [[nodiscard]] Result<void> save(const checkpoint::Progress& progress);
+
+  [[nodiscard]] bool due_after_step(std::int64_t global_step) const;
+  [[nodiscard]] bool due_after_epoch(std::int64_t finished_epochs) const;
+
+ private:
+  [[nodiscard]] checkpoint::TrainingState state_of(const checkpoint::Progress& progress) const;
+  [[nodiscard]] Result<void> continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
+                                         std::vector<std::string>& warnings) const;
+
+  const settings::Settings& settings_;
+  std::string folder_;
+  Task& task_;
+  World& world_;
+  std::vector<std::string> argv_;
+};
+
+/// Where a fresh run begins.
+[[nodiscard]] checkpoint::Progress first_progress(const settings::Settings& settings, const World& world);
+
+}  // namespace rollcall::train

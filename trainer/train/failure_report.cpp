@@ -1,0 +1,88 @@
+#include "trainer/train/failure_report.h"
+
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <thread>
+#include <utility>
+
+namespace rollcall::train {
+namespace {
+
+constexpr const char* kKey = "rollcall/failures";
+
+}  // namespace
+
+FailureReport::FailureReport(std::uint32_t rank, std::uint32_t local_rank, std::uint32_t world_size, std::string host)
+    : rank_(rank), local_rank_(local_rank), world_size_(world_size), host_(std::move(host)) {}
+
+int FailureReport::common(const Error& error) const {
+  if (rank_ == 0) {
+    print(error);
+  }
+  return to_int(error.exit_code);
+}
+
+int FailureReport::of_this_node(const Error& error) const {
+  if (rank_ != 0 && local_rank_ == 0) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+  if (rank_ == 0 || local_rank_ == 0) {
+    print(error);
+  }
+  return to_int(error.exit_code);
+}
+
+int FailureReport::agreed(const Error& error) const {
+  print(error);
+  return to_int(error.exit_code);
+}
+
+int FailureReport::own(const Error& error) {
+  const Claim claimed = claim();
+  // Without a store nobody can be asked; one rank a node is enough.
+  if (claimed == Claim::First || (claimed == Claim::NoStore && local_rank_ == 0)) {
+    print(error);
+  }
+  return to_int(error.exit_code);
+}
+
+int FailureReport::lost_peer(const Error& error) {
+  const Claim claimed = claim();
+  // Without the store its holder, rank 0, is what was lost: the next rank speaks.
+  if (claimed == Claim::First || (claimed == Claim::NoStore && rank_ == 1)) {
+    print(error);
+  }
+  return to_int(error.exit_code);
+}
+
+FailureReport::Claim FailureReport::claim() const {
+  if (!store_) {
+    return Claim::NoStore;
+  }
+  try {
+    return store_->add(kKey, 1) == 1 ? Claim::First : Claim::Late;
+  } catch (const std::exception&) {
+    return Claim::NoStore;
+  }
+}
+
+void FailureReport::linger(double seconds) const {
+  if (rank_ != 0 || !store_) {
+    return;
+  }
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  try {
+    while (store_->add(kKey, 0) < world_size_ && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  } catch (const std::exception&) {
+    return;  // the store is gone already: nobody can be asking
+  }
+}
+
+void FailureReport::print(const Error& error) const {
+  std::fprintf(stderr, "%s (rank %u on %s)\n", error.message().c_str(), rank_, host_.c_str());
+}
+
+}  // namespace rollcall::train

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <c10/util/intrusive_ptr.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "runtime/base/error.h"
+
+namespace rollcall::train {
+
+/// Sees to it that a failure is told once, by the rank that knows the cause: "rollcall: ...; try ... (rank 3 on
+/// jwb0002)". Ranks claim the right to print through the store; before there is one, only rank 0 prints what all ranks
+/// see alike. Used by the main thread only.
+class FailureReport {
+ public:
+  FailureReport(std::uint32_t rank, std::uint32_t local_rank, std::uint32_t world_size, std::string host);
+
+  void attach(c10::intrusive_ptr<c10d::Store> store) { store_ = std::move(store); }
+
+  /// A failure that every rank sees alike (settings, head node's name): rank 0 prints. Returns its exit code.
+  int common(const Error& error) const;
+  /// A failure that this node sees, and perhaps all do (the head node's name does not resolve): rank 0 prints at once;
+  /// the first rank of another node a second later, if the step still lives, for then rank 0 does not share the
+  /// failure.
+  int of_this_node(const Error& error) const;
+  /// This rank's own failure: printed, unless another rank was first.
+  int own(const Error& error);
+  /// The failure of a collective: printed only if no rank told its cause, that is, if a rank died without a word.
+  int lost_peer(const Error& error);
+
+  /// Rank 0 holds the store: before it leaves after a failure it gives the others up to `seconds` to ask whether
+  /// somebody has printed. Other ranks return at once.
+  void linger(double seconds) const;
+
+  /// Prints without asking anybody: for a failure that all ranks know of and agreed that this one tells.
+  int agreed(const Error& error) const;
+
+ private:
+  enum class Claim { First, Late, NoStore };
+  Claim claim() const;
+  void print(const Error& error) const;
+
+  std::uint32_t rank_;
+  std::uint32_t local_rank_;
+  std::uint32_t world_size_;
+  std::string host_;
+  c10::intrusive_ptr<c10d::Store> store_;
+};
+
+}  // namespace rollcall::train

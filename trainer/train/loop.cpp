@@ -1,0 +1,208 @@
+#include "trainer/train/loop.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+#include <cmath>
+#include <exception>
+#include <functional>
+
+#include "trainer/train/stop_signal.h"
+
+namespace rollcall::train {
+namespace {
+
+Outcome failed(Error error, bool lost_peer = false) {
+  return Outcome{Ending::Failed, Failure{std::move(error), lost_peer}};
+}
+
+Error lost_peer_error(const World& world, const std::string& what) {
+  return fail("process group", world.backend,
+              "a collective failed, so a peer was lost: " + what.substr(0, what.find('\n')),
+              "looking for the first rank that ended, in this output and in Slurm's", ExitCode::Unavailable);
+}
+
+/// Runs LibTorch code: what it throws becomes the outcome. Back ends throw their own std::runtime_error when a peer is
+/// gone.
+std::optional<Outcome> guarded(const World& world, const std::function<void()>& work) {
+  try {
+    work();
+    return std::nullopt;
+  } catch (const c10::DistError& error) {
+    return failed(lost_peer_error(world, error.what_without_backtrace()), true);
+  } catch (const c10::Error& error) {
+    const std::string what = error.what_without_backtrace();
+    return failed(fail("training step", "", what.substr(0, what.find('\n')), "a smaller --batch-size if memory ran out",
+                       ExitCode::Internal));
+  } catch (const std::exception& error) {
+    return failed(lost_peer_error(world, error.what()), true);
+  }
+}
+
+at::Tensor losses_of(const at::Tensor& outputs, const at::Tensor& labels, double label_smoothing) {
+  return torch::cross_entropy_loss(outputs, labels, {}, at::Reduction::None, -100, label_smoothing);
+}
+
+}  // namespace
+
+Loop::Loop(Task& task, World& world, parallel::DataParallel& replica, Checkpoints& checkpoints, Observer& observer,
+           checkpoint::Progress& progress)
+    : task_(task),
+      world_(world),
+      replica_(replica),
+      checkpoints_(checkpoints),
+      observer_(observer),
+      progress_(progress) {}
+
+Outcome Loop::run() {
+  while (progress_.epoch < task_.epochs && !at_last_step()) {
+    if (Stop stop = train_epoch()) {
+      return *stop;
+    }
+  }
+  return Outcome{};
+}
+
+Loop::Stop Loop::train_epoch() {
+  task_.train_sampler->set_epoch(static_cast<std::uint64_t>(progress_.epoch), progress_.sample_position);
+  task_.train_loader->start(*task_.train_sampler, static_cast<std::uint64_t>(progress_.epoch), 0);
+  task_.model->train();
+  observer_.begin_epoch(progress_, task_.train_sampler->steps());
+  while (true) {
+    Result<std::optional<data::Batch>> batch = task_.train_loader->next();
+    if (!batch) {
+      return failed(batch.error());
+    }
+    if (!batch->has_value()) {
+      return after_epoch();
+    }
+    observer_.bad_samples((*batch)->bad);
+    if (Stop stop = train_batch(**batch)) {
+      return stop;
+    }
+  }
+}
+
+Loop::Stop Loop::train_batch(const data::Batch& batch) {
+  Totals mine;
+  const Stop stop = guarded(world_, [&] {
+    at::Tensor outputs;
+    at::Tensor losses;
+    optim::set_learning_rate(*task_.optimizer, optim::learning_rate(task_.schedule, progress_.global_step));
+    replica_.zero_grad();
+    const at::Tensor loss = replica_.forward([&] {
+      outputs = task_.model->forward(batch.images);
+      losses = losses_of(outputs, batch.labels, task_.label_smoothing);
+      return losses.mean();
+    });
+    loss.backward();
+    task_.optimizer->step();
+    mine.average = count(outputs, batch.labels, losses, batch.counted);
+  });
+  if (stop) {
+    return stop;
+  }
+  mine.stopping = stop_signal() != 0 ? 1 : 0;
+  const Result<Totals> totals = over_ranks(mine, world_.process_group);
+  if (!totals) {
+    return failed(totals.error(), true);
+  }
+  return after_step(*totals);
+}
+
+Loop::Stop Loop::after_step(const Totals& totals) {
+  progress_.global_step += 1;
+  progress_.step_in_epoch += 1;
+  progress_.sample_position += progress_.world_size * progress_.batch_size;
+  observer_.step_done(progress_, totals.average, optim::learning_rate(task_.schedule, progress_.global_step - 1));
+  if (!std::isfinite(totals.average.loss_sum)) {
+    return failed(fail("loss", fmt::format("{}", totals.average.loss()),
+                       fmt::format("is not finite after step {}", progress_.global_step),
+                       "a smaller --lr or a longer --warmup-epochs; --resume=auto goes on from the last checkpoint",
+                       ExitCode::BadData));
+  }
+  const bool interrupted = totals.stopping > 0;
+  if (interrupted || checkpoints_.due_after_step(progress_.global_step) || at_last_step()) {
+    if (Stop stop = save()) {
+      return stop;
+    }
+  }
+  if (interrupted) {
+    return Outcome{Ending::Interrupted, std::nullopt};
+  }
+  return at_last_step() ? Stop(Outcome{}) : std::nullopt;
+}
+
+Loop::Stop Loop::after_epoch() {
+  observer_.end_epoch(progress_);
+  progress_.epoch += 1;
+  progress_.step_in_epoch = 0;
+  progress_.sample_position = 0;
+  const bool last = progress_.epoch == task_.epochs;
+  bool best = false;
+  if (validation_due(last)) {
+    if (Stop stop = validate()) {
+      return stop;
+    }
+    best = progress_.best_step == progress_.global_step;
+  }
+  if (last || best || checkpoints_.due_after_epoch(progress_.epoch)) {
+    return save();
+  }
+  return std::nullopt;
+}
+
+Loop::Stop Loop::validate() {
+  task_.valid_sampler->set_epoch(0, 0);
+  task_.valid_loader->start(*task_.valid_sampler, 0, 0);
+  if (const Result<void> synchronised = replica_.sync_buffers(); !synchronised) {
+    return failed(synchronised.error(), true);
+  }
+  task_.model->eval();
+  Totals mine;
+  while (true) {
+    Result<std::optional<data::Batch>> batch = task_.valid_loader->next();
+    if (!batch) {
+      return failed(batch.error());
+    }
+    if (!batch->has_value()) {
+      break;
+    }
+    observer_.bad_samples((*batch)->bad);
+    const Stop stop = guarded(world_, [&] {
+      const torch::NoGradGuard no_grad;
+      const at::Tensor outputs = task_.model->forward((*batch)->images);
+      mine.average += count(outputs, (*batch)->labels, losses_of(outputs, (*batch)->labels, 0), (*batch)->counted);
+    });
+    if (stop) {
+      return stop;
+    }
+  }
+  const Result<Totals> totals = over_ranks(mine, world_.process_group);
+  if (!totals) {
+    return failed(totals.error(), true);
+  }
+  observer_.validated(progress_, totals->average);
+  if (progress_.best_step < 0 || totals->average.top1() > progress_.best_metric) {
+    progress_.best_metric = totals->average.top1();
+    progress_.best_step = progress_.global_step;
+  }
+  return std::nullopt;
+}
+
+Loop::Stop Loop::save() {
+  const Result<void> saved = checkpoints_.save(progress_);
+  if (saved) {
+    return std::nullopt;
+  }
+  // Every rank has this error, and rank 0 tells it.
+  const bool lost_peer = saved.error().exit_code == ExitCode::Unavailable;
+  return failed(saved.error(), lost_peer || world_.rank != 0);
+}
+
+bool Loop::validation_due(bool last) const {
+  return task_.valid_epochs > 0 && (last || progress_.epoch % task_.valid_epochs == 0);
+}
+
+bool Loop::at_last_step() const { return task_.max_steps > 0 && progress_.global_step >= task_.max_steps; }
+
+}  // namespace rollcall::train

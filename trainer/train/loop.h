@@ -1,0 +1,64 @@
+#pragma once
+
+#include <optional>
+
+#include "runtime/base/result.h"
+#include "trainer/parallel/data_parallel.h"
+#include "trainer/train/checkpoints.h"
+#include "trainer/train/observer.h"
+#include "trainer/train/task.h"
+#include "trainer/train/totals.h"
+#include "trainer/train/world.h"
+
+namespace rollcall::train {
+
+/// A failure, and whether it is only the echo of another rank's.
+struct Failure {
+  Error error;
+  bool lost_peer = false;
+};
+
+enum class Ending {
+  Finished,     ///< all epochs or --max-steps done
+  Interrupted,  ///< a stop signal arrived at some rank; a checkpoint was saved
+  Failed,
+};
+
+struct Outcome {
+  Ending ending = Ending::Finished;
+  std::optional<Failure> failure;  ///< with Ending::Failed
+};
+
+/// The training loop: epochs of steps, validation, checkpoints, until the end or until a stop signal reached any rank
+/// (all ranks stop after the same step: the signal travels with the step's totals). Collective: every rank runs it with
+/// its own part of the data. Main thread only.
+class Loop {
+ public:
+  /// All references outlive the loop. `progress` says where to begin and is kept up to date.
+  Loop(Task& task, World& world, parallel::DataParallel& replica, Checkpoints& checkpoints, Observer& observer,
+       checkpoint::Progress& progress);
+
+  [[nodiscard]] Outcome run();
+
+ private:
+  // Each returns nothing to go on, or the outcome that ends the run.
+  using Stop = std::optional<Outcome>;
+
+  [[nodiscard]] Stop train_epoch();
+  [[nodiscard]] Stop train_batch(const data::Batch& batch);
+  [[nodiscard]] Stop after_step(const Totals& totals);
+  [[nodiscard]] Stop after_epoch();
+  [[nodiscard]] Stop validate();
+  [[nodiscard]] Stop save();
+  [[nodiscard]] bool validation_due(bool last) const;
+  [[nodiscard]] bool at_last_step() const;
+
+  Task& task_;
+  World& world_;
+  parallel::DataParallel& replica_;
+  Checkpoints& checkpoints_;
+  Observer& observer_;
+  checkpoint::Progress& progress_;
+};
+
+}  // namespace rollcall::train

@@ -1,0 +1,158 @@
+#include "trainer/train/observer.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <chrono>
+#include <cstdio>
+#include <utility>
+
+#include "trainer/metrics/duration.h"
+
+namespace rollcall::train {
+namespace {
+
+constexpr std::int64_t kBadSamplesNamed = 10;
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+metrics::ProgressStyle style_of(const std::string& name) {
+  if (name == "bar") {
+    return metrics::ProgressStyle::Bar;
+  }
+  if (name == "lines") {
+    return metrics::ProgressStyle::Lines;
+  }
+  return name == "none" ? metrics::ProgressStyle::None : metrics::ProgressStyle::Auto;
+}
+
+}  // namespace
+
+Result<Observer> Observer::open(const settings::Settings& settings, const std::string& run_folder, std::uint32_t rank,
+                                std::int64_t epochs) {
+  const std::int64_t log_steps = settings.integer("log-steps");
+  if (rank != 0) {
+    return Observer(rank, epochs, log_steps, metrics::ProgressStyle::None, std::nullopt);
+  }
+  Result<metrics::MetricsWriter> writer = metrics::MetricsWriter::open(run_folder + "/metrics.jsonl");
+  if (!writer) {
+    return writer.error();
+  }
+  return Observer(rank, epochs, log_steps, style_of(settings.text("progress")), *std::move(writer));
+}
+
+Observer::Observer(std::uint32_t rank, std::int64_t epochs, std::int64_t log_steps, metrics::ProgressStyle style,
+                   std::optional<metrics::MetricsWriter> writer)
+    : rank_(rank),
+      epochs_(epochs),
+      log_steps_(log_steps),
+      display_(std::make_unique<metrics::ProgressDisplay>(STDOUT_FILENO, style, log_steps)),
+      writer_(std::move(writer)) {}
+
+void Observer::note(const std::string& line) { display_->message(line); }
+
+void Observer::warn(const std::string& text) {
+  if (rank_ == 0) {
+    display_->finish();
+    std::fprintf(stderr, "rollcall: warning: %s\n", text.c_str());
+  }
+}
+
+void Observer::bad_samples(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    bad_samples_ += 1;
+    if (bad_samples_ <= kBadSamplesNamed) {
+      std::fprintf(stderr, "rollcall: warning: %s: skipped (rank %u%s)\n", name.c_str(), rank_,
+                   bad_samples_ == kBadSamplesNamed ? "; further ones are only counted" : "");
+    }
+  }
+}
+
+void Observer::resumed(const checkpoint::Progress& progress) {
+  if (writer_) {
+    if (const Result<void> written = writer_->write_resume(progress.global_step); !written) {
+      warn(written.error().message());
+    }
+  }
+}
+
+void Observer::begin_epoch(const checkpoint::Progress& progress, std::int64_t steps_left) {
+  steps_in_epoch_ = progress.step_in_epoch + steps_left;
+  epoch_ = {};
+  throughput_.restart();
+}
+
+void Observer::step_done(const checkpoint::Progress& progress, const metrics::RunningAverage& totals,
+                         double learning_rate) {
+  epoch_ += totals;
+  window_ += totals;
+  throughput_.step_done(now(), totals.samples);
+  metrics::ProgressState state;
+  state.epoch = progress.epoch;
+  state.epochs = epochs_;
+  state.step = progress.step_in_epoch;
+  state.steps_per_epoch = steps_in_epoch_;
+  state.loss = totals.loss();
+  state.top1 = epoch_.top1();
+  state.learning_rate = learning_rate;
+  state.images_per_second = throughput_.images_per_second();
+  state.remaining_seconds = metrics::remaining_seconds(images_left(progress), state.images_per_second);
+  display_->step_done(state, now());
+  if (progress.global_step % log_steps_ == 0 || progress.step_in_epoch == steps_in_epoch_) {
+    record({{"event", std::string("step")},
+            {"step", progress.global_step},
+            {"epoch", progress.epoch},
+            {"loss", window_.loss()},
+            {"top1", window_.top1()},
+            {"top5", window_.top5()},
+            {"samples", window_.samples},
+            {"learning_rate", learning_rate},
+            {"images_per_second", state.images_per_second.value_or(0)}});
+    window_ = {};
+  }
+}
+
+void Observer::end_epoch(const checkpoint::Progress& progress) {
+  record({{"event", std::string("epoch")},
+          {"epoch", progress.epoch},
+          {"step", progress.global_step},
+          {"loss", epoch_.loss()},
+          {"top1", epoch_.top1()},
+          {"top5", epoch_.top5()},
+          {"samples", epoch_.samples},
+          {"bad_samples_of_rank_0", bad_samples_}});
+}
+
+void Observer::validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals) {
+  note(fmt::format("validation after epoch {}: loss {:.4f}  top-1 {:.2f} %  top-5 {:.2f} %  ({} images)",
+                   progress.epoch, totals.loss(), 100 * totals.top1(), 100 * totals.top5(), totals.samples));
+  record({{"event", std::string("validation")},
+          {"epoch", progress.epoch},
+          {"step", progress.global_step},
+          {"loss", totals.loss()},
+          {"top1", totals.top1()},
+          {"top5", totals.top5()},
+          {"samples", totals.samples}});
+}
+
+void Observer::finished(const checkpoint::Progress& progress, const std::string& ending) {
+  note(fmt::format("{} after step {}", ending, progress.global_step));
+  record({{"event", std::string("end")}, {"ending", ending}, {"step", progress.global_step}});
+}
+
+void Observer::record(metrics::Record record) {
+  if (!writer_) {
+    return;
+  }
+  if (const Result<void> written = writer_->write(record); !written) {
+    warn(written.error().message());
+    writer_.reset();  // once is enough: training goes on without records
+  }
+}
+
+std::int64_t Observer::images_left(const checkpoint::Progress& progress) const {
+  const std::int64_t steps =
+      steps_in_epoch_ - progress.step_in_epoch + (epochs_ - progress.epoch - 1) * steps_in_epoch_;
+  return steps * progress.world_size * progress.batch_size;
+}
+
+}  // namespace rollcall::train

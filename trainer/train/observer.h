@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "runtime/settings/settings.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/metrics/metrics_writer.h"
+#include "trainer/metrics/progress_display.h"
+#include "trainer/metrics/running_average.h"
+#include "trainer/metrics/throughput.h"
+
+namespace rollcall::train {
+
+/// What people and scripts see of a run: progress and notes on standard output, warnings on standard error,
+/// metrics.jsonl. Rank 0 alone shows them, except that the rank which met an unreadable image names it. Main thread
+/// only.
+class Observer {
+ public:
+  /// Opens metrics.jsonl in `run_folder` on rank 0. Errors (CannotCreate).
+  [[nodiscard]] static Result<Observer> open(const settings::Settings& settings, const std::string& run_folder,
+                                             std::uint32_t rank, std::int64_t epochs);
+
+  void note(const std::string& line);  ///< one line for people
+  void warn(const std::string& text);  ///< "rollcall: warning: ..."
+  /// Names unreadable images; from the tenth on it only counts them.
+  void bad_samples(const std::vector<std::string>& names);
+
+  void resumed(const checkpoint::Progress& progress);
+  void begin_epoch(const checkpoint::Progress& progress, std::int64_t steps_left);
+  /// `totals` of the step over all ranks.
+  void step_done(const checkpoint::Progress& progress, const metrics::RunningAverage& totals, double learning_rate);
+  void end_epoch(const checkpoint::Progress& progress);
+  void validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals);
+  void finished(const checkpoint::Progress& progress, const std::string& ending);
+
+ private:
+  Observer(std::uint32_t rank, std::int64_t epochs, std::int64_t log_steps, metrics::ProgressStyle style,
+           std::optional<metrics::MetricsWriter> writer);
+
+  void record(metrics::Record record);
+  [[nodiscard]] std::int64_t images_left(const checkpoint::Progress& progress) const;
+
+  std::uint32_t rank_;
+  std::int64_t epochs_;
+  std::int64_t log_steps_;
+  std::int64_t steps_in_epoch_ = 0;
+  std::int64_t bad_samples_ = 0;
+  metrics::RunningAverage epoch_;   ///< training, this epoch
+  metrics::RunningAverage window_;  ///< training, since the last record
+  metrics::Throughput throughput_;
+  std::unique_ptr<metrics::ProgressDisplay> display_;
+  std::optional<metrics::MetricsWriter> writer_;
+};
+
+}  // namespace rollcall::train

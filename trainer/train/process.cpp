@@ -1,0 +1,26 @@
+#include "trainer/train/process.h"
+
+#include <malloc.h>
+#include <unistd.h>
+#include <array>
+
+#include <ATen/Parallel.h>
+
+namespace rollcall::train {
+
+void prepare_process(int threads) {
+  constexpr int kGibibyte = 1 << 30;
+  mallopt(M_MMAP_THRESHOLD, kGibibyte);
+  mallopt(M_TRIM_THRESHOLD, kGibibyte);
+  mallopt(M_TOP_PAD, 64 << 20);
+  if (threads > 0) {
+    at::set_num_threads(threads);
+  }
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
+}
+
+}  // namespace rollcall::train

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+namespace rollcall::train {
+
+/// Settings of this process that must be made before the first tensor:
+/// - large blocks come from the heap and stay there (mallopt): activations are allocated and freed every step, and
+/// fresh pages
+///   from mmap cost 1-7 % of a step on CPUs;
+/// - `threads` compute threads; 0 leaves LibTorch's choice. OMP_NUM_THREADS set by us now would come too late: the
+/// OpenMP
+///   run time read it when it was loaded.
+void prepare_process(int threads);
+
+/// gethostname(2), or "?".
+[[nodiscard]] std::string host_name();
+
+}  // namespace rollcall::train

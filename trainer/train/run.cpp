@@ -1,0 +1,249 @@
+#include "trainer/train/run.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+#include <utility>
+
+#include "runtime/base/text.h"
+#include "runtime/rendezvous/meet.h"
+#include "runtime/rendezvous/resolved_step.h"
+#include "runtime/settings/markdown.h"
+#include "trainer/config/options.h"
+#include "trainer/config/trainer_settings.h"
+#include "trainer/process_group/agree.h"
+#include "trainer/process_group/collectives.h"
+#include "trainer/train/checkpoints.h"
+#include "trainer/train/departure.h"
+#include "trainer/train/failure_report.h"
+#include "trainer/train/loop.h"
+#include "trainer/train/observer.h"
+#include "trainer/train/process.h"
+#include "trainer/train/run_folders.h"
+#include "trainer/train/stop_signal.h"
+#include "trainer/train/task.h"
+#include "trainer/train/world.h"
+
+namespace rollcall::train {
+namespace {
+
+/// A rank as far as the environment alone tells; decides who prints before the ranks know each other.
+std::uint32_t probable(const Environment& environment, std::initializer_list<const char*> names) {
+  for (const char* const name : names) {
+    if (const auto number = parse_integer<std::uint32_t>(environment.get(name).value_or(""))) {
+      return *number;
+    }
+  }
+  return 0;
+}
+
+int print_only(const config::Options& options) {
+  switch (options.request) {
+    case config::Request::Help:
+      std::fputs(config::help_text().c_str(), stdout);
+      break;
+    case config::Request::Version:
+      fmt::print("rollcall-train {} (LibTorch {})\n", ROLLCALL_VERSION, TORCH_VERSION);
+      break;
+    case config::Request::PrintSettingsMarkdown:
+      std::fputs(settings::settings_markdown("rollcall-train", config::trainer_table()).c_str(), stdout);
+      break;
+    default:
+      std::fputs(settings::print_config(options.trainer, options.json).c_str(), stdout);
+      std::fputs(settings::print_config(options.launch, options.json).c_str(), stdout);
+  }
+  return to_int(ExitCode::Success);
+}
+
+/// The first all-reduce, as proof that all ranks are there; "DONE <seconds>" on the clock that other programs read as
+/// time.monotonic().
+Result<void> prove_world(const World& world) {
+  at::Tensor ranks = torch::ones({1});
+  if (world.process_group) {
+    if (Result<void> reduced = process_group::all_reduce_sum(world.process_group, ranks); !reduced) {
+      return reduced;
+    }
+  }
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  std::string line = fmt::format("DONE {}.{:06}\n", now.tv_sec, now.tv_nsec / 1000);
+  if (world.rank == 0) {
+    line += fmt::format("{:.0f} of {} ranks on {} nodes, rendezvous {}, back end {}\n", ranks.item<float>(),
+                        world.world_size, world.num_nodes, world.rendezvous, world.backend);
+  }
+  std::fputs(line.c_str(), stdout);
+  return {};
+}
+
+/// One rank's answer to "did your part of the set-up work?" is everybody's.
+template <typename T>
+std::optional<int> settle(const Result<T>& mine, const World& world, FailureReport& report) {
+  const Result<void> outcome = mine ? Result<void>() : Result<void>(mine.error());
+  const Result<process_group::Agreement> agreement = process_group::agree(world.process_group, outcome);
+  if (!agreement) {
+    return report.lost_peer(agreement.error());
+  }
+  if (!agreement->failure) {
+    return std::nullopt;
+  }
+  return agreement->prints ? report.agreed(*agreement->failure) : to_int(agreement->failure->exit_code);
+}
+
+/// A few images like the real ones, for the pass that settles the order of the buckets. Each rank needs more than one
+/// value per channel in every BatchNorm, so two images where they shrink to a single pixel.
+Result<void> warm_up(parallel::DataParallel& replica, Task& task, const settings::Settings& settings) {
+  constexpr std::int64_t kSmallest = 32;
+  const std::int64_t size = std::min(kSmallest, settings.integer("image-size"));
+  const at::Tensor images =
+      torch::zeros({2, 3, size, size})
+          .contiguous(settings.on("channels-last") ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous);
+  const at::Tensor labels = torch::zeros({2}, at::kLong);
+  task.model->train();
+  return replica.warm_up([&] { return torch::nn::functional::cross_entropy(task.model->forward(images), labels); });
+}
+
+struct Session {
+  const config::Options& options;
+  const Environment& environment;
+  const std::vector<std::string>& arguments;
+  FailureReport& report;
+  World& world;
+};
+
+void introduce(Observer& observer, const Session& session, const Task& task, const std::string& resumed,
+               const std::vector<std::string>& warnings) {
+  const settings::Settings& settings = session.options.trainer;
+  observer.note(fmt::format("{} on {}: {} training and {} validation images, {} classes", settings.text("model"),
+                            settings.text("data"), task.datasets.train->size(), task.datasets.valid->size(),
+                            task.datasets.class_names.size()));
+  observer.note(fmt::format("{} ranks on {} nodes, {} images a step, {} steps an epoch, back end {}, rendezvous {}",
+                            session.world.world_size, session.world.num_nodes,
+                            session.world.world_size * settings.integer("batch-size"), task.train_sampler->steps(),
+                            session.world.backend, session.world.rendezvous));
+  if (!resumed.empty()) {
+    observer.note(resumed);
+  }
+  for (const std::string& warning : warnings) {
+    observer.warn(warning);
+  }
+}
+
+int end_of_run(const Outcome& outcome, Observer& observer, const checkpoint::Progress& progress,
+               const Session& session) {
+  switch (outcome.ending) {
+    case Ending::Finished:
+      observer.finished(progress, "finished");
+      return to_int(ExitCode::Success);
+    case Ending::Interrupted:
+      observer.finished(progress, "interrupted, a checkpoint was saved: submit again to go on");
+      return to_int(ExitCode::Interrupted);
+    case Ending::Failed:
+      return outcome.failure->lost_peer ? session.report.lost_peer(outcome.failure->error)
+                                        : session.report.own(outcome.failure->error);
+  }
+  return to_int(ExitCode::Internal);
+}
+
+int train(Session session) {
+  World& world = session.world;
+  Result<Task> task = make_task(session.options.trainer, world, session.environment);
+  if (const auto code = settle(task, world, session.report)) {
+    return *code;
+  }
+  Result<RunFolders> folders = choose_run_folders(session.options.trainer, session.environment);
+  if (const auto code = settle(folders, world, session.report)) {
+    return *code;
+  }
+  Checkpoints checkpoints(session.options.trainer, folders->checkpoints, *task, world, session.arguments);
+  if (const auto code = settle(checkpoints.prepare(), world, session.report)) {
+    return *code;
+  }
+  checkpoint::Progress progress = first_progress(session.options.trainer, world);
+  std::vector<std::string> warnings = folders->warnings;
+  warnings.insert(warnings.end(), task->warnings.begin(), task->warnings.end());
+  const Result<std::string> resumed = checkpoints.load(progress, warnings);
+  if (const auto code = settle(resumed, world, session.report)) {
+    return *code;
+  }
+  Result<std::unique_ptr<parallel::DataParallel>> replica =
+      parallel::DataParallel::create(task->model.ptr(), world.process_group);
+  if (const auto code = settle(replica, world, session.report)) {
+    return *code;
+  }
+  if (const auto code = settle(warm_up(**replica, *task, session.options.trainer), world, session.report)) {
+    return *code;
+  }
+  Result<Observer> observer = Observer::open(session.options.trainer, folders->run, world.rank, task->epochs);
+  if (const auto code = settle(observer, world, session.report)) {
+    return *code;
+  }
+  introduce(*observer, session, *task, *resumed, warnings);
+  if (!resumed->empty()) {
+    observer->resumed(progress);
+  }
+  Loop loop(*task, world, **replica, checkpoints, *observer, progress);
+  return end_of_run(loop.run(), *observer, progress, session);
+}
+
+int join_and_work(const config::Options& options, const Environment& environment,
+                  const std::vector<std::string>& arguments, FailureReport& report) {
+  Result<std::unique_ptr<bootstrap::PmixClient>> pmix = rendezvous::pmix_for(environment, options.launch);
+  if (!pmix) {
+    return report.common(pmix.error());
+  }
+  const Result<rendezvous::ResolvedStep> step = rendezvous::resolve_this_step(environment, options.launch, pmix->get());
+  if (!step) {
+    return report.of_this_node(step.error());
+  }
+  report = FailureReport(step->facts.rank, step->facts.local_rank, step->facts.world_size,
+                         step->facts.this_host.empty() ? host_name() : step->facts.this_host);
+  const Environment patched = resolve::apply(step->patch, environment);
+  prepare_process(parse_integer<int>(patched.get("OMP_NUM_THREADS").value_or("")).value_or(0));
+  int code = 0;
+  {
+    Result<World> world = join_world(*step, patched, options.launch, options.trainer, *std::move(pmix), report);
+    if (!world) {
+      return world.error().exit_code == ExitCode::Mismatch ? report.common(world.error()) : report.own(world.error());
+    }
+    if (options.request == config::Request::DryRun) {
+      const Result<void> proven = prove_world(*world);
+      code = proven ? 0 : report.lost_peer(proven.error());
+    } else {
+      code = train({options, patched, arguments, report, *world});
+    }
+    if (code == to_int(ExitCode::Interrupted)) {
+      let_others_leave_first(*world);
+    }
+  }
+  // The process group is gone by now: ranks that wait in a collective notice, and ask the store whether the cause was
+  // told.
+  if (code != 0 && code != to_int(ExitCode::Interrupted)) {
+    report.linger(1.0);
+  }
+  return code;
+}
+
+}  // namespace
+
+int run(const Environment& environment, const std::vector<std::string>& arguments) noexcept {
+  FailureReport report(probable(environment, {"PMIX_RANK", "SLURM_PROCID", "RANK"}),
+                       probable(environment, {"SLURM_LOCALID", "LOCAL_RANK"}), 1, host_name());
+  try {
+    catch_stop_signals();
+    const Result<config::Options> options = config::read_options(environment, arguments);
+    if (!options) {
+      return report.common(options.error());
+    }
+    if (options->request != config::Request::Train && options->request != config::Request::DryRun) {
+      return print_only(*options);
+    }
+    return join_and_work(*options, environment, arguments, report);
+  } catch (const std::exception& error) {
+    return report.own(fail("rollcall-train", "", error.what(), "reporting this: it is a bug", ExitCode::Internal));
+  }
+}
+
+}  // namespace rollcall::train

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/base/environment.h"
+
+namespace rollcall::train {
+
+/// `rollcall-train`: from its command line to the last checkpoint. `arguments` without the program's name. Returns the
+/// exit code (contract/exit_codes.h). Prints each failure once for all ranks. Never throws.
+[[nodiscard]] int run(const Environment& environment, const std::vector<std::string>& arguments) noexcept;
+
+}  // namespace rollcall::train

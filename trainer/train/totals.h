@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+#include <c10/util/intrusive_ptr.h>
+#include <torch/types.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "runtime/base/result.h"
+#include "trainer/metrics/running_average.h"
+
+namespace rollcall::train {
+
+/// What the ranks tell each other after a step.
+struct Totals {
+  metrics::RunningAverage average;
+  std::int64_t stopping = 0;  ///< ranks at which a stop signal has arrived
+};
+
+/// Of one batch: `outputs` [n, classes] float32, `labels` [n] int64, `losses` [n] float32 (one per sample), `counted`
+/// [n] bool: only these samples count. Top-5 is top-k of all outputs where there are fewer. No gradient is recorded.
+[[nodiscard]] metrics::RunningAverage count(const at::Tensor& outputs, const at::Tensor& labels,
+                                            const at::Tensor& losses, const at::Tensor& counted);
+
+/// The sums over all ranks, the same on each; one all-reduce of five doubles (which hold counts exactly up to 2^53).
+/// `process_group` null: a world of one. Errors (Unavailable): a peer was lost.
+[[nodiscard]] Result<Totals> over_ranks(const Totals& mine,
+                                        const c10::intrusive_ptr<c10d::ProcessGroup>& process_group);
+
+}  // namespace rollcall::train

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <c10/util/intrusive_ptr.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "runtime/base/environment.h"
+#include "runtime/base/result.h"
+#include "runtime/rendezvous/resolved_step.h"
+#include "runtime/settings/settings.h"
+#include "trainer/train/failure_report.h"
+
+namespace rollcall::train {
+
+/// This rank among the others, and the way to reach them.
+struct World {
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 1;
+  std::uint32_t local_rank = 0;
+  std::uint32_t local_world_size = 1;
+  std::uint32_t num_nodes = 1;
+  std::string host;
+  std::string rendezvous;  ///< how the ranks met: "pmix 127.0.0.1:43210"
+  std::string backend;     ///< "gloo", or "none" in a world of one
+  c10::intrusive_ptr<c10d::Store> store;
+  c10::intrusive_ptr<c10d::ProcessGroup> process_group;  ///< null in a world of one
+};
+
+/// Answers the roll call: resolves this step, puts the result into this process's environment, meets the other ranks
+/// and makes the process group. PMIx, where it was used, is finalized before the return: a rank that dies afterwards
+/// does not take the step down by itself. `report` gets the store as soon as there is one.
+///
+/// Errors: those of resolve_this_step, meet and the process group. Blocks for at most setting `rendezvous.timeout`.
+[[nodiscard]] Result<World> join_world(const rendezvous::ResolvedStep& step, const Environment& patched,
+                                       const settings::Settings& launch, const settings::Settings& trainer,
+                                       std::unique_ptr<bootstrap::PmixClient> pmix, FailureReport& report);
+
+}  // namespace rollcall::train
