@@ -84,7 +84,9 @@ TEST(Resolve, EveryChangeHasAnOriginAndAReason) {
   step.set("debug", "on");
   step.set("venv", "/venv");
   step.set("cache.local", "/tmp/c");
-  for (const EnvChange& change : step.run()->changes) {
+  const auto patch = step.run();
+  ASSERT_TRUE(patch);
+  for (const EnvChange& change : patch->changes) {
     EXPECT_FALSE(change.origin.empty()) << change.name;
     EXPECT_FALSE(change.reason.empty()) << change.name;
   }
