@@ -24,8 +24,9 @@ template <std::integral T>
 /// Without leading and trailing blanks, tabs and line ends.
 [[nodiscard]] std::string_view trim(std::string_view text);
 
-/// The candidate with the smallest edit distance (Levenshtein 1966) to `word`, if it is near enough to be a typing
-/// error: at most a third of the longer word, at least 1. First of equals wins. For "did you mean ...".
+/// The candidate with the smallest edit distance to `word`, if it is near enough to be a typing error: at most a third
+/// of the longer word, at least 1. Two neighbours swapped count as one error (Damerau, CACM 1964, as optimal string
+/// alignment). First of equals wins. For "did you mean ...".
 [[nodiscard]] std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace rollcall

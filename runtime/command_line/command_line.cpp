@@ -46,22 +46,29 @@ po::options_description describe(std::span<Settings* const> targets, std::span<c
       if (description.find_nothrow(name, false) != nullptr) {
         continue;
       }
-      auto* const value = po::value<std::string>();
-      description.add_options()(name.c_str(), setting.kind == Kind::Switch ? value->implicit_value("true") : value);
+      description.add_options()(name.c_str(), po::value<std::string>());
     }
   }
   return description;
 }
 
-/// Boost refuses "--venv=", but an empty value is how a user switches off what the site switched on.
-std::vector<po::option> empty_value(std::vector<std::string>& arguments) {
+/// What Boost's own styles do not do: "--venv=" has an empty value, which is how a user switches off what the site
+/// switched on; and a switch alone is true and leaves the next argument alone (Boost's implicit_value takes it).
+std::vector<po::option> own_style(std::span<Settings* const> targets, std::vector<std::string>& arguments) {
   const std::string& argument = arguments.front();
-  if (!argument.starts_with("--") || argument.size() < 4 || argument.find('=') != argument.size() - 1) {
+  if (!argument.starts_with("--")) {
+    return {};
+  }
+  const std::size_t equals = argument.find('=');
+  const Setting* const setting = find_target(targets, argument.substr(2, equals - 2)).setting;
+  const bool empty_value = equals == argument.size() - 1;
+  const bool switch_alone = equals == std::string::npos && setting != nullptr && setting->kind == Kind::Switch;
+  if (!empty_value && !switch_alone) {
     return {};
   }
   po::option option;
-  option.string_key = argument.substr(2, argument.size() - 3);
-  option.value.emplace_back();
+  option.string_key = argument.substr(2, equals - 2);
+  option.value.emplace_back(switch_alone ? "true" : "");
   option.original_tokens.push_back(argument);
   arguments.erase(arguments.begin());
   return {option};
@@ -99,6 +106,11 @@ std::size_t end_of_options(std::span<Settings* const> targets, std::span<const s
   return i;
 }
 
+Error lacks_value(const Setting& setting) {
+  const std::string option = option_name(setting.name);
+  return fail(option, "", "lacks its value", option + "=" + std::string(setting.argument));
+}
+
 Result<void> apply_option(std::span<Settings* const> targets, std::span<const Flag> flags, const po::option& option,
                           ParsedCommandLine& parsed) {
   if (option.unregistered) {
@@ -113,7 +125,11 @@ Result<void> apply_option(std::span<Settings* const> targets, std::span<const Fl
     parsed.flags.push_back(option.string_key.substr(option.string_key.find_first_not_of('-')));
     return {};
   }
-  const std::string value = option.value.empty() ? "true" : option.value.front();
+  const std::string& value = option.value.front();
+  const bool next_argument = option.original_tokens.size() > 1 && value.starts_with("--");
+  if (next_argument && find_target(targets, value.substr(2, value.find('=') - 2)).setting != nullptr) {
+    return lacks_value(*target.setting);
+  }
   return target.settings->set(target.setting->name, value, option_name(target.setting->name));
 }
 
@@ -123,7 +139,7 @@ Error syntax_error(std::span<Settings* const> targets, const po::error_with_opti
   if (setting == nullptr) {
     return fail(option, "", "takes no value", option + " alone");
   }
-  return fail(option, "", "lacks its value", option + "=" + std::string(setting->argument));
+  return lacks_value(*setting);
 }
 
 }  // namespace
@@ -140,12 +156,13 @@ Result<ParsedCommandLine> parse_command_line(std::span<Settings* const> targets,
   parsed.program.assign(end != arguments.end() && *end == "--" ? end + 1 : end, arguments.end());
   const po::options_description description = describe(targets, flags);
   try {
-    const po::parsed_options options = po::command_line_parser(std::vector<std::string>(arguments.begin(), end))
-                                           .options(description)
-                                           .style(style)
-                                           .extra_style_parser(empty_value)
-                                           .allow_unregistered()
-                                           .run();
+    const po::parsed_options options =
+        po::command_line_parser(std::vector<std::string>(arguments.begin(), end))
+            .options(description)
+            .style(style)
+            .extra_style_parser([&](std::vector<std::string>& rest) { return own_style(targets, rest); })
+            .allow_unregistered()
+            .run();
     for (const po::option& option : options.options) {
       const Result<void> applied = apply_option(targets, flags, option, parsed);
       if (!applied) {

@@ -44,6 +44,8 @@ A setting can be given in five places. A later one in this list overrides those 
 | `srun --ddp` | `--ddp=port.range=20000-29999` | |
 
 Lists are written `ib0,ib1`, in TOML also `["ib0", "ib1"]`, and in `--ddp=` with `+`: `--ddp=interface.gloo=ib0+ib1`.
+'.', '-' and '_' are the same in names. TOML cannot hold both `rendezvous = ...` and `rendezvous.folder = ...`: write
+`rendezvous-folder = ...` there.
 Paths may hold `${SCRATCH}`, `${HOME}`, `${USER}`, `${TMPDIR}`, `${SLURM_JOB_ID}` and `${XDG_RUNTIME_DIR}`; nothing else
 is expanded, and no shell is involved.
 

@@ -13,9 +13,9 @@ namespace rollcall::settings {
 
 /// How one program reads the layers below its command line.
 struct StandardLayers {
-  std::optional<std::string> site_file;      ///< the site profile; without it $ROLLCALL_SITE_CONFIG or /etc decides
-  std::string_view section = {};             ///< as in apply_toml_file
-  std::span<const Table> other_tables = {};  ///< as in apply_environment
+  std::optional<std::string> site_file = {};  ///< the site profile; without it $ROLLCALL_SITE_CONFIG or /etc decides
+  std::string_view section = {};              ///< as in apply_toml_file
+  std::span<const Table> other_tables = {};   ///< as in apply_environment
 };
 
 /// Settings of `table` with all layers but the command line applied: default < site profile (`site_file`, else

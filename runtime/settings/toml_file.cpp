@@ -1,10 +1,11 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <fstream>
-#include <iterator>
+#include <cstdio>
+#include <memory>
 #include <optional>
 
 #include "runtime/base/text.h"
@@ -72,6 +73,20 @@ Result<void> apply_value(const TomlFile& file, const toml::node& node, const std
   return {};
 }
 
+/// Appends the file to `content`; 0 or the errno value. C streams, because C++'s do not tell why they failed.
+int read_file(const std::string& path, std::string& content) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
+  if (file == nullptr) {
+    return errno;
+  }
+  std::array<char, 4096> block;
+  for (std::size_t count = 1; count > 0;) {
+    count = std::fread(block.data(), 1, block.size(), file.get());
+    content.append(block.data(), count);
+  }
+  return std::ferror(file.get()) != 0 ? errno : 0;
+}
+
 bool is_program_section(std::string_view name) {
   return std::ranges::find(kProgramSections, name) != kProgramSections.end();
 }
@@ -106,16 +121,13 @@ Result<void> apply_section(const TomlFile& file, const toml::table& root, std::s
 }  // namespace
 
 Result<void> apply_toml_file(Settings& settings, const std::string& path, bool required, std::string_view section) {
-  errno = 0;
-  std::ifstream stream(path, std::ios::binary);
-  std::string content{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  if (!stream.is_open() || stream.bad()) {
-    const int error_number = errno;
-    if (!required && !stream.is_open() && (error_number == ENOENT || error_number == ENOTDIR)) {
-      return {};
-    }
-    return fail(path, "", error_number == 0 ? "cannot be read" : errno_text(error_number),
-                "naming a configuration file that can be read", ExitCode::NoInput);
+  std::string content;
+  const int error_number = read_file(path, content);
+  if (!required && (error_number == ENOENT || error_number == ENOTDIR)) {
+    return {};
+  }
+  if (error_number != 0) {
+    return fail(path, "", errno_text(error_number), "naming a configuration file that can be read", ExitCode::NoInput);
   }
   const TomlFile file{settings, path};
   try {

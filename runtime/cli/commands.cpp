@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <array>
+
+#include "runtime/cli/command.h"
+#include "runtime/cli/completion_command.h"
+#include "runtime/cli/env_command.h"
+#include "runtime/cli/exec_command.h"
+
+namespace rollcall::cli {
+namespace {
+
+using command_line::Flag;
+using command_line::StopAt;
+
+constexpr Flag kHelp{"help", 'h', "print this help"};
+
+constexpr std::array kEnvFlags{
+    kHelp,
+    Flag{"json", 0, "print facts, variables, warnings and sources as JSON"},
+    Flag{"export", 0, "print lines for a shell: export NAME='value' and unset NAME"},
+    Flag{"verbose", 'v', "print also who was asked for the facts, and what they are"},
+};
+constexpr std::array kExecFlags{kHelp};
+constexpr std::array kCompletionFlags{kHelp};
+constexpr std::array kProgramFlags{
+    kHelp,
+    Flag{"version", 0, "print the version"},
+    Flag{"print-config", 0, "print every launch setting with its value and where that came from"},
+    Flag{"json", 0, "with --print-config: print JSON"},
+};
+
+constexpr std::string_view kEnvText =
+    R"help(Prints what rollcall would do to the environment of this task: each variable, its value, who knows
+it and why. Nothing is changed. Variables that you set are kept.
+
+Examples:
+  srun -n 1 rollcall env                     what a task of this step would get
+  srun rollcall env --json                   the same of every task, for programs
+  rollcall env --host-template='{host}i'     try a setting
+  eval "$(rollcall env --export)"            apply it to this shell
+)help";
+
+constexpr std::string_view kExecText =
+    R"help(Sets the environment as the plugin does, then becomes PROGRAM. For sites without the plugin, and for
+containers. Options stand before PROGRAM; everything after it belongs to it. Exit code 127: there is
+no such program; 126: it cannot be executed; otherwise PROGRAM's own.
+
+Examples:
+  srun rollcall exec -- python train.py --lr=0.1
+  srun rollcall exec --interface-gloo=ib0 --venv='${HOME}/venv' -- python train.py
+)help";
+
+constexpr std::string_view kCompletionText =
+    R"help(Prints a completion script. Commands, options and fixed values complete.
+
+Example:
+  eval "$(rollcall completion bash)"         in ~/.bashrc
+)help";
+
+constexpr std::array kCommands{
+    Command{"env", "print the environment that a task gets, with the reasons", "rollcall env [OPTIONS]", kEnvText,
+            kEnvFlags, StopAt::Separator, run_env},
+    Command{"exec", "set that environment and become PROGRAM", "rollcall exec [OPTIONS] -- PROGRAM [ARGUMENTS]",
+            kExecText, kExecFlags, StopAt::Positional, run_exec},
+    Command{"completion", "print a completion script for bash", "rollcall completion bash", kCompletionText,
+            kCompletionFlags, StopAt::Separator, run_completion},
+};
+
+}  // namespace
+
+std::span<const Command> all_commands() { return kCommands; }
+
+const Command* find_command(std::string_view name) {
+  const auto found = std::ranges::find(kCommands, name, &Command::name);
+  return found == kCommands.end() ? nullptr : &*found;
+}
+
+std::span<const Flag> program_flags() { return kProgramFlags; }
+
+}  // namespace rollcall::cli

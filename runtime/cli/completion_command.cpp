@@ -1,0 +1,97 @@
+#include "runtime/cli/completion_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "runtime/cli/command.h"
+#include "runtime/settings/launch_settings.h"
+
+namespace rollcall::cli {
+namespace {
+
+using settings::Kind;
+using settings::Setting;
+
+// Bash splits words at '=' (COMP_WORDBREAKS), so "--debug=o" arrives as three words.
+constexpr std::string_view kFunction = R"bash(
+_rollcall() {
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} option= i
+  COMPREPLY=()
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    [[ ${COMP_WORDS[i]} == -- ]] && { COMPREPLY=($(compgen -c -f -- "$word")); return; }
+  done
+  if [[ $before == = ]]; then
+    option=${COMP_WORDS[COMP_CWORD-2]}
+  elif [[ $word == = ]]; then
+    option=$before word=
+  fi
+  if [[ -n $option ]]; then
+    COMPREPLY=($(compgen -W "$(_rollcall_values "$option")" -- "$word"))
+    return
+  fi
+  if [[ $word == -* ]]; then
+    COMPREPLY=($(compgen -W "$(_rollcall_options "${COMP_WORDS[1]}")" -- "$word"))
+    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
+  elif ((COMP_CWORD == 1)); then
+    COMPREPLY=($(compgen -W "$(_rollcall_commands)" -- "$word"))
+  fi
+}
+complete -F _rollcall rollcall
+)bash";
+
+std::string options_of(std::span<const command_line::Flag> flags, bool with_settings) {
+  std::string words;
+  for (const command_line::Flag& flag : flags) {
+    words += fmt::format("--{} ", flag.name);
+  }
+  if (with_settings) {
+    for (const Setting& setting : settings::launch_table()) {
+      words += settings::option_name(setting.name) + (setting.kind == Kind::Switch ? " " : "= ");
+    }
+  }
+  words.pop_back();
+  return words;
+}
+
+std::string values_of(const Setting& setting) {
+  std::string words(setting.kind == Kind::Switch ? "on|off" : setting.choices);
+  std::ranges::replace(words, '|', ' ');
+  return words;
+}
+
+}  // namespace
+
+std::string bash_completion() {
+  std::string commands = "help";
+  std::string options;
+  for (const Command& command : all_commands()) {
+    commands += fmt::format(" {}", command.name);
+    fmt::format_to(std::back_inserter(options), "    {}) echo '{}' ;;\n", command.name,
+                   options_of(command.flags, true));
+  }
+  std::string values;
+  for (const Setting& setting : settings::launch_table()) {
+    if (const std::string words = values_of(setting); !words.empty()) {
+      fmt::format_to(std::back_inserter(values), "    {}) echo '{}' ;;\n", settings::option_name(setting.name), words);
+    }
+  }
+  return fmt::format(
+      "# bash completion of rollcall, printed by `rollcall completion bash`\n"
+      "_rollcall_commands() {{ echo '{}'; }}\n"
+      "_rollcall_options() {{\n  case $1 in\n{}    *) echo '{}' ;;\n  esac\n}}\n"
+      "_rollcall_values() {{\n  case $1 in\n{}  esac\n}}\n{}",
+      commands, options, options_of(program_flags(), true), values, kFunction.substr(1));
+}
+
+Result<void> run_completion(CommandContext& context) {
+  const std::vector<std::string>& shells = context.line.positional;
+  if (shells.size() != 1 || shells.front() != "bash") {
+    return fail("completion", shells.empty() ? "" : shells.front(), "is for bash only", "rollcall completion bash");
+  }
+  context.out << bash_completion();
+  return {};
+}
+
+}  // namespace rollcall::cli

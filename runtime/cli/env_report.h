@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "runtime/rendezvous/resolved_step.h"
+#include "runtime/resolve/env_patch.h"
+
+namespace rollcall::cli {
+
+/// The patch as an aligned table: variable, value, action, origin, reason. Long values are cut (the other
+/// forms have them whole), control characters shown as '?'.
+[[nodiscard]] std::string env_table(const resolve::EnvPatch& patch);
+
+/// Lines that a POSIX shell can eval: `export NAME='value'` and `unset NAME`. What the user set is left out.
+[[nodiscard]] std::string env_exports(const resolve::EnvPatch& patch);
+
+/// {"facts": {...}, "variables": [{name, value, action, origin, reason}], "warnings": [...], "sources": [...]}
+[[nodiscard]] std::string env_json(const rendezvous::ResolvedStep& step);
+
+/// Who was asked for the facts, and the facts themselves.
+[[nodiscard]] std::string facts_text(const rendezvous::ResolvedStep& step);
+
+/// "rollcall: warning: ..." one a line.
+[[nodiscard]] std::string warning_lines(const resolve::EnvPatch& patch);
+
+/// `text` in single quotes, safe in any POSIX shell: a quote inside becomes '\''.
+[[nodiscard]] std::string shell_quote(std::string_view text);
+
+/// "set", "keep" or "unset".
+[[nodiscard]] std::string_view action_name(resolve::Action action);
+
+}  // namespace rollcall::cli

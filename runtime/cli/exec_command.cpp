@@ -1,0 +1,61 @@
+#include "runtime/cli/exec_command.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "runtime/cli/command.h"
+#include "runtime/cli/env_report.h"
+#include "runtime/rendezvous/resolved_step.h"
+
+namespace rollcall::cli {
+namespace {
+
+/// Changes this process's own environment: execvp then looks the program up in the new PATH, where a venv may stand.
+void apply_to_this_process(const resolve::EnvPatch& patch) {
+  for (const resolve::EnvChange& change : patch.changes) {
+    if (change.action == resolve::Action::Set) {
+      setenv(change.name.c_str(), change.value.c_str(), 1);
+    } else if (change.action == resolve::Action::Unset) {
+      unsetenv(change.name.c_str());
+    }
+  }
+}
+
+}  // namespace
+
+int become_program(const std::vector<std::string>& program) {
+  std::vector<char*> arguments;
+  for (const std::string& argument : program) {
+    arguments.push_back(const_cast<char*>(argument.c_str()));
+  }
+  arguments.push_back(nullptr);
+  execvp(arguments.front(), arguments.data());
+  return errno;
+}
+
+Result<void> run_exec(CommandContext& context) {
+  const std::vector<std::string>& program = context.line.program;
+  if (program.empty() || program.front().empty()) {
+    return fail("exec", "", "no program is given", "rollcall exec -- PROGRAM ARGUMENTS");
+  }
+  const Result<rendezvous::ResolvedStep> step =
+      rendezvous::resolve_this_step(context.environment, context.settings, false);
+  if (!step) {
+    return step.error();
+  }
+  if (step->facts.rank == 0) {
+    context.err << warning_lines(step->patch);
+  }
+  context.out.flush();
+  context.err.flush();
+  apply_to_this_process(step->patch);
+  const int error_number = become_program(program);
+  const bool absent = error_number == ENOENT;
+  return fail("exec", program.front(), errno_text(error_number),
+              absent ? "the program's full path" : "a file that can be executed",
+              absent ? ExitCode::NotFound : ExitCode::NotExecutable);
+}
+
+}  // namespace rollcall::cli

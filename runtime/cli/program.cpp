@@ -1,0 +1,149 @@
+#include "runtime/cli/program.h"
+
+#include <array>
+#include <cerrno>
+#include <optional>
+
+#include "runtime/base/text.h"
+#include "runtime/cli/command.h"
+#include "runtime/cli/exec_command.h"
+#include "runtime/cli/help.h"
+#include "runtime/cli/report_error.h"
+#include "runtime/settings/launch_settings.h"
+#include "runtime/settings/markdown.h"
+
+namespace rollcall::cli {
+namespace {
+
+using command_line::ParsedCommandLine;
+using settings::Settings;
+
+struct Output {
+  std::ostream& out;
+  std::ostream& err;
+};
+
+/// The launch settings with every layer applied, the command line last; `parsed` receives the rest of it.
+Result<Settings> read_settings(std::span<const command_line::Flag> flags, std::span<const std::string> arguments,
+                               command_line::StopAt stop, const Environment& environment, ParsedCommandLine& parsed) {
+  Result<Settings> launch = settings::load_launch_settings(environment);
+  // --help must answer even where a file is broken, so the command line is read first, into the defaults if need be.
+  Settings values = launch ? *launch : Settings(settings::launch_table());
+  const std::array<Settings*, 1> targets{&values};
+  Result<ParsedCommandLine> line = command_line::parse_command_line(targets, flags, arguments, stop);
+  if (!line) {
+    return line.error();
+  }
+  parsed = *std::move(line);
+  if (!launch && !parsed.has("help") && !parsed.has("version")) {
+    return launch.error();
+  }
+  return values;
+}
+
+Result<void> run_command(const Command& command, std::span<const std::string> arguments, const Environment& environment,
+                         Output output) {
+  ParsedCommandLine line;
+  Result<Settings> values = read_settings(command.flags, arguments, command.stop, environment, line);
+  if (!values) {
+    return values.error();
+  }
+  if (line.has("help")) {
+    output.out << command_help(command);
+    return {};
+  }
+  CommandContext context{environment, *std::move(values), std::move(line), output.out, output.err};
+  return command.run(context);
+}
+
+Error unknown_command(const std::string& name) {
+  std::vector<std::string> known{"help"};
+  for (const Command& command : all_commands()) {
+    known.emplace_back(command.name);
+  }
+  const std::optional<std::string> meant = nearest(name, known);
+  return fail(name, "", "unknown command", meant ? "rollcall " + *meant : "rollcall --help");
+}
+
+/// `rollcall NAME` is `rollcall-NAME` from PATH, as with git: heavy programs stay out of this one.
+Error fall_through(std::span<const std::string> arguments) {
+  const std::string& name = arguments.front();
+  if (name.empty() || name.find('/') != std::string::npos) {
+    return unknown_command(name);
+  }
+  std::vector<std::string> program(arguments.begin(), arguments.end());
+  program.front() = "rollcall-" + name;
+  const int error_number = become_program(program);
+  if (error_number == ENOENT) {
+    return unknown_command(name);
+  }
+  return fail(program.front(), "", errno_text(error_number), "a program that can be executed", ExitCode::NotExecutable);
+}
+
+Result<void> run_help(std::span<const std::string> names, std::ostream& out) {
+  if (names.empty()) {
+    out << program_help();
+    return {};
+  }
+  const Command* const command = find_command(names.front());
+  if (command == nullptr) {
+    return unknown_command(names.front());
+  }
+  out << command_help(*command);
+  return {};
+}
+
+/// `rollcall --option ...`, without a command.
+Result<void> run_flags(std::span<const std::string> arguments, const Environment& environment, Output output) {
+  ParsedCommandLine line;
+  const Result<Settings> values =
+      read_settings(program_flags(), arguments, command_line::StopAt::Separator, environment, line);
+  if (!values) {
+    return values.error();
+  }
+  if (line.has("help")) {
+    output.out << program_help();
+  } else if (line.has("version")) {
+    output.out << "rollcall " ROLLCALL_VERSION "\n";
+  } else if (line.has("print-config")) {
+    output.out << settings::print_config(*values, line.has("json"));
+  } else {
+    return fail("rollcall", "", "no command is given", "rollcall --help");
+  }
+  return {};
+}
+
+Result<void> dispatch(std::span<const std::string> arguments, const Environment& environment, Output output) {
+  if (arguments.empty() || arguments.front().starts_with('-')) {
+    // Hidden: only the project's own scripts ask for it, to write docs/settings.md.
+    if (!arguments.empty() && arguments.front() == "--print-settings-markdown") {
+      output.out << settings::launch_settings_markdown();
+      return {};
+    }
+    return run_flags(arguments, environment, output);
+  }
+  if (arguments.front() == "help") {
+    return run_help(arguments.subspan(1), output.out);
+  }
+  const Command* const command = find_command(arguments.front());
+  return command == nullptr ? fall_through(arguments)
+                            : run_command(*command, arguments.subspan(1), environment, output);
+}
+
+}  // namespace
+
+int run_program(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out,
+                std::ostream& err) {
+  const Result<void> done = dispatch(arguments, environment, Output{out, err});
+  out.flush();
+  if (!done) {
+    return report_error(done.error(), environment, err);
+  }
+  if (!out) {
+    return report_error(fail("standard output", "", "cannot be written", "another place for it", ExitCode::InputOutput),
+                        environment, err);
+  }
+  return to_int(ExitCode::Success);
+}
+
+}  // namespace rollcall::cli
