@@ -10,7 +10,7 @@ namespace {
 
 // SPANK takes pointers to mutable text and keeps them.
 char kName[] = "ddp";
-char kArgument[] = "key=value,...";
+char kArgument[] = "[key=value,...]";
 char kUsage[] =
     "give every task a PyTorch rendezvous on this site's network (MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE, "
     "LOCAL_RANK, "

@@ -51,6 +51,9 @@ Result<job::JobFacts> facts_of_first_task(spank_t spank, Environment environment
 }
 
 bool own_name_resolves(job::JobFacts facts, const settings::Settings& settings, const Environment& user) {
+  if (facts.head_host == facts.this_host) {
+    return false;  // known already, and a failing look-up can take seconds
+  }
   facts.head_host = facts.this_host;
   return any_head_name_resolves(rendezvous::observe_for(facts, settings, user));
 }

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import subprocess
 import tempfile
 
 import pytest
@@ -52,3 +53,11 @@ def cluster(short_folder, plugin):
     made = Minicluster(short_folder / "c", f"--plugin={plugin}").start()
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="session")
+def digits(tmp_path_factory):
+    """The handwritten digits as an image tree."""
+    folder = tmp_path_factory.mktemp("data") / "digits"
+    subprocess.run([SOURCE / "scripts" / "make-digits", folder], check=True, capture_output=True)
+    return folder

@@ -1,18 +1,21 @@
 """Drives scripts/minicluster for the tests: start, run, poll, stop."""
 
+import json
 import os
 import pathlib
 import shutil
 import subprocess
+import tempfile
 import time
 
 SOURCE = pathlib.Path(os.environ.get("ROLLCALL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 SCRIPT = SOURCE / "scripts" / "minicluster"
 
-# Prints its environment, NUL-separated, after a line of its own: tasks' outputs arrive whole, one write each.
-PRINT_ENVIRONMENT = (
-    "/usr/bin/python3", "-S", "-c",
-    "import os,json,sys; sys.stdout.write(json.dumps(dict(os.environ))+'\\n'); sys.stdout.flush()",
+# Writes a task's environment to FOLDER/JOB.STEP.RANK.json. A file a task, since srun mixes long lines of several tasks.
+RECORD_ENVIRONMENT = (
+    "import os,json,sys; e=dict(os.environ); "
+    "name='.'.join(e.get(k,'none') for k in ('SLURM_JOB_ID','SLURM_STEP_ID','SLURM_PROCID')); "
+    "open(sys.argv[1]+'/'+name+'.json','x').write(json.dumps(e))"
 )
 
 
@@ -68,14 +71,28 @@ class Minicluster:
         """Runs a command with SLURM_CONF set; `env` is added to the clean environment."""
         return self.script("run", *command, env={**clean_environment(), **(env or {})}, check=check, timeout=timeout)
 
-    def environments(self, *srun_options, env=None, command="srun"):
-        """The environments of a step's tasks, by rank, as `srun OPTIONS` gave them."""
-        result = self.run(command, *srun_options, *PRINT_ENVIRONMENT, env=env)
-        return by_rank(result.stdout), result.stderr
+    def recorder(self):
+        """A command that records its environment, and a function that reads what all its runs recorded, by rank."""
+        folder = self.new_folder()
 
-    def batch(self, script, *options, env=None, folder=None):
+        def read():
+            found = [json.loads(file.read_text()) for file in folder.glob("*.json")]
+            return sorted(found, key=lambda e: (e.get("SLURM_STEP_ID", ""), int(e.get("SLURM_PROCID", -1))))
+
+        return ["/usr/bin/python3", "-S", "-c", RECORD_ENVIRONMENT, str(folder)], read
+
+    def environments(self, *srun_options, env=None):
+        """The environments of a step's tasks, by rank, and what `srun OPTIONS` wrote to standard error."""
+        command, read = self.recorder()
+        result = self.run("srun", *srun_options, *command, env=env)
+        return read(), result.stderr
+
+    def new_folder(self):
+        return pathlib.Path(tempfile.mkdtemp(dir=self.folder / "tmp"))
+
+    def batch(self, script, *options, env=None):
         """Submits a batch script, waits until it ended, and returns its output (standard error included)."""
-        folder = pathlib.Path(folder or self.folder / "tmp")
+        folder = self.new_folder()
         path = folder / "script.sh"
         path.write_text(script)
         output = folder / "batch-%j.out"
@@ -84,18 +101,7 @@ class Minicluster:
         job = result.stdout.split()[0]
         return pathlib.Path(str(output).replace("%j", job)).read_text()
 
-    def script_python(self):
-        """PRINT_ENVIRONMENT as one word of a shell script."""
-        return " ".join("'" + word.replace("'", "'\\''") + "'" for word in PRINT_ENVIRONMENT)
-
     def nodes_in_state(self, *states):
         lines = self.run("sinfo", "-h", "-N", "-o", "%N %T").stdout.split("\n")
         return [line.split()[0] for line in lines if line and line.split()[1].rstrip("*") in states]
 
-
-def by_rank(output):
-    """The JSON lines of PRINT_ENVIRONMENT in `output`, sorted by rank."""
-    import json
-
-    found = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-    return sorted(found, key=lambda e: int(e.get("SLURM_PROCID", -1)))

@@ -131,6 +131,12 @@ def test_tasks_survive_the_restart_of_their_slurmd(started):
     assert sleepers(cluster) == before
 
 
+def test_a_folder_that_only_its_owner_can_enter_will_do(started, short_folder):
+    private = short_folder / "private"
+    private.mkdir(mode=0o700)
+    assert started("--nodes=1", folder=private / "c").run("srun", "true").returncode == 0
+
+
 def test_pmix_tasks_start(started):
     cluster = started("--nodes=2", "--mpi=pmix")
     ranks = cluster.run("srun", "-N2", "bash", "-c", "echo $PMIX_RANK").stdout.split()

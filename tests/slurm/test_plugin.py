@@ -1,0 +1,379 @@
+"""`srun --ddp` on a real Slurm: what every task finds in its environment, and what happens to mistakes."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+
+import pytest
+
+RANK_NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK")
+
+
+def tasks_per_node(text):
+    """Slurm's "2(x3),1" as [2, 2, 2, 1]."""
+    counts = []
+    for part in text.split(","):
+        count, _, times = part.rstrip(")").partition("(x")
+        counts += [int(count)] * int(times or 1)
+    return counts
+
+
+def check_world(environments, size):
+    """Every task's ranks are Slurm's own, and all tasks agree on one endpoint."""
+    assert [e["RANK"] for e in environments] == [str(rank) for rank in range(size)]
+    for e in environments:
+        node = e["SLURM_NODEID"]
+        assert (e["RANK"], e["LOCAL_RANK"]) == (e["SLURM_PROCID"], e["SLURM_LOCALID"])
+        assert e["WORLD_SIZE"] == e["SLURM_STEP_NUM_TASKS"] == str(size)
+        assert e["NODE_RANK"] == e["GROUP_RANK"] == node
+        assert int(e["LOCAL_WORLD_SIZE"]) == tasks_per_node(e["SLURM_STEP_TASKS_PER_NODE"])[int(node)]
+        assert e["MASTER_PORT"] == re.match(r"\d+", e["SLURM_STEP_RESV_PORTS"])[0]
+    assert {e["MASTER_ADDR"] for e in environments} == {"localhost"}
+    assert len({e["MASTER_PORT"] for e in environments}) == 1
+
+
+def rollcall_lines(text):
+    return [line for line in text.splitlines() if "rollcall: " in line]
+
+
+# ---------------------------------------------------------------- layouts of a step
+
+
+@pytest.mark.parametrize("options, size", [
+    (["-N2", "--ntasks-per-node=2"], 4),
+    (["-N1", "-n1"], 1),
+    (["-N4", "--ntasks-per-node=1"], 4),
+    (["-N2", "-n4"], 4),  # Slurm places 3 + 1
+    (["-N3", "-n7", "--distribution=cyclic"], 7),
+    (["-N3", "-n7", "--distribution=block"], 7),
+    (["-N2", "-n8", "--distribution=plane=2"], 8),
+])
+def test_every_task_gets_slurms_ranks_and_one_endpoint(cluster, options, size):
+    environments, errors = cluster.environments("--ddp", *options)
+    check_world(environments, size)
+    assert errors == ""
+
+
+def test_a_step_on_the_later_nodes_of_an_allocation_is_numbered_from_0(cluster):
+    record, read = cluster.recorder()
+    cluster.run("salloc", "-N3", "--ntasks-per-node=2", "srun", "--ddp", "-N2", "-n4", "-r1", *record)
+    check_world(read(), 4)
+    assert len({e["SLURM_STEP_NODELIST"] for e in read()}) == 1
+    assert read()[0]["SLURM_STEP_NODELIST"] != read()[0]["SLURM_JOB_NODELIST"]
+
+
+def test_interfaces_and_threads_come_from_the_site_and_the_task(cluster):
+    environments, _ = cluster.environments("--ddp", "-N2", "--cpus-per-task=2")
+    for e in environments:
+        assert (e["GLOO_SOCKET_IFNAME"], e["TP_SOCKET_IFNAME"], e["NCCL_SOCKET_IFNAME"]) == ("lo", "lo", "lo")
+        assert int(e["OMP_NUM_THREADS"]) >= 1
+
+
+def test_an_arbitrary_distribution_still_finds_the_host_of_rank_0(cluster, tmp_path):
+    hosts = tmp_path / "hosts"
+    hosts.write_text("jwb0003\njwb0001\njwb0003\n")
+    result = cluster.run("srun", "--ddp=host.template={host}.example", "-m", "arbitrary", "-n3",
+                         "true", env={"SLURM_HOSTFILE": str(hosts)}, check=False)
+    assert "jwb0003.example" in rollcall_lines(result.stderr)[0]  # rank 0's host, though jwb0001 is first in the list
+    environments, _ = cluster.environments("--ddp", "-m", "arbitrary", "-n3", env={"SLURM_HOSTFILE": str(hosts)})
+    check_world(environments, 3)
+
+
+def test_concurrent_steps_of_one_job_have_ports_of_their_own(cluster):
+    record, read = cluster.recorder()
+    here = cluster.new_folder()
+    both_run = f"touch {here}/$SLURM_STEP_ID; until [ -e {here}/0 ] && [ -e {here}/1 ]; do sleep 0.02; done"
+    step = f"srun --overlap --ddp bash -c {shlex.quote(both_run + '; exec ' + shlex.join(record))}"
+    cluster.batch(f"#!/bin/bash\n#SBATCH -N2 --ntasks-per-node=2\n{step} &\n{step} &\nwait\n")
+    environments = read()
+    steps = {step: [e for e in environments if e["SLURM_STEP_ID"] == step] for step in ("0", "1")}
+    for tasks in steps.values():
+        check_world(tasks, 4)
+    assert steps["0"][0]["MASTER_PORT"] != steps["1"][0]["MASTER_PORT"]
+
+
+def test_each_element_of_an_array_is_a_world_of_its_own(cluster):
+    record, read = cluster.recorder()
+    cluster.batch(f"#!/bin/bash\n#SBATCH -N1 -n2 --array=0-1\nsrun --ddp {shlex.join(record)}\n")
+    environments = read()
+    assert len(environments) == 4
+    for element in "01":
+        check_world([e for e in environments if e["SLURM_ARRAY_TASK_ID"] == element], 2)
+
+
+def test_a_het_step_is_one_world(cluster):
+    record, read = cluster.recorder()
+    inner = shlex.join(["srun", "--ddp", "--het-group=0,1", *record])
+    cluster.run("salloc", "-N1", "-n1", ":", "-N2", "-n3", "bash", "-c", inner)
+    environments = read()
+    assert [e["RANK"] for e in environments] == ["0", "1", "2", "3"]
+    assert {e["WORLD_SIZE"] for e in environments} == {"4"}
+    assert sorted({e["NODE_RANK"] for e in environments}) == ["0", "1", "2"]
+    assert len({(e["MASTER_ADDR"], e["MASTER_PORT"]) for e in environments}) == 1
+
+
+def test_works_where_the_users_environment_is_not_exported(cluster):
+    environments, _ = cluster.environments("--ddp", "--export=NONE", "-N2")
+    check_world(environments, 2)
+
+
+# ---------------------------------------------------------------- the option
+
+
+def test_srun_help_teaches_the_option(cluster):
+    text = cluster.run("srun", "--help").stdout
+    assert "--ddp" in text and "MASTER_ADDR" in text and "off" in text
+
+
+def test_without_the_option_nothing_changes(cluster):
+    """Byte for byte the environment of a cluster without the plugin, but for what differs from step to step anyway."""
+    plugstack = cluster.folder / "etc" / "plugstack.conf"
+    line = plugstack.read_text()
+    command = ["srun", "-N1", "-n2", "/usr/bin/env", "-0"]
+    with_plugin = cluster.run(*command).stdout
+    try:
+        plugstack.write_text("")
+        without = cluster.run(*command).stdout
+    finally:
+        plugstack.write_text(line)
+    assert comparable(with_plugin) == comparable(without)
+
+
+def comparable(output):
+    varying = re.compile(r"SLURM_(JOB_ID|JOBID|STEP_RESV_PORTS|SRUN_COMM_PORT|STEP_LAUNCHER_PORT|TASK_PID|LAUNCH_NODE_IPADDR)=")
+    return sorted(entry for entry in output.split("\0") if entry and not varying.match(entry))
+
+
+def test_a_batch_script_can_ask_for_it(cluster):
+    record, read = cluster.recorder()
+    cluster.batch(f"#!/bin/bash\n#SBATCH -N2 --ntasks-per-node=2 --ddp\nsrun {shlex.join(record)}\n")
+    check_world(read(), 4)
+
+
+def has_values_of_ours(environment):
+    return [name for name in environment if name in RANK_NAMES or name.startswith(("MASTER_", "ROLLCALL_"))]
+
+
+def test_the_batch_script_itself_is_left_alone(cluster):
+    record, read = cluster.recorder()
+    cluster.batch(f"#!/bin/bash\n#SBATCH -N2 --ntasks-per-node=2 --ddp\n{shlex.join(record)}\n")
+    (script,) = read()
+    assert has_values_of_ours(script) == []
+
+
+def test_off_inside_turns_the_outer_one_off(cluster):
+    record, read = cluster.recorder()
+    cluster.run("salloc", "--ddp", "-N2", "--ntasks-per-node=2", "srun", "--ddp=off", *record)
+    assert len(read()) == 4
+    assert [has_values_of_ours(e) for e in read()] == [[]] * 4
+
+
+def test_values_of_an_outer_step_do_not_leak_into_an_inner_one(cluster):
+    record, read = cluster.recorder()
+    inner = shlex.join(["srun", "--overlap", "--ddp", "-N2", "-n3", *record])
+    cluster.run("salloc", "-N2", "--ntasks-per-node=2", "srun", "--ddp=threads=9", "-N1", "-n1", "bash", "-c", inner)
+    check_world(read(), 3)
+    assert {e["OMP_NUM_THREADS"] for e in read()} != {"9"}
+
+
+def test_salloc_hands_it_on_to_its_steps(cluster):
+    record, read = cluster.recorder()
+    cluster.run("salloc", "--ddp", "-N2", "--ntasks-per-node=2", "srun", *record)
+    check_world(read(), 4)
+
+
+def test_the_inner_option_wins_over_the_outer_one(cluster):
+    record, read = cluster.recorder()
+    cluster.run("salloc", "--ddp=threads=3", "-N1", "srun", "--ddp=threads=5", *record)
+    assert [e["OMP_NUM_THREADS"] for e in read()] == ["5"]
+
+
+@pytest.mark.parametrize("spelling", ["--ddp", "--ddp=", "--ddp=(null)"])
+def test_every_spelling_of_the_bare_option_turns_it_on(cluster, spelling):
+    environments, errors = cluster.environments(spelling, "-N2")
+    check_world(environments, 2)
+    assert errors == ""
+
+
+def test_settings_in_the_option_apply_to_the_step(cluster):
+    environments, _ = cluster.environments("--ddp=threads=7,interface.gloo=none,debug", "-N1")
+    assert environments[0]["OMP_NUM_THREADS"] == "7"
+    assert "GLOO_SOCKET_IFNAME" not in environments[0]
+    assert environments[0]["TORCH_DISTRIBUTED_DEBUG"] == "DETAIL"
+
+
+def test_the_users_variables_and_files_are_read(cluster, tmp_path):
+    (tmp_path / "rollcall").mkdir()
+    (tmp_path / "rollcall" / "config.toml").write_text('threads = "3"\n')
+    environments, _ = cluster.environments("--ddp", "-N1", env={"XDG_CONFIG_HOME": str(tmp_path)})
+    assert environments[0]["OMP_NUM_THREADS"] == "3"
+    environments, _ = cluster.environments("--ddp", "-N1", env={"XDG_CONFIG_HOME": str(tmp_path), "ROLLCALL_THREADS": "4"})
+    assert environments[0]["OMP_NUM_THREADS"] == "4"
+
+
+# ---------------------------------------------------------------- values of the user
+
+
+def test_the_users_master_port_is_kept(cluster):
+    environments, _ = cluster.environments("--ddp", "-N2", env={"MASTER_PORT": "23456"})
+    assert {e["MASTER_PORT"] for e in environments} == {"23456"}
+
+
+def test_the_users_values_are_kept_and_a_disagreement_is_told_once(cluster):
+    user = {"MASTER_ADDR": "elsewhere.example", "OMP_NUM_THREADS": "11"}
+    environments, errors = cluster.environments("--ddp", "-N2", "--ntasks-per-node=2", env=user)
+    assert len(environments) == 4
+    assert {(e["MASTER_ADDR"], e["OMP_NUM_THREADS"]) for e in environments} == {("elsewhere.example", "11")}
+    assert len([line for line in rollcall_lines(errors) if "warning: MASTER_ADDR" in line]) == 1
+
+
+@pytest.mark.parametrize("rank", ["0", "1", "3"])
+def test_a_rank_that_contradicts_the_step_ends_it_with_one_line(cluster, rank):
+    result = cluster.run("srun", "--ddp", "-N2", "--ntasks-per-node=2", "true", env={"RANK": rank}, check=False)
+    assert result.returncode == 76
+    (line,) = rollcall_lines(result.stderr)
+    assert f"rollcall: RANK: {rank}: contradicts the step" in line
+
+
+# ---------------------------------------------------------------- mistakes
+
+
+@pytest.mark.parametrize("program", [["srun"], ["sbatch", "--wrap", "true"], ["salloc"]])
+@pytest.mark.parametrize("option, message", [
+    ("--ddp=port.rnage=1-2", "--ddp=port.rnage: unknown setting; try port.range"),
+    ("--ddp=port.range=x", "port.range: x: is not a range of ports"),
+    ("--ddp=debug,,", "has an empty entry"),
+    ("--ddp=yes", "--ddp=yes"),
+    ("--ddp=gpus.visible=all", "gpus.visible: all: is none of"),
+])
+def test_a_mistake_in_the_option_is_refused_before_anything_starts(cluster, program, option, message):
+    name, *rest = program
+    result = cluster.run(name, option, "-N2", *rest, *([] if rest else ["true"]), check=False)
+    assert result.returncode != 0
+    (line,) = rollcall_lines(result.stderr)
+    assert message in line
+    assert "allocation" not in result.stderr and result.stdout == ""
+
+
+@pytest.mark.parametrize("variable, value", [("ROLLCALL_PORT_RNAGE", "1-2"), ("ROLLCALL_THREADS", "many")])
+def test_a_mistake_in_the_users_variables_is_refused_by_srun(cluster, variable, value):
+    result = cluster.run("srun", "--ddp", "true", env={variable: value}, check=False)
+    assert result.returncode != 0
+    (line,) = rollcall_lines(result.stderr)
+    assert variable in line
+    assert cluster.run("srun", "true", env={variable: value}).returncode == 0  # nothing is read without --ddp
+
+
+@pytest.mark.parametrize("mode", ["optional", "required"])
+@pytest.mark.parametrize("option, message", [
+    ("--ddp=host.template=nosuch-{host}", "host.template: nosuch-jwb0001: does not resolve"),
+    ("--ddp=interface.gloo=ib9", "interface.gloo: ib9: is no interface"),
+])
+def test_a_step_that_cannot_meet_ends_at_once_with_one_line(cluster, mode, option, message):
+    plugstack = cluster.folder / "etc" / "plugstack.conf"
+    line = plugstack.read_text()
+    try:
+        plugstack.write_text(line.replace("optional", mode))
+        result = cluster.run("srun", option, "-N4", "--ntasks-per-node=2", "echo", "ran", check=False)
+    finally:
+        plugstack.write_text(line)
+    assert result.returncode == 69 and "ran" not in result.stdout
+    (told,) = rollcall_lines(result.stderr)
+    assert message in told
+    assert cluster.nodes_in_state("drained", "draining", "down") == []
+
+
+def test_a_damaged_site_profile_is_told_and_drains_no_node(cluster):
+    site = cluster.folder / "etc" / "site.toml"
+    text = site.read_text()
+    output = ""
+    try:
+        site.write_text("[host\n")
+        result = cluster.run("srun", "--ddp", "-N2", "true", check=False)
+        output = cluster.batch("#!/bin/bash\n#SBATCH -N2 --ddp\nsrun true; echo rc=$?\n")
+    finally:
+        site.write_text(text)
+    assert result.returncode != 0
+    assert len(rollcall_lines(result.stderr)) == 1 and "site.toml" in result.stderr
+    assert "rc=0" not in output and len(rollcall_lines(output)) == 1
+    assert cluster.nodes_in_state("drained", "draining", "down") == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run steps of another user")
+def test_files_are_opened_with_the_rights_of_the_jobs_user(cluster):
+    site = cluster.folder / "etc" / "site.toml"
+    as_nobody = ["runuser", "-u", "nobody", "--", "srun", "--chdir=/tmp", "--ddp", "-N2", "true"]
+    if cluster.run(*as_nobody, check=False).returncode != 0:
+        pytest.skip("nobody cannot run steps here")
+    try:
+        site.chmod(0o600)
+        result = cluster.run(*as_nobody, check=False)
+    finally:
+        site.chmod(0o644)
+    assert result.returncode != 0
+    (line,) = rollcall_lines(result.stderr)
+    assert "site.toml" in line and "Permission denied" in line
+
+
+def test_a_missing_plain_task_is_slurms_matter(cluster):
+    result = cluster.run("srun", "--ddp", "/nowhere/program", check=False)
+    assert result.returncode != 0 and rollcall_lines(result.stderr) == []
+
+
+# ---------------------------------------------------------------- the same without the plugin
+
+
+COMPARED = (*RANK_NAMES, "MASTER_ADDR", "MASTER_PORT", "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "OMP_NUM_THREADS")
+
+
+@pytest.fixture(scope="module")
+def site(cluster):
+    """The variable by which the command finds the profile that plugstack.conf names for the plugin."""
+    return {"ROLLCALL_SITE_CONFIG": str(cluster.folder / "etc" / "site.toml")}
+
+
+def test_exec_in_front_of_a_program_gives_what_the_plugin_gives(cluster, rollcall, site):
+    layout = ["-N2", "--ntasks-per-node=2"]
+    by_plugin, _ = cluster.environments("--ddp", *layout)
+    by_command, _ = cluster.environments(*layout, str(rollcall), "exec", "--", env=site)
+    check_world(by_command, 4)
+    for one, other in zip(by_plugin, by_command):
+        assert {n: one.get(n) for n in COMPARED if n != "MASTER_PORT"} == {n: other.get(n) for n in COMPARED if n != "MASTER_PORT"}
+
+
+def test_env_reports_what_the_plugin_gives(cluster, rollcall, site):
+    by_plugin, _ = cluster.environments("--ddp", "-N1")
+    result = cluster.run("srun", "-N1", str(rollcall), "env", "--json", env=site)
+    reported = {v["name"]: v["value"] for v in json.loads(result.stdout)["variables"] if v["action"] == "set"}
+    names = [n for n in COMPARED if n != "MASTER_PORT"]
+    assert {n: by_plugin[0].get(n) for n in names} == {n: reported.get(n) for n in names}
+
+
+def test_exec_inside_a_step_of_the_plugin_changes_nothing(cluster, rollcall, site):
+    layout = ["--ddp=threads=3", "-N2"]
+    environments, _ = cluster.environments(*layout, str(rollcall), "exec", "--", env=site)
+    check_world(environments, 2)
+    assert {e["OMP_NUM_THREADS"] for e in environments} == {"3"}
+
+
+# ---------------------------------------------------------------- the file
+
+
+def symbols(plugin, *options):
+    lines = subprocess.run(["nm", "-D", *options, plugin], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    return {line.split()[-1] for line in lines}
+
+
+def test_only_spanks_symbols_are_exported(plugin):
+    assert symbols(plugin, "--defined-only") == {
+        "plugin_name", "plugin_type", "plugin_version", "spank_plugin_version",
+        "slurm_spank_init", "slurm_spank_user_init", "slurm_spank_task_init"}
+
+
+def test_nothing_is_wanted_from_a_host_program_but_spank_and_libc(plugin):
+    foreign = {name for name in symbols(plugin, "--undefined-only") if "@" not in name}
+    assert {name for name in foreign if name.startswith("_Z") and not name.startswith("_ZGTt")} == set()
+    needed = subprocess.run(["objdump", "-p", plugin], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert "libstdc++" not in needed and "toml" not in needed
