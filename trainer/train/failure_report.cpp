@@ -6,10 +6,15 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/base/text.h"
+
 namespace rollcall::train {
 namespace {
 
 constexpr const char* kKey = "rollcall/failures";
+constexpr const char* kCodeKey = "rollcall/failure_code";
+
+std::vector<std::uint8_t> bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
 }  // namespace
 
@@ -39,6 +44,7 @@ int FailureReport::agreed(const Error& error) const {
 }
 
 int FailureReport::own(const Error& error) {
+  leave_code(to_int(error.exit_code));
   const Claim claimed = claim();
   // Without a store nobody can be asked; one rank a node is enough.
   if (claimed == Claim::First || (claimed == Claim::NoStore && local_rank_ == 0)) {
@@ -53,7 +59,29 @@ int FailureReport::lost_peer(const Error& error) {
   if (claimed == Claim::First || (claimed == Claim::NoStore && rank_ == 1)) {
     print(error);
   }
-  return to_int(error.exit_code);
+  return claimed == Claim::Late ? code_of_the_cause().value_or(to_int(error.exit_code)) : to_int(error.exit_code);
+}
+
+void FailureReport::leave_code(int code) const {
+  try {
+    if (store_) {
+      store_->compareSet(kCodeKey, {}, bytes(std::to_string(code)));
+    }
+  } catch (const std::exception&) {
+    // Rank 0 is gone: nobody will ask.
+  }
+}
+
+std::optional<int> FailureReport::code_of_the_cause() const {
+  try {
+    if (store_->check({kCodeKey})) {
+      const std::vector<std::uint8_t> text = store_->get(kCodeKey);
+      return parse_integer<int>(std::string(text.begin(), text.end()));
+    }
+  } catch (const std::exception&) {
+    // Rank 0 is gone meanwhile: this rank's own code will do.
+  }
+  return std::nullopt;
 }
 
 FailureReport::Claim FailureReport::claim() const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <c10/util/intrusive_ptr.h>
@@ -28,6 +29,7 @@ class FailureReport {
   /// This rank's own failure: printed, unless another rank was first.
   int own(const Error& error);
   /// The failure of a collective: printed only if no rank told its cause, that is, if a rank died without a word.
+  /// Returns the exit code of the cause where it is known: the step's exit code is the highest of its ranks'.
   int lost_peer(const Error& error);
 
   /// Rank 0 holds the store: before it leaves after a failure it gives the others up to `seconds` to ask whether
@@ -40,6 +42,8 @@ class FailureReport {
  private:
   enum class Claim { First, Late, NoStore };
   Claim claim() const;
+  void leave_code(int code) const;
+  std::optional<int> code_of_the_cause() const;
   void print(const Error& error) const;
 
   std::uint32_t rank_;

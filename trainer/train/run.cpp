@@ -184,6 +184,7 @@ int train(Session session) {
   if (!resumed->empty()) {
     observer->resumed(progress);
   }
+  training_begins();
   Loop loop(*task, world, **replica, checkpoints, *observer, progress);
   return end_of_run(loop.run(), *observer, progress, session);
 }

@@ -1,14 +1,22 @@
 #include "trainer/train/stop_signal.h"
 
+#include <unistd.h>
+
 #include <csignal>
+
+#include "runtime/contract/exit_codes.h"
 
 namespace rollcall::train {
 namespace {
 
 volatile std::sig_atomic_t arrived = 0;
+volatile std::sig_atomic_t training = 0;
 
 void remember(int signal) {
-  if (signal == SIGINT && arrived == SIGINT) {
+  if (signal == SIGTERM && training == 0) {
+    _exit(to_int(ExitCode::Unavailable));
+  }
+  if (signal == SIGINT && (training == 0 || arrived == SIGINT)) {
     std::signal(SIGINT, SIG_DFL);
     std::raise(SIGINT);
   }
@@ -26,6 +34,8 @@ void catch_stop_signals() {
     sigaction(signal, &action, nullptr);
   }
 }
+
+void training_begins() { training = 1; }
 
 int stop_signal() { return arrived; }
 
