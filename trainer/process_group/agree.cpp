@@ -1,7 +1,7 @@
 #include "trainer/process_group/agree.h"
 
-#include <string>
 #include <torch/torch.h>
+#include <string>
 #include <vector>
 
 #include "runtime/base/text.h"

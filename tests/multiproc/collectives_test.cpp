@@ -1,0 +1,114 @@
+#include "trainer/process_group/collectives.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/multiproc.h"
+
+namespace rollcall::process_group {
+namespace {
+
+using testing_support::Rank;
+using testing_support::RankResult;
+using testing_support::Ranks;
+using testing_support::spawn;
+
+TEST(Collectives, AllReduceGivesTheScalarSumOnEveryRank) {
+  const std::vector<RankResult> ranks = spawn(3, [](Rank& rank) {
+    const Group group = rank.make_group();
+    at::Tensor doubles = torch::arange(1000, torch::kFloat64) * (rank.rank + 1.0);
+    at::Tensor integers = torch::full({2, 3}, std::int64_t{1} << rank.rank);
+    MULTIPROC_CHECK(all_reduce_sum(group, doubles).has_value());
+    MULTIPROC_CHECK(all_reduce_sum(group, integers).has_value());
+    for (std::int64_t i = 0; i < 1000; ++i) {
+      MULTIPROC_CHECK(doubles[i].item<double>() == static_cast<double>(i * (1 + 2 + 3)));
+    }
+    MULTIPROC_CHECK(integers.eq(1 + 2 + 4).all().item<bool>());
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+TEST(Collectives, AllGatherBytesKeepsEachRanksOwnSize) {
+  const std::vector<RankResult> ranks = spawn(4, [](Rank& rank) {
+    const Group group = rank.make_group();
+    // Rank 0 has nothing to say, the others 7, 14 and 21 bytes.
+    const std::vector<std::uint8_t> mine(rank.rank * 7, static_cast<std::uint8_t>(200 + rank.rank));
+    const auto all = all_gather_bytes(group, mine);
+    MULTIPROC_CHECK(all.has_value() && all->size() == 4);
+    for (std::uint32_t other = 0; other < 4; ++other) {
+      const std::vector<std::uint8_t> expected(other * 7, static_cast<std::uint8_t>(200 + other));
+      MULTIPROC_CHECK(all->at(other) == expected);
+    }
+    const auto nobody = all_gather_bytes(group, {});
+    MULTIPROC_CHECK(nobody.has_value() && *nobody == std::vector<std::vector<std::uint8_t>>(4));
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+TEST(Collectives, BroadcastTakesTheRootsValues) {
+  const std::vector<RankResult> ranks = spawn(3, [](Rank& rank) {
+    const Group group = rank.make_group();
+    for (std::uint32_t root = 0; root < 3; ++root) {
+      at::Tensor tensor = torch::full({5}, static_cast<double>(rank.rank));
+      MULTIPROC_CHECK(broadcast(group, tensor, root).has_value());
+      MULTIPROC_CHECK(tensor.eq(static_cast<double>(root)).all().item<bool>());
+    }
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+// Each rank leaves a file before the barrier; after it, all files must be there.
+TEST(Collectives, NobodyLeavesTheBarrierBeforeAllHaveComeToIt) {
+  const std::vector<RankResult> ranks = spawn(4, [](Rank& rank) {
+    const Group group = rank.make_group();
+    std::fclose(std::fopen((rank.folder / ("came" + std::to_string(rank.rank))).c_str(), "w"));
+    MULTIPROC_CHECK(barrier(group).has_value());
+    for (int other = 0; other < 4; ++other) {
+      MULTIPROC_CHECK(std::filesystem::exists(rank.folder / ("came" + std::to_string(other))));
+    }
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+TEST(Collectives, AWorldOfOneNeedsNoGroup) {
+  const std::vector<RankResult> ranks = spawn(1, [](Rank&) {
+    at::Tensor tensor = torch::full({3}, 7.0);
+    MULTIPROC_CHECK(all_reduce_sum(nullptr, tensor).has_value());
+    MULTIPROC_CHECK(tensor.eq(7.0).all().item<bool>());
+    MULTIPROC_CHECK(*all_gather_bytes(nullptr, {1, 2}) == (std::vector<std::vector<std::uint8_t>>{{1, 2}}));
+    MULTIPROC_CHECK(barrier(nullptr).has_value() && rank_of(nullptr) == 0 && world_size_of(nullptr) == 1);
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+// The group's timeout is a minute and each rank's alarm two: only a noticed loss ends this test with messages.
+TEST(Collectives, AKilledRankIsAnErrorOnTheOthersNotAHang) {
+  Ranks running(3, [](Rank& rank) {
+    const Group group = rank.make_group();
+    MULTIPROC_CHECK(barrier(group).has_value());
+    if (rank.rank == 1) {
+      pause();  // until the test kills this rank
+    }
+    std::fclose(std::fopen((rank.folder / ("ready" + std::to_string(rank.rank))).c_str(), "w"));
+    at::Tensor tensor = torch::ones({10});
+    const Result<void> reduced = all_reduce_sum(group, tensor);
+    MULTIPROC_CHECK(!reduced.has_value());
+    MULTIPROC_CHECK(reduced.error().exit_code == ExitCode::Unavailable);
+    throw std::runtime_error(reduced.error().message());
+  });
+  while (!std::filesystem::exists(running.folder() / "ready0") ||
+         !std::filesystem::exists(running.folder() / "ready2")) {
+    usleep(1000);
+  }
+  running.signal(1, SIGKILL);
+  const std::vector<RankResult>& ranks = running.wait();
+  EXPECT_EQ(ranks[1].signal, SIGKILL);
+  for (const std::size_t survivor : {0U, 2U}) {
+    EXPECT_EQ(ranks[survivor].exit_status, 1);
+    EXPECT_NE(ranks[survivor].message.find("rank " + std::to_string(survivor) + " of 3 on "), std::string::npos)
+        << ranks[survivor].message;
+    EXPECT_NE(ranks[survivor].message.find("a peer was lost"), std::string::npos) << ranks[survivor].message;
+  }
+}
+
+}  // namespace
+}  // namespace rollcall::process_group

@@ -1,0 +1,167 @@
+// Runs our model, optimizer and data parallelism on what a Python test gives, for comparison with PyTorch.
+//
+//   parity_tool REQUEST ANSWER [RANK WORLD_SIZE STORE_FILE]
+//
+// REQUEST is what torch.save wrote of a dict: "model", "num_classes", "channels_last", "train_mode" and
+// "zero_init_residual", "seed"; "images" [steps, N, 3, H, W] and "labels" [steps, N]: each rank takes its part of N;
+// "lr", "momentum", "weight_decay"; optionally "state", name -> tensor. ANSWER is a dict for torch.load: "outputs" of
+// the first step's images before training, "losses" [steps], and the final state as "state/NAME". Without images only
+// the state is written.
+
+#include <c10/util/irange.h>
+#include <torch/csrc/jit/serialization/pickle.h>
+#include <torch/torch.h>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <stdexcept>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+
+#include "runtime/base/text.h"
+#include "trainer/model/resnet.h"
+#include "trainer/model/state.h"
+#include "trainer/optim/optimizer.h"
+#include "trainer/parallel/data_parallel.h"
+#include "trainer/process_group/factory.h"
+
+namespace {
+
+using namespace rollcall;
+using Dictionary = c10::Dict<c10::IValue, c10::IValue>;
+using Tensors = c10::Dict<std::string, at::Tensor>;
+
+template <typename T>
+T value_of(Result<T> result) {
+  return result ? std::move(*result) : throw std::runtime_error(result.error().message());
+}
+
+Dictionary read_dictionary(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+  return torch::jit::pickle_load(bytes).toGenericDict();
+}
+
+void write_tensors(const std::string& path, const Tensors& tensors) {
+  const std::vector<char> bytes = torch::jit::pickle_save(tensors);
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+struct Place {
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 1;
+  process_group::Group group;
+};
+
+Place join(const std::vector<std::string>& arguments) {
+  if (arguments.size() < 5) {
+    return {};
+  }
+  Place place;
+  place.rank = parse_integer<std::uint32_t>(arguments[2]).value();
+  place.world_size = parse_integer<std::uint32_t>(arguments[3]).value();
+  const auto store = c10::make_intrusive<c10d::FileStore>(arguments[4], static_cast<int>(place.world_size));
+  place.group = value_of(process_group::make_process_group(store, place.rank, place.world_size, {.backend = "gloo"}))
+                    .process_group;
+  return place;
+}
+
+model::ResNet make_network(const Dictionary& request) {
+  torch::manual_seed(static_cast<std::uint64_t>(request.at("seed").toInt()));
+  model::ResNet network = value_of(model::make_model(
+      request.at("model").toStringRef(), {.num_classes = request.at("num_classes").toInt(),
+                                          .zero_init_residual = request.at("zero_init_residual").toBool()}));
+  if (request.contains("state")) {
+    const torch::NoGradGuard no_grad;
+    const Dictionary state = request.at("state").toGenericDict();
+    for (auto& entry : model::named_state(*network)) {
+      entry.value().copy_(state.at(entry.key()).toTensor());
+    }
+  }
+  if (request.at("channels_last").toBool()) {
+    model::use_channels_last(*network);
+  }
+  network->train(request.at("train_mode").toBool());
+  return network;
+}
+
+std::unique_ptr<torch::optim::Optimizer> make_sgd(const Dictionary& request, const model::ResNet& network) {
+  return value_of(optim::make_optimizer({.name = "sgd",
+                                         .learning_rate = request.at("lr").toDouble(),
+                                         .weight_decay = request.at("weight_decay").toDouble(),
+                                         .momentum = request.at("momentum").toDouble()},
+                                        network->named_parameters()));
+}
+
+/// This rank's part of the batches: [steps, N, ...] cut along N.
+at::Tensor part(const at::Tensor& batches, const Place& place) {
+  return batches.chunk(place.world_size, 1).at(place.rank);
+}
+
+at::Tensor batch_of(const at::Tensor& images, std::int64_t step, bool channels_last) {
+  return channels_last ? images[step].contiguous(at::MemoryFormat::ChannelsLast) : images[step].contiguous();
+}
+
+void train(const Dictionary& request, const Place& place, model::ResNet& network, Tensors& answer) {
+  const at::Tensor images = part(request.at("images").toTensor(), place);
+  const at::Tensor labels = part(request.at("labels").toTensor(), place);
+  const bool channels_last = request.at("channels_last").toBool();
+  const auto optimizer = make_sgd(request, network);
+  const auto replica = value_of(parallel::DataParallel::create(network.ptr(), place.group));
+  const auto loss_of = [&](std::int64_t step) {
+    return torch::cross_entropy_loss(network->forward(batch_of(images, step, channels_last)), labels[step]);
+  };
+  const Result<void> warm = replica->warm_up([&] { return loss_of(0); });
+  if (!warm) {
+    throw std::runtime_error(warm.error().message());
+  }
+  std::vector<double> losses;
+  for (const std::int64_t step : c10::irange(images.size(0))) {
+    replica->zero_grad();
+    const at::Tensor loss = replica->forward([&] { return loss_of(step); });
+    loss.backward();
+    optimizer->step();
+    losses.push_back(loss.item<double>());
+  }
+  answer.insert("losses", torch::tensor(losses, torch::kFloat64));
+}
+
+/// The model's answer to the first images, without a trace in the BatchNorm statistics.
+void add_outputs(const Dictionary& request, model::ResNet& network, Tensors& answer) {
+  const torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> saved;
+  for (const at::Tensor& buffer : network->buffers()) {
+    saved.push_back(buffer.clone());
+  }
+  const at::Tensor images = request.at("images").toTensor();
+  answer.insert("outputs", network->forward(batch_of(images, 0, request.at("channels_last").toBool())));
+  for (const std::size_t i : c10::irange(saved.size())) {
+    network->buffers()[i].copy_(saved[i]);
+  }
+}
+
+void run(const std::vector<std::string>& arguments) {
+  const Dictionary request = read_dictionary(arguments.at(0));
+  const Place place = join(arguments);
+  model::ResNet network = make_network(request);
+  Tensors answer;
+  if (request.contains("images")) {
+    add_outputs(request, network, answer);
+    train(request, place, network, answer);
+  }
+  for (const auto& entry : model::named_state(*network)) {
+    answer.insert("state/" + entry.key(), entry.value().detach().contiguous());
+  }
+  write_tensors(arguments.at(1), answer);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    run({argv + 1, argv + argc});
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << "parity_tool: " << error.what() << "\n";
+    return 1;
+  }
+}
