@@ -19,7 +19,8 @@ struct Error {
   [[nodiscard]] std::string message() const;
 };
 
-/// Makes an Error. Reads well at the point of return: `return fail("port.range", text, "is empty", "setting it to ...")`.
+/// Makes an Error. Reads well at the point of return: `return fail("port.range", text, "is empty", "setting it to
+/// ...")`.
 [[nodiscard]] Error fail(std::string setting, std::string value, std::string reason, std::string action,
                          ExitCode exit_code = ExitCode::Usage);
 

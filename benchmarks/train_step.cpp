@@ -1,0 +1,96 @@
+// ResNet-50's training step on one fixed batch, as peer_train_step.py does it in Python: forward, backward, SGD; data
+// parallel where RANK and WORLD_SIZE are set. Prints one JSON line (rank 0).
+//   train_step --batch-size=16 --image-size=224 --threads=1 --steps=5
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/rendezvous/resolved_step.h"
+#include "runtime/settings/launch_settings.h"
+#include "trainer/config/trainer_settings.h"
+#include "trainer/model/resnet.h"
+#include "trainer/model/state.h"
+#include "trainer/optim/optimizer.h"
+#include "trainer/parallel/data_parallel.h"
+#include "trainer/train/process.h"
+#include "trainer/train/world.h"
+
+namespace rollcall {
+namespace {
+
+std::map<std::string, int> parse(int argc, char** argv) {
+  std::map<std::string, int> options{
+      {"batch-size", 16}, {"image-size", 224}, {"threads", 1}, {"steps", 5}, {"warmup", 2}};
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const std::size_t equals = argument.find('=');
+    options[argument.substr(2, equals - 2)] = std::stoi(argument.substr(equals + 1));
+  }
+  return options;
+}
+
+Result<train::World> join(train::FailureReport& report) {
+  const Environment environment = Environment::of_this_process();
+  const settings::Settings launch(settings::launch_table());
+  const settings::Settings trainer(config::trainer_table());
+  const Result<rendezvous::ResolvedStep> step = rendezvous::resolve_this_step(environment, launch, nullptr);
+  if (!step) {
+    return step.error();
+  }
+  return train::join_world(*step, resolve::apply(step->patch, environment), launch, trainer, nullptr, report);
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const auto began = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+int run(std::map<std::string, int> options) {
+  train::FailureReport report(0, 0, 1, train::host_name());
+  Result<train::World> world = join(report);
+  if (!world) {
+    return report.own(world.error());
+  }
+  train::prepare_process(options["threads"]);
+  torch::manual_seed(0);
+  model::ResNet model = *model::make_model("resnet50");
+  model::use_channels_last(*model);
+  const int size = options["image-size"];
+  const at::Tensor images =
+      torch::randn({options["batch-size"], 3, size, size}).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor labels = torch::randint(0, 1000, {options["batch-size"]}, at::kLong);
+  optim::OptimizerOptions sgd;
+  sgd.name = "sgd";
+  sgd.learning_rate = 0.1;
+  sgd.weight_decay = 5e-5;
+  auto optimizer = *optim::make_optimizer(sgd, model->named_parameters());
+  auto replica = *parallel::DataParallel::create(model.ptr(), world->process_group);
+  std::vector<double> seconds;
+  for (int i = 0; i < options["warmup"] + options["steps"]; ++i) {
+    const double taken = seconds_of([&] {
+      replica->zero_grad();
+      replica->forward([&] { return torch::nn::functional::cross_entropy(model->forward(images), labels); }).backward();
+      optimizer->step();
+    });
+    if (i >= options["warmup"]) {
+      seconds.push_back(taken);
+    }
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + seconds.size() / 2, seconds.end());
+  if (world->rank == 0) {
+    std::printf("{\"images_per_s\": %.3f, \"world_size\": %u}\n",
+                world->world_size * options["batch-size"] / seconds[seconds.size() / 2], world->world_size);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace rollcall
+
+int main(int argc, char** argv) { return rollcall::run(rollcall::parse(argc, argv)); }
