@@ -1,0 +1,84 @@
+#include "trainer/metrics/metrics_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace rollcall::metrics {
+namespace {
+
+class MetricsWriterTest : public testing::Test {
+ protected:
+  MetricsWriterTest() {
+    std::string pattern = testing::TempDir() + "rollcall-metrics-XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~MetricsWriterTest() override { std::filesystem::remove_all(folder_); }
+
+  [[nodiscard]] std::string path() const { return folder_ + "/run/metrics.jsonl"; }
+  [[nodiscard]] std::vector<std::string> lines() const {
+    std::ifstream file(path());
+    std::vector<std::string> found;
+    for (std::string line; std::getline(file, line);) {
+      found.push_back(line);
+    }
+    return found;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(MetricsWriterTest, WritesOneObjectALineInTheOrderGiven) {
+  auto writer = MetricsWriter::open(path());
+  ASSERT_TRUE(writer) << writer.error().message();
+  ASSERT_TRUE(writer->write({{"step", std::int64_t{3}}, {"loss", 0.1}, {"ok", true}, {"host", std::string("a\"b\n")}}));
+  EXPECT_EQ(lines(), std::vector<std::string>{R"({"step":3,"loss":0.1,"ok":true,"host":"a\"b\n"})"});
+}
+
+TEST_F(MetricsWriterTest, NumbersThatJsonLacksAreNullAndBytesThatAreNoTextAreReplaced) {
+  auto writer = MetricsWriter::open(path());
+  ASSERT_TRUE(writer->write({{"loss", std::nan("")}, {"host", std::string("\xff")}}));
+  const auto record = nlohmann::json::parse(lines().at(0));
+  EXPECT_TRUE(record["loss"].is_null());
+  EXPECT_TRUE(record["host"].is_string());
+}
+
+TEST_F(MetricsWriterTest, ContinuesAnExistingFileAndMarksTheResume) {
+  ASSERT_TRUE(MetricsWriter::open(path())->write({{"step", std::int64_t{1}}}));
+  auto writer = MetricsWriter::open(path());
+  ASSERT_TRUE(writer->write_resume(1));
+  EXPECT_EQ(lines(), (std::vector<std::string>{R"({"step":1})", R"({"event":"resume","global_step":1})"}));
+}
+
+TEST_F(MetricsWriterTest, LineThatAKilledWriterLeftUnfinishedStaysByItself) {
+  std::filesystem::create_directories(folder_ + "/run");
+  std::ofstream(path()) << R"({"step":1,"lo)";
+  auto writer = MetricsWriter::open(path());
+  ASSERT_TRUE(writer->write({{"step", std::int64_t{2}}}));
+  EXPECT_EQ(lines().at(1), R"({"step":2})");
+}
+
+TEST_F(MetricsWriterTest, FolderThatCannotBeMadeIsAnError) {
+  std::ofstream(folder_ + "/file") << "x";
+  const auto writer = MetricsWriter::open(folder_ + "/file/metrics.jsonl");
+  ASSERT_FALSE(writer);
+  EXPECT_EQ(writer.error().exit_code, ExitCode::CannotCreate);
+}
+
+TEST_F(MetricsWriterTest, FullDiskIsAnError) {
+  if (!std::filesystem::exists("/dev/full")) {
+    GTEST_SKIP() << "no /dev/full here";
+  }
+  auto writer = MetricsWriter::open("/dev/full");
+  ASSERT_TRUE(writer);
+  const auto written = writer->write({{"step", std::int64_t{2}}});
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().exit_code, ExitCode::InputOutput);
+}
+
+}  // namespace
+}  // namespace rollcall::metrics
