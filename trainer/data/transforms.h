@@ -33,9 +33,9 @@ struct RandomCrop {
 /// RandomResizedCrop to image_size x image_size, horizontal flip, normalisation.
 struct TrainTransform {
   int image_size = 224;
-  RandomCrop crop;
+  RandomCrop crop = {};
   double flip_probability = 0.5;
-  Normalisation normalisation;
+  Normalisation normalisation = {};
 
   /// `pixels`: float [image_size][image_size][3], channels-last. Thread-safe; all chance comes from `random`.
   void operator()(const Image& image, Random& random, std::span<float> pixels) const;
@@ -45,7 +45,7 @@ struct TrainTransform {
 struct EvalTransform {
   int image_size = 224;
   int resize_size = 256;  ///< at least image_size
-  Normalisation normalisation;
+  Normalisation normalisation = {};
 
   /// `pixels` as for TrainTransform; nothing random. Thread-safe.
   void operator()(const Image& image, std::span<float> pixels) const;

@@ -1,0 +1,198 @@
+#include "trainer/data/datasets.h"
+
+#include <gtest/gtest.h>
+#include <filesystem>
+#include <set>
+
+#include "tests/support/test_images.h"
+#include "trainer/data/image_folder.h"
+#include "trainer/data/split.h"
+
+namespace rollcall::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A temporary folder with images in it.
+class ImageTreeOnDisk : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "rollcall_datasets_XXXXXX";
+    root_ = ::mkdtemp(name.data());
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  void add(const std::string& path, unsigned seed = 1) const {
+    fs::create_directories((root_ / path).parent_path());
+    const auto pixels = test::smooth_pixels(20, 16, seed);
+    const bool png = path.ends_with(".png");
+    test::write_file(root_ / path, png ? test::make_png(pixels.data(), 20, 16) : test::make_jpeg(pixels, 20, 16));
+  }
+  [[nodiscard]] DataOptions options() const {
+    DataOptions result;
+    result.source = root_.string();
+    result.image_size = 8;
+    return result;
+  }
+  void expect_error(ExitCode code, const std::string& text) const {
+    const auto datasets = make_datasets(options());
+    ASSERT_FALSE(datasets);
+    EXPECT_EQ(datasets.error().exit_code, code);
+    EXPECT_NE(datasets.error().message().find(text), std::string::npos) << datasets.error().message();
+  }
+
+  fs::path root_;
+};
+
+TEST_F(ImageTreeOnDisk, IsListedInImageFoldersOrder) {
+  for (const char* path :
+       {"zebra/b.jpg", "zebra/a.JPEG", "zebra/sub/0.png", "Ant/x.PNG.jpg", "Ant/B.jpg", "ant/c.jpg"}) {
+    add(path);
+  }
+  test::write_file(root_ / "zebra/notes.txt", {});
+  test::write_file(root_ / "README.jpg", {});
+  const auto tree = scan_image_tree(root_.string());
+  ASSERT_TRUE(tree) << tree.error().message();
+  EXPECT_EQ(tree->class_names, (std::vector<std::string>{"Ant", "ant", "zebra"}));
+  std::vector<std::string> paths;
+  for (const auto& file : tree->files) {
+    paths.push_back(file.path);
+  }
+  EXPECT_EQ(paths, (std::vector<std::string>{"Ant/B.jpg", "Ant/x.PNG.jpg", "ant/c.jpg", "zebra/a.JPEG", "zebra/b.jpg",
+                                             "zebra/sub/0.png"}));
+  EXPECT_EQ(tree->files.back().label, 2);
+}
+
+TEST_F(ImageTreeOnDisk, WithTrainAndValFoldersIsReadAsTheyStand) {
+  for (const char* valid : {"val", "valid", "validation"}) {
+    for (const char* name : {"train/cat/1.jpg", "train/cat/2.png", "train/dog/1.jpg"}) {
+      add(name);
+    }
+    add(std::string(valid) + "/cat/9.jpg");
+    add(std::string(valid) + "/dog/9.jpg");
+    const auto datasets = make_datasets(options());
+    ASSERT_TRUE(datasets) << datasets.error().message();
+    EXPECT_EQ(datasets->train->size(), 3);
+    EXPECT_EQ(datasets->valid->size(), 2);
+    EXPECT_EQ(datasets->num_classes, 2);
+    EXPECT_EQ(datasets->class_names, (std::vector<std::string>{"cat", "dog"}));
+    std::vector<float> pixels(8 * 8 * 3);
+    EXPECT_EQ(*datasets->valid->read(1, 0, pixels), 1);
+    EXPECT_EQ(*datasets->train->read(1, 0, pixels), 0);
+    fs::remove_all(root_ / valid);
+  }
+}
+
+TEST_F(ImageTreeOnDisk, AugmentationDependsOnTheEpochInTrainingOnly) {
+  for (const char* name : {"train/a/1.jpg", "val/a/1.jpg"}) {
+    add(name);
+  }
+  const auto datasets = make_datasets(options());
+  const auto read = [](const Dataset& dataset, std::uint64_t epoch) {
+    std::vector<float> pixels(8 * 8 * 3);
+    EXPECT_TRUE(dataset.read(0, epoch, pixels));
+    return pixels;
+  };
+  EXPECT_EQ(read(*datasets->train, 1), read(*datasets->train, 1));
+  EXPECT_NE(read(*datasets->train, 1), read(*datasets->train, 2));
+  EXPECT_EQ(read(*datasets->valid, 1), read(*datasets->valid, 2));
+}
+
+TEST_F(ImageTreeOnDisk, WithoutATrainFolderIsSplitBySeed) {
+  for (int i = 0; i < 40; ++i) {
+    add("a/" + std::to_string(i) + ".png");
+    add("b/" + std::to_string(i) + ".png");
+  }
+  const auto datasets = make_datasets(options());
+  ASSERT_TRUE(datasets) << datasets.error().message();
+  std::set<std::string> train;
+  for (std::int64_t i = 0; i < datasets->train->size(); ++i) {
+    train.insert(datasets->train->describe(i));
+  }
+  EXPECT_EQ(train.size(), 68U);
+  EXPECT_EQ(datasets->valid->size(), 8);
+  for (std::int64_t i = 0; i < 8; ++i) {
+    EXPECT_FALSE(train.contains(datasets->valid->describe(i)));
+  }
+  DataOptions other_seed = options();
+  other_seed.seed = 1;
+  EXPECT_NE(make_datasets(other_seed)->train->describe(0), datasets->train->describe(0));
+}
+
+TEST_F(ImageTreeOnDisk, DamagedFileIsAnErrorThatNamesIt) {
+  add("train/a/1.jpg");
+  add("val/a/1.jpg");
+  test::write_file(root_ / "train/a/1.jpg", std::vector<std::byte>(100));
+  std::vector<float> pixels(8 * 8 * 3);
+  const auto label = make_datasets(options())->train->read(0, 0, pixels);
+  ASSERT_FALSE(label);
+  EXPECT_EQ(label.error().value, (root_ / "train/a/1.jpg").string());
+}
+
+TEST_F(ImageTreeOnDisk, WhatCannotBeUsedIsRefusedWithItsName) {
+  expect_error(ExitCode::BadData, root_.string() + ": holds no class folder");
+  add("train/cat/1.jpg");
+  expect_error(ExitCode::NoInput, "none called val");
+  fs::create_directories(root_ / "train/dog");
+  add("val/cat/1.jpg");
+  expect_error(ExitCode::BadData,
+               "rollcall: --data: " + (root_ / "train/dog").string() + ": holds no .jpg, .jpeg or .png file; try ");
+  add("train/dog/1.jpg");
+  expect_error(ExitCode::BadData, "does not have the same class folders");
+  add("val/dog/1.jpg");
+  EXPECT_TRUE(make_datasets(options()));
+  fs::remove_all(root_);
+  expect_error(ExitCode::NoInput, "does not exist");
+}
+
+TEST_F(ImageTreeOnDisk, SettingsOutOfRangeAreRefused) {
+  DataOptions small_resize = options();
+  small_resize.resize_size = 4;
+  EXPECT_EQ(make_datasets(small_resize).error().setting, "--valid-resize");
+  DataOptions scales = options();
+  scales.crop_scale_min = 0.9;
+  scales.crop_scale_max = 0.1;
+  EXPECT_EQ(make_datasets(scales).error().setting, "--crop-scale-min");
+  DataOptions ratios = options();
+  ratios.crop_ratio_min = 2;
+  EXPECT_EQ(make_datasets(ratios).error().setting, "--crop-ratio-min");
+}
+
+TEST(SplitOfSamples, CoversEachSampleOnceInTheRecipesProportions) {
+  for (const std::int64_t size : {0, 1, 2, 19, 1000, 12'345}) {
+    Split split = split_85_10_5(size, 3);
+    std::set<std::int64_t> all(split.train.begin(), split.train.end());
+    all.insert(split.valid.begin(), split.valid.end());
+    all.insert(split.test.begin(), split.test.end());
+    EXPECT_EQ(static_cast<std::int64_t>(all.size()), size);
+    EXPECT_EQ(static_cast<std::int64_t>(split.train.size() + split.valid.size() + split.test.size()), size);
+  }
+  EXPECT_EQ(split_85_10_5(1000, 0).train.size(), 850U);
+  EXPECT_EQ(split_85_10_5(1000, 0).valid.size(), 100U);
+}
+
+TEST(FakeData, IsTheRecipesAndTheSameInEveryEpoch) {
+  DataOptions options;
+  options.image_size = 16;
+  const auto datasets = make_datasets(options);
+  ASSERT_TRUE(datasets);
+  EXPECT_EQ(datasets->train->size(), 850);
+  EXPECT_EQ(datasets->valid->size(), 100);
+  EXPECT_EQ(datasets->num_classes, 1000);
+  EXPECT_EQ(datasets->class_names.size(), 10U);
+  std::vector<float> one(16 * 16 * 3);
+  std::vector<float> other(16 * 16 * 3);
+  std::set<std::int64_t> labels;
+  for (std::int64_t i = 0; i < 100; ++i) {
+    const std::int64_t label = *datasets->train->read(i, 0, one);
+    EXPECT_EQ(*datasets->train->read(i, 5, other), label);
+    EXPECT_EQ(one, other);
+    labels.insert(label);
+  }
+  EXPECT_EQ(labels.size(), 10U);
+  EXPECT_TRUE(datasets->train->read(0, 0, other));
+  EXPECT_NE(one, other);
+}
+
+}  // namespace
+}  // namespace rollcall::data

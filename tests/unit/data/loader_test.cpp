@@ -1,0 +1,200 @@
+#include "trainer/data/loader.h"
+
+#include <gtest/gtest.h>
+#include <atomic>
+#include <set>
+#include <stdexcept>
+
+#include "trainer/data/random.h"
+
+namespace rollcall::data {
+namespace {
+
+constexpr int kSize = 6;
+
+/// Pixels and label tell index and epoch; some samples are bad.
+class NumberedDataset : public Dataset {
+ public:
+  explicit NumberedDataset(std::int64_t size, std::set<std::int64_t> bad = {}) : size_(size), bad_(std::move(bad)) {}
+
+  std::int64_t size() const override { return size_; }
+  const std::vector<std::string>& class_names() const override { return names_; }
+  std::string describe(std::int64_t index) const override { return "sample " + std::to_string(index); }
+
+  Result<std::int64_t> read(std::int64_t index, std::uint64_t epoch, std::span<float> pixels) const override {
+    ++reads_;
+    EXPECT_EQ(pixels.size(), static_cast<std::size_t>(kSize * kSize * 3));
+    if (index == throws_at) {
+      throw std::runtime_error("out of luck");
+    }
+    if (bad_.contains(index)) {
+      std::fill(pixels.begin(), pixels.end(), -1e9F);
+      return fail("--data", describe(index), "is damaged", "replacing it", ExitCode::BadData);
+    }
+    Random(1, Purpose::FakePixels, epoch, static_cast<std::uint64_t>(index)).fill_normal(pixels);
+    pixels[0] = static_cast<float>(index);
+    return index % 7;
+  }
+
+  int reads() const { return reads_; }
+  std::int64_t throws_at = -1;
+
+ private:
+  std::int64_t size_;
+  std::set<std::int64_t> bad_;
+  std::vector<std::string> names_;
+  mutable std::atomic<int> reads_ = 0;
+};
+
+Sampler make_sampler(std::int64_t size, std::int64_t batch_size, bool pad = false) {
+  SamplerOptions options;
+  options.dataset_size = size;
+  options.batch_size = batch_size;
+  options.shuffle = true;
+  options.pad = pad;
+  return Sampler(options);
+}
+
+LoaderOptions make_options(int workers, std::int64_t batch_size, BadSamples bad = BadSamples::Skip) {
+  return {.workers = workers, .prefetch = 2, .batch_size = batch_size, .image_size = kSize, .bad_samples = bad};
+}
+
+std::vector<Batch> read_all(Loader& loader) {
+  std::vector<Batch> batches;
+  for (;;) {
+    Result<std::optional<Batch>> batch = loader.next();
+    if (!batch) {
+      ADD_FAILURE() << batch.error().message();
+      return batches;
+    }
+    if (!batch->has_value()) {
+      return batches;
+    }
+    batches.push_back(**std::move(batch));
+  }
+}
+
+class LoaderWithWorkers : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Count, LoaderWithWorkers, testing::Values(0, 1, 3, 8));
+
+TEST_P(LoaderWithWorkers, GivesTheSameTensorsInTheSamplersOrder) {
+  const auto dataset = std::make_shared<NumberedDataset>(53);
+  Sampler sampler = make_sampler(53, 8, true);
+  sampler.set_epoch(4);
+  Loader loader(dataset, make_options(GetParam(), 8));
+  loader.start(sampler, 4);
+  const std::vector<Batch> batches = read_all(loader);
+  ASSERT_EQ(batches.size(), 7U);
+  std::vector<float> expected(kSize * kSize * 3);
+  for (const Batch& batch : batches) {
+    const auto samples = sampler.batch(batch.step);
+    EXPECT_EQ(batch.step, &batch - batches.data());
+    EXPECT_EQ(batch.images.sizes(), (std::vector<std::int64_t>{8, 3, kSize, kSize}));
+    EXPECT_TRUE(batch.images.is_contiguous(at::MemoryFormat::ChannelsLast));
+    EXPECT_TRUE(batch.bad.empty());
+    for (std::int64_t i = 0; i < 8; ++i) {
+      const SampleRef& sample = samples[static_cast<std::size_t>(i)];
+      ASSERT_EQ(batch.labels[i].item<std::int64_t>(), *dataset->read(sample.index, 4, expected));
+      ASSERT_EQ(batch.counted[i].item<bool>(), sample.counted);
+      const at::Tensor pixels = at::from_blob(expected.data(), {kSize, kSize, 3}).permute({2, 0, 1});
+      ASSERT_TRUE(at::equal(batch.images[i], pixels)) << "step " << batch.step << ", sample " << i;
+    }
+  }
+  EXPECT_FALSE(loader.next()->has_value());  // and it stays at the end
+}
+
+TEST_P(LoaderWithWorkers, StartsAtAnyStepAndAgain) {
+  Loader loader(std::make_shared<NumberedDataset>(40), make_options(GetParam(), 4));
+  loader.start(make_sampler(40, 4), 0, 7);
+  const auto rest = read_all(loader);
+  ASSERT_EQ(rest.size(), 3U);
+  EXPECT_EQ(rest[0].step, 7);
+  loader.start(make_sampler(40, 4), 0);
+  EXPECT_EQ(loader.next()->value().step, 0);
+  loader.start(make_sampler(40, 4), 0, 9);  // in mid-epoch
+  EXPECT_EQ(read_all(loader).size(), 1U);
+  loader.start(make_sampler(40, 4), 0, 10);
+  EXPECT_TRUE(read_all(loader).empty());
+}
+
+TEST_P(LoaderWithWorkers, IsDestroyedInMidEpochWithoutReadingOn) {
+  const auto dataset = std::make_shared<NumberedDataset>(10'000);
+  {
+    Loader loader(dataset, make_options(GetParam(), 4));
+    loader.start(make_sampler(10'000, 4), 0);
+    EXPECT_TRUE(loader.next()->has_value());
+  }
+  EXPECT_LE(dataset->reads(), (2 * GetParam() + 1) * 4);
+}
+
+TEST_P(LoaderWithWorkers, ReplacesABadSampleByItsNeighbourAndNamesIt) {
+  SamplerOptions in_order;
+  in_order.dataset_size = 8;
+  in_order.batch_size = 4;
+  Loader loader(std::make_shared<NumberedDataset>(8, std::set<std::int64_t>{1, 2, 7}), make_options(GetParam(), 4));
+  loader.start(Sampler(in_order), 0);
+  const auto batches = read_all(loader);
+  ASSERT_EQ(batches.size(), 2U);
+  const auto first_pixels = [](const Batch& batch) {
+    const at::Tensor column = batch.images.select(1, 0).select(1, 0).select(1, 0).contiguous();
+    return std::vector<float>(column.data_ptr<float>(), column.data_ptr<float>() + column.numel());
+  };
+  EXPECT_EQ(first_pixels(batches[0]), (std::vector<float>{0, 3, 3, 3}));
+  EXPECT_EQ(first_pixels(batches[1]), (std::vector<float>{4, 5, 6, 4}));  // cyclically
+  EXPECT_EQ(batches[0].labels[1].item<std::int64_t>(), 3);
+  EXPECT_TRUE(at::equal(batches[0].counted.to(at::kInt), at::tensor({1, 0, 0, 1})));
+  EXPECT_TRUE(at::equal(batches[1].counted.to(at::kInt), at::tensor({1, 1, 1, 0})));
+  ASSERT_EQ(batches[0].bad.size(), 2U);
+  EXPECT_NE(batches[0].bad[0].find("sample 1: is damaged"), std::string::npos) << batches[0].bad[0];
+}
+
+void expect_error(Loader& loader, const std::string& value, ExitCode code) {
+  Result<std::optional<Batch>> batch = loader.next();
+  while (batch && batch->has_value()) {
+    batch = loader.next();
+  }
+  ASSERT_FALSE(batch);
+  EXPECT_EQ(batch.error().value, value);
+  EXPECT_EQ(batch.error().exit_code, code);
+  EXPECT_FALSE(loader.next()->has_value());  // the epoch is over
+}
+
+TEST_P(LoaderWithWorkers, FailsAtTheFirstBadSampleOfTheFirstBadBatchWhereAsked) {
+  SamplerOptions in_order;
+  in_order.dataset_size = 30;
+  in_order.batch_size = 10;
+  Loader loader(std::make_shared<NumberedDataset>(30, std::set<std::int64_t>{17, 14, 29}),
+                make_options(GetParam(), 10, BadSamples::Fail));
+  loader.start(Sampler(in_order), 0);
+  expect_error(loader, "sample 14", ExitCode::BadData);
+}
+
+TEST_P(LoaderWithWorkers, BatchWithoutAGoodSampleIsAnErrorEvenUnderSkip) {
+  Loader loader(std::make_shared<NumberedDataset>(1, std::set<std::int64_t>{0}), make_options(GetParam(), 4));
+  loader.start(make_sampler(1, 4, true), 0);
+  expect_error(loader, "sample 0", ExitCode::BadData);
+}
+
+TEST_P(LoaderWithWorkers, ExceptionOfAReaderReachesTheCallerAsAnError) {
+  const auto dataset = std::make_shared<NumberedDataset>(20);
+  dataset->throws_at = 13;
+  Loader loader(dataset, make_options(GetParam(), 5));
+  loader.start(make_sampler(20, 5), 0);
+  expect_error(loader, "sample 13", ExitCode::Internal);
+}
+
+TEST_P(LoaderWithWorkers, EmptyBatchOfAShortEpochHasEmptyTensors) {
+  SamplerOptions short_epoch;
+  short_epoch.dataset_size = 2;
+  short_epoch.batch_size = 2;
+  short_epoch.world_size = 2;
+  short_epoch.rank = 1;
+  Loader loader(std::make_shared<NumberedDataset>(2), make_options(GetParam(), 2));
+  loader.start(Sampler(short_epoch), 0);
+  const auto batches = read_all(loader);
+  ASSERT_EQ(batches.size(), 1U);
+  EXPECT_EQ(batches[0].images.size(0), 0);
+}
+
+}  // namespace
+}  // namespace rollcall::data
