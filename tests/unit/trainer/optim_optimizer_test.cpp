@@ -1,0 +1,130 @@
+#include "trainer/optim/optimizer.h"
+
+#include <gtest/gtest.h>
+#include <cmath>
+
+namespace rollcall::optim {
+namespace {
+
+torch::OrderedDict<std::string, at::Tensor> weight_and_bias() {
+  torch::OrderedDict<std::string, at::Tensor> parameters;
+  parameters.insert("weight", torch::full({2, 2}, 1.0).requires_grad_());
+  parameters.insert("bias", torch::full({2}, 1.0).requires_grad_());
+  return parameters;
+}
+
+void give_gradient(torch::OrderedDict<std::string, at::Tensor>& parameters, double value) {
+  for (auto& parameter : parameters) {
+    parameter.value().mutable_grad() = torch::full_like(parameter.value(), value);
+  }
+}
+
+double first(const at::Tensor& tensor) { return tensor.flatten()[0].item<double>(); }
+
+TEST(Optimizer, SgdFollowsItsRecurrenceWithMomentumAndDecayOfWeightsOnly) {
+  for (const bool nesterov : {false, true}) {
+    const OptimizerOptions options{.name = "sgd", .learning_rate = 0.1, .weight_decay = 0.5, .nesterov = nesterov};
+    for (const auto& [name, decay] : {std::pair{"weight", 0.5}, std::pair{"bias", 0.0}}) {
+      double value = 1;
+      double velocity = 0;
+      auto parameters = weight_and_bias();
+      const auto optimizer = make_optimizer(options, parameters);
+      ASSERT_TRUE(optimizer.has_value());
+      for (int step = 0; step < 3; ++step) {
+        give_gradient(parameters, 2);
+        (*optimizer)->step();
+        const double gradient = 2 + decay * value;
+        velocity = 0.9 * velocity + gradient;
+        value -= 0.1 * (nesterov ? gradient + 0.9 * velocity : velocity);
+        EXPECT_NEAR(first(parameters[name]), value, 1e-6) << name << " step " << step << " nesterov " << nesterov;
+      }
+    }
+  }
+}
+
+TEST(Optimizer, AdamWDecaysWeightsButNoBiases) {
+  auto parameters = weight_and_bias();
+  const auto optimizer = make_optimizer({.learning_rate = 0.1, .weight_decay = 0.5}, parameters);
+  ASSERT_TRUE(optimizer.has_value());
+  give_gradient(parameters, 0);
+  (*optimizer)->step();
+  EXPECT_NEAR(first(parameters["weight"]), 1 - 0.1 * 0.5, 1e-6);
+  EXPECT_EQ(first(parameters["bias"]), 1);
+}
+
+TEST(Optimizer, SetLearningRateReachesEveryGroup) {
+  for (const char* name : {"sgd", "adamw"}) {
+    const auto optimizer = make_optimizer({.name = name}, weight_and_bias());
+    ASSERT_EQ((*optimizer)->param_groups().size(), 2U);
+    set_learning_rate(**optimizer, 0.25);
+    for (const auto& group : (*optimizer)->param_groups()) {
+      EXPECT_EQ(group.options().get_lr(), 0.25) << name;
+    }
+  }
+}
+
+TEST(Optimizer, AModelWithoutBiasesGetsOneGroup) {
+  torch::OrderedDict<std::string, at::Tensor> parameters;
+  parameters.insert("weight", torch::ones({2, 2}));
+  EXPECT_EQ((*make_optimizer({}, parameters))->param_groups().size(), 1U);
+}
+
+TEST(Optimizer, NumbersOutOfRangeAreErrorsThatNameTheOption) {
+  const std::vector<std::pair<OptimizerOptions, std::string>> table = {
+      {{.name = "adam"}, "--optimizer"},
+      {{.learning_rate = -1}, "--lr"},
+      {{.learning_rate = std::nan("")}, "--lr"},
+      {{.weight_decay = -0.1}, "--weight-decay"},
+      {{.name = "sgd", .momentum = 1}, "--momentum"},
+      {{.name = "sgd", .momentum = 0, .nesterov = true}, "--nesterov"},
+      {{.beta1 = 1}, "--adam-beta1"},
+      {{.beta2 = -0.1}, "--adam-beta2"},
+      {{.eps = -1e-8}, "--adam-eps"},
+  };
+  for (const auto& [options, setting] : table) {
+    const auto optimizer = make_optimizer(options, weight_and_bias());
+    ASSERT_FALSE(optimizer.has_value()) << setting;
+    EXPECT_EQ(optimizer.error().setting, setting);
+  }
+}
+
+TEST(LearningRateScaling, FollowsTheNamedRule) {
+  EXPECT_DOUBLE_EQ(scaled_learning_rate(0.1, *parse_learning_rate_scaling("linear"), 16), 1.6);
+  EXPECT_DOUBLE_EQ(scaled_learning_rate(0.1, *parse_learning_rate_scaling("sqrt"), 16), 0.4);
+  EXPECT_DOUBLE_EQ(scaled_learning_rate(0.1, *parse_learning_rate_scaling("none"), 16), 0.1);
+  EXPECT_FALSE(parse_learning_rate_scaling("quadratic").has_value());
+}
+
+TEST(ScaleOptimParams, FollowsTheSquareRootRule) {
+  const auto scaled = scale_optim_params({.learning_rate = 3e-4}, 4);
+  ASSERT_TRUE(scaled.has_value());
+  EXPECT_DOUBLE_EQ(scaled->learning_rate, 6e-4);
+  EXPECT_DOUBLE_EQ(scaled->beta1, 1 - 4 * (1 - 0.9));
+  EXPECT_DOUBLE_EQ(scaled->beta2, 1 - 4 * (1 - 0.999));
+  EXPECT_DOUBLE_EQ(scaled->eps, 5e-9);
+}
+
+TEST(ScaleOptimParams, OneRankChangesNothing) {
+  const auto scaled = scale_optim_params({}, 1);
+  EXPECT_DOUBLE_EQ(scaled->beta1, 0.9);
+  EXPECT_DOUBLE_EQ(scaled->learning_rate, 3e-4);
+}
+
+// 1 - 10 (1 - 0.9) is 0 on paper and 2e-16 in floating point.
+TEST(ScaleOptimParams, RefusesTheWorldAtWhichABetaWouldVanish) {
+  EXPECT_TRUE(scale_optim_params({}, 9).has_value());
+  for (const std::uint32_t world_size : {10U, 11U, 1000U}) {
+    const auto scaled = scale_optim_params({}, world_size);
+    ASSERT_FALSE(scaled.has_value()) << world_size;
+    EXPECT_EQ(scaled.error().setting, "--adam-beta1");
+    EXPECT_NE(scaled.error().action.find("at most 9 ranks"), std::string::npos) << scaled.error().action;
+  }
+  EXPECT_EQ(scale_optim_params({.beta1 = 0.9999}, 1000).error().setting, "--adam-beta2");
+}
+
+TEST(ScaleOptimParams, IsForAdamWOnly) {
+  EXPECT_EQ(scale_optim_params({.name = "sgd"}, 2).error().setting, "--scale-optim-params");
+}
+
+}  // namespace
+}  // namespace rollcall::optim

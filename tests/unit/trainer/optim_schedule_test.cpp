@@ -1,0 +1,59 @@
+#include "trainer/optim/schedule.h"
+
+#include <gtest/gtest.h>
+
+namespace rollcall::optim {
+namespace {
+
+ScheduleOptions typical(ScheduleKind kind) {
+  return {.learning_rate = 0.8,
+          .kind = kind,
+          .warmup_steps = 10,
+          .total_steps = 110,
+          .steps_per_drop = 30,
+          .drop_factor = 0.1};
+}
+
+TEST(Schedule, WarmUpIsLinearAndReachesTheValueAtItsLastStep) {
+  for (const ScheduleKind kind : {ScheduleKind::None, ScheduleKind::Cosine, ScheduleKind::Step}) {
+    for (std::int64_t step = 0; step < 10; ++step) {
+      EXPECT_DOUBLE_EQ(learning_rate(typical(kind), step), 0.08 * static_cast<double>(step + 1));
+    }
+    EXPECT_DOUBLE_EQ(learning_rate(typical(kind), 10), 0.8);
+  }
+}
+
+TEST(Schedule, WithoutWarmUpTheFirstStepHasTheFullValue) {
+  EXPECT_DOUBLE_EQ(learning_rate({.learning_rate = 0.8}, 0), 0.8);
+}
+
+TEST(Schedule, NoneStaysAtItsValue) { EXPECT_DOUBLE_EQ(learning_rate(typical(ScheduleKind::None), 1'000'000), 0.8); }
+
+TEST(Schedule, CosineIsHalfWayInTheMiddleAndZeroAtAndAfterTheEnd) {
+  const ScheduleOptions options = typical(ScheduleKind::Cosine);
+  EXPECT_NEAR(learning_rate(options, 60), 0.4, 1e-12);
+  EXPECT_NEAR(learning_rate(options, 35), 0.8 * 0.8535533905932737, 1e-12);
+  EXPECT_NEAR(learning_rate(options, 110), 0, 1e-12);
+  EXPECT_NEAR(learning_rate(options, 500), 0, 1e-12);
+  for (std::int64_t step = 10; step < 110; ++step) {
+    EXPECT_LT(learning_rate(options, step + 1), learning_rate(options, step)) << step;
+  }
+}
+
+TEST(Schedule, StepDropsEveryIntervalCountedFromTheBeginningOfTraining) {
+  const ScheduleOptions options = typical(ScheduleKind::Step);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 29), 0.8);
+  EXPECT_NEAR(learning_rate(options, 30), 0.08, 1e-15);
+  EXPECT_NEAR(learning_rate(options, 59), 0.08, 1e-15);
+  EXPECT_NEAR(learning_rate(options, 60), 0.008, 1e-15);
+}
+
+TEST(Schedule, NamesAreParsedAndOthersRefused) {
+  EXPECT_EQ(*parse_schedule("none"), ScheduleKind::None);
+  EXPECT_EQ(*parse_schedule("cosine"), ScheduleKind::Cosine);
+  EXPECT_EQ(*parse_schedule("step"), ScheduleKind::Step);
+  EXPECT_EQ(parse_schedule("cosin").error().setting, "--lr-schedule");
+}
+
+}  // namespace
+}  // namespace rollcall::optim
