@@ -34,12 +34,12 @@ class Handle {
   Close close_ = nullptr;
 };
 
-/// HDF5 prints its error stack to stderr by default; after this call it does not (in this thread). Call before other
-/// calls of it.
+/// HDF5 prints its error stack to stderr by default; after this call it does not (in this thread), but the reason is
+/// kept for hdf5_reason(). Call before any other call of HDF5.
 void silence_hdf5();
 
-/// Why the latest HDF5 call failed: the system's own words where a system call was the cause ("No space left on
-/// device"), else HDF5's innermost description. Call directly after the failed one.
+/// Why the latest failed call of HDF5 in this thread failed: the system's own words where a system call was the cause
+/// ("No space left on device"), else HDF5's innermost description.
 [[nodiscard]] std::string hdf5_reason();
 
 }  // namespace rollcall::checkpoint::format

@@ -9,6 +9,7 @@
 
 #include "trainer/checkpoint/format/dataset.h"
 #include "trainer/checkpoint/format/durable_file.h"
+#include "trainer/checkpoint/format/hdf5_handle.h"
 #include "trainer/checkpoint/format/host.h"
 #include "trainer/checkpoint/format/manifest.h"
 #include "trainer/checkpoint/format/reader.h"
@@ -139,6 +140,7 @@ std::string temporary_name(const std::string& path) {
 }
 
 Result<void> write_checkpoint(const std::string& path, const Content& content, const WriterOptions& options) {
+  silence_hdf5();
   return Write(path, options).run(content);
 }
 

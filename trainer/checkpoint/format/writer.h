@@ -21,7 +21,7 @@ enum class Stage {
 
 struct WriterOptions {
   std::string writer = "rollcall";     ///< program and version
-  std::string torch_version;           ///< empty: unknown
+  std::string torch_version{};         ///< empty: unknown
   std::function<void(Stage)> after{};  ///< told after each stage, for tests that interrupt there; may be empty
 };
 

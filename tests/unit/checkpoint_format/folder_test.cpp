@@ -1,0 +1,171 @@
+#include "trainer/checkpoint/format/folder.h"
+
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/checkpoint_format/sample_content.h"
+#include "trainer/checkpoint/format/host.h"
+
+namespace rollcall::checkpoint::format {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+void write_step(const TemporaryFolder& folder, std::int64_t step) {
+  ASSERT_TRUE(write_checkpoint(folder.file(checkpoint_name(step)), SampleContent(step).content, {}));
+}
+
+void damage(const std::string& path) {
+  std::vector<char> bytes = file_bytes(path);
+  bytes.resize(bytes.size() / 2);
+  write_file(path, bytes);
+}
+
+std::int64_t step_in(const UsableCheckpoint& checkpoint) {
+  return std::get<std::int64_t>(checkpoint.loaded.content.values.at("/progress/global_step"));
+}
+
+TEST(CheckpointFolder, ListsItsCheckpointsNewestFirstAndNothingElse) {
+  const TemporaryFolder folder;
+  for (const char* name : {"step-00000009.h5", "step-00000100.h5", "step-123456789012.h5", "step-00000011.h5.damaged",
+                           "step-00000012.h5.tmp-host-1", "step-x.h5", "step-.h5", "best.h5", "metrics.jsonl"}) {
+    write_file(folder.file(name), {});
+  }
+  std::vector<std::int64_t> steps;
+  for (const ListedCheckpoint& checkpoint : list_checkpoints(folder.path())) {
+    steps.push_back(checkpoint.step);
+  }
+  EXPECT_THAT(steps, ElementsAre(123456789012, 100, 9));
+  EXPECT_TRUE(list_checkpoints(folder.file("absent")).empty());
+}
+
+TEST(CheckpointFolder, EmptyAndAbsentFoldersHoldNothingUsable) {
+  const TemporaryFolder folder;
+  EXPECT_FALSE(find_latest_usable(folder.path())->has_value());
+  EXPECT_FALSE(find_latest_usable(folder.file("absent"))->has_value());
+}
+
+TEST(CheckpointFolder, DamagedNewestIsRenamedAndTheOneBeforeIsUsed) {
+  const TemporaryFolder folder;
+  for (const std::int64_t step : {10, 20, 30}) {
+    write_step(folder, step);
+  }
+  damage(folder.file(checkpoint_name(20)));
+  damage(folder.file(checkpoint_name(30)));
+  const auto usable = find_latest_usable(folder.path());
+  ASSERT_TRUE(usable) << usable.error().message();
+  EXPECT_EQ(step_in(**usable), 10);
+  EXPECT_THAT((*usable)->warnings,
+              ElementsAre(HasSubstr("step-00000030.h5.damaged"), HasSubstr("step-00000020.h5.damaged")));
+  EXPECT_THAT(folder.names(), ElementsAre("step-00000010.h5", "step-00000020.h5.damaged", "step-00000030.h5.damaged"));
+}
+
+TEST(CheckpointFolder, RanksThatComeLaterAreWarnedOfWhatAnotherRankRenamed) {
+  const TemporaryFolder folder;
+  write_step(folder, 10);
+  write_step(folder, 20);
+  damage(folder.file(checkpoint_name(20)));
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto usable = find_latest_usable(folder.path());
+    ASSERT_TRUE(usable);
+    EXPECT_EQ(step_in(**usable), 10);
+    EXPECT_THAT((*usable)->warnings, ElementsAre(HasSubstr("step-00000020.h5"))) << rank;
+  }
+}
+
+TEST(CheckpointFolder, RanksThatLookAtTheSameTimeAgree) {
+  const TemporaryFolder folder;
+  write_step(folder, 10);
+  for (const std::int64_t step : {20, 30, 40}) {
+    write_step(folder, step);
+    damage(folder.file(checkpoint_name(step)));
+  }
+  std::vector<pid_t> ranks;
+  for (int rank = 0; rank < 4; ++rank) {
+    ranks.push_back(::fork());
+    if (ranks.back() == 0) {
+      const auto usable = find_latest_usable(folder.path());
+      ::_exit(usable && usable->has_value() && step_in(**usable) == 10 && (*usable)->warnings.size() == 3 ? 0 : 1);
+    }
+  }
+  for (const pid_t rank : ranks) {
+    int status = 0;
+    ::waitpid(rank, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+}
+
+TEST(CheckpointFolder, WithOnlyDamagedCheckpointsNobodyStartsAfreshUnasked) {
+  const TemporaryFolder folder;
+  write_step(folder, 10);
+  damage(folder.file(checkpoint_name(10)));
+  for (int start = 0; start < 2; ++start) {
+    const auto usable = find_latest_usable(folder.path());
+    ASSERT_FALSE(usable) << start;
+    EXPECT_EQ(usable.error().exit_code, ExitCode::BadData);
+    EXPECT_THAT(usable.error().message(), HasSubstr("--resume=never"));
+  }
+}
+
+TEST(CheckpointFolder, KeepsTheNewestAndTheBest) {
+  const TemporaryFolder folder;
+  for (std::int64_t step = 10; step <= 60; step += 10) {
+    write_step(folder, step);
+    tidy_folder(folder.path(), step, /*best_step=*/20, {.keep_last = 2});
+  }
+  EXPECT_THAT(folder.names(), ElementsAre("best.h5", "step-00000020.h5", "step-00000050.h5", "step-00000060.h5"));
+  const auto best = read_checkpoint(folder.file("best.h5"));
+  ASSERT_TRUE(best);
+  EXPECT_EQ(std::get<std::int64_t>(best->content.values.at("/progress/global_step")), 20);
+}
+
+TEST(CheckpointFolder, TheLastOneIsNeverRemoved) {
+  const TemporaryFolder folder;
+  write_step(folder, 10);
+  tidy_folder(folder.path(), 10, -1, {.keep_last = 0});
+  EXPECT_THAT(folder.names(), ElementsAre("step-00000010.h5"));
+}
+
+TEST(CheckpointFolder, CheckpointsOfAnAbandonedRunNeitherHideNorDisplaceThoseOfTheNewOne) {
+  const TemporaryFolder folder;
+  write_step(folder, 500);
+  write_step(folder, 10);
+  tidy_folder(folder.path(), 10, -1, {.keep_last = 1});
+  EXPECT_THAT(folder.names(), ElementsAre("step-00000010.h5", "step-00000500.h5.superseded"));
+  EXPECT_EQ(step_in(**find_latest_usable(folder.path())), 10);
+}
+
+TEST(CheckpointFolder, TemporaryFilesOfDeadWritersAreRemovedAndOthersLeft) {
+  const TemporaryFolder folder;
+  const pid_t dead = ::fork();
+  if (dead == 0) {
+    ::_exit(0);
+  }
+  ::waitpid(dead, nullptr, 0);
+  const std::string stem = "step-00000001.h5.tmp-";
+  const std::string of_dead = stem + host_name() + "-" + std::to_string(dead);
+  const std::string of_living = stem + host_name() + "-" + std::to_string(::getppid());
+  const std::string of_elsewhere = stem + "other-host-1";
+  const std::string of_elsewhere_old = stem + "other-host-2";
+  for (const auto& name : {of_dead, of_living, of_elsewhere, of_elsewhere_old, std::string("notes.tmp-x")}) {
+    write_file(folder.file(name), {'x'});
+  }
+  const auto two_days_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(48);
+  std::filesystem::last_write_time(folder.file(of_elsewhere_old), two_days_ago);
+  remove_stale_temporaries(folder.path());
+  EXPECT_THAT(folder.names(), testing::UnorderedElementsAre("notes.tmp-x", of_elsewhere, of_living));
+}
+
+TEST(CheckpointFolder, FolderThatCannotBeMadeIsAnError) {
+  const TemporaryFolder folder;
+  write_file(folder.file("file"), {});
+  const auto prepared = prepare_folder(folder.file("file/checkpoints"));
+  ASSERT_FALSE(prepared);
+  EXPECT_EQ(prepared.error().exit_code, ExitCode::CannotCreate);
+  EXPECT_TRUE(prepare_folder(folder.file("a/b/c")));
+}
+
+}  // namespace
+}  // namespace rollcall::checkpoint::format
