@@ -40,3 +40,10 @@ function(rollcall_layer name folder)
     target_link_libraries(rollcall_${name} INTERFACE rollcall_options ${ARG_DEPENDS})
   endif()
 endfunction()
+
+# The precompiled header was made with -fPIC, as libraries need it; g++ refuses it for a program's -fPIE.
+function(use_torch_pch name)
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE -fPIC)
+  target_precompile_headers(${name} REUSE_FROM rollcall_torch_pch)
+endfunction()

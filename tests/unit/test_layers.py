@@ -24,7 +24,7 @@ TRAINER = {
     "metrics": [],
     "model": [],
     "optim": [],
-    "checkpoint": [],
+    "checkpoint": ["model"],
     "process_group": [],
     "parallel": ["process_group", "model"],
     "train": ["config", "data", "metrics", "model", "optim", "checkpoint", "process_group", "parallel"],

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "trainer/checkpoint/format/schema.h"
-#include "trainer/checkpoint/state_dict.h"
+#include "trainer/model/state.h"
 
 namespace rollcall::checkpoint {
 namespace {
@@ -21,18 +21,18 @@ std::string description(const std::string& shape, std::string_view dtype, bool w
 }
 
 /// How the stored tensor differs from ours, or an empty text.
-std::string difference(const NamedTensor& ours, const format::TensorView* stored) {
+std::string difference(const std::string& key, const at::Tensor& ours, const format::TensorView* stored) {
   if (stored == nullptr) {
-    return ours.key + " is here and not there";
+    return key + " is here and not there";
   }
-  const auto dtype = format_dtype(ours.tensor.scalar_type());
+  const auto dtype = format_dtype(ours.scalar_type());
   const bool same_dtype = dtype == stored->dtype;
-  if (same_dtype && ours.tensor.sizes() == at::IntArrayRef(stored->shape)) {
+  if (same_dtype && ours.sizes() == at::IntArrayRef(stored->shape)) {
     return "";
   }
   const auto there = description(format::shape_text(stored->shape), dtype_name(stored->dtype), !same_dtype);
-  const auto here = description(format::shape_text(ours.tensor.sizes()), dtype_name(dtype), !same_dtype);
-  return ours.key + " is " + there + " there and " + here + " here";
+  const auto here = description(format::shape_text(ours.sizes()), dtype_name(dtype), !same_dtype);
+  return key + " is " + there + " there and " + here + " here";
 }
 
 Error another_model(const std::string& path, const std::string& how) {
@@ -44,9 +44,9 @@ Error another_model(const std::string& path, const std::string& how) {
 
 void add_model(ContentBuilder& builder, const torch::nn::Module& model) {
   std::vector<std::string> keys;
-  for (const NamedTensor& entry : state_dict(model)) {
-    builder.add(path_of(entry.key), entry.key, entry.tensor);
-    keys.push_back(entry.key);
+  for (const auto& entry : model::named_state(model)) {
+    builder.add(path_of(entry.key()), entry.key(), entry.value());
+    keys.push_back(entry.key());
   }
   builder.content.values[format::schema::kModelKeys] = std::move(keys);
 }
@@ -61,14 +61,14 @@ void ModelPlan::carry_out() const {
 Result<ModelPlan> plan_model(const torch::nn::Module& model, const StoredContent& stored, const std::string& path) {
   ModelPlan plan;
   std::set<std::string> known;
-  for (const NamedTensor& entry : state_dict(model)) {
-    const std::string name = path_of(entry.key);
+  for (const auto& entry : model::named_state(model)) {
+    const std::string name = path_of(entry.key());
     const format::TensorView* const source = stored.tensor(name);
-    if (const std::string how = difference(entry, source); !how.empty()) {
+    if (const std::string how = difference(entry.key(), entry.value(), source); !how.empty()) {
       return another_model(path, how);
     }
     known.insert(name);
-    plan.copies.emplace_back(entry.tensor, source);
+    plan.copies.emplace_back(entry.value(), source);
   }
   for (const format::TensorView& tensor : stored.content().tensors) {
     if (tensor.path.starts_with(kModel) && !known.contains(tensor.path)) {

@@ -1,30 +1,17 @@
 #include "trainer/train/checkpoints.h"
 
 #include <fmt/format.h>
+#include <torch/torch.h>
 #include <algorithm>
 #include <utility>
 
 #include "trainer/checkpoint/format/folder.h"
-#include "trainer/model/state.h"
+#include "trainer/checkpoint/parameter_keys.h"
 #include "trainer/process_group/agree.h"
 #include "trainer/process_group/collectives.h"
 
 namespace rollcall::train {
 namespace {
-
-/// The model's names of the optimizer's parameters, group after group.
-std::vector<std::string> keys_in_optimizer_order(const torch::nn::Module& model,
-                                                 const torch::optim::Optimizer& optimizer) {
-  const auto state = model::named_state(model);
-  std::vector<std::string> keys;
-  for (const torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
-    for (const at::Tensor& parameter : group.params()) {
-      const auto same = [&](const auto& item) { return item.value().is_same(parameter); };
-      keys.push_back(std::find_if(state.begin(), state.end(), same)->key());
-    }
-  }
-  return keys;
-}
 
 std::vector<std::byte> to_bytes(const std::vector<std::uint8_t>& numbers) {
   std::vector<std::byte> bytes(numbers.size());
@@ -59,7 +46,7 @@ Result<void> Checkpoints::prepare() const {
 checkpoint::TrainingState Checkpoints::state_of(const checkpoint::Progress& progress) const {
   return {.model = *task_.model,
           .optimizer = *task_.optimizer,
-          .parameter_keys_in_optimizer_order = keys_in_optimizer_order(*task_.model, *task_.optimizer),
+          .parameter_keys_in_optimizer_order = checkpoint::parameter_keys(*task_.model, *task_.optimizer),
           .progress = progress,
           .rng_per_rank = {},
           .config_json = settings::print_config(settings_, true),
@@ -82,6 +69,20 @@ Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vecto
   }
   return fmt::format("resumed from {} at epoch {}, step {} (--resume=never starts afresh)", (*loaded)->path,
                      progress.epoch + 1, progress.global_step);
+}
+
+Result<void> Checkpoints::confirm_same_step(const checkpoint::Progress& progress) const {
+  const std::int64_t step = progress.global_step;
+  at::Tensor sums = torch::tensor({step, step * step, std::int64_t{1}}, at::kLong);
+  if (Result<void> reduced = process_group::all_reduce_sum(world_.process_group, sums); !reduced) {
+    return reduced;
+  }
+  const std::int64_t* const sum = sums.const_data_ptr<std::int64_t>();
+  if (sum[0] == step * sum[2] && sum[1] == step * step * sum[2]) {
+    return {};
+  }
+  return fail("--resume", settings_.text("resume"), fmt::format("this rank found step {} and others another one", step),
+              "making all nodes see the same checkpoint folder, or --resume=FILE", ExitCode::Mismatch);
 }
 
 Result<void> Checkpoints::continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state,

@@ -11,8 +11,8 @@
 
 namespace rollcall::train {
 
-/// Saves and loads the state of a task. All functions but the `due_` ones are collective. save() has the same outcome
-/// on every rank: a failure of rank 0, which writes, is everybody's failure.
+/// Saves and loads the state of a task. Every rank calls every function; save() and confirm_same_step() communicate,
+/// and save() has the same outcome on every rank: a failure of rank 0, which writes, is everybody's failure.
 class Checkpoints {
  public:
   /// All references outlive this object.
@@ -25,6 +25,9 @@ class Checkpoints {
   /// line for people, or an empty text where there is nothing to resume from. `warnings` gets what else they should
   /// know.
   [[nodiscard]] Result<std::string> load(checkpoint::Progress& progress, std::vector<std::string>& warnings);
+  /// A node on which the newest file cannot be read soundly falls back to another one than the rest: an error
+  /// (Mismatch).
+  [[nodiscard]] Result<void> confirm_same_step(const checkpoint::Progress& progress) const;
   [[nodiscard]] Result<void> save(const checkpoint::Progress& progress);
 
   [[nodiscard]] bool due_after_step(std::int64_t global_step) const;

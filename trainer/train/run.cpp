@@ -168,6 +168,9 @@ int train(Session session) {
   if (const auto code = settle(resumed, world, session.report)) {
     return *code;
   }
+  if (const auto code = settle(checkpoints.confirm_same_step(progress), world, session.report)) {
+    return *code;
+  }
   Result<std::unique_ptr<parallel::DataParallel>> replica =
       parallel::DataParallel::create(task->model.ptr(), world.process_group);
   if (const auto code = settle(replica, world, session.report)) {

@@ -4,7 +4,8 @@
 #include <torch/torch.h>
 
 #include "tests/unit/checkpoint_format/sample_content.h"
-#include "trainer/checkpoint/state_dict.h"
+#include "trainer/checkpoint/parameter_keys.h"
+#include "trainer/model/state.h"
 
 namespace rollcall::checkpoint {
 namespace {
@@ -98,18 +99,18 @@ struct Training {
 };
 
 void expect_bit_equal(const Training& a, const Training& b) {
-  const auto ours = state_dict(*a.net);
-  const auto theirs = state_dict(*b.net);
+  const auto ours = model::named_state(*a.net);
+  const auto theirs = model::named_state(*b.net);
   ASSERT_EQ(ours.size(), theirs.size());
   for (std::size_t i = 0; i < ours.size(); ++i) {
-    EXPECT_TRUE(torch::equal(ours[i].tensor, theirs[i].tensor)) << ours[i].key;
+    EXPECT_TRUE(torch::equal(ours[i].value(), theirs[i].value())) << ours[i].key();
   }
 }
 
 std::vector<at::Tensor> copies(const Training& training) {
   std::vector<at::Tensor> tensors;
-  for (const NamedTensor& entry : state_dict(*training.net)) {
-    tensors.push_back(entry.tensor.detach().clone());
+  for (const auto& entry : model::named_state(*training.net)) {
+    tensors.push_back(entry.value().detach().clone());
   }
   return tensors;
 }
@@ -181,8 +182,8 @@ TEST(Checkpoint, KeepsThePlaceAndStridesOfTheTensorsThatItFills) {
 
 TEST(Checkpoint, NamesTensorsInTheOrderOfPythonsStateDict) {
   std::vector<std::string> keys;
-  for (const NamedTensor& entry : state_dict(*Net())) {
-    keys.push_back(entry.key);
+  for (const auto& entry : model::named_state(*Net())) {
+    keys.push_back(entry.key());
   }
   EXPECT_THAT(keys, ElementsAre("conv1.weight", "bn1.weight", "bn1.bias", "bn1.running_mean", "bn1.running_var",
                                 "bn1.num_batches_tracked", "layer1.0.weight", "layer1.0.bias", "fc.weight", "fc.bias"));
