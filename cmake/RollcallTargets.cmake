@@ -18,6 +18,8 @@ endif()
 
 add_library(rollcall_options INTERFACE)
 target_compile_options(rollcall_options INTERFACE -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor -Werror)
+# GCC 12 sees overlapping copies in std::string's operator+ that are not there (GCC bug 105329).
+target_compile_options(rollcall_options INTERFACE -Wno-restrict)
 target_include_directories(rollcall_options INTERFACE ${PROJECT_SOURCE_DIR})
 # Header-only fmt: LibTorch's wheel ships another version of fmt, and only inline code of both can live in one program.
 target_compile_definitions(rollcall_options INTERFACE FMT_HEADER_ONLY)

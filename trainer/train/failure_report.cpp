@@ -25,6 +25,8 @@ int FailureReport::common(const Error& error) const {
   if (rank_ == 0) {
     print(error);
   }
+  // The first rank to leave makes Slurm end the others: give those that start later the time to see the same failure.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
   return to_int(error.exit_code);
 }
 

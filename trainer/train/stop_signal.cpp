@@ -14,7 +14,7 @@ volatile std::sig_atomic_t training = 0;
 
 void remember(int signal) {
   if (signal == SIGTERM && training == 0) {
-    _exit(to_int(ExitCode::Unavailable));
+    _exit(to_int(ExitCode::Ended));
   }
   if (signal == SIGINT && (training == 0 || arrived == SIGINT)) {
     std::signal(SIGINT, SIG_DFL);
