@@ -11,6 +11,7 @@ parser = measure.parser(__doc__, runs=5)
 parser.add_argument("--batch-size", type=int, default=16)
 parser.add_argument("--image-size", type=int, default=224)
 parser.add_argument("--steps", type=int, default=4)
+parser.add_argument("--ranks", type=int, nargs="+", choices=(1, 2), default=(1, 2), help="only these numbers of ranks")
 options = parser.parse_args()
 build = options.build.resolve()
 ours = [build / "benchmarks" / "train_step"]
@@ -38,7 +39,7 @@ def images_per_second(command, ranks, threads):
     return json.loads(output)["images_per_s"]
 
 
-for ranks, threads in ((1, 2), (2, 1)):
+for ranks, threads in ((ranks, 2 // ranks) for ranks in options.ranks):
     results = measure.interleaved({
         "rollcall": lambda r=ranks, t=threads: images_per_second(ours, r, t),
         "python eager": lambda r=ranks, t=threads: images_per_second(peer, r, t),

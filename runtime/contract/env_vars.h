@@ -68,7 +68,7 @@ inline constexpr std::array kVariables{
              "the user's"},
     Variable{kStep, Use::ReadAndWritten, "resolve", "the step that these values were made for: JOB.STEP"},
     Variable{kSiteConfig, Use::Read, "settings", "site profile to read instead of /etc/rollcall/site.toml"},
-    Variable{"ROLLCALL_LOG", Use::Read, "all", "level of messages on stderr: error, warning, info or debug"},
+    Variable{"ROLLCALL_DEPS", Use::Read, "scripts/setup", "folder of LibTorch and the tests' Python"},
 
     Variable{kRank, Use::ReadAndWritten, "resolve; torch", "rank of this task in the step"},
     Variable{kWorldSize, Use::ReadAndWritten, "resolve; torch", "number of tasks of the step"},
