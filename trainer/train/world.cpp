@@ -32,8 +32,6 @@ World world_of(const job::JobFacts& facts) {
   World world;
   world.rank = facts.rank;
   world.world_size = facts.world_size;
-  world.local_rank = facts.local_rank;
-  world.local_world_size = facts.local_world_size;
   world.num_nodes = facts.num_nodes;
   world.host = facts.this_host.empty() ? host_name() : facts.this_host;
   world.rendezvous = "none";

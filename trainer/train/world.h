@@ -21,8 +21,6 @@ namespace rollcall::train {
 struct World {
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
-  std::uint32_t local_rank = 0;
-  std::uint32_t local_world_size = 1;
   std::uint32_t num_nodes = 1;
   std::string host;
   std::string rendezvous;  ///< how the ranks met: "pmix 127.0.0.1:43210"
