@@ -13,13 +13,17 @@ if(ROLLCALL_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
       ${ROLLCALL_CCACHE})
-  add_compile_options(-fpch-preprocess)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_compile_options(-fpch-preprocess)
+  endif()
 endif()
 
 add_library(rollcall_options INTERFACE)
 target_compile_options(rollcall_options INTERFACE -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor -Werror)
 # GCC 12 sees overlapping copies in std::string's operator+ that are not there (GCC bug 105329).
-target_compile_options(rollcall_options INTERFACE -Wno-restrict)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(rollcall_options INTERFACE -Wno-restrict)
+endif()
 target_include_directories(rollcall_options INTERFACE ${PROJECT_SOURCE_DIR})
 # Header-only fmt: LibTorch's wheel ships another version of fmt, and only inline code of both can live in one program.
 target_compile_definitions(rollcall_options INTERFACE FMT_HEADER_ONLY)

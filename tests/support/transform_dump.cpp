@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/rgb_image.h"
 #include "trainer/data/image/decode.h"
 #include "trainer/data/image/read_file.h"
 #include "trainer/data/transforms.h"
@@ -14,40 +15,56 @@
 namespace rollcall::data {
 namespace {
 
-Image load(const std::string& path) {
-  const auto file = read_file(path);
-  Result<Image> image = file ? decode(*file, path) : Result<Image>(file.error());
-  if (!image) {
-    std::fprintf(stderr, "%s\n", image.error().message().c_str());
-    std::exit(to_int(image.error().exit_code));
+std::vector<std::byte> load(const std::string& path) {
+  std::vector<std::byte> buffer;
+  const auto bytes = read_file(path, buffer);
+  if (!bytes) {
+    std::fprintf(stderr, "%s\n", bytes.error().message().c_str());
+    std::exit(to_int(bytes.error().exit_code));
   }
-  return *std::move(image);
+  return {bytes->begin(), bytes->end()};
+}
+
+template <typename T>
+T checked(Result<T> result) {
+  if (!result) {
+    std::fprintf(stderr, "%s\n", result.error().message().c_str());
+    std::exit(to_int(result.error().exit_code));
+  }
+  return *std::move(result);
 }
 
 void write_floats(const std::vector<float>& values) {
   std::fwrite(values.data(), sizeof(float), values.size(), stdout);
 }
 
-std::vector<float> square(int size) { return std::vector<float>(static_cast<std::size_t>(size) * size * 3U); }
+void resize_and_write(ImageDecoder& decoder, const Resize& plan, const ChannelAffine& affine) {
+  std::vector<float> pixels;
+  const OutputPixels out = test::square_of(pixels, plan.window.width);
+  resize(checked(decoder.decode(needed(plan))), plan, affine, out);
+  write_floats(pixels);
+}
 
 int dump(const std::vector<std::string>& arguments) {
   const auto number = [&](std::size_t i) { return std::stoi(arguments.at(i)); };
   const std::string& mode = arguments.at(0);
   const std::size_t first_file = mode == "decode" ? 1 : mode == "eval" ? 3 : 6;
   for (std::size_t i = first_file; i < arguments.size(); ++i) {
-    const Image image = load(arguments[i]);
+    const std::vector<std::byte> file = load(arguments[i]);
+    ImageDecoder decoder;
+    const ImageSize size = checked(decoder.open({.bytes = file}));
     if (mode == "decode") {
-      std::fwrite(image.pixels.get(), 1, image.row_bytes() * static_cast<std::size_t>(image.height), stdout);
+      const Box whole{0, 0, size.width, size.height};
+      const auto image = test::copy_of(checked(decoder.decode(whole)), whole);
+      std::fwrite(image.pixels.data(), 1, image.pixels.size(), stdout);
     } else if (mode == "eval") {
-      std::vector<float> pixels = square(number(1));
-      EvalTransform{.image_size = number(1), .resize_size = number(2), .normalisation = {}}(image, pixels);
-      write_floats(pixels);
+      const EvalTransform transform{.image_size = number(1), .resize_size = number(2), .normalisation = {}};
+      Random unused(0, Purpose::Augmentation, 0, 0);
+      resize_and_write(decoder, transform.plan(size, unused), transform.normalisation.affine());
     } else {
-      std::vector<float> pixels = square(number(5));
-      Resize request{.source = {number(1), number(2), number(3), number(4)}, .width = number(5), .height = number(5)};
-      request.window = {0, 0, number(5), number(5)};
-      resize(image, request, {}, pixels);
-      write_floats(pixels);
+      Resize plan{.source = {number(1), number(2), number(3), number(4)}, .width = number(5), .height = number(5)};
+      plan.window = {0, 0, number(5), number(5)};
+      resize_and_write(decoder, plan, {});
     }
   }
   return 0;

@@ -1,11 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "trainer/data/image/output_pixels.h"
+#include "trainer/data/workspace.h"
 
 namespace rollcall::data {
 
@@ -21,11 +22,11 @@ class Dataset {
   [[nodiscard]] virtual std::int64_t size() const = 0;
   /// Name of each label.
   [[nodiscard]] virtual const std::vector<std::string>& class_names() const = 0;
-  /// Reads sample `index` as it looks in `epoch` (augmentation is a function of both) into `pixels`: float
-  /// [image_size][image_size][3], channels-last, normalised, image_size being the data set's. Gives the label,
-  /// 0 ... class_names().size() - 1. Errors: the sample cannot be read or decoded; `pixels` is then undefined.
-  [[nodiscard]] virtual Result<std::int64_t> read(std::int64_t index, std::uint64_t epoch,
-                                                  std::span<float> pixels) const = 0;
+  /// Reads sample `index` as it looks in `epoch` (augmentation is a function of both) into `out`, normalised. Gives the
+  /// label, 0 ... class_names().size() - 1. Errors: the sample cannot be read or decoded; what `out` holds is then
+  /// undefined. `workspace` belongs to the calling thread.
+  [[nodiscard]] virtual Result<std::int64_t> read(std::int64_t index, std::uint64_t epoch, const OutputPixels& out,
+                                                  Workspace& workspace) const = 0;
   /// What to call a sample in messages: a path, say.
   [[nodiscard]] virtual std::string describe(std::int64_t index) const = 0;
 };

@@ -6,8 +6,9 @@
 #include <optional>
 
 #include "trainer/data/fake.h"
+#include "trainer/data/image_dataset.h"
 #include "trainer/data/image_folder.h"
-#include "trainer/data/split.h"
+#include "trainer/data/sampling/split.h"
 
 namespace rollcall::data {
 namespace {
@@ -55,8 +56,8 @@ Transform eval_transform(const DataOptions& options) {
   return transform;
 }
 
-std::vector<std::int64_t> all_of(const ImageTree& tree) {
-  std::vector<std::int64_t> members(tree.files.size());
+std::vector<std::int64_t> all_of(const ImageSource& source) {
+  std::vector<std::int64_t> members(static_cast<std::size_t>(source.size()));
   std::iota(members.begin(), members.end(), 0);
   return members;
 }
@@ -64,38 +65,42 @@ std::vector<std::int64_t> all_of(const ImageTree& tree) {
 Datasets make_fake(const DataOptions& options) {
   Split split = split_85_10_5(options.fake_samples, options.seed);
   Datasets datasets;
-  datasets.train = std::make_shared<FakeDataset>(std::move(split.train), options.image_size, options.seed);
-  datasets.valid = std::make_shared<FakeDataset>(std::move(split.valid), options.image_size, options.seed);
+  datasets.train = std::make_shared<FakeDataset>(std::move(split.train), options.seed);
+  datasets.valid = std::make_shared<FakeDataset>(std::move(split.valid), options.seed);
   datasets.num_classes = kFakeOutputs;
   datasets.class_names = datasets.train->class_names();
   return datasets;
 }
 
-Datasets make_folders(const DataOptions& options, std::shared_ptr<const ImageTree> train,
-                      std::vector<std::int64_t> train_members, std::shared_ptr<const ImageTree> valid,
-                      std::vector<std::int64_t> valid_members) {
+using Source = std::shared_ptr<const ImageSource>;
+
+Datasets make_images(const DataOptions& options, const Source& train, std::vector<std::int64_t> train_members,
+                     const Source& valid, std::vector<std::int64_t> valid_members) {
   Datasets datasets;
-  datasets.class_names = train->class_names;
+  datasets.class_names = train->class_names();
   datasets.num_classes = static_cast<std::int64_t>(datasets.class_names.size());
   datasets.train =
-      std::make_shared<ImageFolder>(std::move(train), std::move(train_members), train_transform(options), options.seed);
+      std::make_shared<ImageDataset>(train, std::move(train_members), train_transform(options), options.seed);
   datasets.valid =
-      std::make_shared<ImageFolder>(std::move(valid), std::move(valid_members), eval_transform(options), options.seed);
+      std::make_shared<ImageDataset>(valid, std::move(valid_members), eval_transform(options), options.seed);
   return datasets;
 }
 
-Result<Datasets> split_tree(const DataOptions& options) {
-  Result<ImageTree> scanned = scan_image_tree(options.source);
-  if (!scanned) {
-    return scanned.error();
+Result<Source> open_tree(const std::string& root) {
+  Result<ImageTree> tree = scan_image_tree(root);
+  if (!tree) {
+    return tree.error();
   }
-  auto tree = std::make_shared<const ImageTree>(*std::move(scanned));
-  Split split = split_85_10_5(static_cast<std::int64_t>(tree->files.size()), options.seed);
+  return Source(std::make_shared<ImageFolder>(*std::move(tree)));
+}
+
+Result<Datasets> split_source(const DataOptions& options, const Source& source) {
+  Split split = split_85_10_5(source->size(), options.seed);
   if (split.valid.empty()) {
     return fail("--data", options.source, "holds too few images to be split into training and validation",
                 "adding images, or giving the folders train and val", ExitCode::BadData);
   }
-  return make_folders(options, tree, std::move(split.train), tree, std::move(split.valid));
+  return make_images(options, source, std::move(split.train), source, std::move(split.valid));
 }
 
 std::optional<fs::path> find_validation(const fs::path& source) {
@@ -114,22 +119,19 @@ Result<Datasets> two_trees(const DataOptions& options) {
     return fail("--data", options.source, "holds a folder train, but none called val, valid or validation",
                 "adding one, or naming a folder without train, which is split then", ExitCode::NoInput);
   }
-  Result<ImageTree> train = scan_image_tree((fs::path(options.source) / "train").string());
+  const Result<Source> train = open_tree((fs::path(options.source) / "train").string());
   if (!train) {
     return train.error();
   }
-  Result<ImageTree> valid = scan_image_tree(valid_root->string());
+  const Result<Source> valid = open_tree(valid_root->string());
   if (!valid) {
     return valid.error();
   }
-  if (valid->class_names != train->class_names) {
+  if ((*valid)->class_names() != (*train)->class_names()) {
     return fail("--data", valid_root->string(), "does not have the same class folders as train",
                 "making the names of both folders' sub-folders equal", ExitCode::BadData);
   }
-  auto train_members = all_of(*train);
-  auto valid_members = all_of(*valid);
-  return make_folders(options, std::make_shared<const ImageTree>(*std::move(train)), std::move(train_members),
-                      std::make_shared<const ImageTree>(*std::move(valid)), std::move(valid_members));
+  return make_images(options, *train, all_of(**train), *valid, all_of(**valid));
 }
 
 }  // namespace
@@ -146,8 +148,11 @@ Result<Datasets> make_datasets(const DataOptions& options) {
     return fail("--data", options.source, fs::exists(options.source, error) ? "is not a folder" : "does not exist",
                 "naming a folder of images, or fake", ExitCode::NoInput);
   }
-  const bool has_train = fs::is_directory(fs::path(options.source) / "train", error);
-  return has_train ? two_trees(options) : split_tree(options);
+  if (fs::is_directory(fs::path(options.source) / "train", error)) {
+    return two_trees(options);
+  }
+  const Result<Source> tree = open_tree(options.source);
+  return tree ? split_source(options, *tree) : tree.error();
 }
 
 }  // namespace rollcall::data

@@ -16,18 +16,17 @@ inline constexpr std::int64_t kFakeOutputs = 1000;
 class FakeDataset : public Dataset {
  public:
   /// `members`: the sample numbers that this data set has, in its order.
-  FakeDataset(std::vector<std::int64_t> members, int image_size, std::uint64_t seed);
+  FakeDataset(std::vector<std::int64_t> members, std::uint64_t seed);
 
   [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(members_.size()); }
   [[nodiscard]] const std::vector<std::string>& class_names() const override { return class_names_; }
-  [[nodiscard]] Result<std::int64_t> read(std::int64_t index, std::uint64_t epoch,
-                                          std::span<float> pixels) const override;
+  [[nodiscard]] Result<std::int64_t> read(std::int64_t index, std::uint64_t epoch, const OutputPixels& out,
+                                          Workspace& workspace) const override;
   [[nodiscard]] std::string describe(std::int64_t index) const override;
 
  private:
   std::vector<std::int64_t> members_;
   std::vector<std::string> class_names_;
-  int image_size_;
   std::uint64_t seed_;
 };
 

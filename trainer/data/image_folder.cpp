@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include "trainer/data/image/decode.h"
 #include "trainer/data/image/read_file.h"
 
 namespace rollcall::data {
@@ -93,31 +92,18 @@ Result<ImageTree> scan_image_tree(const std::string& root) {
   return tree;
 }
 
-ImageFolder::ImageFolder(std::shared_ptr<const ImageTree> tree, std::vector<std::int64_t> members, Transform transform,
-                         std::uint64_t seed)
-    : tree_(std::move(tree)), members_(std::move(members)), transform_(transform), seed_(seed) {}
-
-Result<std::int64_t> ImageFolder::read(std::int64_t index, std::uint64_t epoch, std::span<float> pixels) const {
-  const std::string path = describe(index);
-  const Result<std::vector<std::byte>> file = read_file(path);
-  if (!file) {
-    return file.error();
+Result<ImageSource::Sample> ImageFolder::fetch(std::int64_t index, FetchBuffer& buffer) const {
+  const ImageTree::File& file = tree_.files[static_cast<std::size_t>(index)];
+  buffer.path.assign(tree_.root).append("/").append(file.path);
+  const Result<std::span<const std::byte>> bytes = read_file(buffer.path, buffer.bytes);
+  if (!bytes) {
+    return bytes.error();
   }
-  const Result<Image> image = decode(*file, path);
-  if (!image) {
-    return image.error();
-  }
-  if (const auto* train = std::get_if<TrainTransform>(&transform_)) {
-    Random random(seed_, Purpose::Augmentation, epoch, static_cast<std::uint64_t>(file_number(index)));
-    (*train)(*image, random, pixels);
-  } else {
-    std::get<EvalTransform>(transform_)(*image, pixels);
-  }
-  return tree_->files[file_number(index)].label;
+  return Sample{{.bytes = *bytes}, file.label};
 }
 
 std::string ImageFolder::describe(std::int64_t index) const {
-  return (fs::path(tree_->root) / tree_->files[file_number(index)].path).string();
+  return (fs::path(tree_.root) / tree_.files[static_cast<std::size_t>(index)].path).string();
 }
 
 }  // namespace rollcall::data

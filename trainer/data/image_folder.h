@@ -1,11 +1,10 @@
 #pragma once
 
-#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "trainer/data/dataset.h"
-#include "trainer/data/transforms.h"
+#include "trainer/data/source.h"
 
 namespace rollcall::data {
 
@@ -26,28 +25,18 @@ struct ImageTree {
 /// Errors: NoInput where `root` or a folder below cannot be read; BadData without class folders and for an empty class.
 [[nodiscard]] Result<ImageTree> scan_image_tree(const std::string& root);
 
-/// Some files of a tree, decoded and transformed at each read.
-class ImageFolder : public Dataset {
+/// The files of a tree as a source.
+class ImageFolder : public ImageSource {
  public:
-  /// `members`: the numbers in tree->files that this data set has, in its order. `seed` is augmentation's.
-  ImageFolder(std::shared_ptr<const ImageTree> tree, std::vector<std::int64_t> members, Transform transform,
-              std::uint64_t seed);
+  explicit ImageFolder(ImageTree tree) : tree_(std::move(tree)) {}
 
-  [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(members_.size()); }
-  [[nodiscard]] const std::vector<std::string>& class_names() const override { return tree_->class_names; }
-  [[nodiscard]] Result<std::int64_t> read(std::int64_t index, std::uint64_t epoch,
-                                          std::span<float> pixels) const override;
+  [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(tree_.files.size()); }
+  [[nodiscard]] const std::vector<std::string>& class_names() const override { return tree_.class_names; }
+  [[nodiscard]] Result<Sample> fetch(std::int64_t index, FetchBuffer& buffer) const override;
   [[nodiscard]] std::string describe(std::int64_t index) const override;
 
  private:
-  [[nodiscard]] std::size_t file_number(std::int64_t index) const {
-    return static_cast<std::size_t>(members_[static_cast<std::size_t>(index)]);
-  }
-
-  std::shared_ptr<const ImageTree> tree_;
-  std::vector<std::int64_t> members_;
-  Transform transform_;
-  std::uint64_t seed_;
+  ImageTree tree_;
 };
 
 }  // namespace rollcall::data

@@ -53,24 +53,32 @@ Box RandomCrop::choose(int width, int height, Random& random) const {
   return central_box(width, height, ratio_min, ratio_max);
 }
 
-void TrainTransform::operator()(const Image& image, Random& random, std::span<float> pixels) const {
-  Resize request{.source = crop.choose(image.width, image.height, random), .width = image_size, .height = image_size};
-  request.window = {0, 0, image_size, image_size};
-  request.flip = random.uniform() < flip_probability;
-  resize(image, request, normalisation.affine(), pixels);
+Resize TrainTransform::plan(ImageSize size, Random& random) const {
+  Resize plan{.source = crop.choose(size.width, size.height, random), .width = image_size, .height = image_size};
+  plan.window = {0, 0, image_size, image_size};
+  plan.flip = random.uniform() < flip_probability;
+  return plan;
 }
 
-void EvalTransform::operator()(const Image& image, std::span<float> pixels) const {
-  const int shorter = std::min(image.width, image.height);
+void TrainTransform::apply(const PixelView& view, const Resize& plan, Random& /*random*/, const OutputPixels& out,
+                           AugmentScratch& /*scratch*/) const {
+  resize(view, plan, normalisation.affine(), out);
+}
+
+Resize EvalTransform::plan(ImageSize size, Random& /*random*/) const {
+  const int shorter = std::min(size.width, size.height);
   const auto resized = [&](int side) {
     return static_cast<int>(static_cast<std::int64_t>(resize_size) * side / shorter);  // torchvision truncates too
   };
-  Resize request{.source = {0, 0, image.width, image.height}};
-  request.width = resized(image.width);
-  request.height = resized(image.height);
-  request.window = {round_to_int((request.width - image_size) / 2.0), round_to_int((request.height - image_size) / 2.0),
-                    image_size, image_size};
-  resize(image, request, normalisation.affine(), pixels);
+  Resize plan{.source = {0, 0, size.width, size.height}, .width = resized(size.width), .height = resized(size.height)};
+  plan.window = {round_to_int((plan.width - image_size) / 2.0), round_to_int((plan.height - image_size) / 2.0),
+                 image_size, image_size};
+  return plan;
+}
+
+void EvalTransform::apply(const PixelView& view, const Resize& plan, Random& /*random*/, const OutputPixels& out,
+                          AugmentScratch& /*scratch*/) const {
+  resize(view, plan, normalisation.affine(), out);
 }
 
 }  // namespace rollcall::data

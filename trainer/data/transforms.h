@@ -1,12 +1,12 @@
 #pragma once
 
 #include <array>
-#include <span>
 #include <variant>
 
+#include "trainer/data/augment/scratch.h"
 #include "trainer/data/image/image.h"
 #include "trainer/data/image/resize.h"
-#include "trainer/data/random.h"
+#include "trainer/data/sampling/random.h"
 
 namespace rollcall::data {
 
@@ -37,8 +37,11 @@ struct TrainTransform {
   double flip_probability = 0.5;
   Normalisation normalisation = {};
 
-  /// `pixels`: float [image_size][image_size][3], channels-last. Thread-safe; all chance comes from `random`.
-  void operator()(const Image& image, Random& random, std::span<float> pixels) const;
+  /// Chooses the part of a picture of this size that is resized. Thread-safe; all chance comes from `random`.
+  [[nodiscard]] Resize plan(ImageSize size, Random& random) const;
+  /// Carries it out on the decoded pixels: `view` covers needed(plan), `out` is image_size x image_size.
+  void apply(const PixelView& view, const Resize& plan, Random& random, const OutputPixels& out,
+             AugmentScratch& scratch) const;
 };
 
 /// Resize(resize_size) of the shorter side, CenterCrop(image_size), normalisation, with torchvision's rounding.
@@ -47,11 +50,13 @@ struct EvalTransform {
   int resize_size = 256;  ///< at least image_size
   Normalisation normalisation = {};
 
-  /// `pixels` as for TrainTransform; nothing random. Thread-safe.
-  void operator()(const Image& image, std::span<float> pixels) const;
+  // As for TrainTransform; nothing is random.
+  [[nodiscard]] Resize plan(ImageSize size, Random& random) const;
+  void apply(const PixelView& view, const Resize& plan, Random& random, const OutputPixels& out,
+             AugmentScratch& scratch) const;
 };
 
-/// What an image folder does with its pictures.
+/// What is done with decoded pictures.
 using Transform = std::variant<TrainTransform, EvalTransform>;
 
 }  // namespace rollcall::data

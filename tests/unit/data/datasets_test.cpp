@@ -4,14 +4,21 @@
 #include <filesystem>
 #include <set>
 
+#include "tests/support/rgb_image.h"
 #include "tests/support/test_images.h"
 #include "trainer/data/image_folder.h"
-#include "trainer/data/split.h"
+#include "trainer/data/sampling/split.h"
 
 namespace rollcall::data {
 namespace {
 
 namespace fs = std::filesystem;
+
+Result<std::int64_t> read(const Dataset& dataset, std::int64_t index, std::uint64_t epoch, std::vector<float>& pixels,
+                          int side) {
+  Workspace workspace;
+  return dataset.read(index, epoch, test::square_of(pixels, side), workspace);
+}
 
 /// A temporary folder with images in it.
 class ImageTreeOnDisk : public testing::Test {
@@ -76,9 +83,9 @@ TEST_F(ImageTreeOnDisk, WithTrainAndValFoldersIsReadAsTheyStand) {
     EXPECT_EQ(datasets->valid->size(), 2);
     EXPECT_EQ(datasets->num_classes, 2);
     EXPECT_EQ(datasets->class_names, (std::vector<std::string>{"cat", "dog"}));
-    std::vector<float> pixels(8 * 8 * 3);
-    EXPECT_EQ(*datasets->valid->read(1, 0, pixels), 1);
-    EXPECT_EQ(*datasets->train->read(1, 0, pixels), 0);
+    std::vector<float> pixels;
+    EXPECT_EQ(*read(*datasets->valid, 1, 0, pixels, 8), 1);
+    EXPECT_EQ(*read(*datasets->train, 1, 0, pixels, 8), 0);
     fs::remove_all(root_ / valid);
   }
 }
@@ -88,14 +95,14 @@ TEST_F(ImageTreeOnDisk, AugmentationDependsOnTheEpochInTrainingOnly) {
     add(name);
   }
   const auto datasets = make_datasets(options());
-  const auto read = [](const Dataset& dataset, std::uint64_t epoch) {
-    std::vector<float> pixels(8 * 8 * 3);
-    EXPECT_TRUE(dataset.read(0, epoch, pixels));
-    return pixels;
+  const auto pixels = [](const Dataset& dataset, std::uint64_t epoch) {
+    std::vector<float> result;
+    EXPECT_TRUE(read(dataset, 0, epoch, result, 8));
+    return result;
   };
-  EXPECT_EQ(read(*datasets->train, 1), read(*datasets->train, 1));
-  EXPECT_NE(read(*datasets->train, 1), read(*datasets->train, 2));
-  EXPECT_EQ(read(*datasets->valid, 1), read(*datasets->valid, 2));
+  EXPECT_EQ(pixels(*datasets->train, 1), pixels(*datasets->train, 1));
+  EXPECT_NE(pixels(*datasets->train, 1), pixels(*datasets->train, 2));
+  EXPECT_EQ(pixels(*datasets->valid, 1), pixels(*datasets->valid, 2));
 }
 
 TEST_F(ImageTreeOnDisk, WithoutATrainFolderIsSplitBySeed) {
@@ -123,8 +130,8 @@ TEST_F(ImageTreeOnDisk, DamagedFileIsAnErrorThatNamesIt) {
   add("train/a/1.jpg");
   add("val/a/1.jpg");
   test::write_file(root_ / "train/a/1.jpg", std::vector<std::byte>(100));
-  std::vector<float> pixels(8 * 8 * 3);
-  const auto label = make_datasets(options())->train->read(0, 0, pixels);
+  std::vector<float> pixels;
+  const auto label = read(*make_datasets(options())->train, 0, 0, pixels, 8);
   ASSERT_FALSE(label);
   EXPECT_EQ(label.error().value, (root_ / "train/a/1.jpg").string());
 }
@@ -180,17 +187,17 @@ TEST(FakeData, IsTheRecipesAndTheSameInEveryEpoch) {
   EXPECT_EQ(datasets->valid->size(), 100);
   EXPECT_EQ(datasets->num_classes, 1000);
   EXPECT_EQ(datasets->class_names.size(), 10U);
-  std::vector<float> one(16 * 16 * 3);
-  std::vector<float> other(16 * 16 * 3);
+  std::vector<float> one;
+  std::vector<float> other;
   std::set<std::int64_t> labels;
   for (std::int64_t i = 0; i < 100; ++i) {
-    const std::int64_t label = *datasets->train->read(i, 0, one);
-    EXPECT_EQ(*datasets->train->read(i, 5, other), label);
+    const std::int64_t label = *read(*datasets->train, i, 0, one, 16);
+    EXPECT_EQ(*read(*datasets->train, i, 5, other, 16), label);
     EXPECT_EQ(one, other);
     labels.insert(label);
   }
   EXPECT_EQ(labels.size(), 10U);
-  EXPECT_TRUE(datasets->train->read(0, 0, other));
+  EXPECT_TRUE(read(*datasets->train, 0, 0, other, 16));
   EXPECT_NE(one, other);
 }
 

@@ -1,4 +1,4 @@
-#include "trainer/data/permutation.h"
+#include "trainer/data/sampling/permutation.h"
 
 #include <gtest/gtest.h>
 #include <map>

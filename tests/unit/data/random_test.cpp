@@ -1,4 +1,4 @@
-#include "trainer/data/random.h"
+#include "trainer/data/sampling/random.h"
 
 #include <gtest/gtest.h>
 #include <cmath>

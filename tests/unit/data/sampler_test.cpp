@@ -1,4 +1,4 @@
-#include "trainer/data/sampler.h"
+#include "trainer/data/sampling/sampler.h"
 
 #include <gtest/gtest.h>
 #include <algorithm>

@@ -5,16 +5,22 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/support/rgb_image.h"
 #include "tests/support/test_images.h"
 
 namespace rollcall::data {
 namespace {
 
-Image smooth_image(int width, int height) {
-  Image image = Image::make(width, height);
-  const auto pixels = test::smooth_pixels(width, height, 1);
-  std::copy(pixels.begin(), pixels.end(), image.pixels.get());
-  return image;
+test::RgbImage smooth_image(int width, int height) { return {width, height, test::smooth_pixels(width, height, 1)}; }
+
+template <typename AnyTransform>
+std::vector<float> run(const AnyTransform& transform, const test::RgbImage& image, Random& random) {
+  std::vector<float> pixels;
+  AugmentScratch scratch;
+  const OutputPixels out = test::square_of(pixels, transform.image_size);
+  const Resize plan = transform.plan({image.width, image.height}, random);
+  transform.apply(test::RgbxPixels(image).view(), plan, random, out, scratch);
+  return pixels;
 }
 
 Random random_of(std::uint64_t sample) { return {1, Purpose::Augmentation, 0, sample}; }
@@ -49,56 +55,51 @@ TEST(RandomCropBox, FallsBackToTheCentreWhereNoTryFits) {
 }
 
 TEST(TrainTransformOfAnImage, IsAFunctionOfItsRandomNumbers) {
-  const Image image = smooth_image(64, 48);
+  const test::RgbImage image = smooth_image(64, 48);
   const TrainTransform transform{.image_size = 32};
-  const auto run = [&](std::uint64_t sample) {
-    std::vector<float> pixels(32 * 32 * 3);
+  const auto pixels = [&](std::uint64_t sample) {
     Random random = random_of(sample);
-    transform(image, random, pixels);
-    return pixels;
+    return run(transform, image, random);
   };
-  EXPECT_EQ(run(5), run(5));
-  EXPECT_NE(run(5), run(6));
+  EXPECT_EQ(pixels(5), pixels(5));
+  EXPECT_NE(pixels(5), pixels(6));
 }
 
 TEST(TrainTransformOfAnImage, FlipsWithItsProbability) {
-  const Image image = smooth_image(32, 32);
+  const test::RgbImage image = smooth_image(32, 32);
   TrainTransform transform{.image_size = 32, .crop = {.scale_min = 1, .scale_max = 1, .ratio_min = 1, .ratio_max = 1}};
-  std::vector<float> straight(32 * 32 * 3);
   transform.flip_probability = 0;
   Random first = random_of(0);
-  transform(image, first, straight);
+  const std::vector<float> straight = run(transform, image, first);
   int flipped = 0;
   transform.flip_probability = 0.25;
   for (std::uint64_t sample = 0; sample < 1000; ++sample) {
-    std::vector<float> pixels(32 * 32 * 3);
     Random random = random_of(sample);
-    transform(image, random, pixels);
-    flipped += pixels == straight ? 0 : 1;
+    flipped += run(transform, image, random) == straight ? 0 : 1;
   }
   EXPECT_NEAR(flipped, 250, 70);
 }
 
 TEST(TrainTransformOfAnImage, EnlargesTinyImages) {
-  const Image image = smooth_image(8, 8);
-  std::vector<float> pixels(32 * 32 * 3, 1e9F);
+  const test::RgbImage image = smooth_image(8, 8);
   for (std::uint64_t sample = 0; sample < 200; ++sample) {
     Random random = random_of(sample);
-    TrainTransform{.image_size = 32}(image, random, pixels);
+    const std::vector<float> pixels = run(TrainTransform{.image_size = 32}, image, random);
     ASSERT_TRUE(std::all_of(pixels.begin(), pixels.end(), [](float value) { return std::abs(value) < 3; }));
   }
 }
 
 TEST(EvalTransformOfAnImage, TakesTheCentreAndNormalises) {
-  Image image = smooth_image(40, 20);
-  std::fill_n(image.pixels.get(), 40 * 20 * 3, std::uint8_t{0});
+  test::RgbImage image = smooth_image(40, 20);
+  std::ranges::fill(image.pixels, std::uint8_t{0});
   for (int y = 0; y < 20; ++y) {
     for (int x = 15; x < 25; ++x) {
-      std::fill_n(image.pixels.get() + (y * 40 + x) * 3, 3, std::uint8_t{255});
+      std::fill_n(image.pixels.begin() + (y * 40 + x) * 3, 3, std::uint8_t{255});
     }
   }
-  std::vector<float> pixels(10 * 10 * 3);
-  EvalTransform{.image_size = 10, .resize_size = 20}(image, pixels);  // no scaling: the ten white columns
+  Random unused = random_of(0);
+  // No scaling: the ten white columns.
+  const auto pixels = run(EvalTransform{.image_size = 10, .resize_size = 20}, image, unused);
   EXPECT_NEAR(pixels[0], (1 - 0.485) / 0.229, 1e-5);
   EXPECT_NEAR(pixels[1], (1 - 0.456) / 0.224, 1e-5);
   EXPECT_NEAR(pixels[2], (1 - 0.406) / 0.225, 1e-5);

@@ -1,14 +1,17 @@
 #include "trainer/data/image/decode.h"
 
 #include <gtest/gtest.h>
+#include <algorithm>
 #include <cstdlib>
 
+#include "tests/support/rgb_image.h"
 #include "tests/support/test_images.h"
 #include "trainer/data/image/read_file.h"
 
 namespace rollcall::data {
 namespace {
 
+using test::decode;
 using test::make_jpeg;
 using test::make_png;
 using test::smooth_pixels;
@@ -16,7 +19,7 @@ using test::smooth_pixels;
 constexpr int kWidth = 37;
 constexpr int kHeight = 23;
 
-int largest_difference(const Image& image, const std::vector<std::uint8_t>& expected) {
+int largest_difference(const test::RgbImage& image, const std::vector<std::uint8_t>& expected) {
   int largest = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     largest = std::max(largest, std::abs(image.pixels[i] - expected[i]));
@@ -28,7 +31,7 @@ TEST(Decode, JpegGivesTheCompressedPixelsBack) {
   for (const int sampling : {TJSAMP_444, TJSAMP_422, TJSAMP_420, TJSAMP_440, TJSAMP_411}) {
     for (const int flags : {0, TJFLAG_PROGRESSIVE}) {
       const auto pixels = smooth_pixels(kWidth, kHeight, 1);
-      const auto image = decode(make_jpeg(pixels, kWidth, kHeight, TJPF_RGB, sampling, flags), "a.jpg");
+      const auto image = decode(make_jpeg(pixels, kWidth, kHeight, TJPF_RGB, sampling, flags));
       ASSERT_TRUE(image) << image.error().message();
       EXPECT_EQ(image->width, kWidth);
       EXPECT_EQ(image->height, kHeight);
@@ -39,7 +42,7 @@ TEST(Decode, JpegGivesTheCompressedPixelsBack) {
 
 TEST(Decode, GreyscaleJpegIsRepeatedInAllThreeChannels) {
   const auto grey = smooth_pixels(kWidth, kHeight, 2, 1);
-  const auto image = decode(make_jpeg(grey, kWidth, kHeight, TJPF_GRAY, TJSAMP_GRAY), "grey.jpg");
+  const auto image = decode(make_jpeg(grey, kWidth, kHeight, TJPF_GRAY, TJSAMP_GRAY));
   ASSERT_TRUE(image) << image.error().message();
   std::vector<std::uint8_t> expected;
   for (const std::uint8_t level : grey) {
@@ -56,7 +59,7 @@ TEST(Decode, CmykJpegIsInvertedAndMultipliedOut) {
   for (int i = 0; i < 16 * 16; ++i) {
     inks.insert(inks.end(), one_pixel.begin(), one_pixel.end());
   }
-  const auto image = decode(make_jpeg(inks, 16, 16, TJPF_CMYK), "print.jpg");
+  const auto image = decode(make_jpeg(inks, 16, 16, TJPF_CMYK));
   ASSERT_TRUE(image) << image.error().message();
   EXPECT_NEAR(image->pixels[0], 51 * 128 / 255, 3);
   EXPECT_NEAR(image->pixels[1], 128, 3);
@@ -66,43 +69,42 @@ TEST(Decode, CmykJpegIsInvertedAndMultipliedOut) {
 TEST(Decode, PngOfEveryKindGivesRgbWithoutLoss) {
   const auto rgb = smooth_pixels(kWidth, kHeight, 3);
   const auto grey = smooth_pixels(kWidth, kHeight, 3, 1);
-  const auto colour = decode(make_png(rgb.data(), kWidth, kHeight), "rgb.png");
+  const auto colour = decode(make_png(rgb.data(), kWidth, kHeight));
   ASSERT_TRUE(colour) << colour.error().message();
   EXPECT_EQ(largest_difference(*colour, rgb), 0);
 
-  const auto plain = decode(make_png(grey.data(), kWidth, kHeight, PNG_FORMAT_GRAY), "grey.png");
+  const auto plain = decode(make_png(grey.data(), kWidth, kHeight, PNG_FORMAT_GRAY));
   ASSERT_TRUE(plain) << plain.error().message();
   EXPECT_EQ(plain->pixels[0], grey[0]);
   EXPECT_EQ(plain->pixels[5], grey[1]);
 
   const std::vector<std::uint8_t> map{10, 20, 30, 200, 100, 50};
   const std::vector<std::uint8_t> indices{0, 1, 1, 0};
-  const auto palette = decode(make_png(indices.data(), 2, 2, PNG_FORMAT_RGB_COLORMAP, map.data(), 2), "map.png");
+  const auto palette = decode(make_png(indices.data(), 2, 2, PNG_FORMAT_RGB_COLORMAP, map.data(), 2));
   ASSERT_TRUE(palette) << palette.error().message();
   EXPECT_EQ(largest_difference(*palette, {10, 20, 30, 200, 100, 50, 200, 100, 50, 10, 20, 30}), 0);
 }
 
 TEST(Decode, AlphaOfAPngIsDroppedNotBlended) {
   const std::vector<std::uint8_t> rgba{200, 100, 50, 0, 10, 20, 30, 128};
-  const auto image = decode(make_png(rgba.data(), 2, 1, PNG_FORMAT_RGBA), "alpha.png");
+  const auto image = decode(make_png(rgba.data(), 2, 1, PNG_FORMAT_RGBA));
   ASSERT_TRUE(image) << image.error().message();
   EXPECT_EQ(largest_difference(*image, {200, 100, 50, 10, 20, 30}), 0);
 }
 
-TEST(Decode, FormatIsToldByContentNotByName) {
+TEST(Decode, FormatIsToldByContent) {
   const auto pixels = smooth_pixels(kWidth, kHeight, 4);
-  EXPECT_TRUE(decode(make_png(pixels.data(), kWidth, kHeight), "really_a_png.jpg"));
-  EXPECT_TRUE(decode(make_jpeg(pixels, kWidth, kHeight), "really_a_jpeg.png"));
+  EXPECT_TRUE(decode(make_png(pixels.data(), kWidth, kHeight)));
+  EXPECT_TRUE(decode(make_jpeg(pixels, kWidth, kHeight)));
 }
 
 void expect_bad_data(std::span<const std::byte> file, const std::string& name) {
-  const auto image = decode(file, name);
+  const auto image = decode(file);
   ASSERT_FALSE(image) << name << ", " << file.size() << " bytes";
   EXPECT_EQ(image.error().exit_code, ExitCode::BadData);
-  EXPECT_EQ(image.error().value, name);
 }
 
-TEST(Decode, EveryTruncationIsAnErrorThatNamesTheFile) {
+TEST(Decode, EveryTruncationIsAnError) {
   const auto pixels = smooth_pixels(kWidth, kHeight, 5);
   const auto jpeg = make_jpeg(pixels, kWidth, kHeight);
   for (std::size_t size = 0; size + 2 < jpeg.size(); size += 7) {  // the last two bytes only say "end"
@@ -124,7 +126,7 @@ TEST(Decode, CorruptContentNeverCrashesAndPngChecksumsFindIt) {
     for (int i = 0; i < 5; ++i) {
       broken[random() % broken.size()] = static_cast<std::byte>(random());
     }
-    const auto image = decode(broken, "broken.jpg");
+    const auto image = decode(broken);
     EXPECT_TRUE(image || image.error().exit_code == ExitCode::BadData);
   }
   auto broken = png;
@@ -152,10 +154,14 @@ TEST(ReadFile, GivesTheBytesOrSaysWhyNot) {
   const std::string path = testing::TempDir() + "rollcall_read_file_test";
   const auto content = make_jpeg(smooth_pixels(8, 8, 9), 8, 8);
   test::write_file(path, content);
-  EXPECT_EQ(*read_file(path), content);
+  std::vector<std::byte> buffer(1 << 20);  // only grows: what lies behind the file stays
+  const auto bytes = read_file(path, buffer);
+  ASSERT_TRUE(bytes);
+  EXPECT_TRUE(std::ranges::equal(*bytes, content));
+  EXPECT_EQ(buffer.size(), 1U << 20);
   std::remove(path.c_str());
-  EXPECT_EQ(read_file(path).error().exit_code, ExitCode::NoInput);
-  EXPECT_EQ(read_file(testing::TempDir()).error().exit_code, ExitCode::NoInput);
+  EXPECT_EQ(read_file(path, buffer).error().exit_code, ExitCode::NoInput);
+  EXPECT_EQ(read_file(testing::TempDir(), buffer).error().exit_code, ExitCode::NoInput);
 }
 
 }  // namespace

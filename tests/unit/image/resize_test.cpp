@@ -1,24 +1,27 @@
 #include "trainer/data/image/resize.h"
 
 #include <gtest/gtest.h>
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
 
+#include "tests/support/rgb_image.h"
+
 namespace rollcall::data {
 namespace {
 
-Image random_image(int width, int height, unsigned seed) {
+test::RgbImage random_image(int width, int height, unsigned seed) {
   std::mt19937 random(seed);
-  Image image = Image::make(width, height);
-  for (std::size_t i = 0; i < image.row_bytes() * static_cast<std::size_t>(height); ++i) {
-    image.pixels[i] = static_cast<std::uint8_t>(random());
+  test::RgbImage image{width, height, {}};
+  for (int i = 0; i < width * height * 3; ++i) {
+    image.pixels.push_back(static_cast<std::uint8_t>(random()));
   }
   return image;
 }
 
 /// The definition, pixel by pixel, in double: the product of two triangle filters, renormalised.
-double reference(const Image& image, const Resize& request, int x, int y, int c) {
+double reference(const test::RgbImage& image, const Resize& request, int x, int y, int c) {
   const auto triangle = [](int in, int out, int position, int i) {
     const double scale = static_cast<double>(in) / out;
     const double centre = (position + 0.5) * scale;
@@ -31,20 +34,22 @@ double reference(const Image& image, const Resize& request, int x, int y, int c)
       const double weight =
           triangle(request.source.width, request.width, x, i) * triangle(request.source.height, request.height, y, j);
       weights += weight;
-      sum += weight * image.row(request.source.top + j)[3 * (request.source.left + i) + c];
+      sum += weight * image.pixels[static_cast<std::size_t>(
+                          ((request.source.top + j) * image.width + request.source.left + i) * 3 + c)];
     }
   }
   return sum / weights;
 }
 
-std::vector<float> run(const Image& image, const Resize& request, const ChannelAffine& affine = {}) {
+std::vector<float> run(const test::RgbImage& image, const Resize& request, const ChannelAffine& affine = {}) {
   std::vector<float> out(static_cast<std::size_t>(request.window.width * request.window.height * 3), -1.0F);
-  resize(image, request, affine, out);
+  resize(test::RgbxPixels(image).view(), request, affine,
+         {out.data(), PixelType::Float32, request.window.width, request.window.height});
   return out;
 }
 
 TEST(ResizeImage, AgreesWithTheDefinitionOfTheTriangleFilter) {
-  const Image image = random_image(61, 47, 1);
+  const test::RgbImage image = random_image(61, 47, 1);
   const Resize requests[] = {
       {.source = {0, 0, 61, 47}, .width = 20, .height = 16, .window = {0, 0, 20, 16}},
       {.source = {5, 7, 50, 33}, .width = 31, .height = 31, .window = {0, 0, 31, 31}},
@@ -67,7 +72,7 @@ TEST(ResizeImage, AgreesWithTheDefinitionOfTheTriangleFilter) {
 }
 
 TEST(ResizeImage, SameSizeIsACopy) {
-  const Image image = random_image(17, 9, 2);
+  const test::RgbImage image = random_image(17, 9, 2);
   const auto out = run(image, {.source = {0, 0, 17, 9}, .width = 17, .height = 9, .window = {0, 0, 17, 9}});
   for (std::size_t i = 0; i < out.size(); ++i) {
     ASSERT_EQ(out[i], image.pixels[i]);
@@ -75,7 +80,7 @@ TEST(ResizeImage, SameSizeIsACopy) {
 }
 
 TEST(ResizeImage, WhatLiesOutsideTheSourceHasNoInfluence) {
-  Image image = random_image(40, 40, 3);
+  test::RgbImage image = random_image(40, 40, 3);
   const Resize request{.source = {10, 10, 20, 20}, .width = 7, .height = 7, .window = {0, 0, 7, 7}};
   const auto before = run(image, request);
   for (int y = 0; y < 40; ++y) {
@@ -89,7 +94,7 @@ TEST(ResizeImage, WhatLiesOutsideTheSourceHasNoInfluence) {
 }
 
 TEST(ResizeImage, FlipMirrorsTheWindowExactly) {
-  const Image image = random_image(33, 21, 4);
+  const test::RgbImage image = random_image(33, 21, 4);
   Resize request{.source = {1, 2, 30, 18}, .width = 12, .height = 10, .window = {1, 0, 10, 10}};
   const auto straight = run(image, request);
   request.flip = true;
@@ -105,7 +110,7 @@ TEST(ResizeImage, FlipMirrorsTheWindowExactly) {
 }
 
 TEST(ResizeImage, EachChannelIsScaledAndShifted) {
-  const Image image = random_image(8, 8, 5);
+  const test::RgbImage image = random_image(8, 8, 5);
   const Resize request{.source = {0, 0, 8, 8}, .width = 4, .height = 4, .window = {0, 0, 4, 4}};
   const auto levels = run(image, request);
   const auto out = run(image, request, {.scale = {2, 0.5F, 1}, .bias = {0, 1, -3}});
@@ -117,8 +122,8 @@ TEST(ResizeImage, EachChannelIsScaledAndShifted) {
 }
 
 TEST(ResizeImage, ConstantPictureStaysConstant) {
-  Image image = random_image(50, 30, 6);
-  std::fill_n(image.pixels.get(), image.row_bytes() * 30, std::uint8_t{77});
+  test::RgbImage image = random_image(50, 30, 6);
+  std::ranges::fill(image.pixels, std::uint8_t{77});
   for (const int size : {1, 7, 29, 224}) {
     for (const float value :
          run(image, {.source = {0, 0, 50, 30}, .width = size, .height = size, .window = {0, 0, size, size}})) {

@@ -19,20 +19,50 @@ bool starts_with(std::span<const std::byte> file, std::span<const std::byte> mag
 
 }  // namespace
 
-Error damaged(std::string_view name, std::string reason) {
-  return fail("--data", std::string(name), std::move(reason), "replacing or removing the file", ExitCode::BadData);
+Error damaged(std::string reason) {
+  return fail("--data", "", std::move(reason), "replacing or removing the file", ExitCode::BadData);
 }
 
 bool size_is_sane(long long width, long long height) { return width > 0 && height > 0 && width <= kMaxPixels / height; }
 
-Result<Image> decode(std::span<const std::byte> file, std::string_view name) {
-  if (starts_with(file, kJpegMagic)) {
-    return decode_jpeg(file, name);
+class ImageDecoder::State {
+ public:
+  Result<ImageSize> open(const EncodedImage& file) {
+    Result<Picture> decoded = decode_all(file.bytes);
+    if (!decoded) {
+      return decoded.error();
+    }
+    picture_ = *std::move(decoded);
+    return picture_.size;
   }
-  if (starts_with(file, kPngMagic)) {
-    return decode_png(file, name);
+
+  [[nodiscard]] PixelView all() const {
+    return {picture_.pixels.data(),
+            static_cast<std::ptrdiff_t>(picture_.size.width) * kPixelBytes,
+            {0, 0, picture_.size.width, picture_.size.height}};
   }
-  return damaged(name, file.empty() ? "is empty" : "is neither a JPEG nor a PNG file");
-}
+
+ private:
+  static Result<Picture> decode_all(std::span<const std::byte> file) {
+    if (starts_with(file, kJpegMagic)) {
+      return decode_jpeg(file);
+    }
+    if (starts_with(file, kPngMagic)) {
+      return decode_png(file);
+    }
+    return damaged(file.empty() ? "is empty" : "is neither a JPEG nor a PNG file");
+  }
+
+  Picture picture_;
+};
+
+ImageDecoder::ImageDecoder() : state_(std::make_unique<State>()) {}
+ImageDecoder::~ImageDecoder() = default;
+ImageDecoder::ImageDecoder(ImageDecoder&&) noexcept = default;
+ImageDecoder& ImageDecoder::operator=(ImageDecoder&&) noexcept = default;
+
+Result<ImageSize> ImageDecoder::open(const EncodedImage& file) { return state_->open(file); }
+
+Result<PixelView> ImageDecoder::decode(const Box& /*box*/) { return state_->all(); }
 
 }  // namespace rollcall::data

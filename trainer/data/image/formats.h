@@ -1,22 +1,29 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "trainer/data/image/decode.h"
 
 namespace rollcall::data {
 
-// One function a format, behind decode().
-[[nodiscard]] Result<Image> decode_jpeg(std::span<const std::byte> file, std::string_view name);
-[[nodiscard]] Result<Image> decode_png(std::span<const std::byte> file, std::string_view name);
+/// A decoded picture in memory of its own.
+struct Picture {
+  ImageSize size = {};
+  std::vector<std::uint8_t> pixels;  ///< [height][width][4], and the room behind the last pixel that PixelView asks for
+};
 
-/// The Error for a file that cannot be decoded.
-[[nodiscard]] Error damaged(std::string_view name, std::string reason);
+// One function a format, behind ImageDecoder.
+[[nodiscard]] Result<Picture> decode_jpeg(std::span<const std::byte> file);
+[[nodiscard]] Result<Picture> decode_png(std::span<const std::byte> file);
 
-/// Whether a header's size is one that decode() takes.
+/// The Error for a file that cannot be decoded; the caller adds its name.
+[[nodiscard]] Error damaged(std::string reason);
+
+/// Whether a header's size is one that ImageDecoder takes.
 [[nodiscard]] bool size_is_sane(long long width, long long height);
 
 }  // namespace rollcall::data

@@ -32,7 +32,7 @@ Error unreadable(const std::string& path, int error_number, ExitCode code) {
 
 }  // namespace
 
-Result<std::vector<std::byte>> read_file(const std::string& path) {
+Result<std::span<const std::byte>> read_file(const std::string& path, std::vector<std::byte>& buffer) {
   const Descriptor file(path);
   struct stat facts {};
   if (file.number() < 0 || ::fstat(file.number(), &facts) != 0) {
@@ -41,10 +41,13 @@ Result<std::vector<std::byte>> read_file(const std::string& path) {
   if (!S_ISREG(facts.st_mode)) {
     return fail("--data", path, "is not a regular file", "removing it from the data set", ExitCode::NoInput);
   }
-  std::vector<std::byte> content(static_cast<std::size_t>(facts.st_size));
+  const auto size = static_cast<std::size_t>(facts.st_size);
+  if (buffer.size() < size) {
+    buffer.resize(size);
+  }
   std::size_t done = 0;
-  while (done < content.size()) {
-    const ssize_t count = ::read(file.number(), content.data() + done, content.size() - done);
+  while (done < size) {
+    const ssize_t count = ::read(file.number(), buffer.data() + done, size - done);
     if (count < 0 && errno != EINTR) {
       return unreadable(path, errno, ExitCode::InputOutput);
     }
@@ -53,8 +56,7 @@ Result<std::vector<std::byte>> read_file(const std::string& path) {
     }
     done += count > 0 ? static_cast<std::size_t>(count) : 0;
   }
-  content.resize(done);
-  return content;
+  return std::span<const std::byte>(buffer.data(), done);
 }
 
 }  // namespace rollcall::data

@@ -79,17 +79,17 @@ Pixel load(const float* from) {
 Pixel padded(const std::array<float, 3>& values) { return Pixel{values[0], values[1], values[2], 0}; }
 
 /// One output row from one vertically resampled row. `row` has a float to spare behind its last pixel; `out` has none.
-void resample_row(const float* row, const Axis& axis, bool flip, const ChannelAffine& affine, float* out) {
+void resample_row(const float* row, const Axis& axis, int offset, bool flip, const ChannelAffine& affine, float* out) {
   const Pixel scale = padded(affine.scale);
   const Pixel bias = padded(affine.bias);
   const std::size_t width = axis.taps.size();
   for (std::size_t x = 0; x < width; ++x) {
     const Taps taps = axis.taps[flip ? width - 1 - x : x];
     const float* weights = &axis.weights[taps.weights];
-    const float* source = row + 3 * static_cast<std::size_t>(taps.first);
+    const float* source = row + 4 * static_cast<std::size_t>(taps.first - offset);
     Pixel sum{};
     for (int k = 0; k < taps.count; ++k) {
-      sum += weights[k] * load(source + 3 * k);
+      sum += weights[k] * load(source + 4 * k);
     }
     sum = sum * scale + bias;
     std::memcpy(out + 3 * x, &sum, (x + 1 < width ? 4 : 3) * sizeof(float));
@@ -104,29 +104,41 @@ struct Scratch {
 
 }  // namespace
 
-void resize(const Image& image, const Resize& request, const ChannelAffine& affine, std::span<float> out) {
+Box needed(const Resize& request) {
+  const auto along = [](int in, int out, int begin, int count, int& first, int& length) {
+    Axis axis;
+    axis.plan(in, out, begin, count);
+    first = axis.taps.front().first;
+    length = axis.taps.back().first + axis.taps.back().count - first;
+  };
+  Box box;
+  along(request.source.width, request.width, request.window.left, request.window.width, box.left, box.width);
+  along(request.source.height, request.height, request.window.top, request.window.height, box.top, box.height);
+  box.left += request.source.left;
+  box.top += request.source.top;
+  return box;
+}
+
+void resize(const PixelView& view, const Resize& request, const ChannelAffine& affine, const OutputPixels& out) {
   const Box& source = request.source;
   const Box& window = request.window;
-  assert(source.left >= 0 && source.top >= 0 && source.width > 0 && source.height > 0);
-  assert(source.left + source.width <= image.width && source.top + source.height <= image.height);
-  assert(window.left >= 0 && window.left + window.width <= request.width);
-  assert(window.top >= 0 && window.top + window.height <= request.height);
-  const std::size_t row_floats = static_cast<std::size_t>(source.width) * 3;
+  assert(window.left >= 0 && window.right() <= request.width && window.top >= 0 && window.bottom() <= request.height);
+  assert(out.width == window.width && out.height == window.height && out.type == PixelType::Float32);
+  const Box part = needed(request);
+  const std::size_t row_floats = static_cast<std::size_t>(part.width) * 4;
   const std::size_t out_floats = static_cast<std::size_t>(window.width) * 3;
-  assert(out.size() == out_floats * static_cast<std::size_t>(window.height));
 
   thread_local Scratch scratch;
   scratch.vertical.plan(source.height, request.height, window.top, window.height);
   scratch.horizontal.plan(source.width, request.width, window.left, window.width);
-  float* to = out.data();
+  float* to = static_cast<float*>(out.data);
   for (const Taps& taps : scratch.vertical.taps) {
-    scratch.row.assign(row_floats + 1, 0.0F);
+    scratch.row.assign(row_floats, 0.0F);
     for (int k = 0; k < taps.count; ++k) {
-      const std::uint8_t* from = image.row(source.top + taps.first + k) + 3 * static_cast<std::size_t>(source.left);
-      add_row(scratch.row.data(), from, scratch.vertical.weights[taps.weights + static_cast<std::size_t>(k)],
-              row_floats);
+      add_row(scratch.row.data(), view.at(part.left, source.top + taps.first + k),
+              scratch.vertical.weights[taps.weights + static_cast<std::size_t>(k)], row_floats);
     }
-    resample_row(scratch.row.data(), scratch.horizontal, request.flip, affine, to);
+    resample_row(scratch.row.data(), scratch.horizontal, part.left - source.left, request.flip, affine, to);
     to += out_floats;
   }
 }

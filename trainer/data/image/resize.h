@@ -1,9 +1,8 @@
 #pragma once
 
 #include <array>
-#include <span>
-
 #include "trainer/data/image/image.h"
+#include "trainer/data/image/output_pixels.h"
 
 namespace rollcall::data {
 
@@ -26,9 +25,12 @@ struct Resize {
 /// off and renormalised at the source's edges: Pillow's BILINEAR, torchvision's `antialias=True`, with float
 /// accumulators and no rounding between the passes. Differs from torchvision on floats by less than 0.01 levels.
 ///
-/// `out`: float [window.height][window.width][3], channels-last. The source must lie inside the picture, the window
-/// inside width x height, both non-empty. Same bits on every x86-64 CPU. Thread-safe; scratch memory is kept per
+/// `out` is as large as the window. The view must cover needed(request), the source must lie inside the picture, the
+/// window inside width x height, both non-empty. Same bits on every x86-64 CPU. Thread-safe; scratch memory is kept per
 /// thread.
-void resize(const Image& image, const Resize& request, const ChannelAffine& affine, std::span<float> out);
+void resize(const PixelView& view, const Resize& request, const ChannelAffine& affine, const OutputPixels& out);
+
+/// The part of the picture that has influence on the window.
+[[nodiscard]] Box needed(const Resize& request);
 
 }  // namespace rollcall::data

@@ -1,10 +1,10 @@
-#include "trainer/data/random.h"
+#include "trainer/data/sampling/random.h"
 
 #include <cmath>
 #include <cstddef>
 #include <numbers>
 
-#include "trainer/data/mix.h"
+#include "trainer/data/sampling/mix.h"
 
 namespace rollcall::data {
 namespace {

@@ -1,9 +1,9 @@
-#include "trainer/data/sampler.h"
+#include "trainer/data/sampling/sampler.h"
 
 #include <algorithm>
 #include <cassert>
 
-#include "trainer/data/permutation.h"
+#include "trainer/data/sampling/permutation.h"
 
 namespace rollcall::data {
 

@@ -1,4 +1,4 @@
-#include "trainer/data/pending_batch.h"
+#include "trainer/data/loader/pending_batch.h"
 
 #include <algorithm>
 #include <exception>
@@ -8,6 +8,7 @@ namespace rollcall::data {
 PendingBatch::PendingBatch(std::int64_t step, std::vector<SampleRef> samples, int image_size)
     : samples_(std::move(samples)),
       errors_(samples_.size()),
+      image_size_(image_size),
       slot_floats_(static_cast<std::size_t>(image_size) * static_cast<std::size_t>(image_size) * 3) {
   const auto n = static_cast<std::int64_t>(samples_.size());
   batch_.step = step;
@@ -19,9 +20,10 @@ PendingBatch::PendingBatch(std::int64_t step, std::vector<SampleRef> samples, in
   labels_ = batch_.labels.data_ptr<std::int64_t>();
 }
 
-void PendingBatch::read(std::size_t i, const Dataset& dataset, std::uint64_t epoch) noexcept {
+void PendingBatch::read(std::size_t i, const Dataset& dataset, std::uint64_t epoch, Workspace& workspace) noexcept {
   try {
-    const Result<std::int64_t> label = dataset.read(samples_[i].index, epoch, slot(i));
+    const Result<std::int64_t> label = dataset.read(
+        samples_[i].index, epoch, {slot(i).data(), PixelType::Float32, image_size_, image_size_}, workspace);
     if (label) {
       labels_[i] = *label;
     } else {

@@ -1,8 +1,8 @@
-#include "trainer/data/permutation.h"
+#include "trainer/data/sampling/permutation.h"
 
 #include <cassert>
 
-#include "trainer/data/mix.h"
+#include "trainer/data/sampling/mix.h"
 
 namespace rollcall::data {
 

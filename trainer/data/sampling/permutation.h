@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "trainer/data/random.h"
+#include "trainer/data/sampling/random.h"
 
 namespace rollcall::data {
 

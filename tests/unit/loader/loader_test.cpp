@@ -1,11 +1,11 @@
-#include "trainer/data/loader.h"
+#include "trainer/data/loader/loader.h"
 
 #include <gtest/gtest.h>
 #include <atomic>
 #include <set>
 #include <stdexcept>
 
-#include "trainer/data/random.h"
+#include "trainer/data/sampling/random.h"
 
 namespace rollcall::data {
 namespace {
@@ -21,9 +21,11 @@ class NumberedDataset : public Dataset {
   const std::vector<std::string>& class_names() const override { return names_; }
   std::string describe(std::int64_t index) const override { return "sample " + std::to_string(index); }
 
-  Result<std::int64_t> read(std::int64_t index, std::uint64_t epoch, std::span<float> pixels) const override {
+  Result<std::int64_t> read(std::int64_t index, std::uint64_t epoch, const OutputPixels& out,
+                            Workspace& /*workspace*/) const override {
     ++reads_;
-    EXPECT_EQ(pixels.size(), static_cast<std::size_t>(kSize * kSize * 3));
+    EXPECT_EQ(out.elements(), static_cast<std::size_t>(kSize * kSize * 3));
+    const std::span pixels(static_cast<float*>(out.data), out.elements());
     if (index == throws_at) {
       throw std::runtime_error("out of luck");
     }
@@ -86,6 +88,8 @@ TEST_P(LoaderWithWorkers, GivesTheSameTensorsInTheSamplersOrder) {
   const std::vector<Batch> batches = read_all(loader);
   ASSERT_EQ(batches.size(), 7U);
   std::vector<float> expected(kSize * kSize * 3);
+  const OutputPixels out{expected.data(), PixelType::Float32, kSize, kSize};
+  Workspace workspace;
   for (const Batch& batch : batches) {
     const auto samples = sampler.batch(batch.step);
     EXPECT_EQ(batch.step, &batch - batches.data());
@@ -94,7 +98,7 @@ TEST_P(LoaderWithWorkers, GivesTheSameTensorsInTheSamplersOrder) {
     EXPECT_TRUE(batch.bad.empty());
     for (std::int64_t i = 0; i < 8; ++i) {
       const SampleRef& sample = samples[static_cast<std::size_t>(i)];
-      ASSERT_EQ(batch.labels[i].item<std::int64_t>(), *dataset->read(sample.index, 4, expected));
+      ASSERT_EQ(batch.labels[i].item<std::int64_t>(), *dataset->read(sample.index, 4, out, workspace));
       ASSERT_EQ(batch.counted[i].item<bool>(), sample.counted);
       const at::Tensor pixels = at::from_blob(expected.data(), {kSize, kSize, 3}).permute({2, 0, 1});
       ASSERT_TRUE(at::equal(batch.images[i], pixels)) << "step " << batch.step << ", sample " << i;

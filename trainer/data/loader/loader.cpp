@@ -1,4 +1,4 @@
-#include "trainer/data/loader.h"
+#include "trainer/data/loader/loader.h"
 
 #include <algorithm>
 #include <cassert>
@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "trainer/data/pending_batch.h"
+#include "trainer/data/loader/pending_batch.h"
 
 namespace rollcall::data {
 
@@ -38,6 +38,7 @@ class Loader::Epoch {
   const Sampler sampler_;
   const std::uint64_t epoch_;
   const std::size_t window_size_;  // 0: no workers
+  Workspace workspace_;            // consumer's, where there are no workers
   std::int64_t next_step_;         // the first step that is not opened; consumer's
 
   std::mutex mutex_;  // guards what follows, not the batches' contents
@@ -99,12 +100,13 @@ Loader::Epoch::Entry* Loader::Epoch::unclaimed() {
 }
 
 void Loader::Epoch::work(const std::stop_token& stop) {
+  Workspace workspace;
   std::unique_lock lock(mutex_);
   while (work_arrived_.wait(lock, stop, [this] { return unclaimed() != nullptr; }) && !stop.stop_requested()) {
     Entry& entry = *unclaimed();
     const std::size_t sample = entry.claimed++;
     lock.unlock();
-    entry.batch->read(sample, dataset_, epoch_);
+    entry.batch->read(sample, dataset_, epoch_, workspace);
     lock.lock();
     if (++entry.read == entry.batch->size()) {
       batch_read_.notify_one();
@@ -116,7 +118,7 @@ std::unique_ptr<PendingBatch> Loader::Epoch::take() {
   if (window_size_ == 0) {
     std::unique_ptr<PendingBatch> batch = open_next();
     for (std::size_t i = 0; batch && i < batch->size(); ++i) {
-      batch->read(i, dataset_, epoch_);
+      batch->read(i, dataset_, epoch_, workspace_);
     }
     return batch;
   }

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "runtime/base/result.h"
-#include "trainer/data/batch.h"
 #include "trainer/data/dataset.h"
-#include "trainer/data/sampler.h"
+#include "trainer/data/loader/batch.h"
+#include "trainer/data/sampling/sampler.h"
 
 namespace rollcall::data {
 

@@ -1,8 +1,8 @@
-#include "trainer/data/split.h"
+#include "trainer/data/sampling/split.h"
 
 #include <array>
 
-#include "trainer/data/permutation.h"
+#include "trainer/data/sampling/permutation.h"
 
 namespace rollcall::data {
 
