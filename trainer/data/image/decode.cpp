@@ -56,13 +56,15 @@ class ImageDecoder::State {
   Picture picture_;
 };
 
-ImageDecoder::ImageDecoder() : state_(std::make_unique<State>()) {}
+ImageDecoder::ImageDecoder(const DecodeOptions& /*options*/) : state_(std::make_unique<State>()) {}
 ImageDecoder::~ImageDecoder() = default;
 ImageDecoder::ImageDecoder(ImageDecoder&&) noexcept = default;
 ImageDecoder& ImageDecoder::operator=(ImageDecoder&&) noexcept = default;
 
 Result<ImageSize> ImageDecoder::open(const EncodedImage& file) { return state_->open(file); }
 
-Result<PixelView> ImageDecoder::decode(const Box& /*box*/) { return state_->all(); }
+int ImageDecoder::reduction_for(const Box& /*box*/, ImageSize /*wanted*/) const { return 1; }
+
+Result<PixelView> ImageDecoder::decode(const Box& /*box*/, int /*reduction*/) { return state_->all(); }
 
 }  // namespace rollcall::data

@@ -13,6 +13,7 @@ namespace rollcall::data {
 struct Tiling {
   ImageSize size = {};                        ///< the true size; the JPEG's own header may name a wider picture
   std::span<const std::uint16_t> tile_bytes;  ///< of each tile's entropy-coded data with its marker, row by row
+  int orientation = 1;                        ///< EXIF's 1 ... 8, which repack() takes out of the file
 };
 
 /// A picture as a file holds it; the bytes belong to somebody else.

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "trainer/data/image/encoded_image.h"
+#include "trainer/data/image/image.h"
+
+namespace rollcall::data {
+
+/// A JPEG file cut into tiles that can be decoded one by one, and what must be kept beside it.
+struct Repacked {
+  std::vector<std::byte> jpeg;            ///< a valid JPEG; wider than the picture where its last tiles are filled up
+  std::vector<std::uint16_t> tile_bytes;  ///< as in Tiling; their sum and the header make up the file
+  ImageSize size = {};                    ///< the true size
+  int orientation = 1;                    ///< EXIF's 1 ... 8
+
+  /// Valid as long as this object.
+  [[nodiscard]] Tiling tiling() const { return {size, tile_bytes, orientation}; }
+};
+
+/// Width of a tile in pixels; its height is that of one MCU, 8 or 16 as a rule.
+inline constexpr int kTileWidth = 64;
+
+/// Re-encodes a JPEG file without loss: the DCT coefficients stay the same, their entropy coding becomes baseline with
+/// optimised Huffman tables and a restart marker after every tile of kTileWidth (fewer where the MCU's width does not
+/// divide it). Rows are filled up to whole tiles with flat MCUs. Metadata is dropped but for the EXIF orientation.
+/// About 1 % smaller than a common file, with some 3 ms of work for 500 x 375 pixels.
+///
+/// Errors: BadData where the caller should keep the original bytes: anything that libjpeg warns of, CMYK and YCCK, more
+/// than kMaxPixels, not a JPEG. Thread-safe.
+[[nodiscard]] Result<Repacked> repack(std::span<const std::byte> jpeg);
+
+}  // namespace rollcall::data
