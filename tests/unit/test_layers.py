@@ -20,11 +20,13 @@ RUNTIME = {
 }
 TRAINER = {
     "config": [],
-    "data": [],
+    "storage": [],
+    "data": ["storage"],
     "metrics": [],
     "model": [],
     "optim": [],
-    "checkpoint": ["model"],
+    "checkpoint": ["model", "storage"],
+    "pack": ["data", "metrics", "storage"],
     "process_group": [],
     "parallel": ["process_group", "model"],
     "train": ["config", "data", "metrics", "model", "optim", "checkpoint", "process_group", "parallel"],

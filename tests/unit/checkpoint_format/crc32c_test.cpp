@@ -1,4 +1,4 @@
-#include "trainer/checkpoint/format/crc32c.h"
+#include "trainer/storage/crc32c.h"
 
 #include <gtest/gtest.h>
 
@@ -17,24 +17,24 @@ std::vector<std::byte> bytes_from(std::size_t count, int (*value)(std::size_t)) 
 }
 
 TEST(Crc32c, AgreesWithTheExamplesOfRfc3720) {
-  EXPECT_EQ(crc32c(bytes_from(32, [](std::size_t) { return 0; })), 0x8a9136aaU);
-  EXPECT_EQ(crc32c(bytes_from(32, [](std::size_t) { return 0xff; })), 0x62a8ab43U);
-  EXPECT_EQ(crc32c(bytes_from(32, [](std::size_t i) { return static_cast<int>(i); })), 0x46dd794eU);
-  EXPECT_EQ(crc32c(bytes_from(32, [](std::size_t i) { return 31 - static_cast<int>(i); })), 0x113fdb5cU);
+  EXPECT_EQ(storage::crc32c(bytes_from(32, [](std::size_t) { return 0; })), 0x8a9136aaU);
+  EXPECT_EQ(storage::crc32c(bytes_from(32, [](std::size_t) { return 0xff; })), 0x62a8ab43U);
+  EXPECT_EQ(storage::crc32c(bytes_from(32, [](std::size_t i) { return static_cast<int>(i); })), 0x46dd794eU);
+  EXPECT_EQ(storage::crc32c(bytes_from(32, [](std::size_t i) { return 31 - static_cast<int>(i); })), 0x113fdb5cU);
 }
 
 TEST(Crc32c, HasTheCheckValueOfTheCatalogue) {
   constexpr std::string_view kCheck = "123456789";
-  EXPECT_EQ(crc32c(std::as_bytes(std::span(kCheck))), 0xe3069283U);
+  EXPECT_EQ(storage::crc32c(std::as_bytes(std::span(kCheck))), 0xe3069283U);
 }
 
-TEST(Crc32c, IsZeroForNoBytesAtAll) { EXPECT_EQ(crc32c({}), 0U); }
+TEST(Crc32c, IsZeroForNoBytesAtAll) { EXPECT_EQ(storage::crc32c({}), 0U); }
 
 TEST(Crc32c, OfPiecesEqualsThatOfTheWhole) {
   const auto bytes = bytes_from(1000, [](std::size_t i) { return static_cast<int>(i * 7 % 251); });
   const std::span<const std::byte> whole(bytes);
   for (std::size_t cut = 0; cut <= bytes.size(); cut += 37) {
-    EXPECT_EQ(crc32c(whole.subspan(cut), crc32c(whole.first(cut))), crc32c(whole)) << cut;
+    EXPECT_EQ(storage::crc32c(whole.subspan(cut), storage::crc32c(whole.first(cut))), storage::crc32c(whole)) << cut;
   }
 }
 

@@ -5,6 +5,7 @@
 #include "tests/unit/checkpoint_format/sample_content.h"
 #include "trainer/checkpoint/format/hdf5_objects.h"
 #include "trainer/checkpoint/format/schema.h"
+#include "trainer/storage/hdf5_objects.h"
 
 namespace rollcall::checkpoint::format {
 namespace {
@@ -69,9 +70,10 @@ TEST(CheckpointFile, RefusesANewerMajorVersionButReadsANewerMinorOne) {
   for (const auto& [version, readable] : {std::pair{"2.0", false}, std::pair{"1.9", true}}) {
     ASSERT_TRUE(write_checkpoint(folder.file("a.h5"), SampleContent(1).content, {}));
     {
-      const Handle file(H5Fopen(folder.file("a.h5").c_str(), H5F_ACC_RDWR, hdf5_file_access().get()), H5Fclose);
+      const storage::Handle file(H5Fopen(folder.file("a.h5").c_str(), H5F_ACC_RDWR, storage::hdf5_file_access().get()),
+                                 H5Fclose);
       H5Adelete(file.get(), schema::kVersionAttribute);
-      ASSERT_TRUE(write_text_attribute(file.get(), schema::kVersionAttribute, version));
+      ASSERT_TRUE(storage::write_text_attribute(file.get(), schema::kVersionAttribute, version));
     }
     const auto read = read_checkpoint(folder.file("a.h5"));
     ASSERT_EQ(read.has_value(), readable) << version;
@@ -86,9 +88,11 @@ TEST(CheckpointFile, ObjectsOfUnknownNamesAreIgnored) {
   const SampleContent sample(3);
   ASSERT_TRUE(write_checkpoint(folder.file("a.h5"), sample.content, {}));
   {
-    const Handle file(H5Fopen(folder.file("a.h5").c_str(), H5F_ACC_RDWR, hdf5_file_access().get()), H5Fclose);
-    const Handle group(H5Gcreate2(file.get(), "/model/of_the_future", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), H5Gclose);
-    ASSERT_TRUE(write_text_attribute(group.get(), "novelty", "yes"));
+    const storage::Handle file(H5Fopen(folder.file("a.h5").c_str(), H5F_ACC_RDWR, storage::hdf5_file_access().get()),
+                               H5Fclose);
+    const storage::Handle group(H5Gcreate2(file.get(), "/model/of_the_future", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                                H5Gclose);
+    ASSERT_TRUE(storage::write_text_attribute(group.get(), "novelty", "yes"));
   }
   EXPECT_TRUE(same_content(read_checkpoint(folder.file("a.h5"))->content, sample.content));
 }

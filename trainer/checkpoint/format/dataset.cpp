@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <cstring>
 
-#include "trainer/checkpoint/format/crc32c.h"
 #include "trainer/checkpoint/format/hdf5_objects.h"
+#include "trainer/storage/crc32c.h"
+#include "trainer/storage/hdf5_objects.h"
 
 namespace rollcall::checkpoint::format {
 namespace {
 
 template <typename Number>
 void set_number(Dataset& dataset, hid_t type, Number number) {
-  dataset.type = Handle(H5Tcopy(type), H5Tclose);
+  dataset.type = storage::Handle(H5Tcopy(type), H5Tclose);
   dataset.owned.resize(sizeof(number));
   std::memcpy(dataset.owned.data(), &number, sizeof(number));
 }
@@ -22,7 +23,7 @@ void set_texts(Dataset& dataset, std::span<const std::string> texts) {
   for (const std::string& text : texts) {
     longest = std::max(longest, text.size());
   }
-  dataset.type = hdf5_text_type(longest);
+  dataset.type = storage::hdf5_text_type(longest);
   dataset.owned.resize(longest * texts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
     std::memcpy(dataset.owned.data() + i * longest, texts[i].data(), texts[i].size());
@@ -50,7 +51,7 @@ Dataset dataset_of(const TensorView& tensor) {
   dataset.type = hdf5_type(tensor.dtype);
   dataset.shape.assign(tensor.shape.begin(), tensor.shape.end());
   dataset.bytes = tensor.bytes;
-  dataset.crc32c = crc32c(tensor.bytes);
+  dataset.crc32c = storage::crc32c(tensor.bytes);
   dataset.tensor = &tensor;
   return dataset;
 }
@@ -60,7 +61,7 @@ Dataset dataset_of(const std::string& path, const Value& value) {
   dataset.path = path;
   std::visit(SetValue{dataset}, value);
   dataset.bytes = dataset.owned;  // a vector's memory stays where it is when the Dataset is moved
-  dataset.crc32c = crc32c(dataset.bytes);
+  dataset.crc32c = storage::crc32c(dataset.bytes);
   return dataset;
 }
 

@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "trainer/checkpoint/format/content.h"
-#include "trainer/checkpoint/format/hdf5_handle.h"
+#include "trainer/storage/hdf5_handle.h"
 
 namespace rollcall::checkpoint::format {
 
 /// A data set about to be written: the common form of tensors and values.
 struct Dataset {
   std::string path;
-  Handle type;
+  storage::Handle type;
   std::vector<hsize_t> shape;        ///< empty: a scalar
   std::span<const std::byte> bytes;  ///< into the tensor, or into `owned`
   std::vector<std::byte> owned;      ///< the bytes of a value

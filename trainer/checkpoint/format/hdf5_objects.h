@@ -1,35 +1,11 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "trainer/checkpoint/format/dtype.h"
-#include "trainer/checkpoint/format/hdf5_handle.h"
+#include "trainer/storage/hdf5_handle.h"
 
 namespace rollcall::checkpoint::format {
 
 /// File types: little-endian; bfloat16 as uint16 and bool as uint8 (the `dtype` attribute tells); float16 as IEEE 754
 /// binary16. The same type serves in memory, so bytes go through unconverted.
-[[nodiscard]] Handle hdf5_type(DType dtype);
-/// Fixed-length UTF-8 text of `length` >= 1 bytes, padded with NUL. (Variable-length texts lie in a heap without
-/// checksums.)
-[[nodiscard]] Handle hdf5_text_type(std::size_t length);
-
-/// The access properties of every open: no file locking, which fails on some network mounts, and the format of
-/// HDF5 1.8, in which all structures carry checksums.
-[[nodiscard]] Handle hdf5_file_access();
-
-/// Attributes of an object; false where HDF5 refused.
-[[nodiscard]] bool write_text_attribute(hid_t object, const char* name, std::string_view text);
-[[nodiscard]] bool write_uint32_attribute(hid_t object, const char* name, std::uint32_t value);
-[[nodiscard]] bool write_flag_attribute(hid_t object, const char* name, bool value);
-/// Sets an existing flag.
-[[nodiscard]] bool update_flag_attribute(hid_t object, const char* name, bool value);
-
-/// Nothing where the attribute is absent or of another kind.
-[[nodiscard]] std::optional<std::string> read_text_attribute(hid_t object, const char* name);
-[[nodiscard]] std::optional<std::uint32_t> read_uint32_attribute(hid_t object, const char* name);
-
+[[nodiscard]] storage::Handle hdf5_type(DType dtype);
 }  // namespace rollcall::checkpoint::format

@@ -9,9 +9,10 @@
 #include <cstring>
 
 #include "runtime/base/text.h"
-#include "trainer/checkpoint/format/crc32c.h"
 #include "trainer/checkpoint/format/hdf5_objects.h"
 #include "trainer/checkpoint/format/schema.h"
+#include "trainer/storage/crc32c.h"
+#include "trainer/storage/hdf5_objects.h"
 
 namespace rollcall::checkpoint::format {
 namespace {
@@ -102,11 +103,11 @@ Result<OpenFile> OpenFile::open(const std::string& path, Completeness completene
   if (!size) {
     return size.error();
   }
-  silence_hdf5();
+  storage::silence_hdf5();
   OpenFile opened(path, *size);
-  opened.file_ = Handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, hdf5_file_access().get()), H5Fclose);
+  opened.file_ = storage::Handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, storage::hdf5_file_access().get()), H5Fclose);
   if (!opened.file_) {
-    return opened.damaged("is damaged or no HDF5 file: " + hdf5_reason());
+    return opened.damaged("is damaged or no HDF5 file: " + storage::hdf5_reason());
   }
   if (auto read = opened.read_attributes(completeness); !read) {
     return read.error();
@@ -116,10 +117,10 @@ Result<OpenFile> OpenFile::open(const std::string& path, Completeness completene
 
 Result<void> OpenFile::read_attributes(Completeness completeness) {
   const hid_t root = file_.get();
-  if (read_text_attribute(root, schema::kFormatAttribute) != schema::kFormat) {
+  if (storage::read_text_attribute(root, schema::kFormatAttribute) != schema::kFormat) {
     return damaged(fmt::format("is damaged or not of format {}", schema::kFormat));
   }
-  info_.format_version = read_text_attribute(root, schema::kVersionAttribute).value_or("");
+  info_.format_version = storage::read_text_attribute(root, schema::kVersionAttribute).value_or("");
   const auto parts = split(info_.format_version, '.');
   const auto major = parts.empty() ? std::nullopt : parse_integer<int>(parts.front());
   if (!major) {
@@ -131,19 +132,20 @@ Result<void> OpenFile::read_attributes(Completeness completeness) {
                             schema::kMajorVersion),
                 "a newer rollcall", ExitCode::Mismatch);
   }
-  if (completeness == Completeness::Required && read_uint32_attribute(root, schema::kCompleteAttribute) != 1U) {
+  if (completeness == Completeness::Required &&
+      storage::read_uint32_attribute(root, schema::kCompleteAttribute) != 1U) {
     return damaged("was never finished");
   }
-  info_.writer = read_text_attribute(root, schema::kWriterAttribute).value_or("");
-  info_.torch_version = read_text_attribute(root, schema::kTorchVersionAttribute).value_or("");
-  info_.created = read_text_attribute(root, schema::kCreatedAttribute).value_or("");
+  info_.writer = storage::read_text_attribute(root, schema::kWriterAttribute).value_or("");
+  info_.torch_version = storage::read_text_attribute(root, schema::kTorchVersionAttribute).value_or("");
+  info_.created = storage::read_text_attribute(root, schema::kCreatedAttribute).value_or("");
   return {};
 }
 
 Result<std::vector<ManifestEntry>> OpenFile::manifest() const {
-  const Handle object(H5Dopen2(file_.get(), schema::kManifest, H5P_DEFAULT), H5Dclose);
-  const auto crc = object ? read_uint32_attribute(object.get(), schema::kCrcAttribute) : std::nullopt;
-  const Handle type(object ? H5Dget_type(object.get()) : H5I_INVALID_HID, H5Tclose);
+  const storage::Handle object(H5Dopen2(file_.get(), schema::kManifest, H5P_DEFAULT), H5Dclose);
+  const auto crc = object ? storage::read_uint32_attribute(object.get(), schema::kCrcAttribute) : std::nullopt;
+  const storage::Handle type(object ? H5Dget_type(object.get()) : H5I_INVALID_HID, H5Tclose);
   if (!crc || !type || H5Tget_class(type.get()) != H5T_STRING) {
     return damaged(fmt::format("is damaged: {} cannot be read", schema::kManifest));
   }
@@ -160,7 +162,7 @@ Result<std::vector<ManifestEntry>> OpenFile::manifest() const {
 }
 
 Result<StoredDataset> OpenFile::read(const ManifestEntry& entry) const {
-  const Handle object(H5Dopen2(file_.get(), entry.name.c_str(), H5P_DEFAULT), H5Dclose);
+  const storage::Handle object(H5Dopen2(file_.get(), entry.name.c_str(), H5P_DEFAULT), H5Dclose);
   if (!object) {
     return damaged(fmt::format("is damaged: {} cannot be opened", entry.name));
   }
@@ -168,24 +170,24 @@ Result<StoredDataset> OpenFile::read(const ManifestEntry& entry) const {
   if (!dataset) {
     return dataset;
   }
-  if (crc32c({dataset->bytes.get(), entry.bytes}) != entry.crc32c) {
+  if (storage::crc32c({dataset->bytes.get(), entry.bytes}) != entry.crc32c) {
     return damaged(fmt::format("is damaged: the checksum of {} is wrong", entry.name));
   }
-  if (const auto name = read_text_attribute(object.get(), schema::kDTypeAttribute)) {
+  if (const auto name = storage::read_text_attribute(object.get(), schema::kDTypeAttribute)) {
     dataset->dtype = dtype_from_name(*name);
     const std::size_t size = H5Tget_size(dataset->type.get());
     if (dataset->dtype && dtype_size(*dataset->dtype) != size) {
       return damaged(fmt::format("is damaged: {} is called {} and has elements of {} bytes", entry.name, *name, size));
     }
   }
-  dataset->state_dict_key = read_text_attribute(object.get(), schema::kStateDictKeyAttribute).value_or("");
+  dataset->state_dict_key = storage::read_text_attribute(object.get(), schema::kStateDictKeyAttribute).value_or("");
   return dataset;
 }
 
 Result<StoredDataset> OpenFile::read_bytes(const std::string& name, hid_t object, std::uint64_t expected_bytes) const {
   StoredDataset dataset;
-  dataset.type = Handle(H5Dget_type(object), H5Tclose);
-  const Handle space(H5Dget_space(object), H5Sclose);
+  dataset.type = storage::Handle(H5Dget_type(object), H5Tclose);
+  const storage::Handle space(H5Dget_space(object), H5Sclose);
   auto shape = space ? shape_of(space.get()) : std::nullopt;
   const hssize_t elements = space ? H5Sget_simple_extent_npoints(space.get()) : -1;
   if (!dataset.type || !shape || elements < 0) {
@@ -199,7 +201,7 @@ Result<StoredDataset> OpenFile::read_bytes(const std::string& name, hid_t object
   dataset.bytes = std::make_unique_for_overwrite<std::byte[]>(expected_bytes);
   if (expected_bytes > 0 &&
       H5Dread(object, dataset.type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, dataset.bytes.get()) < 0) {
-    return damaged(fmt::format("is damaged: {} cannot be read: {}", name, hdf5_reason()));
+    return damaged(fmt::format("is damaged: {} cannot be read: {}", name, storage::hdf5_reason()));
   }
   return dataset;
 }

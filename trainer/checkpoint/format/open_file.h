@@ -9,15 +9,15 @@
 
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/format/content.h"
-#include "trainer/checkpoint/format/hdf5_handle.h"
 #include "trainer/checkpoint/format/manifest.h"
 #include "trainer/checkpoint/format/reader.h"
+#include "trainer/storage/hdf5_handle.h"
 
 namespace rollcall::checkpoint::format {
 
 /// A data set as it was found, its checksum being right.
 struct StoredDataset {
-  Handle type;
+  storage::Handle type;
   std::vector<std::int64_t> shape;
   std::optional<DType> dtype;  ///< set for tensors
   std::string state_dict_key;
@@ -47,7 +47,7 @@ class OpenFile {
 
   std::string path_;
   std::uint64_t size_;
-  Handle file_;
+  storage::Handle file_;
   FileInfo info_;
 };
 

@@ -25,7 +25,7 @@ struct FileInfo {
 ///
 /// Errors: NoInput where the file cannot be opened; BadData where it is damaged, unfinished or no checkpoint (the
 /// reason names the data set); Mismatch where its format is newer than this reader; InputOutput where the system fails
-/// to read. Not thread-safe (see Handle); any number of processes may read the same file.
+/// to read. Not thread-safe (see storage::Handle); any number of processes may read the same file.
 [[nodiscard]] Result<LoadedContent> read_checkpoint(const std::string& path);
 
 /// Only the attributes. Errors: as above.

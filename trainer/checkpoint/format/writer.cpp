@@ -9,12 +9,12 @@
 
 #include "trainer/checkpoint/format/dataset.h"
 #include "trainer/checkpoint/format/durable_file.h"
-#include "trainer/checkpoint/format/hdf5_handle.h"
 #include "trainer/checkpoint/format/host.h"
 #include "trainer/checkpoint/format/manifest.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/format/schema.h"
 #include "trainer/checkpoint/format/skeleton.h"
+#include "trainer/storage/hdf5_handle.h"
 
 namespace rollcall::checkpoint::format {
 namespace {
@@ -140,7 +140,7 @@ std::string temporary_name(const std::string& path) {
 }
 
 Result<void> write_checkpoint(const std::string& path, const Content& content, const WriterOptions& options) {
-  silence_hdf5();
+  storage::silence_hdf5();
   return Write(path, options).run(content);
 }
 

@@ -33,7 +33,7 @@ struct WriterOptions {
 /// renamed, folder synced. The folder must exist; the file gets the permissions that the umask leaves of 0666.
 ///
 /// Errors (CannotCreate: the temporary file cannot be created; InputOutput: disk full, quota, reading back differs):
-/// the temporary file is gone and `path` as it was. Not thread-safe (see Handle).
+/// the temporary file is gone and `path` as it was. Not thread-safe (see storage::Handle).
 [[nodiscard]] Result<void> write_checkpoint(const std::string& path, const Content& content,
                                             const WriterOptions& options);
 

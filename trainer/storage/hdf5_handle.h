@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-namespace rollcall::checkpoint::format {
+namespace rollcall::storage {
 
 /// Owns one HDF5 identifier and closes it with the function that belongs to its kind. Move only. HDF5's serial library
 /// is not thread-safe: everything in this folder that takes or makes a Handle is to be called by one thread at a time.
@@ -42,4 +42,4 @@ void silence_hdf5();
 /// ("No space left on device"), else HDF5's innermost description.
 [[nodiscard]] std::string hdf5_reason();
 
-}  // namespace rollcall::checkpoint::format
+}  // namespace rollcall::storage

@@ -1,10 +1,10 @@
-#include "trainer/checkpoint/format/crc32c.h"
+#include "trainer/storage/crc32c.h"
 
 #include <isa-l/crc.h>
 
 #include <algorithm>
 
-namespace rollcall::checkpoint::format {
+namespace rollcall::storage {
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t previous) {
   constexpr std::size_t kPiece = std::size_t{1} << 30;  // ISA-L counts in int
@@ -19,4 +19,4 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t previous) {
   return ~state;
 }
 
-}  // namespace rollcall::checkpoint::format
+}  // namespace rollcall::storage

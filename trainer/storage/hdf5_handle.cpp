@@ -1,8 +1,8 @@
-#include "trainer/checkpoint/format/hdf5_handle.h"
+#include "trainer/storage/hdf5_handle.h"
 
 #include <string_view>
 
-namespace rollcall::checkpoint::format {
+namespace rollcall::storage {
 namespace {
 
 thread_local std::string latest_reason;
@@ -49,4 +49,4 @@ std::string hdf5_reason() {
   return latest_reason.substr(words, latest_reason.find('\'', words) - words);
 }
 
-}  // namespace rollcall::checkpoint::format
+}  // namespace rollcall::storage
