@@ -1,10 +1,12 @@
 #include "trainer/data/loader/loader.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <atomic>
 #include <set>
 #include <stdexcept>
 
+#include "trainer/data/fake.h"
 #include "trainer/data/sampling/random.h"
 
 namespace rollcall::data {
@@ -24,6 +26,7 @@ class NumberedDataset : public Dataset {
   Result<std::int64_t> read(std::int64_t index, std::uint64_t epoch, const OutputPixels& out,
                             Workspace& /*workspace*/) const override {
     ++reads_;
+    nice = getpriority(PRIO_PROCESS, 0);
     EXPECT_EQ(out.elements(), static_cast<std::size_t>(kSize * kSize * 3));
     const std::span pixels(static_cast<float*>(out.data), out.elements());
     if (index == throws_at) {
@@ -40,6 +43,7 @@ class NumberedDataset : public Dataset {
 
   int reads() const { return reads_; }
   std::int64_t throws_at = -1;
+  mutable std::atomic<int> nice = 0;  ///< of the thread that read the last sample
 
  private:
   std::int64_t size_;
@@ -84,7 +88,7 @@ TEST_P(LoaderWithWorkers, GivesTheSameTensorsInTheSamplersOrder) {
   Sampler sampler = make_sampler(53, 8, true);
   sampler.set_epoch(4);
   Loader loader(dataset, make_options(GetParam(), 8));
-  loader.start(sampler, 4);
+  ASSERT_TRUE(loader.start(sampler, 4));
   const std::vector<Batch> batches = read_all(loader);
   ASSERT_EQ(batches.size(), 7U);
   std::vector<float> expected(kSize * kSize * 3);
@@ -109,15 +113,15 @@ TEST_P(LoaderWithWorkers, GivesTheSameTensorsInTheSamplersOrder) {
 
 TEST_P(LoaderWithWorkers, StartsAtAnyStepAndAgain) {
   Loader loader(std::make_shared<NumberedDataset>(40), make_options(GetParam(), 4));
-  loader.start(make_sampler(40, 4), 0, 7);
+  ASSERT_TRUE(loader.start(make_sampler(40, 4), 0, 7));
   const auto rest = read_all(loader);
   ASSERT_EQ(rest.size(), 3U);
   EXPECT_EQ(rest[0].step, 7);
-  loader.start(make_sampler(40, 4), 0);
+  ASSERT_TRUE(loader.start(make_sampler(40, 4), 0));
   EXPECT_EQ(loader.next()->value().step, 0);
-  loader.start(make_sampler(40, 4), 0, 9);  // in mid-epoch
+  ASSERT_TRUE(loader.start(make_sampler(40, 4), 0, 9));  // in mid-epoch
   EXPECT_EQ(read_all(loader).size(), 1U);
-  loader.start(make_sampler(40, 4), 0, 10);
+  ASSERT_TRUE(loader.start(make_sampler(40, 4), 0, 10));
   EXPECT_TRUE(read_all(loader).empty());
 }
 
@@ -125,10 +129,69 @@ TEST_P(LoaderWithWorkers, IsDestroyedInMidEpochWithoutReadingOn) {
   const auto dataset = std::make_shared<NumberedDataset>(10'000);
   {
     Loader loader(dataset, make_options(GetParam(), 4));
-    loader.start(make_sampler(10'000, 4), 0);
+    ASSERT_TRUE(loader.start(make_sampler(10'000, 4), 0));
     EXPECT_TRUE(loader.next()->has_value());
   }
   EXPECT_LE(dataset->reads(), (2 * GetParam() + 1) * 4);
+}
+
+TEST_P(LoaderWithWorkers, WritesTheSameTensorsAgainOnceTheyAreDropped) {
+  Loader loader(std::make_shared<NumberedDataset>(400), make_options(GetParam(), 4));
+  ASSERT_TRUE(loader.start(make_sampler(400, 4), 0));
+  std::set<const void*> memory;
+  int batches = 0;
+  for (auto batch = loader.next(); batch && batch->has_value(); batch = loader.next()) {
+    memory.insert((*batch)->images.data_ptr());
+    *batch = std::nullopt;
+    ++batches;
+  }
+  EXPECT_EQ(batches, 100);
+  EXPECT_LE(memory.size(), std::max<std::size_t>(2, 2 * static_cast<std::size_t>(GetParam()) + 1));
+}
+
+TEST_P(LoaderWithWorkers, LeavesTensorsAloneThatSomebodyStillLooksAt) {
+  Loader loader(std::make_shared<NumberedDataset>(200), make_options(GetParam(), 4));
+  ASSERT_TRUE(loader.start(make_sampler(200, 4), 0));
+  at::Tensor view = loader.next()->value().images.select(0, 2).select(0, 1);
+  const at::Tensor before = view.clone();
+  EXPECT_EQ(read_all(loader).size(), 49U);
+  EXPECT_TRUE(at::equal(view, before));
+}
+
+TEST_P(LoaderWithWorkers, GoesOnToTheNextEpochWithTheSameThreads) {
+  Loader loader(std::make_shared<NumberedDataset>(24), make_options(GetParam(), 5));
+  for (std::uint64_t epoch = 0; epoch < 50; ++epoch) {
+    Sampler sampler = make_sampler(24, 5, true);
+    sampler.set_epoch(epoch);
+    ASSERT_TRUE(loader.start(sampler, epoch));
+    if (epoch % 3 == 0) {
+      EXPECT_EQ(read_all(loader).size(), 5U);
+    } else {
+      EXPECT_EQ(loader.next()->value().images[0][0][0][0].item<float>(), static_cast<float>(sampler.batch(0)[0].index));
+    }
+  }
+}
+
+TEST(LoaderThreads, GiveWayToTheThreadsThatCompute) {
+  const auto dataset = std::make_shared<NumberedDataset>(8);
+  Loader loader(dataset, make_options(2, 4));
+  ASSERT_TRUE(loader.start(make_sampler(8, 4), 0));
+  EXPECT_EQ(read_all(loader).size(), 2U);
+  EXPECT_GT(dataset->nice, getpriority(PRIO_PROCESS, 0));
+}
+
+TEST_P(LoaderWithWorkers, Bfloat16BatchesHoldTheRoundedNumbers) {
+  LoaderOptions options = make_options(GetParam(), 4);
+  const auto dataset = std::make_shared<FakeDataset>(std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7}, 1);
+  Loader exact(dataset, options);
+  options.pixel_type = PixelType::BFloat16;
+  Loader rounded(dataset, options);
+  ASSERT_TRUE(exact.start(make_sampler(8, 4), 0));
+  ASSERT_TRUE(rounded.start(make_sampler(8, 4), 0));
+  const auto expected = read_all(exact);
+  const auto batches = read_all(rounded);
+  ASSERT_EQ(batches.size(), 2U);
+  EXPECT_TRUE(at::equal(batches[1].images, expected[1].images.to(at::kBFloat16)));
 }
 
 TEST_P(LoaderWithWorkers, ReplacesABadSampleByItsNeighbourAndNamesIt) {
@@ -136,7 +199,7 @@ TEST_P(LoaderWithWorkers, ReplacesABadSampleByItsNeighbourAndNamesIt) {
   in_order.dataset_size = 8;
   in_order.batch_size = 4;
   Loader loader(std::make_shared<NumberedDataset>(8, std::set<std::int64_t>{1, 2, 7}), make_options(GetParam(), 4));
-  loader.start(Sampler(in_order), 0);
+  ASSERT_TRUE(loader.start(Sampler(in_order), 0));
   const auto batches = read_all(loader);
   ASSERT_EQ(batches.size(), 2U);
   const auto first_pixels = [](const Batch& batch) {
@@ -169,13 +232,13 @@ TEST_P(LoaderWithWorkers, FailsAtTheFirstBadSampleOfTheFirstBadBatchWhereAsked) 
   in_order.batch_size = 10;
   Loader loader(std::make_shared<NumberedDataset>(30, std::set<std::int64_t>{17, 14, 29}),
                 make_options(GetParam(), 10, BadSamples::Fail));
-  loader.start(Sampler(in_order), 0);
+  ASSERT_TRUE(loader.start(Sampler(in_order), 0));
   expect_error(loader, "sample 14", ExitCode::BadData);
 }
 
 TEST_P(LoaderWithWorkers, BatchWithoutAGoodSampleIsAnErrorEvenUnderSkip) {
   Loader loader(std::make_shared<NumberedDataset>(1, std::set<std::int64_t>{0}), make_options(GetParam(), 4));
-  loader.start(make_sampler(1, 4, true), 0);
+  ASSERT_TRUE(loader.start(make_sampler(1, 4, true), 0));
   expect_error(loader, "sample 0", ExitCode::BadData);
 }
 
@@ -183,7 +246,7 @@ TEST_P(LoaderWithWorkers, ExceptionOfAReaderReachesTheCallerAsAnError) {
   const auto dataset = std::make_shared<NumberedDataset>(20);
   dataset->throws_at = 13;
   Loader loader(dataset, make_options(GetParam(), 5));
-  loader.start(make_sampler(20, 5), 0);
+  ASSERT_TRUE(loader.start(make_sampler(20, 5), 0));
   expect_error(loader, "sample 13", ExitCode::Internal);
 }
 
@@ -194,7 +257,7 @@ TEST_P(LoaderWithWorkers, EmptyBatchOfAShortEpochHasEmptyTensors) {
   short_epoch.world_size = 2;
   short_epoch.rank = 1;
   Loader loader(std::make_shared<NumberedDataset>(2), make_options(GetParam(), 2));
-  loader.start(Sampler(short_epoch), 0);
+  ASSERT_TRUE(loader.start(Sampler(short_epoch), 0));
   const auto batches = read_all(loader);
   ASSERT_EQ(batches.size(), 1U);
   EXPECT_EQ(batches[0].images.size(0), 0);

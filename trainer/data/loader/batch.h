@@ -5,15 +5,19 @@
 #include <string>
 #include <vector>
 
+#include "trainer/data/workspace.h"
+
 namespace rollcall::data {
 
-/// One rank's samples of one step, n of them. Owns its tensors.
+/// One rank's samples of one step, n of them. Owns its tensors together with the loader, which writes them anew only
+/// when nobody else holds them.
 struct Batch {
-  at::Tensor images;   ///< float32 [n, 3, image_size, image_size], memory format channels_last
+  at::Tensor images;   ///< float32 or bfloat16 [n, 3, image_size, image_size], memory format channels_last
   at::Tensor labels;   ///< int64 [n]
   at::Tensor counted;  ///< bool [n]; false for padding and for what stands in for a bad sample
   std::int64_t step = 0;
   std::vector<std::string> bad;  ///< one message for each sample that could not be read
+  StageTimes times;              ///< what reading it cost, of all workers together
 };
 
 }  // namespace rollcall::data

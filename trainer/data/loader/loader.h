@@ -1,38 +1,35 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "runtime/base/result.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/loader/batch.h"
+#include "trainer/data/loader/batch_slot.h"
+#include "trainer/data/loader/loader_options.h"
 #include "trainer/data/sampling/sampler.h"
 
 namespace rollcall::data {
 
-/// What a sample that cannot be read does: it is named and left out, or it ends the run.
-enum class BadSamples { Skip, Fail };
-
-struct LoaderOptions {
-  int workers = 0;              ///< threads that read samples; 0: next() reads them itself
-  int prefetch = 2;             ///< batches read ahead, per worker; at least 1
-  std::int64_t batch_size = 1;  ///< most samples of a batch: the sampler's batch size
-  int image_size = 224;         ///< the data set's
-  BadSamples bad_samples = BadSamples::Skip;
-};
-
 /// Reads a sampler's batches with worker threads, ahead of the training loop and in the sampler's order.
 ///
-/// Workers take single samples, so even the first batch is read by all of them; the batches are the same bits with any
-/// number of workers. At most workers * prefetch batches exist besides those handed out.
+/// The batches are the same bits with any number of workers. They are read into a ring of workers * prefetch + 1 sets
+/// of tensors that is made once: a set is written anew when the caller has dropped its batch, and replaced where
+/// tensors of it are still held. Workers draw single samples from one counter, so even the first batch is read by all
+/// of them and none waits for a slow neighbour; in a steady state they neither allocate nor lock. They sleep while the
+/// ring is full, and have a lower scheduling priority than the threads that compute.
 ///
 /// A bad sample under Skip is named in Batch::bad, and the next good sample of the batch (cyclically) takes its place
 /// with counted = false: shapes stay, and a loss averaged over n counts that neighbour twice. A batch without a good
 /// sample is an Error; so is any bad sample under Fail.
 ///
 /// The workers call nothing but Dataset::read. The loader itself belongs to one thread; its destructor and a new
-/// start() stop the workers after the sample that each is reading.
+/// start() wait for the sample that each worker is reading, no longer.
 class Loader {
  public:
   Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);
@@ -41,8 +38,8 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   /// Begins to read the sampler's steps from `first_step` on. The sampler (its epoch set) is copied; `epoch` goes to
-  /// Dataset::read. What was left of an epoch before is dropped.
-  void start(const Sampler& sampler, std::uint64_t epoch, std::int64_t first_step = 0);
+  /// Dataset::read. What was left of an epoch before is dropped. Errors: Unavailable: no more threads can be started.
+  [[nodiscard]] Result<void> start(const Sampler& sampler, std::uint64_t epoch, std::int64_t first_step = 0);
 
   /// The next batch, waiting for it; nothing after the last. After an Error the epoch is over. A batch of no samples
   /// (see Sampler) has tensors with n = 0. Errors: a bad sample under Fail (the first of the batch); BadData under Skip
@@ -50,11 +47,32 @@ class Loader {
   [[nodiscard]] Result<std::optional<Batch>> next();
 
  private:
-  class Epoch;
+  [[nodiscard]] Result<void> start_workers();
+  void work();
+  [[nodiscard]] bool wait_until_open(std::int64_t batch) const;
+  void open_batches();
+  void drop_rest();
+  void read_here(BatchSlot& slot);
+  [[nodiscard]] BatchSlot& slot_of(std::int64_t batch) {
+    return *ring_[static_cast<std::size_t>(batch) % ring_.size()];
+  }
 
-  std::shared_ptr<const Dataset> dataset_;
-  LoaderOptions options_;
-  std::unique_ptr<Epoch> epoch_;
+  const std::shared_ptr<const Dataset> dataset_;
+  const LoaderOptions options_;
+  const std::int64_t ahead_;  // batches that may be open at a time
+
+  // Batches are numbered through all epochs, and a sample's number is its batch's times batch_size plus its place.
+  std::vector<std::unique_ptr<BatchSlot>> ring_;
+  std::optional<Sampler> sampler_;  // of the epoch that is being read
+  std::uint64_t epoch_ = 0;
+  std::int64_t next_step_ = 0;   // the epoch's first step that is not open
+  std::int64_t next_batch_ = 0;  // the one that next() gives
+  Workspace workspace_;          // of the caller's thread, where there are no workers
+
+  std::atomic<std::int64_t> open_batches_ = 0;  // batches below are open; only the caller's thread adds to it
+  std::atomic<std::int64_t> next_sample_ = 0;   // the one that the next idle worker reads
+  std::atomic<bool> stopping_ = false;
+  std::vector<std::thread> workers_;
 };
 
 }  // namespace rollcall::data

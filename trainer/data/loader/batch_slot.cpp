@@ -1,0 +1,146 @@
+#include "trainer/data/loader/batch_slot.h"
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+namespace rollcall::data {
+namespace {
+
+at::ScalarType scalar_type(PixelType type) { return type == PixelType::Float32 ? at::kFloat : at::kBFloat16; }
+
+/// Whether the loader alone holds it: neither a copy of the tensor nor a view of its memory is around.
+bool is_ours_alone(const at::Tensor& tensor) { return tensor.use_count() == 1 && tensor.storage().use_count() == 1; }
+
+}  // namespace
+
+BatchSlot::BatchSlot(const LoaderOptions& options)
+    : options_(options),
+      place_bytes_(static_cast<std::size_t>(options.image_size) * static_cast<std::size_t>(options.image_size) * 3 *
+                   bytes_of(options.pixel_type)),
+      errors_(static_cast<std::size_t>(options.batch_size)) {}
+
+void BatchSlot::make_tensors() {
+  const auto like = at::TensorOptions().pinned_memory(options_.pinned);
+  images_ = at::empty({options_.batch_size, 3, options_.image_size, options_.image_size},
+                      like.dtype(scalar_type(options_.pixel_type)), at::MemoryFormat::ChannelsLast);
+  labels_ = at::zeros({options_.batch_size}, like.dtype(at::kLong));
+  counted_ = at::ones({options_.batch_size}, at::kBool);
+  pixels_ = static_cast<std::byte*>(images_.data_ptr());
+  label_values_ = labels_.data_ptr<std::int64_t>();
+  counted_values_ = counted_.data_ptr<bool>();
+}
+
+void BatchSlot::open(std::int64_t step, std::uint64_t epoch, std::vector<SampleRef> samples) {
+  assert(static_cast<std::int64_t>(samples.size()) <= options_.batch_size);
+  if (!images_.defined() || !is_ours_alone(images_) || !is_ours_alone(labels_) || !is_ours_alone(counted_)) {
+    make_tensors();
+  }
+  step_ = step;
+  epoch_ = epoch;
+  samples_ = std::move(samples);
+  std::ranges::fill(errors_, std::nullopt);
+  failure_.reset();
+  fetch_time_ = 0;
+  decode_time_ = 0;
+  augment_time_ = 0;
+  cancelled_.store(false, std::memory_order_relaxed);
+  ready_.store(false, std::memory_order_relaxed);
+  unread_.store(options_.batch_size, std::memory_order_release);
+}
+
+void BatchSlot::read(std::int64_t i, const Dataset& dataset, Workspace& workspace) noexcept {
+  const auto sample = static_cast<std::size_t>(i);
+  if (sample < samples_.size() && !cancelled_.load(std::memory_order_relaxed)) {
+    read_sample(sample, dataset, workspace);
+  }
+  // acq_rel: whoever counts down to zero sees what all others have written.
+  if (unread_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    complete();
+    ready_.store(true, std::memory_order_release);
+    ready_.notify_one();
+  }
+}
+
+void BatchSlot::read_sample(std::size_t i, const Dataset& dataset, Workspace& workspace) noexcept {
+  workspace.times = {};
+  try {
+    const OutputPixels out{place(i), options_.pixel_type, options_.image_size, options_.image_size};
+    const Result<std::int64_t> label = dataset.read(samples_[i].index, epoch_, out, workspace);
+    if (label) {
+      label_values_[i] = *label;
+    } else {
+      errors_[i] = label.error();
+    }
+  } catch (const std::exception& exception) {
+    errors_[i] = fail("--data", dataset.describe(samples_[i].index), exception.what(), "reporting it with this file",
+                      ExitCode::Internal);
+  }
+  fetch_time_.fetch_add(workspace.times.fetch.count(), std::memory_order_relaxed);
+  decode_time_.fetch_add(workspace.times.decode.count(), std::memory_order_relaxed);
+  augment_time_.fetch_add(workspace.times.augment.count(), std::memory_order_relaxed);
+}
+
+std::optional<std::size_t> BatchSlot::next_good(std::size_t i) const {
+  for (std::size_t distance = 1; distance < samples_.size(); ++distance) {
+    const std::size_t candidate = (i + distance) % samples_.size();
+    if (!errors_[candidate]) {
+      return candidate;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Fills the places of bad samples. Runs in the thread that read the last sample.
+void BatchSlot::complete() noexcept {
+  if (cancelled_.load(std::memory_order_relaxed)) {
+    return;
+  }
+  for (std::size_t i = 0; i < samples_.size(); ++i) {
+    counted_values_[i] = samples_[i].counted && !errors_[i];
+    if (!errors_[i]) {
+      continue;
+    }
+    if (options_.bad_samples == BadSamples::Fail || errors_[i]->exit_code == ExitCode::Internal) {
+      failure_ = errors_[i];
+      return;
+    }
+    const std::optional<std::size_t> good = next_good(i);
+    if (!good) {
+      failure_ = fail("--data", errors_[i]->value, "is bad, as is every other sample of this batch",
+                      "checking the data set", ExitCode::BadData);
+      return;
+    }
+    std::memcpy(place(i), place(*good), place_bytes_);
+    label_values_[i] = label_values_[*good];
+  }
+}
+
+void BatchSlot::wait() const { ready_.wait(false, std::memory_order_acquire); }
+
+Result<Batch> BatchSlot::take() {
+  if (failure_) {
+    return *failure_;
+  }
+  Batch batch;
+  const auto n = static_cast<std::int64_t>(samples_.size());
+  batch.images = images_.narrow(0, 0, n);
+  batch.labels = labels_.narrow(0, 0, n);
+  batch.counted = counted_.narrow(0, 0, n);
+  batch.step = step_;
+  for (std::size_t i = 0; i < samples_.size(); ++i) {
+    if (errors_[i]) {
+      batch.bad.push_back(errors_[i]->message());
+    }
+  }
+  batch.times.fetch = std::chrono::nanoseconds(fetch_time_);
+  batch.times.decode = std::chrono::nanoseconds(decode_time_);
+  batch.times.augment = std::chrono::nanoseconds(augment_time_);
+  batch.times.samples = n;
+  return batch;
+}
+
+}  // namespace rollcall::data
