@@ -1,0 +1,79 @@
+#include "trainer/storage/file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+namespace rollcall::storage {
+
+File::File(const std::string& path, int flags, mode_t mode)
+    : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, mode)) {}
+
+File::~File() {
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
+  }
+}
+
+std::optional<std::uint64_t> File::regular_size() const {
+  struct stat facts {};
+  if (::fstat(descriptor_, &facts) != 0) {
+    return std::nullopt;
+  }
+  if (!S_ISREG(facts.st_mode)) {
+    errno = S_ISDIR(facts.st_mode) ? EISDIR : EINVAL;
+    return std::nullopt;
+  }
+  return static_cast<std::uint64_t>(facts.st_size);
+}
+
+std::optional<std::size_t> File::read_at(std::span<std::byte> bytes, std::uint64_t offset) const {
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t count =
+        ::pread(descriptor_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
+    if (count < 0 && errno != EINTR) {
+      return std::nullopt;
+    }
+    if (count == 0) {
+      break;
+    }
+    done += count > 0 ? static_cast<std::size_t>(count) : 0;
+  }
+  return done;
+}
+
+bool File::write_at(std::span<const std::byte> bytes, std::uint64_t offset) const {
+  while (!bytes.empty()) {
+    const ssize_t count = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) {
+      continue;
+    }
+    if (count <= 0) {
+      errno = count < 0 ? errno : ENOSPC;
+      return false;
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    offset += static_cast<std::uint64_t>(count);
+  }
+  return true;
+}
+
+bool File::sync() const {
+  if (::fsync(descriptor_) != 0) {
+    return false;
+  }
+  ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
+  return true;
+}
+
+bool sync_folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const File opened(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
+  // Some network file systems cannot fsync a folder and say so (EINVAL): their metadata operations are synchronous.
+  return opened && (::fsync(opened.descriptor()) == 0 || errno == EINVAL);
+}
+
+}  // namespace rollcall::storage
