@@ -21,6 +21,15 @@ class Laps {
   Clock::time_point begin_ = Clock::now();
 };
 
+/// Decodes what a plan needs; where the decoder halves the picture, the plan becomes one of the halved picture.
+Result<PixelView> decode(ImageDecoder& decoder, ImageSize size, bool may_halve, Resize& plan) {
+  if (!may_halve || decoder.reduction_for(plan.source, {plan.width, plan.height}) == 1) {
+    return decoder.decode(needed(plan));
+  }
+  plan = halved(plan);
+  return decoder.decode(doubled(needed(plan), size), 2);
+}
+
 }  // namespace
 
 ImageDataset::ImageDataset(std::shared_ptr<const ImageSource> source, std::vector<std::int64_t> members,
@@ -45,8 +54,9 @@ Result<std::int64_t> ImageDataset::read(std::int64_t index, std::uint64_t epoch,
     return named(size.error());
   }
   Random random(seed_, Purpose::Augmentation, epoch, static_cast<std::uint64_t>(number(index)));
-  const Resize plan = std::visit([&](const auto& transform) { return transform.plan(*size, random); }, transform_);
-  const Result<PixelView> view = workspace.decoder.decode(needed(plan));
+  Resize plan = std::visit([&](const auto& transform) { return transform.plan(*size, random); }, transform_);
+  const bool may_halve = std::visit([](const auto& transform) { return transform.dct_scaling; }, transform_);
+  const Result<PixelView> view = decode(workspace.decoder, *size, may_halve, plan);
   if (!view) {
     return named(view.error());
   }

@@ -57,6 +57,7 @@ Resize TrainTransform::plan(ImageSize size, Random& random) const {
   Resize plan{.source = crop.choose(size.width, size.height, random), .width = image_size, .height = image_size};
   plan.window = {0, 0, image_size, image_size};
   plan.flip = random.uniform() < flip_probability;
+  plan.flip_vertically = vertical_flip_probability > 0 && random.uniform() < vertical_flip_probability;
   return plan;
 }
 

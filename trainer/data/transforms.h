@@ -3,6 +3,7 @@
 #include <array>
 #include <variant>
 
+#include "trainer/data/augment/options.h"
 #include "trainer/data/augment/scratch.h"
 #include "trainer/data/image/image.h"
 #include "trainer/data/image/resize.h"
@@ -30,12 +31,16 @@ struct RandomCrop {
   [[nodiscard]] Box choose(int width, int height, Random& random) const;
 };
 
-/// RandomResizedCrop to image_size x image_size, horizontal flip, normalisation.
+/// RandomResizedCrop to image_size x image_size, flips, augmentation, normalisation.
 struct TrainTransform {
   int image_size = 224;
   RandomCrop crop = {};
-  double flip_probability = 0.5;
+  double flip_probability = 0.5;           ///< left to right
+  double vertical_flip_probability = 0.0;  ///< upside down
   Normalisation normalisation = {};
+  AugmentOptions augment = {};
+  /// Let the decoder halve JPEGs whose crop is at least twice the output in both directions: faster, other pixels.
+  bool dct_scaling = false;
 
   /// Chooses the part of a picture of this size that is resized. Thread-safe; all chance comes from `random`.
   [[nodiscard]] Resize plan(ImageSize size, Random& random) const;
@@ -49,6 +54,7 @@ struct EvalTransform {
   int image_size = 224;
   int resize_size = 256;  ///< at least image_size
   Normalisation normalisation = {};
+  bool dct_scaling = false;
 
   // As for TrainTransform; nothing is random.
   [[nodiscard]] Resize plan(ImageSize size, Random& random) const;

@@ -132,5 +132,91 @@ TEST(ResizeImage, ConstantPictureStaysConstant) {
   }
 }
 
+TEST(ResizeImage, VerticalFlipTurnsTheRowsRound) {
+  const test::RgbImage image = random_image(33, 21, 7);
+  Resize request{.source = {1, 2, 30, 18}, .width = 12, .height = 11, .window = {1, 0, 10, 11}};
+  const auto straight = run(image, request);
+  request.flip_vertically = true;
+  const auto turned = run(image, request);
+  for (std::size_t y = 0; y < 11; ++y) {
+    for (std::size_t i = 0; i < 30; ++i) {
+      ASSERT_EQ(turned[y * 30 + i], straight[(10 - y) * 30 + i]);
+    }
+  }
+}
+
+/// Which columns or rows have influence, from the definition of the triangle.
+Box influence(const Resize& request) {
+  const auto along = [](int in, int out, int begin, int count, int& first, int& length) {
+    const double scale = static_cast<double>(in) / out;
+    const double support = std::max(scale, 1.0);
+    first = in;
+    int last = 0;
+    for (int i = 0; i < in; ++i) {
+      for (const int position : {begin, begin + count - 1}) {
+        if (std::abs(i + 0.5 - (position + 0.5) * scale) < support - 1e-9) {
+          first = std::min(first, i);
+          last = std::max(last, i + 1);
+        }
+      }
+    }
+    length = last - first;
+  };
+  Box box;
+  along(request.source.width, request.width, request.window.left, request.window.width, box.left, box.width);
+  along(request.source.height, request.height, request.window.top, request.window.height, box.top, box.height);
+  box.left += request.source.left;
+  box.top += request.source.top;
+  return box;
+}
+
+TEST(NeededBox, CoversWhatHasInfluenceAndHardlyMore) {
+  std::mt19937 random(8);
+  const auto below = [&](int count) { return static_cast<int>(random() % static_cast<unsigned>(count)); };
+  for (int i = 0; i < 5000; ++i) {
+    Resize request{.source = {below(50), below(50), 1 + below(300), 1 + below(300)},
+                   .width = 1 + below(300),
+                   .height = 1 + below(300)};
+    request.window.width = 1 + below(request.width);
+    request.window.height = 1 + below(request.height);
+    request.window.left = below(request.width - request.window.width + 1);
+    request.window.top = below(request.height - request.window.height + 1);
+    const Box box = needed(request);
+    const Box least = influence(request);
+    ASSERT_LE(box.left, least.left);
+    ASSERT_GE(box.right(), least.right());
+    ASSERT_LE(least.left - box.left, 1);
+    ASSERT_LE(box.right() - least.right(), 1);
+    ASSERT_LE(box.top, least.top);
+    ASSERT_GE(box.bottom(), least.bottom());
+    ASSERT_LE(least.top - box.top, 1);
+    ASSERT_LE(box.bottom() - least.bottom(), 1);
+    ASSERT_GE(box.left, request.source.left);
+    ASSERT_LE(box.bottom(), request.source.bottom());
+  }
+}
+
+TEST(HalvedResize, CoversTheSourceAndStaysInThePicture) {
+  std::mt19937 random(9);
+  const auto below = [&](int count) { return static_cast<int>(random() % static_cast<unsigned>(count)); };
+  for (int i = 0; i < 2000; ++i) {
+    const ImageSize picture{1 + below(99), 1 + below(99)};
+    Resize request{.source = {below(picture.width), below(picture.height), 0, 0}, .width = 9, .height = 9};
+    request.source.width = 1 + below(picture.width - request.source.left);
+    request.source.height = 1 + below(picture.height - request.source.top);
+    request.window = {0, 0, 9, 9};
+    const Resize half = halved(request);
+    const Box box = doubled(half.source, picture);
+    ASSERT_EQ(box.left % 2 + box.top % 2, 0);
+    ASSERT_LE(request.source.left - box.left, 1);
+    ASSERT_LE(box.left, request.source.left);
+    ASSERT_GE(box.right(), request.source.right());
+    ASSERT_LE(box.right(), std::min(picture.width, request.source.right() + 1));
+    ASSERT_GE(box.bottom(), request.source.bottom());
+    ASSERT_LE(box.bottom(), std::min(picture.height, request.source.bottom() + 1));
+    ASSERT_LE(half.source.right(), (picture.width + 1) / 2);
+  }
+}
+
 }  // namespace
 }  // namespace rollcall::data

@@ -2,145 +2,182 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cmath>
-#include <cstring>
+#include <cstddef>
 #include <vector>
 
-// The two inner loops are compiled for AVX2 too and chosen at start-up. Sanitizers cannot run that choice. FMA stays
-// off, so both versions round alike.
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && \
-    !defined(__SANITIZE_ADDRESS__)
-#define ROLLCALL_VECTORISED __attribute__((optimize("O3"), target_clones("avx2", "default")))
-#else
-#define ROLLCALL_VECTORISED
-#endif
+#include "trainer/data/image/resize_axis.h"
 
 namespace rollcall::data {
 namespace {
 
-/// The source positions that one output position is made of, and their weights.
-struct Taps {
-  int first = 0;
-  int count = 0;
-  std::size_t weights = 0;  ///< index of the first one in Axis::weights
+AxisRequest horizontal_axis(const Resize& request) {
+  return {request.source.width, request.width, request.window.left, request.window.width};
+}
+
+AxisRequest vertical_axis(const Resize& request) {
+  return {request.source.height, request.height, request.window.top, request.window.height};
+}
+
+struct Scratch {
+  ResizeAxis vertical;
+  ResizeAxis horizontal;
+  std::vector<float> strip;
+  std::vector<std::byte> spare_row;  ///< for the rows of the last strip that the window does not have
 };
 
-/// The taps of the output positions [begin, begin + count) of one axis, resampled from `in` to `out` positions.
-struct Axis {
-  std::vector<Taps> taps;
-  std::vector<float> weights;
+/// Where output rows begin.
+struct Rows {
+  std::byte* begin = nullptr;
+  std::ptrdiff_t bytes = 0;
+  bool upside_down = false;
+  int count = 0;
 
-  void plan(int in, int out, int begin, int count) {
-    taps.clear();
-    weights.clear();
-    const double scale = static_cast<double>(in) / out;
-    const double support = std::max(scale, 1.0);
-    for (int position = begin; position < begin + count; ++position) {
-      const double centre = (position + 0.5) * scale;
-      const int first = std::max(0, static_cast<int>(centre - support + 0.5));
-      const int last = std::min(in, static_cast<int>(centre + support + 0.5));
-      taps.push_back({first, last - first, weights.size()});
-      add_weights(first, last, centre, support);
+  [[nodiscard]] void* row(int y) const { return begin + (upside_down ? count - 1 - y : y) * bytes; }
+};
+
+/// One resize: the strips of four rows one after another. `Horizontal` is the kernel of the output's type.
+class Strips {
+ public:
+  Strips(const PixelView& view, const Resize& request, const ResizeKernels& kernels)
+      : view_(view), part_(needed(request)), kernels_(kernels), width_(request.window.width), flip_(request.flip) {
+    assert(part_.left >= view.area.left && part_.right() <= view.area.right());
+    assert(part_.top >= view.area.top && part_.bottom() <= view.area.bottom());
+    scratch_.vertical.plan(vertical_axis(request));
+    scratch_.horizontal.plan(horizontal_axis(request));
+    const std::size_t columns = static_cast<std::size_t>(part_.width + scratch_.horizontal.taps + kStripSlack);
+    if (scratch_.strip.size() < columns * kStripFloats) {
+      scratch_.strip.resize(columns * kStripFloats);
+    }
+  }
+
+  void write(const Rows& rows, void (*horizontal)(const HorizontalPass&), const std::array<float, 4>& scale,
+             const std::array<float, 4>& bias) {
+    const auto row_bytes = static_cast<std::size_t>(rows.bytes);
+    if (scratch_.spare_row.size() < row_bytes) {
+      scratch_.spare_row.resize(row_bytes);
+    }
+    HorizontalPass pass{.strip = scratch_.strip.data(),
+                        .first = scratch_.horizontal.first.data(),
+                        .weights = scratch_.horizontal.weights.data(),
+                        .taps = scratch_.horizontal.taps,
+                        .width = width_,
+                        .flip = flip_,
+                        .scale = scale,
+                        .bias = bias,
+                        .rows = {}};
+    for (int y = 0; y < rows.count; y += kStripRows) {
+      for (int i = 0; i < kStripRows; ++i) {
+        const bool wanted = y + i < rows.count;
+        pass.rows[static_cast<std::size_t>(i)] = wanted ? rows.row(y + i) : scratch_.spare_row.data();
+        if (wanted) {
+          resample_vertically(y + i, scratch_.strip.data() + std::ptrdiff_t{4} * i);
+        }
+      }
+      horizontal(pass);
     }
   }
 
  private:
-  void add_weights(int first, int last, double centre, double support) {
-    const std::size_t begin = weights.size();
-    double sum = 0;
-    for (int i = first; i < last; ++i) {
-      const double weight = std::max(0.0, 1.0 - std::abs((i - centre + 0.5) / support));
-      weights.push_back(static_cast<float>(weight));
-      sum += weight;
-    }
-    for (std::size_t i = begin; i < weights.size(); ++i) {
-      weights[i] = static_cast<float>(weights[i] / sum);
-    }
+  void resample_vertically(int y, float* strip) {
+    const auto position = static_cast<std::size_t>(y);
+    const std::uint8_t* source = view_.at(part_.left, part_.top + scratch_.vertical.first[position]);
+    kernels_.vertical(source, view_.row_bytes, scratch_.vertical.weights_of(y), scratch_.vertical.count[position],
+                      part_.width, strip);
   }
+
+  static Scratch& scratch_of_this_thread() {
+    thread_local Scratch scratch;
+    return scratch;
+  }
+
+  const PixelView& view_;
+  const Box part_;
+  const ResizeKernels& kernels_;
+  const int width_;
+  const bool flip_;
+  Scratch& scratch_ = scratch_of_this_thread();
 };
 
-/// accumulator[i] += weight * source[i]
-ROLLCALL_VECTORISED void add_row(float* __restrict accumulator, const std::uint8_t* __restrict source, float weight,
-                                 std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    accumulator[i] += weight * static_cast<float>(source[i]);
-  }
+bool window_is_inside(const Resize& request) {
+  const Box& window = request.window;
+  return window.width > 0 && window.height > 0 && window.left >= 0 && window.right() <= request.width &&
+         window.top >= 0 && window.bottom() <= request.height;
 }
 
-// One RGB pixel and whatever follows it: the fourth lane is carried along and overwritten by the next pixel.
-using Pixel = float __attribute__((vector_size(16)));
-
-Pixel load(const float* from) {
-  Pixel pixel;
-  std::memcpy(&pixel, from, sizeof pixel);
-  return pixel;
+const ResizeKernels& fastest_kernels() {
+  static const ResizeKernels& kernels = *usable_resize_kernels().back();
+  return kernels;
 }
-
-Pixel padded(const std::array<float, 3>& values) { return Pixel{values[0], values[1], values[2], 0}; }
-
-/// One output row from one vertically resampled row. `row` has a float to spare behind its last pixel; `out` has none.
-void resample_row(const float* row, const Axis& axis, int offset, bool flip, const ChannelAffine& affine, float* out) {
-  const Pixel scale = padded(affine.scale);
-  const Pixel bias = padded(affine.bias);
-  const std::size_t width = axis.taps.size();
-  for (std::size_t x = 0; x < width; ++x) {
-    const Taps taps = axis.taps[flip ? width - 1 - x : x];
-    const float* weights = &axis.weights[taps.weights];
-    const float* source = row + 4 * static_cast<std::size_t>(taps.first - offset);
-    Pixel sum{};
-    for (int k = 0; k < taps.count; ++k) {
-      sum += weights[k] * load(source + 4 * k);
-    }
-    sum = sum * scale + bias;
-    std::memcpy(out + 3 * x, &sum, (x + 1 < width ? 4 : 3) * sizeof(float));
-  }
-}
-
-struct Scratch {
-  Axis vertical;
-  Axis horizontal;
-  std::vector<float> row;
-};
 
 }  // namespace
 
+std::span<const ResizeKernels* const> usable_resize_kernels() {
+  static const std::vector<const ResizeKernels*> usable = [] {
+    std::vector<const ResizeKernels*> found{&kPortableResize};
+#if defined(__x86_64__)
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (avx2) {
+      found.push_back(&kAvx2Resize);
+    }
+    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl")) {
+      found.push_back(&kAvx512Resize);
+    }
+#endif
+    return found;
+  }();
+  return usable;
+}
+
 Box needed(const Resize& request) {
-  const auto along = [](int in, int out, int begin, int count, int& first, int& length) {
-    Axis axis;
-    axis.plan(in, out, begin, count);
-    first = axis.taps.front().first;
-    length = axis.taps.back().first + axis.taps.back().count - first;
-  };
-  Box box;
-  along(request.source.width, request.width, request.window.left, request.window.width, box.left, box.width);
-  along(request.source.height, request.height, request.window.top, request.window.height, box.top, box.height);
-  box.left += request.source.left;
-  box.top += request.source.top;
-  return box;
+  const AxisRange columns = range_of(horizontal_axis(request));
+  const AxisRange rows = range_of(vertical_axis(request));
+  return {request.source.left + columns.first, request.source.top + rows.first, columns.count, rows.count};
 }
 
 void resize(const PixelView& view, const Resize& request, const ChannelAffine& affine, const OutputPixels& out) {
-  const Box& source = request.source;
-  const Box& window = request.window;
-  assert(window.left >= 0 && window.right() <= request.width && window.top >= 0 && window.bottom() <= request.height);
-  assert(out.width == window.width && out.height == window.height && out.type == PixelType::Float32);
-  const Box part = needed(request);
-  const std::size_t row_floats = static_cast<std::size_t>(part.width) * 4;
-  const std::size_t out_floats = static_cast<std::size_t>(window.width) * 3;
+  resize(view, request, affine, out, fastest_kernels());
+}
 
-  thread_local Scratch scratch;
-  scratch.vertical.plan(source.height, request.height, window.top, window.height);
-  scratch.horizontal.plan(source.width, request.width, window.left, window.width);
-  float* to = static_cast<float*>(out.data);
-  for (const Taps& taps : scratch.vertical.taps) {
-    scratch.row.assign(row_floats, 0.0F);
-    for (int k = 0; k < taps.count; ++k) {
-      add_row(scratch.row.data(), view.at(part.left, source.top + taps.first + k),
-              scratch.vertical.weights[taps.weights + static_cast<std::size_t>(k)], row_floats);
-    }
-    resample_row(scratch.row.data(), scratch.horizontal, part.left - source.left, request.flip, affine, to);
-    to += out_floats;
-  }
+void resize(const PixelView& view, const Resize& request, const ChannelAffine& affine, const OutputPixels& out,
+            const ResizeKernels& kernels) {
+  assert(window_is_inside(request) && out.width == request.window.width && out.height == request.window.height);
+  const Rows rows{.begin = static_cast<std::byte*>(out.data),
+                  .bytes = static_cast<std::ptrdiff_t>(bytes_of(out.type)) * out.width * 3,
+                  .upside_down = request.flip_vertically,
+                  .count = out.height};
+  Strips(view, request, kernels)
+      .write(rows, out.type == PixelType::Float32 ? kernels.to_float : kernels.to_bfloat16,
+             {affine.scale[0], affine.scale[1], affine.scale[2], 0},
+             {affine.bias[0], affine.bias[1], affine.bias[2], 0});
+}
+
+void resize_to_levels(const PixelView& view, const Resize& request, std::uint8_t* out) {
+  resize_to_levels(view, request, out, fastest_kernels());
+}
+
+void resize_to_levels(const PixelView& view, const Resize& request, std::uint8_t* out, const ResizeKernels& kernels) {
+  assert(window_is_inside(request));
+  const Rows rows{.begin = reinterpret_cast<std::byte*>(out),
+                  .bytes = std::ptrdiff_t{kPixelBytes} * request.window.width,
+                  .upside_down = request.flip_vertically,
+                  .count = request.window.height};
+  Strips(view, request, kernels).write(rows, kernels.to_levels, {1, 1, 1, 0}, {0, 0, 0, 0});
+}
+
+Resize halved(const Resize& request) {
+  Resize half = request;
+  half.source.left = request.source.left / 2;
+  half.source.top = request.source.top / 2;
+  half.source.width = (request.source.right() + 1) / 2 - half.source.left;
+  half.source.height = (request.source.bottom() + 1) / 2 - half.source.top;
+  return half;
+}
+
+Box doubled(const Box& box, ImageSize picture) {
+  const int left = 2 * box.left;
+  const int top = 2 * box.top;
+  return {left, top, std::min(2 * box.width, picture.width - left), std::min(2 * box.height, picture.height - top)};
 }
 
 }  // namespace rollcall::data
