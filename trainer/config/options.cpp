@@ -16,7 +16,8 @@ constexpr std::array kFlags{
     command_line::Flag{"help", 'h', "show this text"},
     command_line::Flag{"version", 0, "show the version"},
     command_line::Flag{"print-config", 0, "show every setting with its value and origin, and end"},
-    command_line::Flag{"json", 0, "with --print-config: as one JSON object"},
+    command_line::Flag{"json", 0, "with --print-config, --benchmark-data: as one JSON object"},
+    command_line::Flag{"benchmark-data", 0, "read the training data as training would, tell how fast, and end"},
     command_line::Flag{"dry-run", 0, "meet the other ranks, do one all-reduce, say how it went, and end"},
     command_line::Flag{"print-settings-markdown", 0, "show the settings as docs/settings.md does, and end"},
 };
@@ -28,6 +29,7 @@ Trains a ResNet on all ranks of this Slurm step, or alone outside of one. An int
   srun --ddp rollcall-train                                           made-up images, to see that all works
   srun --ddp rollcall-train --data=$SCRATCH/imagenet --train-num-workers=8 --epochs=90 --optimizer=sgd --lr=0.1
   sbatch run.sbatch --data=$SCRATCH/imagenet --train-num-workers=8    the same, requeued when time is up
+  rollcall-train --benchmark-data --data=$SCRATCH/imagenet --train-num-workers=4  how fast the data comes, without training
   rollcall-train --max-steps=20 --model=resnet18 --image-size=64      on this machine, alone
 
 Each option is also a variable (--batch-size is ROLLCALL_BATCH_SIZE) and a key of table [trainer] in a TOML file.
@@ -38,9 +40,12 @@ Request request_of(const command_line::ParsedCommandLine& parsed) {
     std::string_view flag;
     Request request;
   };
-  constexpr std::array requests{Named{"help", Request::Help}, Named{"version", Request::Version},
+  constexpr std::array requests{Named{"help", Request::Help},
+                                Named{"version", Request::Version},
                                 Named{"print-settings-markdown", Request::PrintSettingsMarkdown},
-                                Named{"print-config", Request::PrintConfig}, Named{"dry-run", Request::DryRun}};
+                                Named{"print-config", Request::PrintConfig},
+                                Named{"dry-run", Request::DryRun},
+                                Named{"benchmark-data", Request::BenchmarkData}};
   for (const Named& named : requests) {
     if (parsed.has(named.flag)) {
       return named.request;

@@ -12,7 +12,8 @@ namespace rollcall::config {
 /// What `rollcall-train` was asked to do, and with which settings.
 enum class Request {
   Train,
-  DryRun,  ///< join, one all-reduce, say so, end
+  DryRun,         ///< join, one all-reduce, say so, end
+  BenchmarkData,  ///< read the training data without training
   Help,
   Version,
   PrintConfig,
@@ -21,7 +22,7 @@ enum class Request {
 
 struct Options {
   Request request = Request::Train;
-  bool json = false;  ///< of Request::PrintConfig
+  bool json = false;  ///< of PrintConfig and BenchmarkData
   settings::Settings trainer;
   settings::Settings launch;
 };

@@ -46,6 +46,8 @@ Transform train_transform(const DataOptions& options) {
   transform.image_size = options.image_size;
   transform.crop = {options.crop_scale_min, options.crop_scale_max, options.crop_ratio_min, options.crop_ratio_max};
   transform.flip_probability = options.flip_probability;
+  transform.vertical_flip_probability = options.vertical_flip_probability;
+  transform.augment = options.augment;
   return transform;
 }
 

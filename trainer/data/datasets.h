@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "trainer/data/augment/options.h"
 #include "trainer/data/dataset.h"
 
 namespace rollcall::data {
@@ -20,6 +21,8 @@ struct DataOptions {
   double crop_ratio_min = 3.0 / 4.0;
   double crop_ratio_max = 4.0 / 3.0;
   double flip_probability = 0.5;
+  double vertical_flip_probability = 0;
+  AugmentOptions augment = {};
   std::uint64_t seed = 0;  ///< of augmentation, of the split and of fake data
 };
 

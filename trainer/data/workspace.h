@@ -27,6 +27,8 @@ struct StageTimes {
 
 /// What a thread needs to read samples, kept from one to the next so that a steady state allocates nothing.
 struct Workspace {
+  explicit Workspace(const DecodeOptions& options = {}) : decoder(options) {}
+
   FetchBuffer buffer;
   ImageDecoder decoder;
   AugmentScratch scratch;

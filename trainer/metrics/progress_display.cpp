@@ -43,6 +43,9 @@ std::string progress_text(const ProgressState& state) {
   if (state.images_per_second) {
     text += fmt::format("  {:.{}f} img/s", *state.images_per_second, *state.images_per_second < 100 ? 1 : 0);
   }
+  if (state.data_wait >= 0.01) {
+    text += fmt::format("  data wait {:.0f} %", 100 * state.data_wait);
+  }
   if (state.remaining_seconds) {
     text += "  ETA " + human_duration(*state.remaining_seconds);
   }

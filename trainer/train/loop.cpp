@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 #include <torch/torch.h>
+#include <chrono>
 #include <cmath>
 #include <exception>
 #include <functional>
 
+#include "trainer/train/clock.h"
 #include "trainer/train/stop_signal.h"
 
 namespace rollcall::train {
@@ -63,12 +65,18 @@ Outcome Loop::run() {
 }
 
 Loop::Stop Loop::train_epoch() {
-  task_.train_sampler->set_epoch(static_cast<std::uint64_t>(progress_.epoch), progress_.sample_position);
-  task_.train_loader->start(*task_.train_sampler, static_cast<std::uint64_t>(progress_.epoch), 0);
+  DataPipeline& data = task_.data;
+  data.train_sampler->set_epoch(static_cast<std::uint64_t>(progress_.epoch), progress_.sample_position);
+  if (const Result<void> started =
+          data.train_loader->start(*data.train_sampler, static_cast<std::uint64_t>(progress_.epoch));
+      !started) {
+    return failed(started.error());
+  }
   task_.model->train();
-  observer_.begin_epoch(progress_, task_.train_sampler->steps());
+  observer_.begin_epoch(progress_, data.train_sampler->steps());
   while (true) {
-    Result<std::optional<data::Batch>> batch = task_.train_loader->next();
+    const double begin = seconds_now();
+    Result<std::optional<data::Batch>> batch = data.train_loader->next();
     if (!batch) {
       return failed(batch.error());
     }
@@ -76,21 +84,22 @@ Loop::Stop Loop::train_epoch() {
       return after_epoch();
     }
     observer_.bad_samples((*batch)->bad);
-    if (Stop stop = train_batch(**batch)) {
+    if (Stop stop = train_batch(**batch, begin, seconds_now() - begin)) {
       return stop;
     }
   }
 }
 
-Loop::Stop Loop::train_batch(const data::Batch& batch) {
+Loop::Stop Loop::train_batch(const data::Batch& batch, double begin, double waited) {
   Totals mine;
+  mine.waited = waited;
   const Stop stop = guarded(world_, [&] {
     at::Tensor outputs;
     at::Tensor losses;
     optim::set_learning_rate(*task_.optimizer, optim::learning_rate(task_.schedule, progress_.global_step));
     replica_.zero_grad();
     const at::Tensor loss = replica_.forward([&] {
-      outputs = task_.model->forward(batch.images);
+      outputs = task_.model->forward(batch.images.to(at::kFloat));
       losses = losses_of(outputs, batch.labels, task_.label_smoothing);
       return losses.mean();
     });
@@ -106,6 +115,12 @@ Loop::Stop Loop::train_batch(const data::Batch& batch) {
   if (!totals) {
     return failed(totals.error(), true);
   }
+  metrics::DataWait wait;
+  wait.waited = totals->waited / world_.world_size;
+  wait.elapsed = seconds_now() - begin;
+  wait.loading = std::chrono::duration<double>(batch.times.fetch + batch.times.decode + batch.times.augment).count();
+  wait.workers = task_.data.train_workers;
+  observer_.waited_for_data(wait);
   return after_step(*totals);
 }
 
@@ -152,15 +167,18 @@ Loop::Stop Loop::after_epoch() {
 }
 
 Loop::Stop Loop::validate() {
-  task_.valid_sampler->set_epoch(0, 0);
-  task_.valid_loader->start(*task_.valid_sampler, 0, 0);
+  DataPipeline& data = task_.data;
+  data.valid_sampler->set_epoch(0, 0);
+  if (const Result<void> started = data.valid_loader->start(*data.valid_sampler, 0); !started) {
+    return failed(started.error());
+  }
   if (const Result<void> synchronised = replica_.sync_buffers(); !synchronised) {
     return failed(synchronised.error(), true);
   }
   task_.model->eval();
   Totals mine;
   while (true) {
-    Result<std::optional<data::Batch>> batch = task_.valid_loader->next();
+    Result<std::optional<data::Batch>> batch = data.valid_loader->next();
     if (!batch) {
       return failed(batch.error());
     }
@@ -170,7 +188,7 @@ Loop::Stop Loop::validate() {
     observer_.bad_samples((*batch)->bad);
     const Stop stop = guarded(world_, [&] {
       const torch::NoGradGuard no_grad;
-      const at::Tensor outputs = task_.model->forward((*batch)->images);
+      const at::Tensor outputs = task_.model->forward((*batch)->images.to(at::kFloat));
       mine.average += count(outputs, (*batch)->labels, losses_of(outputs, (*batch)->labels, 0), (*batch)->counted);
     });
     if (stop) {

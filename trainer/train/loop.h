@@ -45,7 +45,7 @@ class Loop {
   using Stop = std::optional<Outcome>;
 
   [[nodiscard]] Stop train_epoch();
-  [[nodiscard]] Stop train_batch(const data::Batch& batch);
+  [[nodiscard]] Stop train_batch(const data::Batch& batch, double begin, double waited);
   [[nodiscard]] Stop after_step(const Totals& totals);
   [[nodiscard]] Stop after_epoch();
   [[nodiscard]] Stop validate();

@@ -2,18 +2,17 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
-#include <chrono>
 #include <cstdio>
 #include <utility>
 
+#include "runtime/job/cpu_set.h"
 #include "trainer/metrics/duration.h"
+#include "trainer/train/clock.h"
 
 namespace rollcall::train {
 namespace {
 
 constexpr std::int64_t kBadSamplesNamed = 10;
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 metrics::ProgressStyle style_of(const std::string& name) {
   if (name == "bar") {
@@ -81,11 +80,16 @@ void Observer::begin_epoch(const checkpoint::Progress& progress, std::int64_t st
   throughput_.restart();
 }
 
+void Observer::waited_for_data(const metrics::DataWait& wait) {
+  run_wait_ += wait;
+  window_wait_ += wait;
+}
+
 void Observer::step_done(const checkpoint::Progress& progress, const metrics::RunningAverage& totals,
                          double learning_rate) {
   epoch_ += totals;
   window_ += totals;
-  throughput_.step_done(now(), totals.samples);
+  throughput_.step_done(seconds_now(), totals.samples);
   metrics::ProgressState state;
   state.epoch = progress.epoch;
   state.epochs = epochs_;
@@ -96,7 +100,8 @@ void Observer::step_done(const checkpoint::Progress& progress, const metrics::Ru
   state.learning_rate = learning_rate;
   state.images_per_second = throughput_.images_per_second();
   state.remaining_seconds = metrics::remaining_seconds(images_left(progress), state.images_per_second);
-  display_->step_done(state, now());
+  state.data_wait = run_wait_.fraction();
+  display_->step_done(state, seconds_now());
   if (progress.global_step % log_steps_ == 0 || progress.step_in_epoch == steps_in_epoch_) {
     record({{"event", std::string("step")},
             {"step", progress.global_step},
@@ -106,8 +111,12 @@ void Observer::step_done(const checkpoint::Progress& progress, const metrics::Ru
             {"top5", window_.top5()},
             {"samples", window_.samples},
             {"learning_rate", learning_rate},
-            {"images_per_second", state.images_per_second.value_or(0)}});
+            {"images_per_second", state.images_per_second.value_or(0)},
+            {"data_wait_seconds", window_wait_.waited},
+            {"data_wait_fraction", window_wait_.fraction()},
+            {"loader_utilisation_of_rank_0", window_wait_.utilisation()}});
     window_ = {};
+    window_wait_ = {};
   }
 }
 
@@ -136,7 +145,14 @@ void Observer::validated(const checkpoint::Progress& progress, const metrics::Ru
 
 void Observer::finished(const checkpoint::Progress& progress, const std::string& ending) {
   note(fmt::format("{} after step {}", ending, progress.global_step));
-  record({{"event", std::string("end")}, {"ending", ending}, {"step", progress.global_step}});
+  const bool cpus_left = static_cast<int>(job::cpus_of_this_process()) > run_wait_.workers;
+  if (const std::string advice = metrics::input_bound_advice(run_wait_, cpus_left); !advice.empty()) {
+    note(advice);
+  }
+  record({{"event", std::string("end")},
+          {"ending", ending},
+          {"step", progress.global_step},
+          {"data_wait_fraction", run_wait_.fraction()}});
 }
 
 void Observer::record(metrics::Record record) {

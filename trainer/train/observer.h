@@ -8,6 +8,7 @@
 #include "runtime/base/result.h"
 #include "runtime/settings/settings.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/metrics/data_wait.h"
 #include "trainer/metrics/metrics_writer.h"
 #include "trainer/metrics/progress_display.h"
 #include "trainer/metrics/running_average.h"
@@ -31,6 +32,8 @@ class Observer {
 
   void resumed(const checkpoint::Progress& progress);
   void begin_epoch(const checkpoint::Progress& progress, std::int64_t steps_left);
+  /// Before step_done(): how long this step waited for its batch.
+  void waited_for_data(const metrics::DataWait& wait);
   /// `totals` of the step over all ranks.
   void step_done(const checkpoint::Progress& progress, const metrics::RunningAverage& totals, double learning_rate);
   void end_epoch(const checkpoint::Progress& progress);
@@ -52,6 +55,8 @@ class Observer {
   metrics::RunningAverage epoch_;   ///< training, this epoch
   metrics::RunningAverage window_;  ///< training, since the last record
   metrics::Throughput throughput_;
+  metrics::DataWait run_wait_;     ///< of all steps
+  metrics::DataWait window_wait_;  ///< since the last record
   std::unique_ptr<metrics::ProgressDisplay> display_;
   std::optional<metrics::MetricsWriter> writer_;
 };

@@ -16,6 +16,7 @@
 #include "trainer/config/trainer_settings.h"
 #include "trainer/process_group/agree.h"
 #include "trainer/process_group/collectives.h"
+#include "trainer/train/benchmark_data.h"
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/departure.h"
 #include "trainer/train/failure_report.h"
@@ -117,11 +118,11 @@ void introduce(Observer& observer, const Session& session, const Task& task, con
                const std::vector<std::string>& warnings) {
   const settings::Settings& settings = session.options.trainer;
   observer.note(fmt::format("{} on {}: {} training and {} validation images, {} classes", settings.text("model"),
-                            settings.text("data"), task.datasets.train->size(), task.datasets.valid->size(),
-                            task.datasets.class_names.size()));
+                            settings.text("data"), task.data.datasets.train->size(), task.data.datasets.valid->size(),
+                            task.data.datasets.class_names.size()));
   observer.note(fmt::format("{} ranks on {} nodes, {} images a step, {} steps an epoch, back end {}, rendezvous {}",
                             session.world.world_size, session.world.num_nodes,
-                            session.world.world_size * settings.integer("batch-size"), task.train_sampler->steps(),
+                            session.world.world_size * settings.integer("batch-size"), task.data.train_sampler->steps(),
                             session.world.backend, session.world.rendezvous));
   if (!resumed.empty()) {
     observer.note(resumed);
@@ -163,7 +164,7 @@ int train(Session session) {
   }
   checkpoint::Progress progress = first_progress(session.options.trainer, world);
   std::vector<std::string> warnings = folders->warnings;
-  warnings.insert(warnings.end(), task->warnings.begin(), task->warnings.end());
+  warnings.insert(warnings.end(), task->data.warnings.begin(), task->data.warnings.end());
   const Result<std::string> resumed = checkpoints.load(progress, warnings);
   if (const auto code = settle(resumed, world, session.report)) {
     return *code;
@@ -240,6 +241,10 @@ int run(const Environment& environment, const std::vector<std::string>& argument
     const Result<config::Options> options = config::read_options(environment, arguments);
     if (!options) {
       return report.common(options.error());
+    }
+    if (options->request == config::Request::BenchmarkData) {
+      const Result<void> done = benchmark_data(options->trainer, environment, options->json);
+      return done ? to_int(ExitCode::Success) : report.own(done.error());
     }
     if (options->request != config::Request::Train && options->request != config::Request::DryRun) {
       return print_only(*options);

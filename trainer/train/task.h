@@ -2,30 +2,23 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include <torch/torch.h>
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
 #include "runtime/settings/settings.h"
-#include "trainer/data/datasets.h"
-#include "trainer/data/loader/loader.h"
-#include "trainer/data/sampling/sampler.h"
 #include "trainer/model/resnet.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
+#include "trainer/train/data_pipeline.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {
 
 /// What is trained and on what, made from the settings; the same on every rank except for the rank's part of the data.
 struct Task {
-  data::Datasets datasets;
-  std::unique_ptr<data::Sampler> train_sampler;
-  std::unique_ptr<data::Sampler> valid_sampler;
-  std::unique_ptr<data::Loader> train_loader;
-  std::unique_ptr<data::Loader> valid_loader;
+  DataPipeline data;
   model::ResNet model{nullptr};
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   optim::ScheduleOptions schedule;
@@ -33,7 +26,6 @@ struct Task {
   std::int64_t epochs = 0;
   std::int64_t max_steps = 0;     ///< 0: no limit
   std::int64_t valid_epochs = 0;  ///< validate after so many epochs; 0: never
-  std::vector<std::string> warnings;
 };
 
 /// Errors: data set missing, empty class, batch larger than the data, optimizer parameters out of range, unknown model.

@@ -99,10 +99,12 @@ TEST(EpochSampler, ResumedWithAnyWorldSizeAnEpochLosesAndRepeatsNoSample) {
   for (int trial = 0; trial < 200; ++trial) {
     const std::int64_t size = 1 + below(500);
     const auto epoch = static_cast<std::uint64_t>(below(5));
+    const std::int64_t window = trial % 2 == 0 ? 0 : 1 + below(40);
     std::vector<std::int64_t> visited;
     std::int64_t position = 0;
     while (position < size) {
-      const SamplerOptions chosen = options(size, 1 + below(9), 1 + below(7));
+      SamplerOptions chosen = options(size, 1 + below(9), 1 + below(64));
+      chosen.window = window;
       Sampler sampler(chosen);
       sampler.set_epoch(epoch, position);
       const std::int64_t steps = 1 + below(static_cast<std::uint64_t>(sampler.steps()));

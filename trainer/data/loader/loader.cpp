@@ -23,7 +23,8 @@ void become_background_thread() {
 Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
     : dataset_(std::move(dataset)),
       options_(options),
-      ahead_(options.workers == 0 ? 1 : std::int64_t{options.workers} * options.prefetch) {
+      ahead_(options.workers == 0 ? 1 : std::int64_t{options.workers} * options.prefetch),
+      workspace_(options.decode) {
   assert(options.workers >= 0 && options.prefetch >= 1 && options.image_size >= 1 && options.batch_size >= 1);
   for (std::int64_t i = 0; i < ahead_ + 1; ++i) {  // one more: the batch that the caller has
     ring_.push_back(std::make_unique<BatchSlot>(options_));
@@ -106,7 +107,7 @@ bool Loader::wait_until_open(std::int64_t batch) const {
 
 void Loader::work() {
   become_background_thread();
-  Workspace workspace;
+  Workspace workspace(options_.decode);
   for (;;) {
     const std::int64_t sample = next_sample_.fetch_add(1, std::memory_order_relaxed);
     const std::int64_t batch = sample / options_.batch_size;

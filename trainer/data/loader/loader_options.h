@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "trainer/data/image/decode.h"
 #include "trainer/data/image/output_pixels.h"
 
 namespace rollcall::data {
@@ -15,6 +16,7 @@ struct LoaderOptions {
   std::int64_t batch_size = 1;  ///< most samples of a batch: the sampler's batch size
   int image_size = 224;         ///< height and width of what the model sees
   PixelType pixel_type = PixelType::Float32;
+  DecodeOptions decode = {};
   bool pinned = false;  ///< page-locked tensors, for copies to a GPU
   BadSamples bad_samples = BadSamples::Skip;
 };

@@ -8,7 +8,14 @@ namespace rollcall::data {
 
 /// What random numbers are drawn for. Each purpose has its own streams, so that equal (seed, epoch, sample) never give
 /// two parts of the program the same numbers.
-enum class Purpose : std::uint32_t { Augmentation = 1, Permutation = 2, Split = 3, FakePixels = 4, FakeLabel = 5 };
+enum class Purpose : std::uint32_t {
+  Augmentation = 1,
+  Permutation = 2,
+  Split = 3,
+  FakePixels = 4,
+  FakeLabel = 5,
+  Window = 6
+};
 
 /// Random numbers as a function of (seed, purpose, epoch, sample): whichever thread or rank draws them, in whatever
 /// order samples are visited, a sample gets the same ones. Nothing is stored but the key and a counter.

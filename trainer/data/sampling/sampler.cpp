@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "trainer/data/sampling/permutation.h"
+#include "trainer/data/sampling/epoch_order.h"
 
 namespace rollcall::data {
 
@@ -31,11 +31,11 @@ std::vector<SampleRef> Sampler::batch(std::int64_t step) const {
   const std::int64_t size = options_.dataset_size;
   const std::int64_t first = start_position_ + step * global_batch_size() + options_.rank * options_.batch_size;
   const std::int64_t last = first + options_.batch_size;
-  const Permutation order(size, options_.seed, epoch_);
+  EpochOrder order({size, options_.seed, options_.shuffle, options_.window}, epoch_);
   std::vector<SampleRef> samples;
   for (std::int64_t position = first; position < (options_.pad ? last : std::min(last, size)); ++position) {
     const std::int64_t wrapped = position % size;
-    samples.push_back({options_.shuffle ? order(wrapped) : wrapped, position < size});
+    samples.push_back({order(wrapped), position < size});
   }
   return samples;
 }

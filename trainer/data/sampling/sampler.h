@@ -12,8 +12,9 @@ struct SamplerOptions {
   std::int64_t rank = 0;
   std::uint64_t seed = 0;
   bool shuffle = false;
-  bool drop_last = false;  ///< leave out what does not fill a global batch: every rank gets equally many full batches
-  bool pad = false;        ///< fill the last global batch from the epoch's beginning, marked as not counted
+  std::int64_t window = 0;  ///< with shuffle: see EpochOrder
+  bool drop_last = false;   ///< leave out what does not fill a global batch: every rank gets equally many full batches
+  bool pad = false;         ///< fill the last global batch from the epoch's beginning, marked as not counted
 };
 
 /// One sample of a batch.
@@ -26,7 +27,7 @@ struct SampleRef {
 
 /// Says which samples a rank reads at each step of an epoch. A plain value: copies are independent.
 ///
-/// The epoch has one order for all ranks: a keyed permutation of (seed, epoch), or 0, 1, 2 ... without shuffle. Step s
+/// The epoch has one order for all ranks (EpochOrder): a keyed permutation of (seed, epoch), or 0, 1, 2 ... Step s
 /// covers the world_size * batch_size positions from start_position + s * world_size * batch_size on; rank r takes the
 /// r-th batch_size of them. So "all samples before position p are done" describes the state of an epoch completely: it
 /// can go on from any p, with another world or batch size too, and loses or repeats no sample.

@@ -1,0 +1,138 @@
+#include "trainer/train/benchmark_data.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "trainer/train/clock.h"
+#include "trainer/train/data_pipeline.h"
+
+namespace rollcall::train {
+namespace {
+
+/// What one pass over the data cost.
+struct Pass {
+  std::int64_t images = 0;
+  std::int64_t bad = 0;
+  double seconds = 0;
+  double cpu_seconds = 0;  ///< of all threads of this process
+  data::StageTimes times;
+
+  [[nodiscard]] double images_per_second() const { return static_cast<double>(images) / seconds; }
+};
+
+double seconds_of(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+double cpu_seconds_now() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+}
+
+Result<Pass> read_epoch(DataPipeline& pipeline, std::uint64_t epoch) {
+  Pass pass;
+  const double begin = seconds_now();
+  const double cpu_begin = cpu_seconds_now();
+  pipeline.train_sampler->set_epoch(epoch);
+  if (const Result<void> started = pipeline.train_loader->start(*pipeline.train_sampler, epoch); !started) {
+    return started.error();
+  }
+  for (;;) {
+    const Result<std::optional<data::Batch>> batch = pipeline.train_loader->next();
+    if (!batch) {
+      return batch.error();
+    }
+    if (!batch->has_value()) {
+      break;
+    }
+    pass.images += (*batch)->labels.size(0);
+    pass.bad += static_cast<std::int64_t>((*batch)->bad.size());
+    pass.times += (*batch)->times;
+  }
+  pass.seconds = seconds_now() - begin;
+  pass.cpu_seconds = cpu_seconds_now() - cpu_begin;
+  return pass;
+}
+
+const Pass& median_of(std::vector<Pass>& passes) {
+  std::sort(passes.begin(), passes.end(),
+            [](const Pass& a, const Pass& b) { return a.images_per_second() < b.images_per_second(); });
+  return passes[(passes.size() - 1) / 2];
+}
+
+double microseconds(std::chrono::nanoseconds time, std::int64_t samples) {
+  return samples > 0 ? static_cast<double>(time.count()) / 1e3 / static_cast<double>(samples) : 0;
+}
+
+std::int64_t peak_memory_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{usage.ru_maxrss} * 1024;
+}
+
+void print_json(const Pass& median, const std::vector<Pass>& passes, const DataPipeline& pipeline) {
+  nlohmann::json epochs = nlohmann::json::array();
+  for (const Pass& pass : passes) {
+    epochs.push_back(pass.images_per_second());
+  }
+  const std::int64_t n = median.times.samples;
+  const nlohmann::json object{{"images_per_second", median.images_per_second()},
+                              {"images", median.images},
+                              {"bad", median.bad},
+                              {"seconds", median.seconds},
+                              {"cpu_seconds", median.cpu_seconds},
+                              {"images_per_cpu_second", static_cast<double>(median.images) / median.cpu_seconds},
+                              {"fetch_us", microseconds(median.times.fetch, n)},
+                              {"decode_us", microseconds(median.times.decode, n)},
+                              {"augment_us", microseconds(median.times.augment, n)},
+                              {"workers", pipeline.train_workers},
+                              {"peak_memory_bytes", peak_memory_bytes()},
+                              {"epochs", epochs}};
+  fmt::print("{}\n", object.dump());
+}
+
+void print_table(const Pass& median, const std::vector<Pass>& passes, const DataPipeline& pipeline) {
+  const std::int64_t n = median.times.samples;
+  fmt::print("{} images an epoch, {} workers, median of {} epochs\n", median.images, pipeline.train_workers,
+             passes.size());
+  fmt::print("  images per second        {:9.1f}   (slowest {:.1f}, fastest {:.1f})\n", median.images_per_second(),
+             passes.front().images_per_second(), passes.back().images_per_second());
+  fmt::print("  images per CPU second    {:9.1f}\n", static_cast<double>(median.images) / median.cpu_seconds);
+  fmt::print("  fetch, us per image      {:9.1f}\n", microseconds(median.times.fetch, n));
+  fmt::print("  decode, us per image     {:9.1f}\n", microseconds(median.times.decode, n));
+  fmt::print("  augment, us per image    {:9.1f}\n", microseconds(median.times.augment, n));
+  fmt::print("  peak memory, MiB         {:9.0f}\n", static_cast<double>(peak_memory_bytes()) / (1 << 20));
+  if (median.bad > 0) {
+    fmt::print("  images that could not be read: {}\n", median.bad);
+  }
+}
+
+}  // namespace
+
+Result<void> benchmark_data(const settings::Settings& settings, const Environment& environment, bool json) {
+  Result<DataPipeline> pipeline = make_data_pipeline(settings, 0, 1, environment);
+  if (!pipeline) {
+    return pipeline.error();
+  }
+  std::vector<Pass> passes;
+  const auto epochs = static_cast<std::uint64_t>(settings.integer("benchmark-epochs"));
+  for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) {
+    Result<Pass> pass = read_epoch(*pipeline, epoch);
+    if (!pass) {
+      return pass.error();
+    }
+    if (epoch > 0) {
+      passes.push_back(*std::move(pass));
+    }
+  }
+  const Pass median = median_of(passes);
+  (json ? print_json : print_table)(median, passes, *pipeline);
+  return {};
+}
+
+}  // namespace rollcall::train

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <chrono>
+
+namespace rollcall::train {
+
+/// Seconds of a monotonic clock.
+inline double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace rollcall::train
