@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #include "tests/support/rgb_image.h"
@@ -28,21 +29,23 @@ int largest_difference(const test::RgbImage& image, const std::vector<std::uint8
 }
 
 TEST(Decode, JpegGivesTheCompressedPixelsBack) {
-  for (const int sampling : {TJSAMP_444, TJSAMP_422, TJSAMP_420, TJSAMP_440, TJSAMP_411}) {
-    for (const int flags : {0, TJFLAG_PROGRESSIVE}) {
+  using Factors = std::vector<std::array<int, 2>>;
+  for (const auto luma : std::vector<std::array<int, 2>>{{1, 1}, {2, 1}, {2, 2}, {1, 2}, {4, 1}}) {
+    for (const bool progressive : {false, true}) {
       const auto pixels = smooth_pixels(kWidth, kHeight, 1);
-      const auto image = decode(make_jpeg(pixels, kWidth, kHeight, TJPF_RGB, sampling, flags));
+      const auto image = decode(
+          make_jpeg(pixels, kWidth, kHeight, {.factors = Factors{luma, {1, 1}, {1, 1}}, .progressive = progressive}));
       ASSERT_TRUE(image) << image.error().message();
       EXPECT_EQ(image->width, kWidth);
       EXPECT_EQ(image->height, kHeight);
-      EXPECT_LE(largest_difference(*image, pixels), sampling == TJSAMP_444 ? 12 : 60);
+      EXPECT_LE(largest_difference(*image, pixels), luma[0] * luma[1] == 1 ? 12 : 60);
     }
   }
 }
 
 TEST(Decode, GreyscaleJpegIsRepeatedInAllThreeChannels) {
   const auto grey = smooth_pixels(kWidth, kHeight, 2, 1);
-  const auto image = decode(make_jpeg(grey, kWidth, kHeight, TJPF_GRAY, TJSAMP_GRAY));
+  const auto image = decode(make_jpeg(grey, kWidth, kHeight, {.pixels = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE}));
   ASSERT_TRUE(image) << image.error().message();
   std::vector<std::uint8_t> expected;
   for (const std::uint8_t level : grey) {
@@ -59,7 +62,7 @@ TEST(Decode, CmykJpegIsInvertedAndMultipliedOut) {
   for (int i = 0; i < 16 * 16; ++i) {
     inks.insert(inks.end(), one_pixel.begin(), one_pixel.end());
   }
-  const auto image = decode(make_jpeg(inks, 16, 16, TJPF_CMYK));
+  const auto image = decode(make_jpeg(inks, 16, 16, {.pixels = JCS_CMYK, .stored = JCS_YCCK}));
   ASSERT_TRUE(image) << image.error().message();
   EXPECT_NEAR(image->pixels[0], 51 * 128 / 255, 3);
   EXPECT_NEAR(image->pixels[1], 128, 3);

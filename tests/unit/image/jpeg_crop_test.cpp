@@ -1,0 +1,80 @@
+#include <gtest/gtest.h>
+#include <random>
+
+#include "tests/support/jpeg_kinds.h"
+#include "trainer/data/image/decode.h"
+
+namespace rollcall::data {
+namespace {
+
+using test::JpegKind;
+
+class JpegCrop : public testing::TestWithParam<JpegKind> {
+ protected:
+  std::mt19937 random_{static_cast<unsigned>(std::hash<std::string>{}(GetParam().name))};
+};
+
+INSTANTIATE_TEST_SUITE_P(OfEveryKind, JpegCrop, testing::ValuesIn(test::jpeg_kinds()), [](const auto& kind) {
+  std::string name = kind.param.name;
+  std::ranges::replace_if(
+      name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  return name;
+});
+
+TEST_P(JpegCrop, HasThePixelsOfTheWholePicture) {
+  constexpr int kFiles = 16;
+  constexpr int kCropsOfAFile = 24;
+  ImageDecoder decoder;
+  for (int i = 0; i < kFiles; ++i) {
+    const ImageSize size = test::random_size(random_);
+    const auto file = test::random_jpeg(GetParam(), size, random_);
+    const test::RgbImage whole = test::plainly_decoded(file);
+    const auto opened = decoder.open({.bytes = file});
+    ASSERT_TRUE(opened) << opened.error().message();
+    ASSERT_EQ(*opened, size);
+    for (int k = 0; k < kCropsOfAFile; ++k) {
+      const Box box = test::random_box(size, random_);
+      const auto view = decoder.decode(box);
+      ASSERT_TRUE(view) << view.error().message();
+      ASSERT_EQ(test::copy_of(*view, box).pixels, test::cut_out(whole, box).pixels)
+          << size.width << " x " << size.height << ", crop " << box.left << " " << box.top << " " << box.width << " "
+          << box.height;
+    }
+  }
+}
+
+TEST_P(JpegCrop, OfAHalvedPictureHasThePixelsOfTheWholeHalvedPicture) {
+  ImageDecoder decoder(DecodeOptions{.dct_scaling = true});
+  for (int i = 0; i < 12; ++i) {
+    const ImageSize size = test::random_size(random_);
+    const auto file = test::random_jpeg(GetParam(), size, random_);
+    const test::RgbImage whole = test::plainly_decoded(file, 4);
+    ASSERT_TRUE(decoder.open({.bytes = file}));
+    for (int k = 0; k < 12; ++k) {
+      const Box half = test::random_box({whole.width, whole.height}, random_);
+      const Box box{2 * half.left, 2 * half.top, std::min(2 * half.width, size.width - 2 * half.left),
+                    std::min(2 * half.height, size.height - 2 * half.top)};
+      const auto view = decoder.decode(box, 2);
+      ASSERT_TRUE(view) << view.error().message();
+      ASSERT_EQ(test::copy_of(*view, half).pixels, test::cut_out(whole, half).pixels)
+          << size.width << " x " << size.height << ", crop " << box.left << " " << box.top << " " << box.width << " "
+          << box.height;
+    }
+  }
+}
+
+TEST(JpegReduction, IsOfferedOnlyWhereAskedForAndWhereThePictureStaysLargeEnough) {
+  const auto file = test::make_jpeg(test::smooth_pixels(90, 70, 1), 90, 70);
+  ImageDecoder plain;
+  ImageDecoder scaling(DecodeOptions{.dct_scaling = true});
+  ASSERT_TRUE(plain.open({.bytes = file}));
+  ASSERT_TRUE(scaling.open({.bytes = file}));
+  EXPECT_EQ(plain.reduction_for({0, 0, 80, 60}, {20, 20}), 1);
+  EXPECT_EQ(scaling.reduction_for({0, 0, 80, 60}, {20, 20}), 2);
+  EXPECT_EQ(scaling.reduction_for({0, 0, 80, 60}, {40, 30}), 2);
+  EXPECT_EQ(scaling.reduction_for({0, 0, 79, 60}, {40, 30}), 1);
+  EXPECT_EQ(scaling.reduction_for({0, 0, 80, 59}, {40, 30}), 1);
+}
+
+}  // namespace
+}  // namespace rollcall::data
