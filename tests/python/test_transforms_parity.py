@@ -93,3 +93,113 @@ def test_resized_crop_is_torchvisions(tmp_path):
         ours = dump(np.float32, "crop", left, top, width, height, size, path).reshape(size, size, 3)
         expected = v2.functional.resized_crop(picture.float(), top, left, height, width, [size, size], antialias=True)
         assert np.abs(ours - expected.permute(1, 2, 0).numpy()).max() < 0.01
+
+
+def random_crops(count, width=300, height=200):
+    random = np.random.default_rng(2)
+    for _ in range(count):
+        w, h = random.integers(1, width + 1), random.integers(1, height + 1)
+        left, top = random.integers(0, width + 1 - w), random.integers(0, height + 1 - h)
+        yield left, top, w, h, int(random.choice([1, 7, 32, 224]))
+
+
+def test_resize_to_levels_is_torchvisions_within_a_level(tmp_path):
+    path = tmp_path / "a.png"
+    photo(9, size=(300, 200)).save(path)
+    picture = v2.functional.pil_to_tensor(Image.open(path))
+    for left, top, width, height, size in random_crops(30):
+        ours = dump(np.uint8, "crop_levels", left, top, width, height, size, path).reshape(size, size, 3)
+        expected = v2.functional.resized_crop(picture, top, left, height, width, [size, size], antialias=True)
+        assert np.abs(ours.astype(int) - expected.permute(1, 2, 0).numpy()).max() <= 1
+        exact = v2.functional.resized_crop(picture.float(), top, left, height, width, [size, size], antialias=True)
+        assert np.abs(ours - exact.permute(1, 2, 0).numpy()).max() <= 0.51
+
+
+def test_bfloat16_is_the_float_rounded_as_torch_rounds(tmp_path):
+    path = tmp_path / "a.png"
+    photo(10, size=(300, 200)).save(path)
+    for crop in random_crops(20):
+        floats = torch.from_numpy(dump(np.float32, "crop", *crop, path).copy())
+        halves = torch.from_numpy(dump(np.int16, "crop_bfloat16", *crop, path).copy())
+        assert torch.equal(halves, floats.to(torch.bfloat16).view(torch.int16))
+
+
+OPERATIONS = ["Identity", "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast",
+              "Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize"]
+GEOMETRIC = OPERATIONS[1:6]
+POLICIES = {1: v2.RandAugment(), 2: v2.TrivialAugmentWide()}
+
+
+def torchvisions_magnitudes(policy, width, height):
+    """[operation][bin] and whether each operation's sign is drawn."""
+    table, signed = np.zeros((14, 31)), []
+    for i, name in enumerate(OPERATIONS):
+        magnitudes, is_signed = POLICIES[policy]._AUGMENTATION_SPACE[name]
+        values = magnitudes(31, height, width)
+        signed.append(is_signed)
+        if values is not None:
+            table[i] = [float(value) for value in values]
+    return table, signed
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("size", [(224, 224), (96, 160)])
+def test_magnitudes_are_torchvisions(policy, size):
+    ours = dump(np.float64, "magnitudes", policy, *size).reshape(14, 31)
+    expected, _ = torchvisions_magnitudes(policy, *size)
+    assert np.abs(ours - expected).max() <= 1e-5
+    assert np.array_equal(ours.astype(int), expected.astype(int))  # pixels and bits are cut to whole numbers
+
+
+def photos(tmp_path):
+    """A photo-like picture, noise (every colour occurs), and one flat but for a corner."""
+    random = np.random.default_rng(4)
+    flat = np.full((40, 40, 3), 90, np.uint8)
+    flat[:3, :5] = [10, 200, 255]
+    pictures = [photo(11, size=(224, 224)), photo(12, size=(97, 60)),
+                Image.fromarray(random.integers(0, 256, (128, 128, 3), dtype=np.uint8)), Image.fromarray(flat)]
+    for i, picture in enumerate(pictures):
+        picture.save(tmp_path / f"{i}.png")
+        yield tmp_path / f"{i}.png", v2.functional.pil_to_tensor(picture)
+
+
+def changed(path, picture, *arguments):
+    return dump(np.uint8, *arguments, path).reshape(picture.shape[1], picture.shape[2], 3).astype(int)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_operations_are_torchvisions(tmp_path, policy, operation):
+    number, transform, worst, elsewhere, pixels = OPERATIONS.index(operation), POLICIES[policy], 0, 0, 0
+    for path, picture in photos(tmp_path):
+        table, signed = torchvisions_magnitudes(policy, picture.shape[2], picture.shape[1])
+        for bin_ in [0, 4, 9, 15, 20, 26, 30]:
+            for sign in [1, -1] if signed[number] else [1]:
+                magnitude = sign * table[number][bin_]
+                ours = changed(path, picture, "operation", number, repr(float(magnitude)))
+                expected = transform._apply_image_or_video_transform(picture, operation, magnitude, "nearest", {})
+                difference = np.abs(ours - expected.permute(1, 2, 0).numpy())
+                worst, pixels = max(worst, difference.max()), pixels + difference[..., 0].size
+                elsewhere += (difference.max(-1) > 0).sum()
+    print(f"{operation}: at most {worst} levels, {elsewhere} of {pixels} pixels")
+    if operation in GEOMETRIC:  # pixels that lie halfway between two of the source: float32's rounding decides
+        assert elsewhere <= 1e-3 * pixels
+    else:
+        assert worst <= 1
+
+
+@pytest.mark.parametrize("function, number", [("brightness", 6), ("saturation", 7), ("contrast", 8), ("sharpness", 9)])
+@pytest.mark.parametrize("factor", [0.0, 0.2, 0.6, 1.0, 1.3, 1.8, 3.0])
+def test_colour_functions_are_torchvisions_within_a_level(tmp_path, function, number, factor):
+    for path, picture in photos(tmp_path):
+        ours = changed(path, picture, "operation", number, factor - 1)
+        expected = getattr(v2.functional, f"adjust_{function}")(picture, factor)
+        assert np.abs(ours - expected.permute(1, 2, 0).numpy()).max() <= 1
+
+
+@pytest.mark.parametrize("turns", [-0.5, -0.31, -0.1, 0.0, 0.05, 0.2, 0.5])
+def test_hue_is_torchvisions_within_a_level(tmp_path, turns):
+    for path, picture in photos(tmp_path):
+        ours = changed(path, picture, "hue", turns)
+        expected = v2.functional.adjust_hue(picture, turns)
+        assert np.abs(ours - expected.permute(1, 2, 0).numpy()).max() <= 1

@@ -2,28 +2,29 @@
 //   transform_dump decode FILE...                       uint8 [height][width][3] each
 //   transform_dump eval IMAGE_SIZE RESIZE_SIZE FILE...  float32 [IMAGE_SIZE][IMAGE_SIZE][3] each, normalised
 //   transform_dump crop LEFT TOP WIDTH HEIGHT SIZE FILE...  float32 [SIZE][SIZE][3] each, levels 0 ... 255
+//   transform_dump crop_bfloat16 (as crop)              the same as bfloat16
+//   transform_dump crop_levels (as crop)                the same as uint8
+//   transform_dump operation NUMBER MAGNITUDE FILE...   uint8 [height][width][3] each, after an Operation
+//   transform_dump hue TURNS FILE...                    the same after adjust_hue
+//   transform_dump magnitudes POLICY WIDTH HEIGHT       float64 [14 operations][31 bins]; POLICY 1 or 2,
+//   AugmentPolicy's
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "tests/support/rgb_image.h"
+#include "trainer/data/augment/colour.h"
+#include "trainer/data/augment/magnitude.h"
+#include "trainer/data/augment/operations.h"
 #include "trainer/data/image/decode.h"
 #include "trainer/data/image/read_file.h"
 #include "trainer/data/transforms.h"
 
 namespace rollcall::data {
 namespace {
-
-std::vector<std::byte> load(const std::string& path) {
-  std::vector<std::byte> buffer;
-  const auto bytes = read_file(path, buffer);
-  if (!bytes) {
-    std::fprintf(stderr, "%s\n", bytes.error().message().c_str());
-    std::exit(to_int(bytes.error().exit_code));
-  }
-  return {bytes->begin(), bytes->end()};
-}
 
 template <typename T>
 T checked(Result<T> result) {
@@ -34,38 +35,131 @@ T checked(Result<T> result) {
   return *std::move(result);
 }
 
-void write_floats(const std::vector<float>& values) {
-  std::fwrite(values.data(), sizeof(float), values.size(), stdout);
+template <typename Element>
+void write(const std::vector<Element>& values) {
+  std::fwrite(values.data(), sizeof(Element), values.size(), stdout);
 }
 
-void resize_and_write(ImageDecoder& decoder, const Resize& plan, const ChannelAffine& affine) {
+/// Red, green and blue of [height][width][4].
+void write_rgb(const std::vector<std::uint8_t>& rgbx, std::size_t pixels) {
+  for (std::size_t i = 0; i < pixels; ++i) {
+    std::fwrite(&rgbx[i * kPixelBytes], 1, 3, stdout);
+  }
+}
+
+/// An opened file.
+struct Picture {
+  std::vector<std::byte> buffer;
+  ImageDecoder decoder;
+  ImageSize size;
+
+  explicit Picture(const std::string& path) {
+    size = checked(decoder.open({.bytes = checked(read_file(path, buffer))}));
+  }
+};
+
+using Arguments = std::vector<std::string>;
+
+Resize square_resize(const Arguments& arguments) {
+  const auto number = [&](std::size_t i) { return std::stoi(arguments.at(i)); };
+  return {.source = {number(0), number(1), number(2), number(3)},
+          .width = number(4),
+          .height = number(4),
+          .window = {0, 0, number(4), number(4)}};
+}
+
+void dump_whole(Picture& picture, const Arguments& /*arguments*/) {
+  const Box whole{0, 0, picture.size.width, picture.size.height};
+  write(test::copy_of(checked(picture.decoder.decode(whole)), whole).pixels);
+}
+
+void dump_floats(Picture& picture, const Resize& plan, const ChannelAffine& affine) {
   std::vector<float> pixels;
   const OutputPixels out = test::square_of(pixels, plan.window.width);
-  resize(checked(decoder.decode(needed(plan))), plan, affine, out);
-  write_floats(pixels);
+  resize(checked(picture.decoder.decode(needed(plan))), plan, affine, out);
+  write(pixels);
 }
 
-int dump(const std::vector<std::string>& arguments) {
-  const auto number = [&](std::size_t i) { return std::stoi(arguments.at(i)); };
-  const std::string& mode = arguments.at(0);
-  const std::size_t first_file = mode == "decode" ? 1 : mode == "eval" ? 3 : 6;
-  for (std::size_t i = first_file; i < arguments.size(); ++i) {
-    const std::vector<std::byte> file = load(arguments[i]);
-    ImageDecoder decoder;
-    const ImageSize size = checked(decoder.open({.bytes = file}));
-    if (mode == "decode") {
-      const Box whole{0, 0, size.width, size.height};
-      const auto image = test::copy_of(checked(decoder.decode(whole)), whole);
-      std::fwrite(image.pixels.data(), 1, image.pixels.size(), stdout);
-    } else if (mode == "eval") {
-      const EvalTransform transform{.image_size = number(1), .resize_size = number(2), .normalisation = {}};
-      Random unused(0, Purpose::Augmentation, 0, 0);
-      resize_and_write(decoder, transform.plan(size, unused), transform.normalisation.affine());
-    } else {
-      Resize plan{.source = {number(1), number(2), number(3), number(4)}, .width = number(5), .height = number(5)};
-      plan.window = {0, 0, number(5), number(5)};
-      resize_and_write(decoder, plan, {});
+void dump_eval(Picture& picture, const Arguments& arguments) {
+  const EvalTransform transform{.image_size = std::stoi(arguments.at(0)), .resize_size = std::stoi(arguments.at(1))};
+  Random unused(0, Purpose::Augmentation, 0, 0);
+  dump_floats(picture, transform.plan(picture.size, unused), transform.normalisation.affine());
+}
+
+void dump_crop(Picture& picture, const Arguments& arguments) { dump_floats(picture, square_resize(arguments), {}); }
+
+void dump_bfloat16(Picture& picture, const Arguments& arguments) {
+  const Resize plan = square_resize(arguments);
+  std::vector<std::uint16_t> pixels(static_cast<std::size_t>(plan.width * plan.height * 3));
+  resize(checked(picture.decoder.decode(needed(plan))), plan, {},
+         {pixels.data(), PixelType::BFloat16, plan.width, plan.height});
+  write(pixels);
+}
+
+void dump_levels(Picture& picture, const Arguments& arguments) {
+  const Resize plan = square_resize(arguments);
+  std::vector<std::uint8_t> pixels(static_cast<std::size_t>(plan.width * plan.height * kPixelBytes));
+  resize_to_levels(checked(picture.decoder.decode(needed(plan))), plan, pixels.data());
+  write_rgb(pixels, pixels.size() / kPixelBytes);
+}
+
+/// The whole picture after something was done to its levels.
+void dump_changed(Picture& picture, const std::function<void(const Levels&)>& change) {
+  const Box whole{0, 0, picture.size.width, picture.size.height};
+  std::vector<std::uint8_t> pixels(static_cast<std::size_t>(whole.width * whole.height * kPixelBytes));
+  const Resize copy{.source = whole, .width = whole.width, .height = whole.height, .window = whole};
+  resize_to_levels(checked(picture.decoder.decode(whole)), copy, pixels.data());
+  change({pixels.data(), whole.width, whole.height});
+  write_rgb(pixels, pixels.size() / kPixelBytes);
+}
+
+void dump_operation(Picture& picture, const Arguments& arguments) {
+  AugmentScratch scratch;
+  const auto operation = static_cast<Operation>(std::stoi(arguments.at(0)));
+  const double magnitude = std::stod(arguments.at(1));
+  dump_changed(picture, [&](const Levels& levels) { apply(operation, magnitude, levels, scratch); });
+}
+
+void dump_hue(Picture& picture, const Arguments& arguments) {
+  dump_changed(picture, [&](const Levels& levels) { adjust_hue(levels, std::stod(arguments.at(0))); });
+}
+
+void dump_magnitudes(const Arguments& arguments) {
+  const auto policy = static_cast<AugmentPolicy>(std::stoi(arguments.at(1)));
+  const ImageSize size{std::stoi(arguments.at(2)), std::stoi(arguments.at(3))};
+  std::vector<double> magnitudes;
+  for (int operation = 0; operation < kOperations; ++operation) {
+    for (int bin = 0; bin < kMagnitudeBins; ++bin) {
+      magnitudes.push_back(magnitude_of(policy, static_cast<Operation>(operation), bin, size));
     }
+  }
+  write(magnitudes);
+}
+
+struct Mode {
+  std::ptrdiff_t arguments;  ///< between the mode and the files
+  void (*dump)(Picture&, const Arguments&);
+};
+
+int dump(const Arguments& arguments) {
+  if (arguments.at(0) == "magnitudes") {
+    dump_magnitudes(arguments);
+    return 0;
+  }
+  const std::map<std::string, Mode> modes{
+      {"decode", {0, dump_whole}},
+      {"eval", {2, dump_eval}},
+      {"crop", {5, dump_crop}},
+      {"crop_bfloat16", {5, dump_bfloat16}},
+      {"crop_levels", {5, dump_levels}},
+      {"operation", {2, dump_operation}},
+      {"hue", {1, dump_hue}},
+  };
+  const Mode& mode = modes.at(arguments.at(0));
+  const auto first_file = arguments.begin() + 1 + mode.arguments;
+  for (auto path = first_file; path != arguments.end(); ++path) {
+    Picture picture(*path);
+    mode.dump(picture, {arguments.begin() + 1, first_file});
   }
   return 0;
 }

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "trainer/data/augment/colour_jitter.h"
+#include "trainer/data/augment/policy.h"
+#include "trainer/data/augment/random_erasing.h"
+
 namespace rollcall::data {
 namespace {
 
@@ -24,6 +28,32 @@ Box central_box(int width, int height, double ratio_min, double ratio_max) {
 
 int random_offset(int room, Random& random) {
   return static_cast<int>(random.below(static_cast<std::uint32_t>(room) + 1));
+}
+
+/// Bytes that may be read behind the last pixel of a view.
+constexpr std::size_t kReadable = 16;
+
+void resize_and_change_levels(const PixelView& view, const Resize& plan, const AugmentOptions& augment, Random& random,
+                              AugmentScratch& scratch) {
+  const Levels shape{nullptr, plan.window.width, plan.window.height};
+  scratch.pixels.resize(shape.count() * kPixelBytes + kReadable);
+  const Levels levels{scratch.pixels.data(), shape.width, shape.height};
+  resize_to_levels(view, plan, levels.pixels);
+  if (augment.policy == AugmentPolicy::RandAugment) {
+    RandAugment(augment.randaugment_ops, augment.randaugment_magnitude).apply(levels, random, scratch);
+  } else if (augment.policy == AugmentPolicy::TrivialAugmentWide) {
+    TrivialAugmentWide().apply(levels, random, scratch);
+  }
+  if (augment.colour_jitter.any()) {
+    ColourJitter(augment.colour_jitter).apply(levels, random);
+  }
+}
+
+/// A resize to the same size: each level is scaled and shifted.
+void normalise(const AugmentScratch& scratch, ImageSize size, const ChannelAffine& affine, const OutputPixels& out) {
+  const Box all{0, 0, size.width, size.height};
+  const PixelView view{scratch.pixels.data(), std::ptrdiff_t{size.width} * kPixelBytes, all};
+  resize(view, {.source = all, .width = size.width, .height = size.height, .window = all}, affine, out);
 }
 
 }  // namespace
@@ -61,9 +91,17 @@ Resize TrainTransform::plan(ImageSize size, Random& random) const {
   return plan;
 }
 
-void TrainTransform::apply(const PixelView& view, const Resize& plan, Random& /*random*/, const OutputPixels& out,
-                           AugmentScratch& /*scratch*/) const {
-  resize(view, plan, normalisation.affine(), out);
+void TrainTransform::apply(const PixelView& view, const Resize& plan, Random& random, const OutputPixels& out,
+                           AugmentScratch& scratch) const {
+  if (augment.changes_levels()) {
+    resize_and_change_levels(view, plan, augment, random, scratch);
+    normalise(scratch, {out.width, out.height}, normalisation.affine(), out);
+  } else {
+    resize(view, plan, normalisation.affine(), out);
+  }
+  if (augment.erase_probability > 0) {
+    RandomErasing(augment.erase_probability, augment.erase_value).apply(out, random, scratch);
+  }
 }
 
 Resize EvalTransform::plan(ImageSize size, Random& /*random*/) const {

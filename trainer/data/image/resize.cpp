@@ -18,10 +18,15 @@ AxisRequest vertical_axis(const Resize& request) {
   return {request.source.height, request.height, request.window.top, request.window.height};
 }
 
+/// One column of a strip; in a cache line of its own, so that loading it never touches two.
+struct alignas(64) Column {
+  std::array<float, kStripFloats> values{};
+};
+
 struct Scratch {
   ResizeAxis vertical;
   ResizeAxis horizontal;
-  std::vector<float> strip;
+  std::vector<Column> strip;
   std::vector<std::byte> spare_row;  ///< for the rows of the last strip that the window does not have
 };
 
@@ -45,8 +50,8 @@ class Strips {
     scratch_.vertical.plan(vertical_axis(request));
     scratch_.horizontal.plan(horizontal_axis(request));
     const std::size_t columns = static_cast<std::size_t>(part_.width + scratch_.horizontal.taps + kStripSlack);
-    if (scratch_.strip.size() < columns * kStripFloats) {
-      scratch_.strip.resize(columns * kStripFloats);
+    if (scratch_.strip.size() < columns) {
+      scratch_.strip.resize(columns);
     }
   }
 
@@ -56,7 +61,7 @@ class Strips {
     if (scratch_.spare_row.size() < row_bytes) {
       scratch_.spare_row.resize(row_bytes);
     }
-    HorizontalPass pass{.strip = scratch_.strip.data(),
+    HorizontalPass pass{.strip = strip(),
                         .first = scratch_.horizontal.first.data(),
                         .weights = scratch_.horizontal.weights.data(),
                         .taps = scratch_.horizontal.taps,
@@ -70,7 +75,7 @@ class Strips {
         const bool wanted = y + i < rows.count;
         pass.rows[static_cast<std::size_t>(i)] = wanted ? rows.row(y + i) : scratch_.spare_row.data();
         if (wanted) {
-          resample_vertically(y + i, scratch_.strip.data() + std::ptrdiff_t{4} * i);
+          resample_vertically(y + i, strip() + std::ptrdiff_t{4} * i);
         }
       }
       horizontal(pass);
@@ -84,6 +89,8 @@ class Strips {
     kernels_.vertical(source, view_.row_bytes, scratch_.vertical.weights_of(y), scratch_.vertical.count[position],
                       part_.width, strip);
   }
+
+  [[nodiscard]] float* strip() const { return scratch_.strip.front().values.data(); }
 
   static Scratch& scratch_of_this_thread() {
     thread_local Scratch scratch;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "trainer/data/image/resize_kernels.h"
+#include "trainer/data/image/unroll.h"
 
 // Only this file's functions are compiled for AVX2: an option for the whole file would also compile the standard
 // library's inline functions for it, of which the linker keeps one copy for every CPU.
@@ -24,15 +25,18 @@ template <int kVectors>
 ROLLCALL_AVX2_INLINE void vertical_block(const std::uint8_t* source, std::ptrdiff_t row_bytes, const float* weights,
                                          int taps, float* strip) {
   Floats sums[kVectors];
+  ROLLCALL_UNROLL
   for (int i = 0; i < kVectors; ++i) {
     sums[i] = _mm256_setzero_ps();
   }
   for (int k = 0; k < taps; ++k, source += row_bytes) {
     const Floats weight = _mm256_broadcast_ss(weights + k);
+    ROLLCALL_UNROLL
     for (int i = 0; i < kVectors; ++i) {
       sums[i] = _mm256_fmadd_ps(weight, load_levels(source + std::ptrdiff_t{8} * i), sums[i]);
     }
   }
+  ROLLCALL_UNROLL
   for (int i = 0; i < kVectors; ++i, strip += std::ptrdiff_t{2} * kStripFloats) {
     _mm_storeu_ps(strip, _mm256_castps256_ps128(sums[i]));
     _mm_storeu_ps(strip + kStripFloats, _mm256_extractf128_ps(sums[i], 1));
@@ -116,27 +120,43 @@ struct StoreLevels {
   }
 };
 
+/// One output pixel of four rows.
+struct Sums {
+  Floats low;
+  Floats high;
+};
+
+ROLLCALL_AVX2_INLINE void add_tap(Sums& sums, const float* column, const float* weight) {
+  const Floats factor = _mm256_broadcast_ss(weight);
+  sums.low = _mm256_fmadd_ps(factor, _mm256_load_ps(column), sums.low);
+  sums.high = _mm256_fmadd_ps(factor, _mm256_load_ps(column + 8), sums.high);
+}
+
 /// `kTaps`: known when compiled, so that the loop is unrolled; 0: pass.taps.
 template <typename Store, int kTaps>
 ROLLCALL_AVX2_INLINE void horizontal_pixel(const HorizontalPass& pass, int x, Floats scale, Floats bias, bool last) {
-  const int taps = kTaps > 0 ? kTaps : pass.taps;
   const int position = pass.flip ? pass.width - 1 - x : x;
   const float* column = pass.strip + std::ptrdiff_t{pass.first[position]} * kStripFloats;
-  const float* weights = pass.weights + std::ptrdiff_t{position} * taps;
-  Floats low = _mm256_setzero_ps();
-  Floats high = _mm256_setzero_ps();
-  for (int k = 0; k < taps; ++k, column += kStripFloats) {
-    const Floats weight = _mm256_broadcast_ss(weights + k);
-    low = _mm256_fmadd_ps(weight, _mm256_loadu_ps(column), low);
-    high = _mm256_fmadd_ps(weight, _mm256_loadu_ps(column + 8), high);
+  const float* weights = pass.weights + std::ptrdiff_t{position} * (kTaps > 0 ? kTaps : pass.taps);
+  Sums sums{_mm256_setzero_ps(), _mm256_setzero_ps()};
+  if constexpr (kTaps > 0) {
+    ROLLCALL_UNROLL
+    for (int k = 0; k < kTaps; ++k) {
+      add_tap(sums, column + k * kStripFloats, weights + k);
+    }
+  } else {
+    for (int k = 0; k < pass.taps; ++k) {
+      add_tap(sums, column + std::ptrdiff_t{k} * kStripFloats, weights + k);
+    }
   }
-  Store::store(pass, x, _mm256_fmadd_ps(low, scale, bias), _mm256_fmadd_ps(high, scale, bias), last);
+  Store::store(pass, x, _mm256_fmadd_ps(sums.low, scale, bias), _mm256_fmadd_ps(sums.high, scale, bias), last);
 }
 
 template <typename Store, int kTaps>
-ROLLCALL_AVX2 void horizontal_row(const HorizontalPass& pass) {
-  const Floats scale = _mm256_broadcast_ps(reinterpret_cast<const __m128*>(pass.scale.data()));
-  const Floats bias = _mm256_broadcast_ps(reinterpret_cast<const __m128*>(pass.bias.data()));
+ROLLCALL_AVX2 void horizontal_row(const HorizontalPass& shared) {
+  const HorizontalPass pass = shared;  // whose members the stores cannot change: they stay in registers
+  const Floats scale = _mm256_broadcast_ps(reinterpret_cast<const __m128*>(shared.scale.data()));
+  const Floats bias = _mm256_broadcast_ps(reinterpret_cast<const __m128*>(shared.bias.data()));
   for (int x = 0; x + 1 < pass.width; ++x) {
     horizontal_pixel<Store, kTaps>(pass, x, scale, bias, false);
   }

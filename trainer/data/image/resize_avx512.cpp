@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "trainer/data/image/resize_kernels.h"
+#include "trainer/data/image/unroll.h"
 
 // As in resize_avx2.cpp: only this file's functions are compiled for AVX-512.
 #define ROLLCALL_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma")))
@@ -28,15 +29,18 @@ template <int kVectors>
 ROLLCALL_AVX512_INLINE void vertical_block(const std::uint8_t* source, std::ptrdiff_t row_bytes, const float* weights,
                                            int taps, float* strip) {
   Floats sums[kVectors];
+  ROLLCALL_UNROLL
   for (int i = 0; i < kVectors; ++i) {
     sums[i] = _mm512_setzero_ps();
   }
   for (int k = 0; k < taps; ++k, source += row_bytes) {
     const Floats weight = _mm512_set1_ps(weights[k]);
+    ROLLCALL_UNROLL
     for (int i = 0; i < kVectors; ++i) {
       sums[i] = _mm512_fmadd_ps(weight, load_levels(source + std::ptrdiff_t{16} * i), sums[i]);
     }
   }
+  ROLLCALL_UNROLL
   for (int i = 0; i < kVectors; ++i, strip += std::ptrdiff_t{4} * kStripFloats) {
     _mm_storeu_ps(strip, _mm512_castps512_ps128(sums[i]));
     _mm_storeu_ps(strip + kStripFloats, _mm512_extractf32x4_ps(sums[i], 1));
@@ -121,21 +125,28 @@ struct StoreLevels {
 /// `kTaps`: known when compiled, so that the loop is unrolled; 0: pass.taps.
 template <typename Store, int kTaps>
 ROLLCALL_AVX512_INLINE void horizontal_pixel(const HorizontalPass& pass, int x, Floats scale, Floats bias, bool last) {
-  const int taps = kTaps > 0 ? kTaps : pass.taps;
   const int position = pass.flip ? pass.width - 1 - x : x;
   const float* column = pass.strip + std::ptrdiff_t{pass.first[position]} * kStripFloats;
-  const float* weights = pass.weights + std::ptrdiff_t{position} * taps;
+  const float* weights = pass.weights + std::ptrdiff_t{position} * (kTaps > 0 ? kTaps : pass.taps);
   Floats sum = _mm512_setzero_ps();
-  for (int k = 0; k < taps; ++k, column += kStripFloats) {
-    sum = _mm512_fmadd_ps(_mm512_set1_ps(weights[k]), _mm512_loadu_ps(column), sum);
+  if constexpr (kTaps > 0) {
+    ROLLCALL_UNROLL
+    for (int k = 0; k < kTaps; ++k) {
+      sum = _mm512_fmadd_ps(_mm512_set1_ps(weights[k]), _mm512_load_ps(column + k * kStripFloats), sum);
+    }
+  } else {
+    for (int k = 0; k < pass.taps; ++k, column += kStripFloats) {
+      sum = _mm512_fmadd_ps(_mm512_set1_ps(weights[k]), _mm512_load_ps(column), sum);
+    }
   }
   Store::store(pass, x, _mm512_fmadd_ps(sum, scale, bias), last);
 }
 
 template <typename Store, int kTaps>
-ROLLCALL_AVX512 void horizontal_row(const HorizontalPass& pass) {
-  const Floats scale = _mm512_broadcast_f32x4(_mm_loadu_ps(pass.scale.data()));
-  const Floats bias = _mm512_broadcast_f32x4(_mm_loadu_ps(pass.bias.data()));
+ROLLCALL_AVX512 void horizontal_row(const HorizontalPass& shared) {
+  const HorizontalPass pass = shared;  // whose members the stores cannot change: they stay in registers
+  const Floats scale = _mm512_broadcast_f32x4(_mm_loadu_ps(shared.scale.data()));
+  const Floats bias = _mm512_broadcast_f32x4(_mm_loadu_ps(shared.bias.data()));
   for (int x = 0; x + 1 < pass.width; ++x) {
     horizontal_pixel<Store, kTaps>(pass, x, scale, bias, false);
   }

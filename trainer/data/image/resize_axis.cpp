@@ -33,7 +33,8 @@ void ResizeAxis::plan(const AxisRequest& request) {
   planned_ = request;
   const double scale = static_cast<double>(request.in) / request.out;
   const double support = std::max(scale, 1.0);
-  taps = std::min(static_cast<int>(std::ceil(2 * support)), request.in);  // pixel centres within 2 * support
+  // So many pixel centres lie within the triangle; at the same size every position is one pixel.
+  taps = request.in == request.out ? 1 : std::min(static_cast<int>(std::ceil(2 * support)), request.in);
   const auto positions = static_cast<std::size_t>(request.count);
   first.resize(positions);
   count.resize(positions);
@@ -46,28 +47,26 @@ void ResizeAxis::plan(const AxisRequest& request) {
 
 void ResizeAxis::plan_position(int position, double scale, double support, int origin) {
   const double centre = centre_of(planned_.begin + position, scale);
-  AxisRange range = support_of(centre, support, planned_.in);
+  const int begin = support_of(centre, support, planned_.in).first;
+  const double nearest = begin - centre + 0.5;
   const double inverse_support = 1 / support;
-  const auto distance_to = [&](int i) { return std::abs(i - centre + 0.5); };
-  const auto weight_at = [&](int i) { return 1 - distance_to(i) * inverse_support; };
-  while (range.count > 1 && distance_to(range.first) >= support) {
-    ++range.first;
-    --range.count;
-  }
-  while (range.count > 1 && distance_to(range.first + range.count - 1) >= support) {
-    --range.count;
-  }
-  double sum = 0;
-  for (int i = 0; i < range.count; ++i) {
-    sum += weight_at(range.first + i);
-  }
-  const double inverse_sum = 1 / sum;
   float* to = weights.data() + static_cast<std::ptrdiff_t>(position) * taps;
-  for (int i = 0; i < range.count; ++i) {
-    to[i] = static_cast<float>(weight_at(range.first + i) * inverse_sum);
+  double sum = 0;
+  int positive = 0;  // taps up to the last one above 0
+  // As many turns for every position but the last ones: what lies outside the triangle gets 0 without a branch.
+  const int turns = std::min(taps, planned_.in - begin);
+  for (int k = 0; k < turns; ++k) {
+    const double weight = std::max(0.0, 1 - std::abs(nearest + k) * inverse_support);
+    to[k] = static_cast<float>(weight);
+    sum += weight;
+    positive = weight > 0 ? k + 1 : positive;
   }
-  first[static_cast<std::size_t>(position)] = range.first - origin;
-  count[static_cast<std::size_t>(position)] = range.count;
+  const auto inverse_sum = static_cast<float>(1 / sum);
+  for (int k = 0; k < turns; ++k) {
+    to[k] *= inverse_sum;
+  }
+  first[static_cast<std::size_t>(position)] = begin - origin;
+  count[static_cast<std::size_t>(position)] = positive;
 }
 
 }  // namespace rollcall::data

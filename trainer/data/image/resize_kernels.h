@@ -20,7 +20,7 @@ inline constexpr int kStripSlack = 16;
 
 /// One strip's way to four output rows.
 struct HorizontalPass {
-  const float* strip = nullptr;
+  const float* strip = nullptr;         ///< aligned to 64 bytes
   const std::int32_t* first = nullptr;  ///< [width] column of the first tap
   const float* weights = nullptr;       ///< [width][taps]
   int taps = 0;

@@ -14,7 +14,8 @@ enum class Purpose : std::uint32_t {
   Split = 3,
   FakePixels = 4,
   FakeLabel = 5,
-  Window = 6
+  Window = 6,
+  BatchMix = 7,
 };
 
 /// Random numbers as a function of (seed, purpose, epoch, sample): whichever thread or rank draws them, in whatever

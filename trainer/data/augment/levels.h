@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "trainer/data/image/image.h"
+
+namespace rollcall::data {
+
+/// A picture of 8-bit levels that operations change in place: [height][width][red, green, blue, unused], rows without
+/// gaps, in memory that somebody else owns. What an operation leaves in the fourth byte means nothing.
+struct Levels {
+  std::uint8_t* pixels = nullptr;
+  int width = 0;
+  int height = 0;
+
+  [[nodiscard]] std::size_t count() const { return static_cast<std::size_t>(width) * static_cast<std::size_t>(height); }
+  [[nodiscard]] std::span<std::uint8_t> bytes() const { return {pixels, count() * kPixelBytes}; }
+  [[nodiscard]] std::uint8_t* at(int x, int y) const {
+    return pixels + (static_cast<std::ptrdiff_t>(y) * width + x) * kPixelBytes;
+  }
+};
+
+/// What a float between the levels becomes in torchvision: cut to 0 ... 255, its fraction dropped.
+[[nodiscard]] inline std::uint8_t truncated_level(float value) {
+  return static_cast<std::uint8_t>(value <= 0 ? 0.0F : value >= 255 ? 255.0F : value);
+}
+
+}  // namespace rollcall::data
