@@ -1,6 +1,8 @@
 #pragma once
 
+#include <fmt/format.h>
 #include <algorithm>
+#include <cctype>
 #include <random>
 #include <string>
 #include <utility>
@@ -58,6 +60,18 @@ inline std::vector<JpegKind> jpeg_kinds() {
   add("arithmetic 4:2:0", {.arithmetic = true}, {{2, 2}, {1, 1}, {1, 1}});
   add("arithmetic progressive", {.progressive = true, .arithmetic = true}, {{2, 1}, {1, 1}, {1, 1}});
   return kinds;
+}
+
+/// A name made fit for GoogleTest.
+inline std::string identifier(std::string name) {
+  std::ranges::replace_if(
+      name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  return name;
+}
+
+inline std::string describe(data::ImageSize size, const data::Box& box) {
+  return fmt::format("crop {} {} {} x {} of {} x {}", box.left, box.top, box.width, box.height, size.width,
+                     size.height);
 }
 
 /// A small or middling size: odd ones and tiny ones are where crops go wrong.

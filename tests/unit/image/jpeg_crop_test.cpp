@@ -14,12 +14,8 @@ class JpegCrop : public testing::TestWithParam<JpegKind> {
   std::mt19937 random_{static_cast<unsigned>(std::hash<std::string>{}(GetParam().name))};
 };
 
-INSTANTIATE_TEST_SUITE_P(OfEveryKind, JpegCrop, testing::ValuesIn(test::jpeg_kinds()), [](const auto& kind) {
-  std::string name = kind.param.name;
-  std::ranges::replace_if(
-      name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(OfEveryKind, JpegCrop, testing::ValuesIn(test::jpeg_kinds()),
+                         [](const auto& kind) { return test::identifier(kind.param.name); });
 
 TEST_P(JpegCrop, HasThePixelsOfTheWholePicture) {
   constexpr int kFiles = 16;
@@ -36,9 +32,7 @@ TEST_P(JpegCrop, HasThePixelsOfTheWholePicture) {
       const Box box = test::random_box(size, random_);
       const auto view = decoder.decode(box);
       ASSERT_TRUE(view) << view.error().message();
-      ASSERT_EQ(test::copy_of(*view, box).pixels, test::cut_out(whole, box).pixels)
-          << size.width << " x " << size.height << ", crop " << box.left << " " << box.top << " " << box.width << " "
-          << box.height;
+      ASSERT_EQ(test::copy_of(*view, box).pixels, test::cut_out(whole, box).pixels) << test::describe(size, box);
     }
   }
 }
@@ -56,9 +50,7 @@ TEST_P(JpegCrop, OfAHalvedPictureHasThePixelsOfTheWholeHalvedPicture) {
                     std::min(2 * half.height, size.height - 2 * half.top)};
       const auto view = decoder.decode(box, 2);
       ASSERT_TRUE(view) << view.error().message();
-      ASSERT_EQ(test::copy_of(*view, half).pixels, test::cut_out(whole, half).pixels)
-          << size.width << " x " << size.height << ", crop " << box.left << " " << box.top << " " << box.width << " "
-          << box.height;
+      ASSERT_EQ(test::copy_of(*view, half).pixels, test::cut_out(whole, half).pixels) << test::describe(size, box);
     }
   }
 }

@@ -5,11 +5,13 @@
 #include <array>
 #include <utility>
 
+#include "trainer/data/image/entropy_decoder.h"
 #include "trainer/data/image/exif.h"
 #include "trainer/data/image/formats.h"
 #include "trainer/data/image/jpeg_file.h"
 #include "trainer/data/image/orientation.h"
 #include "trainer/data/image/png_file.h"
+#include "trainer/data/image/tiled_jpeg.h"
 
 namespace rollcall::data {
 namespace {
@@ -48,7 +50,8 @@ Result<void> check_size(long long width, long long height) {
 
 class ImageDecoder::State {
  public:
-  explicit State(const DecodeOptions& options) : options_(options) {}
+  explicit State(const DecodeOptions& options)
+      : options_(options), tiled_jpeg_(options.own_entropy_decoder && own_entropy_decoder_works()) {}
 
   Result<ImageSize> open(const EncodedImage& file) {
     format_ = Format::None;
@@ -64,7 +67,8 @@ class ImageDecoder::State {
 
   [[nodiscard]] int reduction_for(const Box& box, ImageSize wanted) const {
     const bool worth_it = box.width / 2 >= wanted.width && box.height / 2 >= wanted.height;
-    return options_.dct_scaling && format_ == Format::Jpeg && worth_it ? 2 : 1;
+    const bool possible = format_ == Format::Jpeg || (format_ == Format::TiledJpeg && tiled_jpeg_.can_be_halved());
+    return options_.dct_scaling && possible && worth_it ? 2 : 1;
   }
 
   Result<PixelView> decode(const Box& box, int reduction) {
@@ -79,9 +83,13 @@ class ImageDecoder::State {
   }
 
  private:
-  enum class Format { None, Jpeg, Png };
+  enum class Format { None, Jpeg, TiledJpeg, Png };
 
   Result<ImageSize> open_stored(const EncodedImage& file) {
+    if (starts_with(file.bytes, kJpegMagic) && file.tiling) {
+      format_ = Format::TiledJpeg;
+      return tiled_jpeg_.open(file.bytes, *file.tiling);
+    }
     if (starts_with(file.bytes, kJpegMagic)) {
       format_ = Format::Jpeg;
       return jpeg_.open(file.bytes);
@@ -104,6 +112,8 @@ class ImageDecoder::State {
     switch (format_) {
       case Format::Jpeg:
         return jpeg_.decode(box, reduction, pixels_);
+      case Format::TiledJpeg:
+        return tiled_jpeg_.decode(box, reduction, pixels_);
       case Format::Png:
         return png_.decode(pixels_);
       case Format::None:
@@ -117,6 +127,7 @@ class ImageDecoder::State {
   ImageSize size_ = {};  ///< as stored
   Orientation orientation_ = {};
   JpegFile jpeg_;
+  TiledJpeg tiled_jpeg_;
   PngFile png_;
   KeptMemory pixels_;
   KeptMemory turned_pixels_;

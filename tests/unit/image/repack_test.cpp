@@ -1,0 +1,130 @@
+#include "trainer/data/image/repack.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <numeric>
+
+#include "tests/support/jpeg_coefficients.h"
+#include "tests/support/jpeg_kinds.h"
+
+namespace rollcall::data {
+namespace {
+
+using testing::HasSubstr;
+
+bool can_be_repacked(const test::JpegStyle& style) {
+  return !style.arithmetic && style.stored != JCS_CMYK && style.stored != JCS_YCCK;
+}
+
+/// The first kind is 4:4:4.
+std::vector<std::byte> plain_jpeg(int width, int height, const test::JpegStyle& style = {}) {
+  return test::make_jpeg(test::smooth_pixels(width, height, 5), width, height, style);
+}
+
+TEST(Repack, KeepsTheCoefficientsOfEveryKindOfFile) {
+  std::mt19937 random(11);
+  for (const test::JpegKind& kind : test::jpeg_kinds()) {
+    for (int i = 0; i < 12 && can_be_repacked(kind.style); ++i) {
+      const ImageSize size = test::random_size(random);
+      const auto file = test::random_jpeg(kind, size, random);
+      const auto repacked = repack(file);
+      ASSERT_TRUE(repacked) << kind.name << ": " << repacked.error().message();
+      EXPECT_EQ(repacked->size, size);
+      ASSERT_EQ(test::shared_coefficients(repacked->jpeg, file), test::coefficients(file))
+          << kind.name << " " << size.width << " x " << size.height;
+    }
+  }
+}
+
+TEST(Repack, GivesTheLengthOfEveryTile) {
+  const auto file = plain_jpeg(200, 50, {.factors = {{2, 2}, {1, 1}, {1, 1}}});
+  const auto repacked = repack(file);
+  ASSERT_TRUE(repacked);
+  ASSERT_EQ(repacked->tile_bytes.size(), 4U * 4U);  // 64 x 16 pixels each
+  const auto sum = std::accumulate(repacked->tile_bytes.begin(), repacked->tile_bytes.end(), std::size_t{0});
+  ASSERT_LT(sum, repacked->jpeg.size());
+  std::size_t at = repacked->jpeg.size() - sum;
+  unsigned restart = 0;
+  for (const std::uint16_t length : repacked->tile_bytes) {
+    at += length;
+    const bool last = at == repacked->jpeg.size();
+    EXPECT_EQ(repacked->jpeg[at - 2], std::byte{0xff});
+    EXPECT_EQ(std::to_integer<unsigned>(repacked->jpeg[at - 1]), last ? 0xd9U : 0xd0U + restart++ % 8);
+  }
+}
+
+TEST(Repack, IsAnOrdinaryJpegWhosePixelsAreTheSame) {
+  std::mt19937 random(3);
+  for (const test::JpegKind& kind : test::jpeg_kinds()) {
+    if (can_be_repacked(kind.style)) {
+      const ImageSize size{128, 40};  // whole tiles: nothing is filled up
+      const auto file = test::random_jpeg(kind, size, random);
+      const auto repacked = repack(file);
+      ASSERT_TRUE(repacked) << kind.name;
+      const test::RgbImage pixels = test::plainly_decoded(repacked->jpeg);
+      const test::RgbImage expected = test::plainly_decoded(file);
+      EXPECT_EQ(test::cut_out(pixels, {0, 0, 64, 40}).pixels, test::cut_out(expected, {0, 0, 64, 40}).pixels)
+          << kind.name;
+    }
+  }
+}
+
+TEST(Repack, DropsMetadataButForTheOrientation) {
+  std::vector<std::byte> exif = test::exif_with_orientation(6, true);
+  exif.resize(5000);
+  const auto file = plain_jpeg(40, 40, {.exif = exif});
+  const auto repacked = repack(file);
+  ASSERT_TRUE(repacked);
+  EXPECT_EQ(repacked->orientation, 6);
+  EXPECT_LT(repacked->jpeg.size() + 4000, file.size());
+}
+
+TEST(Repack, OfARepackedFileIsTheSameFile) {
+  const auto once = repack(plain_jpeg(128, 64));
+  ASSERT_TRUE(once);
+  const auto twice = repack(once->jpeg);
+  ASSERT_TRUE(twice);
+  EXPECT_EQ(once->jpeg, twice->jpeg);
+  EXPECT_EQ(once->tile_bytes, twice->tile_bytes);
+}
+
+void expect_refused(std::span<const std::byte> file, const std::string& reason) {
+  const auto repacked = repack(file);
+  ASSERT_FALSE(repacked);
+  EXPECT_EQ(repacked.error().exit_code, ExitCode::BadData);
+  EXPECT_THAT(repacked.error().reason, HasSubstr(reason));
+}
+
+TEST(Repack, RefusesWhatItWouldNotGiveBackAsItWas) {
+  expect_refused({}, "JPEG");
+  expect_refused(plain_jpeg(30, 30, {.arithmetic = true}), "arithmetic");
+  std::mt19937 random(1);
+  for (const test::JpegKind& kind : test::jpeg_kinds()) {
+    if (kind.style.pixels == JCS_CMYK) {
+      expect_refused(test::random_jpeg(kind, {20, 20}, random), "greyscale");
+    }
+  }
+  auto cut = plain_jpeg(30, 30);
+  cut.resize(cut.size() - 20);
+  expect_refused(cut, "Premature end");
+  expect_refused(test::without_last_scans(plain_jpeg(60, 60, {.progressive = true}), 3), "last scans");
+}
+
+TEST(Repack, NeverCrashesOnDamageAndNeverTakesItForGood) {
+  std::mt19937 random(7);
+  const auto file = plain_jpeg(60, 45, {.factors = {{2, 2}, {1, 1}, {1, 1}}, .progressive = true});
+  for (std::size_t bytes = 0; bytes + 2 < file.size(); bytes += 5) {
+    EXPECT_FALSE(repack(std::span(file).first(bytes))) << bytes;
+  }
+  for (int trial = 0; trial < 500; ++trial) {
+    auto broken = file;
+    for (int i = 0; i < 3; ++i) {
+      broken[random() % broken.size()] = static_cast<std::byte>(random());
+    }
+    const auto repacked = repack(broken);
+    EXPECT_TRUE(repacked || repacked.error().exit_code == ExitCode::BadData);
+  }
+}
+
+}  // namespace
+}  // namespace rollcall::data

@@ -1,0 +1,87 @@
+#include "trainer/data/image/huffman_table.h"
+
+#include <algorithm>
+
+namespace rollcall::data {
+namespace {
+
+/// A symbol taken apart: zeros to skip, and how many bits of value follow the code.
+struct RunAndSize {
+  int run = 0;
+  int size = 0;
+  bool ends_block = false;
+};
+
+RunAndSize take_apart(std::uint8_t symbol, HuffmanTable::Kind kind) {
+  constexpr int kSixteenZeros = 15;  // a run without a value; every other run without one ends the block
+  RunAndSize parts{.run = symbol >> 4, .size = symbol & 15};
+  if (kind == HuffmanTable::Kind::Dc) {
+    parts.run = 0;
+  } else {
+    parts.ends_block = parts.size == 0 && parts.run != kSixteenZeros;
+  }
+  return parts;
+}
+
+/// T.81's EXTEND: the upper half of the bit patterns stands for itself, the lower half for negative values.
+constexpr int extend(int bits, int size) {
+  return size == 0 || bits >= 1 << (size - 1) ? bits : bits - (1 << size) + 1;
+}
+
+CodedSymbol coded(const RunAndSize& parts, int code_length, int value_bits) {
+  if (parts.ends_block) {
+    return {static_cast<std::uint8_t>(code_length), CodedSymbol::kEndOfBlock, 0};
+  }
+  return {static_cast<std::uint8_t>(code_length + parts.size), static_cast<std::uint8_t>(parts.run + 1),
+          static_cast<std::int16_t>(extend(value_bits, parts.size))};
+}
+
+}  // namespace
+
+void HuffmanTable::enter(int code, int length, std::uint8_t symbol) {
+  const RunAndSize parts = take_apart(symbol, kind_);
+  const int value_bits = parts.ends_block ? 0 : parts.size;
+  const int unused_bits = kLookupBits - length - value_bits;
+  if (unused_bits < 0 || code >= 1 << length) {
+    return;  // left to search()
+  }
+  CodedSymbol* entry = entries_.data() + (static_cast<std::size_t>(code) << (kLookupBits - length));
+  for (int value = 0; value < 1 << value_bits; ++value) {
+    entry = std::fill_n(entry, 1U << unused_bits, coded(parts, length, value));
+  }
+}
+
+void HuffmanTable::build(const JHUFF_TBL& table, Kind kind) {
+  kind_ = kind;
+  entries_.fill({});
+  std::copy(std::begin(table.huffval), std::end(table.huffval), symbols_.begin());
+  int code = 0;
+  std::size_t place = 0;
+  for (int length = 1; length <= kLongestCode; ++length) {
+    const auto index = static_cast<std::size_t>(length);
+    symbol_offset_[index] = static_cast<int>(place) - code;
+    for (int i = 0; i < table.bits[length] && place < symbols_.size(); ++i, ++code, ++place) {
+      if (length <= kLookupBits) {
+        enter(code, length, symbols_[place]);
+      }
+    }
+    largest_code_[index] = table.bits[length] > 0 ? code - 1 : -1;
+    code *= 2;
+  }
+}
+
+CodedSymbol HuffmanTable::search(std::uint64_t stream) const {
+  for (int length = 1; length <= kLongestCode; ++length) {
+    const auto index = static_cast<std::size_t>(length);
+    const int code = static_cast<int>(stream >> (64 - length));
+    if (code <= largest_code_[index]) {
+      const auto place = static_cast<std::size_t>(code + symbol_offset_[index]) % symbols_.size();
+      const RunAndSize parts = take_apart(symbols_[place], kind_);
+      const int value = parts.size == 0 ? 0 : static_cast<int>(stream << length >> (64 - parts.size));
+      return coded(parts, length, value);
+    }
+  }
+  return {};
+}
+
+}  // namespace rollcall::data

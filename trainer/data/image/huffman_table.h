@@ -1,0 +1,48 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+
+#include <jpeglib.h>
+
+namespace rollcall::data {
+
+/// What comes next in a stream of Huffman-coded coefficients: a code and the value bits behind it, looked up at once.
+struct CodedSymbol {
+  std::uint8_t bits = 0;  ///< of the code and its value together, at most 31; 0: not in the table
+  std::uint8_t advance =
+      0;  ///< coefficients that this fills, the skipped zeros and the value; kEndOfBlock or more ends
+  std::int16_t value = 0;
+
+  static constexpr std::uint8_t kEndOfBlock = 64;
+};
+
+/// A Huffman table of JPEG (ITU-T T.81, annexes C and F.2) for decoding run, length and value bits in one step.
+class HuffmanTable {
+ public:
+  enum class Kind { Dc, Ac };
+
+  /// From a table that libjpeg has checked.
+  void build(const JHUFF_TBL& table, Kind kind);
+
+  /// The symbol at the top of `stream`; `bits` is 0 where it is not among the short ones.
+  [[nodiscard]] CodedSymbol lookup(std::uint64_t stream) const { return entries_[stream >> (64 - kLookupBits)]; }
+
+  /// The same for any length. `bits` is 0 where no code matches.
+  [[nodiscard]] CodedSymbol search(std::uint64_t stream) const;
+
+ private:
+  static constexpr int kLookupBits = 11;
+  static constexpr int kLongestCode = 16;
+
+  void enter(int code, int length, std::uint8_t symbol);
+
+  std::array<CodedSymbol, 1U << kLookupBits> entries_;
+  std::array<int, kLongestCode + 1> largest_code_;   ///< of each length; -1 where there is none
+  std::array<int, kLongestCode + 1> symbol_offset_;  ///< from a code to its place in symbols_
+  std::array<std::uint8_t, 256> symbols_;
+  Kind kind_ = Kind::Dc;
+};
+
+}  // namespace rollcall::data
