@@ -89,6 +89,72 @@ TEST(TrainTransformOfAnImage, EnlargesTinyImages) {
   }
 }
 
+TEST(TrainTransformOfAnImage, TurnsUpsideDownWithItsProbability) {
+  const test::RgbImage image = smooth_image(32, 32);
+  TrainTransform transform{.image_size = 32, .crop = {.scale_min = 1, .scale_max = 1, .ratio_min = 1, .ratio_max = 1}};
+  transform.flip_probability = 0;
+  Random first = random_of(0);
+  const std::vector<float> upright = run(transform, image, first);
+  int turned = 0;
+  transform.vertical_flip_probability = 0.25;
+  for (std::uint64_t sample = 0; sample < 1000; ++sample) {
+    Random random = random_of(sample);
+    const std::vector<float> pixels = run(transform, image, random);
+    if (pixels != upright) {
+      ++turned;
+      ASSERT_TRUE(std::equal(pixels.begin(), pixels.begin() + 96, upright.end() - 96));
+    }
+  }
+  EXPECT_NEAR(turned, 250, 70);
+}
+
+TEST(TrainTransformOfAnImage, ColourOperationsThatChangeNothingOnlyRoundToLevels) {
+  const test::RgbImage image = smooth_image(90, 70);
+  TrainTransform through_levels{.image_size = 48};
+  through_levels.augment.policy = AugmentPolicy::RandAugment;
+  through_levels.augment.randaugment_ops = 0;
+  for (std::uint64_t sample = 0; sample < 50; ++sample) {
+    Random random = random_of(sample);
+    Random same = random_of(sample);
+    const std::vector<float> direct = run(TrainTransform{.image_size = 48}, image, random);
+    const std::vector<float> rounded = run(through_levels, image, same);
+    bool differs = false;
+    for (std::size_t i = 0; i < direct.size(); ++i) {
+      ASSERT_NEAR(rounded[i], direct[i], 0.501 / 255 / 0.224);
+      differs = differs || rounded[i] != direct[i];
+    }
+    ASSERT_TRUE(differs);
+  }
+}
+
+TEST(TrainTransformOfAnImage, AugmentationIsAFunctionOfItsRandomNumbers) {
+  const test::RgbImage image = smooth_image(64, 48);
+  TrainTransform transform{.image_size = 32};
+  transform.augment.policy = AugmentPolicy::TrivialAugmentWide;
+  transform.augment.colour_jitter = {.brightness = 0.4, .contrast = 0.4, .saturation = 0.4, .hue = 0.1};
+  transform.augment.erase_probability = 0.5;
+  const auto pixels = [&](std::uint64_t sample) {
+    Random random = random_of(sample);
+    return run(transform, image, random);
+  };
+  for (std::uint64_t sample = 0; sample < 50; ++sample) {
+    ASSERT_EQ(pixels(sample), pixels(sample));
+    ASSERT_NE(pixels(sample), pixels(sample + 1));
+  }
+}
+
+TEST(TrainTransformOfAnImage, ErasesAfterNormalisation) {
+  test::RgbImage image = smooth_image(32, 32);
+  std::ranges::fill(image.pixels, std::uint8_t{255});
+  TrainTransform transform{.image_size = 32};
+  transform.augment.erase_probability = 1;
+  Random random = random_of(1);
+  const std::vector<float> pixels = run(transform, image, random);
+  const auto zeros = std::ranges::count(pixels, 0.0F);
+  EXPECT_GT(zeros, 32 * 32 * 3 / 100);
+  EXPECT_LT(zeros, 32 * 32 * 3 / 2);
+}
+
 TEST(EvalTransformOfAnImage, TakesTheCentreAndNormalises) {
   test::RgbImage image = smooth_image(40, 20);
   std::ranges::fill(image.pixels, std::uint8_t{0});

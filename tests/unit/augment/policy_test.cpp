@@ -1,0 +1,131 @@
+#include "trainer/data/augment/policy.h"
+
+#include <gtest/gtest.h>
+#include <map>
+
+#include "tests/support/levels_image.h"
+#include "trainer/data/augment/colour_jitter.h"
+#include "trainer/data/augment/magnitude.h"
+#include "trainer/data/augment/operations.h"
+
+namespace rollcall::data {
+namespace {
+
+using test::LevelsImage;
+
+Random random_of(std::uint64_t sample) { return {1, Purpose::Augmentation, 0, sample}; }
+
+/// A picture that every operation changes: not all levels occur.
+LevelsImage picture() {
+  LevelsImage image = LevelsImage::random(20, 20, 1);
+  for (std::uint8_t& level : image.rgbx) {
+    level = static_cast<std::uint8_t>(40 + level / 2);
+  }
+  return image;
+}
+
+/// What `augment(levels, random)` makes of one picture with the random numbers of a sample.
+template <typename Augment>
+std::vector<int> result_of(const Augment& augment, std::uint64_t sample) {
+  LevelsImage image = picture();
+  Random random = random_of(sample);
+  augment(image.levels(), random);
+  return image.all_rgb();
+}
+
+/// How often each result comes up in `draws` samples.
+template <typename Augment>
+std::map<std::vector<int>, int> frequencies(const Augment& augment, int draws) {
+  std::map<std::vector<int>, int> counts;
+  for (int i = 0; i < draws; ++i) {
+    ++counts[result_of(augment, static_cast<std::uint64_t>(i))];
+  }
+  return counts;
+}
+
+const auto kRandAugment = [](const Levels& levels, Random& random) {
+  AugmentScratch scratch;
+  RandAugment(1, 15).apply(levels, random, scratch);
+};
+const auto kTrivial = [](const Levels& levels, Random& random) {
+  AugmentScratch scratch;
+  TrivialAugmentWide().apply(levels, random, scratch);
+};
+
+TEST(RandAugmentOfAPicture, IsAFunctionOfItsRandomNumbers) {
+  EXPECT_EQ(result_of(kRandAugment, 3), result_of(kRandAugment, 3));
+  EXPECT_EQ(result_of(kTrivial, 4), result_of(kTrivial, 4));
+}
+
+TEST(RandAugmentOfAPicture, ChoosesAllOperationsAndBothSignsEquallyOften) {
+  // 14 operations, of which 9 have a sign: 9 * 2 at 1/28 and 5 at 1/14.
+  const std::map<std::vector<int>, int> counts = frequencies(kRandAugment, 5600);
+  EXPECT_EQ(counts.size(), 9U * 2 + 5);
+  for (const auto& [pixels, count] : counts) {
+    EXPECT_TRUE((count > 140 && count < 260) || (count > 320 && count < 480)) << count;
+  }
+}
+
+TEST(RandAugmentOfAPicture, NoOperationsLeaveThePicture) {
+  LevelsImage image = picture();
+  const auto nothing = [](const Levels& levels, Random& random) {
+    AugmentScratch scratch;
+    RandAugment(0, 9).apply(levels, random, scratch);
+  };
+  EXPECT_EQ(result_of(nothing, 1), image.all_rgb());
+}
+
+TEST(TrivialAugmentOfAPicture, DrawsItsMagnitudes) { EXPECT_GT(frequencies(kTrivial, 3000).size(), 150U); }
+
+TEST(Magnitudes, BeginWhereNothingHappens) {
+  for (const AugmentPolicy policy : {AugmentPolicy::RandAugment, AugmentPolicy::TrivialAugmentWide}) {
+    for (int operation = 0; operation < kOperations; ++operation) {
+      const auto which = static_cast<Operation>(operation);
+      const double weakest = magnitude_of(policy, which, 0, {224, 224});
+      EXPECT_EQ(weakest, which == Operation::Posterize ? 8 : which == Operation::Solarize ? 1 : 0);
+    }
+  }
+  EXPECT_EQ(magnitude_of(AugmentPolicy::RandAugment, Operation::Posterize, 30, {224, 224}), 4);
+  EXPECT_EQ(magnitude_of(AugmentPolicy::TrivialAugmentWide, Operation::Rotate, 20, {224, 224}), 90);
+}
+
+TEST(ColourJitterOfAPicture, OfNoStrengthLeavesThePicture) {
+  LevelsImage image = picture();
+  const ColourJitter none({});
+  EXPECT_EQ(result_of([&](const Levels& levels, Random& random) { none.apply(levels, random); }, 1), image.all_rgb());
+}
+
+TEST(ColourJitterOfAPicture, KeepsFactorsWithinTheirRange) {
+  const ColourJitter jitter({.brightness = 0.3});
+  bool darker = false;
+  bool brighter = false;
+  for (std::uint64_t sample = 0; sample < 500; ++sample) {
+    LevelsImage image(1, 1);
+    image.rgbx = {100, 100, 100, 0};
+    Random random = random_of(sample);
+    jitter.apply(image.levels(), random);
+    const int level = image.rgb(0, 0)[0];
+    ASSERT_GE(level, 70);
+    ASSERT_LE(level, 130);
+    darker = darker || level < 75;
+    brighter = brighter || level > 125;
+  }
+  EXPECT_TRUE(darker && brighter);
+}
+
+TEST(ColourJitterOfAPicture, SwitchingOnHueDoesNotChangeTheOtherFactors) {
+  // A grey picture has no hue, so that both must give the same.
+  const auto level_with = [](double hue, std::uint64_t sample) {
+    LevelsImage image(1, 1);
+    image.rgbx = {100, 100, 100, 0};
+    Random random = random_of(sample);
+    ColourJitter({.brightness = 0.4, .hue = hue}).apply(image.levels(), random);
+    return image.rgb(0, 0)[0];
+  };
+  for (std::uint64_t sample = 0; sample < 100; ++sample) {
+    EXPECT_EQ(level_with(0, sample), level_with(0.2, sample));
+  }
+}
+
+}  // namespace
+}  // namespace rollcall::data
