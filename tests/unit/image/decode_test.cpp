@@ -88,6 +88,38 @@ TEST(Decode, PngOfEveryKindGivesRgbWithoutLoss) {
   EXPECT_EQ(largest_difference(*palette, {10, 20, 30, 200, 100, 50, 200, 100, 50, 10, 20, 30}), 0);
 }
 
+TEST(Decode, SixteenBitPngIsBroughtTo8Bits) {
+  std::vector<std::uint16_t> levels;
+  for (unsigned i = 0; i < 256; ++i) {
+    levels.insert(levels.end(), 3, static_cast<std::uint16_t>(i * 257));
+  }
+  // libpng's writer takes 16 bits for linear light: the levels change, their order does not.
+  const auto file = test::make_png(levels.data(), 16, 16, PNG_FORMAT_LINEAR_RGB);
+  const auto image = decode(file);
+  ASSERT_TRUE(image) << image.error().message();
+  EXPECT_EQ(image->width, 16);
+  EXPECT_TRUE(std::ranges::is_sorted(image->pixels));
+}
+
+TEST(Decode, OneDecoderReadsOneFileAfterAnotherOfAnyFormat) {
+  ImageDecoder decoder;
+  for (int i = 0; i < 6; ++i) {
+    const int width = 20 + 7 * (i % 3);
+    const auto pixels = smooth_pixels(width, 15, static_cast<unsigned>(i));
+    const auto file = i % 2 == 0 ? make_png(pixels.data(), width, 15) : make_jpeg(pixels, width, 15);
+    ASSERT_TRUE(decoder.open({.bytes = file}));
+    for (int again = 0; again < 2; ++again) {
+      const Box box{3, 2, 10, 9};
+      const auto view = decoder.decode(box);
+      ASSERT_TRUE(view) << view.error().message();
+      const auto crop = test::copy_of(*view, box);
+      EXPECT_NEAR(crop.pixels[0], pixels[static_cast<std::size_t>(2 * width + 3) * 3], i % 2 == 0 ? 0 : 12);
+    }
+    ASSERT_FALSE(decoder.open({.bytes = std::span(file).first(10)}));
+    EXPECT_FALSE(decoder.decode({0, 0, 1, 1})) << "nothing is open";
+  }
+}
+
 TEST(Decode, AlphaOfAPngIsDroppedNotBlended) {
   const std::vector<std::uint8_t> rgba{200, 100, 50, 0, 10, 20, 30, 128};
   const auto image = decode(make_png(rgba.data(), 2, 1, PNG_FORMAT_RGBA));
