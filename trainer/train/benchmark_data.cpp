@@ -39,7 +39,7 @@ Result<Pass> read_epoch(DataPipeline& pipeline, std::uint64_t epoch) {
   const double begin = seconds_now();
   const double cpu_begin = cpu_seconds_now();
   pipeline.train_sampler->set_epoch(epoch);
-  if (const Result<void> started = pipeline.train_loader->start(*pipeline.train_sampler, epoch); !started) {
+  if (const Result<void> started = pipeline.train_loader->start(*pipeline.train_sampler); !started) {
     return started.error();
   }
   for (;;) {

@@ -70,6 +70,7 @@ data::LoaderOptions loader_options(const settings::Settings& settings, const cha
       settings.text("image-dtype") == "bfloat16" ? data::PixelType::BFloat16 : data::PixelType::Float32;
   options.pinned = at::globalContext().hasCUDA();
   options.decode = {.apply_orientation = settings.on("exif-orientation"), .dct_scaling = settings.on("dct-scaling")};
+  options.seed = static_cast<std::uint64_t>(settings.integer("seed"));
   options.bad_samples = settings.text("bad-samples") == "fail" ? data::BadSamples::Fail : data::BadSamples::Skip;
   return options;
 }
@@ -132,7 +133,8 @@ Result<DataPipeline> make_data_pipeline(const settings::Settings& settings, std:
   DataPipeline pipeline;
   pipeline.datasets = *std::move(datasets);
   make_samplers(pipeline, settings, rank, world_size);
-  const data::LoaderOptions train_options = loader_options(settings, "train-num-workers");
+  data::LoaderOptions train_options = loader_options(settings, "train-num-workers");
+  train_options.mixing = augment_options(settings);
   pipeline.train_workers = train_options.workers;
   pipeline.train_loader = std::make_unique<data::Loader>(pipeline.datasets.train, train_options);
   pipeline.valid_loader =

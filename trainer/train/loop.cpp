@@ -44,6 +44,16 @@ at::Tensor losses_of(const at::Tensor& outputs, const at::Tensor& labels, double
   return torch::cross_entropy_loss(outputs, labels, {}, at::Reduction::None, -100, label_smoothing);
 }
 
+/// With mixed labels, each label's loss by its weight: the same as one loss against the mixed label.
+at::Tensor losses_of(const at::Tensor& outputs, const data::Batch& batch, double label_smoothing) {
+  const at::Tensor first = losses_of(outputs, batch.labels, label_smoothing);
+  if (batch.label_weight == 1) {
+    return first;
+  }
+  const at::Tensor second = losses_of(outputs, batch.second_labels, label_smoothing);
+  return first * batch.label_weight + second * (1 - batch.label_weight);
+}
+
 }  // namespace
 
 Loop::Loop(Task& task, World& world, parallel::DataParallel& replica, Checkpoints& checkpoints, Observer& observer,
@@ -67,9 +77,7 @@ Outcome Loop::run() {
 Loop::Stop Loop::train_epoch() {
   DataPipeline& data = task_.data;
   data.train_sampler->set_epoch(static_cast<std::uint64_t>(progress_.epoch), progress_.sample_position);
-  if (const Result<void> started =
-          data.train_loader->start(*data.train_sampler, static_cast<std::uint64_t>(progress_.epoch));
-      !started) {
+  if (const Result<void> started = data.train_loader->start(*data.train_sampler); !started) {
     return failed(started.error());
   }
   task_.model->train();
@@ -100,7 +108,7 @@ Loop::Stop Loop::train_batch(const data::Batch& batch, double begin, double wait
     replica_.zero_grad();
     const at::Tensor loss = replica_.forward([&] {
       outputs = task_.model->forward(batch.images.to(at::kFloat));
-      losses = losses_of(outputs, batch.labels, task_.label_smoothing);
+      losses = losses_of(outputs, batch, task_.label_smoothing);
       return losses.mean();
     });
     loss.backward();
@@ -169,7 +177,7 @@ Loop::Stop Loop::after_epoch() {
 Loop::Stop Loop::validate() {
   DataPipeline& data = task_.data;
   data.valid_sampler->set_epoch(0, 0);
-  if (const Result<void> started = data.valid_loader->start(*data.valid_sampler, 0); !started) {
+  if (const Result<void> started = data.valid_loader->start(*data.valid_sampler); !started) {
     return failed(started.error());
   }
   if (const Result<void> synchronised = replica_.sync_buffers(); !synchronised) {

@@ -88,7 +88,7 @@ TEST_P(LoaderWithWorkers, GivesTheSameTensorsInTheSamplersOrder) {
   Sampler sampler = make_sampler(53, 8, true);
   sampler.set_epoch(4);
   Loader loader(dataset, make_options(GetParam(), 8));
-  ASSERT_TRUE(loader.start(sampler, 4));
+  ASSERT_TRUE(loader.start(sampler));
   const std::vector<Batch> batches = read_all(loader);
   ASSERT_EQ(batches.size(), 7U);
   std::vector<float> expected(kSize * kSize * 3);
@@ -113,15 +113,15 @@ TEST_P(LoaderWithWorkers, GivesTheSameTensorsInTheSamplersOrder) {
 
 TEST_P(LoaderWithWorkers, StartsAtAnyStepAndAgain) {
   Loader loader(std::make_shared<NumberedDataset>(40), make_options(GetParam(), 4));
-  ASSERT_TRUE(loader.start(make_sampler(40, 4), 0, 7));
+  ASSERT_TRUE(loader.start(make_sampler(40, 4), 7));
   const auto rest = read_all(loader);
   ASSERT_EQ(rest.size(), 3U);
   EXPECT_EQ(rest[0].step, 7);
-  ASSERT_TRUE(loader.start(make_sampler(40, 4), 0));
+  ASSERT_TRUE(loader.start(make_sampler(40, 4)));
   EXPECT_EQ(loader.next()->value().step, 0);
-  ASSERT_TRUE(loader.start(make_sampler(40, 4), 0, 9));  // in mid-epoch
+  ASSERT_TRUE(loader.start(make_sampler(40, 4), 9));  // in mid-epoch
   EXPECT_EQ(read_all(loader).size(), 1U);
-  ASSERT_TRUE(loader.start(make_sampler(40, 4), 0, 10));
+  ASSERT_TRUE(loader.start(make_sampler(40, 4), 10));
   EXPECT_TRUE(read_all(loader).empty());
 }
 
@@ -129,7 +129,7 @@ TEST_P(LoaderWithWorkers, IsDestroyedInMidEpochWithoutReadingOn) {
   const auto dataset = std::make_shared<NumberedDataset>(10'000);
   {
     Loader loader(dataset, make_options(GetParam(), 4));
-    ASSERT_TRUE(loader.start(make_sampler(10'000, 4), 0));
+    ASSERT_TRUE(loader.start(make_sampler(10'000, 4)));
     EXPECT_TRUE(loader.next()->has_value());
   }
   EXPECT_LE(dataset->reads(), (2 * GetParam() + 1) * 4);
@@ -137,7 +137,7 @@ TEST_P(LoaderWithWorkers, IsDestroyedInMidEpochWithoutReadingOn) {
 
 TEST_P(LoaderWithWorkers, WritesTheSameTensorsAgainOnceTheyAreDropped) {
   Loader loader(std::make_shared<NumberedDataset>(400), make_options(GetParam(), 4));
-  ASSERT_TRUE(loader.start(make_sampler(400, 4), 0));
+  ASSERT_TRUE(loader.start(make_sampler(400, 4)));
   std::set<const void*> memory;
   int batches = 0;
   for (auto batch = loader.next(); batch && batch->has_value(); batch = loader.next()) {
@@ -151,7 +151,7 @@ TEST_P(LoaderWithWorkers, WritesTheSameTensorsAgainOnceTheyAreDropped) {
 
 TEST_P(LoaderWithWorkers, LeavesTensorsAloneThatSomebodyStillLooksAt) {
   Loader loader(std::make_shared<NumberedDataset>(200), make_options(GetParam(), 4));
-  ASSERT_TRUE(loader.start(make_sampler(200, 4), 0));
+  ASSERT_TRUE(loader.start(make_sampler(200, 4)));
   at::Tensor view = loader.next()->value().images.select(0, 2).select(0, 1);
   const at::Tensor before = view.clone();
   EXPECT_EQ(read_all(loader).size(), 49U);
@@ -163,7 +163,7 @@ TEST_P(LoaderWithWorkers, GoesOnToTheNextEpochWithTheSameThreads) {
   for (std::uint64_t epoch = 0; epoch < 50; ++epoch) {
     Sampler sampler = make_sampler(24, 5, true);
     sampler.set_epoch(epoch);
-    ASSERT_TRUE(loader.start(sampler, epoch));
+    ASSERT_TRUE(loader.start(sampler));
     if (epoch % 3 == 0) {
       EXPECT_EQ(read_all(loader).size(), 5U);
     } else {
@@ -175,7 +175,7 @@ TEST_P(LoaderWithWorkers, GoesOnToTheNextEpochWithTheSameThreads) {
 TEST(LoaderThreads, GiveWayToTheThreadsThatCompute) {
   const auto dataset = std::make_shared<NumberedDataset>(8);
   Loader loader(dataset, make_options(2, 4));
-  ASSERT_TRUE(loader.start(make_sampler(8, 4), 0));
+  ASSERT_TRUE(loader.start(make_sampler(8, 4)));
   EXPECT_EQ(read_all(loader).size(), 2U);
   EXPECT_GT(dataset->nice, getpriority(PRIO_PROCESS, 0));
 }
@@ -186,12 +186,35 @@ TEST_P(LoaderWithWorkers, Bfloat16BatchesHoldTheRoundedNumbers) {
   Loader exact(dataset, options);
   options.pixel_type = PixelType::BFloat16;
   Loader rounded(dataset, options);
-  ASSERT_TRUE(exact.start(make_sampler(8, 4), 0));
-  ASSERT_TRUE(rounded.start(make_sampler(8, 4), 0));
+  ASSERT_TRUE(exact.start(make_sampler(8, 4)));
+  ASSERT_TRUE(rounded.start(make_sampler(8, 4)));
   const auto expected = read_all(exact);
   const auto batches = read_all(rounded);
   ASSERT_EQ(batches.size(), 2U);
   EXPECT_TRUE(at::equal(batches[1].images, expected[1].images.to(at::kBFloat16)));
+}
+
+TEST_P(LoaderWithWorkers, MixesEachSampleWithTheOneBeforeItAndTellsBothLabels) {
+  LoaderOptions options = make_options(GetParam(), 4);
+  const auto dataset = std::make_shared<NumberedDataset>(40);
+  Loader plain(dataset, options);
+  options.mixing.mixup_alpha = 1;
+  Loader mixed(dataset, options);
+  ASSERT_TRUE(plain.start(make_sampler(40, 4)));
+  ASSERT_TRUE(mixed.start(make_sampler(40, 4)));
+  const auto expected = read_all(plain);
+  const auto batches = read_all(mixed);
+  ASSERT_EQ(batches.size(), 10U);
+  std::set<double> weights;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const double weight = batches[i].label_weight;
+    weights.insert(weight);
+    EXPECT_TRUE(at::equal(batches[i].labels, expected[i].labels));
+    EXPECT_TRUE(at::equal(batches[i].second_labels, expected[i].labels.roll(1)));
+    const at::Tensor images = expected[i].images * weight + expected[i].images.roll(1, 0) * (1 - weight);
+    EXPECT_TRUE(at::allclose(batches[i].images, images, 1e-5, 1e-5));
+  }
+  EXPECT_EQ(weights.size(), 10U);
 }
 
 TEST_P(LoaderWithWorkers, ReplacesABadSampleByItsNeighbourAndNamesIt) {
@@ -199,7 +222,7 @@ TEST_P(LoaderWithWorkers, ReplacesABadSampleByItsNeighbourAndNamesIt) {
   in_order.dataset_size = 8;
   in_order.batch_size = 4;
   Loader loader(std::make_shared<NumberedDataset>(8, std::set<std::int64_t>{1, 2, 7}), make_options(GetParam(), 4));
-  ASSERT_TRUE(loader.start(Sampler(in_order), 0));
+  ASSERT_TRUE(loader.start(Sampler(in_order)));
   const auto batches = read_all(loader);
   ASSERT_EQ(batches.size(), 2U);
   const auto first_pixels = [](const Batch& batch) {
@@ -232,13 +255,13 @@ TEST_P(LoaderWithWorkers, FailsAtTheFirstBadSampleOfTheFirstBadBatchWhereAsked) 
   in_order.batch_size = 10;
   Loader loader(std::make_shared<NumberedDataset>(30, std::set<std::int64_t>{17, 14, 29}),
                 make_options(GetParam(), 10, BadSamples::Fail));
-  ASSERT_TRUE(loader.start(Sampler(in_order), 0));
+  ASSERT_TRUE(loader.start(Sampler(in_order)));
   expect_error(loader, "sample 14", ExitCode::BadData);
 }
 
 TEST_P(LoaderWithWorkers, BatchWithoutAGoodSampleIsAnErrorEvenUnderSkip) {
   Loader loader(std::make_shared<NumberedDataset>(1, std::set<std::int64_t>{0}), make_options(GetParam(), 4));
-  ASSERT_TRUE(loader.start(make_sampler(1, 4, true), 0));
+  ASSERT_TRUE(loader.start(make_sampler(1, 4, true)));
   expect_error(loader, "sample 0", ExitCode::BadData);
 }
 
@@ -246,7 +269,7 @@ TEST_P(LoaderWithWorkers, ExceptionOfAReaderReachesTheCallerAsAnError) {
   const auto dataset = std::make_shared<NumberedDataset>(20);
   dataset->throws_at = 13;
   Loader loader(dataset, make_options(GetParam(), 5));
-  ASSERT_TRUE(loader.start(make_sampler(20, 5), 0));
+  ASSERT_TRUE(loader.start(make_sampler(20, 5)));
   expect_error(loader, "sample 13", ExitCode::Internal);
 }
 
@@ -257,7 +280,7 @@ TEST_P(LoaderWithWorkers, EmptyBatchOfAShortEpochHasEmptyTensors) {
   short_epoch.world_size = 2;
   short_epoch.rank = 1;
   Loader loader(std::make_shared<NumberedDataset>(2), make_options(GetParam(), 2));
-  ASSERT_TRUE(loader.start(Sampler(short_epoch), 0));
+  ASSERT_TRUE(loader.start(Sampler(short_epoch)));
   const auto batches = read_all(loader);
   ASSERT_EQ(batches.size(), 1U);
   EXPECT_EQ(batches[0].images.size(0), 0);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <exception>
+#include <string>
 #include <utility>
 
 namespace rollcall::data {
@@ -29,19 +30,27 @@ void BatchSlot::make_tensors() {
                       like.dtype(scalar_type(options_.pixel_type)), at::MemoryFormat::ChannelsLast);
   labels_ = at::zeros({options_.batch_size}, like.dtype(at::kLong));
   counted_ = at::ones({options_.batch_size}, at::kBool);
+  if (options_.mixing.mixes_batches()) {
+    second_labels_ = at::zeros({options_.batch_size}, like.dtype(at::kLong));
+    second_label_values_ = second_labels_.data_ptr<std::int64_t>();
+  }
   pixels_ = static_cast<std::byte*>(images_.data_ptr());
   label_values_ = labels_.data_ptr<std::int64_t>();
   counted_values_ = counted_.data_ptr<bool>();
 }
 
-void BatchSlot::open(std::int64_t step, std::uint64_t epoch, std::vector<SampleRef> samples) {
-  assert(static_cast<std::int64_t>(samples.size()) <= options_.batch_size);
-  if (!images_.defined() || !is_ours_alone(images_) || !is_ours_alone(labels_) || !is_ours_alone(counted_)) {
+void BatchSlot::open(const Sampler& sampler, std::int64_t step) {
+  const auto held_elsewhere = [](const at::Tensor& tensor) { return tensor.defined() && !is_ours_alone(tensor); };
+  if (!images_.defined() || held_elsewhere(images_) || held_elsewhere(labels_) || held_elsewhere(second_labels_) ||
+      held_elsewhere(counted_)) {
     make_tensors();
   }
   step_ = step;
-  epoch_ = epoch;
-  samples_ = std::move(samples);
+  epoch_ = sampler.epoch();
+  position_ = sampler.first_position(step);
+  samples_ = sampler.batch(step);
+  assert(static_cast<std::int64_t>(samples_.size()) <= options_.batch_size);
+  mix_ = {};
   std::ranges::fill(errors_, std::nullopt);
   failure_.reset();
   fetch_time_ = 0;
@@ -68,16 +77,16 @@ void BatchSlot::read(std::int64_t i, const Dataset& dataset, Workspace& workspac
 void BatchSlot::read_sample(std::size_t i, const Dataset& dataset, Workspace& workspace) noexcept {
   workspace.times = {};
   try {
-    const OutputPixels out{place(i), options_.pixel_type, options_.image_size, options_.image_size};
-    const Result<std::int64_t> label = dataset.read(samples_[i].index, epoch_, out, workspace);
+    const Result<std::int64_t> label = dataset.read(samples_[i].index, epoch_, output(i), workspace);
     if (label) {
       label_values_[i] = *label;
     } else {
       errors_[i] = label.error();
     }
   } catch (const std::exception& exception) {
-    errors_[i] = fail("--data", dataset.describe(samples_[i].index), exception.what(), "reporting it with this file",
-                      ExitCode::Internal);
+    errors_[i] = fail("--data", dataset.describe(samples_[i].index),
+                      std::string(exception.what()) + " (sample " + std::to_string(samples_[i].index) + ")",
+                      "reporting it with this file", ExitCode::Internal);
   }
   fetch_time_.fetch_add(workspace.times.fetch.count(), std::memory_order_relaxed);
   decode_time_.fetch_add(workspace.times.decode.count(), std::memory_order_relaxed);
@@ -94,11 +103,15 @@ std::optional<std::size_t> BatchSlot::next_good(std::size_t i) const {
   return std::nullopt;
 }
 
-/// Fills the places of bad samples. Runs in the thread that read the last sample.
+/// Runs in the thread that read the last sample.
 void BatchSlot::complete() noexcept {
-  if (cancelled_.load(std::memory_order_relaxed)) {
-    return;
+  if (!cancelled_.load(std::memory_order_relaxed) && replace_bad_samples() && options_.mixing.mixes_batches()) {
+    mix();
   }
+}
+
+/// Fills the places of bad samples; false where no batch can be made.
+bool BatchSlot::replace_bad_samples() {
   for (std::size_t i = 0; i < samples_.size(); ++i) {
     counted_values_[i] = samples_[i].counted && !errors_[i];
     if (!errors_[i]) {
@@ -106,17 +119,35 @@ void BatchSlot::complete() noexcept {
     }
     if (options_.bad_samples == BadSamples::Fail || errors_[i]->exit_code == ExitCode::Internal) {
       failure_ = errors_[i];
-      return;
+      return false;
     }
     const std::optional<std::size_t> good = next_good(i);
     if (!good) {
       failure_ = fail("--data", errors_[i]->value, "is bad, as is every other sample of this batch",
                       "checking the data set", ExitCode::BadData);
-      return;
+      return false;
     }
     std::memcpy(place(i), place(*good), place_bytes_);
     label_values_[i] = label_values_[*good];
   }
+  return true;
+}
+
+void BatchSlot::mix() {
+  const std::size_t n = samples_.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    second_label_values_[i] = label_values_[mix_partner(i, n)];
+  }
+  if (n < 2) {
+    return;
+  }
+  mix_ = choose_mix(options_.mixing, {options_.image_size, options_.image_size}, options_.seed, epoch_,
+                    static_cast<std::uint64_t>(position_));
+  mixed_places_.clear();
+  for (std::size_t i = 0; i < n; ++i) {
+    mixed_places_.push_back(output(i));
+  }
+  mix_batch(mix_, mixed_places_, last_place_);
 }
 
 void BatchSlot::wait() const { ready_.wait(false, std::memory_order_acquire); }
@@ -130,6 +161,10 @@ Result<Batch> BatchSlot::take() {
   batch.images = images_.narrow(0, 0, n);
   batch.labels = labels_.narrow(0, 0, n);
   batch.counted = counted_.narrow(0, 0, n);
+  if (second_labels_.defined()) {
+    batch.second_labels = second_labels_.narrow(0, 0, n);
+    batch.label_weight = mix_.lambda;
+  }
   batch.step = step_;
   for (std::size_t i = 0; i < samples_.size(); ++i) {
     if (errors_[i]) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "trainer/data/augment/batch_mix.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/loader/batch.h"
 #include "trainer/data/loader/loader_options.h"
@@ -23,8 +24,8 @@ class BatchSlot {
  public:
   explicit BatchSlot(const LoaderOptions& options);
 
-  /// Consumer, when the batch before was taken or cancelled. At most batch_size samples.
-  void open(std::int64_t step, std::uint64_t epoch, std::vector<SampleRef> samples);
+  /// Consumer, when the batch before was taken or cancelled: a step of the sampler.
+  void open(const Sampler& sampler, std::int64_t step);
   /// Any thread: reads place 0 <= i < batch_size, which may lie behind the last sample of a short batch.
   void read(std::int64_t i, const Dataset& dataset, Workspace& workspace) noexcept;
   /// Consumer: what is not read yet need not be.
@@ -37,8 +38,13 @@ class BatchSlot {
  private:
   void read_sample(std::size_t i, const Dataset& dataset, Workspace& workspace) noexcept;
   void complete() noexcept;
+  [[nodiscard]] bool replace_bad_samples();
+  void mix();
   void make_tensors();
   [[nodiscard]] std::byte* place(std::size_t i) const { return pixels_ + i * place_bytes_; }
+  [[nodiscard]] OutputPixels output(std::size_t i) const {
+    return {place(i), options_.pixel_type, options_.image_size, options_.image_size};
+  }
   [[nodiscard]] std::optional<std::size_t> next_good(std::size_t i) const;
 
   const LoaderOptions options_;
@@ -46,16 +52,22 @@ class BatchSlot {
 
   at::Tensor images_;  // of batch_size places; a batch is their beginning
   at::Tensor labels_;
+  at::Tensor second_labels_;  // with mixing only
   at::Tensor counted_;
   std::byte* pixels_ = nullptr;  // the tensors' memory, so that worker threads touch no tensor
   std::int64_t* label_values_ = nullptr;
+  std::int64_t* second_label_values_ = nullptr;
   bool* counted_values_ = nullptr;
 
   std::int64_t step_ = 0;
   std::uint64_t epoch_ = 0;
+  std::int64_t position_ = 0;  // of the first sample in the epoch
   std::vector<SampleRef> samples_;
   std::vector<std::optional<Error>> errors_;
-  std::optional<Error> failure_;              // no batch could be made
+  std::optional<Error> failure_;  // no batch could be made
+  BatchMix mix_;
+  std::vector<OutputPixels> mixed_places_;
+  std::vector<std::byte> last_place_;         // memory that mix_batch() reuses
   std::atomic<std::int64_t> fetch_time_ = 0;  // nanoseconds
   std::atomic<std::int64_t> decode_time_ = 0;
   std::atomic<std::int64_t> augment_time_ = 0;

@@ -53,14 +53,13 @@ Result<void> Loader::start_workers() {
   return {};
 }
 
-Result<void> Loader::start(const Sampler& sampler, std::uint64_t epoch, std::int64_t first_step) {
+Result<void> Loader::start(const Sampler& sampler, std::int64_t first_step) {
   assert(sampler.options().batch_size <= options_.batch_size);
   drop_rest();
   if (Result<void> started = start_workers(); !started) {
     return started;
   }
   sampler_ = sampler;
-  epoch_ = epoch;
   next_step_ = first_step;
   open_batches();
   return {};
@@ -70,7 +69,7 @@ Result<void> Loader::start(const Sampler& sampler, std::uint64_t epoch, std::int
 void Loader::open_batches() {
   std::int64_t open = open_batches_.load(std::memory_order_relaxed);
   while (open < next_batch_ + ahead_ && next_step_ < sampler_->steps()) {
-    slot_of(open).open(next_step_, epoch_, sampler_->batch(next_step_));
+    slot_of(open).open(*sampler_, next_step_);
     ++next_step_;
     open_batches_.store(++open, std::memory_order_release);
     open_batches_.notify_all();

@@ -37,9 +37,9 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// Begins to read the sampler's steps from `first_step` on. The sampler (its epoch set) is copied; `epoch` goes to
-  /// Dataset::read. What was left of an epoch before is dropped. Errors: Unavailable: no more threads can be started.
-  [[nodiscard]] Result<void> start(const Sampler& sampler, std::uint64_t epoch, std::int64_t first_step = 0);
+  /// Begins to read the sampler's steps from `first_step` on. The sampler (its epoch set) is copied. What was left of
+  /// an epoch before is dropped. Errors: Unavailable: no more threads can be started.
+  [[nodiscard]] Result<void> start(const Sampler& sampler, std::int64_t first_step = 0);
 
   /// The next batch, waiting for it; nothing after the last. After an Error the epoch is over. A batch of no samples
   /// (see Sampler) has tensors with n = 0. Errors: a bad sample under Fail (the first of the batch); BadData under Skip
@@ -64,10 +64,9 @@ class Loader {
   // Batches are numbered through all epochs, and a sample's number is its batch's times batch_size plus its place.
   std::vector<std::unique_ptr<BatchSlot>> ring_;
   std::optional<Sampler> sampler_;  // of the epoch that is being read
-  std::uint64_t epoch_ = 0;
-  std::int64_t next_step_ = 0;   // the epoch's first step that is not open
-  std::int64_t next_batch_ = 0;  // the one that next() gives
-  Workspace workspace_;          // of the caller's thread, where there are no workers
+  std::int64_t next_step_ = 0;      // the epoch's first step that is not open
+  std::int64_t next_batch_ = 0;     // the one that next() gives
+  Workspace workspace_;             // of the caller's thread, where there are no workers
 
   std::atomic<std::int64_t> open_batches_ = 0;  // batches below are open; only the caller's thread adds to it
   std::atomic<std::int64_t> next_sample_ = 0;   // the one that the next idle worker reads

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "trainer/data/augment/options.h"
 #include "trainer/data/image/decode.h"
 #include "trainer/data/image/output_pixels.h"
 
@@ -17,7 +18,9 @@ struct LoaderOptions {
   int image_size = 224;         ///< height and width of what the model sees
   PixelType pixel_type = PixelType::Float32;
   DecodeOptions decode = {};
-  bool pinned = false;  ///< page-locked tensors, for copies to a GPU
+  AugmentOptions mixing = {};  ///< of which mixup and cutmix are done here, on whole batches
+  std::uint64_t seed = 0;      ///< of mixing
+  bool pinned = false;         ///< page-locked tensors, for copies to a GPU
   BadSamples bad_samples = BadSamples::Skip;
 };
 

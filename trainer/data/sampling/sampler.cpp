@@ -29,7 +29,7 @@ std::int64_t Sampler::steps() const {
 std::vector<SampleRef> Sampler::batch(std::int64_t step) const {
   assert(step >= 0 && step < steps());
   const std::int64_t size = options_.dataset_size;
-  const std::int64_t first = start_position_ + step * global_batch_size() + options_.rank * options_.batch_size;
+  const std::int64_t first = first_position(step);
   const std::int64_t last = first + options_.batch_size;
   EpochOrder order({size, options_.seed, options_.shuffle, options_.window}, epoch_);
   std::vector<SampleRef> samples;
@@ -38,6 +38,10 @@ std::vector<SampleRef> Sampler::batch(std::int64_t step) const {
     samples.push_back({order(wrapped), position < size});
   }
   return samples;
+}
+
+std::int64_t Sampler::first_position(std::int64_t step) const {
+  return start_position_ + step * global_batch_size() + options_.rank * options_.batch_size;
 }
 
 std::int64_t Sampler::position_after(std::int64_t steps) const {

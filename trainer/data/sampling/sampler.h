@@ -50,6 +50,8 @@ class Sampler {
   [[nodiscard]] std::int64_t steps() const;
   /// This rank's samples of a step, 0 <= step < steps().
   [[nodiscard]] std::vector<SampleRef> batch(std::int64_t step) const;
+  /// Position in the epoch of this rank's first sample of a step; no other batch of the epoch has it.
+  [[nodiscard]] std::int64_t first_position(std::int64_t step) const;
   /// How many positions of the epoch are done, over all ranks, after `steps` steps: what to resume from.
   [[nodiscard]] std::int64_t position_after(std::int64_t steps) const;
 
