@@ -30,33 +30,53 @@ def main():
     p.add_argument("--image-size", type=int, default=224)
     p.add_argument("--epochs", type=int, default=3, help="the first is not counted")
     p.add_argument("--cold", action="store_true", help="drop the files from the page cache before each counted epoch")
+    p.add_argument("--prepare", action="store_true", help="write the peer's own format, load nothing, print the versions")
     p.add_argument("--check", action="store_true", help="try every peer on a few photos, and say which run")
     options = p.parse_args()
     if options.check:
         check_all()
-    elif options.peer and options.data:
-        print(json.dumps(measure(options)))
-    else:
-        p.error("--peer and --data are needed, or --check")
+        return
+    if not (options.peer and options.data and options.epochs > 1):
+        p.error("--peer and --data are needed, and two epochs; or --check")
+    result = prepare(options) if options.prepare else measure(options)
+    print(json.dumps(result), flush=True)
+    os._exit(0)  # FFCV and its compiler sometimes wait for each other forever while Python shuts down
+
+
+def scratch_folder(options):
+    return options.scratch or options.data / "peers"
+
+
+def loader(options):
+    make, _ = peers.PEERS[options.peer]
+    return make(peers.Work(options.data / "train", scratch_folder(options), options.workers, options.batch_size, options.image_size))
+
+
+def prepare(options):
+    loader(options)
+    return versions(options)
+
+
+def versions(options):
+    _, distributions = peers.PEERS[options.peer]
+    return {name: importlib.metadata.version(name) for name in distributions}
 
 
 def measure(options):
     torch.set_num_threads(1)  # each worker is one thread
-    make, distributions = peers.PEERS[options.peer]
-    scratch = options.scratch or options.data / "peers"
-    batches = make(peers.Work(options.data / "train", scratch, options.workers, options.batch_size, options.image_size))
+    batches = loader(options)
     epochs, cached = [], []
     for number in range(options.epochs):
         if options.cold and number > 0:
-            page_cache.drop(options.data / "train", scratch)
-            cached.append(page_cache.cached_share(options.data / "train", scratch))
+            page_cache.drop(options.data / "train", scratch_folder(options))
+            cached.append(page_cache.cached_share(options.data / "train", scratch_folder(options)))
         epochs.append(one_epoch(batches, options.image_size))
     counted = epochs[1:]
     result = {"peer": options.peer, "workers": options.workers, "images": sum(e["images"] for e in counted),
               "images_per_second": statistics.median(e["images"] / e["seconds"] for e in counted),
               "images_per_cpu_second": statistics.median(e["images"] / e["cpu_seconds"] for e in counted),
               "seconds": sum(e["seconds"] for e in counted), "cpu_seconds": sum(e["cpu_seconds"] for e in counted),
-              "epochs": epochs, "versions": {name: importlib.metadata.version(name) for name in distributions}}
+              "epochs": epochs, "versions": versions(options)}
     if options.cold:
         result["cached_before_epochs"] = cached
     return result
