@@ -1,5 +1,7 @@
 #include "trainer/data/image_folder.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -46,15 +48,53 @@ Result<std::vector<std::string>> find_classes(const std::string& root) {
   return names;
 }
 
+/// Which folder this is, whatever links lead there.
+struct FolderIdentity {
+  dev_t device = 0;
+  ino_t inode = 0;
+
+  friend bool operator==(const FolderIdentity&, const FolderIdentity&) = default;
+};
+
+FolderIdentity identity_of(const fs::path& folder) {
+  struct stat facts {};
+  return ::stat(folder.c_str(), &facts) == 0 ? FolderIdentity{facts.st_dev, facts.st_ino} : FolderIdentity{};
+}
+
+/// The folders from a class's folder down to the one that is read: a link back to one of them would be followed for
+/// ever.
+class OpenFolders {
+ public:
+  explicit OpenFolders(const fs::path& top) : identities_{identity_of(top)} {}
+
+  /// `depth` of the entry as the iterator counts it, from 0. False where the folder is one of those above it.
+  [[nodiscard]] bool enter(const fs::path& folder, int depth) {
+    identities_.resize(static_cast<std::size_t>(depth) + 1);
+    const FolderIdentity identity = identity_of(folder);
+    const bool known = std::find(identities_.begin(), identities_.end(), identity) != identities_.end();
+    identities_.push_back(identity);
+    return !known;
+  }
+
+ private:
+  std::vector<FolderIdentity> identities_;
+};
+
 /// The images below a class's folder in os.walk's sorted order: by folder path, then by name.
 Result<std::vector<fs::path>> find_images(const fs::path& folder) {
   std::error_code error;
   std::vector<fs::path> images;
+  OpenFolders open_folders(folder);
   const auto options = fs::directory_options::follow_directory_symlink;
   for (fs::recursive_directory_iterator entry(folder, options, error), end; !error && entry != end;
        entry.increment(error)) {
     std::error_code ignored;
-    if (is_image(entry->path()) && !entry->is_directory(ignored)) {
+    if (entry->is_directory(ignored)) {
+      if (!open_folders.enter(entry->path(), entry.depth())) {
+        return fail("--data", entry->path().string(), "is a link that leads back to a folder above it",
+                    "removing the link", ExitCode::BadData);
+      }
+    } else if (is_image(entry->path())) {
       images.push_back(entry->path());
     }
   }

@@ -22,7 +22,8 @@ struct ImageTree {
   std::vector<File> files;
 };
 
-/// Errors: NoInput where `root` or a folder below cannot be read; BadData without class folders and for an empty class.
+/// Errors: NoInput where `root` or a folder below cannot be read; BadData without class folders,
+/// for an empty class, and for a link that leads back to a folder above it.
 [[nodiscard]] Result<ImageTree> scan_image_tree(const std::string& root);
 
 /// The files of a tree as a source.

@@ -35,6 +35,7 @@ Result<void> read_root(hid_t root, const std::string& path, PackedLayout& layout
   }
   layout.writer = read_text_attribute(root, packed_schema::kWriterAttribute).value_or("");
   layout.created = read_text_attribute(root, packed_schema::kCreatedAttribute).value_or("");
+  layout.input_crc32c = storage::read_uint32_attribute(root, packed_schema::kInputAttribute);
   return {};
 }
 

@@ -23,6 +23,7 @@ struct PackedLayout {
   std::string format_version;
   std::string writer;
   std::string created;
+  std::optional<std::uint32_t> input_crc32c;  ///< of what the writer was asked to do
   DataSetPlace data;
   DataSetPlace offset;
   DataSetPlace length;

@@ -104,6 +104,7 @@ bool write_root(hid_t file, const PackedContent& content) {
          write_text_attribute(file, packed_schema::kVersionAttribute, version) &&
          write_text_attribute(file, packed_schema::kWriterAttribute, content.writer) &&
          write_text_attribute(file, packed_schema::kCreatedAttribute, content.created) &&
+         storage::write_uint32_attribute(file, packed_schema::kInputAttribute, content.input_crc32c) &&
          storage::write_flag_attribute(file, packed_schema::kCompleteAttribute, true);
 }
 

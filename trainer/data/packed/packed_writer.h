@@ -32,9 +32,10 @@ class PackedColumns {
 struct PackedContent {
   PackedColumns columns;
   std::vector<std::string> class_names;
-  std::uint64_t data_bytes = 0;  ///< of all pictures and tile lengths
-  std::string writer;            ///< "rollcall-pack 1.2.3"
-  std::string created;           ///< ISO 8601 in UTC
+  std::uint64_t data_bytes = 0;    ///< of all pictures and tile lengths
+  std::string writer;              ///< "rollcall-pack 1.2.3"
+  std::string created;             ///< ISO 8601 in UTC
+  std::uint32_t input_crc32c = 0;  ///< of what was asked to be packed and how: the writer knows its own work again
 };
 
 /// Makes a packed file out of a file whose pictures lie from packed_schema::kDataStart on: writes the HDF5 structures

@@ -15,6 +15,7 @@ inline constexpr const char* kVersionAttribute = "format_version";
 inline constexpr const char* kWriterAttribute = "writer";
 inline constexpr const char* kCreatedAttribute = "created";
 inline constexpr const char* kCompleteAttribute = "complete";
+inline constexpr const char* kInputAttribute = "input_crc32c";
 
 /// Attribute of every data set but kData.
 inline constexpr const char* kCrcAttribute = "crc32c";

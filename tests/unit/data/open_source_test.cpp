@@ -1,0 +1,119 @@
+#include "trainer/data/open_source.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+
+#include "tests/unit/packed/sample_file.h"
+#include "trainer/data/image_folder.h"
+
+namespace rollcall::data {
+namespace {
+
+namespace fs = std::filesystem;
+using test::TemporaryFolder;
+using testing::HasSubstr;
+
+void touch(const std::string& path) {
+  fs::create_directories(fs::path(path).parent_path());
+  test::write_content(path, {'x'});
+}
+
+std::string refusal(const std::string& path) {
+  const auto source = open_source(path);
+  return source ? "opened" : source.error().message();
+}
+
+/// With the system's own tar: one picture with a label in each shard.
+void make_shards(const TemporaryFolder& folder, int count) {
+  for (int i = 0; i < count; ++i) {
+    const std::string number = std::to_string(i);
+    test::write_content(folder.file(number + ".jpg"), {'p', number[0]});
+    test::write_content(folder.file(number + ".cls"), {number[0]});
+    const std::string command = "cd '" + folder.path() + "' && tar cf shard-0" + number + ".tar " + number + ".jpg " +
+                                number + ".cls && rm " + number + ".jpg " + number + ".cls";
+    ASSERT_EQ(std::system(command.c_str()), 0);
+  }
+}
+
+TEST(OpenSource, TellsATreeAPackedFileAndShardsApart) {
+  const TemporaryFolder folder;
+  touch(folder.file("tree/cat/1.jpg"));
+  touch(folder.file("tree/dog/1.png"));
+  test::write_packed(folder.file("packed.h5"), test::three_samples());
+  const auto tree = open_source(folder.file("tree"));
+  ASSERT_TRUE(tree) << tree.error().message();
+  EXPECT_EQ((*tree)->size(), 2);
+  const auto packed = open_source(folder.file("packed.h5"));
+  ASSERT_TRUE(packed) << packed.error().message();
+  EXPECT_EQ((*packed)->size(), 3);
+}
+
+TEST(OpenSource, TakesShardsAsFolderFilePatternAndRange) {
+  const TemporaryFolder folder;
+  make_shards(folder, 3);
+  const std::vector<std::pair<std::string, std::int64_t>> names{{folder.path(), 3},
+                                                                {folder.file("shard-01.tar"), 1},
+                                                                {folder.file("shard-*.tar"), 3},
+                                                                {folder.file("shard-{00..01}.tar"), 2},
+                                                                {folder.file("shard-{0..0}{1..2}.tar"), 2}};
+  for (const auto& [name, size] : names) {
+    const auto source = open_source(name);
+    ASSERT_TRUE(source) << source.error().message();
+    EXPECT_EQ((*source)->size(), size) << name;
+  }
+}
+
+TEST(OpenSource, MissingShardOfARangeIsNoticed) {
+  const TemporaryFolder folder;
+  make_shards(folder, 2);
+  EXPECT_THAT(refusal(folder.file("shard-{00..02}.tar")), HasSubstr("shard-02.tar: cannot be read: No such file"));
+}
+
+TEST(OpenSource, SaysWhatIsNotThere) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(refusal(folder.file("nothing")), HasSubstr("does not exist"));
+  EXPECT_THAT(refusal(folder.file("*.tar")), HasSubstr("matches no file"));
+  EXPECT_THAT(refusal(folder.path()), HasSubstr("holds no class folder"));
+}
+
+TEST(ImageTree, LinkThatLeadsBackToAFolderAboveItIsNamed) {
+  const TemporaryFolder folder;
+  touch(folder.file("cat/young/1.jpg"));
+  fs::create_directory_symlink("..", folder.file("cat/young/back"));
+  EXPECT_THAT(refusal(folder.path()), HasSubstr("cat/young/back: is a link that leads back to a folder above it"));
+}
+
+TEST(ImageTree, LinkToTheWholeTreeIsNamed) {
+  const TemporaryFolder folder;
+  touch(folder.file("cat/1.jpg"));
+  fs::create_directory_symlink(folder.path(), folder.file("cat/all"));
+  EXPECT_THAT(refusal(folder.path()), HasSubstr("is a link that leads back"));
+}
+
+TEST(ImageTree, LinksToOtherFoldersAndTwoToTheSameAreFollowed) {
+  const TemporaryFolder folder;
+  const TemporaryFolder elsewhere;
+  touch(elsewhere.file("1.jpg"));
+  touch(folder.file("cat/0.jpg"));
+  fs::create_directory_symlink(elsewhere.path(), folder.file("cat/a"));
+  fs::create_directory_symlink(elsewhere.path(), folder.file("cat/b"));
+  const auto tree = scan_image_tree(folder.path());
+  ASSERT_TRUE(tree) << tree.error().message();
+  EXPECT_EQ(tree->files.size(), 3U);
+}
+
+TEST(ImageTree, NamesMayHoldBlanksLineBreaksAndAnyScript) {
+  const TemporaryFolder folder;
+  for (const char* name : {"a b/1 2.jpg", "line\nbreak/x\n.PNG", "鸡/ü.jpeg"}) {
+    touch(folder.file(name));
+  }
+  const auto tree = scan_image_tree(folder.path());
+  ASSERT_TRUE(tree);
+  EXPECT_THAT(tree->class_names, testing::ElementsAre("a b", "line\nbreak", "鸡"));
+  FetchBuffer buffer;
+  EXPECT_TRUE(ImageFolder(*tree).fetch(1, buffer));
+}
+
+}  // namespace
+}  // namespace rollcall::data

@@ -1,0 +1,208 @@
+#include "trainer/data/tar_source.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdio>
+#include <cstring>
+#include <numeric>
+
+#include "tests/unit/packed/sample_file.h"
+#include "trainer/data/tar_index.h"
+
+namespace rollcall::data {
+namespace {
+
+using test::TemporaryFolder;
+using testing::HasSubstr;
+
+/// A ustar archive in memory.
+class TarWriter {
+ public:
+  void add(const std::string& name, const std::string& content, char type = '0') {
+    std::string header(512, '\0');
+    const auto put = [&](std::size_t at, const std::string& text) { header.replace(at, text.size(), text); };
+    put(0, name.substr(0, 100));
+    put(100, "0000644");
+    put(124, octal(content.size(), 11));
+    put(148, "        ");
+    header[156] = type;
+    put(257, std::string("ustar\0", 6) + "00");
+    unsigned sum = 0;
+    for (const char c : header) {
+      sum += static_cast<unsigned char>(c);
+    }
+    put(148, octal(sum, 6) + std::string("\0 ", 2));
+    bytes_ += header + content;
+    bytes_.resize((bytes_.size() + 511) / 512 * 512);
+  }
+  void add_gnu_long(const std::string& name, const std::string& content) {
+    add("././@LongLink", name + '\0', 'L');
+    add(name, content);
+  }
+  void add_pax(const std::string& name, const std::string& content) {
+    std::string record = " path=" + name + "\n";
+    std::size_t length = record.size() + 1;
+    while (std::to_string(length).size() + record.size() != length) {
+      ++length;
+    }
+    add("PaxHeaders/x", std::to_string(length) + record, 'x');
+    add("short", content);
+  }
+
+  [[nodiscard]] std::string finished() const { return bytes_ + std::string(1024, '\0'); }
+  [[nodiscard]] const std::string& unfinished() const { return bytes_; }
+
+ private:
+  static std::string octal(std::size_t number, int digits) {
+    std::string text(32, '\0');
+    text.resize(static_cast<std::size_t>(std::snprintf(text.data(), text.size(), "%0*zo", digits, number)));
+    return text;
+  }
+
+  std::string bytes_;
+};
+
+void write_text(const std::string& path, const std::string& text) {
+  test::write_content(path, {text.begin(), text.end()});
+}
+
+Result<std::vector<TarMember>> index_of(const std::string& archive) {
+  return index_tar(archive.size(), [&](std::span<std::byte> bytes, std::uint64_t at) {
+    if (at + bytes.size() > archive.size()) {
+      ADD_FAILURE() << "read outside of the archive";
+      return false;
+    }
+    std::memcpy(bytes.data(), archive.data() + at, bytes.size());
+    return true;
+  });
+}
+
+TarWriter two_pictures() {
+  TarWriter tar;
+  tar.add("data/", "", '5');
+  tar.add("data/0001.jpg", "first picture");
+  tar.add("data/0001.cls", "1");
+  tar.add("data/0001.json", "{}");
+  tar.add("data/0002.cls", "0\n");
+  tar.add("data/0002.PNG", std::string(1000, 'x'));
+  return tar;
+}
+
+std::string text_of(const ImageSource::Sample& sample) {
+  return {reinterpret_cast<const char*>(sample.image.bytes.data()), sample.image.bytes.size()};
+}
+
+TEST(TarIndex, FindsFilesOfEveryKindOfName) {
+  const std::string longest = std::string(90, 'a') + "/" + std::string(90, 'b') + "/hühner 鸡.jpg";
+  TarWriter tar;
+  tar.add("plain.jpg", "1");
+  tar.add_gnu_long(longest, "22");
+  tar.add_pax(longest, "333");
+  tar.add("link.jpg", "", '2');
+  const auto members = index_of(tar.finished());
+  ASSERT_TRUE(members) << members.error().message();
+  ASSERT_EQ(members->size(), 3U);
+  EXPECT_EQ((*members)[0].name, "plain.jpg");
+  EXPECT_EQ((*members)[1].name, longest);
+  EXPECT_EQ((*members)[2].name, longest);
+  EXPECT_EQ((*members)[2].bytes, 3U);
+}
+
+TEST(TarIndex, ArchiveWithoutItsEndIsTakenAndOneCutInAMemberIsNot) {
+  const std::string archive = two_pictures().unfinished();
+  EXPECT_TRUE(index_of(archive));
+  std::size_t refused = 0;
+  for (std::size_t cut = 0; cut < archive.size(); cut += 31) {
+    const auto members = index_of(archive.substr(0, cut));
+    refused += members ? 0 : 1;
+    for (const TarMember& member : members ? *members : std::vector<TarMember>()) {
+      EXPECT_LE(member.offset + member.bytes, cut);
+    }
+  }
+  EXPECT_GT(refused, 90U);
+}
+
+TEST(TarIndex, EveryChangedByteOfAHeaderIsFound) {
+  const std::string archive = two_pictures().finished();
+  for (std::size_t at = 512; at < 1024; ++at) {
+    std::string changed = archive;
+    changed[at] = static_cast<char>(changed[at] ^ 0x10);
+    const auto members = index_of(changed);
+    const bool is_of_the_checksum = at >= 512 + 148 && at < 512 + 156;  // another way to write the same number
+    EXPECT_TRUE(!members || is_of_the_checksum) << at;
+  }
+}
+
+TEST(TarSource, GivesPicturesWithTheirLabels) {
+  const TemporaryFolder folder;
+  write_text(folder.file("a.tar"), two_pictures().finished());
+  TarWriter second;
+  second.add("data/0003.jpeg", "third");
+  second.add("data/0003.cls", "3");
+  write_text(folder.file("b.tar"), second.finished());
+  const auto source = TarSource::open({folder.file("a.tar"), folder.file("b.tar")});
+  ASSERT_TRUE(source) << source.error().message();
+  ASSERT_EQ((*source)->size(), 3);
+  EXPECT_THAT((*source)->class_names(), testing::ElementsAre("0", "1", "2", "3"));
+  FetchBuffer buffer;
+  const auto third = (*source)->fetch(2, buffer);
+  ASSERT_TRUE(third);
+  EXPECT_EQ(text_of(*third), "third");
+  EXPECT_EQ(third->label, 3);
+  const auto first = (*source)->fetch(0, buffer);
+  EXPECT_EQ(text_of(*first), "first picture");
+  EXPECT_EQ(first->label, 1);
+  EXPECT_EQ((*source)->fetch(1, buffer)->label, 0);
+  EXPECT_EQ((*source)->describe(2), folder.file("b.tar") + ": data/0003");
+}
+
+TEST(TarSource, TakesClassNamesFromBesideTheShards) {
+  const TemporaryFolder folder;
+  write_text(folder.file("a.tar"), two_pictures().finished());
+  write_text(folder.file("classes.txt"), "cat\nred panda\r\n");
+  EXPECT_THAT((*TarSource::open({folder.file("a.tar")}))->class_names(), testing::ElementsAre("cat", "red panda"));
+  write_text(folder.file("class_names.json"), R"(["x", "y", "z"])");
+  EXPECT_THAT((*TarSource::open({folder.file("a.tar")}))->class_names(), testing::ElementsAre("x", "y", "z"));
+  write_text(folder.file("class_names.json"), R"(["x"])");
+  EXPECT_THAT(TarSource::open({folder.file("a.tar")}).error().message(),
+              HasSubstr("picture data/0001 has label 1, and there are 1 class names"));
+  write_text(folder.file("class_names.json"), R"({"x": 1})");
+  EXPECT_THAT(TarSource::open({folder.file("a.tar")}).error().message(), HasSubstr("is no JSON list of texts"));
+}
+
+TEST(TarSource, SaysWhatIsWrongWithAShard) {
+  const TemporaryFolder folder;
+  const auto refusal = [&](const TarWriter& tar) {
+    write_text(folder.file("a.tar"), tar.finished());
+    const auto source = TarSource::open({folder.file("a.tar")});
+    return source ? "opened" : source.error().message();
+  };
+  TarWriter without_label;
+  without_label.add("1.jpg", "x");
+  EXPECT_THAT(refusal(without_label), HasSubstr("a.tar: 1: has no label"));
+  for (const char* label : {"cat", "-1", "", "99999999999"}) {
+    TarWriter bad_label;
+    bad_label.add("1.cls", label);
+    EXPECT_THAT(refusal(bad_label), HasSubstr("1.cls: holds no label"));
+  }
+  EXPECT_THAT(refusal(TarWriter()), HasSubstr("holds no tar archive with pictures"));
+  write_text(folder.file("page.tar"), std::string(600, '<'));
+  EXPECT_THAT(TarSource::open({folder.file("page.tar")}).error().message(),
+              HasSubstr("page.tar: is a damaged tar archive: the header at 0 is wrong"));
+  EXPECT_EQ(TarSource::open({folder.file("none.tar")}).error().exit_code, ExitCode::NoInput);
+}
+
+TEST(TarSource, ShardThatIsCutWhileItIsReadIsAnError) {
+  const TemporaryFolder folder;
+  write_text(folder.file("a.tar"), two_pictures().finished());
+  const auto source = TarSource::open({folder.file("a.tar")});
+  ASSERT_TRUE(source);
+  std::filesystem::resize_file(folder.file("a.tar"), 600);
+  FetchBuffer buffer;
+  const auto sample = (*source)->fetch(1, buffer);
+  ASSERT_FALSE(sample);
+  EXPECT_THAT(sample.error().message(), HasSubstr("became shorter"));
+}
+
+}  // namespace
+}  // namespace rollcall::data

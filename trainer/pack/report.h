@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace rollcall::pack {
+
+/// What became of one tree.
+struct PackReport {
+  std::string out;
+  bool was_there_already = false;  ///< an earlier run had finished it; only `out` is told then
+  std::uint64_t samples = 0;
+  std::uint64_t classes = 0;
+  std::uint64_t repacked = 0;
+  std::uint64_t resized = 0;
+  std::uint64_t from_earlier_run = 0;  ///< samples that an interrupted run had packed
+  std::uint64_t bytes_in = 0;          ///< of the files that were packed
+  std::uint64_t bytes_out = 0;         ///< of the packed file
+  std::uint64_t inodes_in = 0;         ///< files and folders of the tree; the packed file is one
+  double seconds = 0;                  ///< of this run, all checks included
+
+  struct BadFile {
+    std::string name;
+    std::string reason;
+  };
+  std::vector<BadFile> bad;
+  std::map<std::string, std::uint64_t> not_repacked;  ///< reason -> files that kept their coding
+  std::vector<std::string> empty_classes;             ///< without a sample in the packed file
+};
+
+/// For people.
+[[nodiscard]] std::string report_text(const PackReport& report);
+/// All reports as one JSON object {"files": [...]}, on one line. Names that are no UTF-8 get replacement characters.
+[[nodiscard]] std::string report_json(const std::vector<PackReport>& reports);
+
+}  // namespace rollcall::pack
