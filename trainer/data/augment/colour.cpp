@@ -39,18 +39,22 @@ Hsv to_hsv(const std::uint8_t* pixel) {
           static_cast<float>(most) / 255};
 }
 
-/// 0 ... 1 to 0 ... 255, as torchvision's to_dtype: 256 intervals of (almost) one length.
-std::uint8_t to_level(float value) { return static_cast<std::uint8_t>(std::clamp(value, 0.0F, 1.0F) * 255.999F); }
+/// 0 ... 1 (or a rounding error beside it) to 0 ... 255, as torchvision's to_dtype: 256 intervals of almost one length.
+std::uint8_t to_level(float value) { return static_cast<std::uint8_t>(static_cast<int>(value * 255.999F)); }
+
+/// For each sixth of a turn, which of the value, the lowest, the falling and the rising level each channel has.
+constexpr std::uint8_t kChannels[6][3] = {{0, 3, 1}, {2, 0, 1}, {1, 0, 3}, {1, 2, 0}, {3, 1, 0}, {0, 1, 2}};
 
 void from_hsv(const Hsv& colour, std::uint8_t* pixel) {
   const int sector = static_cast<int>(colour.hue6);
   const float fraction = colour.hue6 - static_cast<float>(sector);
-  const std::uint8_t v = to_level(colour.value);
-  const std::uint8_t p = to_level(colour.value * (1 - colour.saturation));
-  const std::uint8_t q = to_level(colour.value * (1 - colour.saturation * fraction));
-  const std::uint8_t t = to_level(colour.value * (1 - colour.saturation * (1 - fraction)));
-  const std::array<std::uint8_t, 3> rgb[6] = {{v, t, p}, {q, v, p}, {p, v, t}, {p, q, v}, {t, p, v}, {v, p, q}};
-  std::copy_n(rgb[sector % 6].begin(), 3, pixel);
+  const std::uint8_t levels[4] = {to_level(colour.value), to_level(colour.value * (1 - colour.saturation)),
+                                  to_level(colour.value * (1 - colour.saturation * fraction)),
+                                  to_level(colour.value * (1 - colour.saturation * (1 - fraction)))};
+  const std::uint8_t* channels = kChannels[sector < 6 ? sector : 0];
+  for (int c = 0; c < 3; ++c) {
+    pixel[c] = levels[channels[c]];
+  }
 }
 
 }  // namespace

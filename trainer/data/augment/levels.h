@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,7 +25,7 @@ struct Levels {
 
 /// What a float between the levels becomes in torchvision: cut to 0 ... 255, its fraction dropped.
 [[nodiscard]] inline std::uint8_t truncated_level(float value) {
-  return static_cast<std::uint8_t>(value <= 0 ? 0.0F : value >= 255 ? 255.0F : value);
+  return static_cast<std::uint8_t>(static_cast<int>(std::min(std::max(value, 0.0F), 255.0F)));
 }
 
 }  // namespace rollcall::data

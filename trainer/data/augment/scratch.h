@@ -9,6 +9,7 @@ namespace rollcall::data {
 struct AugmentScratch {
   std::vector<std::uint8_t> pixels;  ///< a resized picture between its operations, [height][width][4] and 16 bytes
   std::vector<std::uint8_t> copy;    ///< the same before an operation that cannot work in place
+  std::vector<std::uint16_t> sums;   ///< a row of sums of levels
   std::vector<float> noise;          ///< a row of what random erasing writes
 };
 

@@ -5,13 +5,26 @@
 namespace rollcall::data {
 namespace {
 
-/// The mean around a channel of a pixel, rounded: 13 is odd, so there are no ties.
-int blurred(const std::uint8_t* middle, std::ptrdiff_t row_bytes) {
-  int sum = 4 * *middle;
-  for (const std::uint8_t* centre : {middle - row_bytes, middle, middle + row_bytes}) {
-    sum += centre[-kPixelBytes] + centre[0] + centre[kPixelBytes];
+/// What becomes of a level, by the sum of the nine levels around it.
+class Sharpened {
+ public:
+  explicit Sharpened(double factor) : rest_(static_cast<float>(1 - factor)) {}
+
+  [[nodiscard]] std::uint8_t level(int sum_of_nine, int middle) const {
+    const int blurred = (2 * (sum_of_nine + 4 * middle) + 13) / 26;  // rounded; 13 is odd, so there are no ties
+    return truncated_level(static_cast<float>(middle) + rest_ * static_cast<float>(blurred - middle));
   }
-  return (2 * sum + 13) / 26;
+
+ private:
+  float rest_;
+};
+
+/// The inner pixels of a row from the sums of three levels above each other.
+void sharpen_row(const Sharpened& sharpened, const std::uint16_t* sums, const std::uint8_t* from, std::ptrdiff_t end,
+                 std::uint8_t* to) {
+  for (std::ptrdiff_t i = kPixelBytes; i < end - kPixelBytes; ++i) {
+    to[i] = sharpened.level(sums[i - kPixelBytes] + sums[i] + sums[i + kPixelBytes], from[i]);
+  }
 }
 
 }  // namespace
@@ -20,16 +33,17 @@ void adjust_sharpness(const Levels& levels, double factor, AugmentScratch& scrat
   if (levels.width <= 2 || levels.height <= 2) {
     return;
   }
-  const auto rest = static_cast<float>(1 - factor);
+  const Sharpened sharpened(factor);
   const std::ptrdiff_t row_bytes = std::ptrdiff_t{levels.width} * kPixelBytes;
   scratch.copy.assign(levels.bytes().begin(), levels.bytes().end());
+  scratch.sums.resize(static_cast<std::size_t>(row_bytes));
   for (int y = 1; y + 1 < levels.height; ++y) {
     const std::uint8_t* from = scratch.copy.data() + y * row_bytes;
-    std::uint8_t* to = levels.at(0, y);
-    for (std::ptrdiff_t i = kPixelBytes; i < row_bytes - kPixelBytes; ++i) {
-      const float difference = static_cast<float>(blurred(from + i, row_bytes) - from[i]);
-      to[i] = truncated_level(static_cast<float>(from[i]) + rest * difference);
+    for (std::ptrdiff_t i = 0; i < row_bytes; ++i) {
+      const int sum = from[i - row_bytes] + from[i] + from[i + row_bytes];
+      scratch.sums[static_cast<std::size_t>(i)] = static_cast<std::uint16_t>(sum);
     }
+    sharpen_row(sharpened, scratch.sums.data(), from, row_bytes, levels.at(0, y));
   }
 }
 
