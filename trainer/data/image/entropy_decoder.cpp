@@ -32,6 +32,9 @@ constexpr std::array<std::uint8_t, 160> natural_order() {
 
 constexpr std::array kNaturalOrder = natural_order();
 
+// A refill gives 56 bits.
+constexpr int kSymbolsOfARefill = 56 / HuffmanTable::kLookupBits - 1;
+
 /// The bits of a tile.
 struct BitStream {
   std::uint64_t bits = 0;  ///< the next ones, from the top
@@ -62,20 +65,16 @@ struct TileEntropyDecoder::Lane {
   const std::uint8_t* end = nullptr;
   bool is_damaged = false;
 
-  [[gnu::noinline]] CodedSymbol search(const HuffmanTable& table) {
-    CodedSymbol symbol = table.search(stream.bits);
-    if (symbol.bits == 0) {
-      is_damaged = true;
-      symbol = {1, CodedSymbol::kEndOfBlock, 0};
-    }
-    return symbol;
-  }
-
-  /// Takes a symbol of at most 31 bits, which the stream has.
+  /// Takes the next symbol. The stream must hold a look-up's bits; it holds them after a longer one too.
   CodedSymbol take(const HuffmanTable& table) {
     CodedSymbol symbol = table.lookup(stream.bits);
     if (symbol.bits == 0) [[unlikely]] {
-      symbol = search(table);
+      stream.refill();
+      symbol = table.search(stream.bits);
+      is_damaged |= symbol.bits == 0;
+      stream.skip(symbol.bits);
+      stream.refill();
+      return symbol;
     }
     stream.skip(symbol.bits);
     return symbol;
@@ -87,11 +86,50 @@ struct TileEntropyDecoder::Lane {
     block[0] = static_cast<std::int16_t>(last_dc[kind.component]);
   }
 
-  /// One coefficient with the zeros before it; `place` is in zigzag order.
+  /// After a refill, kSymbolsOfARefill of them: one coefficient with the zeros before it; `place` is in zigzag order.
   void decode_ac(const HuffmanTable& table, unsigned& place) {
     const CodedSymbol symbol = take(table);
     place += symbol.advance;
     block[kNaturalOrder[place - 1]] = symbol.value;
+  }
+
+  /// decode_ac(), and whether that ended the block.
+  bool ends_with_next(const HuffmanTable& table, unsigned& place) {
+    decode_ac(table, place);
+    return place >= DCTSIZE2;
+  }
+
+  /// The coefficients from `place` to the block's end.
+  void decode_rest(const HuffmanTable& table, unsigned& place) {
+    static_assert(kSymbolsOfARefill == 4);
+    while (place < DCTSIZE2) {
+      stream.refill();
+      if (ends_with_next(table, place) || ends_with_next(table, place) || ends_with_next(table, place)) {
+        return;
+      }
+      decode_ac(table, place);
+    }
+  }
+
+  /// Both lanes' next coefficients, and whether one of them ended its block.
+  static bool one_ends_with_next(Lane& a, unsigned& place_a, Lane& b, unsigned& place_b, const HuffmanTable& table) {
+    a.decode_ac(table, place_a);
+    b.decode_ac(table, place_b);
+    return place_a >= DCTSIZE2 || place_b >= DCTSIZE2;
+  }
+
+  /// The coefficients of a block in each of two tiles, until one of the blocks ends. While the processor waits for the
+  /// one's table it works on the other.
+  static void decode_together(Lane& a, unsigned& place_a, Lane& b, unsigned& place_b, const HuffmanTable& table) {
+    static_assert(kSymbolsOfARefill == 4);
+    for (;;) {
+      a.stream.refill();
+      b.stream.refill();
+      if (one_ends_with_next(a, place_a, b, place_b, table) || one_ends_with_next(a, place_a, b, place_b, table) ||
+          one_ends_with_next(a, place_a, b, place_b, table) || one_ends_with_next(a, place_a, b, place_b, table)) {
+        return;
+      }
+    }
   }
 
   /// To the next block, without ever leaving the tile's memory.
@@ -215,11 +253,9 @@ void TileEntropyDecoder::decode_mcus(Lane& lane, int count) const {
   for (int mcu = 0; mcu < count; ++mcu) {
     for (int i = 0; i < mcu_blocks_; ++i) {
       const Block& kind = blocks_[static_cast<std::size_t>(i)];
+      unsigned place = 1;
       lane.decode_dc(kind);
-      for (unsigned place = 1; place < DCTSIZE2;) {
-        lane.stream.refill();
-        lane.decode_ac(*kind.ac, place);
-      }
+      lane.decode_rest(*kind.ac, place);
       lane.next_block();
     }
   }
@@ -231,25 +267,13 @@ void TileEntropyDecoder::decode_mcus(Lane& first, Lane& second, int count) const
   for (int mcu = 0; mcu < count; ++mcu) {
     for (int i = 0; i < mcu_blocks_; ++i) {
       const Block& kind = blocks_[static_cast<std::size_t>(i)];
-      const HuffmanTable& ac = *kind.ac;
-      a.decode_dc(kind);
-      b.decode_dc(kind);
       unsigned place_a = 1;
       unsigned place_b = 1;
-      while (place_a < DCTSIZE2 && place_b < DCTSIZE2) {
-        a.stream.refill();
-        b.stream.refill();
-        a.decode_ac(ac, place_a);
-        b.decode_ac(ac, place_b);
-      }
-      while (place_a < DCTSIZE2) {
-        a.stream.refill();
-        a.decode_ac(ac, place_a);
-      }
-      while (place_b < DCTSIZE2) {
-        b.stream.refill();
-        b.decode_ac(ac, place_b);
-      }
+      a.decode_dc(kind);
+      b.decode_dc(kind);
+      Lane::decode_together(a, place_a, b, place_b, *kind.ac);
+      a.decode_rest(*kind.ac, place_a);
+      b.decode_rest(*kind.ac, place_b);
       a.next_block();
       b.next_block();
     }

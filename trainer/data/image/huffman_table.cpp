@@ -81,7 +81,7 @@ CodedSymbol HuffmanTable::search(std::uint64_t stream) const {
       return coded(parts, length, value);
     }
   }
-  return {};
+  return {0, CodedSymbol::kEndOfBlock, 0};
 }
 
 }  // namespace rollcall::data

@@ -23,17 +23,18 @@ class HuffmanTable {
  public:
   enum class Kind { Dc, Ac };
 
+  static constexpr int kLookupBits = 11;  ///< the longest symbol that lookup() finds; more make tables that take longer
+
   /// From a table that libjpeg has checked.
   void build(const JHUFF_TBL& table, Kind kind);
 
   /// The symbol at the top of `stream`; `bits` is 0 where it is not among the short ones.
   [[nodiscard]] CodedSymbol lookup(std::uint64_t stream) const { return entries_[stream >> (64 - kLookupBits)]; }
 
-  /// The same for any length. `bits` is 0 where no code matches.
+  /// The same for any length. Where no code matches, `bits` is 0 and the block ends.
   [[nodiscard]] CodedSymbol search(std::uint64_t stream) const;
 
  private:
-  static constexpr int kLookupBits = 11;
   static constexpr int kLongestCode = 16;
 
   void enter(int code, int length, std::uint8_t symbol);
