@@ -47,6 +47,24 @@ def test_jpeg_decodes_to_pillows_pixels(tmp_path, mode, options):
         assert np.array_equal(dump(np.uint8, "decode", path), expected.ravel())
 
 
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (3, 2), (5, 17), (16, 16), (17, 33), (255, 257)])
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
+def test_jpeg_of_odd_size_decodes_to_pillows_pixels(tmp_path, mode, size):
+    for i, options in enumerate([{"subsampling": 2}, {"subsampling": 1, "restart_marker_blocks": 3},
+                                 {"subsampling": 2, "progressive": True, "optimize": True}]):
+        path = tmp_path / f"{i}.jpg"
+        photo(i, mode, size).save(path, quality=70, **options)
+        assert np.array_equal(dump(np.uint8, "decode", path), np.asarray(Image.open(path).convert("RGB")).ravel())
+
+
+def test_orientation_of_a_jpeg_is_ignored_as_by_torchvision(tmp_path):
+    path = tmp_path / "a.jpg"
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    photo(1, size=(60, 40)).save(path, exif=exif)
+    assert np.array_equal(dump(np.uint8, "decode", path), np.asarray(Image.open(path)).ravel())
+
+
 @pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "LA", "P", "1"])
 def test_png_decodes_to_pillows_pixels(tmp_path, mode):
     path = tmp_path / "a.png"

@@ -62,6 +62,13 @@ inline std::vector<JpegKind> jpeg_kinds() {
   return kinds;
 }
 
+/// Those that repack() takes.
+inline std::vector<JpegKind> repackable_kinds() {
+  std::vector<JpegKind> kinds = jpeg_kinds();
+  std::erase_if(kinds, [](const JpegKind& kind) { return kind.style.arithmetic || kind.style.pixels == JCS_CMYK; });
+  return kinds;
+}
+
 /// A name made fit for GoogleTest.
 inline std::string identifier(std::string name) {
   std::ranges::replace_if(

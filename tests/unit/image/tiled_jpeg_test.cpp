@@ -4,7 +4,6 @@
 
 #include "tests/support/jpeg_kinds.h"
 #include "trainer/data/image/decode.h"
-#include "trainer/data/image/entropy_decoder.h"
 #include "trainer/data/image/repack.h"
 
 namespace rollcall::data {
@@ -22,16 +21,10 @@ Box doubled(const Box& half, ImageSize size) {
 
 class TiledJpegCrop : public testing::TestWithParam<test::JpegKind> {
  protected:
-  void SetUp() override {
-    if (!repack(test::random_jpeg(GetParam(), {20, 20}, random_))) {
-      GTEST_SKIP() << "is not repacked";
-    }
-  }
-
   std::mt19937 random_{static_cast<unsigned>(std::hash<std::string>{}(GetParam().name)) + 1};
 };
 
-INSTANTIATE_TEST_SUITE_P(OfEveryKind, TiledJpegCrop, testing::ValuesIn(test::jpeg_kinds()),
+INSTANTIATE_TEST_SUITE_P(OfEveryKind, TiledJpegCrop, testing::ValuesIn(test::repackable_kinds()),
                          [](const auto& kind) { return test::identifier(kind.param.name); });
 
 TEST_P(TiledJpegCrop, HasThePixelsOfTheWholeOriginalWithEitherEntropyDecoder) {
@@ -82,8 +75,6 @@ TEST_P(TiledJpegCrop, OfAHalvedPictureHasThePixelsOfTheWholeHalvedOriginal) {
     }
   }
 }
-
-TEST(OwnEntropyDecoder, WorksWithTheLibraryAtHand) { EXPECT_TRUE(own_entropy_decoder_works()); }
 
 /// A picture of 4 x 6 tiles.
 Repacked some_tiles() {
