@@ -40,7 +40,7 @@ constexpr std::array kFlags{
     command_line::Flag{"help", 'h', "show this text"},
     command_line::Flag{"version", 0, "show the version"},
     command_line::Flag{"json", 0, "print the report as one JSON object"},
-    command_line::Flag{"overwrite", 0, "replace OUT if it is there, and drop what an interrupted run left"},
+    command_line::Flag{"overwrite", 0, "replace OUT if it is there, and what an interrupted run of other options left"},
 };
 
 constexpr std::string_view kUsage = R"(usage: rollcall-pack [OPTION...] DIR OUT

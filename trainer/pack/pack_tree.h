@@ -14,7 +14,7 @@ struct PackOptions {
   PrepareOptions prepare;
   std::size_t threads = 1;
   bool skip_bad = false;   ///< leave files out that cannot be used; else the first one ends the work
-  bool overwrite = false;  ///< replace a file that is there, drop what an earlier run left
+  bool overwrite = false;  ///< replace a file that is there, drop what a run with other options left
   std::string writer;      ///< "rollcall-pack 1.2.3"
   std::string created;     ///< ISO 8601 in UTC
 };

@@ -72,10 +72,11 @@ Result<void> PartialFile::load(std::uint32_t input_crc32c, bool discard) {
     return cannot_write(journal_path_, errno);
   }
   std::optional<ReadJournal> journal = read_journal(bytes);
-  if (discard || !journal) {
+  const bool is_other_work = journal && journal->input_crc32c != input_crc32c;
+  if (!journal || (discard && is_other_work)) {
     return start_anew(input_crc32c);
   }
-  if (journal->input_crc32c != input_crc32c) {
+  if (is_other_work) {
     return fail(
         "rollcall-pack", data_path_, "was begun with other options or other files",
         fmt::format("the options of that time, or --overwrite, which starts anew (removes {})", partial_files(out_)),

@@ -19,7 +19,7 @@ class PartialFile {
  public:
   /// Begins, or goes on with what is there. `input_crc32c` stands for all that decides the content.
   /// Errors: CannotCreate: no permission, no such folder, in use by another process; Mismatch: what is there belongs to
-  /// other work. With `discard` what is there is dropped.
+  /// other work (with `discard` that is dropped).
   [[nodiscard]] static Result<PartialFile> open(const std::string& out, std::uint32_t input_crc32c, bool discard);
 
   [[nodiscard]] const std::vector<JournalRecord>& records() const { return records_; }

@@ -30,7 +30,8 @@ double percent(std::uint64_t part, std::uint64_t whole) {
 }
 
 std::string bad_files_text(const PackReport& report) {
-  std::string text = fmt::format("  left out      {} bad files:\n", report.bad.size());
+  std::string text =
+      fmt::format("  left out      {} bad {}:\n", report.bad.size(), report.bad.size() == 1 ? "file" : "files");
   for (std::size_t i = 0; i < std::min(report.bad.size(), kMostNames); ++i) {
     text += fmt::format("                {}: {}\n", printable(report.bad[i].name), report.bad[i].reason);
   }

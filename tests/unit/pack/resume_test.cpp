@@ -108,6 +108,13 @@ TEST_F(Resume, OtherOptionsOrFilesAreRefusedAndOverwriteStartsAnew) {
   EXPECT_EQ(pack({"--overwrite", tree(), out()}).exit_code, 0);
 }
 
+TEST_F(Resume, OverwritingGoesOnTooWhereItWasInterrupted) {
+  leave(data_, journal_);
+  test::put_text(out(), "something else");
+  EXPECT_THAT(pack({"--overwrite", tree(), out()}).out, HasSubstr("9 images were there from an earlier run"));
+  EXPECT_EQ(content_of_file(out()), whole_);
+}
+
 TEST_F(Resume, SecondWriterIsRefused) {
   const auto first = PartialFile::open(folder_.file("b.h5"), 1, false);
   ASSERT_TRUE(first);
