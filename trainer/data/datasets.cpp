@@ -1,13 +1,13 @@
 #include "trainer/data/datasets.h"
 
-#include <array>
 #include <filesystem>
+#include <initializer_list>
 #include <numeric>
 #include <optional>
 
 #include "trainer/data/fake.h"
 #include "trainer/data/image_dataset.h"
-#include "trainer/data/image_folder.h"
+#include "trainer/data/open_source.h"
 #include "trainer/data/sampling/split.h"
 
 namespace rollcall::data {
@@ -88,14 +88,6 @@ Datasets make_images(const DataOptions& options, const Source& train, std::vecto
   return datasets;
 }
 
-Result<Source> open_tree(const std::string& root) {
-  Result<ImageTree> tree = scan_image_tree(root);
-  if (!tree) {
-    return tree.error();
-  }
-  return Source(std::make_shared<ImageFolder>(*std::move(tree)));
-}
-
 Result<Datasets> split_source(const DataOptions& options, const Source& source) {
   Split split = split_85_10_5(source->size(), options.seed);
   if (split.valid.empty()) {
@@ -105,33 +97,39 @@ Result<Datasets> split_source(const DataOptions& options, const Source& source) 
   return make_images(options, source, std::move(split.train), source, std::move(split.valid));
 }
 
-std::optional<fs::path> find_validation(const fs::path& source) {
-  for (const char* name : {"val", "valid", "validation"}) {
+/// A part of the data below `folder`, under one of its names: a folder, or a packed file.
+std::optional<std::string> find_part(const fs::path& folder, std::initializer_list<const char*> names) {
+  for (const char* const name : names) {
+    const fs::path part = folder / name;
+    const fs::path packed = part.string() + ".h5";
     std::error_code ignored;
-    if (fs::is_directory(source / name, ignored)) {
-      return source / name;
+    if (fs::is_directory(part, ignored)) {
+      return part.string();
+    }
+    if (fs::is_regular_file(packed, ignored)) {
+      return packed.string();
     }
   }
   return std::nullopt;
 }
 
-Result<Datasets> two_trees(const DataOptions& options) {
-  const std::optional<fs::path> valid_root = find_validation(options.source);
-  if (!valid_root) {
-    return fail("--data", options.source, "holds a folder train, but none called val, valid or validation",
-                "adding one, or naming a folder without train, which is split then", ExitCode::NoInput);
+Result<Datasets> two_parts(const DataOptions& options, const std::string& train_path) {
+  const std::optional<std::string> valid_path = find_part(options.source, {"val", "valid", "validation"});
+  if (!valid_path) {
+    return fail("--data", options.source, "holds train, but nothing called val, valid or validation",
+                "adding one, or naming only what is to be split", ExitCode::NoInput);
   }
-  const Result<Source> train = open_tree((fs::path(options.source) / "train").string());
+  const Result<Source> train = open_source(train_path);
   if (!train) {
     return train.error();
   }
-  const Result<Source> valid = open_tree(valid_root->string());
+  const Result<Source> valid = open_source(*valid_path);
   if (!valid) {
     return valid.error();
   }
   if ((*valid)->class_names() != (*train)->class_names()) {
-    return fail("--data", valid_root->string(), "does not have the same class folders as train",
-                "making the names of both folders' sub-folders equal", ExitCode::BadData);
+    return fail("--data", *valid_path, "does not have the same classes as " + train_path,
+                "making the names of both parts' classes equal", ExitCode::BadData);
   }
   return make_images(options, *train, all_of(**train), *valid, all_of(**valid));
 }
@@ -145,16 +143,11 @@ Result<Datasets> make_datasets(const DataOptions& options) {
   if (options.source == "fake") {
     return make_fake(options);
   }
-  std::error_code error;
-  if (!fs::is_directory(options.source, error)) {
-    return fail("--data", options.source, fs::exists(options.source, error) ? "is not a folder" : "does not exist",
-                "naming a folder of images, or fake", ExitCode::NoInput);
+  if (const std::optional<std::string> train = find_part(options.source, {"train"})) {
+    return two_parts(options, *train);
   }
-  if (fs::is_directory(fs::path(options.source) / "train", error)) {
-    return two_trees(options);
-  }
-  const Result<Source> tree = open_tree(options.source);
-  return tree ? split_source(options, *tree) : tree.error();
+  const Result<Source> source = open_source(options.source);
+  return source ? split_source(options, *source) : source.error();
 }
 
 }  // namespace rollcall::data

@@ -12,7 +12,7 @@
 namespace rollcall::data {
 
 struct DataOptions {
-  std::string source = "fake";       ///< "fake", or the folder of an image tree
+  std::string source = "fake";       ///< "fake", or a path; see make_datasets()
   std::int64_t fake_samples = 1000;  ///< source "fake": made-up images before the split
   int image_size = 224;              ///< height and width that the model sees
   int resize_size = 0;               ///< shorter side before validation's centre crop; 0: image_size * 256 / 224
@@ -33,12 +33,12 @@ struct Datasets {
   std::vector<std::string> class_names;  ///< of the labels
 };
 
-/// Opens the data. A source that holds a folder `train` must hold `val`, `valid` or `validation` with the same classes
-/// beside it; any other folder is itself the class-per-folder tree, and like fake data it is split 85/10/5 by the seed
-/// (the last part is held out).
+/// Opens the data. A folder that holds `train` or `train.h5` must hold `val`, `valid` or `validation` (or that with
+/// .h5) with the same classes beside it; anything else that open_source() takes is split 85/10/5 by the seed, like fake
+/// data (the last part is held out).
 ///
-/// Errors: Usage: sizes, crop ranges; NoInput: no such folder, no validation folder; BadData: no class folder, an empty
-/// class, classes differ, too few images to split. Reads folders, not files.
+/// Errors: Usage: sizes, crop ranges; those of open_source(); NoInput: no validation part; BadData: classes differ, too
+/// few images to split. Reads folders and tables, not pictures.
 [[nodiscard]] Result<Datasets> make_datasets(const DataOptions& options);
 
 }  // namespace rollcall::data

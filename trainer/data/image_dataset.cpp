@@ -22,8 +22,8 @@ class Laps {
 };
 
 /// Decodes what a plan needs; where the decoder halves the picture, the plan becomes one of the halved picture.
-Result<PixelView> decode(ImageDecoder& decoder, ImageSize size, bool may_halve, Resize& plan) {
-  if (!may_halve || decoder.reduction_for(plan.source, {plan.width, plan.height}) == 1) {
+Result<PixelView> decode(ImageDecoder& decoder, ImageSize size, Resize& plan) {
+  if (decoder.reduction_for(plan.source, {plan.width, plan.height}) == 1) {
     return decoder.decode(needed(plan));
   }
   plan = halved(plan);
@@ -55,8 +55,7 @@ Result<std::int64_t> ImageDataset::read(std::int64_t index, std::uint64_t epoch,
   }
   Random random(seed_, Purpose::Augmentation, epoch, static_cast<std::uint64_t>(number(index)));
   Resize plan = std::visit([&](const auto& transform) { return transform.plan(*size, random); }, transform_);
-  const bool may_halve = std::visit([](const auto& transform) { return transform.dct_scaling; }, transform_);
-  const Result<PixelView> view = decode(workspace.decoder, *size, may_halve, plan);
+  const Result<PixelView> view = decode(workspace.decoder, *size, plan);
   if (!view) {
     return named(view.error());
   }

@@ -39,8 +39,6 @@ struct TrainTransform {
   double vertical_flip_probability = 0.0;  ///< upside down
   Normalisation normalisation = {};
   AugmentOptions augment = {};
-  /// Let the decoder halve JPEGs whose crop is at least twice the output in both directions: faster, other pixels.
-  bool dct_scaling = false;
 
   /// Chooses the part of a picture of this size that is resized. Thread-safe; all chance comes from `random`.
   [[nodiscard]] Resize plan(ImageSize size, Random& random) const;
@@ -54,7 +52,6 @@ struct EvalTransform {
   int image_size = 224;
   int resize_size = 256;  ///< at least image_size
   Normalisation normalisation = {};
-  bool dct_scaling = false;
 
   // As for TrainTransform; nothing is random.
   [[nodiscard]] Resize plan(ImageSize size, Random& random) const;

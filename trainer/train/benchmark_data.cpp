@@ -126,7 +126,7 @@ Result<void> benchmark_data(const settings::Settings& settings, const Environmen
     if (!pass) {
       return pass.error();
     }
-    if (epoch > 0) {
+    if (epoch > 0 || epochs == 1) {
       passes.push_back(*std::move(pass));
     }
   }

@@ -139,13 +139,13 @@ TEST_F(ImageTreeOnDisk, DamagedFileIsAnErrorThatNamesIt) {
 TEST_F(ImageTreeOnDisk, WhatCannotBeUsedIsRefusedWithItsName) {
   expect_error(ExitCode::BadData, root_.string() + ": holds no class folder");
   add("train/cat/1.jpg");
-  expect_error(ExitCode::NoInput, "none called val");
+  expect_error(ExitCode::NoInput, "nothing called val");
   fs::create_directories(root_ / "train/dog");
   add("val/cat/1.jpg");
   expect_error(ExitCode::BadData,
                "rollcall: --data: " + (root_ / "train/dog").string() + ": holds no .jpg, .jpeg or .png file; try ");
   add("train/dog/1.jpg");
-  expect_error(ExitCode::BadData, "does not have the same class folders");
+  expect_error(ExitCode::BadData, "does not have the same classes");
   add("val/dog/1.jpg");
   EXPECT_TRUE(make_datasets(options()));
   fs::remove_all(root_);
