@@ -33,7 +33,7 @@ constexpr std::array<std::uint8_t, 160> natural_order() {
 constexpr std::array kNaturalOrder = natural_order();
 
 // A refill gives 56 bits.
-constexpr int kSymbolsOfARefill = 56 / HuffmanTable::kLookupBits - 1;
+constexpr int kSymbolsOfARefill = 56 / HuffmanTable::kLookupBits;
 
 /// The bits of a tile.
 struct BitStream {
@@ -70,7 +70,7 @@ struct TileEntropyDecoder::Lane {
     CodedSymbol symbol = table.lookup(stream.bits);
     if (symbol.bits == 0) [[unlikely]] {
       stream.refill();
-      symbol = table.search(stream.bits);
+      symbol = table.search(stream.bits, symbol);
       is_damaged |= symbol.bits == 0;
       stream.skip(symbol.bits);
       stream.refill();
@@ -80,6 +80,7 @@ struct TileEntropyDecoder::Lane {
     return symbol;
   }
 
+  /// A block's first symbol, with a refill of its own.
   void decode_dc(const Block& kind) {
     stream.refill();
     last_dc[kind.component] += take(*kind.dc).value;
@@ -101,10 +102,11 @@ struct TileEntropyDecoder::Lane {
 
   /// The coefficients from `place` to the block's end.
   void decode_rest(const HuffmanTable& table, unsigned& place) {
-    static_assert(kSymbolsOfARefill == 4);
+    static_assert(kSymbolsOfARefill == 5);
     while (place < DCTSIZE2) {
       stream.refill();
-      if (ends_with_next(table, place) || ends_with_next(table, place) || ends_with_next(table, place)) {
+      if (ends_with_next(table, place) || ends_with_next(table, place) || ends_with_next(table, place) ||
+          ends_with_next(table, place)) {
         return;
       }
       decode_ac(table, place);
@@ -119,14 +121,17 @@ struct TileEntropyDecoder::Lane {
   }
 
   /// The coefficients of a block in each of two tiles, until one of the blocks ends. While the processor waits for the
-  /// one's table it works on the other.
+  /// one's table it works on the other. decode_dc() has left enough bits for four symbols.
   static void decode_together(Lane& a, unsigned& place_a, Lane& b, unsigned& place_b, const HuffmanTable& table) {
-    static_assert(kSymbolsOfARefill == 4);
+    static_assert(kSymbolsOfARefill == 5);
     for (;;) {
-      a.stream.refill();
-      b.stream.refill();
       if (one_ends_with_next(a, place_a, b, place_b, table) || one_ends_with_next(a, place_a, b, place_b, table) ||
           one_ends_with_next(a, place_a, b, place_b, table) || one_ends_with_next(a, place_a, b, place_b, table)) {
+        return;
+      }
+      a.stream.refill();
+      b.stream.refill();
+      if (one_ends_with_next(a, place_a, b, place_b, table)) {
         return;
       }
     }

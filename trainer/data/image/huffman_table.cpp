@@ -42,10 +42,15 @@ void HuffmanTable::enter(int code, int length, std::uint8_t symbol) {
   const RunAndSize parts = take_apart(symbol, kind_);
   const int value_bits = parts.ends_block ? 0 : parts.size;
   const int unused_bits = kLookupBits - length - value_bits;
-  if (unused_bits < 0 || code >= 1 << length) {
-    return;  // left to search()
+  if (code >= 1 << length) {
+    return;
   }
   CodedSymbol* entry = entries_.data() + (static_cast<std::size_t>(code) << (kLookupBits - length));
+  if (unused_bits < 0) {  // the code is here, its value is not: search() is told the code's length and symbol
+    std::fill_n(entry, std::size_t{1} << (kLookupBits - length),
+                CodedSymbol{0, static_cast<std::uint8_t>(length), symbol});
+    return;
+  }
   for (int value = 0; value < 1 << value_bits; ++value) {
     entry = std::fill_n(entry, 1U << unused_bits, coded(parts, length, value));
   }
@@ -70,15 +75,22 @@ void HuffmanTable::build(const JHUFF_TBL& table, Kind kind) {
   }
 }
 
-CodedSymbol HuffmanTable::search(std::uint64_t stream) const {
+CodedSymbol HuffmanTable::with_value(std::uint64_t stream, int code_length, std::uint8_t symbol) const {
+  const RunAndSize parts = take_apart(symbol, kind_);
+  const int value = parts.size == 0 ? 0 : static_cast<int>(stream << code_length >> (64 - parts.size));
+  return coded(parts, code_length, value);
+}
+
+CodedSymbol HuffmanTable::search(std::uint64_t stream, CodedSymbol missed) const {
+  if (missed.advance > 0) {
+    return with_value(stream, missed.advance, static_cast<std::uint8_t>(missed.value));
+  }
   for (int length = 1; length <= kLongestCode; ++length) {
     const auto index = static_cast<std::size_t>(length);
     const int code = static_cast<int>(stream >> (64 - length));
     if (code <= largest_code_[index]) {
       const auto place = static_cast<std::size_t>(code + symbol_offset_[index]) % symbols_.size();
-      const RunAndSize parts = take_apart(symbols_[place], kind_);
-      const int value = parts.size == 0 ? 0 : static_cast<int>(stream << length >> (64 - parts.size));
-      return coded(parts, length, value);
+      return with_value(stream, length, symbols_[place]);
     }
   }
   return {0, CodedSymbol::kEndOfBlock, 0};

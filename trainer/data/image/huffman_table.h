@@ -31,13 +31,15 @@ class HuffmanTable {
   /// The symbol at the top of `stream`; `bits` is 0 where it is not among the short ones.
   [[nodiscard]] CodedSymbol lookup(std::uint64_t stream) const { return entries_[stream >> (64 - kLookupBits)]; }
 
-  /// The same for any length. Where no code matches, `bits` is 0 and the block ends.
-  [[nodiscard]] CodedSymbol search(std::uint64_t stream) const;
+  /// The same for any length, where lookup() gave `missed`, which has no bits. Where no code matches, `bits` is 0 and
+  /// the block ends.
+  [[nodiscard]] CodedSymbol search(std::uint64_t stream, CodedSymbol missed) const;
 
  private:
   static constexpr int kLongestCode = 16;
 
   void enter(int code, int length, std::uint8_t symbol);
+  [[nodiscard]] CodedSymbol with_value(std::uint64_t stream, int code_length, std::uint8_t symbol) const;
 
   std::array<CodedSymbol, 1U << kLookupBits> entries_;
   std::array<int, kLongestCode + 1> largest_code_;   ///< of each length; -1 where there is none
