@@ -1,8 +1,11 @@
-// Any bytes as a picture: an Error or pixels, never a crash. The first bytes choose what is asked of the decoder.
+// Any bytes as a picture: an Error or pixels, never a crash; and where libjpeg's entropy decoder and ours both give
+// pixels, the same ones. The first bytes choose what is asked of the decoder.
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <span>
 
 #include "trainer/data/image/decode.h"
@@ -22,6 +25,7 @@ struct Choices {
 
   [[nodiscard]] bool apply_orientation() const { return (bytes[0] & 1U) != 0; }
   [[nodiscard]] bool halve() const { return (bytes[0] & 2U) != 0; }
+  [[nodiscard]] bool compare() const { return (bytes[0] & 4U) == 0; }
   [[nodiscard]] bool repack() const { return bytes[1] == 0; }
 
   [[nodiscard]] Box box(ImageSize size) const {
@@ -45,6 +49,28 @@ unsigned sum_of(const rollcall::data::PixelView& view) {
   return sum;
 }
 
+bool same_pixels(const rollcall::data::PixelView& a, const rollcall::data::PixelView& b) {
+  const auto row_bytes = static_cast<std::size_t>(a.area.width) * rollcall::data::kPixelBytes;
+  for (int y = a.area.top; y < a.area.bottom(); ++y) {
+    if (std::memcmp(a.at(a.area.left, y), b.at(a.area.left, y), row_bytes) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Ends the program where libjpeg alone gives other pixels.
+void compare_with_libjpeg(std::span<const std::byte> file, const Box& box, int reduction,
+                          const rollcall::data::PixelView& view) {
+  static ImageDecoder libjpegs({.dct_scaling = true, .own_entropy_decoder = false});
+  if (libjpegs.open({.bytes = file})) {
+    const auto expected = libjpegs.decode(box, reduction);
+    if (expected && !same_pixels(view, *expected)) {
+      std::abort();
+    }
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -62,9 +88,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   const Box box = choices.box(*opened);
-  const auto view = decoder.decode(box, choices.halve() ? decoder.reduction_for(box, {1, 1}) : 1);
+  const int reduction = choices.halve() ? decoder.reduction_for(box, {1, 1}) : 1;
+  const auto view = decoder.decode(box, reduction);
   volatile unsigned used = view ? sum_of(*view) : 0;
   (void)used;
+  if (view && choices.compare() && !choices.apply_orientation()) {
+    compare_with_libjpeg(file, box, reduction, *view);
+  }
   if (choices.repack()) {
     (void)rollcall::data::repack(file);
   }

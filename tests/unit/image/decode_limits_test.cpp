@@ -117,6 +117,31 @@ TEST(DecodeLimits, DamageOfEveryKindOfFileIsAnErrorOrPixelsAndPrintsNothing) {
   EXPECT_GT(refused, 1500);
 }
 
+TEST(DecodeLimits, FileWithoutItsTablesDoesNotTakeThoseOfTheFileBefore) {
+  const auto good = jpeg_of(40, 40, {});
+  for (const int marker : {0xdb, 0xc4}) {  // quantisation; Huffman, for which libjpeg knows the usual ones
+    auto file = good;
+    const std::array segment{std::byte{0xff}, static_cast<std::byte>(marker)};
+    for (;;) {
+      const auto at = std::search(file.begin(), file.end(), segment.begin(), segment.end());
+      if (at == file.end()) {
+        break;
+      }
+      file.erase(at, at + 2 + (std::to_integer<int>(at[2]) << 8 | std::to_integer<int>(at[3])));
+    }
+    ImageDecoder decoder;
+    const auto before = jpeg_of(40, 40, {.factors = {{2, 2}, {1, 1}, {1, 1}}, .quality = 30});
+    ASSERT_TRUE(decoder.open({.bytes = before}));
+    ASSERT_TRUE(decoder.decode({0, 0, 40, 40}));
+    const auto opened = decoder.open({.bytes = file});
+    const auto view = opened ? decoder.decode({0, 0, 40, 40}) : Result<PixelView>(opened.error());
+    ASSERT_EQ(view.has_value(), marker == 0xc4);
+    if (view) {
+      EXPECT_EQ(test::copy_of(*view, {0, 0, 40, 40}).pixels, test::plainly_decoded(good).pixels);
+    }
+  }
+}
+
 TEST(DecodeLimits, ForeignContentIsNamedForWhatItIsNot) {
   constexpr std::string_view kPage = "<!DOCTYPE html><html><body>404</body></html>";
   EXPECT_EQ(reason_of({}), "is empty");

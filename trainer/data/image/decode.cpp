@@ -51,7 +51,7 @@ Result<void> check_size(long long width, long long height) {
 class ImageDecoder::State {
  public:
   explicit State(const DecodeOptions& options)
-      : options_(options), tiled_jpeg_(options.own_entropy_decoder && own_entropy_decoder_works()) {}
+      : State(options, options.own_entropy_decoder && own_entropy_decoder_works()) {}
 
   Result<ImageSize> open(const EncodedImage& file) {
     format_ = Format::None;
@@ -83,6 +83,9 @@ class ImageDecoder::State {
   }
 
  private:
+  State(const DecodeOptions& options, bool own_entropy_decoder)
+      : options_(options), jpeg_(own_entropy_decoder), tiled_jpeg_(own_entropy_decoder) {}
+
   enum class Format { None, Jpeg, TiledJpeg, Png };
 
   Result<ImageSize> open_stored(const EncodedImage& file) {

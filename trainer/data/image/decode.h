@@ -15,8 +15,8 @@ inline constexpr long long kMaxPixels = 178'956'970;
 struct DecodeOptions {
   bool apply_orientation = false;  ///< turn pictures as their EXIF orientation says (JPEG only); torchvision ignores it
   bool dct_scaling = false;        ///< let reduction_for() answer 2: fast, but other pixels than full decoding gives
-  /// Decode files with a Tiling by TileEntropyDecoder, where own_entropy_decoder_works(); else by libjpeg alone, which
-  /// takes some 1.5 times as long. The pixels are the same.
+  /// Decode files with a Tiling by TileEntropyDecoder and ordinary JPEGs by SequentialEntropyDecoder, where
+  /// own_entropy_decoder_works(); else by libjpeg alone, which takes longer. The pixels are the same.
   bool own_entropy_decoder = true;
 };
 

@@ -12,111 +12,14 @@ extern "C" {
 #include "trainer/data/image/splice.h"
 
 namespace rollcall::data {
-namespace {
-
-// A block reads at most 64 symbols of 31 bits and what refill() takes in advance; tiles are checked after each.
-constexpr std::size_t kSlack = 512;
-
-/// From the place in a block's zigzag order to the place in its rows. Runs may point up to 15 beyond the end of a
-/// damaged block, and its last symbol one less than 16 beyond that: they all go to the last place, as in libjpeg.
-constexpr std::array<std::uint8_t, 160> natural_order() {
-  constexpr std::array<std::uint8_t, 64> kOrder{0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,
-                                                12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,  7,  14, 21, 28,
-                                                35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
-                                                58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
-  std::array<std::uint8_t, 160> order{};
-  order.fill(63);
-  std::copy(kOrder.begin(), kOrder.end(), order.begin());
-  return order;
-}
-
-constexpr std::array kNaturalOrder = natural_order();
-
-// A refill gives 56 bits.
-constexpr int kSymbolsOfARefill = 56 / HuffmanTable::kLookupBits;
-
-/// The bits of a tile.
-struct BitStream {
-  std::uint64_t bits = 0;  ///< the next ones, from the top
-  int valid = 0;           ///< how many of them there are
-  const std::uint8_t* next = nullptr;
-
-  /// At least 56 bits afterwards. Reads 8 bytes.
-  void refill() {
-    std::uint64_t bytes;
-    std::memcpy(&bytes, next, sizeof bytes);
-    bits |= __builtin_bswap64(bytes) >> valid;
-    next += (63 - valid) >> 3;
-    valid |= 56;
-  }
-  void skip(int count) {
-    bits <<= count;
-    valid -= count;
-  }
-};
-
-}  // namespace
-
 /// A tile while it is decoded.
-struct TileEntropyDecoder::Lane {
-  BitStream stream;
-  std::int16_t* block = nullptr;                 ///< the next one's 64 coefficients, which are zero
-  std::array<int, MAX_COMPONENTS> last_dc = {};  ///< of each component
-  const std::uint8_t* end = nullptr;
-  bool is_damaged = false;
-
-  /// Takes the next symbol. The stream must hold a look-up's bits; it holds them after a longer one too.
-  CodedSymbol take(const HuffmanTable& table) {
-    CodedSymbol symbol = table.lookup(stream.bits);
-    if (symbol.bits == 0) [[unlikely]] {
-      stream.refill();
-      symbol = table.search(stream.bits, symbol);
-      is_damaged |= symbol.bits == 0;
-      stream.skip(symbol.bits);
-      stream.refill();
-      return symbol;
-    }
-    stream.skip(symbol.bits);
-    return symbol;
-  }
-
-  /// A block's first symbol, with a refill of its own.
-  void decode_dc(const Block& kind) {
-    stream.refill();
-    last_dc[kind.component] += take(*kind.dc).value;
-    block[0] = static_cast<std::int16_t>(last_dc[kind.component]);
-  }
-
-  /// After a refill, kSymbolsOfARefill of them: one coefficient with the zeros before it; `place` is in zigzag order.
-  void decode_ac(const HuffmanTable& table, unsigned& place) {
-    const CodedSymbol symbol = take(table);
-    place += symbol.advance;
-    block[kNaturalOrder[place - 1]] = symbol.value;
-  }
-
-  /// decode_ac(), and whether that ended the block.
-  bool ends_with_next(const HuffmanTable& table, unsigned& place) {
-    decode_ac(table, place);
-    return place >= DCTSIZE2;
-  }
-
-  /// The coefficients from `place` to the block's end.
-  void decode_rest(const HuffmanTable& table, unsigned& place) {
-    static_assert(kSymbolsOfARefill == 5);
-    while (place < DCTSIZE2) {
-      stream.refill();
-      if (ends_with_next(table, place) || ends_with_next(table, place) || ends_with_next(table, place) ||
-          ends_with_next(table, place)) {
-        return;
-      }
-      decode_ac(table, place);
-    }
-  }
+struct TileEntropyDecoder::Lane : CodedBlocks {
+  std::int16_t* block = nullptr;  ///< the next one's 64 coefficients, which are zero
 
   /// Both lanes' next coefficients, and whether one of them ended its block.
   static bool one_ends_with_next(Lane& a, unsigned& place_a, Lane& b, unsigned& place_b, const HuffmanTable& table) {
-    a.decode_ac(table, place_a);
-    b.decode_ac(table, place_b);
+    a.decode_ac(table, a.block, place_a);
+    b.decode_ac(table, b.block, place_b);
     return place_a >= DCTSIZE2 || place_b >= DCTSIZE2;
   }
 
@@ -140,15 +43,12 @@ struct TileEntropyDecoder::Lane {
   /// To the next block, without ever leaving the tile's memory.
   void next_block() {
     block += DCTSIZE2;
-    if (stream.next > end + sizeof(std::uint64_t)) [[unlikely]] {
-      stream.next = end;
-      is_damaged = true;
-    }
+    stay_inside();
   }
 
   /// Whether the data ends within the byte of the last code, filled up with ones.
   [[nodiscard]] bool ends_properly() const {
-    const std::ptrdiff_t left = (end - stream.next) * 8 + stream.valid;
+    const std::ptrdiff_t left = bits_left();
     return left >= 0 && left < 8 && stream.bits >> (64 - 8) >> (8 - left) == (1U << left) - 1;
   }
 };
@@ -158,7 +58,7 @@ bool TileEntropyDecoder::read_tiles(std::span<const std::byte> file, const TileG
   tile_rows_ = range.rows();
   tile_mcus_ = grid.tile_mcus;
   tiles_.clear();
-  std::size_t bytes = kSlack;
+  std::size_t bytes = kCodedSlack;
   for (int row = range.first_row; row < range.end_row; ++row) {
     for (int column = range.first_column; column < range.end_column; ++column) {
       bytes += grid.data_of(row, column, file).size();
@@ -176,41 +76,22 @@ bool TileEntropyDecoder::read_tiles(std::span<const std::byte> file, const TileG
     }
   }
   if (out != nullptr) {
-    std::memset(out, 0, kSlack);
+    std::memset(out, 0, kCodedSlack);
   }
   return out != nullptr;
 }
 
-void TileEntropyDecoder::describe_blocks(jpeg_decompress_struct& decompressor) {
-  std::array<bool, NUM_HUFF_TBLS> has_dc{};
-  std::array<bool, NUM_HUFF_TBLS> has_ac{};
-  mcu_blocks_ = decompressor.blocks_in_MCU;
-  for (int i = 0; i < mcu_blocks_; ++i) {
-    const int component = decompressor.MCU_membership[i];
-    const jpeg_component_info& info = *decompressor.cur_comp_info[component];
-    const auto dc = static_cast<std::size_t>(info.dc_tbl_no);
-    const auto ac = static_cast<std::size_t>(info.ac_tbl_no);
-    if (!std::exchange(has_dc[dc], true)) {
-      dc_tables_[dc].build(*decompressor.dc_huff_tbl_ptrs[dc], HuffmanTable::Kind::Dc);
-    }
-    if (!std::exchange(has_ac[ac], true)) {
-      ac_tables_[ac].build(*decompressor.ac_huff_tbl_ptrs[ac], HuffmanTable::Kind::Ac);
-    }
-    blocks_[static_cast<std::size_t>(i)] = {static_cast<std::size_t>(component), &dc_tables_[dc], &ac_tables_[ac]};
-  }
-}
-
-void TileEntropyDecoder::attach(jpeg_decompress_struct& decompressor, int needed_mcus) {
-  describe_blocks(decompressor);
+void TileEntropyDecoder::attach(jpeg_decompress_struct& decompressor, ColumnRange needed_mcus) {
+  mcu_.describe(decompressor);
   row_mcus_ = static_cast<int>(decompressor.MCUs_per_row);
-  needed_mcus_ = std::min(needed_mcus, row_mcus_);
+  needed_mcus_ = std::min(needed_mcus.end, row_mcus_);
   next_row_ = 0;
   next_mcu_ = 0;
   decoded_row_ = -1;
   found_damage_ = false;
 
   const std::size_t bytes =
-      static_cast<std::size_t>(tile_columns_ * tile_mcus_ * mcu_blocks_) * DCTSIZE2 * sizeof(std::int16_t);
+      static_cast<std::size_t>(tile_columns_ * tile_mcus_ * mcu_.block_count) * DCTSIZE2 * sizeof(std::int16_t);
   coefficients_ = reinterpret_cast<std::int16_t*>(row_memory_.at_least(bytes));
   if (coefficients_ == nullptr || row_mcus_ > tile_columns_ * tile_mcus_) {
     JpegErrors::raise(reinterpret_cast<j_common_ptr>(&decompressor), "No place for a row of tiles");
@@ -229,8 +110,8 @@ boolean TileEntropyDecoder::decode_mcu(j_decompress_ptr decompressor, JBLOCKROW*
     // libjpeg clears the blocks that blocks[0] points to, an MCU's, before it asks for the next MCU. It had them
     // cleared for this one; now it clears these, and a row finds its memory zeroed.
     std::int16_t* block =
-        self.coefficients_ + static_cast<std::ptrdiff_t>(self.next_mcu_) * self.mcu_blocks_ * DCTSIZE2;
-    for (int i = 0; i < self.mcu_blocks_; ++i, block += DCTSIZE2) {
+        self.coefficients_ + static_cast<std::ptrdiff_t>(self.next_mcu_) * self.mcu_.block_count * DCTSIZE2;
+    for (int i = 0; i < self.mcu_.block_count; ++i, block += DCTSIZE2) {
       blocks[i] = reinterpret_cast<JBLOCKROW>(block);
     }
   }
@@ -250,17 +131,17 @@ TileEntropyDecoder::Lane TileEntropyDecoder::lane_of(int row, int column) const 
   Lane lane;
   lane.stream.next = data.begin;
   lane.end = data.end;
-  lane.block = coefficients_ + static_cast<std::ptrdiff_t>(column) * tile_mcus_ * mcu_blocks_ * DCTSIZE2;
+  lane.block = coefficients_ + static_cast<std::ptrdiff_t>(column) * tile_mcus_ * mcu_.block_count * DCTSIZE2;
   return lane;
 }
 
 void TileEntropyDecoder::decode_mcus(Lane& lane, int count) const {
   for (int mcu = 0; mcu < count; ++mcu) {
-    for (int i = 0; i < mcu_blocks_; ++i) {
-      const Block& kind = blocks_[static_cast<std::size_t>(i)];
+    for (int i = 0; i < mcu_.block_count; ++i) {
+      const CodedMcu::Block& kind = mcu_.blocks[static_cast<std::size_t>(i)];
       unsigned place = 1;
-      lane.decode_dc(kind);
-      lane.decode_rest(*kind.ac, place);
+      lane.block[0] = lane.decode_dc(kind);
+      lane.decode_rest(*kind.ac, lane.block, place);
       lane.next_block();
     }
   }
@@ -270,15 +151,15 @@ void TileEntropyDecoder::decode_mcus(Lane& first, Lane& second, int count) const
   Lane a = first;  // in registers
   Lane b = second;
   for (int mcu = 0; mcu < count; ++mcu) {
-    for (int i = 0; i < mcu_blocks_; ++i) {
-      const Block& kind = blocks_[static_cast<std::size_t>(i)];
+    for (int i = 0; i < mcu_.block_count; ++i) {
+      const CodedMcu::Block& kind = mcu_.blocks[static_cast<std::size_t>(i)];
       unsigned place_a = 1;
       unsigned place_b = 1;
-      a.decode_dc(kind);
-      b.decode_dc(kind);
+      a.block[0] = a.decode_dc(kind);
+      b.block[0] = b.decode_dc(kind);
       Lane::decode_together(a, place_a, b, place_b, *kind.ac);
-      a.decode_rest(*kind.ac, place_a);
-      b.decode_rest(*kind.ac, place_b);
+      a.decode_rest(*kind.ac, a.block, place_a);
+      b.decode_rest(*kind.ac, b.block, place_b);
       a.next_block();
       b.next_block();
     }

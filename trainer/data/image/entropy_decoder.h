@@ -1,12 +1,11 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "trainer/data/image/huffman_table.h"
+#include "trainer/data/image/coded_blocks.h"
 #include "trainer/data/image/jpeg_decompressor.h"
 #include "trainer/data/image/kept_memory.h"
 #include "trainer/data/image/tile_grid.h"
@@ -29,7 +28,7 @@ class TileEntropyDecoder final : public EntropyHook {
   /// there is no memory left.
   [[nodiscard]] bool read_tiles(std::span<const std::byte> file, const TileGrid& grid, const TileRange& range);
 
-  void attach(jpeg_decompress_struct& decompressor, int needed_mcus) override;
+  void attach(jpeg_decompress_struct& decompressor, ColumnRange needed_mcus) override;
 
   /// Whether the tiles decoded since attach() held something else than valid codes.
   [[nodiscard]] bool found_damage() const { return found_damage_; }
@@ -41,15 +40,7 @@ class TileEntropyDecoder final : public EntropyHook {
     const std::uint8_t* end = nullptr;
   };
 
-  /// A block of an MCU.
-  struct Block {
-    std::size_t component = 0;
-    const HuffmanTable* dc = nullptr;
-    const HuffmanTable* ac = nullptr;
-  };
-
   static boolean decode_mcu(j_decompress_ptr decompressor, JBLOCKROW* blocks);
-  void describe_blocks(jpeg_decompress_struct& decompressor);
   void decode_row(int row);
 
   struct Lane;
@@ -65,10 +56,7 @@ class TileEntropyDecoder final : public EntropyHook {
   int tile_rows_ = 0;
   int tile_mcus_ = 0;
 
-  std::array<HuffmanTable, NUM_HUFF_TBLS> dc_tables_;
-  std::array<HuffmanTable, NUM_HUFF_TBLS> ac_tables_;
-  std::array<Block, D_MAX_BLOCKS_IN_MCU> blocks_;
-  int mcu_blocks_ = 0;
+  CodedMcu mcu_;
   int row_mcus_ = 0;
   int needed_mcus_ = 0;
 
@@ -80,8 +68,8 @@ class TileEntropyDecoder final : public EntropyHook {
   bool found_damage_ = false;
 };
 
-/// Whether TileEntropyDecoder gives libjpeg's pixels with the libjpeg that this program runs with: tried out once, on a
-/// picture made for that, the first time it is asked. Thread-safe.
+/// Whether TileEntropyDecoder and SequentialEntropyDecoder give libjpeg's pixels with the libjpeg that this program
+/// runs with: tried out once, on pictures made for that, the first time it is asked. Thread-safe.
 [[nodiscard]] bool own_entropy_decoder_works();
 
 }  // namespace rollcall::data

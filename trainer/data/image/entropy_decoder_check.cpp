@@ -1,10 +1,13 @@
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "trainer/data/image/entropy_decoder.h"
 #include "trainer/data/image/jpeg_errors.h"
+#include "trainer/data/image/jpeg_file.h"
 #include "trainer/data/image/repack.h"
 #include "trainer/data/image/tiled_jpeg.h"
 
@@ -28,7 +31,7 @@ Pixels test_pixels() {
 }
 
 /// A JPEG of them with 4:2:0 chroma; empty where libjpeg failed.
-std::vector<std::byte> test_jpeg(const Pixels& pixels) {
+std::vector<std::byte> test_jpeg(const Pixels& pixels, unsigned restart_interval) {
   JpegErrors errors;
   jpeg_compress_struct libjpeg{};
   libjpeg.err = errors.manager();
@@ -43,6 +46,7 @@ std::vector<std::byte> test_jpeg(const Pixels& pixels) {
     libjpeg.in_color_space = JCS_RGB;
     jpeg_set_defaults(&libjpeg);  // includes 4:2:0
     jpeg_set_quality(&libjpeg, 90, TRUE);
+    libjpeg.restart_interval = restart_interval;
     jpeg_start_compress(&libjpeg, TRUE);
     for (std::size_t y = 0; y < kHeight; ++y) {
       JSAMPROW row = const_cast<JSAMPROW>(pixels.data() + y * kWidth * 3);
@@ -67,27 +71,41 @@ bool same_pixels(const PixelView& a, const PixelView& b) {
   return true;
 }
 
-bool try_out() {
-  const Result<Repacked> repacked = repack(test_jpeg(test_pixels()));
-  if (!repacked) {
-    return false;
-  }
+// Everything, something across tiles, skipped rows and columns, the last corner.
+constexpr std::array kBoxes{Box{0, 0, kWidth, kHeight}, Box{70, 3, 90, 20}, Box{130, 37, 9, 17}, Box{200, 58, 3, 3}};
+
+/// Whether two ways to decode an opened picture agree.
+template <typename Jpeg>
+bool agree(Jpeg& own, Jpeg& libjpegs) {
+  KeptMemory own_pixels;
+  KeptMemory libjpegs_pixels;
+  return std::all_of(kBoxes.begin(), kBoxes.end(), [&](const Box& box) {
+    const Result<PixelView> a = own.decode(box, 1, own_pixels);
+    const Result<PixelView> b = libjpegs.decode(box, 1, libjpegs_pixels);
+    return a && b && same_pixels(*a, *b);
+  });
+}
+
+bool agree_on_repacked(std::span<const std::byte> jpeg) {
+  const Result<Repacked> repacked = repack(jpeg);
   TiledJpeg own(true);
   TiledJpeg spliced(false);
-  KeptMemory own_pixels;
-  KeptMemory spliced_pixels;
-  if (!own.open(repacked->jpeg, repacked->tiling()) || !spliced.open(repacked->jpeg, repacked->tiling())) {
-    return false;
-  }
-  // Everything, something across tiles, skipped rows and columns, the last corner.
-  for (const Box& box : {Box{0, 0, kWidth, kHeight}, Box{70, 3, 90, 20}, Box{130, 37, 9, 17}, Box{200, 58, 3, 3}}) {
-    const Result<PixelView> a = own.decode(box, 1, own_pixels);
-    const Result<PixelView> b = spliced.decode(box, 1, spliced_pixels);
-    if (!a || !b || !same_pixels(*a, *b)) {
-      return false;
-    }
-  }
-  return true;
+  return repacked && own.open(repacked->jpeg, repacked->tiling()) && spliced.open(repacked->jpeg, repacked->tiling()) &&
+         agree(own, spliced);
+}
+
+bool agree_on_ordinary(std::span<const std::byte> jpeg) {
+  const auto own = std::make_unique<JpegFile>(true);
+  const auto libjpegs = std::make_unique<JpegFile>(false);
+  return own->open(jpeg) && libjpegs->open(jpeg) && agree(*own, *libjpegs) && own->used_own();
+}
+
+bool try_out() {
+  const auto pixels = std::make_unique<Pixels>(test_pixels());
+  constexpr unsigned kInterval = 5;
+  const std::vector<std::byte> plain = test_jpeg(*pixels, 0);
+  const std::vector<std::byte> with_restarts = test_jpeg(*pixels, kInterval);
+  return agree_on_repacked(plain) && agree_on_ordinary(plain) && agree_on_ordinary(with_restarts);
 }
 
 }  // namespace

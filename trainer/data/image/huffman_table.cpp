@@ -57,7 +57,14 @@ void HuffmanTable::enter(int code, int length, std::uint8_t symbol) {
 }
 
 void HuffmanTable::build(const JHUFF_TBL& table, Kind kind) {
+  if (generation_ > 0 && kind == kind_ &&
+      std::equal(code_counts_.begin(), code_counts_.end(), std::begin(table.bits)) &&
+      std::equal(symbols_.begin(), symbols_.end(), std::begin(table.huffval))) {
+    return;
+  }
+  ++generation_;
   kind_ = kind;
+  std::copy(std::begin(table.bits), std::end(table.bits), code_counts_.begin());
   entries_.fill({});
   std::copy(std::begin(table.huffval), std::end(table.huffval), symbols_.begin());
   int code = 0;

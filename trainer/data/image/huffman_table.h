@@ -25,8 +25,12 @@ class HuffmanTable {
 
   static constexpr int kLookupBits = 11;  ///< the longest symbol that lookup() finds; more make tables that take longer
 
-  /// From a table that libjpeg has checked.
+  /// From a table that libjpeg has checked. Does nothing where it is the same as last time: most files use the tables
+  /// that the standard gives as examples.
   void build(const JHUFF_TBL& table, Kind kind);
+
+  /// Changes whenever build() has done something.
+  [[nodiscard]] unsigned generation() const { return generation_; }
 
   /// The symbol at the top of `stream`; `bits` is 0 where it is not among the short ones.
   [[nodiscard]] CodedSymbol lookup(std::uint64_t stream) const { return entries_[stream >> (64 - kLookupBits)]; }
@@ -45,7 +49,9 @@ class HuffmanTable {
   std::array<int, kLongestCode + 1> largest_code_;   ///< of each length; -1 where there is none
   std::array<int, kLongestCode + 1> symbol_offset_;  ///< from a code to its place in symbols_
   std::array<std::uint8_t, 256> symbols_;
+  std::array<std::uint8_t, kLongestCode + 1> code_counts_ = {};  ///< of each length
   Kind kind_ = Kind::Dc;
+  unsigned generation_ = 0;
 };
 
 }  // namespace rollcall::data

@@ -49,9 +49,10 @@ bool can_crop_columns(const jpeg_decompress_struct& libjpeg) {
   return std::none_of(libjpeg.comp_info, libjpeg.comp_info + libjpeg.num_components, is_miscounted);
 }
 
-int mcus_up_to(int column, const jpeg_decompress_struct& libjpeg) {
-  const int mcu_width = libjpeg.max_h_samp_factor * libjpeg.min_DCT_scaled_size;
-  return (column + mcu_width - 1) / mcu_width;
+/// The MCUs that hold a range of columns. In a scan of one component they are single blocks, whatever its factors.
+ColumnRange mcus_of(const ColumnRange& columns, const jpeg_decompress_struct& libjpeg) {
+  const int mcu_width = (libjpeg.comps_in_scan == 1 ? 1 : libjpeg.max_h_samp_factor) * libjpeg.min_DCT_scaled_size;
+  return {columns.first / mcu_width, (columns.end + mcu_width - 1) / mcu_width};
 }
 
 }  // namespace
@@ -69,12 +70,19 @@ ColumnRange with_context(int left, int right, int picture_width) {
 
 JpegDecompressor::JpegDecompressor() {
   libjpeg_.err = errors_.manager();
-  if (!errors_.run([this] { jpeg_create_decompress(&libjpeg_); })) {
+  progress_.progress_monitor = limit_scans;
+  if (!create()) {
     throw std::bad_alloc();  // the only way in which it fails
   }
-  libjpeg_.mem->max_memory_to_use = kMaxMemory;
-  progress_.progress_monitor = limit_scans;
-  libjpeg_.progress = &progress_;
+}
+
+bool JpegDecompressor::create() {
+  const bool created = errors_.run([this] { jpeg_create_decompress(&libjpeg_); });
+  if (created) {
+    libjpeg_.mem->max_memory_to_use = kMaxMemory;
+    libjpeg_.progress = &progress_;
+  }
+  return created;
 }
 
 JpegDecompressor::~JpegDecompressor() { jpeg_destroy_decompress(&libjpeg_); }
@@ -87,8 +95,9 @@ void JpegDecompressor::abort() {
 Error JpegDecompressor::failure() const { return damaged(fmt::format("is a damaged JPEG file ({})", errors_.text())); }
 
 bool JpegDecompressor::parse_header() {
-  abort();
-  header_is_read_ = errors_.run([this] {
+  // A decompressor keeps the tables of the file before for one that lacks them.
+  jpeg_destroy_decompress(&libjpeg_);
+  header_is_read_ = create() && errors_.run([this] {
     jpeg_mem_src(&libjpeg_, reinterpret_cast<const unsigned char*>(file_.data()), file_.size());
     jpeg_read_header(&libjpeg_, TRUE);
   });
@@ -120,7 +129,7 @@ void JpegDecompressor::crop(const JpegWindow& window, EntropyHook* hook, Rows& r
     jpeg_crop_scanline(&libjpeg_, &first, &width);  // moves `first` to the left, to a whole MCU
   }
   if (hook != nullptr) {
-    hook->attach(libjpeg_, mcus_up_to(needed.end, libjpeg_));
+    hook->attach(libjpeg_, mcus_of({static_cast<int>(first), needed.end}, libjpeg_));
   }
   rows.first_column = static_cast<int>(first);
   rows.first_row = window.box.top;
@@ -171,7 +180,7 @@ Result<PixelView> JpegDecompressor::decode(const JpegWindow& window, KeptMemory&
   }
   const bool inks = libjpeg_.out_color_space == JCS_CMYK;
   // The last rows may be there and the file's end still be missing: only looking for it tells.
-  const bool complete = read(rows) && (hook != nullptr || libjpeg_.output_scanline < libjpeg_.output_height ||
+  const bool complete = read(rows) && (libjpeg_.output_scanline < libjpeg_.output_height ||
                                        errors_.run([this] { jpeg_finish_decompress(&libjpeg_); }));
   abort();
   if (!complete) {

@@ -10,11 +10,18 @@
 
 namespace rollcall::data {
 
+/// From which column to which one, of pixels or MCUs, must be decoded for the pixels of a few to be right.
+struct ColumnRange {
+  int first = 0;
+  int end = 0;
+};
+
 /// Takes the place of libjpeg's entropy decoder.
 class EntropyHook {
  public:
-  /// Called when libjpeg is ready to decode; `needed_mcus` is how many MCUs of each row have influence on the pixels.
-  virtual void attach(jpeg_decompress_struct& decompressor, int needed_mcus) = 0;
+  /// Called when libjpeg is ready to decode; `needed_mcus` are the MCUs of each row that libjpeg transforms, counted as
+  /// they are coded. A hook that is not for such a file leaves libjpeg's own decoder in place.
+  virtual void attach(jpeg_decompress_struct& decompressor, ColumnRange needed_mcus) = 0;
 
  protected:
   ~EntropyHook() = default;
@@ -25,12 +32,6 @@ struct JpegWindow {
   Box box = {};
   int picture_width = 0;  ///< columns that belong to the picture; the JPEG may hold more to the right of them
   int reduction = 1;
-};
-
-/// From which column to which one must be decoded for the pixels of a few to be right.
-struct ColumnRange {
-  int first = 0;
-  int end = 0;
 };
 
 /// The columns left ... right - 1 with what fancy upsampling looks at: it takes the outermost columns of what is
@@ -61,6 +62,7 @@ class JpegDecompressor {
     int count = 0;
   };
 
+  [[nodiscard]] bool create();
   [[nodiscard]] bool parse_header();
   [[nodiscard]] bool start(const JpegWindow& window, EntropyHook* hook, Rows& rows);
   void crop(const JpegWindow& window, EntropyHook* hook, Rows& rows);

@@ -1,0 +1,154 @@
+#include "trainer/data/image/sequential_entropy_decoder.h"
+
+#include <gtest/gtest.h>
+#include <random>
+
+#include "tests/support/jpeg_kinds.h"
+#include "trainer/data/image/decode.h"
+#include "trainer/data/image/jpeg_file.h"
+
+namespace rollcall::data {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+/// 4:2:0, 10 x 8 MCUs of noise.
+Bytes picture(int restart_interval, unsigned seed = 3) {
+  std::mt19937 random(seed);
+  const test::JpegStyle style{.factors = {{2, 2}, {1, 1}, {1, 1}}, .restart_interval = restart_interval};
+  return test::random_jpeg({"", style}, {160, 128}, random);
+}
+
+/// The offset of the n-th marker `code` behind the scan's header.
+std::size_t marker_at(const Bytes& file, std::uint8_t code, int n = 0) {
+  const std::array scan{std::byte{0xff}, std::byte{0xda}};
+  const std::array marker{std::byte{0xff}, std::byte{code}};
+  auto at = std::search(file.begin(), file.end(), scan.begin(), scan.end());
+  do {
+    at = std::search(at + 2, file.end(), marker.begin(), marker.end());
+  } while (n-- > 0);
+  return static_cast<std::size_t>(at - file.begin());
+}
+
+Bytes with_inserted(Bytes file, std::size_t at, std::initializer_list<std::uint8_t> added) {
+  const auto* begin = reinterpret_cast<const std::byte*>(added.begin());
+  file.insert(file.begin() + static_cast<std::ptrdiff_t>(at), begin, begin + added.size());
+  return file;
+}
+
+enum class Outcome { Refused, SamePixels, OtherPixels };
+
+/// What becomes of a file, decoded down to a row, that should look as `good`.
+Outcome outcome(const Bytes& file, const Bytes& good, bool own, int rows = 128) {
+  ImageDecoder decoder({.own_entropy_decoder = own});
+  const Box box{0, 0, 160, rows};
+  if (!decoder.open({.bytes = file})) {
+    return Outcome::Refused;
+  }
+  const auto view = decoder.decode(box);
+  if (!view) {
+    EXPECT_EQ(view.error().exit_code, ExitCode::BadData);
+    return Outcome::Refused;
+  }
+  const bool same = test::copy_of(*view, box).pixels == test::cut_out(test::plainly_decoded(good), box).pixels;
+  return same ? Outcome::SamePixels : Outcome::OtherPixels;
+}
+
+TEST(SequentialEntropyDecoder, TakesOverWhereOneHuffmanCodedSequentialScanHoldsAll) {
+  std::mt19937 random(1);
+  for (const test::JpegKind& kind : test::jpeg_kinds()) {
+    const auto file = test::random_jpeg(kind, {60, 50}, random);
+    JpegFile jpeg(true);
+    KeptMemory pixels;
+    ASSERT_TRUE(jpeg.open(file));
+    ASSERT_TRUE(jpeg.decode({10, 10, 20, 20}, 1, pixels));
+    EXPECT_EQ(jpeg.used_own(), !kind.style.progressive && !kind.style.arithmetic && !kind.style.one_scan_a_component)
+        << kind.name;
+  }
+}
+
+TEST(SequentialEntropyDecoder, FillBytesBeforeMarkersAndForeignBytesBehindTheEndAreAllowed) {
+  const Bytes good = picture(6);
+  for (const bool own : {true, false}) {
+    EXPECT_EQ(outcome(good, good, own), Outcome::SamePixels);
+    EXPECT_EQ(outcome(with_inserted(good, marker_at(good, 0xd1), {0xff, 0xff}), good, own), Outcome::SamePixels);
+    EXPECT_EQ(outcome(with_inserted(good, marker_at(good, 0xd9), {0xff}), good, own), Outcome::SamePixels);
+    EXPECT_EQ(outcome(with_inserted(good, good.size(), {1, 2, 3}), good, own), Outcome::SamePixels);
+  }
+}
+
+TEST(SequentialEntropyDecoder, RestartThatIsMissingOrWrongOrTooLateIsDamage) {
+  const Bytes good = picture(6);
+  const std::size_t second = marker_at(good, 0xd1);
+  Bytes wrong = good;
+  wrong[second + 1] = std::byte{0xd2};
+  Bytes missing = good;
+  missing.erase(missing.begin() + static_cast<std::ptrdiff_t>(second),
+                missing.begin() + static_cast<std::ptrdiff_t>(second) + 2);
+  const Bytes late = with_inserted(good, second, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+  const Bytes twice = with_inserted(good, second, {0xff, 0xd1});
+  for (const Bytes& damaged : {wrong, missing, late, twice}) {
+    for (const bool own : {true, false}) {
+      EXPECT_EQ(outcome(damaged, good, own), Outcome::Refused) << damaged.size() << own;
+    }
+  }
+}
+
+TEST(SequentialEntropyDecoder, DamageBelowTheLastWantedRowIsNotSeen) {
+  const Bytes good = picture(10);  // a row
+  Bytes wrong = good;
+  wrong[marker_at(good, 0xd6) + 1] = std::byte{0xd3};
+  EXPECT_EQ(outcome(wrong, good, true, 64), Outcome::SamePixels);
+  EXPECT_EQ(outcome(wrong, good, true, 128), Outcome::Refused);
+}
+
+TEST(SequentialEntropyDecoder, MarkerInsideTheDataAndDataLeftOverAtTheEndAreDamage) {
+  const Bytes good = picture(0);
+  const std::size_t end = marker_at(good, 0xd9);
+  for (const bool own : {true, false}) {
+    EXPECT_EQ(outcome(with_inserted(good, end - 2000, {0xff, 0xd0}), good, own), Outcome::Refused);
+    EXPECT_EQ(outcome(with_inserted(good, end - 2000, {0xff, 0xc4}), good, own), Outcome::Refused);
+    EXPECT_EQ(outcome(with_inserted(good, end, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}), good, own), Outcome::Refused);
+  }
+}
+
+TEST(SequentialEntropyDecoder, EveryTruncationIsRefused) {
+  for (const int interval : {0, 1, 10}) {
+    const Bytes good = picture(interval);
+    for (std::size_t bytes = good.size() - 2; bytes > 100; bytes -= std::min<std::size_t>(bytes, 97)) {
+      const Bytes cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(bytes));
+      EXPECT_EQ(outcome(cut, good, true), Outcome::Refused) << bytes;
+    }
+  }
+}
+
+// Flipped bits often make another valid stream: what libjpeg takes for one must give the same pixels.
+TEST(SequentialEntropyDecoder, DamagedFilesAreRefusedOrHaveLibjpegsPixels) {
+  std::mt19937 random(9);
+  int refused = 0;
+  int decoded = 0;
+  for (const int interval : {0, 1, 7}) {
+    const Bytes good = picture(interval, 5);
+    ImageDecoder own;
+    ImageDecoder libjpegs({.own_entropy_decoder = false});
+    for (int trial = 0; trial < 700; ++trial) {
+      Bytes broken = good;
+      for (int i = 0; i < 1 + trial % 3; ++i) {
+        broken[600 + random() % (broken.size() - 600)] ^= static_cast<std::byte>(1U << random() % 8);
+      }
+      const Box box = test::random_box({160, 128}, random);
+      ASSERT_EQ(own.open({.bytes = broken}).has_value(), libjpegs.open({.bytes = broken}).has_value());
+      const auto view = own.decode(box);
+      const auto expected = libjpegs.decode(box);
+      if (view && expected) {
+        ASSERT_EQ(test::copy_of(*view, box).pixels, test::copy_of(*expected, box).pixels) << trial;
+      }
+      ++(view ? decoded : refused);
+    }
+  }
+  EXPECT_GT(refused, 200);
+  EXPECT_GT(decoded, 200);
+}
+
+}  // namespace
+}  // namespace rollcall::data
