@@ -1,6 +1,7 @@
 #include "trainer/data/image/decode.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -197,6 +198,15 @@ TEST(ReadFile, GivesTheBytesOrSaysWhyNot) {
   std::remove(path.c_str());
   EXPECT_EQ(read_file(path, buffer).error().exit_code, ExitCode::NoInput);
   EXPECT_EQ(read_file(testing::TempDir(), buffer).error().exit_code, ExitCode::NoInput);
+}
+
+TEST(ReadFile, NamedPipeIsRefusedInsteadOfWaitedFor) {
+  const std::string path = testing::TempDir() + "rollcall_pipe.jpg";
+  std::remove(path.c_str());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  std::vector<std::byte> buffer;
+  EXPECT_EQ(read_file(path, buffer).error().exit_code, ExitCode::NoInput);
+  std::remove(path.c_str());
 }
 
 }  // namespace
