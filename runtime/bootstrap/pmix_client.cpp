@@ -95,7 +95,7 @@ class LibraryClient final : public PmixClient {
   }
 
   Result<void> fence() override {
-    if (const Result<void> committed = check(library_.commit(), "PMIx_Commit"); !committed) {
+    if (Result<void> committed = check(library_.commit(), "PMIx_Commit"); !committed) {
       return committed;
     }
     pmix_info_t collect{};

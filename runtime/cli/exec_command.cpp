@@ -27,6 +27,7 @@ void apply_to_this_process(const resolve::EnvPatch& patch) {
 
 int become_program(const std::vector<std::string>& program) {
   std::vector<char*> arguments;
+  arguments.reserve(program.size() + 1);
   for (const std::string& argument : program) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
   }

@@ -66,8 +66,8 @@ Result<std::vector<std::string>> expand_bracket(std::string_view inside, std::st
   return numbers;
 }
 
-Result<std::vector<std::string>> append_each(std::vector<std::string> stems, const std::vector<std::string>& endings,
-                                             std::string_view whole) {
+Result<std::vector<std::string>> append_each(const std::vector<std::string>& stems,
+                                             const std::vector<std::string>& endings, std::string_view whole) {
   if (stems.size() * endings.size() > kMaxNodes) {
     return refuse(whole, fmt::format("has more than {} names", kMaxNodes));
   }

@@ -15,6 +15,7 @@ bool is_usable(const Address& address, const MasterAddressFacts& facts) {
 
 std::string describe(const std::vector<Address>& addresses) {
   std::vector<std::string> texts;
+  texts.reserve(addresses.size());
   for (const Address& address : addresses) {
     texts.push_back(address.text);
   }

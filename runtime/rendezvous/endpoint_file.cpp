@@ -79,7 +79,7 @@ std::filesystem::path endpoint_file_path(const std::filesystem::path& folder, co
 std::optional<Endpoint> read_endpoint_file(const std::filesystem::path& path) {
   // Reading the folder makes an NFS client drop its memory of "no such file", which can last a minute.
   if (DIR* const folder = opendir(path.parent_path().c_str()); folder != nullptr) {
-    readdir(folder);
+    (void)readdir(folder);
     closedir(folder);
   }
   std::ifstream file(path);

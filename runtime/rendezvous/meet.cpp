@@ -63,7 +63,7 @@ std::string own_reachable_name(const Call& call) {
   if (const auto address = call.environment.get_non_empty(env::kMasterAddr)) {
     return *address;
   }
-  const std::string host = call.facts.this_host.empty() ? network::this_host_name() : call.facts.this_host;
+  std::string host = call.facts.this_host.empty() ? network::this_host_name() : call.facts.this_host;
   for (const std::string& name : network::candidate_names(call.settings.text("host.template"), host)) {
     if (!network::resolve_name(name).addresses.empty()) {
       return name;

@@ -39,7 +39,7 @@ Result<void> add_below(std::string_view setting, const Caches& caches, const Inp
 }  // namespace
 
 Result<void> add_caches(const Inputs& inputs, PatchBuilder& patch) {
-  if (const Result<void> added = add_below("cache.shared", kShared, inputs, patch); !added) {
+  if (Result<void> added = add_below("cache.shared", kShared, inputs, patch); !added) {
     return added;
   }
   return add_below("cache.local", kLocal, inputs, patch);
