@@ -72,7 +72,7 @@ Result<void> add_one(const Library& library, const Inputs& inputs, PatchBuilder&
 
 Result<void> add_interfaces(const Inputs& inputs, PatchBuilder& patch) {
   for (const Library& library : kLibraries) {
-    if (const Result<void> added = add_one(library, inputs, patch); !added) {
+    if (Result<void> added = add_one(library, inputs, patch); !added) {
       return added;
     }
   }

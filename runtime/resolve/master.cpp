@@ -112,7 +112,7 @@ Result<void> add_port(const Inputs& inputs, PatchBuilder& patch) {
 }  // namespace
 
 Result<void> add_master(const Inputs& inputs, PatchBuilder& patch) {
-  if (const Result<void> added = add_address(inputs, patch); !added) {
+  if (Result<void> added = add_address(inputs, patch); !added) {
     return added;
   }
   return add_port(inputs, patch);

@@ -23,7 +23,7 @@ Result<void> check_users(std::string_view name, std::uint32_t ours, const Inputs
 Result<void> add_ranks(const Inputs& inputs, PatchBuilder& patch) {
   const job::JobFacts& facts = inputs.facts;
   for (const auto& [name, value] : {std::pair{env::kRank, facts.rank}, std::pair{env::kWorldSize, facts.world_size}}) {
-    if (const Result<void> checked = check_users(name, value, inputs, patch); !checked) {
+    if (Result<void> checked = check_users(name, value, inputs, patch); !checked) {
       return checked;
     }
   }

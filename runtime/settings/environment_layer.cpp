@@ -38,14 +38,14 @@ Result<void> apply_environment(Settings& settings, const Environment& environmen
       continue;
     }
     if (const Setting* const own = setting_of_variable(settings.table(), name)) {
-      const Result<void> applied = settings.set(own->name, value, name);
+      Result<void> applied = settings.set(own->name, value, name);
       if (!applied) {
         return applied;
       }
       continue;
     }
-    const bool foreign =
-        std::ranges::any_of(other_tables, [&](Table table) { return setting_of_variable(table, name) != nullptr; });
+    const bool foreign = std::ranges::any_of(
+        other_tables, [&variable = name](Table table) { return setting_of_variable(table, variable) != nullptr; });
     const std::optional<std::string> meant = nearest_variable(tables, name);
     if (!foreign && (meant || !other_tables.empty())) {
       return fail(name, value, "unknown setting", meant ? *meant : "unsetting it");

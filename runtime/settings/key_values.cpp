@@ -32,7 +32,7 @@ Result<void> apply_key_values(Settings& settings, std::string_view text, const s
     if (trim(entry).empty()) {
       return fail(origin, std::string(text), "has an empty entry", "key=value,key=value");
     }
-    const Result<void> applied = apply_entry(settings, entry, origin);
+    Result<void> applied = apply_entry(settings, entry, origin);
     if (!applied) {
       return applied;
     }
