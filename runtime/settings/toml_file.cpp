@@ -97,7 +97,7 @@ Result<void> apply_table(const TomlFile& file, const toml::table& table, const s
       continue;
     }
     const std::string name = prefix + std::string(key.str());
-    const Result<void> applied =
+    Result<void> applied =
         node.is_table() ? apply_table(file, *node.as_table(), name + ".", false) : apply_value(file, node, name);
     if (!applied) {
       return applied;
