@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-from minicluster import SOURCE, Minicluster, missing_program
+from minicluster import SLURM, SOURCE, Minicluster, missing_program
 
 BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", SOURCE / "build" / "dev"))
 
@@ -34,7 +34,7 @@ def built(path):
 
 @pytest.fixture(scope="session")
 def plugin():
-    return built("spank_plugin/spank_rollcall.so")
+    return built(pathlib.Path("spank_plugin", SLURM, "spank_rollcall.so"))
 
 
 @pytest.fixture(scope="session")

@@ -19,8 +19,16 @@ RECORD_ENVIRONMENT = (
 )
 
 
+# The Debian release whose Slurm the clusters are of (scripts/second-slurm); empty: this machine's own.
+SLURM = os.environ.get("ROLLCALL_TEST_SLURM", "")
+
+
 def missing_program():
-    """The first program that a cluster needs and this machine lacks, or None."""
+    """Why there can be no cluster here, or None."""
+    if SLURM:
+        command = [SOURCE / "scripts" / "second-slurm", f"--suite={SLURM}", "--print-root"]
+        root = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+        return None if pathlib.Path(root, "bin", "slurmd").exists() else f"the Slurm of {SLURM}"
     for program in ("munged", "slurmctld", "slurmd", "srun"):
         if shutil.which(program) is None and not pathlib.Path("/usr/sbin", program).exists():
             return program
@@ -31,7 +39,7 @@ def clean_environment():
     """This process's environment without what a Slurm job or a rollcall around the tests would add."""
     prefixes = ("SLURM", "ROLLCALL_", "PMIX_", "SBATCH_", "SALLOC_")
     names = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "OMP_NUM_THREADS")
-    return {k: v for k, v in os.environ.items() if not k.startswith(prefixes) and k not in names}
+    return {k: v for k, v in os.environ.items() if k == "ROLLCALL_DEPS" or not k.startswith(prefixes) and k not in names}
 
 
 def poll(condition, what, seconds=20.0):
@@ -61,7 +69,7 @@ class Minicluster:
         return result
 
     def start(self):
-        self.script(*self.options, "start")
+        self.script(*([f"--slurm={SLURM}"] if SLURM else []), *self.options, "start")
         return self
 
     def stop(self):
