@@ -43,11 +43,7 @@ Result<job::JobFacts> facts_of_first_task(spank_t spank, Environment environment
   set(environment, env::kSlurmLocalId, 0);
   set(environment, env::kSlurmNodeId, item(spank, S_JOB_NODEID).value_or(0));
   environment.unset(env::kPmixRank);
-  Result<job::JobFacts> facts = bootstrap::facts_from_slurm(environment);
-  if (facts && environment.get(env::kSlurmDistribution) == "arbitrary" && facts->num_nodes > 1) {
-    facts->head_host = head_host_from_layout(environment).value_or("");
-  }
-  return facts;
+  return bootstrap::facts_from_slurm(environment);
 }
 
 bool own_name_resolves(job::JobFacts facts, const settings::Settings& settings, const Environment& user) {
@@ -79,6 +75,26 @@ Result<job::JobFacts> task_facts(spank_t spank, const Environment& task, const S
   return facts;
 }
 
+/// Under --distribution=arbitrary only slurmctld knows where rank 0 is. The task asks it: around the earlier hooks
+/// Slurm 24.11 holds a lock that its own library's requests take, and ends slurmstepd.
+Result<StepOnNode> with_known_head(const StepOnNode& on_node, const Environment& task) {
+  StepOnNode step = on_node;
+  if (!step.head_host.empty() || task.get(env::kSlurmDistribution) != "arbitrary") {
+    return step;
+  }
+  Result<job::JobFacts> facts = bootstrap::facts_from_slurm(task);
+  if (!facts) {
+    return facts.error();
+  }
+  if (facts->num_nodes > 1) {
+    facts->head_host = head_host_from_layout(task).value_or("");
+    step.network = rendezvous::observe_for(*facts, step.settings, task);
+    step.own_name_resolves = any_head_name_resolves(step.network) || own_name_resolves(*facts, step.settings, task);
+    step.head_host = facts->head_host;
+  }
+  return step;
+}
+
 }  // namespace
 
 bool any_head_name_resolves(const network::NetworkView& view) {
@@ -103,8 +119,9 @@ Result<StepOnNode> observe_step(spank_t spank, const DdpOption& option, const st
   return StepOnNode{std::move(*settings), std::move(view), facts->head_host, own_resolves};
 }
 
-void set_up_task(spank_t spank, const Result<StepOnNode>& step) {
+void set_up_task(spank_t spank, const Result<StepOnNode>& on_node) {
   const Environment task = snapshot(spank);
+  const Result<StepOnNode> step = on_node ? with_known_head(*on_node, task) : on_node;
   if (!step) {
     end_task(step.error(), task, nullptr);
   }
