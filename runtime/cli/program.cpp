@@ -9,6 +9,7 @@
 #include "runtime/cli/exec_command.h"
 #include "runtime/cli/help.h"
 #include "runtime/cli/report_error.h"
+#include "runtime/settings/environment_markdown.h"
 #include "runtime/settings/launch_settings.h"
 #include "runtime/settings/markdown.h"
 
@@ -115,9 +116,13 @@ Result<void> run_flags(std::span<const std::string> arguments, const Environment
 
 Result<void> dispatch(std::span<const std::string> arguments, const Environment& environment, Output output) {
   if (arguments.empty() || arguments.front().starts_with('-')) {
-    // Hidden: only the project's own scripts ask for it, to write docs/settings.md.
+    // Hidden: only the project's own scripts ask for them, to write docs/settings.md and docs/environment.md.
     if (!arguments.empty() && arguments.front() == "--print-settings-markdown") {
       output.out << settings::launch_settings_markdown();
+      return {};
+    }
+    if (!arguments.empty() && arguments.front() == "--print-environment-markdown") {
+      output.out << settings::environment_markdown();
       return {};
     }
     return run_flags(arguments, environment, output);

@@ -1,4 +1,8 @@
-#include <array>
+#include "runtime/resolve/caches.h"
+
+#include <fmt/format.h>
+
+#include <optional>
 #include <string>
 
 #include "runtime/resolve/groups.h"
@@ -7,42 +11,46 @@
 namespace rollcall::resolve {
 namespace {
 
-struct Cache {
-  std::string_view variable;
-  std::string_view folder;  ///< below the setting's folder
+/// cache.shared or cache.local: the folder, or nothing where it is empty or (told once) cannot be named.
+struct Root {
+  std::string_view setting;
+  std::string configured;
+  std::optional<std::string> folder;
 };
 
-// Downloads are worth sharing; what a JIT compiles is not: processes of several nodes race for it on a shared file
-// system.
-constexpr std::array kShared{Cache{"TORCH_HOME", "torch"}, Cache{"HF_HOME", "huggingface"},
-                             Cache{"XDG_CACHE_HOME", "xdg"}, Cache{"PIP_CACHE_DIR", "pip"}};
-constexpr std::array kLocal{Cache{"TRITON_CACHE_DIR", "triton"}, Cache{"TORCHINDUCTOR_CACHE_DIR", "inductor"},
-                            Cache{"TORCH_EXTENSIONS_DIR", "torch_extensions"}};
-
-template <typename Caches>
-Result<void> add_below(std::string_view setting, const Caches& caches, const Inputs& inputs, PatchBuilder& patch) {
-  const std::string& configured = inputs.settings.text(setting);
-  if (configured.empty()) {
-    return {};
+Root root_of(std::string_view setting, const Inputs& inputs, PatchBuilder& patch) {
+  Root root{setting, inputs.settings.text(setting), std::nullopt};
+  if (!root.configured.empty()) {
+    Result<std::string> folder = settings::expand_path(root.configured, inputs.user, std::string(setting));
+    if (folder) {
+      root.folder = std::move(*folder);
+    } else {
+      patch.warn(
+          fmt::format("{}: {}: {}; the caches there are left alone", setting, root.configured, folder.error().reason));
+    }
   }
-  const Result<std::string> folder = settings::expand_path(configured, inputs.user, std::string(setting));
-  if (!folder) {
-    return folder.error();
-  }
-  for (const Cache& cache : caches) {
-    patch.propose({cache.variable, *folder + "/" + std::string(cache.folder), "setting " + std::string(setting),
-                   "below " + configured, setting});
-  }
-  return {};
+  return root;
 }
 
 }  // namespace
 
 Result<void> add_caches(const Inputs& inputs, PatchBuilder& patch) {
-  if (Result<void> added = add_below("cache.shared", kShared, inputs, patch); !added) {
-    return added;
+  const Root shared = root_of("cache.shared", inputs, patch);
+  const Root local = root_of("cache.local", inputs, patch);
+  for (const Cache& cache : kCaches) {
+    const std::string& policy = inputs.settings.text(cache.setting);
+    const Root& root = policy == "shared" ? shared : local;
+    if (policy == "off" || !root.folder) {
+      continue;
+    }
+    const std::string of_job = policy == "job" ? fmt::format("/job-{}", inputs.facts.job_id.value_or(0)) : "";
+    const bool own_policy = !inputs.settings.is_default(cache.setting);
+    patch.propose({cache.variable, fmt::format("{}{}/{}", *root.folder, of_job, cache.folder),
+                   fmt::format("setting {}", own_policy ? cache.setting : root.setting),
+                   fmt::format("policy {}, below {}", policy, root.configured),
+                   own_policy ? cache.setting : root.setting});
   }
-  return add_below("cache.local", kLocal, inputs, patch);
+  return {};
 }
 
 }  // namespace rollcall::resolve

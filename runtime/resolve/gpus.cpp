@@ -36,16 +36,11 @@ std::optional<NodeGpus> gpus_of_node(const Environment& user) {
   return std::nullopt;
 }
 
-}  // namespace
-
-Result<void> add_gpus(const Inputs& inputs, PatchBuilder& patch) {
-  if (inputs.settings.text("gpus.visible") != "node") {
-    return {};
-  }
+void show_gpus_of_node(const Inputs& inputs, PatchBuilder& patch) {
   const std::optional<NodeGpus> node = gpus_of_node(inputs.user);
   if (!node) {
     patch.warn("gpus.visible: node: Slurm names no GPUs of this step (SLURM_STEP_GPUS, SLURM_JOB_GPUS)");
-    return {};
+    return;
   }
   // A value that Slurm itself gave is a part of the node's; anything else the user wrote.
   const auto own = inputs.user.get_non_empty(env::kCudaVisible);
@@ -54,10 +49,21 @@ Result<void> add_gpus(const Inputs& inputs, PatchBuilder& patch) {
     patch.warn(
         fmt::format("CUDA_VISIBLE_DEVICES: {}: is kept because you set it, though gpus.visible=node would give {}",
                     *own, node->list));
-    return {};
+    return;
   }
   patch.set_unmarked({std::string(env::kCudaVisible), node->list, Action::Set, "setting gpus.visible",
                       fmt::format("all GPUs of the step on this node ({})", node->source)});
+}
+
+}  // namespace
+
+Result<void> add_gpus(const Inputs& inputs, PatchBuilder& patch) {
+  if (inputs.settings.text("gpus.visible") == "node") {
+    show_gpus_of_node(inputs, patch);
+  }
+  if (const std::string& list = inputs.settings.text("gpus.architectures"); !list.empty()) {
+    patch.propose({env::kCudaArchitectures, list, "setting gpus.architectures", "as configured", "gpus.architectures"});
+  }
   return {};
 }
 

@@ -76,6 +76,9 @@ Result<void> add_interfaces(const Inputs& inputs, PatchBuilder& patch) {
       return added;
     }
   }
+  if (const std::string& plugin = inputs.settings.text("nccl.net"); !plugin.empty()) {
+    patch.propose({env::kNcclNet, plugin, "setting nccl.net", "as configured", "nccl.net"});
+  }
   return {};
 }
 

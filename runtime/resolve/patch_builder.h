@@ -44,6 +44,9 @@ class PatchBuilder {
   void set_unmarked(EnvChange change) { patch_.changes.push_back(std::move(change)); }
   void warn(std::string text) { patch_.warnings.push_back(std::move(text)); }
 
+  /// What was decided about `name` so far, or null. Valid until the next change.
+  [[nodiscard]] const EnvChange* find(std::string_view name) const { return patch_.find(name); }
+
   /// Removes stale values, writes the marker, hands the patch out.
   [[nodiscard]] EnvPatch finish() &&;
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <string>
 
 #include "runtime/contract/env_vars.h"
@@ -18,6 +19,12 @@ Result<void> check_users(std::string_view name, std::uint32_t ours, const Inputs
               fmt::format("unset {} before srun", name), ExitCode::Mismatch);
 }
 
+struct Row {
+  std::string_view name;
+  std::uint32_t value = 0;
+  std::string reason;
+};
+
 }  // namespace
 
 Result<void> add_ranks(const Inputs& inputs, PatchBuilder& patch) {
@@ -28,17 +35,29 @@ Result<void> add_ranks(const Inputs& inputs, PatchBuilder& patch) {
     }
   }
   const std::string on_node = facts.this_host.empty() ? "on its node" : "on " + facts.this_host;
-  const auto add = [&](std::string_view name, std::uint32_t value, std::string reason) {
-    patch.propose({name, std::to_string(value), facts.source, std::move(reason)});
-  };
-  add(env::kRank, facts.rank, fmt::format("task {} of {}", facts.rank, facts.world_size));
-  add(env::kWorldSize, facts.world_size,
-      fmt::format("tasks of the step on {} node{}", facts.num_nodes, facts.num_nodes == 1 ? "" : "s"));
-  add(env::kLocalRank, facts.local_rank,
-      fmt::format("task {} of {} {}", facts.local_rank, facts.local_world_size, on_node));
-  add(env::kLocalWorldSize, facts.local_world_size, fmt::format("tasks of the step {}", on_node));
-  add(env::kGroupRank, facts.node_rank, fmt::format("node {} of {}", facts.node_rank, facts.num_nodes));
-  add(env::kNodeRank, facts.node_rank, fmt::format("node {} of {}", facts.node_rank, facts.num_nodes));
+  const std::string task = fmt::format("task {} of {}", facts.rank, facts.world_size);
+  const std::string tasks =
+      fmt::format("tasks of the step on {} node{}", facts.num_nodes, facts.num_nodes == 1 ? "" : "s");
+  const std::string local_task = fmt::format("task {} of {} {}", facts.local_rank, facts.local_world_size, on_node);
+  const std::string local_tasks = fmt::format("tasks of the step {}", on_node);
+  const std::string node = fmt::format("node {} of {}", facts.node_rank, facts.num_nodes);
+  const std::array<Row, 13> rows{{{env::kRank, facts.rank, task},
+                                  {env::kWorldSize, facts.world_size, tasks},
+                                  {env::kLocalRank, facts.local_rank, local_task},
+                                  {env::kLocalWorldSize, facts.local_world_size, local_tasks},
+                                  {env::kGroupRank, facts.node_rank, node},
+                                  {env::kGroupWorldSize, facts.num_nodes, "nodes of the step"},
+                                  {env::kNodeRank, facts.node_rank, node},
+                                  {env::kRoleRank, facts.rank, "all tasks have one role"},
+                                  {env::kRoleWorldSize, facts.world_size, "all tasks have one role"},
+                                  {env::kLocalSize, facts.local_world_size, local_tasks},
+                                  {env::kCrossRank, facts.node_rank, node},
+                                  {env::kCrossSize, facts.num_nodes, "nodes of the step"},
+                                  {env::kRestartCount, facts.restart_count, "how often the job was requeued"}}};
+  for (const Row& row : rows) {
+    patch.propose({row.name, std::to_string(row.value), facts.source, row.reason});
+  }
+  patch.propose({env::kRoleName, "default", "rollcall", "all tasks have one role"});
   return {};
 }
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "runtime/base/text.h"
-#include "runtime/contract/env_vars.h"
+#include "runtime/contract/env_table.h"
 #include "runtime/settings/settings.h"
 
 namespace rollcall::settings {

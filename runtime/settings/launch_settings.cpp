@@ -8,6 +8,8 @@
 namespace rollcall::settings {
 namespace {
 
+constexpr std::string_view kPolicies = "shared|local|job|off";
+
 constexpr std::array kLaunchTable{
     Setting{"host.template", Kind::Text, "{host}", "TEXT",
             "name under which the head node is reached; {host} is its name in Slurm, so \"{host}i\" appends an i",
@@ -23,6 +25,8 @@ constexpr std::array kLaunchTable{
             "interfaces or prefixes for NCCL's sockets; auto: as for Gloo; none: leave unset", "Network"},
     Setting{"interface.ucx", Kind::List, "none", "NAME[,NAME...]",
             "network devices for UCX (UCX_NET_DEVICES); none: UCX chooses itself", "Network"},
+    Setting{"nccl.net", Kind::Text, "", "NAME", "network plugin for NCCL (NCCL_NET); empty: NCCL chooses itself",
+            "Network"},
     Setting{"port.range", Kind::PortRange, "20000-29999", "FIRST-LAST",
             "ports for MASTER_PORT where Slurm reserved none for the step; must lie outside the ephemeral ports",
             "Network"},
@@ -38,18 +42,48 @@ constexpr std::array kLaunchTable{
             65536},
     Setting{"gpus.visible", Kind::Choice, "own", "own|node",
             "whether a task sees the GPUs that Slurm gave it or all of its step on the node", "Task", "own|node"},
-    Setting{"venv", Kind::Path, "", "DIR", "Python virtual environment to activate (PATH, VIRTUAL_ENV); empty: none",
+    Setting{"gpus.architectures", Kind::Text, "", "LIST",
+            "GPU architectures to compile extensions for, as in 8.0;9.0 (TORCH_CUDA_ARCH_LIST); empty: leave unset",
             "Task"},
+    Setting{
+        "venv", Kind::Path, "", "DIR",
+        "Python virtual environment to activate (PATH, VIRTUAL_ENV): a path, or a name below venv.root; empty: none",
+        "Task"},
+    Setting{"venv.root", Kind::Path, "", "DIR", "folder in which a venv that is only a name is looked for", "Task"},
+    Setting{"variables", Kind::List, "none", "NAME=VALUE[,NAME=VALUE...]",
+            "further variables for every task, such as MPICH_GPU_SUPPORT_ENABLED=0; none: no further ones", "Task"},
     Setting{"debug", Kind::Switch, "false", "on|off",
-            "turn on the frameworks' own diagnostics (TORCH_DISTRIBUTED_DEBUG, TORCH_CPP_LOG_LEVEL, NCCL_DEBUG)",
+            "turn on the frameworks' own diagnostics (TORCH_DISTRIBUTED_DEBUG, TORCH_CPP_LOG_LEVEL, TORCH_LOGS, "
+            "NCCL_DEBUG)",
             "Task"},
     Setting{"cache.shared", Kind::Path, "", "DIR",
-            "downloads (TORCH_HOME, HF_HOME, XDG_CACHE_HOME, PIP_CACHE_DIR) go below this folder; empty: left alone",
+            "caches with the policy shared go below this folder, on a file system of all nodes; empty: left alone",
             "Caches"},
     Setting{"cache.local", Kind::Path, "", "DIR",
-            "JIT caches (TRITON_CACHE_DIR, TORCHINDUCTOR_CACHE_DIR, TORCH_EXTENSIONS_DIR) go below this node-local "
-            "folder; empty: left alone",
-            "Caches"},
+            "caches with the policies local and job go below this folder of each node; empty: left alone", "Caches"},
+    Setting{"cache.torch", Kind::Choice, "shared", kPolicies, "downloaded models (TORCH_HOME)", "Caches", kPolicies},
+    Setting{"cache.huggingface", Kind::Choice, "shared", kPolicies, "downloaded models and data (HF_HOME)", "Caches",
+            kPolicies},
+    Setting{"cache.xdg", Kind::Choice, "shared", kPolicies, "other caches (XDG_CACHE_HOME)", "Caches", kPolicies},
+    Setting{"cache.pip", Kind::Choice, "shared", kPolicies, "downloaded wheels (PIP_CACHE_DIR)", "Caches", kPolicies},
+    Setting{"cache.triton", Kind::Choice, "local", kPolicies, "kernels that Triton compiled (TRITON_CACHE_DIR)",
+            "Caches", kPolicies},
+    Setting{"cache.inductor", Kind::Choice, "local", kPolicies,
+            "graphs that torch.compile compiled (TORCHINDUCTOR_CACHE_DIR)", "Caches", kPolicies},
+    Setting{"cache.extensions", Kind::Choice, "local", kPolicies,
+            "extensions that torch compiled (TORCH_EXTENSIONS_DIR)", "Caches", kPolicies},
+    Setting{"cache.cuda", Kind::Choice, "local", kPolicies, "kernels that CUDA's driver compiled (CUDA_CACHE_PATH)",
+            "Caches", kPolicies},
+    Setting{"cache.miopen", Kind::Choice, "local", kPolicies,
+            "what AMD's MIOpen compiled and tuned (MIOPEN_USER_DB_PATH, MIOPEN_CUSTOM_CACHE_DIR)", "Caches", kPolicies},
+    Setting{"cache.jax", Kind::Choice, "off", kPolicies, "programs that JAX compiled (JAX_COMPILATION_CACHE_DIR)",
+            "Caches", kPolicies},
+    Setting{"scratch.folder", Kind::Path, "${SCRATCH}", "DIR", "folder whose old files the site deletes", "Scratch"},
+    Setting{"scratch.purge-days", Kind::Integer, "0", "DAYS",
+            "age, since the last change or access, at which the site deletes files in scratch.folder; 0: never",
+            "Scratch", "", 0, 36500},
+    Setting{"scratch.warn-days", Kind::Integer, "14", "DAYS",
+            "how long before that a step warns of the oldest file; nothing is ever touched", "Scratch", "", 0, 36500},
 };
 
 }  // namespace

@@ -10,17 +10,6 @@
 namespace rollcall::settings {
 namespace {
 
-/// '|' would end a cell, '<' start a tag; both stay readable where the text is read unrendered.
-std::string cell(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    escaped += c == '|' ? "\\|" : c == '<' ? "&lt;" : std::string(1, c);
-  }
-  return escaped;
-}
-
-std::string code(std::string_view text) { return text.empty() ? "" : "`" + cell(text) + "`"; }
-
 constexpr std::string_view kIntroduction = R"(# Settings
 
 Generated from the settings tables: do not edit. `rollcall --print-settings-markdown` and
@@ -29,7 +18,9 @@ Generated from the settings tables: do not edit. `rollcall --print-settings-mark
 A setting can be given in five places. A later one in this list overrides those before it:
 
 1. its default;
-2. the site's profile: the file that `ROLLCALL_SITE_CONFIG` names, otherwise `/etc/rollcall/site.toml`;
+2. the site's profile: the file that plugstack.conf names, otherwise `ROLLCALL_SITE_CONFIG`, otherwise
+   `/etc/rollcall/site.toml`, otherwise the installed profile that fits this machine ([site_guide.md](site_guide.md)); it
+   may lock settings against the places below;
 3. the user's file: `$XDG_CONFIG_HOME/rollcall/config.toml`, otherwise `~/.config/rollcall/config.toml`;
 4. an environment variable;
 5. the command line: an option, or an entry of `srun --ddp=key=value,key=value`.
@@ -45,13 +36,23 @@ A setting can be given in five places. A later one in this list overrides those 
 
 Lists are written `ib0,ib1`, in TOML also `["ib0", "ib1"]`, and in `--ddp=` with `+`: `--ddp=interface.gloo=ib0+ib1`.
 '.', '-' and '_' are the same in names. TOML cannot hold both `rendezvous = ...` and `rendezvous.folder = ...`: write
-`rendezvous-folder = ...` there.
+`rendezvous-folder = ...` there, and `venv-root = ...`.
 Paths may hold `${SCRATCH}`, `${HOME}`, `${USER}`, `${TMPDIR}`, `${SLURM_JOB_ID}` and `${XDG_RUNTIME_DIR}`; nothing else
 is expanded, and no shell is involved.
 
 )";
 
 }  // namespace
+
+std::string markdown_cell(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    escaped += c == '|' ? "\\|" : c == '<' ? "&lt;" : std::string(1, c);
+  }
+  return escaped;
+}
+
+std::string markdown_code(std::string_view text) { return text.empty() ? "" : "`" + markdown_cell(text) + "`"; }
 
 std::string settings_markdown(std::string_view title, Table table) {
   std::string page = fmt::format("## {}\n", title);
@@ -62,8 +63,9 @@ std::string settings_markdown(std::string_view title, Table table) {
       fmt::format_to(std::back_inserter(page),
                      "\n### {}\n\n| setting | default | accepts | meaning |\n|---|---|---|---|\n", group);
     }
-    fmt::format_to(std::back_inserter(page), "| {} | {} | {} | {} |\n", code(setting.name), code(setting.default_text),
-                   cell(accepted_values(setting)), cell(setting.help));
+    fmt::format_to(std::back_inserter(page), "| {} | {} | {} | {} |\n", markdown_code(setting.name),
+                   markdown_code(setting.default_text), markdown_cell(accepted_values(setting)),
+                   markdown_cell(setting.help));
   }
   return page;
 }

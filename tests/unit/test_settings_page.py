@@ -1,20 +1,29 @@
-"""docs/settings.md is what the programs print; a change of a table without it fails here."""
+"""docs/settings.md and docs/environment.md are what the programs print; a change of a table without them fails here."""
 import os
 import pathlib
 import subprocess
 
+import pytest
+
 ROOT = pathlib.Path(os.environ.get("ROLLCALL_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", ROOT / "build" / "dev"))
+HINT = "write it anew: scripts/update-settings-page"
+SECOND_PART = "\n## rollcall-train\n"
 
 
-def printed(program):
+def printed(program, option="--print-settings-markdown"):
+    if not (BUILD / program).exists():
+        pytest.skip(f"{BUILD / program} is not built")
     # ROLLCALL_ variables are settings, and unknown ones are refused: those of the tests must not reach the program.
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ROLLCALL_")}
-    return subprocess.run([BUILD / program, "--print-settings-markdown"], check=True, capture_output=True, text=True,
-                          env=clean).stdout
+    return subprocess.run([BUILD / program, option], check=True, capture_output=True, text=True, env=clean).stdout
 
 
-def test_the_page_is_what_the_programs_print():
-    expected = printed("runtime/rollcall") + "\n" + printed("trainer/rollcall-train")
-    hint = "write it anew: scripts/update-settings-page"
-    assert (ROOT / "docs" / "settings.md").read_text() == expected, hint
+def test_the_page_of_settings_is_what_the_programs_print():
+    launching, separator, training = (ROOT / "docs" / "settings.md").read_text().partition(SECOND_PART)
+    assert launching == printed("runtime/rollcall"), HINT
+    assert separator + training == "\n" + printed("trainer/rollcall-train"), HINT
+
+
+def test_the_page_of_variables_is_what_the_program_prints():
+    assert (ROOT / "docs" / "environment.md").read_text() == printed("runtime/rollcall", "--print-environment-markdown"), HINT

@@ -122,7 +122,7 @@ TEST(Program, VersionIsOneLine) { EXPECT_THAT(run({"--version"}).out, testing::M
 TEST(Program, PrintConfigShowsWhereEachValueComesFrom) {
   const Environment environment = environment_of({{"ROLLCALL_PORT_RANGE", "20-30"}});
   const Outcome outcome = run({"--print-config", "--threads=2"}, environment);
-  EXPECT_THAT(outcome.out, HasSubstr("20-30    ROLLCALL_PORT_RANGE\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("20-30       ROLLCALL_PORT_RANGE\n"));
   EXPECT_THAT(outcome.out, HasSubstr("--threads\n"));
   const auto json = nlohmann::json::parse(run({"--print-config", "--json"}, environment).out);
   EXPECT_EQ(json["port.range"]["value"], "20-30");

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/job/marker.h"
-#include "runtime/settings/launch_settings.h"
+#include "tests/support/resolve_step.h"
 
 namespace rollcall::resolve {
 namespace {
@@ -13,45 +13,6 @@ using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-/// Rank 3 of 4 on the second of two Jülich nodes.
-struct Step {
-  job::JobFacts facts;
-  settings::Settings settings{settings::launch_table()};
-  network::NetworkView network;
-  Environment user;
-  std::uint32_t cpus = 12;
-
-  Step() {
-    facts.source = "slurm";
-    facts.job_id = 4711;
-    facts.step_id = 2;
-    facts.rank = 3;
-    facts.world_size = 4;
-    facts.local_rank = 1;
-    facts.local_world_size = 2;
-    facts.node_rank = 1;
-    facts.num_nodes = 2;
-    facts.hosts = {"jwb0001", "jwb0002"};
-    facts.tasks_per_node = {2, 2};
-    facts.head_host = "jwb0001";
-    facts.this_host = "jwb0002";
-    set("host.template", "{host}i");
-    network.host_name = "jwb0002";
-    network.interfaces = {{"lo", true, true, {}}, {"eth0", true, false, {}}, {"ib0", true, false, {}}};
-    network.head_names = {{"jwb0001i", {{"10.78.0.1", true, false, false}}, ""}};
-    network.route_interface = "ib0";
-    network.ephemeral_ports = {32768, 60999};
-    user.set("PATH", "/usr/bin:/bin");
-  }
-  void set(const char* name, const char* text) { ASSERT_TRUE(settings.set(name, text, "test")); }
-  Result<EnvPatch> run() const { return resolve(facts, settings, network, user, cpus); }
-  Environment after() const {
-    const auto patch = run();
-    EXPECT_TRUE(patch) << patch.error().message();
-    return apply(*patch, user);
-  }
-};
 
 TEST(Resolve, GivesATaskItsWholeEnvironment) {
   const Environment after = Step().after();
@@ -277,8 +238,29 @@ TEST(Resolve, CachesGoWhereThePolicySays) {
   EXPECT_EQ(after.get("TORCH_HOME"), "/p/scratch/me/cache/torch");
   EXPECT_EQ(after.get("HF_HOME"), "/mine");
   EXPECT_EQ(after.get("TRITON_CACHE_DIR"), "/tmp/jit/triton");
-  step.user.unset("SCRATCH");
-  EXPECT_FALSE(step.run());
+  EXPECT_EQ(after.get("JAX_COMPILATION_CACHE_DIR"), std::nullopt);
+  step.user.unset("SCRATCH");  // a cache is no reason to end a step
+  const auto patch = step.run();
+  ASSERT_TRUE(patch);
+  EXPECT_EQ(patch->find("TORCH_HOME"), nullptr);
+  EXPECT_NE(patch->find("TRITON_CACHE_DIR"), nullptr);
+  EXPECT_THAT(patch->warnings, Contains(AllOf(HasSubstr("cache.shared"), HasSubstr("SCRATCH is not set"))));
+}
+
+TEST(Resolve, EachCacheHasAPolicyOfItsOwn) {
+  Step step;
+  step.set("cache.shared", "/shared");
+  step.set("cache.local", "/local");
+  step.set("cache.triton", "shared");
+  step.set("cache.torch", "off");
+  step.set("cache.inductor", "job");
+  step.set("cache.jax", "local");
+  const Environment after = step.after();
+  EXPECT_EQ(after.get("TRITON_CACHE_DIR"), "/shared/triton");
+  EXPECT_EQ(after.get("TORCH_HOME"), std::nullopt);
+  EXPECT_EQ(after.get("TORCHINDUCTOR_CACHE_DIR"), "/local/job-4711/inductor");
+  EXPECT_EQ(after.get("JAX_COMPILATION_CACHE_DIR"), "/local/jax");
+  EXPECT_EQ(after.get("HF_HOME"), "/shared/huggingface");
 }
 
 TEST(Resolve, VenvIsActivatedOnceAndReplacesAnOuterOne) {

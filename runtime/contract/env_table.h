@@ -1,0 +1,214 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "runtime/contract/env_vars.h"
+
+namespace rollcall::env {
+
+/// The words of more than one row.
+inline constexpr std::string_view kNoCacheFolder =
+    "its setting is off, or the folder of its policy (`cache.shared`, `cache.local`) is empty (the default) or "
+    "unusable";
+inline constexpr std::string_view kNoDebug = "debug=off (the default)";
+
+enum class Use { Read, Written, ReadAndWritten };
+
+/// One environment variable of the contract between rollcall and the world: a row of docs/environment.md.
+struct Variable {
+  std::string_view name;
+  Use use = Use::Read;
+  std::string_view used_by;          ///< the part of rollcall; after the semicolon, who else reads (or sets) it
+  std::string_view meaning;          ///< one clause, no full stop
+  std::string_view value_from = "";  ///< written ones: where our value comes from
+  std::string_view left_alone = "";  ///< written ones: when we leave it alone, besides where the user set it
+};
+
+/// Every variable that rollcall reads or writes. Not listed: ROLLCALL_<SETTING>, which follow from the settings tables,
+/// the folders that ${...} in paths may name (runtime/settings), and what a site adds by the setting `variables`.
+inline constexpr std::array kVariables{
+    Variable{kMarker, Use::ReadAndWritten, "resolve; rollcall",
+             "variables that rollcall set: NAME:HASH,... with the 32-bit FNV-1a of the value; a value changed since is "
+             "the user's",
+             "this table", "never"},
+    Variable{kStep, Use::ReadAndWritten, "resolve; rollcall", "the step that these values were made for: JOB.STEP",
+             "Slurm's ids", "never"},
+    Variable{kSiteConfig, Use::Read, "settings; users", "site profile to read instead of /etc/rollcall/site.toml"},
+    Variable{"ROLLCALL_DEPS", Use::Read, "scripts/setup; developers", "folder of LibTorch and the tests' Python"},
+    Variable{kSystemName, Use::Read, "settings; Jülich's systems",
+             "name of the system: compared with the names in site profiles, never used as a path"},
+
+    Variable{kRank, Use::ReadAndWritten, "resolve; torch, Lightning, Accelerate, DeepSpeed",
+             "rank of this task in the step", "SLURM_PROCID, else PMIx",
+             "a user's that contradicts the step: error 76"},
+    Variable{kWorldSize, Use::ReadAndWritten, "resolve; torch, Lightning, Accelerate, DeepSpeed",
+             "number of tasks of the step", "SLURM_STEP_NUM_TASKS, else PMIx",
+             "a user's that contradicts the step: error 76"},
+    Variable{kLocalRank, Use::ReadAndWritten, "resolve; torch, Lightning, Accelerate, DeepSpeed",
+             "rank of this task on its node", "SLURM_LOCALID, else PMIx"},
+    Variable{kLocalWorldSize, Use::ReadAndWritten, "resolve; torch, Accelerate",
+             "number of tasks of the step on this node", "SLURM_STEP_TASKS_PER_NODE, else PMIx"},
+    Variable{kGroupRank, Use::ReadAndWritten, "resolve; programs written for torchrun, Lightning",
+             "index of this node in the step", "SLURM_NODEID, else PMIx"},
+    Variable{kGroupWorldSize, Use::ReadAndWritten, "resolve; programs written for torchrun",
+             "number of nodes of the step", "SLURM_STEP_NUM_NODES, else PMIx"},
+    Variable{kRoleRank, Use::ReadAndWritten, "resolve; programs written for torchrun",
+             "rank among the tasks of the same role: all have one role", "as RANK"},
+    Variable{kRoleWorldSize, Use::ReadAndWritten, "resolve; programs written for torchrun",
+             "number of tasks of the same role", "as WORLD_SIZE"},
+    Variable{kRoleName, Use::ReadAndWritten, "resolve; programs written for torchrun", "name of the role",
+             "default, as torchrun calls its only one"},
+    Variable{kRestartCount, Use::ReadAndWritten, "resolve; programs written for torchrun",
+             "how often the job was requeued: a program that resumes looks here", "SLURM_RESTART_COUNT, else 0"},
+    Variable{kNodeRank, Use::ReadAndWritten, "resolve; Lightning", "index of this node in the step",
+             "SLURM_NODEID, else PMIx"},
+    Variable{kLocalSize, Use::ReadAndWritten, "resolve; programs written for DeepSpeed's launcher",
+             "number of tasks of the step on this node", "as LOCAL_WORLD_SIZE"},
+    Variable{kCrossRank, Use::ReadAndWritten, "resolve; programs written for DeepSpeed's launcher",
+             "index of this node in the step", "as GROUP_RANK"},
+    Variable{kCrossSize, Use::ReadAndWritten, "resolve; programs written for DeepSpeed's launcher",
+             "number of nodes of the step", "as GROUP_WORLD_SIZE"},
+    Variable{kMasterAddr, Use::ReadAndWritten, "resolve, rendezvous; torch, Lightning, Accelerate, DeepSpeed",
+             "host of rank 0, under a name that all nodes reach",
+             "first of SLURM_STEP_NODELIST (arbitrary distribution: the step's layout) through `host.template`, "
+             "looked up on each node",
+             "nothing says where rank 0 is: a warning"},
+    Variable{kMasterPort, Use::ReadAndWritten, "resolve, rendezvous; torch, Lightning, Accelerate, DeepSpeed",
+             "TCP port at which rank 0 listens",
+             "first of SLURM_STEP_RESV_PORTS, else a hash of job and step into `port.range`"},
+    Variable{kTorchElasticRunId, Use::Read, "bootstrap; torchrun sets it",
+             "set where torchrun started this process: its ranks are true"},
+
+    Variable{kJaxCoordinator, Use::ReadAndWritten, "resolve; JAX", "HOST:PORT at which process 0 listens",
+             "MASTER_ADDR and MASTER_PORT, whoever set them", "MASTER_ADDR is not known"},
+    Variable{kJaxNumProcesses, Use::ReadAndWritten, "resolve; programs written for JAX (JAX itself asks Slurm)",
+             "number of tasks of the step", "as WORLD_SIZE"},
+    Variable{kJaxProcessId, Use::ReadAndWritten, "resolve; programs written for JAX (JAX itself asks Slurm)",
+             "rank of this task in the step", "as RANK"},
+    Variable{
+        kJaxLocalDevices, Use::ReadAndWritten, "resolve; JAX",
+        "GPUs of this process, counted from 0 among those that it sees; without it JAX takes number SLURM_LOCALID, "
+        "which does not exist where a task sees its own GPU only",
+        "CUDA_VISIBLE_DEVICES: all of them for the only task of a node, 0 where a task sees one GPU",
+        "several tasks see several GPUs: then JAX's own choice is right; no GPU is visible"},
+
+    Variable{kGlooInterface, Use::ReadAndWritten, "resolve; Gloo", "network interface; concrete names only",
+             "`interface.gloo`: the first that exists here and is up; auto: the one that routes to the head node",
+             "interface.gloo=none, or no route is known"},
+    Variable{kTensorPipeInterface, Use::ReadAndWritten, "resolve; TensorPipe (torch.distributed.rpc)",
+             "network interface; concrete names only", "as GLOO_SOCKET_IFNAME", "as GLOO_SOCKET_IFNAME"},
+    Variable{kNcclInterface, Use::ReadAndWritten, "resolve; NCCL", "network interfaces or prefixes of names",
+             "`interface.nccl`, at least one of which exists here; auto: as GLOO_SOCKET_IFNAME",
+             "interface.nccl=none, or no route is known"},
+    Variable{kNcclNet, Use::ReadAndWritten, "resolve; NCCL", "name of NCCL's network plugin", "`nccl.net`",
+             "nccl.net is empty (the default)"},
+    Variable{kUcxDevices, Use::ReadAndWritten, "resolve; UCX", "network devices", "`interface.ucx`",
+             "interface.ucx=none (the default)"},
+
+    Variable{kOmpThreads, Use::ReadAndWritten, "resolve; OpenMP, torch", "threads of one task",
+             "`threads`; auto: the CPUs that the task may run on, or its share of the node's where the step binds none",
+             "threads=keep"},
+    Variable{kCudaVisible, Use::ReadAndWritten, "resolve; CUDA", "GPUs that this task sees",
+             "gpus.visible=node: SLURM_STEP_GPUS, else SLURM_JOB_GPUS", "gpus.visible=own (the default)"},
+    Variable{kCudaArchitectures, Use::ReadAndWritten, "resolve; torch.utils.cpp_extension",
+             "GPU architectures to compile extensions for, also on nodes without a GPU", "`gpus.architectures`",
+             "gpus.architectures is empty (the default)"},
+    Variable{kPath, Use::ReadAndWritten, "resolve; every program", "where programs are looked for",
+             "`venv`: its bin folder is put in front of the user's value", "venv is empty (the default)"},
+    Variable{kVirtualEnv, Use::ReadAndWritten, "resolve; Python's tools", "root of the active virtual environment",
+             "`venv`", "venv is empty (the default)"},
+
+    Variable{"TORCH_HOME", Use::ReadAndWritten, "resolve; torch.hub, torchvision", "downloaded models", "`cache.torch`",
+             kNoCacheFolder},
+    Variable{"HF_HOME", Use::ReadAndWritten, "resolve; Hugging Face", "downloaded models and data",
+             "`cache.huggingface`", kNoCacheFolder},
+    Variable{"XDG_CACHE_HOME", Use::ReadAndWritten, "resolve; many programs", "other caches", "`cache.xdg`",
+             kNoCacheFolder},
+    Variable{"PIP_CACHE_DIR", Use::ReadAndWritten, "resolve; pip", "downloaded wheels", "`cache.pip`", kNoCacheFolder},
+    Variable{"TRITON_CACHE_DIR", Use::ReadAndWritten, "resolve; Triton", "compiled kernels", "`cache.triton`",
+             kNoCacheFolder},
+    Variable{"TORCHINDUCTOR_CACHE_DIR", Use::ReadAndWritten, "resolve; torch.compile", "compiled graphs",
+             "`cache.inductor`", kNoCacheFolder},
+    Variable{"TORCH_EXTENSIONS_DIR", Use::ReadAndWritten, "resolve; torch.utils.cpp_extension", "compiled extensions",
+             "`cache.extensions`", kNoCacheFolder},
+    Variable{"CUDA_CACHE_PATH", Use::ReadAndWritten, "resolve; CUDA's driver", "kernels compiled from PTX",
+             "`cache.cuda`", kNoCacheFolder},
+    Variable{"MIOPEN_USER_DB_PATH", Use::ReadAndWritten, "resolve; MIOpen (AMD)", "tuning results", "`cache.miopen`",
+             kNoCacheFolder},
+    Variable{"MIOPEN_CUSTOM_CACHE_DIR", Use::ReadAndWritten, "resolve; MIOpen (AMD)", "compiled kernels",
+             "`cache.miopen`", kNoCacheFolder},
+    Variable{"JAX_COMPILATION_CACHE_DIR", Use::ReadAndWritten, "resolve; JAX",
+             "compiled programs; JAX keeps none without it", "`cache.jax`", "cache.jax=off (the default)"},
+
+    Variable{"TORCH_DISTRIBUTED_DEBUG", Use::ReadAndWritten, "resolve; torch", "checks of collectives", "DETAIL",
+             kNoDebug},
+    Variable{"TORCH_CPP_LOG_LEVEL", Use::ReadAndWritten, "resolve; torch", "messages of its C++ parts", "INFO",
+             kNoDebug},
+    Variable{"TORCH_SHOW_CPP_STACKTRACES", Use::ReadAndWritten, "resolve; torch", "where an error came from", "1",
+             kNoDebug},
+    Variable{"TORCH_LOGS", Use::ReadAndWritten, "resolve; torch", "messages of its Python parts", "+distributed",
+             kNoDebug},
+    Variable{"NCCL_DEBUG", Use::ReadAndWritten, "resolve; NCCL", "which interfaces and plugins NCCL takes", "INFO",
+             kNoDebug},
+
+    Variable{kSlurmJobId, Use::Read, "bootstrap; Slurm", "the job (of a het job: its first component)"},
+    Variable{kSlurmStepId, Use::Read, "bootstrap; Slurm",
+             "the step; special numbers for batch, interactive and extern steps"},
+    Variable{kSlurmProcId, Use::Read, "bootstrap; Slurm", "rank of this task in the step"},
+    Variable{kSlurmLocalId, Use::Read, "bootstrap; Slurm", "rank of this task on its node"},
+    Variable{kSlurmNodeId, Use::Read, "bootstrap; Slurm", "index of this node in the step"},
+    Variable{kSlurmStepTasks, Use::Read, "bootstrap; Slurm", "number of tasks of the step"},
+    Variable{kSlurmStepNodes, Use::Read, "bootstrap; Slurm", "number of nodes of the step"},
+    Variable{kSlurmStepNodeList, Use::Read, "bootstrap; Slurm", "nodes of the step, compressed"},
+    Variable{kSlurmStepTasksPerNode, Use::Read, "bootstrap; Slurm", "tasks on each node of the step, compressed"},
+    Variable{kSlurmReservedPorts, Use::Read, "bootstrap; Slurm", "ports that no other step has (MpiParams=ports=)"},
+    Variable{kSlurmNodeName, Use::Read, "bootstrap; Slurm", "this node, as Slurm names it"},
+    Variable{kSlurmDistribution, Use::Read, "bootstrap; Slurm", "how tasks are placed; arbitrary hides rank 0's node"},
+    Variable{kSlurmRestartCount, Use::Read, "bootstrap; Slurm", "how often the job was requeued"},
+    Variable{kSlurmClusterName, Use::Read, "settings; Slurm", "the cluster: compared with the names in site profiles"},
+    Variable{
+        kSlurmCpusPerTask, Use::Read, "resolve; Slurm",
+        "CPUs of one task, where sbatch or srun was asked for them; since Slurm 22.05 srun does not take sbatch's, "
+        "and tasks that got fewer cause a warning: export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun"},
+    Variable{kSlurmCpusOnNode, Use::Read, "resolve; Slurm", "CPUs of the step on this node"},
+    Variable{kSlurmStepGpus, Use::Read, "resolve; Slurm", "GPUs of the step (in a task: perhaps only its own)"},
+    Variable{kSlurmJobGpus, Use::Read, "resolve; Slurm", "GPUs of the job on this node"},
+    Variable{kPmixNamespace, Use::Read, "bootstrap, rendezvous; PMIx", "set where a PMIx server started this task"},
+    Variable{kPmixRank, Use::Read, "bootstrap; PMIx", "rank of this task, a cross-check"},
+};
+
+/// A variable that a reader of this table would expect, and why rollcall never sets it.
+struct NeverSet {
+  std::string_view name;  ///< of a family: with a star at its end
+  std::string_view reason;
+};
+
+inline constexpr std::array kNeverSet{
+    NeverSet{kTorchElasticRunId,
+             "says that torchrun's agent is around the process: torch.distributed.is_torchelastic_launched() and "
+             "Lightning believe it, and so does rollcall itself"},
+    NeverSet{"TORCHELASTIC_USE_AGENT_STORE",
+             "makes rank 0 connect to a store that an agent would have opened: without one it hangs"},
+    NeverSet{"TORCHELASTIC_MAX_RESTARTS", "is an agent's promise; how often Slurm requeues a job is the site's affair"},
+    NeverSet{"TORCHELASTIC_ERROR_FILE", "names a file that an agent would read"},
+    NeverSet{
+        "PET_*",
+        "are defaults of torchrun's options: torchrun --standalone inside a step would silently wait for other nodes"},
+    NeverSet{"JAX_COORDINATOR_BIND_ADDRESS", "JAX listens on all addresses by itself"},
+    NeverSet{"SRUN_CPUS_PER_TASK", "is srun's, and a task is too late to set it: a warning says so instead"},
+    NeverSet{"SLURM_*", "are Slurm's: programs and tools read the truth there"},
+    NeverSet{"LD_LIBRARY_PATH", "is what module systems care for"},
+};
+
+/// The row of `name`, or null.
+[[nodiscard]] constexpr const Variable* find_variable(std::string_view name) {
+  for (const Variable& variable : kVariables) {
+    if (variable.name == name) {
+      return &variable;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace rollcall::env

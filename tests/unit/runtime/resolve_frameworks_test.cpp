@@ -1,0 +1,146 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "runtime/contract/env_table.h"
+#include "tests/support/resolve_step.h"
+
+namespace rollcall::resolve {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// Every setting that makes a variable appear is on.
+Step with_everything_on() {
+  Step step;
+  step.set("interface.ucx", "mlx5_0:1");
+  step.set("nccl.net", "AWS Libfabric");
+  step.set("gpus.visible", "node");
+  step.set("gpus.architectures", "8.0;9.0");
+  step.set("venv", "/venv");
+  step.set("debug", "on");
+  step.set("cache.shared", "/shared");
+  step.set("cache.local", "/local");
+  step.set("cache.jax", "shared");
+  step.user.set("SLURM_STEP_GPUS", "0");
+  return step;
+}
+
+TEST(ResolveFrameworks, TorchrunsWholeSetIsThere) {
+  Step step;
+  step.facts.restart_count = 3;
+  const Environment after = step.after();
+  const std::vector<std::pair<const char*, const char*>> expected{
+      {"RANK", "3"},       {"LOCAL_RANK", "1"},      {"GROUP_RANK", "1"},      {"GROUP_WORLD_SIZE", "2"},
+      {"ROLE_RANK", "3"},  {"ROLE_WORLD_SIZE", "4"}, {"ROLE_NAME", "default"}, {"TORCHELASTIC_RESTART_COUNT", "3"},
+      {"LOCAL_SIZE", "2"}, {"CROSS_RANK", "1"},      {"CROSS_SIZE", "2"}};
+  for (const auto& [name, value] : expected) {
+    EXPECT_EQ(after.get(name), value) << name;
+  }
+}
+
+TEST(ResolveFrameworks, TheTableNamesAllThatIsWrittenAndNothingElse) {
+  const auto patch = with_everything_on().run();
+  ASSERT_TRUE(patch) << patch.error().message();
+  std::set<std::string, std::less<>> written;
+  for (const EnvChange& change : patch->changes) {
+    written.insert(change.name);
+  }
+  for (const env::Variable& row : env::kVariables) {
+    EXPECT_EQ(written.erase(std::string(row.name)) == 1, row.use != env::Use::Read) << row.name;
+    EXPECT_EQ(row.value_from.empty(), row.use == env::Use::Read) << row.name;
+    EXPECT_FALSE(row.meaning.empty() || row.used_by.empty()) << row.name;
+  }
+  EXPECT_THAT(written, IsEmpty());
+}
+
+TEST(ResolveFrameworks, WhatIsNeverSetIsNotSet) {
+  const auto patch = with_everything_on().run();
+  ASSERT_TRUE(patch);
+  for (const EnvChange& change : patch->changes) {
+    for (const env::NeverSet& never : env::kNeverSet) {
+      const bool family = never.name.ends_with('*');
+      const std::string_view stem = never.name.substr(0, never.name.size() - (family ? 1 : 0));
+      EXPECT_FALSE(family ? change.name.starts_with(stem) : change.name == stem) << change.name;
+    }
+  }
+}
+
+TEST(ResolveFrameworks, JaxFindsItsCoordinator) {
+  Step step;
+  step.facts.reserved_ports = "17500-17503";
+  EXPECT_EQ(step.after().get("JAX_COORDINATOR_ADDRESS"), "jwb0001i:17500");
+  EXPECT_EQ(step.after().get("JAX_NUM_PROCESSES"), "4");
+  EXPECT_EQ(step.after().get("JAX_PROCESS_ID"), "3");
+  step.user.set("MASTER_ADDR", "fd00::1");
+  step.user.set("MASTER_PORT", "29400");
+  EXPECT_EQ(step.after().get("JAX_COORDINATOR_ADDRESS"), "[fd00::1]:29400");
+  step.user.set("JAX_COORDINATOR_ADDRESS", "mine:1");
+  EXPECT_EQ(step.after().get("JAX_COORDINATOR_ADDRESS"), "mine:1");
+}
+
+TEST(ResolveFrameworks, JaxCountsTheGpusThatTheTaskSees) {
+  Step step;
+  EXPECT_EQ(step.after().get("JAX_LOCAL_DEVICE_IDS"), std::nullopt);
+  step.user.set("CUDA_VISIBLE_DEVICES", "3");
+  EXPECT_EQ(step.after().get("JAX_LOCAL_DEVICE_IDS"), "0");
+  step.user.set("CUDA_VISIBLE_DEVICES", "0,1");  // shared by two tasks: JAX takes number LOCALID by itself
+  EXPECT_EQ(step.after().get("JAX_LOCAL_DEVICE_IDS"), std::nullopt);
+  step.facts.local_world_size = 1;
+  step.facts.local_rank = 0;
+  EXPECT_EQ(step.after().get("JAX_LOCAL_DEVICE_IDS"), "0,1");
+}
+
+TEST(ResolveFrameworks, CpusThatSrunLostAreTold) {
+  struct Case {
+    std::uint32_t cpus;
+    const char* asked;
+    const char* on_node;
+    bool warned;
+  };
+  for (const Case& c :
+       {Case{12, "12", "24", false}, Case{24, "12", "24", false}, Case{1, "12", "24", true}, Case{1, "12", "2", true},
+        Case{1, "1", "2", false}, Case{1, "", "2", false}, Case{2, "2", "", false}}) {
+    Step step;
+    step.cpus = c.cpus;
+    step.user.set("SLURM_CPUS_PER_TASK", c.asked);
+    step.user.set("SLURM_CPUS_ON_NODE", c.on_node);
+    const auto patch = step.run();
+    ASSERT_TRUE(patch);
+    const auto about_cpus = Contains(HasSubstr("SRUN_CPUS_PER_TASK"));
+    EXPECT_EQ(testing::Matches(about_cpus)(patch->warnings), c.warned) << c.cpus << " " << c.asked << " " << c.on_node;
+  }
+}
+
+TEST(ResolveFrameworks, FurtherVariablesAreSetButNoneWithAMeaningHere) {
+  Step step;
+  step.set("variables", "MPICH_GPU_SUPPORT_ENABLED=0,FI_PROVIDER=cxi");
+  step.user.set("FI_PROVIDER", "tcp");
+  EXPECT_EQ(step.after().get("MPICH_GPU_SUPPORT_ENABLED"), "0");
+  EXPECT_EQ(step.after().get("FI_PROVIDER"), "tcp");
+  for (const char* wrong : {"A", "=1", "1A=2", "RANK=7", "SLURM_JOB_ID=1", "ROLLCALL_DEBUG=on", "A B=1"}) {
+    step.set("variables", wrong);
+    const auto patch = step.run();
+    ASSERT_FALSE(patch) << wrong;
+    EXPECT_EQ(patch.error().setting, "variables");
+    EXPECT_EQ(patch.error().exit_code, ExitCode::Configuration);
+  }
+}
+
+TEST(ResolveFrameworks, AVenvThatIsANameIsBelowItsRoot) {
+  Step step;
+  step.set("venv", "torch");
+  step.set("venv.root", "${HOME}/venvs");
+  step.user.set("HOME", "/home/me");
+  EXPECT_EQ(step.after().get("VIRTUAL_ENV"), "/home/me/venvs/torch");
+  EXPECT_THAT(*step.after().get("PATH"), HasSubstr("/home/me/venvs/torch/bin:"));
+  step.set("venv", "${HOME}/own");
+  EXPECT_EQ(step.after().get("VIRTUAL_ENV"), "/home/me/own");
+}
+
+}  // namespace
+}  // namespace rollcall::resolve
