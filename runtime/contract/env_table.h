@@ -11,6 +11,8 @@ namespace rollcall::env {
 inline constexpr std::string_view kNoCacheFolder =
     "its setting is off, or the folder of its policy (`cache.shared`, `cache.local`) is empty (the default) or "
     "unusable";
+inline constexpr std::string_view kNoTorchrun =
+    "a node has several tasks (each would start a torchrun of its own), or the step has one node";
 inline constexpr std::string_view kNoDebug = "debug=off (the default)";
 
 enum class Use { Read, Written, ReadAndWritten };
@@ -79,6 +81,16 @@ inline constexpr std::array kVariables{
              "first of SLURM_STEP_RESV_PORTS, else a hash of job and step into `port.range`"},
     Variable{kTorchElasticRunId, Use::Read, "bootstrap; torchrun sets it",
              "set where torchrun started this process: its ranks are true"},
+
+    Variable{kTorchrunNodes, Use::ReadAndWritten, "resolve; torchrun",
+             "default of torchrun --nnodes; for torchrun --standalone in a step of several nodes add --nnodes=1",
+             "as GROUP_WORLD_SIZE", kNoTorchrun},
+    Variable{kTorchrunNodeRank, Use::ReadAndWritten, "resolve; torchrun", "default of torchrun --node-rank",
+             "as GROUP_RANK", kNoTorchrun},
+    Variable{kTorchrunMasterAddr, Use::ReadAndWritten, "resolve; torchrun", "default of torchrun --master-addr",
+             "MASTER_ADDR, whoever set it", kNoTorchrun},
+    Variable{kTorchrunMasterPort, Use::ReadAndWritten, "resolve; torchrun", "default of torchrun --master-port",
+             "MASTER_PORT, whoever set it", kNoTorchrun},
 
     Variable{kJaxCoordinator, Use::ReadAndWritten, "resolve; JAX", "HOST:PORT at which process 0 listens",
              "MASTER_ADDR and MASTER_PORT, whoever set them", "MASTER_ADDR is not known"},
@@ -192,9 +204,7 @@ inline constexpr std::array kNeverSet{
              "makes rank 0 connect to a store that an agent would have opened: without one it hangs"},
     NeverSet{"TORCHELASTIC_MAX_RESTARTS", "is an agent's promise; how often Slurm requeues a job is the site's affair"},
     NeverSet{"TORCHELASTIC_ERROR_FILE", "names a file that an agent would read"},
-    NeverSet{
-        "PET_*",
-        "are defaults of torchrun's options: torchrun --standalone inside a step would silently wait for other nodes"},
+    NeverSet{"PET_RDZV_BACKEND", "would turn torchrun's default rendezvous into another; PET_MASTER_ADDR serves both"},
     NeverSet{"JAX_COORDINATOR_BIND_ADDRESS", "JAX listens on all addresses by itself"},
     NeverSet{"SRUN_CPUS_PER_TASK", "is srun's, and a task is too late to set it: a warning says so instead"},
     NeverSet{"SLURM_*", "are Slurm's: programs and tools read the truth there"},

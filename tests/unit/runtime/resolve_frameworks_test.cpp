@@ -14,9 +14,20 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+/// The second of two tasks, each alone on its node.
+Step one_task_a_node() {
+  Step step;
+  step.facts.rank = 1;
+  step.facts.world_size = 2;
+  step.facts.local_rank = 0;
+  step.facts.local_world_size = 1;
+  step.facts.tasks_per_node = {1, 1};
+  return step;
+}
+
 /// Every setting that makes a variable appear is on.
 Step with_everything_on() {
-  Step step;
+  Step step = one_task_a_node();
   step.set("interface.ucx", "mlx5_0:1");
   step.set("nccl.net", "AWS Libfabric");
   step.set("gpus.visible", "node");
@@ -41,6 +52,24 @@ TEST(ResolveFrameworks, TorchrunsWholeSetIsThere) {
   for (const auto& [name, value] : expected) {
     EXPECT_EQ(after.get(name), value) << name;
   }
+}
+
+TEST(ResolveFrameworks, TorchrunAsTheOnlyTaskOfANodeFindsTheOtherNodes) {
+  Step step = one_task_a_node();
+  step.user.set("MASTER_PORT", "23456");
+  const Environment after = step.after();
+  EXPECT_EQ(after.get("PET_NNODES"), "2");
+  EXPECT_EQ(after.get("PET_NODE_RANK"), "1");
+  EXPECT_EQ(after.get("PET_MASTER_ADDR"), "jwb0001i");
+  EXPECT_EQ(after.get("PET_MASTER_PORT"), "23456");
+}
+
+TEST(ResolveFrameworks, TorchrunIsLeftAloneWhereItCouldNotKnowBetter) {
+  Step several_tasks;
+  EXPECT_FALSE(several_tasks.after().get("PET_NNODES"));
+  Step one_node = one_task_a_node();
+  one_node.facts.num_nodes = 1;
+  EXPECT_FALSE(one_node.after().get("PET_NNODES"));
 }
 
 TEST(ResolveFrameworks, TheTableNamesAllThatIsWrittenAndNothingElse) {

@@ -1,0 +1,30 @@
+"""What the scripts of this folder train: a line through made-up points, the same points on every rank."""
+
+import json
+import os
+import pathlib
+import sys
+
+import torch
+
+STEPS, BATCH, RATE = 5, 8, 0.1
+
+
+def points(rank, world_size):
+    """The part of `rank` of the whole batch: (inputs, targets)."""
+    torch.manual_seed(1)
+    inputs = torch.randn(BATCH * world_size, 3)
+    targets = inputs @ torch.tensor([[1.0], [2.0], [3.0]]) + 0.5
+    return inputs.chunk(world_size)[rank], targets.chunk(world_size)[rank]
+
+
+def model():
+    torch.manual_seed(2)
+    return torch.nn.Linear(3, 1)
+
+
+def report(rank, world_size, trained):
+    """Writes what this rank ended with to FOLDER/RANK.json, FOLDER being the script's first argument."""
+    weights = [round(value, 5) for p in trained.parameters() for value in p.detach().flatten().tolist()]
+    answer = {"rank": rank, "world_size": world_size, "weights": weights, "local_rank": int(os.environ["LOCAL_RANK"])}
+    pathlib.Path(sys.argv[1], f"{rank}.json").write_text(json.dumps(answer))
