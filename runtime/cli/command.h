@@ -17,6 +17,7 @@ namespace rollcall::cli {
 struct CommandContext {
   const Environment& environment;  ///< of this process
   settings::Settings settings;
+  settings::Settings options;  ///< of Command::table
   command_line::ParsedCommandLine line;
   std::ostream& out;  ///< results; messages go to `err`
   std::ostream& err;
@@ -31,6 +32,7 @@ struct Command {
   std::span<const command_line::Flag> flags;
   command_line::StopAt stop = command_line::StopAt::Separator;
   Result<void> (*run)(CommandContext& context) = nullptr;
+  settings::Table table{};  ///< options of this command alone that take a value; the command line is their only layer
 };
 
 /// All subcommands, in the order of the help.

@@ -3,6 +3,7 @@
 
 #include "runtime/cli/command.h"
 #include "runtime/cli/completion_command.h"
+#include "runtime/cli/doctor_command.h"
 #include "runtime/cli/env_command.h"
 #include "runtime/cli/exec_command.h"
 
@@ -21,6 +22,12 @@ constexpr std::array kEnvFlags{
     Flag{"verbose", 'v', "print also who was asked for the facts, and what they are"},
 };
 constexpr std::array kExecFlags{kHelp};
+constexpr std::array kDoctorFlags{
+    kHelp,
+    Flag{"json", 0, "print one JSON object"},
+    Flag{"list", 0, "name the checks and what each looks at"},
+    Flag{"no-bench", 0, "do not measure bandwidth and latency"},
+};
 constexpr std::array kCompletionFlags{kHelp};
 constexpr std::array kProgramFlags{
     kHelp,
@@ -50,6 +57,18 @@ Examples:
   srun rollcall exec --interface-gloo=ib0 --venv='${HOME}/venv' -- python train.py
 )help";
 
+constexpr std::string_view kDoctorText =
+    R"help(Looks for what would make a distributed job fail on these nodes: names, interfaces, ports, clocks,
+SCRATCH, Python environment, versions, devices, cores, shared memory; then times collective
+operations between the nodes. Rank 0 prints one report for all. Nothing is changed.
+Exit code 69: a check failed; the report says what to do. docs/doctor.md explains every check.
+
+Examples:
+  srun --ntasks-per-node=1 rollcall doctor   the nodes of this job
+  srun rollcall doctor --json --no-bench     for programs
+  rollcall doctor                            this machine alone
+)help";
+
 constexpr std::string_view kCompletionText =
     R"help(Prints a completion script. Commands, options and fixed values complete.
 
@@ -57,11 +76,13 @@ Example:
   eval "$(rollcall completion bash)"         in ~/.bashrc
 )help";
 
-constexpr std::array kCommands{
+const std::array kCommands{
     Command{"env", "print the environment that a task gets, with the reasons", "rollcall env [OPTIONS]", kEnvText,
             kEnvFlags, StopAt::Separator, run_env},
     Command{"exec", "set that environment and become PROGRAM", "rollcall exec [OPTIONS] -- PROGRAM [ARGUMENTS]",
             kExecText, kExecFlags, StopAt::Positional, run_exec},
+    Command{"doctor", "look for what would make a job fail on these nodes", "rollcall doctor [OPTIONS]", kDoctorText,
+            kDoctorFlags, StopAt::Separator, run_doctor, doctor_table()},
     Command{"completion", "print a completion script for bash", "rollcall completion bash", kCompletionText,
             kCompletionFlags, StopAt::Separator, run_completion},
 };

@@ -41,13 +41,13 @@ _rollcall() {
 complete -F _rollcall rollcall
 )bash";
 
-std::string options_of(std::span<const command_line::Flag> flags, bool with_settings) {
+std::string options_of(std::span<const command_line::Flag> flags, settings::Table own = {}) {
   std::string words;
   for (const command_line::Flag& flag : flags) {
     words += fmt::format("--{} ", flag.name);
   }
-  if (with_settings) {
-    for (const Setting& setting : settings::launch_table()) {
+  for (const settings::Table table : {own, settings::launch_table()}) {
+    for (const Setting& setting : table) {
       words += settings::option_name(setting.name) + (setting.kind == Kind::Switch ? " " : "= ");
     }
   }
@@ -69,7 +69,7 @@ std::string bash_completion() {
   for (const Command& command : all_commands()) {
     commands += fmt::format(" {}", command.name);
     fmt::format_to(std::back_inserter(options), "    {}) echo '{}' ;;\n", command.name,
-                   options_of(command.flags, true));
+                   options_of(command.flags, command.table));
   }
   std::string values;
   for (const Setting& setting : settings::launch_table()) {
@@ -82,7 +82,7 @@ std::string bash_completion() {
       "_rollcall_commands() {{ echo '{}'; }}\n"
       "_rollcall_options() {{\n  case $1 in\n{}    *) echo '{}' ;;\n  esac\n}}\n"
       "_rollcall_values() {{\n  case $1 in\n{}  esac\n}}\n{}",
-      commands, options, options_of(program_flags(), true), values, kFunction.substr(1));
+      commands, options, options_of(program_flags()), values, kFunction.substr(1));
 }
 
 Result<void> run_completion(CommandContext& context) {

@@ -11,8 +11,8 @@
 namespace rollcall::cli {
 namespace {
 
-std::string options_help(std::span<const command_line::Flag> flags) {
-  const std::array<settings::Table, 1> tables{settings::launch_table()};
+std::string options_help(std::span<const command_line::Flag> flags, settings::Table own = {}) {
+  const std::array<settings::Table, 2> tables{own, settings::launch_table()};
   return command_line::help_text(flags, tables) +
          "\nEach setting can also stand in a TOML file or in a ROLLCALL_* variable. "
          "`rollcall --print-config`\nshows the values that count here, and where they come from.\n";
@@ -34,7 +34,7 @@ std::string program_help() {
 }
 
 std::string command_help(const Command& command) {
-  return fmt::format("Usage: {}\n\n{}\n{}", command.usage, command.text, options_help(command.flags));
+  return fmt::format("Usage: {}\n\n{}\n{}", command.usage, command.text, options_help(command.flags, command.table));
 }
 
 }  // namespace rollcall::cli

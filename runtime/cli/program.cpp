@@ -26,11 +26,12 @@ struct Output {
 
 /// The launch settings with every layer applied, the command line last; `parsed` receives the rest of it.
 Result<Settings> read_settings(std::span<const command_line::Flag> flags, std::span<const std::string> arguments,
-                               command_line::StopAt stop, const Environment& environment, ParsedCommandLine& parsed) {
+                               command_line::StopAt stop, const Environment& environment, ParsedCommandLine& parsed,
+                               Settings& options) {
   Result<Settings> launch = settings::load_launch_settings(environment);
   // --help must answer even where a file is broken, so the command line is read first, into the defaults if need be.
   Settings values = launch ? *launch : Settings(settings::launch_table());
-  const std::array<Settings*, 1> targets{&values};
+  const std::array<Settings*, 2> targets{&options, &values};
   Result<ParsedCommandLine> line = command_line::parse_command_line(targets, flags, arguments, stop);
   if (!line) {
     return line.error();
@@ -45,7 +46,8 @@ Result<Settings> read_settings(std::span<const command_line::Flag> flags, std::s
 Result<void> run_command(const Command& command, std::span<const std::string> arguments, const Environment& environment,
                          Output output) {
   ParsedCommandLine line;
-  Result<Settings> values = read_settings(command.flags, arguments, command.stop, environment, line);
+  Settings options(command.table);
+  Result<Settings> values = read_settings(command.flags, arguments, command.stop, environment, line, options);
   if (!values) {
     return values.error();
   }
@@ -53,7 +55,7 @@ Result<void> run_command(const Command& command, std::span<const std::string> ar
     output.out << command_help(command);
     return {};
   }
-  CommandContext context{environment, *std::move(values), std::move(line), output.out, output.err};
+  CommandContext context{environment, *std::move(values), std::move(options), std::move(line), output.out, output.err};
   return command.run(context);
 }
 
@@ -97,8 +99,9 @@ Result<void> run_help(std::span<const std::string> names, std::ostream& out) {
 /// `rollcall --option ...`, without a command.
 Result<void> run_flags(std::span<const std::string> arguments, const Environment& environment, Output output) {
   ParsedCommandLine line;
+  Settings none{settings::Table()};
   const Result<Settings> values =
-      read_settings(program_flags(), arguments, command_line::StopAt::Separator, environment, line);
+      read_settings(program_flags(), arguments, command_line::StopAt::Separator, environment, line, none);
   if (!values) {
     return values.error();
   }

@@ -28,8 +28,8 @@ int milliseconds_until(Clock::time_point deadline) {
   return static_cast<int>(std::clamp<decltype(left)>(left, 0, 1'000'000));
 }
 
-/// Connects without blocking beyond `deadline`; returns 0 or errno.
-int try_address(const addrinfo& address, Clock::time_point deadline) {
+/// Connects without blocking beyond `deadline`; 0 or errno, and the socket in `connected` where it is 0.
+int try_address(const addrinfo& address, Clock::time_point deadline, int& connected) {
   const int descriptor = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (descriptor < 0) {
     return errno;
@@ -43,35 +43,12 @@ int try_address(const addrinfo& address, Clock::time_point deadline) {
       getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &length);
     }
   }
-  close(descriptor);
+  if (error == 0) {
+    connected = descriptor;
+  } else {
+    close(descriptor);
+  }
   return error;
-}
-
-/// "" where a connection was accepted, otherwise why not. With several addresses a silent one must not use up the time
-/// of the next: each gets an equal share of what is left.
-std::string try_endpoint(const Endpoint& endpoint, Clock::time_point deadline) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  const int unresolved = getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints, &list);
-  if (unresolved != 0) {
-    return unresolved == EAI_SYSTEM ? errno_text(errno) : gai_strerror(unresolved);
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owned(list, freeaddrinfo);
-  int left = 0;
-  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
-    ++left;
-  }
-  int error = EADDRNOTAVAIL;
-  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next, --left) {
-    const Clock::time_point share = Clock::now() + (deadline - Clock::now()) / left;
-    error = try_address(*entry, share);
-    if (error == 0) {
-      return "";
-    }
-  }
-  return errno_text(error);
 }
 
 Error nobody(const std::optional<Endpoint>& last, const std::string& reason, std::chrono::duration<double> timeout,
@@ -89,6 +66,31 @@ Error nobody(const std::optional<Endpoint>& last, const std::string& reason, std
 
 }  // namespace
 
+Attempt connect_once(const Endpoint& endpoint, Clock::time_point deadline) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  const int unresolved = getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints, &list);
+  if (unresolved != 0) {
+    return {-1, unresolved == EAI_SYSTEM ? errno_text(errno) : gai_strerror(unresolved)};
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owned(list, freeaddrinfo);
+  int left = 0;
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    ++left;
+  }
+  int error = EADDRNOTAVAIL;
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next, --left) {
+    int descriptor = -1;
+    error = try_address(*entry, Clock::now() + (deadline - Clock::now()) / left, descriptor);
+    if (error == 0) {
+      return {descriptor, ""};
+    }
+  }
+  return {-1, errno_text(error)};
+}
+
 Result<Endpoint> wait_until_accepting(const EndpointSource& source, std::chrono::duration<double> timeout,
                                       const std::string& subject, const std::string& what) {
   const Clock::time_point deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout);
@@ -98,10 +100,12 @@ Result<Endpoint> wait_until_accepting(const EndpointSource& source, std::chrono:
   while (true) {
     if (std::optional<Endpoint> named = source()) {
       endpoint = std::move(named);
-      reason = try_endpoint(*endpoint, deadline);
-      if (reason.empty()) {
+      const Attempt attempt = connect_once(*endpoint, deadline);
+      if (attempt.descriptor >= 0) {
+        close(attempt.descriptor);
         return *endpoint;
       }
+      reason = attempt.reason;
     }
     if (Clock::now() + pause >= deadline) {
       return nobody(endpoint, reason, timeout, subject, what);

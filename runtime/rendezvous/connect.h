@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "runtime/base/result.h"
 #include "runtime/rendezvous/endpoint.h"
@@ -10,6 +11,17 @@
 namespace rollcall::rendezvous {
 
 using Clock = std::chrono::steady_clock;
+
+/// An attempt to connect: a socket that the caller closes (non-blocking, close-on-exec), or -1 and the reason.
+struct Attempt {
+  int descriptor = -1;
+  std::string reason;
+};
+
+/// Opens one TCP connection to `endpoint`. With several addresses each gets an equal share of the time until
+/// `deadline`, so that a silent one does not use up the time of the next. The look-up of a name takes as long as the
+/// resolver does; an address needs none.
+[[nodiscard]] Attempt connect_once(const Endpoint& endpoint, Clock::time_point deadline);
 
 /// Where to connect to next; nothing: not known yet. Asked again before every attempt.
 using EndpointSource = std::function<std::optional<Endpoint>()>;

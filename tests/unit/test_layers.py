@@ -15,8 +15,9 @@ RUNTIME = {
     "bootstrap": ["job", "network", "settings", "base", "contract"],
     "resolve": ["job", "network", "settings", "base", "contract"],
     "rendezvous": ["bootstrap", "resolve", "job", "network", "settings", "base", "contract"],
+    "doctor": ["rendezvous", "bootstrap", "resolve", "job", "network", "settings", "base", "contract"],
     "command_line": ["settings", "base", "contract"],
-    "cli": ["command_line", "rendezvous", "bootstrap", "resolve", "job", "network", "settings", "base", "contract"],
+    "cli": ["command_line", "doctor", "rendezvous", "bootstrap", "resolve", "job", "network", "settings", "base", "contract"],
 }
 TRAINER = {
     "config": [],

@@ -1,0 +1,132 @@
+#include "runtime/cli/doctor_command.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "runtime/base/text.h"
+#include "runtime/cli/command.h"
+#include "runtime/doctor/checks.h"
+#include "runtime/doctor/examine.h"
+#include "runtime/doctor/report.h"
+
+namespace rollcall::cli {
+namespace {
+
+using doctor::Check;
+using settings::Kind;
+using settings::Setting;
+
+constexpr std::array kTable{
+    Setting{"only", Kind::List, "all", "CHECK[,CHECK...]", "run these checks; --list names them", "Doctor", "all"},
+    Setting{"skip", Kind::List, "none", "CHECK[,CHECK...]", "leave these checks out", "Doctor", "none"},
+};
+
+/// The checks that `option` names; none for its default word.
+Result<std::vector<std::string_view>> named(const CommandContext& context, const std::string& option) {
+  std::vector<std::string_view> names;
+  for (const std::string& name : context.options.list(option)) {
+    if (context.options.is_default(option) || name == kTable[option == "only" ? 0 : 1].default_text) {
+      return names;
+    }
+    const auto found = std::ranges::find(doctor::all_checks(), name, &Check::name);
+    if (found == doctor::all_checks().end()) {
+      std::vector<std::string> known;
+      for (const Check& check : doctor::all_checks()) {
+        known.emplace_back(check.name);
+      }
+      return fail("--" + option, name, "is no check", nearest(name, known).value_or("rollcall doctor --list"));
+    }
+    names.push_back(found->name);
+  }
+  return names;
+}
+
+Result<std::vector<std::string_view>> wanted_checks(const CommandContext& context) {
+  const Result<std::vector<std::string_view>> only = named(context, "only");
+  const Result<std::vector<std::string_view>> skip = named(context, "skip");
+  if (!only || !skip) {
+    return only ? skip.error() : only.error();
+  }
+  std::vector<std::string_view> wanted;
+  for (const Check& check : doctor::all_checks()) {
+    const bool listed = only->empty() || std::ranges::find(*only, check.name) != only->end();
+    if (listed && std::ranges::find(*skip, check.name) == skip->end()) {
+      wanted.push_back(check.name);
+    }
+  }
+  return wanted.empty()
+             ? Result<std::vector<std::string_view>>(fail("--skip", "", "leaves no check", "rollcall doctor --list"))
+             : wanted;
+}
+
+std::string list_text() {
+  std::string text;
+  for (const Check& check : doctor::all_checks()) {
+    text += fmt::format("{:<14}{}\n", check.name, check.summary);
+  }
+  return text;
+}
+
+/// The first of these that is set decides (locale(7)).
+bool speaks_utf8(const Environment& environment) {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    if (std::optional<std::string> locale = environment.get_non_empty(name)) {
+      std::ranges::transform(*locale, locale->begin(), [](unsigned char c) { return static_cast<char>(tolower(c)); });
+      return locale->ends_with("utf-8") || locale->ends_with("utf8");
+    }
+  }
+  return false;
+}
+
+bool contains(const std::vector<std::string_view>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+Result<void> verdict(const std::vector<doctor::Checked>& findings) {
+  const std::vector<std::string> failed = doctor::failed_checks(findings);
+  if (failed.empty()) {
+    return {};
+  }
+  return fail("doctor", fmt::format("{}", fmt::join(failed, ",")),
+              failed.size() == 1 ? "failed" : "these checks failed", "what the report says", ExitCode::Unavailable);
+}
+
+}  // namespace
+
+settings::Table doctor_table() { return kTable; }
+
+Result<void> run_doctor(CommandContext& context) {
+  const command_line::ParsedCommandLine& line = context.line;
+  if (!line.positional.empty() || !line.program.empty()) {
+    const std::string& extra = line.positional.empty() ? line.program.front() : line.positional.front();
+    return fail("doctor", extra, "is one argument too many", "rollcall doctor --help");
+  }
+  if (line.has("list")) {
+    context.out << list_text();
+    return {};
+  }
+  const Result<std::vector<std::string_view>> wanted = wanted_checks(context);
+  if (!wanted) {
+    return wanted.error();
+  }
+  const bool ring = contains(*wanted, "ring");
+  const bool speed = contains(*wanted, "speed") && !line.has("no-bench");
+  const Result<std::optional<doctor::World>> world =
+      doctor::examine(context.environment, context.settings, {.ring = ring || speed, .benchmark = speed});
+  if (!world || !*world) {
+    return world ? Result<void>() : world.error();
+  }
+  const std::vector<doctor::Checked> findings = doctor::run_checks(**world, *wanted);
+  const bool colour = isatty(STDOUT_FILENO) == 1 && !context.environment.get_non_empty("NO_COLOR");
+  context.out << (line.has("json")
+                      ? doctor::report_json(**world, findings)
+                      : doctor::report_text(**world, findings, {speaks_utf8(context.environment), colour}));
+  context.out.flush();
+  return verdict(findings);
+}
+
+}  // namespace rollcall::cli

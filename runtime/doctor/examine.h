@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+
+#include "runtime/base/environment.h"
+#include "runtime/base/result.h"
+#include "runtime/doctor/world.h"
+#include "runtime/settings/settings.h"
+
+namespace rollcall::doctor {
+
+/// What the caller wants to know.
+struct Wishes {
+  bool ring = true;       ///< connect each node to the next one
+  bool benchmark = true;  ///< and measure the ring
+};
+
+/// Looks at this step: every rank calls it once. Rank 0 gets the World when all ranks have reported, or when
+/// rendezvous.timeout is over; the others get nothing, once rank 0 has what it needs of them. A process outside a step
+/// is a world of one. Ends within about twice rendezvous.timeout whatever the others do.
+/// Errors: Slurm's variables contradict each other; this rank cannot find rank 0, or rank 0 died (Unavailable). Of the
+/// latter kind only the first rank of a node speaks; the others get nothing.
+[[nodiscard]] Result<std::optional<World>> examine(const Environment& environment, const settings::Settings& settings,
+                                                   const Wishes& wishes);
+
+}  // namespace rollcall::doctor

@@ -1,0 +1,181 @@
+#include "runtime/doctor/observe/task.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/doctor/observe/cores.h"
+#include "runtime/doctor/observe/devices.h"
+#include "runtime/doctor/observe/folder.h"
+#include "runtime/doctor/observe/names.h"
+#include "runtime/doctor/observe/venv.h"
+#include "runtime/doctor/observe/versions.h"
+#include "runtime/doctor/observe/within.h"
+#include "runtime/network/choose_interface.h"
+#include "runtime/network/host_name.h"
+#include "runtime/network/observe.h"
+#include "runtime/settings/path_expansion.h"
+
+namespace rollcall::doctor {
+namespace {
+
+constexpr const char* kSys = "/sys";
+
+/// A share of the time that rank 0 waits, so that a report about something that hangs still arrives.
+std::chrono::duration<double> patience_of(const TaskInputs& inputs) {
+  return std::chrono::duration<double>(std::min(10.0, inputs.settings.number("rendezvous.timeout") / 4));
+}
+
+std::uint64_t locked_memory() {
+  rlimit limit{};
+  const bool known = getrlimit(RLIMIT_MEMLOCK, &limit) == 0;
+  return !known ? 0 : limit.rlim_cur == RLIM_INFINITY ? std::numeric_limits<std::uint64_t>::max() : limit.rlim_cur;
+}
+
+network::ResolvedName own_name(const TaskInputs& inputs) {
+  const std::string name = inputs.network.host_name;
+  std::optional<network::ResolvedName> found =
+      run_within(patience_of(inputs), [name] { return network::resolve_name(name); });
+  return found ? *std::move(found) : network::ResolvedName{name, {}, "the name server does not answer"};
+}
+
+NameFacts observe_names(const TaskInputs& inputs) {
+  NameFacts names;
+  names.own = own_name(inputs);
+  names.head = inputs.network.head_names;
+  for (const network::ResolvedName& name : names.head) {
+    if (names.reverse_address.empty() && !name.addresses.empty()) {
+      names.reverse_address = name.addresses.front().text;
+    }
+  }
+  if (const std::string address = names.reverse_address; !address.empty()) {
+    names.reverse_name = run_within(patience_of(inputs), [address] { return reverse_name(address); }).value_or("");
+    const auto back = [name = names.reverse_name] { return network::resolve_name(name).addresses; };
+    const auto same = [&](const network::Address& other) { return other.text == address; };
+    const auto addresses = run_within(patience_of(inputs), back);
+    names.reverse_name_leads_back = addresses && std::ranges::any_of(*addresses, same);
+  }
+  return names;
+}
+
+InterfaceUse use_of(const std::string& setting, const Result<network::InterfaceChoice>& choice) {
+  return choice ? InterfaceUse{setting, choice->value, ""}
+                : InterfaceUse{setting, choice.error().value, choice.error().value + " " + choice.error().reason};
+}
+
+std::vector<InterfaceUse> interface_uses(const TaskInputs& inputs) {
+  const auto list = [&](const char* setting) { return inputs.settings.list(setting); };
+  return {use_of("interface.gloo", network::choose_interface("interface.gloo", list("interface.gloo"), inputs.network)),
+          use_of("interface.nccl",
+                 network::choose_interface_prefixes("interface.nccl", list("interface.nccl"), inputs.network))};
+}
+
+FolderFacts scratch_of(const TaskInputs& inputs) {
+  const Result<std::string> path = settings::expand_path("${SCRATCH}", inputs.environment);
+  if (!path) {
+    return {};
+  }
+  const std::optional<FolderFacts> facts =
+      run_within(patience_of(inputs), [folder = *path] { return observe_folder(folder); });
+  FolderFacts hanging;
+  hanging.path = *path;
+  hanging.error = "the file system does not answer";
+  return facts.value_or(hanging);
+}
+
+VenvFacts venv_of(const TaskInputs& inputs) {
+  const std::string& configured = inputs.settings.text("venv");
+  std::string path = inputs.environment.get(env::kVirtualEnv).value_or("");
+  if (!configured.empty()) {
+    const Result<std::string> expanded = settings::expand_path(configured, inputs.environment, "venv");
+    if (!expanded) {
+      return {configured, "", expanded.error().reason};
+    }
+    path = *expanded;
+  }
+  if (path.empty()) {
+    return {};
+  }
+  const auto patience = patience_of(inputs);
+  const std::optional<VenvFacts> facts = run_within(patience * 1.5, [=] { return observe_venv(path, patience); });
+  return facts.value_or(VenvFacts{path, "", "the file system does not answer"});
+}
+
+std::int64_t slurm_gpus(const Environment& environment) {
+  const auto gpus = environment.get_non_empty(env::kSlurmStepGpus);
+  return static_cast<std::int64_t>(split(gpus.value_or(""), ',').size());
+}
+
+NodeFacts observe_node(const TaskInputs& inputs) {
+  NodeFacts node;
+  node.names = observe_names(inputs);
+  node.interfaces = observe_interfaces(inputs.network.interfaces, kSys);
+  node.interface_uses = interface_uses(inputs);
+  node.route_interface = inputs.network.route_interface.value_or("");
+  node.gpus = observe_gpus(kSys);
+  node.adapters = observe_adapters(kSys);
+  node.slurm_gpus = slurm_gpus(inputs.environment);
+  node.scratch = scratch_of(inputs);
+  node.venv = venv_of(inputs);
+  node.versions = observe_versions();
+  node.versions.rollcall = ROLLCALL_VERSION;
+  node.shm_bytes = file_system_bytes("/dev/shm");
+  node.cores = online_cores(kSys);
+  return node;
+}
+
+/// Addresses of the interface that leads to the others, then this node's names by the site's rule.
+std::vector<std::string> ring_addresses(const TaskInputs& inputs) {
+  std::vector<std::string> addresses;
+  for (const network::Interface& interface : inputs.network.interfaces) {
+    for (const network::Address& address : interface.addresses) {
+      if (interface.name == inputs.network.route_interface && !address.link_local) {
+        addresses.push_back(address.text);
+      }
+    }
+  }
+  for (std::string& name : network::candidate_names(inputs.settings.text("host.template"), inputs.facts.this_host)) {
+    addresses.push_back(std::move(name));
+  }
+  if (inputs.facts.num_nodes == 1) {
+    addresses.emplace_back("127.0.0.1");
+  }
+  return addresses;
+}
+
+bool is_of_this_step(const TaskInputs& inputs) {
+  const std::string step = inputs.environment.get(env::kStep).value_or("");
+  return inputs.facts.job_id && inputs.facts.step_id &&
+         step == std::to_string(*inputs.facts.job_id) + "." + std::to_string(*inputs.facts.step_id);
+}
+
+}  // namespace
+
+TaskFacts observe_task(const TaskInputs& inputs) {
+  TaskFacts task;
+  task.rank = inputs.facts.rank;
+  task.local_rank = inputs.facts.local_rank;
+  task.node_rank = inputs.facts.node_rank;
+  task.host = inputs.facts.this_host.empty() ? inputs.network.host_name : inputs.facts.this_host;
+  task.cores = cores_of(own_cpus(), kSys);
+  task.locked_memory = locked_memory();
+  if (inputs.resolve_error != nullptr) {
+    task.resolve_error = inputs.resolve_error->message();
+  }
+  if (inputs.patch != nullptr) {
+    task.warnings = inputs.patch->warnings;
+  }
+  task.environment_set = is_of_this_step(inputs);
+  task.ring_addresses = ring_addresses(inputs);
+  task.first_on_node = inputs.facts.local_rank == 0;
+  if (task.first_on_node) {
+    task.node = observe_node(inputs);
+  }
+  return task;
+}
+
+}  // namespace rollcall::doctor

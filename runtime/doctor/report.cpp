@@ -1,0 +1,111 @@
+#include "runtime/doctor/report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "runtime/doctor/checks/group.h"
+
+namespace rollcall::doctor {
+namespace {
+
+struct Mark {
+  const char* unicode;
+  const char* ascii;
+  const char* colour;
+};
+
+const Mark& mark_of(Status status) {
+  static constexpr Mark kGood{"✔", "ok  ", "\x1b[32m"};
+  static constexpr Mark kNotice{"!", "note", "\x1b[33m"};
+  static constexpr Mark kBad{"✘", "BAD ", "\x1b[31m"};
+  static constexpr Mark kAbsent{"–", "-   ", "\x1b[2m"};
+  return status == Status::Good ? kGood : status == Status::Notice ? kNotice : status == Status::Bad ? kBad : kAbsent;
+}
+
+std::string mark_text(Status status, const Style& style) {
+  const Mark& mark = mark_of(status);
+  const char* const text = style.unicode ? mark.unicode : mark.ascii;
+  return style.colour ? fmt::format("{}{}\x1b[0m", mark.colour, text) : text;
+}
+
+/// Other nodes' texts reach a terminal: nothing in them may steer it.
+std::string printable(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+  return text;
+}
+
+/// "jwb0001, jwb0002", "jwb0001, jwb0002 and 12 more", "all 4 nodes".
+std::string hosts_text(const std::vector<std::string>& hosts, const World& world) {
+  constexpr std::size_t kMost = 4;
+  if (hosts.size() > 1 && hosts.size() == world.step.num_nodes) {
+    return fmt::format("all {} nodes", hosts.size());
+  }
+  if (hosts.size() <= kMost) {
+    return fmt::format("{}", fmt::join(hosts, ", "));
+  }
+  return fmt::format("{} and {} more", fmt::join(hosts.begin(), hosts.begin() + kMost - 1, ", "),
+                     hosts.size() - kMost + 1);
+}
+
+std::string headline(const World& world) {
+  const job::JobFacts& step = world.step;
+  std::string text = "rollcall doctor: ";
+  if (step.job_id) {
+    text += fmt::format("job {} step {}, ", *step.job_id, step.step_id.value_or(0));
+  }
+  return text + fmt::format("{}, {}\n\n", count_text(step.num_nodes, "node"), count_text(step.world_size, "rank"));
+}
+
+std::string line_of(const Checked& checked, const World& world, const Style& style) {
+  const Finding& finding = checked.finding;
+  const std::string where = finding.hosts.empty() ? "" : hosts_text(finding.hosts, world) + ": ";
+  const std::string indent(style.unicode ? 2 : 5, ' ');
+  std::string text =
+      fmt::format("{} {:<13} {}\n", mark_text(finding.status, style), checked.check, printable(where + finding.reason));
+  if (!finding.action.empty()) {
+    text += fmt::format("{}{:<13} {} {}\n", indent, "", style.unicode ? "→" : "->", printable(finding.action));
+  }
+  return text;
+}
+
+std::string benchmark_text(const Benchmark& benchmark) {
+  std::string text = fmt::format("\n{:<16}{:>10}{:>12}{:>14}   ring of {}\n", "operation", "size", "time", "bandwidth",
+                                 benchmark.ranks);
+  for (const Measurement& row : benchmark.rows) {
+    fmt::format_to(std::back_inserter(text), "{:<16}{:>10}{:>9.3f} ms{:>9.3f} GB/s\n", row.operation,
+                   bytes_text(static_cast<double>(row.bytes)), row.seconds * 1e3, row.gigabytes);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> failed_checks(const std::vector<Checked>& findings) {
+  std::vector<std::string> names;
+  for (const Checked& checked : findings) {
+    const std::string name(checked.check);
+    if (checked.finding.status == Status::Bad && std::ranges::find(names, name) == names.end()) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+std::string report_text(const World& world, const std::vector<Checked>& findings, const Style& style) {
+  std::string text = headline(world);
+  for (const Checked& checked : findings) {
+    text += line_of(checked, world, style);
+  }
+  if (!world.benchmark.rows.empty()) {
+    text += benchmark_text(world.benchmark);
+  }
+  const std::size_t failed = failed_checks(findings).size();
+  return text + (failed == 0 ? "\nNothing stands in the way.\n"
+                             : fmt::format("\n{} failed: see the lines above.\n", count_text(failed, "check")));
+}
+
+}  // namespace rollcall::doctor

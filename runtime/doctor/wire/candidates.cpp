@@ -1,0 +1,84 @@
+#include "runtime/doctor/wire/candidates.h"
+
+#include <algorithm>
+
+#include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/network/rendezvous_port.h"
+#include "runtime/resolve/resolve.h"
+
+namespace rollcall::doctor {
+namespace {
+
+using rendezvous::Endpoint;
+
+/// A step id that no step of this job has: its port is not the step's own.
+constexpr std::uint32_t kSecondPortSalt = 0x40000000;
+
+std::uint16_t port_for(const job::JobFacts& facts, const settings::Settings& settings,
+                       const network::NetworkView& network, const std::string& reserved, std::uint32_t salt) {
+  const auto [first, last] = settings.port_range("port.range");
+  network::PortFacts port;
+  port.job_id = facts.job_id.value_or(facts.port_salt);
+  port.step_id = facts.step_id.value_or(0) ^ salt;
+  port.reserved_ports = reserved;
+  port.configured = {first, last};
+  port.ephemeral = network.ephemeral_ports;
+  const Result<network::PortChoice> chosen = network::choose_rendezvous_port(port);
+  return chosen ? chosen->port : 0;
+}
+
+void add(std::vector<std::string>& hosts, const std::string& host) {
+  if (!host.empty() && std::ranges::find(hosts, host) == hosts.end()) {
+    hosts.push_back(host);
+  }
+}
+
+}  // namespace
+
+Candidates candidates_of(const job::JobFacts& facts, const settings::Settings& settings,
+                         const network::NetworkView& network, const Environment& user, const resolve::EnvPatch* patch) {
+  Candidates candidates;
+  candidates.second_port = port_for(facts, settings, network, "", kSecondPortSalt);
+  const Environment patched = patch != nullptr ? resolve::apply(*patch, user) : user;
+  const std::string host = patched.get(env::kMasterAddr).value_or("");
+  const auto set_port = parse_integer<std::uint16_t>(patched.get(env::kMasterPort).value_or(""));
+  const std::uint16_t port =
+      patch != nullptr && set_port ? *set_port : port_for(facts, settings, network, facts.reserved_ports, 0);
+  for (const network::ResolvedName& name : network.head_names) {
+    for (const network::Address& address : name.addresses) {
+      if (!address.link_local) {
+        add(candidates.hosts, address.text);
+      }
+    }
+  }
+  add(candidates.hosts, facts.head_host);
+  if (patch != nullptr && !host.empty() && port != 0) {
+    candidates.expected = Endpoint{host, port};
+  } else if (port != 0 && !network.head_names.empty()) {
+    candidates.expected = Endpoint{network.head_names.front().name, port};
+  }
+  return candidates;
+}
+
+std::vector<Endpoint> endpoints_of(const Candidates& candidates) {
+  std::vector<Endpoint> endpoints;
+  if (candidates.expected) {
+    endpoints.push_back(*candidates.expected);
+  }
+  for (const std::string& host : candidates.hosts) {
+    for (const std::uint16_t port :
+         {candidates.expected ? candidates.expected->port : std::uint16_t{0}, candidates.second_port}) {
+      const auto same = [&](const Endpoint& other) { return other.host == host && other.port == port; };
+      if (port != 0 && std::ranges::none_of(endpoints, same)) {
+        endpoints.push_back({host, port});
+      }
+    }
+  }
+  if (candidates.expected && candidates.second_port != 0) {
+    endpoints.push_back({candidates.expected->host, candidates.second_port});
+  }
+  return endpoints;
+}
+
+}  // namespace rollcall::doctor

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/environment.h"
+#include "runtime/job/job_facts.h"
+#include "runtime/network/network_view.h"
+#include "runtime/rendezvous/endpoint.h"
+#include "runtime/resolve/env_patch.h"
+#include "runtime/settings/settings.h"
+
+namespace rollcall::doctor {
+
+/// Where rank 0 may be met, so that a report arrives even where the endpoint that programs would use does not work.
+struct Candidates {
+  std::optional<rendezvous::Endpoint> expected;  ///< MASTER_ADDR and MASTER_PORT: what programs would use
+  std::uint16_t second_port = 0;                 ///< rank 0 listens there too, as far as it is free; 0: none
+  std::vector<std::string> hosts;                ///< other names and addresses of the head node, best first
+};
+
+/// The candidates by these facts; the same on every node. `patch` is null where resolve failed: then the port is found
+/// as resolve would have found it, and the hosts are what did resolve. Pure.
+[[nodiscard]] Candidates candidates_of(const job::JobFacts& facts, const settings::Settings& settings,
+                                       const network::NetworkView& network, const Environment& user,
+                                       const resolve::EnvPatch* patch);
+
+/// Every endpoint to try, the expected one first.
+[[nodiscard]] std::vector<rendezvous::Endpoint> endpoints_of(const Candidates& candidates);
+
+}  // namespace rollcall::doctor

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "runtime/base/result.h"
+#include "runtime/doctor/facts.h"
+#include "runtime/doctor/wire/candidates.h"
+#include "runtime/doctor/wire/message.h"
+#include "runtime/doctor/wire/socket.h"
+
+namespace rollcall::doctor {
+
+/// Finds rank 0: tries every candidate in turn until one greets back, within `deadline`. `further_host` is asked once,
+/// after a second without success, for one more name or address of the head node (Slurm's own); it may return "".
+/// On success `head` says whether the expected endpoint works: where the greeting came by another one, the expected
+/// one is tried again, since rank 0 is known to listen by then. Errors (Unavailable): nobody greeted back.
+[[nodiscard]] Result<Socket> find_rank_0(const Candidates& candidates, const Greeting& greeting,
+                                         const std::function<std::string()>& further_host, Clock::time_point deadline,
+                                         HeadFacts& head);
+
+/// Answers rank 0's requests until it says Leave. `answer` gives the text of the reply. Errors (Unavailable): rank 0
+/// died, or was silent beyond `deadline`.
+[[nodiscard]] Result<void> serve(Socket& rank_0, const std::function<std::string(const Request&)>& answer,
+                                 Clock::time_point deadline);
+
+}  // namespace rollcall::doctor

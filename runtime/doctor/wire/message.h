@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/doctor/world.h"
+#include "runtime/job/job_facts.h"
+#include "runtime/rendezvous/endpoint.h"
+
+namespace rollcall::doctor {
+
+/// The first message on every connection. Whoever does not say this is a stranger.
+struct Greeting {
+  std::string step;        ///< step_key(): ranks of another step that share a port are told apart
+  std::uint32_t rank = 0;  ///< of the sender
+  bool probe = false;      ///< only asks whether this is rank 0's port; the connection ends after the answer
+};
+
+/// What rank 0 asks of another rank.
+struct Request {
+  enum class What {
+    ReadClock,  ///< answer: the wall clock, nanoseconds since 1970
+    Connect,    ///< connect to the right neighbour; answer: what went wrong, or ""
+    Measure,    ///< take part in the benchmark; answer: a Benchmark
+    Leave,      ///< no answer: the report is complete
+  };
+  What what = What::Leave;
+  std::uint32_t index = 0;                       ///< place in the ring
+  std::uint32_t size = 0;                        ///< members of the ring
+  std::vector<rendezvous::Endpoint> neighbours;  ///< Connect: the right neighbour's endpoints, best first
+};
+
+/// JOB.STEP.RESTART: what tells this step from others.
+[[nodiscard]] std::string step_key(const job::JobFacts& facts);
+
+[[nodiscard]] std::string to_text(const Greeting& greeting);
+[[nodiscard]] std::optional<Greeting> parse_greeting(std::string_view text);
+[[nodiscard]] std::string to_text(const Request& request);
+[[nodiscard]] std::optional<Request> parse_request(std::string_view text);
+[[nodiscard]] std::string to_text(const Benchmark& benchmark);
+[[nodiscard]] Benchmark parse_benchmark(std::string_view text);
+
+}  // namespace rollcall::doctor

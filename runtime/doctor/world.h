@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/doctor/facts.h"
+#include "runtime/job/job_facts.h"
+#include "runtime/settings/settings.h"
+
+namespace rollcall::doctor {
+
+/// What the settings say about right and wrong.
+struct Limits {
+  bool loopback_allowed = false;       ///< host.loopback is allow: all nodes are one machine
+  double clock_seconds = 0.5;          ///< doctor.clock
+  double timeout_seconds = 60;         ///< rendezvous.timeout
+  std::optional<double> gigabytes;     ///< doctor.bandwidth in GB/s; nothing: by the interface's speed
+  std::optional<double> microseconds;  ///< doctor.latency, for one hop; nothing: the built-in rule
+};
+
+/// A rank, or some ranks of a node, that should be there and are not.
+struct Missing {
+  std::string who;  ///< the node, or "rank 3" where nothing says on which node that is
+  std::string reason;
+};
+
+/// One connection of the ring: from the first rank of a node to that of the next one.
+struct RingLink {
+  std::string from;
+  std::string to;
+  std::string error;  ///< empty: connected
+};
+
+/// A node's clock against that of rank 0's node.
+struct ClockReading {
+  std::string host;
+  double ahead_seconds = 0;
+  double uncertainty_seconds = 0;  ///< half of the round trip
+};
+
+/// One row of the benchmark: a collective operation at one size, over a ring of the nodes' first ranks.
+struct Measurement {
+  std::string operation;    ///< "all-reduce"
+  std::uint64_t bytes = 0;  ///< of the whole vector
+  double seconds = 0;       ///< median of the repetitions, slowest rank
+  double gigabytes = 0;     ///< bus bandwidth, GB/s: what each link carried
+};
+
+struct Benchmark {
+  std::uint32_t ranks = 0;  ///< 0: not run
+  std::string error;        ///< why it was not run or did not end
+  std::vector<Measurement> rows;
+};
+
+/// How rollcall gets into a step of this user.
+struct Way {
+  bool srun_exists = false;
+  bool srun_has_option = false;  ///< `srun --help` lists --ddp
+};
+
+/// All that rank 0 knows in the end: the input of every check.
+struct World {
+  job::JobFacts step;  ///< as rank 0 sees it
+  Limits limits;
+  Way way;
+  std::vector<TaskFacts> tasks;  ///< those who answered, by rank; rank 0 first
+  std::vector<Missing> missing;
+  std::vector<RingLink> ring;
+  std::vector<ClockReading> clocks;
+  Benchmark benchmark;
+};
+
+/// Reads the limits from the launch settings.
+[[nodiscard]] Limits limits_of(const settings::Settings& settings);
+
+}  // namespace rollcall::doctor

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <string>
+
+#include "runtime/doctor/world.h"
+
+namespace rollcall::doctor {
+
+/// A healthy step of two nodes, jwb0001 and jwb0002, with two ranks each, for tests to break.
+inline World healthy_world() {
+  World world;
+  world.step.source = "slurm";
+  world.step.job_id = 7;
+  world.step.step_id = 0;
+  world.step.world_size = 4;
+  world.step.num_nodes = 2;
+  world.step.hosts = {"jwb0001", "jwb0002"};
+  world.step.tasks_per_node = {2, 2};
+  world.step.head_host = "jwb0001";
+  world.way = {true, true};
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    TaskFacts task;
+    task.rank = rank;
+    task.local_rank = rank % 2;
+    task.node_rank = rank / 2;
+    task.host = world.step.hosts[task.node_rank];
+    task.cores = {task.local_rank};
+    task.locked_memory = ~std::uint64_t{0};
+    task.head.endpoint = "jwb0001i:29500";
+    task.first_on_node = task.local_rank == 0;
+    NodeFacts& node = task.node;
+    const network::Address head{"10.78.0.1", true, false, false};
+    node.names.own = {task.host, {head}, ""};
+    node.names.head = {{"jwb0001i", {head}, ""}};
+    node.names.reverse_address = head.text;
+    node.names.reverse_name = "jwb0001i";
+    node.interfaces = {{"lo", true, true, -1}, {"ib0", true, false, 100'000}};
+    node.interface_uses = {{"interface.gloo", "ib0", ""}};
+    node.route_interface = "ib0";
+    node.gpus = {{"0000:3b:00.0", 0, true, -1}};
+    node.adapters = {{"mlx5_0", 0, true, 200}};
+    node.scratch = {"/scratch", "", 1'000'000'000'000, 2'000'000'000'000, 900, 1000};
+    node.venv = {"/venv", "3.11.2", ""};
+    node.versions = {"0.1.0", "24.11.5", "6.1.0", "2.36", "4.2.2"};
+    node.shm_bytes = 8'000'000'000;
+    node.cores = 4;
+    world.tasks.push_back(task);
+  }
+  world.ring = {{"jwb0001", "jwb0002", ""}, {"jwb0002", "jwb0001", ""}};
+  world.clocks = {{"jwb0002", 0.0001, 0.00005}};
+  world.benchmark = {2, "", {{"all-reduce", 256, 40e-6, 0.01}, {"all-reduce", 8'388'608, 4e-3, 2.5}}};
+  return world;
+}
+
+}  // namespace rollcall::doctor
