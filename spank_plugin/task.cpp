@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 #include <algorithm>
 
+#include "runtime/bootstrap/het_step.h"
 #include "runtime/bootstrap/slurm.h"
+#include "runtime/bootstrap/world.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/cpu_set.h"
 #include "runtime/rendezvous/resolved_step.h"
@@ -41,9 +43,32 @@ Result<job::JobFacts> facts_of_first_task(spank_t spank, Environment environment
   }
   set(environment, env::kSlurmProcId, rank);
   set(environment, env::kSlurmLocalId, 0);
-  set(environment, env::kSlurmNodeId, item(spank, S_JOB_NODEID).value_or(0));
+  const bool het = environment.get(env::kSlurmHetSize).has_value();
+  set(environment, env::kSlurmNodeId, het ? 0 : item(spank, S_JOB_NODEID).value_or(0));
   environment.unset(env::kPmixRank);
   return bootstrap::facts_from_slurm(environment);
+}
+
+/// Whether neither the step's own variables nor those of its het job tell the order of nodes and rank 0's host.
+bool only_controller_knows(const Environment& environment, const job::JobFacts& facts) {
+  const bool told = facts.het ? bootstrap::het_layout(environment, facts).has_value() : true;
+  return facts.num_nodes > 1 && (bootstrap::is_arbitrary(environment) || !told);
+}
+
+/// SPANK counts the nodes of each component of a het step from 0; its job id tells the components apart.
+void place_in_het_step(spank_t spank, const job::StepLayout& layout, job::JobFacts& facts) {
+  job::adopt_layout(layout, facts);
+  const std::uint32_t offset = item(spank, S_JOB_ID).value_or(0) - facts.job_id.value_or(0);
+  std::uint32_t first_node = 0;
+  for (std::size_t i = 0; i < layout.component_offsets.size(); ++i) {
+    const std::uint32_t node = first_node + item(spank, S_JOB_NODEID).value_or(0);
+    first_node += layout.component_nodes[i];
+    if (layout.component_offsets[i] == offset && node < first_node) {
+      facts.node_rank = node;
+      facts.this_host = layout.hosts[node];
+      facts.local_world_size = layout.tasks_per_node[node];
+    }
+  }
 }
 
 bool own_name_resolves(job::JobFacts facts, const settings::Settings& settings, const Environment& user) {
@@ -54,44 +79,53 @@ bool own_name_resolves(job::JobFacts facts, const settings::Settings& settings, 
   return any_head_name_resolves(rendezvous::observe_for(facts, settings, user));
 }
 
-void cross_check(spank_t spank, const Environment& task, job::JobFacts& facts) {
+void cross_check(spank_t spank, job::JobFacts& facts) {
   const std::optional<std::uint32_t> rank = item(spank, S_TASK_GLOBAL_ID);
-  if (!task.get("SLURM_HET_SIZE") && rank && *rank != facts.rank) {
+  if (!facts.het && rank && *rank != facts.rank) {
     facts.warnings.push_back(
         fmt::format("SLURM_PROCID says rank {}, SPANK says {}: the former is used", facts.rank, *rank));
   }
 }
 
+/// From the facts of the step to those of this task's world.
 Result<job::JobFacts> task_facts(spank_t spank, const Environment& task, const StepOnNode& step) {
   Result<job::JobFacts> facts = bootstrap::facts_from_slurm(task);
-  if (facts) {
-    facts->source = "spank";
-    if (facts->head_host.empty() && !step.head_host.empty()) {
-      facts->head_host = step.head_host;
-      facts->warnings.clear();  // they said that the head is unknown
+  if (!facts) {
+    return facts;
+  }
+  facts->source = "spank";
+  facts->step_gpus = step.gpus;
+  cross_check(spank, *facts);
+  if (step.layout) {
+    job::adopt_layout(*step.layout, *facts);
+    if (facts->head_known_to_all) {
+      bootstrap::forget_that_head_was_unknown(*facts);
     }
-    cross_check(spank, task, *facts);
+  }
+  if (const Result<void> chosen = bootstrap::choose_world(task, step.settings, *facts); !chosen) {
+    return chosen.error();
   }
   return facts;
 }
 
-/// Under --distribution=arbitrary only slurmctld knows where rank 0 is. The task asks it: around the earlier hooks
-/// Slurm 24.11 holds a lock that its own library's requests take, and ends slurmstepd.
-Result<StepOnNode> with_known_head(const StepOnNode& on_node, const Environment& task) {
+/// What observe_step() had to leave to the task: around the earlier hooks Slurm 24.11 holds a lock that its own
+/// library's requests take, and ends slurmstepd.
+Result<StepOnNode> with_layout(spank_t spank, const StepOnNode& on_node, const Environment& task) {
   StepOnNode step = on_node;
-  if (!step.head_host.empty() || task.get(env::kSlurmDistribution) != "arbitrary") {
+  if (!step.ask_controller) {
     return step;
   }
-  Result<job::JobFacts> facts = bootstrap::facts_from_slurm(task);
+  const Result<job::JobFacts> of_step = bootstrap::facts_from_slurm(task);
+  if (!of_step) {
+    return of_step.error();
+  }
+  step.layout = layout_from_controller(task, *of_step);
+  const Result<job::JobFacts> facts = task_facts(spank, task, step);
   if (!facts) {
     return facts.error();
   }
-  if (facts->num_nodes > 1) {
-    facts->head_host = head_host_from_layout(task).value_or("");
-    step.network = rendezvous::observe_for(*facts, step.settings, task);
-    step.own_name_resolves = any_head_name_resolves(step.network) || own_name_resolves(*facts, step.settings, task);
-    step.head_host = facts->head_host;
-  }
+  step.network = rendezvous::observe_for(*facts, step.settings, task);
+  step.own_name_resolves = any_head_name_resolves(step.network) || own_name_resolves(*facts, step.settings, task);
   return step;
 }
 
@@ -110,18 +144,29 @@ Result<StepOnNode> observe_step(spank_t spank, const DdpOption& option, const st
   if (!settings) {
     return settings.error();
   }
-  const Result<job::JobFacts> facts = facts_of_first_task(spank, user);
+  Result<job::JobFacts> facts = facts_of_first_task(spank, user);
   if (!facts) {
     return facts.error();
   }
-  network::NetworkView view = rendezvous::observe_for(*facts, *settings, user);
-  const bool own_resolves = any_head_name_resolves(view) || own_name_resolves(*facts, *settings, user);
-  return StepOnNode{std::move(*settings), std::move(view), facts->head_host, own_resolves};
+  StepOnNode step{.settings = std::move(*settings), .gpus = user.get(env::kSlurmStepGpus).value_or("")};
+  if (only_controller_knows(user, *facts)) {
+    step.ask_controller = true;
+    return step;
+  }
+  if (const auto layout = facts->het ? bootstrap::het_layout(user, *facts) : std::nullopt) {
+    place_in_het_step(spank, *layout, *facts);
+  }
+  if (const Result<void> chosen = bootstrap::choose_world(user, step.settings, *facts); !chosen) {
+    return chosen.error();
+  }
+  step.network = rendezvous::observe_for(*facts, step.settings, user);
+  step.own_name_resolves = any_head_name_resolves(step.network) || own_name_resolves(*facts, step.settings, user);
+  return step;
 }
 
 void set_up_task(spank_t spank, const Result<StepOnNode>& on_node) {
   const Environment task = snapshot(spank);
-  const Result<StepOnNode> step = on_node ? with_known_head(*on_node, task) : on_node;
+  const Result<StepOnNode> step = on_node ? with_layout(spank, *on_node, task) : on_node;
   if (!step) {
     end_task(step.error(), task, nullptr);
   }

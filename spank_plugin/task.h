@@ -5,6 +5,7 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
+#include "runtime/job/step_layout.h"
 #include "runtime/network/network_view.h"
 #include "runtime/settings/settings.h"
 #include "spank_plugin/options.h"
@@ -15,9 +16,11 @@ namespace rollcall::spank {
 /// What is alike for all tasks of a step on this node. Observed once, before the tasks are forked.
 struct StepOnNode {
   settings::Settings settings;
-  network::NetworkView network;
-  std::string head_host;          ///< rank 0's host; empty where it could not be found out
-  bool own_name_resolves = true;  ///< checked only where no name of the head node resolves
+  network::NetworkView network{};
+  bool ask_controller = false;              ///< each task asks slurmctld for the layout, then observes the network
+  std::optional<job::StepLayout> layout{};  ///< slurmctld's answer
+  std::string gpus{};                       ///< the step's GPUs on this node: a task may see only its own
+  bool own_name_resolves = true;            ///< checked only where no name of the head node resolves
 };
 
 [[nodiscard]] bool any_head_name_resolves(const network::NetworkView& view);

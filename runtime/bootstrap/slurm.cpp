@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 
 #include "runtime/base/text.h"
+#include "runtime/bootstrap/het_step.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/node_list.h"
 #include "runtime/job/tasks_per_node.h"
@@ -93,25 +95,32 @@ Result<void> check_ranks(const job::JobFacts& facts) {
   return {};
 }
 
-/// SLURM_DISTRIBUTION may carry more than the word: "arbitrary", "block:cyclic".
-bool is_arbitrary(const Environment& environment) {
-  return environment.get(env::kSlurmDistribution).value_or("").starts_with("arbitrary");
+/// Which of `hosts` this node is: its node rank, or its name's place where Slurm sorted the nodes of a het step.
+std::size_t place_of_this_node(const job::JobFacts& facts) {
+  if (facts.het && facts.hosts[facts.node_rank] != facts.this_host) {
+    const auto found = std::find(facts.hosts.begin(), facts.hosts.end(), facts.this_host);
+    return found == facts.hosts.end() ? facts.node_rank : static_cast<std::size_t>(found - facts.hosts.begin());
+  }
+  return facts.node_rank;
 }
 
+constexpr std::string_view kUnknownHead = "the node of rank 0 is not in the environment";
+
 void find_head(const Environment& environment, job::JobFacts& facts) {
-  if (!is_arbitrary(environment) || facts.num_nodes == 1) {
+  const bool sorted_otherwise = place_of_this_node(facts) != facts.node_rank;
+  if (facts.num_nodes == 1 || (!is_arbitrary(environment) && !sorted_otherwise)) {
     facts.head_host = facts.hosts.front();
     return;
   }
   // Slurm's lists are sorted whatever the order of tasks is, so the first host need not be rank 0's.
+  facts.head_known_to_all = false;
   if (facts.rank == 0) {
     facts.head_host = facts.this_host;
     return;
   }
-  facts.warnings.emplace_back(
-      "SLURM_DISTRIBUTION: arbitrary: the node of rank 0 is not in the environment; try srun --ddp, or srun --mpi=pmix "
-      "for "
-      "rollcall's own programs");
+  facts.warnings.push_back(fmt::format("{}: {}: try srun --ddp, or srun --mpi=pmix for rollcall's own programs",
+                                       sorted_otherwise ? "SLURM_HET_SIZE" : "SLURM_DISTRIBUTION: arbitrary",
+                                       kUnknownHead));
 }
 
 void cross_check_pmix(const Environment& environment, job::JobFacts& facts) {
@@ -123,6 +132,10 @@ void cross_check_pmix(const Environment& environment, job::JobFacts& facts) {
 }
 
 }  // namespace
+
+bool is_arbitrary(const Environment& environment) {
+  return environment.get(env::kSlurmDistribution).value_or("").starts_with("arbitrary");
+}
 
 std::optional<std::string> why_not_a_slurm_task(const Environment& environment) {
   for (const std::string_view name :
@@ -165,15 +178,24 @@ Result<job::JobFacts> facts_from_slurm(const Environment& environment) {
     return damaged(env::kSlurmNodeId, std::to_string(facts.node_rank),
                    fmt::format("is beyond {} nodes", facts.num_nodes));
   }
-  facts.local_world_size = facts.tasks_per_node[facts.node_rank];
+  facts.this_host = environment.get_non_empty(env::kSlurmNodeName).value_or(facts.hosts[facts.node_rank]);
+  facts.het = environment.get_non_empty(env::kSlurmHetSize).has_value();
+  const auto layout = facts.het ? het_layout(environment, facts) : std::nullopt;
+  if (layout && layout->hosts[facts.node_rank] == facts.this_host) {
+    job::adopt_layout(*layout, facts);
+  }
+  facts.local_world_size = facts.tasks_per_node[place_of_this_node(facts)];
   if (const Result<void> checked = check_ranks(facts); !checked) {
     return checked.error();
   }
-  facts.this_host = environment.get_non_empty(env::kSlurmNodeName).value_or(facts.hosts[facts.node_rank]);
   facts.reserved_ports = environment.get(env::kSlurmReservedPorts).value_or("");
   find_head(environment, facts);
   cross_check_pmix(environment, facts);
   return facts;
+}
+
+void forget_that_head_was_unknown(job::JobFacts& facts) {
+  std::erase_if(facts.warnings, [](const std::string& text) { return text.find(kUnknownHead) != text.npos; });
 }
 
 }  // namespace rollcall::bootstrap

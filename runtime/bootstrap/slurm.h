@@ -18,12 +18,20 @@ namespace rollcall::bootstrap {
 /// SLURM_STEP_NODELIST, SLURM_STEP_TASKS_PER_NODE, SLURM_STEP_RESV_PORTS, SLURMD_NODENAME, SLURM_DISTRIBUTION,
 /// SLURM_RESTART_COUNT and PMIX_RANK (a cross-check: a disagreement is a warning).
 ///
-/// Rank 0 is on the first host of SLURM_STEP_NODELIST, except under SLURM_DISTRIBUTION=arbitrary: there `head_host` is
-/// known only to rank 0 itself and in steps of one node; it is empty elsewhere, with a warning. A caller that can read
-/// the step's layout (the plugin) may fill it in.
+/// Rank 0 is on the first host of SLURM_STEP_NODELIST, with two exceptions. In a het step hosts are put in the order of
+/// its components first (het_layout()). Under SLURM_DISTRIBUTION=arbitrary, and in a het step whose order the
+/// environment leaves open, `head_host` is known only to rank 0 itself and in steps of one node; it is empty elsewhere,
+/// with a warning, and `head_known_to_all` is false. A caller that knows better (the plugin from slurmctld) may call
+/// job::adopt_layout() and forget_that_head_was_unknown().
 ///
 /// Errors (Unavailable): not a task of an ordinary step; (Mismatch): the variables contradict each other or do not
 /// parse. Pure, thread-safe.
 [[nodiscard]] Result<job::JobFacts> facts_from_slurm(const Environment& environment);
+
+/// Whether SLURM_DISTRIBUTION is arbitrary (the variable may carry more words): rank 0 can be on any node.
+[[nodiscard]] bool is_arbitrary(const Environment& environment);
+
+/// Takes the warnings about an unknown head back: it has been found after all.
+void forget_that_head_was_unknown(job::JobFacts& facts);
 
 }  // namespace rollcall::bootstrap

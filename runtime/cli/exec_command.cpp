@@ -7,6 +7,7 @@
 
 #include "runtime/cli/command.h"
 #include "runtime/cli/env_report.h"
+#include "runtime/contract/env_vars.h"
 #include "runtime/rendezvous/resolved_step.h"
 
 namespace rollcall::cli {
@@ -21,6 +22,17 @@ void apply_to_this_process(const resolve::EnvPatch& patch) {
       unsetenv(change.name.c_str());
     }
   }
+}
+
+/// A program that starts without MASTER_ADDR fails or waits for half an hour: better none starts. Every rank comes to
+/// the same conclusion, even rank 0, which knows its own host.
+Result<void> check_head(const rendezvous::ResolvedStep& step) {
+  const resolve::EnvChange* const address = step.patch.find(env::kMasterAddr);
+  if (step.facts.head_known_to_all || (address != nullptr && address->action == resolve::Action::Keep)) {
+    return {};
+  }
+  return fail("MASTER_ADDR", "", "nothing in a task's environment says where rank 0 is in a step placed like this one",
+              "srun --ddp, or exporting MASTER_ADDR or SLURM_HOSTFILE");
 }
 
 }  // namespace
@@ -45,6 +57,9 @@ Result<void> run_exec(CommandContext& context) {
       rendezvous::resolve_this_step(context.environment, context.settings, false);
   if (!step) {
     return step.error();
+  }
+  if (const Result<void> checked = check_head(*step); !checked) {
+    return checked.error();
   }
   if (step->facts.rank == 0) {
     context.err << warning_lines(step->patch);

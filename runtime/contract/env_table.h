@@ -177,6 +177,10 @@ inline constexpr std::array kVariables{
     Variable{kSlurmReservedPorts, Use::Read, "bootstrap; Slurm", "ports that no other step has (MpiParams=ports=)"},
     Variable{kSlurmNodeName, Use::Read, "bootstrap; Slurm", "this node, as Slurm names it"},
     Variable{kSlurmDistribution, Use::Read, "bootstrap; Slurm", "how tasks are placed; arbitrary hides rank 0's node"},
+    Variable{kSlurmHetSize, Use::Read, "bootstrap; Slurm", "set in steps of a het job: its number of components"},
+    Variable{kSlurmHetNodeList, Use::Read, "bootstrap; Slurm",
+             "with a component's number at its end: nodes of that component of a het job"},
+    Variable{kSlurmHostFile, Use::Read, "bootstrap; Slurm", "arbitrary distribution: file with the host of each rank"},
     Variable{kSlurmRestartCount, Use::Read, "bootstrap; Slurm", "how often the job was requeued"},
     Variable{kSlurmClusterName, Use::Read, "settings; Slurm", "the cluster: compared with the names in site profiles"},
     Variable{
@@ -185,6 +189,7 @@ inline constexpr std::array kVariables{
         "and tasks that got fewer cause a warning: export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun"},
     Variable{kSlurmCpusOnNode, Use::Read, "resolve; Slurm", "CPUs of the step on this node"},
     Variable{kSlurmStepGpus, Use::Read, "resolve; Slurm", "GPUs of the step (in a task: perhaps only its own)"},
+    Variable{kSlurmGpusOnNode, Use::Read, "resolve; Slurm", "number of GPUs of the step on this node"},
     Variable{kSlurmJobGpus, Use::Read, "resolve; Slurm", "GPUs of the job on this node"},
     Variable{kPmixNamespace, Use::Read, "bootstrap, rendezvous; PMIx", "set where a PMIx server started this task"},
     Variable{kPmixRank, Use::Read, "bootstrap; PMIx", "rank of this task, a cross-check"},

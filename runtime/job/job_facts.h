@@ -25,12 +25,19 @@ struct JobFacts {
   std::uint32_t node_rank = 0;  ///< index of this node in the step
   std::uint32_t num_nodes = 1;
 
-  std::vector<std::string> hosts;             ///< names of the step's nodes, expanded, in Slurm's order; may be empty
+  std::vector<std::string> hosts;             ///< names of the step's nodes, expanded, by node rank; may be empty
   std::vector<std::uint32_t> tasks_per_node;  ///< parallel to `hosts`; may be empty
   std::string head_host;                      ///< the host of rank 0, as Slurm names it; empty: unknown
-  std::string this_host;                      ///< this node's name as Slurm names it
+  bool head_known_to_all = true;  ///< false: rank 0 may know `head_host`, others cannot (arbitrary distribution)
+  std::string this_host;          ///< this node's name as Slurm names it
 
-  std::string reserved_ports;         ///< SLURM_STEP_RESV_PORTS or empty
+  bool het = false;                            ///< a step of a het job (SLURM_HET_SIZE)
+  std::vector<std::uint32_t> component_nodes;  ///< het: nodes of each component in this step, in order; may be unknown
+  std::uint32_t world_index = 0;  ///< which of the step's worlds this is: with world=component its component's index
+  std::uint32_t first_rank = 0;   ///< the rank within the whole step of this world's rank 0
+
+  std::string reserved_ports;  ///< SLURM_STEP_RESV_PORTS or empty
+  std::string step_gpus;       ///< the step's GPUs on this node where the source knows them (the plugin), or empty
   std::vector<std::string> warnings;  ///< disagreements that do not stop the job ("PMIx says rank 3, Slurm 2")
 };
 

@@ -9,6 +9,10 @@
 
 namespace rollcall::job {
 
+std::string step_name(const JobFacts& facts) {
+  return facts.job_id ? fmt::format("{}.{}", *facts.job_id, facts.step_id.value_or(0)) : "none";
+}
+
 std::uint32_t fnv1a(std::string_view text) {
   std::uint32_t hash = 0x811c9dc5U;
   for (const char c : text) {

@@ -7,12 +7,16 @@
 #include <string_view>
 
 #include "runtime/base/environment.h"
+#include "runtime/job/job_facts.h"
 
 namespace rollcall::job {
 
 /// Which variables a rollcall set, each with a hash of the value it gave: the content of ROLLCALL_SET. It travels with
 /// the environment (from a batch step into its steps, say) and tells rollcall's values from the user's.
 using Marker = std::map<std::string, std::uint32_t, std::less<>>;
+
+/// The content of ROLLCALL_STEP: "JOB.STEP", "none" outside Slurm.
+[[nodiscard]] std::string step_name(const JobFacts& facts);
 
 /// FNV-1a, 32 bit (Fowler, Noll, Vo; RFC 9923).
 [[nodiscard]] std::uint32_t fnv1a(std::string_view text);

@@ -28,7 +28,8 @@ class EndpointFile {
   std::filesystem::path path_;  ///< empty: moved from
 };
 
-/// FOLDER/rollcall-JOB-STEP-RESTART.endpoint: unique per step and per start of a requeued job.
+/// FOLDER/rollcall-JOB-STEP-RESTART.endpoint: unique per step and per start of a requeued job; with "-fromRANK" for the
+/// later worlds of a step with several.
 [[nodiscard]] std::filesystem::path endpoint_file_path(const std::filesystem::path& folder, const job::JobFacts& facts);
 
 /// What the file says now; nothing where it is absent or not (wholly) an endpoint.

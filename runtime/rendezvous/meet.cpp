@@ -130,7 +130,7 @@ Result<Meeting> meet_over_pmix(const Call& call) {
   if (const Result<void> fenced = call.pmix->fence(); !fenced) {
     return fenced.error();
   }
-  const Result<std::string> text = call.pmix->get(0, kPmixKey);
+  const Result<std::string> text = call.pmix->get(call.facts.first_rank, kPmixKey);
   if (!text) {
     return text.error();
   }

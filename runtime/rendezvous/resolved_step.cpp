@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "runtime/bootstrap/gather.h"
+#include "runtime/bootstrap/host_file.h"
+#include "runtime/bootstrap/world.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/cpu_set.h"
 #include "runtime/job/marker.h"
@@ -41,6 +43,10 @@ Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::
   ResolvedStep step;
   step.facts = std::move(gathered->facts);
   step.trace = std::move(gathered->trace);
+  bootstrap::find_head_in_host_file(user, step.facts);
+  if (const Result<void> chosen = bootstrap::choose_world(user, settings, step.facts); !chosen) {
+    return chosen.error();
+  }
   step.network = observe_for(step.facts, settings, user);
   Result<resolve::EnvPatch> patch =
       resolve::resolve(step.facts, settings, step.network, user, job::cpus_of_this_process());

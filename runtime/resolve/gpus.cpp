@@ -22,24 +22,28 @@ struct NodeGpus {
   std::string_view source;
 };
 
-/// In a task SLURM_STEP_GPUS may hold the task's own GPUs only; then the job's on this node are the best that is known.
-std::optional<NodeGpus> gpus_of_node(const Environment& user) {
-  const auto step = user.get_non_empty(env::kSlurmStepGpus);
-  const auto job = user.get_non_empty(env::kSlurmJobGpus);
-  const auto own = user.get_non_empty(env::kCudaVisible);
-  if (step && !(own && *own == *step && job)) {
-    return NodeGpus{*step, env::kSlurmStepGpus};
+/// Where Slurm gives each task GPUs of its own, SLURM_STEP_GPUS holds in a task only that task's. SLURM_GPUS_ON_NODE
+/// tells: it counts those of the step. Then the job's on this node are the best that is known.
+std::optional<NodeGpus> gpus_of_node(const Inputs& inputs) {
+  if (!inputs.facts.step_gpus.empty()) {
+    return NodeGpus{inputs.facts.step_gpus, env::kSlurmStepGpus};
   }
-  if (job) {
-    return NodeGpus{*job, env::kSlurmJobGpus};
+  const auto count = parse_integer<std::size_t>(inputs.user.get(env::kSlurmGpusOnNode).value_or(""));
+  for (const std::string_view name : {env::kSlurmStepGpus, env::kSlurmJobGpus}) {
+    const auto list = inputs.user.get_non_empty(name);
+    if (list && split(*list, ',').size() >= count.value_or(0)) {
+      return NodeGpus{*list, name};
+    }
   }
   return std::nullopt;
 }
 
 void show_gpus_of_node(const Inputs& inputs, PatchBuilder& patch) {
-  const std::optional<NodeGpus> node = gpus_of_node(inputs.user);
+  const std::optional<NodeGpus> node = gpus_of_node(inputs);
   if (!node) {
-    patch.warn("gpus.visible: node: Slurm names no GPUs of this step (SLURM_STEP_GPUS, SLURM_JOB_GPUS)");
+    patch.warn(
+        "gpus.visible: node: nothing in the task's environment names all GPUs of the step on this node "
+        "(SLURM_STEP_GPUS, SLURM_JOB_GPUS); try srun --ddp");
     return;
   }
   // A value that Slurm itself gave is a part of the node's; anything else the user wrote.

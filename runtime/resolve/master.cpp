@@ -29,13 +29,16 @@ network::MasterAddressFacts address_facts(const Inputs& inputs) {
   return facts;
 }
 
-/// Keeps a value that needs no looking for: the user's, or that of the enclosing rollcall.
-bool keep_known(std::string_view name, std::string_view setting, PatchBuilder& patch) {
+/// Keeps a value that needs no looking for: the user's, or that of the enclosing rollcall, which alone may know where
+/// rank 0 is (the plugin asks slurmctld).
+bool keep_known(std::string_view name, std::string_view setting, const Inputs& inputs, PatchBuilder& patch) {
   if (const auto value = patch.users(name)) {
     patch.keep(name, *value, true);
     return true;
   }
-  if (const auto value = patch.inherited(name, setting)) {
+  const bool head_is_known = !inputs.facts.head_host.empty() && inputs.facts.head_known_to_all;
+  const auto value = head_is_known ? patch.inherited(name, setting) : patch.enclosing(name);
+  if (value && patch.same_world()) {
     patch.keep(name, *value, false);
     return true;
   }
@@ -61,7 +64,7 @@ void warn_if_elsewhere(const std::string& value, const Inputs& inputs, PatchBuil
 }
 
 Result<void> add_address(const Inputs& inputs, PatchBuilder& patch) {
-  if (keep_known(env::kMasterAddr, kTemplate, patch)) {
+  if (keep_known(env::kMasterAddr, kTemplate, inputs, patch)) {
     if (const auto value = patch.users(env::kMasterAddr)) {
       warn_if_elsewhere(*value, inputs, patch);
     }
@@ -90,12 +93,13 @@ Result<void> add_port(const Inputs& inputs, PatchBuilder& patch) {
       value && parse_integer<std::uint16_t>(*value).value_or(0) == 0) {
     return fail("MASTER_PORT", *value, "is no port", "unset it, or a number from 1 to 65535", ExitCode::Usage);
   }
-  if (keep_known(env::kMasterPort, kRange, patch)) {
+  if (keep_known(env::kMasterPort, kRange, inputs, patch)) {
     return {};
   }
   network::PortFacts facts;
   facts.job_id = inputs.facts.job_id.value_or(inputs.facts.port_salt);
   facts.step_id = inputs.facts.step_id.value_or(0);
+  facts.world_index = inputs.facts.world_index;
   facts.reserved_ports = inputs.facts.reserved_ports;
   const auto [first, last] = inputs.settings.port_range(kRange);
   facts.configured = {first, last};

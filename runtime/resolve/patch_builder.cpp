@@ -7,15 +7,17 @@
 namespace rollcall::resolve {
 namespace {
 
-std::string step_name(const job::JobFacts& facts) {
-  return facts.job_id ? fmt::format("{}.{}", *facts.job_id, facts.step_id.value_or(0)) : "none";
+bool same_ranks(const job::JobFacts& facts, const Environment& user) {
+  return user.get(env::kRank) == std::to_string(facts.rank) &&
+         user.get(env::kWorldSize) == std::to_string(facts.world_size);
 }
 
 }  // namespace
 
 PatchBuilder::PatchBuilder(const job::JobFacts& facts, const settings::Settings& settings, const Environment& user)
-    : settings_(settings), user_(user), outer_(job::marker_of(user)), step_(step_name(facts)) {
+    : settings_(settings), user_(user), outer_(job::marker_of(user)), step_(job::step_name(facts)) {
   same_step_ = user.get(env::kStep) == step_;
+  same_world_ = same_ranks(facts, user);
   patch_.warnings = facts.warnings;
 }
 
@@ -24,10 +26,13 @@ std::optional<std::string> PatchBuilder::users(std::string_view name) const {
   return value && !job::is_marked(outer_, name, *value) ? value : std::nullopt;
 }
 
-std::optional<std::string> PatchBuilder::inherited(std::string_view name, std::string_view setting) const {
+std::optional<std::string> PatchBuilder::enclosing(std::string_view name) const {
   std::optional<std::string> value = user_.get_non_empty(name);
-  const bool keep = same_step_ && value && job::is_marked(outer_, name, *value) && settings_.is_default(setting);
-  return keep ? value : std::nullopt;
+  return same_step_ && value && job::is_marked(outer_, name, *value) ? value : std::nullopt;
+}
+
+std::optional<std::string> PatchBuilder::inherited(std::string_view name, std::string_view setting) const {
+  return settings_.is_default(setting) ? enclosing(name) : std::nullopt;
 }
 
 void PatchBuilder::keep(std::string_view name, const std::string& value, bool of_user) {

@@ -23,9 +23,8 @@ struct Proposal {
 
 /// Collects the patch, and is the one place that decides between ours, the user's and an enclosing rollcall's value:
 /// - the user's value is kept; a warning says what we would have set where it differs;
-/// - the value of a rollcall that encloses this one in the same step (`srun --ddp` around `rollcall exec` or the
-/// trainer) is
-///   kept where this one's setting is at its default: the enclosing one may know the site better;
+/// - the value of a rollcall that encloses this one in the same step (`srun --ddp` around `rollcall exec` or
+///   the trainer) is kept where this one's setting is at its default: the enclosing one may know the site better;
 /// - everything else that an outer rollcall set is stale: replaced, or removed by finish().
 class PatchBuilder {
  public:
@@ -33,8 +32,14 @@ class PatchBuilder {
   PatchBuilder(const job::JobFacts& facts, const settings::Settings& settings, const Environment& user);
 
   [[nodiscard]] std::optional<std::string> users(std::string_view name) const;
-  /// The enclosing rollcall's value of the same step, where it is to be kept under the rule above.
+  /// The enclosing rollcall's value of the same step.
+  [[nodiscard]] std::optional<std::string> enclosing(std::string_view name) const;
+  /// The same where it is to be kept under the rule above.
   [[nodiscard]] std::optional<std::string> inherited(std::string_view name, std::string_view setting) const;
+
+  /// Whether a rollcall that encloses this one saw the same ranks: its endpoint is then this one's, too. It is not
+  /// where one of them made each component of a het step a world of its own, or where mpirun stands between them.
+  [[nodiscard]] bool same_world() const { return same_world_; }
 
   void propose(const Proposal& proposal);
   /// Keeps the user's or the enclosing rollcall's value, with no proposal to compare it with.
@@ -58,6 +63,7 @@ class PatchBuilder {
   job::Marker outer_;
   std::string step_;
   bool same_step_ = false;
+  bool same_world_ = false;
   EnvPatch patch_;
   job::Marker ours_;
 };

@@ -11,6 +11,9 @@ namespace {
 constexpr std::string_view kPolicies = "shared|local|job|off";
 
 constexpr std::array kLaunchTable{
+    Setting{"world", Kind::Choice, "job", "job|component",
+            "what is one world of ranks in a step of a het job: all of it, or each component by itself", "Ranks",
+            "job|component"},
     Setting{"host.template", Kind::Text, "{host}", "TEXT",
             "name under which the head node is reached; {host} is its name in Slurm, so \"{host}i\" appends an i",
             "Network"},

@@ -7,7 +7,9 @@
 #include "runtime/bootstrap/gather.h"
 #include "runtime/bootstrap/pmix_client.h"
 #include "runtime/bootstrap/slurm.h"
+#include "runtime/bootstrap/world.h"
 #include "runtime/job/marker.h"
+#include "runtime/settings/launch_settings.h"
 
 namespace rollcall::bootstrap {
 namespace {
@@ -109,6 +111,71 @@ TEST(Slurm, ArbitraryDistributionHidesRankZerosHostHonestly) {
                                                           {"SLURM_STEP_TASKS_PER_NODE", "5"}}));
   EXPECT_EQ(one_node->head_host, "jwb0009");
   EXPECT_THAT(one_node->warnings, IsEmpty());
+}
+
+/// Task 2 of `srun --het-group=0,1`, one task on n3 and three on n[1-2]: Slurm sorts the nodes across components.
+Environment het_task() {
+  return with(slurm_task(), {{"SLURM_HET_SIZE", "2"},
+                             {"SLURM_JOB_NODELIST_HET_GROUP_0", "n3"},
+                             {"SLURM_JOB_NODELIST_HET_GROUP_1", "n[1-2]"},
+                             {"SLURM_STEP_NODELIST", "n[1-3]"},
+                             {"SLURM_STEP_TASKS_PER_NODE", "2,1(x2)"},
+                             {"SLURM_STEP_NUM_TASKS", "4"},
+                             {"SLURM_PROCID", "2"},
+                             {"SLURM_NODEID", "1"},
+                             {"SLURMD_NODENAME", "n1"}});
+}
+
+TEST(Slurm, NodesOfAHetStepFollowItsComponents) {
+  const auto facts = facts_from_slurm(het_task());
+  ASSERT_TRUE(facts) << facts.error().message();
+  EXPECT_THAT(facts->hosts, ElementsAre("n3", "n1", "n2"));
+  EXPECT_THAT(facts->tasks_per_node, ElementsAre(1U, 2U, 1U));
+  EXPECT_THAT(facts->component_nodes, ElementsAre(1U, 2U));
+  EXPECT_EQ(facts->head_host, "n3");
+  EXPECT_EQ(facts->local_world_size, 2U);
+}
+
+TEST(Slurm, AHetStepWhoseOrderIsNotToldHidesRankZerosHostHonestly) {
+  Environment task = het_task();
+  task.unset("SLURM_JOB_NODELIST_HET_GROUP_1");
+  const auto facts = facts_from_slurm(task);
+  ASSERT_TRUE(facts) << facts.error().message();
+  EXPECT_EQ(facts->head_host, "");
+  EXPECT_FALSE(facts->head_known_to_all);
+  EXPECT_EQ(facts->local_world_size, 2U);  // n1's, though n2 stands at its node rank in the sorted list
+}
+
+TEST(World, AComponentIsAWorldWhereAskedFor) {
+  settings::Settings settings(settings::launch_table());
+  auto facts = facts_from_slurm(het_task());
+  ASSERT_TRUE(choose_world(het_task(), settings, *facts));
+  EXPECT_EQ(facts->world_size, 4U);
+  ASSERT_TRUE(settings.set("world", "component", "test"));
+  for (int times = 0; times < 2; ++times) {
+    ASSERT_TRUE(choose_world(het_task(), settings, *facts));
+    EXPECT_EQ(facts->rank, 1U);
+    EXPECT_EQ(facts->world_size, 3U);
+    EXPECT_EQ(facts->node_rank, 0U);
+    EXPECT_EQ(facts->num_nodes, 2U);
+    EXPECT_EQ(facts->head_host, "n1");
+    EXPECT_EQ(facts->first_rank, 1U);
+    EXPECT_EQ(facts->world_index, 1U);
+  }
+  auto ordinary = facts_from_slurm(slurm_task());
+  ASSERT_TRUE(choose_world(slurm_task(), settings, *ordinary));
+  EXPECT_EQ(ordinary->world_size, 5U);
+}
+
+TEST(World, AnUnknownComponentIsAnError) {
+  settings::Settings settings(settings::launch_table());
+  ASSERT_TRUE(settings.set("world", "component", "test"));
+  Environment task = het_task();
+  task.unset("SLURM_JOB_NODELIST_HET_GROUP_1");
+  auto facts = facts_from_slurm(task);
+  const auto chosen = choose_world(task, settings, *facts);
+  ASSERT_FALSE(chosen);
+  EXPECT_EQ(chosen.error().setting, "world");
 }
 
 TEST(Slurm, PmixRankIsACrossCheck) {

@@ -290,6 +290,7 @@ TEST(Resolve, GpusOfTheNodeAreShownWhereAskedFor) {
   step.user.set("CUDA_VISIBLE_DEVICES", "1");
   step.user.set("SLURM_STEP_GPUS", "1");
   step.user.set("SLURM_JOB_GPUS", "0,1");
+  step.user.set("SLURM_GPUS_ON_NODE", "2");
   EXPECT_EQ(step.after().get("CUDA_VISIBLE_DEVICES"), "1");
   step.set("gpus.visible", "node");
   EXPECT_EQ(step.after().get("CUDA_VISIBLE_DEVICES"), "0,1");
@@ -297,6 +298,18 @@ TEST(Resolve, GpusOfTheNodeAreShownWhereAskedFor) {
   EXPECT_EQ(step.after().get("CUDA_VISIBLE_DEVICES"), "1,2");
   step.user.set("CUDA_VISIBLE_DEVICES", "7");
   EXPECT_EQ(step.after().get("CUDA_VISIBLE_DEVICES"), "7");
+}
+
+TEST(Resolve, AListOfOneTasksGpusIsNotTakenForTheNodes) {
+  Step step;
+  step.set("gpus.visible", "node");
+  step.user.set("CUDA_VISIBLE_DEVICES", "1");
+  step.user.set("SLURM_STEP_GPUS", "1");
+  step.user.set("SLURM_GPUS_ON_NODE", "2");
+  EXPECT_EQ(step.after().get("CUDA_VISIBLE_DEVICES"), "1");
+  EXPECT_THAT(step.run()->warnings, Contains(HasSubstr("gpus.visible")));
+  step.facts.step_gpus = "0,1";
+  EXPECT_EQ(step.after().get("CUDA_VISIBLE_DEVICES"), "0,1");
 }
 
 TEST(Resolve, DebugTurnsTheFrameworksDiagnosticsOn) {
