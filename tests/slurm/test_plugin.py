@@ -38,30 +38,7 @@ def rollcall_lines(text):
     return [line for line in text.splitlines() if "rollcall: " in line]
 
 
-# ---------------------------------------------------------------- layouts of a step
-
-
-@pytest.mark.parametrize("options, size", [
-    (["-N2", "--ntasks-per-node=2"], 4),
-    (["-N1", "-n1"], 1),
-    (["-N4", "--ntasks-per-node=1"], 4),
-    (["-N2", "-n4"], 4),  # Slurm places 3 + 1
-    (["-N3", "-n7", "--distribution=cyclic"], 7),
-    (["-N3", "-n7", "--distribution=block"], 7),
-    (["-N2", "-n8", "--distribution=plane=2"], 8),
-])
-def test_every_task_gets_slurms_ranks_and_one_endpoint(cluster, options, size):
-    environments, errors = cluster.environments("--ddp", *options)
-    check_world(environments, size)
-    assert errors == ""
-
-
-def test_a_step_on_the_later_nodes_of_an_allocation_is_numbered_from_0(cluster):
-    record, read = cluster.recorder()
-    cluster.run("salloc", "-N3", "--ntasks-per-node=2", "srun", "--ddp", "-N2", "-n4", "-r1", *record)
-    check_world(read(), 4)
-    assert len({e["SLURM_STEP_NODELIST"] for e in read()}) == 1
-    assert read()[0]["SLURM_STEP_NODELIST"] != read()[0]["SLURM_JOB_NODELIST"]
+# ---------------------------------------------------------------- the site and the task (shapes of steps: test_shapes.py)
 
 
 def test_interfaces_and_threads_come_from_the_site_and_the_task(cluster):
@@ -69,54 +46,6 @@ def test_interfaces_and_threads_come_from_the_site_and_the_task(cluster):
     for e in environments:
         assert (e["GLOO_SOCKET_IFNAME"], e["TP_SOCKET_IFNAME"], e["NCCL_SOCKET_IFNAME"]) == ("lo", "lo", "lo")
         assert int(e["OMP_NUM_THREADS"]) >= 1
-
-
-def test_an_arbitrary_distribution_still_finds_the_host_of_rank_0(cluster, tmp_path):
-    hosts = tmp_path / "hosts"
-    hosts.write_text("jwb0003\njwb0001\njwb0003\n")
-    result = cluster.run("srun", "--ddp=host.template={host}.example", "-m", "arbitrary", "-n3",
-                         "true", env={"SLURM_HOSTFILE": str(hosts)}, check=False)
-    assert "jwb0003.example" in rollcall_lines(result.stderr)[0]  # rank 0's host, though jwb0001 is first in the list
-    environments, _ = cluster.environments("--ddp", "-m", "arbitrary", "-n3", env={"SLURM_HOSTFILE": str(hosts)})
-    check_world(environments, 3)
-
-
-def test_concurrent_steps_of_one_job_have_ports_of_their_own(cluster):
-    record, read = cluster.recorder()
-    here = cluster.new_folder()
-    both_run = f"touch {here}/$SLURM_STEP_ID; until [ -e {here}/0 ] && [ -e {here}/1 ]; do sleep 0.02; done"
-    step = f"srun --overlap --ddp bash -c {shlex.quote(both_run + '; exec ' + shlex.join(record))}"
-    cluster.batch(f"#!/bin/bash\n#SBATCH -N2 --ntasks-per-node=2\n{step} &\n{step} &\nwait\n")
-    environments = read()
-    steps = {step: [e for e in environments if e["SLURM_STEP_ID"] == step] for step in ("0", "1")}
-    for tasks in steps.values():
-        check_world(tasks, 4)
-    assert steps["0"][0]["MASTER_PORT"] != steps["1"][0]["MASTER_PORT"]
-
-
-def test_each_element_of_an_array_is_a_world_of_its_own(cluster):
-    record, read = cluster.recorder()
-    cluster.batch(f"#!/bin/bash\n#SBATCH -N1 -n2 --array=0-1\nsrun --ddp {shlex.join(record)}\n")
-    environments = read()
-    assert len(environments) == 4
-    for element in "01":
-        check_world([e for e in environments if e["SLURM_ARRAY_TASK_ID"] == element], 2)
-
-
-def test_a_het_step_is_one_world(cluster):
-    record, read = cluster.recorder()
-    inner = shlex.join(["srun", "--ddp", "--het-group=0,1", *record])
-    cluster.run("salloc", "-N1", "-n1", ":", "-N2", "-n3", "bash", "-c", inner)
-    environments = read()
-    assert [e["RANK"] for e in environments] == ["0", "1", "2", "3"]
-    assert {e["WORLD_SIZE"] for e in environments} == {"4"}
-    assert sorted({e["NODE_RANK"] for e in environments}) == ["0", "1", "2"]
-    assert len({(e["MASTER_ADDR"], e["MASTER_PORT"]) for e in environments}) == 1
-
-
-def test_works_where_the_users_environment_is_not_exported(cluster):
-    environments, _ = cluster.environments("--ddp", "--export=NONE", "-N2")
-    check_world(environments, 2)
 
 
 # ---------------------------------------------------------------- the option
@@ -332,15 +261,6 @@ COMPARED = (*RANK_NAMES, "MASTER_ADDR", "MASTER_PORT", "GLOO_SOCKET_IFNAME", "NC
 def site(cluster):
     """The variable by which the command finds the profile that plugstack.conf names for the plugin."""
     return {"ROLLCALL_SITE_CONFIG": str(cluster.folder / "etc" / "site.toml")}
-
-
-def test_exec_in_front_of_a_program_gives_what_the_plugin_gives(cluster, rollcall, site):
-    layout = ["-N2", "--ntasks-per-node=2"]
-    by_plugin, _ = cluster.environments("--ddp", *layout)
-    by_command, _ = cluster.environments(*layout, str(rollcall), "exec", "--", env=site)
-    check_world(by_command, 4)
-    for one, other in zip(by_plugin, by_command):
-        assert {n: one.get(n) for n in COMPARED if n != "MASTER_PORT"} == {n: other.get(n) for n in COMPARED if n != "MASTER_PORT"}
 
 
 def test_env_reports_what_the_plugin_gives(cluster, rollcall, site):
