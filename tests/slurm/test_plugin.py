@@ -92,38 +92,12 @@ def test_the_batch_script_itself_is_left_alone(cluster):
     assert has_values_of_ours(script) == []
 
 
-def test_off_inside_turns_the_outer_one_off(cluster):
-    record, read = cluster.recorder()
-    cluster.run("salloc", "--ddp", "-N2", "--ntasks-per-node=2", "srun", "--ddp=off", *record)
-    assert len(read()) == 4
-    assert [has_values_of_ours(e) for e in read()] == [[]] * 4
-
-
 def test_values_of_an_outer_step_do_not_leak_into_an_inner_one(cluster):
     record, read = cluster.recorder()
     inner = shlex.join(["srun", "--overlap", "--ddp", "-N2", "-n3", *record])
     cluster.run("salloc", "-N2", "--ntasks-per-node=2", "srun", "--ddp=threads=9", "-N1", "-n1", "bash", "-c", inner)
     check_world(read(), 3)
     assert {e["OMP_NUM_THREADS"] for e in read()} != {"9"}
-
-
-def test_salloc_hands_it_on_to_its_steps(cluster):
-    record, read = cluster.recorder()
-    cluster.run("salloc", "--ddp", "-N2", "--ntasks-per-node=2", "srun", *record)
-    check_world(read(), 4)
-
-
-def test_the_inner_option_wins_over_the_outer_one(cluster):
-    record, read = cluster.recorder()
-    cluster.run("salloc", "--ddp=threads=3", "-N1", "srun", "--ddp=threads=5", *record)
-    assert [e["OMP_NUM_THREADS"] for e in read()] == ["5"]
-
-
-@pytest.mark.parametrize("spelling", ["--ddp", "--ddp=", "--ddp=(null)"])
-def test_every_spelling_of_the_bare_option_turns_it_on(cluster, spelling):
-    environments, errors = cluster.environments(spelling, "-N2")
-    check_world(environments, 2)
-    assert errors == ""
 
 
 def test_settings_in_the_option_apply_to_the_step(cluster):
