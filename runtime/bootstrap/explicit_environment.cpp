@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <array>
 
 #include "runtime/base/text.h"
@@ -77,6 +79,7 @@ Result<job::JobFacts> facts_from_environment(const Environment& environment) {
     return node.error();
   }
   facts.node_rank = *node;
+  facts.num_nodes = std::max(facts.num_nodes, facts.node_rank + 1);  // nodes need not have equally many ranks
   return facts;
 }
 

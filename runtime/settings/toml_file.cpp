@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/settings/settings.h"
+#include "runtime/settings/toml_library.h"
 #include "runtime/settings/value_check.h"
 
 namespace rollcall::settings {
@@ -120,6 +120,8 @@ Result<void> apply_section(const TomlFile& file, const toml::table& root, std::s
 
 }  // namespace
 
+void throw_toml_fault(const char* expectation) { throw TomlLibraryFault(expectation); }
+
 Result<void> apply_toml_file(Settings& settings, const std::string& path, bool required, std::string_view section) {
   std::string content;
   const int error_number = read_file(path, content);
@@ -136,6 +138,9 @@ Result<void> apply_toml_file(Settings& settings, const std::string& path, bool r
   } catch (const toml::parse_error& error) {
     return fail(fmt::format("{}:{}", path, error.source().begin.line), "", std::string(error.description()),
                 "correcting the TOML there", ExitCode::Configuration);
+  } catch (const TomlLibraryFault& fault) {
+    return fail(path, "", fmt::format("is damaged beyond what the TOML parser expects ({})", fault.what()),
+                "writing it anew", ExitCode::Configuration);
   }
 }
 

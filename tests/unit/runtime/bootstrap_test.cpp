@@ -247,6 +247,14 @@ TEST(Gather, ExplicitValuesAloneAreEnough) {
   EXPECT_EQ(gathered->facts.num_nodes, 2U);
 }
 
+TEST(Gather, ANodeRankBeyondEvenlyFilledNodesMeansMoreNodes) {
+  const Environment environment({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"GROUP_RANK", "1"}});
+  const auto gathered = gather(environment, nullptr);
+  ASSERT_TRUE(gathered);
+  EXPECT_EQ(gathered->facts.node_rank, 1);
+  EXPECT_EQ(gathered->facts.num_nodes, 2);
+}
+
 TEST(Gather, ImpossibleExplicitValuesAreAMismatch) {
   for (const auto& [name, value] : std::map<std::string, std::string>{
            {"RANK", "8"}, {"WORLD_SIZE", "0"}, {"LOCAL_RANK", "9"}, {"LOCAL_WORLD_SIZE", "x"}, {"NODE_RANK", "-1"}}) {
