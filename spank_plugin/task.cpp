@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 
+#include "runtime/base/printable.h"
 #include "runtime/bootstrap/het_step.h"
 #include "runtime/bootstrap/slurm.h"
 #include "runtime/bootstrap/world.h"
@@ -184,7 +185,7 @@ void set_up_task(spank_t spank, const Result<StepOnNode>& on_node) {
   }
   if (facts->rank == 0) {
     for (const std::string& warning : patch->warnings) {
-      slurm_spank_log("rollcall: warning: %s", warning.c_str());
+      slurm_spank_log("rollcall: warning: %s", printable(warning).c_str());
     }
   }
 }

@@ -3,6 +3,8 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/base/printable.h"
+
 namespace rollcall {
 
 std::string Error::message() const {
@@ -14,12 +16,7 @@ std::string Error::message() const {
   if (!action.empty()) {
     text += "; try " + action;
   }
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      c = '?';
-    }
-  }
-  return text;
+  return printable(std::move(text));
 }
 
 Error fail(std::string setting, std::string value, std::string reason, std::string action, ExitCode exit_code) {

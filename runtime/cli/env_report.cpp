@@ -8,17 +8,12 @@
 #include <iterator>
 #include <vector>
 
+#include "runtime/base/printable.h"
+
 namespace rollcall::cli {
 namespace {
 
 using Row = std::array<std::string, 5>;
-
-std::string printable(std::string_view text) {
-  std::string shown(text);
-  std::ranges::replace_if(
-      shown, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
-  return shown;
-}
 
 /// A table stays readable beside a PATH of 2,000 characters.
 std::string shortened(const std::string& text) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "runtime/base/printable.h"
 #include "runtime/doctor/checks/group.h"
 
 namespace rollcall::doctor {
@@ -29,13 +30,6 @@ std::string mark_text(Status status, const Style& style) {
   const Mark& mark = mark_of(status);
   const char* const text = style.unicode ? mark.unicode : mark.ascii;
   return style.colour ? fmt::format("{}{}\x1b[0m", mark.colour, text) : text;
-}
-
-/// Other nodes' texts reach a terminal: nothing in them may steer it.
-std::string printable(std::string text) {
-  std::ranges::replace_if(
-      text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
-  return text;
 }
 
 /// "jwb0001, jwb0002", "jwb0001, jwb0002 and 12 more", "all 4 nodes".
