@@ -17,6 +17,15 @@ char kUsage[] =
     "interfaces, ...); key=value,... overrides settings for this step (a comma inside a value is written +), off turns "
     "it off; 'rollcall env' shows the values, 'man rollcall-spank' the rest";
 
+std::optional<std::string> argument_value(std::string_view key, int argument_count, char** arguments) {
+  for (int i = 0; i < argument_count; ++i) {
+    if (const std::string_view argument = arguments[i]; argument.starts_with(key)) {
+      return std::string(argument.substr(key.size()));
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<DdpOption> parse_option(const char* argument) {
@@ -40,13 +49,11 @@ spank_option ddp_option(spank_opt_cb_f callback) {
 }
 
 std::optional<std::string> site_file(int argument_count, char** arguments) {
-  constexpr std::string_view kKey = "config=";
-  for (int i = 0; i < argument_count; ++i) {
-    if (const std::string_view argument = arguments[i]; argument.starts_with(kKey)) {
-      return std::string(argument.substr(kKey.size()));
-    }
-  }
-  return std::nullopt;
+  return argument_value("config=", argument_count, arguments);
+}
+
+std::optional<std::string> task_prolog(int argument_count, char** arguments) {
+  return argument_value("task_prolog=", argument_count, arguments);
 }
 
 }  // namespace rollcall::spank

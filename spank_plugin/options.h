@@ -25,4 +25,7 @@ struct DdpOption {
 /// The PATH of `config=PATH` among the arguments of this plugin's line in plugstack.conf; nothing where there is none.
 [[nodiscard]] std::optional<std::string> site_file(int argument_count, char** arguments);
 
+/// The PATH of `task_prolog=PATH`: the line stands in a user's own plugstack.conf; see user_install.h.
+[[nodiscard]] std::optional<std::string> task_prolog(int argument_count, char** arguments);
+
 }  // namespace rollcall::spank

@@ -10,6 +10,7 @@
 #include "spank_plugin/slurm_spank.h"
 #include "spank_plugin/spank_env.h"
 #include "spank_plugin/task.h"
+#include "spank_plugin/user_install.h"
 
 SPANK_PLUGIN(rollcall, 1)
 
@@ -19,6 +20,7 @@ using namespace rollcall;
 
 // One of each a process: srun, sbatch and salloc handle one command line, slurmstepd one step; tasks inherit by fork.
 std::optional<std::string> g_site_file;
+std::optional<std::string> g_task_prolog;
 std::optional<spank::DdpOption> g_option;
 std::optional<Result<spank::StepOnNode>> g_step;
 
@@ -40,6 +42,23 @@ int refuse(const Error& error) {
   return ESPANK_ERROR;
 }
 
+/// The option on the submitting host: mistakes are refused here, before anything starts.
+Result<void> take_option_here(const spank::DdpOption& option) {
+  const bool in_srun = spank_context() == S_CTX_LOCAL;
+  if (in_srun && option.enabled) {
+    if (Result<void> checked = spank::check_before_launch(option, g_site_file); !checked) {
+      return checked;
+    }
+  }
+  if (in_srun && g_task_prolog) {
+    return spank::hand_to_task_prolog(*g_task_prolog, option);
+  }
+  if (g_task_prolog && option.enabled) {
+    spank::say_what_a_batch_script_needs();
+  }
+  return {};
+}
+
 /// Called for every --ddp that Slurm meets, at times twice for one: the last word counts.
 int on_option(int, const char* argument, int remote) noexcept {
   return guarded([&]() -> int {
@@ -48,9 +67,9 @@ int on_option(int, const char* argument, int remote) noexcept {
       return refuse(option.error());
     }
     g_option = *option;
-    if (remote == 0 && option->enabled && spank_context() == S_CTX_LOCAL) {
-      if (const Result<void> checked = spank::check_before_launch(*option, g_site_file); !checked) {
-        return refuse(checked.error());
+    if (remote == 0) {
+      if (const Result<void> taken = take_option_here(*option); !taken) {
+        return refuse(taken.error());
       }
     }
     return ESPANK_SUCCESS;
@@ -67,6 +86,10 @@ int slurm_spank_init(spank_t handle, int argument_count, char** arguments) noexc
     if (context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR || context == S_CTX_REMOTE) {
       static spank_option option = spank::ddp_option(on_option);
       g_site_file = spank::site_file(argument_count, arguments);
+      g_task_prolog = spank::task_prolog(argument_count, arguments);
+      if (context == S_CTX_LOCAL && g_task_prolog) {
+        spank::announce_task_prolog(*g_task_prolog);
+      }
       spank_option_register(handle, &option);
     }
     return ESPANK_SUCCESS;

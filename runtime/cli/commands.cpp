@@ -6,6 +6,7 @@
 #include "runtime/cli/doctor_command.h"
 #include "runtime/cli/env_command.h"
 #include "runtime/cli/exec_command.h"
+#include "runtime/cli/install_command.h"
 
 namespace rollcall::cli {
 namespace {
@@ -27,6 +28,20 @@ constexpr std::array kDoctorFlags{
     Flag{"json", 0, "print one JSON object"},
     Flag{"list", 0, "name the checks and what each looks at"},
     Flag{"no-bench", 0, "do not measure bandwidth and latency"},
+};
+constexpr std::array kInstallFlags{
+    kHelp,
+    Flag{"user", 0, "for yourself, without an administrator: below ~/.config/rollcall/slurm"},
+    Flag{"site", 0, "for everybody: plugstack.conf and /etc/rollcall/site.toml"},
+    Flag{"status", 0, "say which installation is in force here, and what is wrong with it"},
+    Flag{"dry-run", 0, "print what would be written, and write nothing"},
+    Flag{"json", 0, "with --status: print JSON"},
+};
+constexpr std::array kUninstallFlags{
+    kHelp,
+    Flag{"user", 0, "what rollcall install --user wrote"},
+    Flag{"site", 0, "what rollcall install --site wrote"},
+    Flag{"dry-run", 0, "print what would be removed, and remove nothing"},
 };
 constexpr std::array kCompletionFlags{kHelp};
 constexpr std::array kProgramFlags{
@@ -69,6 +84,27 @@ Examples:
   rollcall doctor                            this machine alone
 )help";
 
+constexpr std::string_view kInstallText =
+    R"help(Makes `srun --ddp` work. --user writes files of your own only: a slurm.conf that includes the site's, a
+plugstack.conf with rollcall in it, and a task prolog that does on the nodes what the plugin would.
+rollcall must stand on a file system that the nodes see. Doing it again changes nothing.
+
+Examples:
+  rollcall install --user                    then: export SLURM_CONF=~/.config/rollcall/slurm/slurm.conf
+  rollcall install --status                  which installation is in force, and its problems
+  rollcall install --site --dry-run          what an administrator's installation would write
+  rollcall install --site --root=/srv/image --profile=site_config/generic.toml
+)help";
+
+constexpr std::string_view kUninstallText =
+    R"help(Takes back what `rollcall install` wrote, and nothing else. A file that was edited since is left
+alone, and said.
+
+Examples:
+  rollcall uninstall --user
+  rollcall uninstall --site --dry-run
+)help";
+
 constexpr std::string_view kCompletionText =
     R"help(Prints a completion script. Commands, options and fixed values complete.
 
@@ -83,6 +119,11 @@ const std::array kCommands{
             kExecText, kExecFlags, StopAt::Positional, run_exec},
     Command{"doctor", "look for what would make a job fail on these nodes", "rollcall doctor [OPTIONS]", kDoctorText,
             kDoctorFlags, StopAt::Separator, run_doctor, doctor_table()},
+    Command{"install", "make srun --ddp work, for yourself or for a site",
+            "rollcall install --user|--site|--status [OPTIONS]", kInstallText, kInstallFlags, StopAt::Separator,
+            run_install, install_table()},
+    Command{"uninstall", "take back what install wrote", "rollcall uninstall --user|--site [OPTIONS]", kUninstallText,
+            kUninstallFlags, StopAt::Separator, run_uninstall, install_table()},
     Command{"completion", "print a completion script for bash", "rollcall completion bash", kCompletionText,
             kCompletionFlags, StopAt::Separator, run_completion},
 };

@@ -15,9 +15,10 @@ RUNTIME = {
     "bootstrap": ["job", "network", "settings", "base", "contract"],
     "resolve": ["job", "network", "settings", "base", "contract"],
     "rendezvous": ["bootstrap", "resolve", "job", "network", "settings", "base", "contract"],
-    "doctor": ["rendezvous", "bootstrap", "resolve", "job", "network", "settings", "base", "contract"],
+    "doctor": ["install", "rendezvous", "bootstrap", "resolve", "job", "network", "settings", "base", "contract"],
     "command_line": ["settings", "base", "contract"],
-    "cli": ["command_line", "doctor", "rendezvous", "bootstrap", "resolve", "job", "network", "settings", "base", "contract"],
+    "install": ["job", "settings", "base", "contract"],
+    "cli": ["install", "command_line", "doctor", "rendezvous", "bootstrap", "resolve", "job", "network", "settings", "base", "contract"],
 }
 TRAINER = {
     "config": [],

@@ -1,0 +1,214 @@
+#include "runtime/cli/install_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "runtime/cli/command.h"
+#include "runtime/install/files.h"
+#include "runtime/install/plan.h"
+#include "runtime/install/plugin_file.h"
+#include "runtime/install/setup.h"
+
+namespace rollcall::cli {
+namespace {
+
+using install::Plan;
+using settings::Kind;
+using settings::Setting;
+
+constexpr const char* kProfile = "/etc/rollcall/site.toml";
+
+constexpr std::array kTable{
+    Setting{"slurm.conf", Kind::Text, "", "FILE", "the site's slurm.conf, where it is not in a usual place", "install"},
+    Setting{"plugin", Kind::Text, "", "FILE", "spank_rollcall.so as the nodes see it (beside rollcall)", "install"},
+    Setting{"profile", Kind::Text, "", "FILE", "with --site: the profile to put to /etc/rollcall/site.toml", "install"},
+    Setting{"root", Kind::Text, "", "DIR", "with --site: write below DIR, for an image of a node", "install"},
+};
+
+Result<void> check_command_line(const CommandContext& context, bool may_ask_status) {
+  const auto given = [&](const char* flag) { return context.line.has(flag) ? 1 : 0; };
+  const int ways = given("user") + given("site") + (may_ask_status ? given("status") : 0);
+  if (ways != 1 || !context.line.positional.empty() || !context.line.program.empty()) {
+    return fail("install", context.line.positional.empty() ? "" : context.line.positional.front(),
+                "takes one of --user and --site", "rollcall install --user, or rollcall help install");
+  }
+  return {};
+}
+
+std::string this_program() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).string();
+}
+
+std::string absolute(const std::string& path) {
+  std::error_code error;
+  return path.empty() ? path : std::filesystem::absolute(path, error).lexically_normal().string();
+}
+
+Error no_plugin(const std::string& path, const std::string& reason) {
+  return fail("--plugin", path, reason, "--plugin=FILE, a spank_rollcall.so built against this Slurm's headers",
+              ExitCode::NoInput);
+}
+
+/// The plugin that was named, or the one beside this program. It fits the Slurm in PATH, where there is one.
+Result<std::string> checked_plugin(const CommandContext& context, const std::string& slurm_conf,
+                                   const std::string& root) {
+  const std::string& named = context.options.text("plugin");
+  const std::string path = named.empty() ? install::plugin_beside(this_program()).value_or("") : absolute(named);
+  const auto bytes = install::read_file(root + path);
+  const auto built_for = bytes ? install::plugin_version(*bytes) : std::nullopt;
+  if (!built_for) {
+    return no_plugin(root + path, bytes ? "is no SPANK plugin" : "is not there");
+  }
+  const auto slurm = root.empty() ? install::slurm_version(context.environment, slurm_conf) : std::nullopt;
+  if (slurm && !slurm->fits(*built_for)) {
+    return no_plugin(path, "was built for Slurm " + built_for->text() + ", this is " + slurm->text());
+  }
+  return path;
+}
+
+/// Files that Slurm's programs look for beside slurm.conf.
+std::vector<std::string> companions_of(const std::string& slurm_conf) {
+  std::vector<std::string> names = install::names_in(slurm_conf.substr(0, slurm_conf.rfind('/')));
+  const std::string own = slurm_conf.substr(slurm_conf.rfind('/') + 1);
+  std::erase_if(names, [&](const std::string& name) {
+    const bool wanted = name.ends_with(".conf") || name.ends_with(".d") || name.ends_with(".key");
+    return !wanted || name == own || name == "slurm.conf" || name == "plugstack.conf";
+  });
+  return names;
+}
+
+Result<Plan> user_plan(const CommandContext& context) {
+  const Result<std::string> folder = install::user_folder(context.environment);
+  const Result<std::string> conf =
+      install::site_slurm_conf(context.environment, absolute(context.options.text("slurm.conf")), "");
+  for (const Result<std::string>* const one : {&folder, &conf}) {
+    if (!*one) {
+      return one->error();
+    }
+  }
+  const Result<std::string> plugin = checked_plugin(context, *conf, "");
+  if (!plugin) {
+    return plugin.error();
+  }
+  return install::plan_user_install({*folder, *conf, *plugin, this_program(), companions_of(*conf)}, install::read_file,
+                                    install::read_link);
+}
+
+Result<install::SiteInput> site_input(const CommandContext& context) {
+  install::SiteInput input;
+  input.root = absolute(context.options.text("root"));
+  input.profile_path = kProfile;
+  const Result<std::string> conf =
+      install::site_slurm_conf(context.environment, context.options.text("slurm.conf"), input.root);
+  if (!conf) {
+    return conf.error();
+  }
+  const auto below_root = [&](const std::string& path) { return install::read_file(input.root + path); };
+  input.slurm_conf = *conf;
+  input.plugstack = install::plugstack_of(*conf, below_root);
+  if (const std::string& profile = context.options.text("profile"); !profile.empty()) {
+    input.profile = install::read_file(profile);
+    if (!input.profile) {
+      return fail("--profile", profile, "cannot be read", "one of site_config/", ExitCode::NoInput);
+    }
+    settings::Settings check(context.settings.table());
+    if (const Result<void> applied = settings::apply_toml_file(check, profile, true); !applied) {
+      return applied.error();
+    }
+  }
+  return input;
+}
+
+Result<Plan> site_plan(const CommandContext& context) {
+  Result<install::SiteInput> input = site_input(context);
+  if (!input) {
+    return input.error();
+  }
+  const Result<std::string> plugin = checked_plugin(context, input->slurm_conf, input->root);
+  if (!plugin) {
+    return plugin.error();
+  }
+  input->plugin = *plugin;
+  Result<Plan> plan = install::plan_site_install(*input, install::read_file);
+  if (plan) {
+    for (const std::string& line : install::changeable_by_others(input->root + *plugin)) {
+      plan->notes.push_back("warning: " + line);
+    }
+  }
+  return plan;
+}
+
+void print_change(const install::FileChange& change, std::ostream& out, bool dry_run) {
+  const char* const would = dry_run ? "would " : "";
+  if (change.link_to) {
+    out << would << "link " << change.path << " to " << *change.link_to << ": " << change.why << '\n';
+  } else if (!change.text) {
+    out << would << "remove " << change.path << ": " << change.why << '\n';
+  } else {
+    out << would << "write " << change.path << ": " << change.why << '\n';
+    if (dry_run) {
+      out << *change.text;
+    }
+  }
+}
+
+Result<void> carry_out(const Plan& plan, CommandContext& context) {
+  const bool dry_run = context.line.has("dry-run");
+  for (const install::FileChange& change : plan.changes) {
+    print_change(change, context.out, dry_run);
+  }
+  if (plan.changes.empty()) {
+    context.out << "nothing to do: all is as it should be\n";
+  }
+  if (!dry_run) {
+    if (Result<void> done = install::apply(plan); !done) {
+      return done;
+    }
+  }
+  for (const std::string& note : plan.notes) {
+    context.out << note << '\n';
+  }
+  return {};
+}
+
+Result<void> carry_out(const Result<Plan>& plan, CommandContext& context) {
+  return plan ? carry_out(*plan, context) : Result<void>(plan.error());
+}
+
+}  // namespace
+
+settings::Table install_table() { return kTable; }
+
+Result<void> run_install(CommandContext& context) {
+  if (const Result<void> checked = check_command_line(context, true); !checked) {
+    return checked;
+  }
+  if (context.line.has("status")) {
+    const install::Status status = install::install_status(context.environment);
+    context.out << (context.line.has("json") ? install::status_json(status) : install::status_text(status));
+    return {};
+  }
+  return carry_out(context.line.has("user") ? user_plan(context) : site_plan(context), context);
+}
+
+Result<void> run_uninstall(CommandContext& context) {
+  if (const Result<void> checked = check_command_line(context, false); !checked) {
+    return checked;
+  }
+  if (context.line.has("site")) {
+    const Result<install::SiteInput> input = site_input(context);
+    return input ? carry_out(install::plan_site_uninstall(*input, install::read_file), context)
+                 : Result<void>(input.error());
+  }
+  const Result<std::string> folder = install::user_folder(context.environment);
+  return folder ? carry_out(install::plan_user_uninstall(*folder, install::names_in(*folder), install::read_file,
+                                                         install::read_link),
+                            context)
+                : Result<void>(folder.error());
+}
+
+}  // namespace rollcall::cli

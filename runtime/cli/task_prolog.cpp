@@ -1,0 +1,149 @@
+#include "runtime/cli/task_prolog.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <sstream>
+
+#include "runtime/base/child_process.h"
+#include "runtime/base/text.h"
+#include "runtime/cli/report_error.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/contract/task_prolog.h"
+#include "runtime/rendezvous/resolved_step.h"
+#include "runtime/settings/launch_settings.h"
+
+namespace rollcall::cli {
+namespace {
+
+constexpr std::string_view kExport = "export ";
+constexpr std::string_view kUnset = "unset ";
+
+/// A prolog's standard error ends in Slurm's own pipe, unread. Its parent is the task, whose standard error is the
+/// user's.
+void tell_user(const std::string& text) {
+  const std::string path = "/proc/" + std::to_string(::getppid()) + "/fd/2";
+  const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);
+  if (file < 0 || ::write(file, text.data(), text.size()) < 0) {
+    for (const std::string& line : split(trim(text), '\n')) {
+      std::cout << "print " << line << '\n';  // on the task's standard output: better than nowhere
+    }
+  }
+  if (file >= 0) {
+    ::close(file);
+  }
+}
+
+/// The step as `rollcall exec` would resolve it, with the option of srun on top.
+Result<rendezvous::ResolvedStep> resolve_for(const Environment& task, const std::string& option) {
+  Result<settings::Settings> settings = settings::load_launch_settings(task);
+  if (!settings) {
+    return settings.error();
+  }
+  if (const Result<void> applied = settings::apply_key_values(*settings, option, "--ddp"); !applied) {
+    return applied.error();
+  }
+  return rendezvous::resolve_this_step(task, *settings, false);
+}
+
+/// The user's own prolog: its lines are passed on, and its values are what rollcall finds set.
+Result<int> run_users_prolog(const std::string& program, Environment& task) {
+  const Result<ChildOutput> output = run_and_capture({program}, task);
+  if (!output) {
+    return output.error();
+  }
+  std::cout << output->text;
+  apply_task_prolog_lines(output->text, task);
+  return output->exit_code;
+}
+
+/// One line a node: the tasks of a node see the same network, and Slurm adds a line of its own for each.
+int report(const Error& error, const Environment& task) {
+  std::ostringstream text;
+  const int code = report_error(error, task, text);
+  if (!text.str().empty() && task.get(env::kSlurmLocalId).value_or("0") == "0") {
+    tell_user(text.str());
+  }
+  std::cout.flush();
+  return code;
+}
+
+/// Takes what was between srun and this prolog out of the task's environment, and says so to Slurm.
+void restore(Environment& task, const std::optional<std::string>& users_prolog) {
+  const std::string name(env::kTaskProlog);
+  if (users_prolog) {
+    std::cout << kExport << name << '=' << *users_prolog << '\n';
+    task.set(name, *users_prolog);
+  } else {
+    std::cout << kUnset << name << '\n';
+    task.unset(name);
+  }
+  for (const std::string_view ours : {env::kHandedOption, env::kUsersTaskProlog, env::kScriptContext}) {
+    if (task.get(ours)) {
+      std::cout << kUnset << ours << '\n';
+      task.unset(ours);
+    }
+  }
+}
+
+}  // namespace
+
+std::string task_prolog_lines(const resolve::EnvPatch& patch, std::vector<std::string>& warnings) {
+  std::string lines;
+  for (const resolve::EnvChange& change : patch.changes) {
+    if (change.action == resolve::Action::Unset) {
+      lines.append(kUnset).append(change.name).append("\n");
+    } else if (change.action == resolve::Action::Set && change.value.find('\n') != std::string::npos) {
+      warnings.push_back(change.name + " has a line feed in its value, which a task prolog cannot set: left alone");
+    } else if (change.action == resolve::Action::Set) {
+      lines.append(kExport).append(change.name).append("=").append(change.value).append("\n");
+    }
+  }
+  return lines;
+}
+
+void apply_task_prolog_lines(std::string_view lines, Environment& environment) {
+  for (const std::string& line : split(lines, '\n')) {
+    const std::string_view text = line;
+    const std::size_t equals = line.find('=');
+    if (text.starts_with(kExport) && equals != std::string::npos) {
+      environment.set(std::string(trim(text.substr(kExport.size(), equals - kExport.size()))), line.substr(equals + 1));
+    } else if (text.starts_with(kUnset)) {
+      environment.unset(trim(text.substr(kUnset.size())));
+    }
+  }
+}
+
+int run_task_prolog(const Environment& environment) {
+  Environment task = environment;
+  const std::optional<std::string> option = task.get(env::kHandedOption);
+  const std::optional<std::string> users_prolog = task.get_non_empty(env::kUsersTaskProlog);
+  restore(task, users_prolog);
+  if (users_prolog) {
+    const Result<int> code = run_users_prolog(*users_prolog, task);
+    if (!code || *code != 0) {
+      return code ? *code : report(code.error(), task);
+    }
+  }
+  if (!option) {
+    std::cout.flush();
+    return to_int(ExitCode::Success);
+  }
+  Result<rendezvous::ResolvedStep> step = resolve_for(task, *option);
+  if (!step) {
+    return report(step.error(), task);
+  }
+  std::cout << task_prolog_lines(step->patch, step->patch.warnings);
+  if (step->facts.rank == 0 && !step->patch.warnings.empty()) {
+    std::string text;
+    for (const std::string& warning : step->patch.warnings) {
+      text += "rollcall: warning: " + warning + "\n";
+    }
+    tell_user(text);
+  }
+  std::cout.flush();
+  return to_int(std::cout ? ExitCode::Success : ExitCode::InputOutput);
+}
+
+}  // namespace rollcall::cli

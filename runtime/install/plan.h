@@ -1,0 +1,58 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "runtime/install/slurm_files.h"
+
+namespace rollcall::install {
+
+/// One file as an installation wants it. An absent `text` and `link_to` mean: it shall not be there.
+struct FileChange {
+  std::string path;
+  std::optional<std::string> text;     ///< the whole content
+  std::optional<std::string> link_to;  ///< a symbolic link to this
+  std::string why;                     ///< one clause for --dry-run
+};
+
+/// What to do, in order, and what to tell. Empty changes: all is as it should be.
+struct Plan {
+  std::vector<FileChange> changes;
+  std::vector<std::string> folders_to_remove;  ///< where they are empty afterwards
+  std::vector<std::string> notes;              ///< lines for the user: what to do next, what was left alone
+};
+
+/// Reads the target of a symbolic link; nothing where `path` is none.
+using ReadLink = std::function<std::optional<std::string>(const std::string& path)>;
+
+/// What a plan depends on, read before.
+struct UserInput {
+  std::string folder;      ///< ~/.config/rollcall/slurm
+  std::string slurm_conf;  ///< the site's
+  std::string plugin;      ///< spank_rollcall.so, on a file system that the nodes see
+  std::string program;     ///< rollcall, likewise
+  /// Names of files and folders beside the site's slurm.conf, which Slurm's programs look for beside the user's.
+  std::vector<std::string> companions;
+};
+struct SiteInput {
+  std::string slurm_conf;              ///< the site's, to which plugstack belongs
+  std::string plugstack;               ///< the site's plugstack.conf
+  std::string plugin;                  ///< as the nodes see it
+  std::string profile_path;            ///< /etc/rollcall/site.toml
+  std::optional<std::string> profile;  ///< the text that shall be there; nothing: none is to be written
+  std::string root;                    ///< put before every path that is written; empty: this system itself
+};
+
+/// `install --user` and `uninstall --user`, `install --site` and `uninstall --site`. Pure but for the reading through
+/// `read` and `link`. Errors: CannotCreate where a file there is not rollcall's or was edited since (nothing of the
+/// plan would be done then); Configuration where the site's plugstack.conf loads rollcall already; Usage for paths that
+/// Slurm's files cannot hold.
+[[nodiscard]] Result<Plan> plan_user_install(const UserInput& input, const ReadFile& read, const ReadLink& link);
+[[nodiscard]] Result<Plan> plan_user_uninstall(const std::string& folder, const std::vector<std::string>& present,
+                                               const ReadFile& read, const ReadLink& link);
+[[nodiscard]] Result<Plan> plan_site_install(const SiteInput& input, const ReadFile& read);
+[[nodiscard]] Result<Plan> plan_site_uninstall(const SiteInput& input, const ReadFile& read);
+
+}  // namespace rollcall::install

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/environment.h"
+#include "runtime/base/result.h"
+
+namespace rollcall::install {
+
+/// Where a user's installation stands: ${XDG_CONFIG_HOME:-~/.config}/rollcall/slurm. Error: HOME is unset.
+[[nodiscard]] Result<std::string> user_folder(const Environment& environment);
+
+/// The site's slurm.conf: `named` where it is not empty, SLURM_CONF (through a user's installation to what it
+/// includes), or the usual places below `root`. Error (NoInput): none is there.
+[[nodiscard]] Result<std::string> site_slurm_conf(const Environment& environment, const std::string& named,
+                                                  const std::string& root);
+
+/// Which installation serves `srun --ddp` here.
+enum class Way {
+  None,         ///< none: `srun --ddp` is no option; rollcall exec works
+  Site,         ///< the administrator's: both halves of the plugin
+  User,         ///< the user's: srun half and task prolog
+  SiteAndUser,  ///< both; the user's is no longer needed
+};
+
+struct Status {
+  Way way = Way::None;
+  std::string slurm_conf;             ///< in force for this process; empty: none was found
+  std::string plugstack;              ///< its plugstack.conf
+  std::string plugin;                 ///< path of the plugin in force; empty: none
+  std::string plugin_version;         ///< the Slurm that it was built for; empty: unknown
+  std::string slurm_version;          ///< srun's; empty: unknown
+  std::string config;                 ///< profile that plugstack.conf names; empty: none
+  std::vector<std::string> problems;  ///< one line each: what is wrong and what to do
+};
+
+/// Finds out; changes nothing. Reads Slurm's configuration files and runs `srun --version`.
+[[nodiscard]] Status install_status(const Environment& environment);
+
+/// "none", "site", "user", "site and user".
+[[nodiscard]] std::string way_name(Way way);
+[[nodiscard]] std::string status_text(const Status& status);
+[[nodiscard]] std::string status_json(const Status& status);
+
+/// Who beside root can change `path` or a folder above it: a line for each; none where nobody can.
+[[nodiscard]] std::vector<std::string> changeable_by_others(const std::string& path);
+
+}  // namespace rollcall::install

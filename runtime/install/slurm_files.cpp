@@ -1,0 +1,118 @@
+#include "runtime/install/slurm_files.h"
+
+#include <glob.h>
+#include <strings.h>
+
+#include <sstream>
+
+#include "runtime/base/text.h"
+
+namespace rollcall::install {
+namespace {
+
+constexpr int kDeepest = 8;  // files that include each other end here
+
+std::string beside(const std::string& file, const std::string& name) {
+  return name.starts_with('/') ? name : file.substr(0, file.rfind('/') + 1) + name;
+}
+
+bool equal_but_for_case(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
+}
+
+/// The words of each line, comments left out.
+std::vector<std::vector<std::string>> words_of_lines(const std::string& text) {
+  std::vector<std::vector<std::string>> lines;
+  for (const std::string& line : split(text, '\n')) {
+    std::istringstream stream(line.substr(0, line.find('#')));
+    std::vector<std::string> words;
+    for (std::string word; stream >> word;) {
+      words.push_back(word);
+    }
+    if (!words.empty()) {
+      lines.push_back(std::move(words));
+    }
+  }
+  return lines;
+}
+
+void find_value(const std::string& path, std::string_view key, const ReadFile& read, int depth,
+                std::optional<std::string>& found) {
+  const std::optional<std::string> text = depth < kDeepest ? read(path) : std::nullopt;
+  for (const auto& words : words_of_lines(text.value_or(""))) {
+    if (equal_but_for_case(words.front(), "include") && words.size() > 1) {
+      find_value(beside(path, words[1]), key, read, depth + 1, found);
+    }
+    const std::size_t equals = words.front().find('=');
+    if (equals != std::string::npos && equal_but_for_case(words.front().substr(0, equals), key)) {
+      found = words.front().substr(equals + 1);
+    }
+  }
+}
+
+std::vector<std::string> matching_files(const std::string& pattern) {
+  glob_t matches{};
+  std::vector<std::string> files;
+  if (::glob(pattern.c_str(), 0, nullptr, &matches) == 0) {
+    files.assign(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);
+  }
+  ::globfree(&matches);
+  return files.empty() ? std::vector{pattern} : files;
+}
+
+PluginLine plugin_line(const std::string& file, const std::vector<std::string>& words) {
+  PluginLine line{file, words[1], words[0] == "required", "", ""};
+  for (const std::string& word : words) {
+    for (const auto& [key, value] : {std::pair{"config=", &line.config}, {"task_prolog=", &line.task_prolog}}) {
+      if (word.starts_with(key)) {
+        *value = word.substr(std::string_view(key).size());
+      }
+    }
+  }
+  return line;
+}
+
+void find_plugin_lines(const std::string& path, const ReadFile& read, int depth, std::vector<PluginLine>& found) {
+  const std::optional<std::string> text = depth < kDeepest ? read(path) : std::nullopt;
+  for (const auto& words : words_of_lines(text.value_or(""))) {
+    if (words.size() < 2) {
+      continue;
+    }
+    if (words[0] == "include") {
+      for (const std::string& file : matching_files(beside(path, words[1]))) {
+        find_plugin_lines(file, read, depth + 1, found);
+      }
+    } else if (words[1].ends_with("spank_rollcall.so")) {
+      found.push_back(plugin_line(path, words));
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> slurm_conf_value(const std::string& path, std::string_view key, const ReadFile& read) {
+  std::optional<std::string> found;
+  find_value(path, key, read, 0, found);
+  return found;
+}
+
+std::optional<std::string> first_include(const std::string& path, const ReadFile& read) {
+  for (const auto& words : words_of_lines(read(path).value_or(""))) {
+    if (equal_but_for_case(words.front(), "include") && words.size() > 1) {
+      return beside(path, words[1]);
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<PluginLine> plugin_lines(const std::string& path, const ReadFile& read) {
+  std::vector<PluginLine> found;
+  find_plugin_lines(path, read, 0, found);
+  return found;
+}
+
+std::string plugstack_of(const std::string& slurm_conf, const ReadFile& read) {
+  return slurm_conf_value(slurm_conf, "PlugStackConfig", read).value_or(beside(slurm_conf, "plugstack.conf"));
+}
+
+}  // namespace rollcall::install

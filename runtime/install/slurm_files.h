@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rollcall::install {
+
+/// How these functions read: the file's text, or nothing where it cannot be read. Tests pass a map.
+using ReadFile = std::function<std::optional<std::string>(const std::string& path)>;
+
+/// The last value of `key` (any case) in slurm.conf at `path` and the files that it includes; nothing where it is
+/// unset. Included names without a leading '/' stand beside `path`. Wildcards are not followed.
+[[nodiscard]] std::optional<std::string> slurm_conf_value(const std::string& path, std::string_view key,
+                                                          const ReadFile& read);
+
+/// The first file that `path` includes, as a full path.
+[[nodiscard]] std::optional<std::string> first_include(const std::string& path, const ReadFile& read);
+
+/// A line of plugstack.conf that loads rollcall's plugin.
+struct PluginLine {
+  std::string file;         ///< in which the line stands
+  std::string plugin;       ///< path of the .so
+  bool required = false;    ///< else optional
+  std::string config;       ///< its config=; empty: none
+  std::string task_prolog;  ///< its task_prolog=: a user's installation; empty: the site's
+};
+
+/// All lines of plugstack.conf at `path` and the files that it includes (wildcards through glob(3)) that load
+/// spank_rollcall.so, in order.
+[[nodiscard]] std::vector<PluginLine> plugin_lines(const std::string& path, const ReadFile& read);
+
+/// plugstack.conf of the slurm.conf at `path`: its PlugStackConfig, or plugstack.conf beside it.
+[[nodiscard]] std::string plugstack_of(const std::string& slurm_conf, const ReadFile& read);
+
+}  // namespace rollcall::install

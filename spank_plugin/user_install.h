@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "runtime/base/result.h"
+#include "spank_plugin/options.h"
+
+namespace rollcall::spank {
+
+/// The srun side of an installation without an administrator (`rollcall install --user`): no half of the plugin runs on
+/// the nodes, so a task prolog does its work. Such a line in plugstack.conf has `task_prolog=PATH`.
+
+/// For slurm_spank_init in srun, later is too late: names `program` as the step's task prolog if this srun seems to ask
+/// for
+/// --ddp (on its command line, or handed on from the job). The user's own SLURM_TASK_PROLOG will be run by it.
+void announce_task_prolog(const std::string& program);
+
+/// For the option's callback in srun: what the prolog is to do. Error: the prolog will not run, since --task-prolog on
+/// the command line takes its place or --ddp was abbreviated.
+[[nodiscard]] Result<void> hand_to_task_prolog(const std::string& program, const DdpOption& option);
+
+/// For the callback in sbatch: says once that inside the job Slurm goes back to the site's own configuration.
+void say_what_a_batch_script_needs();
+
+}  // namespace rollcall::spank

@@ -1,0 +1,404 @@
+"""`rollcall install`: srun --ddp for a user whose site never heard of rollcall, and for a whole site."""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+
+import pytest
+
+from minicluster import SOURCE, Minicluster, clean_environment
+from test_plugin import check_world, rollcall_lines
+
+
+@pytest.fixture(scope="module")
+def plain(short_folder):
+    """A cluster that knows nothing of rollcall."""
+    made = Minicluster(short_folder / "plain", "--nodes=2").start()
+    yield made
+    made.stop()
+
+
+class User:
+    """A user with a home of her own on the cluster `cluster`."""
+
+    def __init__(self, cluster, rollcall, plugin, home, prefix=()):
+        self.cluster, self.rollcall, self.plugin, self.home, self.prefix = cluster, rollcall, plugin, home, prefix
+        self.folder = home / ".config" / "rollcall" / "slurm"
+        self.conf = self.folder / "slurm.conf"
+
+    def command(self, *arguments, check=True, env=None):
+        return self.as_her([str(self.rollcall), *arguments], check, env)
+
+    def install(self, **options):
+        return self.command("install", "--user", f"--plugin={self.plugin}", **options)
+
+    def run(self, *command, env=None, check=True):
+        """Runs a command with her slurm.conf."""
+        return self.as_her(["env", f"SLURM_CONF={self.conf}", *command], check, env)
+
+    def as_her(self, command, check, env):
+        return self.cluster.run(*self.prefix, "env", "-u", "XDG_CONFIG_HOME", f"HOME={self.home}", *command, env=env, check=check)
+
+    def environments(self, *srun_options, env=None, conf=None):
+        """As Minicluster.environments(), with her slurm.conf or another one."""
+        command, read = self.cluster.recorder()
+        result = self.as_her(["env", f"SLURM_CONF={conf or self.conf}", "srun", *srun_options, *command], True, env)
+        return read(), result.stderr
+
+
+def home_with_settings(folder):
+    """A home whose owner told rollcall how the nodes of the throwaway cluster reach each other."""
+    (folder / ".config" / "rollcall").mkdir(parents=True)
+    shutil.copy(SOURCE / "site_config" / "minicluster.toml", folder / ".config" / "rollcall" / "config.toml")
+    return folder
+
+
+@pytest.fixture
+def user(plain, rollcall, plugin, tmp_path):
+    return User(plain, rollcall, plugin, home_with_settings(tmp_path))
+
+
+@pytest.fixture
+def installed(user):
+    user.install()
+    return user
+
+
+# ---------------------------------------------------------------- the same environment as with the plugin
+
+
+def comparable(environment):
+    """What does not differ from step to step anyway; the port of this step as PORT."""
+    port = environment.get("MASTER_PORT", "none")
+    varying = re.compile(r"SLURM_(JOB_ID|JOBID|JOB_SLUID|JOB_START_TIME|JOB_END_TIME|STEP_RESV_PORTS|SRUN_COMM_PORT|"
+                         r"STEP_LAUNCHER_PORT|TASK_PID|LAUNCH_NODE_IPADDR|GTIDS)$|ROLLCALL_STEP$|ROLLCALL_SET$")
+    return {name: value.replace(port, "PORT") for name, value in environment.items() if not varying.match(name)}
+
+
+def names_set(environment):
+    return [entry.split(":")[0] for entry in environment["ROLLCALL_SET"].split(",")]
+
+
+STEPS = [
+    ["--ddp", "-N2", "--ntasks-per-node=2"],
+    ["--ddp=threads=3,debug,interface.gloo=none", "-N2"],
+    ["--ddp=cache.shared=/tmp/a b 'q' ;`x`", "-N1"],
+    ["--ddp", "-N1", "-n1"],
+    ["--ddp", "-N2", "-n3", "--distribution=cyclic"],
+    ["--ddp=host.template=localhost,host.loopback=allow", "-N2", "--export=NONE"],
+    ["--ddp", "-N2", "--cpus-per-task=2"],
+    ["--ddp", "-N2", "--export=ALL,MASTER_PORT=23456,RANK="],
+]
+
+
+@pytest.mark.parametrize("options", STEPS, ids=shlex.join)
+def test_every_variable_is_what_the_plugin_on_the_nodes_gives(installed, plain, plugin, options):
+    by_prolog, errors = installed.environments(*options)
+    plugstack = plain.folder / "etc" / "plugstack.conf"
+    try:
+        plugstack.write_text(f"optional {plugin}\n")
+        by_plugin, plugin_errors = installed.environments(*options, conf=plain.folder / "etc" / "slurm.conf")
+    finally:
+        plugstack.write_text("")
+    assert len(by_prolog) == len(by_plugin) > 0
+    assert rollcall_lines(errors) == rollcall_lines(plugin_errors)
+    for mine, sites in zip(by_prolog, by_plugin):
+        assert comparable(mine) == comparable(sites)
+        assert names_set(mine) == names_set(sites)
+
+
+def test_a_step_meets_and_nothing_of_the_installation_is_left_in_its_environment(installed):
+    environments, errors = installed.environments("--ddp", "-N2", "--ntasks-per-node=2")
+    check_world(environments, 4)
+    assert rollcall_lines(errors) == []
+    for e in environments:
+        assert [name for name in e if "TASK_PROLOG" in name or name.startswith("SLURM_ROLLCALL")] == []
+
+
+@pytest.mark.parametrize("options", [[], ["--ddp=off"], ["--ddp", "--ddp=off"]], ids=str)
+def test_without_the_option_nothing_is_set_and_no_prolog_stays(installed, options):
+    environments, errors = installed.environments(*options, "-N2")
+    assert len(environments) == 2 and rollcall_lines(errors) == []
+    for e in environments:
+        assert [name for name in e if name == "RANK" or "ROLLCALL" in name or "TASK_PROLOG" in name] == []
+
+
+def test_a_batch_script_that_names_the_users_configuration(installed, tmp_path):
+    record, read = installed.cluster.recorder()
+    log = tmp_path / "log"
+    script = tmp_path / "script.sh"
+    script.write_text(f"#!/bin/bash\n#SBATCH -N2 --ddp=threads=3\nexport SLURM_CONF={installed.conf}\n"
+                      f"srun {shlex.join(record)}\nsrun --ddp=off {shlex.join(record)}\n")
+    result = installed.run("sbatch", "--wait", f"--output={log}", str(script))
+    assert f"export SLURM_CONF={installed.conf}" in result.stderr  # the note
+    steps = [[e for e in read() if e["SLURM_STEP_ID"] == step] for step in "01"]
+    check_world(steps[0], 2)
+    assert {e["OMP_NUM_THREADS"] for e in steps[0]} == {"3"}
+    assert ["RANK" in e for e in steps[1]] == [False, False]
+
+
+def test_salloc_hands_it_on(installed):
+    record, read = installed.cluster.recorder()
+    installed.run("salloc", "--ddp", "-N2", "srun", *record)
+    check_world(read(), 2)
+
+
+# ---------------------------------------------------------------- the user's own task prolog
+
+
+@pytest.fixture
+def own_prolog(tmp_path):
+    path = tmp_path / "prolog"
+    path.write_text("#!/bin/sh\necho 'export MASTER_PORT=23456'\necho 'export MINE=a b'\necho 'print hello'\n"
+                    'echo "export SEEN=$SLURM_TASK_PROLOG"\n')
+    path.chmod(0o755)
+    return path
+
+
+def test_the_users_own_task_prolog_runs_first_and_its_values_count_as_the_users(installed, own_prolog):
+    environments, _ = installed.environments("--ddp", "-N2", env={"SLURM_TASK_PROLOG": str(own_prolog)})
+    for e in environments:
+        assert (e["MASTER_PORT"], e["MINE"], e["SEEN"], e["SLURM_TASK_PROLOG"]) == ("23456", "a b", str(own_prolog), str(own_prolog))
+        assert e["WORLD_SIZE"] == "2"
+
+
+def test_a_task_prolog_on_the_command_line_is_refused_with_what_works(installed, own_prolog):
+    result = installed.run("srun", "--ddp", f"--task-prolog={own_prolog}", "true", check=False)
+    (line,) = rollcall_lines(result.stderr)
+    assert result.returncode != 0 and "SLURM_TASK_PROLOG=PROGRAM srun --ddp" in line
+    assert installed.run("srun", "--ddp", "--", "echo", "--task-prolog=x").stdout == "--task-prolog=x\n"
+
+
+def test_a_failing_prolog_of_the_user_ends_the_step(installed, tmp_path):
+    path = tmp_path / "prolog"
+    path.write_text("#!/bin/sh\nexit 3\n")
+    path.chmod(0o755)
+    result = installed.run("srun", "--ddp", "echo", "ran", env={"SLURM_TASK_PROLOG": str(path)}, check=False)
+    assert result.returncode == 3 and "ran" not in result.stdout
+
+
+# ---------------------------------------------------------------- mistakes
+
+
+@pytest.mark.parametrize("option, message, code", [
+    ("--ddp=port.rnage=1-2", "unknown setting; try port.range", 255),
+    ("--ddp=host.template=nosuch-{host}", "host.template: nosuch-jwb0001: does not resolve", 69),
+    ("--ddp=interface.gloo=ib9", "interface.gloo: ib9: is no interface", 69),
+])
+def test_a_mistake_is_told_on_standard_error_and_ends_the_step(installed, option, message, code):
+    result = installed.run("srun", option, "-N2", "--ntasks-per-node=2", "echo", "ran", check=False)
+    assert result.returncode == code and result.stdout == ""
+    lines = rollcall_lines(result.stderr)
+    assert 1 <= len(lines) <= 2 and all(message in line for line in lines)  # at most one a node
+    assert installed.cluster.nodes_in_state("drained", "draining", "down") == []
+
+
+def test_an_abbreviated_option_is_refused_and_not_ignored(installed):
+    result = installed.run("srun", "--dd", "true", check=False)
+    assert result.returncode != 0
+
+
+# ---------------------------------------------------------------- files of the user
+
+
+def tree(folder):
+    return {str(p.relative_to(folder)): os.readlink(p) if p.is_symlink() else p.read_text() if p.is_file() else None
+            for p in sorted(folder.rglob("*"))}
+
+
+def test_doing_it_again_changes_nothing_and_undoing_leaves_nothing(user):
+    before = tree(user.home)
+    user.install()
+    after = tree(user.home)
+    assert "nothing to do" in user.install().stdout and tree(user.home) == after
+    user.command("uninstall", "--user")
+    assert tree(user.home) == before
+    assert "nothing to do" in user.command("uninstall", "--user").stdout
+
+
+def test_installing_over_itself_through_its_own_configuration_still_includes_the_sites(installed):
+    before = tree(installed.home)
+    installed.command("install", "--user", f"--plugin={installed.plugin}", env={"SLURM_CONF": str(installed.conf)})
+    assert tree(installed.home) == before
+
+
+def test_dry_run_writes_nothing_and_shows_everything(user):
+    before = tree(user.home)
+    text = user.command("install", "--user", f"--plugin={user.plugin}", "--dry-run").stdout
+    assert tree(user.home) == before
+    assert f"include {user.cluster.folder}/etc/slurm.conf" in text and "task_prolog=" in text
+
+
+@pytest.mark.parametrize("name", ["slurm.conf", "plugstack.conf"])
+def test_an_edited_file_is_neither_replaced_nor_removed(installed, name):
+    with (installed.folder / name).open("a") as file:
+        file.write("# mine\n")
+    before = tree(installed.home)
+    for command in (["uninstall", "--user"], ["install", "--user", f"--plugin={installed.plugin}"]):
+        result = installed.command(*command, check=False)
+        assert result.returncode == 73 and name in result.stderr and "was edited" in result.stderr
+    assert tree(installed.home) == before
+
+
+def test_a_file_of_the_user_is_left_there(installed):
+    (installed.folder / "notes").write_text("mine")
+    result = installed.command("uninstall", "--user")
+    assert "notes" in result.stdout
+    assert tree(installed.folder) == {"notes": "mine"}
+
+
+def test_a_site_that_has_rollcall_needs_no_installation(user, plain, plugin):
+    plugstack = plain.folder / "etc" / "plugstack.conf"
+    try:
+        plugstack.write_text(f"optional {plugin}\n")
+        result = user.install(check=False)
+    finally:
+        plugstack.write_text("")
+    assert result.returncode == 78 and "this site loads rollcall already" in result.stderr
+    assert not user.folder.exists()
+
+
+def test_a_site_that_gets_rollcall_later_disturbs_nothing(installed, plain, plugin):
+    plugstack = plain.folder / "etc" / "plugstack.conf"
+    try:
+        plugstack.write_text(f"optional {plugin}\n")
+        environments, _ = installed.environments("--ddp=threads=3", "-N2")
+        status = json.loads(installed.command("install", "--status", "--json", env={"SLURM_CONF": str(installed.conf)}).stdout)
+    finally:
+        plugstack.write_text("")
+    check_world(environments, 2)
+    assert {e["OMP_NUM_THREADS"] for e in environments} == {"3"}
+    assert status["way"] in ("site", "site and user")
+
+
+def test_status_says_which_way_is_in_force(user):
+    def status(**env):
+        return json.loads(user.run(str(user.rollcall), "install", "--status", "--json", env=env).stdout)
+
+    assert json.loads(user.command("install", "--status", "--json").stdout)["way"] == "none"
+    user.install()
+    outside = json.loads(user.command("install", "--status", "--json").stdout)
+    assert outside["way"] == "none" and "export SLURM_CONF=" in outside["problems"][0]
+    inside = status()
+    assert (inside["way"], inside["plugin"], inside["problems"]) == ("user", str(user.plugin), [])
+    assert inside["plugin_version"][:5] == inside["slurm_version"][:5]
+    (user.folder / "rollcall-task-prolog").unlink()
+    assert "rollcall-task-prolog" in status()["problems"][0]
+
+
+def test_a_plugin_for_another_slurm_is_refused(user, plugin):
+    others = [p for p in (plugin.parent / "spank_rollcall.so", plugin.parent.parent / "spank_rollcall.so",
+                          plugin.parent / "trixie" / "spank_rollcall.so") if p.exists() and p != plugin]
+    if not others:
+        pytest.skip("the plugin is built for one Slurm only")
+    result = user.command("install", "--user", f"--plugin={others[0]}", check=False)
+    assert result.returncode == 66 and "was built for Slurm" in result.stderr
+    result = user.command("install", "--user", "--plugin=/bin/sh", check=False)
+    assert result.returncode == 66 and "is no SPANK plugin" in result.stderr
+
+
+def test_works_for_an_unprivileged_user(plain, rollcall, plugin, short_folder):
+    if os.geteuid() != 0 or shutil.which("runuser") is None:
+        pytest.skip("the other tests run as an ordinary user already, or there is no runuser")
+    as_nobody = ("runuser", "-u", "nobody", "--")
+    if plain.run(*as_nobody, "srun", "--chdir=/tmp", "true", check=False).returncode != 0:
+        pytest.skip("nobody cannot run steps here")
+    if subprocess.run([*as_nobody, "test", "-x", rollcall]).returncode != 0:
+        pytest.skip("the build is not readable for nobody")
+    home = home_with_settings(short_folder / "nobody")
+    for path in (home, *home.rglob("*")):
+        shutil.chown(path, "nobody")
+    user = User(plain, rollcall, plugin, home, as_nobody)
+    user.install()
+    record, read = plain.recorder()
+    os.chmod(record[-1], 0o777)
+    result = user.run("srun", "--chdir=/tmp", "--ddp", "-N2", *record)
+    check_world(read(), 2)
+    assert rollcall_lines(result.stderr) == []
+    user.command("uninstall", "--user")
+    assert not user.folder.exists()
+
+
+# ---------------------------------------------------------------- the site
+
+
+@pytest.fixture
+def image(tmp_path, plugin):
+    """The root of a node's image, with a Slurm configured and the plugin in place."""
+    (tmp_path / "etc" / "slurm").mkdir(parents=True)
+    (tmp_path / "etc" / "slurm" / "slurm.conf").write_text("ClusterName=image\n")
+    (tmp_path / "opt").mkdir()
+    shutil.copy(plugin, tmp_path / "opt" / "spank_rollcall.so")
+    return tmp_path
+
+
+def site(rollcall, *arguments):
+    return subprocess.run([rollcall, *arguments], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env=clean_environment())
+
+
+def test_a_site_gets_a_line_and_a_profile_and_gives_them_back(rollcall, image):
+    plugstack = image / "etc" / "slurm" / "plugstack.conf"
+    plugstack.write_text("optional /opt/other.so")  # no line feed at the end
+    before = tree(image / "etc")
+    options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
+    install = ["install", *options, f"--profile={SOURCE}/site_config/minicluster.toml"]
+    dry = site(rollcall, *install, "--dry-run")
+    assert dry.returncode == 0 and "would write" in dry.stdout and tree(image / "etc") == before
+    done = site(rollcall, *install)
+    assert done.returncode == 0, done.stderr
+    assert "optional /opt/spank_rollcall.so config=/etc/rollcall/site.toml\n" in plugstack.read_text()
+    assert plugstack.read_text().startswith("optional /opt/other.so\n")
+    assert (image / "etc" / "rollcall" / "site.toml").read_text().endswith((SOURCE / "site_config" / "minicluster.toml").read_text())
+    assert "nothing to do" in site(rollcall, *install).stdout
+    assert site(rollcall, "uninstall", *options).returncode == 0
+    assert plugstack.read_text() == "optional /opt/other.so\n"
+    assert not (image / "etc" / "rollcall").exists()
+
+
+def test_an_administrators_edits_are_never_lost(rollcall, image):
+    options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
+    plugstack = image / "etc" / "slurm" / "plugstack.conf"
+    assert site(rollcall, "install", *options).returncode == 0
+    plugstack.write_text(plugstack.read_text().replace("optional", "required"))
+    before = tree(image / "etc")
+    for command in ("install", "uninstall"):
+        result = site(rollcall, command, *options)
+        assert result.returncode == 73 and "was edited" in result.stderr
+    assert tree(image / "etc") == before
+    plugstack.write_text("required /opt/spank_rollcall.so\n")
+    result = site(rollcall, "install", *options)
+    assert result.returncode == 78 and "already" in result.stderr
+
+
+def test_a_sites_installation_serves_srun(plain, rollcall, plugin):
+    options = ["--site", f"--slurm-conf={plain.folder}/etc/slurm.conf"]
+    plugstack = plain.folder / "etc" / "plugstack.conf"
+    if pathlib.Path("/etc/rollcall/site.toml").exists():
+        pytest.skip("this machine has a profile of its own")
+    try:
+        result = plain.run(str(rollcall), "install", *options, f"--plugin={plugin}")
+        environments, _ = plain.environments("--ddp=host.template=localhost,host.loopback=allow", "-N2")
+        check_world(environments, 2)
+        assert json.loads(plain.run(str(rollcall), "install", "--status", "--json").stdout)["way"] == "site"
+        assert "others than root" in result.stdout or os.geteuid() == 0
+        plain.run(str(rollcall), "uninstall", *options)
+        assert not plugstack.exists() or plugstack.read_text() == ""
+    finally:
+        plugstack.write_text("")
+
+
+@pytest.mark.parametrize("arguments, code, text", [
+    (["install"], 64, "takes one of --user and --site"),
+    (["install", "--user", "--site"], 64, "takes one of"),
+    (["uninstall"], 64, "takes one of"),
+    (["install", "--user", "--slurm-conf=/nowhere/slurm.conf"], 66, "/nowhere/slurm.conf"),
+    (["install", "--site", "--root=/nowhere"], 66, "slurm.conf"),
+])
+def test_bad_input_is_one_line(rollcall, arguments, code, text):
+    result = site(rollcall, *arguments)
+    assert result.returncode == code and text in result.stderr and result.stderr.count("\n") == 1
