@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "runtime/contract/env_vars.h"
+#include "runtime/contract/task_prolog.h"
 
 namespace rollcall::env {
 
@@ -191,6 +192,16 @@ inline constexpr std::array kVariables{
     Variable{kSlurmStepGpus, Use::Read, "resolve; Slurm", "GPUs of the step (in a task: perhaps only its own)"},
     Variable{kSlurmGpusOnNode, Use::Read, "resolve; Slurm", "number of GPUs of the step on this node"},
     Variable{kSlurmJobGpus, Use::Read, "resolve; Slurm", "GPUs of the job on this node"},
+    Variable{
+        kTaskProlog, Use::Read, "install; Slurm",
+        "program before each task; where only the user has rollcall, srun --ddp names rollcall's, and a task finds "
+        "the user's own again"},
+    Variable{kHandedOption, Use::Read, "install; rollcall",
+             "the text of --ddp between srun and that program; no task has it"},
+    Variable{kUsersTaskProlog, Use::Read, "install; rollcall",
+             "the user's own prolog between srun and that program; no task has it"},
+    Variable{kScriptContext, Use::Read, "install; Slurm",
+             "left by Slurm after a task prolog; rollcall's takes it out again"},
     Variable{kPmixNamespace, Use::Read, "bootstrap, rendezvous; PMIx", "set where a PMIx server started this task"},
     Variable{kPmixRank, Use::Read, "bootstrap; PMIx", "rank of this task, a cross-check"},
 };
