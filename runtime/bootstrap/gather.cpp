@@ -6,6 +6,9 @@
 #include <optional>
 
 #include "runtime/bootstrap/explicit_environment.h"
+#include "runtime/bootstrap/merge.h"
+#include "runtime/bootstrap/ompi.h"
+#include "runtime/bootstrap/pmi.h"
 #include "runtime/bootstrap/pmix_facts.h"
 #include "runtime/bootstrap/slurm.h"
 #include "runtime/contract/env_vars.h"
@@ -13,63 +16,79 @@
 namespace rollcall::bootstrap {
 namespace {
 
-std::string describe(const job::JobFacts& facts) {
-  return fmt::format("rank {} of {}, local rank {} of {}, node {} of {}", facts.rank, facts.world_size,
-                     facts.local_rank, facts.local_world_size, facts.node_rank, facts.num_nodes);
-}
-
-bool same_ranks(const job::JobFacts& a, const job::JobFacts& b) {
-  return a.rank == b.rank && a.world_size == b.world_size;
-}
-
 /// What the sources said, before one is chosen. Absent: it declined; why is in the trace.
 struct Answers {
   std::optional<job::JobFacts> environment;
   std::optional<job::JobFacts> pmix;
+  std::optional<job::JobFacts> ompi;
+  std::optional<job::JobFacts> pmi;
   std::optional<job::JobFacts> slurm;
 };
 
-Result<void> ask_environment(const Environment& environment, Answers& answers, std::vector<TraceEntry>& trace) {
-  if (const auto reason = why_not_explicit(environment)) {
-    trace.push_back({"environment", false, *reason});
-    return {};
+/// Asks one source that reads variables; `why_not` and `read` are its two functions.
+template <typename WhyNot, typename Read>
+Result<std::optional<job::JobFacts>> ask(const std::string& source, const Environment& environment, WhyNot why_not,
+                                         Read read, std::vector<TraceEntry>& trace) {
+  if (const auto reason = why_not(environment)) {
+    trace.push_back({source, false, *reason});
+    return std::optional<job::JobFacts>();
   }
-  Result<job::JobFacts> facts = facts_from_environment(environment);
+  Result<job::JobFacts> facts = read(environment);
   if (!facts) {
     return facts.error();
   }
-  trace.push_back({"environment", true, describe(*facts)});
-  answers.environment = std::move(*facts);
-  return {};
+  trace.push_back({source, true, describe(*facts)});
+  return std::optional(std::move(*facts));
 }
 
-void ask_pmix(const Environment& environment, PmixClient* client, Answers& answers, std::vector<TraceEntry>& trace) {
+Result<std::optional<job::JobFacts>> ask(const LauncherVariables& launcher, const Environment& environment,
+                                         std::vector<TraceEntry>& trace) {
+  return ask(
+      std::string(launcher.source), environment, [&](const Environment& e) { return why_not_launched_by(launcher, e); },
+      [&](const Environment& e) { return facts_from_launcher(launcher, e); }, trace);
+}
+
+std::optional<job::JobFacts> ask_pmix(const Environment& environment, PmixClient* client,
+                                      std::vector<TraceEntry>& trace) {
   if (client == nullptr) {
     const bool offered = environment.get_non_empty(env::kPmixNamespace).has_value();
     trace.push_back({"pmix", false, offered ? "was not asked" : "PMIX_NAMESPACE is not set"});
-    return;
+    return std::nullopt;
   }
   Result<job::JobFacts> facts = facts_from_pmix(*client);
   if (!facts) {
     trace.push_back({"pmix", false, facts.error().message()});
-    return;
+    return std::nullopt;
   }
   trace.push_back({"pmix", true, describe(*facts)});
-  answers.pmix = std::move(*facts);
+  return std::optional(std::move(*facts));
 }
 
-Result<void> ask_slurm(const Environment& environment, Answers& answers, std::vector<TraceEntry>& trace) {
-  if (const auto reason = why_not_a_slurm_task(environment)) {
-    trace.push_back({"slurm", false, *reason});
-    return {};
+/// The first error of a source whose variables are damaged, in the order of asking.
+Result<void> ask_all(const Environment& environment, PmixClient* pmix, Answers& answers,
+                     std::vector<TraceEntry>& trace) {
+  const auto keep = [](Result<std::optional<job::JobFacts>> asked, std::optional<job::JobFacts>& where) {
+    if (!asked) {
+      return Result<void>(asked.error());
+    }
+    where = std::move(*asked);
+    return Result<void>();
+  };
+  if (Result<void> kept =
+          keep(ask("environment", environment, why_not_explicit, facts_from_environment, trace), answers.environment);
+      !kept) {
+    return kept;
   }
-  Result<job::JobFacts> facts = facts_from_slurm(environment);
-  if (!facts) {
-    return facts.error();
+  answers.pmix = ask_pmix(environment, pmix, trace);
+  if (kinship_with_slurm("ompi", environment) == Kinship::Same) {
+    trace.push_back({"ompi", false, "PMIX_NAMESPACE is Slurm's: no mpirun started this process"});
+  } else if (Result<void> kept = keep(ask(kOmpi, environment, trace), answers.ompi); !kept) {
+    return kept;
   }
-  trace.push_back({"slurm", true, describe(*facts)});
-  answers.slurm = std::move(*facts);
-  return {};
+  if (Result<void> kept = keep(ask(kPmi, environment, trace), answers.pmi); !kept) {
+    return kept;
+  }
+  return keep(ask("slurm", environment, why_not_a_slurm_task, facts_from_slurm, trace), answers.slurm);
 }
 
 Error contradiction(const job::JobFacts& users, const job::JobFacts& other) {
@@ -81,23 +100,6 @@ Error contradiction(const job::JobFacts& users, const job::JobFacts& other) {
               "unset RANK WORLD_SIZE before srun", ExitCode::Mismatch);
 }
 
-/// PMIx's ranks with Slurm's nodes: Slurm alone knows names, ports and ids. Where they disagree, another launcher
-/// (mpirun) stands between this process and Slurm's task, and PMIx is right about the ranks.
-job::JobFacts merge(const job::JobFacts& pmix, const job::JobFacts& slurm) {
-  if (same_ranks(pmix, slurm)) {
-    return slurm;
-  }
-  job::JobFacts facts = pmix;
-  facts.job_id = slurm.job_id;
-  facts.step_id = slurm.step_id;
-  facts.restart_count = slurm.restart_count;
-  facts.this_host = slurm.this_host;
-  facts.head_host = facts.num_nodes == 1 ? slurm.this_host : "";
-  facts.warnings.push_back(fmt::format("PMIx says rank {} of {}, Slurm rank {} of {}: PMIx is believed", pmix.rank,
-                                       pmix.world_size, slurm.rank, slurm.world_size));
-  return facts;
-}
-
 job::JobFacts single_process() {
   job::JobFacts facts;
   facts.source = "single";
@@ -105,22 +107,36 @@ job::JobFacts single_process() {
   return facts;
 }
 
-Result<job::JobFacts> choose(const Environment& environment, const Answers& answers) {
-  std::optional<job::JobFacts> launched = answers.slurm;
-  if (answers.pmix) {
-    launched = answers.slurm ? merge(*answers.pmix, *answers.slurm) : *answers.pmix;
+/// The answer that counts besides the user's: of the launchers the first one asked, with what Slurm knows more.
+Result<std::optional<job::JobFacts>> launched(const Environment& environment, const Answers& answers,
+                                              std::vector<TraceEntry>& trace) {
+  for (const auto* answer : {&answers.pmix, &answers.ompi, &answers.pmi}) {
+    if (answer->has_value()) {
+      const Kinship kinship = kinship_with_slurm((*answer)->source, environment);
+      Result<job::JobFacts> merged =
+          answers.slurm ? merge_with_slurm(**answer, *answers.slurm, kinship, trace) : Result<job::JobFacts>(**answer);
+      return merged ? Result(std::optional(std::move(*merged))) : merged.error();
+    }
   }
-  if (!answers.environment) {
-    return launched ? *launched : single_process();
-  }
+  return answers.slurm;
+}
+
+Result<job::JobFacts> choose(const Environment& environment, const Answers& answers, std::vector<TraceEntry>& trace) {
   const bool under_torchrun = environment.get_non_empty(env::kTorchElasticRunId).has_value();
-  if (under_torchrun || !launched) {
+  if (answers.environment && under_torchrun) {
     return *answers.environment;
   }
-  if (!same_ranks(*answers.environment, *launched)) {
-    return contradiction(*answers.environment, *launched);
+  Result<std::optional<job::JobFacts>> launcher = launched(environment, answers, trace);
+  if (!launcher) {
+    return launcher.error();
   }
-  return *launched;
+  if (!*launcher) {
+    return answers.environment ? *answers.environment : single_process();
+  }
+  if (answers.environment && !same_ranks(*answers.environment, **launcher)) {
+    return contradiction(*answers.environment, **launcher);
+  }
+  return **launcher;
 }
 
 }  // namespace
@@ -128,14 +144,10 @@ Result<job::JobFacts> choose(const Environment& environment, const Answers& answ
 Result<Gathered> gather(const Environment& environment, PmixClient* pmix_or_null) {
   Answers answers;
   std::vector<TraceEntry> trace;
-  if (const Result<void> asked = ask_environment(environment, answers, trace); !asked) {
+  if (const Result<void> asked = ask_all(environment, pmix_or_null, answers, trace); !asked) {
     return asked.error();
   }
-  ask_pmix(environment, pmix_or_null, answers, trace);
-  if (const Result<void> asked = ask_slurm(environment, answers, trace); !asked) {
-    return asked.error();
-  }
-  Result<job::JobFacts> facts = choose(environment, answers);
+  Result<job::JobFacts> facts = choose(environment, answers, trace);
   if (!facts) {
     return facts.error();
   }

@@ -17,13 +17,18 @@ struct Gathered {
 };
 
 /// Asks the sources for the facts of this process: explicit RANK and WORLD_SIZE → PMIx (where `pmix_or_null` is given)
-/// → Slurm → a single process.
+/// → Open MPI → PMI → Slurm → a single process.
 ///
 /// Explicit means set by the user; values that an enclosing rollcall set are told apart by ROLLCALL_SET and do not
-/// count. Where explicit values agree with Slurm's, Slurm's facts are taken: they are richer. Under torchrun
-/// (TORCHELASTIC_RUN_ID is set) the explicit values describe torchrun's own workers and are taken as they are.
+/// count. Where explicit values agree with a launcher's, the launcher's facts are taken: they are richer. Under
+/// torchrun (TORCHELASTIC_RUN_ID is set) the explicit values describe torchrun's own workers and are taken as they are.
 ///
-/// Errors (Mismatch): explicit values contradict Slurm's or each other, or do not parse.
+/// Under Slurm's own PMIx server or pmi2 Slurm's node list and ports are taken, with PMIx's hosts as a cross-check.
+/// Where mpirun stands between Slurm's task and this process, SLURM_PROCID is that of whoever started mpirun, and is
+/// not believed (bootstrap/merge.h).
+///
+/// Errors (Mismatch): explicit values contradict a launcher's or each other, Slurm's PMIx contradicts SLURM_PROCID or
+/// SLURM_STEP_NUM_TASKS, or values do not parse.
 [[nodiscard]] Result<Gathered> gather(const Environment& environment, PmixClient* pmix_or_null);
 
 }  // namespace rollcall::bootstrap

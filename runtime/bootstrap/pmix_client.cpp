@@ -1,10 +1,12 @@
 #include "runtime/bootstrap/pmix_client.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <optional>
 
+#include "runtime/bootstrap/pmix_answer.h"
 #include "runtime/bootstrap/pmix_shim.h"
 
 namespace rollcall::bootstrap {
@@ -73,6 +75,7 @@ class LibraryClient final : public PmixClient {
   ~LibraryClient() override { library_.finalize(nullptr, 0); }
 
   std::uint32_t rank() const override { return self_.rank; }
+  std::string name_space() const override { return self_.nspace; }
 
   Result<std::uint32_t> fact(PmixFact which) override {
     const Attribute attribute = attribute_of(which);
@@ -87,6 +90,14 @@ class LibraryClient final : public PmixClient {
     return fail("PMIx", attribute.key, "is no number", "reporting it, with srun --mpi=list", ExitCode::Unavailable);
   }
 
+  Result<std::string> host_of(std::uint32_t of_rank) override {
+    const Result<Value> value = look_up(of_rank, PMIX_HOSTNAME);
+    if (!value) {
+      return value.error();
+    }
+    return (*value)->type == PMIX_STRING ? to_text((*value)->data.string) : no_text(PMIX_HOSTNAME);
+  }
+
   Result<void> put(const std::string& key, const std::string& text) override {
     pmix_value_t value{};
     value.type = PMIX_STRING;
@@ -94,29 +105,45 @@ class LibraryClient final : public PmixClient {
     return check(library_.put(PMIX_GLOBAL, key.c_str(), &value), "PMIx_Put " + key);
   }
 
-  Result<void> fence() override {
+  Result<void> fence(std::chrono::duration<double> limit) override {
     if (Result<void> committed = check(library_.commit(), "PMIx_Commit"); !committed) {
       return committed;
     }
-    pmix_info_t collect{};
-    std::strncpy(collect.key, PMIX_COLLECT_DATA, sizeof collect.key - 1);
-    collect.value.type = PMIX_BOOL;
-    collect.value.data.flag = true;
-    return check(library_.fence(nullptr, 0, &collect, 1), "PMIx_Fence");
+    const auto answer = std::make_shared<PmixAnswer>();
+    const pmix_status_t begun =
+        library_.fence_nb(nullptr, 0, answer->collect_data(), 1, on_pmix_fence, answer->for_callback());
+    const std::optional<pmix_status_t> ended = answer->wait(begun, limit);
+    return ended ? check(*ended, "PMIx_Fence") : late("PMIx_Fence", "a rank did not come", limit);
   }
 
-  Result<std::string> get(std::uint32_t of_rank, const std::string& key) override {
-    const Result<Value> value = look_up(of_rank, key.c_str());
-    if (!value) {
-      return value.error();
+  Result<std::string> get(std::uint32_t of_rank, const std::string& key, std::chrono::duration<double> limit) override {
+    pmix_proc_t process = self_;
+    process.rank = of_rank;
+    const auto answer = std::make_shared<PmixAnswer>();
+    const pmix_status_t begun =
+        library_.get_nb(&process, key.c_str(), nullptr, 0, on_pmix_value, answer->for_callback());
+    const std::optional<pmix_status_t> ended = answer->wait(begun, limit);
+    if (!ended) {
+      return late("PMIx_Get " + key, "no answer came", limit);
     }
-    if ((*value)->type != PMIX_STRING || (*value)->data.string == nullptr) {
-      return fail("PMIx", key, "is no text", "the same rollcall on all ranks", ExitCode::Mismatch);
-    }
-    return std::string((*value)->data.string);
+    const Result<void> got = check(*ended, "PMIx_Get " + key);
+    return got ? to_text(answer->text()) : got.error();
   }
 
  private:
+  static Error no_text(const std::string& key) {
+    return fail("PMIx", key, "is no text", "the same rollcall on all ranks", ExitCode::Mismatch);
+  }
+
+  static Result<std::string> to_text(const char* text) {
+    return text != nullptr ? Result<std::string>(std::string(text)) : no_text("value");
+  }
+
+  static Error late(const std::string& call, const std::string& what, std::chrono::duration<double> limit) {
+    return fail("PMIx", call, fmt::format("{} within {:g} s", what, limit.count()),
+                "looking at the ranks that ended early, or a longer rendezvous.timeout", ExitCode::Unavailable);
+  }
+
   Result<void> check(pmix_status_t status, const std::string& call) const {
     if (status == PMIX_SUCCESS) {
       return {};

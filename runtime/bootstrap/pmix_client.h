@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -28,20 +29,28 @@ class PmixClient {
   virtual ~PmixClient() = default;
 
   [[nodiscard]] virtual std::uint32_t rank() const = 0;
+  /// The name of the run that the ranks are counted in: "slurm.pmix.JOB.STEP" under srun, a number under mpirun.
+  [[nodiscard]] virtual std::string name_space() const = 0;
   [[nodiscard]] virtual Result<std::uint32_t> fact(PmixFact which) = 0;
+  /// The host of `rank` as the server names it (PMIX_HOSTNAME): Slurm's node name under srun, whatever the
+  /// distribution.
+  [[nodiscard]] virtual Result<std::string> host_of(std::uint32_t rank) = 0;
 
   /// Offers `value` under `key` to all ranks; they can read it after the next fence().
   [[nodiscard]] virtual Result<void> put(const std::string& key, const std::string& value) = 0;
   /// Collective over all ranks of the step: commits what was put and exchanges it (PMIX_COLLECT_DATA always: without it
-  /// a fence need not be a barrier across nodes).
-  [[nodiscard]] virtual Result<void> fence() = 0;
-  /// What `rank` put under `key` before the last fence.
-  [[nodiscard]] virtual Result<std::string> get(std::uint32_t rank, const std::string& key) = 0;
+  /// a fence need not be a barrier across nodes). Errors (Unavailable): a rank did not come within `limit` (servers
+  /// ignore PMIX_TIMEOUT, so this process keeps the time; a client whose fence timed out must not fence again).
+  [[nodiscard]] virtual Result<void> fence(std::chrono::duration<double> limit) = 0;
+  /// What `rank` put under `key` before the last fence; waits for it no longer than `limit`.
+  [[nodiscard]] virtual Result<std::string> get(std::uint32_t rank, const std::string& key,
+                                                std::chrono::duration<double> limit) = 0;
 };
 
 /// Becomes a PMIx client (PMIx_Init) through libpmix.so.2, opened at run time. Call it at most once at a time in a
-/// process, never in the SPANK plugin and never before an exec: a process has one client slot. Errors (Unavailable):
-/// built without PMIx's headers, no library, no server.
+/// process and never in the SPANK plugin. A program that is started by exec afterwards and becomes a client itself
+/// finds nothing in the server's shared memory; it needs PMIX_MCA_gds=hash (rendezvous/exec_step.h). Errors
+/// (Unavailable): built without PMIx's headers, no library, no server.
 [[nodiscard]] Result<std::unique_ptr<PmixClient>> open_pmix();
 
 }  // namespace rollcall::bootstrap

@@ -30,8 +30,8 @@ Result<PmixLibrary> load_pmix_library() {
   const bool complete =
       find(library, "PMIx_Init", functions.init) && find(library, "PMIx_Finalize", functions.finalize) &&
       find(library, "PMIx_Get", functions.get) && find(library, "PMIx_Put", functions.put) &&
-      find(library, "PMIx_Commit", functions.commit) && find(library, "PMIx_Fence", functions.fence) &&
-      find(library, "PMIx_Error_string", functions.error_string);
+      find(library, "PMIx_Commit", functions.commit) && find(library, "PMIx_Get_nb", functions.get_nb) &&
+      find(library, "PMIx_Fence_nb", functions.fence_nb) && find(library, "PMIx_Error_string", functions.error_string);
   if (!complete) {
     return refuse();
   }

@@ -8,6 +8,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/bootstrap/het_step.h"
+#include "runtime/bootstrap/numbers.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/node_list.h"
 #include "runtime/job/tasks_per_node.h"
@@ -20,40 +21,8 @@ namespace {
 constexpr std::int64_t kFirstSpecialStep = 0xfffffffa;
 
 Error damaged(std::string_view name, const std::string& value, const std::string& reason) {
-  return fail(std::string(name), value, reason, "reporting it: Slurm sets it", ExitCode::Mismatch);
+  return damaged_variable(name, value, reason, "Slurm");
 }
-
-/// Reads numbers and remembers the first that is missing or damaged.
-class Numbers {
- public:
-  explicit Numbers(const Environment& environment) : environment_(environment) {}
-
-  std::optional<std::uint32_t> optional(std::string_view name) {
-    const std::optional<std::string> text = environment_.get_non_empty(name);
-    if (!text) {
-      return std::nullopt;
-    }
-    const auto number = parse_integer<std::uint32_t>(*text);
-    if (!number && !error_) {
-      error_ = damaged(name, *text, "is no number");
-    }
-    return number;
-  }
-
-  std::uint32_t required(std::string_view name) {
-    const std::optional<std::uint32_t> number = optional(name);
-    if (!number && !error_) {
-      error_ = damaged(name, "", "is not set in this step");
-    }
-    return number.value_or(0);
-  }
-
-  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
-
- private:
-  const Environment& environment_;
-  std::optional<Error> error_;
-};
 
 Result<void> read_layout(const Environment& environment, job::JobFacts& facts) {
   const std::string list = environment.get(env::kSlurmStepNodeList).value_or("");
@@ -159,7 +128,7 @@ Result<job::JobFacts> facts_from_slurm(const Environment& environment) {
   }
   job::JobFacts facts;
   facts.source = "slurm";
-  Numbers numbers(environment);
+  Numbers numbers(environment, "Slurm");
   facts.job_id = numbers.required(env::kSlurmJobId);
   facts.step_id = numbers.required(env::kSlurmStepId);
   facts.rank = numbers.required(env::kSlurmProcId);

@@ -13,7 +13,7 @@ Result<void> run_env(CommandContext& context) {
     return fail("env", extra, "is one argument too many", "rollcall exec -- PROGRAM to run a program");
   }
   const Result<rendezvous::ResolvedStep> step =
-      rendezvous::resolve_this_step(context.environment, context.settings, false);
+      rendezvous::resolve_this_step(context.environment, context.settings, nullptr);
   if (!step) {
     return step.error();
   }

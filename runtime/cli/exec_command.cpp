@@ -8,7 +8,7 @@
 #include "runtime/cli/command.h"
 #include "runtime/cli/env_report.h"
 #include "runtime/contract/env_vars.h"
-#include "runtime/rendezvous/resolved_step.h"
+#include "runtime/rendezvous/exec_step.h"
 
 namespace rollcall::cli {
 namespace {
@@ -53,8 +53,7 @@ Result<void> run_exec(CommandContext& context) {
   if (program.empty() || program.front().empty()) {
     return fail("exec", "", "no program is given", "rollcall exec -- PROGRAM ARGUMENTS");
   }
-  const Result<rendezvous::ResolvedStep> step =
-      rendezvous::resolve_this_step(context.environment, context.settings, false);
+  const Result<rendezvous::ResolvedStep> step = rendezvous::resolve_for_exec(context.environment, context.settings);
   if (!step) {
     return step.error();
   }

@@ -35,8 +35,9 @@ inline constexpr std::array kVariables{
              "variables that rollcall set: NAME:HASH,... with the 32-bit FNV-1a of the value; a value changed since is "
              "the user's",
              "this table", "never"},
-    Variable{kStep, Use::ReadAndWritten, "resolve; rollcall", "the step that these values were made for: JOB.STEP",
-             "Slurm's ids", "never"},
+    Variable{kStep, Use::ReadAndWritten, "resolve; rollcall",
+             "the step that these values were made for: JOB.STEP, or run.HASH under mpirun",
+             "Slurm's ids, mpirun's namespace", "never"},
     Variable{kSiteConfig, Use::Read, "settings; users", "site profile to read instead of /etc/rollcall/site.toml"},
     Variable{"ROLLCALL_DEPS", Use::Read, "scripts/setup; developers", "folder of LibTorch and the tests' Python"},
     Variable{kSystemName, Use::Read, "settings; Jülich's systems",
@@ -204,6 +205,25 @@ inline constexpr std::array kVariables{
              "left by Slurm after a task prolog; rollcall's takes it out again"},
     Variable{kPmixNamespace, Use::Read, "bootstrap, rendezvous; PMIx", "set where a PMIx server started this task"},
     Variable{kPmixRank, Use::Read, "bootstrap; PMIx", "rank of this task, a cross-check"},
+    Variable{kPmixGds, Use::ReadAndWritten, "rendezvous; PMIx",
+             "how a PMIx client gets the facts of its step: a second client of the same rank, the program behind "
+             "`rollcall exec`, finds them only with `hash`",
+             "`rollcall exec` under PMIx", "`rollcall exec` did not need PMIx; `srun --ddp` never does"},
+
+    Variable{kOmpiRank, Use::Read, "bootstrap; Open MPI", "rank under mpirun"},
+    Variable{kOmpiSize, Use::Read, "bootstrap; Open MPI", "number of ranks under mpirun"},
+    Variable{kOmpiLocalRank, Use::Read, "bootstrap; Open MPI", "rank on its node under mpirun"},
+    Variable{kOmpiLocalSize, Use::Read, "bootstrap; Open MPI", "ranks on this node under mpirun"},
+    Variable{kOmpiJobId, Use::Read, "bootstrap; Open MPI",
+             "tells one mpirun from another where PMIX_NAMESPACE is unset"},
+    Variable{kPmiRank, Use::Read, "bootstrap; MPICH, Intel MPI, Slurm's pmi2", "rank under a PMI launcher"},
+    Variable{kPmiSize, Use::Read, "bootstrap; MPICH, Intel MPI, Slurm's pmi2", "number of ranks"},
+    Variable{kPmiLocalRankId, Use::Read, "bootstrap; MPICH, Intel MPI", "rank on its node"},
+    Variable{kPmiLocalRanks, Use::Read, "bootstrap; MPICH, Intel MPI", "ranks on this node"},
+    Variable{kPmiLocalRank, Use::Read, "bootstrap; Cray PALS", "rank on its node"},
+    Variable{kPmiLocalSize, Use::Read, "bootstrap; Cray PALS", "ranks on this node"},
+    Variable{kPmiJobId, Use::Read, "bootstrap; Slurm's pmi2", "the same in all ranks of a run"},
+    Variable{kPmiKvsName, Use::Read, "bootstrap; PMI-1", "the same in all ranks of a run"},
 };
 
 /// A variable that a reader of this table would expect, and why rollcall never sets it.

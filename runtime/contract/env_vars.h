@@ -74,6 +74,20 @@ inline constexpr std::string_view kSlurmJobGpus = "SLURM_JOB_GPUS";
 inline constexpr std::string_view kSlurmGpusOnNode = "SLURM_GPUS_ON_NODE";
 inline constexpr std::string_view kPmixNamespace = "PMIX_NAMESPACE";
 inline constexpr std::string_view kPmixRank = "PMIX_RANK";
+inline constexpr std::string_view kPmixGds = "PMIX_MCA_gds";
+inline constexpr std::string_view kOmpiRank = "OMPI_COMM_WORLD_RANK";
+inline constexpr std::string_view kOmpiSize = "OMPI_COMM_WORLD_SIZE";
+inline constexpr std::string_view kOmpiLocalRank = "OMPI_COMM_WORLD_LOCAL_RANK";
+inline constexpr std::string_view kOmpiLocalSize = "OMPI_COMM_WORLD_LOCAL_SIZE";
+inline constexpr std::string_view kOmpiJobId = "OMPI_MCA_ess_base_jobid";
+inline constexpr std::string_view kPmiRank = "PMI_RANK";
+inline constexpr std::string_view kPmiSize = "PMI_SIZE";
+inline constexpr std::string_view kPmiLocalRank = "PMI_LOCAL_RANK";
+inline constexpr std::string_view kPmiLocalSize = "PMI_LOCAL_SIZE";
+inline constexpr std::string_view kPmiLocalRankId = "MPI_LOCALRANKID";
+inline constexpr std::string_view kPmiLocalRanks = "MPI_LOCALNRANKS";
+inline constexpr std::string_view kPmiJobId = "PMI_JOBID";
+inline constexpr std::string_view kPmiKvsName = "PMI_KVSNAME";
 inline constexpr std::string_view kTorchElasticRunId = "TORCHELASTIC_RUN_ID";
 
 }  // namespace rollcall::env

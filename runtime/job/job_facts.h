@@ -11,12 +11,12 @@ namespace rollcall::job {
 /// `resolve` turns it into an environment. Everything is the *step's*, never the job's: node list, ranks, reserved
 /// ports. In a het step it describes the one world across components.
 struct JobFacts {
-  std::string source;  ///< who answered: "environment", "pmix", "slurm", "spank", "single"
+  std::string source;  ///< who answered: "environment", "pmix", "ompi", "pmi", "slurm", "spank", "single"
 
   std::optional<std::uint32_t> job_id;
   std::optional<std::uint32_t> step_id;
   std::uint32_t restart_count = 0;  ///< how often the job was requeued (SLURM_RESTART_COUNT)
-  std::uint32_t port_salt = 0;  ///< without a job id: tells concurrent runs on one host apart (single: the process id)
+  std::uint32_t port_salt = 0;  ///< without a step id: tells concurrent runs on one host apart, the same in all ranks
 
   std::uint32_t rank = 0;  ///< 0 <= rank < world_size
   std::uint32_t world_size = 1;
@@ -36,8 +36,9 @@ struct JobFacts {
   std::uint32_t world_index = 0;  ///< which of the step's worlds this is: with world=component its component's index
   std::uint32_t first_rank = 0;   ///< the rank within the whole step of this world's rank 0
 
-  std::string reserved_ports;  ///< SLURM_STEP_RESV_PORTS or empty
-  std::string step_gpus;       ///< the step's GPUs on this node where the source knows them (the plugin), or empty
+  std::uint16_t agreed_port = 0;  ///< the port that rank 0 found free and told all ranks; 0: none was agreed on
+  std::string reserved_ports;     ///< SLURM_STEP_RESV_PORTS or empty
+  std::string step_gpus;          ///< the step's GPUs on this node where the source knows them (the plugin), or empty
   std::vector<std::string> warnings;  ///< disagreements that do not stop the job ("PMIx says rank 3, Slurm 2")
 };
 

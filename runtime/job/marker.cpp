@@ -10,7 +10,11 @@
 namespace rollcall::job {
 
 std::string step_name(const JobFacts& facts) {
-  return facts.job_id ? fmt::format("{}.{}", *facts.job_id, facts.step_id.value_or(0)) : "none";
+  if (facts.job_id) {
+    return fmt::format("{}.{}", *facts.job_id, facts.step_id.value_or(0));
+  }
+  const bool has_run = facts.port_salt != 0 && facts.source != "single";
+  return has_run ? fmt::format("run.{:08x}", facts.port_salt) : "none";
 }
 
 std::uint32_t fnv1a(std::string_view text) {

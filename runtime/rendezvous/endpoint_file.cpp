@@ -71,8 +71,8 @@ EndpointFile::~EndpointFile() {
 }
 
 std::filesystem::path endpoint_file_path(const std::filesystem::path& folder, const job::JobFacts& facts) {
-  const std::string step =
-      facts.job_id ? fmt::format("{}-{}", *facts.job_id, facts.step_id.value_or(0)) : fmt::format("user{}", getuid());
+  const std::string step = facts.job_id ? fmt::format("{}-{}", *facts.job_id, facts.step_id.value_or(0))
+                                        : fmt::format("user{}-{:08x}", getuid(), facts.port_salt);
   const std::string world = facts.first_rank == 0 ? "" : fmt::format("-from{}", facts.first_rank);
   return folder / fmt::format("rollcall-{}-{}{}.endpoint", step, facts.restart_count, world);
 }

@@ -29,7 +29,8 @@ class EndpointFile {
 };
 
 /// FOLDER/rollcall-JOB-STEP-RESTART.endpoint: unique per step and per start of a requeued job; with "-fromRANK" for the
-/// later worlds of a step with several.
+/// later worlds of a step with several. Outside Slurm's steps the user's number and the launcher's run stand for job
+/// and step.
 [[nodiscard]] std::filesystem::path endpoint_file_path(const std::filesystem::path& folder, const job::JobFacts& facts);
 
 /// What the file says now; nothing where it is absent or not (wholly) an endpoint.

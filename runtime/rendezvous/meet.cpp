@@ -113,7 +113,7 @@ Result<Meeting> publish_over_pmix(const Call& call) {
   Result<Listener> listener = listen_anywhere(call);
   const Endpoint endpoint{own_reachable_name(call), listener ? listener->port() : std::uint16_t{0}};
   const Result<void> put = call.pmix->put(kPmixKey, listener ? to_text(endpoint) : "none");
-  const Result<void> fenced = call.pmix->fence();
+  const Result<void> fenced = call.pmix->fence(call.timeout());
   if (!listener) {
     return listener.error();
   }
@@ -127,10 +127,10 @@ Result<Meeting> meet_over_pmix(const Call& call) {
   if (call.facts.rank == 0) {
     return publish_over_pmix(call);
   }
-  if (const Result<void> fenced = call.pmix->fence(); !fenced) {
+  if (const Result<void> fenced = call.pmix->fence(call.timeout()); !fenced) {
     return fenced.error();
   }
-  const Result<std::string> text = call.pmix->get(call.facts.first_rank, kPmixKey);
+  const Result<std::string> text = call.pmix->get(call.facts.first_rank, kPmixKey, call.timeout());
   if (!text) {
     return text.error();
   }

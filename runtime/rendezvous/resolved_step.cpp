@@ -1,6 +1,5 @@
 #include "runtime/rendezvous/resolved_step.h"
 
-#include <memory>
 #include <utility>
 
 #include "runtime/bootstrap/gather.h"
@@ -34,6 +33,16 @@ network::NetworkView observe_for(const job::JobFacts& facts, const settings::Set
   return network::observe(heads, this_is_head, peers);
 }
 
+Result<void> resolve_again(const Environment& user, const settings::Settings& settings, ResolvedStep& step) {
+  Result<resolve::EnvPatch> patch =
+      resolve::resolve(step.facts, settings, step.network, user, job::cpus_of_this_process());
+  if (!patch) {
+    return patch.error();
+  }
+  step.patch = std::move(*patch);
+  return {};
+}
+
 Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::Settings& settings,
                                        bootstrap::PmixClient* pmix_or_null) {
   Result<bootstrap::Gathered> gathered = bootstrap::gather(user, pmix_or_null);
@@ -48,31 +57,8 @@ Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::
     return chosen.error();
   }
   step.network = observe_for(step.facts, settings, user);
-  Result<resolve::EnvPatch> patch =
-      resolve::resolve(step.facts, settings, step.network, user, job::cpus_of_this_process());
-  if (!patch) {
-    return patch.error();
-  }
-  step.patch = std::move(*patch);
-  return step;
-}
-
-Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::Settings& settings, bool use_pmix) {
-  std::unique_ptr<bootstrap::PmixClient> client;
-  std::string declined;
-  if (use_pmix && user.get_non_empty(env::kPmixNamespace)) {
-    Result<std::unique_ptr<bootstrap::PmixClient>> opened = bootstrap::open_pmix();
-    if (opened) {
-      client = std::move(*opened);
-    } else {
-      declined = opened.error().message();
-    }
-  }
-  Result<ResolvedStep> step = resolve_this_step(user, settings, client.get());
-  if (step && !declined.empty()) {
-    for (bootstrap::TraceEntry& entry : step->trace) {
-      entry.detail = entry.source == "pmix" ? declined : entry.detail;
-    }
+  if (const Result<void> resolved = resolve_again(user, settings, step); !resolved) {
+    return resolved.error();
   }
   return step;
 }

@@ -23,15 +23,15 @@ struct ResolvedStep {
 
 /// Gathers the facts, observes the network and resolves: what `rollcall env`, `rollcall exec` and the trainer start
 /// from. `user` is this task's environment (of_this_process()), `settings` has the launch table with all layers
-/// applied. `use_pmix`: become a PMIx client for the moment of asking. Say false in a program that will exec another
-/// one: a process has one client slot. Does I/O: name look-ups, /proc, getifaddrs. Errors: those of bootstrap::gather
-/// and resolve::resolve.
-[[nodiscard]] Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::Settings& settings,
-                                                     bool use_pmix);
-
-/// The same with a client that the caller owns and keeps for meet(); null: do not ask PMIx.
+/// applied. `pmix_or_null`: a client that the caller owns and may keep for meet(); null: do not ask PMIx. Does I/O:
+/// name look-ups, /proc, getifaddrs. Errors: those of bootstrap::gather and resolve::resolve.
 [[nodiscard]] Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::Settings& settings,
                                                      bootstrap::PmixClient* pmix_or_null);
+
+/// Resolves again, with the same network, after the caller learnt more facts (step.facts). Errors: those of
+/// resolve::resolve.
+[[nodiscard]] Result<void> resolve_again(const Environment& user, const settings::Settings& settings,
+                                         ResolvedStep& step);
 
 /// The network as resolve::resolve needs it for these facts: the head node's candidate names resolved, the interface
 /// towards it found. What the plugin calls between its own facts and resolve(). I/O as above; never fails: what could

@@ -96,9 +96,14 @@ Result<void> add_port(const Inputs& inputs, PatchBuilder& patch) {
   if (keep_known(env::kMasterPort, kRange, inputs, patch)) {
     return {};
   }
+  if (inputs.facts.agreed_port != 0) {
+    patch.propose({env::kMasterPort, std::to_string(inputs.facts.agreed_port), "pmix",
+                   "rank 0 found it free and told all ranks over PMIx"});
+    return {};
+  }
   network::PortFacts facts;
   facts.job_id = inputs.facts.job_id.value_or(inputs.facts.port_salt);
-  facts.step_id = inputs.facts.step_id.value_or(0);
+  facts.step_id = inputs.facts.step_id.value_or(inputs.facts.port_salt);
   facts.world_index = inputs.facts.world_index;
   facts.reserved_ports = inputs.facts.reserved_ports;
   const auto [first, last] = inputs.settings.port_range(kRange);

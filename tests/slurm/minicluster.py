@@ -37,7 +37,7 @@ def missing_program():
 
 def clean_environment():
     """This process's environment without what a Slurm job or a rollcall around the tests would add."""
-    prefixes = ("SLURM", "ROLLCALL_", "PMIX_", "SBATCH_", "SALLOC_")
+    prefixes = ("SLURM", "ROLLCALL_", "PMIX_", "PMI_", "OMPI_", "SBATCH_", "SALLOC_")
     names = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "OMP_NUM_THREADS")
     return {k: v for k, v in os.environ.items() if k == "ROLLCALL_DEPS" or not k.startswith(prefixes) and k not in names}
 

@@ -10,6 +10,7 @@
 #include "runtime/bootstrap/world.h"
 #include "runtime/job/marker.h"
 #include "runtime/settings/launch_settings.h"
+#include "tests/unit/runtime/launched_task.h"
 
 namespace rollcall::bootstrap {
 namespace {
@@ -18,29 +19,6 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-/// Task 3 of `srun -N3 -n5`, as slurmstepd 22.05 describes it.
-Environment slurm_task() {
-  return Environment({{"SLURM_JOB_ID", "4711"},
-                      {"SLURM_STEP_ID", "2"},
-                      {"SLURM_PROCID", "3"},
-                      {"SLURM_LOCALID", "1"},
-                      {"SLURM_NODEID", "1"},
-                      {"SLURM_STEP_NUM_TASKS", "5"},
-                      {"SLURM_STEP_NUM_NODES", "3"},
-                      {"SLURM_STEP_NODELIST", "jwb[0007,0009-0010]"},
-                      {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"},
-                      {"SLURM_STEP_RESV_PORTS", "17500-17501"},
-                      {"SLURMD_NODENAME", "jwb0009"},
-                      {"SLURM_DISTRIBUTION", "block"}});
-}
-
-Environment with(Environment environment, const std::map<std::string, std::string>& changes) {
-  for (const auto& [name, value] : changes) {
-    environment.set(name, value);
-  }
-  return environment;
-}
 
 TEST(Slurm, FactsAreTheSteps) {
   const auto facts =
@@ -185,53 +163,17 @@ TEST(Slurm, PmixRankIsACrossCheck) {
   EXPECT_THAT(facts->warnings, ElementsAre(HasSubstr("PMIX_RANK")));
 }
 
-/// A PMIx server that says what it is told to.
-class SaidPmix final : public PmixClient {
- public:
-  SaidPmix(std::uint32_t rank, std::uint32_t size) : rank_(rank), size_(size) {}
-  std::uint32_t rank() const override { return rank_; }
-  Result<std::uint32_t> fact(PmixFact which) override {
-    switch (which) {
-      case PmixFact::JobSize:
-        return size_;
-      case PmixFact::LocalRank:
-        return rank_ % 2;
-      case PmixFact::LocalSize:
-        return 2U;
-      case PmixFact::NodeId:
-        return rank_ / 2;
-    }
-    return 0U;
-  }
-  Result<void> put(const std::string&, const std::string&) override { return {}; }
-  Result<void> fence() override { return {}; }
-  Result<std::string> get(std::uint32_t, const std::string&) override { return std::string(); }
-
- private:
-  std::uint32_t rank_;
-  std::uint32_t size_;
-};
-
-std::vector<std::string> sources(const Gathered& gathered) {
-  std::vector<std::string> names;
-  for (const TraceEntry& entry : gathered.trace) {
-    names.push_back(entry.source + (entry.answered ? "+" : "-"));
-    EXPECT_FALSE(entry.detail.empty());
-  }
-  return names;
-}
-
 TEST(Gather, WithoutAnySourceItIsOneProcess) {
   const auto gathered = gather(Environment(), nullptr);
   EXPECT_EQ(gathered->facts.source, "single");
   EXPECT_EQ(gathered->facts.world_size, 1U);
-  EXPECT_THAT(sources(*gathered), ElementsAre("environment-", "pmix-", "slurm-", "single+"));
+  EXPECT_THAT(sources(*gathered), ElementsAre("environment-", "pmix-", "ompi-", "pmi-", "slurm-", "single+"));
 }
 
 TEST(Gather, SlurmAnswersInATask) {
   const auto gathered = gather(slurm_task(), nullptr);
   EXPECT_EQ(gathered->facts.source, "slurm");
-  EXPECT_THAT(sources(*gathered), ElementsAre("environment-", "pmix-", "slurm+", "single-"));
+  EXPECT_THAT(sources(*gathered), ElementsAre("environment-", "pmix-", "ompi-", "pmi-", "slurm+", "single-"));
 }
 
 TEST(Gather, ExplicitValuesAloneAreEnough) {
@@ -269,7 +211,7 @@ TEST(Gather, SlurmsRicherFactsAreTakenWhereExplicitValuesAgree) {
   const auto gathered = gather(with(slurm_task(), {{"RANK", "3"}, {"WORLD_SIZE", "5"}}), nullptr);
   EXPECT_EQ(gathered->facts.source, "slurm");
   EXPECT_EQ(gathered->facts.head_host, "jwb0007");
-  EXPECT_THAT(sources(*gathered), ElementsAre("environment+", "pmix-", "slurm+", "single-"));
+  EXPECT_THAT(sources(*gathered), ElementsAre("environment+", "pmix-", "ompi-", "pmi-", "slurm+", "single-"));
 }
 
 TEST(Gather, ExplicitValuesThatContradictSlurmAreAMismatch) {
@@ -301,32 +243,6 @@ TEST(Gather, TorchrunsWorkersAreAWorldOfTheirOwn) {
   ASSERT_TRUE(gathered) << gathered.error().message();
   EXPECT_EQ(gathered->facts.source, "environment");
   EXPECT_EQ(gathered->facts.world_size, 20U);
-}
-
-TEST(Gather, PmixAndSlurmTogetherGiveSlurmsNodes) {
-  SaidPmix pmix(3, 5);
-  const auto gathered = gather(slurm_task(), &pmix);
-  EXPECT_EQ(gathered->facts.head_host, "jwb0007");
-  EXPECT_THAT(sources(*gathered), ElementsAre("environment-", "pmix+", "slurm+", "single-"));
-  EXPECT_THAT(gathered->facts.warnings, IsEmpty());
-}
-
-TEST(Gather, PmixIsBelievedWhereAnotherLauncherStandsBetween) {
-  SaidPmix pmix(6, 8);
-  const auto gathered = gather(slurm_task(), &pmix);
-  EXPECT_EQ(gathered->facts.source, "pmix");
-  EXPECT_EQ(gathered->facts.rank, 6U);
-  EXPECT_EQ(gathered->facts.world_size, 8U);
-  EXPECT_EQ(gathered->facts.node_rank, 3U);
-  EXPECT_EQ(gathered->facts.job_id, 4711U);
-  EXPECT_THAT(gathered->facts.warnings, ElementsAre(HasSubstr("PMIx says rank 6 of 8")));
-}
-
-TEST(Gather, PmixAloneIsEnough) {
-  SaidPmix pmix(1, 2);
-  const auto gathered = gather(Environment(), &pmix);
-  EXPECT_EQ(gathered->facts.source, "pmix");
-  EXPECT_EQ(gathered->facts.num_nodes, 1U);
 }
 
 TEST(Pmix, WithoutAServerItIsAnError) {

@@ -7,12 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <barrier>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <thread>
 
 #include "runtime/job/marker.h"
@@ -20,6 +18,7 @@
 #include "runtime/rendezvous/meet.h"
 #include "runtime/rendezvous/resolved_step.h"
 #include "runtime/settings/launch_settings.h"
+#include "tests/unit/runtime/thread_pmix.h"
 
 namespace rollcall::rendezvous {
 namespace {
@@ -223,38 +222,6 @@ TEST(Meet, PmixAskedForAndAbsentIsAnErrorThatSaysHowToGetIt) {
   EXPECT_EQ(*pmix_for(holding("PMIX_NAMESPACE", "x"), with({{"rendezvous", "address"}})), nullptr);
 }
 
-/// PMIx among the threads of one process.
-struct Exchange {
-  explicit Exchange(std::ptrdiff_t ranks) : everybody(ranks) {}
-  std::barrier<> everybody;
-  std::mutex mutex;
-  std::map<std::pair<std::uint32_t, std::string>, std::string> values;
-};
-
-class ThreadPmix final : public bootstrap::PmixClient {
- public:
-  ThreadPmix(Exchange& exchange, std::uint32_t rank) : exchange_(exchange), rank_(rank) {}
-  std::uint32_t rank() const override { return rank_; }
-  Result<std::uint32_t> fact(bootstrap::PmixFact) override { return 0U; }
-  Result<void> put(const std::string& key, const std::string& value) override {
-    const std::lock_guard lock(exchange_.mutex);
-    exchange_.values[{rank_, key}] = value;
-    return {};
-  }
-  Result<void> fence() override {
-    exchange_.everybody.arrive_and_wait();
-    return {};
-  }
-  Result<std::string> get(std::uint32_t rank, const std::string& key) override {
-    const std::lock_guard lock(exchange_.mutex);
-    return exchange_.values[{rank, key}];
-  }
-
- private:
-  Exchange& exchange_;
-  std::uint32_t rank_;
-};
-
 std::vector<Result<Meeting>> meet_in_threads(std::uint32_t ranks, const Environment& environment,
                                              const settings::Settings& settings) {
   Exchange exchange(ranks);
@@ -376,10 +343,10 @@ TEST(Meet, FileThatNeverAppearsIsAnErrorThatNamesIt) {
 }
 
 TEST(ResolvedStep, OfOneProcessIsWhole) {
-  const auto step = resolve_this_step(holding("PATH", "/bin"), with({}), false);
+  const auto step = resolve_this_step(holding("PATH", "/bin"), with({}), nullptr);
   ASSERT_TRUE(step) << step.error().message();
   EXPECT_EQ(step->facts.source, "single");
-  EXPECT_EQ(step->trace.size(), 4U);
+  EXPECT_EQ(step->trace.size(), 6U);
   const Environment after = resolve::apply(step->patch, Environment());
   EXPECT_EQ(after.get("WORLD_SIZE"), "1");
   EXPECT_EQ(after.get("MASTER_ADDR"), "127.0.0.1");

@@ -1,0 +1,150 @@
+#include "runtime/rendezvous/exec_step.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "runtime/base/text.h"
+#include "runtime/bootstrap/merge.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/job/marker.h"
+#include "runtime/network/observe.h"
+#include "runtime/rendezvous/endpoint.h"
+#include "runtime/rendezvous/listener.h"
+#include "runtime/rendezvous/meet.h"
+
+namespace rollcall::rendezvous {
+namespace {
+
+constexpr const char* kKey = "rollcall.exec";
+constexpr const char* kFailed = "none";
+constexpr std::string_view kGds = "hash";
+
+std::chrono::duration<double> limit(const settings::Settings& settings) {
+  return std::chrono::duration<double>(settings.number("rendezvous.timeout"));
+}
+
+bool is_free(std::uint16_t port) { return Listener::on_all_addresses(port).has_value(); }
+
+/// The first free port from `wanted` on in the site's range; one of the kernel's where the range is full.
+Result<std::uint16_t> free_port_from(std::uint16_t wanted, const settings::Settings& settings) {
+  constexpr int kTries = 64;
+  const auto [first, last] = settings.port_range("port.range");
+  std::uint16_t port = wanted;
+  for (int tried = 0; tried < kTries; ++tried) {
+    if (is_free(port)) {
+      return port;
+    }
+    port = port >= first && port < last ? static_cast<std::uint16_t>(port + 1) : static_cast<std::uint16_t>(first);
+  }
+  const Result<Listener> any = Listener::on_all_addresses(0);
+  return any ? Result<std::uint16_t>(any->port()) : any.error();
+}
+
+/// An endpoint that the user or an enclosing rollcall of this step gave is not ours to change. From the environment
+/// alone, which is alike in all ranks: they agree on whether to meet even where one fails to resolve.
+bool endpoint_is_given(const Environment& user) {
+  if (job::set_by_user(user, env::kMasterAddr) || job::set_by_user(user, env::kMasterPort)) {
+    return true;
+  }
+  const std::string step = user.get(env::kSlurmJobId).value_or("") + "." + user.get(env::kSlurmStepId).value_or("");
+  const bool slurms_own = bootstrap::kinship_with_slurm("pmix", user) == bootstrap::Kinship::Same;
+  return slurms_own && user.get(env::kStep) == step && user.get_non_empty(env::kMasterPort);
+}
+
+/// Rank 0's host and a port that is free there; "none" where rank 0 has an error to report.
+Result<Endpoint> choose_endpoint(const Result<ResolvedStep>& step, const settings::Settings& settings) {
+  if (!step) {
+    return step.error();
+  }
+  const resolve::EnvChange* const wanted = step->patch.find(env::kMasterPort);
+  const auto port = parse_integer<std::uint16_t>(wanted != nullptr ? wanted->value : "");
+  const Result<std::uint16_t> free = free_port_from(port.value_or(0), settings);
+  if (!free) {
+    return free.error();
+  }
+  return Endpoint{step->facts.this_host.empty() ? network::this_host_name() : step->facts.this_host, *free};
+}
+
+Result<Endpoint> tell_all(const Result<ResolvedStep>& step, const settings::Settings& settings,
+                          bootstrap::PmixClient& pmix) {
+  Result<Endpoint> endpoint = choose_endpoint(step, settings);
+  const Result<void> put = pmix.put(kKey, endpoint ? to_text(*endpoint) : kFailed);
+  const Result<void> fenced = pmix.fence(limit(settings));
+  if (!endpoint || (put && fenced)) {
+    return endpoint;
+  }
+  return put ? fenced.error() : put.error();
+}
+
+Result<Endpoint> be_told(std::uint32_t first_rank, const settings::Settings& settings, bootstrap::PmixClient& pmix) {
+  if (const Result<void> fenced = pmix.fence(limit(settings)); !fenced) {
+    return fenced.error();
+  }
+  const Result<std::string> text = pmix.get(first_rank, kKey, limit(settings));
+  if (!text) {
+    return text.error();
+  }
+  const std::optional<Endpoint> endpoint = parse_endpoint(*text);
+  if (!endpoint) {
+    return fail("rendezvous", *text, "rank 0 has no endpoint", "reading rank 0's own message", ExitCode::Unavailable);
+  }
+  return *endpoint;
+}
+
+}  // namespace
+
+Result<ResolvedStep> resolve_and_agree(const Environment& user, const settings::Settings& settings,
+                                       bootstrap::PmixClient& pmix) {
+  Result<ResolvedStep> step = resolve_this_step(user, settings, &pmix);
+  const Result<std::uint32_t> size = pmix.fact(bootstrap::PmixFact::JobSize);
+  if (endpoint_is_given(user) || (size && *size == 1)) {
+    return step;
+  }
+  // A rank that failed meets the others before it says so: they would wait for it.
+  const bool tells = !step || step->facts.rank == 0;
+  const Result<Endpoint> endpoint =
+      tells ? tell_all(step, settings, pmix) : be_told(step->facts.first_rank, settings, pmix);
+  if (!step || !endpoint) {
+    return step ? endpoint.error() : step.error();
+  }
+  step->facts.agreed_port = endpoint->port;
+  if (step->facts.head_host.empty()) {
+    step->facts.head_host = endpoint->host;
+    step->facts.head_known_to_all = true;
+    step->network = observe_for(step->facts, settings, user);
+  }
+  if (const Result<void> resolved = resolve_again(user, settings, *step); !resolved) {
+    return resolved.error();
+  }
+  return step;
+}
+
+Result<ResolvedStep> resolve_for_exec(const Environment& user, const settings::Settings& settings) {
+  const auto users_gds = user.get_non_empty(env::kPmixGds);
+  const bool programs_alone = users_gds && *users_gds != kGds;
+  const bool slurm_says_all =
+      bootstrap::kinship_with_slurm("pmix", user) == bootstrap::Kinship::Same && endpoint_is_given(user);
+  if (settings.text("rendezvous") != "pmix" && (programs_alone || slurm_says_all)) {
+    return resolve_this_step(user, settings, nullptr);
+  }
+  Result<std::unique_ptr<bootstrap::PmixClient>> client = pmix_for(user, settings);
+  if (!client) {
+    return client.error();
+  }
+  if (*client == nullptr) {
+    return resolve_this_step(user, settings, nullptr);
+  }
+  Result<ResolvedStep> step = resolve_and_agree(user, settings, **client);
+  if (step && !users_gds) {
+    step->patch.changes.push_back({std::string(env::kPmixGds), std::string(kGds), resolve::Action::Set, "pmix",
+                                   "rollcall was a PMIx client of this rank; the program can be the second"});
+  }
+  return step;
+}
+
+}  // namespace rollcall::rendezvous
