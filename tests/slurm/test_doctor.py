@@ -178,10 +178,10 @@ def test_a_head_that_is_elsewhere_is_told_and_the_report_still_comes(doctor):
 
 
 def test_a_node_that_never_comes_is_named(doctor):
-    result = doctor(nodes(3), "--json", "--rendezvous-timeout=3",
+    result = doctor(nodes(3), "--json", "--rendezvous-timeout=20", "--no-bench",
                     before=shell('[ "$SLURM_NODEID" = 1 ] || exec "$@"'))
     answer = bad(result, "answer")
-    assert answer["hosts"] == ["jwb0002"] and answer["reason"] == "1 of 1 ranks did not answer within 3 s"
+    assert answer["hosts"] == ["jwb0002"] and answer["reason"] == "1 of 1 ranks did not answer within 20 s"
     assert the_finding(result, "ring")["status"] == "good"  # of those who are there
 
 

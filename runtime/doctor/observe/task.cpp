@@ -27,7 +27,7 @@ constexpr const char* kSys = "/sys";
 
 /// A share of the time that rank 0 waits, so that a report about something that hangs still arrives.
 std::chrono::duration<double> patience_of(const TaskInputs& inputs) {
-  return std::chrono::duration<double>(std::min(10.0, inputs.settings.number("rendezvous.timeout") / 4));
+  return std::chrono::duration<double>(std::clamp(inputs.settings.number("rendezvous.timeout") / 8, 1.0, 10.0));
 }
 
 std::uint64_t locked_memory() {

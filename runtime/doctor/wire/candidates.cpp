@@ -39,6 +39,7 @@ void add(std::vector<std::string>& hosts, const std::string& host) {
 Candidates candidates_of(const job::JobFacts& facts, const settings::Settings& settings,
                          const network::NetworkView& network, const Environment& user, const resolve::EnvPatch* patch) {
   Candidates candidates;
+  candidates.this_host = facts.this_host.empty() ? network.host_name : facts.this_host;
   candidates.second_port = port_for(facts, settings, network, "", kSecondPortSalt);
   const Environment patched = patch != nullptr ? resolve::apply(*patch, user) : user;
   const std::string host = patched.get(env::kMasterAddr).value_or("");

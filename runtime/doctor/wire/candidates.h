@@ -17,6 +17,7 @@ namespace rollcall::doctor {
 struct Candidates {
   std::optional<rendezvous::Endpoint> expected;  ///< MASTER_ADDR and MASTER_PORT: what programs would use
   std::uint16_t second_port = 0;                 ///< rank 0 listens there too, as far as it is free; 0: none
+  std::string this_host;                         ///< for messages
   std::vector<std::string> hosts;                ///< other names and addresses of the head node, best first
 };
 

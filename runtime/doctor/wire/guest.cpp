@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <thread>
 
-#include "runtime/network/observe.h"
-
 namespace rollcall::doctor {
 namespace {
 
 using rendezvous::Endpoint;
 using std::chrono::milliseconds;
 constexpr std::chrono::seconds kOneAttempt{2};
+/// For the attempt whose failure is reported: a busy rank 0 is no blocked port.
+constexpr std::chrono::seconds kLastAttempt{5};
 constexpr std::chrono::seconds kUntilFurtherHost{1};
 constexpr milliseconds kFirstPause{20};
 constexpr milliseconds kLongestPause{500};
@@ -38,8 +38,8 @@ Result<Socket> greet_at(const Endpoint& endpoint, const Greeting& greeting, Cloc
   return socket;
 }
 
-Clock::time_point attempt_deadline(Clock::time_point deadline) {
-  return std::min<Clock::time_point>(deadline, Clock::now() + kOneAttempt);
+Clock::time_point attempt_deadline(Clock::time_point deadline, std::chrono::seconds patience = kOneAttempt) {
+  return std::min<Clock::time_point>(deadline, Clock::now() + patience);
 }
 
 /// Rank 0 listens now, so one failure is the truth.
@@ -49,14 +49,14 @@ void try_expected(const Candidates& candidates, Greeting greeting, Clock::time_p
     return;
   }
   greeting.probe = true;
-  const Result<Socket> probe = greet_at(*candidates.expected, greeting, attempt_deadline(deadline));
+  const Result<Socket> probe = greet_at(*candidates.expected, greeting, attempt_deadline(deadline, kLastAttempt));
   head.error = probe ? "" : probe.error().reason;
 }
 
-Error nobody(const std::vector<Endpoint>& tried, const std::string& reason) {
+Error nobody(const std::vector<Endpoint>& tried, const std::string& this_host, const std::string& reason) {
   const std::string where = tried.empty() ? "rank 0" : rendezvous::to_text(tried.front());
   return fail("doctor", where,
-              fmt::format("rank 0 does not answer {} ({}){}", network::this_host_name(), reason,
+              fmt::format("rank 0 does not answer {} ({}){}", this_host, reason,
                           tried.size() > 1 ? fmt::format(", nor at {} other endpoints", tried.size() - 1) : ""),
               "rollcall env on that node, another host.template or port.range, a longer rendezvous.timeout",
               ExitCode::Unavailable);
@@ -92,7 +92,7 @@ Result<Socket> find_rank_0(const Candidates& candidates, const Greeting& greetin
       endpoints = known.hosts.back().empty() ? endpoints : endpoints_of(known);
     }
     if (Clock::now() + pause >= deadline) {
-      return nobody(endpoints, first_reason);
+      return nobody(endpoints, candidates.this_host, first_reason);
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 3 / 2, kLongestPause);  // each round may ask the name servers
