@@ -189,6 +189,7 @@ void dismiss(World& world, Hub& hub) {
 
 World lead(const job::JobFacts& step, const Limits& limits, const Candidates& candidates, const Wishes& wishes,
            RingMember& ring, const std::function<TaskFacts()>& observe) {
+  const Clock::time_point start = Clock::now();
   World world;
   world.step = step;
   world.limits = limits;
@@ -212,6 +213,7 @@ World lead(const job::JobFacts& step, const Limits& limits, const Candidates& ca
   }
   name_lost_ranks(world, hub);
   dismiss(world, hub);
+  world.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return world;
 }
 

@@ -49,6 +49,7 @@ std::string report_json(const World& world, const std::vector<Checked>& findings
   const Json all{{"step", step_json(world.step)},
                  {"findings", findings_json(findings)},
                  {"benchmark", benchmark_json(world.benchmark)},
+                 {"seconds", world.seconds},
                  {"verdict", failed_checks(findings).empty() ? "good" : "bad"}};
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

@@ -70,6 +70,7 @@ struct World {
   std::vector<RingLink> ring;
   std::vector<ClockReading> clocks;
   Benchmark benchmark;
+  double seconds = 0;  ///< how long rank 0 took to find all that out
 };
 
 /// Reads the limits from the launch settings.

@@ -28,6 +28,12 @@ std::uint16_t port_for(const job::JobFacts& facts, const settings::Settings& set
   return chosen ? chosen->port : 0;
 }
 
+/// It was looked up and gave no address. A name that was not tried may resolve.
+bool does_not_resolve(const network::NetworkView& network, const std::string& name) {
+  const auto found = std::ranges::find(network.head_names, name, &network::ResolvedName::name);
+  return found != network.head_names.end() && found->addresses.empty();
+}
+
 void add(std::vector<std::string>& hosts, const std::string& host) {
   if (!host.empty() && std::ranges::find(hosts, host) == hosts.end()) {
     hosts.push_back(host);
@@ -53,18 +59,22 @@ Candidates candidates_of(const job::JobFacts& facts, const settings::Settings& s
       }
     }
   }
-  add(candidates.hosts, facts.head_host);
+  if (!does_not_resolve(network, facts.head_host)) {
+    add(candidates.hosts, facts.head_host);
+  }
   if (patch != nullptr && !host.empty() && port != 0) {
     candidates.expected = Endpoint{host, port};
   } else if (port != 0 && !network.head_names.empty()) {
     candidates.expected = Endpoint{network.head_names.front().name, port};
+    candidates.expected_error = network.head_names.front().error;
   }
   return candidates;
 }
 
 std::vector<Endpoint> endpoints_of(const Candidates& candidates) {
   std::vector<Endpoint> endpoints;
-  if (candidates.expected) {
+  const bool expected_resolves = candidates.expected && candidates.expected_error.empty();
+  if (expected_resolves) {
     endpoints.push_back(*candidates.expected);
   }
   for (const std::string& host : candidates.hosts) {
@@ -76,7 +86,7 @@ std::vector<Endpoint> endpoints_of(const Candidates& candidates) {
       }
     }
   }
-  if (candidates.expected && candidates.second_port != 0) {
+  if (expected_resolves && candidates.second_port != 0) {
     endpoints.push_back({candidates.expected->host, candidates.second_port});
   }
   return endpoints;

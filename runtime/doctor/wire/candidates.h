@@ -16,6 +16,7 @@ namespace rollcall::doctor {
 /// Where rank 0 may be met, so that a report arrives even where the endpoint that programs would use does not work.
 struct Candidates {
   std::optional<rendezvous::Endpoint> expected;  ///< MASTER_ADDR and MASTER_PORT: what programs would use
+  std::string expected_error;                    ///< why that host is no use: its name is known not to resolve
   std::uint16_t second_port = 0;                 ///< rank 0 listens there too, as far as it is free; 0: none
   std::string this_host;                         ///< for messages
   std::vector<std::string> hosts;                ///< other names and addresses of the head node, best first
@@ -27,7 +28,7 @@ struct Candidates {
                                        const network::NetworkView& network, const Environment& user,
                                        const resolve::EnvPatch* patch);
 
-/// Every endpoint to try, the expected one first.
+/// Every endpoint to try, the expected one first; none whose name is known not to resolve: asking again costs seconds.
 [[nodiscard]] std::vector<rendezvous::Endpoint> endpoints_of(const Candidates& candidates);
 
 }  // namespace rollcall::doctor

@@ -13,8 +13,10 @@ using std::chrono::milliseconds;
 constexpr std::chrono::seconds kOneAttempt{2};
 /// For the attempt whose failure is reported: a busy rank 0 is no blocked port.
 constexpr std::chrono::seconds kLastAttempt{5};
-constexpr std::chrono::seconds kUntilFurtherHost{1};
-constexpr milliseconds kFirstPause{20};
+/// Rank 0 may start a little later than the others: until then only the expected endpoint is tried, so that a healthy
+/// step asks no name server for names that nobody needs.
+constexpr std::chrono::seconds kUntilOthers{1};
+constexpr milliseconds kFirstPause{5};
 constexpr milliseconds kLongestPause{500};
 
 /// A connection on which rank 0 greeted back, or why not.
@@ -43,21 +45,24 @@ Clock::time_point attempt_deadline(Clock::time_point deadline, std::chrono::seco
 }
 
 /// Rank 0 listens now, so one failure is the truth.
-void try_expected(const Candidates& candidates, Greeting greeting, Clock::time_point deadline, HeadFacts& head) {
+std::string why_not_expected(const Candidates& candidates, Greeting greeting, Clock::time_point deadline) {
   if (!candidates.expected) {
-    head.error = "nothing says where rank 0 is";
-    return;
+    return "nothing says where rank 0 is";
+  }
+  if (!candidates.expected_error.empty()) {
+    return candidates.expected_error;
   }
   greeting.probe = true;
   const Result<Socket> probe = greet_at(*candidates.expected, greeting, attempt_deadline(deadline, kLastAttempt));
-  head.error = probe ? "" : probe.error().reason;
+  return probe ? "" : probe.error().reason;
 }
 
-Error nobody(const std::vector<Endpoint>& tried, const std::string& this_host, const std::string& reason) {
-  const std::string where = tried.empty() ? "rank 0" : rendezvous::to_text(tried.front());
+Error nobody(const Candidates& candidates, std::size_t tried, const std::string& reason) {
+  const std::string where = candidates.expected ? rendezvous::to_text(*candidates.expected) : "rank 0";
   return fail("doctor", where,
-              fmt::format("rank 0 does not answer {} ({}){}", this_host, reason,
-                          tried.size() > 1 ? fmt::format(", nor at {} other endpoints", tried.size() - 1) : ""),
+              fmt::format("rank 0 does not answer {} ({}){}", candidates.this_host,
+                          reason.empty() ? "nothing says where it is" : reason,
+                          tried > 1 ? fmt::format(", nor at {} other endpoints", tried - 1) : ""),
               "rollcall env on that node, another host.template or port.range, a longer rendezvous.timeout",
               ExitCode::Unavailable);
 }
@@ -67,32 +72,35 @@ Error nobody(const std::vector<Endpoint>& tried, const std::string& this_host, c
 Result<Socket> find_rank_0(const Candidates& candidates, const Greeting& greeting,
                            const std::function<std::string()>& further_host, Clock::time_point deadline,
                            HeadFacts& head) {
+  const bool usable = candidates.expected && candidates.expected_error.empty();
   head.endpoint = candidates.expected ? rendezvous::to_text(*candidates.expected) : "";
   Candidates known = candidates;
   std::vector<Endpoint> endpoints = endpoints_of(known);
-  const Clock::time_point ask_further = Clock::now() + kUntilFurtherHost;
+  const Clock::time_point try_others = Clock::now() + kUntilOthers;
   bool asked_further = false;
   milliseconds pause = kFirstPause;
-  std::string first_reason = "nothing says where it is";
+  std::string first_reason = candidates.expected_error;
   while (true) {
-    for (std::size_t i = 0; i < endpoints.size() && Clock::now() < deadline; ++i) {
+    const bool others = !usable || Clock::now() > try_others;
+    const std::size_t count = others ? endpoints.size() : 1;
+    for (std::size_t i = 0; i < count && Clock::now() < deadline; ++i) {
       Result<Socket> rank_0 = greet_at(endpoints[i], greeting, attempt_deadline(deadline));
+      if (rank_0 && (i > 0 || !usable)) {
+        head.used = rendezvous::to_text(endpoints[i]);
+        head.error = why_not_expected(candidates, greeting, deadline);
+      }
       if (rank_0) {
-        if (i > 0 || !candidates.expected) {
-          head.used = rendezvous::to_text(endpoints[i]);
-          try_expected(candidates, greeting, deadline, head);
-        }
         return rank_0;
       }
-      first_reason = i == 0 ? rank_0.error().reason : first_reason;
+      first_reason = i == 0 && usable ? rank_0.error().reason : first_reason;
     }
-    if (!asked_further && Clock::now() > ask_further) {
+    if (!asked_further && Clock::now() > try_others) {
       asked_further = true;
       known.hosts.push_back(further_host());
       endpoints = known.hosts.back().empty() ? endpoints : endpoints_of(known);
     }
     if (Clock::now() + pause >= deadline) {
-      return nobody(endpoints, candidates.this_host, first_reason);
+      return nobody(candidates, endpoints.size(), first_reason);
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 3 / 2, kLongestPause);  // each round may ask the name servers

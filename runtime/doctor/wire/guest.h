@@ -11,10 +11,11 @@
 
 namespace rollcall::doctor {
 
-/// Finds rank 0: tries every candidate in turn until one greets back, within `deadline`. `further_host` is asked once,
-/// after a second without success, for one more name or address of the head node (Slurm's own); it may return "".
-/// On success `head` says whether the expected endpoint works: where the greeting came by another one, the expected
-/// one is tried again, since rank 0 is known to listen by then. Errors (Unavailable): nobody greeted back.
+/// Finds rank 0: tries the expected endpoint for a second, then every candidate in turn, until one greets back, within
+/// `deadline`. `further_host` is asked once, after that second, for one more name or address of the head node (Slurm's
+/// own); it may return "". On success `head` says whether the expected endpoint works: where the greeting came by
+/// another one, the expected one is tried again, since rank 0 is known to listen by then. Errors (Unavailable): nobody
+/// greeted back.
 [[nodiscard]] Result<Socket> find_rank_0(const Candidates& candidates, const Greeting& greeting,
                                          const std::function<std::string()>& further_host, Clock::time_point deadline,
                                          HeadFacts& head);

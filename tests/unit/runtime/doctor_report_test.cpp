@@ -24,6 +24,7 @@ std::vector<Checked> some_findings() {
 TEST(DoctorReport, IsATableWithReasonsAndRemedies) {
   World world = healthy_world();
   world.benchmark = {};
+  world.seconds = 0.31;
   EXPECT_EQ(report_text(world, some_findings(), {true, false}),
             "rollcall doctor: job 7 step 0, 2 nodes, 4 ranks\n"
             "\n"
@@ -36,7 +37,7 @@ TEST(DoctorReport, IsATableWithReasonsAndRemedies) {
             "                → make room\n"
             "– venv          none is set\n"
             "\n"
-            "1 check failed: see the lines above.\n");
+            "1 check failed: see the lines above. (0.3 s)\n");
 }
 
 TEST(DoctorReport, IsAsciiAndPlainWhereItMustBe) {

@@ -239,5 +239,17 @@ TEST(DoctorCandidates, AreTheSameOnEveryNodeAndNameTheExpectedEndpointFirst) {
   EXPECT_EQ(rendezvous::to_text(endpoints_of(candidates).front()), "jwb0001i:29500");
 }
 
+TEST(DoctorCandidates, ANameThatDoesNotResolveIsNotAskedForAgain) {
+  const settings::Settings settings(settings::launch_table());
+  network::NetworkView network;
+  network.head_names = {{"jwb0001x", {}, "Name or service not known"}, {"jwb0001", {}, "Name or service not known"}};
+  network.ephemeral_ports = {32768, 60999};
+  const Candidates candidates = candidates_of(healthy_world().step, settings, network, Environment(), nullptr);
+  ASSERT_TRUE(candidates.expected);
+  EXPECT_EQ(candidates.expected->host, "jwb0001x");
+  EXPECT_EQ(candidates.expected_error, "Name or service not known");
+  EXPECT_THAT(endpoints_of(candidates), IsEmpty());
+}
+
 }  // namespace
 }  // namespace rollcall::doctor
