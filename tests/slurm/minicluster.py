@@ -56,20 +56,23 @@ def poll(condition, what, seconds=20.0):
 class Minicluster:
     """One cluster in a folder of its own. `prefix` is put before every command (runuser for another user)."""
 
+    program = SCRIPT
+    slurm = [f"--slurm={SLURM}"] if SLURM else []
+
     def __init__(self, folder, *options, prefix=()):
         self.folder = pathlib.Path(folder)
         self.options = options
         self.prefix = prefix
 
     def script(self, *arguments, check=True, env=None, timeout=60):
-        command = [*self.prefix, str(SCRIPT), f"--dir={self.folder}", *map(str, arguments)]
+        command = [*self.prefix, str(self.program), f"--dir={self.folder}", *map(str, arguments)]
         result = subprocess.run(command, env=env or clean_environment(), text=True, timeout=timeout,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/tmp")
         assert not check or result.returncode == 0, f"{command}\n{result.stdout}{result.stderr}"
         return result
 
     def start(self):
-        self.script(*([f"--slurm={SLURM}"] if SLURM else []), *self.options, "start")
+        self.script(*self.slurm, *self.options, "start")
         return self
 
     def stop(self):
@@ -113,3 +116,8 @@ class Minicluster:
         lines = self.run("sinfo", "-h", "-N", "-o", "%N %T").stdout.split("\n")
         return [line.split()[0] for line in lines if line and line.split()[1].rstrip("*") in states]
 
+
+class Netcluster(Minicluster):
+    """A cluster whose nodes are hosts of their own, on a network of its own; commands run on its login host. Root only."""
+
+    program = SOURCE / "scripts" / "netcluster"
