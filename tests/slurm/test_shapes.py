@@ -133,6 +133,16 @@ def test_the_command_gives_what_the_plugin_gives_in_a_step_of_every_shape(nodes,
             assert differences(comparable(a), comparable(b)) == {}
 
 
+def test_a_local_rank_is_an_ordinal_of_a_visible_gpu(by_plugin):
+    """Programs call set_device(LOCAL_RANK): with one GPU visible to each task that fails on every second one."""
+    own, node = by_name({"a GPU of its own for each task", "all GPUs of the step for each task"})
+
+    def valid(e):
+        return int(e["LOCAL_RANK"]) < len(e["CUDA_VISIBLE_DEVICES"].split(","))
+    assert not all(valid(e) for e in by_plugin(own))
+    assert all(valid(e) for e in by_plugin(node))
+
+
 # ---------------------------------------------------------------- where the command cannot know
 
 

@@ -91,6 +91,21 @@ TEST(Slurm, ArbitraryDistributionHidesRankZerosHostHonestly) {
   EXPECT_THAT(one_node->warnings, IsEmpty());
 }
 
+TEST(Slurm, TenThousandNodesAreOneWorld) {
+  const auto facts = facts_from_slurm(with(slurm_task(), {{"SLURM_PROCID", "79999"},
+                                                          {"SLURM_LOCALID", "7"},
+                                                          {"SLURM_NODEID", "9999"},
+                                                          {"SLURM_STEP_NUM_TASKS", "80000"},
+                                                          {"SLURM_STEP_NUM_NODES", "10000"},
+                                                          {"SLURM_STEP_NODELIST", "n[00001-10000]"},
+                                                          {"SLURM_STEP_TASKS_PER_NODE", "8(x10000)"},
+                                                          {"SLURMD_NODENAME", "n10000"}}));
+  ASSERT_TRUE(facts) << facts.error().message();
+  EXPECT_EQ(facts->head_host, "n00001");
+  EXPECT_EQ(facts->hosts.size(), 10000U);
+  EXPECT_EQ(facts->local_world_size, 8U);
+}
+
 /// Task 2 of `srun --het-group=0,1`, one task on n3 and three on n[1-2]: Slurm sorts the nodes across components.
 Environment het_task() {
   return with(slurm_task(), {{"SLURM_HET_SIZE", "2"},
