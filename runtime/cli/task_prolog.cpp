@@ -44,7 +44,7 @@ Result<rendezvous::ResolvedStep> resolve_for(const Environment& task, const std:
   if (const Result<void> applied = settings::apply_key_values(*settings, option, "--ddp"); !applied) {
     return applied.error();
   }
-  return rendezvous::resolve_this_step(task, *settings, false);
+  return rendezvous::resolve_this_step(task, *settings, nullptr);
 }
 
 /// The user's own prolog: its lines are passed on, and its values are what rollcall finds set.
