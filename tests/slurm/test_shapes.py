@@ -204,3 +204,12 @@ def test_a_step_inside_a_step_is_a_world_of_its_own(nodes):
     check_world(rest)
     assert {e["SLURMD_NODENAME"] for e in rest} == {"x0001", "x0002"}
     assert outer["MASTER_PORT"] != rest[0]["MASTER_PORT"]
+
+
+def test_over_pmix_the_command_knows_what_only_the_plugin_knew(nodes, rollcall):
+    """The ranks tell each other where rank 0 is."""
+    listed = nodes.run("srun", "--mpi=list")
+    if "pmix" not in listed.stdout + listed.stderr:
+        pytest.skip("this Slurm has no --mpi=pmix")
+    for shape in [shape for shape in SHAPES if shape.plugin_only == "SLURM_HOSTFILE"]:
+        check(recorded(nodes, shape, Launch(("--mpi=pmix",), with_command(shape, nodes, rollcall).prefix)), shape)
