@@ -102,15 +102,26 @@ class Minicluster:
         return pathlib.Path(tempfile.mkdtemp(dir=self.folder / "tmp"))
 
     def batch(self, script, *options, env=None):
-        """Submits a batch script, waits until it ended, and returns its output (standard error included)."""
+        """Submits a batch script, waits until it ended, and returns its output (standard error included). Not by
+        `sbatch --wait`, which looks after 2 s only, and then less and less often."""
         folder = self.new_folder()
         path = folder / "script.sh"
         path.write_text(script)
         output = folder / "batch-%j.out"
-        result = self.run("sbatch", "--wait", "--parsable", f"--output={output}", *options, str(path), env=env, check=False)
+        result = self.run("sbatch", "--parsable", f"--output={output}", *options, str(path), env=env, check=False)
         assert result.stdout.strip(), result.stderr
         job = result.stdout.split()[0]
+        self.wait_for_job(job)
         return pathlib.Path(str(output).replace("%j", job)).read_text()
+
+    def wait_for_job(self, job):
+        """Until a batch job, and every element of an array, has ended."""
+        ended = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"}
+
+        def states():
+            return set(self.run("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").stdout.split())
+
+        poll(lambda: states() <= ended, f"end of job {job}", 60)
 
     def nodes_in_state(self, *states):
         lines = self.run("sinfo", "-h", "-N", "-o", "%N %T").stdout.split("\n")

@@ -108,7 +108,8 @@ def test_the_command_line_of_sbatch_wins_over_the_scripts_text(cluster):
 
 def test_a_wrapped_command_and_an_array(cluster):
     record, read = cluster.recorder()
-    cluster.run("sbatch", "--ddp", "-N2", "--array=0-1", "--wait", "--output=/dev/null", "--wrap", f"srun {shlex.join(record)}")
+    job = cluster.run("sbatch", "--parsable", "--ddp", "-N2", "--array=0-1", "--output=/dev/null", "--wrap", f"srun {shlex.join(record)}")
+    cluster.wait_for_job(job.stdout.strip())
     for element in "01":
         check([e for e in read() if e["SLURM_ARRAY_TASK_ID"] == element])
 
