@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <vector>
 
 #include "runtime/base/printable.h"
 #include "runtime/bootstrap/het_step.h"
@@ -127,6 +128,7 @@ Result<StepOnNode> with_layout(spank_t spank, const StepOnNode& on_node, const E
   }
   step.network = rendezvous::observe_for(*facts, step.settings, task);
   step.own_name_resolves = any_head_name_resolves(step.network) || own_name_resolves(*facts, step.settings, task);
+  step.folders = prepare_folders(*facts, step.settings, step.network, task);
   return step;
 }
 
@@ -162,6 +164,7 @@ Result<StepOnNode> observe_step(spank_t spank, const DdpOption& option, const st
   }
   step.network = rendezvous::observe_for(*facts, step.settings, user);
   step.own_name_resolves = any_head_name_resolves(step.network) || own_name_resolves(*facts, step.settings, user);
+  step.folders = prepare_folders(*facts, step.settings, step.network, user);
   return step;
 }
 
@@ -175,18 +178,21 @@ void set_up_task(spank_t spank, const Result<StepOnNode>& on_node) {
   if (!facts) {
     end_task(facts.error(), task, &*step);
   }
-  const Result<resolve::EnvPatch> patch =
+  Result<resolve::EnvPatch> patch =
       resolve::resolve(*facts, step->settings, step->network, task, job::cpus_of_this_process());
   if (!patch) {
     end_task(patch.error(), task, &*step);
   }
+  storage::leave_out(*patch, step->folders.refused);
   if (const Result<void> applied = apply(spank, *patch); !applied) {
     end_task(applied.error(), task, &*step);
   }
+  std::vector<std::string> warnings = warnings_about(step->folders, *facts);
   if (facts->rank == 0) {
-    for (const std::string& warning : patch->warnings) {
-      slurm_spank_log("rollcall: warning: %s", printable(warning).c_str());
-    }
+    warnings.insert(warnings.begin(), patch->warnings.begin(), patch->warnings.end());
+  }
+  for (const std::string& warning : warnings) {
+    slurm_spank_log("rollcall: warning: %s", printable(warning).c_str());
   }
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/job/step_layout.h"
 #include "runtime/network/network_view.h"
 #include "runtime/settings/settings.h"
+#include "spank_plugin/folders.h"
 #include "spank_plugin/options.h"
 #include "spank_plugin/slurm_spank.h"
 
@@ -21,6 +22,7 @@ struct StepOnNode {
   std::optional<job::StepLayout> layout{};  ///< slurmctld's answer
   std::string gpus{};                       ///< the step's GPUs on this node: a task may see only its own
   bool own_name_resolves = true;            ///< checked only where no name of the head node resolves
+  FoldersOnNode folders = {};
 };
 
 [[nodiscard]] bool any_head_name_resolves(const network::NetworkView& view);

@@ -18,7 +18,7 @@ Result<void> run_env(CommandContext& context) {
     return step.error();
   }
   if (line.has("json")) {
-    context.out << env_json(*step);
+    context.out << env_json(*step, context.settings);
     return {};
   }
   if (line.has("export")) {
@@ -26,7 +26,7 @@ Result<void> run_env(CommandContext& context) {
     context.err << warning_lines(step->patch);
     return {};
   }
-  context.out << env_table(step->patch);
+  context.out << env_table(step->patch) << '\n' << settings::site_text(context.settings);
   if (line.has("verbose")) {
     context.out << '\n' << facts_text(*step);
   }

@@ -32,7 +32,7 @@ Json facts_json(const job::JobFacts& facts) {
 
 }  // namespace
 
-std::string env_json(const rendezvous::ResolvedStep& step) {
+std::string env_json(const rendezvous::ResolvedStep& step, const settings::Settings& settings) {
   Json variables = Json::array();
   for (const resolve::EnvChange& change : step.patch.changes) {
     variables.push_back({{"name", change.name},
@@ -45,10 +45,15 @@ std::string env_json(const rendezvous::ResolvedStep& step) {
   for (const bootstrap::TraceEntry& entry : step.trace) {
     sources.push_back({{"source", entry.source}, {"answered", entry.answered}, {"detail", entry.detail}});
   }
+  Json site(nullptr);
+  if (const auto& profile = settings.site()) {
+    site = {{"name", profile->name}, {"file", profile->file}, {"recognised_by", profile->recognised_by}};
+  }
   const Json all{{"facts", facts_json(step.facts)},
                  {"variables", variables},
                  {"warnings", step.patch.warnings},
-                 {"sources", sources}};
+                 {"sources", sources},
+                 {"site", site}};
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

@@ -16,7 +16,7 @@ namespace rollcall::cli {
 [[nodiscard]] std::string env_exports(const resolve::EnvPatch& patch);
 
 /// {"facts": {...}, "variables": [{name, value, action, origin, reason}], "warnings": [...], "sources": [...]}
-[[nodiscard]] std::string env_json(const rendezvous::ResolvedStep& step);
+[[nodiscard]] std::string env_json(const rendezvous::ResolvedStep& step, const settings::Settings& settings);
 
 /// Who was asked for the facts, and the facts themselves.
 [[nodiscard]] std::string facts_text(const rendezvous::ResolvedStep& step);

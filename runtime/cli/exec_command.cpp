@@ -9,6 +9,8 @@
 #include "runtime/cli/env_report.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/rendezvous/exec_step.h"
+#include "runtime/storage/cache_folders.h"
+#include "runtime/storage/purge_age.h"
 
 namespace rollcall::cli {
 namespace {
@@ -35,6 +37,20 @@ Result<void> check_head(const rendezvous::ResolvedStep& step) {
               "srun --ddp, or exporting MASTER_ADDR or SLURM_HOSTFILE");
 }
 
+/// The same as the plugin does for all tasks of a node at once. Rank 0 tells what is likely alike on all nodes.
+void prepare_caches(const CommandContext& context, rendezvous::ResolvedStep& step) {
+  const std::vector<storage::RefusedCache> refused = storage::make_cache_folders(step.patch);
+  storage::leave_out(step.patch, refused);
+  for (const storage::RefusedCache& cache : refused) {
+    step.patch.warnings.push_back(cache.warning);
+  }
+  if (step.facts.rank == 0) {
+    if (const auto warning = storage::purge_warning(context.settings, context.environment, storage::kAtLaunch)) {
+      step.patch.warnings.push_back(*warning);
+    }
+  }
+}
+
 }  // namespace
 
 int become_program(const std::vector<std::string>& program) {
@@ -53,13 +69,14 @@ Result<void> run_exec(CommandContext& context) {
   if (program.empty() || program.front().empty()) {
     return fail("exec", "", "no program is given", "rollcall exec -- PROGRAM ARGUMENTS");
   }
-  const Result<rendezvous::ResolvedStep> step = rendezvous::resolve_for_exec(context.environment, context.settings);
+  Result<rendezvous::ResolvedStep> step = rendezvous::resolve_for_exec(context.environment, context.settings);
   if (!step) {
     return step.error();
   }
   if (const Result<void> checked = check_head(*step); !checked) {
     return checked.error();
   }
+  prepare_caches(context, *step);
   if (step->facts.rank == 0) {
     context.err << warning_lines(step->patch);
   }

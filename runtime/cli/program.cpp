@@ -111,6 +111,7 @@ Result<void> run_flags(std::span<const std::string> arguments, const Environment
     output.out << "rollcall " ROLLCALL_VERSION "\n";
   } else if (line.has("print-config")) {
     output.out << settings::print_config(*values, line.has("json"));
+    output.out << (line.has("json") ? "" : "\n" + settings::site_text(*values));
   } else {
     return fail("rollcall", "", "no command is given", "rollcall --help");
   }

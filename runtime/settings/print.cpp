@@ -15,7 +15,14 @@ std::string print_json(const Settings& settings) {
   nlohmann::ordered_json all = nlohmann::ordered_json::object();
   for (const Setting& setting : settings.table()) {
     const SettingValue& value = settings.value(setting.name);
-    all[std::string(setting.name)] = {{"value", value.text}, {"origin", value.origin}};
+    nlohmann::ordered_json& entry = all[std::string(setting.name)];
+    entry = {{"value", value.text}, {"origin", value.origin}};
+    if (settings.is_locked(setting.name)) {
+      entry["locked"] = true;
+    }
+  }
+  if (const auto& site = settings.site()) {
+    all["site"] = {{"name", site->name}, {"file", site->file}, {"recognised_by", site->recognised_by}};
   }
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
@@ -35,10 +42,16 @@ std::string print_config(const Settings& settings, bool json) {
   std::string lines;
   for (const Setting& setting : settings.table()) {
     const SettingValue& value = settings.value(setting.name);
-    fmt::format_to(std::back_inserter(lines), "{:<{}}  {:<{}}  {}\n", setting.name, name_width, shown(value.text),
-                   value_width, value.origin);
+    fmt::format_to(std::back_inserter(lines), "{:<{}}  {:<{}}  {}{}\n", setting.name, name_width, shown(value.text),
+                   value_width, value.origin, settings.is_locked(setting.name) ? " (locked)" : "");
   }
   return lines;
+}
+
+std::string site_text(const Settings& settings) {
+  const std::optional<SiteProfile>& site = settings.site();
+  return site ? fmt::format("site profile: {}, recognised by {}, {}\n", site->name, site->recognised_by, site->file)
+              : "site profile: none\n";
 }
 
 }  // namespace rollcall::settings

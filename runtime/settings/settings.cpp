@@ -47,6 +47,11 @@ Result<void> Settings::set(std::string_view name, std::string_view text, const s
   if (setting == nullptr) {
     return unknown_name(table_, name, origin);
   }
+  if (is_locked(setting->name) && site_ && origin != site_->file) {
+    return fail(subject(setting->name, origin), std::string(text),
+                "is locked by the profile of this site, " + site_->file,
+                "leaving it out, or asking your administrator");
+  }
   Result<std::string> normal = normal_form(*setting, text, subject(setting->name, origin));
   if (!normal) {
     return normal.error();

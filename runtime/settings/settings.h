@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +24,13 @@ struct SettingValue {
   std::string origin;  ///< "default", "/etc/rollcall/site.toml", "ROLLCALL_PORT_RANGE", "--port-range", "--ddp"
 };
 
+/// The site profile whose values are in force, and how it was found.
+struct SiteProfile {
+  std::string name;           ///< of the profile's [site] section; the file's name without one
+  std::string file;           ///< its path
+  std::string recognised_by;  ///< "config= in plugstack.conf", "SYSTEMNAME=jedi", "host name jwb0001.juwels"
+};
+
 /// The values of every setting of one table. Starts with the defaults; each layer that is applied overrides the ones
 /// before it: default < site profile < user file < ROLLCALL_* < `--ddp=` or command line. All checks happen while a
 /// layer is applied: an unknown name is refused with the nearest known one, a bad value with what is accepted.
@@ -34,7 +43,15 @@ class Settings {
 
   /// Sets one value after checking it. Error: unknown name, bad value; its `setting` is `origin` where that is the
   /// setting's own option or variable, otherwise the setting's name.
+  /// Error as well: the site's profile locks the setting, and `origin` is not that file.
   [[nodiscard]] Result<void> set(std::string_view name, std::string_view text, const std::string& origin);
+
+  /// Notes the site profile; its file may be applied then, and may lock settings: only it can set those.
+  void set_site(SiteProfile site) { site_ = std::move(site); }
+  [[nodiscard]] const std::optional<SiteProfile>& site() const { return site_; }
+  /// `name` must be in the table.
+  void lock(std::string_view name) { locked_.emplace(name); }
+  [[nodiscard]] bool is_locked(std::string_view name) const { return locked_.contains(name); }
 
   [[nodiscard]] const SettingValue& value(std::string_view name) const;
   [[nodiscard]] bool is_default(std::string_view name) const { return value(name).origin == "default"; }
@@ -52,6 +69,8 @@ class Settings {
  private:
   Table table_;
   std::map<std::string, SettingValue, std::less<>> values_;
+  std::set<std::string, std::less<>> locked_;
+  std::optional<SiteProfile> site_;
 };
 
 /// The row of that name, '.', '-' and '_' counting as the same; null where there is none.
@@ -79,8 +98,13 @@ inline constexpr std::string_view kTrainerSection = "trainer";
 /// "" applies nothing. `origin` is the option that held the text.
 [[nodiscard]] Result<void> apply_key_values(Settings& settings, std::string_view text, const std::string& origin);
 
-/// `--print-config`: one line a setting: name, value, origin. With `json`: an object name -> {value, origin}.
+/// `--print-config`: one line a setting: name, value, origin. With `json`: an object name -> {value, origin}, with
+/// "locked" where a setting is, and "site" where a profile is in force.
 [[nodiscard]] std::string print_config(const Settings& settings, bool json);
+
+/// "site profile: NAME, recognised by ..., FILE" and a line feed, for people; "site profile: none" where none is in
+/// force.
+[[nodiscard]] std::string site_text(const Settings& settings);
 
 /// ROLLCALL_PORT_RANGE for "port.range"; "train-num-workers" -> ROLLCALL_TRAIN_NUM_WORKERS.
 [[nodiscard]] std::string variable_name(std::string_view setting_name);

@@ -1,20 +1,34 @@
 #include "runtime/settings/standard_layers.h"
 
+#include <unistd.h>
+
 #include "runtime/contract/env_vars.h"
+#include "runtime/settings/site_profile.h"
 
 namespace rollcall::settings {
 namespace {
 
-constexpr const char* kSiteFile = "/etc/rollcall/site.toml";
-
-Result<void> apply_site_file(Settings& settings, const Environment& environment, const StandardLayers& layers) {
+/// Where the site profile is, if there is one.
+Result<std::optional<SiteProfile>> find_site(const Environment& environment, const StandardLayers& layers) {
+  constexpr const char* kSiteFile = "/etc/rollcall/site.toml";
   if (layers.site_file) {
-    return apply_toml_file(settings, *layers.site_file, true, layers.section);
+    return std::optional(SiteProfile{"", *layers.site_file, "config= in plugstack.conf"});
   }
   if (const auto named = environment.get_non_empty(env::kSiteConfig)) {
-    return apply_toml_file(settings, *named, true, layers.section);
+    return std::optional(SiteProfile{"", *named, std::string(env::kSiteConfig)});
   }
-  return apply_toml_file(settings, kSiteFile, false, layers.section);
+  if (::access(kSiteFile, F_OK) == 0) {
+    return std::optional(SiteProfile{"", kSiteFile, "its place"});
+  }
+  return recognise_site(installed_site_folder(), clues_of_this_machine(environment));
+}
+
+Result<void> apply_site_file(Settings& settings, const Environment& environment, const StandardLayers& layers) {
+  Result<std::optional<SiteProfile>> site = find_site(environment, layers);
+  if (!site) {
+    return site.error();
+  }
+  return *site ? apply_site_profile(settings, **std::move(site), layers.section) : Result<void>();
 }
 
 Result<void> apply_user_file(Settings& settings, const Environment& environment, const StandardLayers& layers) {

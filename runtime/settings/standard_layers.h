@@ -19,7 +19,8 @@ struct StandardLayers {
 };
 
 /// Settings of `table` with all layers but the command line applied: default < site profile (`site_file`, else
-/// $ROLLCALL_SITE_CONFIG, else /etc/rollcall/site.toml where that exists) < the user's file
+/// $ROLLCALL_SITE_CONFIG, else /etc/rollcall/site.toml where that exists, else the installed profile that fits this
+/// machine, see site_profile.h) < the user's file
 /// (${XDG_CONFIG_HOME:-$HOME/.config}/rollcall/config.toml where it exists) < ROLLCALL_* variables.
 /// Reads files: as root call it only with an `environment` of root's own, for it names the user's file.
 [[nodiscard]] Result<Settings> load_settings(Table table, const Environment& environment,

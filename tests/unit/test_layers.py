@@ -14,11 +14,12 @@ RUNTIME = {
     "network": ["settings", "base", "contract"],
     "bootstrap": ["job", "network", "settings", "base", "contract"],
     "resolve": ["job", "network", "settings", "base", "contract"],
+    "storage": ["resolve", "job", "network", "settings", "base", "contract"],
     "rendezvous": ["bootstrap", "resolve", "job", "network", "settings", "base", "contract"],
-    "doctor": ["install", "rendezvous", "bootstrap", "resolve", "job", "network", "settings", "base", "contract"],
+    "doctor": ["install", "storage", "rendezvous", "bootstrap", "resolve", "job", "network", "settings", "base", "contract"],
     "command_line": ["settings", "base", "contract"],
     "install": ["job", "settings", "base", "contract"],
-    "cli": ["install", "command_line", "doctor", "rendezvous", "bootstrap", "resolve", "job", "network", "settings", "base", "contract"],
+    "cli": ["install", "command_line", "doctor", "storage", "rendezvous", "bootstrap", "resolve", "job", "network", "settings", "base", "contract"],
 }
 TRAINER = {
     "config": [],

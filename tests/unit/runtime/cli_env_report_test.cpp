@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/cli/env_report.h"
+#include "runtime/settings/launch_settings.h"
 
 namespace rollcall::cli {
 namespace {
@@ -79,7 +80,7 @@ TEST(EnvReport, JsonHoldsFactsVariablesWarningsAndSources) {
   step.facts.hosts = {"a", "b"};
   step.trace = {{"slurm", true, "rank 3 of 8"}};
   step.patch = typical_patch();
-  const auto json = nlohmann::json::parse(env_json(step));
+  const auto json = nlohmann::json::parse(env_json(step, settings::Settings(settings::launch_table())));
   EXPECT_EQ(json["facts"]["rank"], 3);
   EXPECT_EQ(json["facts"]["job_id"], 42);
   EXPECT_TRUE(json["facts"]["step_id"].is_null());
@@ -92,7 +93,7 @@ TEST(EnvReport, JsonHoldsFactsVariablesWarningsAndSources) {
 TEST(EnvReport, JsonSurvivesAValueThatIsNoUtf8) {
   rendezvous::ResolvedStep step;
   step.patch.changes = {{"PATH", "/a\xff", Action::Keep, "user", "why"}};
-  EXPECT_TRUE(nlohmann::json::accept(env_json(step)));
+  EXPECT_TRUE(nlohmann::json::accept(env_json(step, settings::Settings(settings::launch_table()))));
 }
 
 TEST(EnvReport, FactsNameSourcesRanksAndHosts) {
