@@ -83,7 +83,7 @@ def test_the_profile_is_recognised_by_the_clusters_name(site_cluster, scratch, p
     environments, errors = site_cluster.environments("--ddp", "-N2", "--ntasks-per-node=2", env=scratch)
     assert [e["MASTER_ADDR"] for e in environments] == ["localhost"] * 4
     assert {e["GLOO_SOCKET_IFNAME"] for e in environments} == {"lo"}
-    assert errors == ""
+    assert rollcall_lines(errors) == []  # srun itself may say that it waited
     shown = site_cluster.run("srun", "-N1", str(prefix / "bin" / "rollcall"), "env", env=scratch).stdout
     assert f"site profile: here, recognised by Slurm's cluster name minicluster, {prefix}" in shown
 
@@ -111,7 +111,7 @@ def test_a_locked_setting_is_refused_with_the_name_of_the_sites_file(site_cluste
 
 def test_caches_are_made_by_their_policies(site_cluster, scratch, local_cache):
     (task,), errors = site_cluster.environments("--ddp", "-N1", env=scratch)
-    assert errors == ""
+    assert rollcall_lines(errors) == []  # srun itself may say that it waited
     assert task["TORCH_HOME"] == f"{scratch['SCRATCH']}/.cache/torch"
     assert task["TRITON_CACHE_DIR"] == f"{local_cache}/triton"
     assert task["TORCHINDUCTOR_CACHE_DIR"] == f"{local_cache}/job-{task['SLURM_JOB_ID']}/inductor"
@@ -163,4 +163,4 @@ def test_files_that_the_site_will_soon_delete_are_told_once(site_cluster, scratc
     assert f"scratch.purge-days: 90: {old} is deleted in 4 days" in line
     assert old.stat().st_mtime == pytest.approx(then)
     _, errors = site_cluster.environments("--ddp=scratch.warn-days=3", "-N2", env=scratch)
-    assert errors == ""
+    assert rollcall_lines(errors) == []  # srun itself may say that it waited
