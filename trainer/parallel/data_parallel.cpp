@@ -1,51 +1,18 @@
 #include "trainer/parallel/data_parallel.h"
 
 #include <algorithm>
-#include <sstream>
-#include <string>
-#include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <utility>
 
-#include "runtime/base/text.h"
-#include "trainer/process_group/agree.h"
+#include "trainer/parallel/gradient_norm.h"
+#include "trainer/parallel/same_model.h"
 
 namespace rollcall::parallel {
 namespace {
 
-// PyTorch's own figures: the first bucket is small so that communication starts early, and broadcasts go in large
-// pieces.
+// PyTorch's own figures: the first bucket is small so that communication starts early.
 constexpr std::size_t kFirstBucketBytes = std::size_t{1} << 20;
 constexpr std::size_t kBucketBytes = std::size_t{25} << 20;
-constexpr std::size_t kBroadcastBytes = std::size_t{250} << 20;
-
-/// One line per parameter: name, type, shape, strides. Replicas with equal text can be reduced together.
-std::string describe(const torch::nn::Module& module) {
-  std::ostringstream text;
-  for (const auto& parameter : module.named_parameters()) {
-    const at::Tensor& tensor = parameter.value();
-    text << parameter.key() << " " << tensor.dtype() << " " << tensor.sizes() << " strides " << tensor.strides()
-         << "\n";
-  }
-  return text.str();
-}
-
-/// Compares this rank's description with rank 0's.
-Result<void> compare(const std::string& mine, const std::string& first, std::uint32_t rank) {
-  const std::vector<std::string> my_lines = split(mine, '\n');
-  const std::vector<std::string> first_lines = split(first, '\n');
-  for (std::size_t i = 0; i < std::max(my_lines.size(), first_lines.size()); ++i) {
-    const std::string my_line = i < my_lines.size() ? my_lines[i] : "";
-    const std::string first_line = i < first_lines.size() ? first_lines[i] : "";
-    if (my_line != first_line) {
-      return fail("model", my_line.empty() ? "nothing" : my_line,
-                  "rank " + std::to_string(rank) + " has this where rank 0 has " +
-                      (first_line.empty() ? "nothing" : first_line),
-                  "giving every rank the same --model, --num-classes and --channels-last", ExitCode::Mismatch);
-    }
-  }
-  return {};
-}
 
 std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> cloned;
@@ -80,7 +47,7 @@ Result<std::unique_ptr<DataParallel>> DataParallel::create(std::shared_ptr<torch
   if (!replica->group_) {
     return replica;
   }
-  if (const Result<void> verified = replica->verify(); !verified) {
+  if (const Result<void> verified = verify_same_model(*replica->module_, replica->group_); !verified) {
     return verified.error();
   }
   const Result<void> made = process_group::guard_collective(replica->group_, [&] {
@@ -93,32 +60,10 @@ Result<std::unique_ptr<DataParallel>> DataParallel::create(std::shared_ptr<torch
   return replica;
 }
 
-// c10d has a check of its own (verify_params_across_processes), but only the ranks that differ learn of it: rank 0 then
-// waits for them, and replicas whose numbers of dimensions differ make the check itself fail in the transport.
-Result<void> DataParallel::verify() const {
-  const std::string mine = describe(*module_);
-  const Result<std::vector<std::vector<std::uint8_t>>> all =
-      process_group::all_gather_bytes(group_, {mine.begin(), mine.end()});
-  if (!all) {
-    return all.error();
-  }
-  const std::string first(all->front().begin(), all->front().end());
-  return process_group::agree_or_fail(group_, compare(mine, first, process_group::rank_of(group_)));
-}
-
-void DataParallel::broadcast_state() {
-  const torch::NoGradGuard no_grad;
+void DataParallel::broadcast_state() const {
   std::vector<at::Tensor> state = module_->parameters();
   state.insert(state.end(), buffers_.begin(), buffers_.end());
-  c10d::broadcast_coalesced(group_, state, kBroadcastBytes);
-}
-
-void DataParallel::broadcast_buffers() {
-  if (buffers_.empty()) {
-    return;
-  }
-  const torch::NoGradGuard no_grad;
-  c10d::broadcast_coalesced(group_, buffers_, kBroadcastBytes);
+  broadcast_values(state, group_);
 }
 
 void DataParallel::make_reducer() {
@@ -138,12 +83,21 @@ at::Tensor DataParallel::forward(const Loss& loss) {
   if (!reducer_) {
     return loss();
   }
-  broadcast_buffers();
+  broadcast_values(buffers_, group_);
   reducer_->prepare_for_forward();
   reducer_->rebuild_buckets();
   at::Tensor result = loss();
   reducer_->prepare_for_backward({result});
   return result;
+}
+
+at::Tensor DataParallel::evaluate(const Loss& outputs) {
+  const torch::NoGradGuard no_grad;
+  return outputs();
+}
+
+double DataParallel::clip_grad_norm(double max_norm) {
+  return parallel::clip_grad_norm(parameters_, max_norm, nullptr);
 }
 
 void DataParallel::zero_grad() {
@@ -180,7 +134,7 @@ Result<void> DataParallel::sync_buffers() {
   if (!reducer_) {
     return {};
   }
-  return process_group::guard_collective(group_, [&] { broadcast_buffers(); });
+  return process_group::guard_collective(group_, [&] { broadcast_values(buffers_, group_); });
 }
 
 }  // namespace rollcall::parallel

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <torch/torch.h>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "trainer/parallel/replica.h"
 #include "trainer/process_group/collectives.h"
 
 namespace c10d {
@@ -21,10 +21,8 @@ namespace rollcall::parallel {
 /// of the buckets.
 ///
 /// A world of one is the same class with nothing to communicate. Main thread only.
-class DataParallel {
+class DataParallel final : public Replica {
  public:
-  using Loss = std::function<at::Tensor()>;  ///< runs the module on a batch and returns the scalar loss
-
   /// Checks that all ranks have parameters of the same shapes and types, then gives every rank rank 0's parameters and
   /// buffers. Collective. Holds the module. A null `group` is a world of one. `module` must keep its parameters (no
   /// set_data) afterwards; the optimizer may be made before or after. Errors: (Mismatch) the replicas differ, the same
@@ -32,36 +30,31 @@ class DataParallel {
   [[nodiscard]] static Result<std::unique_ptr<DataParallel>> create(std::shared_ptr<torch::nn::Module> module,
                                                                     process_group::Group group);
 
-  DataParallel(const DataParallel&) = delete;
-  DataParallel& operator=(const DataParallel&) = delete;
-  ~DataParallel();
+  ~DataParallel() override;
 
-  /// Broadcasts rank 0's buffers (BatchNorm statistics) to the others, runs `loss` and makes the next backward()
-  /// average the gradients. Call backward() on what it returns, once, before the next forward(). Collective, as is that
-  /// backward(). Throws what LibTorch throws, as does backward(): a lost peer is a c10::DistError or a
-  /// std::runtime_error of Gloo's.
-  [[nodiscard]] at::Tensor forward(const Loss& loss);
+  [[nodiscard]] torch::OrderedDict<std::string, at::Tensor> named_parameters() const override {
+    return module_->named_parameters();
+  }
 
-  /// Before each forward(). Gradients that are views of buckets stay and become 0 (Optimizer::zero_grad would throw);
-  /// in a world of one they are released.
-  void zero_grad();
+  /// Broadcasts rank 0's buffers (BatchNorm statistics) to the others first.
+  [[nodiscard]] at::Tensor forward(const Loss& loss) override;
+  [[nodiscard]] at::Tensor evaluate(const Loss& outputs) override;
 
-  /// One forward and backward on any batch, as small as you like, before the first step: c10d rebuilds its buckets
-  /// once, after the first backward, and that changes the order of additions. With it every real step, also the first
-  /// after a resume, reduces in the same buckets. Leaves parameters, buffers, gradients (0) and the default random
-  /// generator as they were; the module must be in the mode in which it will train. Collective. Nothing to do in a
-  /// world of one. Errors (Unavailable): a peer was lost.
-  [[nodiscard]] Result<void> warm_up(const Loss& loss);
+  /// Gradients that are views of buckets stay and become 0 (Optimizer::zero_grad would throw); in a world of one they
+  /// are released.
+  void zero_grad() override;
+  double clip_grad_norm(double max_norm) override;
 
-  /// Gives every rank rank 0's buffers, as each forward() does first: before validation or a checkpoint. Collective.
-  [[nodiscard]] Result<void> sync_buffers();
+  /// c10d rebuilds its buckets once, after the first backward, and that changes the order of additions. With it every
+  /// real step, also the first after a resume, reduces in the same buckets. The module must be in the mode in which it
+  /// will train. Nothing to do in a world of one.
+  [[nodiscard]] Result<void> warm_up(const Loss& loss) override;
+  [[nodiscard]] Result<void> sync_buffers() override;
 
  private:
   DataParallel(std::shared_ptr<torch::nn::Module> module, process_group::Group group);
 
-  [[nodiscard]] Result<void> verify() const;
-  void broadcast_state();
-  void broadcast_buffers();
+  void broadcast_state() const;
   void make_reducer();
   void run_once(const Loss& loss);
 

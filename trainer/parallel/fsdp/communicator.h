@@ -1,0 +1,64 @@
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+#include <torch/torch.h>
+#include <functional>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include "trainer/parallel/fsdp/options.h"
+#include "trainer/process_group/mesh.h"
+
+namespace rollcall::parallel::fsdp {
+
+/// A collective under way. wait() once; throws what c10d throws.
+class Pending {
+ public:
+  Pending() = default;
+  Pending(c10::intrusive_ptr<c10d::Work> work, const std::function<void()>& around)
+      : work_(std::move(work)), around_(&around) {}
+
+  void wait();
+
+ private:
+  c10::intrusive_ptr<c10d::Work> work_;  ///< null where there is nobody to talk to
+  const std::function<void()>* around_ = nullptr;
+};
+
+/// The three collectives of sharded training over a mesh, each with the least traffic possible, and what they cost.
+/// Tensors are one-dimensional and on the CPU. Main thread and autograd's thread, not both at once. Throws what c10d
+/// throws.
+class Communicator {
+ public:
+  /// `options` outlives it.
+  Communicator(process_group::Mesh mesh, const Options& options) : mesh_(std::move(mesh)), options_(options) {}
+
+  [[nodiscard]] std::int64_t rank() const { return process_group::rank_of(mesh_.shard); }
+  [[nodiscard]] std::int64_t size() const { return process_group::world_size_of(mesh_.shard); }
+  [[nodiscard]] std::int64_t replicas() const { return process_group::world_size_of(mesh_.replicate); }
+  [[nodiscard]] const process_group::Mesh& mesh() const { return mesh_; }
+
+  /// `whole` becomes the `mine` of all ranks of `group` (of this mesh, or null), back to back.
+  [[nodiscard]] Pending all_gather(const process_group::Group& group, at::Tensor& whole, at::Tensor& mine);
+
+  /// Sends part r of `parts` ([ranks of the shard group, n]) to rank r; `received` [ranks, n] gets everybody's part for
+  /// this rank. With add_up() it is a reduce-scatter: an all-to-all moves as little as one can, and where Gloo has none
+  /// but an all-reduce in disguise, half as much.
+  [[nodiscard]] Pending exchange(at::Tensor& received, at::Tensor& parts);
+
+  /// The sum of `received`'s rows in `type`, by pairs and so in the same order on every machine; exact for rows that
+  /// are equal where their number is a power of two.
+  [[nodiscard]] static at::Tensor add_up(const at::Tensor& received, at::ScalarType type);
+
+  /// `sum` becomes the sum over the replicas. Waits.
+  void add_replicas(at::Tensor& sum);
+
+  Counters counters;
+
+ private:
+  void around_collective() const;
+
+  process_group::Mesh mesh_;
+  const Options& options_;
+};
+
+}  // namespace rollcall::parallel::fsdp

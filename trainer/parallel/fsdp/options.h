@@ -1,0 +1,42 @@
+#pragma once
+
+#include <torch/torch.h>
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+namespace rollcall::parallel::fsdp {
+
+/// What a block's parameters become between its forward and its backward.
+enum class AfterForward {
+  Keep,       ///< stay whole: most memory, one all-gather a step
+  Shard,      ///< shards again: least memory, two all-gathers a step
+  SmallShard  ///< shards over Mesh::reshard, a few ranks near by, which alone take part in the second all-gather
+};
+
+struct Options {
+  AfterForward after_forward = AfterForward::Shard;
+  /// Type in which parameters are gathered and computed with; the shards that the optimizer updates keep theirs. Batch
+  /// norms always compute in their own. Nothing: the parameters' type.
+  std::optional<at::ScalarType> parameter_type;
+  /// Type in which gradients travel; they are added up in the shards' type. Nothing: the shards' type.
+  std::optional<at::ScalarType> reduce_type;
+  bool prefetch = true;  ///< gather the next block's parameters while this one computes
+  /// Reductions that may be under way before the oldest is waited for; at least 1.
+  std::size_t reductions_in_flight = 2;
+  /// Called on this rank right before and after each collective is issued; for tests that delay them. May be empty.
+  std::function<void()> around_collective;
+};
+
+/// Counted since the beginning, or since they were set back by their owner.
+struct Counters {
+  std::int64_t gathers = 0;           ///< all-gathers of parameters
+  std::int64_t reductions = 0;        ///< reduce-scatters of gradients
+  std::int64_t gathered_bytes = 0;    ///< received by this rank in all-gathers
+  std::int64_t scattered_bytes = 0;   ///< sent by this rank in reduce-scatters
+  std::int64_t replicated_bytes = 0;  ///< of gradient shards that were all-reduced over replicas
+  std::int64_t whole_bytes = 0;       ///< now held beyond the shards: whole parameters and all-gathers' results
+  std::int64_t peak_whole_bytes = 0;
+};
+
+}  // namespace rollcall::parallel::fsdp

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <torch/torch.h>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trainer/parallel/fsdp/communicator.h"
+#include "trainer/parallel/fsdp/options.h"
+#include "trainer/parallel/fsdp/row_shards.h"
+
+namespace rollcall::parallel::fsdp {
+
+/// A parameter on its way into a group.
+struct Member {
+  std::string name;
+  at::Tensor tensor;        ///< the module's own
+  bool keeps_type = false;  ///< computes in its own type whatever Options::parameter_type says
+};
+
+/// Parameters that are gathered, freed and reduced together: those of one block. Each is cut along dimension 0; this
+/// rank's parts lie back to back in one flat tensor, which is the all-gather's input and what the optimizer updates
+/// through views. Knows nothing of the order in which blocks run: that is Schedule's.
+///
+/// The collectives throw what c10d throws. Not thread-safe.
+class ParameterGroup {
+ public:
+  /// Cuts the members' values (the same on every rank of the shard group) and frees the whole tensors. All members have
+  /// one type, are on the CPU and rows_are_outermost(); throws c10::Error otherwise. References outlive the group.
+  ParameterGroup(Communicator& communicator, const Options& options, std::string name, std::vector<Member> members);
+  ParameterGroup(const ParameterGroup&) = delete;
+  ParameterGroup& operator=(const ParameterGroup&) = delete;
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] std::size_t size() const { return slots_.size(); }
+  [[nodiscard]] const std::string& name_of(std::size_t i) const { return slots_[i].name; }
+  /// The module's own tensor; its memory is there between make_whole() and make_shards().
+  [[nodiscard]] const at::Tensor& whole(std::size_t i) const { return slots_[i].whole; }
+  /// This rank's part, a leaf for the optimizer.
+  [[nodiscard]] const at::Tensor& shard(std::size_t i) const { return shards_[i]; }
+  [[nodiscard]] const RowShards& rows(std::size_t i) const { return slots_[i].rows; }
+  [[nodiscard]] std::size_t trainable() const { return trainable_; }
+  /// Bytes of the whole parameters, padding of the shards included.
+  [[nodiscard]] std::int64_t whole_bytes() const;
+
+  /// Starts the all-gather, unless the parameters are whole or on the way.
+  void start_gather();
+  /// Waits until the parameters can be read. `keep_small`: the next make_shards() keeps a part of them for a second
+  /// all-gather over Mesh::reshard.
+  void make_whole(bool keep_small = false);
+  /// Frees the whole parameters.
+  void make_shards();
+  /// Before the optimizer changes the shards: frees everything that was gathered from them.
+  void forget();
+
+  struct Reduction {
+    at::Tensor parts;
+    at::Tensor received;
+    Pending pending;
+  };
+  /// Takes the whole parameters' gradients (a missing one is 0) and starts their exchange.
+  [[nodiscard]] Reduction start_reduction();
+  /// Waits for it and adds the mean over all ranks to the shards' gradients.
+  void finish(Reduction& reduction);
+  /// Puts the whole parameters' gradients aside until start_reduction(), instead of reducing them now.
+  void accumulate();
+  void zero_grad();
+
+ private:
+  enum class State { Shards, SmallShards, Gathering, Whole };
+
+  struct Slot {
+    std::string name;
+    at::Tensor whole;
+    RowShards rows;
+    std::int64_t offset = 0;         ///< in the flat shard, in elements
+    std::int64_t gather_offset = 0;  ///< in this rank's part of an all-gather, in bytes
+    at::Tensor accumulated;          ///< gradients put aside, in the reduction's type
+  };
+
+  void add(const Member& member);
+  void cut(const Slot& slot);
+  [[nodiscard]] std::int64_t padded_bytes(const Slot& slot) const;
+  [[nodiscard]] at::Tensor gather_input() const;
+  void copy_out(const Slot& slot) const;
+  [[nodiscard]] at::ScalarType reduce_type() const { return options_.reduce_type.value_or(flat_.scalar_type()); }
+  [[nodiscard]] at::Tensor take_gradient(Slot& slot) const;
+  void copy_in(const Slot& slot, const at::Tensor& gradient, const at::Tensor& parts) const;
+  void count_whole(std::int64_t bytes);
+
+  Communicator& communicator_;
+  const Options& options_;
+  std::string name_;
+  std::vector<Slot> slots_;  ///< those that take gradients first
+  std::vector<at::Tensor> shards_;
+  std::size_t trainable_ = 0;
+  at::Tensor flat_;
+  std::int64_t gather_bytes_ = 0;  ///< of one rank
+  std::int64_t reduce_numel_ = 0;  ///< of one rank
+  bool one_type_ = true;           ///< parameters are gathered in the shards' type
+  State state_ = State::Whole;
+  at::Tensor gathered_;
+  at::Tensor small_;
+  Pending pending_;
+};
+
+}  // namespace rollcall::parallel::fsdp

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <string>
+
+namespace rollcall::parallel::fsdp {
+
+// The memory of a module's own parameter, which comes and goes while the tensor object stays. What autograd saved of
+// it (also views, as linear layers do) refers to the same memory, so it is right again once the memory is back with
+// the same values.
+
+/// Frees the memory. Until allocate(), whoever reads or writes the tensor gets a c10::Error that names the parameter
+/// and says what to do: a copy, an optimizer or a checkpoint can neither crash nor see an empty tensor.
+void release(const at::Tensor& parameter, const std::string& name);
+
+/// Gives the memory back, with undefined values. Write them through the returned pointer: that leaves the tensor's
+/// version alone, by which autograd would notice a change.
+[[nodiscard]] char* allocate(const at::Tensor& parameter);
+
+}  // namespace rollcall::parallel::fsdp

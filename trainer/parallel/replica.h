@@ -1,0 +1,65 @@
+#pragma once
+
+#include <torch/torch.h>
+#include <functional>
+#include <string>
+
+#include "runtime/base/result.h"
+
+namespace rollcall::parallel {
+
+/// A model that the ranks of a group train together, whatever they divide among them: the batch alone (DataParallel,
+/// also for a world of one) or the model's parameters as well (ShardedReplica). The training loop knows only this.
+///
+/// Main thread only. What is called collective, every rank calls in the same order. forward(), the backward() of what
+/// it returns and evaluate() throw what LibTorch throws: a lost peer is a c10::DistError or a std::runtime_error of
+/// Gloo's.
+class Replica {
+ public:
+  using Loss = std::function<at::Tensor()>;  ///< runs the module on a batch and returns the scalar loss
+
+  Replica() = default;
+  Replica(const Replica&) = delete;
+  Replica& operator=(const Replica&) = delete;
+  virtual ~Replica() = default;
+
+  /// What an optimizer is to update, under the names of the model's state dict; the tensors stay the same ones.
+  [[nodiscard]] virtual torch::OrderedDict<std::string, at::Tensor> named_parameters() const = 0;
+
+  /// The type that the model wants its images in.
+  [[nodiscard]] virtual at::ScalarType input_type() const { return at::kFloat; }
+
+  /// Runs `loss` and makes the next backward() average the gradients over the ranks. Call backward() on what it
+  /// returns, once, before the next forward(). Collective, as is that backward().
+  [[nodiscard]] virtual at::Tensor forward(const Loss& loss) = 0;
+
+  /// Runs `outputs`, which calls the module, without recording gradients. Collective.
+  [[nodiscard]] virtual at::Tensor evaluate(const Loss& outputs) = 0;
+
+  /// Before each forward(), except while gradients of several batches are to add up.
+  virtual void zero_grad() = 0;
+
+  /// After backward(): scales the gradients so that their common 2-norm, over all parameters and ranks, is at most
+  /// `max_norm` > 0. Returns the norm that they had. Collective. Throws as forward() does.
+  virtual double clip_grad_norm(double max_norm) = 0;
+
+  /// One forward and backward before the first step, for what settles only then (DataParallel's buckets): any batch, as
+  /// small as you like. Leaves parameters, buffers, gradients (0) and the default random generator as they were.
+  /// Collective. Errors (Unavailable): a peer was lost.
+  [[nodiscard]] virtual Result<void> warm_up(const Loss& loss) = 0;
+
+  /// Gives every rank rank 0's buffers (BatchNorm statistics): before validation or a checkpoint. Collective.
+  [[nodiscard]] virtual Result<void> sync_buffers() = 0;
+
+  // For checkpoints, where parameters are divided.
+
+  /// Whether named_parameters() are only parts of the module's.
+  [[nodiscard]] virtual bool is_sharded() const { return false; }
+  /// The whole of which `part` is this rank's: parameter `name`, or an optimizer's state for it. On rank 0; undefined
+  /// elsewhere. Collective. Throws as forward() does.
+  [[nodiscard]] virtual at::Tensor gather(const std::string& /*name*/, const at::Tensor& part) const { return part; }
+  /// This rank's part of a tensor of parameter `name`'s shape.
+  [[nodiscard]] virtual at::Tensor part_of(const std::string& /*name*/, const at::Tensor& whole) const { return whole; }
+};
+
+}  // namespace rollcall::parallel
