@@ -7,10 +7,9 @@
 
 #include "runtime/cli/command.h"
 #include "runtime/cli/env_report.h"
+#include "runtime/cli/step_folders.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/rendezvous/exec_step.h"
-#include "runtime/storage/cache_folders.h"
-#include "runtime/storage/purge_age.h"
 
 namespace rollcall::cli {
 namespace {
@@ -35,20 +34,6 @@ Result<void> check_head(const rendezvous::ResolvedStep& step) {
   }
   return fail("MASTER_ADDR", "", "nothing in a task's environment says where rank 0 is in a step placed like this one",
               "srun --ddp, or exporting MASTER_ADDR or SLURM_HOSTFILE");
-}
-
-/// The same as the plugin does for all tasks of a node at once. Rank 0 tells what is likely alike on all nodes.
-void prepare_caches(const CommandContext& context, rendezvous::ResolvedStep& step) {
-  const std::vector<storage::RefusedCache> refused = storage::make_cache_folders(step.patch);
-  storage::leave_out(step.patch, refused);
-  for (const storage::RefusedCache& cache : refused) {
-    step.patch.warnings.push_back(cache.warning);
-  }
-  if (step.facts.rank == 0) {
-    if (const auto warning = storage::purge_warning(context.settings, context.environment, storage::kAtLaunch)) {
-      step.patch.warnings.push_back(*warning);
-    }
-  }
 }
 
 }  // namespace
@@ -76,7 +61,7 @@ Result<void> run_exec(CommandContext& context) {
   if (const Result<void> checked = check_head(*step); !checked) {
     return checked.error();
   }
-  prepare_caches(context, *step);
+  prepare_folders(*step, context.settings, context.environment);
   if (step->facts.rank == 0) {
     context.err << warning_lines(step->patch);
   }

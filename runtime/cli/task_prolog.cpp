@@ -9,6 +9,7 @@
 #include "runtime/base/child_process.h"
 #include "runtime/base/text.h"
 #include "runtime/cli/report_error.h"
+#include "runtime/cli/step_folders.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/contract/task_prolog.h"
 #include "runtime/rendezvous/resolved_step.h"
@@ -44,7 +45,11 @@ Result<rendezvous::ResolvedStep> resolve_for(const Environment& task, const std:
   if (const Result<void> applied = settings::apply_key_values(*settings, option, "--ddp"); !applied) {
     return applied.error();
   }
-  return rendezvous::resolve_this_step(task, *settings, nullptr);
+  Result<rendezvous::ResolvedStep> step = rendezvous::resolve_this_step(task, *settings, nullptr);
+  if (step) {
+    prepare_folders(*step, *settings, task);
+  }
+  return step;
 }
 
 /// The user's own prolog: its lines are passed on, and its values are what rollcall finds set.

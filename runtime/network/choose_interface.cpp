@@ -9,10 +9,17 @@
 namespace rollcall::network {
 namespace {
 
+/// Up, and with an address that other nodes can send to: a link-local one needs a scope that no library passes on.
+bool is_usable(const Interface& interface) {
+  return interface.up &&
+         std::ranges::any_of(interface.addresses, [](const Address& address) { return !address.link_local; });
+}
+
 std::string names_of(const NetworkView& view) {
   std::vector<std::string> names;
   for (const Interface& interface : view.interfaces) {
-    names.push_back(interface.up ? interface.name : interface.name + " (down)");
+    const char* const fault = !interface.up ? " (down)" : is_usable(interface) ? "" : " (without an address)";
+    names.push_back(interface.name + fault);
   }
   return fmt::format("{}", fmt::join(names, ", "));
 }
@@ -38,12 +45,23 @@ std::optional<InterfaceChoice> fixed_words(const std::vector<std::string>& confi
 }
 
 template <typename Matches>
-bool any_up(const NetworkView& view, Matches matches) {
+bool any_usable(const NetworkView& view, Matches matches) {
   return std::any_of(view.interfaces.begin(), view.interfaces.end(),
-                     [&](const Interface& interface) { return interface.up && matches(interface.name); });
+                     [&](const Interface& interface) { return is_usable(interface) && matches(interface.name); });
 }
 
 }  // namespace
+
+NetworkView without_loopback(NetworkView view) {
+  const auto is_loopback_route = [&](const Interface& interface) {
+    return interface.loopback && interface.name == view.route_interface;
+  };
+  if (std::ranges::any_of(view.interfaces, is_loopback_route)) {
+    view.route_interface.reset();
+  }
+  std::erase_if(view.interfaces, [](const Interface& interface) { return interface.loopback; });
+  return view;
+}
 
 Result<InterfaceChoice> choose_interface(const std::string& setting, const std::vector<std::string>& configured,
                                          const NetworkView& view) {
@@ -51,7 +69,7 @@ Result<InterfaceChoice> choose_interface(const std::string& setting, const std::
     return *fixed;
   }
   for (const std::string& name : configured) {
-    if (any_up(view, [&](const std::string& own) { return own == name; })) {
+    if (any_usable(view, [&](const std::string& own) { return own == name; })) {
       return InterfaceChoice{name, "the first configured one that is up on " + view.host_name};
     }
   }
@@ -69,7 +87,7 @@ Result<InterfaceChoice> choose_interface_prefixes(const std::string& setting,
   }
   for (std::string_view prefix : configured) {
     prefix.remove_prefix(prefix.starts_with('=') ? 1 : 0);
-    if (any_up(view, [&](const std::string& own) { return own.starts_with(prefix); })) {
+    if (any_usable(view, [&](const std::string& own) { return own.starts_with(prefix); })) {
       return InterfaceChoice{list, "as configured"};
     }
   }

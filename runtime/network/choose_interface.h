@@ -14,10 +14,14 @@ struct InterfaceChoice {
   std::string reason;
 };
 
+/// The view for a step whose nodes are several machines: a loopback interface leads to none of the others, so neither
+/// it nor a route over it may be chosen. Pure.
+[[nodiscard]] NetworkView without_loopback(NetworkView view);
+
 /// One interface for a library that takes concrete names only (Gloo, TensorPipe). `setting` ("interface.gloo") names
 /// the setting in messages, `configured` is its value: {"auto"}: the one that routes to the head node; {"none"}:
-/// nothing; otherwise the first that exists on this host and is up. Errors (Unavailable): none of the configured ones
-/// exists here and is up. Pure.
+/// nothing; otherwise the first that exists on this host, is up and has an address that is not link-local. Errors
+/// (Unavailable): none of the configured ones is such a one. Pure.
 [[nodiscard]] Result<InterfaceChoice> choose_interface(const std::string& setting,
                                                        const std::vector<std::string>& configured,
                                                        const NetworkView& view);

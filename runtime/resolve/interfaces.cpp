@@ -36,26 +36,35 @@ constexpr std::array kLibraries{
     Library{env::kUcxDevices, "interface.ucx", hand_on},
 };
 
-/// Gloo stops with "invalid argument" long after the start where the interface is not there: say it early.
-void warn_if_absent(const Library& library, const std::string& users_value, const Inputs& inputs, PatchBuilder& patch) {
+bool needs_other_machines(const Inputs& inputs) {
+  return inputs.facts.num_nodes > 1 && inputs.settings.text("host.loopback") != "allow";
+}
+
+/// Gloo stops with "invalid argument" long after the start where the interface is not there, and waits half an hour for
+/// nodes that it cannot reach by a loopback interface: say it early.
+void warn_if_useless(const Library& library, const std::string& users_value, const Inputs& inputs,
+                     PatchBuilder& patch) {
   if (library.choose != &network::choose_interface || inputs.network.interfaces.empty()) {
     return;
   }
   for (const std::string& name : split(users_value, ',')) {
-    const auto same = [&](const network::Interface& interface) { return interface.name == name; };
-    if (std::none_of(inputs.network.interfaces.begin(), inputs.network.interfaces.end(), same)) {
+    const auto found = std::ranges::find(inputs.network.interfaces, name, &network::Interface::name);
+    if (found == inputs.network.interfaces.end()) {
       patch.warn(fmt::format("{}: {}: is no interface of {}", library.variable, name, inputs.network.host_name));
+    } else if (found->loopback && needs_other_machines(inputs)) {
+      patch.warn(fmt::format("{}: {}: is the loopback interface, which reaches no other node", library.variable, name));
     }
   }
 }
 
-Result<void> add_one(const Library& library, const Inputs& inputs, PatchBuilder& patch) {
+Result<void> add_one(const Library& library, const network::NetworkView& view, const Inputs& inputs,
+                     PatchBuilder& patch) {
   const auto users_value = patch.users(library.variable);
   if (users_value) {
-    warn_if_absent(library, *users_value, inputs, patch);
+    warn_if_useless(library, *users_value, inputs, patch);
   }
   const std::string setting(library.setting);
-  const auto choice = library.choose(setting, inputs.settings.list(library.setting), inputs.network);
+  const auto choice = library.choose(setting, inputs.settings.list(library.setting), view);
   if (!choice && !users_value) {
     return choice.error();
   }
@@ -71,8 +80,10 @@ Result<void> add_one(const Library& library, const Inputs& inputs, PatchBuilder&
 }  // namespace
 
 Result<void> add_interfaces(const Inputs& inputs, PatchBuilder& patch) {
+  const network::NetworkView view =
+      needs_other_machines(inputs) ? network::without_loopback(inputs.network) : inputs.network;
   for (const Library& library : kLibraries) {
-    if (Result<void> added = add_one(library, inputs, patch); !added) {
+    if (Result<void> added = add_one(library, view, inputs, patch); !added) {
       return added;
     }
   }

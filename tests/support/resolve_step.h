@@ -31,7 +31,9 @@ struct Step {
     facts.this_host = "jwb0002";
     set("host.template", "{host}i");
     network.host_name = "jwb0002";
-    network.interfaces = {{"lo", true, true, {}}, {"eth0", true, false, {}}, {"ib0", true, false, {}}};
+    network.interfaces = {{"lo", true, true, {{"127.0.0.1", true, true, false}}},
+                          {"eth0", true, false, {{"10.77.0.2", true, false, false}}},
+                          {"ib0", true, false, {{"10.78.0.2", true, false, false}}}};
     network.head_names = {{"jwb0001i", {{"10.78.0.1", true, false, false}}, ""}};
     network.route_interface = "ib0";
     network.ephemeral_ports = {32768, 60999};

@@ -118,8 +118,10 @@ TEST(Observe, NamesAfterAUsableOneAreNotLookedUp) {
 NetworkView juelich() {
   NetworkView view;
   view.host_name = "jwb0002";
-  view.interfaces = {
-      {"lo", true, true, {}}, {"eth0", true, false, {}}, {"ib0", true, false, {}}, {"ib1", false, false, {}}};
+  view.interfaces = {{"lo", true, true, {{"127.0.0.1", true, true, false}}},
+                     {"eth0", true, false, {{"10.77.0.2", true, false, false}}},
+                     {"ib0", true, false, {{"10.78.0.2", true, false, false}}},
+                     {"ib1", false, false, {}}};
   view.route_interface = "ib0";
   return view;
 }
