@@ -18,7 +18,8 @@ class Launch:
 class Shape:
     """`start(cluster, launch, command)` runs `command` in each task, with rollcall in front. `worlds` has a list of hosts
     for each world, the host of each rank: worlds of one step stand in the order of their ranks. The environment alone
-    tells `command` enough, unless `plugin_only` says why not. `gpus`: what each rank sees of the node's four."""
+    tells `command` enough, unless `plugin_only` says why not. Nodes are named, since those of the shape before may not be
+    free yet. `gpus`: what each rank sees of the node's four."""
     name: str
     start: object
     worlds: list
@@ -98,19 +99,19 @@ SHAPES = [
     Shape("node list out of order", direct("-w", "x0003,x0002", "-n2"), [hosts("2 3")]),
     Shape("subset of the job's nodes", in_salloc(["-N4", "--ntasks-per-node=2"], "-N2", "-n3"), [hosts("1 1 2")]),
     Shape("later nodes by --relative", in_salloc(["-N4"], "-N2", "-n2", "--relative=2"), [hosts("3 4")]),
-    Shape("without a node", in_salloc(["-N3"], "-N2", "-n2", "--exclude=x0001"), [hosts("2 3")]),
+    Shape("without a node", in_salloc(["-w", "x[0001-0003]"], "-N2", "-n2", "--exclude=x0001"), [hosts("2 3")]),
     Shape("job array", in_batch(["--array=0-2", "-w x0002", "-n2"], "srun {options} {command}\n"), [hosts("2 2")] * 3),
     Shape("concurrent steps with --overlap",
-          in_batch(["-N2", "--ntasks-per-node=2"], CONCURRENT % (("--overlap",) * 2)), [hosts("1 1 2 2")] * 2),
+          in_batch(["-w x[0001-0002]", "--ntasks-per-node=2"], CONCURRENT % (("--overlap",) * 2)), [hosts("1 1 2 2")] * 2),
     Shape("concurrent steps with --exact",
-          in_batch(["-N2", "--ntasks-per-node=4"], CONCURRENT % (("--exact -N2 -n4 --ntasks-per-node=2",) * 2)),
+          in_batch(["-w x[0001-0002]", "--ntasks-per-node=4"], CONCURRENT % (("--exact -N2 -n4 --ntasks-per-node=2",) * 2)),
           [hosts("1 1 2 2")] * 2),
     Shape("concurrent steps on nodes of their own",
-          in_batch(["-N2", "--ntasks-per-node=2"],
+          in_batch(["-w x[0001-0002]", "--ntasks-per-node=2"],
                    CONCURRENT % ("-N1 -n2 -w x0002", "-N1 -n2 -w x0001")), [hosts("1 1"), hosts("2 2")]),
-    Shape("het job", in_salloc(["-N1", "-n1", ":", "-N2", "-n3"], "--het-group=0,1"), [hosts("1 2 2 3")]),
+    Shape("het job", in_salloc(["-w", "x0001", "-n1", ":", "-w", "x[0002-0003]", "-n3"], "--het-group=0,1"), [hosts("1 2 2 3")]),
     Shape("het job backwards", in_salloc(BACKWARDS, "--het-group=0,1"), [hosts("3 1 1 2")]),
-    Shape("some components of a het job", in_salloc(["-N1", ":", "-w", "x0003", ":", "-w", "x0002", "-n2"], "--het-group=1,2"),
+    Shape("some components of a het job", in_salloc(["-w", "x0001", ":", "-w", "x0003", ":", "-w", "x0002", "-n2"], "--het-group=1,2"),
           [hosts("3 2 2")]),
     Shape("one component of a het job", in_salloc(BACKWARDS, "--het-group=1"), [hosts("1 1 2")]),
     Shape("het batch job",
@@ -132,9 +133,9 @@ SHAPES = [
     Shape("GPUs of the node for each task", direct("-w", "x[0001-0002]", "--gpus-per-node=2"), [hosts("1 2")],
           "gpus.visible=node", gpus=["0,1", "0,1"]),
     Shape("--export=NONE", direct("--export=NONE", "-w", "x[0001-0002]"), [hosts("1 2")]),
-    Shape("salloc", in_salloc(["-N2", "--ntasks-per-node=2"]), [hosts("1 1 2 2")]),
-    Shape("batch job", in_batch(["-N2", "--ntasks-per-node=2"], "srun {options} {command}\n"), [hosts("1 1 2 2")]),
-    Shape("a second step", in_batch(["-N2", "-n2"], "srun true\nsrun {options} {command}\n"), [hosts("1 2")]),
+    Shape("salloc", in_salloc(["-w", "x[0001-0002]", "--ntasks-per-node=2"]), [hosts("1 1 2 2")]),
+    Shape("batch job", in_batch(["-w x[0001-0002]", "--ntasks-per-node=2"], "srun {options} {command}\n"), [hosts("1 1 2 2")]),
+    Shape("a second step", in_batch(["-w x[0001-0002]", "-n2"], "srun true\nsrun {options} {command}\n"), [hosts("1 2")]),
 ]
 
 
