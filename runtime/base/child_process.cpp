@@ -29,7 +29,7 @@ int spawn(const std::vector<std::string>& command, const Environment& environmen
           pid_t& pid) {
   std::vector<std::string> entries;
   for (const auto& [name, value] : environment.variables()) {
-    entries.push_back(name + "=" + value);
+    entries.push_back(std::string(name).append("=").append(value));
   }
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);

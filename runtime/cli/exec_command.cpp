@@ -25,9 +25,9 @@ void apply_to_this_process(const resolve::EnvPatch& patch) {
   }
 }
 
-/// A program that starts without MASTER_ADDR fails or waits for half an hour: better none starts. Every rank comes to
-/// the same conclusion, even rank 0, which knows its own host.
-Result<void> check_head(const rendezvous::ResolvedStep& step) {
+}  // namespace
+
+Result<void> check_head_is_known(const rendezvous::ResolvedStep& step) {
   const resolve::EnvChange* const address = step.patch.find(env::kMasterAddr);
   if (step.facts.head_known_to_all || (address != nullptr && address->action == resolve::Action::Keep)) {
     return {};
@@ -35,8 +35,6 @@ Result<void> check_head(const rendezvous::ResolvedStep& step) {
   return fail("MASTER_ADDR", "", "nothing in a task's environment says where rank 0 is in a step placed like this one",
               "srun --ddp, or exporting MASTER_ADDR or SLURM_HOSTFILE");
 }
-
-}  // namespace
 
 int become_program(const std::vector<std::string>& program) {
   std::vector<char*> arguments;
@@ -58,7 +56,7 @@ Result<void> run_exec(CommandContext& context) {
   if (!step) {
     return step.error();
   }
-  if (const Result<void> checked = check_head(*step); !checked) {
+  if (const Result<void> checked = check_head_is_known(*step); !checked) {
     return checked.error();
   }
   prepare_folders(*step, context.settings, context.environment);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "runtime/rendezvous/resolved_step.h"
 
 namespace rollcall::cli {
 
@@ -12,6 +13,10 @@ struct CommandContext;
 /// `rollcall exec`: resolves this step, applies the patch to this process and becomes the program. Returns only an
 /// error.
 [[nodiscard]] Result<void> run_exec(CommandContext& context);
+
+/// Whether every task knows where rank 0 is. A program that starts without MASTER_ADDR fails or waits for half an hour:
+/// better none starts. Every rank comes to the same conclusion, even rank 0, which knows its own host.
+[[nodiscard]] Result<void> check_head_is_known(const rendezvous::ResolvedStep& step);
 
 /// Becomes `program` (name first, looked up in this process's PATH); open standard files and signal dispositions stay
 /// as they are. Returns only where that failed: the errno value.

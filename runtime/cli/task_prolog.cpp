@@ -8,6 +8,7 @@
 
 #include "runtime/base/child_process.h"
 #include "runtime/base/text.h"
+#include "runtime/cli/exec_command.h"
 #include "runtime/cli/report_error.h"
 #include "runtime/cli/step_folders.h"
 #include "runtime/contract/env_vars.h"
@@ -36,7 +37,7 @@ void tell_user(const std::string& text) {
   }
 }
 
-/// The step as `rollcall exec` would resolve it, with the option of srun on top.
+/// The step as the plugin would resolve it: never through PMIx, whose only client slot belongs to the program.
 Result<rendezvous::ResolvedStep> resolve_for(const Environment& task, const std::string& option) {
   Result<settings::Settings> settings = settings::load_launch_settings(task);
   if (!settings) {
@@ -46,9 +47,13 @@ Result<rendezvous::ResolvedStep> resolve_for(const Environment& task, const std:
     return applied.error();
   }
   Result<rendezvous::ResolvedStep> step = rendezvous::resolve_this_step(task, *settings, nullptr);
-  if (step) {
-    prepare_folders(*step, *settings, task);
+  if (!step) {
+    return step;
   }
+  if (const Result<void> checked = check_head_is_known(*step); !checked) {
+    return checked.error();
+  }
+  prepare_folders(*step, *settings, task);
   return step;
 }
 
@@ -143,7 +148,7 @@ int run_task_prolog(const Environment& environment) {
   if (step->facts.rank == 0 && !step->patch.warnings.empty()) {
     std::string text;
     for (const std::string& warning : step->patch.warnings) {
-      text += "rollcall: warning: " + warning + "\n";
+      text.append("rollcall: warning: ").append(warning).append("\n");
     }
     tell_user(text);
   }

@@ -112,7 +112,7 @@ Result<Plan> plan_user_uninstall(const std::string& folder, const std::vector<st
   const std::string site_conf = first_include(folder + "/slurm.conf", read).value_or("");
   const std::string site_folder = site_conf.substr(0, site_conf.rfind('/') + 1);
   for (const std::string& name : present) {
-    const std::string path = folder + "/" + name;
+    const std::string path = fmt::format("{}/{}", folder, name);
     const std::optional<std::string> target = link(path);
     if (target && (path == hook_path(folder) || target == site_folder + name)) {
       plan.changes.push_back({path, std::nullopt, std::nullopt, "a link of rollcall's"});
@@ -125,7 +125,7 @@ Result<Plan> plan_user_uninstall(const std::string& folder, const std::vector<st
       return fail(path, "", "was edited since rollcall wrote it: nothing was removed",
                   "moving it away if you need it, and again", ExitCode::CannotCreate);
     } else {
-      plan.notes.push_back(path + " is not rollcall's: left there");
+      plan.notes.push_back(fmt::format("{} is not rollcall's: left there", path));
     }
   }
   plan.folders_to_remove = {folder, folder.substr(0, folder.rfind('/'))};

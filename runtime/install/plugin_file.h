@@ -8,17 +8,18 @@
 
 namespace rollcall::install {
 
-/// The version of Slurm that a SPANK plugin was built for, from its ELF symbol plugin_version; nothing where
-/// `bytes` are no such file. Nothing of the file is executed. Pure.
+/// Slurm loads plugins of its own major.minor only.
 struct SlurmVersion {
   int major = 0;  ///< 24 of 24.11.5
   int minor = 0;  ///< 11
   int micro = 0;  ///< 5
 
-  /// Slurm loads plugins of its own major.minor only.
   [[nodiscard]] bool fits(const SlurmVersion& other) const { return major == other.major && minor == other.minor; }
   [[nodiscard]] std::string text() const;
 };
+
+/// The version of Slurm that a SPANK plugin was built for, from its ELF symbol plugin_version; nothing where `bytes`
+/// are no such file. Nothing of the file is executed. Pure.
 [[nodiscard]] std::optional<SlurmVersion> plugin_version(std::string_view bytes);
 
 /// "slurm-wlm 22.05.8" or "slurm 24.11.5-1" as a version. Pure.

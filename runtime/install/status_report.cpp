@@ -38,7 +38,7 @@ std::string status_text(const Status& status) {
     text += "without an installation: srun rollcall exec -- PROGRAM; try rollcall install --user\n";
   }
   for (const std::string& problem : status.problems) {
-    text += "problem: " + problem + "\n";
+    text.append("problem: ").append(problem).append("\n");
   }
   return text;
 }

@@ -53,7 +53,8 @@ class User:
 def home_with_settings(folder):
     """A home whose owner told rollcall how the nodes of the throwaway cluster reach each other."""
     (folder / ".config" / "rollcall").mkdir(parents=True)
-    shutil.copy(SOURCE / "site_config" / "minicluster.toml", folder / ".config" / "rollcall" / "config.toml")
+    (folder / ".config" / "rollcall" / "config.toml").write_text(
+        '[host]\ntemplate = "localhost"\nloopback = "allow"\n[interface]\ngloo = ["lo"]\nnccl = ["lo"]\n')
     return folder
 
 
@@ -145,6 +146,13 @@ def test_salloc_hands_it_on(installed):
     record, read = installed.cluster.recorder()
     installed.run("salloc", "--ddp", "-N2", "srun", *record)
     check_world(read(), 2)
+
+
+def test_an_arbitrary_distribution_finds_rank_0_in_slurms_host_file(installed, tmp_path):
+    hosts = tmp_path / "hosts"
+    hosts.write_text("jwb0002\njwb0001\njwb0002\n")
+    environments, _ = installed.environments("--ddp", "-m", "arbitrary", "-n3", env={"SLURM_HOSTFILE": str(hosts)})
+    check_world(environments, 3)
 
 
 # ---------------------------------------------------------------- the user's own task prolog
