@@ -11,6 +11,7 @@
 #include "runtime/install/plan.h"
 #include "runtime/install/plugin_file.h"
 #include "runtime/install/setup.h"
+#include "runtime/settings/site_profile.h"
 
 namespace rollcall::cli {
 namespace {
@@ -116,7 +117,7 @@ Result<install::SiteInput> site_input(const CommandContext& context) {
       return fail("--profile", profile, "cannot be read", "one of site_config/", ExitCode::NoInput);
     }
     settings::Settings check(context.settings.table());
-    if (const Result<void> applied = settings::apply_toml_file(check, profile, true); !applied) {
+    if (const Result<void> applied = settings::apply_site_profile(check, {"", profile, "--profile"}, {}); !applied) {
       return applied.error();
     }
   }

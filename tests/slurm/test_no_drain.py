@@ -85,7 +85,11 @@ def no_such_interface(path):
     path.write_text("[host]\ntemplate = \"localhost\"\nloopback = \"allow\"\n[interface]\ngloo = [\"ib9\"]\n")
 
 
-SITE_MISTAKES = [absent, damaged, unknown_key, wrong_value, folder, binary, no_such_host, no_such_interface]
+def unknown_lock(path):
+    path.write_text("[site]\nname = \"x\"\nlocked = [\"threds\"]\n")
+
+
+SITE_MISTAKES = [unknown_lock, absent, damaged, unknown_key, wrong_value, folder, binary, no_such_host, no_such_interface]
 
 
 @pytest.mark.parametrize("break_it", SITE_MISTAKES, ids=lambda function: function.__name__)
@@ -97,6 +101,14 @@ def test_a_mistake_of_the_site(required, profile, break_it):
     assert rollcall_lines(step.stderr) != []
     assert "ran" not in output and "rc=0" not in output and "rc=" in output
     assert required.run("srun", "-N4", "true").returncode == 0  # nobody else is hurt
+    check_nodes(required)
+
+
+def test_a_value_that_the_site_locked(required, profile):
+    profile.write_text("threads = \"2\"\n\n" + profile.read_text().replace("[site]", "[site]\nlocked = [\"threads\"]", 1))
+    step = required.run("srun", "--ddp", "-N2", "--export=ALL,ROLLCALL_THREADS=5", "true", check=False)
+    assert step.returncode == 0 or rollcall_lines(step.stderr) != []
+    batch(required, "srun --ddp=threads=5 true", env={"ROLLCALL_THREADS": "5"})
     check_nodes(required)
 
 
