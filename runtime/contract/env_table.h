@@ -93,6 +93,14 @@ inline constexpr std::array kVariables{
              "MASTER_ADDR, whoever set it", kNoTorchrun},
     Variable{kTorchrunMasterPort, Use::ReadAndWritten, "resolve; torchrun", "default of torchrun --master-port",
              "MASTER_PORT, whoever set it", kNoTorchrun},
+    Variable{
+        kTorchrunRendezvousConf, Use::ReadAndWritten, "resolve; torchrun",
+        "default of torchrun --rdzv-conf: whether this node opens the store, which torchrun otherwise guesses from "
+        "names",
+        "is_host=1 on the head node, else is_host=0", kNoTorchrun},
+    Variable{kTorchrunLocalAddr, Use::ReadAndWritten, "resolve; torchrun",
+             "default of torchrun --local-addr: this node's address instead of a name that the others may not know",
+             "an address of GLOO_SOCKET_IFNAME, IPv4 first, never link-local", kNoTorchrun},
 
     Variable{kJaxCoordinator, Use::ReadAndWritten, "resolve; JAX", "HOST:PORT at which process 0 listens",
              "MASTER_ADDR and MASTER_PORT, whoever set them", "MASTER_ADDR is not known"},

@@ -30,6 +30,8 @@ inline constexpr std::string_view kTorchrunNodes = "PET_NNODES";
 inline constexpr std::string_view kTorchrunNodeRank = "PET_NODE_RANK";
 inline constexpr std::string_view kTorchrunMasterAddr = "PET_MASTER_ADDR";
 inline constexpr std::string_view kTorchrunMasterPort = "PET_MASTER_PORT";
+inline constexpr std::string_view kTorchrunRendezvousConf = "PET_RDZV_CONF";
+inline constexpr std::string_view kTorchrunLocalAddr = "PET_LOCAL_ADDR";
 
 inline constexpr std::string_view kJaxCoordinator = "JAX_COORDINATOR_ADDRESS";
 inline constexpr std::string_view kJaxNumProcesses = "JAX_NUM_PROCESSES";

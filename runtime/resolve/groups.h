@@ -29,10 +29,11 @@ struct Inputs {
 [[nodiscard]] Result<void> add_master(const Inputs& inputs, PatchBuilder& patch);
 /// What JAX reads; after add_master and add_gpus, for it follows from what they decided.
 [[nodiscard]] Result<void> add_jax(const Inputs& inputs, PatchBuilder& patch);
-/// The options of torchrun that follow from the step, where one task a node could be a torchrun; after add_master.
-[[nodiscard]] Result<void> add_torchrun(const Inputs& inputs, PatchBuilder& patch);
 /// GLOO_SOCKET_IFNAME, TP_SOCKET_IFNAME, NCCL_SOCKET_IFNAME, UCX_NET_DEVICES, NCCL_NET.
 [[nodiscard]] Result<void> add_interfaces(const Inputs& inputs, PatchBuilder& patch);
+/// The options of torchrun that follow from the step, where one task a node could be a torchrun; after add_master and
+/// add_interfaces.
+[[nodiscard]] Result<void> add_torchrun(const Inputs& inputs, PatchBuilder& patch);
 /// OMP_NUM_THREADS; warns where the task got fewer CPUs than the job asked for.
 [[nodiscard]] Result<void> add_threads(const Inputs& inputs, PatchBuilder& patch);
 /// CUDA_VISIBLE_DEVICES under gpus.visible=node, TORCH_CUDA_ARCH_LIST.

@@ -22,6 +22,8 @@ Step one_task_a_node() {
   step.facts.local_rank = 0;
   step.facts.local_world_size = 1;
   step.facts.tasks_per_node = {1, 1};
+  step.network.interfaces.back().addresses = {
+      {"fe80::2", false, false, true}, {"fd00::2", false, false, false}, {"10.78.0.2", true, false, false}};
   return step;
 }
 
@@ -62,6 +64,8 @@ TEST(ResolveFrameworks, TorchrunAsTheOnlyTaskOfANodeFindsTheOtherNodes) {
   EXPECT_EQ(after.get("PET_NODE_RANK"), "1");
   EXPECT_EQ(after.get("PET_MASTER_ADDR"), "jwb0001i");
   EXPECT_EQ(after.get("PET_MASTER_PORT"), "23456");
+  EXPECT_EQ(after.get("PET_RDZV_CONF"), "is_host=0");
+  EXPECT_EQ(after.get("PET_LOCAL_ADDR"), "10.78.0.2");
 }
 
 TEST(ResolveFrameworks, TorchrunIsLeftAloneWhereItCouldNotKnowBetter) {
