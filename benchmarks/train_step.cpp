@@ -42,7 +42,8 @@ Result<train::World> join(train::FailureReport& report) {
   if (!step) {
     return step.error();
   }
-  return train::join_world(*step, resolve::apply(step->patch, environment), launch, trainer, nullptr, report);
+  metrics::StartupTrace trace(metrics::now());
+  return train::join_world(*step, resolve::apply(step->patch, environment), launch, trainer, nullptr, report, trace);
 }
 
 double seconds_of(const std::function<void()>& work) {

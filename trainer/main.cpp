@@ -1,6 +1,18 @@
+#include "trainer/metrics/startup_trace.h"
 #include "trainer/train/run.h"
 
+namespace {
+
+rollcall::metrics::Moment g_linked;
+
+void note_linked() noexcept { g_linked = rollcall::metrics::now(); }
+
+// Called by the dynamic linker when all libraries are relocated and none of their constructors has run.
+[[gnu::section(".preinit_array"), gnu::used]] void (*const g_note_linked)() noexcept = note_linked;
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  return rollcall::train::run(rollcall::Environment::of_this_process(),
-                              std::vector<std::string>(argv + 1, argv + argc));
+  return rollcall::train::run(rollcall::Environment::of_this_process(), std::vector<std::string>(argv + 1, argv + argc),
+                              rollcall::metrics::StartupTrace(g_linked));
 }

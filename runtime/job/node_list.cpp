@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
+#include <iterator>
 #include <optional>
+#include <utility>
 
 #include "runtime/base/text.h"
 
@@ -131,14 +133,18 @@ Result<std::vector<std::string>> expand_node_list(std::string_view text) {
   std::string_view rest = text;
   while (true) {
     const std::size_t end = end_of_entry(rest);
-    const Result<std::vector<std::string>> entry = expand_entry(rest.substr(0, end), text);
+    Result<std::vector<std::string>> entry = expand_entry(rest.substr(0, end), text);
     if (!entry) {
       return entry.error();
     }
     if (names.size() + entry->size() > kMaxNodes) {
       return refuse(text, fmt::format("has more than {} names", kMaxNodes));
     }
-    names.insert(names.end(), entry->begin(), entry->end());
+    if (names.empty()) {
+      names = std::move(*entry);  // the whole list, as a rule
+    } else {
+      names.insert(names.end(), std::make_move_iterator(entry->begin()), std::make_move_iterator(entry->end()));
+    }
     if (end == rest.size()) {
       return names;
     }

@@ -181,8 +181,13 @@ NetworkView observe(const std::vector<std::string>& head_names, bool this_is_hea
   view.interfaces = list_interfaces();
   view.ephemeral_ports = ephemeral_ports();
   view.head_names = resolve_until_usable(head_names);
-  const bool ask_peer = this_is_head && !peer_names.empty();
-  const std::optional<Address> target = route_target(ask_peer ? resolve_until_usable(peer_names) : view.head_names);
+  std::optional<Address> target = route_target(view.head_names);
+  // The head's own name tells by which interface the others reach it, unless it is loopback here (127.0.1.1 in
+  // /etc/hosts) or no interface has it: only then is a second look-up worth its time.
+  const bool on_an_interface = target && usable_across_nodes(*target) && owner(*target, view.interfaces);
+  if (this_is_head && !on_an_interface && !peer_names.empty()) {
+    target = route_target(resolve_until_usable(peer_names));
+  }
   if (target) {
     view.route_interface = route_interface(*target, view.interfaces);
   }

@@ -28,7 +28,8 @@ namespace rollcall::network {
 
 /// All of the above for one step. `head_names`: candidates for the head node, best first; names after the first that
 /// has an address usable across nodes are not looked up (an unknown name can cost seconds). `route_interface` leads to
-/// the head node, or, on the head node, to the first of `peer_names` that resolves (to itself in a step of one node).
+/// the head node; on the head node it owns the head's address, or, where that is loopback or no interface's, leads to
+/// the first of `peer_names` that resolves. One look-up in the usual case.
 [[nodiscard]] NetworkView observe(const std::vector<std::string>& head_names, bool this_is_head,
                                   const std::vector<std::string>& peer_names);
 

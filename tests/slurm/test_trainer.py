@@ -43,6 +43,17 @@ def test_ranks_meet_with_and_without_plugin_and_pmix(train, mpi, ddp):
     assert f"rendezvous {'pmix' if mpi == 'pmix' else 'address'} " in result.stdout
 
 
+def test_the_start_can_be_traced_stage_by_stage(train):
+    stages = ["fork, exec, dynamic link", "library constructors", "settings", "bootstrap", "rendezvous", "store", "process group",
+              "first collective"]
+    table = train("--dry-run", "--trace-startup", check=True).stdout
+    assert [stage for stage in stages if f"\n{stage} " in table] == stages
+    (line,) = [line for line in train("--dry-run", "--trace-startup", "--json", check=True).stdout.splitlines() if line[0] == "{"]
+    trace = json.loads(line)
+    assert [stage["stage"] for stage in trace["stages"]] == stages
+    assert abs(trace["total_ms"] - sum(stage["wall_ms"] for stage in trace["stages"])) < 1
+
+
 def test_rendezvous_through_a_file_needs_neither_pmix_nor_a_port(train, tmp_path):
     result = train("--dry-run", "--rendezvous=file", f"--rendezvous-folder={tmp_path}", check=True)
     assert "rendezvous file " in result.stdout

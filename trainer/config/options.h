@@ -22,7 +22,8 @@ enum class Request {
 
 struct Options {
   Request request = Request::Train;
-  bool json = false;  ///< of PrintConfig and BenchmarkData
+  bool json = false;           ///< of PrintConfig, BenchmarkData and the trace
+  bool trace_startup = false;  ///< tell what each stage of the start cost
   settings::Settings trainer;
   settings::Settings launch;
 };

@@ -59,23 +59,39 @@ int print_only(const config::Options& options) {
   return to_int(ExitCode::Success);
 }
 
-/// The first all-reduce, as proof that all ranks are there; "DONE <seconds>" on the clock that other programs read as
-/// time.monotonic().
-Result<void> prove_world(const World& world) {
+/// The first all-reduce: how many ranks there are.
+Result<float> count_ranks(const World& world) {
   at::Tensor ranks = torch::ones({1});
-  if (world.process_group) {
-    if (Result<void> reduced = process_group::all_reduce_sum(world.process_group, ranks); !reduced) {
-      return reduced;
-    }
-  }
+  const Result<void> reduced = process_group::all_reduce_sum(world.process_group, ranks);
+  return reduced ? Result<float>(ranks.item<float>()) : reduced.error();
+}
+
+/// "DONE <seconds>" on the clock that other programs read as time.monotonic().
+void say_done(const World& world, float ranks) {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   std::string line = fmt::format("DONE {}.{:06}\n", now.tv_sec, now.tv_nsec / 1000);
   if (world.rank == 0) {
-    line += fmt::format("{:.0f} of {} ranks on {} nodes, rendezvous {}, back end {}\n", ranks.item<float>(),
-                        world.world_size, world.num_nodes, world.rendezvous, world.backend);
+    line += fmt::format("{:.0f} of {} ranks on {} nodes, rendezvous {}, back end {}\n", ranks, world.world_size,
+                        world.num_nodes, world.rendezvous, world.backend);
   }
   std::fputs(line.c_str(), stdout);
+}
+
+/// What a dry run does, and what a traced start does before it trains.
+Result<void> prove_world(const World& world, const config::Options& options, metrics::StartupTrace& trace) {
+  const Result<float> ranks = count_ranks(world);
+  if (!ranks) {
+    return ranks.error();
+  }
+  trace.mark("first collective");
+  if (options.request == config::Request::DryRun) {
+    say_done(world, *ranks);
+  }
+  if (options.trace_startup && world.rank == 0) {
+    std::fputs((options.json ? trace.json() : trace.table()).c_str(), stdout);
+    std::fflush(stdout);
+  }
   return {};
 }
 
@@ -194,7 +210,7 @@ int train(Session session) {
 }
 
 int join_and_work(const config::Options& options, const Environment& environment,
-                  const std::vector<std::string>& arguments, FailureReport& report) {
+                  const std::vector<std::string>& arguments, FailureReport& report, metrics::StartupTrace& trace) {
   Result<std::unique_ptr<bootstrap::PmixClient>> pmix = rendezvous::pmix_for(environment, options.launch);
   if (!pmix) {
     return report.common(pmix.error());
@@ -207,16 +223,18 @@ int join_and_work(const config::Options& options, const Environment& environment
                          step->facts.this_host.empty() ? host_name() : step->facts.this_host);
   const Environment patched = resolve::apply(step->patch, environment);
   prepare_process(parse_integer<int>(patched.get("OMP_NUM_THREADS").value_or("")).value_or(0));
+  trace.mark("bootstrap");
   int code = 0;
   {
-    Result<World> world = join_world(*step, patched, options.launch, options.trainer, *std::move(pmix), report);
+    Result<World> world = join_world(*step, patched, options.launch, options.trainer, *std::move(pmix), report, trace);
     if (!world) {
       return world.error().exit_code == ExitCode::Mismatch ? report.common(world.error()) : report.own(world.error());
     }
-    if (options.request == config::Request::DryRun) {
-      const Result<void> proven = prove_world(*world);
-      code = proven ? 0 : report.lost_peer(proven.error());
-    } else {
+    const bool dry_run = options.request == config::Request::DryRun;
+    const Result<void> proven = dry_run || options.trace_startup ? prove_world(*world, options, trace) : Result<void>();
+    if (!proven) {
+      code = report.lost_peer(proven.error());
+    } else if (!dry_run) {
       code = train({options, patched, arguments, report, *world});
     }
     if (code == to_int(ExitCode::Interrupted)) {
@@ -233,15 +251,19 @@ int join_and_work(const config::Options& options, const Environment& environment
 
 }  // namespace
 
-int run(const Environment& environment, const std::vector<std::string>& arguments) noexcept {
-  FailureReport report(probable(environment, {"PMIX_RANK", "SLURM_PROCID", "RANK"}),
-                       probable(environment, {"SLURM_LOCALID", "LOCAL_RANK"}), 1, host_name());
+int run(const Environment& environment, const std::vector<std::string>& arguments,
+        metrics::StartupTrace trace) noexcept {
+  FailureReport report(
+      probable(environment, {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"}),
+      probable(environment, {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "LOCAL_RANK"}), 1,
+      host_name());
   try {
     catch_stop_signals();
     const Result<config::Options> options = config::read_options(environment, arguments);
     if (!options) {
       return report.common(options.error());
     }
+    trace.mark("settings");
     if (options->request == config::Request::BenchmarkData) {
       const Result<void> done = benchmark_data(options->trainer, environment, options->json);
       return done ? to_int(ExitCode::Success) : report.own(done.error());
@@ -249,7 +271,7 @@ int run(const Environment& environment, const std::vector<std::string>& argument
     if (options->request != config::Request::Train && options->request != config::Request::DryRun) {
       return print_only(*options);
     }
-    return join_and_work(*options, environment, arguments, report);
+    return join_and_work(*options, environment, arguments, report, trace);
   } catch (const std::exception& error) {
     return report.own(fail("rollcall-train", "", error.what(), "reporting this: it is a bug", ExitCode::Internal));
   }

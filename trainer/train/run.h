@@ -4,11 +4,14 @@
 #include <vector>
 
 #include "runtime/base/environment.h"
+#include "trainer/metrics/startup_trace.h"
 
 namespace rollcall::train {
 
 /// `rollcall-train`: from its command line to the last checkpoint. `arguments` without the program's name. Returns the
-/// exit code (contract/exit_codes.h). Prints each failure once for all ranks. Never throws.
-[[nodiscard]] int run(const Environment& environment, const std::vector<std::string>& arguments) noexcept;
+/// exit code (contract/exit_codes.h). `trace` has what happened before main(). Prints each failure once for all ranks.
+/// Never throws.
+[[nodiscard]] int run(const Environment& environment, const std::vector<std::string>& arguments,
+                      metrics::StartupTrace trace) noexcept;
 
 }  // namespace rollcall::train

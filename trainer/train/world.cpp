@@ -43,7 +43,8 @@ World world_of(const job::JobFacts& facts) {
 
 Result<World> join_world(const rendezvous::ResolvedStep& step, const Environment& patched,
                          const settings::Settings& launch, const settings::Settings& trainer,
-                         std::unique_ptr<bootstrap::PmixClient> pmix, FailureReport& report) {
+                         std::unique_ptr<bootstrap::PmixClient> pmix, FailureReport& report,
+                         metrics::StartupTrace& trace) {
   World world = world_of(step.facts);
   put_into_process(step.patch);
   if (world.world_size == 1) {
@@ -58,11 +59,13 @@ Result<World> join_world(const rendezvous::ResolvedStep& step, const Environment
   if (!meeting) {
     return meeting.error();
   }
+  trace.mark("rendezvous");
   Result<c10::intrusive_ptr<c10d::Store>> store = process_group::connect_store(
       *meeting, world.rank, world.world_size, milliseconds(launch.number("rendezvous.timeout")));
   if (!store) {
     return store.error();
   }
+  trace.mark("store");
   world.store = *store;
   report.attach(world.store);
   // A rank that dies as a PMIx client takes the whole step down before anybody can say why.
@@ -75,6 +78,7 @@ Result<World> join_world(const rendezvous::ResolvedStep& step, const Environment
   if (!group) {
     return group.error();
   }
+  trace.mark("process group");
   world.process_group = group->process_group;
   world.backend = group->backend;
   return world;

@@ -13,6 +13,7 @@
 #include "runtime/base/result.h"
 #include "runtime/rendezvous/resolved_step.h"
 #include "runtime/settings/settings.h"
+#include "trainer/metrics/startup_trace.h"
 #include "trainer/train/failure_report.h"
 
 namespace rollcall::train {
@@ -31,11 +32,13 @@ struct World {
 
 /// Answers the roll call: resolves this step, puts the result into this process's environment, meets the other ranks
 /// and makes the process group. PMIx, where it was used, is finalized before the return: a rank that dies afterwards
-/// does not take the step down by itself. `report` gets the store as soon as there is one.
+/// does not take the step down by itself. `report` gets the store as soon as there is one; `trace` the stages
+/// rendezvous, store and process group (none in a world of one).
 ///
 /// Errors: those of resolve_this_step, meet and the process group. Blocks for at most setting `rendezvous.timeout`.
 [[nodiscard]] Result<World> join_world(const rendezvous::ResolvedStep& step, const Environment& patched,
                                        const settings::Settings& launch, const settings::Settings& trainer,
-                                       std::unique_ptr<bootstrap::PmixClient> pmix, FailureReport& report);
+                                       std::unique_ptr<bootstrap::PmixClient> pmix, FailureReport& report,
+                                       metrics::StartupTrace& trace);
 
 }  // namespace rollcall::train

@@ -4,10 +4,12 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 import time
 
-import measure
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import measure  # noqa: E402
 
 options = measure.parser(__doc__, runs=7).parse_args()
 build = options.build.resolve()
@@ -33,7 +35,7 @@ with tempfile.TemporaryDirectory() as folder:
 
         results = measure.interleaved({
             "torchrun + python": lambda: first_all_reduce(
-                [torchrun, "--standalone", "--nproc_per_node=2", measure.ROOT / "benchmarks" / "peer_all_reduce.py"]),
+                [torchrun, "--standalone", "--nproc_per_node=2", pathlib.Path(__file__).with_name("peer_all_reduce.py")]),
             "srun --ddp": lambda: ours("none"),
             "srun --ddp --mpi=pmix": lambda: ours("pmix"),
         }, options.runs)
