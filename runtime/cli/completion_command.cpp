@@ -61,6 +61,17 @@ std::string values_of(const Setting& setting) {
   return words;
 }
 
+/// The lines of the shell's `case` that say which values an option takes.
+std::string value_cases(settings::Table table) {
+  std::string cases;
+  for (const Setting& setting : table) {
+    if (const std::string words = values_of(setting); !words.empty()) {
+      fmt::format_to(std::back_inserter(cases), "    {}) echo '{}' ;;\n", settings::option_name(setting.name), words);
+    }
+  }
+  return cases;
+}
+
 }  // namespace
 
 std::string bash_completion() {
@@ -71,11 +82,9 @@ std::string bash_completion() {
     fmt::format_to(std::back_inserter(options), "    {}) echo '{}' ;;\n", command.name,
                    options_of(command.flags, command.table));
   }
-  std::string values;
-  for (const Setting& setting : settings::launch_table()) {
-    if (const std::string words = values_of(setting); !words.empty()) {
-      fmt::format_to(std::back_inserter(values), "    {}) echo '{}' ;;\n", settings::option_name(setting.name), words);
-    }
+  std::string values = value_cases(settings::launch_table());
+  for (const Command& command : all_commands()) {
+    values += value_cases(command.table);
   }
   return fmt::format(
       "# bash completion of rollcall, printed by `rollcall completion bash`\n"

@@ -20,9 +20,17 @@ using doctor::Check;
 using settings::Kind;
 using settings::Setting;
 
+// The words that complete: those of doctor::all_checks() (a test compares), after the default.
+constexpr std::string_view kOnly =
+    "all|answer|way|environment|own-name|head-name|reverse-name|interface|head-port|ring|clock|scratch|venv|versions|"
+    "devices|cpus|shm|memlock|speed";
+constexpr std::string_view kSkip =
+    "none|answer|way|environment|own-name|head-name|reverse-name|interface|head-port|ring|clock|scratch|venv|versions|"
+    "devices|cpus|shm|memlock|speed";
+
 constexpr std::array kTable{
-    Setting{"only", Kind::List, "all", "CHECK[,CHECK...]", "run these checks; --list names them", "Doctor", "all"},
-    Setting{"skip", Kind::List, "none", "CHECK[,CHECK...]", "leave these checks out", "Doctor", "none"},
+    Setting{"only", Kind::List, "all", "CHECK[,CHECK...]", "run these checks; --list names them", "Doctor", kOnly},
+    Setting{"skip", Kind::List, "none", "CHECK[,CHECK...]", "leave these checks out", "Doctor", kSkip},
 };
 
 /// The checks that `option` names; none for its default word.

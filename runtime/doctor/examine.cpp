@@ -8,6 +8,7 @@
 #include "runtime/doctor/lead.h"
 #include "runtime/doctor/observe/task.h"
 #include "runtime/doctor/observe/versions.h"
+#include "runtime/doctor/observe/way.h"
 #include "runtime/doctor/wire/candidates.h"
 #include "runtime/doctor/wire/facts_json.h"
 #include "runtime/doctor/wire/guest.h"
@@ -117,7 +118,7 @@ Result<std::optional<World>> examine(const Environment& environment, const setti
   };
   if (facts.rank == 0) {
     World world = lead(facts, limits_of(settings), candidates, wishes, ring, observe);
-    world.way = observe_way();
+    world.way = observe_way(environment);
     return std::optional<World>(std::move(world));
   }
   const Result<void> followed = follow(facts, limits_of(settings), candidates, ring, observe());

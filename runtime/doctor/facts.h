@@ -50,6 +50,7 @@ struct FolderFacts {
   std::uint64_t total_bytes = 0;
   std::uint64_t free_inodes = 0;
   std::uint64_t total_inodes = 0;  ///< 0: the file system does not count them
+  std::string purge_warning;       ///< first node only: which file the site will soon delete; empty: none is known
 };
 
 struct VenvFacts {

@@ -57,7 +57,10 @@ struct Benchmark {
 /// How rollcall gets into a step of this user.
 struct Way {
   bool srun_exists = false;
-  bool srun_has_option = false;  ///< `srun --help` lists --ddp
+  bool srun_has_option = false;       ///< `srun --help` lists --ddp
+  std::string installation = "none";  ///< whose: "none", "site", "user", "site and user"
+  std::string plugin;                 ///< path of the plugin in force; empty: none
+  std::vector<std::string> problems;  ///< of the installation, one line each: what is wrong and what to do
 };
 
 /// All that rank 0 knows in the end: the input of every check.

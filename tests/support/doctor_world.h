@@ -17,7 +17,10 @@ inline World healthy_world() {
   world.step.hosts = {"jwb0001", "jwb0002"};
   world.step.tasks_per_node = {2, 2};
   world.step.head_host = "jwb0001";
-  world.way = {true, true};
+  world.way.srun_exists = true;
+  world.way.srun_has_option = true;
+  world.way.installation = "site";
+  world.way.plugin = "/opt/spank_rollcall.so";
   for (std::uint32_t rank = 0; rank < 4; ++rank) {
     TaskFacts task;
     task.rank = rank;

@@ -21,6 +21,10 @@ void judge(const TaskFacts& task, Grouped& grouped) {
                 "check the path, its permissions and your quota on that node (quota, lfs quota)");
     return;
   }
+  if (!folder.purge_warning.empty()) {
+    grouped.add(Status::Notice, task.host, folder.purge_warning,
+                "copy what you still need to a project folder or archive");
+  }
   if (static_cast<double>(folder.free_bytes) < kLittleSpace) {
     grouped.add(Status::Notice, task.host,
                 fmt::format("{} has only {} left", folder.path, bytes_text(static_cast<double>(folder.free_bytes))),
@@ -46,7 +50,7 @@ Findings check_scratch(const World& world) {
     }
   }
   return std::move(grouped).or_else(good.empty() ? Status::Absent : Status::Good,
-                                    good.empty() ? "SCRATCH is not set" : good);
+                                    good.empty() ? "neither SCRATCH nor setting scratch.folder names a folder" : good);
 }
 
 }  // namespace rollcall::doctor

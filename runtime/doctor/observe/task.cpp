@@ -19,6 +19,7 @@
 #include "runtime/network/host_name.h"
 #include "runtime/network/observe.h"
 #include "runtime/settings/path_expansion.h"
+#include "runtime/storage/purge_age.h"
 
 namespace rollcall::doctor {
 namespace {
@@ -74,13 +75,25 @@ std::vector<InterfaceUse> interface_uses(const TaskInputs& inputs) {
                  network::choose_interface_prefixes("interface.nccl", list("interface.nccl"), inputs.network))};
 }
 
+/// One node looks, since all see the same files.
+std::string purge_warning_of(const TaskInputs& inputs) {
+  const auto look = [settings = inputs.settings, environment = inputs.environment] {
+    return storage::purge_warning(settings, environment).value_or("");
+  };
+  return run_within(patience_of(inputs), look).value_or("");
+}
+
 FolderFacts scratch_of(const TaskInputs& inputs) {
-  const Result<std::string> path = settings::expand_path("${SCRATCH}", inputs.environment);
+  const std::string& configured = inputs.settings.text("scratch.folder");
+  const Result<std::string> path = settings::expand_path(configured, inputs.environment, "scratch.folder");
   if (!path) {
     return {};
   }
-  const std::optional<FolderFacts> facts =
+  std::optional<FolderFacts> facts =
       run_within(patience_of(inputs), [folder = *path] { return observe_folder(folder); });
+  if (facts && inputs.facts.node_rank == 0) {
+    facts->purge_warning = purge_warning_of(inputs);
+  }
   FolderFacts hanging;
   hanging.path = *path;
   hanging.error = "the file system does not answer";

@@ -50,11 +50,6 @@ Versions observe_versions() {
   return versions;
 }
 
-Way observe_way() {
-  const Result<std::string> help = output_of({"srun", "--help"}, kPatience);
-  return Way{help.has_value(), help && help->find("--ddp") != std::string::npos};
-}
-
 std::string slurms_address_of(const std::string& host) {
   const Result<std::string> text = output_of({"scontrol", "--oneliner", "show", "node", host}, kPatience);
   constexpr std::string_view kKey = "NodeAddr=";

@@ -154,6 +154,12 @@ const std::vector<Case>& cases() {
        Status::Notice,
        {"jwb0002"},
        "only 3 of 1000 files left"},
+      {"ScratchPurge",
+       "scratch",
+       [](World& w) { w.tasks[0].node.scratch.purge_warning = "old.pt in 3 days"; },
+       Status::Notice,
+       {"jwb0001"},
+       "old.pt in 3 days"},
       {"NoScratch",
        "scratch",
        [](World& w) {
@@ -163,7 +169,7 @@ const std::vector<Case>& cases() {
        },
        Status::Absent,
        {},
-       "SCRATCH is not set"},
+       "neither SCRATCH nor setting scratch.folder"},
       {"VenvBroken",
        "venv",
        [](World& w) { second_node(w).venv.error = "bin/python: No such file or directory"; },
@@ -366,6 +372,16 @@ TEST(DoctorChecks, EveryCheckSurvivesAWorldOfOneAndAnEmptyOne) {
       EXPECT_FALSE(run_checks(world, {check.name}).empty()) << check.name;
     }
   }
+}
+
+TEST(DoctorChecks, TheInstallationAndItsProblemsAreTold) {
+  World world = healthy_world();
+  world.way.problems = {"/opt/spank_rollcall.so: was built for Slurm 22.05"};
+  const std::vector<Checked> findings = run_checks(world, {"way"});
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_THAT(findings[0].finding.reason, HasSubstr("(site installation, /opt/spank_rollcall.so)"));
+  EXPECT_EQ(findings[1].finding.status, Status::Notice);
+  EXPECT_THAT(findings[1].finding.reason, HasSubstr("built for Slurm 22.05"));
 }
 
 TEST(DoctorChecks, NodesWithTheSameTroubleShareALine) {
