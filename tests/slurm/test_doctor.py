@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import time
 
 import pytest
 
@@ -206,3 +207,14 @@ def test_a_rank_killed_while_the_others_wait_is_named(doctor, cluster):
     answer = bad(result, "answer")
     assert answer["hosts"] == ["jwb0002"], answer
     poll(killed.exists, "the kill")
+
+
+def test_files_that_the_site_will_soon_delete_are_a_notice(doctor, tmp_path):
+    old = tmp_path / "old.pt"
+    old.write_text("x")
+    long_ago = time.time() - 85 * 86400
+    os.utime(old, (long_ago, long_ago))
+    result = doctor(nodes(2), "--json", "--only=scratch", "--scratch-purge-days=90", env={"SCRATCH": str(tmp_path)})
+    assert result.returncode == 0, result.stdout + result.stderr
+    (purge,) = [f for f in findings_of(result, "scratch") if "old.pt" in f["reason"]]
+    assert (purge["status"], purge["hosts"]) == ("notice", ["jwb0001"])
