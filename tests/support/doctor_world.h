@@ -42,7 +42,7 @@ inline World healthy_world() {
     node.route_interface = "ib0";
     node.gpus = {{"0000:3b:00.0", 0, true, -1}};
     node.adapters = {{"mlx5_0", 0, true, 200}};
-    node.scratch = {"/scratch", "", 1'000'000'000'000, 2'000'000'000'000, 900, 1000};
+    node.scratch = {"/scratch", "", 1'000'000'000'000, 2'000'000'000'000, 900, 1000, ""};
     node.venv = {"/venv", "3.11.2", ""};
     node.versions = {"0.1.0", "24.11.5", "6.1.0", "2.36", "4.2.2"};
     node.shm_bytes = 8'000'000'000;
