@@ -46,6 +46,7 @@ int FailureReport::agreed(const Error& error) const {
 }
 
 int FailureReport::own(const Error& error) {
+  is_cause_ = true;
   leave_code(to_int(error.exit_code));
   const Claim claimed = claim();
   // Without a store nobody can be asked; one rank a node is enough.
@@ -97,11 +98,11 @@ FailureReport::Claim FailureReport::claim() const {
   }
 }
 
-void FailureReport::linger(double seconds) const {
+void FailureReport::linger() const {
   if (rank_ != 0 || !store_) {
     return;
   }
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(is_cause_ ? 10 : 1);
   try {
     while (store_->add(kKey, 0) < world_size_ && std::chrono::steady_clock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -32,9 +32,11 @@ class FailureReport {
   /// Returns the exit code of the cause where it is known: the step's exit code is the highest of its ranks'.
   int lost_peer(const Error& error);
 
-  /// Rank 0 holds the store: before it leaves after a failure it gives the others up to `seconds` to ask whether
-  /// somebody has printed. Other ranks return at once.
-  void linger(double seconds) const;
+  /// Rank 0 holds the store: before it leaves after a failure it gives the others time to ask whether somebody has
+  /// printed, and for the exit code of the cause. It waits no longer than until all have asked; at most 10 s where the
+  /// failure is its own, for the others live and will notice; 1 s where a peer was lost, which cannot ask. Other ranks
+  /// return at once.
+  void linger() const;
 
   /// Prints without asking anybody: for a failure that all ranks know of and agreed that this one tells.
   int agreed(const Error& error) const;
@@ -50,6 +52,7 @@ class FailureReport {
   std::uint32_t local_rank_;
   std::uint32_t world_size_;
   std::string host_;
+  bool is_cause_ = false;  ///< own() was called
   c10::intrusive_ptr<c10d::Store> store_;
 };
 

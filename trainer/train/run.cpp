@@ -244,7 +244,7 @@ int join_and_work(const config::Options& options, const Environment& environment
   // The process group is gone by now: ranks that wait in a collective notice, and ask the store whether the cause was
   // told.
   if (code != 0 && code != to_int(ExitCode::Interrupted)) {
-    report.linger(1.0);
+    report.linger();
   }
   return code;
 }
