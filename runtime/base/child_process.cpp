@@ -18,6 +18,7 @@ Error cannot_start(const std::string& program, int error_number) {
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> all;
+  all.reserve(texts.size() + 1);
   for (const std::string& text : texts) {
     all.push_back(const_cast<char*>(text.c_str()));
   }

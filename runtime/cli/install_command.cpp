@@ -185,7 +185,7 @@ Result<void> carry_out(const Result<Plan>& plan, CommandContext& context) {
 settings::Table install_table() { return kTable; }
 
 Result<void> run_install(CommandContext& context) {
-  if (const Result<void> checked = check_command_line(context, true); !checked) {
+  if (Result<void> checked = check_command_line(context, true); !checked) {
     return checked;
   }
   if (context.line.has("status")) {
@@ -197,7 +197,7 @@ Result<void> run_install(CommandContext& context) {
 }
 
 Result<void> run_uninstall(CommandContext& context) {
-  if (const Result<void> checked = check_command_line(context, false); !checked) {
+  if (Result<void> checked = check_command_line(context, false); !checked) {
     return checked;
   }
   if (context.line.has("site")) {
