@@ -86,6 +86,19 @@ std::vector<torch::optim::OptimizerParamGroup> param_groups(
   return groups;
 }
 
+/// An optimizer's constructor takes what a group shares with a default-made Options for not set, and replaces it with
+/// its own defaults: AdamW's 0.01 of weight decay would become 0. So the groups' options are set once more.
+template <typename Optimizer, typename MakeOptions>
+std::unique_ptr<torch::optim::Optimizer> make_of_kind(const torch::OrderedDict<std::string, at::Tensor>& parameters,
+                                                      double weight_decay, const MakeOptions& make_options) {
+  const auto groups = param_groups(parameters, weight_decay, make_options);
+  auto optimizer = std::make_unique<Optimizer>(groups, make_options(0));
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    optimizer->param_groups()[i].set_options(groups[i].options().clone());
+  }
+  return optimizer;
+}
+
 /// Rounding leaves 2e-16 of 1 - 10 * (1 - 0.9), which is meant to be 0.
 constexpr double kSmallestBeta = 1e-9;
 
@@ -152,10 +165,10 @@ Result<std::unique_ptr<torch::optim::Optimizer>> make_optimizer(
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   if (options.name == "sgd") {
     const auto make = [&](double weight_decay) { return sgd_options(options, weight_decay); };
-    optimizer = std::make_unique<torch::optim::SGD>(param_groups(parameters, options.weight_decay, make), make(0));
+    optimizer = make_of_kind<torch::optim::SGD>(parameters, options.weight_decay, make);
   } else {
     const auto make = [&](double weight_decay) { return adamw_options(options, weight_decay); };
-    optimizer = std::make_unique<torch::optim::AdamW>(param_groups(parameters, options.weight_decay, make), make(0));
+    optimizer = make_of_kind<torch::optim::AdamW>(parameters, options.weight_decay, make);
   }
   return optimizer;
 }

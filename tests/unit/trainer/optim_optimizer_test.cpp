@@ -52,6 +52,20 @@ TEST(Optimizer, AdamWDecaysWeightsButNoBiases) {
   EXPECT_EQ(first(parameters["bias"]), 1);
 }
 
+// LibTorch takes a value that is also its own default for one that was not set: 0.01 for AdamW, 0 for SGD.
+TEST(Optimizer, EachGroupHasItsWeightDecayAlsoWhereItIsLibTorchsDefault) {
+  const auto adamw = make_optimizer({.name = "adamw", .weight_decay = 0.01}, weight_and_bias());
+  const auto sgd = make_optimizer({.name = "sgd", .weight_decay = 0.01}, weight_and_bias());
+  const auto decay = [](const auto& optimizer, std::size_t group, auto kind) {
+    using Options = decltype(kind);
+    return dynamic_cast<const Options&>((*optimizer)->param_groups().at(group).options()).weight_decay();
+  };
+  EXPECT_EQ(decay(adamw, 0, torch::optim::AdamWOptions()), 0.01);
+  EXPECT_EQ(decay(adamw, 1, torch::optim::AdamWOptions()), 0);
+  EXPECT_EQ(decay(sgd, 0, torch::optim::SGDOptions(1)), 0.01);
+  EXPECT_EQ(decay(sgd, 1, torch::optim::SGDOptions(1)), 0);
+}
+
 TEST(Optimizer, SetLearningRateReachesEveryGroup) {
   for (const char* name : {"sgd", "adamw"}) {
     const auto optimizer = make_optimizer({.name = name}, weight_and_bias());
