@@ -6,9 +6,12 @@
 
 #include <ATen/Parallel.h>
 
+#include "trainer/model/amx.h"
+
 namespace rollcall::train {
 
 void prepare_process(int threads) {
+  model::avoid_unusable_amx();
   constexpr int kGibibyte = 1 << 30;
   mallopt(M_MMAP_THRESHOLD, kGibibyte);
   mallopt(M_TRIM_THRESHOLD, kGibibyte);

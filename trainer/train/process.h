@@ -10,7 +10,8 @@ namespace rollcall::train {
 ///   from mmap cost 1-7 % of a step on CPUs;
 /// - `threads` compute threads; 0 leaves LibTorch's choice. OMP_NUM_THREADS set by us now would come too late: the
 /// OpenMP
-///   run time read it when it was loaded.
+///   run time read it when it was loaded;
+/// - no AMX where it would end the process (model::avoid_unusable_amx).
 void prepare_process(int threads);
 
 /// gethostname(2), or "?".
