@@ -94,6 +94,8 @@ BAD_INPUT = [
     ("batch larger than the data", [*SMALL, "--batch-size=1000"], {}, 64, "--batch-size: 1000"),
     ("unknown model", ["--model=resnet51"], {}, 64, "resnet50"),
     ("scaled betas below zero", [*SMALL, "--optimizer=adamw", "--adam-beta1=0.5", "--scale-optim-params"], {}, 64, "beta"),
+    ("degrees that do not fit", [*SMALL, "--parallel=fsdp", "--shard-degree=3"], {}, 64, "--shard-degree: 3"),
+    ("sharding's options without sharding", [*SMALL, "--param-dtype=bf16"], {}, 64, "--parallel=fsdp"),
     ("PMIx absent", ["--rendezvous=pmix", "--dry-run"], {}, 69, "--mpi=pmix"),
     ("unwritable checkpoint folder", [*SMALL, "--checkpoint-dir=/proc/nowhere"], {}, 73, "/proc/nowhere"),
     ("user's WORLD_SIZE contradicts the step", ["--dry-run"], {"RANK": "0", "WORLD_SIZE": "3"}, 76, "WORLD_SIZE"),
@@ -244,10 +246,21 @@ def test_a_killed_rank_ends_the_step_at_once_and_is_told_once(cluster, rollcall_
     assert len(MESSAGE.findall(step.log.read_text())) <= 1
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_a_run_that_was_killed_ends_bit_identical_to_an_uninterrupted_one(cluster, rollcall_train, train, tmp_path, ranks):
+def differing_tensors(path, other_path):
+    """Names of the model's and optimizer's tensors whose bytes differ between two checkpoints."""
     h5py = pytest.importorskip("h5py")
-    options = [*SMALL, "--epochs=2", "--fake-size=100", "--train-num-workers=2", "--checkpoint-steps=3"]
+    with h5py.File(path) as a, h5py.File(other_path) as b:
+        names = []
+        a.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+        tensors = [n for n in names if n.startswith(("model/", "optimizer/state/"))]
+        assert len(tensors) > 100
+        return [n for n in tensors if a[n][()].tobytes() != b[n][()].tobytes()]
+
+
+@pytest.mark.parametrize("ranks, parallel", [(2, "ddp"), (4, "ddp"), (4, "fsdp")])
+def test_a_run_that_was_killed_ends_bit_identical_to_an_uninterrupted_one(cluster, rollcall_train, train, tmp_path, ranks, parallel):
+    pytest.importorskip("h5py")
+    options = [*SMALL, f"--parallel={parallel}", "--epochs=2", "--fake-size=100", "--train-num-workers=2", "--checkpoint-steps=3"]
     train(*options, f"--checkpoint-dir={tmp_path}/whole/c", ranks=ranks, check=True)
     part = tmp_path / "part"
     part.mkdir()
@@ -260,12 +273,23 @@ def test_a_run_that_was_killed_ends_bit_identical_to_an_uninterrupted_one(cluste
     whole, again = checkpoints(tmp_path / "whole")[-1], checkpoints(part)[-1]
     assert whole.name == again.name
     assert "resumed" in resumed.stdout or step.wait() == 0
-    with h5py.File(whole) as a, h5py.File(again) as b:
-        names = []
-        a.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
-        tensors = [n for n in names if n.startswith(("model/", "optimizer/state/"))]
-        assert len(tensors) > 100
-        assert [n for n in tensors if a[n][()].tobytes() != b[n][()].tobytes()] == []
+    assert differing_tensors(whole, again) == []
+
+
+def test_a_checkpoint_goes_on_with_another_kind_of_parallelism_and_other_ranks(train, tmp_path):
+    def run(folder, parallel, steps, ranks=2):
+        result = train(*SMALL, f"--parallel={parallel}", "--fake-size=40", "--valid-epochs=1", "--clip-grad-norm=1", f"--max-steps={steps}",
+                       f"--checkpoint-dir={tmp_path}/{folder}", "--optimizer=adamw", ranks=ranks, check=True)
+        return result.stdout
+
+    run("ddp", "ddp", 4)
+    run("mixed", "fsdp", 2)
+    assert "resumed" in run("mixed", "ddp", 3)
+    assert "resumed" in run("mixed", "fsdp", 4)
+    # Two ranks add in the same order whatever divides them.
+    assert differing_tensors(checkpoints(tmp_path / "ddp")[-1], checkpoints(tmp_path / "mixed")[-1]) == []
+    assert "resumed" in run("mixed", "fsdp", 6, ranks=4)
+    assert "resumed" in run("mixed", "ddp", 7, ranks=4)
 
 
 def test_run_sbatch_requeues_an_interrupted_job_which_then_finishes(cluster, rollcall_train, tmp_path):

@@ -3,10 +3,11 @@
 //   parity_tool REQUEST ANSWER [RANK WORLD_SIZE STORE_FILE]
 //
 // REQUEST is what torch.save wrote of a dict: "model", "num_classes", "channels_last", "train_mode" and
-// "zero_init_residual", "seed"; "images" [steps, N, 3, H, W] and "labels" [steps, N]: each rank takes its part of N;
-// "lr", "momentum", "weight_decay"; optionally "state", name -> tensor. ANSWER is a dict for torch.load: "outputs" of
-// the first step's images before training, "losses" [steps], and the final state as "state/NAME". Without images only
-// the state is written.
+// "zero_init_residual", "seed"; "images" [steps, N, 3, H, W] and "labels" [steps, N]: each rank takes its part of N,
+// and the model takes their type; "lr", "momentum", "weight_decay"; optionally "state", name -> tensor, "sharded" (FSDP
+// instead of DDP, False) and "optimizer" ("sgd"). ANSWER is a dict for torch.load: "outputs" of the first step's images
+// before training, "losses" [steps], and the final state as "state/NAME" (sharded: on rank 0). Without images only the
+// state is written.
 
 #include <c10/util/irange.h>
 #include <torch/csrc/jit/serialization/pickle.h>
@@ -21,7 +22,7 @@
 #include "trainer/model/resnet.h"
 #include "trainer/model/state.h"
 #include "trainer/optim/optimizer.h"
-#include "trainer/parallel/data_parallel.h"
+#include "trainer/parallel/make_replica.h"
 #include "trainer/process_group/factory.h"
 
 namespace {
@@ -49,7 +50,7 @@ void write_tensors(const std::string& path, const Tensors& tensors) {
 struct Place {
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
-  process_group::Group group;
+  parallel::Peers peers;
 };
 
 Place join(const std::vector<std::string>& arguments) {
@@ -59,9 +60,10 @@ Place join(const std::vector<std::string>& arguments) {
   Place place;
   place.rank = parse_integer<std::uint32_t>(arguments[2]).value();
   place.world_size = parse_integer<std::uint32_t>(arguments[3]).value();
-  const auto store = c10::make_intrusive<c10d::FileStore>(arguments[4], static_cast<int>(place.world_size));
-  place.group = value_of(process_group::make_process_group(store, place.rank, place.world_size, {.backend = "gloo"}))
-                    .process_group;
+  place.peers.store = c10::make_intrusive<c10d::FileStore>(arguments[4], static_cast<int>(place.world_size));
+  place.peers.world =
+      value_of(process_group::make_process_group(place.peers.store, place.rank, place.world_size, {.backend = "gloo"}))
+          .process_group;
   return place;
 }
 
@@ -80,17 +82,23 @@ model::ResNet make_network(const Dictionary& request) {
   if (request.at("channels_last").toBool()) {
     model::use_channels_last(*network);
   }
+  if (request.contains("images")) {
+    network->to(request.at("images").toTensor().scalar_type());
+  }
   network->train(request.at("train_mode").toBool());
   return network;
 }
 
-std::unique_ptr<torch::optim::Optimizer> make_sgd(const Dictionary& request, const model::ResNet& network) {
-  return value_of(optim::make_optimizer({.name = "sgd",
-                                         .learning_rate = request.at("lr").toDouble(),
-                                         .weight_decay = request.at("weight_decay").toDouble(),
-                                         .momentum = request.at("momentum").toDouble()},
-                                        network->named_parameters()));
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Dictionary& request, const parallel::Replica& replica) {
+  return value_of(
+      optim::make_optimizer({.name = request.contains("optimizer") ? request.at("optimizer").toStringRef() : "sgd",
+                             .learning_rate = request.at("lr").toDouble(),
+                             .weight_decay = request.at("weight_decay").toDouble(),
+                             .momentum = request.at("momentum").toDouble()},
+                            replica.named_parameters()));
 }
+
+bool is_sharded(const Dictionary& request) { return request.contains("sharded") && request.at("sharded").toBool(); }
 
 /// This rank's part of the batches: [steps, N, ...] cut along N.
 at::Tensor part(const at::Tensor& batches, const Place& place) {
@@ -105,8 +113,9 @@ void train(const Dictionary& request, const Place& place, model::ResNet& network
   const at::Tensor images = part(request.at("images").toTensor(), place);
   const at::Tensor labels = part(request.at("labels").toTensor(), place);
   const bool channels_last = request.at("channels_last").toBool();
-  const auto optimizer = make_sgd(request, network);
-  const auto replica = value_of(parallel::DataParallel::create(network.ptr(), place.group));
+  const parallel::ReplicaOptions options{.sharded = is_sharded(request), .degrees = {}, .sharding = {}, .groups = {}};
+  const auto replica = value_of(parallel::make_replica(network.ptr(), options, place.peers));
+  const auto optimizer = make_optimizer(request, *replica);
   const auto loss_of = [&](std::int64_t step) {
     return torch::cross_entropy_loss(network->forward(batch_of(images, step, channels_last)), labels[step]);
   };
@@ -123,6 +132,12 @@ void train(const Dictionary& request, const Place& place, model::ResNet& network
     losses.push_back(loss.item<double>());
   }
   answer.insert("losses", torch::tensor(losses, torch::kFloat64));
+  for (const auto& entry : replica->named_parameters()) {
+    const at::Tensor whole = replica->gather(entry.key(), entry.value());
+    if (whole.defined()) {
+      answer.insert("state/" + entry.key(), whole.detach().contiguous());
+    }
+  }
 }
 
 /// The model's answer to the first images, without a trace in the BatchNorm statistics.
@@ -149,7 +164,9 @@ void run(const std::vector<std::string>& arguments) {
     train(request, place, network, answer);
   }
   for (const auto& entry : model::named_state(*network)) {
-    answer.insert("state/" + entry.key(), entry.value().detach().contiguous());
+    if (!entry.value().requires_grad() || !request.contains("images")) {  // after training, parameters are gathered
+      answer.insert("state/" + entry.key(), entry.value().detach().contiguous());
+    }
   }
   write_tensors(arguments.at(1), answer);
 }

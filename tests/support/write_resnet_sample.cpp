@@ -25,7 +25,8 @@ int main(int argc, char** argv) {
   const rollcall::checkpoint::TrainingState state{
       .model = **model,
       .optimizer = optimizer,
-      .parameter_keys_in_optimizer_order = rollcall::checkpoint::parameter_keys(**model, optimizer),
+      .parameter_keys_in_optimizer_order =
+          rollcall::checkpoint::parameter_keys((*model)->named_parameters(), optimizer),
       .progress = {},
       .rng_per_rank = {},
       .config_json = "{}",

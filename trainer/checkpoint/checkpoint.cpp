@@ -73,16 +73,21 @@ std::vector<std::vector<std::byte>> read_rng(const StoredContent& stored) {
   return rng_per_rank;
 }
 
+/// What ranks may have to do together.
+Result<void> collect(const TrainingState& state, ContentBuilder& builder) {
+  add_model(builder, state.model, state.sharding);
+  return add_optimizer(builder, state.optimizer, state.parameter_keys_in_optimizer_order, state.sharding);
+}
+
 Result<void> save_state(const std::string& folder, const TrainingState& state, const Retention& retention) {
+  ContentBuilder builder;
+  if (auto collected = collect(state, builder); !collected) {  // first: nobody is to wait for one whose disk is full
+    return collected;
+  }
   if (auto prepared = format::prepare_folder(folder); !prepared) {
     return prepared;
   }
   format::remove_stale_temporaries(folder);
-  ContentBuilder builder;
-  add_model(builder, state.model);
-  if (auto added = add_optimizer(builder, state.optimizer, state.parameter_keys_in_optimizer_order); !added) {
-    return added;
-  }
   add_progress(builder.content, state.progress);
   add_rng(builder.content, state.rng_per_rank);
   builder.content.values["/config/json"] = state.config_json;
@@ -100,11 +105,12 @@ Result<void> save_state(const std::string& folder, const TrainingState& state, c
 /// Checks everything, then fills `state`.
 Result<void> apply(const format::Content& content, const std::string& path, TrainingState& state) {
   const StoredContent stored(content);
-  const auto model = plan_model(state.model, stored, path);
+  const auto model = plan_model(state.model, state.sharding, stored, path);
   if (!model) {
     return model.error();
   }
-  auto optimizer = plan_optimizer(state.optimizer, state.parameter_keys_in_optimizer_order, stored, path);
+  auto optimizer =
+      plan_optimizer(state.optimizer, state.parameter_keys_in_optimizer_order, state.sharding, stored, path);
   if (!optimizer) {
     return optimizer.error();
   }
@@ -163,6 +169,15 @@ Result<void> save(const std::string& folder, const TrainingState& state, const R
     return save_state(folder, state, retention);
   } catch (const std::exception& error) {
     return unexpected(folder, error);
+  }
+}
+
+Result<void> take_part_in_saving(const TrainingState& state) {
+  try {
+    ContentBuilder nothing;
+    return collect(state, nothing);
+  } catch (const std::exception& error) {
+    return unexpected("", error);
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/format/folder.h"
+#include "trainer/checkpoint/sharding.h"
 
 namespace rollcall::checkpoint {
 
@@ -38,6 +39,7 @@ struct TrainingState {
   std::vector<std::vector<std::byte>> rng_per_rank;  ///< cpu_rng_state() of each rank; may be empty
   std::string config_json;                           ///< the settings, for people; not read back
   std::vector<std::string> argv;                     ///< the command line, for people; not read back
+  const Sharding* sharding = nullptr;                ///< null: this rank has all of the model
 };
 
 /// What was loaded.
@@ -48,11 +50,15 @@ struct LoadedInfo {
 
 /// Saves `state` as <folder>/step-<global_step>.h5, atomically and verified (see format::write_checkpoint), then drops
 /// what `retention` does not keep; the checkpoint of progress.best_step stays, and best.h5 points to it. Called on one
-/// rank only; the model must not change meanwhile. Tensors of other devices are copied to the host.
+/// rank only; the model must not change meanwhile. Tensors of other devices are copied to the host. Where the model is
+/// sharded, all other ranks call take_part_in_saving() meanwhile.
 ///
 /// Errors: CannotCreate, InputOutput (disk full, quota, damaged on the way): the folder's checkpoints are as before.
 /// Internal where the optimizer is neither SGD nor AdamW.
 [[nodiscard]] Result<void> save(const std::string& folder, const TrainingState& state, const Retention& retention);
+
+/// What the other ranks do while one saves a sharded model: they give their parts.
+[[nodiscard]] Result<void> take_part_in_saving(const TrainingState& state);
 
 /// Fills model, optimizer (moments, steps, options with the learning rate), progress and rng_per_rank of `state`, in
 /// place: tensors keep their memory and strides. `resume` is "never" (nothing happens), "auto" (the newest sound

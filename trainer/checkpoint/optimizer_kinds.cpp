@@ -12,20 +12,6 @@ using torch::optim::SGD;
 using torch::optim::SGDOptions;
 using torch::optim::SGDParamState;
 
-/// A tensor like `parameter` (device, strides) with the stored values; undefined where none are stored.
-at::Tensor read_moment(const StoredContent& stored, const std::string& path, const at::Tensor& parameter) {
-  const format::TensorView* const view = stored.tensor(path);
-  if (view == nullptr) {
-    return {};
-  }
-  TORCH_CHECK(parameter.sizes() == at::IntArrayRef(view->shape), path, " is ", format::shape_text(view->shape),
-              " there and ", format::shape_text(parameter.sizes()), " here");
-  const torch::NoGradGuard no_grad;
-  const at::Tensor source = as_tensor(*view);
-  return torch::empty_like(parameter, parameter.options().dtype(source.scalar_type()).requires_grad(false))
-      .copy_(source);
-}
-
 class SgdKind final : public OptimizerKind {
  public:
   std::string name() const override { return "SGD"; }
@@ -48,16 +34,15 @@ class SgdKind final : public OptimizerKind {
     return options;
   }
 
-  void add_state(ContentBuilder& builder, const std::string& prefix, const OptimizerParamState& state) const override {
+  void add_state(const StateSink& sink, const OptimizerParamState& state) const override {
     const at::Tensor& momentum = dynamic_cast<const SGDParamState&>(state).momentum_buffer();
     if (momentum.defined()) {
-      builder.add(prefix + "momentum_buffer", "", momentum);
+      sink.add("momentum_buffer", momentum);
     }
   }
 
-  std::unique_ptr<OptimizerParamState> read_state(const StoredContent& stored, const std::string& prefix,
-                                                  const at::Tensor& parameter) const override {
-    const at::Tensor momentum = read_moment(stored, prefix + "momentum_buffer", parameter);
+  std::unique_ptr<OptimizerParamState> read_state(const StateSource& source) const override {
+    const at::Tensor momentum = source.tensor("momentum_buffer");
     if (!momentum.defined()) {
       return nullptr;
     }
@@ -90,29 +75,28 @@ class AdamWKind final : public OptimizerKind {
     return options;
   }
 
-  void add_state(ContentBuilder& builder, const std::string& prefix, const OptimizerParamState& state) const override {
+  void add_state(const StateSink& sink, const OptimizerParamState& state) const override {
     const auto& adamw = dynamic_cast<const AdamWParamState&>(state);
-    builder.content.values[prefix + "step"] = adamw.step();
-    builder.add(prefix + "exp_avg", "", adamw.exp_avg());
-    builder.add(prefix + "exp_avg_sq", "", adamw.exp_avg_sq());
+    sink.add("step", adamw.step());
+    sink.add("exp_avg", adamw.exp_avg());
+    sink.add("exp_avg_sq", adamw.exp_avg_sq());
     if (adamw.max_exp_avg_sq().defined()) {
-      builder.add(prefix + "max_exp_avg_sq", "", adamw.max_exp_avg_sq());
+      sink.add("max_exp_avg_sq", adamw.max_exp_avg_sq());
     }
   }
 
-  std::unique_ptr<OptimizerParamState> read_state(const StoredContent& stored, const std::string& prefix,
-                                                  const at::Tensor& parameter) const override {
-    const auto* const step = stored.value<std::int64_t>(prefix + "step");
-    if (step == nullptr) {
+  std::unique_ptr<OptimizerParamState> read_state(const StateSource& source) const override {
+    const std::optional<std::int64_t> step = source.number("step");
+    if (!step) {
       return nullptr;
     }
     auto state = std::make_unique<AdamWParamState>();
     state->step(*step);
-    state->exp_avg(read_moment(stored, prefix + "exp_avg", parameter));
-    state->exp_avg_sq(read_moment(stored, prefix + "exp_avg_sq", parameter));
-    state->max_exp_avg_sq(read_moment(stored, prefix + "max_exp_avg_sq", parameter));
-    TORCH_CHECK(state->exp_avg().defined() && state->exp_avg_sq().defined(), prefix,
-                "exp_avg or exp_avg_sq is missing there");
+    state->exp_avg(source.tensor("exp_avg"));
+    state->exp_avg_sq(source.tensor("exp_avg_sq"));
+    state->max_exp_avg_sq(source.tensor("max_exp_avg_sq"));
+    TORCH_CHECK(state->exp_avg().defined() && state->exp_avg_sq().defined(),
+                "exp_avg or exp_avg_sq of a parameter is missing there");
     return state;
   }
 };

@@ -6,8 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "trainer/checkpoint/content_builder.h"
-#include "trainer/checkpoint/stored_content.h"
+#include "trainer/checkpoint/parameter_state.h"
 
 namespace rollcall::checkpoint {
 
@@ -23,13 +22,11 @@ class OptimizerKind {
   [[nodiscard]] virtual nlohmann::ordered_json to_json(const torch::optim::OptimizerOptions& options) const = 0;
   /// Throws nlohmann::json::exception where something is missing.
   [[nodiscard]] virtual std::unique_ptr<torch::optim::OptimizerOptions> from_json(const nlohmann::json& json) const = 0;
-  /// `prefix`: "/optimizer/state/<key>/".
-  virtual void add_state(ContentBuilder& builder, const std::string& prefix,
-                         const torch::optim::OptimizerParamState& state) const = 0;
+  virtual void add_state(const StateSink& sink, const torch::optim::OptimizerParamState& state) const = 0;
   /// Null where nothing is stored for this parameter (it never had a gradient). Throws c10::Error where a part is
   /// missing or has another shape than `parameter`.
   [[nodiscard]] virtual std::unique_ptr<torch::optim::OptimizerParamState> read_state(
-      const StoredContent& stored, const std::string& prefix, const at::Tensor& parameter) const = 0;
+      const StateSource& source) const = 0;
 };
 
 }  // namespace rollcall::checkpoint

@@ -10,8 +10,6 @@ namespace {
 constexpr const char* kType = "/optimizer/type";
 constexpr const char* kGroups = "/optimizer/param_groups";
 
-std::string state_prefix(const std::string& key) { return "/optimizer/state/" + key + "/"; }
-
 std::size_t parameter_count(const torch::optim::Optimizer& optimizer) {
   std::size_t count = 0;
   for (const auto& group : optimizer.param_groups()) {
@@ -72,7 +70,7 @@ Result<std::vector<std::unique_ptr<torch::optim::OptimizerOptions>>> read_option
 }  // namespace
 
 Result<void> add_optimizer(ContentBuilder& builder, const torch::optim::Optimizer& optimizer,
-                           const std::vector<std::string>& keys) {
+                           const std::vector<std::string>& keys, const Sharding* sharding) {
   const auto kind = checked_kind(optimizer, keys);
   if (!kind) {
     return kind.error();
@@ -87,7 +85,7 @@ Result<void> add_optimizer(ContentBuilder& builder, const torch::optim::Optimize
     for (std::size_t j = 0; j < groups[i].size(); ++j) {
       const auto found = optimizer.state().find(group.params()[j].unsafeGetTensorImpl());
       if (found != optimizer.state().end()) {
-        (*kind)->add_state(builder, state_prefix(groups[i][j]), *found->second);
+        (*kind)->add_state(StateSink(builder, groups[i][j], sharding), *found->second);
       }
     }
   }
@@ -107,7 +105,7 @@ void OptimizerPlan::carry_out(torch::optim::Optimizer& optimizer) {
 }
 
 Result<OptimizerPlan> plan_optimizer(const torch::optim::Optimizer& optimizer, const std::vector<std::string>& keys,
-                                     const StoredContent& stored, const std::string& path) {
+                                     const Sharding* sharding, const StoredContent& stored, const std::string& path) {
   const auto kind = checked_kind(optimizer, keys);
   if (!kind) {
     return kind.error();
@@ -131,7 +129,7 @@ Result<OptimizerPlan> plan_optimizer(const torch::optim::Optimizer& optimizer, c
     for (std::size_t i = 0; i < groups.size(); ++i) {
       for (std::size_t j = 0; j < groups[i].size(); ++j) {
         const at::Tensor& parameter = optimizer.param_groups()[i].params()[j];
-        if (auto state = (*kind)->read_state(stored, state_prefix(groups[i][j]), parameter)) {
+        if (auto state = (*kind)->read_state(StateSource(stored, parameter, groups[i][j], sharding))) {
           plan.states.emplace_back(parameter.unsafeGetTensorImpl(), std::move(state));
         }
       }

@@ -9,14 +9,16 @@
 
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/content_builder.h"
+#include "trainer/checkpoint/sharding.h"
 #include "trainer/checkpoint/stored_content.h"
 
 namespace rollcall::checkpoint {
 
 /// Adds /optimizer/type, /optimizer/param_groups and /optimizer/state/<key>/... of an SGD or AdamW optimizer. `keys`:
-/// names of its parameters, group after group. Errors (Internal): another kind of optimizer, or keys that do not fit.
+/// names of its parameters, group after group. Collective where `sharding` is not null. Errors (Internal): another kind
+/// of optimizer, or keys that do not fit.
 [[nodiscard]] Result<void> add_optimizer(ContentBuilder& builder, const torch::optim::Optimizer& optimizer,
-                                         const std::vector<std::string>& keys);
+                                         const std::vector<std::string>& keys, const Sharding* sharding);
 
 /// New state and options of an optimizer, complete and checked but not yet in use.
 struct OptimizerPlan {
@@ -30,7 +32,7 @@ struct OptimizerPlan {
 /// Reads what add_optimizer wrote. Errors: Mismatch where kind, groups, parameters or shapes differ; BadData where a
 /// part is missing; Internal as above.
 [[nodiscard]] Result<OptimizerPlan> plan_optimizer(const torch::optim::Optimizer& optimizer,
-                                                   const std::vector<std::string>& keys, const StoredContent& stored,
-                                                   const std::string& path);
+                                                   const std::vector<std::string>& keys, const Sharding* sharding,
+                                                   const StoredContent& stored, const std::string& path);
 
 }  // namespace rollcall::checkpoint

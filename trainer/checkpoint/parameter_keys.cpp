@@ -4,9 +4,10 @@
 
 namespace rollcall::checkpoint {
 
-std::vector<std::string> parameter_keys(const torch::nn::Module& model, const torch::optim::Optimizer& optimizer) {
+std::vector<std::string> parameter_keys(const torch::OrderedDict<std::string, at::Tensor>& named,
+                                        const torch::optim::Optimizer& optimizer) {
   std::map<const void*, std::string> key_of;
-  for (const auto& parameter : model.named_parameters()) {
+  for (const auto& parameter : named) {
     key_of[parameter.value().unsafeGetTensorImpl()] = parameter.key();
   }
   std::vector<std::string> keys;

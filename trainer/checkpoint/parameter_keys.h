@@ -7,9 +7,9 @@
 
 namespace rollcall::checkpoint {
 
-/// The state dict's name of each of the optimizer's parameters, group after group; empty for a parameter that is not in
-/// `model`.
-[[nodiscard]] std::vector<std::string> parameter_keys(const torch::nn::Module& model,
+/// The name of each of the optimizer's parameters, group after group, by the tensors that it was made from; empty for a
+/// parameter that is not in `named`.
+[[nodiscard]] std::vector<std::string> parameter_keys(const torch::OrderedDict<std::string, at::Tensor>& named,
                                                       const torch::optim::Optimizer& optimizer);
 
 }  // namespace rollcall::checkpoint

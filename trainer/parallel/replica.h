@@ -55,6 +55,8 @@ class Replica {
 
   /// Whether named_parameters() are only parts of the module's.
   [[nodiscard]] virtual bool is_sharded() const { return false; }
+  /// This rank's part of parameter `name`, by any of its names; undefined where it is not divided.
+  [[nodiscard]] virtual at::Tensor shard(const std::string& /*name*/) const { return {}; }
   /// The whole of which `part` is this rank's: parameter `name`, or an optimizer's state for it. On rank 0; undefined
   /// elsewhere. Collective. Throws as forward() does.
   [[nodiscard]] virtual at::Tensor gather(const std::string& /*name*/, const at::Tensor& part) const { return part; }

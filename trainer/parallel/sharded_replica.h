@@ -31,6 +31,7 @@ class ShardedReplica final : public Replica {
   [[nodiscard]] Result<void> sync_buffers() override;
 
   [[nodiscard]] bool is_sharded() const override { return true; }
+  [[nodiscard]] at::Tensor shard(const std::string& name) const override { return sharded_->shard(name); }
   [[nodiscard]] at::Tensor gather(const std::string& name, const at::Tensor& part) const override {
     return sharded_->gather(name, part);
   }

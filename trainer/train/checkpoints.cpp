@@ -35,22 +35,30 @@ Result<std::vector<std::vector<std::byte>>> generators_of_all_ranks(const proces
 
 }  // namespace
 
-Checkpoints::Checkpoints(const settings::Settings& settings, std::string folder, Task& task, World& world,
-                         std::vector<std::string> argv)
-    : settings_(settings), folder_(std::move(folder)), task_(task), world_(world), argv_(std::move(argv)) {}
+Checkpoints::Checkpoints(const settings::Settings& settings, std::string folder, Task& task,
+                         const parallel::Replica& replica, World& world, std::vector<std::string> argv)
+    : settings_(settings),
+      folder_(std::move(folder)),
+      task_(task),
+      replica_(replica),
+      sharding_(replica),
+      world_(world),
+      argv_(std::move(argv)) {}
 
 Result<void> Checkpoints::prepare() const {
   return world_.rank == 0 ? checkpoint::format::prepare_folder(folder_) : Result<void>();
 }
 
 checkpoint::TrainingState Checkpoints::state_of(const checkpoint::Progress& progress) const {
-  return {.model = *task_.model,
-          .optimizer = *task_.optimizer,
-          .parameter_keys_in_optimizer_order = checkpoint::parameter_keys(*task_.model, *task_.optimizer),
-          .progress = progress,
-          .rng_per_rank = {},
-          .config_json = settings::print_config(settings_, true),
-          .argv = argv_};
+  return {
+      .model = *task_.model,
+      .optimizer = *task_.optimizer,
+      .parameter_keys_in_optimizer_order = checkpoint::parameter_keys(replica_.named_parameters(), *task_.optimizer),
+      .progress = progress,
+      .rng_per_rank = {},
+      .config_json = settings::print_config(settings_, true),
+      .argv = argv_,
+      .sharding = replica_.is_sharded() ? &sharding_ : nullptr};
 }
 
 Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vector<std::string>& warnings) {
@@ -115,10 +123,12 @@ Result<void> Checkpoints::save(const checkpoint::Progress& progress) {
     return generators.error();
   }
   Result<void> written;
+  checkpoint::TrainingState state = state_of(progress);
   if (world_.rank == 0) {
-    checkpoint::TrainingState state = state_of(progress);
     state.rng_per_rank = *std::move(generators);
     written = checkpoint::save(folder_, state, {.keep_last = settings_.integer("checkpoint-keep")});
+  } else if (state.sharding != nullptr) {
+    written = checkpoint::take_part_in_saving(state);
   }
   return process_group::agree_or_fail(world_.process_group, written);
 }

@@ -6,6 +6,7 @@
 #include "runtime/base/result.h"
 #include "runtime/settings/settings.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/parallel/replica.h"
 #include "trainer/train/task.h"
 #include "trainer/train/world.h"
 
@@ -16,8 +17,8 @@ namespace rollcall::train {
 class Checkpoints {
  public:
   /// All references outlive this object.
-  Checkpoints(const settings::Settings& settings, std::string folder, Task& task, World& world,
-              std::vector<std::string> argv);
+  Checkpoints(const settings::Settings& settings, std::string folder, Task& task, const parallel::Replica& replica,
+              World& world, std::vector<std::string> argv);
 
   /// Creates the folder and proves that it can be written (rank 0). Errors (CannotCreate).
   [[nodiscard]] Result<void> prepare() const;
@@ -34,6 +35,22 @@ class Checkpoints {
   [[nodiscard]] bool due_after_epoch(std::int64_t finished_epochs) const;
 
  private:
+  /// The replica's way of dividing parameters, in the checkpoint's terms.
+  class ReplicaSharding final : public checkpoint::Sharding {
+   public:
+    explicit ReplicaSharding(const parallel::Replica& replica) : replica_(replica) {}
+    [[nodiscard]] at::Tensor shard(const std::string& key) const override { return replica_.shard(key); }
+    [[nodiscard]] at::Tensor gather(const std::string& key, const at::Tensor& part) const override {
+      return replica_.gather(key, part);
+    }
+    [[nodiscard]] at::Tensor part_of(const std::string& key, const at::Tensor& whole) const override {
+      return replica_.part_of(key, whole);
+    }
+
+   private:
+    const parallel::Replica& replica_;
+  };
+
   [[nodiscard]] checkpoint::TrainingState state_of(const checkpoint::Progress& progress) const;
   [[nodiscard]] Result<void> continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
                                          std::vector<std::string>& warnings) const;
@@ -41,6 +58,8 @@ class Checkpoints {
   const settings::Settings& settings_;
   std::string folder_;
   Task& task_;
+  const parallel::Replica& replica_;
+  ReplicaSharding sharding_;
   World& world_;
   std::vector<std::string> argv_;
 };

@@ -56,7 +56,7 @@ at::Tensor losses_of(const at::Tensor& outputs, const data::Batch& batch, double
 
 }  // namespace
 
-Loop::Loop(Task& task, World& world, parallel::DataParallel& replica, Checkpoints& checkpoints, Observer& observer,
+Loop::Loop(Task& task, World& world, parallel::Replica& replica, Checkpoints& checkpoints, Observer& observer,
            checkpoint::Progress& progress)
     : task_(task),
       world_(world),
@@ -72,6 +72,10 @@ Outcome Loop::run() {
     }
   }
   return Outcome{};
+}
+
+at::Tensor Loop::model_outputs(const data::Batch& batch) {
+  return task_.model->forward(batch.images.to(replica_.input_type())).to(at::kFloat);
 }
 
 Loop::Stop Loop::train_epoch() {
@@ -107,11 +111,14 @@ Loop::Stop Loop::train_batch(const data::Batch& batch, double begin, double wait
     optim::set_learning_rate(*task_.optimizer, optim::learning_rate(task_.schedule, progress_.global_step));
     replica_.zero_grad();
     const at::Tensor loss = replica_.forward([&] {
-      outputs = task_.model->forward(batch.images.to(at::kFloat));
+      outputs = model_outputs(batch);
       losses = losses_of(outputs, batch, task_.label_smoothing);
       return losses.mean();
     });
     loss.backward();
+    if (task_.clip_grad_norm > 0) {
+      replica_.clip_grad_norm(task_.clip_grad_norm);
+    }
     task_.optimizer->step();
     mine.average = count(outputs, batch.labels, losses, batch.counted);
   });
@@ -196,7 +203,7 @@ Loop::Stop Loop::validate() {
     observer_.bad_samples((*batch)->bad);
     const Stop stop = guarded(world_, [&] {
       const torch::NoGradGuard no_grad;
-      const at::Tensor outputs = task_.model->forward((*batch)->images.to(at::kFloat));
+      const at::Tensor outputs = replica_.evaluate([&] { return model_outputs(**batch); });
       mine.average += count(outputs, (*batch)->labels, losses_of(outputs, (*batch)->labels, 0), (*batch)->counted);
     });
     if (stop) {

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "runtime/base/result.h"
-#include "trainer/parallel/data_parallel.h"
+#include "trainer/parallel/replica.h"
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/task.h"
@@ -35,7 +35,7 @@ struct Outcome {
 class Loop {
  public:
   /// All references outlive the loop. `progress` says where to begin and is kept up to date.
-  Loop(Task& task, World& world, parallel::DataParallel& replica, Checkpoints& checkpoints, Observer& observer,
+  Loop(Task& task, World& world, parallel::Replica& replica, Checkpoints& checkpoints, Observer& observer,
        checkpoint::Progress& progress);
 
   [[nodiscard]] Outcome run();
@@ -44,6 +44,7 @@ class Loop {
   // Each returns nothing to go on, or the outcome that ends the run.
   using Stop = std::optional<Outcome>;
 
+  [[nodiscard]] at::Tensor model_outputs(const data::Batch& batch);
   [[nodiscard]] Stop train_epoch();
   [[nodiscard]] Stop train_batch(const data::Batch& batch, double begin, double waited);
   [[nodiscard]] Stop after_step(const Totals& totals);
@@ -55,7 +56,7 @@ class Loop {
 
   Task& task_;
   World& world_;
-  parallel::DataParallel& replica_;
+  parallel::Replica& replica_;
   Checkpoints& checkpoints_;
   Observer& observer_;
   checkpoint::Progress& progress_;

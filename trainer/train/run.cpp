@@ -23,6 +23,7 @@
 #include "trainer/train/loop.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/process.h"
+#include "trainer/train/replica_options.h"
 #include "trainer/train/run_folders.h"
 #include "trainer/train/stop_signal.h"
 #include "trainer/train/task.h"
@@ -111,7 +112,7 @@ std::optional<int> settle(const Result<T>& mine, const World& world, FailureRepo
 
 /// A few images like the real ones, for the pass that settles the order of the buckets. Each rank needs more than one
 /// value per channel in every BatchNorm, so two images where they shrink to a single pixel.
-Result<void> warm_up(parallel::DataParallel& replica, Task& task, const settings::Settings& settings) {
+Result<void> warm_up(parallel::Replica& replica, Task& task, const settings::Settings& settings) {
   constexpr std::int64_t kSmallest = 32;
   const std::int64_t size = std::min(kSmallest, settings.integer("image-size"));
   const at::Tensor images =
@@ -120,6 +121,15 @@ Result<void> warm_up(parallel::DataParallel& replica, Task& task, const settings
   const at::Tensor labels = torch::zeros({2}, at::kLong);
   task.model->train();
   return replica.warm_up([&] { return torch::nn::functional::cross_entropy(task.model->forward(images), labels); });
+}
+
+Result<std::unique_ptr<parallel::Replica>> make_replica(const settings::Settings& settings, Task& task,
+                                                        const World& world) {
+  const Result<parallel::ReplicaOptions> options = replica_options(settings);
+  if (!options) {
+    return options.error();
+  }
+  return parallel::make_replica(task.model.ptr(), *options, {world.process_group, world.store});
 }
 
 struct Session {
@@ -174,7 +184,15 @@ int train(Session session) {
   if (const auto code = settle(folders, world, session.report)) {
     return *code;
   }
-  Checkpoints checkpoints(session.options.trainer, folders->checkpoints, *task, world, session.arguments);
+  const Result<std::unique_ptr<parallel::Replica>> replica = make_replica(session.options.trainer, *task, world);
+  if (const auto code = settle(replica, world, session.report)) {
+    return *code;
+  }
+  if (const auto code =
+          settle(add_optimizer(*task, **replica, session.options.trainer, world), world, session.report)) {
+    return *code;
+  }
+  Checkpoints checkpoints(session.options.trainer, folders->checkpoints, *task, **replica, world, session.arguments);
   if (const auto code = settle(checkpoints.prepare(), world, session.report)) {
     return *code;
   }
@@ -186,11 +204,6 @@ int train(Session session) {
     return *code;
   }
   if (const auto code = settle(checkpoints.confirm_same_step(progress), world, session.report)) {
-    return *code;
-  }
-  Result<std::unique_ptr<parallel::DataParallel>> replica =
-      parallel::DataParallel::create(task->model.ptr(), world.process_group);
-  if (const auto code = settle(replica, world, session.report)) {
     return *code;
   }
   if (const auto code = settle(warm_up(**replica, *task, session.options.trainer), world, session.report)) {

@@ -58,13 +58,33 @@ Result<optim::OptimizerOptions> scaled_options(const settings::Settings& setting
   return options;
 }
 
-Result<void> build_optimizer(Task& task, const settings::Settings& settings, const World& world) {
+}  // namespace
+
+Result<Task> make_task(const settings::Settings& settings, const World& world, const Environment& environment) {
+  Task task;
+  task.epochs = settings.integer("epochs");
+  task.max_steps = settings.integer("max-steps");
+  task.valid_epochs = settings.integer("valid-epochs");
+  task.label_smoothing = settings.number("label-smoothing");
+  task.clip_grad_norm = settings.number("clip-grad-norm");
+  Result<DataPipeline> data = make_data_pipeline(settings, world.rank, world.world_size, environment);
+  if (!data) {
+    return data.error();
+  }
+  task.data = *std::move(data);
+  if (Result<void> built = build_model(task, settings); !built) {
+    return built.error();
+  }
+  return task;
+}
+
+Result<void> add_optimizer(Task& task, const parallel::Replica& replica, const settings::Settings& settings,
+                           const World& world) {
   const Result<optim::OptimizerOptions> options = scaled_options(settings, world);
   if (!options) {
     return options.error();
   }
-  Result<std::unique_ptr<torch::optim::Optimizer>> made =
-      optim::make_optimizer(*options, task.model->named_parameters());
+  Result<std::unique_ptr<torch::optim::Optimizer>> made = optim::make_optimizer(*options, replica.named_parameters());
   if (!made) {
     return made.error();
   }
@@ -84,28 +104,6 @@ Result<void> build_optimizer(Task& task, const settings::Settings& settings, con
   task.schedule.drop_factor = settings.number("lr-step-factor");
   task.schedule.total_steps = task.epochs * task.data.train_sampler->steps();
   return {};
-}
-
-}  // namespace
-
-Result<Task> make_task(const settings::Settings& settings, const World& world, const Environment& environment) {
-  Task task;
-  task.epochs = settings.integer("epochs");
-  task.max_steps = settings.integer("max-steps");
-  task.valid_epochs = settings.integer("valid-epochs");
-  task.label_smoothing = settings.number("label-smoothing");
-  Result<DataPipeline> data = make_data_pipeline(settings, world.rank, world.world_size, environment);
-  if (!data) {
-    return data.error();
-  }
-  task.data = *std::move(data);
-  if (Result<void> built = build_model(task, settings); !built) {
-    return built.error();
-  }
-  if (Result<void> built = build_optimizer(task, settings, world); !built) {
-    return built.error();
-  }
-  return task;
 }
 
 }  // namespace rollcall::train

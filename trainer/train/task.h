@@ -11,6 +11,7 @@
 #include "trainer/model/resnet.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
+#include "trainer/parallel/replica.h"
 #include "trainer/train/data_pipeline.h"
 #include "trainer/train/world.h"
 
@@ -20,16 +21,22 @@ namespace rollcall::train {
 struct Task {
   DataPipeline data;
   model::ResNet model{nullptr};
-  std::unique_ptr<torch::optim::Optimizer> optimizer;
+  std::unique_ptr<torch::optim::Optimizer> optimizer;  ///< null until add_optimizer()
   optim::ScheduleOptions schedule;
   double label_smoothing = 0;
+  double clip_grad_norm = 0;  ///< 0: do not
   std::int64_t epochs = 0;
   std::int64_t max_steps = 0;     ///< 0: no limit
   std::int64_t valid_epochs = 0;  ///< validate after so many epochs; 0: never
 };
 
-/// Errors: data set missing, empty class, batch larger than the data, optimizer parameters out of range, unknown model.
+/// Errors: data set missing, empty class, batch larger than the data, unknown model.
 [[nodiscard]] Result<Task> make_task(const settings::Settings& settings, const World& world,
                                      const Environment& environment);
+
+/// Adds the optimizer of what `replica`, made from the task's model, is to update, and the schedule. Errors (Usage):
+/// optimizer parameters out of range.
+[[nodiscard]] Result<void> add_optimizer(Task& task, const parallel::Replica& replica,
+                                         const settings::Settings& settings, const World& world);
 
 }  // namespace rollcall::train

@@ -86,7 +86,7 @@ struct Training {
   TrainingState state() {
     return {.model = *net,
             .optimizer = *optimizer,
-            .parameter_keys_in_optimizer_order = parameter_keys(*net, *optimizer),
+            .parameter_keys_in_optimizer_order = parameter_keys(net->named_parameters(), *optimizer),
             .progress = progress,
             .rng_per_rank = {cpu_rng_state()},
             .config_json = "{}",

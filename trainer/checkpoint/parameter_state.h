@@ -1,0 +1,53 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "trainer/checkpoint/content_builder.h"
+#include "trainer/checkpoint/sharding.h"
+#include "trainer/checkpoint/stored_content.h"
+
+namespace rollcall::checkpoint {
+
+// An optimizer's state for one parameter, on its way out and in. `key` names the parameter in the state dict;
+// `sharding` is null where every rank has all of it.
+
+class StateSink {
+ public:
+  StateSink(ContentBuilder& builder, std::string key, const Sharding* sharding)
+      : builder_(builder), key_(std::move(key)), sharding_(sharding) {}
+
+  /// Adds /optimizer/state/<key>/<name>: a tensor of the parameter's shape (collective where it is divided), a number.
+  void add(const std::string& name, const at::Tensor& tensor) const;
+  void add(const std::string& name, std::int64_t number) const;
+
+ private:
+  ContentBuilder& builder_;
+  std::string key_;
+  const Sharding* sharding_;
+};
+
+class StateSource {
+ public:
+  /// All outlive it. `parameter`: what the optimizer updates.
+  StateSource(const StoredContent& stored, const at::Tensor& parameter, std::string key, const Sharding* sharding)
+      : stored_(stored), parameter_(parameter), key_(std::move(key)), sharding_(sharding) {}
+
+  /// A tensor like the parameter (device, strides) with the stored values; undefined where none are stored. Throws
+  /// c10::Error where the shape differs.
+  [[nodiscard]] at::Tensor tensor(const std::string& name) const;
+  [[nodiscard]] std::optional<std::int64_t> number(const std::string& name) const;
+
+ private:
+  [[nodiscard]] std::string path(const std::string& name) const;
+
+  const StoredContent& stored_;
+  const at::Tensor& parameter_;
+  std::string key_;
+  const Sharding* sharding_;
+};
+
+}  // namespace rollcall::checkpoint

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <torch/torch.h>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "runtime/base/result.h"
+#include "trainer/parallel/fsdp/options.h"
+#include "trainer/parallel/replica.h"
+#include "trainer/process_group/mesh.h"
+
+namespace rollcall::parallel {
+
+struct ReplicaOptions {
+  bool sharded = false;  ///< FSDP instead of DDP
+  process_group::MeshOptions degrees;
+  fsdp::Options sharding;
+  process_group::ProcessGroupOptions groups;  ///< of the mesh's own groups
+};
+
+/// Whom a replica talks to. Null in a world of one.
+struct Peers {
+  process_group::Group world;
+  c10::intrusive_ptr<c10d::Store> store;
+};
+
+/// Makes `module` trainable by all ranks together; each gets rank 0's values. Collective. Errors: those of
+/// DataParallel::create, make_mesh and ShardedReplica::create.
+[[nodiscard]] Result<std::unique_ptr<Replica>> make_replica(std::shared_ptr<torch::nn::Module> module,
+                                                            const ReplicaOptions& options, const Peers& peers);
+
+}  // namespace rollcall::parallel
