@@ -38,9 +38,10 @@ bool has_far_gpu(const NodeFacts& node) {
 void judge(const TaskFacts& task, Grouped& grouped) {
   const NodeFacts& node = task.node;
   if (node.slurm_gpus > 0 && node.gpus.empty()) {
-    grouped.add(Status::Notice, task.host,
-                fmt::format("Slurm gave {}, but /sys shows none", count_text(node.slurm_gpus, "GPU")),
-                "look at nvidia-smi or rocm-smi on that node: is its driver loaded?");
+    grouped.add(
+        Status::Notice, task.host,
+        fmt::format("Slurm gave {}, but /sys shows none", count_text(static_cast<std::size_t>(node.slurm_gpus), "GPU")),
+        "look at nvidia-smi or rocm-smi on that node: is its driver loaded?");
   }
   for (const Device& adapter : node.adapters) {
     if (!adapter.active) {
