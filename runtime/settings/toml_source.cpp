@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <memory>
 
+#include "runtime/settings/toml_characters.h"
+
 namespace rollcall::settings {
 
 // C streams, because C++'s do not tell why they failed.
@@ -26,6 +28,10 @@ int read_file(const std::string& path, std::string& content) {
 void throw_toml_fault(const char* expectation) { throw TomlLibraryFault(expectation); }
 
 Result<toml::table> parse_toml(const std::string& content, const std::string& path) {
+  if (const auto line = line_with_stray_character(content)) {
+    return fail(fmt::format("{}:{}", path, *line), "", "a character beyond ASCII stands outside quotes and comments",
+                "quoting it", ExitCode::Configuration);
+  }
   try {
     return toml::parse(content, path);
   } catch (const toml::parse_error& error) {
