@@ -125,6 +125,8 @@ class Ranks {
 
   [[noreturn]] static void run(Rank& rank, const std::function<void(Rank&)>& work, int out) {
     alarm(120);
+    std::signal(SIGPIPE, SIG_IGN);          // as in the trainer: Gloo writes to peers that may have died
+    setenv("GLOO_SOCKET_IFNAME", "lo", 0);  // this machine's own name need not resolve
     int status = 0;
     try {
       at::set_num_threads(1);

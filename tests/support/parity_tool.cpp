@@ -67,6 +67,17 @@ Place join(const std::vector<std::string>& arguments) {
   return place;
 }
 
+/// As Python's Module.to(dtype): counters stay integers, which C++'s would convert too.
+void use_type(torch::nn::Module& network, at::ScalarType type) {
+  for (const std::vector<at::Tensor>& tensors : {network.parameters(), network.buffers()}) {
+    for (const at::Tensor& tensor : tensors) {
+      if (tensor.is_floating_point()) {
+        tensor.set_data(tensor.to(type));
+      }
+    }
+  }
+}
+
 model::ResNet make_network(const Dictionary& request) {
   torch::manual_seed(static_cast<std::uint64_t>(request.at("seed").toInt()));
   model::ResNet network = value_of(model::make_model(
@@ -83,7 +94,7 @@ model::ResNet make_network(const Dictionary& request) {
     model::use_channels_last(*network);
   }
   if (request.contains("images")) {
-    network->to(request.at("images").toTensor().scalar_type());
+    use_type(*network, request.at("images").toTensor().scalar_type());
   }
   network->train(request.at("train_mode").toBool());
   return network;

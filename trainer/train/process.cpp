@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <unistd.h>
 #include <array>
+#include <csignal>
 
 #include <ATen/Parallel.h>
 
@@ -12,6 +13,7 @@ namespace rollcall::train {
 
 void prepare_process(int threads) {
   model::avoid_unusable_amx();
+  std::signal(SIGPIPE, SIG_IGN);
   constexpr int kGibibyte = 1 << 30;
   mallopt(M_MMAP_THRESHOLD, kGibibyte);
   mallopt(M_TRIM_THRESHOLD, kGibibyte);
