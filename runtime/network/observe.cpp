@@ -79,13 +79,16 @@ std::optional<std::string> owner(const Address& address, const std::vector<Inter
   return address.loopback && loopback != interfaces.end() ? std::optional(loopback->name) : std::nullopt;
 }
 
-/// Looks names up until one is usable across nodes; keeps all that were tried.
-std::vector<ResolvedName> resolve_until_usable(const std::vector<std::string>& names) {
+/// Looks names up until one is usable; keeps all that were tried.
+std::vector<ResolvedName> resolve_until_usable(const std::vector<std::string>& names, bool loopback_usable) {
+  const auto usable = [&](const Address& address) {
+    return usable_across_nodes(address) || (address.loopback && loopback_usable);
+  };
   std::vector<ResolvedName> tried;
   for (const std::string& name : names) {
     tried.push_back(resolve_name(name));
     const std::vector<Address>& addresses = tried.back().addresses;
-    if (std::any_of(addresses.begin(), addresses.end(), usable_across_nodes)) {
+    if (std::any_of(addresses.begin(), addresses.end(), usable)) {
       break;
     }
   }
@@ -174,19 +177,19 @@ std::string this_host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
-NetworkView observe(const std::vector<std::string>& head_names, bool this_is_head,
-                    const std::vector<std::string>& peer_names) {
+NetworkView observe(const HeadNode& head, const std::vector<std::string>& peer_names) {
   NetworkView view;
   view.host_name = this_host_name();
   view.interfaces = list_interfaces();
   view.ephemeral_ports = ephemeral_ports();
-  view.head_names = resolve_until_usable(head_names);
+  view.head_names = resolve_until_usable(head.names, head.loopback_usable);
   std::optional<Address> target = route_target(view.head_names);
   // The head's own name tells by which interface the others reach it, unless it is loopback here (127.0.1.1 in
   // /etc/hosts) or no interface has it: only then is a second look-up worth its time.
-  const bool on_an_interface = target && usable_across_nodes(*target) && owner(*target, view.interfaces);
-  if (this_is_head && !on_an_interface && !peer_names.empty()) {
-    target = route_target(resolve_until_usable(peer_names));
+  const bool on_an_interface =
+      target && (usable_across_nodes(*target) || head.loopback_usable) && owner(*target, view.interfaces);
+  if (head.is_this_host && !on_an_interface && !peer_names.empty()) {
+    target = route_target(resolve_until_usable(peer_names, head.loopback_usable));
   }
   if (target) {
     view.route_interface = route_interface(*target, view.interfaces);

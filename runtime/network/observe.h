@@ -26,11 +26,17 @@ namespace rollcall::network {
 /// gethostname(2); empty where it fails.
 [[nodiscard]] std::string this_host_name();
 
-/// All of the above for one step. `head_names`: candidates for the head node, best first; names after the first that
-/// has an address usable across nodes are not looked up (an unknown name can cost seconds). `route_interface` leads to
-/// the head node; on the head node it owns the head's address, or, where that is loopback or no interface's, leads to
-/// the first of `peer_names` that resolves. One look-up in the usual case.
-[[nodiscard]] NetworkView observe(const std::vector<std::string>& head_names, bool this_is_head,
-                                  const std::vector<std::string>& peer_names);
+/// How the head node may be found.
+struct HeadNode {
+  std::vector<std::string> names = {};  ///< candidates, best first
+  bool is_this_host = false;
+  bool loopback_usable = false;  ///< a step of one node, or setting host.loopback is allow
+};
+
+/// All of the above for one step. Names of the head node after the first that has a usable address are not looked up
+/// (an unknown name can cost seconds). `route_interface` leads to the head node; on the head node it owns the head's
+/// address, or, where that is loopback or no interface's, leads to the first of `peer_names` that resolves. One look-up
+/// in the usual case.
+[[nodiscard]] NetworkView observe(const HeadNode& head, const std::vector<std::string>& peer_names);
 
 }  // namespace rollcall::network

@@ -17,20 +17,21 @@ namespace rollcall::rendezvous {
 network::NetworkView observe_for(const job::JobFacts& facts, const settings::Settings& settings,
                                  const Environment& user) {
   const std::string& rule = settings.text("host.template");
-  std::vector<std::string> heads = network::candidate_names(rule, facts.head_host);
+  network::HeadNode head{.names = network::candidate_names(rule, facts.head_host)};
   if (facts.head_host.empty()) {
     // Outside Slurm only the user can have said where rank 0 is: that tells the way to it, too.
     const auto users = job::set_by_user(user, env::kMasterAddr);
-    heads = users ? std::vector{*users} : std::vector<std::string>{};
+    head.names = users ? std::vector{*users} : std::vector<std::string>{};
   }
-  const bool this_is_head = !facts.head_host.empty() && facts.head_host == facts.this_host;
+  head.loopback_usable = facts.num_nodes == 1 || settings.text("host.loopback") == "allow";
+  head.is_this_host = !facts.head_host.empty() && facts.head_host == facts.this_host;
   std::vector<std::string> peers;
   for (const std::string& host : facts.hosts) {
     if (peers.empty() && host != facts.this_host) {
       peers = network::candidate_names(rule, host);
     }
   }
-  return network::observe(heads, this_is_head, peers);
+  return network::observe(head, peers);
 }
 
 Result<void> resolve_again(const Environment& user, const settings::Settings& settings, ResolvedStep& step) {

@@ -100,7 +100,7 @@ TEST(Observe, RouteToAnAddressOfThisHostIsTheInterfaceThatOwnsIt) {
 }
 
 TEST(Observe, ViewOfOneHostIsWhole) {
-  const NetworkView view = observe({"localhost", "never-asked.invalid"}, true, {});
+  const NetworkView view = observe({.names = {"localhost", "never-asked.invalid"}, .is_this_host = true}, {});
   EXPECT_FALSE(view.host_name.empty());
   ASSERT_EQ(view.head_names.size(), 2U);  // localhost is loopback only, so that the next name was tried
   EXPECT_FALSE(view.head_names[1].error.empty());
@@ -109,8 +109,14 @@ TEST(Observe, ViewOfOneHostIsWhole) {
   EXPECT_GE(view.ephemeral_ports.last, view.ephemeral_ports.first);
 }
 
+TEST(Observe, WhereLoopbackIsUsableNoFurtherNameIsAsked) {
+  const NetworkView view = observe({.names = {"127.0.0.1", "never-asked.invalid"}, .loopback_usable = true}, {});
+  EXPECT_EQ(view.head_names.size(), 1);
+  EXPECT_EQ(view.route_interface, "lo");
+}
+
 TEST(Observe, NamesAfterAUsableOneAreNotLookedUp) {
-  const NetworkView view = observe({"10.1.2.3", "never-asked.invalid"}, false, {});
+  const NetworkView view = observe({.names = {"10.1.2.3", "never-asked.invalid"}}, {});
   ASSERT_EQ(view.head_names.size(), 1U);
   EXPECT_EQ(view.head_names[0].addresses.at(0).text, "10.1.2.3");
 }
