@@ -17,10 +17,10 @@ import measure  # noqa: E402
 SIDES = {  # name: (plugin there, arguments of srun, the side it is compared with)
     "no plugin": (False, ["--mpi=none"], None),
     "plugin unused": (True, ["--mpi=none"], "no plugin"),
-    "--ddp": (True, ["--mpi=none", "--ddp"], "no plugin"),
+    "ddp": (True, ["--mpi=none", "--ddp"], "no plugin"),
     "no plugin, pmix": (False, ["--mpi=pmix"], None),
     "plugin unused, pmix": (True, ["--mpi=pmix"], "no plugin, pmix"),
-    "--ddp, pmix": (True, ["--mpi=pmix", "--ddp"], "no plugin, pmix"),
+    "ddp, pmix": (True, ["--mpi=pmix", "--ddp"], "no plugin, pmix"),
 }
 
 
