@@ -78,9 +78,10 @@ int on_option(int, const char* argument, int remote) noexcept {
 
 }  // namespace
 
+// spank.h declares them without noexcept; guarded() is what lets no exception out.
 extern "C" {
 
-int slurm_spank_init(spank_t handle, int argument_count, char** arguments) noexcept {
+int slurm_spank_init(spank_t handle, int argument_count, char** arguments) {
   return guarded([&]() -> int {
     const spank_context_t context = spank_context();
     if (context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR || context == S_CTX_REMOTE) {
@@ -96,7 +97,7 @@ int slurm_spank_init(spank_t handle, int argument_count, char** arguments) noexc
   });
 }
 
-int slurm_spank_user_init(spank_t handle, int, char**) noexcept {
+int slurm_spank_user_init(spank_t handle, int, char**) {
   guarded([&]() -> int {
     if (g_option && g_option->enabled && spank::is_srun_step(handle)) {
       g_step = fail("--ddp", "", "the step could not be observed", "reporting it", ExitCode::Internal);
@@ -107,7 +108,7 @@ int slurm_spank_user_init(spank_t handle, int, char**) noexcept {
   return ESPANK_SUCCESS;  // whatever happened: task_init tells
 }
 
-int slurm_spank_task_init(spank_t handle, int, char**) noexcept {
+int slurm_spank_task_init(spank_t handle, int, char**) {
   return guarded([&]() -> int {
     if (g_step) {
       spank::set_up_task(handle, *g_step);

@@ -29,10 +29,11 @@ std::vector<rendezvous::Listener> listen(const Candidates& candidates, std::stri
   std::vector<rendezvous::Listener> listeners;
   const auto add = [&](std::uint16_t port) {
     Result<rendezvous::Listener> listener = rendezvous::Listener::on_all_addresses(port);
-    if (listener) {
-      listeners.push_back(*std::move(listener));
+    if (!listener) {
+      return listener.error().reason;
     }
-    return listener ? "" : listener.error().reason;
+    listeners.push_back(*std::move(listener));
+    return std::string();
   };
   if (candidates.expected) {
     problem = add(candidates.expected->port);

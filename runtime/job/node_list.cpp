@@ -104,7 +104,7 @@ Result<std::vector<std::string>> expand_entry(std::string_view entry, std::strin
     if (!endings) {
       return endings;
     }
-    Result<std::vector<std::string>> longer = append_each(std::move(names), *endings, whole);
+    Result<std::vector<std::string>> longer = append_each(names, *endings, whole);
     if (!longer) {
       return longer;
     }

@@ -55,9 +55,9 @@ class Walk {
 
   void push_front(const std::string& path) {
     const std::vector<std::string> parts = split(path, '/');
-    for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-      if (!part->empty() && *part != ".") {
-        names_.push_front(*part);
+    for (std::size_t left = parts.size(); left > 0; --left) {
+      if (const std::string& part = parts[left - 1]; !part.empty() && part != ".") {
+        names_.push_front(part);
       }
     }
   }
@@ -98,7 +98,7 @@ class Walk {
     const int next = ::openat(folder_, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat status {};
     if (next < 0 || ::fstat(next, &status) != 0) {
-      const FolderObjection objection = failed(where);
+      FolderObjection objection = failed(where);
       if (next >= 0) {
         ::close(next);
       }

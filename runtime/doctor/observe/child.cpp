@@ -26,6 +26,7 @@ Error failed(const std::string& program, const std::string& reason) {
 /// Starts the program with both outputs in the pipe; returns 0 or an errno value.
 int start(const std::vector<std::string>& arguments, int output, pid_t& child) {
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (const std::string& argument : arguments) {
     argv.push_back(const_cast<char*>(argument.c_str()));
   }

@@ -58,6 +58,7 @@ std::vector<Device> observe_gpus(const fs::path& sys) {
     }
   }
   std::vector<Device> gpus;
+  gpus.reserve(numa_by_address.size());
   for (const auto& [address, numa] : numa_by_address) {
     gpus.push_back({address, numa});
   }

@@ -60,7 +60,7 @@ bool is_right(const Ring& ring, const Operation& operation, std::span<const floa
   for (std::uint32_t member = 0; member < ring.size(); ++member) {
     place.sum_of_members += member % 64;
   }
-  const std::size_t part_length = data.size() / ring.size();
+  const std::size_t part_length = data.size() / std::max(1U, ring.size());
   for (; place.part < ring.size(); ++place.part) {
     if (operation.own_part_only && place.part != ring.index()) {
       continue;
