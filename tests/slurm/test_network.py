@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from minicluster import SOURCE, Netcluster
+from minicluster import SOURCE, Netcluster, poll
 
 PROGRAM = [sys.executable, str(pathlib.Path(__file__).with_name("all_reduce.py"))]
 # How long programs of the tests wait for one another: where they can meet, as long as a slow machine may need.
@@ -196,8 +196,12 @@ def test_the_ethernet_can_also_reject_or_be_open_and_stop_leaves_nothing(network
         assert connects(other, "jwb0002", "jwb0001i")
     finally:
         other.stop()
-    left = [file for file in pathlib.Path("/proc").glob("[0-9]*/cmdline") if str(other.folder).encode() in read(file)]
-    assert left == []
+
+    def gone():
+        lines = map(read, pathlib.Path("/proc").glob("[0-9]*/cmdline"))
+        return not any(str(other.folder).encode() in line for line in lines)
+
+    poll(gone, "the end of all processes of the cluster")
 
 
 def read(file):
