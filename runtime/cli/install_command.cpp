@@ -29,12 +29,13 @@ constexpr std::array kTable{
     Setting{"root", Kind::Text, "", "DIR", "with --site: write below DIR, for an image of a node", "install"},
 };
 
-Result<void> check_command_line(const CommandContext& context, bool may_ask_status) {
+/// `command`: "install" or "uninstall"; only the former can be asked for the status.
+Result<void> check_command_line(const CommandContext& context, const std::string& command) {
   const auto given = [&](const char* flag) { return context.line.has(flag) ? 1 : 0; };
-  const int ways = given("user") + given("site") + (may_ask_status ? given("status") : 0);
+  const int ways = given("user") + given("site") + (command == "install" ? given("status") : 0);
   if (ways != 1 || !context.line.positional.empty() || !context.line.program.empty()) {
-    return fail("install", context.line.positional.empty() ? "" : context.line.positional.front(),
-                "takes one of --user and --site", "rollcall install --user, or rollcall help install");
+    return fail(command, context.line.positional.empty() ? "" : context.line.positional.front(),
+                "takes one of --user and --site", "rollcall " + command + " --user, or rollcall help " + command);
   }
   return {};
 }
@@ -185,7 +186,7 @@ Result<void> carry_out(const Result<Plan>& plan, CommandContext& context) {
 settings::Table install_table() { return kTable; }
 
 Result<void> run_install(CommandContext& context) {
-  if (Result<void> checked = check_command_line(context, true); !checked) {
+  if (Result<void> checked = check_command_line(context, "install"); !checked) {
     return checked;
   }
   if (context.line.has("status")) {
@@ -197,7 +198,7 @@ Result<void> run_install(CommandContext& context) {
 }
 
 Result<void> run_uninstall(CommandContext& context) {
-  if (Result<void> checked = check_command_line(context, false); !checked) {
+  if (Result<void> checked = check_command_line(context, "uninstall"); !checked) {
     return checked;
   }
   if (context.line.has("site")) {
