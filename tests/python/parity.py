@@ -2,6 +2,7 @@
 import os
 import pathlib
 import subprocess
+import sys
 
 import torch
 import torchvision
@@ -94,3 +95,20 @@ def calibrate(network, images):
     for module in network.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             module.momentum = 0.1
+
+
+def run_python_ranks(script, asked, folder, world_size):
+    """The answers of `script REQUEST ANSWER STORE RANK WORLD_SIZE`, one process a rank. The ranks meet in a file: no port
+    that somebody else may take."""
+    torch.save(asked, folder / "python.request")
+    answers = [folder / f"python{rank}.answer" for rank in range(world_size)]
+    running = [
+        subprocess.Popen(
+            [sys.executable, script, folder / "python.request", answer, folder / "python.store", str(rank), str(world_size)],
+            env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+        for rank, answer in enumerate(answers)
+    ]
+    for process in running:
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+    return [torch.load(answer) for answer in answers]

@@ -3,7 +3,6 @@
 BatchNorm is in eval mode: in training mode each rank normalises with its own batch, so that no single process is equal to it.
 Tolerances are those of PyTorch's own DDP tests.
 """
-import subprocess
 import sys
 
 import parity
@@ -27,22 +26,6 @@ def python_rank(request, answer, store, rank, world_size):
     losses = parity.train(asked, module, parity.optimizer_of(asked, network), images, labels)
     torch.save({"state": network.state_dict(), "losses": losses}, answer)
     torch.distributed.destroy_process_group()
-
-
-def python_ddp(asked, folder, world_size):
-    """The answers of all ranks of Python's DDP, which meet in a file: no port that somebody else may take."""
-    torch.save(asked, folder / "python.request")
-    answers = [folder / f"python{rank}.answer" for rank in range(world_size)]
-    running = [
-        subprocess.Popen(
-            [sys.executable, __file__, folder / "python.request", answer, folder / "python.store", str(rank), str(world_size)],
-            env=parity.ENVIRONMENT, stderr=subprocess.PIPE, text=True)
-        for rank, answer in enumerate(answers)
-    ]
-    for process in running:
-        _, errors = process.communicate(timeout=300)
-        assert process.returncode == 0, errors
-    return [torch.load(answer) for answer in answers]
 
 
 def damp(network):
@@ -94,7 +77,7 @@ def test_ranks_agree_with_a_single_process_on_the_whole_batch(trained):
 
 def test_ranks_agree_with_pythons_ddp_on_the_same_data(trained):
     asked, ranks, folder = trained
-    theirs = python_ddp(asked, folder, len(ranks))
+    theirs = parity.run_python_ranks(__file__, asked, folder, len(ranks))
     assert_parameters_agree(parity.state_of(ranks[0]), theirs[0]["state"], asked["state"])
     for our_rank, their_rank in zip(ranks, theirs):
         expected = torch.tensor(their_rank["losses"], dtype=torch.float64)

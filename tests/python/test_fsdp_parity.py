@@ -4,7 +4,6 @@ PyTorch's own yardstick for FSDP: ten Adam steps at a learning rate of 1e-2, los
 both optimizers round differently in their last bit, and such steps amplify that to 1 % in float32. Contiguous weights: Python's
 refuses channels-last ones. BatchNorm is in eval mode. What is bit-equal (our own DDP, a single process) is tested in C++.
 """
-import subprocess
 import sys
 
 import parity
@@ -44,21 +43,6 @@ def python_rank(request, answer, store, rank, world_size):
     torch.distributed.destroy_process_group()
 
 
-def python_fsdp(asked, folder):
-    torch.save(asked, folder / "python.request")
-    answers = [folder / f"python{rank}.answer" for rank in range(WORLD_SIZE)]
-    running = [
-        subprocess.Popen(
-            [sys.executable, __file__, folder / "python.request", answer, folder / "python.store", str(rank), str(WORLD_SIZE)],
-            env=parity.ENVIRONMENT, stderr=subprocess.PIPE, text=True)
-        for rank, answer in enumerate(answers)
-    ]
-    for process in running:
-        _, errors = process.communicate(timeout=300)
-        assert process.returncode == 0, errors
-    return [torch.load(answer) for answer in answers]
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """(request, our ranks' answers, Python's ranks' answers)"""
@@ -69,7 +53,7 @@ def trained(tmp_path_factory):
     damp(network)
     parity.calibrate(network, images[0])
     asked |= {"state": dict(network.state_dict()), "images": images.double(), "labels": labels}
-    return asked, parity.run_ranks(asked, folder, WORLD_SIZE), python_fsdp(asked, folder)
+    return asked, parity.run_ranks(asked, folder, WORLD_SIZE), parity.run_python_ranks(__file__, asked, folder, WORLD_SIZE)
 
 
 def test_losses_agree_with_pythons_fsdp(trained):
