@@ -84,11 +84,11 @@ def names_set(environment):
     return [entry.split(":")[0] for entry in environment["ROLLCALL_SET"].split(",")]
 
 
-STEPS = [
+STEPS = [  # on a node that is named where one will do: both sides of the comparison must lie on the same
     ["--ddp", "-N2", "--ntasks-per-node=2"],
     ["--ddp=threads=3,debug,interface.gloo=none", "-N2"],
-    ["--ddp=cache.shared=/tmp/a b 'q' ;`x`", "-N1"],
-    ["--ddp", "-N1", "-n1"],
+    ["--ddp=cache.shared=/tmp/a b 'q' ;`x`", "-N1", "-wjwb0001"],
+    ["--ddp", "-N1", "-n1", "-wjwb0001"],
     ["--ddp", "-N2", "-n3", "--distribution=cyclic"],
     ["--ddp=host.template=localhost,host.loopback=allow", "-N2", "--export=NONE"],
     ["--ddp", "-N2", "--cpus-per-task=2"],
