@@ -28,7 +28,7 @@ TRAINER = {
     "metrics": [],
     "model": [],
     "optim": [],
-    "checkpoint": ["model", "storage"],
+    "checkpoint": ["metrics", "model", "storage"],
     "pack": ["data", "metrics", "storage"],
     "process_group": [],
     "parallel": ["process_group", "model"],

@@ -17,44 +17,6 @@
 namespace rollcall::checkpoint {
 namespace {
 
-void add_progress(format::Content& content, const Progress& progress) {
-  auto& values = content.values;
-  values["/progress/epoch"] = progress.epoch;
-  values["/progress/step_in_epoch"] = progress.step_in_epoch;
-  values["/progress/global_step"] = progress.global_step;
-  values["/progress/best_metric"] = progress.best_metric;
-  values["/progress/best_step"] = progress.best_step;
-  values["/progress/world_size"] = progress.world_size;
-  values["/progress/batch_size"] = progress.batch_size;
-  values["/sampler/seed"] = progress.seed;
-  values["/sampler/epoch"] = progress.epoch;
-  values["/sampler/position"] = progress.sample_position;
-}
-
-template <typename T>
-bool take(const StoredContent& stored, const char* path, T& into) {
-  const T* const value = stored.value<T>(path);
-  if (value != nullptr) {
-    into = *value;
-  }
-  return value != nullptr;
-}
-
-/// Nothing where a part is missing.
-std::optional<Progress> read_progress(const StoredContent& stored) {
-  Progress progress;
-  const bool whole = take(stored, "/progress/epoch", progress.epoch) &&
-                     take(stored, "/progress/step_in_epoch", progress.step_in_epoch) &&
-                     take(stored, "/progress/global_step", progress.global_step) &&
-                     take(stored, "/progress/best_metric", progress.best_metric) &&
-                     take(stored, "/progress/best_step", progress.best_step) &&
-                     take(stored, "/progress/world_size", progress.world_size) &&
-                     take(stored, "/progress/batch_size", progress.batch_size) &&
-                     take(stored, "/sampler/seed", progress.seed) &&
-                     take(stored, "/sampler/position", progress.sample_position);
-  return whole ? std::optional(progress) : std::nullopt;
-}
-
 std::string rng_path(std::size_t rank) { return fmt::format("/rng/rank_{:04}/cpu", rank); }
 
 void add_rng(format::Content& content, const std::vector<std::vector<std::byte>>& rng_per_rank) {

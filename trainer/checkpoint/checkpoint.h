@@ -10,24 +10,12 @@
 
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/format/folder.h"
+#include "trainer/checkpoint/progress.h"
 #include "trainer/checkpoint/sharding.h"
 
 namespace rollcall::checkpoint {
 
 using format::Retention;
-
-/// Where a training stands: everything that decides which sample comes next, and the best result so far.
-struct Progress {
-  std::int64_t epoch = 0;            ///< current epoch, from 0
-  std::int64_t step_in_epoch = 0;    ///< steps done in it
-  std::int64_t global_step = 0;      ///< steps done in all epochs
-  std::int64_t sample_position = 0;  ///< samples done in the epoch's global order, of all ranks
-  double best_metric = 0;            ///< highest validation metric; meaningless while best_step < 0
-  std::int64_t best_step = -1;       ///< the global step at which it was reached
-  std::int64_t world_size = 1;
-  std::int64_t batch_size = 0;  ///< per rank
-  std::uint64_t seed = 0;
-};
 
 /// What a checkpoint is made of, and what loading fills. The references outlive this object.
 struct TrainingState {

@@ -143,6 +143,8 @@ Loop::Stop Loop::after_step(const Totals& totals) {
   progress_.global_step += 1;
   progress_.step_in_epoch += 1;
   progress_.sample_position += progress_.world_size * progress_.batch_size;
+  progress_.epoch_totals += totals.average;
+  progress_.unrecorded += totals.average;
   observer_.step_done(progress_, totals.average, optim::learning_rate(task_.schedule, progress_.global_step - 1));
   if (!std::isfinite(totals.average.loss_sum)) {
     return failed(fail("loss", fmt::format("{}", totals.average.loss()),
@@ -167,6 +169,7 @@ Loop::Stop Loop::after_epoch() {
   progress_.epoch += 1;
   progress_.step_in_epoch = 0;
   progress_.sample_position = 0;
+  progress_.epoch_totals = {};
   const bool last = progress_.epoch == task_.epochs;
   bool best = false;
   if (validation_due(last)) {

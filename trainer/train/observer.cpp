@@ -76,7 +76,6 @@ void Observer::resumed(const checkpoint::Progress& progress) {
 
 void Observer::begin_epoch(const checkpoint::Progress& progress, std::int64_t steps_left) {
   steps_in_epoch_ = progress.step_in_epoch + steps_left;
-  epoch_ = {};
   throughput_.restart();
 }
 
@@ -85,10 +84,7 @@ void Observer::waited_for_data(const metrics::DataWait& wait) {
   window_wait_ += wait;
 }
 
-void Observer::step_done(const checkpoint::Progress& progress, const metrics::RunningAverage& totals,
-                         double learning_rate) {
-  epoch_ += totals;
-  window_ += totals;
+void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningAverage& totals, double learning_rate) {
   throughput_.step_done(seconds_now(), totals.samples);
   metrics::ProgressState state;
   state.epoch = progress.epoch;
@@ -96,7 +92,7 @@ void Observer::step_done(const checkpoint::Progress& progress, const metrics::Ru
   state.step = progress.step_in_epoch;
   state.steps_per_epoch = steps_in_epoch_;
   state.loss = totals.loss();
-  state.top1 = epoch_.top1();
+  state.top1 = progress.epoch_totals.top1();
   state.learning_rate = learning_rate;
   state.images_per_second = throughput_.images_per_second();
   state.remaining_seconds = metrics::remaining_seconds(images_left(progress), state.images_per_second);
@@ -106,16 +102,16 @@ void Observer::step_done(const checkpoint::Progress& progress, const metrics::Ru
     record({{"event", std::string("step")},
             {"step", progress.global_step},
             {"epoch", progress.epoch},
-            {"loss", window_.loss()},
-            {"top1", window_.top1()},
-            {"top5", window_.top5()},
-            {"samples", window_.samples},
+            {"loss", progress.unrecorded.loss()},
+            {"top1", progress.unrecorded.top1()},
+            {"top5", progress.unrecorded.top5()},
+            {"samples", progress.unrecorded.samples},
             {"learning_rate", learning_rate},
             {"images_per_second", state.images_per_second.value_or(0)},
             {"data_wait_seconds", window_wait_.waited},
             {"data_wait_fraction", window_wait_.fraction()},
             {"loader_utilisation_of_rank_0", window_wait_.utilisation()}});
-    window_ = {};
+    progress.unrecorded = {};
     window_wait_ = {};
   }
 }
@@ -124,10 +120,10 @@ void Observer::end_epoch(const checkpoint::Progress& progress) {
   record({{"event", std::string("epoch")},
           {"epoch", progress.epoch},
           {"step", progress.global_step},
-          {"loss", epoch_.loss()},
-          {"top1", epoch_.top1()},
-          {"top5", epoch_.top5()},
-          {"samples", epoch_.samples},
+          {"loss", progress.epoch_totals.loss()},
+          {"top1", progress.epoch_totals.top1()},
+          {"top5", progress.epoch_totals.top5()},
+          {"samples", progress.epoch_totals.samples},
           {"bad_samples_of_rank_0", bad_samples_}});
 }
 

@@ -34,8 +34,9 @@ class Observer {
   void begin_epoch(const checkpoint::Progress& progress, std::int64_t steps_left);
   /// Before step_done(): how long this step waited for its batch.
   void waited_for_data(const metrics::DataWait& wait);
-  /// `totals` of the step over all ranks.
-  void step_done(const checkpoint::Progress& progress, const metrics::RunningAverage& totals, double learning_rate);
+  /// `totals` of the step over all ranks, which progress.epoch_totals and .unrecorded already include; the latter is
+  /// emptied where a record is made of it.
+  void step_done(checkpoint::Progress& progress, const metrics::RunningAverage& totals, double learning_rate);
   void end_epoch(const checkpoint::Progress& progress);
   void validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals);
   void finished(const checkpoint::Progress& progress, const std::string& ending);
@@ -52,8 +53,6 @@ class Observer {
   std::int64_t log_steps_;
   std::int64_t steps_in_epoch_ = 0;
   std::int64_t bad_samples_ = 0;
-  metrics::RunningAverage epoch_;   ///< training, this epoch
-  metrics::RunningAverage window_;  ///< training, since the last record
   metrics::Throughput throughput_;
   metrics::DataWait run_wait_;     ///< of all steps
   metrics::DataWait window_wait_;  ///< since the last record

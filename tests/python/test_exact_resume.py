@@ -1,0 +1,50 @@
+"""40 steps at a stretch end in the same bits as a new start from step 17 and 23 more: parameters, moments, generators, records.
+
+A pairwise selection of parallelism, optimizer and number of workers; ROLLCALL_ALL_RESUMES=1 runs all eight."""
+import itertools
+import os
+import subprocess
+
+import pytest
+
+import trainer_ranks
+from trainer_ranks import SMALL, differences, records
+
+pytest.importorskip("h5py")
+
+ALL = list(itertools.product(("ddp", "fsdp"), ("sgd", "adamw"), (0, 3)))
+PAIRWISE = [("ddp", "sgd", 3), ("ddp", "adamw", 0), ("fsdp", "sgd", 0), ("fsdp", "adamw", 3)]
+# Random in every way that the trainer knows; eleven steps an epoch, so that step 17 is in the middle of one.
+RANDOM = ("--mixup=0.2", "--cutmix=1", "--random-erase=0.3", "--random-erase-value=random", "--auto-augment=trivial", "--hue=0.1",
+          "--label-smoothing=0.1", "--lr-schedule=cosine", "--warmup-epochs=0.5", "--clip-grad-norm=5", "--epochs=4", "--lr=0.001",
+          "--valid-epochs=2", "--log-steps=7", "--checkpoint-epochs=0", "--max-steps=40")
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    """88 digits of eight classes to train with, 16 to validate with."""
+    folder = tmp_path_factory.mktemp("images")
+    source = trainer_ranks.pathlib.Path(os.environ["ROLLCALL_SOURCE_DIR"])
+    subprocess.run([source / "scripts" / "make-digits", folder / "all"], check=True, capture_output=True)
+    for part, count in (("train", 11), ("val", 2)):
+        for label in range(8):
+            few = folder / "few" / part / str(label)
+            few.mkdir(parents=True)
+            for image in sorted((folder / "all" / part / str(label)).glob("*.png"))[:count]:
+                (few / image.name).hardlink_to(image)
+    return folder / "few"
+
+
+@pytest.mark.parametrize("parallel, optimizer, workers", ALL if os.environ.get("ROLLCALL_ALL_RESUMES") else PAIRWISE)
+def test_forty_steps_are_seventeen_a_new_start_and_twenty_three(tmp_path, images, parallel, optimizer, workers):
+    options = (*SMALL, *RANDOM, f"--data={images}", f"--parallel={parallel}", f"--optimizer={optimizer}",
+               f"--train-num-workers={workers}")
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    trainer_ranks.run(whole, *options, "--checkpoint-steps=17", "--checkpoint-keep=9")
+    part.mkdir()
+    (part / "step-00000017.h5").hardlink_to(whole / "step-00000017.h5")
+    assert "resumed from" in trainer_ranks.run(part, *options)
+    assert differences(whole / "step-00000040.h5", part / "step-00000040.h5") == []
+    for event in ("step", "epoch", "validation"):
+        assert records(part, event) == [record for record in records(whole, event) if record["step"] > 17]
+    assert [record["samples"] for record in records(part, "epoch")] == [88, 88]

@@ -1,0 +1,66 @@
+#include "trainer/checkpoint/progress.h"
+
+#include <string>
+
+namespace rollcall::checkpoint {
+namespace {
+
+void add_sums(format::Content& content, const std::string& path, const metrics::RunningAverage& sums) {
+  content.values[path + "/loss_sum"] = sums.loss_sum;
+  content.values[path + "/correct_top1"] = sums.correct_top1;
+  content.values[path + "/correct_top5"] = sums.correct_top5;
+  content.values[path + "/samples"] = sums.samples;
+}
+
+template <typename T>
+bool take(const StoredContent& stored, const std::string& path, T& into) {
+  const T* const value = stored.value<T>(path);
+  if (value != nullptr) {
+    into = *value;
+  }
+  return value != nullptr;
+}
+
+metrics::RunningAverage read_sums(const StoredContent& stored, const std::string& path) {
+  metrics::RunningAverage sums;
+  const bool whole =
+      take(stored, path + "/loss_sum", sums.loss_sum) && take(stored, path + "/correct_top1", sums.correct_top1) &&
+      take(stored, path + "/correct_top5", sums.correct_top5) && take(stored, path + "/samples", sums.samples);
+  return whole ? sums : metrics::RunningAverage();
+}
+
+}  // namespace
+
+void add_progress(format::Content& content, const Progress& progress) {
+  auto& values = content.values;
+  values["/progress/epoch"] = progress.epoch;
+  values["/progress/step_in_epoch"] = progress.step_in_epoch;
+  values["/progress/global_step"] = progress.global_step;
+  values["/progress/best_metric"] = progress.best_metric;
+  values["/progress/best_step"] = progress.best_step;
+  values["/progress/world_size"] = progress.world_size;
+  values["/progress/batch_size"] = progress.batch_size;
+  values["/sampler/seed"] = progress.seed;
+  values["/sampler/epoch"] = progress.epoch;
+  values["/sampler/position"] = progress.sample_position;
+  add_sums(content, "/progress/epoch_totals", progress.epoch_totals);
+  add_sums(content, "/progress/unrecorded", progress.unrecorded);
+}
+
+std::optional<Progress> read_progress(const StoredContent& stored) {
+  Progress progress;
+  const bool whole = take(stored, "/progress/epoch", progress.epoch) &&
+                     take(stored, "/progress/step_in_epoch", progress.step_in_epoch) &&
+                     take(stored, "/progress/global_step", progress.global_step) &&
+                     take(stored, "/progress/best_metric", progress.best_metric) &&
+                     take(stored, "/progress/best_step", progress.best_step) &&
+                     take(stored, "/progress/world_size", progress.world_size) &&
+                     take(stored, "/progress/batch_size", progress.batch_size) &&
+                     take(stored, "/sampler/seed", progress.seed) &&
+                     take(stored, "/sampler/position", progress.sample_position);
+  progress.epoch_totals = read_sums(stored, "/progress/epoch_totals");
+  progress.unrecorded = read_sums(stored, "/progress/unrecorded");
+  return whole ? std::optional(progress) : std::nullopt;
+}
+
+}  // namespace rollcall::checkpoint

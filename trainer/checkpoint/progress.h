@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "trainer/checkpoint/format/content.h"
+#include "trainer/checkpoint/stored_content.h"
+#include "trainer/metrics/running_average.h"
+
+namespace rollcall::checkpoint {
+
+/// Where a training stands: everything that decides which sample comes next, the best result so far, and the sums that
+/// reports are made of, so that an interruption does not show in them.
+struct Progress {
+  std::int64_t epoch = 0;            ///< current epoch, from 0
+  std::int64_t step_in_epoch = 0;    ///< steps done in it
+  std::int64_t global_step = 0;      ///< steps done in all epochs
+  std::int64_t sample_position = 0;  ///< samples done in the epoch's global order, of all ranks
+  double best_metric = 0;            ///< highest validation metric; meaningless while best_step < 0
+  std::int64_t best_step = -1;       ///< the global step at which it was reached
+  std::int64_t world_size = 1;
+  std::int64_t batch_size = 0;  ///< per rank
+  std::uint64_t seed = 0;
+  metrics::RunningAverage epoch_totals;  ///< training, all ranks: since the epoch began
+  metrics::RunningAverage unrecorded;    ///< training, all ranks: since the last record of metrics.jsonl
+};
+
+/// Adds /progress/... and /sampler/...
+void add_progress(format::Content& content, const Progress& progress);
+
+/// Nothing where a part is missing. The sums are 0 in files of versions that did not have them.
+[[nodiscard]] std::optional<Progress> read_progress(const StoredContent& stored);
+
+}  // namespace rollcall::checkpoint
