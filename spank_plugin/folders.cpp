@@ -1,5 +1,6 @@
 #include "spank_plugin/folders.h"
 
+#include "runtime/resolve/caches.h"
 #include "runtime/resolve/resolve.h"
 #include "runtime/storage/purge_age.h"
 
@@ -9,8 +10,10 @@ FoldersOnNode prepare_folders(const job::JobFacts& first, const settings::Settin
                               const network::NetworkView& network, const Environment& user) {
   FoldersOnNode folders;
   // The patch of the first task names the same caches as those of the others; its other parts are not wanted here.
-  if (const auto patch = resolve::resolve(first, settings, network, user, 1)) {
-    folders.refused = storage::make_cache_folders(*patch);
+  if (resolve::caches_configured(settings)) {
+    if (const auto patch = resolve::resolve(first, settings, network, user, 1)) {
+      folders.refused = storage::make_cache_folders(*patch);
+    }
   }
   if (first.node_rank == 0) {
     folders.purge_warning = storage::purge_warning(settings, user, storage::kAtLaunch);

@@ -111,7 +111,7 @@ int slurm_spank_user_init(spank_t handle, int, char**) {
 int slurm_spank_task_init(spank_t handle, int, char**) {
   return guarded([&]() -> int {
     if (g_step) {
-      spank::set_up_task(handle, *g_step);
+      spank::set_up_task(handle, *std::move(g_step));  // a task's process is its own: nobody else reads it there
     }
     return ESPANK_SUCCESS;
   });

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/printable.h"
@@ -112,8 +113,7 @@ Result<job::JobFacts> task_facts(spank_t spank, const Environment& task, const S
 
 /// What observe_step() had to leave to the task: around the earlier hooks Slurm 24.11 holds a lock that its own
 /// library's requests take, and ends slurmstepd.
-Result<StepOnNode> with_layout(spank_t spank, const StepOnNode& on_node, const Environment& task) {
-  StepOnNode step = on_node;
+Result<StepOnNode> with_layout(spank_t spank, StepOnNode step, const Environment& task) {
   if (!step.ask_controller) {
     return step;
   }
@@ -168,9 +168,9 @@ Result<StepOnNode> observe_step(spank_t spank, const DdpOption& option, const st
   return step;
 }
 
-void set_up_task(spank_t spank, const Result<StepOnNode>& on_node) {
+void set_up_task(spank_t spank, Result<StepOnNode> on_node) {
   const Environment task = snapshot(spank);
-  const Result<StepOnNode> step = on_node ? with_layout(spank, *on_node, task) : on_node;
+  const Result<StepOnNode> step = on_node ? with_layout(spank, *std::move(on_node), task) : std::move(on_node);
   if (!step) {
     end_task(step.error(), task, nullptr);
   }

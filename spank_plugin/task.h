@@ -36,6 +36,6 @@ struct StepOnNode {
 /// cannot have its rendezvous. Its facts come from its environment, which is one world in a het step, where SPANK's
 /// items count within one component; where an item contradicts it in an ordinary step, a warning says so. For task_init
 /// only.
-void set_up_task(spank_t spank, const Result<StepOnNode>& on_node);
+void set_up_task(spank_t spank, Result<StepOnNode> on_node);
 
 }  // namespace rollcall::spank

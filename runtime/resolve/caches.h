@@ -3,6 +3,8 @@
 #include <array>
 #include <string_view>
 
+#include "runtime/settings/settings.h"
+
 namespace rollcall::resolve {
 
 /// One variable that names a cache folder. Which folder it is follows from the policy of `setting`: shared, local, job
@@ -28,6 +30,11 @@ inline constexpr std::array kCaches{
     Cache{"MIOPEN_CUSTOM_CACHE_DIR", "cache.miopen", "miopen"},
     Cache{"JAX_COMPILATION_CACHE_DIR", "cache.jax", "jax"},
 };
+
+/// Whether any cache may get a folder: where not, nothing of a task's patch concerns caches.
+[[nodiscard]] inline bool caches_configured(const settings::Settings& settings) {
+  return !settings.text("cache.shared").empty() || !settings.text("cache.local").empty();
+}
 
 /// The row of that variable, or null.
 [[nodiscard]] constexpr const Cache* find_cache(std::string_view variable) {

@@ -182,7 +182,7 @@ Result<void> apply_site_profile(Settings& settings, SiteProfile site, std::strin
   const std::string file = site.file;
   site.name = own->name;
   settings.set_site(std::move(site));
-  if (Result<void> applied = apply_toml_file(settings, file, true, section); !applied) {
+  if (Result<void> applied = apply_toml(settings, **root, file, section); !applied) {
     return applied;
   }
   return section.empty() ? apply_locks(settings, *own) : Result<void>();

@@ -94,16 +94,18 @@ Result<void> apply_section(const TomlFile& file, const toml::table& root, std::s
 
 }  // namespace
 
+Result<void> apply_toml(Settings& settings, const toml::table& root, const std::string& path,
+                        std::string_view section) {
+  const TomlFile file{settings, path};
+  return section.empty() ? apply_table(file, root, "", true) : apply_section(file, root, section);
+}
+
 Result<void> apply_toml_file(Settings& settings, const std::string& path, bool required, std::string_view section) {
   const Result<std::optional<toml::table>> root = read_toml(path, required);
   if (!root) {
     return root.error();
   }
-  if (!*root) {
-    return {};
-  }
-  const TomlFile file{settings, path};
-  return section.empty() ? apply_table(file, **root, "", true) : apply_section(file, **root, section);
+  return *root ? apply_toml(settings, **root, path, section) : Result<void>();
 }
 
 }  // namespace rollcall::settings

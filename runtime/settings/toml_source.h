@@ -2,9 +2,11 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "runtime/settings/settings.h"
 #include "runtime/settings/toml_library.h"
 
 namespace rollcall::settings {
@@ -21,6 +23,10 @@ namespace rollcall::settings {
 /// A TOML file; nothing where it is missing and not `required`. Errors: NoInput where it cannot be read, otherwise
 /// Configuration.
 [[nodiscard]] Result<std::optional<toml::table>> read_toml(const std::string& path, bool required);
+
+/// What apply_toml_file does with a file that is there and read already.
+[[nodiscard]] Result<void> apply_toml(Settings& settings, const toml::table& root, const std::string& path,
+                                      std::string_view section);
 
 /// "FILE:LINE: KEY", the `setting` of errors.
 [[nodiscard]] std::string place(const std::string& path, const toml::node& node, const std::string& key);
