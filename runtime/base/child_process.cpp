@@ -1,15 +1,24 @@
 #include "runtime/base/child_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdint>
 
 namespace rollcall {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMostOutput = std::size_t{1} << 20;
 
 Error cannot_start(const std::string& program, int error_number) {
   return fail(program, "", "cannot be started: " + errno_text(error_number), "checking that it is there",
@@ -26,57 +35,88 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return all;
 }
 
-int spawn(const std::vector<std::string>& command, const Environment& environment, const std::array<int, 2>& ends,
-          pid_t& pid) {
+/// The program with its outputs in the pipe; 0 or an errno value.
+int spawn(const std::vector<std::string>& command, const Environment& environment, int output, bool alone, pid_t& pid) {
   std::vector<std::string> entries;
   for (const auto& [name, value] : environment.variables()) {
     entries.push_back(std::string(name).append("=").append(value));
   }
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  if (alone) {
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+  }
   const int status = ::posix_spawnp(&pid, command.front().c_str(), &actions, nullptr, pointers(command).data(),
                                     pointers(entries).data());
   posix_spawn_file_actions_destroy(&actions);
   return status;
 }
 
-std::string read_all(int file) {
-  std::string text;
+/// What poll() is to wait: -1 for ever; a passed deadline is no time.
+int milliseconds_until(const std::optional<Clock::time_point>& deadline) {
+  if (!deadline) {
+    return -1;
+  }
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, INT_MAX));
+}
+
+/// Reads to the end; false where the deadline came first.
+bool read_all(int file, const std::optional<Clock::time_point>& deadline, std::string& text) {
   std::array<char, 4096> buffer{};
   for (;;) {
+    pollfd waiting{file, POLLIN, 0};
+    const int ready = ::poll(&waiting, 1, milliseconds_until(deadline));
+    if (ready == 0) {
+      return false;
+    }
+    if (ready < 0) {
+      continue;  // a signal
+    }
     const ssize_t got = ::read(file, buffer.data(), buffer.size());
-    if (got > 0) {
+    if (got == 0 || (got < 0 && errno != EINTR)) {
+      return true;
+    }
+    if (got > 0 && text.size() < kMostOutput) {
       text.append(buffer.data(), static_cast<std::size_t>(got));
-    } else if (got == 0 || errno != EINTR) {
-      return text;
     }
   }
 }
 
+int exit_code_of(pid_t pid) {
+  int ended = 0;
+  while (::waitpid(pid, &ended, 0) < 0 && errno == EINTR) {
+  }
+  constexpr int kSignalBase = 128;
+  return WIFEXITED(ended) ? WEXITSTATUS(ended) : kSignalBase + WTERMSIG(ended);
+}
+
 }  // namespace
 
-Result<ChildOutput> run_and_capture(const std::vector<std::string>& command, const Environment& environment) {
+Result<ChildOutput> run_and_capture(const std::vector<std::string>& command, const Environment& environment,
+                                    const ChildOptions& options) {
+  std::optional<Clock::time_point> deadline;
+  if (options.patience) {
+    deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(*options.patience);
+  }
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
     return cannot_start(command.front(), errno);
   }
   pid_t pid = 0;
-  const int status = spawn(command, environment, ends, pid);
+  const int status = spawn(command, environment, ends[1], options.alone, pid);
   ::close(ends[1]);
   ChildOutput output;
-  if (status == 0) {
-    output.text = read_all(ends[0]);
+  if (status == 0 && !read_all(ends[0], deadline, output.text)) {
+    output.killed = ::kill(pid, SIGKILL) == 0;
   }
   ::close(ends[0]);
   if (status != 0) {
     return cannot_start(command.front(), status);
   }
-  int ended = 0;
-  while (::waitpid(pid, &ended, 0) < 0 && errno == EINTR) {
-  }
-  constexpr int kSignalBase = 128;
-  output.exit_code = WIFEXITED(ended) ? WEXITSTATUS(ended) : kSignalBase + WTERMSIG(ended);
+  output.exit_code = exit_code_of(pid);
   return output;
 }
 

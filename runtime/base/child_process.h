@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,16 +10,22 @@
 
 namespace rollcall {
 
-/// What a program wrote to its standard output, and how it ended.
-struct ChildOutput {
-  std::string text;
-  int exit_code = 0;  ///< 128 + number where a signal ended it
+struct ChildOptions {
+  std::optional<std::chrono::duration<double>> patience{};  ///< it is killed when it runs longer; nothing: for ever
+  bool alone = false;  ///< reads nothing and shows nothing: /dev/null is its input, standard error goes to the text too
 };
 
-/// Runs a program to its end and keeps its standard output; standard input and error are this process's own. No shell
-/// is involved. `command`: the name, looked up in this process's PATH where it has no '/', then the arguments. Error
-/// (Unavailable): it cannot be started.
+/// What a program wrote, and how it ended.
+struct ChildOutput {
+  std::string text;     ///< at most 1 MiB of it
+  int exit_code = 0;    ///< 128 + number where a signal ended it
+  bool killed = false;  ///< its time was up
+};
+
+/// Runs a program to its end and keeps its standard output; standard input and error are this process's own unless
+/// `options` say otherwise. No shell is involved. `command`: the name, looked up in this process's PATH where it has no
+/// '/', then the arguments. Error (Unavailable): it cannot be started.
 [[nodiscard]] Result<ChildOutput> run_and_capture(const std::vector<std::string>& command,
-                                                  const Environment& environment);
+                                                  const Environment& environment, const ChildOptions& options = {});
 
 }  // namespace rollcall
