@@ -21,8 +21,8 @@ struct Progress {
   std::int64_t world_size = 1;
   std::int64_t batch_size = 0;  ///< per rank
   std::uint64_t seed = 0;
-  metrics::RunningAverage epoch_totals;  ///< training, all ranks: since the epoch began
-  metrics::RunningAverage unrecorded;    ///< training, all ranks: since the last record of metrics.jsonl
+  metrics::RunningAverage epoch_totals{};  ///< training, all ranks: since the epoch began
+  metrics::RunningAverage unrecorded{};    ///< training, all ranks: since the last record of metrics.jsonl
 };
 
 /// Adds /progress/... and /sampler/...
