@@ -129,6 +129,56 @@ TEST(DataParallel, ModelsThatDifferAreTheSameErrorOnEveryRank) {
   }
 }
 
+/// No batch norm and no dropout, so that a batch's loss is the mean of its samples'.
+torch::nn::Sequential plain_network() {
+  torch::manual_seed(13);
+  return torch::nn::Sequential(torch::nn::Linear(20, 300), torch::nn::Tanh(), torch::nn::Linear(300, 10));
+}
+
+/// Mean loss of samples [first, last) of this rank's batch of twelve.
+at::Tensor part_loss(torch::nn::Sequential& network, std::uint32_t rank, std::int64_t first, std::int64_t last) {
+  at::Generator generator = at::detail::createCPUGenerator(rank);
+  const at::Tensor inputs = torch::randn({12, 20}, generator, torch::kFloat32);
+  const at::Tensor labels = torch::randint(0, 10, {12}, generator, torch::kInt64);
+  return torch::cross_entropy_loss(network->forward(inputs.slice(0, first, last)), labels.slice(0, first, last));
+}
+
+/// Gradients of a step whose twelve samples go through in `parts` micro-batches, and the collectives that it took.
+std::pair<std::vector<at::Tensor>, std::uint64_t> accumulate(const Group& group, std::int64_t parts) {
+  torch::nn::Sequential network = plain_network();
+  const auto replica = make(network, group);
+  const std::uint32_t rank = process_group::rank_of(group);
+  MULTIPROC_CHECK(replica->warm_up([&] { return part_loss(network, rank, 0, 1); }).has_value());
+  replica->zero_grad();
+  const std::uint64_t before = group->getSequenceNumberForGroup();
+  for (std::int64_t part = 0; part < parts; ++part) {
+    replica->set_gradient_sync(part + 1 == parts);
+    const std::int64_t size = 12 / parts;
+    (replica->forward([&] { return part_loss(network, rank, part * size, (part + 1) * size); }) / parts).backward();
+  }
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : network->parameters()) {
+    gradients.push_back(parameter.grad().clone());
+  }
+  return {gradients, group->getSequenceNumberForGroup() - before};
+}
+
+TEST(DataParallel, AccumulatedMicroBatchesEqualOneBatchAndTravelOnce) {
+  const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
+    const Group group = rank.make_group();
+    const auto [whole, collectives] = accumulate(group, 1);
+    MULTIPROC_CHECK(collectives == 1);  // one bucket holds all gradients
+    for (const std::int64_t parts : {2, 3, 12}) {
+      const auto [sum, as_many] = accumulate(group, parts);
+      MULTIPROC_CHECK(as_many == collectives);
+      for (std::size_t i = 0; i < whole.size(); ++i) {
+        MULTIPROC_CHECK(torch::allclose(sum[i], whole[i], 1.3e-6, 1e-7));
+      }
+    }
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
 TEST(DataParallel, WarmUpLeavesStateGradientsAndRandomNumbersAsTheyWere) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     const Group group = rank.make_group();

@@ -181,13 +181,39 @@ TEST(Fsdp, AccumulatedGradientsTravelOnceAndAreTheSumOfTheBatches) {
     const auto replica = sharded(network, make_mesh(rank));
     replica->zero_grad();
     for (std::int64_t i = 0; i < 3; ++i) {
-      replica->sharded().set_reduce_gradients(i == 2);
+      replica->set_gradient_sync(i == 2);
       replica->forward([&] { return batch_loss(network, i, 0); }).backward();
     }
     MULTIPROC_CHECK(replica->sharded().counters().reductions == 4);
     for (const auto& entry : replica->named_parameters()) {
       const at::Tensor expected = alone->named_parameters()[entry.key()].grad();
       MULTIPROC_CHECK(torch::equal(entry.value().grad(), replica->part_of(entry.key(), expected)));
+    }
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+// With accumulation into the shards no whole gradient outlives its micro-batch, at the price of N reductions.
+TEST(Fsdp, GradientsAccumulatedInShardsAreTheSameAndTravelEachTime) {
+  const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
+    const process_group::Mesh mesh = make_mesh(rank);
+    std::map<bool, std::map<std::string, at::Tensor>> gradients;
+    for (const bool whole : {true, false}) {
+      Network network = make_network();
+      fsdp::Options options;
+      options.accumulate_whole = whole;
+      const auto replica = sharded(network, mesh, options);
+      for (std::int64_t i = 0; i < 3; ++i) {
+        replica->set_gradient_sync(i == 2);
+        replica->forward([&] { return batch_loss(network, i, rank.rank); }).backward();
+      }
+      MULTIPROC_CHECK(replica->sharded().counters().reductions == (whole ? 4 : 12));
+      for (const auto& entry : replica->named_parameters()) {
+        gradients[whole][entry.key()] = entry.value().grad();
+      }
+    }
+    for (const auto& [name, gradient] : gradients[true]) {
+      MULTIPROC_CHECK(torch::allclose(gradient, gradients[false][name], 1.3e-6, 1e-6));
     }
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);

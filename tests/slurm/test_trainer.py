@@ -292,6 +292,22 @@ def test_a_checkpoint_goes_on_with_another_kind_of_parallelism_and_other_ranks(t
     assert "resumed" in run("mixed", "ddp", 7, ranks=4)
 
 
+@pytest.mark.parametrize("parallel", [["--parallel=ddp"], ["--parallel=fsdp", "--accumulate=shards"]], ids=" ".join)
+def test_a_step_may_be_several_batches(train, tmp_path, parallel):
+    def run(folder, steps):
+        return train(*SMALL, *parallel, "--fake-size=120", "--grad-accumulation=3", f"--max-steps={steps}",
+                     f"--checkpoint-dir={tmp_path}/{folder}/c", ranks=2, check=True).stdout
+
+    whole = run("whole", 3)
+    assert "48 images a step, 2 steps an epoch" in whole  # 102 of the 120 made-up images are for training
+    steps = [r for r in records(tmp_path / "whole") if r["event"] == "step"]
+    assert [(r["step"], r["epoch"], r["samples"]) for r in steps] == [(1, 0, 48), (2, 0, 48), (3, 1, 48)]
+    assert steps[0]["learning_rate"] == pytest.approx(0.06)  # 0.01 x 2 ranks x 3 batches
+    run("parts", 1)
+    assert "resumed" in run("parts", 3)
+    assert differing_tensors(checkpoints(tmp_path / "whole")[-1], checkpoints(tmp_path / "parts")[-1]) == []
+
+
 def test_run_sbatch_requeues_an_interrupted_job_which_then_finishes(cluster, rollcall_train, tmp_path):
     env = {"SCRATCH": str(tmp_path), "OMP_NUM_THREADS": "1", "PATH": f"{rollcall_train.parent}:{os.environ['PATH']}"}
     job = cluster.run("sbatch", "--parsable", "--ntasks-per-node=1", "--cpus-per-task=1", f"--output={tmp_path}/%x-%j.out",

@@ -19,7 +19,7 @@ struct Progress {
   double best_metric = 0;            ///< highest validation metric; meaningless while best_step < 0
   std::int64_t best_step = -1;       ///< the global step at which it was reached
   std::int64_t world_size = 1;
-  std::int64_t batch_size = 0;  ///< per rank
+  std::int64_t batch_size = 0;  ///< per rank and step, over all batches whose gradients are accumulated
   std::uint64_t seed = 0;
   metrics::RunningAverage epoch_totals{};  ///< training, all ranks: since the epoch began
   metrics::RunningAverage unrecorded{};    ///< training, all ranks: since the last record of metrics.jsonl

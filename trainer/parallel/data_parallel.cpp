@@ -83,7 +83,13 @@ at::Tensor DataParallel::forward(const Loss& loss) {
   if (!reducer_) {
     return loss();
   }
-  broadcast_values(buffers_, group_);
+  if (!step_began_) {
+    broadcast_values(buffers_, group_);
+  }
+  step_began_ = !sync_;
+  if (!sync_) {
+    return loss();  // the Reducer's hooks do nothing unless it was prepared
+  }
   reducer_->prepare_for_forward();
   reducer_->rebuild_buckets();
   at::Tensor result = loss();

@@ -36,9 +36,11 @@ class DataParallel final : public Replica {
     return module_->named_parameters();
   }
 
-  /// Broadcasts rank 0's buffers (BatchNorm statistics) to the others first.
+  /// Broadcasts rank 0's buffers (BatchNorm statistics) to the others first, once a step.
   [[nodiscard]] at::Tensor forward(const Loss& loss) override;
   [[nodiscard]] at::Tensor evaluate(const Loss& outputs) override;
+
+  void set_gradient_sync(bool sync) override { sync_ = sync; }
 
   /// Gradients that are views of buckets stay and become 0 (Optimizer::zero_grad would throw); in a world of one they
   /// are released.
@@ -62,6 +64,8 @@ class DataParallel final : public Replica {
   process_group::Group group_;
   std::vector<at::Tensor> parameters_;  ///< those that take gradients
   std::vector<at::Tensor> buffers_;
+  bool sync_ = true;                        ///< the next backward reduces
+  bool step_began_ = false;                 ///< buffers are synchronised for this step
   std::unique_ptr<c10d::Reducer> reducer_;  ///< null in a world of one
 };
 

@@ -36,6 +36,11 @@ class Replica {
   /// Runs `outputs`, which calls the module, without recording gradients. Collective.
   [[nodiscard]] virtual at::Tensor evaluate(const Loss& outputs) = 0;
 
+  /// Whether the next forward() and backward() average gradients over the ranks, as they do at first. Off: gradients
+  /// add up on this rank until a backward() with it on averages the sum (gradient accumulation; DDP's no_sync, FSDP2's
+  /// set_requires_gradient_sync). All ranks alike; what lies between two backwards with it on is one step.
+  virtual void set_gradient_sync(bool sync) = 0;
+
   /// Before each forward(), except while gradients of several batches are to add up.
   virtual void zero_grad() = 0;
 

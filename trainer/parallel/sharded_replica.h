@@ -24,6 +24,7 @@ class ShardedReplica final : public Replica {
   [[nodiscard]] at::ScalarType input_type() const override { return input_type_; }
   [[nodiscard]] at::Tensor forward(const Loss& loss) override { return sharded_->forward(loss); }
   [[nodiscard]] at::Tensor evaluate(const Loss& outputs) override;
+  void set_gradient_sync(bool sync) override { sharded_->set_gradient_sync(sync); }
   void zero_grad() override { sharded_->zero_grad(); }
   double clip_grad_norm(double max_norm) override;
   /// Nothing to do: every step adds in the same order.

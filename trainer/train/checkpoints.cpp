@@ -146,7 +146,7 @@ bool Checkpoints::due_after_epoch(std::int64_t finished_epochs) const {
 checkpoint::Progress first_progress(const settings::Settings& settings, const World& world) {
   checkpoint::Progress progress;
   progress.world_size = world.world_size;
-  progress.batch_size = settings.integer("batch-size");
+  progress.batch_size = settings.integer("batch-size") * settings.integer("grad-accumulation");
   progress.seed = static_cast<std::uint64_t>(settings.integer("seed"));
   return progress;
 }

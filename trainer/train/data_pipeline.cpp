@@ -86,6 +86,7 @@ Result<data::Datasets> open_datasets(const settings::Settings& settings, const E
 void make_samplers(DataPipeline& pipeline, const settings::Settings& settings, std::uint32_t rank,
                    std::uint32_t world_size) {
   data::SamplerOptions options = sampler_options(settings, rank, world_size, pipeline.datasets.train->size());
+  options.accumulation = settings.integer("grad-accumulation");
   options.shuffle = true;
   options.window = settings.integer("shuffle-window");
   options.pad = settings.text("last-batch") == "pad";
@@ -124,11 +125,13 @@ Result<DataPipeline> make_data_pipeline(const settings::Settings& settings, std:
     return datasets.error();
   }
   const std::int64_t images = datasets->train->size();
-  const std::int64_t needed = settings.integer("batch-size") * world_size;
+  const std::int64_t accumulation = settings.integer("grad-accumulation");
+  const std::int64_t needed = settings.integer("batch-size") * accumulation * world_size;
   if (needed > images) {
-    return fail("--batch-size", settings.text("batch-size"),
-                fmt::format("{} ranks need {} images a step, and the training set has {}", world_size, needed, images),
-                fmt::format("--batch-size={} or fewer ranks", std::max<std::int64_t>(1, images / world_size)));
+    return fail(
+        "--batch-size", settings.text("batch-size"),
+        fmt::format("{} ranks need {} images a step, and the training set has {}", world_size, needed, images),
+        fmt::format("--batch-size={} or fewer ranks", std::max<std::int64_t>(1, images / (world_size * accumulation))));
   }
   DataPipeline pipeline;
   pipeline.datasets = *std::move(datasets);

@@ -87,53 +87,69 @@ Loop::Stop Loop::train_epoch() {
   task_.model->train();
   observer_.begin_epoch(progress_, data.train_sampler->steps());
   while (true) {
-    const double begin = seconds_now();
-    Result<std::optional<data::Batch>> batch = data.train_loader->next();
-    if (!batch) {
-      return failed(batch.error());
+    StepSums sums{.begin = seconds_now()};
+    for (std::int64_t done = 0; done < task_.grad_accumulation; ++done) {
+      const double asked = seconds_now();
+      Result<std::optional<data::Batch>> batch = data.train_loader->next();
+      if (!batch) {
+        return failed(batch.error());
+      }
+      if (!batch->has_value()) {  // the sampler gives whole steps, so none has begun
+        return after_epoch();
+      }
+      sums.totals.waited += seconds_now() - asked;
+      observer_.bad_samples((*batch)->bad);
+      if (Stop stop = train_batch(**batch, done, sums)) {
+        return stop;
+      }
     }
-    if (!batch->has_value()) {
-      return after_epoch();
-    }
-    observer_.bad_samples((*batch)->bad);
-    if (Stop stop = train_batch(**batch, begin, seconds_now() - begin)) {
+    if (Stop stop = finish_step(sums)) {
       return stop;
     }
   }
 }
 
-Loop::Stop Loop::train_batch(const data::Batch& batch, double begin, double waited) {
-  Totals mine;
-  mine.waited = waited;
-  const Stop stop = guarded(world_, [&] {
+Loop::Stop Loop::train_batch(const data::Batch& batch, std::int64_t done, StepSums& sums) {
+  const data::StageTimes& times = batch.times;
+  sums.loading += std::chrono::duration<double>(times.fetch + times.decode + times.augment).count();
+  return guarded(world_, [&] {
+    if (done == 0) {
+      optim::set_learning_rate(*task_.optimizer, optim::learning_rate(task_.schedule, progress_.global_step));
+      replica_.zero_grad();
+    }
+    replica_.set_gradient_sync(done + 1 == task_.grad_accumulation);
     at::Tensor outputs;
     at::Tensor losses;
-    optim::set_learning_rate(*task_.optimizer, optim::learning_rate(task_.schedule, progress_.global_step));
-    replica_.zero_grad();
     const at::Tensor loss = replica_.forward([&] {
       outputs = model_outputs(batch);
       losses = losses_of(outputs, batch, task_.label_smoothing);
       return losses.mean();
     });
-    loss.backward();
+    // The gradient of the mean over the whole step; dividing by 1 changes nothing.
+    (loss / task_.grad_accumulation).backward();
+    sums.totals.average += count(outputs, batch.labels, losses, batch.counted);
+  });
+}
+
+Loop::Stop Loop::finish_step(StepSums& sums) {
+  const Stop stop = guarded(world_, [&] {
     if (task_.clip_grad_norm > 0) {
       replica_.clip_grad_norm(task_.clip_grad_norm);
     }
     task_.optimizer->step();
-    mine.average = count(outputs, batch.labels, losses, batch.counted);
   });
   if (stop) {
     return stop;
   }
-  mine.stopping = stop_signal() != 0 ? 1 : 0;
-  const Result<Totals> totals = over_ranks(mine, world_.process_group);
+  sums.totals.stopping = stop_signal() != 0 ? 1 : 0;
+  const Result<Totals> totals = over_ranks(sums.totals, world_.process_group);
   if (!totals) {
     return failed(totals.error(), true);
   }
   metrics::DataWait wait;
   wait.waited = totals->waited / world_.world_size;
-  wait.elapsed = seconds_now() - begin;
-  wait.loading = std::chrono::duration<double>(batch.times.fetch + batch.times.decode + batch.times.augment).count();
+  wait.elapsed = seconds_now() - sums.begin;
+  wait.loading = sums.loading;
   wait.workers = task_.data.train_workers;
   observer_.waited_for_data(wait);
   return after_step(*totals);

@@ -44,9 +44,19 @@ class Loop {
   // Each returns nothing to go on, or the outcome that ends the run.
   using Stop = std::optional<Outcome>;
 
+  /// What this rank adds up over the batches of a step.
+  struct StepSums {
+    double begin = 0;    ///< seconds_now()
+    double loading = 0;  ///< seconds that workers spent on the batches
+    Totals totals = {};
+  };
+
   [[nodiscard]] at::Tensor model_outputs(const data::Batch& batch);
   [[nodiscard]] Stop train_epoch();
-  [[nodiscard]] Stop train_batch(const data::Batch& batch, double begin, double waited);
+  /// Gradients of one batch, `done` having been added up in this step before.
+  [[nodiscard]] Stop train_batch(const data::Batch& batch, std::int64_t done, StepSums& sums);
+  /// What the gradients of all its batches are for.
+  [[nodiscard]] Stop finish_step(StepSums& sums);
   [[nodiscard]] Stop after_step(const Totals& totals);
   [[nodiscard]] Stop after_epoch();
   [[nodiscard]] Stop validate();

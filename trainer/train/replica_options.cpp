@@ -13,9 +13,9 @@ struct Fixed {
   const char* value;  ///< the only one that makes sense without sharding
 };
 
-constexpr std::array kOnlySharded{Fixed{"shard-degree", "0"}, Fixed{"replicate-degree", "0"},
+constexpr std::array kOnlySharded{Fixed{"shard-degree", "0"},           Fixed{"replicate-degree", "0"},
                                   Fixed{"reshard-after-forward", "on"}, Fixed{"param-dtype", "fp32"},
-                                  Fixed{"reduce-dtype", "fp32"}};
+                                  Fixed{"reduce-dtype", "fp32"},        Fixed{"accumulate", "whole"}};
 
 Result<void> check_not_sharded(const settings::Settings& settings) {
   for (const auto& [setting, value] : kOnlySharded) {
@@ -56,6 +56,7 @@ Result<parallel::ReplicaOptions> replica_options(const settings::Settings& setti
     options.sharding.after_forward = parallel::fsdp::AfterForward::SmallShard;
     options.degrees.reshard_degree = static_cast<std::uint32_t>(settings.integer("reshard-after-forward"));
   }
+  options.sharding.accumulate_whole = settings.text("accumulate") == "whole";
   options.sharding.parameter_type = type_of(settings.text("param-dtype"));
   options.sharding.reduce_type = type_of(settings.text("reduce-dtype"));
   return options;

@@ -148,8 +148,8 @@ void introduce(Observer& observer, const Session& session, const Task& task, con
                             task.data.datasets.class_names.size()));
   observer.note(fmt::format("{} ranks on {} nodes, {} images a step, {} steps an epoch, back end {}, rendezvous {}",
                             session.world.world_size, session.world.num_nodes,
-                            session.world.world_size * settings.integer("batch-size"), task.data.train_sampler->steps(),
-                            session.world.backend, session.world.rendezvous));
+                            session.world.world_size * task.grad_accumulation * settings.integer("batch-size"),
+                            task.data.train_sampler->steps(), session.world.backend, session.world.rendezvous));
   if (!resumed.empty()) {
     observer.note(resumed);
   }

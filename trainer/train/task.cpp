@@ -44,17 +44,19 @@ optim::OptimizerOptions optimizer_options(const settings::Settings& settings) {
   return options;
 }
 
-/// The options for all ranks together, by one of the two scaling rules.
+/// The options for a step's whole batch, by one of the two scaling rules: batches whose gradients are accumulated count
+/// as ranks do, so that a training is the same on more ranks with less accumulation.
 Result<optim::OptimizerOptions> scaled_options(const settings::Settings& settings, const World& world) {
   optim::OptimizerOptions options = optimizer_options(settings);
+  const auto batches = world.world_size * static_cast<std::uint32_t>(settings.integer("grad-accumulation"));
   if (settings.on("scale-optim-params")) {
-    return optim::scale_optim_params(options, world.world_size);
+    return optim::scale_optim_params(options, batches);
   }
   const Result<optim::LearningRateScaling> scaling = optim::parse_learning_rate_scaling(settings.text("lr-scaling"));
   if (!scaling) {
     return scaling.error();
   }
-  options.learning_rate = optim::scaled_learning_rate(options.learning_rate, *scaling, world.world_size);
+  options.learning_rate = optim::scaled_learning_rate(options.learning_rate, *scaling, batches);
   return options;
 }
 
@@ -67,6 +69,7 @@ Result<Task> make_task(const settings::Settings& settings, const World& world, c
   task.valid_epochs = settings.integer("valid-epochs");
   task.label_smoothing = settings.number("label-smoothing");
   task.clip_grad_norm = settings.number("clip-grad-norm");
+  task.grad_accumulation = settings.integer("grad-accumulation");
   Result<DataPipeline> data = make_data_pipeline(settings, world.rank, world.world_size, environment);
   if (!data) {
     return data.error();

@@ -24,7 +24,8 @@ struct Task {
   std::unique_ptr<torch::optim::Optimizer> optimizer;  ///< null until add_optimizer()
   optim::ScheduleOptions schedule;
   double label_smoothing = 0;
-  double clip_grad_norm = 0;  ///< 0: do not
+  double clip_grad_norm = 0;           ///< 0: do not
+  std::int64_t grad_accumulation = 1;  ///< batches of a step
   std::int64_t epochs = 0;
   std::int64_t max_steps = 0;     ///< 0: no limit
   std::int64_t valid_epochs = 0;  ///< validate after so many epochs; 0: never

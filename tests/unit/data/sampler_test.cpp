@@ -48,6 +48,32 @@ TEST(EpochSampler, EachEpochHasAnotherOrderTheSameOnEveryRank) {
   EXPECT_NE(global_batch(options(100, 50), 0, 0, 0), global_batch(options(100, 50), 1, 0, 0));
 }
 
+TEST(EpochSampler, AnEpochHoldsWholeStepsOfSeveralBatches) {
+  SamplerOptions chosen = options(103, 5, 4);
+  chosen.accumulation = 2;
+  chosen.drop_last = true;
+  Sampler dropping(chosen);
+  EXPECT_EQ(dropping.steps(), 2);
+  EXPECT_EQ(dropping.batches(), 4);
+  EXPECT_EQ(dropping.position_after(1), 40);
+  dropping.set_epoch(0, 40);
+  EXPECT_EQ(dropping.batches(), 2);
+  // The batches of a step cover what one batch twice as large would.
+  auto both = global_batch(chosen, 0, 40, 0);
+  const auto second = global_batch(chosen, 0, 40, 1);
+  both.insert(both.end(), second.begin(), second.end());
+  EXPECT_EQ(both, global_batch(options(103, 10, 4), 0, 40, 0));
+
+  chosen.drop_last = false;
+  EXPECT_EQ(Sampler(chosen).batches(), 6);
+  chosen.pad = true;
+  EXPECT_EQ(Sampler(chosen).steps(), 3);
+  EXPECT_EQ(Sampler(chosen).batches(), 6);
+  const std::vector<SampleRef> last = global_batch(chosen, 0, 0, 5);
+  EXPECT_EQ(std::count_if(last.begin(), last.end(), [](const SampleRef& s) { return s.counted; }), 3);
+  EXPECT_EQ(last.size(), 20U);
+}
+
 TEST(EpochSampler, DropLastGivesEveryRankEquallyManyFullBatches) {
   SamplerOptions chosen = options(103, 5, 4);
   chosen.drop_last = true;

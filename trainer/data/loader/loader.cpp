@@ -68,7 +68,7 @@ Result<void> Loader::start(const Sampler& sampler, std::int64_t first_step) {
 /// Opens batches as far ahead as is allowed. Tensors are made here, in the caller's thread.
 void Loader::open_batches() {
   std::int64_t open = open_batches_.load(std::memory_order_relaxed);
-  while (open < next_batch_ + ahead_ && next_step_ < sampler_->steps()) {
+  while (open < next_batch_ + ahead_ && next_step_ < sampler_->batches()) {
     slot_of(open).open(*sampler_, next_step_);
     ++next_step_;
     open_batches_.store(++open, std::memory_order_release);

@@ -38,9 +38,9 @@ class ShardedModule {
   /// followed by one backward(). Collective, as is that backward. Throws what LibTorch and c10d throw.
   [[nodiscard]] at::Tensor forward(const std::function<at::Tensor()>& run);
 
-  /// Whether the next backward passes reduce gradients into the shards. Off: they add up on each rank, whole, until a
-  /// backward with it on (gradient accumulation without communication).
-  void set_reduce_gradients(bool reduce) { schedule_->set_reduce(reduce); }
+  /// Whether the next backward passes reduce gradients into the shards. Off, and with Options::accumulate_whole: they
+  /// add up on each rank, whole, until a backward with it on (gradient accumulation without communication).
+  void set_gradient_sync(bool sync) { schedule_->set_reduce(sync || !options_.accumulate_whole); }
   void zero_grad();
 
   /// This rank's part of a parameter; undefined where `name` is none.

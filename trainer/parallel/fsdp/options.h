@@ -21,6 +21,9 @@ struct Options {
   std::optional<at::ScalarType> parameter_type;
   /// Type in which gradients travel; they are added up in the shards' type. Nothing: the shards' type.
   std::optional<at::ScalarType> reduce_type;
+  /// What set_gradient_sync(false) does: gradients add up whole on each rank, without traffic; or they are reduced into
+  /// the shards all the same, with the memory of the shards alone.
+  bool accumulate_whole = true;
   bool prefetch = true;  ///< gather the next block's parameters while this one computes
   /// Reductions that may be under way before the oldest is waited for; at least 1.
   std::size_t reductions_in_flight = 2;
