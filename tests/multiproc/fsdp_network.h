@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/support/multiproc.h"
+#include "trainer/model/batch_norm.h"
 #include "trainer/parallel/data_parallel.h"
 #include "trainer/parallel/sharded_replica.h"
 #include "trainer/process_group/mesh.h"
@@ -20,7 +21,7 @@ struct OddBlockImpl : torch::nn::Module {
     conv = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, channels, 3).padding(1)));
     mix = register_module("mix", torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, channels, 1).bias(false)));
     if (batch_norm) {
-      norm = register_module("norm", torch::nn::BatchNorm2d(channels));
+      norm = register_module("norm", model::BatchNorm(channels));
     }
     scale = register_parameter("scale", torch::ones({}));
     shift = register_parameter("shift", torch::zeros({1}));
@@ -33,7 +34,7 @@ struct OddBlockImpl : torch::nn::Module {
     return input + branch * scale + shift;
   }
   torch::nn::Conv2d conv{nullptr}, mix{nullptr};
-  torch::nn::BatchNorm2d norm{nullptr};
+  model::BatchNorm norm{nullptr};
   at::Tensor scale, shift;
 };
 TORCH_MODULE(OddBlock);
@@ -69,13 +70,22 @@ inline Network make_network(const NetworkOptions& options = {}) {
   return Network(options);
 }
 
-/// The loss on a batch drawn from its own generator: the same one for equal `step` and `data`.
-inline at::Tensor batch_loss(Network& network, std::int64_t step, std::uint32_t data) {
+struct Batch {
+  at::Tensor images, labels;
+};
+
+/// A batch of the network's type, drawn from its own generator: the same one for equal `step` and `data`.
+inline Batch batch_of(const Network& network, std::int64_t step, std::uint32_t data) {
   at::Generator generator = at::detail::createCPUGenerator(static_cast<std::uint64_t>(1000 * step + data));
   const at::Tensor images = torch::randn({4, 3, 6, 6}, generator, at::kDouble);
   const at::Tensor labels = torch::randint(0, 10, {4}, generator, torch::kInt64);
-  const at::ScalarType type = network->stem->weight.scalar_type();
-  return torch::cross_entropy_loss(network->forward(images.to(type)).to(network->head->weight.scalar_type()), labels);
+  return {images.to(network->stem->weight.scalar_type()), labels};
+}
+
+inline at::Tensor batch_loss(Network& network, std::int64_t step, std::uint32_t data) {
+  const Batch batch = batch_of(network, step, data);
+  return torch::cross_entropy_loss(network->forward(batch.images).to(network->head->weight.scalar_type()),
+                                   batch.labels);
 }
 
 inline std::unique_ptr<torch::optim::Adam> make_adam(const parallel::Replica& replica) {

@@ -257,10 +257,10 @@ def differing_tensors(path, other_path):
         return [n for n in tensors if a[n][()].tobytes() != b[n][()].tobytes()]
 
 
-@pytest.mark.parametrize("ranks, parallel", [(2, "ddp"), (4, "ddp"), (4, "fsdp")])
-def test_a_run_that_was_killed_ends_bit_identical_to_an_uninterrupted_one(cluster, rollcall_train, train, tmp_path, ranks, parallel):
+@pytest.mark.parametrize("ranks, more", [(2, ["--sync-bn"]), (4, []), (4, ["--parallel=fsdp"])], ids=["2-sync-bn", "4", "4-fsdp"])
+def test_a_run_that_was_killed_ends_bit_identical_to_an_uninterrupted_one(cluster, rollcall_train, train, tmp_path, ranks, more):
     pytest.importorskip("h5py")
-    options = [*SMALL, f"--parallel={parallel}", "--epochs=2", "--fake-size=100", "--train-num-workers=2", "--checkpoint-steps=3"]
+    options = [*SMALL, *more, "--epochs=2", "--fake-size=100", "--train-num-workers=2", "--checkpoint-steps=3"]
     train(*options, f"--checkpoint-dir={tmp_path}/whole/c", ranks=ranks, check=True)
     part = tmp_path / "part"
     part.mkdir()

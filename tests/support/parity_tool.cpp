@@ -5,9 +5,9 @@
 // REQUEST is what torch.save wrote of a dict: "model", "num_classes", "channels_last", "train_mode" and
 // "zero_init_residual", "seed"; "images" [steps, N, 3, H, W] and "labels" [steps, N]: each rank takes its part of N,
 // and the model takes their type; "lr", "momentum", "weight_decay"; optionally "state", name -> tensor, "sharded" (FSDP
-// instead of DDP, False) and "optimizer" ("sgd"). ANSWER is a dict for torch.load: "outputs" of the first step's images
-// before training, "losses" [steps], and the final state as "state/NAME" (sharded: on rank 0). Without images only the
-// state is written.
+// instead of DDP, False), "sync_bn" (False) and "optimizer" ("sgd"). ANSWER is a dict for torch.load: "outputs" of the
+// first step's images before training, "losses" [steps], and the final state as "state/NAME" (sharded: on rank 0).
+// Without images only the state is written.
 
 #include <c10/util/irange.h>
 #include <torch/csrc/jit/serialization/pickle.h>
@@ -23,6 +23,7 @@
 #include "trainer/model/state.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/parallel/make_replica.h"
+#include "trainer/parallel/sync_batch_norm.h"
 #include "trainer/process_group/factory.h"
 
 namespace {
@@ -109,7 +110,9 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Dictionary& reques
                             replica.named_parameters()));
 }
 
-bool is_sharded(const Dictionary& request) { return request.contains("sharded") && request.at("sharded").toBool(); }
+bool asks_for(const Dictionary& request, const char* option) {
+  return request.contains(option) && request.at(option).toBool();
+}
 
 /// This rank's part of the batches: [steps, N, ...] cut along N.
 at::Tensor part(const at::Tensor& batches, const Place& place) {
@@ -124,7 +127,11 @@ void train(const Dictionary& request, const Place& place, model::ResNet& network
   const at::Tensor images = part(request.at("images").toTensor(), place);
   const at::Tensor labels = part(request.at("labels").toTensor(), place);
   const bool channels_last = request.at("channels_last").toBool();
-  const parallel::ReplicaOptions options{.sharded = is_sharded(request), .degrees = {}, .sharding = {}, .groups = {}};
+  if (asks_for(request, "sync_bn")) {
+    parallel::synchronise_batch_norms(*network, place.peers.world);
+  }
+  const parallel::ReplicaOptions options{
+      .sharded = asks_for(request, "sharded"), .degrees = {}, .sharding = {}, .groups = {}};
   const auto replica = value_of(parallel::make_replica(network.ptr(), options, place.peers));
   const auto optimizer = make_optimizer(request, *replica);
   const auto loss_of = [&](std::int64_t step) {

@@ -159,6 +159,8 @@ constexpr std::array kTrainerTable{
             "fsdp with grad-accumulation: add gradients up whole on every rank and reduce them once, or reduce each "
             "micro-batch's into the shards, which takes 1/ranks of the memory and N times the traffic",
             "Parallel", "whole|shards"},
+    Setting{"sync-bn", Kind::Switch, "false", "on|off",
+            "batch norms normalise with the batches of all ranks together: for small batches per rank", "Parallel"},
     Setting{"backend", Kind::Choice, "auto", "auto|gloo|nccl",
             "communication back end; auto: gloo on CPUs, nccl on GPUs", "Parallel", "auto|gloo|nccl"},
     Setting{"collective-timeout", Kind::Number, "600", "SECONDS", "a collective that takes longer is an error",

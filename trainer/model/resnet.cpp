@@ -28,7 +28,7 @@ Error unknown_model(std::string_view name) {
 
 ResNetImpl::ResNetImpl(const ResNetShape& shape, const ResNetOptions& options) : bottleneck_(shape.bottleneck) {
   conv1_ = register_module("conv1", convolution(3, channels_, 7, 2));
-  bn1_ = register_module("bn1", torch::nn::BatchNorm2d(channels_));
+  bn1_ = register_module("bn1", BatchNorm(channels_));
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     const std::int64_t width = std::int64_t{64} << i;
     stages_[i] = register_module("layer" + std::to_string(i + 1), make_stage(shape.blocks[i], width, i == 0 ? 1 : 2));
@@ -65,7 +65,7 @@ void ResNetImpl::initialise(bool zero_init_residual) {
 }
 
 at::Tensor ResNetImpl::forward(at::Tensor images) {
-  at::Tensor features = bn1_(conv1_(images)).relu_();
+  at::Tensor features = bn1_->relu(conv1_(images));
   features = torch::max_pool2d(features, 3, 2, 1);
   for (torch::nn::Sequential& stage : stages_) {
     features = stage->forward(features);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "trainer/model/batch_norm.h"
 
 namespace rollcall::model {
 
@@ -43,7 +44,7 @@ class ResNetImpl : public torch::nn::Module {
   bool bottleneck_;
   std::int64_t channels_ = 64;  ///< what the next block gets
   torch::nn::Conv2d conv1_{nullptr};
-  torch::nn::BatchNorm2d bn1_{nullptr};
+  BatchNorm bn1_{nullptr};
   std::array<torch::nn::Sequential, 4> stages_{nullptr, nullptr, nullptr, nullptr};
   torch::nn::Linear fc_{nullptr};
 };

@@ -8,11 +8,8 @@ torch::nn::Sequential make_downsample(std::int64_t in, std::int64_t out, std::in
   if (stride == 1 && in == out) {
     return nullptr;
   }
-  return torch::nn::Sequential(convolution(in, out, 1, stride), torch::nn::BatchNorm2d(out));
+  return torch::nn::Sequential(convolution(in, out, 1, stride), BatchNorm(out));
 }
-
-/// The end of a block. Both operations work in place: the branch's BatchNorm output is needed by no backward pass.
-at::Tensor add_shortcut(at::Tensor branch, const at::Tensor& shortcut) { return branch.add_(shortcut).relu_(); }
 
 }  // namespace
 
@@ -22,9 +19,9 @@ torch::nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t ke
 
 BasicBlockImpl::BasicBlockImpl(std::int64_t in, std::int64_t width, std::int64_t stride) {
   conv1_ = register_module("conv1", convolution(in, width, 3, stride));
-  bn1_ = register_module("bn1", torch::nn::BatchNorm2d(width));
+  bn1_ = register_module("bn1", BatchNorm(width));
   conv2_ = register_module("conv2", convolution(width, width, 3, 1));
-  bn2_ = register_module("bn2", torch::nn::BatchNorm2d(width));
+  bn2_ = register_module("bn2", BatchNorm(width));
   downsample_ = make_downsample(in, width * kExpansion, stride);
   if (downsample_) {
     register_module("downsample", downsample_);
@@ -32,20 +29,19 @@ BasicBlockImpl::BasicBlockImpl(std::int64_t in, std::int64_t width, std::int64_t
 }
 
 at::Tensor BasicBlockImpl::forward(at::Tensor input) {
-  at::Tensor branch = bn1_(conv1_(input)).relu_();
-  branch = bn2_(conv2_(branch));
-  return add_shortcut(branch, downsample_ ? downsample_->forward(input) : input);
+  const at::Tensor branch = conv2_(bn1_->relu(conv1_(input)));
+  return bn2_->add_relu(branch, downsample_ ? downsample_->forward(input) : input);
 }
 
 void BasicBlockImpl::zero_last_batch_norm() { torch::nn::init::zeros_(bn2_->weight); }
 
 BottleneckImpl::BottleneckImpl(std::int64_t in, std::int64_t width, std::int64_t stride) {
   conv1_ = register_module("conv1", convolution(in, width, 1, 1));
-  bn1_ = register_module("bn1", torch::nn::BatchNorm2d(width));
+  bn1_ = register_module("bn1", BatchNorm(width));
   conv2_ = register_module("conv2", convolution(width, width, 3, stride));
-  bn2_ = register_module("bn2", torch::nn::BatchNorm2d(width));
+  bn2_ = register_module("bn2", BatchNorm(width));
   conv3_ = register_module("conv3", convolution(width, width * kExpansion, 1, 1));
-  bn3_ = register_module("bn3", torch::nn::BatchNorm2d(width * kExpansion));
+  bn3_ = register_module("bn3", BatchNorm(width * kExpansion));
   downsample_ = make_downsample(in, width * kExpansion, stride);
   if (downsample_) {
     register_module("downsample", downsample_);
@@ -53,10 +49,9 @@ BottleneckImpl::BottleneckImpl(std::int64_t in, std::int64_t width, std::int64_t
 }
 
 at::Tensor BottleneckImpl::forward(at::Tensor input) {
-  at::Tensor branch = bn1_(conv1_(input)).relu_();
-  branch = bn2_(conv2_(branch)).relu_();
-  branch = bn3_(conv3_(branch));
-  return add_shortcut(branch, downsample_ ? downsample_->forward(input) : input);
+  const at::Tensor narrow = bn2_->relu(conv2_(bn1_->relu(conv1_(input))));
+  const at::Tensor branch = conv3_(narrow);
+  return bn3_->add_relu(branch, downsample_ ? downsample_->forward(input) : input);
 }
 
 void BottleneckImpl::zero_last_batch_norm() { torch::nn::init::zeros_(bn3_->weight); }

@@ -14,6 +14,7 @@
 #include "runtime/settings/markdown.h"
 #include "trainer/config/options.h"
 #include "trainer/config/trainer_settings.h"
+#include "trainer/parallel/sync_batch_norm.h"
 #include "trainer/process_group/agree.h"
 #include "trainer/process_group/collectives.h"
 #include "trainer/train/benchmark_data.h"
@@ -128,6 +129,9 @@ Result<std::unique_ptr<parallel::Replica>> make_replica(const settings::Settings
   const Result<parallel::ReplicaOptions> options = replica_options(settings);
   if (!options) {
     return options.error();
+  }
+  if (settings.on("sync-bn")) {
+    parallel::synchronise_batch_norms(*task.model, world.process_group);
   }
   return parallel::make_replica(task.model.ptr(), *options, {world.process_group, world.store});
 }
