@@ -3,41 +3,19 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <array>
 #include <iterator>
 #include <vector>
 
 #include "runtime/base/printable.h"
+#include "runtime/command_line/text_table.h"
 
 namespace rollcall::cli {
 namespace {
-
-using Row = std::array<std::string, 5>;
 
 /// A table stays readable beside a PATH of 2,000 characters.
 std::string shortened(const std::string& text) {
   constexpr std::size_t longest = 48;
   return text.size() <= longest ? text : text.substr(0, longest - 3) + "...";
-}
-
-std::string format_rows(const std::vector<Row>& rows) {
-  Row::size_type width[4] = {};
-  for (const Row& row : rows) {
-    for (std::size_t column = 0; column < std::size(width); ++column) {
-      width[column] = std::max(width[column], row[column].size());
-    }
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    for (std::size_t column = 0; column < std::size(width); ++column) {
-      fmt::format_to(std::back_inserter(text), "{:<{}}  ", row[column], width[column]);
-    }
-    text += row.back();
-    text.erase(text.find_last_not_of(' ') + 1);
-    text += '\n';
-  }
-  return text;
 }
 
 }  // namespace
@@ -55,12 +33,12 @@ std::string_view action_name(resolve::Action action) {
 }
 
 std::string env_table(const resolve::EnvPatch& patch) {
-  std::vector<Row> rows{{"VARIABLE", "VALUE", "ACTION", "ORIGIN", "REASON"}};
+  std::vector<std::vector<std::string>> rows{{"VARIABLE", "VALUE", "ACTION", "ORIGIN", "REASON"}};
   for (const resolve::EnvChange& change : patch.changes) {
     rows.push_back({change.name, shortened(printable(change.value)), std::string(action_name(change.action)),
                     change.origin, printable(change.reason)});
   }
-  return format_rows(rows);
+  return command_line::text_table(rows);
 }
 
 std::string env_exports(const resolve::EnvPatch& patch) {

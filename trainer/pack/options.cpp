@@ -69,16 +69,6 @@ std::size_t usable_cpus() {
   return static_cast<std::size_t>(std::max(count, 1));
 }
 
-Progress::Style style_of(std::string_view name) {
-  if (name == "bar") {
-    return Progress::Style::Bar;
-  }
-  if (name == "lines") {
-    return Progress::Style::Lines;
-  }
-  return name == "none" ? Progress::Style::None : Progress::Style::Auto;
-}
-
 Result<Options> with_arguments(Options options, std::vector<std::string> arguments) {
   if (!arguments.empty() && arguments.front() == "verify") {
     options.request = Request::Verify;
@@ -110,7 +100,7 @@ Result<Options> read_options(const std::vector<std::string>& arguments) {
   }
   Options options;
   options.json = parsed->has("json");
-  options.progress = style_of(values.text("progress"));
+  options.progress = metrics::WorkProgress::style_of(values.text("progress"));
   options.pack.prepare = {.repack = values.on("repack"),
                           .resize = static_cast<int>(values.integer("resize")),
                           .quality = static_cast<int>(values.integer("quality"))};

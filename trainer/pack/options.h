@@ -13,7 +13,7 @@ enum class Request { Pack, Verify, Help, Version };
 struct Options {
   Request request = Request::Help;
   bool json = false;
-  Progress::Style progress = Progress::Style::Auto;
+  metrics::WorkProgress::Style progress = metrics::WorkProgress::Style::Auto;
   PackOptions pack;                ///< without writer and created
   std::string source;              ///< Pack: DIR
   std::string out;                 ///< Pack: OUT

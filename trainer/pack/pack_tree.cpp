@@ -39,7 +39,7 @@ std::uint32_t input_checksum(const data::ImageTree& tree, const PrepareOptions& 
 
 class TreePacker {
  public:
-  TreePacker(const data::ImageTree& tree, std::string out, const PackOptions& options, Progress& progress)
+  TreePacker(const data::ImageTree& tree, std::string out, const PackOptions& options, metrics::WorkProgress& progress)
       : tree_(tree),
         out_(std::move(out)),
         options_(options),
@@ -64,7 +64,7 @@ class TreePacker {
   const data::ImageTree& tree_;
   std::string out_;
   const PackOptions& options_;
-  Progress& progress_;
+  metrics::WorkProgress& progress_;
   std::uint32_t input_crc32c_;
   std::size_t earlier_ = 0;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
@@ -277,7 +277,7 @@ Result<PackReport> TreePacker::run() {
 }  // namespace
 
 Result<PackReport> pack_tree(const data::ImageTree& tree, const std::string& out, const PackOptions& options,
-                             Progress& progress) {
+                             metrics::WorkProgress& progress) {
   return TreePacker(tree, out, options, progress).run();
 }
 

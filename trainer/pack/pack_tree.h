@@ -4,8 +4,8 @@
 
 #include "runtime/base/result.h"
 #include "trainer/data/image_folder.h"
+#include "trainer/metrics/work_progress.h"
 #include "trainer/pack/prepare.h"
-#include "trainer/pack/progress.h"
 #include "trainer/pack/report.h"
 
 namespace rollcall::pack {
@@ -27,6 +27,6 @@ struct PackOptions {
 /// Errors: CannotCreate: `out` is there; BadData, NoInput: a bad file (not with skip_bad), no file left; Mismatch: an
 /// unfinished file of other options; InputOutput; Interrupted: stop_requested(), the same call goes on.
 [[nodiscard]] Result<PackReport> pack_tree(const data::ImageTree& tree, const std::string& out,
-                                           const PackOptions& options, Progress& progress);
+                                           const PackOptions& options, metrics::WorkProgress& progress);
 
 }  // namespace rollcall::pack

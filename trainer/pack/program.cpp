@@ -95,7 +95,7 @@ Result<std::vector<data::ImageTree>> scan(const std::vector<Job>& jobs) {
   return trees;
 }
 
-Result<void> pack(const Options& options, Progress& progress, std::ostream& out) {
+Result<void> pack(const Options& options, metrics::WorkProgress& progress, std::ostream& out) {
   const Result<std::vector<Job>> jobs = plan(options);
   if (!jobs) {
     return jobs.error();
@@ -120,7 +120,7 @@ Result<void> pack(const Options& options, Progress& progress, std::ostream& out)
   return {};
 }
 
-Result<void> verify(const Options& options, Progress& progress, std::ostream& out) {
+Result<void> verify(const Options& options, metrics::WorkProgress& progress, std::ostream& out) {
   nlohmann::json files = nlohmann::json::array();
   std::optional<Error> damage;
   for (const std::string& path : options.files) {
@@ -159,7 +159,7 @@ Result<void> carry_out(const std::vector<std::string>& arguments, const Environm
   options->pack.writer = kName;
   options->pack.created = created_text(environment);
   catch_stop_requests();
-  Progress progress(STDERR_FILENO, options->progress);
+  metrics::WorkProgress progress(STDERR_FILENO, options->progress, "img");
   return options->request == Request::Verify ? verify(*options, progress, out) : pack(*options, progress, out);
 }
 

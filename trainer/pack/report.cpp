@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/metrics/duration.h"
-#include "trainer/pack/progress.h"
+#include "trainer/metrics/human_bytes.h"
 
 namespace rollcall::pack {
 namespace {
@@ -49,8 +49,8 @@ std::string report_text(const PackReport& report) {
   }
   std::string text = fmt::format("{}: packed and verified\n", printable(report.out));
   text += fmt::format("  images        {} in {} classes\n", report.samples, report.classes);
-  text += fmt::format("  bytes         {} in, {} out ({:.1f} %)\n", human_bytes(report.bytes_in),
-                      human_bytes(report.bytes_out), percent(report.bytes_out, report.bytes_in));
+  text += fmt::format("  bytes         {} in, {} out ({:.1f} %)\n", metrics::human_bytes(report.bytes_in),
+                      metrics::human_bytes(report.bytes_out), percent(report.bytes_out, report.bytes_in));
   text += fmt::format("  inodes        {} before, 1 now: {} fewer in a quota that counts files\n", report.inodes_in,
                       report.inodes_in - std::min<std::uint64_t>(report.inodes_in, 1));
   text += fmt::format("  time          {}, {:.0f} img/s\n", metrics::human_duration(report.seconds), rate(report));

@@ -30,7 +30,7 @@ Result<void> verify_names(const data::PackedFile& file) {
 
 }  // namespace
 
-Result<VerifyReport> verify_file(const std::string& path, std::size_t threads, Progress& progress) {
+Result<VerifyReport> verify_file(const std::string& path, std::size_t threads, metrics::WorkProgress& progress) {
   const Result<data::PackedFile> file = data::PackedFile::open(path);
   if (!file) {
     return file.error();

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/pack/progress.h"
+#include "trainer/metrics/work_progress.h"
 
 namespace rollcall::pack {
 
@@ -17,6 +17,7 @@ struct VerifyReport {
 
 /// Reads a packed file whole and checks every checksum. Errors: those of PackedFile::open(); BadData: a damaged table
 /// of names; InputOutput; Interrupted. Damaged samples are no error here, but in the report.
-[[nodiscard]] Result<VerifyReport> verify_file(const std::string& path, std::size_t threads, Progress& progress);
+[[nodiscard]] Result<VerifyReport> verify_file(const std::string& path, std::size_t threads,
+                                               metrics::WorkProgress& progress);
 
 }  // namespace rollcall::pack

@@ -1,27 +1,27 @@
-#include "trainer/pack/progress.h"
+#include "trainer/metrics/work_progress.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 
 #include "trainer/metrics/duration.h"
+#include "trainer/metrics/human_bytes.h"
 
-namespace rollcall::pack {
+namespace rollcall::metrics {
 namespace {
 
 using Seconds = std::chrono::duration<double>;
 constexpr Seconds kRedraw{0.1};
 constexpr Seconds kLine{10};
 
-Progress::Style chosen(Progress::Style style, int descriptor) {
-  if (style != Progress::Style::Auto) {
+WorkProgress::Style chosen(WorkProgress::Style style, int descriptor) {
+  if (style != WorkProgress::Style::Auto) {
     return style;
   }
-  return ::isatty(descriptor) == 1 ? Progress::Style::Bar : Progress::Style::Lines;
+  return ::isatty(descriptor) == 1 ? WorkProgress::Style::Bar : WorkProgress::Style::Lines;
 }
 
 std::size_t terminal_width(int descriptor) {
@@ -32,22 +32,20 @@ std::size_t terminal_width(int descriptor) {
 
 }  // namespace
 
-std::string human_bytes(std::uint64_t bytes) {
-  constexpr std::array units{"KiB", "MiB", "GiB", "TiB", "PiB"};
-  if (bytes < 1024) {
-    return fmt::format("{} B", bytes);
+WorkProgress::Style WorkProgress::style_of(std::string_view name) {
+  if (name == "bar") {
+    return Style::Bar;
   }
-  auto value = static_cast<double>(bytes) / 1024;
-  std::size_t unit = 0;
-  for (; value >= 1023.95 && unit + 1 < units.size(); ++unit) {
-    value /= 1024;
+  if (name == "lines") {
+    return Style::Lines;
   }
-  return fmt::format("{:.1f} {}", value, units[unit]);
+  return name == "none" ? Style::None : Style::Auto;
 }
 
-Progress::Progress(int descriptor, Style style) : descriptor_(descriptor), style_(chosen(style, descriptor)) {}
+WorkProgress::WorkProgress(int descriptor, Style style, std::string unit)
+    : descriptor_(descriptor), style_(chosen(style, descriptor)), unit_(std::move(unit)) {}
 
-void Progress::begin(std::string what, std::uint64_t total, std::uint64_t done_before) {
+void WorkProgress::begin(std::string what, std::uint64_t total, std::uint64_t done_before) {
   end();
   what_ = std::move(what);
   total_ = total;
@@ -55,17 +53,17 @@ void Progress::begin(std::string what, std::uint64_t total, std::uint64_t done_b
   begun_ = shown_ = Clock::now();
 }
 
-std::string Progress::text(std::uint64_t done, std::uint64_t bytes, double seconds) const {
+std::string WorkProgress::text(std::uint64_t done, std::uint64_t bytes, double seconds) const {
   std::string line = fmt::format("{}  {}/{}  {}", what_, done, total_, human_bytes(bytes));
   const double rate = seconds > 0 ? static_cast<double>(done - done_before_) / seconds : 0;
   if (rate > 0) {
     line +=
-        fmt::format("  {:.0f} img/s  ETA {}", rate, metrics::human_duration(static_cast<double>(total_ - done) / rate));
+        fmt::format("  {:.0f} {}/s  ETA {}", rate, unit_, human_duration(static_cast<double>(total_ - done) / rate));
   }
   return line;
 }
 
-void Progress::step(std::uint64_t done, std::uint64_t bytes) {
+void WorkProgress::step(std::uint64_t done, std::uint64_t bytes) {
   if (style_ == Style::None) {
     return;
   }
@@ -84,21 +82,21 @@ void Progress::step(std::uint64_t done, std::uint64_t bytes) {
   line_open_ = true;
 }
 
-void Progress::message(std::string_view line) {
+void WorkProgress::message(std::string_view line) {
   end();
   if (style_ != Style::None) {
     write(fmt::format("{}\n", line));
   }
 }
 
-void Progress::end() {
+void WorkProgress::end() {
   if (line_open_) {
     write("\n");
     line_open_ = false;
   }
 }
 
-void Progress::write(std::string_view text) const {
+void WorkProgress::write(std::string_view text) const {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor_, text.data(), text.size());
     if (written <= 0 && !(written < 0 && errno == EINTR)) {
@@ -108,4 +106,4 @@ void Progress::write(std::string_view text) const {
   }
 }
 
-}  // namespace rollcall::pack
+}  // namespace rollcall::metrics

@@ -5,22 +5,22 @@
 #include <string>
 #include <string_view>
 
-namespace rollcall::pack {
+namespace rollcall::metrics {
 
-/// "1.5 GiB", "312 B".
-[[nodiscard]] std::string human_bytes(std::uint64_t bytes);
-
-/// Shows how far a loop over files came, on a file descriptor that it does not own: one line that is redrawn on a
+/// Shows how far a long work came, on a file descriptor that it does not own: one line that is redrawn on a
 /// terminal, else a line every ten seconds. One thread.
-class Progress {
+class WorkProgress {
  public:
   enum class Style { Auto, Bar, Lines, None };
+  /// Of "auto", "bar", "lines" or "none", as --progress takes them.
+  [[nodiscard]] static Style style_of(std::string_view name);
 
-  Progress(int descriptor, Style style);
-  /// A loop of `total` files begins; `what` is its name: "packing train.h5". `done_before`: already done by an earlier
+  /// `unit`: of what is counted, as in "120 img/s".
+  WorkProgress(int descriptor, Style style, std::string unit);
+  /// Work on `total` things begins; `what` is its name: "packing train.h5". `done_before`: already done by an earlier
   /// run, not counted in the speed.
   void begin(std::string what, std::uint64_t total, std::uint64_t done_before = 0);
-  /// One more is done; `bytes` have come out in all.
+  /// So many are done, and so many bytes went through, in all.
   void step(std::uint64_t done, std::uint64_t bytes);
   /// A line of its own.
   void message(std::string_view text);
@@ -34,6 +34,7 @@ class Progress {
 
   int descriptor_;
   Style style_;
+  std::string unit_;
   std::string what_;
   std::uint64_t total_ = 0;
   std::uint64_t done_before_ = 0;
@@ -42,4 +43,4 @@ class Progress {
   bool line_open_ = false;
 };
 
-}  // namespace rollcall::pack
+}  // namespace rollcall::metrics
