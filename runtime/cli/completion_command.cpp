@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "runtime/cli/command.h"
+#include "runtime/cli/program_completion.h"
 #include "runtime/settings/launch_settings.h"
 
 namespace rollcall::cli {
@@ -19,6 +20,13 @@ constexpr std::string_view kFunction = R"bash(
 _rollcall() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} option= i
   COMPREPLY=()
+  if ((COMP_CWORD > 1)) && [[ " $(_rollcall_commands) " != *" ${COMP_WORDS[1]} "* ]]; then
+    type -P "rollcall-${COMP_WORDS[1]}" > /dev/null || return
+    COMP_WORDS=("rollcall-${COMP_WORDS[1]}" "${COMP_WORDS[@]:2}")
+    ((COMP_CWORD -= 1))
+    _rollcall_program
+    return
+  fi
   for ((i = 1; i < COMP_CWORD; i++)); do
     [[ ${COMP_WORDS[i]} == -- ]] && { COMPREPLY=($(compgen -c -f -- "$word")); return; }
   done
@@ -35,10 +43,10 @@ _rollcall() {
     COMPREPLY=($(compgen -W "$(_rollcall_options "${COMP_WORDS[1]}")" -- "$word"))
     [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
   elif ((COMP_CWORD == 1)); then
-    COMPREPLY=($(compgen -W "$(_rollcall_commands)" -- "$word"))
+    COMPREPLY=($(compgen -W "$(_rollcall_commands) $(_rollcall_programs)" -- "$word"))
   fi
 }
-complete -F _rollcall rollcall
+complete -o default -F _rollcall rollcall
 )bash";
 
 std::string options_of(std::span<const command_line::Flag> flags, settings::Table own = {}) {
@@ -90,8 +98,8 @@ std::string bash_completion() {
       "# bash completion of rollcall, printed by `rollcall completion bash`\n"
       "_rollcall_commands() {{ echo '{}'; }}\n"
       "_rollcall_options() {{\n  case $1 in\n{}    *) echo '{}' ;;\n  esac\n}}\n"
-      "_rollcall_values() {{\n  case $1 in\n{}  esac\n}}\n{}",
-      commands, options, options_of(program_flags()), values, kFunction.substr(1));
+      "_rollcall_values() {{\n  case $1 in\n{}  esac\n}}\n{}{}",
+      commands, options, options_of(program_flags()), values, kFunction.substr(1), program_completion());
 }
 
 Result<void> run_completion(CommandContext& context) {

@@ -188,6 +188,27 @@ TEST_F(BecomingPrograms, CompletionScriptCompletesInARealBash) {
   EXPECT_EQ(complete("rollcall env --debug =", 3), "on off\n");
 }
 
+TEST_F(BecomingPrograms, CompletionOfOtherProgramsComesFromTheirHelp) {
+  std::ofstream(folder_ / "completion.bash") << bash_completion();
+  write_program("rollcall-greet", R"sh(#!/bin/sh
+[ "$1" = wave ] && printf 'Options:\n  -h, --help      show this\n  --hand=left|right  which\n  --times=N  how often\n' && exit
+printf 'Commands:\n  wave PERSON     with a hand\n  bow             deeply\n\nOptions:\n  --version  print\n'
+)sh");
+  const auto complete = [&](const std::string& function, const std::string& words, int index) {
+    write_program("try", "#!/bin/bash\nsource '" + (folder_ / "completion.bash").string() +
+                             "' || exit 1\nCOMP_WORDS=(" + words + ")\nCOMP_CWORD=" + std::to_string(index) + "\n" +
+                             function + " 2> /dev/null\necho \"${COMPREPLY[*]}\"\n");
+    return run_in_child({"exec", "--", "try"}).out;
+  };
+  EXPECT_EQ(complete("_rollcall", "rollcall gre", 1), "greet\n");
+  EXPECT_EQ(complete("_rollcall", "rollcall greet ''", 2), "wave bow\n");
+  EXPECT_EQ(complete("_rollcall", "rollcall greet wave --", 3), "--help --hand= --times=\n");
+  EXPECT_EQ(complete("_rollcall", "rollcall nothing --", 2), "\n");
+  EXPECT_EQ(complete("_rollcall_program", "rollcall-greet wave --hand = r", 4), "right\n");
+  EXPECT_EQ(complete("_rollcall_program", "rollcall-greet --v", 1), "--version\n");
+  EXPECT_EQ(complete("_rollcall_program", "rollcall-greet wave --times = ''", 4), "\n");
+}
+
 TEST_F(BecomingPrograms, ExecGivesTheProgramTheEnvironmentAndItsArguments) {
   write_program("show", "#!/bin/sh\necho \"$RANK/$WORLD_SIZE $OMP_NUM_THREADS\" \"$@\"\n");
   const Outcome outcome = run_in_child({"exec", "--threads=3", "show", "--lr=1", "--", "a b"});
