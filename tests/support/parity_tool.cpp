@@ -4,10 +4,10 @@
 //
 // REQUEST is what torch.save wrote of a dict: "model", "num_classes", "channels_last", "train_mode" and
 // "zero_init_residual", "seed"; "images" [steps, N, 3, H, W] and "labels" [steps, N]: each rank takes its part of N,
-// and the model takes their type; "lr", "momentum", "weight_decay"; optionally "state", name -> tensor, "sharded" (FSDP
-// instead of DDP, False), "sync_bn" (False) and "optimizer" ("sgd"). ANSWER is a dict for torch.load: "outputs" of the
-// first step's images before training, "losses" [steps], and the final state as "state/NAME" (sharded: on rank 0).
-// Without images only the state is written.
+// and the model takes their type; "lr", "momentum", "weight_decay"; optionally "state", name -> tensor, or
+// "checkpoint", a file of ours; "sharded" (FSDP instead of DDP, False), "sync_bn" (False) and "optimizer" ("sgd").
+// ANSWER is a dict for torch.load: "outputs" of the first step's images before training, "losses" [steps], and the
+// final state as "state/NAME" (sharded: on rank 0). Without images only the state is written.
 
 #include <c10/util/irange.h>
 #include <torch/csrc/jit/serialization/pickle.h>
@@ -15,10 +15,12 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <stdexcept>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
 #include "runtime/base/text.h"
+#include "trainer/checkpoint/format/reader.h"
 #include "trainer/model/resnet.h"
 #include "trainer/model/state.h"
 #include "trainer/optim/optimizer.h"
@@ -79,6 +81,20 @@ void use_type(torch::nn::Module& network, at::ScalarType type) {
   }
 }
 
+/// The model's tensors of a checkpoint, by name. All must be there.
+void use_checkpoint(torch::nn::Module& network, const std::string& path) {
+  const auto loaded = value_of(checkpoint::format::read_checkpoint(path));
+  std::map<std::string, std::span<const std::byte>> bytes;
+  for (const auto& tensor : loaded.content.tensors) {
+    bytes[tensor.state_dict_key] = tensor.bytes;
+  }
+  for (auto& entry : model::named_state(network)) {
+    const auto found = bytes.at(entry.key());
+    entry.value().copy_(at::from_blob(const_cast<std::byte*>(found.data()), entry.value().sizes(),
+                                      at::TensorOptions(entry.value().scalar_type())));
+  }
+}
+
 model::ResNet make_network(const Dictionary& request) {
   torch::manual_seed(static_cast<std::uint64_t>(request.at("seed").toInt()));
   model::ResNet network = value_of(model::make_model(
@@ -90,6 +106,10 @@ model::ResNet make_network(const Dictionary& request) {
     for (auto& entry : model::named_state(*network)) {
       entry.value().copy_(state.at(entry.key()).toTensor());
     }
+  }
+  if (request.contains("checkpoint")) {
+    const torch::NoGradGuard no_grad;
+    use_checkpoint(*network, request.at("checkpoint").toStringRef());
   }
   if (request.at("channels_last").toBool()) {
     model::use_channels_last(*network);

@@ -29,6 +29,7 @@ TRAINER = {
     "model": [],
     "optim": [],
     "checkpoint": ["metrics", "model", "storage"],
+    "checkpoint_tool": ["checkpoint", "metrics", "storage"],
     "pack": ["data", "metrics", "storage"],
     "process_group": [],
     "parallel": ["process_group", "model"],

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/checkpoint/exchange/pickle_tree.h"
+
+namespace rollcall::checkpoint::exchange {
+
+/// The stack, the marks and the memo of a pickle machine, and the values made so far (Python's pickletools.py describes
+/// it). Its functions are the instructions without their operands; each gives false where the pickle is refused, and
+/// failure() then says why.
+class PickleMachine {
+ public:
+  [[nodiscard]] const std::string& failure() const { return failure_; }
+  bool refuse(std::string reason);
+
+  bool push(PickleValue value);
+  bool push_mark();
+  bool get(std::uint32_t memo);
+  bool put(std::uint32_t memo);
+  /// A tuple of the `count` topmost values.
+  bool tuple(std::size_t count);
+  /// A tuple of all values since the last mark.
+  bool tuple_since_mark();
+  /// Appends to the list below: the topmost value, or all since the last mark.
+  bool append_one();
+  bool append_since_mark();
+  /// Sets items of the dict below: the two topmost values, or all pairs since the last mark.
+  bool set_one_item();
+  bool set_items_since_mark();
+  bool global(const std::string& module, const std::string& name);
+  /// Calls a known name with a tuple, in effect: makes a dict or a tensor.
+  bool reduce();
+  /// A storage, from torch's tuple ("storage", type, key, location, elements).
+  bool persistent_id();
+  /// Attributes of a dict, as state dicts carry (`_metadata`): dropped.
+  bool build();
+
+  /// The tree, whose root is the only value on the stack. Call it at the end; nothing works after it.
+  [[nodiscard]] std::optional<PickleTree> finish();
+
+ private:
+  std::optional<PickleIndex> pop();
+  /// The values since the last mark, which are taken off together with it.
+  std::optional<std::vector<PickleIndex>> pop_to_mark();
+  bool append(const std::vector<PickleIndex>& items);
+  bool set_items(const std::vector<PickleIndex>& items);
+  bool rebuild_tensor(const std::vector<PickleIndex>& arguments);
+  std::optional<std::vector<std::int64_t>> numbers(PickleIndex tuple) const;
+
+  PickleTree tree_;
+  std::vector<PickleIndex> stack_;
+  std::vector<std::size_t> marks_;
+  std::map<std::uint32_t, PickleIndex> memo_;
+  std::string failure_;
+};
+
+}  // namespace rollcall::checkpoint::exchange

@@ -1,0 +1,182 @@
+#include "trainer/checkpoint/exchange/zip_archive.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "trainer/checkpoint/exchange/little_endian.h"
+#include "trainer/checkpoint/exchange/zip_layout.h"
+#include "trainer/storage/crc32.h"
+
+namespace rollcall::checkpoint::exchange {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+/// Where the central directory lies.
+struct Directory {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+Bytes view(const std::unique_ptr<std::byte[]>& memory, std::uint64_t count) { return {memory.get(), count}; }
+
+/// The position of the last end record in `tail`; an archive's comment may follow it.
+std::optional<std::size_t> find_end_record(Bytes tail) {
+  for (std::size_t at = tail.size() < zip::kEndBytes ? 0 : tail.size() - zip::kEndBytes + 1; at-- > 0;) {
+    const bool here = number_at<std::uint32_t>(tail, at) == zip::kEnd;
+    if (here && at + zip::kEndBytes + number_at<std::uint16_t>(tail, at + 20) == tail.size()) {
+      return at;
+    }
+  }
+  return std::nullopt;
+}
+
+/// The directory's place in 64 bits, from the record to which the locator before the end record points.
+Result<Directory> read_zip64_end(const InputFile& file, std::uint64_t end_record) {
+  if (end_record < zip::kZip64LocatorBytes) {
+    return file.unusable("is a damaged zip archive");
+  }
+  const auto locator = file.read(zip::kZip64LocatorBytes, end_record - zip::kZip64LocatorBytes);
+  if (!locator) {
+    return locator.error();
+  }
+  const Bytes pointer = view(*locator, zip::kZip64LocatorBytes);
+  if (number_at<std::uint32_t>(pointer, 0) != zip::kZip64Locator) {
+    return file.unusable("is a damaged zip archive");
+  }
+  const auto record = file.read(zip::kZip64EndBytes, number_at<std::uint64_t>(pointer, 8));
+  if (!record) {
+    return record.error();
+  }
+  const Bytes end = view(*record, zip::kZip64EndBytes);
+  if (number_at<std::uint32_t>(end, 0) != zip::kZip64End) {
+    return file.unusable("is a damaged zip archive");
+  }
+  return Directory{number_at<std::uint64_t>(end, 48), number_at<std::uint64_t>(end, 40)};
+}
+
+Result<Directory> find_directory(const InputFile& file) {
+  const std::uint64_t tail_bytes = std::min<std::uint64_t>(file.size(), zip::kEndBytes + zip::kLongestComment);
+  const auto tail = file.read(tail_bytes, file.size() - tail_bytes);
+  if (!tail) {
+    return tail.error();
+  }
+  const Bytes bytes = view(*tail, tail_bytes);
+  const auto end = find_end_record(bytes);
+  if (!end) {
+    return file.unusable("is a cut or damaged zip archive: its end is missing");
+  }
+  const Directory directory{number_at<std::uint32_t>(bytes, *end + 16), number_at<std::uint32_t>(bytes, *end + 12)};
+  const bool in_64_bits = directory.offset == zip::kIn64Bits || directory.bytes == zip::kIn64Bits ||
+                          number_at<std::uint16_t>(bytes, *end + 10) == zip::kCountIn64Bits;
+  return in_64_bits ? read_zip64_end(file, file.size() - tail_bytes + *end) : directory;
+}
+
+/// Replaces the numbers that say "in 64 bits" by those of the Zip64 extra field, which has only these, in this order.
+bool apply_zip64(ZipEntry& entry, std::uint64_t& stored_bytes, Bytes extra) {
+  while (extra.size() >= 4) {
+    const auto kind = number_at<std::uint16_t>(extra, 0);
+    const std::size_t size = number_at<std::uint16_t>(extra, 2);
+    if (size > extra.size() - 4) {
+      return false;
+    }
+    Bytes field = extra.subspan(4, size);
+    extra = extra.subspan(4 + size);
+    for (std::uint64_t* const number : {&entry.bytes, &stored_bytes, &entry.header}) {
+      if (kind == zip::kZip64Extra && *number == zip::kIn64Bits && field.size() >= 8) {
+        *number = number_at<std::uint64_t>(field, 0);
+        field = field.subspan(8);
+      }
+    }
+  }
+  return true;
+}
+
+/// Takes one member off the front of `directory`.
+Result<ZipEntry> next_entry(const InputFile& file, Bytes& directory) {
+  if (directory.size() < zip::kCentralHeaderBytes || number_at<std::uint32_t>(directory, 0) != zip::kCentralHeader) {
+    return file.unusable("is a damaged zip archive: its list of members is not in order");
+  }
+  const std::size_t name = number_at<std::uint16_t>(directory, 28);
+  const std::size_t extra = number_at<std::uint16_t>(directory, 30);
+  const std::size_t comment = number_at<std::uint16_t>(directory, 32);
+  if (zip::kCentralHeaderBytes + name + extra + comment > directory.size()) {
+    return file.unusable("is a damaged zip archive: its list of members is cut");
+  }
+  ZipEntry entry;
+  const auto name_bytes = directory.subspan(zip::kCentralHeaderBytes, name);
+  entry.name.assign(reinterpret_cast<const char*>(name_bytes.data()), name);
+  entry.crc32 = number_at<std::uint32_t>(directory, 16);
+  entry.bytes = number_at<std::uint32_t>(directory, 24);
+  entry.header = number_at<std::uint32_t>(directory, 42);
+  std::uint64_t stored_bytes = number_at<std::uint32_t>(directory, 20);
+  if (!apply_zip64(entry, stored_bytes, directory.subspan(zip::kCentralHeaderBytes + name, extra))) {
+    return file.unusable("is a damaged zip archive: member " + entry.name + " is not in order");
+  }
+  const bool encrypted = (number_at<std::uint16_t>(directory, 8) & zip::kEncrypted) != 0;
+  if (encrypted || number_at<std::uint16_t>(directory, 10) != 0 || stored_bytes != entry.bytes) {
+    return file.unusable("is a compressed or encrypted zip archive, which torch.save never writes");
+  }
+  directory = directory.subspan(zip::kCentralHeaderBytes + name + extra + comment);
+  return entry;
+}
+
+}  // namespace
+
+Result<ZipArchive> ZipArchive::open(InputFile file) {
+  ZipArchive archive(std::move(file));
+  const auto place = find_directory(archive.file_);
+  if (!place) {
+    return place.error();
+  }
+  const auto memory = archive.file_.read(place->bytes, place->offset);
+  if (!memory) {
+    return memory.error();
+  }
+  std::uint64_t total = 0;
+  for (Bytes directory = view(*memory, place->bytes); !directory.empty();) {
+    auto entry = next_entry(archive.file_, directory);
+    if (!entry) {
+      return entry.error();
+    }
+    // Members that overlap could make a small file use much memory.
+    if (entry->bytes > archive.file_.size() - total) {
+      return archive.file_.unusable("is a damaged zip archive: its members are larger than the file");
+    }
+    total += entry->bytes;
+    archive.entries_.push_back(*std::move(entry));
+  }
+  std::ranges::sort(archive.entries_, {}, &ZipEntry::name);
+  const auto twice = std::ranges::adjacent_find(archive.entries_, {}, &ZipEntry::name);
+  if (twice != archive.entries_.end()) {
+    return archive.file_.unusable("is a damaged zip archive: it holds " + twice->name + " twice");
+  }
+  return archive;
+}
+
+const ZipEntry* ZipArchive::find(std::string_view name) const {
+  const auto found = std::ranges::lower_bound(entries_, name, {}, &ZipEntry::name);
+  return found != entries_.end() && found->name == name ? &*found : nullptr;
+}
+
+Result<std::unique_ptr<std::byte[]>> ZipArchive::read(const ZipEntry& entry) const {
+  const auto memory = file_.read(zip::kLocalHeaderBytes, entry.header);
+  if (!memory) {
+    return memory.error();
+  }
+  const Bytes header = view(*memory, zip::kLocalHeaderBytes);
+  if (number_at<std::uint32_t>(header, 0) != zip::kLocalHeader) {
+    return file_.unusable("is a damaged zip archive: member " + entry.name + " is not where it should be");
+  }
+  const std::uint64_t data = entry.header + zip::kLocalHeaderBytes + number_at<std::uint16_t>(header, 26) +
+                             number_at<std::uint16_t>(header, 28);
+  auto bytes = file_.read(entry.bytes, data);
+  if (bytes && storage::crc32(view(*bytes, entry.bytes)) != entry.crc32) {
+    return file_.unusable(
+        "is damaged: the checksum of member " + entry.name + " is wrong",
+        "another copy; where torch.serialization.set_crc32_options(False) wrote it, saving with True");
+  }
+  return bytes;
+}
+
+}  // namespace rollcall::checkpoint::exchange

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "trainer/checkpoint/format/content.h"
+#include "trainer/checkpoint/format/reader.h"
+
+namespace rollcall::checkpoint_tool {
+
+/// A tensor of a checkpoint, without its bytes.
+struct StoredTensor {
+  std::string path;  ///< "/model/layer1/0/conv1/weight"
+  std::string key;   ///< of the model's state dict; empty for tensors that are in none
+  checkpoint::format::DType dtype = checkpoint::format::DType::Float32;
+  std::vector<std::int64_t> shape;
+  std::uint64_t bytes = 0;
+  std::uint32_t crc32c = 0;
+
+  /// What people call it: its key, or else its path.
+  [[nodiscard]] const std::string& name() const { return key.empty() ? path : key; }
+  [[nodiscard]] std::uint64_t elements() const { return bytes / checkpoint::format::dtype_size(dtype); }
+};
+
+/// A checkpoint that is looked at: the only place of this program that opens one. Move only. Errors of all functions
+/// are those of the checkpoint's reader: NoInput, BadData, Mismatch, InputOutput.
+class StoredFile {
+ public:
+  /// `path` may be a folder: the newest checkpoint in it that can be opened. Errors: also NoInput where it holds none.
+  [[nodiscard]] static Result<StoredFile> open(const std::string& path);
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
+  [[nodiscard]] const std::vector<StoredTensor>& tensors() const { return tensors_; }
+  [[nodiscard]] const std::map<std::string, checkpoint::format::Value>& values() const {
+    return loaded_.content.values;
+  }
+
+  /// The tensor of that key or path, or null.
+  [[nodiscard]] const StoredTensor* find(std::string_view name) const;
+  /// The model's tensors in the order of its state dict. Error (BadData): one is missing.
+  [[nodiscard]] Result<std::vector<const StoredTensor*>> model() const;
+  /// The bytes of one of its tensors, StoredTensor::bytes of them, their checksums being right. Thread-safe.
+  [[nodiscard]] Result<std::unique_ptr<std::byte[]>> read(const StoredTensor& tensor) const;
+
+ private:
+  StoredFile() = default;
+
+  std::string path_;
+  std::uint64_t file_bytes_ = 0;
+  std::vector<StoredTensor> tensors_;
+  checkpoint::format::LoadedContent loaded_;
+};
+
+/// "name: unknown tensor", with the nearest known one (Usage).
+[[nodiscard]] Error unknown_tensor(const StoredFile& file, const std::string& name);
+
+}  // namespace rollcall::checkpoint_tool
