@@ -119,7 +119,7 @@ inline process_group::Mesh make_mesh(Rank& rank, const process_group::MeshOption
   const process_group::Group world = rank.world_size > 1 ? rank.make_group() : nullptr;
   const std::string path = rank.folder / ("mesh" + std::to_string(rank.groups_made));
   const auto store = c10::make_intrusive<c10d::FileStore>(path, static_cast<int>(rank.world_size));
-  auto mesh = process_group::make_mesh(world, store, degrees, {.backend = "gloo"});
+  auto mesh = process_group::make_mesh(world, store, degrees, {.backend = rank.backend});
   return mesh ? *mesh : throw std::runtime_error(mesh.error().message());
 }
 

@@ -56,7 +56,7 @@ TEST(Store, AMissingRankIsAnErrorThatCountsThoseThatCame) {
 }
 
 TEST(Store, AnUnknownBackEndIsRefusedBeforeAnythingIsConnected) {
-  for (const char* name : {"glo", "mpi", ""}) {
+  for (const char* name : {"glo", "mpi", "GLOO", ""}) {
     const auto group = make_process_group(nullptr, 0, 2, {.backend = name});
     ASSERT_FALSE(group.has_value()) << name;
     EXPECT_EQ(group.error().setting, "--backend");

@@ -1,186 +1,52 @@
 #pragma once
 
-#include <sys/wait.h>
 #include <torch/torch.h>
-#include <unistd.h>
-#include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <exception>
-#include <filesystem>
-#include <functional>
-#include <stdexcept>
+#include <chrono>
 #include <string>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
-#include <utility>
-#include <vector>
 
-#include "runtime/base/result.h"
+#include "tests/support/rank_processes.h"
 #include "trainer/process_group/factory.h"
 
-/// Several ranks as real processes, for tests.
+/// Ranks as real processes that use LibTorch.
 ///
 ///   const auto ranks = testing_support::spawn(4, [](testing_support::Rank& rank) {
 ///     MULTIPROC_CHECK(something that holds on every rank);
 ///   });
 ///   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 ///
-/// The ranks are forked, so the test program itself must not have used LibTorch's thread pools. Each has one compute
-/// thread and a file store of its own group in a temporary folder; after two minutes it is ended by SIGALRM.
+/// The test program itself must not have used LibTorch's thread pools. Each rank has one compute thread and a file
+/// store of its own group in a temporary folder.
 namespace rollcall::testing_support {
 
-/// Fails this rank with the place and the condition; use it inside of spawn()'s function, where gtest's macros do not
-/// reach.
-#define MULTIPROC_CHECK(condition) \
-  ((condition) ? void()            \
-               : throw std::runtime_error(std::string(__FILE__) + ":" + std::to_string(__LINE__) + ": " #condition))
-
-/// How a rank ended.
-struct RankResult {
-  int exit_status = -1;  ///< 0: succeeded, 1: failed with `message`; -1: ended by a signal
-  int signal = 0;
-  std::string message;
-
-  [[nodiscard]] bool succeeded() const { return exit_status == 0; }
-};
-
 /// One rank, seen from inside.
-struct Rank {
-  std::uint32_t rank = 0;
-  std::uint32_t world_size = 1;
-  std::filesystem::path folder;  ///< shared by the ranks of this group, removed at the end
+struct Rank : RankPlace {
+  std::string backend = "gloo";  ///< of the groups to come
   int groups_made = 0;
 
   /// A new store and process group of all ranks; every rank calls it equally often.
   c10::intrusive_ptr<c10d::ProcessGroup> make_group(std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
     const std::string path = folder / ("store" + std::to_string(groups_made++));
     const auto store = c10::make_intrusive<c10d::FileStore>(path, static_cast<int>(world_size));
-    auto group = process_group::make_process_group(store, rank, world_size, {.backend = "gloo", .timeout = timeout});
+    auto group = process_group::make_process_group(store, rank, world_size, {.backend = backend, .timeout = timeout});
     return group ? group->process_group : throw std::runtime_error(group.error().message());
   }
 };
 
-/// The running ranks of one group. Not copyable; kills and reaps what is left when it dies.
-class Ranks {
+/// The running ranks of one group; see RankProcesses.
+class Ranks : public RankProcesses {
  public:
-  Ranks(std::uint32_t world_size, const std::function<void(Rank&)>& work) {
-    std::string pattern = std::filesystem::temp_directory_path() / "rollcall-ranks-XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-    for (std::uint32_t rank = 0; rank < world_size; ++rank) {
-      start(Rank{.rank = rank, .world_size = world_size, .folder = folder_, .groups_made = 0}, work);
-    }
-  }
-  Ranks(const Ranks&) = delete;
-  Ranks& operator=(const Ranks&) = delete;
-  ~Ranks() {
-    for (std::uint32_t rank = 0; rank < children_.size(); ++rank) {
-      signal(rank, SIGKILL);
-    }
-    (void)wait();
-    std::filesystem::remove_all(folder_);
-  }
-
-  /// Where the ranks may leave files for the test or for each other.
-  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
-
-  void signal(std::uint32_t rank, int number) {
-    if (children_.at(rank).pid > 0) {
-      kill(children_.at(rank).pid, number);
-    }
-  }
-
-  /// Waits for all ranks; their results by rank.
-  const std::vector<RankResult>& wait() {
-    for (Child& child : children_) {
-      if (child.pid > 0) {
-        results_.push_back(reap(child));
-      }
-    }
-    return results_;
-  }
-
- private:
-  struct Child {
-    pid_t pid = -1;
-    int pipe = -1;  ///< carries the message
-  };
-
-  void start(Rank rank, const std::function<void(Rank&)>& work) {
-    int ends[2];
-    if (pipe(ends) != 0) {
-      throw std::runtime_error("pipe: " + errno_text(errno));
-    }
-    std::fflush(nullptr);
-    const pid_t pid = fork();
-    if (pid == 0) {
-      close(ends[0]);
-      run(rank, work, ends[1]);
-    }
-    close(ends[1]);
-    children_.push_back(Child{pid, ends[0]});
-  }
-
-  [[noreturn]] static void run(Rank& rank, const std::function<void(Rank&)>& work, int out) {
-    alarm(120);
-    std::signal(SIGPIPE, SIG_IGN);          // as in the trainer: Gloo writes to peers that may have died
-    setenv("GLOO_SOCKET_IFNAME", "lo", 0);  // this machine's own name need not resolve
-    int status = 0;
-    try {
-      at::set_num_threads(1);
-      work(rank);
-    } catch (const std::exception& error) {
-      status = 1;
-      const std::string message = error.what();
-      [[maybe_unused]] const ssize_t written = write(out, message.data(), std::min<std::size_t>(message.size(), 4000));
-    }
-    _exit(status);
-  }
-
-  static RankResult reap(Child& child) {
-    RankResult result;
-    char buffer[512];
-    for (ssize_t n = 0; (n = read(child.pipe, buffer, sizeof buffer)) > 0;) {
-      result.message.append(buffer, static_cast<std::size_t>(n));
-    }
-    close(child.pipe);
-    int status = 0;
-    waitpid(child.pid, &status, 0);
-    child.pid = -1;
-    if (WIFEXITED(status)) {
-      result.exit_status = WEXITSTATUS(status);
-    } else {
-      result.signal = WTERMSIG(status);
-    }
-    return result;
-  }
-
-  std::filesystem::path folder_;
-  std::vector<Child> children_;
-  std::vector<RankResult> results_;
+  Ranks(std::uint32_t world_size, const std::function<void(Rank&)>& work)
+      : RankProcesses(world_size, [&work](const RankPlace& place) {
+          at::set_num_threads(1);
+          Rank rank{place};
+          work(rank);
+        }) {}
 };
 
 /// Runs `work` on every rank to its end.
 inline std::vector<RankResult> spawn(std::uint32_t world_size, const std::function<void(Rank&)>& work) {
   return Ranks(world_size, work).wait();
-}
-
-inline bool all_succeeded(const std::vector<RankResult>& results) {
-  return std::all_of(results.begin(), results.end(), [](const RankResult& result) { return result.succeeded(); });
-}
-
-/// One line per rank that failed.
-inline std::string report(const std::vector<RankResult>& results) {
-  std::string text;
-  for (std::size_t rank = 0; rank < results.size(); ++rank) {
-    if (!results[rank].succeeded()) {
-      text += "rank " + std::to_string(rank) + ": signal " + std::to_string(results[rank].signal) + ": " +
-              results[rank].message + "\n";
-    }
-  }
-  return text;
 }
 
 }  // namespace rollcall::testing_support

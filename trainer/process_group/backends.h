@@ -13,6 +13,13 @@ namespace rollcall::process_group {
 void add_gloo(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
               std::chrono::milliseconds timeout);
 
+#ifdef ROLLCALL_UCX
+/// UCX (trainer/process_group/ucx) carries this group's collectives on CPU tensors, and it becomes the default back
+/// end.
+void add_ucx(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
+             std::chrono::milliseconds timeout);
+#endif
+
 #ifdef ROLLCALL_CUDA
 /// Whether NCCL has a GPU to work on.
 [[nodiscard]] bool nccl_is_usable();

@@ -6,6 +6,16 @@
 namespace rollcall::process_group {
 namespace {
 
+using AddBackend = void (*)(c10d::ProcessGroup&, const c10::intrusive_ptr<c10d::Store>&, std::chrono::milliseconds);
+
+#ifdef ROLLCALL_UCX
+constexpr bool kHasUcx = true;
+#else
+constexpr bool kHasUcx = false;
+void add_ucx(c10d::ProcessGroup& /*group*/, const c10::intrusive_ptr<c10d::Store>& /*store*/,
+             std::chrono::milliseconds /*timeout*/) {}
+#endif
+
 #ifdef ROLLCALL_CUDA
 constexpr bool kHasNccl = true;
 #else
@@ -15,50 +25,76 @@ void add_nccl(c10d::ProcessGroup& /*group*/, const c10::intrusive_ptr<c10d::Stor
               std::chrono::milliseconds /*timeout*/) {}
 #endif
 
-Result<std::string> choose_backend(const std::string& asked) {
-  if (asked == "auto") {
-    return std::string(nccl_is_usable() ? "nccl" : "gloo");
+/// What carries collectives, by device. The first named is for tensors on CPUs: also with NCCL, small collectives of
+/// bytes and numbers stay there.
+struct Choice {
+  std::string name;
+  AddBackend on_cpu = nullptr;
+  AddBackend on_cuda = nullptr;  ///< null: none
+};
+
+Result<Choice> choose_ucx() {
+  if (!kHasUcx) {
+    return fail("--backend", "ucx", "this rollcall-train was built where UCX's headers were not found",
+                "--backend=auto, or installing libucx-dev and building again");
   }
-  if (asked == "gloo") {
-    return asked;
-  }
-  if (asked != "nccl") {
-    return fail("--backend", asked, "is not a known back end", "auto, gloo or nccl");
-  }
+  return Choice{"ucx", &add_ucx, nullptr};
+}
+
+Result<Choice> choose_nccl() {
   if (!kHasNccl) {
-    return fail("--backend", asked, "this rollcall-train was built without CUDA",
+    return fail("--backend", "nccl", "this rollcall-train was built without CUDA",
                 "--backend=auto, or building preset cuda");
   }
   if (!nccl_is_usable()) {
-    return fail("--backend", asked, "no GPU is visible to this task", "--backend=gloo, or asking Slurm for GPUs",
+    return fail("--backend", "nccl", "no GPU is visible to this task", "--backend=gloo, or asking Slurm for GPUs",
                 ExitCode::Unavailable);
   }
-  return asked;
+  return Choice{"nccl", &add_gloo, &add_nccl};
+}
+
+Result<Choice> choose(const std::string& asked) {
+  const bool automatic = asked == "auto";
+  if (asked == "nccl" || (automatic && nccl_is_usable())) {
+    return choose_nccl();
+  }
+  if (asked == "ucx") {
+    return choose_ucx();
+  }
+  if (asked == "gloo" || automatic) {
+    return Choice{"gloo", &add_gloo, nullptr};
+  }
+  return fail("--backend", asked, "is not a known back end", "auto, gloo, ucx or nccl");
 }
 
 }  // namespace
 
+std::vector<std::string> cpu_backends() {
+  std::vector<std::string> names{"gloo"};
+  if (kHasUcx) {
+    names.emplace_back("ucx");
+  }
+  return names;
+}
+
 Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Store>& store, std::uint32_t rank,
                                              std::uint32_t world_size, const ProcessGroupOptions& options) {
-  Result<std::string> backend = choose_backend(options.backend);
-  if (!backend) {
-    return backend.error();
+  const Result<Choice> choice = choose(options.backend);
+  if (!choice) {
+    return choice.error();
   }
-  NamedProcessGroup named;
-  named.backend = *backend;
-  const Result<void> made =
-      catch_exceptions(Speaker{rank, world_size}, "process group", "the ranks could not be connected with " + *backend,
-                       "looking at network.interface with `rollcall env`, and for ranks that ended early", [&] {
-                         named.process_group = c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(rank),
-                                                                                       static_cast<int>(world_size));
-                         // Gloo first: with NCCL too, small collectives of bytes and numbers stay on the CPU, and the
-                         // default ends up on NCCL.
-                         add_gloo(*named.process_group, store, options.timeout);
-                         if (*backend == "nccl") {
-                           add_nccl(*named.process_group, store, options.timeout);
-                         }
-                         named.process_group->setGroupName("rollcall");
-                       });
+  NamedProcessGroup named{nullptr, choice->name};
+  const Result<void> made = catch_exceptions(
+      Speaker{rank, world_size}, "process group", "the ranks could not be connected with " + choice->name,
+      "looking at network.interface with `rollcall env`, and for ranks that ended early", [&] {
+        named.process_group =
+            c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(rank), static_cast<int>(world_size));
+        choice->on_cpu(*named.process_group, store, options.timeout);
+        if (choice->on_cuda != nullptr) {  // last, so that it becomes the default
+          choice->on_cuda(*named.process_group, store, options.timeout);
+        }
+        named.process_group->setGroupName("rollcall");
+      });
   if (!made) {
     return made.error();
   }

@@ -6,27 +6,33 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
 
 #include "runtime/base/result.h"
 
 namespace rollcall::process_group {
 
+/// The back ends for tensors on CPUs that this program was built with; what `backend` may be besides "auto".
+[[nodiscard]] std::vector<std::string> cpu_backends();
+
 struct ProcessGroupOptions {
-  std::string backend = "auto";                ///< "auto", "gloo" or "nccl"
+  std::string backend = "auto";                ///< "auto", "gloo", "ucx" or "nccl"
   std::chrono::milliseconds timeout{600'000};  ///< a collective that takes longer is an error
 };
 
-/// All ranks of the step as one group, and the back end that carries its collectives: "gloo" or "nccl".
+/// All ranks of the step as one group, and the back end that carries its collectives: "gloo", "ucx" or "nccl".
 struct NamedProcessGroup {
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   std::string backend;
 };
 
-/// Makes the process group of all ranks: Gloo for tensors on CPUs, and with "nccl" NCCL for tensors on the current CUDA
-/// device. "auto" is nccl where the program was built with CUDA and a GPU is there, otherwise gloo. Collective.
+/// Makes the process group of all ranks: Gloo or UCX for tensors on CPUs; with "nccl" Gloo for those, and NCCL for
+/// tensors on the current CUDA device. "auto" is nccl where the program was built with CUDA and a GPU is there,
+/// otherwise gloo (docs/backends.md says why). Collective.
 ///
-/// Gloo takes its interface from GLOO_SOCKET_IFNAME, NCCL from NCCL_SOCKET_IFNAME, both of this process's environment.
-/// Errors: (Usage) unknown backend, or nccl in a program without CUDA; (Unavailable) the ranks could not be connected.
+/// Gloo takes its interface from GLOO_SOCKET_IFNAME, NCCL from NCCL_SOCKET_IFNAME, UCX from UCX_NET_DEVICES, all of
+/// this process's environment. Errors: (Usage) unknown back end, or one that the program was built without;
+/// (Unavailable) the ranks could not be connected.
 [[nodiscard]] Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Store>& store,
                                                            std::uint32_t rank, std::uint32_t world_size,
                                                            const ProcessGroupOptions& options);

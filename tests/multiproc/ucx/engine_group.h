@@ -1,0 +1,88 @@
+#pragma once
+
+#include <fstream>
+#include <future>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/rank_processes.h"
+#include "trainer/process_group/algorithms/algorithms.h"
+#include "trainer/process_group/ucx/connect.h"
+
+/// Groups over UCX without LibTorch, so that the sanitizers see all of the project's own code in them.
+namespace rollcall::testing_support {
+
+namespace ucx = process_group::ucx;
+using process_group::PlanContext;
+
+/// Exchanges addresses through files of a folder.
+inline ucx::Exchange exchange_in(const std::filesystem::path& folder, const std::string& group, std::uint32_t rank,
+                                 std::uint32_t world_size) {
+  return [=](const std::string& mine) -> Result<std::vector<std::string>> {
+    const auto path = [&](std::uint32_t other) { return folder / (group + std::to_string(other)); };
+    std::ofstream(path(rank).string() + ".new", std::ios::binary) << mine;
+    std::filesystem::rename(path(rank).string() + ".new", path(rank));
+    std::vector<std::string> all;
+    for (std::uint32_t other = 0; other < world_size; ++other) {
+      while (!std::filesystem::exists(path(other))) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      std::stringstream bytes;
+      bytes << std::ifstream(path(other), std::ios::binary).rdbuf();
+      all.push_back(bytes.str());
+    }
+    return all;
+  };
+}
+
+inline std::unique_ptr<ucx::Engine> connect(const RankPlace& place, const std::string& group, std::uint32_t rank,
+                                            std::uint32_t world_size) {
+  auto engine =
+      ucx::connect(rank, world_size, exchange_in(place.folder, group, rank, world_size), std::chrono::seconds(60));
+  return engine ? std::move(*engine) : throw std::runtime_error(engine.error().message());
+}
+
+inline std::unique_ptr<ucx::Engine> connect(const RankPlace& place, const std::string& group = "group") {
+  return connect(place, group, place.rank, place.world_size);
+}
+
+/// Submits `operation`; its failure, empty where it succeeded, comes later.
+inline std::future<std::string> submit(ucx::Engine& engine, ucx::Operation operation) {
+  auto ended = std::make_shared<std::promise<std::string>>();
+  std::future<std::string> failure = ended->get_future();
+  operation.done = [ended](const std::string& text, std::uint32_t) { ended->set_value(text); };
+  engine.submit(std::move(operation));
+  return failure;
+}
+
+/// Adds up `values` of all ranks in place.
+inline ucx::Operation all_reduce(std::uint32_t rank, std::uint32_t world_size, std::vector<float>& values,
+                                 std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+  ucx::Operation operation;
+  const std::size_t bytes = values.size() * sizeof(float);
+  operation.name = "all_reduce of " + std::to_string(bytes) + " bytes";
+  operation.timeout = timeout;
+  operation.plan =
+      plan_all_reduce(PlanContext{.rank = rank, .world_size = world_size, .element_bytes = sizeof(float)}, bytes);
+  operation.areas.output = reinterpret_cast<std::byte*>(values.data());
+  operation.combining = {*combine_function(process_group::ElementType::Float32, process_group::Reduction::Sum),
+                         sizeof(float)};
+  return operation;
+}
+
+inline ucx::Operation message(bool sends, std::uint32_t peer, std::uint32_t tag, std::vector<float>& values) {
+  ucx::Operation operation;
+  operation.name = sends ? "send" : "recv";
+  operation.timeout = std::chrono::seconds(60);
+  operation.message = ucx::PointToPoint{.sends = sends,
+                                        .peer = peer,
+                                        .tag = tag,
+                                        .data = reinterpret_cast<std::byte*>(values.data()),
+                                        .bytes = values.size() * sizeof(float)};
+  return operation;
+}
+
+}  // namespace rollcall::testing_support

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trainer/process_group/algorithms/elements.h"
+#include "trainer/process_group/algorithms/plan.h"
+#include "trainer/process_group/algorithms/transport.h"
+
+namespace rollcall::process_group {
+
+/// The memory of one operation; none of it is owned. Areas that the plan does not name may be null.
+struct Areas {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::byte* scratch = nullptr;  ///< of plan.scratch_bytes
+};
+
+/// How Combine steps are done.
+struct Combining {
+  CombineFunction function = nullptr;
+  std::size_t element_bytes = 1;
+};
+
+/// Runs one plan over a transport, a bit at a time, so that one thread can serve several. Not thread-safe.
+class Execution {
+ public:
+  /// `plan`'s memory and the transport outlive it. At most `depth` sends and `depth` receives are under way.
+  Execution(const Plan& plan, const Areas& areas, const Combining& combining, std::uint32_t operation,
+            std::size_t depth);
+
+  /// Does all that can be done without waiting. Done, UnderWay, or Failed where a message did; then it is over.
+  [[nodiscard]] RequestState advance(Transport& transport);
+
+  /// The ranks from which messages are expected that have not come, ascending; for error messages.
+  [[nodiscard]] std::vector<std::uint32_t> awaited_peers() const;
+
+ private:
+  /// One kind of step, in the order of the plan.
+  struct Lane {
+    std::vector<StepIndex> steps;
+    std::size_t next = 0;
+  };
+  struct UnderWay {
+    Request request;
+    StepIndex step;
+  };
+
+  [[nodiscard]] bool may_begin(StepIndex index) const;
+  [[nodiscard]] bool begin_messages(Transport& transport, Lane& lane, std::vector<UnderWay>& under_way);
+  [[nodiscard]] bool collect(Transport& transport, std::vector<UnderWay>& under_way);
+  [[nodiscard]] bool run_local_step();
+  [[nodiscard]] std::byte* writable(const Place& place) const;
+  [[nodiscard]] const std::byte* readable(const Place& place) const;
+
+  const Plan& plan_;
+  Areas areas_;
+  Combining combining_;
+  std::uint32_t operation_;
+  std::size_t depth_;
+  std::vector<bool> done_;
+  std::size_t left_;
+  Lane sends_, receives_, local_;
+  std::vector<UnderWay> sending_, receiving_;
+  bool failed_ = false;
+};
+
+}  // namespace rollcall::process_group

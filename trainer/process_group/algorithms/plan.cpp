@@ -1,0 +1,68 @@
+#include "trainer/process_group/algorithms/plan.h"
+
+namespace rollcall::process_group {
+namespace {
+
+constexpr std::size_t kScratchAlignment = 64;  // a cache line
+
+}  // namespace
+
+StepIndex PlanBuilder::add(const Step& step) {
+  plan_.steps.push_back(step);
+  return static_cast<StepIndex>(plan_.steps.size()) - 1;
+}
+
+StepIndex PlanBuilder::send(std::uint32_t peer, Place source, std::size_t bytes, After after) {
+  if (bytes == 0) {
+    return kNoStep;
+  }
+  return add({.action = Action::Send,
+              .peer = peer,
+              .message = sent_.at(peer)++,
+              .source = source,
+              .target = {},
+              .bytes = bytes,
+              .after = after});
+}
+
+StepIndex PlanBuilder::receive(std::uint32_t peer, Place target, std::size_t bytes, After after) {
+  if (bytes == 0) {
+    return kNoStep;
+  }
+  return add({.action = Action::Receive,
+              .peer = peer,
+              .message = received_.at(peer)++,
+              .source = {},
+              .target = target,
+              .bytes = bytes,
+              .after = after});
+}
+
+StepIndex PlanBuilder::combine(Place target, Place source, std::size_t bytes, After after) {
+  if (bytes == 0) {
+    return kNoStep;
+  }
+  return add({.action = Action::Combine, .source = source, .target = target, .bytes = bytes, .after = after});
+}
+
+StepIndex PlanBuilder::copy(Place target, Place source, std::size_t bytes, After after) {
+  if (bytes == 0) {
+    return kNoStep;
+  }
+  return add({.action = Action::Copy, .source = source, .target = target, .bytes = bytes, .after = after});
+}
+
+StepIndex PlanBuilder::join(StepIndex one, StepIndex other) {
+  if (one == kNoStep || other == kNoStep) {
+    return one == kNoStep ? other : one;
+  }
+  return add({.action = Action::Copy, .source = {}, .target = {}, .bytes = 0, .after = {one, other}});
+}
+
+Place PlanBuilder::scratch(std::size_t bytes) {
+  const Place place{Area::Scratch, plan_.scratch_bytes};
+  plan_.scratch_bytes += (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+  return place;
+}
+
+}  // namespace rollcall::process_group

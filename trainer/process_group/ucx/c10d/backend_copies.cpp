@@ -1,0 +1,191 @@
+#include "trainer/process_group/ucx/c10d/backend.h"
+#include "trainer/process_group/ucx/c10d/tensors.h"
+
+namespace rollcall::process_group::ucx {
+namespace {
+
+/// The bytes of each rank's rows of `tensor`; equal parts where `rows` is empty.
+std::vector<std::size_t> part_bytes(const at::Tensor& tensor, const std::vector<std::int64_t>& rows, int world_size) {
+  const auto ranks = static_cast<std::size_t>(world_size);
+  if (rows.empty()) {
+    TORCH_CHECK_VALUE(tensor.numel() == 0 || tensor.size(0) % world_size == 0, "ucx: ", tensor.size(0),
+                      " rows cannot be divided evenly among ", world_size, " ranks");
+    return std::vector<std::size_t>(ranks, tensor.nbytes() / ranks);
+  }
+  TORCH_CHECK_VALUE(rows.size() == ranks, "ucx: as many split sizes as ranks are needed");
+  const std::int64_t all = tensor.dim() == 0 ? 1 : tensor.size(0);
+  std::vector<std::size_t> bytes;
+  std::int64_t sum = 0;
+  for (const std::int64_t count : rows) {
+    bytes.push_back(all == 0 ? 0 : tensor.nbytes() / static_cast<std::size_t>(all) * static_cast<std::size_t>(count));
+    sum += count;
+  }
+  TORCH_CHECK_VALUE(sum == all, "ucx: split sizes add up to ", sum, " of ", all, " rows");
+  return bytes;
+}
+
+std::vector<std::size_t> bytes_of_each(const std::vector<at::Tensor>& tensors) {
+  std::vector<std::size_t> bytes;
+  for (const at::Tensor& tensor : tensors) {
+    bytes.push_back(tensor.nbytes());
+  }
+  return bytes;
+}
+
+/// Memory for as many `part`s as there are ranks.
+at::Tensor room_for(const at::Tensor& part, int world_size) {
+  return at::empty({part.numel() * world_size}, part.options());
+}
+
+void check_list(const std::vector<at::Tensor>& list, const at::Tensor& part, int world_size) {
+  TORCH_CHECK_VALUE(list.size() == static_cast<std::size_t>(world_size), "ucx: ", list.size(), " tensors for ",
+                    world_size, " ranks");
+  for (const at::Tensor& tensor : list) {
+    check_tensor(tensor);
+    TORCH_CHECK_VALUE(tensor.numel() == part.numel() && tensor.scalar_type() == part.scalar_type(),
+                      "ucx: tensors of the list differ in size or type from this rank's");
+  }
+}
+
+}  // namespace
+
+UcxBackend::WorkPointer UcxBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
+  const Staged staged(only(tensors), true);
+  Call call;
+  call.type = c10d::OpType::BROADCAST;
+  call.name = "broadcast";
+  call.timeout = options.timeout;
+  call.plan = plan_broadcast(plan_context(), staged.memory.nbytes(), static_cast<std::uint32_t>(options.rootRank));
+  call.output = staged.memory;
+  call.results = tensors;
+  call.finish = [staged] { staged.write_back(); };
+  return run(std::move(call));
+}
+
+UcxBackend::WorkPointer UcxBackend::all_gather_single(at::Tensor& output, at::Tensor& input,
+                                                      const c10d::AllgatherOptions& options) {
+  check_whole(output, input);
+  const Staged staged(output, false);
+  Call call;
+  call.type = c10d::OpType::_ALLGATHER_BASE;
+  call.name = "all_gather";
+  call.timeout = options.timeout;
+  call.plan = plan_all_gather(plan_context(), input.nbytes());
+  call.input = input.contiguous();
+  call.output = staged.memory;
+  call.results = {output};
+  call.finish = [staged] { staged.write_back(); };
+  return run(std::move(call));
+}
+
+UcxBackend::WorkPointer UcxBackend::all_gather_single_coalesced(Tensors& outputs, Tensors& inputs,
+                                                                const c10d::AllgatherOptions& options) {
+  TORCH_CHECK_VALUE(!outputs.empty() && outputs.size() == inputs.size(),
+                    "ucx: as many outputs as inputs, at least one");
+  // They run in order, and the first failure ends the group: the last one stands for all.
+  WorkPointer last;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    last = all_gather_single(outputs[i], inputs[i], options);
+  }
+  return last;
+}
+
+UcxBackend::WorkPointer UcxBackend::allgather(TensorLists& outputs, Tensors& inputs,
+                                              const c10d::AllgatherOptions& options) {
+  const at::Tensor& input = only(inputs);
+  TORCH_CHECK_VALUE(outputs.size() == 1, "ucx: all_gather takes one list of outputs");
+  check_list(outputs[0], input, size_);
+  Call call;
+  call.type = c10d::OpType::ALLGATHER;
+  call.name = "all_gather";
+  call.timeout = options.timeout;
+  call.plan = plan_all_gather(plan_context(), input.nbytes());
+  call.input = input.contiguous();
+  call.output = room_for(input, size_);
+  call.results = outputs[0];
+  call.finish = [flat = call.output, list = outputs[0]] { unpack(flat, list); };
+  return run(std::move(call));
+}
+
+UcxBackend::WorkPointer UcxBackend::gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& options) {
+  const at::Tensor& input = only(inputs);
+  Call call;
+  call.type = c10d::OpType::GATHER;
+  call.name = "gather";
+  call.timeout = options.timeout;
+  call.plan = plan_gather(plan_context(), input.nbytes(), static_cast<std::uint32_t>(options.rootRank));
+  call.input = input.contiguous();
+  if (options.rootRank == rank_) {
+    TORCH_CHECK_VALUE(outputs.size() == 1, "ucx: gather takes one list of outputs on its root");
+    check_list(outputs[0], input, size_);
+    call.output = room_for(input, size_);
+    call.results = outputs[0];
+    call.finish = [flat = call.output, list = outputs[0]] { unpack(flat, list); };
+  }
+  return run(std::move(call));
+}
+
+UcxBackend::WorkPointer UcxBackend::scatter(Tensors& outputs, TensorLists& inputs,
+                                            const c10d::ScatterOptions& options) {
+  const Staged staged(only(outputs), false);
+  Call call;
+  call.type = c10d::OpType::SCATTER;
+  call.name = "scatter";
+  call.timeout = options.timeout;
+  call.plan = plan_scatter(plan_context(), staged.memory.nbytes(), static_cast<std::uint32_t>(options.rootRank));
+  if (options.rootRank == rank_) {
+    TORCH_CHECK_VALUE(inputs.size() == 1, "ucx: scatter takes one list of inputs on its root");
+    check_list(inputs[0], staged.memory, size_);
+    call.input = packed(inputs[0]);
+  }
+  call.output = staged.memory;
+  call.results = outputs;
+  call.finish = [staged] { staged.write_back(); };
+  return run(std::move(call));
+}
+
+UcxBackend::WorkPointer UcxBackend::all_to_all_single(at::Tensor& output, at::Tensor& input,
+                                                      std::vector<std::int64_t>& output_rows,
+                                                      std::vector<std::int64_t>& input_rows,
+                                                      const c10d::AllToAllOptions& options) {
+  check_tensor(input);
+  check_tensor(output);
+  const Staged staged(output, false);
+  Call call;
+  call.type = c10d::OpType::ALLTOALL_BASE;
+  call.name = "all_to_all";
+  call.timeout = options.timeout;
+  call.plan =
+      plan_all_to_all(plan_context(), part_bytes(input, input_rows, size_), part_bytes(output, output_rows, size_));
+  call.input = input.contiguous();
+  call.output = staged.memory;
+  call.results = {output};
+  call.finish = [staged] { staged.write_back(); };
+  return run(std::move(call));
+}
+
+UcxBackend::WorkPointer UcxBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
+  TORCH_CHECK_VALUE(outputs.size() == static_cast<std::size_t>(size_) && inputs.size() == outputs.size(),
+                    "ucx: all_to_all takes one input and one output for each rank");
+  Call call;
+  call.type = c10d::OpType::ALLTOALL;
+  call.name = "all_to_all";
+  call.timeout = options.timeout;
+  call.plan = plan_all_to_all(plan_context(), bytes_of_each(inputs), bytes_of_each(outputs));
+  call.input = packed(inputs);
+  call.output = at::empty_like(packed(outputs));
+  call.results = outputs;
+  call.finish = [flat = call.output, outputs] { unpack(flat, outputs); };
+  return run(std::move(call));
+}
+
+UcxBackend::WorkPointer UcxBackend::barrier(const c10d::BarrierOptions& options) {
+  Call call;
+  call.type = c10d::OpType::BARRIER;
+  call.name = "barrier";
+  call.timeout = options.timeout;
+  call.plan = plan_barrier(plan_context());
+  return run(std::move(call));
+}
+
+}  // namespace rollcall::process_group::ucx

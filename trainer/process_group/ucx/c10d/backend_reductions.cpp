@@ -1,0 +1,108 @@
+#include "trainer/process_group/ucx/c10d/backend.h"
+#include "trainer/process_group/ucx/c10d/tensors.h"
+
+namespace rollcall::process_group::ucx {
+
+UcxBackend::WorkPointer UcxBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
+  const Staged staged(reducible(only(tensors), options.reduceOp), true);
+  Call call;
+  call.type = c10d::OpType::ALLREDUCE;
+  call.name = "all_reduce";
+  call.timeout = options.timeout;
+  call.combining = combining_of(staged.memory.scalar_type(), options.reduceOp);
+  call.plan = plan_all_reduce(plan_context(call.combining.element_bytes), staged.memory.nbytes());
+  call.output = staged.memory;
+  call.results = tensors;
+  call.finish = [staged, operation = options.reduceOp, size = size_] {
+    finish_average(staged.memory, operation, size);
+    staged.write_back();
+  };
+  return run(std::move(call));
+}
+
+UcxBackend::WorkPointer UcxBackend::allreduce_coalesced(Tensors& tensors,
+                                                        const c10d::AllreduceCoalescedOptions& options) {
+  TORCH_CHECK_VALUE(!tensors.empty(), "ucx: no tensors to reduce");
+  const at::Tensor flat = packed(tensors);
+  Call call;
+  call.type = c10d::OpType::ALLREDUCE_COALESCED;
+  call.name = "all_reduce_coalesced";
+  call.timeout = options.timeout;
+  const at::Tensor numbers = reducible(flat, options.reduceOp);
+  call.combining = combining_of(numbers.scalar_type(), options.reduceOp);
+  call.plan = plan_all_reduce(plan_context(call.combining.element_bytes), numbers.nbytes());
+  call.output = numbers;
+  call.results = tensors;
+  call.finish = [flat, numbers, tensors, operation = options.reduceOp, size = size_] {
+    finish_average(numbers, operation, size);
+    unpack(flat, tensors);
+  };
+  return run(std::move(call));
+}
+
+UcxBackend::WorkPointer UcxBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
+  const Staged staged(reducible(only(tensors), options.reduceOp), true);
+  Call call;
+  call.type = c10d::OpType::REDUCE;
+  call.name = "reduce";
+  call.timeout = options.timeout;
+  call.combining = combining_of(staged.memory.scalar_type(), options.reduceOp);
+  call.plan = plan_reduce(plan_context(call.combining.element_bytes), staged.memory.nbytes(),
+                          static_cast<std::uint32_t>(options.rootRank));
+  call.output = staged.memory;
+  call.results = tensors;
+  if (options.rootRank == rank_) {
+    call.finish = [staged, operation = options.reduceOp, size = size_] {
+      finish_average(staged.memory, operation, size);
+      staged.write_back();
+    };
+  }
+  return run(std::move(call));
+}
+
+UcxBackend::WorkPointer UcxBackend::reduce_scatter_single(at::Tensor& output, at::Tensor& input,
+                                                          const c10d::ReduceScatterOptions& options) {
+  check_whole(input, output);
+  const Staged staged(reducible(output, options.reduceOp), false);
+  Call call;
+  call.type = c10d::OpType::_REDUCE_SCATTER_BASE;
+  call.name = "reduce_scatter";
+  call.timeout = options.timeout;
+  call.combining = combining_of(staged.memory.scalar_type(), options.reduceOp);
+  call.plan = plan_reduce_scatter(plan_context(call.combining.element_bytes), staged.memory.nbytes());
+  // Where the output lies inside of the input, partial sums would overwrite what is still to be added.
+  call.input = output.is_alias_of(input) ? input.clone(at::MemoryFormat::Contiguous) : input.contiguous();
+  call.output = staged.memory;
+  call.results = {output};
+  call.finish = [staged, operation = options.reduceOp, size = size_] {
+    finish_average(staged.memory, operation, size);
+    staged.write_back();
+  };
+  return run(std::move(call));
+}
+
+UcxBackend::WorkPointer UcxBackend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
+                                                   const c10d::ReduceScatterOptions& options) {
+  at::Tensor output = only(outputs);
+  TORCH_CHECK_VALUE(inputs.size() == 1 && inputs[0].size() == static_cast<std::size_t>(size_),
+                    "ucx: reduce_scatter takes one input for each rank");
+  for (const at::Tensor& input : inputs[0]) {
+    TORCH_CHECK_VALUE(input.numel() == output.numel(), "ucx: reduce_scatter's inputs differ in size from its output");
+  }
+  at::Tensor input = packed(inputs[0]);
+  return reduce_scatter_single(output, input, options);
+}
+
+UcxBackend::WorkPointer UcxBackend::reduce_scatter_single_coalesced(Tensors& outputs, Tensors& inputs,
+                                                                    const c10d::ReduceScatterOptions& options) {
+  TORCH_CHECK_VALUE(!outputs.empty() && outputs.size() == inputs.size(),
+                    "ucx: as many outputs as inputs, at least one");
+  // They run in order, and the first failure ends the group: the last one stands for all.
+  WorkPointer last;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    last = reduce_scatter_single(outputs[i], inputs[i], options);
+  }
+  return last;
+}
+
+}  // namespace rollcall::process_group::ucx

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <torch/types.h>
+#include <cstddef>
+#include <optional>
+#include <torch/csrc/distributed/c10d/Types.hpp>
+#include <vector>
+
+#include "trainer/process_group/algorithms/elements.h"
+#include "trainer/process_group/algorithms/execution.h"
+
+namespace rollcall::process_group::ucx {
+
+// Between tensors and the bytes that the engine moves. All of it throws c10::Error for what cannot be done.
+
+/// The memory of a contiguous tensor.
+[[nodiscard]] std::byte* bytes_of(const at::Tensor& tensor);
+
+/// Throws unless `tensor` is dense and on the CPU.
+void check_tensor(const at::Tensor& tensor);
+
+/// The only one of `tensors`, checked.
+[[nodiscard]] const at::Tensor& only(const std::vector<at::Tensor>& tensors);
+
+/// How elements of `type` are combined. Throws where there is no such reduction.
+[[nodiscard]] Combining combining_of(at::ScalarType type, const c10d::ReduceOp& operation);
+
+/// What is reduced in place of `tensor`: complex numbers as pairs where the reduction allows it.
+[[nodiscard]] at::Tensor reducible(const at::Tensor& tensor, const c10d::ReduceOp& operation);
+
+/// Makes a sum the average, where that was asked for.
+void finish_average(const at::Tensor& sum, const c10d::ReduceOp& operation, int world_size);
+
+/// `tensor` itself where it is contiguous, else memory that write_back() later copies to it.
+struct Staged {
+  explicit Staged(const at::Tensor& target, bool with_values);
+  void write_back() const;
+
+  at::Tensor target;
+  at::Tensor memory;  ///< contiguous
+};
+
+/// The elements of all tensors, one after the other.
+[[nodiscard]] at::Tensor packed(const std::vector<at::Tensor>& tensors);
+/// The other way round: `flat`'s elements into `tensors`.
+void unpack(const at::Tensor& flat, const std::vector<at::Tensor>& tensors);
+
+}  // namespace rollcall::process_group::ucx

@@ -1,0 +1,32 @@
+#include "trainer/process_group/ucx/c10d/work.h"
+
+namespace rollcall::process_group::ucx {
+
+UcxWork::UcxWork(int rank, c10d::OpType type, std::uint64_t sequence, std::vector<at::Tensor> results)
+    : Work(rank, type),
+      sequence_(sequence),
+      results_(std::move(results)),
+      future_(c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {}
+
+void UcxWork::complete(const std::string& failure, int source, const std::function<void()>& finish_results) {
+  std::exception_ptr error;
+  try {
+    TORCH_CHECK_WITH(DistBackendError, failure.empty(), "ucx: ", failure);
+    if (finish_results) {
+      const at::NoGradGuard no_grad;
+      finish_results();
+    }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  source_ = source;
+  // The future first: who returns from wait() may ask for it at once.
+  if (error) {
+    future_->setError(error);
+  } else {
+    future_->markCompleted(c10::IValue(results_));
+  }
+  finish(error);
+}
+
+}  // namespace rollcall::process_group::ucx

@@ -1,0 +1,241 @@
+#include "trainer/process_group/ucx/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rollcall::process_group::ucx {
+namespace {
+
+/// How often the worker is asked in vain before the thread sleeps: some microseconds, less than waking up takes.
+constexpr int kIdleRounds = 64;
+constexpr std::size_t kMessagesUnderWay = 4;  ///< of a collective, in each direction
+
+std::string join(const std::vector<std::uint32_t>& ranks) {
+  std::string text;
+  for (const std::uint32_t rank : ranks) {
+    text += (text.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  return text;
+}
+
+}  // namespace
+
+/// An operation that was taken on.
+struct Engine::Running {
+  Operation operation;
+  std::uint32_t number = 0;  ///< of a collective
+  std::optional<Execution> execution;
+  Request request = nullptr;  ///< of a message
+  bool broken = false;        ///< the message failed; why shows in the worker's failure soon
+  Clock::time_point deadline;
+
+  [[nodiscard]] std::string title() const {
+    return operation.message ? operation.name : operation.name + " (number " + std::to_string(number) + ")";
+  }
+  [[nodiscard]] std::vector<std::uint32_t> awaited() const {
+    if (execution) {
+      return execution->awaited_peers();
+    }
+    return operation.message && operation.message->peer ? std::vector{*operation.message->peer}
+                                                        : std::vector<std::uint32_t>{};
+  }
+};
+
+Engine::Engine(std::unique_ptr<Worker> worker, std::uint32_t rank) : worker_(std::move(worker)), rank_(rank) {
+  thread_ = std::thread([this] { run(); });
+}
+
+Engine::~Engine() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  worker_->wake();
+  thread_.join();
+  worker_.reset();  // before the memory of what it may still know
+}
+
+void Engine::submit(Operation operation) {
+  {
+    const std::lock_guard lock(mutex_);
+    submitted_.push_back(std::move(operation));
+  }
+  worker_->wake();
+}
+
+void Engine::abort(const std::string& reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    abort_reason_ = reason;
+  }
+  worker_->wake();
+}
+
+void Engine::run() {
+  int idle = 0;
+  for (;;) {
+    take_new();
+    const bool moved = worker_->progress();
+    advance();
+    check_abort();
+    if (worker_->failure()) {
+      fail_all();
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      if (stop_) {
+        break;
+      }
+    }
+    idle = moved ? 0 : idle + 1;
+    if (idle >= kIdleRounds) {
+      check_on_peers();
+      check_timeouts();
+      worker_->sleep(longest_sleep());
+      idle = 0;
+    }
+  }
+  take_new();
+  fail_all();
+}
+
+void Engine::take_new() {
+  std::vector<Operation> taken;
+  {
+    const std::lock_guard lock(mutex_);
+    taken.swap(submitted_);
+  }
+  for (Operation& operation : taken) {
+    begin(std::move(operation));
+  }
+}
+
+void Engine::begin(Operation operation) {
+  auto running = std::make_unique<Running>();
+  running->operation = std::move(operation);
+  if (worker_->failure()) {
+    return finish(*running, worker_->failure()->reason);
+  }
+  if (!running->operation.message) {
+    running->number = next_collective_++;
+    collectives_.push_back(std::move(running));
+    if (collectives_.size() == 1) {
+      begin_next_collective();
+    }
+    return;
+  }
+  const PointToPoint& message = *running->operation.message;
+  running->request = message.sends ? worker_->send_tagged(*message.peer, message.tag, message.data, message.bytes)
+                                   : worker_->receive_tagged(message.peer, message.tag, message.data, message.bytes);
+  running->deadline = Clock::now() + running->operation.timeout;
+  messages_.push_back(std::move(running));
+}
+
+void Engine::begin_next_collective() {
+  if (collectives_.empty()) {
+    return;
+  }
+  Running& running = *collectives_.front();
+  const Plan& plan = running.operation.plan;
+  if (scratch_.size() < plan.scratch_bytes) {
+    scratch_.resize(plan.scratch_bytes);
+  }
+  Areas areas = running.operation.areas;
+  areas.scratch = scratch_.data();
+  running.execution.emplace(plan, areas, running.operation.combining, running.number, kMessagesUnderWay);
+  running.deadline = Clock::now() + running.operation.timeout;
+}
+
+RequestState Engine::advance_one(Running& running) {
+  if (running.execution) {
+    return running.execution->advance(*worker_);
+  }
+  if (running.broken) {
+    return RequestState::Failed;
+  }
+  const RequestState state = running.request == nullptr ? RequestState::Done : worker_->test(running.request);
+  running.broken = state == RequestState::Failed;
+  return state;
+}
+
+void Engine::advance() {
+  std::erase_if(messages_, [this](const std::unique_ptr<Running>& message) {
+    const RequestState state = advance_one(*message);
+    if (state == RequestState::Done) {
+      finish(*message, "");
+    }
+    return state == RequestState::Done;
+  });
+  while (!collectives_.empty() && advance_one(*collectives_.front()) == RequestState::Done) {
+    const std::unique_ptr<Running> done = std::move(collectives_.front());
+    collectives_.pop_front();
+    finish(*done, "");
+    begin_next_collective();
+  }
+}
+
+void Engine::finish(Running& running, const std::string& failure) {
+  running.operation.done(failure.empty() ? failure : running.title() + ": " + failure, worker_->last_source());
+}
+
+void Engine::check_on_peers() {
+  if (collectives_.empty()) {
+    return;
+  }
+  for (const std::uint32_t peer : collectives_.front()->awaited()) {
+    if (worker_->has_left(peer)) {
+      worker_->fail_with(Failure{peer, "rank " + std::to_string(peer) + " has left the group"});
+    }
+  }
+}
+
+void Engine::check_timeouts() {
+  const Clock::time_point now = Clock::now();
+  const auto check = [&](const Running& running) {
+    if (now < running.deadline) {
+      return;
+    }
+    const std::vector<std::uint32_t> awaited = running.awaited();
+    worker_->fail_with(Failure{awaited.empty() ? rank_ : awaited.front(),
+                               "not done within " + std::to_string(running.operation.timeout.count()) +
+                                   " ms; waits for rank " + (awaited.empty() ? "?" : join(awaited))});
+  };
+  std::for_each(messages_.begin(), messages_.end(), [&](const auto& message) { check(*message); });
+  if (!collectives_.empty()) {
+    check(*collectives_.front());
+  }
+}
+
+void Engine::check_abort() {
+  const std::lock_guard lock(mutex_);
+  if (!abort_reason_.empty()) {
+    worker_->fail_with(Failure{rank_, abort_reason_});
+  }
+}
+
+void Engine::fail_all() {
+  if (worker_->failure()) {
+    failed_.store(true, std::memory_order_release);
+    worker_->give_up();
+  }
+  const std::string reason = worker_->failure() ? worker_->failure()->reason : "the group was given up";
+  const auto abandon = [&](std::unique_ptr<Running>& running) {
+    finish(*running, reason);
+    abandoned_.push_back(std::move(running));
+  };
+  std::for_each(messages_.begin(), messages_.end(), abandon);
+  std::for_each(collectives_.begin(), collectives_.end(), abandon);
+  messages_.clear();
+  collectives_.clear();
+}
+
+std::chrono::milliseconds Engine::longest_sleep() const {
+  // Keep-alive runs inside of progress(): while somebody waits, a sleep is bounded by a good part of its interval.
+  if (worker_->has_suspects()) {
+    return std::chrono::milliseconds(2);
+  }
+  const bool waits = !collectives_.empty() || !messages_.empty();
+  return std::chrono::milliseconds(waits ? 25 : -1);
+}
+
+}  // namespace rollcall::process_group::ucx

@@ -1,0 +1,278 @@
+#include "trainer/process_group/ucx/worker.h"
+
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <array>
+
+#include "trainer/process_group/ucx/process_identity.h"
+
+namespace rollcall::process_group::ucx {
+namespace {
+
+// What epoll calls its descriptors; smaller numbers are ranks.
+constexpr std::uint64_t kUcxEvent = std::uint64_t{1} << 32;
+constexpr std::uint64_t kWakeEvent = kUcxEvent + 1;
+
+Error unavailable(const std::string& what, ucs_status_t status) {
+  return fail("--backend", "ucx", what + ": " + ucs_status_string(status),
+              "looking whether /dev/shm is full (`df /dev/shm`), or --backend=gloo", ExitCode::Unavailable);
+}
+
+}  // namespace
+
+Worker::Worker(std::shared_ptr<Context> context, std::uint32_t rank, std::uint32_t world_size)
+    : context_(std::move(context)), rank_(rank), peers_(world_size) {
+  for (std::uint32_t peer = 0; peer < world_size; ++peer) {
+    peers_[peer].worker = this;
+    peers_[peer].rank = peer;
+  }
+}
+
+Result<std::unique_ptr<Worker>> Worker::create(std::shared_ptr<Context> context, std::uint32_t rank,
+                                               std::uint32_t world_size) {
+  std::unique_ptr<Worker> worker(new Worker(std::move(context), rank, world_size));
+  if (const Result<void> opened = worker->open(); !opened) {
+    return opened.error();
+  }
+  return worker;
+}
+
+Result<void> Worker::open() {
+  ucp_worker_params_t parameters{};
+  parameters.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  parameters.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  if (const ucs_status_t status = ucp_worker_create(context_->handle(), &parameters, &handle_); status != UCS_OK) {
+    return unavailable("UCX cannot make a worker", status);
+  }
+  int event_fd = -1;  // the worker's
+  if (const ucs_status_t status = ucp_worker_get_efd(handle_, &event_fd); status != UCS_OK) {
+    return unavailable("UCX cannot wait for events", status);
+  }
+  epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  await_events_of(event_fd, kUcxEvent);
+  await_events_of(wake_fd_, kWakeEvent);
+  return {};
+}
+
+void Worker::await_events_of(int descriptor, std::uint64_t name) const {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = name;
+  epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, descriptor, &event);
+}
+
+void Worker::watch(std::uint32_t peer, const std::string& identity) {
+  Peer& watched = peers_.at(peer);
+  watched.process_fd = watch_process(identity);
+  if (watched.process_fd >= 0) {
+    await_events_of(watched.process_fd, peer);
+  }
+}
+
+std::string Worker::address() const {
+  ucp_address_t* address = nullptr;
+  std::size_t length = 0;
+  if (ucp_worker_get_address(handle_, &address, &length) != UCS_OK) {
+    return {};
+  }
+  std::string bytes(reinterpret_cast<const char*>(address), length);
+  ucp_worker_release_address(handle_, address);
+  return bytes;
+}
+
+Result<void> Worker::connect(const std::vector<std::string>& addresses, std::uint32_t generation) {
+  tags_ = Tags(generation);
+  for (Peer& peer : peers_) {
+    if (peer.rank == rank_) {
+      continue;
+    }
+    ucp_ep_params_t parameters{};
+    parameters.field_mask =
+        UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    parameters.address = reinterpret_cast<const ucp_address_t*>(addresses.at(peer.rank).data());
+    parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    parameters.err_handler = {&Worker::on_endpoint_error, &peer};
+    if (const ucs_status_t status = ucp_ep_create(handle_, &parameters, &peer.endpoint); status != UCS_OK) {
+      return unavailable("no endpoint to rank " + std::to_string(peer.rank), status);
+    }
+  }
+  await_notice();
+  return {};
+}
+
+void Worker::on_endpoint_error(void* peer, ucp_ep_h /*endpoint*/, ucs_status_t status) {
+  Peer& broken = *static_cast<Peer*>(peer);
+  broken.worker->suspect(broken, ucs_status_string(status));
+}
+
+void Worker::suspect(Peer& peer, const std::string& reason) {
+  if (!peer.left && peer.suspicion.empty()) {
+    peer.suspicion = reason;
+    peer.suspected = std::chrono::steady_clock::now();
+    suspects_ += 1;
+  }
+}
+
+void Worker::judge_suspects() {
+  // Over TCP its goodbye may come by another connection than the one that broke.
+  constexpr std::chrono::milliseconds kGrace{10};
+  for (Peer& peer : peers_) {
+    if (!peer.suspicion.empty() && std::chrono::steady_clock::now() - peer.suspected > kGrace) {
+      lose(peer, peer.suspicion);
+      peer.suspicion.clear();
+      suspects_ -= 1;
+    }
+  }
+}
+
+void Worker::lose(const Peer& peer, const std::string& reason) {
+  if (!peer.left) {
+    fail_with(Failure{peer.rank, "rank " + std::to_string(peer.rank) + " is gone: " + reason});
+  }
+}
+
+void Worker::lose_ended(Peer& peer) {
+  close(peer.process_fd);  // also ends its part in epoll
+  peer.process_fd = -1;
+  peer.ended = true;
+  constexpr int kRounds = 1000;
+  for (int i = 0; i < kRounds && !peer.left; ++i) {
+    progress();  // its goodbye may lie there unread
+  }
+  lose(peer, "its process ended");
+}
+
+void Worker::fail_with(Failure failure) {
+  if (!failure_) {
+    failure_ = std::move(failure);
+  }
+}
+
+void Worker::fail_message(const Message& message, ucs_status_t status) {
+  if (peers_[message.peer].left) {
+    fail_with(Failure{message.peer, "rank " + std::to_string(message.peer) + " has left the group"});
+  }
+  suspect(peers_[message.peer], ucs_status_string(status));
+}
+
+Request Worker::keep(ucs_status_ptr_t ucp_request, std::uint32_t peer, std::size_t bytes, bool receives) {
+  if (ucp_request == nullptr) {
+    return nullptr;  // through already
+  }
+  Message message{ucp_request, peer, bytes, receives, live_.size()};
+  if (UCS_PTR_IS_ERR(ucp_request)) {
+    fail_message(message, UCS_PTR_STATUS(ucp_request));
+    message.ucp_request = nullptr;
+  }
+  live_.push_back(std::make_unique<Message>(message));
+  return live_.back().get();
+}
+
+Request Worker::post_send(std::uint32_t peer, std::uint64_t tag, const void* data, std::size_t bytes) {
+  const ucp_request_param_t parameters{};
+  return keep(ucp_tag_send_nbx(peers_.at(peer).endpoint, data, bytes, tag, &parameters), peer, bytes, false);
+}
+
+Request Worker::post_receive(std::uint32_t peer, std::uint64_t tag, std::uint64_t mask, void* data, std::size_t bytes) {
+  ucp_request_param_t parameters{};
+  parameters.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;  // its length is read from the request
+  return keep(ucp_tag_recv_nbx(handle_, data, bytes, tag, mask, &parameters), peer, bytes, true);
+}
+
+Request Worker::send(std::uint32_t peer, MessageName name, const void* data, std::size_t bytes) {
+  return post_send(peer, tags_.collective(rank_, name), data, bytes);
+}
+
+Request Worker::receive(std::uint32_t peer, MessageName name, void* data, std::size_t bytes) {
+  return post_receive(peer, tags_.collective(peer, name), Tags::kWhole, data, bytes);
+}
+
+Request Worker::send_tagged(std::uint32_t peer, std::uint32_t tag, const void* data, std::size_t bytes) {
+  return post_send(peer, tags_.point_to_point(rank_, tag), data, bytes);
+}
+
+Request Worker::receive_tagged(std::optional<std::uint32_t> peer, std::uint32_t tag, void* data, std::size_t bytes) {
+  return post_receive(peer.value_or(rank_), tags_.point_to_point(peer.value_or(0), tag),
+                      peer ? Tags::kWhole : Tags::kFromAnybody, data, bytes);
+}
+
+RequestState Worker::test(Request request) {
+  auto* message = static_cast<Message*>(request);
+  if (message->ucp_request == nullptr) {
+    release(message);
+    return RequestState::Failed;  // it could not be posted; failure() says why
+  }
+  ucp_tag_recv_info_t info{};
+  const ucs_status_t status = message->receives ? ucp_tag_recv_request_test(message->ucp_request, &info)
+                                                : ucp_request_check_status(message->ucp_request);
+  if (status == UCS_INPROGRESS) {
+    return RequestState::UnderWay;
+  }
+  last_source_ = Tags::source_of(info.sender_tag);
+  const Message done = *message;
+  release(message);
+  if (status == UCS_ERR_MESSAGE_TRUNCATED || (status == UCS_OK && done.receives && info.length != done.bytes)) {
+    fail_with(Failure{done.peer,
+                      "rank " + std::to_string(done.peer) +
+                          " sent another number of bytes than this rank expects: the ranks do not call "
+                          "the same operations with the same sizes",
+                      true});
+    return RequestState::Failed;
+  }
+  if (status != UCS_OK) {
+    fail_message(done, status);
+    return RequestState::Failed;
+  }
+  return RequestState::Done;
+}
+
+void Worker::release(Message* message) {
+  if (message->ucp_request != nullptr) {
+    ucp_request_free(message->ucp_request);
+  }
+  const std::size_t place = message->place;
+  std::swap(live_[place], live_.back());
+  live_[place]->place = place;
+  live_.pop_back();
+}
+
+bool Worker::progress() {
+  const bool moved = ucp_worker_progress(handle_) != 0;
+  if (moved && notice_ != nullptr) {
+    read_notice();
+  }
+  if (suspects_ > 0) {
+    judge_suspects();
+  }
+  return moved;
+}
+
+void Worker::sleep(std::chrono::milliseconds longest) {
+  // BUSY also means that sends wait for room in a peer's queue, which raises no event.
+  if (ucp_worker_arm(handle_) != UCS_OK) {
+    sched_yield();
+    return;
+  }
+  std::array<epoll_event, 16> events{};
+  const int count =
+      epoll_wait(epoll_fd_, events.data(), static_cast<int>(events.size()), static_cast<int>(longest.count()));
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t name = events[static_cast<std::size_t>(i)].data.u64;
+    if (name == kWakeEvent) {
+      std::uint64_t times = 0;
+      [[maybe_unused]] const ssize_t drained = read(wake_fd_, &times, sizeof times);
+    } else if (name < peers_.size()) {
+      lose_ended(peers_[name]);
+    }
+  }
+}
+
+void Worker::wake() const {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
+}
+
+}  // namespace rollcall::process_group::ucx
