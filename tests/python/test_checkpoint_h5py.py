@@ -55,7 +55,7 @@ def test_crc32c_of_this_test_has_the_check_value():
 def test_root_attributes_tell_what_the_file_is(checkpoint):
     attributes = dict(checkpoint.attrs)
     assert attributes["format"] == b"rollcall-checkpoint"
-    assert attributes["format_version"] == b"1.0"
+    assert attributes["format_version"] == b"1.1"
     assert attributes["torch_version"] == b"2.15.0"
     assert attributes["complete"] == 1
     assert {"writer", "created"} <= set(attributes)

@@ -3,15 +3,14 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
-#include <cstring>
 #include <exception>
 #include <filesystem>
 
-#include "trainer/checkpoint/content_builder.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/format/writer.h"
 #include "trainer/checkpoint/model_state.h"
 #include "trainer/checkpoint/optimizer_state.h"
+#include "trainer/checkpoint/read_plan.h"
 #include "trainer/checkpoint/stored_content.h"
 
 namespace rollcall::checkpoint {
@@ -19,104 +18,31 @@ namespace {
 
 std::string rng_path(std::size_t rank) { return fmt::format("/rng/rank_{:04}/cpu", rank); }
 
-void add_rng(format::Content& content, const std::vector<std::vector<std::byte>>& rng_per_rank) {
+/// The bytes stay where they are.
+void add_rng(StateParts& parts, const std::vector<std::vector<std::byte>>& rng_per_rank) {
   for (std::size_t rank = 0; rank < rng_per_rank.size(); ++rank) {
     const auto& bytes = rng_per_rank[rank];
-    content.tensors.push_back(
-        {rng_path(rank), "", format::DType::UInt8, {static_cast<std::int64_t>(bytes.size())}, bytes});
+    const auto size = static_cast<std::int64_t>(bytes.size());
+    parts.tensors.push_back({rng_path(rank),
+                             "",
+                             {size},
+                             at::kByte,
+                             torch::from_blob(const_cast<std::byte*>(bytes.data()), {size}, at::kByte),
+                             0});
   }
 }
 
-std::vector<std::vector<std::byte>> read_rng(const StoredContent& stored) {
+Result<std::vector<std::vector<std::byte>>> read_rng(const StoredContent& stored, format::VerifyLevel level) {
   std::vector<std::vector<std::byte>> rng_per_rank;
-  while (const format::TensorView* const state = stored.tensor(rng_path(rng_per_rank.size()))) {
-    rng_per_rank.emplace_back(state->bytes.begin(), state->bytes.end());
+  std::vector<format::ReadRequest> requests;
+  while (const format::ManifestEntry* const state = stored.tensor(rng_path(rng_per_rank.size()))) {
+    auto& bytes = rng_per_rank.emplace_back(state->bytes);
+    requests.push_back({state, 0, bytes});
+  }
+  if (Result<void> read = stored.reader().read(requests, level, 1); !read) {
+    return read.error();
   }
   return rng_per_rank;
-}
-
-/// What ranks may have to do together.
-Result<void> collect(const TrainingState& state, ContentBuilder& builder) {
-  add_model(builder, state.model, state.sharding);
-  return add_optimizer(builder, state.optimizer, state.parameter_keys_in_optimizer_order, state.sharding);
-}
-
-Result<void> save_state(const std::string& folder, const TrainingState& state, const Retention& retention) {
-  ContentBuilder builder;
-  if (auto collected = collect(state, builder); !collected) {  // first: nobody is to wait for one whose disk is full
-    return collected;
-  }
-  if (auto prepared = format::prepare_folder(folder); !prepared) {
-    return prepared;
-  }
-  format::remove_stale_temporaries(folder);
-  add_progress(builder.content, state.progress);
-  add_rng(builder.content, state.rng_per_rank);
-  builder.content.values["/config/json"] = state.config_json;
-  builder.content.values["/config/argv"] = state.argv;
-  const std::string path =
-      (std::filesystem::path(folder) / format::checkpoint_name(state.progress.global_step)).string();
-  const format::WriterOptions options{.writer = "rollcall-train", .torch_version = TORCH_VERSION};
-  if (auto written = format::write_checkpoint(path, builder.content, options); !written) {
-    return written;
-  }
-  format::tidy_folder(folder, state.progress.global_step, state.progress.best_step, retention);
-  return {};
-}
-
-/// Checks everything, then fills `state`.
-Result<void> apply(const format::Content& content, const std::string& path, TrainingState& state) {
-  const StoredContent stored(content);
-  const auto model = plan_model(state.model, state.sharding, stored, path);
-  if (!model) {
-    return model.error();
-  }
-  auto optimizer =
-      plan_optimizer(state.optimizer, state.parameter_keys_in_optimizer_order, state.sharding, stored, path);
-  if (!optimizer) {
-    return optimizer.error();
-  }
-  const auto progress = read_progress(stored);
-  if (!progress) {
-    return fail("--resume", path, "does not tell how far the training was", "another checkpoint", ExitCode::BadData);
-  }
-  model->carry_out();
-  optimizer->carry_out(state.optimizer);
-  state.progress = *progress;
-  state.rng_per_rank = read_rng(stored);
-  return {};
-}
-
-Result<std::optional<format::UsableCheckpoint>> find(const std::string& resume, const std::string& folder) {
-  if (resume == "never") {
-    return std::optional<format::UsableCheckpoint>();
-  }
-  if (resume == "auto") {
-    return format::find_latest_usable(folder);
-  }
-  auto loaded = format::read_checkpoint(resume);
-  if (!loaded) {
-    Error error = loaded.error();
-    error.setting = "--resume";
-    return error;
-  }
-  return std::optional(format::UsableCheckpoint{resume, std::move(*loaded), {}});
-}
-
-Result<std::optional<LoadedInfo>> load_state(const std::string& resume, const std::string& folder,
-                                             TrainingState& state) {
-  auto found = find(resume, folder);
-  if (!found) {
-    return found.error();
-  }
-  if (!found->has_value()) {
-    return std::optional<LoadedInfo>();
-  }
-  format::UsableCheckpoint& checkpoint = **found;
-  if (auto applied = apply(checkpoint.loaded.content, checkpoint.path, state); !applied) {
-    return applied.error();
-  }
-  return std::optional(LoadedInfo{checkpoint.path, std::move(checkpoint.warnings)});
 }
 
 Error unexpected(const std::string& value, const std::exception& error) {
@@ -124,31 +50,166 @@ Error unexpected(const std::string& value, const std::exception& error) {
   return fail("checkpoint", value, text.substr(0, text.find('\n')), "reporting this", ExitCode::Internal);
 }
 
-}  // namespace
-
-Result<void> save(const std::string& folder, const TrainingState& state, const Retention& retention) {
+/// Runs `work`; what LibTorch throws becomes an Error (Internal) about `value`.
+template <typename Work>
+auto without_exceptions(const std::string& value, const Work& work) -> decltype(work()) {
   try {
-    return save_state(folder, state, retention);
+    return work();
   } catch (const std::exception& error) {
-    return unexpected(folder, error);
+    return unexpected(value, error);
   }
 }
 
-Result<void> take_part_in_saving(const TrainingState& state) {
-  try {
-    ContentBuilder nothing;
-    return collect(state, nothing);
-  } catch (const std::exception& error) {
-    return unexpected("", error);
+/// What a rank has to give, on the host.
+Result<HostContent> content_of(const TrainingState& state, const format::RankGroup& group) {
+  auto parts = collect(state, group.rank(), group.size());
+  return parts ? Result(on_host(*parts)) : parts.error();
+}
+
+/// A checkpoint that was read, and is not in use yet.
+struct Loaded {
+  ReadPlan reads;
+  OptimizerPlan optimizer;
+  Progress progress;
+  std::vector<std::vector<std::byte>> rng_per_rank;
+};
+
+/// Checks everything, then reads it.
+Result<Loaded> read_all(const format::CheckpointReader& reader, const TrainingState& state, format::VerifyLevel level,
+                        bool checks_metadata) {
+  if (Result<void> sound = checks_metadata ? reader.verify(format::VerifyLevel::Metadata, 1) : Result<void>(); !sound) {
+    return sound.error();
   }
+  auto values = reader.values();
+  if (!values) {
+    return values.error();
+  }
+  const StoredContent stored(reader, *std::move(values));
+  Loaded loaded;
+  if (Result<void> model = plan_model(loaded.reads, state.model, state.sharding, stored); !model) {
+    return model.error();
+  }
+  auto optimizer =
+      plan_optimizer(loaded.reads, state.optimizer, state.parameter_keys_in_optimizer_order, state.sharding, stored);
+  if (!optimizer) {
+    return optimizer.error();
+  }
+  loaded.optimizer = *std::move(optimizer);
+  const auto progress = read_progress(stored);
+  if (!progress) {
+    return fail("--resume", reader.path(), "does not tell how far the training was", "another checkpoint",
+                ExitCode::BadData);
+  }
+  loaded.progress = *progress;
+  auto rng = read_rng(stored, level);
+  if (!rng) {
+    return rng.error();
+  }
+  loaded.rng_per_rank = *std::move(rng);
+  if (Result<void> read = loaded.reads.read(reader, level); !read) {
+    return read.error();
+  }
+  return loaded;
+}
+
+/// The named checkpoint, or nothing else.
+Result<std::optional<format::UsedCheckpoint>> use_named(const std::string& path, format::RankGroup& group,
+                                                        const format::UseCheckpoint& use) {
+  const auto reader = format::CheckpointReader::open(path);
+  if (Result<void> used = format::agree(group, reader ? use(*reader) : reader.error()); !used) {
+    Error error = used.error();
+    error.setting = "--resume";
+    return error;
+  }
+  return std::optional(format::UsedCheckpoint{path, {}});
+}
+
+Result<std::optional<LoadedInfo>> load_state(const LoadOptions& options, TrainingState& state,
+                                             format::RankGroup& group) {
+  if (options.resume == "never") {
+    return std::optional<LoadedInfo>();
+  }
+  std::optional<Loaded> loaded;
+  const format::UseCheckpoint use = [&](const format::CheckpointReader& reader) -> Result<void> {
+    return without_exceptions(reader.path(), [&]() -> Result<void> {
+      auto read = read_all(reader, state, options.verify, group.rank() == 0);
+      if (!read) {
+        return read.error();
+      }
+      loaded = *std::move(read);
+      return {};
+    });
+  };
+  auto used =
+      options.resume == "auto" ? format::use_latest(options.folder, group, use) : use_named(options.resume, group, use);
+  if (!used) {
+    return used.error();
+  }
+  if (!used->has_value()) {
+    return std::optional<LoadedInfo>();
+  }
+  loaded->reads.carry_out();
+  loaded->optimizer.carry_out(state.optimizer);
+  state.progress = loaded->progress;
+  state.rng_per_rank = std::move(loaded->rng_per_rank);
+  return std::optional(LoadedInfo{(*used)->path, std::move((*used)->warnings)});
+}
+
+}  // namespace
+
+Result<StateParts> collect(const TrainingState& state, std::uint32_t rank, std::uint32_t size) {
+  return without_exceptions("", [&]() -> Result<StateParts> {
+    StateParts parts;
+    add_model(parts, state.model, state.sharding);
+    if (auto added = add_optimizer(parts, state.optimizer, state.parameter_keys_in_optimizer_order, state.sharding);
+        !added) {
+      return added.error();
+    }
+    parts.share(rank, size);
+    if (rank == 0) {
+      add_progress(parts.values, state.progress);
+      add_rng(parts, state.rng_per_rank);
+      parts.values["/config/json"] = state.config_json;
+      parts.values["/config/argv"] = state.argv;
+    }
+    return parts;
+  });
+}
+
+Result<void> save(const std::string& folder, const TrainingState& state, const Retention& retention,
+                  format::RankGroup& group) {
+  auto content = without_exceptions(folder, [&] { return content_of(state, group); });
+  Result<void> ready = content ? Result<void>() : content.error();
+  if (ready && group.rank() == 0) {
+    ready = format::prepare_folder(folder);
+    format::remove_stale_temporaries(folder);
+  }
+  if (Result<void> agreed = format::agree(group, ready); !agreed) {
+    return agreed;
+  }
+  const std::string path =
+      (std::filesystem::path(folder) / format::checkpoint_name(state.progress.global_step)).string();
+  const format::WriterOptions options{.writer = "rollcall-train", .torch_version = TORCH_VERSION};
+  Result<void> written = format::write_checkpoint(path, content->content, options, group);
+  if (written && group.rank() == 0) {
+    format::tidy_folder(folder, state.progress.global_step, state.progress.best_step, retention);
+  }
+  return written;
+}
+
+Result<void> save(const std::string& folder, const TrainingState& state, const Retention& retention) {
+  format::LoneRank alone;
+  return save(folder, state, retention, alone);
+}
+
+Result<std::optional<LoadedInfo>> load(const LoadOptions& options, TrainingState& state, format::RankGroup& group) {
+  return without_exceptions(options.resume == "auto" ? options.folder : options.resume,
+                            [&] { return load_state(options, state, group); });
 }
 
 Result<std::optional<LoadedInfo>> load(const std::string& resume, const std::string& folder, TrainingState& state) {
-  try {
-    return load_state(resume, folder, state);
-  } catch (const std::exception& error) {
-    return unexpected(resume == "auto" ? folder : resume, error);
-  }
+  format::LoneRank alone;
+  return load({.resume = resume, .folder = folder}, state, alone);
 }
 
 }  // namespace rollcall::checkpoint

@@ -10,8 +10,10 @@
 
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/format/folder.h"
+#include "trainer/checkpoint/format/rank_group.h"
 #include "trainer/checkpoint/progress.h"
 #include "trainer/checkpoint/sharding.h"
+#include "trainer/checkpoint/state_parts.h"
 
 namespace rollcall::checkpoint {
 
@@ -33,28 +35,43 @@ struct TrainingState {
 /// What was loaded.
 struct LoadedInfo {
   std::string path;
-  std::vector<std::string> warnings;  ///< damaged checkpoints that were passed over, for the user
+  std::vector<std::string> warnings;  ///< damaged checkpoints that were passed over, for the user; on rank 0
 };
 
+/// What this rank gives to a checkpoint of `state`, of `size` ranks in which it is rank `rank`. Not collective; copies
+/// nothing. Errors (Internal): the optimizer is neither SGD nor AdamW.
+[[nodiscard]] Result<StateParts> collect(const TrainingState& state, std::uint32_t rank, std::uint32_t size);
+
 /// Saves `state` as <folder>/step-<global_step>.h5, atomically and verified (see format::write_checkpoint), then drops
-/// what `retention` does not keep; the checkpoint of progress.best_step stays, and best.h5 points to it. Called on one
-/// rank only; the model must not change meanwhile. Tensors of other devices are copied to the host. Where the model is
-/// sharded, all other ranks call take_part_in_saving() meanwhile.
+/// what `retention` does not keep; the checkpoint of progress.best_step stays, and best.h5 points to it. Collective:
+/// every rank of `group` gives its part of the model; it must not change meanwhile. Tensors of other devices are copied
+/// to the host. `rng_per_rank` of rank 0 counts.
 ///
-/// Errors: CannotCreate, InputOutput (disk full, quota, damaged on the way): the folder's checkpoints are as before.
-/// Internal where the optimizer is neither SGD nor AdamW.
+/// Errors, the same on all ranks: CannotCreate, InputOutput (disk full, quota, damaged on the way): the folder's
+/// checkpoints are as before. Others: those of collect() and format::write_checkpoint.
+[[nodiscard]] Result<void> save(const std::string& folder, const TrainingState& state, const Retention& retention,
+                                format::RankGroup& group);
+/// Of a process by itself.
 [[nodiscard]] Result<void> save(const std::string& folder, const TrainingState& state, const Retention& retention);
 
-/// What the other ranks do while one saves a sharded model: they give their parts.
-[[nodiscard]] Result<void> take_part_in_saving(const TrainingState& state);
+struct LoadOptions {
+  /// "never" (nothing happens), "auto" (the newest sound checkpoint of `folder`, or nothing where there is none) or the
+  /// path of a checkpoint
+  std::string resume = "auto";
+  std::string folder{};
+  format::VerifyLevel verify = format::VerifyLevel::Full;  ///< how much of what is loaded is checked
+};
 
 /// Fills model, optimizer (moments, steps, options with the learning rate), progress and rng_per_rank of `state`, in
-/// place: tensors keep their memory and strides. `resume` is "never" (nothing happens), "auto" (the newest sound
-/// checkpoint of `folder`, or nothing where there is none) or the path of a checkpoint. All or nothing: names, shapes
-/// and types of everything are compared before the first tensor is touched. Every rank may call it; no communication.
+/// place: tensors keep their memory and strides. All or nothing, on all ranks: names, shapes and types of everything
+/// are compared, and everything is read, before the first tensor is touched. Each rank reads only its rows of what is
+/// divided, whoever wrote them. Collective; the ranks load the same checkpoint.
 ///
-/// Errors: Mismatch where it is of another model or optimizer; BadData, NoInput, InputOutput as of
-/// format::read_checkpoint and format::find_latest_usable.
+/// Errors, the same on all ranks: Mismatch where it is of another model or optimizer; BadData, NoInput, InputOutput as
+/// of format::CheckpointReader and format::use_latest.
+[[nodiscard]] Result<std::optional<LoadedInfo>> load(const LoadOptions& options, TrainingState& state,
+                                                     format::RankGroup& group);
+/// Of a process by itself, fully verified.
 [[nodiscard]] Result<std::optional<LoadedInfo>> load(const std::string& resume, const std::string& folder,
                                                      TrainingState& state);
 

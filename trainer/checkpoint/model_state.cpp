@@ -1,7 +1,9 @@
 #include "trainer/checkpoint/model_state.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <vector>
 
 #include "trainer/checkpoint/format/schema.h"
 #include "trainer/model/state.h"
@@ -16,9 +18,9 @@ std::string path_of(std::string key) {
   return kModel + key;
 }
 
-/// This rank's part where the parameter is divided, else undefined.
-at::Tensor shard_of(const Sharding* sharding, const std::string& key) {
-  return sharding != nullptr ? sharding->shard(key) : at::Tensor();
+/// This rank's part where the parameter is divided.
+std::optional<Shard> shard_of(const Sharding* sharding, const std::string& key) {
+  return sharding != nullptr ? sharding->shard(key) : std::nullopt;
 }
 
 std::string description(const std::string& shape, std::string_view dtype, bool with_dtype) {
@@ -27,17 +29,17 @@ std::string description(const std::string& shape, std::string_view dtype, bool w
 
 /// How the stored tensor differs from ours, or an empty text.
 std::string difference(const std::string& key, at::IntArrayRef sizes, at::ScalarType type,
-                       const format::TensorView* stored) {
+                       const format::ManifestEntry* stored) {
   if (stored == nullptr) {
     return key + " is here and not there";
   }
-  const auto dtype = format_dtype(type);
-  const bool same_dtype = dtype == stored->dtype;
+  const auto dtype = dtype_name(format_dtype(type));
+  const bool same_dtype = dtype == stored->type;
   if (same_dtype && sizes == at::IntArrayRef(stored->shape)) {
     return "";
   }
-  const auto there = description(format::shape_text(stored->shape), dtype_name(stored->dtype), !same_dtype);
-  const auto here = description(format::shape_text(sizes), dtype_name(dtype), !same_dtype);
+  const auto there = description(format::shape_text(stored->shape), stored->type, !same_dtype);
+  const auto here = description(format::shape_text(sizes), dtype, !same_dtype);
   return key + " is " + there + " there and " + here + " here";
 }
 
@@ -48,51 +50,42 @@ Error another_model(const std::string& path, const std::string& how) {
 
 }  // namespace
 
-void add_model(ContentBuilder& builder, const torch::nn::Module& model, const Sharding* sharding) {
+void add_model(StateParts& parts, const torch::nn::Module& model, const Sharding* sharding) {
   std::vector<std::string> keys;
   for (const auto& entry : model::named_state(model)) {
-    const at::Tensor mine = shard_of(sharding, entry.key());
-    const at::Tensor whole = mine.defined() ? sharding->gather(entry.key(), mine) : entry.value();
-    if (whole.defined()) {
-      builder.add(path_of(entry.key()), entry.key(), whole);
+    const std::string& key = entry.key();
+    if (const auto shard = shard_of(sharding, key)) {
+      parts.add(path_of(key), key, *shard, shard->rows, sharding->writes());
+    } else {
+      parts.add(path_of(key), key, entry.value());
     }
-    keys.push_back(entry.key());
+    keys.push_back(key);
   }
-  builder.content.values[format::schema::kModelKeys] = std::move(keys);
+  parts.values[format::schema::kModelKeys] = std::move(keys);
 }
 
-void ModelPlan::carry_out() const {
-  const torch::NoGradGuard no_grad;
-  for (const auto& [into, from] : copies) {
-    into.copy_(from);
-  }
-}
-
-Result<ModelPlan> plan_model(const torch::nn::Module& model, const Sharding* sharding, const StoredContent& stored,
-                             const std::string& path) {
-  ModelPlan plan;
+Result<void> plan_model(ReadPlan& plan, const torch::nn::Module& model, const Sharding* sharding,
+                        const StoredContent& stored) {
+  const std::string& path = stored.reader().path();
   std::set<std::string> known;
   for (const auto& entry : model::named_state(model)) {
     const std::string name = path_of(entry.key());
-    const format::TensorView* const source = stored.tensor(name);
-    const at::Tensor mine = shard_of(sharding, entry.key());
-    const at::ScalarType type = mine.defined() ? mine.scalar_type() : entry.value().scalar_type();
-    if (const std::string how = difference(entry.key(), entry.value().sizes(), type, source); !how.empty()) {
+    const format::ManifestEntry* const source = stored.tensor(name);
+    const auto shard = shard_of(sharding, entry.key());
+    const at::Tensor& target = shard ? shard->rows : entry.value();
+    if (const std::string how = difference(entry.key(), entry.value().sizes(), target.scalar_type(), source);
+        !how.empty()) {
       return another_model(path, how);
     }
     known.insert(name);
-    if (mine.defined()) {
-      plan.copies.emplace_back(mine, sharding->part_of(entry.key(), as_tensor(*source)));
-    } else {
-      plan.copies.emplace_back(entry.value(), as_tensor(*source));
+    plan.fill(target, *source, shard ? shard->first_row : 0);
+  }
+  for (const format::ManifestEntry& entry : stored.reader().datasets()) {
+    if (entry.kind == format::Kind::Tensor && entry.name.starts_with(kModel) && !known.contains(entry.name)) {
+      return another_model(path, entry.state_dict_key + " is there and not here");
     }
   }
-  for (const format::TensorView& tensor : stored.content().tensors) {
-    if (tensor.path.starts_with(kModel) && !known.contains(tensor.path)) {
-      return another_model(path, tensor.state_dict_key + " is there and not here");
-    }
-  }
-  return plan;
+  return {};
 }
 
 }  // namespace rollcall::checkpoint

@@ -2,31 +2,20 @@
 
 #include <torch/torch.h>
 
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "runtime/base/result.h"
-#include "trainer/checkpoint/content_builder.h"
+#include "trainer/checkpoint/read_plan.h"
 #include "trainer/checkpoint/sharding.h"
+#include "trainer/checkpoint/state_parts.h"
 #include "trainer/checkpoint/stored_content.h"
 
 namespace rollcall::checkpoint {
 
-/// Adds /model/... and /model_keys. `sharding` null: the model is whole; otherwise collective.
-void add_model(ContentBuilder& builder, const torch::nn::Module& model, const Sharding* sharding);
+/// Adds /model/... and /model_keys. `sharding` null: every rank has the whole model.
+void add_model(StateParts& parts, const torch::nn::Module& model, const Sharding* sharding);
 
-/// Copies that are to be made, everything about them having been checked.
-struct ModelPlan {
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies;  ///< into, from
-
-  /// Copies, without recording gradients; the targets keep their memory and strides.
-  void carry_out() const;
-};
-
-/// Finds the source of every tensor of `model`. Errors (Mismatch): a key is missing on one side, or shape or type
+/// Has every tensor of `model` filled by `plan`. Errors (Mismatch): a key is missing on one side, or shape or type
 /// differ; the reason names the first.
-[[nodiscard]] Result<ModelPlan> plan_model(const torch::nn::Module& model, const Sharding* sharding,
-                                           const StoredContent& stored, const std::string& path);
+[[nodiscard]] Result<void> plan_model(ReadPlan& plan, const torch::nn::Module& model, const Sharding* sharding,
+                                      const StoredContent& stored);
 
 }  // namespace rollcall::checkpoint

@@ -69,7 +69,7 @@ Result<std::vector<std::unique_ptr<torch::optim::OptimizerOptions>>> read_option
 
 }  // namespace
 
-Result<void> add_optimizer(ContentBuilder& builder, const torch::optim::Optimizer& optimizer,
+Result<void> add_optimizer(StateParts& parts, const torch::optim::Optimizer& optimizer,
                            const std::vector<std::string>& keys, const Sharding* sharding) {
   const auto kind = checked_kind(optimizer, keys);
   if (!kind) {
@@ -85,12 +85,12 @@ Result<void> add_optimizer(ContentBuilder& builder, const torch::optim::Optimize
     for (std::size_t j = 0; j < groups[i].size(); ++j) {
       const auto found = optimizer.state().find(group.params()[j].unsafeGetTensorImpl());
       if (found != optimizer.state().end()) {
-        (*kind)->add_state(StateSink(builder, groups[i][j], sharding), *found->second);
+        (*kind)->add_state(StateSink(parts, groups[i][j], sharding), *found->second);
       }
     }
   }
-  builder.content.values[kType] = (*kind)->name();
-  builder.content.values[kGroups] = json.dump();
+  parts.values[kType] = (*kind)->name();
+  parts.values[kGroups] = json.dump();
   return {};
 }
 
@@ -104,8 +104,10 @@ void OptimizerPlan::carry_out(torch::optim::Optimizer& optimizer) {
   }
 }
 
-Result<OptimizerPlan> plan_optimizer(const torch::optim::Optimizer& optimizer, const std::vector<std::string>& keys,
-                                     const Sharding* sharding, const StoredContent& stored, const std::string& path) {
+Result<OptimizerPlan> plan_optimizer(ReadPlan& reads, const torch::optim::Optimizer& optimizer,
+                                     const std::vector<std::string>& keys, const Sharding* sharding,
+                                     const StoredContent& stored) {
+  const std::string& path = stored.reader().path();
   const auto kind = checked_kind(optimizer, keys);
   if (!kind) {
     return kind.error();
@@ -129,7 +131,7 @@ Result<OptimizerPlan> plan_optimizer(const torch::optim::Optimizer& optimizer, c
     for (std::size_t i = 0; i < groups.size(); ++i) {
       for (std::size_t j = 0; j < groups[i].size(); ++j) {
         const at::Tensor& parameter = optimizer.param_groups()[i].params()[j];
-        if (auto state = (*kind)->read_state(StateSource(stored, parameter, groups[i][j], sharding))) {
+        if (auto state = (*kind)->read_state(StateSource(stored, reads, parameter, groups[i][j], sharding))) {
           plan.states.emplace_back(parameter.unsafeGetTensorImpl(), std::move(state));
         }
       }

@@ -8,16 +8,16 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/checkpoint/content_builder.h"
+#include "trainer/checkpoint/read_plan.h"
 #include "trainer/checkpoint/sharding.h"
+#include "trainer/checkpoint/state_parts.h"
 #include "trainer/checkpoint/stored_content.h"
 
 namespace rollcall::checkpoint {
 
 /// Adds /optimizer/type, /optimizer/param_groups and /optimizer/state/<key>/... of an SGD or AdamW optimizer. `keys`:
-/// names of its parameters, group after group. Collective where `sharding` is not null. Errors (Internal): another kind
-/// of optimizer, or keys that do not fit.
-[[nodiscard]] Result<void> add_optimizer(ContentBuilder& builder, const torch::optim::Optimizer& optimizer,
+/// names of its parameters, group after group. Errors (Internal): another kind of optimizer, or keys that do not fit.
+[[nodiscard]] Result<void> add_optimizer(StateParts& parts, const torch::optim::Optimizer& optimizer,
                                          const std::vector<std::string>& keys, const Sharding* sharding);
 
 /// New state and options of an optimizer, complete and checked but not yet in use.
@@ -29,10 +29,10 @@ struct OptimizerPlan {
   void carry_out(torch::optim::Optimizer& optimizer);
 };
 
-/// Reads what add_optimizer wrote. Errors: Mismatch where kind, groups, parameters or shapes differ; BadData where a
-/// part is missing; Internal as above.
-[[nodiscard]] Result<OptimizerPlan> plan_optimizer(const torch::optim::Optimizer& optimizer,
+/// What add_optimizer wrote; the tensors' values come when `reads` is carried out. Errors: Mismatch where kind, groups,
+/// parameters or shapes differ; BadData where a part is missing; Internal as above.
+[[nodiscard]] Result<OptimizerPlan> plan_optimizer(ReadPlan& reads, const torch::optim::Optimizer& optimizer,
                                                    const std::vector<std::string>& keys, const Sharding* sharding,
-                                                   const StoredContent& stored, const std::string& path);
+                                                   const StoredContent& stored);
 
 }  // namespace rollcall::checkpoint

@@ -6,8 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "trainer/checkpoint/content_builder.h"
+#include "trainer/checkpoint/read_plan.h"
 #include "trainer/checkpoint/sharding.h"
+#include "trainer/checkpoint/state_parts.h"
 #include "trainer/checkpoint/stored_content.h"
 
 namespace rollcall::checkpoint {
@@ -17,15 +18,15 @@ namespace rollcall::checkpoint {
 
 class StateSink {
  public:
-  StateSink(ContentBuilder& builder, std::string key, const Sharding* sharding)
-      : builder_(builder), key_(std::move(key)), sharding_(sharding) {}
+  StateSink(StateParts& parts, std::string key, const Sharding* sharding)
+      : parts_(parts), key_(std::move(key)), sharding_(sharding) {}
 
-  /// Adds /optimizer/state/<key>/<name>: a tensor of the parameter's shape (collective where it is divided), a number.
+  /// Adds /optimizer/state/<key>/<name>: a tensor of the parameter's shape, a number.
   void add(const std::string& name, const at::Tensor& tensor) const;
   void add(const std::string& name, std::int64_t number) const;
 
  private:
-  ContentBuilder& builder_;
+  StateParts& parts_;
   std::string key_;
   const Sharding* sharding_;
 };
@@ -33,11 +34,12 @@ class StateSink {
 class StateSource {
  public:
   /// All outlive it. `parameter`: what the optimizer updates.
-  StateSource(const StoredContent& stored, const at::Tensor& parameter, std::string key, const Sharding* sharding)
-      : stored_(stored), parameter_(parameter), key_(std::move(key)), sharding_(sharding) {}
+  StateSource(const StoredContent& stored, ReadPlan& plan, const at::Tensor& parameter, std::string key,
+              const Sharding* sharding)
+      : stored_(stored), plan_(plan), parameter_(parameter), key_(std::move(key)), sharding_(sharding) {}
 
-  /// A tensor like the parameter (device, strides) with the stored values; undefined where none are stored. Throws
-  /// c10::Error where the shape differs.
+  /// A tensor like the parameter (device, strides) that gets the stored values when the plan is carried out; undefined
+  /// where none are stored. Throws c10::Error where the shape differs.
   [[nodiscard]] at::Tensor tensor(const std::string& name) const;
   [[nodiscard]] std::optional<std::int64_t> number(const std::string& name) const;
 
@@ -45,6 +47,7 @@ class StateSource {
   [[nodiscard]] std::string path(const std::string& name) const;
 
   const StoredContent& stored_;
+  ReadPlan& plan_;
   const at::Tensor& parameter_;
   std::string key_;
   const Sharding* sharding_;

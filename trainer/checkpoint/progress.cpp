@@ -5,11 +5,12 @@
 namespace rollcall::checkpoint {
 namespace {
 
-void add_sums(format::Content& content, const std::string& path, const metrics::RunningAverage& sums) {
-  content.values[path + "/loss_sum"] = sums.loss_sum;
-  content.values[path + "/correct_top1"] = sums.correct_top1;
-  content.values[path + "/correct_top5"] = sums.correct_top5;
-  content.values[path + "/samples"] = sums.samples;
+void add_sums(std::map<std::string, format::Value>& values, const std::string& path,
+              const metrics::RunningAverage& sums) {
+  values[path + "/loss_sum"] = sums.loss_sum;
+  values[path + "/correct_top1"] = sums.correct_top1;
+  values[path + "/correct_top5"] = sums.correct_top5;
+  values[path + "/samples"] = sums.samples;
 }
 
 template <typename T>
@@ -31,8 +32,7 @@ metrics::RunningAverage read_sums(const StoredContent& stored, const std::string
 
 }  // namespace
 
-void add_progress(format::Content& content, const Progress& progress) {
-  auto& values = content.values;
+void add_progress(std::map<std::string, format::Value>& values, const Progress& progress) {
   values["/progress/epoch"] = progress.epoch;
   values["/progress/step_in_epoch"] = progress.step_in_epoch;
   values["/progress/global_step"] = progress.global_step;
@@ -43,8 +43,8 @@ void add_progress(format::Content& content, const Progress& progress) {
   values["/sampler/seed"] = progress.seed;
   values["/sampler/epoch"] = progress.epoch;
   values["/sampler/position"] = progress.sample_position;
-  add_sums(content, "/progress/epoch_totals", progress.epoch_totals);
-  add_sums(content, "/progress/unrecorded", progress.unrecorded);
+  add_sums(values, "/progress/epoch_totals", progress.epoch_totals);
+  add_sums(values, "/progress/unrecorded", progress.unrecorded);
 }
 
 std::optional<Progress> read_progress(const StoredContent& stored) {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "trainer/checkpoint/format/content.h"
 #include "trainer/checkpoint/stored_content.h"
@@ -26,7 +28,7 @@ struct Progress {
 };
 
 /// Adds /progress/... and /sampler/...
-void add_progress(format::Content& content, const Progress& progress);
+void add_progress(std::map<std::string, format::Value>& values, const Progress& progress);
 
 /// Nothing where a part is missing. The sums are 0 in files of versions that did not have them.
 [[nodiscard]] std::optional<Progress> read_progress(const StoredContent& stored);

@@ -2,39 +2,35 @@
 
 #include <map>
 #include <string>
-#include <string_view>
 
-#include "trainer/checkpoint/format/content.h"
+#include "trainer/checkpoint/format/reader.h"
 
 namespace rollcall::checkpoint {
 
-/// Look-up by path in what was read from a checkpoint. Refers to it: it must outlive this object.
+/// Look-up by path in an open checkpoint, which must outlive this object. Values are read, tensors are not.
 class StoredContent {
  public:
-  explicit StoredContent(const format::Content& content) : content_(content) {
-    for (const format::TensorView& tensor : content.tensors) {
-      tensors_.emplace(tensor.path, &tensor);
-    }
-  }
+  StoredContent(const format::CheckpointReader& reader, std::map<std::string, format::Value> values)
+      : reader_(reader), values_(std::move(values)) {}
 
   /// Null where there is none.
-  [[nodiscard]] const format::TensorView* tensor(const std::string& path) const {
-    const auto found = tensors_.find(path);
-    return found == tensors_.end() ? nullptr : found->second;
+  [[nodiscard]] const format::ManifestEntry* tensor(const std::string& path) const {
+    const format::ManifestEntry* const entry = reader_.find(path);
+    return entry != nullptr && entry->kind == format::Kind::Tensor ? entry : nullptr;
   }
 
   /// Null where there is none or it is of another type.
   template <typename T>
   [[nodiscard]] const T* value(const std::string& path) const {
-    const auto found = content_.values.find(path);
-    return found == content_.values.end() ? nullptr : std::get_if<T>(&found->second);
+    const auto found = values_.find(path);
+    return found == values_.end() ? nullptr : std::get_if<T>(&found->second);
   }
 
-  [[nodiscard]] const format::Content& content() const { return content_; }
+  [[nodiscard]] const format::CheckpointReader& reader() const { return reader_; }
 
  private:
-  const format::Content& content_;
-  std::map<std::string_view, const format::TensorView*> tensors_;
+  const format::CheckpointReader& reader_;
+  std::map<std::string, format::Value> values_;
 };
 
 }  // namespace rollcall::checkpoint

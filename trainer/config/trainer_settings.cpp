@@ -181,6 +181,10 @@ constexpr std::array kTrainerTable{
     Setting{"resume", Kind::Text, "auto", "auto|never|FILE",
             "continue from the newest sound checkpoint, start afresh, or continue from FILE", "Checkpoints",
             "auto|never"},
+    Setting{
+        "verify", Kind::Choice, "full", "full|metadata",
+        "what loading a checkpoint compares with its checksums: everything it reads, or the table of contents alone",
+        "Checkpoints", "full|metadata"},
 
     Setting{"valid-epochs", Kind::Integer, "10", "N", "validate after every N epochs and at the end; 0: never",
             "Output", "", 0, 1e9},

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <torch/torch.h>
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -62,6 +63,10 @@ class Replica {
   [[nodiscard]] virtual bool is_sharded() const { return false; }
   /// This rank's part of parameter `name`, by any of its names; undefined where it is not divided.
   [[nodiscard]] virtual at::Tensor shard(const std::string& /*name*/) const { return {}; }
+  /// Where in dimension 0 of the whole parameter it begins.
+  [[nodiscard]] virtual std::int64_t first_row(const std::string& /*name*/) const { return 0; }
+  /// Whether this rank is the first of those that hold the same parts.
+  [[nodiscard]] virtual bool is_first_of_replicas() const { return true; }
   /// The whole of which `part` is this rank's: parameter `name`, or an optimizer's state for it. On rank 0; undefined
   /// elsewhere. Collective. Throws as forward() does.
   [[nodiscard]] virtual at::Tensor gather(const std::string& /*name*/, const at::Tensor& part) const { return part; }

@@ -33,6 +33,10 @@ class ShardedReplica final : public Replica {
 
   [[nodiscard]] bool is_sharded() const override { return true; }
   [[nodiscard]] at::Tensor shard(const std::string& name) const override { return sharded_->shard(name); }
+  [[nodiscard]] std::int64_t first_row(const std::string& name) const override { return sharded_->first_row(name); }
+  [[nodiscard]] bool is_first_of_replicas() const override {
+    return process_group::rank_of(sharded_->mesh().replicate) == 0;
+  }
   [[nodiscard]] at::Tensor gather(const std::string& name, const at::Tensor& part) const override {
     return sharded_->gather(name, part);
   }

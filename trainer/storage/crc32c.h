@@ -11,4 +11,8 @@ namespace rollcall::storage {
 /// Uses the CPU's instructions (ISA-L). Thread-safe: pure.
 [[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t previous = 0);
 
+/// The CRC-32C of two byte strings one after the other from that of each and the length of the second, in
+/// O(log length): parts of one tensor are summed by different ranks. Thread-safe: pure.
+[[nodiscard]] std::uint32_t crc32c_combine(std::uint32_t first, std::uint32_t second, std::uint64_t second_bytes);
+
 }  // namespace rollcall::storage

@@ -61,11 +61,13 @@ bool File::write_at(std::span<const std::byte> bytes, std::uint64_t offset) cons
   return true;
 }
 
-bool File::sync() const {
+bool File::sync(Cached cached) const {
   if (::fsync(descriptor_) != 0) {
     return false;
   }
-  ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
+  if (cached == Cached::Drop) {
+    ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
+  }
   return true;
 }
 

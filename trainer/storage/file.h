@@ -11,6 +11,9 @@
 
 namespace rollcall::storage {
 
+/// What becomes of a file's pages in the page cache.
+enum class Cached { Drop, Keep };
+
 /// A file descriptor that is closed by the destructor. Move only. Failed calls tell by errno; reading and writing at an
 /// offset is thread-safe.
 class File {
@@ -34,8 +37,8 @@ class File {
   [[nodiscard]] std::optional<std::size_t> read_at(std::span<std::byte> bytes, std::uint64_t offset) const;
   /// Writes all of `bytes` at `offset`.
   [[nodiscard]] bool write_at(std::span<const std::byte> bytes, std::uint64_t offset) const;
-  /// fsync(2), and out of the page cache, so that reading back is no mere look into memory.
-  [[nodiscard]] bool sync() const;
+  /// fsync(2); by default also out of the page cache, so that reading back is no mere look into memory.
+  [[nodiscard]] bool sync(Cached cached = Cached::Drop) const;
 
  private:
   int descriptor_ = -1;

@@ -35,14 +35,30 @@ Result<std::vector<std::vector<std::byte>>> generators_of_all_ranks(const proces
 
 }  // namespace
 
+Checkpoints::ReplicaSharding::ReplicaSharding(const parallel::Replica& replica, const torch::nn::Module& model)
+    : replica_(replica) {
+  for (const auto& entry : model.named_parameters()) {
+    whole_shapes_[entry.key()] = entry.value().sizes().vec();
+  }
+}
+
+std::optional<checkpoint::Shard> Checkpoints::ReplicaSharding::shard(const std::string& key) const {
+  const at::Tensor rows = replica_.shard(key);
+  if (!rows.defined()) {
+    return std::nullopt;
+  }
+  return checkpoint::Shard{rows, whole_shapes_.at(key), replica_.first_row(key)};
+}
+
 Checkpoints::Checkpoints(const settings::Settings& settings, std::string folder, Task& task,
                          const parallel::Replica& replica, World& world, std::vector<std::string> argv)
     : settings_(settings),
       folder_(std::move(folder)),
       task_(task),
       replica_(replica),
-      sharding_(replica),
+      sharding_(replica, *task.model),
       world_(world),
+      group_(world.process_group),
       argv_(std::move(argv)) {}
 
 Result<void> Checkpoints::prepare() const {
@@ -63,8 +79,10 @@ checkpoint::TrainingState Checkpoints::state_of(const checkpoint::Progress& prog
 
 Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vector<std::string>& warnings) {
   checkpoint::TrainingState state = state_of(progress);
+  const auto level = settings_.text("verify") == "full" ? checkpoint::format::VerifyLevel::Full
+                                                        : checkpoint::format::VerifyLevel::Metadata;
   const Result<std::optional<checkpoint::LoadedInfo>> loaded =
-      checkpoint::load(settings_.text("resume"), folder_, state);
+      checkpoint::load({.resume = settings_.text("resume"), .folder = folder_, .verify = level}, state, group_);
   if (!loaded) {
     return loaded.error();
   }
@@ -122,15 +140,9 @@ Result<void> Checkpoints::save(const checkpoint::Progress& progress) {
   if (!generators) {
     return generators.error();
   }
-  Result<void> written;
   checkpoint::TrainingState state = state_of(progress);
-  if (world_.rank == 0) {
-    state.rng_per_rank = *std::move(generators);
-    written = checkpoint::save(folder_, state, {.keep_last = settings_.integer("checkpoint-keep")});
-  } else if (state.sharding != nullptr) {
-    written = checkpoint::take_part_in_saving(state);
-  }
-  return process_group::agree_or_fail(world_.process_group, written);
+  state.rng_per_rank = *std::move(generators);
+  return checkpoint::save(folder_, state, {.keep_last = settings_.integer("checkpoint-keep")}, group_);
 }
 
 bool Checkpoints::due_after_step(std::int64_t global_step) const {

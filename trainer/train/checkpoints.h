@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -7,13 +9,14 @@
 #include "runtime/settings/settings.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/parallel/replica.h"
+#include "trainer/train/checkpoint_group.h"
 #include "trainer/train/task.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {
 
-/// Saves and loads the state of a task. Every rank calls every function; save() and confirm_same_step() communicate,
-/// and save() has the same outcome on every rank: a failure of rank 0, which writes, is everybody's failure.
+/// Saves and loads the state of a task. Every rank calls every function; load(), save() and confirm_same_step()
+/// communicate, and the first two have the same outcome on every rank.
 class Checkpoints {
  public:
   /// All references outlive this object.
@@ -38,17 +41,13 @@ class Checkpoints {
   /// The replica's way of dividing parameters, in the checkpoint's terms.
   class ReplicaSharding final : public checkpoint::Sharding {
    public:
-    explicit ReplicaSharding(const parallel::Replica& replica) : replica_(replica) {}
-    [[nodiscard]] at::Tensor shard(const std::string& key) const override { return replica_.shard(key); }
-    [[nodiscard]] at::Tensor gather(const std::string& key, const at::Tensor& part) const override {
-      return replica_.gather(key, part);
-    }
-    [[nodiscard]] at::Tensor part_of(const std::string& key, const at::Tensor& whole) const override {
-      return replica_.part_of(key, whole);
-    }
+    ReplicaSharding(const parallel::Replica& replica, const torch::nn::Module& model);
+    [[nodiscard]] std::optional<checkpoint::Shard> shard(const std::string& key) const override;
+    [[nodiscard]] bool writes() const override { return replica_.is_first_of_replicas(); }
 
    private:
     const parallel::Replica& replica_;
+    std::map<std::string, std::vector<std::int64_t>> whole_shapes_;
   };
 
   [[nodiscard]] checkpoint::TrainingState state_of(const checkpoint::Progress& progress) const;
@@ -61,6 +60,7 @@ class Checkpoints {
   const parallel::Replica& replica_;
   ReplicaSharding sharding_;
   World& world_;
+  CheckpointGroup group_;
   std::vector<std::string> argv_;
 };
 

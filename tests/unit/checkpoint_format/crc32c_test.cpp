@@ -35,6 +35,10 @@ TEST(Crc32c, OfPiecesEqualsThatOfTheWhole) {
   const std::span<const std::byte> whole(bytes);
   for (std::size_t cut = 0; cut <= bytes.size(); cut += 37) {
     EXPECT_EQ(storage::crc32c(whole.subspan(cut), storage::crc32c(whole.first(cut))), storage::crc32c(whole)) << cut;
+    const auto rest = whole.subspan(cut);
+    EXPECT_EQ(storage::crc32c_combine(storage::crc32c(whole.first(cut)), storage::crc32c(rest), rest.size()),
+              storage::crc32c(whole))
+        << cut;
   }
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/format/writer.h"
 
@@ -71,6 +72,34 @@ struct SampleContent {
   std::int64_t counter;
   Content content;
 };
+
+struct LoadedCheckpoint {
+  std::string path;  ///< empty where there is none
+  LoadedContent loaded;
+  std::vector<std::string> warnings;
+};
+
+/// The newest sound checkpoint of a folder, read by a process by itself.
+inline Result<LoadedCheckpoint> load_latest(const std::string& folder) {
+  LoneRank alone;
+  LoadedCheckpoint latest;
+  auto used = use_latest(folder, alone, [&latest](const CheckpointReader& reader) -> Result<void> {
+    auto loaded = read_checkpoint(reader.path());
+    if (!loaded) {
+      return loaded.error();
+    }
+    latest.loaded = *std::move(loaded);
+    return {};
+  });
+  if (!used) {
+    return used.error();
+  }
+  if (used->has_value()) {
+    latest.path = (*used)->path;
+    latest.warnings = (*used)->warnings;
+  }
+  return latest;
+}
 
 inline std::vector<char> file_bytes(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

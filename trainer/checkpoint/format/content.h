@@ -13,13 +13,16 @@
 
 namespace rollcall::checkpoint::format {
 
-/// One tensor: row-major, contiguous, little-endian. The bytes belong to somebody else and outlive the view.
+/// One tensor, or this rank's part of one: row-major, contiguous, little-endian. The bytes belong to somebody else and
+/// outlive the view.
 struct TensorView {
   std::string path;            ///< of the HDF5 data set: "/model/layer1/0/conv1/weight"
   std::string state_dict_key;  ///< "layer1.0.conv1.weight"; empty for tensors that are in no state dict
   DType dtype = DType::Float32;
-  std::vector<std::int64_t> shape;  ///< empty: a scalar
+  std::vector<std::int64_t> shape;  ///< of the whole tensor; empty: a scalar
   std::span<const std::byte> bytes;
+  /// Where `bytes` begin in the whole tensor. Together the ranks that write a checkpoint give each byte exactly once.
+  std::uint64_t first_byte = 0;
 };
 
 /// A small value that is no tensor: a number, a text (UTF-8, without NUL) or a list of texts.

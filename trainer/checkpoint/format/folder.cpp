@@ -7,42 +7,24 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <string_view>
+#include <span>
 
-#include "runtime/base/text.h"
-#include "trainer/checkpoint/format/durable_file.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/format/writer.h"
+#include "trainer/storage/file.h"
 
 namespace rollcall::checkpoint::format {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "step-";
-constexpr std::string_view kSuffix = ".h5";
-constexpr std::string_view kDamaged = ".damaged";
-
-/// The step in "step-00000123.h5" followed by `ending`.
-std::optional<std::int64_t> step_of(std::string_view name, std::string_view ending) {
-  if (!name.starts_with(kPrefix) || !name.ends_with(ending)) {
-    return std::nullopt;
-  }
-  name.remove_prefix(kPrefix.size());
-  name.remove_suffix(std::min(ending.size(), name.size()));
-  if (!name.ends_with(kSuffix)) {
-    return std::nullopt;
-  }
-  name.remove_suffix(kSuffix.size());
-  return parse_integer<std::int64_t>(name);
-}
-
-std::vector<ListedCheckpoint> list_with_ending(const std::string& folder, std::string_view ending) {
+std::vector<ListedCheckpoint> list_of_kind(const std::string& folder, NameKind kind) {
   std::vector<ListedCheckpoint> found;
   std::error_code ignored;
   for (fs::directory_iterator entry(folder, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
-    if (const auto step = step_of(entry->path().filename().string(), ending)) {
-      found.push_back({*step, entry->path().string()});
+    const auto name = parse_file_name(entry->path().filename().string());
+    if (name && name->kind == kind) {
+      found.push_back({name->step, entry->path().string()});
     }
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.step > b.step; });
@@ -53,22 +35,25 @@ std::string file_name(const std::string& path) { return fs::path(path).filename(
 
 /// Renames a damaged checkpoint; the text tells what happened to it.
 std::string set_aside(const ListedCheckpoint& checkpoint, const Error& error) {
-  const std::string aside = checkpoint.path + std::string(kDamaged);
-  const bool renamed = std::rename(checkpoint.path.c_str(), aside.c_str()) == 0 || errno == ENOENT;  // by another rank
+  const std::string aside = checkpoint.path + std::string(kDamagedEnding);
+  const bool renamed = std::rename(checkpoint.path.c_str(), aside.c_str()) == 0;
   return fmt::format("{} {}; {}", checkpoint.path, error.reason,
                      renamed ? "it is now called " + file_name(aside) : "it cannot be renamed: " + errno_text(errno));
 }
 
-/// Another rank may have set aside what this one did not even see: the warnings of all ranks tell the same.
-void add_warnings_of_other_ranks(const std::string& folder, std::int64_t used_step,
-                                 std::vector<std::string>& warnings) {
-  for (const ListedCheckpoint& damaged : list_with_ending(folder, kDamaged)) {
-    const std::string name = file_name(damaged.path);
-    const auto tells = [&](const std::string& warning) { return warning.find(name) != std::string::npos; };
-    if (damaged.step > used_step && std::none_of(warnings.begin(), warnings.end(), tells)) {
-      warnings.push_back(damaged.path + " is newer and was found damaged");
-    }
+/// The path that rank 0 wants tried next; empty where it has none. Collective.
+Result<std::string> share_path(const std::string& path, RankGroup& group) {
+  const auto view = std::as_bytes(std::span(path));
+  std::vector<std::byte> bytes(view.begin(), view.end());
+  if (Result<void> told = group.broadcast(bytes); !told) {
+    return told.error();
   }
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+Result<void> open_and_use(const std::string& path, const UseCheckpoint& use) {
+  const auto reader = CheckpointReader::open(path);
+  return reader ? use(*reader) : reader.error();
 }
 
 void point_best_to(const std::string& folder, std::int64_t best_step) {
@@ -86,9 +71,9 @@ void point_best_to(const std::string& folder, std::int64_t best_step) {
 
 }  // namespace
 
-std::string checkpoint_name(std::int64_t step) { return fmt::format("{}{:08}{}", kPrefix, step, kSuffix); }
-
-std::vector<ListedCheckpoint> list_checkpoints(const std::string& folder) { return list_with_ending(folder, ""); }
+std::vector<ListedCheckpoint> list_checkpoints(const std::string& folder) {
+  return list_of_kind(folder, NameKind::Checkpoint);
+}
 
 Result<void> prepare_folder(const std::string& folder) {
   std::error_code error;
@@ -103,30 +88,49 @@ Result<void> prepare_folder(const std::string& folder) {
   return {};
 }
 
-Result<std::optional<UsableCheckpoint>> find_latest_usable(const std::string& folder) {
+Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, RankGroup& group,
+                                                 const UseCheckpoint& use) {
+  const auto listed = group.rank() == 0 ? list_checkpoints(folder) : std::vector<ListedCheckpoint>();
   std::vector<std::string> warnings;
-  for (const ListedCheckpoint& checkpoint : list_checkpoints(folder)) {
-    auto loaded = read_checkpoint(checkpoint.path);
-    if (loaded) {
-      add_warnings_of_other_ranks(folder, checkpoint.step, warnings);
-      return std::optional(UsableCheckpoint{checkpoint.path, std::move(*loaded), std::move(warnings)});
+  for (std::size_t next = 0;; ++next) {
+    const auto path = share_path(next < listed.size() ? listed[next].path : "", group);
+    if (!path) {
+      return path.error();
     }
-    const bool vanished = loaded.error().exit_code == ExitCode::NoInput && !fs::exists(checkpoint.path);
-    if (vanished) {
-      continue;  // another rank found it damaged
+    if (path->empty()) {
+      break;
     }
-    if (loaded.error().exit_code != ExitCode::BadData) {
-      return loaded.error();
+    const Result<void> used = agree(group, open_and_use(*path, use));
+    if (used) {
+      return std::optional(UsedCheckpoint{*path, std::move(warnings)});
     }
-    warnings.push_back(set_aside(checkpoint, loaded.error()));
+    if (used.error().exit_code != ExitCode::BadData) {
+      return used.error();
+    }
+    if (group.rank() == 0) {
+      warnings.push_back(set_aside(listed[next], used.error()));
+    }
   }
-  const auto damaged = list_with_ending(folder, kDamaged);
-  if (!damaged.empty() || !warnings.empty()) {
-    return fail("--resume", folder,
-                fmt::format("holds only damaged checkpoints ({} of them)", std::max(damaged.size(), warnings.size())),
-                "--resume=never to start afresh, or another --checkpoint-dir", ExitCode::BadData);
+  const std::size_t damaged = group.rank() == 0 ? list_of_kind(folder, NameKind::SetAside).size() : 0;
+  Result<void> none_damaged;
+  if (damaged > 0 || !warnings.empty()) {
+    none_damaged = fail("--resume", folder,
+                        fmt::format("holds only damaged checkpoints ({} of them)", std::max(damaged, warnings.size())),
+                        "--resume=never to start afresh, or another --checkpoint-dir", ExitCode::BadData);
   }
-  return std::optional<UsableCheckpoint>();
+  if (Result<void> agreed = agree(group, none_damaged); !agreed) {
+    return agreed.error();
+  }
+  return std::optional<UsedCheckpoint>();
+}
+
+void remove_stale_temporaries(const std::string& folder) {
+  for (const ListedCheckpoint& temporary : list_of_kind(folder, NameKind::Temporary)) {
+    const auto name = parse_file_name(file_name(temporary.path));
+    if (name && writer_is_dead(*name, temporary.path)) {
+      ::unlink(temporary.path.c_str());
+    }
+  }
 }
 
 void tidy_folder(const std::string& folder, std::int64_t step, std::int64_t best_step, const Retention& retention) {
@@ -134,7 +138,8 @@ void tidy_folder(const std::string& folder, std::int64_t step, std::int64_t best
   std::int64_t kept = 0;
   for (const ListedCheckpoint& checkpoint : list_checkpoints(folder)) {
     if (checkpoint.step > step) {
-      static_cast<void>(std::rename(checkpoint.path.c_str(), (checkpoint.path + ".superseded").c_str()));
+      static_cast<void>(
+          std::rename(checkpoint.path.c_str(), (checkpoint.path + std::string(kSupersededEnding)).c_str()));
     } else if (kept < std::max<std::int64_t>(retention.keep_last, 1)) {
       ++kept;
     } else if (checkpoint.step != best_step) {
@@ -142,7 +147,7 @@ void tidy_folder(const std::string& folder, std::int64_t step, std::int64_t best
     }
   }
   remove_stale_temporaries(folder);
-  static_cast<void>(sync_folder(folder));
+  static_cast<void>(storage::sync_folder_of(fs::path(folder) / checkpoint_name(step)));
 }
 
 }  // namespace rollcall::checkpoint::format

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/checkpoint/format/content.h"
+#include "trainer/checkpoint/format/file_name.h"
+#include "trainer/checkpoint/format/rank_group.h"
+#include "trainer/checkpoint/format/reader.h"
 
 namespace rollcall::checkpoint::format {
 
@@ -21,15 +24,11 @@ struct ListedCheckpoint {
   std::string path;
 };
 
-/// A checkpoint that was read and found sound, and what had to be passed over on the way to it.
-struct UsableCheckpoint {
+/// The checkpoint that was used, and what had to be passed over on the way to it.
+struct UsedCheckpoint {
   std::string path;
-  LoadedContent loaded;
-  std::vector<std::string> warnings;  ///< one a damaged file, for the user
+  std::vector<std::string> warnings;  ///< on rank 0 one a damaged file, for the user
 };
-
-/// "step-00000123.h5"
-[[nodiscard]] std::string checkpoint_name(std::int64_t step);
 
 /// The checkpoints of `folder`, newest (highest step) first. A folder that does not exist holds none.
 [[nodiscard]] std::vector<ListedCheckpoint> list_checkpoints(const std::string& folder);
@@ -37,13 +36,19 @@ struct UsableCheckpoint {
 /// Creates `folder` with its parents. Errors (CannotCreate): it cannot be made or written to.
 [[nodiscard]] Result<void> prepare_folder(const std::string& folder);
 
-/// The newest checkpoint of `folder` that is sound, read. A damaged one is renamed to "<name>.damaged" (never deleted)
-/// and the one before it is tried. Nothing where the folder holds no checkpoint at all. Several processes may do this
-/// at once and agree.
+/// What a rank does with a checkpoint: reads of it what it needs. Called again with an earlier one where any rank found
+/// this one damaged.
+using UseCheckpoint = std::function<Result<void>(const CheckpointReader&)>;
+
+/// Gives the newest checkpoint of `folder` to `use` on every rank. Where it, or `use`, fails on any rank with BadData,
+/// rank 0 renames the file to "<name>.damaged" (never deletes it) and the one before it is tried. Nothing where the
+/// folder holds no checkpoint at all. Collective.
 ///
-/// Errors: BadData where there are only damaged ones; Mismatch where the newest is of a newer format; InputOutput,
-/// NoInput where the newest cannot be read for another reason, as falling back then could discard good work.
-[[nodiscard]] Result<std::optional<UsableCheckpoint>> find_latest_usable(const std::string& folder);
+/// Errors, the same on all ranks: BadData where there are only damaged ones; Mismatch where the newest is of a newer
+/// format; NoInput where a rank does not see what rank 0 sees; InputOutput where the newest cannot be read for another
+/// reason, as falling back then could discard good work; any other of `use`.
+[[nodiscard]] Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, RankGroup& group,
+                                                               const UseCheckpoint& use);
 
 /// After `step` was written: points best.h5 (a symbolic link) to the checkpoint of `best_step` where there is one, and
 /// removes all but the newest `retention.keep_last` and the best. Checkpoints with a higher step are of a run that was
@@ -52,8 +57,7 @@ struct UsableCheckpoint {
 /// calls this.
 void tidy_folder(const std::string& folder, std::int64_t step, std::int64_t best_step, const Retention& retention);
 
-/// Removes "*.tmp-HOST-PID" files whose writer is dead: on this host if there is no such process, from other hosts if
-/// they are a day old.
+/// Removes "step-*.h5.tmp-HOST-PID" files whose writer is dead (see writer_is_dead()).
 void remove_stale_temporaries(const std::string& folder);
 
 }  // namespace rollcall::checkpoint::format

@@ -2,6 +2,9 @@
 
 #include <bit>
 
+#include "trainer/checkpoint/format/schema.h"
+#include "trainer/storage/hdf5_objects.h"
+
 namespace rollcall::checkpoint::format {
 namespace {
 
@@ -43,6 +46,20 @@ hid_t standard_type(DType dtype) {
 
 storage::Handle hdf5_type(DType dtype) {
   return dtype == DType::Float16 ? half_precision() : storage::Handle(H5Tcopy(standard_type(dtype)), H5Tclose);
+}
+
+storage::Handle hdf5_type(const ManifestEntry& entry) {
+  if (entry.kind == Kind::Tensor) {
+    const auto dtype = dtype_from_name(entry.type);
+    return dtype ? hdf5_type(*dtype) : storage::Handle();
+  }
+  if (entry.type == schema::kText) {
+    return storage::hdf5_text_type(entry.element_bytes);
+  }
+  if (entry.type == schema::kUInt64) {
+    return {H5Tcopy(H5T_STD_U64LE), H5Tclose};
+  }
+  return {H5Tcopy(entry.type == schema::kInt64 ? H5T_STD_I64LE : H5T_IEEE_F64LE), H5Tclose};
 }
 
 }  // namespace rollcall::checkpoint::format

@@ -1,34 +1,162 @@
 #include "trainer/checkpoint/format/manifest.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
-namespace rollcall::checkpoint::format {
+#include "trainer/checkpoint/format/schema.h"
+#include "trainer/checkpoint/format/seal.h"
 
-std::string manifest_to_json(const std::vector<ManifestEntry>& entries) {
-  nlohmann::ordered_json datasets = nlohmann::ordered_json::array();
-  for (const ManifestEntry& entry : entries) {
-    datasets.push_back({{"name", entry.name}, {"bytes", entry.bytes}, {"crc32c", entry.crc32c}});
+namespace rollcall::checkpoint::format {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kTensorKind = "tensor";
+constexpr const char* kValueKind = "value";
+
+nlohmann::ordered_json to_json(const ManifestEntry& entry) {
+  const bool tensor = entry.kind == Kind::Tensor;
+  nlohmann::ordered_json row{{"name", entry.name},   {"kind", tensor ? kTensorKind : kValueKind},
+                             {"dtype", entry.type},  {"element_bytes", entry.element_bytes},
+                             {"shape", entry.shape}, {"offset", entry.offset},
+                             {"bytes", entry.bytes}, {"crc32c", entry.crc32c}};
+  if (tensor) {
+    row["state_dict_key"] = entry.state_dict_key;
   }
-  return nlohmann::ordered_json{{"datasets", std::move(datasets)}}.dump();
+  if (!entry.pieces.empty()) {
+    row["pieces"] = entry.pieces;
+  }
+  return row;
 }
 
-std::optional<std::vector<ManifestEntry>> manifest_from_json(std::string_view text) {
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("datasets") || !json["datasets"].is_array()) {
+template <typename T>
+bool fits(const json& value) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    return value.is_string();
+  } else if constexpr (std::is_same_v<T, std::uint32_t>) {
+    return value.is_number_unsigned() && value.get<std::uint64_t>() <= UINT32_MAX;
+  } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+    return value.is_number_unsigned();
+  } else if constexpr (std::is_same_v<T, std::int64_t>) {  // counts: never negative
+    return value.is_number_unsigned() && value.get<std::uint64_t>() <= INT64_MAX;
+  } else {
+    return value.is_array() && std::all_of(value.begin(), value.end(), fits<typename T::value_type>);
+  }
+}
+
+/// False where the field is absent or of another type.
+template <typename T>
+bool take(const json& row, const char* name, T& into) {
+  const auto found = row.find(name);
+  if (found == row.end() || !fits<T>(*found)) {
+    return false;
+  }
+  into = found->get<T>();
+  return true;
+}
+
+Kind kind_named(const std::string& name) {
+  if (name == kTensorKind) {
+    return Kind::Tensor;
+  }
+  return name == kValueKind ? Kind::Metadata : Kind::Unknown;
+}
+
+bool take_entry(const json& row, ManifestEntry& entry) {
+  std::string kind;
+  const bool sound = row.is_object() && take(row, "name", entry.name) && take(row, "kind", kind) &&
+                     take(row, "dtype", entry.type) && take(row, "element_bytes", entry.element_bytes) &&
+                     take(row, "shape", entry.shape) && take(row, "offset", entry.offset) &&
+                     take(row, "bytes", entry.bytes) && take(row, "crc32c", entry.crc32c);
+  if (!sound || (row.contains("pieces") && !take(row, "pieces", entry.pieces))) {
+    return false;
+  }
+  entry.kind = kind_named(kind);
+  return entry.kind != Kind::Tensor || take(row, "state_dict_key", entry.state_dict_key);
+}
+
+std::string entry_problem(const ManifestEntry& entry, std::uint64_t piece_bytes, std::uint64_t file_bytes) {
+  const auto elements = element_count(entry.shape);
+  std::uint64_t bytes = 0;
+  if (!elements || __builtin_mul_overflow(*elements, entry.element_bytes, &bytes) || bytes != entry.bytes) {
+    return entry.name + " does not have the size of its shape";
+  }
+  if (bytes > file_bytes || entry.offset > file_bytes - bytes || (bytes > 0 && entry.offset < kSealBytes)) {
+    return entry.name + " lies outside of the file";
+  }
+  const std::uint64_t pieces = bytes / piece_bytes + (bytes % piece_bytes != 0 ? 1 : 0);
+  if (entry.pieces.size() != (pieces > 1 ? pieces : 0)) {
+    return entry.name + " has another number of checksums than of pieces";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string manifest_to_json(const Manifest& manifest) {
+  nlohmann::ordered_json datasets = nlohmann::ordered_json::array();
+  for (const ManifestEntry& entry : manifest.datasets) {
+    datasets.push_back(to_json(entry));
+  }
+  const nlohmann::ordered_json whole{{schema::kFormatAttribute, schema::kFormat},
+                                     {schema::kVersionAttribute, manifest.info.format_version},
+                                     {schema::kWriterAttribute, manifest.info.writer},
+                                     {schema::kTorchVersionAttribute, manifest.info.torch_version},
+                                     {schema::kCreatedAttribute, manifest.info.created},
+                                     {"piece_bytes", manifest.piece_bytes},
+                                     {"datasets", std::move(datasets)}};
+  return whole.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::optional<Manifest> manifest_from_json(std::string_view text) {
+  const auto whole = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Manifest manifest;
+  std::string format;
+  const bool sound = whole.is_object() && take(whole, schema::kFormatAttribute, format) && format == schema::kFormat &&
+                     take(whole, schema::kVersionAttribute, manifest.info.format_version) &&
+                     take(whole, schema::kWriterAttribute, manifest.info.writer) &&
+                     take(whole, schema::kTorchVersionAttribute, manifest.info.torch_version) &&
+                     take(whole, schema::kCreatedAttribute, manifest.info.created) &&
+                     take(whole, "piece_bytes", manifest.piece_bytes) && manifest.piece_bytes > 0 &&
+                     whole.contains("datasets") && whole["datasets"].is_array();
+  if (!sound) {
     return std::nullopt;
   }
-  std::vector<ManifestEntry> entries;
-  for (const auto& row : json["datasets"]) {
-    const bool sound = row.is_object() && row.contains("name") && row["name"].is_string() && row.contains("bytes") &&
-                       row["bytes"].is_number_unsigned() && row.contains("crc32c") &&
-                       row["crc32c"].is_number_unsigned();
-    if (!sound) {
+  for (const auto& row : whole["datasets"]) {
+    if (!take_entry(row, manifest.datasets.emplace_back())) {
       return std::nullopt;
     }
-    entries.push_back(
-        {row["name"].get<std::string>(), row["bytes"].get<std::uint64_t>(), row["crc32c"].get<std::uint32_t>()});
   }
-  return entries;
+  return manifest;
+}
+
+std::optional<std::uint64_t> element_count(const std::vector<std::int64_t>& shape) {
+  std::uint64_t count = 1;
+  for (const std::int64_t dimension : shape) {
+    if (dimension < 0 || __builtin_mul_overflow(count, static_cast<std::uint64_t>(dimension), &count)) {
+      return std::nullopt;
+    }
+  }
+  return count;
+}
+
+std::string layout_problem(const Manifest& manifest, std::uint64_t file_bytes) {
+  std::vector<const ManifestEntry*> placed;
+  for (const ManifestEntry& entry : manifest.datasets) {
+    if (std::string problem = entry_problem(entry, manifest.piece_bytes, file_bytes); !problem.empty()) {
+      return problem;
+    }
+    if (entry.bytes > 0) {
+      placed.push_back(&entry);
+    }
+  }
+  std::sort(placed.begin(), placed.end(), [](const auto* a, const auto* b) { return a->offset < b->offset; });
+  for (std::size_t i = 1; i < placed.size(); ++i) {
+    if (placed[i - 1]->offset + placed[i - 1]->bytes > placed[i]->offset) {
+      return placed[i]->name + " and " + placed[i - 1]->name + " lie over one another";
+    }
+  }
+  return "";
 }
 
 }  // namespace rollcall::checkpoint::format

@@ -1,69 +1,270 @@
 #include "trainer/checkpoint/format/reader.h"
 
-#include <algorithm>
-#include <optional>
+#include <fcntl.h>
+#include <fmt/format.h>
 
-#include "trainer/checkpoint/format/open_file.h"
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "trainer/checkpoint/format/blocks.h"
+#include "trainer/checkpoint/format/file_of_format_1_0.h"
+#include "trainer/checkpoint/format/parallel_for.h"
+#include "trainer/checkpoint/format/schema.h"
+#include "trainer/checkpoint/format/seal.h"
+#include "trainer/checkpoint/format/structure.h"
+#include "trainer/checkpoint/format/value_bytes.h"
+#include "trainer/storage/crc32c.h"
 
 namespace rollcall::checkpoint::format {
 namespace {
 
-/// Puts one data set into `loaded`; data sets of kinds that this version does not know are left out.
-void add_to(LoadedContent& loaded, const ManifestEntry& entry, StoredDataset& dataset) {
-  const std::span<const std::byte> bytes(dataset.bytes.get(), entry.bytes);
-  if (dataset.dtype) {
-    loaded.content.tensors.push_back({entry.name, dataset.state_dict_key, *dataset.dtype, dataset.shape, bytes});
-    loaded.storage.push_back(std::move(dataset.bytes));
-  } else if (auto value = value_of(dataset, bytes)) {
-    loaded.content.values.emplace(entry.name, std::move(*value));
+constexpr std::uint64_t kChunkBytes = kPieceBytes;
+constexpr std::uint64_t kLargestManifest = std::uint64_t{1} << 30U;
+
+bool all_zero(std::span<const std::byte> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+}
+
+/// Cuts a request where pieces end, so that threads share even a single large tensor. Requests of the same piece cost
+/// reading it several times: nobody makes such.
+void cut_at_pieces(const ReadRequest& request, std::uint64_t piece_bytes, std::vector<ReadRequest>& parts) {
+  assert(request.first_byte <= request.entry->bytes &&
+         request.into.size() <= request.entry->bytes - request.first_byte);
+  std::uint64_t at = request.first_byte;
+  std::span<std::byte> rest = request.into;
+  while (!rest.empty()) {
+    const std::uint64_t count = std::min<std::uint64_t>(rest.size(), piece_bytes - at % piece_bytes);
+    parts.push_back({request.entry, at, rest.first(count)});
+    rest = rest.subspan(count);
+    at += count;
   }
 }
 
 }  // namespace
 
-Result<LoadedContent> read_checkpoint(const std::string& path) {
-  auto file = OpenFile::open(path, Completeness::Required);
-  if (!file) {
-    return file.error();
+Error CheckpointReader::damaged(const std::string& reason) const {
+  return fail("checkpoint", path_, reason, "an earlier checkpoint", ExitCode::BadData);
+}
+
+Error CheckpointReader::unreadable(int error_number) const {
+  return fail("checkpoint", path_, "cannot be read: " + errno_text(error_number), "having the file system checked",
+              ExitCode::InputOutput);
+}
+
+Result<CheckpointReader> CheckpointReader::open(const std::string& path) {
+  CheckpointReader reader;
+  reader.path_ = path;
+  reader.file_ = storage::File(path, O_RDONLY);
+  const auto size = reader.file_ ? reader.file_.regular_size() : std::nullopt;
+  if (!size) {
+    return fail("checkpoint", path, errno == EINVAL ? "is not a regular file" : errno_text(errno),
+                "naming an existing checkpoint", ExitCode::NoInput);
   }
-  const auto entries = file->manifest();
-  if (!entries) {
-    return entries.error();
+  reader.file_bytes_ = *size;
+  std::array<std::byte, kSealBytes> seal{};
+  const auto got = reader.file_.read_at(seal, 0);
+  if (!got) {
+    return reader.unreadable(errno);
+  }
+  if (Result<void> read = reader.read_manifest(std::span(seal).first(*got)); !read) {
+    return read.error();
+  }
+  if (const std::string problem = layout_problem(reader.manifest_, reader.file_bytes_); !problem.empty()) {
+    return reader.damaged("is damaged: " + problem);
+  }
+  for (std::size_t i = 0; i < reader.manifest_.datasets.size(); ++i) {
+    reader.number_of_.emplace(reader.manifest_.datasets[i].name, i);
+  }
+  return reader;
+}
+
+Result<void> CheckpointReader::read_manifest(std::span<const std::byte> seal_bytes) {
+  if (starts_as_hdf5(seal_bytes)) {
+    auto manifest = manifest_of_format_1_0(path_);
+    if (!manifest) {
+      return manifest.error();
+    }
+    manifest_ = *std::move(manifest);
+    return {};
+  }
+  if (seal_bytes.size() == kSealBytes && all_zero(seal_bytes)) {
+    return damaged("was never finished");
+  }
+  const auto seal = decode_seal(seal_bytes);
+  if (!seal) {
+    return damaged(starts_as_seal(seal_bytes) ? "is damaged: its seal is not in order"
+                                              : fmt::format("is damaged or not of format {}", schema::kFormat));
+  }
+  if (seal->major_version > schema::kMajorVersion) {
+    return newer_format(path_, fmt::format("{}", seal->major_version));
+  }
+  if (seal->file_bytes != file_bytes_) {
+    return damaged(fmt::format("is damaged: it has {} bytes and was written with {}", file_bytes_, seal->file_bytes));
+  }
+  const bool inside = seal->manifest_bytes <= std::min(file_bytes_, kLargestManifest) &&
+                      seal->manifest_offset <= file_bytes_ - seal->manifest_bytes;
+  std::string text(inside ? seal->manifest_bytes : 0, '\0');
+  const auto got = file_.read_at(std::as_writable_bytes(std::span(text)), seal->manifest_offset);
+  if (!got) {
+    return unreadable(errno);
+  }
+  if (!inside || *got != text.size() || storage::crc32c(std::as_bytes(std::span(text))) != seal->manifest_crc32c) {
+    return damaged(fmt::format("is damaged: the checksum of {} is wrong", schema::kManifest));
+  }
+  auto manifest = manifest_from_json(text);
+  if (!manifest) {
+    return damaged(fmt::format("is damaged: {} is not in order", schema::kManifest));
+  }
+  manifest_ = *std::move(manifest);
+  own_entry_.name = schema::kManifest;
+  own_entry_.offset = seal->manifest_offset;
+  own_entry_.bytes = seal->manifest_bytes;
+  structure_crc32c_ = seal->structure_crc32c;
+  return {};
+}
+
+const ManifestEntry* CheckpointReader::find(std::string_view name) const {
+  const auto found = number_of_.find(name);
+  return found == number_of_.end() ? nullptr : &manifest_.datasets[found->second];
+}
+
+Result<void> CheckpointReader::read(std::span<const ReadRequest> requests, VerifyLevel level,
+                                    std::size_t threads) const {
+  std::vector<ReadRequest> parts;
+  for (const ReadRequest& request : requests) {
+    cut_at_pieces(request, manifest_.piece_bytes, parts);
+  }
+  return parallel_for(parts.size(), threads,
+                      [&](std::size_t i, std::size_t /*worker*/) { return read_part(parts[i], level); });
+}
+
+/// `request` lies within one piece.
+Result<void> CheckpointReader::read_part(const ReadRequest& request, VerifyLevel level) const {
+  const ManifestEntry& entry = *request.entry;
+  const std::uint64_t wanted_end = request.first_byte + request.into.size();
+  const std::uint64_t piece = request.first_byte / manifest_.piece_bytes;
+  const std::uint64_t begin = level == VerifyLevel::Full ? piece * manifest_.piece_bytes : request.first_byte;
+  const std::uint64_t end =
+      level == VerifyLevel::Full ? begin + std::min(manifest_.piece_bytes, entry.bytes - begin) : wanted_end;
+  std::vector<std::byte> scratch;
+  std::uint32_t crc = 0;
+  for (std::uint64_t at = begin; at < end;) {
+    const std::uint64_t count = std::min(kChunkBytes, end - at);
+    const std::uint64_t wanted_from = std::clamp(request.first_byte, at, at + count);
+    const std::uint64_t wanted = std::clamp(wanted_end, at, at + count) - wanted_from;
+    std::span<std::byte> chunk;
+    if (wanted == count) {
+      chunk = request.into.subspan(at - request.first_byte, count);
+    } else {
+      scratch.resize(count);
+      chunk = scratch;
+    }
+    const auto got = file_.read_at(chunk, entry.offset + at);
+    if (!got) {
+      return unreadable(errno);
+    }
+    if (*got != count) {
+      return damaged(fmt::format("is damaged: {} is cut off", entry.name));
+    }
+    if (level == VerifyLevel::Full) {
+      crc = storage::crc32c(chunk, crc);
+    }
+    if (wanted != count && wanted > 0) {
+      std::memcpy(request.into.data() + (wanted_from - request.first_byte), chunk.data() + (wanted_from - at), wanted);
+    }
+    at += count;
+  }
+  const std::uint32_t expected = entry.pieces.empty() ? entry.crc32c : entry.pieces[piece];
+  if (level == VerifyLevel::Full && crc != expected) {
+    return damaged(fmt::format("is damaged: the checksum of {} is wrong", entry.name));
+  }
+  return {};
+}
+
+Result<std::map<std::string, Value>> CheckpointReader::values() const {
+  std::map<std::string, Value> values;
+  for (const ManifestEntry& entry : manifest_.datasets) {
+    if (entry.kind != Kind::Metadata) {
+      continue;
+    }
+    std::vector<std::byte> bytes(entry.bytes);
+    const ReadRequest request{&entry, 0, bytes};
+    if (Result<void> got = read(std::span(&request, 1), VerifyLevel::Full, 1); !got) {
+      return got.error();
+    }
+    if (auto value = value_of(entry, bytes)) {
+      values.emplace(entry.name, std::move(*value));
+    }
+  }
+  return values;
+}
+
+Result<void> CheckpointReader::verify_structure() const {
+  if (!structure_crc32c_) {
+    return {};  // the HDF5 library checked its own structures
+  }
+  const auto crc = structure_crc32c(file_, file_bytes_, manifest_, own_entry_);
+  if (!crc) {
+    return unreadable(errno);
+  }
+  return *crc == *structure_crc32c_ ? Result<void>()
+                                    : damaged("is damaged: the checksum of HDF5's structures is wrong");
+}
+
+Result<void> CheckpointReader::verify(VerifyLevel level, std::size_t threads) const {
+  Result<void> sound = verify_structure();
+  if (!sound || level == VerifyLevel::Metadata) {
+    return sound;
+  }
+  // Reading one byte of a piece with verification reads it whole.
+  std::vector<ReadRequest> pieces;
+  for (const ManifestEntry& entry : manifest_.datasets) {
+    for (std::uint64_t at = 0; at < entry.bytes; at += std::min(manifest_.piece_bytes, entry.bytes - at)) {
+      pieces.push_back({&entry, at, {}});
+    }
+  }
+  return parallel_for(pieces.size(), threads, [&](std::size_t i, std::size_t /*worker*/) {
+    std::byte unused{};
+    return read_part({pieces[i].entry, pieces[i].first_byte, std::span(&unused, 1)}, VerifyLevel::Full);
+  });
+}
+
+std::size_t default_threads() { return std::clamp(std::thread::hardware_concurrency(), 1U, 4U); }
+
+Result<LoadedContent> read_checkpoint(const std::string& path) {
+  const auto reader = CheckpointReader::open(path);
+  if (!reader) {
+    return reader.error();
   }
   LoadedContent loaded;
-  for (const ManifestEntry& entry : *entries) {
-    auto dataset = file->read(entry);
-    if (!dataset) {
-      return dataset.error();
+  std::vector<ReadRequest> requests;
+  for (const ManifestEntry& entry : reader->datasets()) {
+    const auto dtype = entry.kind == Kind::Tensor ? dtype_from_name(entry.type) : std::nullopt;
+    if (dtype) {
+      auto& memory = loaded.storage.emplace_back(std::make_unique_for_overwrite<std::byte[]>(entry.bytes));
+      const std::span<std::byte> bytes(memory.get(), entry.bytes);
+      loaded.content.tensors.push_back({entry.name, entry.state_dict_key, *dtype, entry.shape, bytes});
+      requests.push_back({&entry, 0, bytes});
     }
-    add_to(loaded, entry, *dataset);
+  }
+  auto values = reader->values();
+  if (!values) {
+    return values.error();
+  }
+  loaded.content.values = *std::move(values);
+  if (Result<void> read = reader->read(requests, VerifyLevel::Full, default_threads()); !read) {
+    return read.error();
   }
   return loaded;
 }
 
-Result<FileInfo> read_info(const std::string& path) {
-  auto file = OpenFile::open(path, Completeness::Required);
-  if (!file) {
-    return file.error();
-  }
-  return file->info();
-}
-
-Result<void> verify_file(const std::string& path, Completeness completeness) {
-  auto file = OpenFile::open(path, completeness);
-  if (!file) {
-    return file.error();
-  }
-  const auto entries = file->manifest();
-  if (!entries) {
-    return entries.error();
-  }
-  for (const ManifestEntry& entry : *entries) {
-    if (const auto dataset = file->read(entry); !dataset) {
-      return dataset.error();
-    }
-  }
-  return {};
+Result<void> verify_file(const std::string& path, VerifyLevel level) {
+  const auto reader = CheckpointReader::open(path);
+  return reader ? reader->verify(level, default_threads()) : reader.error();
 }
 
 }  // namespace rollcall::checkpoint::format

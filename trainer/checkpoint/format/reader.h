@@ -1,37 +1,87 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/format/content.h"
+#include "trainer/checkpoint/format/manifest.h"
+#include "trainer/storage/file.h"
 
 namespace rollcall::checkpoint::format {
 
-/// Whether a file must say that it is complete. NotYet is for the writer, before it says so.
-enum class Completeness { Required, NotYet };
-
-/// The root attributes.
-struct FileInfo {
-  std::string format_version;  ///< "1.0"
-  std::string writer;
-  std::string torch_version;
-  std::string created;  ///< ISO 8601, UTC
+/// How much of a file is compared with its checksums.
+enum class VerifyLevel {
+  Metadata,  ///< seal, manifest and HDF5's structures: some kilobytes a hundred tensors
+  Full,      ///< every byte of every data set as well
 };
 
-/// Reads a whole checkpoint into memory. Every byte handed out has been checked against its CRC-32C; objects of unknown
-/// names and kinds are ignored.
+/// A stretch of a data set, and the memory that it is to be read into.
+struct ReadRequest {
+  const ManifestEntry* entry = nullptr;
+  std::uint64_t first_byte = 0;
+  std::span<std::byte> into;
+};
+
+/// A checkpoint opened for reading. open() believes nothing that it has not checked: seal, manifest, and that all data
+/// sets lie in the file; it does not call the HDF5 library (but for files of format 1.0, in a process of its own). Move
+/// only; all functions are thread-safe, and any number of processes may read the same file.
 ///
-/// Errors: NoInput where the file cannot be opened; BadData where it is damaged, unfinished or no checkpoint (the
-/// reason names the data set); Mismatch where its format is newer than this reader; InputOutput where the system fails
-/// to read. Not thread-safe (see storage::Handle); any number of processes may read the same file.
+/// Errors of all: NoInput where the file cannot be opened; BadData where it is damaged, unfinished or no checkpoint
+/// (the reason names the data set); Mismatch where its format is newer than this reader; InputOutput where the system
+/// fails to read.
+class CheckpointReader {
+ public:
+  static Result<CheckpointReader> open(const std::string& path);
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
+  [[nodiscard]] const FileInfo& info() const { return manifest_.info; }
+  /// All data sets in the order in which they were written, with shapes, types and checksums.
+  [[nodiscard]] const std::vector<ManifestEntry>& datasets() const { return manifest_.datasets; }
+  /// Null where there is none of that path.
+  [[nodiscard]] const ManifestEntry* find(std::string_view name) const;
+
+  /// Reads stretches of data sets, on up to `threads` threads. With VerifyLevel::Full every piece that a stretch
+  /// touches is read whole and compared with its checksum, in buffers of at most 1 MiB a thread; otherwise bytes are
+  /// taken as they are. A stretch that does not lie in its data set is a bug: an assertion.
+  [[nodiscard]] Result<void> read(std::span<const ReadRequest> requests, VerifyLevel level, std::size_t threads) const;
+
+  /// The number or text(s) of all data sets that are no tensors, by path; those of unknown kinds are left out.
+  [[nodiscard]] Result<std::map<std::string, Value>> values() const;
+
+  /// Compares with the checksums, on up to `threads` threads.
+  [[nodiscard]] Result<void> verify(VerifyLevel level, std::size_t threads) const;
+
+ private:
+  CheckpointReader() = default;
+  [[nodiscard]] Result<void> read_manifest(std::span<const std::byte> seal);
+  [[nodiscard]] Result<void> read_part(const ReadRequest& request, VerifyLevel level) const;
+  [[nodiscard]] Result<void> verify_structure() const;
+  [[nodiscard]] Error damaged(const std::string& reason) const;
+  [[nodiscard]] Error unreadable(int error_number) const;
+
+  std::string path_;
+  std::uint64_t file_bytes_ = 0;
+  storage::File file_;
+  Manifest manifest_;
+  std::map<std::string, std::size_t, std::less<>> number_of_;
+  ManifestEntry own_entry_;                        ///< of /manifest; unused in format 1.0
+  std::optional<std::uint32_t> structure_crc32c_;  ///< nothing in format 1.0
+};
+
+/// How many threads verify and load a file at most: more do not make a disk faster.
+[[nodiscard]] std::size_t default_threads();
+
+/// Reads a whole checkpoint into memory, every byte checked. Errors: see CheckpointReader.
 [[nodiscard]] Result<LoadedContent> read_checkpoint(const std::string& path);
 
-/// Only the attributes. Errors: as above.
-[[nodiscard]] Result<FileInfo> read_info(const std::string& path);
-
-/// Reads and checks everything, one data set at a time. Errors: as above.
-[[nodiscard]] Result<void> verify_file(const std::string& path, Completeness completeness = Completeness::Required);
+/// Opens and verifies. Errors: see CheckpointReader.
+[[nodiscard]] Result<void> verify_file(const std::string& path, VerifyLevel level);
 
 }  // namespace rollcall::checkpoint::format

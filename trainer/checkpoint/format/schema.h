@@ -5,7 +5,7 @@ namespace rollcall::checkpoint::format::schema {
 
 inline constexpr const char* kFormat = "rollcall-checkpoint";
 inline constexpr int kMajorVersion = 1;  ///< readers refuse a newer one
-inline constexpr int kMinorVersion = 0;  ///< readers ignore what they do not know
+inline constexpr int kMinorVersion = 1;  ///< readers ignore what they do not know
 
 // Attributes of "/".
 inline constexpr const char* kFormatAttribute = "format";
@@ -21,6 +21,12 @@ inline constexpr const char* kDTypeAttribute = "dtype";
 inline constexpr const char* kCrcAttribute = "crc32c";
 inline constexpr const char* kDimOrderAttribute = "dim_order";
 inline constexpr const char* kRowMajor = "row-major";
+
+// Types of values in /manifest.
+inline constexpr const char* kInt64 = "int64";
+inline constexpr const char* kUInt64 = "uint64";
+inline constexpr const char* kFloat64 = "float64";
+inline constexpr const char* kText = "text";
 
 inline constexpr const char* kModelKeys = "/model_keys";
 inline constexpr const char* kManifest = "/manifest";

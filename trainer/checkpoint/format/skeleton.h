@@ -1,26 +1,39 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <string>
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/checkpoint/format/dataset.h"
-#include "trainer/checkpoint/format/writer.h"
+#include "trainer/checkpoint/format/manifest.h"
+#include "trainer/storage/hdf5_handle.h"
 
 namespace rollcall::checkpoint::format {
 
-/// Creates `path`, which must not exist, with all groups, data sets, attributes and checksums, `complete` being 0. Room
-/// for the data is reserved but not written; the file offset of each data set is returned, in the order of `datasets`
-/// (0 for an empty one).
+/// HDF5's part of a file: groups, data sets and attributes, made by one rank with the HDF5 library. The library keeps
+/// them in memory until finish(); meanwhile all ranks write the bytes of the data sets past it, which are allocated,
+/// not filled. Not thread-safe (see storage::Handle).
 ///
-/// Errors: CannotCreate where the file cannot be created, InputOutput where it cannot be written, Internal where HDF5
-/// refuses a data set.
-[[nodiscard]] Result<std::vector<off_t>> create_skeleton(const std::string& path, const std::vector<Dataset>& datasets,
-                                                         const WriterOptions& options);
+/// Errors: CannotCreate where the file cannot be created, InputOutput where it cannot be written.
+class Skeleton {
+ public:
+  /// Creates `path`, which must not exist, and gives each data set its offset in the file.
+  static Result<Skeleton> create(const std::string& path, const FileInfo& info, std::vector<ManifestEntry>& datasets);
 
-/// Sets the root attribute `complete`. Errors (InputOutput): as above.
-[[nodiscard]] Result<void> mark_complete(const std::string& path);
+  /// Adds the checksums, which `manifest` now has, and /manifest itself; says that the file is complete, and closes it.
+  /// Returns /manifest's own entry.
+  [[nodiscard]] Result<ManifestEntry> finish(const Manifest& manifest);
+
+ private:
+  Skeleton(std::string path, storage::Handle file) : path_(std::move(path)), file_(std::move(file)) {}
+  [[nodiscard]] Result<void> create_dataset(ManifestEntry& entry);
+  [[nodiscard]] Error failure(const std::string& what) const;
+
+  std::string path_;
+  storage::Handle file_;
+};
+
+/// Opens a finished file with the HDF5 library, as other programs will, and finds every data set at its offset. Errors
+/// (InputOutput): something is missing or damaged.
+[[nodiscard]] Result<void> check_structures(const std::string& path, const std::vector<ManifestEntry>& datasets);
 
 }  // namespace rollcall::checkpoint::format

@@ -1,121 +1,196 @@
 #include "trainer/checkpoint/format/writer.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
+#include <ctime>
+#include <optional>
 #include <vector>
 
-#include "trainer/checkpoint/format/dataset.h"
-#include "trainer/checkpoint/format/durable_file.h"
 #include "trainer/checkpoint/format/host.h"
-#include "trainer/checkpoint/format/manifest.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/format/schema.h"
+#include "trainer/checkpoint/format/seal.h"
 #include "trainer/checkpoint/format/skeleton.h"
-#include "trainer/storage/hdf5_handle.h"
+#include "trainer/checkpoint/format/structure.h"
+#include "trainer/checkpoint/format/write_failure.h"
+#include "trainer/checkpoint/format/write_plan.h"
+#include "trainer/storage/file.h"
 
 namespace rollcall::checkpoint::format {
 namespace {
 
-/// Everything that goes into the file, the manifest last: it tells of all before it.
-std::vector<Dataset> datasets_of(const Content& content) {
-  std::vector<Dataset> datasets;
-  datasets.reserve(content.tensors.size() + content.values.size() + 1);
-  for (const TensorView& tensor : content.tensors) {
-    datasets.push_back(dataset_of(tensor));
-  }
-  for (const auto& [path, value] : content.values) {
-    datasets.push_back(dataset_of(path, value));
-  }
-  std::vector<ManifestEntry> entries;
-  entries.reserve(datasets.size());
-  for (const Dataset& dataset : datasets) {
-    entries.push_back({dataset.path, dataset.bytes.size(), dataset.crc32c});
-  }
-  datasets.push_back(dataset_of(schema::kManifest, manifest_to_json(entries)));
-  return datasets;
+/// ISO 8601 in UTC: "2025-01-31T23:59:59Z".
+std::string now_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+                     parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
+Error system_failure(const std::string& path, const std::string& what, int error_number) {
+  return write_failure(path, what + ": " + errno_text(error_number));
+}
+
+/// Takes the room on the device before anything is written, so that a full one is noticed at once and the file lies in
+/// few stretches. File systems that cannot do this say so; then writing tells.
+Result<void> allocate(const std::string& path, const std::vector<ManifestEntry>& datasets) {
+  std::uint64_t end = 0;
+  for (const ManifestEntry& entry : datasets) {
+    end = std::max(end, entry.offset + entry.bytes);
+  }
+  const storage::File file(path, O_WRONLY);
+  const bool taken = file && (end == 0 || ::fallocate(file.descriptor(), 0, 0, static_cast<off_t>(end)) == 0);
+  if (!taken && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) {
+    return system_failure(path, "there is no room for it", errno);
+  }
+  return {};
+}
+
+/// The write of one checkpoint on one rank. Every rank takes every step; after each they agree whether to go on.
 class Write {
  public:
-  Write(std::string path, const WriterOptions& options)
-      : path_(std::move(path)), temporary_(temporary_name(path_)), options_(options) {}
+  Write(const std::string& path, const Content& content, const WriterOptions& options, RankGroup& group)
+      : path_(path), content_(content), options_(options), group_(group), leads_(group.rank() == 0) {}
   ~Write() {
-    if (!renamed_) {
-      ::unlink(temporary_.c_str());
+    if (leads_ && !plan_.temporary.empty() && !renamed_) {
+      ::unlink(plan_.temporary.c_str());
     }
   }
   Write(const Write&) = delete;
   Write& operator=(const Write&) = delete;
 
-  Result<void> run(const Content& content) {
-    const std::vector<Dataset> datasets = datasets_of(content);
-    if (auto written = write_data(datasets); !written) {
-      return written;
+  Result<void> run() {
+    for (const auto step : {&Write::create, &Write::write_data, &Write::seal, &Write::verify, &Write::rename}) {
+      if (Result<void> done = agree(group_, (this->*step)()); !done) {
+        return done;
+      }
     }
-    if (auto verified = verify_file(temporary_, Completeness::NotYet); !verified) {
-      return fail("checkpoint", temporary_, "reading back what was written failed: " + verified.error().reason,
-                  "setting --checkpoint-dir to another file system, and having this one checked",
-                  ExitCode::InputOutput);
-    }
-    passed(Stage::Verified);
-    if (auto marked = complete(); !marked) {
-      return marked;
-    }
-    return rename();
+    return {};
   }
 
  private:
-  Result<void> write_data(const std::vector<Dataset>& datasets) {
-    ::unlink(temporary_.c_str());  // of a dead process that had our number
-    const auto offsets = create_skeleton(temporary_, datasets, options_);
-    if (!offsets) {
-      return offsets.error();
+  Result<void> create() {
+    if (!leads_) {
+      return {};
     }
-    passed(Stage::SkeletonCreated);
-    auto file = DurableFile::open(temporary_);
+    plan_.temporary = temporary_name(path_);
+    ::unlink(plan_.temporary.c_str());  // of a dead process that had our number
+    for (const auto& [name, value] : content_.values) {
+      values_.push_back(store_value(name, value));
+    }
+    manifest_.info = {fmt::format("{}.{}", schema::kMajorVersion, schema::kMinorVersion), options_.writer,
+                      options_.torch_version, now_text()};
+    manifest_.piece_bytes = kPieceBytes;
+    manifest_.datasets = entries_of(content_, values_);
+    auto created = Skeleton::create(plan_.temporary, manifest_.info, manifest_.datasets);
+    if (!created) {
+      return created.error();
+    }
+    skeleton_ = *std::move(created);
+    plan_.datasets = manifest_.datasets;
+    Result<void> allocated = allocate(plan_.temporary, plan_.datasets);
+    if (allocated) {
+      passed(Stage::SkeletonCreated);
+    }
+    return allocated;
+  }
+
+  Result<void> write_data() {
+    if (Result<void> shared = share(plan_, group_); !shared) {
+      return shared;
+    }
+    auto slices = place(content_, values_, plan_);
+    if (!slices) {
+      return slices.error();
+    }
+    auto file = BlockFile::open(plan_.temporary, options_.read_back, options_.threads);
     if (!file) {
       return file.error();
     }
-    for (std::size_t i = 0; i < datasets.size(); ++i) {
-      if (auto written = file->write(datasets[i].bytes, (*offsets)[i]); !written) {
-        return written;
-      }
-      passed(Stage::DatasetWritten);
+    blocks_ = *std::move(file);
+    if (Result<void> written =
+            blocks_->write(cut_into_blocks(*std::move(slices)), [this] { passed(Stage::BlockWritten); });
+        !written) {
+      return written;
     }
-    if (auto synced = file->sync(); !synced) {
+    if (Result<void> synced = blocks_->sync(); !synced) {
       return synced;
     }
     passed(Stage::Synced);
     return {};
   }
 
-  Result<void> complete() {
-    if (auto marked = mark_complete(temporary_); !marked) {
-      return marked;
+  Result<void> seal() {
+    const auto gathered = group_.gather(to_bytes(blocks_->fragments()));
+    if (!gathered || !leads_) {
+      return gathered ? Result<void>() : gathered.error();
     }
-    auto file = DurableFile::open(temporary_);
-    if (!file) {
-      return file.error();
+    std::vector<Fragment> fragments;
+    for (const auto& bytes : *gathered) {
+      const auto of_rank = fragments_from_bytes(bytes).value_or(std::vector<Fragment>());
+      fragments.insert(fragments.end(), of_rank.begin(), of_rank.end());
     }
-    if (auto synced = file->sync(); !synced) {
-      return synced;
+    if (const std::string problem = set_checksums(manifest_.datasets, std::move(fragments)); !problem.empty()) {
+      return fail("checkpoint", path_, problem, "reporting this", ExitCode::Internal);
     }
-    passed(Stage::MarkedComplete);
+    const auto own = skeleton_->finish(manifest_);
+    return own ? put_seal(*own) : own.error();
+  }
+
+  Result<void> put_seal(const ManifestEntry& own) {
+    const storage::File file(plan_.temporary, O_RDWR);
+    const auto bytes = file ? file.regular_size() : std::nullopt;
+    const auto structure = bytes ? structure_crc32c(file, *bytes, manifest_, own) : std::nullopt;
+    if (!structure) {
+      return system_failure(plan_.temporary, "cannot be read back", errno);
+    }
+    const Seal seal{schema::kMajorVersion, *bytes, own.offset, own.bytes, own.crc32c, *structure};
+    const auto cached = options_.read_back == ReadBack::Memory ? storage::Cached::Keep : storage::Cached::Drop;
+    if (!file.write_at(encode_seal(seal), 0) || !file.sync(cached)) {
+      return system_failure(plan_.temporary, "cannot be written", errno);
+    }
+    passed(Stage::Sealed);
+    return {};
+  }
+
+  Result<void> verify() {
+    std::vector<std::string> names;
+    for (const ManifestEntry& entry : plan_.datasets) {
+      names.push_back(entry.name);
+    }
+    if (Result<void> verified = blocks_->verify(names); !verified) {
+      return verified;
+    }
+    if (leads_) {
+      if (auto verified = verify_file(plan_.temporary, VerifyLevel::Metadata); !verified) {
+        return write_failure(plan_.temporary, "reading back what was written failed: " + verified.error().reason);
+      }
+      if (Result<void> checked = check_structures(plan_.temporary, manifest_.datasets); !checked) {
+        return checked;
+      }
+    }
+    passed(Stage::Verified);
     return {};
   }
 
   Result<void> rename() {
-    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    blocks_.reset();
+    if (!leads_) {
+      return {};
+    }
+    if (std::rename(plan_.temporary.c_str(), path_.c_str()) != 0) {
       return fail("checkpoint", path_, "the finished file cannot be given its name: " + errno_text(errno),
                   "removing what is in the way", ExitCode::CannotCreate);
     }
     renamed_ = true;
-    const std::string folder = std::filesystem::path(path_).parent_path().string();
-    if (auto synced = sync_folder(folder.empty() ? "." : folder); !synced) {
-      return synced;
+    if (!storage::sync_folder_of(path_)) {
+      return system_failure(path_, "its folder cannot be written to the device", errno);
     }
     passed(Stage::Renamed);
     return {};
@@ -127,9 +202,16 @@ class Write {
     }
   }
 
-  std::string path_;
-  std::string temporary_;
+  const std::string& path_;
+  const Content& content_;
   const WriterOptions& options_;
+  RankGroup& group_;
+  bool leads_;
+  WritePlan plan_;
+  std::vector<StoredValue> values_;  ///< of rank 0
+  Manifest manifest_;                ///< of rank 0
+  std::optional<Skeleton> skeleton_;
+  std::optional<BlockFile> blocks_;
   bool renamed_ = false;
 };
 
@@ -139,9 +221,14 @@ std::string temporary_name(const std::string& path) {
   return path + ".tmp-" + host_name() + "-" + std::to_string(::getpid());
 }
 
+Result<void> write_checkpoint(const std::string& path, const Content& content, const WriterOptions& options,
+                              RankGroup& group) {
+  return Write(path, content, options, group).run();
+}
+
 Result<void> write_checkpoint(const std::string& path, const Content& content, const WriterOptions& options) {
-  storage::silence_hdf5();
-  return Write(path, options).run(content);
+  LoneRank alone;
+  return write_checkpoint(path, content, options, alone);
 }
 
 }  // namespace rollcall::checkpoint::format

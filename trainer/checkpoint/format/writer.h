@@ -5,35 +5,51 @@
 #include <string>
 
 #include "runtime/base/result.h"
+#include "trainer/checkpoint/format/block_file.h"
 #include "trainer/checkpoint/format/content.h"
+#include "trainer/checkpoint/format/rank_group.h"
 
 namespace rollcall::checkpoint::format {
 
-/// Points that a write passes, in this order (DatasetWritten once per data set).
+/// Points that a write passes, in this order (BlockWritten once for each block of this rank).
 enum class Stage {
-  SkeletonCreated,  ///< the temporary file holds all structures and checksums, but no data
-  DatasetWritten,
-  Synced,          ///< all data is on the device
-  Verified,        ///< every data set was read back and its checksum was right
-  MarkedComplete,  ///< the `complete` attribute is 1, and on the device
-  Renamed,         ///< the file has its name
+  SkeletonCreated,  ///< rank 0: the temporary file is there, and room for all data sets
+  BlockWritten,
+  Synced,    ///< this rank's data is on the device
+  Sealed,    ///< rank 0: structures, checksums, manifest and seal are on the device
+  Verified,  ///< everything of this rank was read back and its checksum was right
+  Renamed,   ///< rank 0: the file has its name
 };
 
 struct WriterOptions {
-  std::string writer = "rollcall";     ///< program and version
-  std::string torch_version{};         ///< empty: unknown
-  std::function<void(Stage)> after{};  ///< told after each stage, for tests that interrupt there; may be empty
+  std::string writer = "rollcall";  ///< program and version
+  std::string torch_version{};      ///< empty: unknown
+  ReadBack read_back = ReadBack::Device;
+  std::size_t threads = 2;             ///< blocks on their way at a time, with 8 MiB of buffer each
+  std::function<void(Stage)> after{};  ///< told after each stage, by one thread at a time; may be empty
 };
 
 /// Name of the file that this process writes before it renames it to `path`: "<path>.tmp-<host>-<pid>".
 [[nodiscard]] std::string temporary_name(const std::string& path);
 
-/// Writes `content` to `path` so that the file of that name is at every instant absent, the former one or the whole new
-/// one: structures first (HDF5), data into them (pwrite), fsync, everything read back and checked, marked complete,
-/// renamed, folder synced. The folder must exist; the file gets the permissions that the umask leaves of 0666.
+/// Writes a checkpoint of all ranks of `group` to `path` so that the file of that name is at every instant absent, the
+/// former one or the whole new one: rank 0 creates the structures (HDF5), every rank writes its bytes of each tensor
+/// into them and fsyncs, rank 0 adds checksums, manifest and seal, everything is read back and checked, renamed, the
+/// folder synced. Collective, on any thread; `path` and `options` of rank 0 count (but `threads`, `read_back`, `after`
+/// are each rank's own). All ranks must see the same folder, which must exist; the file gets the permissions that the
+/// umask leaves of 0666.
 ///
-/// Errors (CannotCreate: the temporary file cannot be created; InputOutput: disk full, quota, reading back differs):
-/// the temporary file is gone and `path` as it was. Not thread-safe (see storage::Handle).
+/// `content` of rank 0 names all tensors (those too of which it gives no bytes) and has all values; of other ranks only
+/// what they give of the tensors is looked at. The bytes must not change meanwhile.
+///
+/// Errors, the same on all ranks (CannotCreate: the temporary file cannot be created; InputOutput: disk full, quota,
+/// reading back differs; Mismatch: a rank gives a tensor that rank 0 does not know, or of another size; Internal: bytes
+/// that no rank gives, or two; Unavailable: a peer was lost): the temporary file is gone and `path` as it was, except
+/// where only the folder could not be synced. One write at a time in a process (see storage::Handle).
+[[nodiscard]] Result<void> write_checkpoint(const std::string& path, const Content& content,
+                                            const WriterOptions& options, RankGroup& group);
+
+/// Of a process by itself.
 [[nodiscard]] Result<void> write_checkpoint(const std::string& path, const Content& content,
                                             const WriterOptions& options);
 

@@ -99,6 +99,11 @@ at::Tensor ShardedModule::shard(const std::string& name) const {
   return found == locations_.end() ? at::Tensor() : found->second.group->shard(found->second.index);
 }
 
+std::int64_t ShardedModule::first_row(const std::string& name) const {
+  const Location& location = locations_.at(name);
+  return location.group->rows(location.index).first_row(communicator_.rank());
+}
+
 at::Tensor ShardedModule::gather(const std::string& name, const at::Tensor& part) const {
   const Location& location = locations_.at(name);
   const process_group::Mesh& mesh = communicator_.mesh();

@@ -45,6 +45,8 @@ class ShardedModule {
 
   /// This rank's part of a parameter; undefined where `name` is none.
   [[nodiscard]] at::Tensor shard(const std::string& name) const;
+  /// Where in dimension 0 of the whole parameter shard(name) begins.
+  [[nodiscard]] std::int64_t first_row(const std::string& name) const;
   /// The whole tensor of which `part`, of the same shape as shard(name), is this rank's: the parameter itself or an
   /// optimizer's state for it. On rank 0 of the world, undefined elsewhere. Collective.
   [[nodiscard]] at::Tensor gather(const std::string& name, const at::Tensor& part) const;

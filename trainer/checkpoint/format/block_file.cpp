@@ -1,0 +1,179 @@
+#include "trainer/checkpoint/format/block_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "trainer/checkpoint/format/parallel_for.h"
+#include "trainer/checkpoint/format/write_failure.h"
+
+namespace rollcall::checkpoint::format {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kWorthDirect = 64 * 1024;  ///< shorter writes gain nothing by going past the page cache
+
+std::uint64_t page_begin(std::uint64_t offset) { return offset / kPage * kPage; }
+std::uint64_t page_end(std::uint64_t offset) { return page_begin(offset + kPage - 1); }
+
+std::vector<Fragment> fragments_of(const Block& block) {
+  std::vector<Fragment> fragments;
+  for (const PlacedSlice& slice : block.slices) {
+    sum_up(fragments, slice.dataset, slice.first_byte, slice.bytes);
+  }
+  return fragments;
+}
+
+/// The block as it is to be in the file, zeros for padding; its first byte lies at `into`.
+void assemble(const Block& block, std::byte* into) {
+  std::uint64_t at = block.begin;
+  for (const PlacedSlice& slice : block.slices) {
+    std::memset(into + (at - block.begin), 0, slice.file_offset - at);
+    std::memcpy(into + (slice.file_offset - block.begin), slice.bytes.data(), slice.bytes.size());
+    at = slice.file_offset + slice.bytes.size();
+  }
+}
+
+}  // namespace
+
+void BlockFile::Free::operator()(std::byte* memory) const { std::free(memory); }
+
+Error BlockFile::failure(const std::string& what, int error_number) const {
+  return write_failure(path_, what + ": " + errno_text(error_number));
+}
+
+std::vector<BlockFile::Buffer> BlockFile::make_buffers() const {
+  const std::size_t count = std::min(threads_, blocks_.size());
+  std::vector<Buffer> buffers;
+  for (std::size_t i = 0; i < count; ++i) {  // a block may begin and end within a page
+    buffers.emplace_back(static_cast<std::byte*>(std::aligned_alloc(kPage, kBlockBytes + 2 * kPage)));
+  }
+  return buffers;
+}
+
+Result<BlockFile> BlockFile::open(const std::string& path, ReadBack read_back, std::size_t threads) {
+  BlockFile file;
+  file.path_ = path;
+  file.read_back_ = read_back;
+  file.threads_ = std::max<std::size_t>(threads, 1);
+  file.cached_ = storage::File(path, O_RDWR);
+  if (!file.cached_) {
+    return file.failure("cannot be opened for writing", errno);
+  }
+  if (read_back == ReadBack::Device) {
+    file.direct_ = storage::File(path, O_RDWR | O_DIRECT);
+  }
+  return file;
+}
+
+Result<void> BlockFile::write(std::vector<Block> blocks, const std::function<void()>& after_block) {
+  blocks_ = std::move(blocks);
+  fragments_.assign(blocks_.size(), {});
+  const std::vector<Buffer> buffers = make_buffers();
+  std::mutex mutex;
+  return parallel_for(blocks_.size(), buffers.size(), [&](std::size_t index, std::size_t worker) {
+    Result<void> written = write_block(index, buffers[worker].get());
+    if (written && after_block) {
+      const std::lock_guard lock(mutex);
+      after_block();
+    }
+    return written;
+  });
+}
+
+Result<void> BlockFile::write_block(std::size_t index, std::byte* buffer) {
+  const Block& block = blocks_[index];
+  fragments_[index] = fragments_of(block);
+  const std::uint64_t whole_pages = page_begin(block.end) - std::min(page_end(block.begin), page_begin(block.end));
+  return direct_ && whole_pages >= kWorthDirect ? write_direct(block, buffer) : write_cached(block);
+}
+
+Result<void> BlockFile::write_cached(const Block& block) {
+  for (const PlacedSlice& slice : block.slices) {
+    if (!cached_.write_at(slice.bytes, slice.file_offset)) {
+      return failure("cannot be written", errno);
+    }
+  }
+  // The device begins while the next block is summed up; only fsync() tells whether it succeeded.
+  static_cast<void>(::sync_file_range(cached_.descriptor(), static_cast<off_t>(block.begin),
+                                      static_cast<off_t>(block.size()), SYNC_FILE_RANGE_WRITE));
+  return {};
+}
+
+Result<void> BlockFile::write_direct(const Block& block, std::byte* buffer) {
+  const std::uint64_t base = page_begin(block.begin);
+  const std::uint64_t first_page = page_end(block.begin);
+  const std::uint64_t last_page = page_begin(block.end);
+  assemble(block, buffer + (block.begin - base));
+  const auto part = [&](std::uint64_t begin, std::uint64_t end) {
+    return std::span<const std::byte>(buffer + (begin - base), end - begin);
+  };
+  // Pages that this rank does not fill alone are shared with structures or other ranks: through the page cache.
+  if (!cached_.write_at(part(block.begin, first_page), block.begin) ||
+      !cached_.write_at(part(last_page, block.end), last_page)) {
+    return failure("cannot be written", errno);
+  }
+  const bool direct = direct_.write_at(part(first_page, last_page), first_page);
+  const bool refused = !direct && errno == EINVAL;  // some file systems say so only now
+  if (!direct && !(refused && cached_.write_at(part(first_page, last_page), first_page))) {
+    return failure("cannot be written", errno);
+  }
+  return {};
+}
+
+Result<void> BlockFile::sync() {
+  const auto cached = read_back_ == ReadBack::Memory ? storage::Cached::Keep : storage::Cached::Drop;
+  return cached_.sync(cached) ? Result<void>() : failure("cannot be written to the device", errno);
+}
+
+Result<void> BlockFile::verify(const std::vector<std::string>& names) {
+  const std::vector<Buffer> buffers = make_buffers();
+  return parallel_for(blocks_.size(), buffers.size(), [&](std::size_t index, std::size_t worker) {
+    return verify_block(index, buffers[worker].get(), names);
+  });
+}
+
+Result<void> BlockFile::verify_block(std::size_t index, std::byte* buffer, const std::vector<std::string>& names) {
+  const Block& block = blocks_[index];
+  const std::uint64_t base = page_begin(block.begin);
+  const std::span<std::byte> pages(buffer, page_end(block.end) - base);
+  auto got = direct_ ? direct_.read_at(pages, base) : cached_.read_at(pages, base);
+  if (!got && direct_ && errno == EINVAL) {
+    got = cached_.read_at(pages, base);
+  }
+  if (!got) {
+    return failure("cannot be read back", errno);
+  }
+  Block found = block;
+  for (PlacedSlice& slice : found.slices) {
+    const std::uint64_t at = slice.file_offset - base;
+    if (*got < at + slice.bytes.size()) {
+      return write_failure(path_, "reading back what was written failed: the file is too short");
+    }
+    slice.bytes = pages.subspan(at, slice.bytes.size());
+  }
+  const std::vector<Fragment> read = fragments_of(found);
+  const auto& written = fragments_[index];
+  const auto differs = std::mismatch(read.begin(), read.end(), written.begin(), written.end()).first;
+  return differs == read.end()
+             ? Result<void>()
+             : write_failure(path_, fmt::format("reading back what was written failed: {} differs from byte {} on",
+                                                names[differs->dataset], differs->first_byte));
+}
+
+std::vector<Fragment> BlockFile::fragments() const {
+  std::vector<Fragment> all;
+  for (const auto& of_block : fragments_) {
+    all.insert(all.end(), of_block.begin(), of_block.end());
+  }
+  join(all);
+  return all;
+}
+
+}  // namespace rollcall::checkpoint::format

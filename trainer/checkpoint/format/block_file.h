@@ -1,0 +1,63 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "trainer/checkpoint/format/blocks.h"
+#include "trainer/checkpoint/format/fragments.h"
+#include "trainer/storage/file.h"
+
+namespace rollcall::checkpoint::format {
+
+/// Where reading back what was written gets it from.
+enum class ReadBack {
+  Device,  ///< past the page cache: O_DIRECT where the file system takes it, else after dropping the cached pages
+  Memory,  ///< the page cache, where it still is: proves that the right bytes are in the right places, not the disk
+};
+
+/// A rank's blocks of an existing file: written, made durable, read back. What can go past the page cache does: whole
+/// pages of a block, from an aligned buffer; the rest, and everything where the file system refuses O_DIRECT, through
+/// it. Errors (InputOutput) of all: the system's.
+class BlockFile {
+ public:
+  /// `threads`: how many blocks are on their way at a time; each has a buffer of its own.
+  static Result<BlockFile> open(const std::string& path, ReadBack read_back, std::size_t threads);
+
+  /// Writes all blocks and keeps their checksums. `after_block` (may be empty) is told of each, by one thread at a
+  /// time.
+  [[nodiscard]] Result<void> write(std::vector<Block> blocks, const std::function<void()>& after_block);
+  /// fsync(2).
+  [[nodiscard]] Result<void> sync();
+  /// Reads all blocks back; InputOutput where a checksum differs, too: `names` are the data sets', by number.
+  [[nodiscard]] Result<void> verify(const std::vector<std::string>& names);
+  /// Of all that was written, joined.
+  [[nodiscard]] std::vector<Fragment> fragments() const;
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  using Buffer = std::unique_ptr<std::byte[], Free>;
+
+  BlockFile() = default;
+  [[nodiscard]] Error failure(const std::string& what, int error_number) const;
+  [[nodiscard]] std::vector<Buffer> make_buffers() const;
+  [[nodiscard]] Result<void> write_block(std::size_t index, std::byte* buffer);
+  [[nodiscard]] Result<void> write_cached(const Block& block);
+  [[nodiscard]] Result<void> write_direct(const Block& block, std::byte* buffer);
+  [[nodiscard]] Result<void> verify_block(std::size_t index, std::byte* buffer, const std::vector<std::string>& names);
+
+  std::string path_;
+  ReadBack read_back_ = ReadBack::Device;
+  std::size_t threads_ = 1;
+  storage::File cached_;
+  storage::File direct_;  ///< not open where O_DIRECT is refused or not wanted
+  std::vector<Block> blocks_;
+  std::vector<std::vector<Fragment>> fragments_;  ///< by block
+};
+
+}  // namespace rollcall::checkpoint::format

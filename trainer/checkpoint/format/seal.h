@@ -1,0 +1,38 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace rollcall::checkpoint::format {
+
+/// The first 64 bytes of a file, written last: the commit marker. A file without them was never finished. They tell
+/// where the manifest is and what its bytes and those of HDF5's structures sum up to, so that damage is found before
+/// anything is believed.
+struct Seal {
+  std::uint32_t major_version = 0;  ///< of the format
+  std::uint64_t file_bytes = 0;
+  std::uint64_t manifest_offset = 0;
+  std::uint64_t manifest_bytes = 0;
+  std::uint32_t manifest_crc32c = 0;
+  std::uint32_t structure_crc32c = 0;  ///< see structure.h
+
+  friend bool operator==(const Seal&, const Seal&) = default;
+};
+
+inline constexpr std::size_t kSealBytes = 64;
+
+/// Room before HDF5's first byte, its "user block": a page, so that the seal shares none with anything else.
+inline constexpr std::uint64_t kUserBlockBytes = 4096;
+
+[[nodiscard]] std::array<std::byte, kSealBytes> encode_seal(const Seal& seal);
+
+/// Whether `bytes` (the beginning of a file) are those of a seal, sound or not.
+[[nodiscard]] bool starts_as_seal(std::span<const std::byte> bytes);
+
+/// Nothing where it is none, or its checksum is wrong.
+[[nodiscard]] std::optional<Seal> decode_seal(std::span<const std::byte> bytes);
+
+}  // namespace rollcall::checkpoint::format

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "trainer/checkpoint/format/reader.h"
+
+namespace rollcall::checkpoint {
+
+/// What a rank is going to read from a checkpoint. Everything goes into memory of its own first, of the size of this
+/// rank's part; the training's tensors are touched by carry_out() alone.
+class ReadPlan {
+ public:
+  /// Rows of `entry` from `first_row` on, as many as `target` has, are to be copied into `target`, of the same type.
+  void fill(const at::Tensor& target, const format::ManifestEntry& entry, std::int64_t first_row);
+  /// A new tensor of `like`'s sizes, strides and device, of the entry's type, that read() fills with these rows.
+  [[nodiscard]] at::Tensor make(const at::Tensor& like, const format::ManifestEntry& entry, std::int64_t first_row);
+
+  /// Errors: those of format::CheckpointReader.
+  [[nodiscard]] Result<void> read(const format::CheckpointReader& reader, format::VerifyLevel level) const;
+  /// Copies, without recording gradients; the targets keep their memory and strides.
+  void carry_out() const;
+
+ private:
+  /// A row-major tensor on the host that read() fills.
+  [[nodiscard]] at::Tensor buffer(at::IntArrayRef sizes, const format::ManifestEntry& entry, std::int64_t first_row);
+
+  std::vector<format::ReadRequest> requests_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  ///< into, from
+};
+
+}  // namespace rollcall::checkpoint

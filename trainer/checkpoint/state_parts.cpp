@@ -1,0 +1,110 @@
+#include "trainer/checkpoint/state_parts.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace rollcall::checkpoint {
+namespace {
+
+using format::DType;
+
+constexpr std::array kTypes{
+    std::pair{at::kHalf, DType::Float16},  std::pair{at::kBFloat16, DType::BFloat16},
+    std::pair{at::kFloat, DType::Float32}, std::pair{at::kDouble, DType::Float64},
+    std::pair{at::kBool, DType::Bool},     std::pair{at::kByte, DType::UInt8},
+    std::pair{at::kChar, DType::Int8},     std::pair{at::kShort, DType::Int16},
+    std::pair{at::kInt, DType::Int32},     std::pair{at::kLong, DType::Int64},
+};
+
+std::int64_t rows_of(const at::Tensor& tensor) { return tensor.dim() == 0 ? 1 : tensor.size(0); }
+
+/// The first row of a tensor that begins at or after byte `cut` of all tensors in a row; the tensor begins at `begin`.
+std::int64_t first_row_from(std::int64_t cut, std::int64_t begin, const at::Tensor& tensor) {
+  const std::int64_t rows = rows_of(tensor);
+  const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
+  if (cut <= begin || bytes == 0) {
+    return 0;
+  }
+  const std::int64_t row_bytes = bytes / rows;
+  return std::min((cut - begin + row_bytes - 1) / row_bytes, rows);
+}
+
+at::Tensor rows_between(const at::Tensor& tensor, std::int64_t first, std::int64_t end) {
+  if (first == end) {
+    return {};
+  }
+  return tensor.dim() == 0 ? tensor : tensor.narrow(0, first, end - first);
+}
+
+}  // namespace
+
+format::DType format_dtype(at::ScalarType type) {
+  for (const auto& [scalar, named] : kTypes) {
+    if (scalar == type) {
+      return named;
+    }
+  }
+  TORCH_CHECK(false, "tensors of type ", type, " cannot be saved in a checkpoint");
+}
+
+at::ScalarType scalar_type(DType dtype) {
+  for (const auto& [scalar, named] : kTypes) {
+    if (named == dtype) {
+      return scalar;
+    }
+  }
+  TORCH_CHECK(false, "unknown element type of a checkpoint");
+}
+
+void StateParts::add(std::string path, std::string state_dict_key, const at::Tensor& whole) {
+  whole_.push_back(tensors.size());
+  tensors.push_back(
+      {std::move(path), std::move(state_dict_key), whole.sizes().vec(), whole.scalar_type(), whole.detach(), 0});
+}
+
+void StateParts::add(std::string path, std::string state_dict_key, const Shard& shard, const at::Tensor& rows,
+                     bool writes) {
+  tensors.push_back({std::move(path), std::move(state_dict_key), shard.whole_shape, rows.scalar_type(),
+                     writes ? rows.detach() : at::Tensor(), shard.first_row});
+}
+
+void StateParts::share(std::uint32_t rank, std::uint32_t size) {
+  std::int64_t total = 0;
+  for (const std::size_t i : whole_) {
+    total += static_cast<std::int64_t>(tensors[i].rows.nbytes());
+  }
+  const std::int64_t first_byte = total * rank / size;
+  const std::int64_t end_byte = total * (rank + 1) / size;
+  std::int64_t begin = 0;
+  for (const std::size_t i : whole_) {
+    TensorPart& part = tensors[i];
+    const at::Tensor whole = part.rows;
+    part.first_row = first_row_from(first_byte, begin, whole);
+    part.rows = rows_between(whole, part.first_row, first_row_from(end_byte, begin, whole));
+    begin += static_cast<std::int64_t>(whole.nbytes());
+  }
+}
+
+format::TensorView view_of(const TensorPart& part, const at::Tensor& host) {
+  format::TensorView view{part.path, part.state_dict_key, format_dtype(part.type), part.whole_shape, {}};
+  if (host.defined() && host.numel() > 0) {
+    view.bytes = {static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()};
+    view.first_byte =
+        static_cast<std::uint64_t>(part.first_row) * (host.nbytes() / static_cast<std::size_t>(rows_of(host)));
+  }
+  return view;
+}
+
+HostContent on_host(const StateParts& parts) {
+  HostContent host;
+  host.content.values = parts.values;
+  for (const TensorPart& part : parts.tensors) {
+    const at::Tensor rows = part.rows.defined() ? part.rows.to(at::kCPU).contiguous() : at::Tensor();
+    host.content.tensors.push_back(view_of(part, rows));
+    host.held.push_back(rows);
+  }
+  return host;
+}
+
+}  // namespace rollcall::checkpoint

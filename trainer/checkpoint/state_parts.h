@@ -1,0 +1,60 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "trainer/checkpoint/format/content.h"
+#include "trainer/checkpoint/sharding.h"
+
+namespace rollcall::checkpoint {
+
+/// This rank's rows of one tensor of a checkpoint.
+struct TensorPart {
+  std::string path;
+  std::string state_dict_key;
+  std::vector<std::int64_t> whole_shape;
+  at::ScalarType type = at::kFloat;
+  at::Tensor rows;  ///< the training's own memory, of any layout and device; undefined where this rank gives nothing
+  std::int64_t first_row = 0;
+};
+
+/// What one rank gives to a checkpoint. Tensors are referred to, not copied: they change with the next step of the
+/// optimizer.
+struct StateParts {
+  std::vector<TensorPart> tensors;
+  std::map<std::string, format::Value> values;  ///< those of rank 0 count
+
+  /// Adds a tensor that every rank has whole; share() decides who writes which rows.
+  void add(std::string path, std::string state_dict_key, const at::Tensor& whole);
+  /// Adds a tensor divided as `shard`, of which `rows` are this rank's: the parameter or an optimizer's state for it.
+  void add(std::string path, std::string state_dict_key, const Shard& shard, const at::Tensor& rows, bool writes);
+
+  /// Leaves of the tensors that every rank has whole about 1/`size` of the bytes to rank `rank`, in rows that follow
+  /// one another in the file. The same division on every rank, if they added the same. Once.
+  void share(std::uint32_t rank, std::uint32_t size);
+
+ private:
+  std::vector<std::size_t> whole_;  ///< numbers of the tensors that every rank has
+};
+
+/// "float32", "bfloat16" ... of a tensor. Types that the format does not have are a bug of ours: throws c10::Error.
+[[nodiscard]] format::DType format_dtype(at::ScalarType type);
+[[nodiscard]] at::ScalarType scalar_type(format::DType dtype);
+
+/// Content whose views point into `held`.
+struct HostContent {
+  format::Content content;
+  std::vector<at::Tensor> held;
+};
+
+/// The parts in row-major order on the host; copied only where they are not so already.
+[[nodiscard]] HostContent on_host(const StateParts& parts);
+
+/// The view that a checkpoint's writer takes of a part whose rows lie in `host`, contiguous.
+[[nodiscard]] format::TensorView view_of(const TensorPart& part, const at::Tensor& host);
+
+}  // namespace rollcall::checkpoint

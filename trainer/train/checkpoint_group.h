@@ -1,0 +1,24 @@
+#pragma once
+
+#include "trainer/checkpoint/format/rank_group.h"
+#include "trainer/process_group/collectives.h"
+
+namespace rollcall::train {
+
+/// The ranks of a process group as those who write and load checkpoints together. One thread at a time may use the
+/// process group, whatever for.
+class CheckpointGroup final : public checkpoint::format::RankGroup {
+ public:
+  /// A null `group` is a world of one.
+  explicit CheckpointGroup(process_group::Group group) : group_(std::move(group)) {}
+
+  [[nodiscard]] std::uint32_t rank() const override { return process_group::rank_of(group_); }
+  [[nodiscard]] std::uint32_t size() const override { return process_group::world_size_of(group_); }
+  [[nodiscard]] Result<void> broadcast(std::vector<std::byte>& bytes) override;
+  [[nodiscard]] Result<std::vector<std::vector<std::byte>>> gather(std::span<const std::byte> mine) override;
+
+ private:
+  process_group::Group group_;
+};
+
+}  // namespace rollcall::train
