@@ -1,29 +1,43 @@
 #include "trainer/process_group/ucx/context.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 namespace rollcall::process_group::ucx {
 namespace {
 
 struct Default {
-  const char* name;
+  const char* variable;
   const char* value;
 };
 
+constexpr const char* kSharedMemoryErrors = "UCX_MM_ERROR_HANDLING";
 constexpr Default kDefaults[] = {
-    {"MM_ERROR_HANDLING", "y"},
-    {"KEEPALIVE_INTERVAL", "50ms"},
-    {"TCP_TX_SEG_SIZE", "256k"},
-    {"TCP_RX_SEG_SIZE", "256k"},
+    {kSharedMemoryErrors, "y"},
+    {"UCX_KEEPALIVE_INTERVAL", "50ms"},
+    {"UCX_TCP_TX_SEG_SIZE", "256k"},
+    {"UCX_TCP_RX_SEG_SIZE", "256k"},
 };
 
-/// Sets what the user did not. A UCX that no longer knows one of them has other ways, so that is no error.
-void apply_defaults(ucp_config_t* config) {
+/// Whether the user's choice of transports, all where there is none, leaves shared memory in.
+bool may_use_shared_memory() {
+  const char* chosen = std::getenv("UCX_TLS");
+  const std::string transports = chosen == nullptr ? "all" : chosen;
+  const auto names = {"all", "sm", "shm", "mm", "posix", "sysv", "^"};
+  return std::any_of(names.begin(), names.end(),
+                     [&](const char* name) { return transports.find(name) != transports.npos; });
+}
+
+/// Through the environment, since UCX warns on stdout of what ucp_config_modify() gives to a transport that is not
+/// used.
+void set_defaults() {
   for (const Default& setting : kDefaults) {
-    if (std::getenv((std::string("UCX_") + setting.name).c_str()) == nullptr) {
-      (void)ucp_config_modify(config, setting.name, setting.value);
+    // It warns, too, of a variable that no transport asks for.
+    if (std::string_view(setting.variable) != kSharedMemoryErrors || may_use_shared_memory()) {
+      setenv(setting.variable, setting.value, 0);
     }
   }
 }
@@ -42,11 +56,11 @@ Result<std::shared_ptr<Context>> Context::get() {
   if (std::shared_ptr<Context> existing = current.lock()) {
     return existing;
   }
+  set_defaults();
   ucp_config_t* config = nullptr;
   if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK) {
     return unavailable("UCX cannot read its settings", status);
   }
-  apply_defaults(config);
   ucp_params_t parameters{};
   parameters.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   parameters.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;

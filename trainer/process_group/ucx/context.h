@@ -11,7 +11,8 @@ namespace rollcall::process_group::ucx {
 /// one can follow a broken one. Thread-safe.
 ///
 /// Transports are UCX's own choice, shared memory within a host and InfiniBand or TCP between hosts, as UCX_TLS and
-/// UCX_NET_DEVICES allow. What is changed are a few defaults, each unless the user's environment sets it:
+/// UCX_NET_DEVICES allow. What is changed are a few defaults, each unless the user's environment sets it,
+/// in which they are put:
 ///   UCX_MM_ERROR_HANDLING=y      without it, noticing a dead peer would rule out shared memory
 ///   UCX_KEEPALIVE_INTERVAL=50ms  the default, 20 s, is how late a dead peer of this host would be noticed where its
 ///                                process cannot be watched (another container's)
