@@ -3,13 +3,14 @@ import json
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 
 import pytest
 
 BUILD = pathlib.Path(os.environ["ROLLCALL_BUILD_DIR"])
 PROGRAM = BUILD / "trainer" / "rollcall-checkpoint"
-COMMANDS = ["show", "diff", "export", "import", "merge"]
+COMMANDS = ["ls", "show", "verify", "diff", "export", "import", "merge"]
 
 
 def run(*arguments, code=0):
@@ -69,7 +70,7 @@ def test_wrong_command_lines(arguments, says):
     assert says in run(*arguments, code=64)
 
 
-@pytest.mark.parametrize("arguments", [["show", "{}"], ["diff", "{}", "{}"], ["export", "{}", "x.pt"],
+@pytest.mark.parametrize("arguments", [["show", "{}"], ["verify", "{}"], ["diff", "{}", "{}"], ["export", "{}", "x.pt"],
                                        ["import", "{}", "x.h5"], ["merge", "x.h5", "{}", "{}"]])
 def test_files_that_are_not_there_damaged_or_something_else(arguments, damaged, tmp_path):
     filled = lambda path: [argument.format(path) for argument in arguments]
@@ -172,3 +173,51 @@ def test_merge_gives_the_mean(sample, tmp_path):
     assert merged["w"].tolist() == [0, 2.5, 5, 7.5, 10] and merged["n"] == 4 and merged["h"].tolist() == [2.5]
     assert "differs" in run("merge", tmp_path / "x.h5", tmp_path / "a.h5", sample, code=76)
     run("merge", tmp_path / "m.h5", tmp_path / "a.h5", tmp_path / "b.h5", code=73)
+
+
+# --- ls, verify
+
+def folder_of(sample, path, steps=(10, 20, 30)):
+    path.mkdir()
+    for step in steps:
+        shutil.copy(sample, path / f"step-{step:08}.h5")
+    return path
+
+
+def test_ls_names_the_state_of_every_file(sample, tmp_path):
+    folder = folder_of(sample, tmp_path / "run")
+    (folder / "step-00000020.h5").write_bytes(sample.read_bytes()[:1000])
+    shutil.copy(sample, folder / "step-00000005.h5.damaged")
+    shutil.copy(sample, folder / "step-00000040.h5.superseded")
+    (folder / "best.h5").symlink_to("step-00000010.h5")
+    (folder / "metrics.jsonl").write_text("{}\n")
+    found = {pathlib.Path(f["path"]).name: f for f in run_json("ls", folder)["files"]}
+    assert list(found) == ["step-00000040.h5.superseded", "step-00000030.h5", "step-00000020.h5", "step-00000010.h5",
+                           "step-00000005.h5.damaged"]
+    assert [f["state"] for f in found.values()] == ["superseded", "committed", "damaged", "committed", "set aside as damaged"]
+    assert found["step-00000010.h5"]["best"] and not found["step-00000030.h5"]["best"]
+    assert found["step-00000030.h5"]["epoch"] == 3 and found["step-00000020.h5"]["reason"]
+    text = run("ls", folder)
+    assert text.splitlines()[0].split()[:4] == ["FILE", "STATE", "STEP", "EPOCH"] and "best" in text
+    assert "no checkpoints" in run("ls", tmp_path)
+    assert "No such file" in run("ls", tmp_path / "absent", code=66)
+    assert len(run_json("ls", sample)["files"]) == 1
+
+
+def test_verify_reads_everything_and_names_what_is_damaged(sample, tmp_path):
+    folder = folder_of(sample, tmp_path / "run")
+    found = run_json("verify", folder)
+    assert [f["sound"] for f in found["files"]] == [True] * 3
+    assert run("verify", "--num-workers=3", sample).count(": sound, ") == 1
+    weight = next(t for t in run_json("show", "--tensors", sample)["tensors"] if t["name"] == "layer.0.weight")
+    victim = folder / "step-00000020.h5"
+    data = bytearray(victim.read_bytes())
+    at = data.find(b"".join(struct.pack("<f", i / 4) for i in range(210)))
+    assert at > 0 and weight["bytes"] == 840
+    data[at + 5] ^= 1
+    victim.write_bytes(bytes(data))
+    done = subprocess.run([PROGRAM, "verify", folder, "--json"], capture_output=True, text=True)
+    assert done.returncode == 65 and "1 of 3 files" in done.stderr
+    found = json.loads(done.stdout)["files"]
+    assert [f["sound"] for f in found] == [True, False, True] and found[1]["damaged"] == ["layer.0.weight"]
+    assert "layer.0.weight" in subprocess.run([PROGRAM, "verify", victim], capture_output=True, text=True).stdout

@@ -51,6 +51,5 @@ inline constexpr int kDiffer = 1;
 [[nodiscard]] Result<int> run_export(CommandContext& context);
 [[nodiscard]] Result<int> run_import(CommandContext& context);
 [[nodiscard]] Result<int> run_merge(CommandContext& context);
-[[nodiscard]] Result<int> run_prune(CommandContext& context);
 
 }  // namespace rollcall::checkpoint_tool

@@ -23,15 +23,40 @@ constexpr Setting kProgress{"progress",
                             "Running",
                             "auto|bar|lines|none"};
 
+constexpr std::array kListFlags{kHelp, kJson};
+constexpr std::string_view kLsText =
+    R"help(Lists checkpoints, newest first, and what became of others: unfinished, damaged, set aside, superseded, being
+written (docs/checkpoint_format.md explains each state). Files are told apart by their seals and tables of contents; that
+every byte is right only `verify` says.
+
+Examples:
+  rollcall-checkpoint ls $SCRATCH/run/checkpoints
+  rollcall-checkpoint ls --json checkpoints | jq '.files[] | select(.state == "committed").path'
+)help";
+
+constexpr std::array kVerifyTable{
+    Setting{"num-workers", Kind::Integer, "0", "N", "threads that read and check; 0: up to four", "Running", "", 0,
+            1024},
+    kProgress,
+};
+constexpr std::string_view kVerifyText =
+    R"help(Reads checkpoints whole (all of a folder) and compares every byte with its checksum. What is damaged is named,
+tensor by tensor. Exit code 65: something is damaged.
+
+Examples:
+  rollcall-checkpoint verify checkpoints
+  rollcall-checkpoint verify --num-workers=8 /archive/run7/best.h5
+)help";
+
 constexpr std::array kShowFlags{
     kHelp,
     kJson,
     Flag{"tensors", 0, "list all tensors: type, shape, size, checksum"},
 };
 constexpr std::string_view kShowText =
-    R"help(Prints what a checkpoint says of itself: how far the training was, its settings, and how many tensors
-of what it holds. With names of tensors: what is in these (least, greatest, mean, standard deviation; how many zeros, NaN
-and infinities). Every byte that is shown was checked.
+    R"help(Prints what a checkpoint says of itself: who wrote it and when, how far the training was, its settings, and how
+many tensors of what it holds. With names of tensors: what is in these (least, greatest, mean, standard deviation; how
+many zeros, NaN and infinities). Every byte that is shown was checked.
 
 Examples:
   rollcall-checkpoint show checkpoints
@@ -99,7 +124,10 @@ Examples:
 )help";
 
 constexpr std::array kCommands{
+    Command{"ls", "files, their states, steps and sizes", "[FOLDER|FILE...]", kLsText, 0, kAny, kListFlags, {}, run_ls},
     Command{"show", "what is in it", "CHECKPOINT [TENSOR...]", kShowText, 1, kAny, kShowFlags, {}, run_show},
+    Command{"verify", "read all and check every checksum", "CHECKPOINT|FOLDER...", kVerifyText, 1, kAny, kListFlags,
+            kVerifyTable, run_verify},
     Command{"diff", "which tensors differ, and how much", "A B", kDiffText, 2, 2, kDiffFlags, kProgressTable, run_diff},
     Command{"export", "its model for PyTorch or safetensors", "CHECKPOINT OUT", kExportText, 2, 2, kOutFlags,
             kExportTable, run_export},

@@ -50,7 +50,13 @@ Rows group_rows(const StoredFile& file) {
 }
 
 std::string summary_text(const StoredFile& file) {
-  Rows facts{{"file", printable(file.path())}, {"size", metrics::human_bytes(file.file_bytes())}};
+  const auto& info = file.info();
+  Rows facts{
+      {"file", printable(file.path())},
+      {"size", metrics::human_bytes(file.file_bytes())},
+      {"format", info.format_version},
+      {"created", printable(info.created)},
+      {"written by", printable(info.writer) + (info.torch_version.empty() ? "" : ", torch " + info.torch_version)}};
   for (const auto& [path, value] : file.values()) {
     if (path != checkpoint::format::schema::kModelKeys) {
       facts.push_back({path.substr(1), value_text(value)});
@@ -74,7 +80,10 @@ Json summary_json(const StoredFile& file, bool with_tensors) {
   for (const auto& [path, value] : file.values()) {
     values[path] = value_json(value);
   }
-  Json json{{"path", file.path()}, {"bytes", file.file_bytes()}, {"values", std::move(values)}};
+  const auto& info = file.info();
+  Json json{{"path", file.path()},        {"bytes", file.file_bytes()}, {"format_version", info.format_version},
+            {"writer", info.writer},      {"created", info.created},    {"torch_version", info.torch_version},
+            {"values", std::move(values)}};
   if (with_tensors) {
     json["tensors"] = Json::array();
     for (const StoredTensor& tensor : file.tensors()) {

@@ -13,6 +13,7 @@
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/format/content.h"
 #include "trainer/checkpoint/format/reader.h"
+#include "trainer/metrics/work_progress.h"
 
 namespace rollcall::checkpoint_tool {
 
@@ -24,6 +25,7 @@ struct StoredTensor {
   std::vector<std::int64_t> shape;
   std::uint64_t bytes = 0;
   std::uint32_t crc32c = 0;
+  const checkpoint::format::ManifestEntry* entry = nullptr;  ///< of the file's reader
 
   /// What people call it: its key, or else its path.
   [[nodiscard]] const std::string& name() const { return key.empty() ? path : key; }
@@ -37,12 +39,11 @@ class StoredFile {
   /// `path` may be a folder: the newest checkpoint in it that can be opened. Errors: also NoInput where it holds none.
   [[nodiscard]] static Result<StoredFile> open(const std::string& path);
 
-  [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
+  [[nodiscard]] const std::string& path() const { return reader_->path(); }
+  [[nodiscard]] std::uint64_t file_bytes() const { return reader_->file_bytes(); }
+  [[nodiscard]] const checkpoint::format::FileInfo& info() const { return reader_->info(); }
   [[nodiscard]] const std::vector<StoredTensor>& tensors() const { return tensors_; }
-  [[nodiscard]] const std::map<std::string, checkpoint::format::Value>& values() const {
-    return loaded_.content.values;
-  }
+  [[nodiscard]] const std::map<std::string, checkpoint::format::Value>& values() const { return values_; }
 
   /// The tensor of that key or path, or null.
   [[nodiscard]] const StoredTensor* find(std::string_view name) const;
@@ -50,15 +51,21 @@ class StoredFile {
   [[nodiscard]] Result<std::vector<const StoredTensor*>> model() const;
   /// The bytes of one of its tensors, StoredTensor::bytes of them, their checksums being right. Thread-safe.
   [[nodiscard]] Result<std::unique_ptr<std::byte[]>> read(const StoredTensor& tensor) const;
+  /// Reads everything, on up to `threads` threads, and gives the names of the tensors and values whose bytes are not
+  /// those that were written. Error (BadData): HDF5's structures are damaged.
+  [[nodiscard]] Result<std::vector<std::string>> damaged(std::size_t threads, metrics::WorkProgress& progress) const;
 
  private:
   StoredFile() = default;
 
-  std::string path_;
-  std::uint64_t file_bytes_ = 0;
+  std::unique_ptr<checkpoint::format::CheckpointReader> reader_;  ///< in a place of its own: tensors point into it
   std::vector<StoredTensor> tensors_;
-  checkpoint::format::LoadedContent loaded_;
+  std::map<std::string, checkpoint::format::Value> values_;
+  std::map<std::string, std::size_t, std::less<>> number_of_;  ///< by key and by path
 };
+
+/// "folder: holds no checkpoint" (NoInput).
+[[nodiscard]] Error no_checkpoint_in(const std::string& folder);
 
 /// "name: unknown tensor", with the nearest known one (Usage).
 [[nodiscard]] Error unknown_tensor(const StoredFile& file, const std::string& name);
