@@ -22,7 +22,7 @@
 namespace rollcall::checkpoint::format {
 namespace {
 
-constexpr std::uint64_t kChunkBytes = kPieceBytes;
+constexpr std::uint64_t kChunkBytes = 256 * 1024;  ///< read and summed up while a core's cache still holds it
 constexpr std::uint64_t kLargestManifest = std::uint64_t{1} << 30U;
 
 bool all_zero(std::span<const std::byte> bytes) {
@@ -234,33 +234,6 @@ Result<void> CheckpointReader::verify(VerifyLevel level, std::size_t threads) co
 }
 
 std::size_t default_threads() { return std::clamp(std::thread::hardware_concurrency(), 1U, 4U); }
-
-Result<LoadedContent> read_checkpoint(const std::string& path) {
-  const auto reader = CheckpointReader::open(path);
-  if (!reader) {
-    return reader.error();
-  }
-  LoadedContent loaded;
-  std::vector<ReadRequest> requests;
-  for (const ManifestEntry& entry : reader->datasets()) {
-    const auto dtype = entry.kind == Kind::Tensor ? dtype_from_name(entry.type) : std::nullopt;
-    if (dtype) {
-      auto& memory = loaded.storage.emplace_back(std::make_unique_for_overwrite<std::byte[]>(entry.bytes));
-      const std::span<std::byte> bytes(memory.get(), entry.bytes);
-      loaded.content.tensors.push_back({entry.name, entry.state_dict_key, *dtype, entry.shape, bytes});
-      requests.push_back({&entry, 0, bytes});
-    }
-  }
-  auto values = reader->values();
-  if (!values) {
-    return values.error();
-  }
-  loaded.content.values = *std::move(values);
-  if (Result<void> read = reader->read(requests, VerifyLevel::Full, default_threads()); !read) {
-    return read.error();
-  }
-  return loaded;
-}
 
 Result<void> verify_file(const std::string& path, VerifyLevel level) {
   const auto reader = CheckpointReader::open(path);

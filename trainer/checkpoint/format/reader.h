@@ -48,7 +48,7 @@ class CheckpointReader {
   [[nodiscard]] const ManifestEntry* find(std::string_view name) const;
 
   /// Reads stretches of data sets, on up to `threads` threads. With VerifyLevel::Full every piece that a stretch
-  /// touches is read whole and compared with its checksum, in buffers of at most 1 MiB a thread; otherwise bytes are
+  /// touches is read whole and compared with its checksum, in buffers of at most 256 KiB a thread; otherwise bytes are
   /// taken as they are. A stretch that does not lie in its data set is a bug: an assertion.
   [[nodiscard]] Result<void> read(std::span<const ReadRequest> requests, VerifyLevel level, std::size_t threads) const;
 
