@@ -74,7 +74,7 @@ void Worker::tell_all() {
         return std::all_of(peers_.begin(), peers_.end(),
                            [this](const Peer& peer) { return peer.heard || !is_reachable(peer); });
       },
-      milliseconds(300));
+      milliseconds(failure_ ? 100 : 300));
 }
 
 void Worker::cancel_receives() {
