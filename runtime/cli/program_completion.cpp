@@ -36,7 +36,8 @@ _rollcall_program() {
     [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
   fi
 }
-complete -o default -F _rollcall_program rollcall-train rollcall-pack rollcall-checkpoint
+complete -o default -F _rollcall_program rollcall-train rollcall-pack rollcall-checkpoint \
+  rollcall-bench-collectives
 )bash";
 }
 

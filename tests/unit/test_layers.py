@@ -33,6 +33,7 @@ TRAINER = {
     "pack": ["data", "metrics", "storage"],
     "process_group": [],
     "parallel": ["process_group", "model"],
+    "bench_collectives": ["config", "metrics", "process_group", "train"],
     "train": ["config", "data", "metrics", "model", "optim", "checkpoint", "process_group", "parallel"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
