@@ -35,7 +35,7 @@ struct Limits {
   bool strided = true;  ///< takes tensors that are not contiguous
   bool int16 = true;    ///< reduces 16-bit integers
   bool reduce_scatter_lists = true;
-  bool all_to_all_lists = true;
+  bool all_to_all_lists = true;  ///< of tensors of several sizes
 };
 
 Limits limits_of(const std::string& backend) {
