@@ -4,6 +4,8 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <utility>
 
+#include "trainer/model/batch_norm_rows.h"
+
 namespace rollcall::model {
 namespace {
 
@@ -15,39 +17,43 @@ class Normalise : public torch::autograd::Function<Normalise> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, const std::optional<at::Tensor>& shortcut,
-                            const BatchStatistics& statistics, bool relu,
+                            const BatchStatistics& statistics, Epilogue epilogue,
                             const c10::intrusive_ptr<StatisticsSum>& ranks) {
-    at::Tensor y = normalise(x, statistics, weight, bias, {.shortcut = shortcut.value_or(at::Tensor()), .relu = relu});
-    context->save_for_backward({x, weight, statistics.mean, statistics.inverse_deviation, relu ? y : at::Tensor()});
+    at::Tensor y = normalise(x, {statistics, weight, bias}, epilogue, shortcut.value_or(at::Tensor()));
+    context->save_for_backward({x, weight, bias, statistics.mean, statistics.inverse_deviation,
+                                epilogue == Epilogue::None ? at::Tensor() : y});
     context->saved_data["count"] = statistics.count;
-    context->saved_data["relu"] = relu;
-    context->saved_data["adds"] = shortcut.has_value();
+    context->saved_data["epilogue"] = static_cast<std::int64_t>(epilogue);
     if (ranks) {
       context->saved_data["ranks"] = c10::IValue::make_capsule(ranks);
     }
     return y;
   }
 
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
+  /// By reference: what is moved out of `gradients` belongs to nobody else, and its memory can be used again.
+  static variable_list backward(AutogradContext* context, variable_list& gradients) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& x = saved[0];
-    const at::Tensor& weight = saved[1];
-    const BatchStatistics statistics{.mean = saved[2],
-                                     .variance = {},
-                                     .inverse_deviation = saved[3],
-                                     .count = context->saved_data["count"].toDouble()};
-    OutputGradient below = below_epilogue(gradients[0], saved[4], x, statistics, context->saved_data["relu"].toBool());
-    const std::int64_t channels = x.size(1);
-    const at::Tensor mine = below.sums.to(weight.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+    const Affine affine{.statistics = {.mean = saved[3],
+                                       .variance = {},
+                                       .inverse_deviation = saved[4],
+                                       .count = context->saved_data["count"].toDouble()},
+                        .weight = saved[1],
+                        .bias = saved[2]};
+    const auto epilogue = static_cast<Epilogue>(context->saved_data["epilogue"].toInt());
+    OutputGradient below = below_epilogue(std::move(gradients[0]), saved[5], x, affine, epilogue);
+    const at::Tensor mine = below.sums.to(affine.weight.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
     const auto ranks = context->saved_data.find("ranks");
     if (ranks != context->saved_data.end()) {
       static_cast<StatisticsSum*>(ranks->second.toCapsule().get())->add_up(below.sums);
     }
+    const at::Tensor shortcut_gradient = epilogue == Epilogue::AddRelu ? below.values : at::Tensor();
+    const std::int64_t channels = x.size(1);
     // In the order of forward()'s arguments; data() because Optimizer::zero_grad() refuses gradients that are views.
-    return {input_gradient(below.values, x, statistics, weight, below.sums),
-            mine.narrow(0, channels, channels) * statistics.inverse_deviation,
+    return {input_gradient(std::move(below), x, affine),
+            mine.narrow(0, channels, channels) * affine.statistics.inverse_deviation,
             mine.narrow(0, 0, channels).data(),
-            context->saved_data["adds"].toBool() ? below.values : at::Tensor(),
+            shortcut_gradient,
             {},
             {},
             {}};
@@ -58,38 +64,52 @@ class Normalise : public torch::autograd::Function<Normalise> {
 
 BatchNormImpl::BatchNormImpl(std::int64_t channels) : torch::nn::BatchNorm2dImpl(channels) {}
 
-at::Tensor BatchNormImpl::forward(const at::Tensor& x) { return run(x, {}); }
+at::Tensor BatchNormImpl::forward(const at::Tensor& x) { return run(x, Epilogue::None, {}); }
 
-at::Tensor BatchNormImpl::relu(const at::Tensor& x) { return run(x, {.shortcut = {}, .relu = true}); }
+at::Tensor BatchNormImpl::relu(const at::Tensor& x) { return run(x, Epilogue::Relu, {}); }
 
 at::Tensor BatchNormImpl::add_relu(const at::Tensor& x, const at::Tensor& shortcut) {
-  return run(x, {.shortcut = shortcut, .relu = true});
+  return run(x, Epilogue::AddRelu, shortcut);
 }
 
 void BatchNormImpl::share_statistics(c10::intrusive_ptr<StatisticsSum> ranks) { ranks_ = std::move(ranks); }
 
-at::Tensor BatchNormImpl::run(const at::Tensor& x, const Epilogue& epilogue) {
-  if (!ranks_ || !is_training()) {
-    return run_by_torch(x, epilogue);
+at::Tensor BatchNormImpl::run(const at::Tensor& x, Epilogue epilogue, const at::Tensor& shortcut) {
+  const bool fused = fused_ && rows::fit(x);
+  if (is_training() && (ranks_ || fused)) {
+    return run_training(x, epilogue, shortcut);
   }
+  if (!is_training() && fused && !at::GradMode::is_enabled()) {
+    const BatchStatistics statistics{.mean = running_mean,
+                                     .variance = running_var,
+                                     .inverse_deviation = (running_var + options.eps()).rsqrt_(),
+                                     .count = 0};
+    return normalise(x, {statistics, weight, bias}, epilogue, shortcut);
+  }
+  return run_by_torch(x, epilogue, shortcut);
+}
+
+at::Tensor BatchNormImpl::run_training(const at::Tensor& x, Epilogue epilogue, const at::Tensor& shortcut) {
   TORCH_CHECK(x.dim() == 4, "batch normalisation wants [N, C, H, W] and got ", x.sizes());
   // The passes choose their own types.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   at::Tensor sums = input_sums(x.detach());
-  ranks_->add_up(sums);
+  if (ranks_) {
+    ranks_->add_up(sums);
+  }
   const BatchStatistics statistics = statistics_of(sums, options.eps(), statistics_type(x));
   update_running_statistics(statistics);
-  const auto shortcut = epilogue.shortcut.defined() ? std::optional(epilogue.shortcut) : std::nullopt;
-  return Normalise::apply(x, weight, bias, shortcut, statistics, epilogue.relu, ranks_);
+  return Normalise::apply(x, weight, bias, shortcut.defined() ? std::optional(shortcut) : std::nullopt, statistics,
+                          epilogue, ranks_);
 }
 
-at::Tensor BatchNormImpl::run_by_torch(const at::Tensor& x, const Epilogue& epilogue) {
+at::Tensor BatchNormImpl::run_by_torch(const at::Tensor& x, Epilogue epilogue, const at::Tensor& shortcut) {
   at::Tensor y = torch::nn::BatchNorm2dImpl::forward(x);
   // In place: the backward pass of batch normalisation does not look at its output.
-  if (epilogue.shortcut.defined()) {
-    y.add_(epilogue.shortcut);
+  if (epilogue == Epilogue::AddRelu) {
+    y.add_(shortcut);
   }
-  return epilogue.relu ? y.relu_() : y;
+  return epilogue == Epilogue::None ? y : y.relu_();
 }
 
 void BatchNormImpl::update_running_statistics(const BatchStatistics& batch) {
@@ -98,6 +118,14 @@ void BatchNormImpl::update_running_statistics(const BatchStatistics& batch) {
   const double momentum = options.momentum().value();
   running_mean.mul_(1 - momentum).add_(batch.mean, momentum);
   running_var.mul_(1 - momentum).add_(batch.variance, momentum * batch.count / (batch.count - 1));
+}
+
+void use_fused_batch_norm(torch::nn::Module& module, bool fused) {
+  for (const std::shared_ptr<torch::nn::Module>& child : module.modules()) {
+    if (auto* const batch_norm = child->as<BatchNormImpl>()) {
+      batch_norm->use_fused(fused);
+    }
+  }
 }
 
 }  // namespace rollcall::model

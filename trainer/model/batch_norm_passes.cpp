@@ -2,6 +2,9 @@
 
 #include <ATen/OpMathType.h>
 #include <array>
+#include <utility>
+
+#include "trainer/model/batch_norm_rows.h"
 
 namespace rollcall::model {
 namespace {
@@ -16,6 +19,9 @@ at::ScalarType statistics_type(const at::Tensor& x) { return at::toOpMathType(x.
 
 at::Tensor input_sums(const at::Tensor& x) {
   const torch::NoGradGuard no_grad;
+  if (rows::fit(x)) {
+    return rows::input_sums(x);
+  }
   const std::int64_t channels = x.size(1);
   at::Tensor sums = at::zeros({2 * channels + 1}, x.options().dtype(at::kDouble));
   if (x.numel() == 0) {
@@ -44,41 +50,49 @@ BatchStatistics statistics_of(const at::Tensor& sums, double eps, at::ScalarType
           .count = count};
 }
 
-at::Tensor normalise(const at::Tensor& x, const BatchStatistics& statistics, const at::Tensor& weight,
-                     const at::Tensor& bias, const Epilogue& epilogue) {
+at::Tensor normalise(const at::Tensor& x, const Affine& affine, Epilogue epilogue, const at::Tensor& shortcut) {
   const torch::NoGradGuard no_grad;
-  at::Tensor y = (x - by_channel(statistics.mean)).mul_(by_channel(statistics.inverse_deviation * weight));
-  y.add_(by_channel(bias));
-  if (epilogue.shortcut.defined()) {
-    y.add_(epilogue.shortcut);
+  if (rows::fit(x)) {
+    return rows::normalise(x, affine, epilogue, shortcut);
   }
-  if (epilogue.relu) {
+  const BatchStatistics& statistics = affine.statistics;
+  at::Tensor y = (x - by_channel(statistics.mean)).mul_(by_channel(statistics.inverse_deviation * affine.weight));
+  y.add_(by_channel(affine.bias));
+  if (epilogue == Epilogue::AddRelu) {
+    y.add_(shortcut);
+  }
+  if (epilogue != Epilogue::None) {
     y.relu_();
   }
   return y.to(x.scalar_type());
 }
 
-OutputGradient below_epilogue(const at::Tensor& gradient, const at::Tensor& y, const at::Tensor& x,
-                              const BatchStatistics& statistics, bool relu) {
+OutputGradient below_epilogue(at::Tensor gradient, const at::Tensor& y, const at::Tensor& x, const Affine& affine,
+                              Epilogue epilogue) {
   const torch::NoGradGuard no_grad;
-  at::Tensor values = relu ? at::threshold_backward(gradient, y, 0) : gradient;
+  if (rows::fit(x)) {
+    return rows::below_epilogue(std::move(gradient), y, x, affine, epilogue);
+  }
+  at::Tensor values = epilogue == Epilogue::None ? gradient : at::threshold_backward(gradient, y, 0);
   const at::Tensor exact = values.to(statistics_type(x));
-  const at::Tensor products = (x - by_channel(statistics.mean)).mul_(exact);
+  const at::Tensor products = (x - by_channel(affine.statistics.mean)).mul_(exact);
   return {.values = values,
+          .above_relu = false,
           .sums = at::cat({exact.sum(kAllButChannels), products.sum(kAllButChannels)}).to(at::kDouble)};
 }
 
-at::Tensor input_gradient(const at::Tensor& values, const at::Tensor& x, const BatchStatistics& statistics,
-                          const at::Tensor& weight, const at::Tensor& sums) {
+at::Tensor input_gradient(OutputGradient gradient, const at::Tensor& x, const Affine& affine) {
   const torch::NoGradGuard no_grad;
+  if (rows::fit(x)) {
+    return rows::input_gradient(std::move(gradient), x, affine);
+  }
   const std::int64_t channels = x.size(1);
-  const at::ScalarType type = statistics_type(x);
-  const at::Tensor mean_gradient = (sums.narrow(0, 0, channels) / statistics.count).to(type);
-  const at::Tensor mean_product = (sums.narrow(0, channels, channels) / statistics.count).to(type);
-  const at::Tensor slope = mean_product * statistics.inverse_deviation.square();
-  at::Tensor gradient = (x - by_channel(statistics.mean)).mul_(by_channel(slope)).neg_();
-  gradient.add_(values).sub_(by_channel(mean_gradient)).mul_(by_channel(statistics.inverse_deviation * weight));
-  return gradient.to(x.scalar_type());
+  const BatchStatistics& statistics = affine.statistics;
+  const at::Tensor means = (gradient.sums / statistics.count).to(statistics_type(x));
+  const at::Tensor slope = means.narrow(0, channels, channels) * statistics.inverse_deviation.square();
+  at::Tensor result = (x - by_channel(statistics.mean)).mul_(by_channel(slope)).neg_();
+  result.add_(gradient.values).sub_(by_channel(means.narrow(0, 0, channels)));
+  return result.mul_(by_channel(statistics.inverse_deviation * affine.weight)).to(x.scalar_type());
 }
 
 }  // namespace rollcall::model

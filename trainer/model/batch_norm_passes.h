@@ -8,9 +8,9 @@ namespace rollcall::model {
 // and the second, and between the third and the fourth, stand a few numbers a channel: those are what ranks add up to
 // normalise with the batch of all of them.
 //
-// x, y and gradients: [N, C, H, W], any floating type, device and layout; N may be 0. Statistics and `weight`, `bias`:
-// [C] in statistics_type(x). Sums: float64, so that neither their number nor a mean far from 0 costs digits.
-// None of them records gradients. Thread-safe on distinct tensors.
+// x, y and gradients: [N, C, H, W], any floating type, device and layout; N may be 0. Statistics, weight and bias: [C]
+// in statistics_type(x). Sums: float64, so that neither their number nor a mean far from 0 costs digits. None of them
+// records gradients. Main thread only. Where batch_norm_rows.h can do it, it does; elsewhere LibTorch's operators.
 
 /// float64 for float64, else float32.
 [[nodiscard]] at::ScalarType statistics_type(const at::Tensor& x);
@@ -30,29 +30,34 @@ struct BatchStatistics {
 /// Throws c10::Error where a channel has less than two values: those have no variance.
 [[nodiscard]] BatchStatistics statistics_of(const at::Tensor& sums, double eps, at::ScalarType type);
 
-/// What follows the normalisation in the same pass.
-struct Epilogue {
-  at::Tensor shortcut;  ///< added, of x's shape; undefined: nothing is
-  bool relu = false;
+/// (x - mean) * inverse_deviation * weight + bias
+struct Affine {
+  BatchStatistics statistics;
+  at::Tensor weight;
+  at::Tensor bias;
 };
 
-/// y = (x - mean) * inverse_deviation * weight + bias, then the epilogue. Has x's type and layout.
-[[nodiscard]] at::Tensor normalise(const at::Tensor& x, const BatchStatistics& statistics, const at::Tensor& weight,
-                                   const at::Tensor& bias, const Epilogue& epilogue);
+/// What follows the normalisation in the same pass: nothing, a ReLU, or first an addition and then the ReLU.
+enum class Epilogue { None, Relu, AddRelu };
 
-/// The gradient as it is below the epilogue, and its sums.
+/// x normalised, then the epilogue; `shortcut`, of x's shape, is what AddRelu adds. Has x's type and layout.
+[[nodiscard]] at::Tensor normalise(const at::Tensor& x, const Affine& affine, Epilogue epilogue,
+                                   const at::Tensor& shortcut);
+
+/// The gradient on its way from the output to x.
 struct OutputGradient {
-  at::Tensor values;  ///< of x's shape: also the gradient of the shortcut
-  at::Tensor sums;    ///< [2 C]: for each channel the sum of values, then for each that of values * (x - mean)
+  at::Tensor values;        ///< of x's shape; with AddRelu it is the gradient of the shortcut, too
+  bool above_relu = false;  ///< `values` are still those above the epilogue's ReLU
+  /// [2 C]: of the gradient below the epilogue, for each channel its sum, then for each that of its product with
+  /// x - mean.
+  at::Tensor sums;
 };
 
-/// `y` is what normalise() returned; looked at only where there was a ReLU.
-[[nodiscard]] OutputGradient below_epilogue(const at::Tensor& gradient, const at::Tensor& y, const at::Tensor& x,
-                                            const BatchStatistics& statistics, bool relu);
+/// `y` is what normalise() returned. Takes `gradient`, and may reuse its memory where nobody else has it.
+[[nodiscard]] OutputGradient below_epilogue(at::Tensor gradient, const at::Tensor& y, const at::Tensor& x,
+                                            const Affine& affine, Epilogue epilogue);
 
-/// The gradient of x. `sums` are those of below_epilogue(), of all ranks that statistics.count counts.
-[[nodiscard]] at::Tensor input_gradient(const at::Tensor& values, const at::Tensor& x,
-                                        const BatchStatistics& statistics, const at::Tensor& weight,
-                                        const at::Tensor& sums);
+/// The gradient of x. `gradient.sums` are of all ranks that statistics.count counts.
+[[nodiscard]] at::Tensor input_gradient(OutputGradient gradient, const at::Tensor& x, const Affine& affine);
 
 }  // namespace rollcall::model

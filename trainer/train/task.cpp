@@ -28,6 +28,7 @@ Result<void> build_model(Task& task, const settings::Settings& settings) {
   if (settings.on("channels-last")) {
     model::use_channels_last(*task.model);
   }
+  model::use_fused_batch_norm(*task.model, settings.on("fused-batch-norm"));
   return {};
 }
 

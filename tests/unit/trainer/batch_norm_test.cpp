@@ -1,0 +1,213 @@
+#include <gtest/gtest.h>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "trainer/model/batch_norm.h"
+#include "trainer/model/batch_norm_kernels.h"
+#include "trainer/model/batch_norm_rows.h"
+#include "trainer/model/resnet.h"
+#include "trainer/model/state.h"
+
+namespace rollcall::model {
+namespace {
+
+constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
+
+struct Answer {
+  at::Tensor y, x_gradient, shortcut_gradient, weight_gradient, bias_gradient, mean, variance;
+};
+
+struct Case {
+  std::int64_t images, channels, size;
+  at::ScalarType type = at::kFloat;
+};
+
+/// One forward and backward; in float64 LibTorch computes, and that is what others are compared with.
+Answer run(const Case& wanted, Epilogue epilogue, at::ScalarType type, bool fused) {
+  at::manual_seed(7);
+  const std::vector<std::int64_t> sizes{wanted.images, wanted.channels, wanted.size, wanted.size};
+  const auto draw = [&](double mean) {
+    return (torch::randn(sizes) + mean).to(wanted.type).to(type).contiguous(kChannelsLast).detach();
+  };
+  BatchNorm layer(wanted.channels);
+  {
+    const torch::NoGradGuard no_grad;
+    layer->weight.uniform_(0.5, 1.5);
+    layer->bias.uniform_(-1, 1);
+  }
+  const at::Tensor x = draw(2).requires_grad_();
+  const at::Tensor shortcut = draw(0).requires_grad_();
+  const at::Tensor gradient = draw(0.2);
+  if (type == at::kDouble) {
+    layer->to(at::kDouble);
+  }
+  layer->use_fused(fused);
+  const at::Tensor y = epilogue == Epilogue::None   ? layer->forward(x)
+                       : epilogue == Epilogue::Relu ? layer->relu(x)
+                                                    : layer->add_relu(x, shortcut);
+  y.backward(gradient);
+  return {y.detach(),           x.grad(),           epilogue == Epilogue::AddRelu ? shortcut.grad() : at::Tensor(),
+          layer->weight.grad(), layer->bias.grad(), layer->running_mean,
+          layer->running_var};
+}
+
+/// The largest difference, in units of the expected tensor's largest value.
+double error(const at::Tensor& ours, const at::Tensor& exact) {
+  return ((ours.to(at::kDouble) - exact).abs().max() / exact.abs().max()).item<double>();
+}
+
+void expect_close(const Answer& ours, const Answer& exact, double tolerance) {
+  // A value that rounding moves over the ReLU's edge takes its whole gradient with it: hardly any may.
+  const at::Tensor moved = ours.y.gt(0).ne(exact.y.gt(0));
+  EXPECT_LE(moved.sum().item<std::int64_t>(), 1 + moved.numel() / 1000);
+  const at::Tensor same = moved.logical_not();
+  EXPECT_LT(error(ours.y, exact.y), tolerance);
+  EXPECT_LT(error(ours.x_gradient * same, exact.x_gradient * same), 4 * tolerance);
+  if (exact.shortcut_gradient.defined()) {
+    EXPECT_LT(error(ours.shortcut_gradient * same, exact.shortcut_gradient * same), tolerance);
+  }
+  EXPECT_LT(error(ours.weight_gradient, exact.weight_gradient), 10 * tolerance);
+  EXPECT_LT(error(ours.bias_gradient, exact.bias_gradient), 10 * tolerance);
+  EXPECT_LT(error(ours.mean, exact.mean), tolerance);
+  EXPECT_LT(error(ours.variance, exact.variance), tolerance);
+}
+
+TEST(FusedBatchNorm, EqualsLibTorchsOperatorsWithinRounding) {
+  // Channels below, at and beyond a vector; rows that no block divides.
+  for (const Case& wanted : {Case{2, 1, 3}, Case{3, 5, 7}, Case{2, 16, 9}, Case{4, 67, 13}, Case{2, 2048, 2}}) {
+    for (const Epilogue epilogue : {Epilogue::None, Epilogue::Relu, Epilogue::AddRelu}) {
+      SCOPED_TRACE(std::to_string(wanted.channels) + " channels, epilogue " +
+                   std::to_string(static_cast<int>(epilogue)));
+      expect_close(run(wanted, epilogue, at::kFloat, true), run(wanted, epilogue, at::kDouble, false), 2e-6);
+    }
+  }
+}
+
+TEST(FusedBatchNorm, ComputesBfloat16InFloat32) {
+  const Case wanted{3, 33, 8, at::kBFloat16};
+  for (const Epilogue epilogue : {Epilogue::None, Epilogue::Relu, Epilogue::AddRelu}) {
+    const Answer ours = run(wanted, epilogue, at::kBFloat16, true);
+    EXPECT_EQ(ours.y.scalar_type(), at::kBFloat16);
+    EXPECT_EQ(ours.weight_gradient.scalar_type(), at::kFloat);
+    expect_close(ours, run(wanted, epilogue, at::kDouble, false), 0.01);
+  }
+}
+
+TEST(FusedBatchNorm, EvaluatesAsLibTorchDoes) {
+  const torch::NoGradGuard no_grad;
+  BatchNorm layer(5);
+  layer->running_mean.uniform_(-1, 1);
+  layer->running_var.uniform_(0.5, 2);
+  layer->eval();
+  const at::Tensor x = torch::randn({2, 5, 4, 4}).contiguous(kChannelsLast);
+  const at::Tensor fused = layer->add_relu(x, x);
+  layer->use_fused(false);
+  EXPECT_TRUE(torch::allclose(fused, layer->add_relu(x, x), 1e-5, 1e-6));
+}
+
+TEST(FusedBatchNorm, KeepsNotANumberVisible) {
+  BatchNorm layer(3);
+  at::Tensor x = torch::randn({2, 3, 4, 4}).contiguous(kChannelsLast);
+  x[0][1][0][0] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(layer->relu(x).select(1, 1).isnan().all().item<bool>());
+  EXPECT_FALSE(layer->relu(x).select(1, 0).isnan().any().item<bool>());
+}
+
+TEST(FusedBatchNorm, DoesNotWriteIntoAGradientThatOthersHave) {
+  BatchNorm layer(4);
+  const at::Tensor x = torch::randn({2, 4, 5, 5}).contiguous(kChannelsLast).requires_grad_();
+  const at::Tensor gradient = torch::randn({2, 4, 5, 5}).contiguous(kChannelsLast);
+  const at::Tensor before = gradient.clone();
+  layer->add_relu(x, x).backward(gradient);
+  EXPECT_TRUE(torch::equal(gradient, before));
+}
+
+TEST(FusedBatchNorm, AResNetsStateAndLossesStayTheSame) {
+  std::vector<std::vector<double>> losses;
+  for (const bool fused : {false, true}) {
+    torch::manual_seed(3);
+    ResNet network = *make_model("resnet18", {.num_classes = 10});
+    use_channels_last(*network);
+    use_fused_batch_norm(*network, fused);
+    const at::Tensor images = torch::randn({4, 3, 64, 64}).contiguous(kChannelsLast);
+    const at::Tensor labels = torch::tensor({1, 2, 3, 4}, at::kLong);
+    torch::optim::SGD optimizer(network->parameters(), torch::optim::SGDOptions(0.01));
+    losses.emplace_back();
+    for (int step = 0; step < 3; ++step) {
+      optimizer.zero_grad();
+      const at::Tensor loss = torch::cross_entropy_loss(network->forward(images), labels);
+      loss.backward();
+      optimizer.step();
+      losses.back().push_back(loss.item<double>());
+    }
+    EXPECT_EQ(state_keys(*network).size(), 122U);
+  }
+  for (std::size_t i = 0; i < losses[0].size(); ++i) {
+    EXPECT_NEAR(losses[1][i], losses[0][i], 1e-3 * losses[0][i]);
+  }
+}
+
+/// All nine passes of a set on the same inputs, one row of results.
+template <typename T>
+std::vector<T> all_passes(const BatchNormKernels<T>& kernels, std::int64_t channels) {
+  constexpr std::int64_t kRows = 7;
+  const auto count = static_cast<std::size_t>(kRows * channels);
+  at::manual_seed(5);
+  const at::ScalarType type = std::is_same_v<T, float> ? at::kFloat : at::kBFloat16;
+  const auto draw = [&](std::int64_t size, at::ScalarType as) { return torch::randn({size}).to(as); };
+  const at::Tensor x = draw(kRows * channels, type), g = draw(kRows * channels, type), r = draw(kRows * channels, type);
+  const at::Tensor mean = draw(channels, at::kFloat), factor = draw(channels, at::kFloat),
+                   bias = draw(channels, at::kFloat);
+  const ChannelScale scale{mean.const_data_ptr<float>(), factor.const_data_ptr<float>(), bias.const_data_ptr<float>()};
+  const ChannelGradient of_sums{bias.const_data_ptr<float>(), mean.const_data_ptr<float>()};
+  const auto* const xs = static_cast<const T*>(x.const_data_ptr());
+  const auto* const gs = static_cast<const T*>(g.const_data_ptr());
+  const auto* const rs = static_cast<const T*>(r.const_data_ptr());
+  std::vector<std::vector<T>> outputs(6, std::vector<T>(count));
+  std::vector<float> sums(static_cast<std::size_t>(8 * channels));
+  const auto sum = [&](std::int64_t i) { return sums.data() + i * channels; };
+  kernels.normalise(xs, outputs[0].data(), kRows, channels, scale);
+  kernels.normalise_relu(xs, outputs[1].data(), kRows, channels, scale);
+  kernels.normalise_add_relu(xs, rs, outputs[2].data(), kRows, channels, scale);
+  kernels.add_sums(xs, kRows, channels, mean.const_data_ptr<float>(), sum(0), sum(1));
+  kernels.add_gradient_sums(gs, xs, kRows, channels, scale, sum(2), sum(3));
+  kernels.add_relu_gradient_sums(gs, xs, kRows, channels, scale, sum(4), sum(5));
+  kernels.add_shortcut_gradient_sums(gs, outputs[2].data(), xs, outputs[3].data(), kRows, channels, scale, sum(6),
+                                     sum(7));
+  kernels.input_gradient(gs, xs, outputs[4].data(), kRows, channels, scale, of_sums);
+  kernels.relu_input_gradient(gs, xs, outputs[5].data(), kRows, channels, scale, of_sums);
+  std::vector<T> all;
+  for (const std::vector<T>& output : outputs) {
+    all.insert(all.end(), output.begin(), output.end());
+  }
+  for (const float value : sums) {
+    if constexpr (std::is_same_v<T, float>) {
+      all.push_back(value);
+    }
+  }
+  return all;
+}
+
+at::Tensor as_double(const std::vector<float>& values) { return torch::tensor(values).to(at::kDouble); }
+at::Tensor as_double(const std::vector<std::uint16_t>& values) {
+  at::Tensor tensor = torch::empty({static_cast<std::int64_t>(values.size())}, at::kBFloat16);
+  std::memcpy(tensor.mutable_data_ptr(), values.data(), values.size() * sizeof(std::uint16_t));
+  return tensor.to(at::kDouble);
+}
+
+TEST(FusedBatchNorm, EveryInstructionSetComputesTheSame) {
+  for (const BatchNormKernelSet* const set : usable_batch_norm_kernels()) {
+    SCOPED_TRACE(set->name);
+    for (const std::int64_t channels : {1, 7, 16, 37}) {
+      EXPECT_TRUE(torch::allclose(as_double(all_passes(set->float32, channels)),
+                                  as_double(all_passes(kPortableBatchNorm.float32, channels)), 1e-5, 1e-5));
+      EXPECT_TRUE(torch::allclose(as_double(all_passes(set->bfloat16, channels)),
+                                  as_double(all_passes(kPortableBatchNorm.bfloat16, channels)), 0.01, 0.01));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rollcall::model
