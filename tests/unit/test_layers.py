@@ -32,9 +32,10 @@ TRAINER = {
     "checkpoint_tool": ["checkpoint", "metrics", "storage"],
     "pack": ["data", "metrics", "storage"],
     "process_group": [],
+    "precision": ["process_group"],
     "parallel": ["process_group", "model"],
     "bench_collectives": ["config", "metrics", "process_group", "train"],
-    "train": ["config", "data", "metrics", "model", "optim", "checkpoint", "process_group", "parallel"],
+    "train": ["config", "data", "metrics", "model", "optim", "checkpoint", "process_group", "precision", "parallel"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
 

@@ -43,6 +43,9 @@ void add_progress(std::map<std::string, format::Value>& values, const Progress& 
   values["/sampler/seed"] = progress.seed;
   values["/sampler/epoch"] = progress.epoch;
   values["/sampler/position"] = progress.sample_position;
+  values["/progress/skipped_steps"] = progress.skipped_steps;
+  values["/loss_scale/scale"] = progress.loss_scale;
+  values["/loss_scale/good_steps"] = progress.loss_scale_good_steps;
   add_sums(values, "/progress/epoch_totals", progress.epoch_totals);
   add_sums(values, "/progress/unrecorded", progress.unrecorded);
 }
@@ -58,6 +61,9 @@ std::optional<Progress> read_progress(const StoredContent& stored) {
                      take(stored, "/progress/batch_size", progress.batch_size) &&
                      take(stored, "/sampler/seed", progress.seed) &&
                      take(stored, "/sampler/position", progress.sample_position);
+  (void)take(stored, "/progress/skipped_steps", progress.skipped_steps);
+  (void)take(stored, "/loss_scale/scale", progress.loss_scale);
+  (void)take(stored, "/loss_scale/good_steps", progress.loss_scale_good_steps);
   progress.epoch_totals = read_sums(stored, "/progress/epoch_totals");
   progress.unrecorded = read_sums(stored, "/progress/unrecorded");
   return whole ? std::optional(progress) : std::nullopt;

@@ -23,6 +23,9 @@ struct Progress {
   std::int64_t world_size = 1;
   std::int64_t batch_size = 0;  ///< per rank and step, over all batches whose gradients are accumulated
   std::uint64_t seed = 0;
+  double loss_scale = 65536;               ///< of the next step, in float16; see precision::LossScaler
+  std::int64_t loss_scale_good_steps = 0;  ///< steps with finite gradients since it changed
+  std::int64_t skipped_steps = 0;          ///< steps left out because gradients were not finite
   metrics::RunningAverage epoch_totals{};  ///< training, all ranks: since the epoch began
   metrics::RunningAverage unrecorded{};    ///< training, all ranks: since the last record of metrics.jsonl
 };
@@ -30,7 +33,7 @@ struct Progress {
 /// Adds /progress/... and /sampler/...
 void add_progress(std::map<std::string, format::Value>& values, const Progress& progress);
 
-/// Nothing where a part is missing. The sums are 0 in files of versions that did not have them.
+/// Nothing where a part is missing. Files of versions that did not have the sums or the loss scale give a fresh run's.
 [[nodiscard]] std::optional<Progress> read_progress(const StoredContent& stored);
 
 }  // namespace rollcall::checkpoint

@@ -136,6 +136,11 @@ constexpr std::array kTrainerTable{
     Setting{"clip-grad-norm", Kind::Number, "0", "NORM",
             "scale gradients so that their norm over all parameters is at most this; 0: do not", "Training", "", 0,
             1e9},
+    Setting{
+        "precision", Kind::Choice, "fp32", "fp32|bf16|fp16",
+        "type in which convolutions and matrix products compute; weights, their updates, statistics and the loss stay "
+        "fp32; fp16 also scales the loss",
+        "Training", "fp32|bf16|fp16"},
     Setting{"label-smoothing", Kind::Number, "0", "FACTOR", "label smoothing of the loss", "Training", "", 0, 1},
 
     Setting{"parallel", Kind::Choice, "ddp", "ddp|fsdp|none",

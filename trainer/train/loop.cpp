@@ -63,7 +63,9 @@ Loop::Loop(Task& task, World& world, parallel::Replica& replica, Checkpoints& ch
       replica_(replica),
       checkpoints_(checkpoints),
       observer_(observer),
-      progress_(progress) {}
+      progress_(progress) {
+  task_.loss_scaler.set_state({.scale = progress_.loss_scale, .good_steps = progress_.loss_scale_good_steps});
+}
 
 Outcome Loop::run() {
   while (progress_.epoch < task_.epochs && !at_last_step()) {
@@ -75,6 +77,7 @@ Outcome Loop::run() {
 }
 
 at::Tensor Loop::model_outputs(const data::Batch& batch) {
+  const precision::Autocast autocast(task_.compute_type);
   return task_.model->forward(batch.images.to(replica_.input_type())).to(at::kFloat);
 }
 
@@ -126,20 +129,30 @@ Loop::Stop Loop::train_batch(const data::Batch& batch, std::int64_t done, StepSu
       return losses.mean();
     });
     // The gradient of the mean over the whole step; dividing by 1 changes nothing.
-    (loss / task_.grad_accumulation).backward();
+    task_.loss_scaler.scale(loss / task_.grad_accumulation).backward();
     sums.totals.average += count(outputs, batch.labels, losses, batch.counted);
   });
 }
 
 Loop::Stop Loop::finish_step(StepSums& sums) {
+  bool skipped = false;
   const Stop stop = guarded(world_, [&] {
-    if (task_.clip_grad_norm > 0) {
-      replica_.clip_grad_norm(task_.clip_grad_norm);
+    if (task_.loss_scaler.unscale(*task_.optimizer, world_.process_group)) {
+      if (task_.clip_grad_norm > 0) {
+        replica_.clip_grad_norm(task_.clip_grad_norm);
+      }
+      task_.optimizer->step();
+    } else {
+      progress_.skipped_steps += 1;
+      skipped = true;
     }
-    task_.optimizer->step();
+    task_.loss_scaler.update();
   });
   if (stop) {
     return stop;
+  }
+  if (Stop hopeless = keep_loss_scale(skipped)) {
+    return hopeless;
   }
   sums.totals.stopping = stop_signal() != 0 ? 1 : 0;
   const Result<Totals> totals = over_ranks(sums.totals, world_.process_group);
@@ -153,6 +166,24 @@ Loop::Stop Loop::finish_step(StepSums& sums) {
   wait.workers = task_.data.train_workers;
   observer_.waited_for_data(wait);
   return after_step(*totals);
+}
+
+Loop::Stop Loop::keep_loss_scale(bool skipped) {
+  if (!task_.loss_scaler.on()) {
+    return std::nullopt;
+  }
+  constexpr double kSmallest = 1.0 / (1 << 20);  // some 36 steps in a row did not fit
+  const precision::LossScale state = task_.loss_scaler.state();
+  progress_.loss_scale = state.scale;
+  progress_.loss_scale_good_steps = state.good_steps;
+  if (skipped) {
+    observer_.skipped_step(progress_);
+  }
+  if (state.scale >= kSmallest) {
+    return std::nullopt;
+  }
+  return failed(fail("--precision", "fp16", "gradients are not finite whatever the loss is scaled with",
+                     "--precision=bf16, or a smaller --lr", ExitCode::BadData));
 }
 
 Loop::Stop Loop::after_step(const Totals& totals) {

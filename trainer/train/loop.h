@@ -57,6 +57,8 @@ class Loop {
   [[nodiscard]] Stop train_batch(const data::Batch& batch, std::int64_t done, StepSums& sums);
   /// What the gradients of all its batches are for.
   [[nodiscard]] Stop finish_step(StepSums& sums);
+  /// After the loss scaler's update: into the progress, and a skipped step told. Ends a run that skips every step.
+  [[nodiscard]] Stop keep_loss_scale(bool skipped);
   [[nodiscard]] Stop after_step(const Totals& totals);
   [[nodiscard]] Stop after_epoch();
   [[nodiscard]] Stop validate();

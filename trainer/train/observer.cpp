@@ -116,6 +116,15 @@ void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningA
   }
 }
 
+void Observer::skipped_step(const checkpoint::Progress& progress) {
+  note(fmt::format("step {}: gradients are not finite in fp16: left out, loss scale now {} ({} steps left out so far)",
+                   progress.global_step + 1, progress.loss_scale, progress.skipped_steps));
+  record({{"event", std::string("skipped_step")},
+          {"step", progress.global_step + 1},
+          {"loss_scale", progress.loss_scale},
+          {"skipped_steps", progress.skipped_steps}});
+}
+
 void Observer::end_epoch(const checkpoint::Progress& progress) {
   record({{"event", std::string("epoch")},
           {"epoch", progress.epoch},

@@ -37,6 +37,8 @@ class Observer {
   /// `totals` of the step over all ranks, which progress.epoch_totals and .unrecorded already include; the latter is
   /// emptied where a record is made of it.
   void step_done(checkpoint::Progress& progress, const metrics::RunningAverage& totals, double learning_rate);
+  /// Gradients of this step were not finite, and the optimizer did not see them.
+  void skipped_step(const checkpoint::Progress& progress);
   void end_epoch(const checkpoint::Progress& progress);
   void validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals);
   void finished(const checkpoint::Progress& progress, const std::string& ending);

@@ -57,6 +57,10 @@ Result<parallel::ReplicaOptions> replica_options(const settings::Settings& setti
     options.degrees.reshard_degree = static_cast<std::uint32_t>(settings.integer("reshard-after-forward"));
   }
   options.sharding.accumulate_whole = settings.text("accumulate") == "whole";
+  if (settings.text("param-dtype") == "bf16" && settings.text("precision") == "fp16") {
+    return fail("--param-dtype", "bf16", "contradicts --precision=fp16",
+                "--precision=bf16, or leaving one of them out");
+  }
   options.sharding.parameter_type = type_of(settings.text("param-dtype"));
   options.sharding.reduce_type = type_of(settings.text("reduce-dtype"));
   return options;

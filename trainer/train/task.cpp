@@ -76,6 +76,11 @@ Result<Task> make_task(const settings::Settings& settings, const World& world, c
     return data.error();
   }
   task.data = *std::move(data);
+  task.compute_type = precision::compute_type(settings.text("precision"));
+  if (Result<void> checked = precision::check_operators(task.compute_type); !checked) {
+    return checked.error();
+  }
+  task.loss_scaler = precision::LossScaler(task.compute_type == at::kHalf);
   if (Result<void> built = build_model(task, settings); !built) {
     return built.error();
   }

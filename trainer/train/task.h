@@ -12,6 +12,8 @@
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
 #include "trainer/parallel/replica.h"
+#include "trainer/precision/autocast.h"
+#include "trainer/precision/loss_scaler.h"
 #include "trainer/train/data_pipeline.h"
 #include "trainer/train/world.h"
 
@@ -23,6 +25,8 @@ struct Task {
   model::ResNet model{nullptr};
   std::unique_ptr<torch::optim::Optimizer> optimizer;  ///< null until add_optimizer()
   optim::ScheduleOptions schedule;
+  precision::ComputeType compute_type;  ///< nothing: float32
+  precision::LossScaler loss_scaler{false};
   double label_smoothing = 0;
   double clip_grad_norm = 0;           ///< 0: do not
   std::int64_t grad_accumulation = 1;  ///< batches of a step
@@ -31,7 +35,8 @@ struct Task {
   std::int64_t valid_epochs = 0;  ///< validate after so many epochs; 0: never
 };
 
-/// Errors: data set missing, empty class, batch larger than the data, unknown model.
+/// Errors: data set missing, empty class, batch larger than the data, unknown model, precision that this machine cannot
+/// train in.
 [[nodiscard]] Result<Task> make_task(const settings::Settings& settings, const World& world,
                                      const Environment& environment);
 

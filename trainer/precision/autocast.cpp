@@ -1,0 +1,80 @@
+#include "trainer/precision/autocast.h"
+
+#include <ATen/autocast_mode.h>
+
+namespace rollcall::precision {
+namespace {
+
+void train_small_network(ComputeType type) {
+  constexpr std::int64_t kChannels = 16;
+  torch::nn::Conv2d stem(torch::nn::Conv2dOptions(3, kChannels, 7).stride(2).padding(3).bias(false));
+  torch::nn::Conv2d narrow(torch::nn::Conv2dOptions(kChannels, kChannels, 1).bias(false));
+  torch::nn::BatchNorm2d norm(kChannels);
+  torch::nn::Linear head(kChannels, 4);
+  const Autocast autocast(type);
+  const at::Tensor images = torch::ones({2, 3, 16, 16}).contiguous(at::MemoryFormat::ChannelsLast);
+  at::Tensor features = torch::max_pool2d(norm(stem(images)).relu_(), 3, 2, 1);
+  features = torch::adaptive_avg_pool2d(narrow(features) + features, {1, 1}).flatten(1);
+  torch::cross_entropy_loss(head(features), torch::zeros({2}, at::kLong)).backward();
+}
+
+/// Weights are drawn from the default generator, whose state decides a run's first weights.
+class KeptGenerator {
+ public:
+  KeptGenerator() : generator_(at::detail::getDefaultCPUGenerator()), state_(generator_.get_state()) {}
+  KeptGenerator(const KeptGenerator&) = delete;
+  KeptGenerator& operator=(const KeptGenerator&) = delete;
+  ~KeptGenerator() { generator_.set_state(state_); }
+
+ private:
+  at::Generator generator_;
+  at::Tensor state_;
+};
+
+}  // namespace
+
+ComputeType compute_type(const std::string& precision) {
+  if (precision == "bf16") {
+    return at::kBFloat16;
+  }
+  return precision == "fp16" ? ComputeType(at::kHalf) : std::nullopt;
+}
+
+Autocast::Autocast(ComputeType type, at::DeviceType device) : device_(device), active_(type.has_value()) {
+  if (!active_) {
+    return;
+  }
+  was_enabled_ = at::autocast::is_autocast_enabled(device_);
+  cached_ = at::autocast::is_autocast_cache_enabled();
+  type_before_ = at::autocast::get_autocast_dtype(device_);
+  at::autocast::set_autocast_enabled(device_, true);
+  at::autocast::set_autocast_dtype(device_, *type);
+  at::autocast::set_autocast_cache_enabled(false);
+}
+
+Autocast::~Autocast() {
+  if (active_) {
+    at::autocast::set_autocast_enabled(device_, was_enabled_);
+    at::autocast::set_autocast_dtype(device_, type_before_);
+    at::autocast::set_autocast_cache_enabled(cached_);
+  }
+}
+
+Result<void> check_operators(ComputeType type) {
+  if (!type) {
+    return {};
+  }
+  const KeptGenerator kept;
+  try {
+    train_small_network(type);
+    return {};
+  } catch (const c10::Error& error) {
+    const std::string what = error.what_without_backtrace();
+    const bool half = *type == at::kHalf;
+    return fail("--precision", half ? "fp16" : "bf16",
+                "this machine cannot train in it: " + what.substr(0, what.find('\n')),
+                half ? "--precision=bf16 or --precision=fp32" : "--precision=fp32");
+  }
+}
+
+}  // namespace rollcall::precision

@@ -1,0 +1,68 @@
+#include "trainer/precision/loss_scaler.h"
+
+#include <map>
+#include <vector>
+
+namespace rollcall::precision {
+namespace {
+
+// torch.amp.GradScaler's defaults.
+constexpr double kGrowthFactor = 2;
+constexpr double kBackoffFactor = 0.5;
+constexpr std::int64_t kGrowthInterval = 2000;
+
+/// By type, as the operator wants them; without the empty ones that a shard may be.
+std::map<at::ScalarType, std::vector<at::Tensor>> gradients_of(torch::optim::Optimizer& optimizer) {
+  std::map<at::ScalarType, std::vector<at::Tensor>> gradients;
+  for (const torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      if (parameter.grad().defined() && parameter.grad().numel() > 0) {
+        gradients[parameter.grad().scalar_type()].push_back(parameter.grad());
+      }
+    }
+  }
+  return gradients;
+}
+
+}  // namespace
+
+LossScaler::LossScaler(bool on, const LossScale& state) : on_(on) { set_state(state); }
+
+at::Tensor LossScaler::scale(const at::Tensor& loss) const {
+  return on_ ? loss * scale_.to(loss.device()).squeeze() : loss;
+}
+
+bool LossScaler::unscale(torch::optim::Optimizer& optimizer, const process_group::Group& group) {
+  if (!on_) {
+    return true;
+  }
+  const torch::NoGradGuard no_grad;
+  const at::Tensor inverse = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
+  found_inf_.zero_();
+  for (auto& [type, gradients] : gradients_of(optimizer)) {
+    at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf_, inverse);
+  }
+  if (group) {
+    std::vector<at::Tensor> tensors{found_inf_};
+    group->allreduce(tensors)->wait();
+  }
+  return found_inf_.item<float>() == 0;
+}
+
+void LossScaler::update() {
+  if (on_) {
+    at::_amp_update_scale_(scale_, good_steps_, found_inf_, kGrowthFactor, kBackoffFactor, kGrowthInterval);
+  }
+}
+
+LossScale LossScaler::state() const {
+  return {.scale = static_cast<double>(scale_.item<float>()), .good_steps = good_steps_.item<std::int32_t>()};
+}
+
+void LossScaler::set_state(const LossScale& state) {
+  scale_ = torch::full({1}, state.scale, at::kFloat);
+  good_steps_ = torch::full({1}, state.good_steps, at::kInt);
+  found_inf_ = torch::zeros({1}, at::kFloat);
+}
+
+}  // namespace rollcall::precision

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <torch/torch.h>
+#include <cstdint>
+
+#include "trainer/process_group/collectives.h"
+
+namespace rollcall::precision {
+
+/// What a checkpoint keeps of a LossScaler.
+struct LossScale {
+  double scale = 65536;         ///< a power of two here; any float32 above 0 is valid
+  std::int64_t good_steps = 0;  ///< steps with finite gradients since the scale last changed
+
+  bool operator==(const LossScale&) const = default;
+};
+
+/// Keeps gradients in the range of float16: the loss is multiplied by a factor before backward, the gradients are
+/// divided by it before the optimizer, and where they overflowed the step is left out and the factor halved. After 2000
+/// good steps in a row it doubles. The algorithm and its constants are those of Python's torch.amp.GradScaler, by the
+/// same operators (_amp_foreach_non_finite_check_and_unscale_, _amp_update_scale_). For each step:
+///
+///   scaler.scale(loss).backward();
+///   if (scaler.unscale(optimizer, group)) { clip; optimizer.step(); }
+///   scaler.update();
+///
+/// A scaler that is off passes everything through. Main thread only.
+class LossScaler {
+ public:
+  explicit LossScaler(bool on, const LossScale& state = {});
+
+  [[nodiscard]] bool on() const { return on_; }
+  /// `loss` times the factor.
+  [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
+  /// Divides the gradients of the optimizer's parameters by the factor, in place, and tells whether those of every rank
+  /// of `group` are finite; the same answer on each. One all-reduce of one number. True without work where it is off.
+  /// Throws what c10d throws.
+  [[nodiscard]] bool unscale(torch::optim::Optimizer& optimizer, const process_group::Group& group);
+  /// Adapts the factor to what unscale() found.
+  void update();
+
+  [[nodiscard]] LossScale state() const;
+  void set_state(const LossScale& state);
+
+ private:
+  bool on_;
+  at::Tensor scale_;       ///< [1] float32
+  at::Tensor good_steps_;  ///< [1] int32
+  at::Tensor found_inf_;   ///< [1] float32: above 0 where a gradient of the last step was not finite
+};
+
+}  // namespace rollcall::precision
