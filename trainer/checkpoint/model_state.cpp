@@ -51,13 +51,16 @@ Error another_model(const std::string& path, const std::string& how) {
 }  // namespace
 
 void add_model(StateParts& parts, const torch::nn::Module& model, const Sharding* sharding) {
+  const auto parameters = model.named_parameters();
   std::vector<std::string> keys;
   for (const auto& entry : model::named_state(model)) {
     const std::string& key = entry.key();
     if (const auto shard = shard_of(sharding, key)) {
       parts.add(path_of(key), key, *shard, shard->rows, sharding->writes());
-    } else {
+    } else if (parameters.contains(key)) {
       parts.add(path_of(key), key, entry.value());
+    } else {
+      parts.add_of_first_rank(path_of(key), key, entry.value());
     }
     keys.push_back(key);
   }

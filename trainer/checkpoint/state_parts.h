@@ -30,6 +30,8 @@ struct StateParts {
 
   /// Adds a tensor that every rank has whole; share() decides who writes which rows.
   void add(std::string path, std::string state_dict_key, const at::Tensor& whole);
+  /// Adds a tensor of which every rank may have another version (BatchNorm's statistics): rank 0's counts.
+  void add_of_first_rank(std::string path, std::string state_dict_key, const at::Tensor& whole);
   /// Adds a tensor divided as `shard`, of which `rows` are this rank's: the parameter or an optimizer's state for it.
   void add(std::string path, std::string state_dict_key, const Shard& shard, const at::Tensor& rows, bool writes);
 
@@ -38,7 +40,8 @@ struct StateParts {
   void share(std::uint32_t rank, std::uint32_t size);
 
  private:
-  std::vector<std::size_t> whole_;  ///< numbers of the tensors that every rank has
+  std::vector<std::size_t> whole_;          ///< numbers of the tensors that every rank has
+  std::vector<std::size_t> of_first_rank_;  ///< and of those that rank 0 writes
 };
 
 /// "float32", "bfloat16" ... of a tensor. Types that the format does not have are a bug of ours: throws c10::Error.
