@@ -64,10 +64,10 @@ constexpr std::array kLaunchTable{
     Setting{"venv.root", Kind::Path, "", "DIR", "folder in which a venv that is only a name is looked for", "Task"},
     Setting{"variables", Kind::List, "none", "NAME=VALUE[,NAME=VALUE...]",
             "further variables for every task, such as MPICH_GPU_SUPPORT_ENABLED=0; none: no further ones", "Task"},
-    Setting{"debug", Kind::Switch, "false", "on|off",
+    Setting{"debug", Kind::Switch, "false", "on|off|collectives",
             "turn on the frameworks' own diagnostics (TORCH_DISTRIBUTED_DEBUG, TORCH_CPP_LOG_LEVEL, TORCH_LOGS, "
-            "NCCL_DEBUG)",
-            "Task"},
+            "NCCL_DEBUG); collectives: rollcall-train compares what the ranks call before each collective",
+            "Task", "collectives"},
     Setting{"cache.shared", Kind::Path, "", "DIR",
             "caches with the policy shared go below this folder, on a file system of all nodes; empty: left alone",
             "Caches"},

@@ -92,12 +92,12 @@ inline std::unique_ptr<torch::optim::Adam> make_adam(const parallel::Replica& re
   return std::make_unique<torch::optim::Adam>(replica.named_parameters().values(), torch::optim::AdamOptions(1e-2));
 }
 
-/// Ten Adam steps at a learning rate of 1e-2, as PyTorch's own FSDP tests do; the losses. `data` chooses the batches.
-inline std::vector<double> train(parallel::Replica& replica, Network& network, std::uint32_t data,
-                                 double max_norm = 0) {
+/// Adam steps at a learning rate of 1e-2, ten as in PyTorch's own FSDP tests; the losses. `data` chooses the batches.
+inline std::vector<double> train(parallel::Replica& replica, Network& network, std::uint32_t data, double max_norm = 0,
+                                 std::int64_t steps = 10) {
   const auto optimizer = make_adam(replica);
   std::vector<double> losses;
-  for (std::int64_t step = 0; step < 10; ++step) {
+  for (std::int64_t step = 0; step < steps; ++step) {
     replica.zero_grad();
     const at::Tensor loss = replica.forward([&] { return batch_loss(network, step, data); });
     loss.backward();
@@ -118,7 +118,7 @@ inline std::unique_ptr<parallel::DataParallel> data_parallel(Network& network, c
 inline process_group::Mesh make_mesh(Rank& rank, const process_group::MeshOptions& degrees = {}) {
   const process_group::Group world = rank.world_size > 1 ? rank.make_group() : nullptr;
   const std::string path = rank.folder / ("mesh" + std::to_string(rank.groups_made));
-  const auto store = c10::make_intrusive<c10d::FileStore>(path, static_cast<int>(rank.world_size));
+  const auto store = c10::make_intrusive<c10d::FileStore>(path, -1);
   auto mesh = process_group::make_mesh(world, store, degrees, {.backend = rank.backend});
   return mesh ? *mesh : throw std::runtime_error(mesh.error().message());
 }

@@ -1,5 +1,6 @@
 """rollcall-train under a real Slurm: joining, training, bad input, signals, resume."""
 
+import contextlib
 import json
 import os
 import re
@@ -209,16 +210,19 @@ exec srun --ddp --kill-on-bad-exit=1 {rollcall_train} {' '.join(options)}
         poll(reached, f"step {step} of {self.log.read_text() if self.log.exists() else 'a job that did not start'}", 60)
 
     def rank_pids(self):
-        return [int(p) for p in os.listdir("/proc") if p.isdigit() and self._is_rank(p)]
+        """By rank."""
+        return [pid for _, pid in sorted((self._rank(p), int(p)) for p in os.listdir("/proc") if p.isdigit() and self._rank(p) is not None)]
 
-    def _is_rank(self, pid):
+    def _rank(self, pid):
         try:
             with open(f"/proc/{pid}/environ", "rb") as file:
-                environment = file.read()
+                environment = dict(line.split(b"=", 1) for line in file.read().split(b"\0") if b"=" in line)
             with open(f"/proc/{pid}/comm") as file:
-                return file.read().startswith("rollcall-train") and f"SLURM_JOB_ID={self.job}\0".encode() in environment
+                named = file.read().startswith("rollcall-train")
         except OSError:
-            return False
+            return None
+        is_rank = named and environment.get(b"SLURM_JOB_ID") == self.job.encode() and b"SLURM_PROCID" in environment
+        return int(environment[b"SLURM_PROCID"]) if is_rank else None
 
     def wait(self):
         def state():
@@ -244,6 +248,26 @@ def test_a_killed_rank_ends_the_step_at_once_and_is_told_once(cluster, rollcall_
     os.kill(step.rank_pids()[0], signal.SIGKILL)
     assert step.wait() != 0
     assert len(MESSAGE.findall(step.log.read_text())) <= 1
+
+
+@pytest.mark.parametrize("which", [0, -1], ids=["the store's holder", "another"])
+def test_a_stopped_rank_is_named_once_and_the_step_ends(cluster, rollcall_train, tmp_path, which):
+    step = RunningStep(cluster, rollcall_train, tmp_path, [*SMALL, "--epochs=1000", "--collective-timeout=3"])
+    step.wait_for_step(2, tmp_path)
+    stopped = step.rank_pids()[which]
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        assert step.wait() != 0
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(stopped, signal.SIGKILL)
+    messages = MESSAGE.findall(step.log.read_text())
+    assert len(messages) == 1, messages
+    assert "did not end within 3.0 s" in messages[0] and "is stopped or lost" in messages[0]
+
+
+def test_training_goes_on_with_its_collectives_compared(train):
+    train(*SMALL, "--max-steps=2", "--debug=collectives", "--parallel=fsdp", ranks=2, check=True)
 
 
 def differing_tensors(path, other_path):

@@ -25,10 +25,12 @@ struct Rank : RankPlace {
   int groups_made = 0;
 
   /// A new store and process group of all ranks; every rank calls it equally often.
-  c10::intrusive_ptr<c10d::ProcessGroup> make_group(std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+  c10::intrusive_ptr<c10d::ProcessGroup> make_group(std::chrono::milliseconds timeout = std::chrono::seconds(60),
+                                                    bool compare_calls = false) {
     const std::string path = folder / ("store" + std::to_string(groups_made++));
-    const auto store = c10::make_intrusive<c10d::FileStore>(path, static_cast<int>(world_size));
-    auto group = process_group::make_process_group(store, rank, world_size, {.backend = backend, .timeout = timeout});
+    const auto store = c10::make_intrusive<c10d::FileStore>(path, -1);
+    auto group = process_group::make_process_group(
+        store, rank, world_size, {.backend = backend, .timeout = timeout, .compare_calls = compare_calls});
     return group ? group->process_group : throw std::runtime_error(group.error().message());
   }
 };

@@ -63,7 +63,7 @@ Place join(const std::vector<std::string>& arguments) {
   Place place;
   place.rank = parse_integer<std::uint32_t>(arguments[2]).value();
   place.world_size = parse_integer<std::uint32_t>(arguments[3]).value();
-  place.peers.store = c10::make_intrusive<c10d::FileStore>(arguments[4], static_cast<int>(place.world_size));
+  place.peers.store = c10::make_intrusive<c10d::FileStore>(arguments[4], -1);
   place.peers.world =
       value_of(process_group::make_process_group(place.peers.store, place.rank, place.world_size, {.backend = "gloo"}))
           .process_group;

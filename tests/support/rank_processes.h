@@ -73,6 +73,15 @@ class RankProcesses {
     }
   }
 
+  /// Waits for these ranks alone, so that others may be stopped; results by rank, of the rest without a meaning.
+  std::vector<RankResult> wait_for(const std::vector<std::uint32_t>& which) {
+    std::vector<RankResult> results(children_.size());
+    for (const std::uint32_t rank : which) {
+      results[rank] = reap(children_.at(rank));
+    }
+    return results;
+  }
+
   /// Waits for all ranks; their results by rank.
   const std::vector<RankResult>& wait() {
     for (Child& child : children_) {

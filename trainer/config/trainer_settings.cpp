@@ -147,6 +147,23 @@ constexpr std::array kTrainerTable{
             "how ranks share the work; ddp: each has the model; fsdp: each has a part of it; none: this process trains "
             "alone",
             "Parallel", "ddp|fsdp|none"},
+    Setting{"gradient-compression", Kind::Choice, "none", "none|bf16|fp16",
+            "ddp: type in which gradients travel, half as wide (fsdp: reduce-dtype)", "Parallel", "none|bf16|fp16"},
+    Setting{"find-unused-parameters", Kind::Switch, "false", "on|off",
+            "ddp: allow parameters that a step's loss does not depend on; costs a search of each step's graph",
+            "Parallel"},
+    Setting{"static-graph", Kind::Switch, "false", "on|off",
+            "ddp: every step uses the same parameters in the same order, which the first one finds out", "Parallel"},
+    Setting{"broadcast-buffers", Kind::Switch, "true", "on|off",
+            "ddp: give all ranks rank 0's batch norm statistics before each step; off: only before validation and "
+            "checkpoints",
+            "Parallel"},
+    Setting{"first-bucket", Kind::Number, "1", "MIB",
+            "ddp: size of the first bucket of gradients; small, so that communication starts early", "Parallel", "",
+            0.001, 1e5},
+    Setting{"bucket", Kind::Number, "25", "MIB",
+            "ddp: size of further buckets; larger ones use networks better and start later", "Parallel", "", 0.001,
+            1e5},
     Setting{"shard-degree", Kind::Integer, "0", "N",
             "fsdp: consecutive ranks that divide one model among them; 0: all that replicate-degree leaves", "Parallel",
             "", 0, 1e6},
@@ -173,8 +190,9 @@ constexpr std::array kTrainerTable{
             "communication back end (docs/backends.md); auto: gloo on CPUs, nccl on GPUs; ucx: shared memory, TCP and "
             "InfiniBand",
             "Parallel", "auto|gloo|ucx|nccl"},
-    Setting{"collective-timeout", Kind::Number, "600", "SECONDS", "a collective that takes longer is an error",
-            "Parallel", "", 1, 1e6},
+    Setting{"collective-timeout", Kind::Number, "600", "SECONDS",
+            "a collective that takes longer is an error, which names the ranks that did not come", "Parallel", "", 1,
+            1e6},
 
     Setting{"checkpoint-dir", Kind::Path, "", "DIR",
             "folder of the checkpoints; empty: $SCRATCH/rollcall/<job name>/checkpoints, or below ./ where SCRATCH is "

@@ -1,18 +1,17 @@
 #include "trainer/parallel/data_parallel.h"
 
+#include <torch/csrc/autograd/engine.h>
 #include <algorithm>
+#include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <utility>
 
+#include "trainer/parallel/gradient_compression.h"
 #include "trainer/parallel/gradient_norm.h"
 #include "trainer/parallel/same_model.h"
 
 namespace rollcall::parallel {
 namespace {
-
-// PyTorch's own figures: the first bucket is small so that communication starts early.
-constexpr std::size_t kFirstBucketBytes = std::size_t{1} << 20;
-constexpr std::size_t kBucketBytes = std::size_t{25} << 20;
 
 std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> cloned;
@@ -30,8 +29,9 @@ void restore(std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& sa
 
 }  // namespace
 
-DataParallel::DataParallel(std::shared_ptr<torch::nn::Module> module, process_group::Group group)
-    : module_(std::move(module)), group_(std::move(group)), buffers_(module_->buffers()) {
+DataParallel::DataParallel(std::shared_ptr<torch::nn::Module> module, process_group::Group group,
+                           const DataParallelOptions& options)
+    : module_(std::move(module)), group_(std::move(group)), options_(options), buffers_(module_->buffers()) {
   for (const at::Tensor& parameter : module_->parameters()) {
     if (parameter.requires_grad()) {
       parameters_.push_back(parameter);
@@ -42,8 +42,9 @@ DataParallel::DataParallel(std::shared_ptr<torch::nn::Module> module, process_gr
 DataParallel::~DataParallel() = default;
 
 Result<std::unique_ptr<DataParallel>> DataParallel::create(std::shared_ptr<torch::nn::Module> module,
-                                                           process_group::Group group) {
-  std::unique_ptr<DataParallel> replica(new DataParallel(std::move(module), std::move(group)));
+                                                           process_group::Group group,
+                                                           const DataParallelOptions& options) {
+  std::unique_ptr<DataParallel> replica(new DataParallel(std::move(module), std::move(group), options));
   if (!replica->group_) {
     return replica;
   }
@@ -68,22 +69,41 @@ void DataParallel::broadcast_state() const {
 
 void DataParallel::make_reducer() {
   const std::vector<bool> expect_sparse(parameters_.size(), false);
-  auto [buckets, limits] =
-      c10d::compute_bucket_assignment_by_size(parameters_, {kFirstBucketBytes, kBucketBytes}, expect_sparse);
+  auto [buckets, limits] = c10d::compute_bucket_assignment_by_size(
+      parameters_, {options_.first_bucket_bytes, options_.bucket_bytes}, expect_sparse);
   std::reverse(buckets.begin(), buckets.end());  // gradients arrive roughly from the last parameter to the first
-  reducer_ = std::make_unique<c10d::Reducer>(
-      parameters_, buckets, group_, expect_sparse, static_cast<std::int64_t>(kBucketBytes),
-      /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/true,
-      std::unordered_map<std::size_t, std::string>{}, static_cast<std::int64_t>(kFirstBucketBytes),
+  reducer_ = std::make_shared<c10d::Reducer>(
+      parameters_, buckets, group_, expect_sparse, static_cast<std::int64_t>(options_.bucket_bytes),
+      options_.find_unused_parameters, /*gradient_as_bucket_view=*/true, std::unordered_map<std::size_t, std::string>{},
+      static_cast<std::int64_t>(options_.first_bucket_bytes),
       /*skip_all_reduce_unused_params=*/false,
       /*use_python_reducer=*/false, std::vector<std::int64_t>{});
+  logger_ = std::make_shared<c10d::Logger>(reducer_);
+  reducer_->set_logger(logger_);
+  if (options_.static_graph) {
+    reducer_->set_static_graph();
+  }
+  if (options_.compression) {
+    reducer_->register_comm_hook(compress_gradients(group_, *options_.compression));
+  }
+}
+
+/// With a static graph the first backward only counts gradients; all are reduced at its end, once it is known which
+/// ones there are. In Python DistributedDataParallel's _DDPSink sees to it.
+void DataParallel::settle_static_graph(const at::Tensor& loss) {
+  if (options_.static_graph && first_backward_ && loss.requires_grad()) {
+    loss.register_hook([this](const at::Tensor&) {
+      torch::autograd::Engine::get_default_engine().queue_callback([this] { reducer_->delay_all_reduce(); });
+    });
+  }
+  first_backward_ = false;
 }
 
 at::Tensor DataParallel::forward(const Loss& loss) {
   if (!reducer_) {
     return loss();
   }
-  if (!step_began_) {
+  if (!step_began_ && options_.broadcast_buffers) {
     broadcast_values(buffers_, group_);
   }
   step_began_ = !sync_;
@@ -94,6 +114,7 @@ at::Tensor DataParallel::forward(const Loss& loss) {
   reducer_->rebuild_buckets();
   at::Tensor result = loss();
   reducer_->prepare_for_backward({result});
+  settle_static_graph(result);
   return result;
 }
 

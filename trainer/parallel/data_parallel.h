@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "trainer/parallel/data_parallel_options.h"
 #include "trainer/parallel/replica.h"
 #include "trainer/process_group/collectives.h"
 
 namespace c10d {
+class Logger;
 class Reducer;
-}
+}  // namespace c10d
 
 namespace rollcall::parallel {
 
@@ -19,6 +21,9 @@ namespace rollcall::parallel {
 /// while backward still runs. The algorithm is that of PyTorch's DistributedDataParallel (Li et al., VLDB 2020), by the
 /// same c10d::Reducer: buckets of 1 MiB first, then 25 MiB, in the order in which gradients arrive; gradients are views
 /// of the buckets.
+///
+/// Every rank takes part in every step. There is no join() for ranks that run out of data: the sampler gives all ranks
+/// equally many batches.
 ///
 /// A world of one is the same class with nothing to communicate. Main thread only.
 class DataParallel final : public Replica {
@@ -28,7 +33,8 @@ class DataParallel final : public Replica {
   /// set_data) afterwards; the optimizer may be made before or after. Errors: (Mismatch) the replicas differ, the same
   /// error on every rank; (Unavailable) a peer was lost.
   [[nodiscard]] static Result<std::unique_ptr<DataParallel>> create(std::shared_ptr<torch::nn::Module> module,
-                                                                    process_group::Group group);
+                                                                    process_group::Group group,
+                                                                    const DataParallelOptions& options = {});
 
   ~DataParallel() override;
 
@@ -54,19 +60,24 @@ class DataParallel final : public Replica {
   [[nodiscard]] Result<void> sync_buffers() override;
 
  private:
-  DataParallel(std::shared_ptr<torch::nn::Module> module, process_group::Group group);
+  DataParallel(std::shared_ptr<torch::nn::Module> module, process_group::Group group,
+               const DataParallelOptions& options);
 
   void broadcast_state() const;
   void make_reducer();
+  void settle_static_graph(const at::Tensor& loss);
   void run_once(const Loss& loss);
 
   std::shared_ptr<torch::nn::Module> module_;
   process_group::Group group_;
+  DataParallelOptions options_;
   std::vector<at::Tensor> parameters_;  ///< those that take gradients
   std::vector<at::Tensor> buffers_;
+  bool first_backward_ = true;              ///< the next one that reduces
   bool sync_ = true;                        ///< the next backward reduces
-  bool step_began_ = false;                 ///< buffers are synchronised for this step
-  std::unique_ptr<c10d::Reducer> reducer_;  ///< null in a world of one
+  bool step_began_ = false;                 ///< a forward of this step was there
+  std::shared_ptr<c10d::Reducer> reducer_;  ///< null in a world of one
+  std::shared_ptr<c10d::Logger> logger_;    ///< which the Reducer's search for unused parameters calls
 };
 
 }  // namespace rollcall::parallel

@@ -33,7 +33,7 @@ Result<std::unique_ptr<Replica>> make_sharded(std::shared_ptr<torch::nn::Module>
 Result<std::unique_ptr<Replica>> make_replica(std::shared_ptr<torch::nn::Module> module, const ReplicaOptions& options,
                                               const Peers& peers) {
   if (!options.sharded) {
-    return as_replica(DataParallel::create(std::move(module), peers.world));
+    return as_replica(DataParallel::create(std::move(module), peers.world, options.data_parallel));
   }
   return make_sharded(std::move(module), options, peers);
 }

@@ -6,6 +6,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "runtime/base/result.h"
+#include "trainer/parallel/data_parallel_options.h"
 #include "trainer/parallel/fsdp/options.h"
 #include "trainer/parallel/replica.h"
 #include "trainer/process_group/mesh.h"
@@ -14,6 +15,7 @@ namespace rollcall::parallel {
 
 struct ReplicaOptions {
   bool sharded = false;  ///< FSDP instead of DDP
+  DataParallelOptions data_parallel;
   process_group::MeshOptions degrees;
   fsdp::Options sharding;
   process_group::ProcessGroupOptions groups;  ///< of the mesh's own groups

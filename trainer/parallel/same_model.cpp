@@ -13,13 +13,14 @@ namespace {
 
 constexpr std::size_t kBroadcastBytes = std::size_t{250} << 20;  // PyTorch's own figure: broadcasts in large pieces
 
-/// One line per parameter: name, type, shape, strides. Replicas with equal text can be reduced together.
+/// One line per parameter: name, type, shape, strides, whether it is trained. Replicas with equal text can be reduced
+/// together.
 std::string describe(const torch::nn::Module& module) {
   std::ostringstream text;
   for (const auto& parameter : module.named_parameters()) {
     const at::Tensor& tensor = parameter.value();
     text << parameter.key() << " " << tensor.dtype() << " " << tensor.sizes() << " strides " << tensor.strides()
-         << "\n";
+         << (tensor.requires_grad() ? "\n" : " frozen\n");
   }
   return text.str();
 }

@@ -1,7 +1,10 @@
 #include "trainer/process_group/factory.h"
 
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
 #include "trainer/process_group/backends.h"
 #include "trainer/process_group/exceptions.h"
+#include "trainer/process_group/watched_backend.h"
 
 namespace rollcall::process_group {
 namespace {
@@ -94,6 +97,9 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
           choice->on_cuda(*named.process_group, store, options.timeout);
         }
         named.process_group->setGroupName("rollcall");
+        named.process_group = watch(
+            named.process_group, c10::make_intrusive<c10d::PrefixStore>("watchdog", store),
+            {.rank = rank, .world_size = world_size, .timeout = options.timeout, .compare = options.compare_calls});
       });
   if (!made) {
     return made.error();

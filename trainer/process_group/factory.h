@@ -18,6 +18,7 @@ namespace rollcall::process_group {
 struct ProcessGroupOptions {
   std::string backend = "auto";                ///< "auto", "gloo", "ucx" or "nccl"
   std::chrono::milliseconds timeout{600'000};  ///< a collective that takes longer is an error
+  bool compare_calls = false;                  ///< see WatchdogOptions::compare
 };
 
 /// All ranks of the step as one group, and the back end that carries its collectives: "gloo", "ucx" or "nccl".
@@ -29,6 +30,8 @@ struct NamedProcessGroup {
 /// Makes the process group of all ranks: Gloo or UCX for tensors on CPUs; with "nccl" Gloo for those, and NCCL for
 /// tensors on the current CUDA device. "auto" is nccl where the program was built with CUDA and a GPU is there,
 /// otherwise gloo (docs/backends.md says why). Collective.
+///
+/// A watchdog (watched_backend.h) is around it: collectives that fail throw CollectiveFailure.
 ///
 /// Gloo takes its interface from GLOO_SOCKET_IFNAME, NCCL from NCCL_SOCKET_IFNAME, UCX from UCX_NET_DEVICES, all of
 /// this process's environment. Errors: (Usage) unknown back end, or one that the program was built without;

@@ -7,12 +7,16 @@
 #include <utility>
 
 #include "runtime/base/text.h"
+#include "trainer/process_group/within.h"
 
 namespace rollcall::train {
 namespace {
 
+using process_group::within;
+
 constexpr const char* kKey = "rollcall/failures";
 constexpr const char* kCodeKey = "rollcall/failure_code";
+constexpr std::chrono::seconds kPatience{5};  // with a store that answers within milliseconds, unless rank 0 is stopped
 
 std::vector<std::uint8_t> bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
@@ -66,36 +70,37 @@ int FailureReport::lost_peer(const Error& error) {
 }
 
 void FailureReport::leave_code(int code) const {
-  try {
-    if (store_) {
-      store_->compareSet(kCodeKey, {}, bytes(std::to_string(code)));
-    }
-  } catch (const std::exception&) {
-    // Rank 0 is gone: nobody will ask.
+  if (store_) {  // where rank 0 is gone, nobody will ask
+    (void)within<bool>(kPatience, [store = store_, code] {
+      store->compareSet(kCodeKey, {}, bytes(std::to_string(code)));
+      return true;
+    });
   }
 }
 
 std::optional<int> FailureReport::code_of_the_cause() const {
-  try {
-    if (store_->check({kCodeKey})) {
-      const std::vector<std::uint8_t> text = store_->get(kCodeKey);
-      return parse_integer<int>(std::string(text.begin(), text.end()));
-    }
-  } catch (const std::exception&) {
-    // Rank 0 is gone meanwhile: this rank's own code will do.
-  }
-  return std::nullopt;
+  // Where rank 0 is gone meanwhile, this rank's own code will do.
+  return within<std::optional<int>>(kPatience,
+                                    [store = store_]() -> std::optional<int> {
+                                      if (!store->check({kCodeKey})) {
+                                        return std::nullopt;
+                                      }
+                                      const std::vector<std::uint8_t> text = store->get(kCodeKey);
+                                      return parse_integer<int>(std::string(text.begin(), text.end()));
+                                    })
+      .value_or(std::nullopt);
 }
 
 FailureReport::Claim FailureReport::claim() const {
   if (!store_) {
     return Claim::NoStore;
   }
-  try {
-    return store_->add(kKey, 1) == 1 ? Claim::First : Claim::Late;
-  } catch (const std::exception&) {
+  const std::optional<std::int64_t> number =
+      within<std::int64_t>(kPatience, [store = store_] { return store->add(kKey, 1); });
+  if (!number) {
     return Claim::NoStore;
   }
+  return *number == 1 ? Claim::First : Claim::Late;
 }
 
 void FailureReport::linger() const {

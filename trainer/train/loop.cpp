@@ -7,6 +7,8 @@
 #include <exception>
 #include <functional>
 
+#include "trainer/process_group/collective_failure.h"
+#include "trainer/process_group/exceptions.h"
 #include "trainer/train/clock.h"
 #include "trainer/train/stop_signal.h"
 
@@ -29,13 +31,21 @@ std::optional<Outcome> guarded(const World& world, const std::function<void()>& 
   try {
     work();
     return std::nullopt;
+  } catch (const process_group::CollectiveFailure& failure) {
+    return failed(failure.error(), failure.error().exit_code == ExitCode::Unavailable);
   } catch (const c10::DistError& error) {
     return failed(lost_peer_error(world, error.what_without_backtrace()), true);
   } catch (const c10::Error& error) {
+    if (const std::optional<Error> memory = process_group::out_of_memory(error)) {
+      return failed(*memory);
+    }
     const std::string what = error.what_without_backtrace();
     return failed(fail("training step", "", what.substr(0, what.find('\n')), "a smaller --batch-size if memory ran out",
                        ExitCode::Internal));
   } catch (const std::exception& error) {
+    if (const std::optional<Error> memory = process_group::out_of_memory(error)) {
+      return failed(*memory);
+    }
     return failed(lost_peer_error(world, error.what()), true);
   }
 }

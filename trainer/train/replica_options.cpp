@@ -1,7 +1,6 @@
 #include "trainer/train/replica_options.h"
 
 #include <array>
-#include <chrono>
 #include <optional>
 #include <string>
 
@@ -10,18 +9,24 @@ namespace {
 
 struct Fixed {
   const char* setting;
-  const char* value;  ///< the only one that makes sense without sharding
+  const char* value;  ///< the only one that makes sense with the other kind of parallelism
 };
 
 constexpr std::array kOnlySharded{Fixed{"shard-degree", "0"},           Fixed{"replicate-degree", "0"},
                                   Fixed{"reshard-after-forward", "on"}, Fixed{"param-dtype", "fp32"},
                                   Fixed{"reduce-dtype", "fp32"},        Fixed{"accumulate", "whole"}};
 
-Result<void> check_not_sharded(const settings::Settings& settings) {
-  for (const auto& [setting, value] : kOnlySharded) {
+constexpr std::array kOnlyReplicated{
+    Fixed{"find-unused-parameters", "false"}, Fixed{"static-graph", "false"}, Fixed{"broadcast-buffers", "true"},
+    Fixed{"gradient-compression", "none"},    Fixed{"first-bucket", "1"},     Fixed{"bucket", "25"}};
+
+template <std::size_t N>
+Result<void> check_fixed(const settings::Settings& settings, const std::array<Fixed, N>& fixed, const char* kind) {
+  for (const auto& [setting, value] : fixed) {
     if (settings.text(setting) != value) {
       return fail(std::string("--") + setting, settings.text(setting),
-                  "has no meaning with --parallel=" + settings.text("parallel"), "--parallel=fsdp, or leaving it out");
+                  "has no meaning with --parallel=" + settings.text("parallel"),
+                  std::string("--parallel=") + kind + ", or leaving it out");
     }
   }
   return {};
@@ -35,18 +40,33 @@ std::optional<at::ScalarType> type_of(const std::string& name) {
   return name == "fp16" ? std::optional(at::kHalf) : std::nullopt;
 }
 
+std::size_t mebibytes(double number) { return static_cast<std::size_t>(number * (1 << 20)); }
+
+parallel::DataParallelOptions data_parallel_options(const settings::Settings& settings) {
+  parallel::DataParallelOptions options;
+  options.find_unused_parameters = settings.on("find-unused-parameters");
+  options.static_graph = settings.on("static-graph");
+  options.compression = type_of(settings.text("gradient-compression"));
+  options.broadcast_buffers = settings.on("broadcast-buffers");
+  options.first_bucket_bytes = mebibytes(settings.number("first-bucket"));
+  options.bucket_bytes = mebibytes(settings.number("bucket"));
+  return options;
+}
+
 }  // namespace
 
 Result<parallel::ReplicaOptions> replica_options(const settings::Settings& settings) {
   parallel::ReplicaOptions options;
   options.sharded = settings.text("parallel") == "fsdp";
-  if (!options.sharded) {
-    const Result<void> checked = check_not_sharded(settings);
-    return checked ? Result<parallel::ReplicaOptions>(options) : checked.error();
+  const Result<void> checked =
+      options.sharded ? check_fixed(settings, kOnlyReplicated, "ddp") : check_fixed(settings, kOnlySharded, "fsdp");
+  if (!checked) {
+    return checked.error();
   }
-  options.groups.backend = settings.text("backend");
-  options.groups.timeout =
-      std::chrono::milliseconds(static_cast<std::int64_t>(settings.number("collective-timeout") * 1000));
+  options.data_parallel = data_parallel_options(settings);
+  if (!options.sharded) {
+    return options;
+  }
   options.degrees.shard_degree = static_cast<std::uint32_t>(settings.integer("shard-degree"));
   options.degrees.replicate_degree = static_cast<std::uint32_t>(settings.integer("replicate-degree"));
   const std::string reshard = settings.text("reshard-after-forward");

@@ -17,6 +17,7 @@
 #include "trainer/parallel/sync_batch_norm.h"
 #include "trainer/process_group/agree.h"
 #include "trainer/process_group/collectives.h"
+#include "trainer/process_group/exceptions.h"
 #include "trainer/train/benchmark_data.h"
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/departure.h"
@@ -126,13 +127,14 @@ Result<void> warm_up(parallel::Replica& replica, Task& task, const settings::Set
 
 Result<std::unique_ptr<parallel::Replica>> make_replica(const settings::Settings& settings, Task& task,
                                                         const World& world) {
-  const Result<parallel::ReplicaOptions> options = replica_options(settings);
+  Result<parallel::ReplicaOptions> options = replica_options(settings);
   if (!options) {
     return options.error();
   }
   if (settings.on("sync-bn")) {
     parallel::synchronise_batch_norms(*task.model, world.process_group);
   }
+  options->groups = world.group_options;
   return parallel::make_replica(task.model.ptr(), *options, {world.process_group, world.store});
 }
 
@@ -290,6 +292,9 @@ int run(const Environment& environment, const std::vector<std::string>& argument
     }
     return join_and_work(*options, environment, arguments, report, trace);
   } catch (const std::exception& error) {
+    if (const std::optional<Error> memory = process_group::out_of_memory(error)) {
+      return report.own(*memory);
+    }
     return report.own(fail("rollcall-train", "", error.what(), "reporting this: it is a bug", ExitCode::Internal));
   }
 }

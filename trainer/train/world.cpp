@@ -71,10 +71,11 @@ Result<World> join_world(const rendezvous::ResolvedStep& step, const Environment
   // A rank that dies as a PMIx client takes the whole step down before anybody can say why.
   pmix.reset();
   world.rendezvous = meeting->method + " " + rendezvous::to_text(meeting->endpoint);
-  const process_group::ProcessGroupOptions options{.backend = trainer.text("backend"),
-                                                   .timeout = milliseconds(trainer.number("collective-timeout"))};
+  world.group_options = {.backend = trainer.text("backend"),
+                         .timeout = milliseconds(trainer.number("collective-timeout")),
+                         .compare_calls = launch.text("debug") == "collectives"};
   Result<process_group::NamedProcessGroup> group =
-      process_group::make_process_group(world.store, world.rank, world.world_size, options);
+      process_group::make_process_group(world.store, world.rank, world.world_size, world.group_options);
   if (!group) {
     return group.error();
   }

@@ -14,6 +14,7 @@
 #include "runtime/rendezvous/resolved_step.h"
 #include "runtime/settings/settings.h"
 #include "trainer/metrics/startup_trace.h"
+#include "trainer/process_group/factory.h"
 #include "trainer/train/failure_report.h"
 
 namespace rollcall::train {
@@ -24,8 +25,9 @@ struct World {
   std::uint32_t world_size = 1;
   std::uint32_t num_nodes = 1;
   std::string host;
-  std::string rendezvous;  ///< how the ranks met: "pmix 127.0.0.1:43210"
-  std::string backend;     ///< "gloo", or "none" in a world of one
+  std::string rendezvous;                            ///< how the ranks met: "pmix 127.0.0.1:43210"
+  std::string backend;                               ///< "gloo", or "none" in a world of one
+  process_group::ProcessGroupOptions group_options;  ///< of further groups
   c10::intrusive_ptr<c10d::Store> store;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;  ///< null in a world of one
 };

@@ -1,0 +1,191 @@
+// What the ranks say when a collective does not end.
+
+#include <gtest/gtest.h>
+#include <fstream>
+#include <thread>
+
+#include "tests/support/multiproc.h"
+#include "trainer/process_group/collective_failure.h"
+#include "trainer/process_group/collectives.h"
+#include "trainer/process_group/roll_call.h"
+
+namespace rollcall::process_group {
+namespace {
+
+using testing_support::Rank;
+using testing_support::RankResult;
+using testing_support::Ranks;
+using testing_support::spawn;
+
+constexpr std::chrono::milliseconds kTimeout(1500);
+
+void all_reduce(const Group& group, at::Tensor tensor) {
+  std::vector<at::Tensor> tensors{std::move(tensor)};
+  group->allreduce(tensors)->wait();
+}
+
+void broadcast_ten(const Group& group) {
+  std::vector<at::Tensor> tensors{torch::ones({10})};
+  group->broadcast(tensors)->wait();
+}
+
+/// Ends the rank with the failure's message and exit code; a rank that meets none succeeds.
+void tell(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const CollectiveFailure& failure) {
+    const int code = to_int(failure.error().exit_code);
+    throw std::runtime_error(std::to_string(code) + " " + failure.error().message());
+  }
+}
+
+bool all_tell(const std::vector<RankResult>& ranks, std::initializer_list<std::size_t> which, const std::string& part) {
+  return std::all_of(which.begin(), which.end(),
+                     [&](std::size_t rank) { return ranks.at(rank).message.find(part) != std::string::npos; });
+}
+
+/// A rank that lives and does not take part until the others have given up.
+void wait_for_others(Rank& rank, std::uint32_t others) {
+  const auto arrived = [&] {
+    return static_cast<std::uint32_t>(std::distance(std::filesystem::directory_iterator(rank.folder / "told"), {}));
+  };
+  while (arrived() < others) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+void leave_word(Rank& rank) { std::ofstream(rank.folder / "told" / std::to_string(rank.rank)) << "told"; }
+
+TEST(Watchdog, EveryRankNamesTheOneThatSkipsACollectiveAndWhereItIs) {
+  const std::vector<RankResult> ranks = spawn(3, [](Rank& rank) {
+    std::filesystem::create_directories(rank.folder / "told");
+    const Group group = rank.make_group(kTimeout);
+    all_reduce(group, torch::ones({10, 20}));
+    if (rank.rank == 1) {
+      wait_for_others(rank, 2);
+      return;
+    }
+    try {
+      tell([&] { all_reduce(group, torch::ones({30})); });
+    } catch (...) {
+      leave_word(rank);
+      throw;
+    }
+  });
+  EXPECT_TRUE(ranks[1].succeeded()) << report(ranks);
+  const std::string what =
+      "69 rollcall: collective: all-reduce 2 (Float [30], sum, 120 B): did not end within 1.5 s: rank 1 has not "
+      "arrived: "
+      "it is busy elsewhere, its last collective was all-reduce 1 (Float [10, 20], sum, 800 B)";
+  EXPECT_TRUE(all_tell(ranks, {0, 2}, what)) << report(ranks);
+}
+
+TEST(Watchdog, AStoppedRankIsNamed) {
+  Ranks ranks(3, [](Rank& rank) {
+    const Group group = rank.make_group(kTimeout);
+    all_reduce(group, torch::ones({10}));
+    if (rank.rank == 2) {
+      raise(SIGSTOP);
+    }
+    tell([&] { all_reduce(group, torch::ones({10})); });
+  });
+  const std::vector<RankResult> living = ranks.wait_for({0, 1});
+  EXPECT_TRUE(all_tell(living, {0, 1}, "did not end within 1.5 s: rank 2 does not answer: it is stopped or lost"))
+      << report(living);
+}
+
+TEST(Watchdog, ADeadRankIsNamedAtOnce) {
+  const auto began = std::chrono::steady_clock::now();
+  const std::vector<RankResult> ranks = spawn(4, [](Rank& rank) {
+    const Group group = rank.make_group(std::chrono::seconds(60));
+    all_reduce(group, torch::ones({10}));
+    if (rank.rank == 2) {
+      raise(SIGKILL);
+    }
+    tell([&] { all_reduce(group, torch::ones({10})); });
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(40));  // not after the timeout
+  EXPECT_TRUE(all_tell(ranks, {0, 1, 3}, "failed, so a peer was lost")) << report(ranks);
+  EXPECT_NE((ranks[0].message + ranks[1].message + ranks[3].message).find("rank 2 does not answer"), std::string::npos)
+      << report(ranks);
+}
+
+/// Runs `work` with comparison on; messages by rank.
+std::vector<RankResult> compared(const std::function<void(const Group&, bool odd)>& work) {
+  return spawn(3, [&](Rank& rank) {
+    const Group group = rank.make_group(std::chrono::seconds(60), /*compare_calls=*/true);
+    all_reduce(group, torch::ones({4}));
+    tell([&] { work(group, rank.rank == 2); });
+  });
+}
+
+TEST(Watchdog, DifferentCallsAreToldWithBothSidesBeforeTheyAreMade) {
+  struct Case {
+    const char* name;
+    std::function<void(const Group&, bool)> work;
+    const char* told;
+  };
+  const std::vector<Case> cases = {
+      {"shape", [](const Group& group, bool odd) { all_reduce(group, torch::ones({odd ? 11 : 10})); },
+       "76 rollcall: collective: 2: rank 2 calls all-reduce of Float [11], sum where rank 0 calls all-reduce of Float "
+       "[10], sum"},
+      {"dtype",
+       [](const Group& group, bool odd) { all_reduce(group, torch::ones({10}, odd ? at::kDouble : at::kFloat)); },
+       "rank 2 calls all-reduce of Double [10], sum where rank 0 calls all-reduce of Float [10], sum"},
+      {"order",
+       [](const Group& group, bool odd) {
+         odd ? broadcast_ten(group) : all_reduce(group, torch::ones({10}));
+         odd ? all_reduce(group, torch::ones({10})) : broadcast_ten(group);
+       },
+       "rank 2 calls broadcast of Float [10], root 0 where rank 0 calls all-reduce of Float [10], sum"},
+      {"skipped",
+       [](const Group& group, bool odd) {
+         if (!odd) {
+           all_reduce(group, torch::ones({10}));
+         }
+         broadcast_ten(group);
+       },
+       "rank 2 calls broadcast of Float [10], root 0 where rank 0 calls all-reduce of Float [10], sum"},
+  };
+  for (const Case& one : cases) {
+    const std::vector<RankResult> ranks = compared(one.work);
+    EXPECT_NE(ranks[2].message.find(one.told), std::string::npos) << one.name << "\n" << report(ranks);
+    // The others' collective fails since rank 2 is gone.
+    EXPECT_FALSE(ranks[0].succeeded() || ranks[1].succeeded()) << one.name;
+  }
+}
+
+TEST(Watchdog, RanksThatAgreeTrainWithComparisonAsWithout) {
+  const std::vector<RankResult> ranks = spawn(3, [](Rank& rank) {
+    const Group group = rank.make_group(std::chrono::seconds(60), /*compare_calls=*/true);
+    for (int i = 0; i < 20; ++i) {
+      at::Tensor tensor = torch::full({5}, static_cast<double>(rank.rank));
+      MULTIPROC_CHECK(all_reduce_sum(group, tensor).has_value());
+      MULTIPROC_CHECK(tensor.eq(3).all().item<bool>());
+      MULTIPROC_CHECK(all_gather_bytes(group, std::vector<std::uint8_t>(rank.rank)).has_value());
+    }
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+TEST(RollCall, TextNamesAtMostEightRanks) {
+  std::vector<std::optional<Whereabouts>> answers(12);
+  answers[0] = Whereabouts{.issued = 5, .ended = 4, .last = "all-reduce 5"};
+  answers[1] = Whereabouts{.issued = 4, .ended = 3, .last = "all-gather 4"};
+  answers[2] = Whereabouts{};
+  const std::string text = who_is_missing(5, answers);
+  EXPECT_EQ(text.find("rank 0"), std::string::npos);
+  EXPECT_NE(text.find("rank 1 has not arrived: it is still in all-gather 4; rank 2 has not arrived: it has not begun a "
+                      "collective yet; rank 3 does not answer"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("; and 3 more"), std::string::npos) << text;
+  EXPECT_EQ(who_is_missing(4, {answers[0]}), "all ranks have arrived");
+  const auto again = parse_whereabouts(serialise(*answers[1]));
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->last, "all-gather 4");
+  EXPECT_FALSE(parse_whereabouts("5\nx\ny"));
+}
+
+}  // namespace
+}  // namespace rollcall::process_group

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "runtime/base/error.h"
+#include "trainer/process_group/collective_call.h"
+#include "trainer/process_group/roll_call.h"
+
+namespace rollcall::process_group {
+
+struct WatchdogOptions {
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 1;
+  std::chrono::milliseconds timeout{600'000};  ///< after it the back end gives a collective up
+  bool compare = false;  ///< before each collective: does this rank call what rank 0 calls? Waits for rank 0
+};
+
+/// Numbers a group's collectives on this rank, and finds out why one failed. A thread answers the roll call of other
+/// ranks, which ask through the store only once something is wrong; until then all it does is look whether somebody
+/// asks. So a rank that computes too long, or waits in another collective, still says where it is, and one that does
+/// not answer is stopped or lost.
+///
+/// Thread-safe.
+class Watchdog {
+ public:
+  /// `store` is the group's own; its connections are cloned.
+  Watchdog(const c10::intrusive_ptr<c10d::Store>& store, const WatchdogOptions& options);
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+  ~Watchdog();
+
+  /// Before a collective is issued: gives it its number. With WatchdogOptions::compare throws CollectiveFailure
+  /// (Mismatch) where rank 0 calls another one, and (Unavailable) where rank 0 does not come in time.
+  void begin(CollectiveCall& call);
+  void end(const CollectiveCall& call);
+  [[nodiscard]] std::uint64_t issued() const;
+
+  /// What to tell of `call`, which began at `since` and failed with `what`: asks all ranks where they are. After a time
+  /// that only a timeout explains it names who has not arrived. The first failure of a group is told for all that
+  /// follow.
+  [[nodiscard]] Error explain(const CollectiveCall& call, std::chrono::steady_clock::time_point since,
+                              const std::string& what);
+
+ private:
+  /// What the answering thread shares with this object, and may outlive it with.
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool stop = false;
+    bool stopped = false;
+    Whereabouts now;
+  };
+
+  void compare_with_rank_0(const CollectiveCall& call);
+  [[nodiscard]] std::string ask_all(std::uint64_t number);
+  [[nodiscard]] Whereabouts whereabouts() const;
+
+  const WatchdogOptions options_;
+  const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+  c10::intrusive_ptr<c10d::Store> store_;  ///< a connection beside the thread's
+  std::mutex explaining_;
+  std::optional<Error> told_;
+};
+
+}  // namespace rollcall::process_group
