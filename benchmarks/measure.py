@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import platform
+import socket
 import statistics
 import subprocess
 import sys
@@ -47,6 +48,26 @@ def report(title, unit, results, ratio, as_json):
     for name, v in summary.items():
         print(f"  {name:32} {v['min']:9.3f} {v['median']:9.3f} {v['max']:9.3f}")
     print(f"  {ratio[0]} / {ratio[1]}: {statistics.median(pairs):.2f} (pairwise {min(pairs):.2f} to {max(pairs):.2f})")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def run_ranks(command, ranks, threads=1):
+    """Runs a command as so many ranks of one host and returns the JSON object that rank 0 prints; one rank gets no RANK."""
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    if ranks == 1:
+        return json.loads(run(command, env=environment))
+    environment.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), WORLD_SIZE=str(ranks), LOCAL_WORLD_SIZE=str(ranks))
+    processes = [subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, text=True,
+                                  env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(ranks)]
+    output = "".join(p.communicate()[0] for p in processes)
+    if any(p.returncode != 0 for p in processes):
+        sys.exit(f"{' '.join(map(str, command))}: exit codes {[p.returncode for p in processes]}\n{output}")
+    return json.loads(output)
 
 
 def run(command, **kwargs):

@@ -91,6 +91,28 @@ TEST(FsdpParity, RandomDelaysAroundCollectivesChangeNothing) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
+// Longer than any computation between them: what is not waited for would be seen. Each rank is late at other places.
+TEST(FsdpParity, DelaysOf100MillisecondsBeforeAndAfterCollectivesChangeNothing) {
+  const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
+    const process_group::Mesh mesh = make_mesh(rank);
+    const NetworkOptions kind{.blocks = 2};
+    Network plain = make_network(kind);
+    const std::vector<double> expected = train(*data_parallel(plain, mesh.world), plain, rank.rank, 0, 3);
+    for (const AfterForward after : {AfterForward::Keep, AfterForward::Shard}) {
+      Network network = make_network(kind);
+      fsdp::Options options;
+      options.after_forward = after;
+      auto calls = std::make_shared<std::uint32_t>(rank.rank);
+      options.around_collective = [calls] {
+        *calls += 1;
+        std::this_thread::sleep_for(std::chrono::milliseconds(*calls % 3 == 0 ? 100 : 0));
+      };
+      MULTIPROC_CHECK(train(*sharded(network, mesh, options), network, rank.rank, 0, 3) == expected);
+    }
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
 TEST(FsdpParity, RanksWithTheSameDataAreBitEqualToASingleProcess) {
   for (const std::uint32_t world_size : {2U, 4U}) {
     const std::vector<RankResult> ranks = spawn(world_size, [](Rank& rank) {

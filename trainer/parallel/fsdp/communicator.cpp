@@ -1,5 +1,6 @@
 #include "trainer/parallel/fsdp/communicator.h"
 
+#include <chrono>
 #include <cstring>
 #include <vector>
 
@@ -9,13 +10,19 @@ namespace {
 /// Back ends do not know every element type, but they all move bytes.
 at::Tensor as_bytes(const at::Tensor& tensor) { return tensor.view({-1}).view(at::kByte); }
 
+void wait_for(c10d::Work& work, Counters& counters) {
+  const auto began = std::chrono::steady_clock::now();
+  work.wait();
+  counters.waited_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
 std::int64_t bytes(const at::Tensor& tensor) { return static_cast<std::int64_t>(tensor.nbytes()); }
 
 }  // namespace
 
 void Pending::wait() {
   if (work_) {
-    work_->wait();
+    wait_for(*work_, *counters_);
     work_.reset();
     if (*around_) {
       (*around_)();
@@ -39,7 +46,7 @@ Pending Communicator::all_gather(const process_group::Group& group, at::Tensor& 
   around_collective();
   at::Tensor output = as_bytes(whole);
   at::Tensor input = as_bytes(mine);
-  return {group->all_gather_single(output, input), options_.around_collective};
+  return {group->all_gather_single(output, input), options_.around_collective, counters};
 }
 
 Pending Communicator::exchange(at::Tensor& received, at::Tensor& parts) {
@@ -54,7 +61,7 @@ Pending Communicator::exchange(at::Tensor& received, at::Tensor& parts) {
   at::Tensor input = as_bytes(parts);
   std::vector<std::int64_t> equal_parts;
   std::vector<std::int64_t> also_equal;
-  return {mesh_.shard->all_to_all_single(output, input, equal_parts, also_equal), options_.around_collective};
+  return {mesh_.shard->all_to_all_single(output, input, equal_parts, also_equal), options_.around_collective, counters};
 }
 
 at::Tensor Communicator::add_up(const at::Tensor& received, at::ScalarType type) {
@@ -74,7 +81,7 @@ void Communicator::add_replicas(at::Tensor& sum) {
   counters.replicated_bytes += bytes(sum);
   around_collective();
   std::vector<at::Tensor> tensors{sum};
-  mesh_.replicate->allreduce(tensors)->wait();
+  wait_for(*mesh_.replicate->allreduce(tensors), counters);
   around_collective();
 }
 

@@ -14,14 +14,15 @@ namespace rollcall::parallel::fsdp {
 class Pending {
  public:
   Pending() = default;
-  Pending(c10::intrusive_ptr<c10d::Work> work, const std::function<void()>& around)
-      : work_(std::move(work)), around_(&around) {}
+  Pending(c10::intrusive_ptr<c10d::Work> work, const std::function<void()>& around, Counters& counters)
+      : work_(std::move(work)), around_(&around), counters_(&counters) {}
 
   void wait();
 
  private:
   c10::intrusive_ptr<c10d::Work> work_;  ///< null where there is nobody to talk to
   const std::function<void()>* around_ = nullptr;
+  Counters* counters_ = nullptr;
 };
 
 /// The three collectives of sharded training over a mesh, each with the least traffic possible, and what they cost.

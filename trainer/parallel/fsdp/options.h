@@ -40,6 +40,7 @@ struct Counters {
   std::int64_t replicated_bytes = 0;  ///< of gradient shards that were all-reduced over replicas
   std::int64_t whole_bytes = 0;       ///< now held beyond the shards: whole parameters and all-gathers' results
   std::int64_t peak_whole_bytes = 0;
+  double waited_seconds = 0;  ///< for collectives that computation did not hide
 };
 
 }  // namespace rollcall::parallel::fsdp

@@ -1,0 +1,37 @@
+"""ResNet-50 divided among ranks of one thread each: images/s of our FSDP, our DDP and PyTorch's fully_shard, interleaved in one
+run, with what of FSDP's communication the computation did not hide."""
+import pathlib
+import statistics
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+import measure  # noqa: E402
+
+parser = measure.parser(__doc__, runs=3)
+parser.add_argument("--batch-sizes", type=int, nargs="+", default=(16, 2))
+parser.add_argument("--image-size", type=int, default=224)
+parser.add_argument("--steps", type=int, default=4)
+parser.add_argument("--ranks", type=int, default=2)
+options = parser.parse_args()
+ours = options.build.resolve() / "benchmarks" / "fsdp" / "parallel_step"
+peer = [measure.python(), pathlib.Path(__file__).with_name("peer_fsdp_step.py")]
+
+for batch in options.batch_sizes:
+    common = [f"--batch-size={batch}", f"--image-size={options.image_size}", "--threads=1", f"--steps={options.steps}"]
+    waits = []
+
+    def fsdp():
+        result = measure.run_ranks([ours, "--fsdp=1", *common], options.ranks)
+        waits.append(result["waited_ms_per_step"] / result["ms_per_step"])
+        return result["images_per_s"]
+
+    results = measure.interleaved({
+        "rollcall FSDP": fsdp,
+        "rollcall DDP": lambda: measure.run_ranks([ours, "--fsdp=0", *common], options.ranks)["images_per_s"],
+        "Python fully_shard": lambda: measure.run_ranks([*peer, *common], options.ranks)["images_per_s"],
+    }, options.runs)
+    title = f"ResNet-50, {options.ranks} ranks x 1 thread, batch {batch}"
+    for other in ("Python fully_shard", "rollcall DDP"):
+        measure.report(title, "images/s", results, ("rollcall FSDP", other), options.json)
+    if not options.json:
+        print(f"  FSDP waits for communication during {100 * statistics.median(waits):.1f} % of a step")
