@@ -150,8 +150,8 @@ void train(const Dictionary& request, const Place& place, model::ResNet& network
   if (asks_for(request, "sync_bn")) {
     parallel::synchronise_batch_norms(*network, place.peers.world);
   }
-  const parallel::ReplicaOptions options{
-      .sharded = asks_for(request, "sharded"), .degrees = {}, .sharding = {}, .groups = {}};
+  parallel::ReplicaOptions options;
+  options.sharded = asks_for(request, "sharded");
   const auto replica = value_of(parallel::make_replica(network.ptr(), options, place.peers));
   const auto optimizer = make_optimizer(request, *replica);
   const auto loss_of = [&](std::int64_t step) {
