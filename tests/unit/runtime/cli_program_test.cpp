@@ -185,7 +185,7 @@ TEST_F(BecomingPrograms, CompletionScriptCompletesInARealBash) {
   EXPECT_EQ(complete("rollcall env --ex", 2), "--export\n");
   EXPECT_EQ(complete("rollcall exec --host-t", 2), "--host-template=\n");
   EXPECT_EQ(complete("rollcall env --rendezvous = p", 4), "pmix\n");
-  EXPECT_EQ(complete("rollcall env --debug =", 3), "on off\n");
+  EXPECT_EQ(complete("rollcall env --debug =", 3), "on off collectives\n");
 }
 
 TEST_F(BecomingPrograms, CompletionOfOtherProgramsComesFromTheirHelp) {

@@ -193,7 +193,8 @@ TEST_F(SettingsLayers, WrongKeyValuesAreRefusedWithTheOptionNamed) {
       {"port.range", "rollcall: --ddp=port.range: lacks a value; try port.range=FIRST-LAST"},
       {"debug,,threads=1", "rollcall: --ddp: debug,,threads=1: has an empty entry; try key=value,key=value"},
       {"debug=maybe",
-       "rollcall: --ddp=debug: maybe: is neither true nor false; try true or false (also on|off, yes|no, 1|0)"},
+       "rollcall: --ddp=debug: maybe: is neither true nor false; try true or false (also on|off, yes|no, 1|0), or "
+       "collectives"},
   };
   for (const auto& [text, message] : cases) {
     Settings settings(launch_table());
