@@ -37,7 +37,7 @@ class BatchNormImpl : public torch::nn::BatchNorm2dImpl {
 
   /// Null: the rank's own batch again.
   void share_statistics(c10::intrusive_ptr<StatisticsSum> ranks);
-  /// On unless said otherwise. Shared statistics do without LibTorch's batch norm whatever it is.
+  /// Off unless said otherwise. Shared statistics do without LibTorch's batch norm whatever it is.
   void use_fused(bool fused) { fused_ = fused; }
 
  private:
@@ -47,7 +47,7 @@ class BatchNormImpl : public torch::nn::BatchNorm2dImpl {
   void update_running_statistics(const BatchStatistics& batch);
 
   c10::intrusive_ptr<StatisticsSum> ranks_;
-  bool fused_ = true;
+  bool fused_ = false;
 };
 TORCH_MODULE(BatchNorm);
 

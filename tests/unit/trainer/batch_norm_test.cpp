@@ -102,6 +102,7 @@ TEST(FusedBatchNorm, EvaluatesAsLibTorchDoes) {
   layer->running_var.uniform_(0.5, 2);
   layer->eval();
   const at::Tensor x = torch::randn({2, 5, 4, 4}).contiguous(kChannelsLast);
+  layer->use_fused(true);
   const at::Tensor fused = layer->add_relu(x, x);
   layer->use_fused(false);
   EXPECT_TRUE(torch::allclose(fused, layer->add_relu(x, x), 1e-5, 1e-6));
@@ -109,6 +110,7 @@ TEST(FusedBatchNorm, EvaluatesAsLibTorchDoes) {
 
 TEST(FusedBatchNorm, KeepsNotANumberVisible) {
   BatchNorm layer(3);
+  layer->use_fused(true);
   at::Tensor x = torch::randn({2, 3, 4, 4}).contiguous(kChannelsLast);
   x[0][1][0][0] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(layer->relu(x).select(1, 1).isnan().all().item<bool>());
