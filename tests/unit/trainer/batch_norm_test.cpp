@@ -119,6 +119,7 @@ TEST(FusedBatchNorm, KeepsNotANumberVisible) {
 
 TEST(FusedBatchNorm, DoesNotWriteIntoAGradientThatOthersHave) {
   BatchNorm layer(4);
+  layer->use_fused(true);
   const at::Tensor x = torch::randn({2, 4, 5, 5}).contiguous(kChannelsLast).requires_grad_();
   const at::Tensor gradient = torch::randn({2, 4, 5, 5}).contiguous(kChannelsLast);
   const at::Tensor before = gradient.clone();
