@@ -135,16 +135,19 @@ void remove_stale_temporaries(const std::string& folder) {
 
 void tidy_folder(const std::string& folder, std::int64_t step, std::int64_t best_step, const Retention& retention) {
   point_best_to(folder, best_step);
-  std::int64_t kept = 0;
+  Retention with_best = retention;
+  with_best.best_steps.push_back(best_step);
+  std::vector<std::int64_t> steps;
   for (const ListedCheckpoint& checkpoint : list_checkpoints(folder)) {
     if (checkpoint.step > step) {
       static_cast<void>(
           std::rename(checkpoint.path.c_str(), (checkpoint.path + std::string(kSupersededEnding)).c_str()));
-    } else if (kept < std::max<std::int64_t>(retention.keep_last, 1)) {
-      ++kept;
-    } else if (checkpoint.step != best_step) {
-      ::unlink(checkpoint.path.c_str());
+    } else {
+      steps.push_back(checkpoint.step);
     }
+  }
+  for (const std::int64_t old : superfluous_steps(std::move(steps), with_best)) {
+    ::unlink((fs::path(folder) / checkpoint_name(old)).c_str());
   }
   remove_stale_temporaries(folder);
   static_cast<void>(storage::sync_folder_of(fs::path(folder) / checkpoint_name(step)));

@@ -10,13 +10,9 @@
 #include "trainer/checkpoint/format/file_name.h"
 #include "trainer/checkpoint/format/rank_group.h"
 #include "trainer/checkpoint/format/reader.h"
+#include "trainer/checkpoint/format/retention.h"
 
 namespace rollcall::checkpoint::format {
-
-/// Which checkpoints outlive the next one.
-struct Retention {
-  std::int64_t keep_last = 3;  ///< the newest so many, the one just written included; at least 1
-};
 
 /// A checkpoint by its name; whether it is sound shows only when it is read.
 struct ListedCheckpoint {
@@ -51,10 +47,10 @@ using UseCheckpoint = std::function<Result<void>(const CheckpointReader&)>;
                                                                const UseCheckpoint& use);
 
 /// After `step` was written: points best.h5 (a symbolic link) to the checkpoint of `best_step` where there is one, and
-/// removes all but the newest `retention.keep_last` and the best. Checkpoints with a higher step are of a run that was
-/// abandoned for this one; they are renamed to "<name>.superseded". Removes temporary files of dead writers. Failures
-/// are not reported: nothing here is needed for the checkpoint's safety, and the next save tries again. Only the writer
-/// calls this.
+/// removes what superfluous_steps() names, `best_step` being among the best. Checkpoints with a higher step are of a
+/// run that was abandoned for this one; they are renamed to "<name>.superseded". Removes temporary files of dead
+/// writers. Failures are not reported: nothing here is needed for the checkpoint's safety, and the next save tries
+/// again. Only the writer calls this.
 void tidy_folder(const std::string& folder, std::int64_t step, std::int64_t best_step, const Retention& retention);
 
 /// Removes "step-*.h5.tmp-HOST-PID" files whose writer is dead (see writer_is_dead()).
