@@ -5,6 +5,7 @@
 
 #include "runtime/contract/env_vars.h"
 #include "runtime/contract/task_prolog.h"
+#include "runtime/contract/time_limit_vars.h"
 
 namespace rollcall::env {
 
@@ -191,7 +192,9 @@ inline constexpr std::array kVariables{
     Variable{kSlurmHetNodeList, Use::Read, "bootstrap; Slurm",
              "with a component's number at its end: nodes of that component of a het job"},
     Variable{kSlurmHostFile, Use::Read, "bootstrap; Slurm", "arbitrary distribution: file with the host of each rank"},
-    Variable{kSlurmRestartCount, Use::Read, "bootstrap; Slurm", "how often the job was requeued"},
+    Variable{kSlurmRestartCount, Use::Read, "bootstrap, rollcall-train; Slurm", "how often the job was requeued"},
+    Variable{kSlurmJobEndTime, Use::Read, "rollcall-train; Slurm 24.11 and newer",
+             "when the job reaches its time limit, in seconds since 1970: for --save-before-limit"},
     Variable{kSlurmClusterName, Use::Read, "settings; Slurm", "the cluster: compared with the names in site profiles"},
     Variable{
         kSlurmCpusPerTask, Use::Read, "resolve; Slurm",

@@ -1,0 +1,63 @@
+#include "runtime/job/end_time.h"
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "runtime/base/child_process.h"
+#include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/contract/time_limit_vars.h"
+
+namespace rollcall::job {
+
+std::optional<std::int64_t> parse_time_left(std::string_view text) {
+  constexpr std::int64_t kHoursPerDay = 24;
+  constexpr std::int64_t kSixty = 60;
+  std::int64_t seconds = 0;
+  const std::size_t dash = text.find('-');
+  if (dash != std::string_view::npos) {
+    const auto days = parse_integer<std::uint32_t>(text.substr(0, dash));
+    if (!days) {
+      return std::nullopt;
+    }
+    seconds = *days * kHoursPerDay;  // in hours, until the parts below multiply it
+    text.remove_prefix(dash + 1);
+  }
+  const auto parts = split(text, ':');
+  if (parts.size() < 2 || parts.size() > 3 || (dash != std::string_view::npos && parts.size() != 3)) {
+    return std::nullopt;
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto number = parse_integer<std::uint32_t>(parts[i]);
+    if (!number) {
+      return std::nullopt;
+    }
+    seconds = i == 0 ? seconds + *number : seconds * kSixty + *number;
+  }
+  return seconds;
+}
+
+std::optional<double> ask_job_end_time(const Environment& environment, double now) {
+  const auto job = environment.get_non_empty(env::kSlurmJobId);
+  if (!job) {
+    return std::nullopt;
+  }
+  constexpr std::chrono::seconds kPatience{10};  // a busy controller answers late; training waits for it
+  const Result<ChildOutput> answer = run_and_capture({"squeue", "--noheader", "--format=%L", "--jobs=" + *job},
+                                                     environment, {.patience = kPatience, .alone = true});
+  if (!answer || answer->exit_code != 0) {
+    return std::nullopt;
+  }
+  const auto left = parse_time_left(trim(answer->text));
+  return left ? std::optional(now + static_cast<double>(*left)) : std::nullopt;
+}
+
+std::optional<double> job_end_time(const Environment& environment, double now) {
+  if (const auto told = parse_integer<std::uint32_t>(environment.get(env::kSlurmJobEndTime).value_or(""))) {
+    return static_cast<double>(*told);
+  }
+  return ask_job_end_time(environment, now);
+}
+
+}  // namespace rollcall::job
