@@ -40,7 +40,7 @@ def test_forty_steps_are_seventeen_a_new_start_and_twenty_three(tmp_path, images
     options = (*SMALL, *RANDOM, f"--data={images}", f"--parallel={parallel}", f"--optimizer={optimizer}",
                f"--train-num-workers={workers}")
     whole, part = tmp_path / "whole", tmp_path / "part"
-    trainer_ranks.run(whole, *options, "--checkpoint-steps=17", "--checkpoint-keep=9")
+    trainer_ranks.run(whole, *options, "--checkpoint-steps=17", "--keep-last=9")
     part.mkdir()
     (part / "step-00000017.h5").hardlink_to(whole / "step-00000017.h5")
     assert "resumed from" in trainer_ranks.run(part, *options)

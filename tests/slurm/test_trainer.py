@@ -242,6 +242,15 @@ def test_a_signal_saves_a_checkpoint_at_the_next_step_and_ends_with_75(cluster, 
     assert checkpoints(tmp_path)[-1].name == f"step-{last:08d}.h5"
 
 
+def test_a_run_saves_and_ends_by_itself_before_the_time_limit(train, tmp_path):
+    # Slurm 22.05 sets no SLURM_JOB_END_TIME: squeue is asked. Limits are whole minutes.
+    result = train(*SMALL, "--epochs=1000", "--save-before-limit=112", srun=("--time=2",), ranks=2)
+    assert result.returncode == 75, result.stderr
+    assert "time limit is near" in result.stdout
+    last = [r for r in records(tmp_path) if r["event"] == "step"][-1]["step"]
+    assert checkpoints(tmp_path)[-1].name == f"step-{last:08d}.h5"
+
+
 def test_a_killed_rank_ends_the_step_at_once_and_is_told_once(cluster, rollcall_train, tmp_path):
     step = RunningStep(cluster, rollcall_train, tmp_path, [*SMALL, "--epochs=1000"])
     step.wait_for_step(2, tmp_path)
@@ -291,6 +300,7 @@ def test_a_run_that_was_killed_ends_bit_identical_to_an_uninterrupted_one(cluste
     part.mkdir()
     step = RunningStep(cluster, rollcall_train, part, [*options, f"--checkpoint-dir={part}/c"], ranks)
     step.wait_for_step(4, part)
+    poll(lambda: checkpoints(part), "the checkpoint of step 3", 60)  # written in the background
     for pid in step.rank_pids()[:1]:
         os.kill(pid, signal.SIGKILL)
     step.wait()
@@ -343,5 +353,6 @@ def test_run_sbatch_requeues_an_interrupted_job_which_then_finishes(cluster, rol
     poll(lambda: "JobState=COMPLETED" in cluster.run("scontrol", "show", "job", job).stdout, "the requeued job's end", 120)
     output = log.read_text()
     assert "requeueing" in output and "resumed" in output, output
+    assert f"Slurm job {job}, restart count 1" in output
     steps = [r["step"] for r in records(tmp_path) if r["event"] == "step"]
     assert steps == list(range(1, 41))

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
+#include <cstring>
 #include <exception>
-#include <filesystem>
 
+#include "trainer/checkpoint/background/commit.h"
 #include "trainer/checkpoint/format/reader.h"
-#include "trainer/checkpoint/format/writer.h"
 #include "trainer/checkpoint/model_state.h"
 #include "trainer/checkpoint/optimizer_state.h"
 #include "trainer/checkpoint/read_plan.h"
@@ -176,25 +176,25 @@ Result<StateParts> collect(const TrainingState& state, std::uint32_t rank, std::
   });
 }
 
+void add_generator(StateParts& parts, std::uint32_t rank, std::uint32_t size) {
+  const std::vector<std::byte> bytes = cpu_rng_state();
+  const auto length = static_cast<std::int64_t>(bytes.size());
+  const at::Tensor mine = torch::empty({length}, at::kByte);
+  std::memcpy(mine.mutable_data_ptr(), bytes.data(), bytes.size());
+  for (std::uint32_t each = 0; each < size; ++each) {
+    parts.tensors.push_back({rng_path(each), "", {length}, at::kByte, each == rank ? mine : at::Tensor(), 0});
+  }
+}
+
 Result<void> save(const std::string& folder, const TrainingState& state, const Retention& retention,
                   format::RankGroup& group) {
-  auto content = without_exceptions(folder, [&] { return content_of(state, group); });
-  Result<void> ready = content ? Result<void>() : content.error();
-  if (ready && group.rank() == 0) {
-    ready = format::prepare_folder(folder);
-    format::remove_stale_temporaries(folder);
+  const auto content = without_exceptions(folder, [&] { return content_of(state, group); });
+  if (Result<void> ready = format::agree(group, content ? Result<void>() : content.error()); !ready) {
+    return ready;
   }
-  if (Result<void> agreed = format::agree(group, ready); !agreed) {
-    return agreed;
-  }
-  const std::string path =
-      (std::filesystem::path(folder) / format::checkpoint_name(state.progress.global_step)).string();
-  const format::WriterOptions options{.writer = "rollcall-train", .torch_version = TORCH_VERSION};
-  Result<void> written = format::write_checkpoint(path, content->content, options, group);
-  if (written && group.rank() == 0) {
-    format::tidy_folder(folder, state.progress.global_step, state.progress.best_step, retention);
-  }
-  return written;
+  const background::Destination destination{folder, state.progress.global_step, state.progress.best_step, retention};
+  return background::commit(destination, content->content, {.writer = "rollcall-train", .torch_version = TORCH_VERSION},
+                            group);
 }
 
 Result<void> save(const std::string& folder, const TrainingState& state, const Retention& retention) {

@@ -42,6 +42,9 @@ struct LoadedInfo {
 /// nothing. Errors (Internal): the optimizer is neither SGD nor AdamW.
 [[nodiscard]] Result<StateParts> collect(const TrainingState& state, std::uint32_t rank, std::uint32_t size);
 
+/// Adds the state of this rank's generator, and names those of the others.
+void add_generator(StateParts& parts, std::uint32_t rank, std::uint32_t size);
+
 /// Saves `state` as <folder>/step-<global_step>.h5, atomically and verified (see format::write_checkpoint), then drops
 /// what `retention` does not keep; the checkpoint of progress.best_step stays, and best.h5 points to it. Collective:
 /// every rank of `group` gives its part of the model; it must not change meanwhile. Tensors of other devices are copied

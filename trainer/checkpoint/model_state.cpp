@@ -13,11 +13,6 @@ namespace {
 
 constexpr const char* kModel = "/model/";
 
-std::string path_of(std::string key) {
-  std::replace(key.begin(), key.end(), '.', '/');
-  return kModel + key;
-}
-
 /// This rank's part where the parameter is divided.
 std::optional<Shard> shard_of(const Sharding* sharding, const std::string& key) {
   return sharding != nullptr ? sharding->shard(key) : std::nullopt;
@@ -27,7 +22,18 @@ std::string description(const std::string& shape, std::string_view dtype, bool w
   return with_dtype ? shape + " " + std::string(dtype) : shape;
 }
 
-/// How the stored tensor differs from ours, or an empty text.
+Error another_model(const std::string& path, const std::string& how) {
+  return fail("--resume", path, "is of another model: " + how,
+              "the --model and data it was made with, another --checkpoint-dir, or --resume=never", ExitCode::Mismatch);
+}
+
+}  // namespace
+
+std::string model_path(std::string key) {
+  std::replace(key.begin(), key.end(), '.', '/');
+  return kModel + key;
+}
+
 std::string difference(const std::string& key, at::IntArrayRef sizes, at::ScalarType type,
                        const format::ManifestEntry* stored) {
   if (stored == nullptr) {
@@ -43,24 +49,17 @@ std::string difference(const std::string& key, at::IntArrayRef sizes, at::Scalar
   return key + " is " + there + " there and " + here + " here";
 }
 
-Error another_model(const std::string& path, const std::string& how) {
-  return fail("--resume", path, "is of another model: " + how,
-              "the --model and data it was made with, another --checkpoint-dir, or --resume=never", ExitCode::Mismatch);
-}
-
-}  // namespace
-
 void add_model(StateParts& parts, const torch::nn::Module& model, const Sharding* sharding) {
   const auto parameters = model.named_parameters();
   std::vector<std::string> keys;
   for (const auto& entry : model::named_state(model)) {
     const std::string& key = entry.key();
     if (const auto shard = shard_of(sharding, key)) {
-      parts.add(path_of(key), key, *shard, shard->rows, sharding->writes());
+      parts.add(model_path(key), key, *shard, shard->rows, sharding->writes());
     } else if (parameters.contains(key)) {
-      parts.add(path_of(key), key, entry.value());
+      parts.add(model_path(key), key, entry.value());
     } else {
-      parts.add_of_first_rank(path_of(key), key, entry.value());
+      parts.add_of_first_rank(model_path(key), key, entry.value());
     }
     keys.push_back(key);
   }
@@ -72,7 +71,7 @@ Result<void> plan_model(ReadPlan& plan, const torch::nn::Module& model, const Sh
   const std::string& path = stored.reader().path();
   std::set<std::string> known;
   for (const auto& entry : model::named_state(model)) {
-    const std::string name = path_of(entry.key());
+    const std::string name = model_path(entry.key());
     const format::ManifestEntry* const source = stored.tensor(name);
     const auto shard = shard_of(sharding, entry.key());
     const at::Tensor& target = shard ? shard->rows : entry.value();

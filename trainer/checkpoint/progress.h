@@ -4,7 +4,9 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "trainer/checkpoint/best.h"
 #include "trainer/checkpoint/format/content.h"
 #include "trainer/checkpoint/stored_content.h"
 #include "trainer/metrics/running_average.h"
@@ -26,6 +28,7 @@ struct Progress {
   double loss_scale = 65536;               ///< of the next step, in float16; see precision::LossScaler
   std::int64_t loss_scale_good_steps = 0;  ///< steps with finite gradients since it changed
   std::int64_t skipped_steps = 0;          ///< steps left out because gradients were not finite
+  std::vector<Best> best{};                ///< the best validations, the highest metric first
   metrics::RunningAverage epoch_totals{};  ///< training, all ranks: since the epoch began
   metrics::RunningAverage unrecorded{};    ///< training, all ranks: since the last record of metrics.jsonl
 };

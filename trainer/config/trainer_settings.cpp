@@ -202,8 +202,32 @@ constexpr std::array kTrainerTable{
             "save after every N epochs; 0: only at the end and on signals", "Checkpoints", "", 0, 1e9},
     Setting{"checkpoint-steps", Kind::Integer, "0", "N", "save also after every N steps; 0: do not", "Checkpoints", "",
             0, kMost},
-    Setting{"checkpoint-keep", Kind::Integer, "3", "N", "newest checkpoints that are kept, besides the best",
-            "Checkpoints", "", 1, 1e6},
+    Setting{"keep-last", Kind::Integer, "3", "N", "newest checkpoints that are kept", "Checkpoints", "", 1, 1e6},
+    Setting{"keep-best", Kind::Integer, "1", "N", "checkpoints of the best validations that are kept besides",
+            "Checkpoints", "", 0, 1e6},
+    Setting{"keep-every", Kind::Integer, "0", "STEPS",
+            "of each so many steps the first checkpoint is kept for ever; 0: none", "Checkpoints", "", 0, kMost},
+    Setting{"checkpoint-mode", Kind::Choice, "async", "async|sync",
+            "async: training goes on while a copy of its state is written; sync: it waits, and needs no memory for a "
+            "copy",
+            "Checkpoints", "async|sync"},
+    Setting{
+        "checkpoint-stage", Kind::Path, "", "DIR",
+        "fast folder of the node, as /dev/shm, in which a checkpoint is made before it is copied to checkpoint-dir; "
+        "for ranks of one node; empty: none",
+        "Checkpoints"},
+    Setting{"checkpoint-overlap", Kind::Choice, "skip", "skip|wait",
+            "a save by checkpoint-steps that is due while another is being written: leave it out, or wait",
+            "Checkpoints", "skip|wait"},
+    Setting{"checkpoint-retries", Kind::Integer, "2", "N",
+            "further tries of a save that failed, after 1, 2, 4 ... seconds", "Checkpoints", "", 0, 100},
+    Setting{"checkpoint-failures", Kind::Integer, "3", "N",
+            "saves in a row that may fail before training stops; 0: it goes on in any case; the last save of a run may "
+            "not",
+            "Checkpoints", "", 0, 1e6},
+    Setting{"save-before-limit", Kind::Number, "0", "SECONDS",
+            "save and end with code 75 so long before the job's time limit; 0: leave that to a signal", "Checkpoints",
+            "", 0, 1e6},
     Setting{"resume", Kind::Text, "auto", "auto|never|FILE",
             "continue from the newest sound checkpoint, start afresh, or continue from FILE", "Checkpoints",
             "auto|never"},
@@ -211,6 +235,11 @@ constexpr std::array kTrainerTable{
         "verify", Kind::Choice, "full", "full|metadata",
         "what loading a checkpoint compares with its checksums: everything it reads, or the table of contents alone",
         "Checkpoints", "full|metadata"},
+    Setting{
+        "init-from", Kind::Text, "", "FILE",
+        "begin with the model of this checkpoint, where there is nothing to resume; the last layer may have another "
+        "number of classes, and then begins afresh",
+        "Checkpoints"},
 
     Setting{"valid-epochs", Kind::Integer, "10", "N", "validate after every N epochs and at the end; 0: never",
             "Output", "", 0, 1e9},

@@ -1,6 +1,10 @@
 #include "trainer/train/checkpoint_group.h"
 
 #include <torch/torch.h>
+#include <chrono>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include "trainer/process_group/factory.h"
 
 namespace rollcall::train {
 namespace {
@@ -36,6 +40,18 @@ Result<std::vector<std::vector<std::byte>>> CheckpointGroup::gather(std::span<co
     all.push_back(to_bytes(of_rank));
   }
   return all;
+}
+
+Result<process_group::Group> make_saving_group(const World& world, const settings::Settings& settings) {
+  if (!world.process_group) {
+    return process_group::Group();
+  }
+  const process_group::ProcessGroupOptions options{
+      .backend = "gloo",
+      .timeout = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * settings.number("collective-timeout")))};
+  const auto made = process_group::make_process_group(
+      c10::make_intrusive<c10d::PrefixStore>("checkpoints", world.store), world.rank, world.world_size, options);
+  return made ? Result<process_group::Group>(made->process_group) : Result<process_group::Group>(made.error());
 }
 
 }  // namespace rollcall::train

@@ -1,7 +1,9 @@
 #pragma once
 
+#include "runtime/settings/settings.h"
 #include "trainer/checkpoint/format/rank_group.h"
 #include "trainer/process_group/collectives.h"
+#include "trainer/train/world.h"
 
 namespace rollcall::train {
 
@@ -20,5 +22,9 @@ class CheckpointGroup final : public checkpoint::format::RankGroup {
  private:
   process_group::Group group_;
 };
+
+/// A process group of all ranks that nothing else uses, so that a thread of its own can write checkpoints with it.
+/// Null in a world of one. Collective. Errors: those of make_process_group().
+[[nodiscard]] Result<process_group::Group> make_saving_group(const World& world, const settings::Settings& settings);
 
 }  // namespace rollcall::train

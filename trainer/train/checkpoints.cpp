@@ -1,36 +1,31 @@
 #include "trainer/train/checkpoints.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 #include <algorithm>
 #include <utility>
 
-#include "trainer/checkpoint/format/folder.h"
+#include "trainer/checkpoint/init_from.h"
 #include "trainer/checkpoint/parameter_keys.h"
-#include "trainer/process_group/agree.h"
 #include "trainer/process_group/collectives.h"
 
 namespace rollcall::train {
 namespace {
 
-std::vector<std::byte> to_bytes(const std::vector<std::uint8_t>& numbers) {
-  std::vector<std::byte> bytes(numbers.size());
-  std::transform(numbers.begin(), numbers.end(), bytes.begin(), [](std::uint8_t n) { return std::byte{n}; });
-  return bytes;
-}
-
-Result<std::vector<std::vector<std::byte>>> generators_of_all_ranks(const process_group::Group& group) {
-  const std::vector<std::byte> state = checkpoint::cpu_rng_state();
-  std::vector<std::uint8_t> mine(state.size());
-  std::transform(state.begin(), state.end(), mine.begin(),
-                 [](std::byte b) { return std::to_integer<std::uint8_t>(b); });
-  const Result<std::vector<std::vector<std::uint8_t>>> gathered = process_group::all_gather_bytes(group, mine);
-  if (!gathered) {
-    return gathered.error();
+/// What a step of another number of ranks means for the batch, and how to keep it.
+std::string advice_on_batch(const checkpoint::Progress& then, const checkpoint::Progress& now,
+                            std::int64_t batch_size) {
+  const std::int64_t before = then.world_size * then.batch_size;
+  if (before == now.world_size * now.batch_size) {
+    return "a step has as many as before, and numbers differ in rounding only";
   }
-  std::vector<std::vector<std::byte>> states;
-  std::transform(gathered->begin(), gathered->end(), std::back_inserter(states), to_bytes);
-  return states;
+  const std::int64_t a_round = now.world_size * batch_size;
+  if (before % a_round == 0) {
+    return fmt::format("--grad-accumulation={} keeps the {} images of a step", before / a_round, before);
+  }
+  return fmt::format("a step has {} images instead of {}, which no --grad-accumulation mends with --batch-size={}",
+                     now.world_size * now.batch_size, before, batch_size);
 }
 
 }  // namespace
@@ -50,44 +45,47 @@ std::optional<checkpoint::Shard> Checkpoints::ReplicaSharding::shard(const std::
   return checkpoint::Shard{rows, whole_shapes_.at(key), replica_.first_row(key)};
 }
 
-Checkpoints::Checkpoints(const settings::Settings& settings, std::string folder, Task& task,
-                         const parallel::Replica& replica, World& world, std::vector<std::string> argv)
+Checkpoints::Checkpoints(const settings::Settings& settings, RunFolders folders, Task& task,
+                         const parallel::Replica& replica, World& world, process_group::Group saving_group,
+                         std::vector<std::string> argv)
     : settings_(settings),
-      folder_(std::move(folder)),
+      folders_(std::move(folders)),
       task_(task),
       replica_(replica),
       sharding_(replica, *task.model),
       world_(world),
-      group_(world.process_group),
-      argv_(std::move(argv)) {}
-
-Result<void> Checkpoints::prepare() const {
-  return world_.rank == 0 ? checkpoint::format::prepare_folder(folder_) : Result<void>();
-}
+      saving_(settings, std::move(saving_group)),
+      argv_(std::move(argv)),
+      config_json_(settings::print_config(settings_, true)),
+      parameter_keys_(checkpoint::parameter_keys(replica_.named_parameters(), *task_.optimizer)),
+      parameters_(parameter_keys_.begin(), parameter_keys_.end()) {}
 
 checkpoint::TrainingState Checkpoints::state_of(const checkpoint::Progress& progress) const {
-  return {
-      .model = *task_.model,
-      .optimizer = *task_.optimizer,
-      .parameter_keys_in_optimizer_order = checkpoint::parameter_keys(replica_.named_parameters(), *task_.optimizer),
-      .progress = progress,
-      .rng_per_rank = {},
-      .config_json = settings::print_config(settings_, true),
-      .argv = argv_,
-      .sharding = replica_.is_sharded() ? &sharding_ : nullptr};
+  return {.model = *task_.model,
+          .optimizer = *task_.optimizer,
+          .parameter_keys_in_optimizer_order = parameter_keys_,
+          .progress = progress,
+          .rng_per_rank = {},
+          .config_json = config_json_,
+          .argv = argv_,
+          .sharding = replica_.is_sharded() ? &sharding_ : nullptr};
+}
+
+checkpoint::format::VerifyLevel Checkpoints::verify_level() const {
+  return settings_.text("verify") == "full" ? checkpoint::format::VerifyLevel::Full
+                                            : checkpoint::format::VerifyLevel::Metadata;
 }
 
 Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vector<std::string>& warnings) {
   checkpoint::TrainingState state = state_of(progress);
-  const auto level = settings_.text("verify") == "full" ? checkpoint::format::VerifyLevel::Full
-                                                        : checkpoint::format::VerifyLevel::Metadata;
   const Result<std::optional<checkpoint::LoadedInfo>> loaded =
-      checkpoint::load({.resume = settings_.text("resume"), .folder = folder_, .verify = level}, state, group_);
+      checkpoint::load({.resume = settings_.text("resume"), .folder = folders_.checkpoints, .verify = verify_level()},
+                       state, saving_.group());
   if (!loaded) {
     return loaded.error();
   }
   if (!loaded->has_value()) {
-    return std::string();
+    return settings_.text("init-from").empty() ? std::string() : init();
   }
   warnings.insert(warnings.end(), (*loaded)->warnings.begin(), (*loaded)->warnings.end());
   if (Result<void> continued = continue_at(progress, state, warnings); !continued) {
@@ -95,6 +93,19 @@ Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vecto
   }
   return fmt::format("resumed from {} at epoch {}, step {} (--resume=never starts afresh)", (*loaded)->path,
                      progress.epoch + 1, progress.global_step);
+}
+
+Result<std::string> Checkpoints::init() {
+  const std::string& path = settings_.text("init-from");
+  const auto left_out = checkpoint::init_from(path, *task_.model, replica_.is_sharded() ? &sharding_ : nullptr,
+                                              verify_level(), saving_.group());
+  if (!left_out) {
+    return left_out.error();
+  }
+  if (left_out->empty()) {
+    return fmt::format("the model begins as {}", path);
+  }
+  return fmt::format("the model begins as {}, but for its last layer: {}", path, fmt::join(*left_out, ", "));
 }
 
 Result<void> Checkpoints::confirm_same_step(const checkpoint::Progress& progress) const {
@@ -126,8 +137,9 @@ Result<void> Checkpoints::continue_at(checkpoint::Progress& progress, const chec
   if (state.progress.world_size != fresh.world_size || state.progress.batch_size != fresh.batch_size) {
     warnings.push_back(
         fmt::format("the checkpoint was written by {} ranks with {} images each, now there are {} with {}: every image "
-                    "is still seen once an epoch, but the numbers will differ in rounding and batch size",
-                    state.progress.world_size, state.progress.batch_size, fresh.world_size, fresh.batch_size));
+                    "is still seen once an epoch; {}",
+                    state.progress.world_size, state.progress.batch_size, fresh.world_size, fresh.batch_size,
+                    advice_on_batch(state.progress, fresh, settings_.integer("batch-size"))));
   }
   if (world_.rank < state.rng_per_rank.size()) {
     return checkpoint::set_cpu_rng_state(state.rng_per_rank[world_.rank]);
@@ -135,15 +147,39 @@ Result<void> Checkpoints::continue_at(checkpoint::Progress& progress, const chec
   return {};
 }
 
-Result<void> Checkpoints::save(const checkpoint::Progress& progress) {
-  Result<std::vector<std::vector<std::byte>>> generators = generators_of_all_ranks(world_.process_group);
-  if (!generators) {
-    return generators.error();
+Result<bool> Checkpoints::save(const checkpoint::Progress& progress, Urgency urgency, bool others_saving) {
+  if (!saving_.may_save(urgency, others_saving)) {
+    return false;
   }
-  checkpoint::TrainingState state = state_of(progress);
-  state.rng_per_rank = *std::move(generators);
-  return checkpoint::save(folder_, state, {.keep_last = settings_.integer("checkpoint-keep")}, group_);
+  if (urgency != Urgency::Final && saving_.gave_up()) {  // all ranks know of the same saves here
+    return saving_.last_failure();
+  }
+  Result<checkpoint::StateParts> parts = checkpoint::collect(state_of(progress), world_.rank, world_.world_size);
+  if (!parts) {
+    return parts.error();
+  }
+  checkpoint::add_generator(*parts, world_.rank, world_.world_size);
+  checkpoint::background::Destination destination{.folder = folders_.checkpoints,
+                                                  .step = progress.global_step,
+                                                  .retention = retention(progress),
+                                                  .stage = folders_.stage};
+  destination.best_step = best_kept() > 0 ? progress.best_step : -1;
+  if (Result<void> saved = saving_.save(std::move(destination), *parts, parameters_, urgency); !saved) {
+    return saved.error();
+  }
+  return true;
 }
+
+checkpoint::Retention Checkpoints::retention(const checkpoint::Progress& progress) const {
+  checkpoint::Retention retention{.keep_last = settings_.integer("keep-last"),
+                                  .keep_every = settings_.integer("keep-every")};
+  for (const checkpoint::Best& best : progress.best) {
+    retention.best_steps.push_back(best.step);
+  }
+  return retention;
+}
+
+std::size_t Checkpoints::best_kept() const { return static_cast<std::size_t>(settings_.integer("keep-best")); }
 
 bool Checkpoints::due_after_step(std::int64_t global_step) const {
   const std::int64_t every = settings_.integer("checkpoint-steps");

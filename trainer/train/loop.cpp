@@ -6,6 +6,7 @@
 #include <cmath>
 #include <exception>
 #include <functional>
+#include <utility>
 
 #include "trainer/process_group/collective_failure.h"
 #include "trainer/process_group/exceptions.h"
@@ -67,13 +68,14 @@ at::Tensor losses_of(const at::Tensor& outputs, const data::Batch& batch, double
 }  // namespace
 
 Loop::Loop(Task& task, World& world, parallel::Replica& replica, Checkpoints& checkpoints, Observer& observer,
-           checkpoint::Progress& progress)
+           checkpoint::Progress& progress, TimeLimit limit)
     : task_(task),
       world_(world),
       replica_(replica),
       checkpoints_(checkpoints),
       observer_(observer),
-      progress_(progress) {
+      progress_(progress),
+      limit_(std::move(limit)) {
   task_.loss_scaler.set_state({.scale = progress_.loss_scale, .good_steps = progress_.loss_scale_good_steps});
 }
 
@@ -151,6 +153,7 @@ Loop::Stop Loop::finish_step(StepSums& sums) {
       if (task_.clip_grad_norm > 0) {
         replica_.clip_grad_norm(task_.clip_grad_norm);
       }
+      checkpoints_.before_update();
       task_.optimizer->step();
     } else {
       progress_.skipped_steps += 1;
@@ -164,7 +167,9 @@ Loop::Stop Loop::finish_step(StepSums& sums) {
   if (Stop hopeless = keep_loss_scale(skipped)) {
     return hopeless;
   }
-  sums.totals.stopping = stop_signal() != 0 ? 1 : 0;
+  sums.totals.stopping = asked_to_stop() ? 1 : 0;
+  sums.totals.saving = checkpoints_.under_way() ? 1 : 0;
+  sums.totals.gave_up = checkpoints_.gave_up() ? 1 : 0;
   const Result<Totals> totals = over_ranks(sums.totals, world_.process_group);
   if (!totals) {
     return failed(totals.error(), true);
@@ -209,9 +214,17 @@ Loop::Stop Loop::after_step(const Totals& totals) {
                        "a smaller --lr or a longer --warmup-epochs; --resume=auto goes on from the last checkpoint",
                        ExitCode::BadData));
   }
+  tell_saves();
+  others_saving_ = totals.saving > 0;
+  if (totals.gave_up > 0) {
+    const Error error = checkpoints_.last_failure();
+    tell_saves();
+    return failed(error, world_.rank != 0);  // every rank has it
+  }
   const bool interrupted = totals.stopping > 0;
-  if (interrupted || checkpoints_.due_after_step(progress_.global_step) || at_last_step()) {
-    if (Stop stop = save()) {
+  const bool last = interrupted || at_last_step();
+  if (last || checkpoints_.due_after_step(progress_.global_step)) {
+    if (Stop stop = save(last ? Urgency::Final : Urgency::MaySkip)) {
       return stop;
     }
   }
@@ -233,10 +246,10 @@ Loop::Stop Loop::after_epoch() {
     if (Stop stop = validate()) {
       return stop;
     }
-    best = progress_.best_step == progress_.global_step;
+    best = among_best_;
   }
   if (last || best || checkpoints_.due_after_epoch(progress_.epoch)) {
-    return save();
+    return save(last ? Urgency::Final : Urgency::Due);
   }
   return std::nullopt;
 }
@@ -275,21 +288,41 @@ Loop::Stop Loop::validate() {
     return failed(totals.error(), true);
   }
   observer_.validated(progress_, totals->average);
-  if (progress_.best_step < 0 || totals->average.top1() > progress_.best_metric) {
-    progress_.best_metric = totals->average.top1();
+  const double metric = totals->average.top1();
+  among_best_ = checkpoint::note_validation(progress_.best, {progress_.global_step, metric}, checkpoints_.best_kept());
+  if (progress_.best_step < 0 || metric > progress_.best_metric) {
+    progress_.best_metric = metric;
     progress_.best_step = progress_.global_step;
   }
   return std::nullopt;
 }
 
-Loop::Stop Loop::save() {
-  const Result<void> saved = checkpoints_.save(progress_);
+Loop::Stop Loop::save(Urgency urgency) {
+  const Result<bool> saved = checkpoints_.save(progress_, urgency, others_saving_);
+  tell_saves();
   if (saved) {
+    if (!*saved) {
+      observer_.save_skipped(progress_.global_step);
+    }
     return std::nullopt;
   }
   // Every rank has this error, and rank 0 tells it.
   const bool lost_peer = saved.error().exit_code == ExitCode::Unavailable;
   return failed(saved.error(), lost_peer || world_.rank != 0);
+}
+
+void Loop::tell_saves() {
+  for (const SaveReport& report : checkpoints_.take_reports()) {
+    observer_.saved(report);
+  }
+}
+
+bool Loop::asked_to_stop() {
+  const double now = wall_seconds_now();
+  if (stop_signal() == 0 && limit_.near(now)) {
+    observer_.note("the job's time limit is near (--save-before-limit)");
+  }
+  return stop_signal() != 0 || limit_.near(now);
 }
 
 bool Loop::validation_due(bool last) const {

@@ -7,6 +7,7 @@
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/task.h"
+#include "trainer/train/time_limit.h"
 #include "trainer/train/totals.h"
 #include "trainer/train/world.h"
 
@@ -20,7 +21,7 @@ struct Failure {
 
 enum class Ending {
   Finished,     ///< all epochs or --max-steps done
-  Interrupted,  ///< a stop signal arrived at some rank; a checkpoint was saved
+  Interrupted,  ///< a stop signal arrived at some rank, or the job's limit is near; a checkpoint was saved
   Failed,
 };
 
@@ -36,7 +37,7 @@ class Loop {
  public:
   /// All references outlive the loop. `progress` says where to begin and is kept up to date.
   Loop(Task& task, World& world, parallel::Replica& replica, Checkpoints& checkpoints, Observer& observer,
-       checkpoint::Progress& progress);
+       checkpoint::Progress& progress, TimeLimit limit);
 
   [[nodiscard]] Outcome run();
 
@@ -62,7 +63,9 @@ class Loop {
   [[nodiscard]] Stop after_step(const Totals& totals);
   [[nodiscard]] Stop after_epoch();
   [[nodiscard]] Stop validate();
-  [[nodiscard]] Stop save();
+  [[nodiscard]] Stop save(Urgency urgency);
+  void tell_saves();
+  [[nodiscard]] bool asked_to_stop();
   [[nodiscard]] bool validation_due(bool last) const;
   [[nodiscard]] bool at_last_step() const;
 
@@ -72,6 +75,9 @@ class Loop {
   Checkpoints& checkpoints_;
   Observer& observer_;
   checkpoint::Progress& progress_;
+  TimeLimit limit_;
+  bool among_best_ = false;     ///< the last validation's checkpoint is to be kept
+  bool others_saving_ = false;  ///< a rank's save was under way when the last step ended
 };
 
 }  // namespace rollcall::train

@@ -148,6 +148,32 @@ void Observer::validated(const checkpoint::Progress& progress, const metrics::Ru
           {"samples", totals.samples}});
 }
 
+void Observer::saved(const SaveReport& report) {
+  const auto& outcome = report.outcome;
+  for (const std::string& failure : outcome.failures) {
+    warn(fmt::format("the checkpoint of step {} {}; tried again", outcome.step, failure));
+  }
+  if (!outcome.written) {
+    const Error& error = outcome.written.error();
+    warn(fmt::format("the checkpoint of step {} was not written: {}: {}; earlier ones are as they were; try {}",
+                     outcome.step, error.value, error.reason, error.action));
+  }
+  record({{"event", std::string("checkpoint")},
+          {"step", outcome.step},
+          {"written", outcome.written.has_value()},
+          {"tries", static_cast<std::int64_t>(outcome.failures.size()) + 1},
+          {"stall_seconds", report.stall_seconds},
+          {"durable_seconds", outcome.durable_seconds}});
+}
+
+void Observer::save_skipped(std::int64_t step) {
+  note(
+      fmt::format("no checkpoint of step {}: the one before it is still being written; save less often, or "
+                  "--checkpoint-overlap=wait",
+                  step));
+  record({{"event", std::string("checkpoint_skipped")}, {"step", step}});
+}
+
 void Observer::finished(const checkpoint::Progress& progress, const std::string& ending) {
   note(fmt::format("{} after step {}", ending, progress.global_step));
   const bool cpus_left = static_cast<int>(job::cpus_of_this_process()) > run_wait_.workers;

@@ -13,6 +13,7 @@
 #include "trainer/metrics/progress_display.h"
 #include "trainer/metrics/running_average.h"
 #include "trainer/metrics/throughput.h"
+#include "trainer/train/saving.h"
 
 namespace rollcall::train {
 
@@ -41,6 +42,10 @@ class Observer {
   void skipped_step(const checkpoint::Progress& progress);
   void end_epoch(const checkpoint::Progress& progress);
   void validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals);
+  /// A save that ended, well or not.
+  void saved(const SaveReport& report);
+  /// A save that was left out, as the one before it was still under way.
+  void save_skipped(std::int64_t step);
   void finished(const checkpoint::Progress& progress, const std::string& ending);
 
  private:

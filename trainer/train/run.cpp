@@ -22,13 +22,16 @@
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/departure.h"
 #include "trainer/train/failure_report.h"
+#include "trainer/train/introduce.h"
 #include "trainer/train/loop.h"
 #include "trainer/train/observer.h"
+#include "trainer/train/prepare_folders.h"
 #include "trainer/train/process.h"
 #include "trainer/train/replica_options.h"
 #include "trainer/train/run_folders.h"
 #include "trainer/train/stop_signal.h"
 #include "trainer/train/task.h"
+#include "trainer/train/watch_limit.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {
@@ -146,24 +149,6 @@ struct Session {
   World& world;
 };
 
-void introduce(Observer& observer, const Session& session, const Task& task, const std::string& resumed,
-               const std::vector<std::string>& warnings) {
-  const settings::Settings& settings = session.options.trainer;
-  observer.note(fmt::format("{} on {}: {} training and {} validation images, {} classes", settings.text("model"),
-                            settings.text("data"), task.data.datasets.train->size(), task.data.datasets.valid->size(),
-                            task.data.datasets.class_names.size()));
-  observer.note(fmt::format("{} ranks on {} nodes, {} images a step, {} steps an epoch, back end {}, rendezvous {}",
-                            session.world.world_size, session.world.num_nodes,
-                            session.world.world_size * task.grad_accumulation * settings.integer("batch-size"),
-                            task.data.train_sampler->steps(), session.world.backend, session.world.rendezvous));
-  if (!resumed.empty()) {
-    observer.note(resumed);
-  }
-  for (const std::string& warning : warnings) {
-    observer.warn(warning);
-  }
-}
-
 int end_of_run(const Outcome& outcome, Observer& observer, const checkpoint::Progress& progress,
                const Session& session) {
   switch (outcome.ending) {
@@ -198,8 +183,13 @@ int train(Session session) {
           settle(add_optimizer(*task, **replica, session.options.trainer, world), world, session.report)) {
     return *code;
   }
-  Checkpoints checkpoints(session.options.trainer, folders->checkpoints, *task, **replica, world, session.arguments);
-  if (const auto code = settle(checkpoints.prepare(), world, session.report)) {
+  const Result<process_group::Group> saving_group = make_saving_group(world, session.options.trainer);
+  if (const auto code = settle(saving_group, world, session.report)) {
+    return *code;
+  }
+  Checkpoints checkpoints(session.options.trainer, *folders, *task, **replica, world, *saving_group, session.arguments);
+  const Result<std::string> prepared = prepare_folders(session.options.trainer, *folders, world);
+  if (const auto code = settle(prepared, world, session.report)) {
     return *code;
   }
   checkpoint::Progress progress = first_progress(session.options.trainer, world);
@@ -219,12 +209,17 @@ int train(Session session) {
   if (const auto code = settle(observer, world, session.report)) {
     return *code;
   }
-  introduce(*observer, session, *task, *resumed, warnings);
-  if (!resumed->empty()) {
+  if (const auto warning =
+          checkpoint_purge_warning(session.options.launch, session.environment, folders->checkpoints)) {
+    warnings.push_back(*warning);
+  }
+  TimeLimit limit = watch_limit(session.options.trainer, session.environment, world.rank, warnings);
+  introduce(*observer, session.options.trainer, session.environment, world, *task, {*prepared, *resumed}, warnings);
+  if (progress.global_step > 0) {
     observer->resumed(progress);
   }
   training_begins();
-  Loop loop(*task, world, **replica, checkpoints, *observer, progress);
+  Loop loop(*task, world, **replica, checkpoints, *observer, progress, std::move(limit));
   return end_of_run(loop.run(), *observer, progress, session);
 }
 

@@ -1,6 +1,7 @@
 #include "trainer/train/run_folders.h"
 
 #include "runtime/settings/path_expansion.h"
+#include "trainer/checkpoint/background/stage.h"
 
 namespace rollcall::train {
 namespace {
@@ -31,6 +32,11 @@ Result<RunFolders> choose_run_folders(const settings::Settings& settings, const 
     return checkpoints.error();
   }
   folders.checkpoints = *std::move(checkpoints);
+  const Result<std::string> stage = chosen("checkpoint-stage", "");
+  if (!stage) {
+    return stage.error();
+  }
+  folders.stage = stage->empty() ? "" : checkpoint::background::stage_folder(*stage, folders.checkpoints);
   const bool named = !settings.text("checkpoint-dir").empty();
   Result<std::string> run = chosen("run-dir", named ? folders.checkpoints : base);
   if (!run) {

@@ -13,6 +13,7 @@ namespace rollcall::train {
 struct RunFolders {
   std::string checkpoints;
   std::string run;                    ///< metrics.jsonl
+  std::string stage;                  ///< in which checkpoints are made first; empty: none
   std::vector<std::string> warnings;  ///< "SCRATCH is not set, ..."
 };
 

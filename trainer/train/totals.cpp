@@ -25,17 +25,21 @@ Result<Totals> over_ranks(const Totals& mine, const c10::intrusive_ptr<c10d::Pro
   if (!process_group) {
     return mine;
   }
-  at::Tensor sums =
-      torch::tensor({mine.average.loss_sum, static_cast<double>(mine.average.correct_top1),
-                     static_cast<double>(mine.average.correct_top5), static_cast<double>(mine.average.samples),
-                     static_cast<double>(mine.stopping), mine.waited},
-                    at::kDouble);
+  at::Tensor sums = torch::tensor({mine.average.loss_sum, static_cast<double>(mine.average.correct_top1),
+                                   static_cast<double>(mine.average.correct_top5),
+                                   static_cast<double>(mine.average.samples), static_cast<double>(mine.stopping),
+                                   mine.waited, static_cast<double>(mine.saving), static_cast<double>(mine.gave_up)},
+                                  at::kDouble);
   if (const Result<void> reduced = process_group::all_reduce_sum(process_group, sums); !reduced) {
     return reduced.error();
   }
   const double* const sum = sums.const_data_ptr<double>();
   const auto whole = [&](int i) { return static_cast<std::int64_t>(sum[i]); };
-  return Totals{.average = {sum[0], whole(1), whole(2), whole(3)}, .stopping = whole(4), .waited = sum[5]};
+  return Totals{.average = {sum[0], whole(1), whole(2), whole(3)},
+                .stopping = whole(4),
+                .waited = sum[5],
+                .saving = whole(6),
+                .gave_up = whole(7)};
 }
 
 }  // namespace rollcall::train

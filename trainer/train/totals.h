@@ -16,6 +16,8 @@ struct Totals {
   metrics::RunningAverage average;
   std::int64_t stopping = 0;  ///< ranks at which a stop signal has arrived
   double waited = 0;          ///< seconds that ranks waited for their batch, summed up
+  std::int64_t saving = 0;    ///< ranks that are still saving in the background
+  std::int64_t gave_up = 0;   ///< ranks at which too many saves have failed
 };
 
 /// Of one batch: `outputs` [n, classes] float32, `labels` [n] int64, `losses` [n] float32 (one per sample), `counted`
@@ -23,7 +25,7 @@ struct Totals {
 [[nodiscard]] metrics::RunningAverage count(const at::Tensor& outputs, const at::Tensor& labels,
                                             const at::Tensor& losses, const at::Tensor& counted);
 
-/// The sums over all ranks, the same on each; one all-reduce of six doubles (which hold counts exactly up to 2^53).
+/// The sums over all ranks, the same on each; one all-reduce of eight doubles (which hold counts exactly up to 2^53).
 /// `process_group` null: a world of one. Errors (Unavailable): a peer was lost.
 [[nodiscard]] Result<Totals> over_ranks(const Totals& mine,
                                         const c10::intrusive_ptr<c10d::ProcessGroup>& process_group);

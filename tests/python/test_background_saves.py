@@ -1,0 +1,43 @@
+"""Saves in the background: what is left out, what fails, what is kept, and what a new training may begin with."""
+import pytest
+
+import trainer_ranks
+from trainer_ranks import SMALL, checkpoints, datasets, differences, records
+
+pytest.importorskip("h5py")
+
+OPTIONS = (*SMALL, "--valid-epochs=0", "--checkpoint-epochs=0", "--fake-size=80", "--lr=0.001")
+
+
+def steps(folder, event):
+    return [record["step"] for record in records(folder, event)]
+
+
+def test_each_save_is_written_waited_for_or_left_out_and_the_last_one_is_there(tmp_path):
+    skipping, waiting, sync = tmp_path / "skip", tmp_path / "wait", tmp_path / "sync"
+    options = (*OPTIONS, "--max-steps=6", "--checkpoint-steps=1", "--keep-last=9")
+    trainer_ranks.run(skipping, *options)
+    trainer_ranks.run(waiting, *options, "--checkpoint-overlap=wait")
+    trainer_ranks.run(sync, *options, "--checkpoint-mode=sync")
+    assert sorted(steps(skipping, "checkpoint") + steps(skipping, "checkpoint_skipped")) == [1, 2, 3, 4, 5, 6]
+    assert [p.name for p in checkpoints(skipping)] == [f"step-{s:08d}.h5" for s in steps(skipping, "checkpoint")]
+    assert checkpoints(skipping)[-1].name == "step-00000006.h5"
+    assert steps(waiting, "checkpoint") == steps(sync, "checkpoint") == [1, 2, 3, 4, 5, 6]
+    for one, other in zip(checkpoints(waiting), checkpoints(sync)):
+        assert differences(one, other) == [], "a copy made during the next step is not the state of its own step"
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_a_training_begins_with_the_model_of_another_and_a_head_of_its_own(tmp_path, parallel):
+    old, new = tmp_path / "old", tmp_path / "new"
+    trainer_ranks.run(old, *OPTIONS, "--max-steps=2", "--num-classes=20")
+    source = old / "step-00000002.h5"
+    output = trainer_ranks.run(new, *OPTIONS, "--max-steps=1", "--num-classes=12", "--lr=0", f"--init-from={source}",
+                               f"--parallel={parallel}")
+    assert "fc.weight is [20,512] there and [12,512] here, fc.bias is [20] there and [12] here" in output
+    before, after = datasets(source), datasets(new / "step-00000001.h5")
+    learned = [name for name in before if name.startswith("model/") and not name.startswith("model/fc")
+               and not name.endswith(("running_mean", "running_var", "num_batches_tracked"))]
+    assert len(learned) > 50 and [name for name in learned if before[name] != after[name]] == []
+    wrong = trainer_ranks.run(tmp_path / "wrong", *OPTIONS, "--max-steps=1", "--model=resnet34", f"--init-from={source}", ranks=1, code=76)
+    assert "--init-from" in wrong and "another model" in wrong

@@ -1,0 +1,19 @@
+"""--save-before-limit: a run ends by itself, with a checkpoint, before the job's end that Slurm tells."""
+import time
+
+import trainer_ranks
+from trainer_ranks import SMALL, checkpoints, records
+
+
+def test_all_ranks_save_and_end_before_the_limit_that_rank_0_knows(tmp_path):
+    end = {"SLURM_JOB_END_TIME": str(int(time.time()) + 66)}
+    output = trainer_ranks.run(tmp_path, *SMALL, "--epochs=1000", "--log-steps=1", "--valid-epochs=0", "--save-before-limit=60",
+                               env=end, code=75)
+    assert "time limit is near" in output
+    last = records(tmp_path, "step")[-1]["step"]
+    assert checkpoints(tmp_path)[-1].name == f"step-{last:08d}.h5"
+
+
+def test_an_unknown_limit_is_a_warning(tmp_path):
+    output = trainer_ranks.run(tmp_path, *SMALL, "--max-steps=1", "--valid-epochs=0", "--save-before-limit=60", ranks=1)
+    assert "no time limit" in output

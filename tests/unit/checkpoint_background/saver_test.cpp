@@ -1,0 +1,135 @@
+#include "trainer/checkpoint/background/saver.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <future>
+#include <vector>
+
+namespace rollcall::checkpoint::background {
+namespace {
+
+constexpr RetryPolicy kAtOnce{.retries = 2, .first_pause = std::chrono::duration<double>(0)};
+
+/// A training of two tensors: a parameter, which only the optimizer changes, and a statistic, which a forward does.
+struct Training {
+  std::vector<float> parameter = std::vector<float>(100'000, 0);
+  std::vector<float> statistic = std::vector<float>(100, 0);
+
+  [[nodiscard]] LiveContent live() const {
+    LiveContent content;
+    content.tensors.push_back(tensor("/model/weight", parameter, false));
+    content.tensors.push_back(tensor("/model/mean", statistic, true));
+    return content;
+  }
+  static LiveTensor tensor(const char* path, const std::vector<float>& values, bool changes_at_once) {
+    const auto size = static_cast<std::int64_t>(values.size());
+    const auto* const data = reinterpret_cast<const std::byte*>(values.data());
+    return {{path, "", format::DType::Float32, {size}, {}}, {data, sizeof(float), {size}, {1}}, changes_at_once};
+  }
+  void forward(float step) { std::fill(statistic.begin(), statistic.end(), step); }
+  void optimizer_step(float step) { std::fill(parameter.begin(), parameter.end(), step); }
+};
+
+bool holds_only(const format::TensorView& view, float value) {
+  std::vector<float> values(view.bytes.size() / sizeof(float));
+  std::memcpy(values.data(), view.bytes.data(), view.bytes.size());
+  return !values.empty() && std::all_of(values.begin(), values.end(), [&](float v) { return v == value; });
+}
+
+// Under ThreadSanitizer this is the proof that the training may change what it changes when it does.
+TEST(BackgroundSaver, SavesTheStateOfItsStepWhileTheTrainingGoesOn) {
+  BackgroundSaver saver(kAtOnce);
+  Training training;
+  int saved = 0;
+  for (float step = 1; step <= 200; ++step) {
+    training.forward(step);
+    saver.wait_copied();
+    training.optimizer_step(step);
+    if (const auto outcome = saver.take_outcome()) {
+      EXPECT_TRUE(outcome->written) << outcome->written.error().message();
+      ++saved;
+    }
+    if (!saver.busy()) {
+      ASSERT_TRUE(saver.start(static_cast<std::int64_t>(step), training.live(), [step](const format::Content& content) {
+        const bool right = holds_only(content.tensors.at(0), step) && holds_only(content.tensors.at(1), step);
+        return right ? Result<void>() : fail("checkpoint", "", "mixes steps", "", ExitCode::Internal);
+      }));
+    }
+  }
+  saver.wait();
+  ASSERT_TRUE(saver.take_outcome()->written);
+  EXPECT_GT(saved, 0);
+}
+
+TEST(BackgroundSaver, IsBusyUntilTheWriteIsDoneAndTellsHowItWentOnce) {
+  BackgroundSaver saver(kAtOnce);
+  const Training training;
+  std::promise<void> go_on;
+  ASSERT_TRUE(saver.start(7, training.live(), [&](const format::Content&) {
+    go_on.get_future().wait();
+    return Result<void>();
+  }));
+  EXPECT_TRUE(saver.busy());
+  EXPECT_FALSE(saver.take_outcome());
+  saver.wait_copied();  // the state is free long before the file is there
+  EXPECT_TRUE(saver.busy());
+  go_on.set_value();
+  saver.wait();
+  const auto outcome = saver.take_outcome();
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->step, 7);
+  EXPECT_FALSE(saver.take_outcome());
+}
+
+Error disk_full() { return fail("checkpoint", "", "disk full", "", ExitCode::InputOutput); }
+
+TEST(BackgroundSaver, TriesAgainAndTellsTheReasons) {
+  BackgroundSaver saver(kAtOnce);
+  const Training training;
+  int tries = 0;
+  ASSERT_TRUE(saver.start(1, training.live(), [&](const format::Content&) {
+    return ++tries < 3 ? Result<void>(disk_full()) : Result<void>();
+  }));
+  saver.wait();
+  const auto outcome = saver.take_outcome();
+  EXPECT_TRUE(outcome->written);
+  EXPECT_EQ(outcome->failures, std::vector<std::string>(2, "disk full"));
+}
+
+TEST(BackgroundSaver, GivesUpAfterTheLastTryAndAtOnceWhereAPeerIsLost) {
+  BackgroundSaver saver(kAtOnce);
+  const Training training;
+  int tries = 0;
+  ASSERT_TRUE(saver.start(1, training.live(), [&](const format::Content&) {
+    ++tries;
+    return Result<void>(disk_full());
+  }));
+  saver.wait();
+  EXPECT_EQ(saver.take_outcome()->written.error().reason, "disk full");
+  EXPECT_EQ(tries, 3);
+  ASSERT_TRUE(saver.start(2, training.live(), [&](const format::Content&) {
+    ++tries;
+    return Result<void>(fail("process group", "", "a peer was lost", "", ExitCode::Unavailable));
+  }));
+  saver.wait();
+  EXPECT_EQ(tries, 4);
+}
+
+TEST(BackgroundSaver, DoesNotPauseForARetryWhenItIsGoing) {
+  const Training training;
+  std::promise<void> failed;
+  {
+    BackgroundSaver saver({.retries = 1, .first_pause = std::chrono::hours(1)});
+    ASSERT_TRUE(saver.start(1, training.live(), [&](const format::Content&) {
+      failed.set_value();
+      return Result<void>(disk_full());
+    }));
+    failed.get_future().wait();
+  }
+  SUCCEED();  // an hour earlier
+}
+
+}  // namespace
+}  // namespace rollcall::checkpoint::background

@@ -1,0 +1,92 @@
+#include "trainer/checkpoint/background/stage.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/checkpoint_format/sample_content.h"
+#include "trainer/checkpoint/background/commit.h"
+#include "trainer/checkpoint/format/folder.h"
+#include "trainer/checkpoint/format/reader.h"
+
+namespace rollcall::checkpoint::background {
+namespace {
+
+namespace fs = std::filesystem;
+using format::TemporaryFolder;
+
+/// A stage and a folder of checkpoints.
+class Stage : public testing::Test {
+ protected:
+  void write(const std::string& folder, std::int64_t step) {
+    const float number = static_cast<float>(step);
+    format::Content content;
+    content.tensors.push_back(
+        {"/model/weight", "weight", format::DType::Float32, {1}, std::as_bytes(std::span(&number, 1))});
+    ASSERT_TRUE(format::write_checkpoint(folder + "/" + format::checkpoint_name(step), content, {}));
+  }
+  static std::vector<std::int64_t> steps(const std::string& folder) {
+    std::vector<std::int64_t> found;
+    for (const auto& listed : format::list_checkpoints(folder)) {
+      EXPECT_TRUE(format::verify_file(listed.path, format::VerifyLevel::Full));
+      found.push_back(listed.step);
+    }
+    return found;
+  }
+  static std::size_t files(const std::string& folder) {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+  }
+
+  TemporaryFolder stage_;
+  TemporaryFolder folder_;
+};
+
+TEST_F(Stage, IsEmptyAgainOnceTheCheckpointIsInItsFolder) {
+  const float number = 1;
+  format::Content content;
+  content.tensors.push_back(
+      {"/model/weight", "weight", format::DType::Float32, {1}, std::as_bytes(std::span(&number, 1))});
+  format::LoneRank alone;
+  ASSERT_TRUE(commit({.folder = folder_.path(), .step = 7, .stage = stage_.path()}, content, {}, alone));
+  EXPECT_EQ(steps(folder_.path()), std::vector<std::int64_t>{7});
+  EXPECT_EQ(files(stage_.path()), 0U);
+  EXPECT_EQ(files(folder_.path()), 1U);
+}
+
+TEST_F(Stage, ThatARunWasKilledWithIsPublishedByTheNext) {
+  write(folder_.path(), 10);
+  write(stage_.path(), 20);
+  const auto published = publish_left_over(stage_.path(), folder_.path());
+  ASSERT_TRUE(published);
+  EXPECT_EQ(*published, 20);
+  EXPECT_EQ(steps(folder_.path()), (std::vector<std::int64_t>{20, 10}));
+  EXPECT_EQ(files(stage_.path()), 0U);
+}
+
+TEST_F(Stage, OfACheckpointThatArrivedOrIsDamagedIsCleared) {
+  write(folder_.path(), 10);
+  write(stage_.path(), 10);
+  std::ofstream(stage_.path() + "/" + format::checkpoint_name(30)) << "torn";
+  const auto published = publish_left_over(stage_.path(), folder_.path());
+  ASSERT_TRUE(published);
+  EXPECT_FALSE(published->has_value());
+  EXPECT_EQ(steps(folder_.path()), std::vector<std::int64_t>{10});
+  EXPECT_EQ(files(stage_.path()), 0U);
+}
+
+TEST_F(Stage, KeepsWhatCannotBePublished) {
+  write(stage_.path(), 20);
+  fs::create_directories(fs::path(folder_.path()) / format::checkpoint_name(20) / "in the way");
+  EXPECT_FALSE(publish(stage_.path(), folder_.path(), 20));
+  EXPECT_EQ(steps(stage_.path()), std::vector<std::int64_t>{20});
+  EXPECT_EQ(files(folder_.path()), 1U) << "a temporary file is left";
+}
+
+TEST_F(Stage, HasAFolderForEachFolderOfCheckpoints) {
+  EXPECT_EQ(stage_folder("/dev/shm", "/scratch/a"), stage_folder("/dev/shm", "/scratch/b/../a"));
+  EXPECT_NE(stage_folder("/dev/shm", "/scratch/a"), stage_folder("/dev/shm", "/scratch/b"));
+}
+
+}  // namespace
+}  // namespace rollcall::checkpoint::background

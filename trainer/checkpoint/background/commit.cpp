@@ -1,0 +1,63 @@
+#include "trainer/checkpoint/background/commit.h"
+
+#include <filesystem>
+#include <optional>
+
+#include "trainer/checkpoint/background/stage.h"
+#include "trainer/checkpoint/format/dtype.h"
+#include "trainer/checkpoint/format/folder.h"
+#include "trainer/checkpoint/format/room.h"
+
+namespace rollcall::checkpoint::background {
+namespace {
+
+/// Of all ranks' parts of all tensors.
+std::uint64_t whole_bytes(const format::Content& content) {
+  std::uint64_t bytes = 0;
+  for (const format::TensorView& tensor : content.tensors) {
+    std::uint64_t elements = 1;
+    for (const std::int64_t size : tensor.shape) {
+      elements *= static_cast<std::uint64_t>(size);
+    }
+    bytes += elements * format::dtype_size(tensor.dtype);
+  }
+  return bytes;
+}
+
+Result<void> make_ready(const std::string& folder, std::uint64_t bytes) {
+  if (Result<void> prepared = format::prepare_folder(folder); !prepared) {
+    return prepared;
+  }
+  format::remove_stale_temporaries(folder);  // before the look: they may be what fills the disk
+  const std::optional<format::Room> room = format::room_at(folder);
+  return room ? format::check_room(folder, *room, bytes) : Result<void>();
+}
+
+}  // namespace
+
+Result<void> commit(const Destination& destination, const format::Content& content,
+                    const format::WriterOptions& options, format::RankGroup& group) {
+  const bool leads = group.rank() == 0;
+  const bool stages = !destination.stage.empty();
+  const std::uint64_t bytes = whole_bytes(content);
+  Result<void> ready = leads ? make_ready(destination.folder, bytes) : Result<void>();
+  if (ready && leads && stages) {
+    ready = make_ready(destination.stage, bytes);
+  }
+  if (Result<void> agreed = format::agree(group, ready); !agreed) {
+    return agreed;
+  }
+  const std::filesystem::path first(stages ? destination.stage : destination.folder);
+  Result<void> written =
+      format::write_checkpoint((first / format::checkpoint_name(destination.step)).string(), content, options, group);
+  if (written && stages) {
+    written =
+        format::agree(group, leads ? publish(destination.stage, destination.folder, destination.step) : Result<void>());
+  }
+  if (written && leads) {
+    format::tidy_folder(destination.folder, destination.step, destination.best_step, destination.retention);
+  }
+  return written;
+}
+
+}  // namespace rollcall::checkpoint::background

@@ -1,0 +1,79 @@
+#include "trainer/checkpoint/background/snapshot.h"
+
+#include <cstdlib>
+#include <utility>
+
+namespace rollcall::checkpoint::background {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+/// Each tensor begins at a cache line of its own.
+std::size_t padded(std::size_t bytes) {
+  constexpr std::size_t kLine = 64;
+  return (bytes + kLine - 1) / kLine * kLine;
+}
+
+std::size_t bytes_of(const LiveTensor& tensor) {
+  return tensor.values.data == nullptr ? 0 : total_bytes(tensor.values);
+}
+
+}  // namespace
+
+void Snapshot::Free::operator()(std::byte* memory) const { std::free(memory); }
+
+Result<void> Snapshot::reserve(std::size_t bytes) {
+  if (bytes <= capacity_) {
+    return {};
+  }
+  memory_.reset();
+  capacity_ = 0;
+  const std::size_t whole_pages = (bytes + kPage - 1) / kPage * kPage;
+  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, whole_pages)));
+  if (!memory_) {
+    return fail("--checkpoint-mode", "async", "there is no memory for the copy of " + std::to_string(bytes) + " bytes",
+                "--checkpoint-mode=sync, or asking Slurm for more memory", ExitCode::Unavailable);
+  }
+  capacity_ = whole_pages;
+  return {};
+}
+
+Result<void> Snapshot::begin(LiveContent live) {
+  std::size_t bytes = 0;
+  for (const LiveTensor& tensor : live.tensors) {
+    bytes += padded(bytes_of(tensor));
+  }
+  if (Result<void> reserved = reserve(bytes); !reserved) {
+    return reserved;
+  }
+  content_.tensors.clear();
+  content_.values = std::move(live.values);
+  rest_.clear();
+  owners_ = std::move(live.owners);
+  std::byte* free = memory_.get();
+  for (LiveTensor& tensor : live.tensors) {
+    const std::span<std::byte> to(free, bytes_of(tensor));
+    free += padded(to.size());
+    tensor.view.bytes = to;
+    content_.tensors.push_back(std::move(tensor.view));
+    if (to.empty()) {
+      continue;
+    }
+    if (tensor.changes_at_once) {
+      copy_row_major(tensor.values, to);
+    } else {
+      rest_.push_back({std::move(tensor.values), to});
+    }
+  }
+  return {};
+}
+
+void Snapshot::copy_rest() {
+  for (const Copy& copy : rest_) {
+    copy_row_major(copy.from, copy.to);
+  }
+  rest_.clear();
+  owners_.clear();
+}
+
+}  // namespace rollcall::checkpoint::background

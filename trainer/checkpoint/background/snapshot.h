@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "trainer/checkpoint/background/strided_copy.h"
+#include "trainer/checkpoint/format/content.h"
+
+namespace rollcall::checkpoint::background {
+
+/// A tensor of a checkpoint whose values lie in a running training's own memory.
+struct LiveTensor {
+  format::TensorView view;      ///< what it is in the checkpoint; without bytes
+  StridedBytes values;          ///< `data` null: this rank gives nothing of it
+  bool changes_at_once = true;  ///< false: it stays as it is until the optimizer's next step
+};
+
+/// What this rank gives to a checkpoint, not copied yet.
+struct LiveContent {
+  std::vector<LiveTensor> tensors;
+  std::map<std::string, format::Value> values;
+  std::vector<std::shared_ptr<const void>> owners;  ///< keep the memory of `tensors` alive
+};
+
+/// A copy of a training's state that is made in two parts: what changes at once, at once; and what only the optimizer
+/// changes, later, while the next forward and backward passes run. Its memory is allocated once and used again.
+///
+/// begin() and copy_rest() are not called at the same time; the thread of begin() may change what changes_at_once as
+/// soon as it returns, and the rest as soon as copy_rest() has.
+class Snapshot {
+ public:
+  /// Errors (Unavailable): there is no memory for the copy.
+  [[nodiscard]] Result<void> begin(LiveContent live);
+  void copy_rest();
+  /// Complete after copy_rest(); valid until the next begin().
+  [[nodiscard]] const format::Content& content() const { return content_; }
+  /// Memory that is held.
+  [[nodiscard]] std::size_t capacity() const { return capacity_; }
+
+ private:
+  struct Copy {
+    StridedBytes from;
+    std::span<std::byte> to;
+  };
+
+  [[nodiscard]] Result<void> reserve(std::size_t bytes);
+
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  std::unique_ptr<std::byte, Free> memory_;
+  std::size_t capacity_ = 0;
+  format::Content content_;
+  std::vector<Copy> rest_;
+  std::vector<std::shared_ptr<const void>> owners_;
+};
+
+}  // namespace rollcall::checkpoint::background
