@@ -13,6 +13,11 @@ def steps(folder, event):
     return [record["step"] for record in records(folder, event)]
 
 
+def obstruct(folder, step):
+    """A folder where the checkpoint's name belongs: the save cannot be finished, for root neither."""
+    (folder / f"step-{step:08d}.h5" / "in the way").mkdir(parents=True)
+
+
 def test_each_save_is_written_waited_for_or_left_out_and_the_last_one_is_there(tmp_path):
     skipping, waiting, sync = tmp_path / "skip", tmp_path / "wait", tmp_path / "sync"
     options = (*OPTIONS, "--max-steps=6", "--checkpoint-steps=1", "--keep-last=9")
@@ -25,6 +30,34 @@ def test_each_save_is_written_waited_for_or_left_out_and_the_last_one_is_there(t
     assert steps(waiting, "checkpoint") == steps(sync, "checkpoint") == [1, 2, 3, 4, 5, 6]
     for one, other in zip(checkpoints(waiting), checkpoints(sync)):
         assert differences(one, other) == [], "a copy made during the next step is not the state of its own step"
+
+
+def test_a_save_that_fails_is_a_warning_and_the_next_one_is_made(tmp_path):
+    obstruct(tmp_path, 2)
+    output = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=6", "--checkpoint-steps=2", "--checkpoint-overlap=wait",
+                               "--checkpoint-retries=0", "--resume=never")
+    assert output.count("the checkpoint of step 2 was not written") == 1
+    assert [record["written"] for record in records(tmp_path, "checkpoint")] == [False, True, True]
+
+
+def test_too_many_failures_in_a_row_stop_all_ranks(tmp_path):
+    for step in range(1, 50):
+        obstruct(tmp_path, step)
+    output = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=49", "--checkpoint-steps=1", "--checkpoint-retries=0",
+                               "--checkpoint-failures=2", "--resume=never", code=73)
+    assert output.count("was not written") == 2
+    assert sum(line.startswith("rollcall: ") and "warning" not in line for line in output.splitlines()) == 1
+
+
+def test_the_newest_the_best_and_one_of_every_so_many_are_kept(tmp_path):
+    trainer_ranks.run(tmp_path, *SMALL, "--fake-size=20", "--epochs=8", "--valid-epochs=1", "--keep-last=2", "--keep-best=2",
+                      "--keep-every=10", ranks=1)
+    saved = steps(tmp_path, "epoch")
+    best = sorted(records(tmp_path, "validation"), key=lambda r: (-r["top1"], r["step"]))[:2]
+    kept = {record["step"] for record in best} | set(saved[-2:])
+    kept |= {min(s for s in saved if s // 10 == stretch) for stretch in {s // 10 for s in saved}}
+    assert {int(p.name[5:13]) for p in checkpoints(tmp_path)} == kept
+    assert (tmp_path / "best.h5").readlink().name == f"step-{best[0]['step']:08d}.h5"
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
