@@ -59,6 +59,7 @@ TEST(BackgroundSaver, SavesTheStateOfItsStepWhileTheTrainingGoesOn) {
       }));
     }
   }
+  saver.wait();  // it may still read what `training` has
 }
 
 TEST(BackgroundSaver, IsBusyUntilTheWriteIsDoneAndTellsHowItWentOnce) {
