@@ -15,3 +15,4 @@ for _ in range(regression.STEPS):
     optimizer.step()
 regression.report(rank, world_size, accelerator.unwrap_model(network))
 accelerator.end_training()
+regression.leave()

@@ -36,3 +36,4 @@ trainer = pytorch_lightning.Trainer(
 module = Regression()
 trainer.fit(module, torch.utils.data.DataLoader(OwnPart(), batch_size=None))
 regression.report(trainer.global_rank, trainer.world_size, module.network)
+regression.leave()
