@@ -4,6 +4,7 @@ PyTorch's own yardstick for FSDP: ten Adam steps at a learning rate of 1e-2, los
 both optimizers round differently in their last bit, and such steps amplify that to 1 % in float32. Contiguous weights: Python's
 refuses channels-last ones. BatchNorm is in eval mode. What is bit-equal (our own DDP, a single process) is tested in C++.
 """
+import os
 import sys
 
 import parity
@@ -74,3 +75,4 @@ def test_gathered_parameters_agree_with_pythons(trained):
 
 if __name__ == "__main__":
     python_rank(*sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5]))
+    os._exit(0)  # a thread of Gloo may hold a tensor still, and end the process as Python ends
