@@ -30,8 +30,6 @@ metrics::RunningAverage read_sums(const StoredContent& stored, const std::string
   return whole ? sums : metrics::RunningAverage();
 }
 
-constexpr const char* kBest = "/progress/best";
-
 }  // namespace
 
 void add_progress(std::map<std::string, format::Value>& values, const Progress& progress) {
@@ -48,7 +46,7 @@ void add_progress(std::map<std::string, format::Value>& values, const Progress& 
   values["/progress/skipped_steps"] = progress.skipped_steps;
   values["/loss_scale/scale"] = progress.loss_scale;
   values["/loss_scale/good_steps"] = progress.loss_scale_good_steps;
-  values[kBest] = best_to_json(progress.best);
+  values[format::kBestPath] = format::best_to_json(progress.best);
   add_sums(values, "/progress/epoch_totals", progress.epoch_totals);
   add_sums(values, "/progress/unrecorded", progress.unrecorded);
 }
@@ -69,7 +67,7 @@ std::optional<Progress> read_progress(const StoredContent& stored) {
   (void)take(stored, "/loss_scale/good_steps", progress.loss_scale_good_steps);
   progress.epoch_totals = read_sums(stored, "/progress/epoch_totals");
   std::string best;
-  progress.best = take(stored, kBest, best) ? best_from_json(best) : std::vector<Best>();
+  progress.best = take(stored, format::kBestPath, best) ? format::best_from_json(best) : std::vector<Best>();
   progress.unrecorded = read_sums(stored, "/progress/unrecorded");
   return whole ? std::optional(progress) : std::nullopt;
 }

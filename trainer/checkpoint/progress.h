@@ -6,12 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "trainer/checkpoint/best.h"
+#include "trainer/checkpoint/format/best.h"
 #include "trainer/checkpoint/format/content.h"
 #include "trainer/checkpoint/stored_content.h"
 #include "trainer/metrics/running_average.h"
 
 namespace rollcall::checkpoint {
+
+using format::Best;
 
 /// Where a training stands: everything that decides which sample comes next, the best result so far, and the sums that
 /// reports are made of, so that an interruption does not show in them.

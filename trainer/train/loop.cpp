@@ -289,7 +289,8 @@ Loop::Stop Loop::validate() {
   }
   observer_.validated(progress_, totals->average);
   const double metric = totals->average.top1();
-  among_best_ = checkpoint::note_validation(progress_.best, {progress_.global_step, metric}, checkpoints_.best_kept());
+  among_best_ =
+      checkpoint::format::note_validation(progress_.best, {progress_.global_step, metric}, checkpoints_.best_kept());
   if (progress_.best_step < 0 || metric > progress_.best_metric) {
     progress_.best_metric = metric;
     progress_.best_step = progress_.global_step;

@@ -1,9 +1,9 @@
-#include "trainer/checkpoint/best.h"
+#include "trainer/checkpoint/format/best.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-namespace rollcall::checkpoint {
+namespace rollcall::checkpoint::format {
 
 bool note_validation(std::vector<Best>& best, const Best& validation, std::size_t keep) {
   const auto worse = [&](const Best& other) { return other.metric < validation.metric; };
@@ -37,4 +37,4 @@ std::vector<Best> best_from_json(const std::string& text) {
   return best;
 }
 
-}  // namespace rollcall::checkpoint
+}  // namespace rollcall::checkpoint::format

@@ -5,7 +5,10 @@
 #include <string>
 #include <vector>
 
-namespace rollcall::checkpoint {
+namespace rollcall::checkpoint::format {
+
+/// Where a checkpoint has them, as the text of best_to_json().
+inline constexpr const char* kBestPath = "/progress/best";
 
 /// A validation whose checkpoint is worth keeping.
 struct Best {
@@ -22,4 +25,4 @@ bool note_validation(std::vector<Best>& best, const Best& validation, std::size_
 /// Empty where the text is something else.
 [[nodiscard]] std::vector<Best> best_from_json(const std::string& text);
 
-}  // namespace rollcall::checkpoint
+}  // namespace rollcall::checkpoint::format
