@@ -10,7 +10,7 @@ import pytest
 
 BUILD = pathlib.Path(os.environ["ROLLCALL_BUILD_DIR"])
 PROGRAM = BUILD / "trainer" / "rollcall-checkpoint"
-COMMANDS = ["ls", "show", "verify", "diff", "export", "import", "merge"]
+COMMANDS = ["ls", "show", "verify", "diff", "export", "import", "merge", "prune"]
 
 
 def run(*arguments, code=0):
@@ -65,6 +65,8 @@ def test_the_programs_help_names_every_command_and_exit_code():
     (["show"], "lacks an argument"), (["diff", "a"], "lacks an argument"), (["diff", "a", "b", "c"], "too many"),
     (["merge", "out", "one"], "lacks an argument"), (["show", "--jsn", "x"], "--json"),
     (["export", "--to=onnx", "a", "b"], "torch"), (["export", "a", "b.onnx"], "--to=torch"),
+    (["prune"], "lacks an argument"), (["prune", "a", "b"], "too many"), (["prune", "--keep-last=0", "a"], "--keep-last"),
+    (["prune", "--keep-lsat=2", "a"], "--keep-last"), (["prune", "--verify=no", "a"], "metadata"),
 ])
 def test_wrong_command_lines(arguments, says):
     assert says in run(*arguments, code=64)
@@ -221,3 +223,21 @@ def test_verify_reads_everything_and_names_what_is_damaged(sample, tmp_path):
     found = json.loads(done.stdout)["files"]
     assert [f["sound"] for f in found] == [True, False, True] and found[1]["damaged"] == ["layer.0.weight"]
     assert "layer.0.weight" in subprocess.run([PROGRAM, "verify", victim], capture_output=True, text=True).stdout
+
+
+# --- prune: tests/unit/checkpoint_tool/prune_test.cpp has what it may remove
+
+def test_prune_tells_what_goes_and_what_stays(sample, tmp_path):
+    folder = folder_of(sample, tmp_path / "run", range(10, 60, 10))
+    lines = run("prune", "--dry-run", folder).splitlines()
+    assert [line.split()[0] for line in lines[1:6]] == [f"step-{s:08}.h5" for s in range(10, 60, 10)]
+    assert lines[1].endswith("would go  superfluous") and lines[5].endswith("one of the newest 3, verified")
+    assert lines[6].startswith("2 would go, ") and len(list(folder.iterdir())) == 5
+    found = run_json("prune", folder)
+    assert [file["removed"] for file in found["files"]] == [True, True, False, False, False]
+    assert found["freed_bytes"] == 2 * sample.stat().st_size and not found["dry_run"]
+    assert run("prune", folder).splitlines()[-1] == "0 removed, 0 B freed; 3 stay"
+    assert "is a file" in run("prune", sample, code=66)
+    (tmp_path / "empty").mkdir()
+    assert "holds no checkpoint" in run("prune", tmp_path / "empty", code=66)
+    assert "No such file" in run("prune", tmp_path / "absent", code=66)

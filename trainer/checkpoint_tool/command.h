@@ -51,5 +51,6 @@ inline constexpr int kDiffer = 1;
 [[nodiscard]] Result<int> run_export(CommandContext& context);
 [[nodiscard]] Result<int> run_import(CommandContext& context);
 [[nodiscard]] Result<int> run_merge(CommandContext& context);
+[[nodiscard]] Result<int> run_prune(CommandContext& context);
 
 }  // namespace rollcall::checkpoint_tool

@@ -123,6 +123,36 @@ Examples:
   rollcall-checkpoint merge mean.h5 checkpoints/step-00000900.h5 checkpoints/step-00001000.h5
 )help";
 
+constexpr std::array kPruneFlags{
+    kHelp,
+    kJson,
+    Flag{"dry-run", 0, "remove nothing, tell what would go"},
+};
+// The trainer's own, trainer/config/trainer_settings.cpp: the same names, defaults and limits.
+constexpr std::array kPruneTable{
+    Setting{"keep-last", Kind::Integer, "3", "N", "newest checkpoints that are kept", "Retention", "", 1, 1e6},
+    Setting{"keep-best", Kind::Integer, "1", "N", "checkpoints of the best validations that are kept besides",
+            "Retention", "", 0, 1e6},
+    Setting{"keep-every", Kind::Integer, "0", "STEPS",
+            "of each so many steps the first checkpoint is kept for ever; 0: none", "Retention", "", 0, 1e15},
+    Setting{
+        "verify", Kind::Choice, "full", "full|metadata",
+        "what is compared with its checksums before anything is removed: the newest keep-last checkpoints whole, or "
+        "their tables of contents",
+        "Retention", "full|metadata"},
+    kProgress,
+};
+constexpr std::string_view kPruneText =
+    R"help(Removes the checkpoints of FOLDER that a training with these options would have removed, the oldest first,
+and what crashes left: temporary files whose writer is dead. Before that the newest ones are read whole: damaged ones do
+not count, so that one which can be used always stays. Everything else is left alone, symbolic links and files set aside
+too. A training may be at work in the folder meanwhile.
+
+Examples:
+  rollcall-checkpoint prune --dry-run checkpoints
+  rollcall-checkpoint prune --keep-last=1 --keep-best=2 --keep-every=10000 $SCRATCH/run/checkpoints
+)help";
+
 constexpr std::array kCommands{
     Command{"ls", "files, their states, steps and sizes", "[FOLDER|FILE...]", kLsText, 0, kAny, kListFlags, {}, run_ls},
     Command{"show", "what is in it", "CHECKPOINT [TENSOR...]", kShowText, 1, kAny, kShowFlags, {}, run_show},
@@ -135,6 +165,7 @@ constexpr std::array kCommands{
             run_import},
     Command{"merge", "the mean of several models", "OUT CHECKPOINT...", kMergeText, 3, kAny, kOutFlags, kProgressTable,
             run_merge},
+    Command{"prune", "remove superfluous ones", "FOLDER", kPruneText, 1, 1, kPruneFlags, kPruneTable, run_prune},
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "trainer/checkpoint_tool/seen_file.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <tuple>
@@ -14,11 +16,11 @@ namespace {
 namespace fs = std::filesystem;
 namespace format = checkpoint::format;
 
-template <typename Number>
-std::optional<Number> number_of(const StoredFile& file, const char* path) {
+template <typename T>
+std::optional<T> value_of(const StoredFile& file, const char* path) {
   const auto found = file.values().find(path);
-  const auto* const number = found == file.values().end() ? nullptr : std::get_if<Number>(&found->second);
-  return number == nullptr ? std::nullopt : std::optional(*number);
+  const auto* const value = found == file.values().end() ? nullptr : std::get_if<T>(&found->second);
+  return value == nullptr ? std::nullopt : std::optional(*value);
 }
 
 void add_content(SeenFile& seen) {
@@ -28,21 +30,27 @@ void add_content(SeenFile& seen) {
   }
   seen.created = file->info().created;
   if (!seen.step) {
-    seen.step = number_of<std::int64_t>(*file, "/progress/global_step");
+    seen.step = value_of<std::int64_t>(*file, "/progress/global_step");
   }
-  seen.epoch = number_of<std::int64_t>(*file, "/progress/epoch");
-  const auto best_step = number_of<std::int64_t>(*file, "/progress/best_step");
+  seen.epoch = value_of<std::int64_t>(*file, "/progress/epoch");
+  if (const auto best = value_of<std::string>(*file, format::kBestPath)) {
+    seen.best = format::best_from_json(*best);
+  }
+  const auto best_step = value_of<std::int64_t>(*file, "/progress/best_step");
   if (best_step.value_or(-1) >= 0) {
-    seen.best_step = best_step;
-    seen.best_metric = number_of<double>(*file, "/progress/best_metric");
+    seen.best_metric = value_of<double>(*file, "/progress/best_metric");
+    if (seen.best.empty() && seen.best_metric) {  // written before checkpoints had a list of them
+      seen.best.push_back({*best_step, *seen.best_metric});
+    }
   }
 }
 
 SeenFile look_at_file(const std::string& path) {
   std::error_code ignored;
-  const format::FileStatus status = format::examine(path, format::VerifyLevel::Metadata);
   SeenFile seen;
   seen.path = path;
+  seen.entry = DirectoryEntry::at(path).value_or(DirectoryEntry());
+  const format::FileStatus status = format::examine(path, format::VerifyLevel::Metadata);
   seen.state = status.state;
   seen.reason = status.reason;
   const auto bytes = fs::file_size(path, ignored);
@@ -64,12 +72,24 @@ bool is_listed(const fs::directory_entry& entry) {
 
 }  // namespace
 
+std::optional<DirectoryEntry> DirectoryEntry::at(const std::string& path) {
+  struct stat facts {};
+  if (::lstat(path.c_str(), &facts) != 0) {
+    return std::nullopt;
+  }
+  constexpr std::int64_t kNanoseconds = 1'000'000'000;
+  return DirectoryEntry{.inode = facts.st_ino,
+                        .modified = facts.st_mtim.tv_sec * kNanoseconds + facts.st_mtim.tv_nsec,
+                        .links = facts.st_nlink,
+                        .is_regular = S_ISREG(facts.st_mode)};
+}
+
 Result<std::vector<SeenFile>> look_at(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {
-    return fail("ls", path, errno_text(error ? error.value() : ENOENT), "the folder that --checkpoint-dir named",
-                ExitCode::NoInput);
+    return fail("checkpoint", path, errno_text(error ? error.value() : ENOENT),
+                "the folder that --checkpoint-dir named", ExitCode::NoInput);
   }
   if (!fs::is_directory(status)) {
     return std::vector{look_at_file(path)};
@@ -82,7 +102,7 @@ Result<std::vector<SeenFile>> look_at(const std::string& path) {
     }
   }
   if (error) {
-    return fail("ls", path, errno_text(error.value()), "a folder that you may read", ExitCode::NoInput);
+    return fail("checkpoint", path, errno_text(error.value()), "a folder that you may read", ExitCode::NoInput);
   }
   const fs::path best = fs::read_symlink(fs::path(path) / "best.h5", error);
   for (SeenFile& file : seen) {

@@ -1,0 +1,143 @@
+#include "trainer/checkpoint_tool/prune_plan.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <random>
+
+#include "trainer/checkpoint/format/file_name.h"
+
+namespace rollcall::checkpoint_tool {
+namespace {
+
+using checkpoint::format::checkpoint_name;
+using checkpoint::format::FileState;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+SeenFile file_named(const std::string& name, FileState state, std::optional<std::int64_t> step = std::nullopt) {
+  SeenFile file;
+  file.path = "run/" + name;
+  file.entry = {.inode = 1, .modified = 0, .links = 1, .is_regular = true};
+  file.state = state;
+  file.step = step;
+  return file;
+}
+
+SeenFile sound(std::int64_t step) { return file_named(checkpoint_name(step), FileState::Committed, step); }
+
+std::vector<std::string> going(const std::vector<SeenFile>& files, const PruneRules& rules) {
+  const std::vector<Fate> fates = fates_of(files, rules);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    EXPECT_FALSE(fates[i].why.empty()) << files[i].path;
+    if (fates[i].goes) {
+      names.push_back(files[i].path.substr(4));
+    }
+  }
+  return names;
+}
+
+constexpr PruneRules kOnlyNewest{.keep_last = 1, .keep_best = 0, .keep_every = 0};
+
+TEST(PrunePlan, TellsWhyEachCheckpointStays) {
+  std::vector<SeenFile> files;
+  for (std::int64_t step = 10; step <= 60; step += 10) {
+    files.push_back(sound(step));
+  }
+  files.back().best = {{20, 0.9}};
+  const auto fates = fates_of(files, {.keep_last = 2, .keep_best = 1, .keep_every = 30});
+  std::vector<std::string> reasons;
+  for (const Fate& fate : fates) {
+    reasons.push_back(fate.why);
+  }
+  EXPECT_THAT(reasons, ElementsAre("the first of its 30 steps", "one of the best", "the first of its 30 steps",
+                                   "superfluous", "one of the newest 2", "one of the newest 2"));
+  EXPECT_TRUE(fates[3].goes);
+}
+
+TEST(PrunePlan, TheBestAreThoseThatAnyCheckpointTellsOfAndThatAreThere) {
+  std::vector<SeenFile> files{sound(10), sound(20), sound(30), sound(40)};
+  files[1].best = {{5, 0.99}, {20, 0.8}, {10, 0.7}};  // that of step 5 is no longer there
+  files[3].best = {{20, 0.8}};
+  EXPECT_THAT(going(files, {.keep_last = 1, .keep_best = 1}), ElementsAre(checkpoint_name(10), checkpoint_name(30)));
+  EXPECT_THAT(going(files, {.keep_last = 1, .keep_best = 2}), ElementsAre(checkpoint_name(30)));
+}
+
+TEST(PrunePlan, WhatTheLinkPointsToIsAmongTheBestUnlessNoneAreWanted) {
+  std::vector<SeenFile> files{sound(10), sound(20)};
+  files[0].is_best = true;
+  EXPECT_THAT(going(files, {.keep_last = 1, .keep_best = 1}), IsEmpty());
+  EXPECT_EQ(fates_of(files, {.keep_last = 1})[0].why, "the best");
+  EXPECT_THAT(going(files, kOnlyNewest), ElementsAre(checkpoint_name(10)));
+}
+
+TEST(PrunePlan, WhatIsNotSoundDoesNotCount) {
+  for (const FileState state : {FileState::Damaged, FileState::Newer, FileState::Unreadable}) {
+    std::vector<SeenFile> files{sound(10), sound(20), sound(30)};
+    files[2].state = state;
+    files[2].reason = "is what it is";
+    EXPECT_THAT(going(files, kOnlyNewest), ElementsAre(checkpoint_name(10)));
+    EXPECT_EQ(fates_of(files, kOnlyNewest)[2].why, "is what it is");
+  }
+}
+
+TEST(PrunePlan, OnlyLeftoversOfDeadWritersGo) {
+  const std::vector<SeenFile> others{
+      file_named("step-00000001.h5.tmp-a-1", FileState::Writing, 1),
+      file_named("step-00000001.h5.tmp-a-2", FileState::Unfinished, 1),
+      file_named("step-00000001.h5.tmp-a-3", FileState::Unnamed, 1),
+      file_named("step-00000002.h5.damaged", FileState::SetAside, 2),
+      file_named("step-00000003.h5.superseded", FileState::Superseded, 3),
+      file_named("mean.h5", FileState::Committed, 7),
+      file_named("step-7.h5", FileState::Committed, 7),
+      file_named("data.h5", FileState::Foreign),
+  };
+  EXPECT_THAT(going(others, kOnlyNewest), ElementsAre("step-00000001.h5.tmp-a-2"))
+      << "a finished one may be the only good state";
+  std::vector<SeenFile> with_checkpoint = others;
+  with_checkpoint.push_back(sound(1));
+  EXPECT_THAT(going(with_checkpoint, kOnlyNewest), ElementsAre("step-00000001.h5.tmp-a-2", "step-00000001.h5.tmp-a-3"));
+}
+
+TEST(PrunePlan, LinksAndFoldersStayAndDoNotCount) {
+  std::vector<SeenFile> files{sound(10), sound(20), file_named("step-00000030.h5.tmp-a-2", FileState::Unfinished, 30)};
+  files[1].entry.is_regular = false;
+  files[2].entry.is_regular = false;
+  EXPECT_THAT(going(files, kOnlyNewest), IsEmpty());
+}
+
+TEST(PrunePlan, ASoundCheckpointAlwaysStaysAndASecondLookFindsNothing) {
+  std::mt19937 random(7);  // the same folders each time
+  for (int round = 0; round < 500; ++round) {
+    std::vector<SeenFile> files;
+    std::vector<checkpoint::format::Best> best;
+    const std::size_t keep_best_of_training = random() % 3;
+    for (std::int64_t step = 7; step <= 84; step += 7) {
+      checkpoint::format::note_validation(best, {step, 0.1 * static_cast<double>(random() % 5)}, keep_best_of_training);
+      files.push_back(sound(step));
+      files.back().best = best;
+      files.back().state = random() % 3 == 0 ? FileState::Damaged : FileState::Committed;
+    }
+    std::ranges::shuffle(files, random);
+    const PruneRules rules{.keep_last = static_cast<std::int64_t>(1 + random() % 3),
+                           .keep_best = random() % 3,
+                           .keep_every = static_cast<std::int64_t>(random() % 40)};
+    const bool had_sound = std::ranges::any_of(files, is_usable_checkpoint);
+    const auto fates = fates_of(files, rules);
+    std::vector<SeenFile> left;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      if (!fates[i].goes) {
+        left.push_back(files[i]);
+      } else {
+        EXPECT_EQ(files[i].state, FileState::Committed);
+      }
+    }
+    EXPECT_EQ(std::ranges::any_of(left, is_usable_checkpoint), had_sound);
+    const std::vector<Fate> again = fates_of(left, rules);
+    EXPECT_TRUE(std::ranges::none_of(again, [](const Fate& fate) { return fate.goes; })) << round;
+  }
+}
+
+}  // namespace
+}  // namespace rollcall::checkpoint_tool
