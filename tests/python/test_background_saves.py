@@ -1,4 +1,6 @@
 """Saves in the background: what is left out, what fails, what is kept, and what a new training may begin with."""
+import subprocess
+
 import pytest
 
 import trainer_ranks
@@ -58,6 +60,18 @@ def test_the_newest_the_best_and_one_of_every_so_many_are_kept(tmp_path):
     kept |= {min(s for s in saved if s // 10 == stretch) for stretch in {s // 10 for s in saved}}
     assert {int(p.name[5:13]) for p in checkpoints(tmp_path)} == kept
     assert (tmp_path / "best.h5").readlink().name == f"step-{best[0]['step']:08d}.h5"
+
+
+def test_prune_keeps_what_a_training_with_these_options_keeps(tmp_path):
+    options = (*SMALL, "--fake-size=20", "--epochs=8", "--valid-epochs=1")
+    rules = ("--keep-last=2", "--keep-best=2", "--keep-every=10")
+    thrifty, lavish = tmp_path / "thrifty", tmp_path / "lavish"
+    trainer_ranks.run(thrifty, *options, *rules, ranks=1)
+    trainer_ranks.run(lavish, *options, "--keep-last=99", "--keep-best=2", ranks=1)
+    assert len(checkpoints(lavish)) == 8 > len(checkpoints(thrifty))
+    subprocess.run([trainer_ranks.BUILD / "trainer" / "rollcall-checkpoint", "prune", *rules, lavish], check=True)
+    assert [p.name for p in checkpoints(lavish)] == [p.name for p in checkpoints(thrifty)]
+    assert (lavish / "best.h5").readlink() == (thrifty / "best.h5").readlink()
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
