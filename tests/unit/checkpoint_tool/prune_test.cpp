@@ -13,6 +13,7 @@
 #include "trainer/checkpoint/format/host.h"
 #include "trainer/checkpoint_tool/command.h"
 #include "trainer/checkpoint_tool/program.h"
+#include "trainer/checkpoint_tool/pruning.h"
 #include "trainer/config/trainer_settings.h"
 
 namespace rollcall::checkpoint_tool {
@@ -225,6 +226,26 @@ TEST(Prune, AFinishedFileThatMayBeTheOnlyGoodOneStays) {
   damage_tensor(folder.file(checkpoint_name(10)));
   EXPECT_EQ(prune({folder.path()}).code, to_int(ExitCode::BadData));
   EXPECT_THAT(folder.names(), ElementsAre(checkpoint_name(10), finished));
+}
+
+TEST(Prune, WhatATrainingReplacesMeanwhileStays) {
+  const TemporaryFolder folder;
+  write_steps(folder, 40);
+  Pruning pruning{.folder = folder.path(), .rules = {.keep_last = 1}, .files = {}};
+  auto seen = look_at(folder.path());
+  ASSERT_TRUE(seen);
+  for (SeenFile& file : *seen) {
+    pruning.files.push_back({std::move(file), {}});
+  }
+  std::ranges::reverse(pruning.files);
+  decide(pruning);
+  write_step(folder, 10);  // by a run that began afresh
+  fs::remove(folder.file(checkpoint_name(20)));
+  ASSERT_TRUE(remove_files(pruning));
+  EXPECT_EQ(folder.names(), steps({10, 40}));
+  EXPECT_EQ(pruning.files[0].fate.why, "was replaced meanwhile");
+  EXPECT_EQ(pruning.files[1].fate.why, "was removed meanwhile");
+  EXPECT_TRUE(pruning.files[2].removed);
 }
 
 TEST(Prune, FollowsNoLinks) {
