@@ -12,9 +12,9 @@ SMALL = ("--model=resnet18", "--image-size=32", "--batch-size=4", "--progress=li
 
 def environment(folder, rank, ranks):
     """The ranks meet in a file: no port that somebody else may take. Nothing of a job that the tests themselves run in."""
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "PMIX_", "PMI_", "OMPI_", "ROLLCALL_"))}
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "PMIX_", "PMI_", "OMPI_", "ROLLCALL_", "MASTER_"))}
     own = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1",
-           "MASTER_PORT": 1, "OMP_NUM_THREADS": 1, "GLOO_SOCKET_IFNAME": "lo", "SCRATCH": folder}
+           "OMP_NUM_THREADS": 1, "GLOO_SOCKET_IFNAME": "lo", "SCRATCH": folder}
     return {**inherited, **{k: str(v) for k, v in own.items()}} if ranks > 1 else {
         **inherited, "OMP_NUM_THREADS": "1", "SCRATCH": str(folder)}
 

@@ -103,10 +103,12 @@ constexpr std::array kTrainerTable{
             "", 0, kMost},
     Setting{"batch-size", Kind::Integer, "64", "N", "images per rank and step, or per micro-batch", "Training", "", 1,
             1e6},
-    Setting{"grad-accumulation", Kind::Integer, "1", "N",
-            "micro-batches whose gradients are added up before a step of the optimizer; they travel once. A step is "
-            "batch-size x N images per rank",
-            "Training", "", 1, 1e6},
+    Setting{
+        "grad-accumulation", Kind::Integer, "1", "N",
+        "micro-batches whose gradients are added up before a step of the optimizer; they travel once. A step is "
+        "batch-size x N images per rank. Where it is not given, a training that goes on with other ranks takes the N "
+        "that keeps the images of a step",
+        "Training", "", 1, 1e6},
     Setting{"seed", Kind::Integer, "0", "N",
             "decides the initial weights, the order of the images and their augmentation", "Training", "", 0, kMost},
     Setting{"optimizer", Kind::Choice, "adamw", "adamw|sgd", "optimizer", "Training", "adamw|sgd"},

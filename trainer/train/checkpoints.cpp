@@ -9,26 +9,9 @@
 #include "trainer/checkpoint/init_from.h"
 #include "trainer/checkpoint/parameter_keys.h"
 #include "trainer/process_group/collectives.h"
+#include "trainer/train/step_size.h"
 
 namespace rollcall::train {
-namespace {
-
-/// What a step of another number of ranks means for the batch, and how to keep it.
-std::string advice_on_batch(const checkpoint::Progress& then, const checkpoint::Progress& now,
-                            std::int64_t batch_size) {
-  const std::int64_t before = then.world_size * then.batch_size;
-  if (before == now.world_size * now.batch_size) {
-    return "a step has as many as before, and numbers differ in rounding only";
-  }
-  const std::int64_t a_round = now.world_size * batch_size;
-  if (before % a_round == 0) {
-    return fmt::format("--grad-accumulation={} keeps the {} images of a step", before / a_round, before);
-  }
-  return fmt::format("a step has {} images instead of {}, which no --grad-accumulation mends with --batch-size={}",
-                     now.world_size * now.batch_size, before, batch_size);
-}
-
-}  // namespace
 
 Checkpoints::ReplicaSharding::ReplicaSharding(const parallel::Replica& replica, const torch::nn::Module& model)
     : replica_(replica) {
@@ -88,11 +71,17 @@ Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vecto
     return settings_.text("init-from").empty() ? std::string() : init();
   }
   warnings.insert(warnings.end(), (*loaded)->warnings.begin(), (*loaded)->warnings.end());
+  const StepSizeChange change =
+      step_size_change({state.progress.world_size, state.progress.batch_size, 1},
+                       {world_.world_size, settings_.integer("batch-size"), settings_.integer("grad-accumulation")});
+  if (!change.warning.empty()) {
+    warnings.push_back(change.warning);
+  }
   if (Result<void> continued = continue_at(progress, state, warnings); !continued) {
     return continued.error();
   }
-  return fmt::format("resumed from {} at epoch {}, step {} (--resume=never starts afresh)", (*loaded)->path,
-                     progress.epoch + 1, progress.global_step);
+  return fmt::format("resumed from {} at epoch {}, step {} (--resume=never starts afresh){}{}", (*loaded)->path,
+                     progress.epoch + 1, progress.global_step, change.note.empty() ? "" : "; ", change.note);
 }
 
 Result<std::string> Checkpoints::init() {
@@ -133,13 +122,6 @@ Result<void> Checkpoints::continue_at(checkpoint::Progress& progress, const chec
                     "going on with {}",
                     fresh.seed, state.progress.seed, fresh.seed));
     progress.seed = fresh.seed;
-  }
-  if (state.progress.world_size != fresh.world_size || state.progress.batch_size != fresh.batch_size) {
-    warnings.push_back(
-        fmt::format("the checkpoint was written by {} ranks with {} images each, now there are {} with {}: every image "
-                    "is still seen once an epoch; {}",
-                    state.progress.world_size, state.progress.batch_size, fresh.world_size, fresh.batch_size,
-                    advice_on_batch(state.progress, fresh, settings_.integer("batch-size"))));
   }
   if (world_.rank < state.rng_per_rank.size()) {
     return checkpoint::set_cpu_rng_state(state.rng_per_rank[world_.rank]);

@@ -4,7 +4,6 @@
 #include <torch/torch.h>
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <memory>
 #include <utility>
 
@@ -23,10 +22,12 @@
 #include "trainer/train/departure.h"
 #include "trainer/train/failure_report.h"
 #include "trainer/train/introduce.h"
+#include "trainer/train/keep_step_size.h"
 #include "trainer/train/loop.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/prepare_folders.h"
 #include "trainer/train/process.h"
+#include "trainer/train/prove_world.h"
 #include "trainer/train/replica_options.h"
 #include "trainer/train/run_folders.h"
 #include "trainer/train/stop_signal.h"
@@ -63,42 +64,6 @@ int print_only(const config::Options& options) {
       std::fputs(settings::print_config(options.launch, options.json).c_str(), stdout);
   }
   return to_int(ExitCode::Success);
-}
-
-/// The first all-reduce: how many ranks there are.
-Result<float> count_ranks(const World& world) {
-  at::Tensor ranks = torch::ones({1});
-  const Result<void> reduced = process_group::all_reduce_sum(world.process_group, ranks);
-  return reduced ? Result<float>(ranks.item<float>()) : reduced.error();
-}
-
-/// "DONE <seconds>" on the clock that other programs read as time.monotonic().
-void say_done(const World& world, float ranks) {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  std::string line = fmt::format("DONE {}.{:06}\n", now.tv_sec, now.tv_nsec / 1000);
-  if (world.rank == 0) {
-    line += fmt::format("{:.0f} of {} ranks on {} nodes, rendezvous {}, back end {}\n", ranks, world.world_size,
-                        world.num_nodes, world.rendezvous, world.backend);
-  }
-  std::fputs(line.c_str(), stdout);
-}
-
-/// What a dry run does, and what a traced start does before it trains.
-Result<void> prove_world(const World& world, const config::Options& options, metrics::StartupTrace& trace) {
-  const Result<float> ranks = count_ranks(world);
-  if (!ranks) {
-    return ranks.error();
-  }
-  trace.mark("first collective");
-  if (options.request == config::Request::DryRun) {
-    say_done(world, *ranks);
-  }
-  if (options.trace_startup && world.rank == 0) {
-    std::fputs((options.json ? trace.json() : trace.table()).c_str(), stdout);
-    std::fflush(stdout);
-  }
-  return {};
 }
 
 /// One rank's answer to "did your part of the set-up work?" is everybody's.
@@ -167,32 +132,35 @@ int end_of_run(const Outcome& outcome, Observer& observer, const checkpoint::Pro
 
 int train(Session session) {
   World& world = session.world;
-  Result<Task> task = make_task(session.options.trainer, world, session.environment);
-  if (const auto code = settle(task, world, session.report)) {
-    return *code;
-  }
-  Result<RunFolders> folders = choose_run_folders(session.options.trainer, session.environment);
+  settings::Settings settings = session.options.trainer;
+  Result<RunFolders> folders = choose_run_folders(settings, session.environment);
   if (const auto code = settle(folders, world, session.report)) {
     return *code;
   }
-  const Result<std::unique_ptr<parallel::Replica>> replica = make_replica(session.options.trainer, *task, world);
-  if (const auto code = settle(replica, world, session.report)) {
-    return *code;
-  }
-  if (const auto code =
-          settle(add_optimizer(*task, **replica, session.options.trainer, world), world, session.report)) {
-    return *code;
-  }
-  const Result<process_group::Group> saving_group = make_saving_group(world, session.options.trainer);
-  if (const auto code = settle(saving_group, world, session.report)) {
-    return *code;
-  }
-  Checkpoints checkpoints(session.options.trainer, *folders, *task, **replica, world, *saving_group, session.arguments);
-  const Result<std::string> prepared = prepare_folders(session.options.trainer, *folders, world);
+  const Result<std::string> prepared = prepare_folders(settings, *folders, world);
   if (const auto code = settle(prepared, world, session.report)) {
     return *code;
   }
-  checkpoint::Progress progress = first_progress(session.options.trainer, world);
+  if (const auto code = settle(keep_step_size(settings, *folders, world), world, session.report)) {
+    return *code;
+  }
+  Result<Task> task = make_task(settings, world, session.environment);
+  if (const auto code = settle(task, world, session.report)) {
+    return *code;
+  }
+  const Result<std::unique_ptr<parallel::Replica>> replica = make_replica(settings, *task, world);
+  if (const auto code = settle(replica, world, session.report)) {
+    return *code;
+  }
+  if (const auto code = settle(add_optimizer(*task, **replica, settings, world), world, session.report)) {
+    return *code;
+  }
+  const Result<process_group::Group> saving_group = make_saving_group(world, settings);
+  if (const auto code = settle(saving_group, world, session.report)) {
+    return *code;
+  }
+  Checkpoints checkpoints(settings, *folders, *task, **replica, world, *saving_group, session.arguments);
+  checkpoint::Progress progress = first_progress(settings, world);
   std::vector<std::string> warnings = folders->warnings;
   warnings.insert(warnings.end(), task->data.warnings.begin(), task->data.warnings.end());
   const Result<std::string> resumed = checkpoints.load(progress, warnings);
@@ -202,10 +170,10 @@ int train(Session session) {
   if (const auto code = settle(checkpoints.confirm_same_step(progress), world, session.report)) {
     return *code;
   }
-  if (const auto code = settle(warm_up(**replica, *task, session.options.trainer), world, session.report)) {
+  if (const auto code = settle(warm_up(**replica, *task, settings), world, session.report)) {
     return *code;
   }
-  Result<Observer> observer = Observer::open(session.options.trainer, folders->run, world.rank, task->epochs);
+  Result<Observer> observer = Observer::open(settings, folders->run, world.rank, task->epochs);
   if (const auto code = settle(observer, world, session.report)) {
     return *code;
   }
@@ -213,8 +181,8 @@ int train(Session session) {
           checkpoint_purge_warning(session.options.launch, session.environment, folders->checkpoints)) {
     warnings.push_back(*warning);
   }
-  TimeLimit limit = watch_limit(session.options.trainer, session.environment, world.rank, warnings);
-  introduce(*observer, session.options.trainer, session.environment, world, *task, {*prepared, *resumed}, warnings);
+  TimeLimit limit = watch_limit(settings, session.environment, world.rank, warnings);
+  introduce(*observer, settings, session.environment, world, *task, {*prepared, *resumed}, warnings);
   if (progress.global_step > 0) {
     observer->resumed(progress);
   }
