@@ -26,7 +26,9 @@ Result<void> BackgroundSaver::start(std::int64_t step, LiveContent live, Write w
   }
   copier_.start([this] { snapshot_.copy_rest(); });
   writer_.start([this, step, started, write = std::move(write)] {
+    snapshot_.wait_copied();
     copier_.wait();
+    snapshot_.let_go();
     outcome_ = write_with_retries(
         step, policy_, [&] { return write(snapshot_.content()); },
         [this](std::chrono::duration<double> length) { return pause(length); });
@@ -35,7 +37,11 @@ Result<void> BackgroundSaver::start(std::int64_t step, LiveContent live, Write w
   return {};
 }
 
-void BackgroundSaver::wait_copied() { copier_.wait(); }
+void BackgroundSaver::wait_copied() {
+  if (busy()) {
+    snapshot_.copy_rest();  // helps
+  }
+}
 
 void BackgroundSaver::wait() { writer_.wait(); }
 

@@ -49,6 +49,8 @@ Result<void> Snapshot::begin(LiveContent live) {
   content_.tensors.clear();
   content_.values = std::move(live.values);
   rest_.clear();
+  next_ = 0;
+  copied_ = 0;
   owners_ = std::move(live.owners);
   std::byte* free = memory_.get();
   for (LiveTensor& tensor : live.tensors) {
@@ -69,11 +71,19 @@ Result<void> Snapshot::begin(LiveContent live) {
 }
 
 void Snapshot::copy_rest() {
-  for (const Copy& copy : rest_) {
-    copy_row_major(copy.from, copy.to);
+  for (std::size_t i = next_++; i < rest_.size(); i = next_++) {
+    copy_row_major(rest_[i].from, rest_[i].to);
+    if (++copied_ == rest_.size()) {
+      copied_.notify_all();
+    }
   }
-  rest_.clear();
-  owners_.clear();
+  wait_copied();
+}
+
+void Snapshot::wait_copied() const {
+  for (std::size_t copied = copied_; copied < rest_.size(); copied = copied_) {
+    copied_.wait(copied);
+  }
 }
 
 }  // namespace rollcall::checkpoint::background

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -30,13 +31,18 @@ struct LiveContent {
 /// A copy of a training's state that is made in two parts: what changes at once, at once; and what only the optimizer
 /// changes, later, while the next forward and backward passes run. Its memory is allocated once and used again.
 ///
-/// begin() and copy_rest() are not called at the same time; the thread of begin() may change what changes_at_once as
-/// soon as it returns, and the rest as soon as copy_rest() has.
+/// Any number of threads may be in copy_rest(), none in it or in let_go() during begin(). The thread of begin() may
+/// change what changes_at_once as soon as it returns, and the rest as soon as a copy_rest() has.
 class Snapshot {
  public:
   /// Errors (Unavailable): there is no memory for the copy.
   [[nodiscard]] Result<void> begin(LiveContent live);
+  /// Copies, tensor by tensor, what no other thread has begun yet; returns when everything is copied.
   void copy_rest();
+  /// Waits without helping: a thread of low priority that had begun a tensor would hold up the training.
+  void wait_copied() const;
+  /// The training's memory, which is not needed any more. After copy_rest().
+  void let_go() { owners_.clear(); }
   /// Complete after copy_rest(); valid until the next begin().
   [[nodiscard]] const format::Content& content() const { return content_; }
   /// Memory that is held.
@@ -57,6 +63,8 @@ class Snapshot {
   std::size_t capacity_ = 0;
   format::Content content_;
   std::vector<Copy> rest_;
+  std::atomic<std::size_t> next_{0};    ///< of `rest_`
+  std::atomic<std::size_t> copied_{0};  ///< of `rest_`
   std::vector<std::shared_ptr<const void>> owners_;
 };
 
