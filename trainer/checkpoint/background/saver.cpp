@@ -4,13 +4,8 @@
 #include <utility>
 
 namespace rollcall::checkpoint::background {
-namespace {
 
-constexpr int kWritersNiceness = 10;
-
-}  // namespace
-
-BackgroundSaver::BackgroundSaver(RetryPolicy policy) : policy_(policy), copier_(0), writer_(kWritersNiceness) {}
+BackgroundSaver::BackgroundSaver(RetryPolicy policy) : policy_(policy) {}
 
 BackgroundSaver::~BackgroundSaver() {
   const std::lock_guard lock(mutex_);

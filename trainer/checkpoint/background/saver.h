@@ -15,7 +15,7 @@
 namespace rollcall::checkpoint::background {
 
 /// Saves a training's state in the background. start() copies what changes at once; a thread copies the rest, which
-/// the training must not change before wait_copied() has returned; another one, of low priority, writes.
+/// the training must not change before wait_copied() has returned; another one writes.
 ///
 /// start(), the waits and take_outcome() are for one thread. With several ranks each has a saver, and starts the same
 /// saves in the same order.

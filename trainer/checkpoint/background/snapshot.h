@@ -39,7 +39,7 @@ class Snapshot {
   [[nodiscard]] Result<void> begin(LiveContent live);
   /// Copies, tensor by tensor, what no other thread has begun yet; returns when everything is copied.
   void copy_rest();
-  /// Waits without helping: a thread of low priority that had begun a tensor would hold up the training.
+  /// Waits without helping.
   void wait_copied() const;
   /// The training's memory, which is not needed any more. After copy_rest().
   void let_go() { owners_.clear(); }

@@ -1,14 +1,11 @@
 #include "trainer/checkpoint/background/worker.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <cassert>
 #include <utility>
 
 namespace rollcall::checkpoint::background {
 
-Worker::Worker(int niceness) : thread_([this, niceness] { run(niceness); }) {}
+Worker::Worker() : thread_([this] { run(); }) {}
 
 Worker::~Worker() {
   {
@@ -38,12 +35,7 @@ bool Worker::busy() const {
   return static_cast<bool>(work_);
 }
 
-void Worker::run(int niceness) {
-  if (niceness != 0) {
-    const auto self = static_cast<id_t>(::gettid());
-    // In vain where a limit forbids it: then the work is only less polite.
-    static_cast<void>(::setpriority(PRIO_PROCESS, self, ::getpriority(PRIO_PROCESS, self) + niceness));
-  }
+void Worker::run() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return work_ || ending_; });

@@ -10,9 +10,7 @@ namespace rollcall::checkpoint::background {
 /// A thread that does one thing at a time. start() and wait() are for one thread, busy() for any.
 class Worker {
  public:
-  /// `niceness`: added to the thread's (setpriority(2), which Linux applies to single threads); threads that it starts
-  /// inherit it.
-  explicit Worker(int niceness);
+  Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
   /// Waits for what was started.
@@ -24,7 +22,7 @@ class Worker {
   [[nodiscard]] bool busy() const;
 
  private:
-  void run(int niceness);
+  void run();
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
