@@ -1,6 +1,5 @@
 #include "trainer/train/process.h"
 
-#include <malloc.h>
 #include <unistd.h>
 #include <array>
 #include <csignal>
@@ -8,16 +7,14 @@
 #include <ATen/Parallel.h>
 
 #include "trainer/model/amx.h"
+#include "trainer/train/tensor_memory.h"
 
 namespace rollcall::train {
 
 void prepare_process(int threads) {
   model::avoid_unusable_amx();
   std::signal(SIGPIPE, SIG_IGN);
-  constexpr int kGibibyte = 1 << 30;
-  mallopt(M_MMAP_THRESHOLD, kGibibyte);
-  mallopt(M_TRIM_THRESHOLD, kGibibyte);
-  mallopt(M_TOP_PAD, 64 << 20);
+  keep_tensor_memory();
   if (threads > 0) {
     at::set_num_threads(threads);
   }
