@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <fstream>
 
 #include "tests/multiproc/fsdp_network.h"
@@ -95,6 +96,21 @@ TEST(FsdpMemory, WithoutDivisionTheErrorNamesFsdp) {
     return rank.message.find("rollcall: memory: ") == 0 && rank.message.find("--parallel=fsdp") != std::string::npos;
   });
   EXPECT_TRUE(told) << report(ranks);
+}
+
+TEST(FsdpMemory, MemoryForWholeBlocksIsThatOfAFewBlocksWhateverTheModelsDepth) {
+  const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
+    constexpr std::int64_t kBlocks = 100;
+    testing_support::Network network = testing_support::make_network({.blocks = kBlocks});
+    const auto replica = testing_support::sharded(network, make_mesh(rank));
+    testing_support::train(*replica, network, rank.rank, /*max_norm=*/0, /*steps=*/4);
+    // A block is smaller than a page and takes one. The root takes three; as with each block there is room for its
+    // parameters, for the all-gather's result and twice for gradients.
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    MULTIPROC_CHECK(replica->sharded().unsharded_bytes() >= 6 * page);
+    MULTIPROC_CHECK(replica->sharded().unsharded_bytes() <= kBlocks / 3 * page);
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
 }  // namespace

@@ -11,7 +11,9 @@
 namespace rollcall::parallel {
 namespace {
 
-constexpr std::size_t kBroadcastBytes = std::size_t{250} << 20;  // PyTorch's own figure: broadcasts in large pieces
+/// Pieces large enough to be fast; a few are copied at a time. PyTorch takes 250 MiB: the whole of most models a
+/// second time, before sharding has freed any of it.
+constexpr std::size_t kBroadcastBytes = std::size_t{4} << 20;
 
 /// One line per parameter: name, type, shape, strides, whether it is trained. Replicas with equal text can be reduced
 /// together.

@@ -47,7 +47,7 @@ class Communicator {
   [[nodiscard]] Pending exchange(at::Tensor& received, at::Tensor& parts);
 
   /// The sum of `received`'s rows in `type`, by pairs and so in the same order on every machine; exact for rows that
-  /// are equal where their number is a power of two.
+  /// are equal where their number is a power of two. A view of `received`, which is overwritten, if that is its type.
   [[nodiscard]] static at::Tensor add_up(const at::Tensor& received, at::ScalarType type);
 
   /// `sum` becomes the sum over the replicas. Waits.

@@ -1,5 +1,6 @@
 #include "trainer/parallel/fsdp/fully_shard.h"
 
+#include <malloc.h>
 #include <set>
 #include <utility>
 
@@ -24,17 +25,19 @@ void ShardedModule::make_groups() {
   Division division = divide(*module_);
   std::vector<ParameterGroup*> order;
   if (!division.rest.empty()) {
-    root_ = std::make_unique<ParameterGroup>(communicator_, options_, "root", std::move(division.rest));
+    root_ = std::make_unique<ParameterGroup>(communicator_, memory_, options_, "root", std::move(division.rest));
     order.push_back(root_.get());
   }
   for (Block& block : division.blocks) {
-    blocks_.push_back(std::make_unique<ParameterGroup>(communicator_, options_, block.name, std::move(block.members)));
+    blocks_.push_back(
+        std::make_unique<ParameterGroup>(communicator_, memory_, options_, block.name, std::move(block.members)));
     order.push_back(blocks_.back().get());
   }
   schedule_ = std::make_unique<Schedule>(options_, std::move(order), root_.get());
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     wrap_block(division.blocks[i], *blocks_[i]);
   }
+  malloc_trim(0);  // the whole model was there until now, and malloc keeps what is freed
 }
 
 void ShardedModule::wrap_block(Block& block, ParameterGroup& group) {

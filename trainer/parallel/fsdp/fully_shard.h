@@ -55,6 +55,8 @@ class ShardedModule {
 
   [[nodiscard]] const process_group::Mesh& mesh() const { return communicator_.mesh(); }
   [[nodiscard]] const Counters& counters() const { return communicator_.counters; }
+  /// Bytes of memory that this rank keeps for whole parameters and for gradients on their way, in use or not.
+  [[nodiscard]] std::size_t unsharded_bytes() const { return memory_.held(); }
   void reset_counters();
   /// Bytes of whole parameters by block, the root's first (0 where it has none), padding included.
   [[nodiscard]] std::vector<std::int64_t> whole_bytes() const;
@@ -75,6 +77,7 @@ class ShardedModule {
   std::shared_ptr<torch::nn::Module> module_;
   Options options_;
   Communicator communicator_;
+  UnshardedMemory memory_;
   std::unique_ptr<ParameterGroup> root_;  ///< null where blocks own everything
   std::vector<std::unique_ptr<ParameterGroup>> blocks_;
   std::vector<std::pair<torch::nn::AnyModule*, torch::nn::AnyModule>> replaced_;

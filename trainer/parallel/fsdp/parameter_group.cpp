@@ -9,6 +9,9 @@
 namespace rollcall::parallel::fsdp {
 namespace {
 
+/// As c10's allocator for CPUs aligns tensors: kernels' fastest loads want it.
+std::size_t aligned(std::size_t bytes) { return (bytes + c10::gAlignment - 1) / c10::gAlignment * c10::gAlignment; }
+
 std::size_t unsigned_size(std::int64_t size) { return static_cast<std::size_t>(size); }
 
 void check(const std::string& group, const Member& member, at::ScalarType type) {
@@ -32,9 +35,9 @@ void own_memory(const at::Tensor& tensor, at::ScalarType type) {
 
 }  // namespace
 
-ParameterGroup::ParameterGroup(Communicator& communicator, const Options& options, std::string name,
-                               std::vector<Member> members)
-    : communicator_(communicator), options_(options), name_(std::move(name)) {
+ParameterGroup::ParameterGroup(Communicator& communicator, const UnshardedMemory& memory, const Options& options,
+                               std::string name, std::vector<Member> members)
+    : communicator_(communicator), memory_(memory), options_(options), name_(std::move(name)) {
   const torch::NoGradGuard no_grad;
   std::stable_partition(members.begin(), members.end(), [](const Member& m) { return m.tensor.requires_grad(); });
   const at::ScalarType type = members.at(0).tensor.scalar_type();
@@ -47,6 +50,7 @@ ParameterGroup::ParameterGroup(Communicator& communicator, const Options& option
   for (const Member& member : members) {
     add(member);
   }
+  flat_gradient_ = at::empty({reduce_numel_}, flat_.options());
   state_ = State::Whole;
   count_whole(whole_bytes());
   make_shards();
@@ -58,19 +62,21 @@ void ParameterGroup::add(const Member& member) {
             .rows = RowShards(member.tensor, communicator_.size()),
             .offset = 0,
             .gather_offset = gather_bytes_,
+            .whole_offset = room_,
             .accumulated = {}};
   for (const Slot& before : slots_) {
     slot.offset += before.rows.padded_numel();
   }
   const bool trainable = member.tensor.requires_grad();
   cut(slot);
-  shards_.push_back(shard_view(flat_, slot.whole, slot.rows, communicator_.rank(), slot.offset).detach());
+  shards_.push_back(part_of(flat_, slot).detach());
   shards_.back().requires_grad_(trainable);
   const at::ScalarType type =
       member.keeps_type ? flat_.scalar_type() : options_.parameter_type.value_or(flat_.scalar_type());
   own_memory(slot.whole, type);
   one_type_ = one_type_ && type == flat_.scalar_type();
   gather_bytes_ += padded_bytes(slot);
+  room_ += aligned(slot.whole.nbytes());
   if (trainable) {
     trainable_ += 1;
     reduce_numel_ += slot.rows.padded_numel();
@@ -118,7 +124,7 @@ void ParameterGroup::start_gather() {
     return;
   }
   const torch::NoGradGuard no_grad;
-  gathered_ = at::empty({whole_bytes()}, at::kByte);
+  gathered_ = unsharded({whole_bytes()}, at::kByte);
   count_whole(whole_bytes());
   const process_group::Mesh& mesh = communicator_.mesh();
   at::Tensor mine = state_ == State::SmallShards ? small_ : gather_input();
@@ -126,10 +132,16 @@ void ParameterGroup::start_gather() {
   state_ = State::Gathering;
 }
 
-void ParameterGroup::copy_out(const Slot& slot) const {
+at::Tensor ParameterGroup::unsharded(at::IntArrayRef sizes, at::ScalarType type) const {
+  const std::int64_t numel = c10::multiply_integers(sizes);
+  std::shared_ptr<char> memory = memory_.take(unsigned_size(numel) * c10::elementSize(type));
+  return at::from_blob(
+      memory.get(), sizes, [memory](void*) {}, at::TensorOptions(type));
+}
+
+void ParameterGroup::copy_out(const Slot& slot, char* to) const {
   const auto element = static_cast<std::int64_t>(slot.whole.element_size());
   const auto* const from = static_cast<const char*>(gathered_.const_data_ptr());
-  char* const to = allocate(slot.whole);
   for (std::int64_t rank = 0; rank < communicator_.size(); ++rank) {
     std::memcpy(to + slot.rows.offset_of(rank) * element, from + rank * gather_bytes_ + slot.gather_offset,
                 unsigned_size(slot.rows.numel_of(rank) * element));
@@ -143,8 +155,11 @@ void ParameterGroup::make_whole(bool keep_small) {
   }
   pending_.wait();
   count_whole(whole_bytes());
+  const std::shared_ptr<char> room = memory_.take(room_);
   for (const Slot& slot : slots_) {
-    copy_out(slot);
+    const std::shared_ptr<char> place(room, room.get() + slot.whole_offset);
+    copy_out(slot, place.get());
+    lend(slot.whole, place);
   }
   if (keep_small && !small_.defined()) {
     const process_group::Group& group = communicator_.mesh().reshard;
@@ -199,31 +214,36 @@ at::Tensor ParameterGroup::take_gradient(Slot& slot) const {
   return gradient.defined() ? before.add_(gradient) : before;
 }
 
+/// Zeros where no rank has anything: in the rows that pad a tensor, and for a gradient that the loss does not depend
+/// on.
 void ParameterGroup::copy_in(const Slot& slot, const at::Tensor& gradient, const at::Tensor& parts) const {
-  const auto element = static_cast<std::int64_t>(parts.element_size());
-  const auto* const from = static_cast<const char*>(gradient.const_data_ptr());
-  auto* const to = static_cast<char*>(parts.mutable_data_ptr());
+  const std::size_t element = parts.element_size();
+  const auto* const from = gradient.defined() ? static_cast<const char*>(gradient.const_data_ptr()) : nullptr;
   for (std::int64_t rank = 0; rank < communicator_.size(); ++rank) {
-    std::memcpy(to + (rank * reduce_numel_ + slot.offset) * element, from + slot.rows.offset_of(rank) * element,
-                unsigned_size(slot.rows.numel_of(rank) * element));
+    auto* const to =
+        static_cast<char*>(parts.mutable_data_ptr()) + unsigned_size(rank * reduce_numel_ + slot.offset) * element;
+    const std::size_t size = from == nullptr ? 0 : unsigned_size(slot.rows.numel_of(rank)) * element;
+    if (size > 0) {
+      std::memcpy(to, from + unsigned_size(slot.rows.offset_of(rank)) * element, size);
+    }
+    std::memset(to + size, 0, unsigned_size(slot.rows.padded_numel()) * element - size);
   }
 }
 
 ParameterGroup::Reduction ParameterGroup::start_reduction() {
   const torch::NoGradGuard no_grad;
   Reduction reduction;
-  const auto options = flat_.options().dtype(reduce_type());
-  // Zeros, for what no rank has: the rows that pad a tensor, and gradients that the loss does not depend on.
-  reduction.parts = at::zeros({communicator_.size(), reduce_numel_}, options);
-  reduction.received = at::empty({communicator_.size(), reduce_numel_}, options);
+  reduction.parts = unsharded({communicator_.size(), reduce_numel_}, reduce_type());
+  reduction.received = unsharded({communicator_.size(), reduce_numel_}, reduce_type());
   for (std::size_t i = 0; i < trainable_; ++i) {
-    const at::Tensor gradient = take_gradient(slots_[i]);
-    if (gradient.defined()) {
-      copy_in(slots_[i], gradient, reduction.parts);
-    }
+    copy_in(slots_[i], take_gradient(slots_[i]), reduction.parts);
   }
   reduction.pending = communicator_.exchange(reduction.received, reduction.parts);
   return reduction;
+}
+
+at::Tensor ParameterGroup::part_of(const at::Tensor& flat, const Slot& slot) const {
+  return shard_view(flat, slot.whole, slot.rows, communicator_.rank(), slot.offset);
 }
 
 void ParameterGroup::finish(Reduction& reduction) {
@@ -233,14 +253,13 @@ void ParameterGroup::finish(Reduction& reduction) {
   communicator_.add_replicas(mean);
   mean.div_(static_cast<double>(communicator_.size() * communicator_.replicas()));
   for (std::size_t i = 0; i < trainable_; ++i) {
-    // data(): zero_grad() of an optimizer would refuse what autograd takes for a view.
-    const at::Tensor part =
-        shard_view(mean, slots_[i].whole, slots_[i].rows, communicator_.rank(), slots_[i].offset).data();
+    const at::Tensor part = part_of(mean, slots_[i]);
     at::Tensor& gradient = shards_[i].mutable_grad();
     if (gradient.defined()) {
       gradient.add_(part);
     } else {
-      gradient = part;
+      // data(): zero_grad() of an optimizer would refuse what autograd takes for a view.
+      gradient = part_of(flat_gradient_, slots_[i]).copy_(part).data();
     }
   }
 }

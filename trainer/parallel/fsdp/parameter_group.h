@@ -8,6 +8,7 @@
 #include "trainer/parallel/fsdp/communicator.h"
 #include "trainer/parallel/fsdp/options.h"
 #include "trainer/parallel/fsdp/row_shards.h"
+#include "trainer/parallel/fsdp/unsharded_memory.h"
 
 namespace rollcall::parallel::fsdp {
 
@@ -27,7 +28,8 @@ class ParameterGroup {
  public:
   /// Cuts the members' values (the same on every rank of the shard group) and frees the whole tensors. All members have
   /// one type, are on the CPU and rows_are_outermost(); throws c10::Error otherwise. References outlive the group.
-  ParameterGroup(Communicator& communicator, const Options& options, std::string name, std::vector<Member> members);
+  ParameterGroup(Communicator& communicator, const UnshardedMemory& memory, const Options& options, std::string name,
+                 std::vector<Member> members);
   ParameterGroup(const ParameterGroup&) = delete;
   ParameterGroup& operator=(const ParameterGroup&) = delete;
 
@@ -75,26 +77,32 @@ class ParameterGroup {
     RowShards rows;
     std::int64_t offset = 0;         ///< in the flat shard, in elements
     std::int64_t gather_offset = 0;  ///< in this rank's part of an all-gather, in bytes
+    std::size_t whole_offset = 0;    ///< in the memory of the group's whole parameters, in bytes
     at::Tensor accumulated;          ///< gradients put aside, in the reduction's type
   };
 
   void add(const Member& member);
   void cut(const Slot& slot);
+  [[nodiscard]] at::Tensor part_of(const at::Tensor& flat, const Slot& slot) const;
   [[nodiscard]] std::int64_t padded_bytes(const Slot& slot) const;
   [[nodiscard]] at::Tensor gather_input() const;
-  void copy_out(const Slot& slot) const;
+  [[nodiscard]] at::Tensor unsharded(at::IntArrayRef sizes, at::ScalarType type) const;
+  void copy_out(const Slot& slot, char* to) const;
   [[nodiscard]] at::ScalarType reduce_type() const { return options_.reduce_type.value_or(flat_.scalar_type()); }
   [[nodiscard]] at::Tensor take_gradient(Slot& slot) const;
   void copy_in(const Slot& slot, const at::Tensor& gradient, const at::Tensor& parts) const;
   void count_whole(std::int64_t bytes);
 
   Communicator& communicator_;
+  const UnshardedMemory& memory_;
   const Options& options_;
   std::string name_;
   std::vector<Slot> slots_;  ///< those that take gradients first
   std::vector<at::Tensor> shards_;
   std::size_t trainable_ = 0;
   at::Tensor flat_;
+  at::Tensor flat_gradient_;       ///< as long as the group, so that malloc finds no use for its place in between
+  std::size_t room_ = 0;           ///< bytes for the whole parameters, side by side and aligned
   std::int64_t gather_bytes_ = 0;  ///< of one rank
   std::int64_t reduce_numel_ = 0;  ///< of one rank
   bool one_type_ = true;           ///< parameters are gathered in the shards' type

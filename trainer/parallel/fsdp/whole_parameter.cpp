@@ -1,24 +1,30 @@
 #include "trainer/parallel/fsdp/whole_parameter.h"
 
-#include <ATen/native/Resize.h>
+#include <utility>
 
 namespace rollcall::parallel::fsdp {
 
 void release(const at::Tensor& parameter, const std::string& name) {
   c10::StorageImpl* const storage = parameter.storage().unsafeGetStorageImpl();
   storage->clear_data_ptr_access_error_msg_();
-  at::native::resize_bytes_cpu(storage, 0);
+  storage->set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
+  storage->set_nbytes(0);
   storage->release_data_and_set_meta_custom_data_ptr_error_msg_(
       "parameter " + name +
       " is sharded, and this rank holds only its shard of it: use the replica's named_parameters() (shards) or "
       "gather() (whole) instead of the module's");
 }
 
-char* allocate(const at::Tensor& parameter) {
+void lend(const at::Tensor& parameter, std::shared_ptr<char> memory) {
+  using Reference = std::shared_ptr<char>;
+  char* const address = memory.get();
+  auto reference = std::make_unique<Reference>(std::move(memory));
+  at::DataPtr data(
+      address, reference.release(), [](void* held) { delete static_cast<Reference*>(held); }, at::kCPU);
   c10::StorageImpl* const storage = parameter.storage().unsafeGetStorageImpl();
   storage->clear_data_ptr_access_error_msg_();
-  at::native::resize_bytes_cpu(storage, static_cast<std::size_t>(parameter.numel()) * parameter.element_size());
-  return static_cast<char*>(storage->mutable_data());
+  storage->set_data_ptr_noswap(std::move(data));
+  storage->set_nbytes(static_cast<std::size_t>(parameter.numel()) * parameter.element_size());
 }
 
 }  // namespace rollcall::parallel::fsdp

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <memory>
 #include <string>
 
 namespace rollcall::parallel::fsdp {
@@ -9,12 +10,13 @@ namespace rollcall::parallel::fsdp {
 // it (also views, as linear layers do) refers to the same memory, so it is right again once the memory is back with
 // the same values.
 
-/// Frees the memory. Until allocate(), whoever reads or writes the tensor gets a c10::Error that names the parameter
-/// and says what to do: a copy, an optimizer or a checkpoint can neither crash nor see an empty tensor.
+/// Frees the memory, or drops the parameter's reference to it. Until lend(), whoever reads or writes the tensor gets a
+/// c10::Error that names the parameter and says what to do: a copy, an optimizer or a checkpoint can neither crash nor
+/// see an empty tensor.
 void release(const at::Tensor& parameter, const std::string& name);
 
-/// Gives the memory back, with undefined values. Write them through the returned pointer: that leaves the tensor's
-/// version alone, by which autograd would notice a change.
-[[nodiscard]] char* allocate(const at::Tensor& parameter);
+/// Lets `parameter` live at `memory` until release(), with the values that are or will be there. Whoever writes them
+/// through `memory` leaves the tensor's version alone, by which autograd would notice a change.
+void lend(const at::Tensor& parameter, std::shared_ptr<char> memory);
 
 }  // namespace rollcall::parallel::fsdp
