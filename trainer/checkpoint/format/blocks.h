@@ -29,7 +29,7 @@ struct Block {
 inline constexpr std::uint64_t kAlignment = 64;
 
 /// Block length: long enough for a parallel file system's stripes (1 to 16 MiB), and to keep a disk busy.
-inline constexpr std::uint64_t kBlockBytes = std::uint64_t{8} << 20U;
+inline constexpr std::uint64_t kBlockBytes = std::uint64_t{2} << 20U;
 
 /// Cuts slices, in any order, into blocks of at most kBlockBytes that end at multiples of it where what is to be
 /// written goes on. Slices that are cut become several. Pure.

@@ -25,7 +25,7 @@ struct WriterOptions {
   std::string writer = "rollcall";  ///< program and version
   std::string torch_version{};      ///< empty: unknown
   ReadBack read_back = ReadBack::Device;
-  std::size_t threads = 2;             ///< blocks on their way at a time, with 8 MiB of buffer each
+  std::size_t threads = 2;             ///< blocks on their way at a time, with 2 MiB of buffer each
   std::function<void(Stage)> after{};  ///< told after each stage, by one thread at a time; may be empty
 };
 
