@@ -28,7 +28,7 @@ LOST_PEER = 69
 # SGD without momentum: the smallest state that the trainer has, 43 MiB.
 OPTIONS = (*SMALL, "--optimizer=sgd", "--momentum=0", "--lr=0.001", "--batch-size=2", "--data=fake", "--fake-size=80",
            "--valid-epochs=0", "--checkpoint-epochs=0", "--epochs=1000000", "--log-steps=1", "--progress=none")
-DEADLINE = 120
+DEADLINE = 60
 
 
 class Wrong(Exception):
@@ -116,7 +116,10 @@ class Campaign:
         return victims, f"{who}, {'a save under way' if saving else 'between saves'}"
 
     def reap(self, processes, victims):
-        output = [process.communicate(timeout=DEADLINE) for process in processes]
+        try:
+            output = [process.communicate(timeout=DEADLINE) for process in processes]
+        except subprocess.TimeoutExpired as expired:
+            raise Wrong(f"a rank still lives {DEADLINE} s after its peer was killed") from expired
         for rank, process in enumerate(processes):
             wanted = -signal.SIGKILL if rank in victims else LOST_PEER
             if process.returncode != wanted:

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <thread>
 #include <utility>
@@ -17,6 +18,7 @@ using process_group::within;
 constexpr const char* kKey = "rollcall/failures";
 constexpr const char* kCodeKey = "rollcall/failure_code";
 constexpr std::chrono::seconds kPatience{5};  // with a store that answers within milliseconds, unless rank 0 is stopped
+constexpr std::chrono::seconds kDeparture{5};
 
 std::vector<std::uint8_t> bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
@@ -66,7 +68,20 @@ int FailureReport::lost_peer(const Error& error) {
   if (claimed == Claim::First || (claimed == Claim::NoStore && rank_ == 1)) {
     print(error);
   }
-  return claimed == Claim::Late ? code_of_the_cause().value_or(to_int(error.exit_code)) : to_int(error.exit_code);
+  const int own_code = to_int(error.exit_code);
+  const int code = claimed == Claim::Late ? code_of_the_cause().value_or(own_code) : own_code;
+  end_process_unless_departed(code);
+  return code;
+}
+
+void FailureReport::end_process_unless_departed(int code) const {
+  std::thread([departed = departed_, code] {
+    std::this_thread::sleep_for(kDeparture);
+    if (!*departed) {
+      std::fflush(nullptr);
+      std::_Exit(code);
+    }
+  }).detach();
 }
 
 void FailureReport::leave_code(int code) const {
@@ -104,6 +119,7 @@ FailureReport::Claim FailureReport::claim() const {
 }
 
 void FailureReport::linger() const {
+  *departed_ = true;
   if (rank_ != 0 || !store_) {
     return;
   }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -29,13 +31,15 @@ class FailureReport {
   /// This rank's own failure: printed, unless another rank was first.
   int own(const Error& error);
   /// The failure of a collective: printed only if no rank told its cause, that is, if a rank died without a word.
-  /// Returns the exit code of the cause where it is known: the step's exit code is the highest of its ranks'.
+  /// Returns the exit code of the cause where it is known: the step's exit code is the highest of its ranks'. From here
+  /// on the process has 5 s to let go of its process groups; then it ends with that code. Gloo now and then holds on to
+  /// a collective whose peer is gone until it times out, and its destructor waits for that.
   int lost_peer(const Error& error);
 
-  /// Rank 0 holds the store: before it leaves after a failure it gives the others time to ask whether somebody has
-  /// printed, and for the exit code of the cause. It waits no longer than until all have asked; at most 10 s where the
-  /// failure is its own, for the others live and will notice; 1 s where a peer was lost, which cannot ask. Other ranks
-  /// return at once.
+  /// To be called when the process groups are gone. Rank 0 holds the store: before it leaves after a failure it gives
+  /// the others time to ask whether somebody has printed, and for the exit code of the cause. It waits no longer than
+  /// until all have asked; at most 10 s where the failure is its own, for the others live and will notice; 1 s where a
+  /// peer was lost, which cannot ask. Other ranks return at once.
   void linger() const;
 
   /// Prints without asking anybody: for a failure that all ranks know of and agreed that this one tells.
@@ -45,6 +49,7 @@ class FailureReport {
   enum class Claim { First, Late, NoStore };
   Claim claim() const;
   void leave_code(int code) const;
+  void end_process_unless_departed(int code) const;
   std::optional<int> code_of_the_cause() const;
   void print(const Error& error) const;
 
@@ -53,6 +58,7 @@ class FailureReport {
   std::uint32_t world_size_;
   std::string host_;
   bool is_cause_ = false;  ///< own() was called
+  std::shared_ptr<std::atomic<bool>> departed_ = std::make_shared<std::atomic<bool>>(false);
   c10::intrusive_ptr<c10d::Store> store_;
 };
 
