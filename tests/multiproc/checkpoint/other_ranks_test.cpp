@@ -1,0 +1,149 @@
+#include <gtest/gtest.h>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <utility>
+#include <vector>
+
+#include "tests/support/multiproc.h"
+#include "trainer/checkpoint/format/reader.h"
+#include "trainer/config/trainer_settings.h"
+#include "trainer/train/checkpoints.h"
+#include "trainer/train/replica_options.h"
+
+namespace rollcall::train {
+namespace {
+
+using testing_support::all_succeeded;
+using testing_support::Rank;
+using testing_support::report;
+using testing_support::spawn;
+
+constexpr std::int64_t kStep = 7;
+constexpr const char* kName = "step-00000007.h5";
+
+template <typename T>
+T must(Result<T> result) {
+  return result ? *std::move(result) : throw std::runtime_error(result.error().message());
+}
+void must(const Result<void>& result) { result ? void() : throw std::runtime_error(result.error().message()); }
+
+settings::Settings settings_of(const std::string& parallel, const std::string& resume) {
+  settings::Settings settings(config::trainer_table());
+  for (const auto& [name, value] : std::map<std::string, std::string>{{"data", "fake"},
+                                                                      {"model", "resnet18"},
+                                                                      {"image-size", "32"},
+                                                                      {"batch-size", "2"},
+                                                                      {"optimizer", "adamw"},
+                                                                      {"parallel", parallel},
+                                                                      {"resume", resume}}) {
+    must(settings.set(name, value, "test"));
+  }
+  return settings;
+}
+
+World world_of(const Rank& rank) {
+  World world;
+  world.rank = rank.rank;
+  world.world_size = rank.world_size;
+  world.store = c10::make_intrusive<c10d::FileStore>(rank.folder / "store", -1);
+  world.process_group =
+      must(process_group::make_process_group(world.store, rank.rank, rank.world_size, {})).process_group;
+  return world;
+}
+
+/// What rollcall-train makes of its settings, but for the loop. Checkpoints go to `folder`.
+struct Training {
+  Training(const Rank& rank, const std::string& parallel, const std::string& resume, const std::string& folder)
+      : settings(settings_of(parallel, resume)), world(world_of(rank)), task(must(make_task(settings, world, {}))) {
+    replica = must(
+        parallel::make_replica(task.model.ptr(), must(replica_options(settings)), {world.process_group, world.store}));
+    must(add_optimizer(task, *replica, settings, world));
+    checkpoints = std::make_unique<Checkpoints>(settings, RunFolders{folder, folder, {}, {}}, task, *replica, world,
+                                                must(make_saving_group(world, settings)), std::vector<std::string>());
+    progress = first_progress(settings, world);
+  }
+
+  /// A step with made-up gradients, so that no two rows of parameters and moments are alike.
+  void step() {
+    const torch::NoGradGuard no_grad;
+    torch::manual_seed(100 + world.rank);
+    for (const auto& entry : replica->named_parameters()) {
+      entry.value().mutable_grad() = torch::randn_like(entry.value());
+    }
+    task.optimizer->step();
+    for (at::Tensor& buffer : task.model->buffers()) {
+      buffer.add_(3);
+    }
+    progress.global_step = kStep;
+  }
+  void save() { must(checkpoints->save(progress, Urgency::Final, false)); }
+
+  settings::Settings settings;
+  World world;
+  Task task;
+  std::unique_ptr<parallel::Replica> replica;
+  std::unique_ptr<Checkpoints> checkpoints;
+  checkpoint::Progress progress;
+};
+
+/// Bytes of all parameters, buffers, moments and steps.
+std::map<std::string, std::string> state_in(const std::string& path) {
+  const auto loaded = must(checkpoint::format::read_checkpoint(path));
+  std::map<std::string, std::string> state;
+  for (const auto& tensor : loaded.content.tensors) {
+    if (tensor.path.starts_with("/model/") || tensor.path.starts_with("/optimizer/")) {
+      state[tensor.path] = {reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()};
+    }
+  }
+  return state;
+}
+
+std::vector<std::string> differences(const std::map<std::string, std::string>& a,
+                                     const std::map<std::string, std::string>& b) {
+  std::vector<std::string> names;
+  for (const auto& [name, bytes] : a) {
+    const auto found = b.find(name);
+    if (found == b.end() || found->second != bytes) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+// What four ranks of FSDP saved is what three of FSDP and two of DDP have after loading, and save again.
+TEST(CheckpointOfOtherRanks, EveryTensorIsTheSame) {
+  std::string pattern = std::filesystem::temp_directory_path() / "other-ranks-XXXXXX";
+  const std::filesystem::path folder = mkdtemp(pattern.data());
+  const auto saved = spawn(4, [&](Rank& rank) {
+    Training training(rank, "fsdp", "never", folder / "saved");
+    training.step();
+    training.save();
+  });
+  ASSERT_TRUE(all_succeeded(saved)) << report(saved);
+  const std::string file = folder / "saved" / kName;
+  for (const auto& [parallel, ranks] : {std::pair<std::string, std::uint32_t>{"fsdp", 3}, {"ddp", 2}}) {
+    const auto loaded = spawn(ranks, [&, kind = parallel](Rank& rank) {
+      Training training(rank, kind, file, folder / kind);
+      std::vector<std::string> warnings;
+      MULTIPROC_CHECK(must(training.checkpoints->load(training.progress, warnings)).starts_with("resumed"));
+      MULTIPROC_CHECK(training.progress.global_step == kStep);
+      training.save();
+    });
+    ASSERT_TRUE(all_succeeded(loaded)) << report(loaded);
+  }
+  const auto state = state_in(file);
+  EXPECT_GT(state.size(), 3 * 62U);  // ResNet-18 has 62 parameters
+  for (const char* const other : {"fsdp", "ddp"}) {
+    const auto again = state_in(folder / other / kName);
+    EXPECT_EQ(again.size(), state.size());
+    EXPECT_EQ(differences(state, again), std::vector<std::string>()) << other;
+  }
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace rollcall::train
