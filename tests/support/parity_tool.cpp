@@ -5,13 +5,16 @@
 // REQUEST is what torch.save wrote of a dict: "model", "num_classes", "channels_last", "train_mode" and
 // "zero_init_residual", "seed"; "images" [steps, N, 3, H, W] and "labels" [steps, N]: each rank takes its part of N,
 // and the model takes their type; "lr", "momentum", "weight_decay"; optionally "state", name -> tensor, or
-// "checkpoint", a file of ours; "sharded" (FSDP instead of DDP, False), "sync_bn" (False) and "optimizer" ("sgd").
-// ANSWER is a dict for torch.load: "outputs" of the first step's images before training, "losses" [steps], and the
-// final state as "state/NAME" (sharded: on rank 0). Without images only the state is written.
+// "checkpoint", a file of ours; "sharded" (FSDP instead of DDP, False), "sync_bn" (False), "optimizer" ("sgd") and
+// "precision" ("fp32"). ANSWER is a dict for torch.load: "outputs" of the first step's images before training, "losses"
+// [steps], and the final state as "state/NAME" (sharded: on rank 0). Without images only the state is written. With
+// "overflows", a tensor of bools, only the loss scaler runs, over steps whose gradient is not finite where it is true:
+// "scales" and "good_steps" after each.
 
 #include <c10/util/irange.h>
 #include <torch/csrc/jit/serialization/pickle.h>
 #include <torch/torch.h>
+#include <cmath>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -26,6 +29,8 @@
 #include "trainer/optim/optimizer.h"
 #include "trainer/parallel/make_replica.h"
 #include "trainer/parallel/sync_batch_norm.h"
+#include "trainer/precision/autocast.h"
+#include "trainer/precision/loss_scaler.h"
 #include "trainer/process_group/factory.h"
 
 namespace {
@@ -121,13 +126,16 @@ model::ResNet make_network(const Dictionary& request) {
   return network;
 }
 
+std::string text_of(const Dictionary& request, const char* option, const char* otherwise) {
+  return request.contains(option) ? request.at(option).toStringRef() : otherwise;
+}
+
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Dictionary& request, const parallel::Replica& replica) {
-  return value_of(
-      optim::make_optimizer({.name = request.contains("optimizer") ? request.at("optimizer").toStringRef() : "sgd",
-                             .learning_rate = request.at("lr").toDouble(),
-                             .weight_decay = request.at("weight_decay").toDouble(),
-                             .momentum = request.at("momentum").toDouble()},
-                            replica.named_parameters()));
+  return value_of(optim::make_optimizer({.name = text_of(request, "optimizer", "sgd"),
+                                         .learning_rate = request.at("lr").toDouble(),
+                                         .weight_decay = request.at("weight_decay").toDouble(),
+                                         .momentum = request.at("momentum").toDouble()},
+                                        replica.named_parameters()));
 }
 
 bool asks_for(const Dictionary& request, const char* option) {
@@ -154,7 +162,10 @@ void train(const Dictionary& request, const Place& place, model::ResNet& network
   options.sharded = asks_for(request, "sharded");
   const auto replica = value_of(parallel::make_replica(network.ptr(), options, place.peers));
   const auto optimizer = make_optimizer(request, *replica);
+  const precision::ComputeType type = precision::compute_type(text_of(request, "precision", "fp32"));
+  precision::LossScaler scaler(type == at::kHalf);
   const auto loss_of = [&](std::int64_t step) {
+    const precision::Autocast autocast(type);
     return torch::cross_entropy_loss(network->forward(batch_of(images, step, channels_last)), labels[step]);
   };
   const Result<void> warm = replica->warm_up([&] { return loss_of(0); });
@@ -165,8 +176,11 @@ void train(const Dictionary& request, const Place& place, model::ResNet& network
   for (const std::int64_t step : c10::irange(images.size(0))) {
     replica->zero_grad();
     const at::Tensor loss = replica->forward([&] { return loss_of(step); });
-    loss.backward();
-    optimizer->step();
+    scaler.scale(loss).backward();
+    if (scaler.unscale(*optimizer, place.peers.world)) {
+      optimizer->step();
+    }
+    scaler.update();
     losses.push_back(loss.item<double>());
   }
   answer.insert("losses", torch::tensor(losses, torch::kFloat64));
@@ -192,8 +206,31 @@ void add_outputs(const Dictionary& request, model::ResNet& network, Tensors& ans
   }
 }
 
+void run_scaler(const at::Tensor& overflows, Tensors& answer) {
+  precision::LossScaler scaler(true);
+  at::Tensor parameter = torch::zeros({2}).requires_grad_();
+  torch::optim::SGD optimizer({parameter}, torch::optim::SGDOptions(0.1));
+  std::vector<double> scales;
+  std::vector<std::int64_t> good_steps;
+  for (const std::int64_t step : c10::irange(overflows.size(0))) {
+    parameter.mutable_grad() = torch::tensor({1.0F, overflows[step].item<bool>() ? INFINITY : 1.0F});
+    TORCH_CHECK(scaler.unscale(optimizer, nullptr) != overflows[step].item<bool>());
+    scaler.update();
+    scales.push_back(scaler.state().scale);
+    good_steps.push_back(scaler.state().good_steps);
+  }
+  answer.insert("scales", torch::tensor(scales, torch::kFloat64));
+  answer.insert("good_steps", torch::tensor(good_steps));
+}
+
 void run(const std::vector<std::string>& arguments) {
   const Dictionary request = read_dictionary(arguments.at(0));
+  if (request.contains("overflows")) {
+    Tensors answer;
+    run_scaler(request.at("overflows").toTensor(), answer);
+    write_tensors(arguments.at(1), answer);
+    return;
+  }
   const Place place = join(arguments);
   model::ResNet network = make_network(request);
   Tensors answer;
