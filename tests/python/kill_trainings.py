@@ -175,6 +175,7 @@ def main():
     if importlib.util.find_spec("h5py") is None:
         print("skipped: no h5py, which compares the last checkpoints")
         sys.exit(5)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # takes its ranks with it
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="kill-trainings-") as folder:
         campaign = Campaign(pathlib.Path(folder), options.parallel, options.seed)
         try:
