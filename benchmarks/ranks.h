@@ -26,12 +26,15 @@ inline Options parse(int argc, char** argv, Options options) {
   return options;
 }
 
-/// Meets the other ranks as the trainer does, and sets this process up as it does.
-inline Result<train::World> join(train::FailureReport& report, int threads) {
+/// Meets the other ranks as the trainer does with --backend=`backend`, and sets this process up as it does.
+inline Result<train::World> join(train::FailureReport& report, int threads, const std::string& backend) {
   train::prepare_process(threads);
   const Environment environment = Environment::of_this_process();
   const settings::Settings launch(settings::launch_table());
-  const settings::Settings trainer(config::trainer_table());
+  settings::Settings trainer(config::trainer_table());
+  if (const Result<void> chosen = trainer.set("backend", backend, "the benchmark"); !chosen) {
+    return chosen.error();
+  }
   const Result<rendezvous::ResolvedStep> step = rendezvous::resolve_this_step(environment, launch, nullptr);
   if (!step) {
     return step.error();

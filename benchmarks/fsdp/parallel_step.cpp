@@ -3,6 +3,7 @@
 // --layers=N a stack of wide linear layers, nearly all of whose memory is parameters, gradients and Adam's moments.
 // Prints one JSON line (rank 0).
 //   parallel_step --fsdp=1 --batch-size=16 --steps=5
+//   parallel_step --fsdp=1 --ucx=1 --batch-size=2
 //   parallel_step --fsdp=1 --layers=16 --width=2048 --batch-size=4
 #include <torch/torch.h>
 
@@ -89,7 +90,7 @@ double waited(parallel::Replica& replica) {
 
 int run(Options options) {
   train::FailureReport report(0, 0, 1, train::host_name());
-  Result<train::World> world = benchmarks::join(report, options["threads"]);
+  Result<train::World> world = benchmarks::join(report, options["threads"], options["ucx"] != 0 ? "ucx" : "gloo");
   if (!world) {
     return report.own(world.error());
   }
@@ -135,6 +136,7 @@ int run(Options options) {
 int main(int argc, char** argv) {
   return rollcall::run(rollcall::benchmarks::parse(argc, argv,
                                                    {{"fsdp", 1},
+                                                    {"ucx", 0},
                                                     {"prefetch", 1},
                                                     {"keep", 0},
                                                     {"layers", 0},

@@ -12,25 +12,27 @@ parser.add_argument("--batch-sizes", type=int, nargs="+", default=(16, 2))
 parser.add_argument("--image-size", type=int, default=224)
 parser.add_argument("--steps", type=int, default=4)
 parser.add_argument("--ranks", type=int, default=2)
+parser.add_argument("--ucx", action="store_true", help="our sides communicate over UCX instead of Gloo")
 options = parser.parse_args()
 ours = options.build.resolve() / "benchmarks" / "fsdp" / "parallel_step"
 peer = [measure.python(), pathlib.Path(__file__).with_name("peer_fsdp_step.py")]
 
 for batch in options.batch_sizes:
     common = [f"--batch-size={batch}", f"--image-size={options.image_size}", "--threads=1", f"--steps={options.steps}"]
+    own = [f"--ucx={int(options.ucx)}", *common]
     waits = []
 
     def fsdp():
-        result = measure.run_ranks([ours, "--fsdp=1", *common], options.ranks)
+        result = measure.run_ranks([ours, "--fsdp=1", *own], options.ranks)
         waits.append(result["waited_ms_per_step"] / result["ms_per_step"])
         return result["images_per_s"]
 
     results = measure.interleaved({
         "rollcall FSDP": fsdp,
-        "rollcall DDP": lambda: measure.run_ranks([ours, "--fsdp=0", *common], options.ranks)["images_per_s"],
+        "rollcall DDP": lambda: measure.run_ranks([ours, "--fsdp=0", *own], options.ranks)["images_per_s"],
         "Python fully_shard": lambda: measure.run_ranks([*peer, *common], options.ranks)["images_per_s"],
     }, options.runs)
-    title = f"ResNet-50, {options.ranks} ranks x 1 thread, batch {batch}"
+    title = f"ResNet-50, {options.ranks} ranks x 1 thread, batch {batch}, ours over {'UCX' if options.ucx else 'Gloo'}"
     for other in ("Python fully_shard", "rollcall DDP"):
         measure.report(title, "images/s", results, ("rollcall FSDP", other), options.json)
     if not options.json:
