@@ -17,7 +17,8 @@ namespace rollcall::checkpoint::format {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
-constexpr std::uint64_t kWorthDirect = 64 * 1024;  ///< shorter writes gain nothing by going past the page cache
+constexpr std::uint64_t kWorthDirect = std::uint64_t{64}
+                                       << 10U;  ///< shorter writes gain nothing by going past the page cache
 
 std::uint64_t page_begin(std::uint64_t offset) { return offset / kPage * kPage; }
 std::uint64_t page_end(std::uint64_t offset) { return page_begin(offset + kPage - 1); }

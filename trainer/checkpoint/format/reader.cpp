@@ -22,7 +22,8 @@
 namespace rollcall::checkpoint::format {
 namespace {
 
-constexpr std::uint64_t kChunkBytes = 256 * 1024;  ///< read and summed up while a core's cache still holds it
+constexpr std::uint64_t kChunkBytes = std::uint64_t{256}
+                                      << 10U;  ///< read and summed up while a core's cache still holds it
 constexpr std::uint64_t kLargestManifest = std::uint64_t{1} << 30U;
 
 bool all_zero(std::span<const std::byte> bytes) {

@@ -43,7 +43,7 @@ std::vector<Stretch> unoccupied(std::uint64_t file_bytes, const Manifest& manife
 
 std::optional<std::uint32_t> structure_crc32c(const storage::File& file, std::uint64_t file_bytes,
                                               const Manifest& manifest, const ManifestEntry& manifest_entry) {
-  constexpr std::uint64_t kChunk = 256 * 1024;
+  constexpr std::uint64_t kChunk = std::uint64_t{256} << 10U;
   std::vector<std::byte> chunk(kChunk);
   std::uint32_t crc = 0;
   for (const Stretch& stretch : unoccupied(file_bytes, manifest, manifest_entry)) {
