@@ -101,6 +101,7 @@ std::optional<KnownModel> recognise_model(std::vector<StateTensor>& tensors) {
     };
     if (model.size() == tensors.size() && std::ranges::all_of(model, is_there)) {
       std::vector<StateTensor> ordered;
+      ordered.reserve(model.size());
       for (const ModelTensor& tensor : model) {
         ordered.push_back(tensors[place.at(tensor.key)]);
       }

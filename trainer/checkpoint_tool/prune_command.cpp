@@ -113,8 +113,9 @@ Result<Pruning> look_into(const CommandContext& context) {
   if (std::ranges::none_of(*seen, is_of_training)) {
     return no_checkpoint_in(pruning.folder);
   }
-  for (auto file = seen->rbegin(); file != seen->rend(); ++file) {
-    pruning.files.push_back({std::move(*file), {}});
+  std::ranges::reverse(*seen);
+  for (SeenFile& file : *seen) {
+    pruning.files.push_back({std::move(file), {}});
   }
   return pruning;
 }

@@ -139,6 +139,7 @@ bool is_usable_checkpoint(const SeenFile& file) {
 std::vector<Fate> fates_of(const std::vector<SeenFile>& files, const PruneRules& rules) {
   const Rules of_checkpoints(files, rules);
   std::vector<Fate> fates;
+  fates.reserve(files.size());
   for (const SeenFile& file : files) {
     fates.push_back(is_usable_checkpoint(file) ? of_checkpoints.fate_of(file)
                                                : fate_of_other(file, of_checkpoints.any()));
