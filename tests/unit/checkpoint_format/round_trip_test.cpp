@@ -177,6 +177,8 @@ TEST(CheckpointFile, WhatIsNoCheckpointIsNamedAndItsReasonGiven) {
   const TemporaryFolder folder;
   EXPECT_EQ(read_checkpoint(folder.file("absent.h5")).error().exit_code, ExitCode::NoInput);
   EXPECT_EQ(read_checkpoint(folder.path()).error().exit_code, ExitCode::NoInput);
+  ASSERT_EQ(::mkfifo(folder.file("pipe.h5").c_str(), 0600), 0);  // to which nobody ever writes
+  EXPECT_EQ(read_checkpoint(folder.file("pipe.h5")).error().exit_code, ExitCode::NoInput);
   write_file(folder.file("text.h5"), {'h', 'e', 'l', 'l', 'o'});
   write_file(folder.file("nothing.h5"), {});
   for (const char* name : {"text.h5", "nothing.h5"}) {

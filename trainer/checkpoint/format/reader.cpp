@@ -59,7 +59,7 @@ Error CheckpointReader::unreadable(int error_number) const {
 Result<CheckpointReader> CheckpointReader::open(const std::string& path) {
   CheckpointReader reader;
   reader.path_ = path;
-  reader.file_ = storage::File(path, O_RDONLY);
+  reader.file_ = storage::File(path, O_RDONLY | O_NONBLOCK);  // a pipe of that name is told, not waited for
   const auto size = reader.file_ ? reader.file_.regular_size() : std::nullopt;
   if (!size) {
     return fail("checkpoint", path, errno == EINVAL ? "is not a regular file" : errno_text(errno),
