@@ -48,11 +48,11 @@ TEST(BackgroundSaver, SavesTheStateOfItsStepWhileTheTrainingGoesOn) {
     training.forward(step);
     saver.wait_copied();
     training.optimizer_step(step);
-    if (const auto outcome = saver.take_outcome()) {
-      EXPECT_TRUE(outcome->written) << outcome->written.error().message();
-      ++saved;
-    }
     if (!saver.busy()) {
+      if (const auto outcome = saver.take_outcome()) {
+        EXPECT_TRUE(outcome->written) << outcome->written.error().message();
+        ++saved;
+      }
       ASSERT_TRUE(saver.start(static_cast<std::int64_t>(step), training.live(), [step](const format::Content& content) {
         const bool right = holds_only(content.tensors.at(0), step) && holds_only(content.tensors.at(1), step);
         return right ? Result<void>() : fail("checkpoint", "", "mixes steps", "", ExitCode::Internal);
