@@ -19,12 +19,12 @@ PEER = pathlib.Path(__file__).parent / "peer_async_save.py"
 TRAIN = options.build.resolve() / "trainer" / "rollcall-train"
 
 
-def ours():
+def ours(read_back):
     """The save of step 16: buffers exist since that of step 8, which is durable long before; the one of step 30 comes after it is durable."""
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         measure.run([TRAIN, "--model=resnet50", f"--image-size={options.image_size}", f"--batch-size={options.batch_size}", "--max-steps=30",
                      "--checkpoint-steps=8", "--keep-last=2", "--checkpoint-overlap=wait", "--valid-epochs=0", "--checkpoint-epochs=0", "--progress=none",
-                     f"--checkpoint-dir={folder}"])
+                     f"--checkpoint-read-back={read_back}", f"--checkpoint-dir={folder}"])
         saves = [json.loads(line) for line in (pathlib.Path(folder) / "metrics.jsonl").read_text().splitlines()]
     return next(save for save in saves if save["event"] == "checkpoint" and save["step"] == 16)
 
@@ -34,16 +34,16 @@ def peer():
         return json.loads(measure.run([measure.python(), PEER, folder, str(options.image_size), str(options.batch_size)]))
 
 
-found = {"rollcall": [], "torch.distributed.checkpoint": []}
+SIDES = {"rollcall": lambda: ours("memory"), "rollcall, read back from the device": lambda: ours("device"), "torch.distributed.checkpoint": peer}
+found = {name: [] for name in SIDES}
 
 
-def collect(name, side):
-    found[name].append(side())
+def collect(name):
+    found[name].append(SIDES[name]())
     return found[name][-1]["stall_seconds"]
 
 
-stalls = measure.interleaved({"rollcall": lambda: collect("rollcall", ours),
-                              "torch.distributed.checkpoint": lambda: collect("torch.distributed.checkpoint", peer)}, options.runs)
+stalls = measure.interleaved({name: lambda name=name: collect(name) for name in SIDES}, options.runs)
 both = ("torch.distributed.checkpoint", "rollcall")
 measure.report("stall of the training", "ms", {name: [1000 * s for s in v] for name, v in stalls.items()}, both, options.json)
 durable = {name: [save["durable_seconds"] for save in saves[1:]] for name, saves in found.items()}

@@ -109,8 +109,9 @@ def ours(program, shapes, folder):
     return {"rollcall, verified from the device": line["save"],
             "rollcall, verified from memory": line["save_read_back_memory"],
             "rollcall load + verify": line["load_verify"],
-            "  skeleton created after": line["created_at"], "  data synced after": line["synced_at"],
-            "  sealed after": line["sealed_at"], "  read back after": line["verified_at"]}
+            "  from the device: skeleton created after": line["created_at"],
+            "  from the device: data on it and read back after": line["settled_at"],
+            "  from the device: sealed after": line["sealed_at"], "  from the device: seal read back after": line["verified_at"]}
 
 
 def main():
@@ -132,7 +133,7 @@ def main():
         return
     print(f"{peers.bytes / 1e6:.0f} MB in {len(state)} tensors; medians of {len(rounds)} rounds; load {os.getloadavg()[0]:.1f}")
     for name, seconds in medians.items():
-        print(f"  {name:38} {seconds * 1e3:8.1f} ms  {peers.bytes / seconds / 1e9:6.2f} GB/s")
+        print(f"  {name:52} {seconds * 1e3:8.1f} ms  {peers.bytes / seconds / 1e9:6.2f} GB/s")
     for mine in ("rollcall, verified from the device", "rollcall, verified from memory"):
         for theirs in ("safetensors + fsync", "torch.save + fsync", "DCP + fsync", "dd conv=fsync"):
             ratio = statistics.median(r[theirs] / r[mine] for r in rounds)

@@ -38,7 +38,7 @@ constexpr int kKeep = 3;
 /// What a rank is at, for the statistics; in memory that the driver shares.
 enum Activity : int { Between, Creating, Writing, Sealing, Verifying, Naming, Tidying, kActivities };
 constexpr std::array<const char*, kActivities> kNames{
-    "between saves", "creating the skeleton",     "writing and fsync", "checksums, manifest, seal", "reading back",
+    "between saves", "creating the skeleton",     "writing, fsync, reading back", "seal", "reading the seal back",
     "renaming",      "removing older checkpoints"};
 
 struct Shared {
@@ -91,6 +91,7 @@ int run_rank(RankGroup& group, const std::string& folder, std::int64_t step, Sha
     activity = Between;
     const Model model(step);
     activity = group.rank() == 0 ? Creating : Writing;
+    options.read_back = step % 2 == 0 ? ReadBack::Memory : ReadBack::Device;
     const Result<void> written = write_checkpoint(folder + "/" + checkpoint_name(step),
                                                   model.part(group.rank(), group.size(), step), options, group);
     if (!written) {

@@ -221,6 +221,11 @@ constexpr std::array kTrainerTable{
     Setting{"checkpoint-overlap", Kind::Choice, "skip", "skip|wait",
             "a save by checkpoint-steps that is due while another is being written: leave it out, or wait",
             "Checkpoints", "skip|wait"},
+    Setting{
+        "checkpoint-read-back", Kind::Choice, "memory", "memory|device",
+        "where a checkpoint is read back from before it gets its name; memory: the kernel's, while the device still "
+        "writes; device: past the kernel's memory, which takes two to three times as long",
+        "Checkpoints", "memory|device"},
     Setting{"checkpoint-retries", Kind::Integer, "2", "N",
             "further tries of a save that failed, after 1, 2, 4 ... seconds", "Checkpoints", "", 0, 100},
     Setting{"checkpoint-failures", Kind::Integer, "3", "N",

@@ -47,6 +47,11 @@ bool write_uint32_attribute(hid_t object, const char* name, std::uint32_t value)
   return write_attribute(object, name, H5T_STD_U32LE, &value);
 }
 
+Handle create_uint32_attribute(hid_t object, const char* name) {
+  const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
+  return {H5Acreate2(object, name, H5T_STD_U32LE, space.get(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose};
+}
+
 bool write_flag_attribute(hid_t object, const char* name, bool value) {
   const std::uint8_t byte = value ? 1 : 0;
   return write_attribute(object, name, H5T_STD_U8LE, &byte);

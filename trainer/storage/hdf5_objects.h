@@ -21,6 +21,8 @@ namespace rollcall::storage {
 [[nodiscard]] bool write_text_attribute(hid_t object, const char* name, std::string_view text);
 [[nodiscard]] bool write_uint32_attribute(hid_t object, const char* name, std::uint32_t value);
 [[nodiscard]] bool write_flag_attribute(hid_t object, const char* name, bool value);
+/// Creates an attribute without a value and leaves it open.
+[[nodiscard]] Handle create_uint32_attribute(hid_t object, const char* name);
 /// Sets an existing flag.
 [[nodiscard]] bool update_flag_attribute(hid_t object, const char* name, bool value);
 

@@ -12,8 +12,11 @@ namespace {
 
 namespace background = checkpoint::background;
 
-checkpoint::format::WriterOptions writer_options() {
-  return {.writer = "rollcall-train", .torch_version = TORCH_VERSION};
+checkpoint::format::WriterOptions writer_options(const settings::Settings& settings) {
+  using checkpoint::format::ReadBack;
+  return {.writer = "rollcall-train",
+          .torch_version = TORCH_VERSION,
+          .read_back = settings.text("checkpoint-read-back") == "device" ? ReadBack::Device : ReadBack::Memory};
 }
 
 /// Adds the time until its end to `seconds`.
@@ -57,7 +60,7 @@ Result<void> Saving::save(background::Destination destination, const checkpoint:
   const std::int64_t step = destination.step;
   return saver_->start(step, checkpoint::live_content(parts, parameter_keys),
                        [this, destination = std::move(destination)](const checkpoint::format::Content& content) {
-                         return background::commit(destination, content, writer_options(), group_);
+                         return background::commit(destination, content, writer_options(settings_), group_);
                        });
 }
 
@@ -68,7 +71,7 @@ Result<void> Saving::write_now(const background::Destination& destination, const
     const checkpoint::HostContent host = checkpoint::on_host(parts);
     outcome = background::write_with_retries(
         destination.step, policy_,
-        [&] { return background::commit(destination, host.content, writer_options(), group_); },
+        [&] { return background::commit(destination, host.content, writer_options(settings_), group_); },
         [](std::chrono::duration<double> length) {
           std::this_thread::sleep_for(length);
           return true;

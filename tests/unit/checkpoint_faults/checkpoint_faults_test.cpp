@@ -40,7 +40,7 @@ struct LargeContent {
 };
 
 /// A folder with a committed checkpoint of step 1, into which step 2 is going to be written.
-class WithFaults : public testing::Test {
+class WithFaults : public testing::TestWithParam<ReadBack> {
  protected:
   WithFaults() {
     EXPECT_TRUE(write_checkpoint(path(1), first.content, {}));
@@ -53,7 +53,7 @@ class WithFaults : public testing::Test {
   /// Writes step 2 with a fault; how many calls of the kind there were.
   std::size_t write_with(Call call, std::size_t nth, Fault fault, int error_number) {
     inject(call, nth, fault, error_number);
-    outcome = write_checkpoint(path(2), second.content, {.threads = 1});
+    outcome = write_checkpoint(path(2), second.content, {.read_back = GetParam(), .threads = 1});
     return stop();
   }
 
@@ -74,7 +74,7 @@ class WithFaults : public testing::Test {
   Result<void> outcome;
 };
 
-TEST_F(WithFaults, EveryWriteThatFailsIsAnErrorAndTheFormerCheckpointStays) {
+TEST_P(WithFaults, EveryWriteThatFailsIsAnErrorAndTheFormerCheckpointStays) {
   const std::size_t writes = write_with(Call::Write, 0, Fault::Error, 0);
   ASSERT_GE(writes, 10U);
   expect_all_or_nothing("no fault");
@@ -89,7 +89,7 @@ TEST_F(WithFaults, EveryWriteThatFailsIsAnErrorAndTheFormerCheckpointStays) {
   }
 }
 
-TEST_F(WithFaults, ShortWritesAreContinued) {
+TEST_P(WithFaults, ShortWritesAreContinued) {
   const std::size_t writes = write_with(Call::Write, 0, Fault::Error, 0);
   expect_all_or_nothing("no fault");
   for (std::size_t nth = 1; nth <= writes; ++nth) {
@@ -99,7 +99,7 @@ TEST_F(WithFaults, ShortWritesAreContinued) {
   }
 }
 
-TEST_F(WithFaults, WritesThatAreLostOrChangedOnTheWayAreNoticedByReadingBack) {
+TEST_P(WithFaults, WritesThatAreLostOrChangedOnTheWayAreNoticedByReadingBack) {
   const std::size_t writes = write_with(Call::Write, 0, Fault::Error, 0);
   expect_all_or_nothing("no fault");
   std::size_t noticed = 0;
@@ -113,7 +113,7 @@ TEST_F(WithFaults, WritesThatAreLostOrChangedOnTheWayAreNoticedByReadingBack) {
   EXPECT_GE(noticed, writes);  // the others fell into padding, or into what HDF5 wrote anew
 }
 
-TEST_F(WithFaults, EveryFsyncRenameAndAllocationThatFailsIsAnError) {
+TEST_P(WithFaults, EveryFsyncRenameAndAllocationThatFailsIsAnError) {
   for (const Call call : {Call::Sync, Call::Rename, Call::Allocate}) {
     const std::size_t calls = write_with(call, 0, Fault::Error, 0);
     expect_all_or_nothing("no fault");
@@ -132,13 +132,13 @@ TEST_F(WithFaults, EveryFsyncRenameAndAllocationThatFailsIsAnError) {
   }
 }
 
-TEST_F(WithFaults, FileSystemsThatCannotAllocateAreWrittenToAllTheSame) {
+TEST_P(WithFaults, FileSystemsThatCannotAllocateAreWrittenToAllTheSame) {
   write_with(Call::Allocate, 1, Fault::Error, EOPNOTSUPP);
   EXPECT_TRUE(outcome);
   expect_all_or_nothing("");
 }
 
-TEST_F(WithFaults, ReadsThatFailAreErrorsAndShortOnesAreContinued) {
+TEST_P(WithFaults, ReadsThatFailAreErrorsAndShortOnesAreContinued) {
   inject(Call::Read, 0, Fault::Error);
   ASSERT_TRUE(read_checkpoint(path(1)));
   const std::size_t reads = stop();
@@ -154,7 +154,7 @@ TEST_F(WithFaults, ReadsThatFailAreErrorsAndShortOnesAreContinued) {
   }
 }
 
-TEST_F(WithFaults, FilesCutAtAnyPageAreNeverLoaded) {
+TEST_P(WithFaults, FilesCutAtAnyPageAreNeverLoaded) {
   const std::vector<char> sound = file_bytes(path(1));
   for (std::size_t length = 0; length < sound.size(); length += 4096) {
     write_file(path(2), std::vector<char>(sound.begin(), sound.begin() + static_cast<std::ptrdiff_t>(length)));
@@ -162,6 +162,9 @@ TEST_F(WithFaults, FilesCutAtAnyPageAreNeverLoaded) {
     EXPECT_EQ(status.state, FileState::Damaged) << length;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(ReadBack, WithFaults, testing::Values(ReadBack::Memory, ReadBack::Device),
+                         [](const auto& tested) { return tested.param == ReadBack::Memory ? "Memory" : "Device"; });
 
 TEST(FlippedBits, AnywhereAreFoundOrAreInPadding) {
   const TemporaryFolder folder;

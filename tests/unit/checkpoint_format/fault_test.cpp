@@ -104,7 +104,7 @@ TEST(CheckpointFaults, DataThatChangedOnItsWayToTheDiskIsNoticedBeforeTheFileGet
   for (const ReadBack read_back : {ReadBack::Device, ReadBack::Memory}) {
     const auto written = write_checkpoint(folder.file("a.h5"), sample.content,
                                           {.read_back = read_back, .after = [&](Stage stage) {
-                                             if (stage == Stage::Synced) {
+                                             if (stage == Stage::BlockWritten) {
                                                flip_byte(temporary, first_offset_of(temporary, sample.weight));
                                              }
                                            }});

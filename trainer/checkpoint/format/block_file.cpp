@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <mutex>
 #include <utility>
 
@@ -128,8 +129,21 @@ Result<void> BlockFile::write_direct(const Block& block, std::byte* buffer) {
   return {};
 }
 
-Result<void> BlockFile::sync() {
-  const auto cached = read_back_ == ReadBack::Memory ? storage::Cached::Keep : storage::Cached::Drop;
+Result<void> BlockFile::settle(const std::vector<std::string>& names) {
+  if (read_back_ == ReadBack::Device) {
+    Result<void> synced = sync();
+    return synced ? verify(names) : synced;
+  }
+  auto syncing = std::async(std::launch::async, [this] { return sync(); });
+  Result<void> verified = verify(names);
+  Result<void> synced = syncing.get();
+  return synced ? verified : synced;
+}
+
+Result<void> BlockFile::sync() const {
+  // What is read past the page cache need not leave it, where rank 0 still works on HDF5's structures.
+  const bool keep = read_back_ == ReadBack::Memory || direct_;
+  const auto cached = keep ? storage::Cached::Keep : storage::Cached::Drop;
   return cached_.sync(cached) ? Result<void>() : failure("cannot be written to the device", errno);
 }
 

@@ -19,9 +19,9 @@ enum class ReadBack {
   Memory,  ///< the page cache, where it still is: proves that the right bytes are in the right places, not the disk
 };
 
-/// A rank's blocks of an existing file: written, made durable, read back. What can go past the page cache does: whole
-/// pages of a block, from an aligned buffer; the rest, and everything where the file system refuses O_DIRECT, through
-/// it. Errors (InputOutput) of all: the system's.
+/// A rank's blocks of an existing file: written, made durable, read back. With ReadBack::Device what can go past the
+/// page cache does: whole pages of a block, from an aligned buffer; the rest, and everything where the file system
+/// refuses O_DIRECT or with ReadBack::Memory, goes through it. Errors (InputOutput) of all: the system's.
 class BlockFile {
  public:
   /// `threads`: how many blocks are on their way at a time; each has a buffer of its own.
@@ -30,10 +30,9 @@ class BlockFile {
   /// Writes all blocks and keeps their checksums. `after_block` (may be empty) is told of each, by one thread at a
   /// time.
   [[nodiscard]] Result<void> write(std::vector<Block> blocks, const std::function<void()>& after_block);
-  /// fsync(2).
-  [[nodiscard]] Result<void> sync();
-  /// Reads all blocks back; InputOutput where a checksum differs, too: `names` are the data sets', by number.
-  [[nodiscard]] Result<void> verify(const std::vector<std::string>& names);
+  /// fsync(2), and reads all blocks back: from the device after it, from memory meanwhile. InputOutput where a checksum
+  /// differs, too: `names` are the data sets', by number.
+  [[nodiscard]] Result<void> settle(const std::vector<std::string>& names);
   /// Of all that was written, joined.
   [[nodiscard]] std::vector<Fragment> fragments() const;
 
@@ -49,6 +48,8 @@ class BlockFile {
   [[nodiscard]] Result<void> write_block(std::size_t index, std::byte* buffer);
   [[nodiscard]] Result<void> write_cached(const Block& block);
   [[nodiscard]] Result<void> write_direct(const Block& block, std::byte* buffer);
+  [[nodiscard]] Result<void> sync() const;
+  [[nodiscard]] Result<void> verify(const std::vector<std::string>& names);
   [[nodiscard]] Result<void> verify_block(std::size_t index, std::byte* buffer, const std::vector<std::string>& names);
 
   std::string path_;

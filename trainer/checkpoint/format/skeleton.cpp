@@ -63,25 +63,33 @@ Handle dataset_creation() {
   return properties;
 }
 
-Handle new_dataset(hid_t file, const ManifestEntry& entry) {
+Handle link_creation() {
+  Handle properties(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
+  H5Pset_create_intermediate_group(properties.get(), 1);
+  return properties;
+}
+
+Handle new_dataset(hid_t file, const ManifestEntry& entry, const Handle& links, const Handle& creation) {
   const Handle type = hdf5_type(entry);
   const std::vector<hsize_t> shape(entry.shape.begin(), entry.shape.end());
   const Handle space(
       shape.empty() ? H5Screate(H5S_SCALAR) : H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr),
       H5Sclose);
-  const Handle links(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
-  H5Pset_create_intermediate_group(links.get(), 1);
-  return {
-      H5Dcreate2(file, entry.name.c_str(), type.get(), space.get(), links.get(), dataset_creation().get(), H5P_DEFAULT),
-      H5Dclose};
+  return {H5Dcreate2(file, entry.name.c_str(), type.get(), space.get(), links.get(), creation.get(), H5P_DEFAULT),
+          H5Dclose};
 }
 
-bool write_checksum(hid_t file, const ManifestEntry& entry) {
-  Handle object(H5Dopen2(file, entry.name.c_str(), H5P_DEFAULT), H5Dclose);
-  return object && storage::write_uint32_attribute(object.get(), schema::kCrcAttribute, entry.crc32c) && object.close();
+bool write_checksum(Handle& attribute, std::uint32_t checksum) {
+  return attribute && H5Awrite(attribute.get(), H5T_STD_U32LE, &checksum) >= 0 && attribute.close();
 }
 
 }  // namespace
+
+Skeleton::Skeleton(std::string path, Handle file)
+    : path_(std::move(path)),
+      file_(std::move(file)),
+      link_creation_(link_creation()),
+      dataset_creation_(dataset_creation()) {}
 
 Error Skeleton::failure(const std::string& what) const {
   return write_failure(path_, "cannot be written: " + storage::hdf5_reason() + (what.empty() ? "" : " (" + what + ")"));
@@ -108,10 +116,11 @@ Result<Skeleton> Skeleton::create(const std::string& path, const FileInfo& info,
 }
 
 Result<void> Skeleton::create_dataset(ManifestEntry& entry) {
-  Handle object = new_dataset(file_.get(), entry);
+  Handle object = new_dataset(file_.get(), entry, link_creation_, dataset_creation_);
   if (!object || (entry.kind == Kind::Tensor && !write_tensor_attributes(object.get(), entry))) {
     return failure(entry.name);
   }
+  checksums_.push_back(storage::create_uint32_attribute(object.get(), schema::kCrcAttribute));
   const haddr_t offset = H5Dget_offset(object.get());
   const bool placed = offset != HADDR_UNDEF || entry.bytes == 0;
   if (!placed || !object.close()) {
@@ -119,6 +128,15 @@ Result<void> Skeleton::create_dataset(ManifestEntry& entry) {
   }
   entry.offset = entry.bytes == 0 ? 0 : offset;
   return {};
+}
+
+bool Skeleton::write_checksums(const std::vector<ManifestEntry>& datasets) {
+  for (std::size_t i = 0; i < datasets.size(); ++i) {
+    if (!write_checksum(checksums_[i], datasets[i].crc32c)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 Result<ManifestEntry> Skeleton::finish(const Manifest& manifest) {
@@ -133,12 +151,10 @@ Result<ManifestEntry> Skeleton::finish(const Manifest& manifest) {
     return created.error();
   }
   Handle object(H5Dopen2(file_.get(), schema::kManifest, H5P_DEFAULT), H5Dclose);
-  const bool written = object &&
-                       H5Dwrite(object.get(), hdf5_type(own).get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()) >= 0 &&
-                       object.close() && write_checksum(file_.get(), own) &&
-                       std::all_of(manifest.datasets.begin(), manifest.datasets.end(),
-                                   [this](const ManifestEntry& entry) { return write_checksum(file_.get(), entry); }) &&
-                       storage::update_flag_attribute(file_.get(), schema::kCompleteAttribute, true);
+  const bool written =
+      object && H5Dwrite(object.get(), hdf5_type(own).get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()) >= 0 &&
+      object.close() && write_checksum(checksums_.back(), own.crc32c) && write_checksums(manifest.datasets) &&
+      storage::update_flag_attribute(file_.get(), schema::kCompleteAttribute, true);
   if (!written || !file_.close()) {
     return failure("");
   }

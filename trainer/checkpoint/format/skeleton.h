@@ -24,12 +24,17 @@ class Skeleton {
   [[nodiscard]] Result<ManifestEntry> finish(const Manifest& manifest);
 
  private:
-  Skeleton(std::string path, storage::Handle file) : path_(std::move(path)), file_(std::move(file)) {}
+  Skeleton(std::string path, storage::Handle file);
   [[nodiscard]] Result<void> create_dataset(ManifestEntry& entry);
+  [[nodiscard]] bool write_checksums(const std::vector<ManifestEntry>& datasets);
   [[nodiscard]] Error failure(const std::string& what) const;
 
   std::string path_;
   storage::Handle file_;
+  storage::Handle link_creation_;
+  storage::Handle dataset_creation_;
+  std::vector<storage::Handle>
+      checksums_;  ///< the attributes, in the order of the data sets; open until they are known
 };
 
 /// Opens a finished file with the HDF5 library, as other programs will, and finds every data set at its offset. Errors

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
+#include <future>
 #include <optional>
 #include <vector>
 
@@ -52,6 +53,14 @@ Result<void> allocate(const std::string& path, const std::vector<ManifestEntry>&
   return {};
 }
 
+std::vector<std::string> names_of(const std::vector<ManifestEntry>& datasets) {
+  std::vector<std::string> names;
+  for (const ManifestEntry& entry : datasets) {
+    names.push_back(entry.name);
+  }
+  return names;
+}
+
 /// The write of one checkpoint on one rank. Every rank takes every step; after each they agree whether to go on.
 class Write {
  public:
@@ -66,7 +75,7 @@ class Write {
   Write& operator=(const Write&) = delete;
 
   Result<void> run() {
-    for (const auto step : {&Write::create, &Write::write_data, &Write::seal, &Write::verify, &Write::rename}) {
+    for (const auto step : {&Write::create, &Write::write_data, &Write::settle, &Write::seal, &Write::rename}) {
       if (Result<void> done = agree(group_, (this->*step)()); !done) {
         return done;
       }
@@ -114,19 +123,21 @@ class Write {
       return file.error();
     }
     blocks_ = *std::move(file);
-    if (Result<void> written =
-            blocks_->write(cut_into_blocks(*std::move(slices)), [this] { passed(Stage::BlockWritten); });
-        !written) {
-      return written;
-    }
-    if (Result<void> synced = blocks_->sync(); !synced) {
-      return synced;
-    }
-    passed(Stage::Synced);
-    return {};
+    return blocks_->write(cut_into_blocks(*std::move(slices)), [this] { passed(Stage::BlockWritten); });
   }
 
-  Result<void> seal() {
+  /// While the device is busy with the data, rank 0 ends HDF5's part, which takes time of a core.
+  Result<void> settle() {
+    auto data = std::async(std::launch::async, [this] { return blocks_->settle(names_of(plan_.datasets)); });
+    const Result<void> finished = finish_structures();
+    Result<void> settled = data.get();
+    if (settled) {
+      passed(Stage::Settled);
+    }
+    return settled ? finished : settled;
+  }
+
+  Result<void> finish_structures() {
     const auto gathered = group_.gather(to_bytes(blocks_->fragments()));
     if (!gathered || !leads_) {
       return gathered ? Result<void>() : gathered.error();
@@ -139,8 +150,28 @@ class Write {
     if (const std::string problem = set_checksums(manifest_.datasets, std::move(fragments)); !problem.empty()) {
       return fail("checkpoint", path_, problem, "reporting this", ExitCode::Internal);
     }
-    const auto own = skeleton_->finish(manifest_);
-    return own ? put_seal(*own) : own.error();
+    auto own = skeleton_->finish(manifest_);
+    if (!own) {
+      return own.error();
+    }
+    own_entry_ = *std::move(own);
+    return check_structures(plan_.temporary, manifest_.datasets);
+  }
+
+  /// Only now that everything else is on the device: the seal says that it is.
+  Result<void> seal() {
+    if (!leads_) {
+      return {};
+    }
+    if (Result<void> sealed = put_seal(own_entry_); !sealed) {
+      return sealed;
+    }
+    passed(Stage::Sealed);
+    if (auto verified = verify_file(plan_.temporary, VerifyLevel::Metadata); !verified) {
+      return write_failure(plan_.temporary, "reading back what was written failed: " + verified.error().reason);
+    }
+    passed(Stage::Verified);
+    return {};
   }
 
   Result<void> put_seal(const ManifestEntry& own) {
@@ -155,27 +186,6 @@ class Write {
     if (!file.write_at(encode_seal(seal), 0) || !file.sync(cached)) {
       return system_failure(plan_.temporary, "cannot be written", errno);
     }
-    passed(Stage::Sealed);
-    return {};
-  }
-
-  Result<void> verify() {
-    std::vector<std::string> names;
-    for (const ManifestEntry& entry : plan_.datasets) {
-      names.push_back(entry.name);
-    }
-    if (Result<void> verified = blocks_->verify(names); !verified) {
-      return verified;
-    }
-    if (leads_) {
-      if (auto verified = verify_file(plan_.temporary, VerifyLevel::Metadata); !verified) {
-        return write_failure(plan_.temporary, "reading back what was written failed: " + verified.error().reason);
-      }
-      if (Result<void> checked = check_structures(plan_.temporary, manifest_.datasets); !checked) {
-        return checked;
-      }
-    }
-    passed(Stage::Verified);
     return {};
   }
 
@@ -210,6 +220,7 @@ class Write {
   WritePlan plan_;
   std::vector<StoredValue> values_;  ///< of rank 0
   Manifest manifest_;                ///< of rank 0
+  ManifestEntry own_entry_;          ///< of rank 0: /manifest's
   std::optional<Skeleton> skeleton_;
   std::optional<BlockFile> blocks_;
   bool renamed_ = false;

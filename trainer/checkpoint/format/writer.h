@@ -15,16 +15,16 @@ namespace rollcall::checkpoint::format {
 enum class Stage {
   SkeletonCreated,  ///< rank 0: the temporary file is there, and room for all data sets
   BlockWritten,
-  Synced,    ///< this rank's data is on the device
+  Settled,   ///< this rank's data is on the device and was read back; rank 0: so are HDF5's structures, in memory
   Sealed,    ///< rank 0: structures, checksums, manifest and seal are on the device
-  Verified,  ///< everything of this rank was read back and its checksum was right
+  Verified,  ///< rank 0: their checksums were right, read back
   Renamed,   ///< rank 0: the file has its name
 };
 
 struct WriterOptions {
   std::string writer = "rollcall";  ///< program and version
   std::string torch_version{};      ///< empty: unknown
-  ReadBack read_back = ReadBack::Device;
+  ReadBack read_back = ReadBack::Memory;
   std::size_t threads = 2;             ///< blocks on their way at a time, with 2 MiB of buffer each
   std::function<void(Stage)> after{};  ///< told after each stage, by one thread at a time; may be empty
 };
@@ -34,10 +34,10 @@ struct WriterOptions {
 
 /// Writes a checkpoint of all ranks of `group` to `path` so that the file of that name is at every instant absent, the
 /// former one or the whole new one: rank 0 creates the structures (HDF5), every rank writes its bytes of each tensor
-/// into them and fsyncs, rank 0 adds checksums, manifest and seal, everything is read back and checked, renamed, the
-/// folder synced. Collective, on any thread; `path` and `options` of rank 0 count (but `threads`, `read_back`, `after`
-/// are each rank's own). All ranks must see the same folder, which must exist; the file gets the permissions that the
-/// umask leaves of 0666.
+/// into them, fsyncs, reads back and compares, rank 0 meanwhile adds checksums and manifest, then the seal, checks
+/// these as well, renames the file and syncs the folder. Collective, on any thread; `path` and `options` of rank 0
+/// count (but `threads`, `read_back`, `after` are each rank's own). All ranks must see the same folder, which must
+/// exist; the file gets the permissions that the umask leaves of 0666.
 ///
 /// `content` of rank 0 names all tensors (those too of which it gives no bytes) and has all values; of other ranks only
 /// what they give of the tensors is looked at. The bytes must not change meanwhile.
