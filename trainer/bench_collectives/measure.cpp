@@ -3,6 +3,8 @@
 #include <torch/torch.h>
 #include <chrono>
 
+#include "trainer/process_group/awaited.h"
+
 namespace rollcall::bench_collectives {
 namespace {
 
@@ -34,19 +36,20 @@ class Buffers {
     std::vector<std::int64_t> even, also_even;
     switch (operation_) {
       case Operation::AllReduce:
-        group_->allreduce(tensors)->wait();
+        group_->allreduce(tensors, process_group::awaited<c10d::AllreduceOptions>())->wait();
         break;
       case Operation::Broadcast:
-        group_->broadcast(tensors)->wait();
+        group_->broadcast(tensors, process_group::awaited<c10d::BroadcastOptions>())->wait();
         break;
       case Operation::ReduceScatter:
-        group_->reduce_scatter_single(output_, input_)->wait();
+        group_->reduce_scatter_single(output_, input_, process_group::awaited<c10d::ReduceScatterOptions>())->wait();
         break;
       case Operation::AllGather:
-        group_->all_gather_single(output_, input_)->wait();
+        group_->all_gather_single(output_, input_, process_group::awaited<c10d::AllgatherOptions>())->wait();
         break;
       case Operation::AllToAll:
-        group_->all_to_all_single(output_, input_, even, also_even)->wait();
+        group_->all_to_all_single(output_, input_, even, also_even, process_group::awaited<c10d::AllToAllOptions>())
+            ->wait();
         break;
     }
   }
@@ -86,7 +89,7 @@ class Buffers {
 /// Seconds of this rank, from a moment when all were there.
 double time_once(const Contestant& contestant, Buffers& buffers) {
   buffers.fill();
-  contestant.group->barrier()->wait();
+  contestant.group->barrier(process_group::awaited<c10d::BarrierOptions>())->wait();
   const auto begin = std::chrono::steady_clock::now();
   buffers.run();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

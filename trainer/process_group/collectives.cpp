@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "trainer/process_group/awaited.h"
 #include "trainer/process_group/exceptions.h"
 
 namespace rollcall::process_group {
@@ -15,7 +16,7 @@ std::vector<at::Tensor> all_gather(const Group& group, const at::Tensor& mine) {
   std::generate(all.begin(), all.end(), [&] { return torch::empty_like(mine); });
   std::vector<std::vector<at::Tensor>> outputs{all};
   std::vector<at::Tensor> inputs{mine};
-  group->allgather(outputs, inputs)->wait();
+  group->allgather(outputs, inputs, awaited<c10d::AllgatherOptions>())->wait();
   return all;
 }
 
@@ -53,7 +54,7 @@ Result<void> all_reduce_sum(const Group& group, at::Tensor& tensor) {
   }
   return guard_collective(group, [&] {
     std::vector<at::Tensor> tensors{tensor};
-    group->allreduce(tensors)->wait();
+    group->allreduce(tensors, awaited<c10d::AllreduceOptions>())->wait();
   });
 }
 
@@ -62,7 +63,7 @@ Result<void> broadcast(const Group& group, at::Tensor& tensor, std::uint32_t roo
     return {};
   }
   return guard_collective(group, [&] {
-    c10d::BroadcastOptions options;
+    auto options = awaited<c10d::BroadcastOptions>();
     options.rootRank = root;
     std::vector<at::Tensor> tensors{tensor};
     group->broadcast(tensors, options)->wait();

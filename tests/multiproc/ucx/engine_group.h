@@ -58,6 +58,12 @@ inline std::future<std::string> submit(ucx::Engine& engine, ucx::Operation opera
   return failure;
 }
 
+/// Waits for it, and helps the engine where it lets threads help.
+inline std::string help_with(ucx::Engine& engine, std::future<std::string> failure) {
+  engine.help_until([&] { return failure.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
+  return failure.get();
+}
+
 /// Adds up `values` of all ranks in place.
 inline ucx::Operation all_reduce(std::uint32_t rank, std::uint32_t world_size, std::vector<float>& values,
                                  std::chrono::milliseconds timeout = std::chrono::seconds(60)) {

@@ -17,6 +17,7 @@ namespace {
 using testing_support::all_reduce;
 using testing_support::all_succeeded;
 using testing_support::connect;
+using testing_support::help_with;
 using testing_support::message;
 using testing_support::RankPlace;
 using testing_support::RankProcesses;
@@ -56,11 +57,16 @@ class UcxEngine : public testing::TestWithParam<std::string> {
   }
 };
 
-/// Adds up on an engine of `size` ranks, of which this is `rank`; the failure.
+/// Adds up on an engine of `size` ranks, of which this is `rank`; the failure. Even ranks help their engine, odd ones
+/// wait for it: all tests see both.
 std::string add_up(Engine& engine, std::uint32_t rank, std::uint32_t size, std::size_t count,
                    std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
   std::vector<float> values(count, static_cast<float>(rank + 1));
-  const std::string failure = submit(engine, all_reduce(rank, size, values, timeout)).get();
+  const bool helps = rank % 2 == 0;
+  Operation operation = all_reduce(rank, size, values, timeout);
+  operation.awaited = helps;
+  std::future<std::string> ended = submit(engine, std::move(operation));
+  const std::string failure = helps ? help_with(engine, std::move(ended)) : ended.get();
   if (failure.empty()) {
     const float sum = static_cast<float>(size * (size + 1)) / 2;
     MULTIPROC_CHECK(std::all_of(values.begin(), values.end(), [&](float value) { return value == sum; }));
@@ -94,9 +100,11 @@ TEST_P(UcxEngine, ManyOperationsOfSeveralThreadsEndInOrder) {
       collectives.push_back(submit(*engine, all_reduce(place.rank, 2, values)));
     }
     talker.join();
-    for (auto& failure : collectives) {
-      MULTIPROC_CHECK(failure.get().empty());
+    std::thread helper([&] { MULTIPROC_CHECK(help_with(*engine, std::move(collectives.back())).empty()); });
+    for (std::size_t i = 0; i + 1 < collectives.size(); ++i) {
+      MULTIPROC_CHECK(help_with(*engine, std::move(collectives[i])).empty());
     }
+    helper.join();
     for (auto& failure : messages) {
       MULTIPROC_CHECK(failure.get().empty());
     }
@@ -144,6 +152,17 @@ TEST_P(UcxEngine, AKilledRankIsNamedAndTheOthersGoOnWithoutIt) {
   EXPECT_EQ(results[3].signal, SIGKILL);
   EXPECT_TRUE(std::all_of(results.begin(), results.end() - 1, [](const RankResult& r) { return r.succeeded(); }))
       << report(results);
+}
+
+TEST_P(UcxEngine, AKilledRankIsNamedToAThreadThatHelps) {
+  const auto ranks = start(2, [](const RankPlace& place) {
+    const auto engine = connect(place);
+    expect_failure(add_up_until_failure(*engine, place, std::chrono::seconds(60)), {"rank 1 is gone"});
+    MULTIPROC_CHECK(engine->has_failed());
+  });
+  await_file(ranks->folder() / "added0");
+  ranks->signal(1, SIGKILL);
+  EXPECT_TRUE(ranks->wait()[0].succeeded()) << report(ranks->wait());
 }
 
 TEST_P(UcxEngine, AStoppedRankIsATimeoutAndTheOthersGoOnWithoutIt) {
@@ -201,6 +220,37 @@ TEST_P(UcxEngine, AbortEndsWhatIsPendingOnAllRanks) {
       engine->abort("the user asked for it");
     }
     expect_failure(pending.get(), {place.rank == 0 ? "the user asked for it" : "rank 0 gave up"});
+  });
+  EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
+}
+
+TEST_P(UcxEngine, ClosingEndsWhatAnotherThreadWaitsFor) {
+  const auto ranks = start(2, [](const RankPlace& place) {
+    const auto engine = connect(place);
+    std::vector<float> values(100, 1);
+    std::future<std::string> never = submit(*engine, message(false, 1 - place.rank, 77, values));
+    std::thread helper([&] { expect_failure(help_with(*engine, std::move(never)), {"given up", "gave up", "left"}); });
+    engine->close();
+    helper.join();
+  });
+  EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
+}
+
+TEST_P(UcxEngine, WhatBeginsInACallbackRunsToo) {
+  const auto ranks = start(2, [](const RankPlace& place) {
+    const auto engine = connect(place);
+    std::vector<float> first(100, 1), second(100000, 1);
+    std::promise<std::string> both;
+    Operation operation = all_reduce(place.rank, 2, first);
+    operation.awaited = true;
+    operation.done = [&](const std::string&, std::uint32_t) {
+      Operation next = all_reduce(place.rank, 2, second);
+      next.done = [&both](const std::string& failure, std::uint32_t) { both.set_value(failure); };
+      engine->submit(std::move(next));
+    };
+    engine->submit(std::move(operation));
+    MULTIPROC_CHECK(help_with(*engine, both.get_future()).empty());
+    MULTIPROC_CHECK(first[0] == 2 && second[99999] == 2);
   });
   EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
 }

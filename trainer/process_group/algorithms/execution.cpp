@@ -82,6 +82,11 @@ bool Execution::run_local_step() {
   return true;
 }
 
+void Execution::begin(Transport& transport) {
+  begin_messages(transport, receives_, receiving_);
+  begin_messages(transport, sends_, sending_);
+}
+
 RequestState Execution::advance(Transport& transport) {
   for (bool moved = true; moved && !failed_;) {
     moved = collect(transport, receiving_);

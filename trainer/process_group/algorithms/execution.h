@@ -30,6 +30,8 @@ class Execution {
   Execution(const Plan& plan, const Areas& areas, const Combining& combining, std::uint32_t operation,
             std::size_t depth);
 
+  /// Posts the first messages, and no more: cheap.
+  void begin(Transport& transport);
   /// Does all that can be done without waiting. Done, UnderWay, or Failed where a message did; then it is over.
   [[nodiscard]] RequestState advance(Transport& transport);
 
@@ -48,7 +50,7 @@ class Execution {
   };
 
   [[nodiscard]] bool may_begin(StepIndex index) const;
-  [[nodiscard]] bool begin_messages(Transport& transport, Lane& lane, std::vector<UnderWay>& under_way);
+  bool begin_messages(Transport& transport, Lane& lane, std::vector<UnderWay>& under_way);
   [[nodiscard]] bool collect(Transport& transport, std::vector<UnderWay>& under_way);
   [[nodiscard]] bool run_local_step();
   [[nodiscard]] std::byte* writable(const Place& place) const;

@@ -1,5 +1,6 @@
 #include "trainer/process_group/ucx/engine.h"
 
+#include <sched.h>
 #include <algorithm>
 #include <utility>
 
@@ -41,26 +42,25 @@ struct Engine::Running {
   }
 };
 
-Engine::Engine(std::unique_ptr<Worker> worker, std::uint32_t rank) : worker_(std::move(worker)), rank_(rank) {
+Engine::Engine(std::unique_ptr<Worker> worker, std::uint32_t rank)
+    : worker_(std::move(worker)), rank_(rank), helps_(has_core_to_itself(*worker_)) {
   thread_ = std::thread([this] { run(); });
 }
 
-Engine::~Engine() {
+Engine::~Engine() { close(); }
+
+void Engine::close() {
+  if (!thread_.joinable()) {
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   worker_->wake();
   thread_.join();
+  const std::lock_guard role(role_);
   worker_.reset();  // before the memory of what it may still know
-}
-
-void Engine::submit(Operation operation) {
-  {
-    const std::lock_guard lock(mutex_);
-    submitted_.push_back(std::move(operation));
-  }
-  worker_->wake();
 }
 
 void Engine::abort(const std::string& reason) {
@@ -71,32 +71,52 @@ void Engine::abort(const std::string& reason) {
   worker_->wake();
 }
 
+bool Engine::is_stopped() {
+  const std::lock_guard lock(mutex_);
+  return stop_;
+}
+
+bool Engine::one_round() {
+  take_new();
+  const bool moved = worker_->progress();
+  advance();
+  check_abort();
+  if (worker_->failure()) {
+    fail_all();
+  }
+  return moved;
+}
+
 void Engine::run() {
-  int idle = 0;
-  for (;;) {
-    take_new();
-    const bool moved = worker_->progress();
-    advance();
-    check_abort();
-    if (worker_->failure()) {
-      fail_all();
-    }
-    {
-      const std::lock_guard lock(mutex_);
-      if (stop_) {
-        break;
-      }
-    }
-    idle = moved ? 0 : idle + 1;
-    if (idle >= kIdleRounds) {
+  std::unique_lock role(role_);
+  for (int idle = 0; !is_stopped();) {
+    driver_ = std::this_thread::get_id();
+    idle = one_round() ? 0 : idle + 1;
+    if (idle >= kIdleRounds || helpers_ > 0) {
       check_on_peers();
       check_timeouts();
-      worker_->sleep(longest_sleep());
+      rest(role);
       idle = 0;
     }
   }
   take_new();
   fail_all();
+}
+
+void Engine::rest(std::unique_lock<std::mutex>& role) {
+  const std::chrono::milliseconds longest = longest_sleep();
+  // What there is to do may also be sends that wait for room in a peer's queue, which raises no event.
+  if (helpers_ == 0 && !worker_->arm()) {
+    sched_yield();
+    return;
+  }
+  sleeps_long_ = longest < std::chrono::milliseconds::zero();
+  driver_ = std::thread::id();
+  role.unlock();
+  const Worker::Events events = worker_->await_event(longest);
+  role.lock();
+  sleeps_long_ = false;
+  worker_->handle(events);
 }
 
 void Engine::take_new() {
@@ -116,6 +136,7 @@ void Engine::begin(Operation operation) {
   if (worker_->failure()) {
     return finish(*running, worker_->failure()->reason);
   }
+  last_begun_ = Clock::now();
   if (!running->operation.message) {
     running->number = next_collective_++;
     collectives_.push_back(std::move(running));
@@ -129,6 +150,12 @@ void Engine::begin(Operation operation) {
                                    : worker_->receive_tagged(message.peer, message.tag, message.data, message.bytes);
   running->deadline = Clock::now() + running->operation.timeout;
   messages_.push_back(std::move(running));
+}
+
+void Engine::begin_messages() {
+  if (!collectives_.empty()) {
+    collectives_.front()->execution->begin(*worker_);
+  }
 }
 
 void Engine::begin_next_collective() {
@@ -231,11 +258,13 @@ void Engine::fail_all() {
 
 std::chrono::milliseconds Engine::longest_sleep() const {
   // Keep-alive runs inside of progress(): while somebody waits, a sleep is bounded by a good part of its interval.
+  constexpr std::chrono::milliseconds kShort{25};
   if (worker_->has_suspects()) {
     return std::chrono::milliseconds(2);
   }
-  const bool waits = !collectives_.empty() || !messages_.empty();
-  return std::chrono::milliseconds(waits ? 25 : -1);
+  // Between operations too: another thread may begin the next one, and this one need not be woken for it.
+  const bool busy = !collectives_.empty() || !messages_.empty() || Clock::now() - last_begun_ < std::chrono::seconds(1);
+  return busy ? kShort : std::chrono::milliseconds(-1);
 }
 
 }  // namespace rollcall::process_group::ucx

@@ -27,9 +27,10 @@ struct Operation {
   Areas areas;
   Combining combining;
   std::optional<PointToPoint> message;  ///< instead of a plan
+  bool awaited = false;                 ///< the submitting thread calls Engine::help_until() next, so it can begin then
 
-  /// Called once, on the engine's thread (or submit()'s, where the group has failed already): how it ended. Empty:
-  /// well. `source` is the sender where the message was received from anybody. Must not throw nor destroy the engine.
+  /// Called once, on the engine's thread or one that helps it: how it ended. Empty: well. `source` is the sender where
+  /// the message was received from anybody. Must not throw, wait for another operation nor destroy the engine.
   std::function<void(const std::string& failure, std::uint32_t source)> done;
 };
 

@@ -1,19 +1,7 @@
 #include "trainer/process_group/ucx/worker.h"
 
-#include <sched.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-#include <array>
-
-#include "trainer/process_group/ucx/process_identity.h"
-
 namespace rollcall::process_group::ucx {
 namespace {
-
-// What epoll calls its descriptors; smaller numbers are ranks.
-constexpr std::uint64_t kUcxEvent = std::uint64_t{1} << 32;
-constexpr std::uint64_t kWakeEvent = kUcxEvent + 1;
 
 Error unavailable(const std::string& what, ucs_status_t status) {
   return fail("--backend", "ucx", what + ": " + ucs_status_string(status),
@@ -46,30 +34,11 @@ Result<void> Worker::open() {
   if (const ucs_status_t status = ucp_worker_create(context_->handle(), &parameters, &handle_); status != UCS_OK) {
     return unavailable("UCX cannot make a worker", status);
   }
-  int event_fd = -1;  // the worker's
-  if (const ucs_status_t status = ucp_worker_get_efd(handle_, &event_fd); status != UCS_OK) {
+  if (const ucs_status_t status = ucp_worker_get_efd(handle_, &event_fd_); status != UCS_OK) {
     return unavailable("UCX cannot wait for events", status);
   }
-  epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
-  wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  await_events_of(event_fd, kUcxEvent);
-  await_events_of(wake_fd_, kWakeEvent);
+  await_events();
   return {};
-}
-
-void Worker::await_events_of(int descriptor, std::uint64_t name) const {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = name;
-  epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, descriptor, &event);
-}
-
-void Worker::watch(std::uint32_t peer, const std::string& identity) {
-  Peer& watched = peers_.at(peer);
-  watched.process_fd = watch_process(identity);
-  if (watched.process_fd >= 0) {
-    await_events_of(watched.process_fd, peer);
-  }
 }
 
 std::string Worker::address() const {
@@ -248,31 +217,6 @@ bool Worker::progress() {
     judge_suspects();
   }
   return moved;
-}
-
-void Worker::sleep(std::chrono::milliseconds longest) {
-  // BUSY also means that sends wait for room in a peer's queue, which raises no event.
-  if (ucp_worker_arm(handle_) != UCS_OK) {
-    sched_yield();
-    return;
-  }
-  std::array<epoll_event, 16> events{};
-  const int count =
-      epoll_wait(epoll_fd_, events.data(), static_cast<int>(events.size()), static_cast<int>(longest.count()));
-  for (int i = 0; i < count; ++i) {
-    const std::uint64_t name = events[static_cast<std::size_t>(i)].data.u64;
-    if (name == kWakeEvent) {
-      std::uint64_t times = 0;
-      [[maybe_unused]] const ssize_t drained = read(wake_fd_, &times, sizeof times);
-    } else if (name < peers_.size()) {
-      lose_ended(peers_[name]);
-    }
-  }
-}
-
-void Worker::wake() const {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof one);
 }
 
 }  // namespace rollcall::process_group::ucx

@@ -23,7 +23,7 @@ struct Failure {
 };
 
 /// A group's UCP worker: endpoints to all peers, messages by tag, and news of peers that died or left. One thread at a
-/// time, but for wake().
+/// time, but for wake() and await_event().
 ///
 /// A peer that dies is noticed by its process or through the endpoint to it (a reset socket, or keep-alive), a peer
 /// that gives up tells all others why, and one that ends its group in good order says so first, so that its closed
@@ -46,6 +46,9 @@ class Worker final : public Transport {
   /// shows in a reset socket or, through shared memory, at UCX's next keep-alive.
   void watch(std::uint32_t peer, const std::string& identity);
 
+  /// How many of the peers that are watched are processes of this host.
+  [[nodiscard]] std::uint32_t local_peers() const { return local_peers_; }
+
   [[nodiscard]] Request send(std::uint32_t peer, MessageName name, const void* data, std::size_t bytes) override;
   [[nodiscard]] Request receive(std::uint32_t peer, MessageName name, void* data, std::size_t bytes) override;
   [[nodiscard]] RequestState test(Request request) override;
@@ -59,9 +62,19 @@ class Worker final : public Transport {
 
   /// Moves messages; whether anything happened.
   bool progress();
-  /// Until something happens, wake() or `longest`.
+  /// Makes what happens from now on end await_event(). False where there is something to do at once.
+  [[nodiscard]] bool arm();
+  /// What await_event() saw: names of descriptors.
+  using Events = std::vector<std::uint64_t>;
+  /// Until something happens after arm(), wake() or `longest`. Others may use the worker meanwhile; they call arm()
+  /// when they are through.
+  [[nodiscard]] Events await_event(std::chrono::milliseconds longest) const;
+  void handle(const Events& events);
+  /// arm(), await_event() and handle(); gives way to other threads where there is something to do at once.
   void sleep(std::chrono::milliseconds longest);
-  /// Ends sleep(). Any thread, also a signal handler.
+  /// Whether messages end await_event(): not while another thread sees to them.
+  void let_messages_wake(bool wakes) const;
+  /// Ends await_event(). Any thread, also a signal handler.
   void wake() const;
 
   [[nodiscard]] const std::optional<Failure>& failure() const { return failure_; }
@@ -103,6 +116,7 @@ class Worker final : public Transport {
   Worker(std::shared_ptr<Context> context, std::uint32_t rank, std::uint32_t world_size);
   [[nodiscard]] Result<void> open();
   static void on_endpoint_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
+  void await_events();
   void await_events_of(int descriptor, std::uint64_t name) const;
   void suspect(Peer& peer, const std::string& reason);
   void judge_suspects();
@@ -127,8 +141,9 @@ class Worker final : public Transport {
   std::shared_ptr<Context> context_;
   std::uint32_t rank_;
   ucp_worker_h handle_ = nullptr;
+  int event_fd_ = -1;  ///< UCX's own
   int wake_fd_ = -1;
-  int epoll_fd_ = -1;  ///< UCX's events, wake_fd_ and the peers' processes
+  int epoll_fd_ = -1;  ///< those two and the peers' processes
   std::vector<Peer> peers_;
   Tags tags_{0};
   std::vector<std::unique_ptr<Message>> live_;
@@ -138,6 +153,7 @@ class Worker final : public Transport {
   Request notice_ = nullptr;  ///< the receive of `incoming_`
   std::uint32_t last_source_ = 0;
   std::size_t suspects_ = 0;
+  std::uint32_t local_peers_ = 0;
   std::optional<Failure> failure_;
   bool gave_up_ = false;
 };

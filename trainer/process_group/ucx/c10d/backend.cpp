@@ -42,11 +42,12 @@ void UcxBackend::check_whole(const at::Tensor& whole, const at::Tensor& part) co
 }
 
 UcxBackend::WorkPointer UcxBackend::run(Call call) {
-  const auto work = c10::make_intrusive<UcxWork>(rank_, call.type, ++sequence_, call.results);
+  const auto work = c10::make_intrusive<UcxWork>(rank_, call.type, ++sequence_, call.results, engine_);
   Operation operation;
   const at::Tensor& counted = call.output.defined() ? call.output : call.input;
   operation.name = call.name + (counted.defined() ? " of " + std::to_string(counted.nbytes()) + " bytes" : "");
   operation.timeout = timeout_or(call.timeout);
+  operation.awaited = call.awaited;
   operation.plan = std::move(call.plan);
   operation.areas.input = call.input.defined() ? bytes_of(call.input) : nullptr;
   operation.areas.output = call.output.defined() ? bytes_of(call.output) : nullptr;

@@ -22,8 +22,9 @@ namespace rollcall::process_group::ucx {
 /// which they are called, on all ranks the same; send and recv run beside them. Every one has a timeout, its own or the
 /// group's. The first failure ends the group: destroy it, and make a smaller one in the same process if wanted.
 ///
-/// Thread-safe as c10d asks: one thread calls, any may wait. Callbacks of futures run on the engine's thread and must
-/// not destroy the group. Throws c10::Error for arguments that cannot be; failures come out of Work::wait().
+/// Thread-safe as c10d asks: one thread calls, any may wait. Callbacks of futures run on the engine's thread or one
+/// that waits, and must not destroy the group. Throws c10::Error for arguments that cannot be; failures come out of
+/// Work::wait().
 class UcxBackend final : public c10d::Backend {
  public:
   using WorkPointer = c10::intrusive_ptr<c10d::Work>;
@@ -31,6 +32,9 @@ class UcxBackend final : public c10d::Backend {
   using TensorLists = std::vector<std::vector<at::Tensor>>;
 
   UcxBackend(std::unique_ptr<Engine> engine, int rank, int world_size, std::chrono::milliseconds timeout);
+  ~UcxBackend() override { engine_->close(); }
+  UcxBackend(const UcxBackend&) = delete;
+  UcxBackend& operator=(const UcxBackend&) = delete;
 
   const std::string getBackendName() const override { return "ucx"; }
   c10::intrusive_ptr<Options> getBackendOptions() override;
@@ -74,6 +78,7 @@ class UcxBackend final : public c10d::Backend {
     c10d::OpType type = c10d::OpType::UNKNOWN;
     std::string name;  ///< "all_reduce"
     std::chrono::milliseconds timeout = c10d::kUnsetTimeout;
+    bool awaited = false;  ///< see Operation
     Plan plan;
     at::Tensor input;   ///< contiguous; may be undefined
     at::Tensor output;  ///< contiguous; may be undefined
@@ -89,7 +94,7 @@ class UcxBackend final : public c10d::Backend {
   /// Throws where all ranks' inputs of `input`'s size do not fill `output`, or the types differ.
   void check_whole(const at::Tensor& whole, const at::Tensor& part) const;
 
-  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<Engine> engine_;  ///< shared with threads that wait for an operation
   std::chrono::milliseconds timeout_;
   std::atomic<std::uint64_t> sequence_{0};
 };

@@ -55,6 +55,7 @@ UcxBackend::WorkPointer UcxBackend::broadcast(Tensors& tensors, const c10d::Broa
   call.type = c10d::OpType::BROADCAST;
   call.name = "broadcast";
   call.timeout = options.timeout;
+  call.awaited = !options.asyncOp;
   call.plan = plan_broadcast(plan_context(), staged.memory.nbytes(), static_cast<std::uint32_t>(options.rootRank));
   call.output = staged.memory;
   call.results = tensors;
@@ -70,6 +71,7 @@ UcxBackend::WorkPointer UcxBackend::all_gather_single(at::Tensor& output, at::Te
   call.type = c10d::OpType::_ALLGATHER_BASE;
   call.name = "all_gather";
   call.timeout = options.timeout;
+  call.awaited = !options.asyncOp;
   call.plan = plan_all_gather(plan_context(), input.nbytes());
   call.input = input.contiguous();
   call.output = staged.memory;
@@ -99,6 +101,7 @@ UcxBackend::WorkPointer UcxBackend::allgather(TensorLists& outputs, Tensors& inp
   call.type = c10d::OpType::ALLGATHER;
   call.name = "all_gather";
   call.timeout = options.timeout;
+  call.awaited = !options.asyncOp;
   call.plan = plan_all_gather(plan_context(), input.nbytes());
   call.input = input.contiguous();
   call.output = room_for(input, size_);
@@ -113,6 +116,7 @@ UcxBackend::WorkPointer UcxBackend::gather(TensorLists& outputs, Tensors& inputs
   call.type = c10d::OpType::GATHER;
   call.name = "gather";
   call.timeout = options.timeout;
+  call.awaited = !options.asyncOp;
   call.plan = plan_gather(plan_context(), input.nbytes(), static_cast<std::uint32_t>(options.rootRank));
   call.input = input.contiguous();
   if (options.rootRank == rank_) {
@@ -132,6 +136,7 @@ UcxBackend::WorkPointer UcxBackend::scatter(Tensors& outputs, TensorLists& input
   call.type = c10d::OpType::SCATTER;
   call.name = "scatter";
   call.timeout = options.timeout;
+  call.awaited = !options.asyncOp;
   call.plan = plan_scatter(plan_context(), staged.memory.nbytes(), static_cast<std::uint32_t>(options.rootRank));
   if (options.rootRank == rank_) {
     TORCH_CHECK_VALUE(inputs.size() == 1, "ucx: scatter takes one list of inputs on its root");
@@ -155,6 +160,7 @@ UcxBackend::WorkPointer UcxBackend::all_to_all_single(at::Tensor& output, at::Te
   call.type = c10d::OpType::ALLTOALL_BASE;
   call.name = "all_to_all";
   call.timeout = options.timeout;
+  call.awaited = !options.asyncOp;
   call.plan =
       plan_all_to_all(plan_context(), part_bytes(input, input_rows, size_), part_bytes(output, output_rows, size_));
   call.input = input.contiguous();
@@ -171,6 +177,7 @@ UcxBackend::WorkPointer UcxBackend::alltoall(Tensors& outputs, Tensors& inputs, 
   call.type = c10d::OpType::ALLTOALL;
   call.name = "all_to_all";
   call.timeout = options.timeout;
+  call.awaited = !options.asyncOp;
   call.plan = plan_all_to_all(plan_context(), bytes_of_each(inputs), bytes_of_each(outputs));
   call.input = packed(inputs);
   call.output = at::empty_like(packed(outputs));
@@ -184,6 +191,7 @@ UcxBackend::WorkPointer UcxBackend::barrier(const c10d::BarrierOptions& options)
   call.type = c10d::OpType::BARRIER;
   call.name = "barrier";
   call.timeout = options.timeout;
+  call.awaited = !options.asyncOp;
   call.plan = plan_barrier(plan_context());
   return run(std::move(call));
 }

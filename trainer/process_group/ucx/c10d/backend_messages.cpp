@@ -22,7 +22,7 @@ UcxBackend::WorkPointer UcxBackend::run_message(c10d::OpType type, Tensors& tens
                     "ucx: no message from or to rank ", *peer, " of ", size_, " at rank ", rank_);
   const bool sends = type == c10d::OpType::SEND;
   const Staged staged(only(tensors), sends);
-  const auto work = c10::make_intrusive<UcxWork>(rank_, type, ++sequence_, tensors);
+  const auto work = c10::make_intrusive<UcxWork>(rank_, type, ++sequence_, tensors, engine_);
   Operation operation;
   operation.name = std::string(sends ? "send" : "recv") + " of " + std::to_string(staged.memory.nbytes()) + " bytes";
   operation.timeout = timeout_;

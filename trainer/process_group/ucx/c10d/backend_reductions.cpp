@@ -9,6 +9,7 @@ UcxBackend::WorkPointer UcxBackend::allreduce(Tensors& tensors, const c10d::Allr
   call.type = c10d::OpType::ALLREDUCE;
   call.name = "all_reduce";
   call.timeout = options.timeout;
+  call.awaited = !options.asyncOp;
   call.combining = combining_of(staged.memory.scalar_type(), options.reduceOp);
   call.plan = plan_all_reduce(plan_context(call.combining.element_bytes), staged.memory.nbytes());
   call.output = staged.memory;
@@ -28,6 +29,7 @@ UcxBackend::WorkPointer UcxBackend::allreduce_coalesced(Tensors& tensors,
   call.type = c10d::OpType::ALLREDUCE_COALESCED;
   call.name = "all_reduce_coalesced";
   call.timeout = options.timeout;
+  call.awaited = !options.asyncOp;
   const at::Tensor numbers = reducible(flat, options.reduceOp);
   call.combining = combining_of(numbers.scalar_type(), options.reduceOp);
   call.plan = plan_all_reduce(plan_context(call.combining.element_bytes), numbers.nbytes());
@@ -46,6 +48,7 @@ UcxBackend::WorkPointer UcxBackend::reduce(Tensors& tensors, const c10d::ReduceO
   call.type = c10d::OpType::REDUCE;
   call.name = "reduce";
   call.timeout = options.timeout;
+  call.awaited = !options.asyncOp;
   call.combining = combining_of(staged.memory.scalar_type(), options.reduceOp);
   call.plan = plan_reduce(plan_context(call.combining.element_bytes), staged.memory.nbytes(),
                           static_cast<std::uint32_t>(options.rootRank));
@@ -68,6 +71,7 @@ UcxBackend::WorkPointer UcxBackend::reduce_scatter_single(at::Tensor& output, at
   call.type = c10d::OpType::_REDUCE_SCATTER_BASE;
   call.name = "reduce_scatter";
   call.timeout = options.timeout;
+  call.awaited = !options.asyncOp;
   call.combining = combining_of(staged.memory.scalar_type(), options.reduceOp);
   call.plan = plan_reduce_scatter(plan_context(call.combining.element_bytes), staged.memory.nbytes());
   // Where the output lies inside of the input, partial sums would overwrite what is still to be added.

@@ -2,11 +2,23 @@
 
 namespace rollcall::process_group::ucx {
 
-UcxWork::UcxWork(int rank, c10d::OpType type, std::uint64_t sequence, std::vector<at::Tensor> results)
+UcxWork::UcxWork(int rank, c10d::OpType type, std::uint64_t sequence, std::vector<at::Tensor> results,
+                 std::weak_ptr<Engine> engine)
     : Work(rank, type),
       sequence_(sequence),
       results_(std::move(results)),
+      engine_(std::move(engine)),
       future_(c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {}
+
+bool UcxWork::wait(std::chrono::milliseconds timeout) {
+  const auto begun = std::chrono::steady_clock::now();
+  if (const std::shared_ptr<Engine> engine = engine_.lock()) {
+    engine->help_until([&] {
+      return isCompleted() || (timeout != kNoTimeout && std::chrono::steady_clock::now() - begun >= timeout);
+    });
+  }
+  return Work::wait(timeout);
+}
 
 void UcxWork::complete(const std::string& failure, int source, const std::function<void()>& finish_results) {
   std::exception_ptr error;

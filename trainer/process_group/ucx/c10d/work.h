@@ -4,21 +4,27 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
+
+#include "trainer/process_group/ucx/engine.h"
 
 namespace rollcall::process_group::ucx {
 
 /// An operation of the back end, as its caller sees it. Thread-safe.
 class UcxWork final : public c10d::Work {
  public:
-  UcxWork(int rank, c10d::OpType type, std::uint64_t sequence, std::vector<at::Tensor> results);
+  UcxWork(int rank, c10d::OpType type, std::uint64_t sequence, std::vector<at::Tensor> results,
+          std::weak_ptr<Engine> engine);
 
-  /// The engine's thread calls it once. `failure` empty: it succeeded, and `finish` (may be empty) completes the
+  /// The engine calls it once. `failure` empty: it succeeded, and `finish` (may be empty) completes the
   /// results first; what that throws is a failure too.
   void complete(const std::string& failure, int source, const std::function<void()>& finish);
 
+  /// The waiting thread helps the engine.
+  bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   std::vector<at::Tensor> result() override { return results_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
   std::uint64_t getSequencenumber() const override { return sequence_; }
@@ -28,6 +34,7 @@ class UcxWork final : public c10d::Work {
  private:
   std::uint64_t sequence_;
   std::vector<at::Tensor> results_;
+  std::weak_ptr<Engine> engine_;
   std::atomic<int> source_{-1};
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
