@@ -23,17 +23,8 @@ RunAndSize take_apart(std::uint8_t symbol, HuffmanTable::Kind kind) {
   return parts;
 }
 
-/// T.81's EXTEND: the upper half of the bit patterns stands for itself, the lower half for negative values.
-constexpr int extend(int bits, int size) {
-  return size == 0 || bits >= 1 << (size - 1) ? bits : bits - (1 << size) + 1;
-}
-
-CodedSymbol coded(const RunAndSize& parts, int code_length, int value_bits) {
-  if (parts.ends_block) {
-    return {static_cast<std::uint8_t>(code_length), CodedSymbol::kEndOfBlock, 0};
-  }
-  return {static_cast<std::uint8_t>(code_length + parts.size), static_cast<std::uint8_t>(parts.run + 1),
-          static_cast<std::int16_t>(extend(value_bits, parts.size))};
+CodedSymbol end_of_block(int code_length) {
+  return {static_cast<std::uint8_t>(code_length), CodedSymbol::kEndOfBlock, 0};
 }
 
 }  // namespace
@@ -46,13 +37,18 @@ void HuffmanTable::enter(int code, int length, std::uint8_t symbol) {
     return;
   }
   CodedSymbol* entry = entries_.data() + (static_cast<std::size_t>(code) << (kLookupBits - length));
-  if (unused_bits < 0) {  // the code is here, its value is not: search() is told the code's length and symbol
-    std::fill_n(entry, std::size_t{1} << (kLookupBits - length),
-                CodedSymbol{0, static_cast<std::uint8_t>(length), symbol});
+  if (unused_bits < 0) {  // the code is here, its value is not: see with_value()
+    const CodedSymbol named{0, static_cast<std::uint8_t>(length),
+                            static_cast<std::int16_t>(parts.run << 4 | parts.size)};
+    std::fill_n(entry, std::size_t{1} << (kLookupBits - length), named);
+    return;
+  }
+  if (parts.ends_block) {
+    std::fill_n(entry, 1U << unused_bits, end_of_block(length));
     return;
   }
   for (int value = 0; value < 1 << value_bits; ++value) {
-    entry = std::fill_n(entry, 1U << unused_bits, coded(parts, length, value));
+    entry = std::fill_n(entry, 1U << unused_bits, coded(length, parts.run, parts.size, value));
   }
 }
 
@@ -82,25 +78,21 @@ void HuffmanTable::build(const JHUFF_TBL& table, Kind kind) {
   }
 }
 
-CodedSymbol HuffmanTable::with_value(std::uint64_t stream, int code_length, std::uint8_t symbol) const {
-  const RunAndSize parts = take_apart(symbol, kind_);
-  const int value = parts.size == 0 ? 0 : static_cast<int>(stream << code_length >> (64 - parts.size));
-  return coded(parts, code_length, value);
-}
-
-CodedSymbol HuffmanTable::search(std::uint64_t stream, CodedSymbol missed) const {
-  if (missed.advance > 0) {
-    return with_value(stream, missed.advance, static_cast<std::uint8_t>(missed.value));
-  }
+CodedSymbol HuffmanTable::search_code(std::uint64_t stream) const {
   for (int length = 1; length <= kLongestCode; ++length) {
     const auto index = static_cast<std::size_t>(length);
     const int code = static_cast<int>(stream >> (64 - length));
     if (code <= largest_code_[index]) {
       const auto place = static_cast<std::size_t>(code + symbol_offset_[index]) % symbols_.size();
-      return with_value(stream, length, symbols_[place]);
+      const RunAndSize parts = take_apart(symbols_[place], kind_);
+      if (parts.ends_block) {
+        return end_of_block(length);
+      }
+      const int bits = parts.size == 0 ? 0 : static_cast<int>(stream << length >> (64 - parts.size));
+      return coded(length, parts.run, parts.size, bits);
     }
   }
-  return {0, CodedSymbol::kEndOfBlock, 0};
+  return end_of_block(0);
 }
 
 }  // namespace rollcall::data

@@ -16,6 +16,11 @@ struct CodedSymbol {
   std::int16_t value = 0;
 
   static constexpr std::uint8_t kEndOfBlock = 64;
+
+  /// As one number: the bits in the lowest byte, the advance above it, the value in the upper half.
+  [[nodiscard]] std::uint32_t packed() const {
+    return bits | std::uint32_t{advance} << 8 | std::uint32_t{static_cast<std::uint16_t>(value)} << 16;
+  }
 };
 
 /// A Huffman table of JPEG (ITU-T T.81, annexes C and F.2) for decoding run, length and value bits in one step.
@@ -37,13 +42,29 @@ class HuffmanTable {
 
   /// The same for any length, where lookup() gave `missed`, which has no bits. Where no code matches, `bits` is 0 and
   /// the block ends.
-  [[nodiscard]] CodedSymbol search(std::uint64_t stream, CodedSymbol missed) const;
+  [[nodiscard]] CodedSymbol search(std::uint64_t stream, CodedSymbol missed) const {
+    return missed.advance > 0 ? with_value(stream, missed) : search_code(stream);
+  }
 
  private:
   static constexpr int kLongestCode = 16;
 
+  /// A run of zeros and a value of `size` bits behind a code, with T.81's EXTEND: the upper half of the bit patterns
+  /// stands for itself, the lower half for negative values.
+  static CodedSymbol coded(int code_length, int run, int size, int bits) {
+    const int value = size == 0 || bits >= 1 << (size - 1) ? bits : bits - (1 << size) + 1;
+    return {static_cast<std::uint8_t>(code_length + size), static_cast<std::uint8_t>(run + 1),
+            static_cast<std::int16_t>(value)};
+  }
+
+  /// For an entry that names a code whose value did not fit: its length as the advance, run and size as the value.
+  static CodedSymbol with_value(std::uint64_t stream, CodedSymbol code) {
+    const int size = code.value & 15;  // at least 1, for a code alone would have fitted
+    return coded(code.advance, code.value >> 4, size, static_cast<int>(stream << code.advance >> (64 - size)));
+  }
+
   void enter(int code, int length, std::uint8_t symbol);
-  [[nodiscard]] CodedSymbol with_value(std::uint64_t stream, int code_length, std::uint8_t symbol) const;
+  [[nodiscard]] CodedSymbol search_code(std::uint64_t stream) const;
 
   std::array<CodedSymbol, 1U << kLookupBits> entries_;
   std::array<int, kLongestCode + 1> largest_code_;   ///< of each length; -1 where there is none

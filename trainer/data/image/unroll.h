@@ -7,3 +7,6 @@
 #else
 #define ROLLCALL_UNROLL _Pragma("GCC unroll 16")
 #endif
+
+/// A function whose arguments are to stay in its caller's registers.
+#define ROLLCALL_INLINE __attribute__((always_inline)) inline
