@@ -13,12 +13,24 @@ background::StridedBytes values_of(const at::Tensor& host) {
           host.sizes().vec(), host.strides().vec()};
 }
 
+Result<void> wait_for(DeviceCopies& copies) {
+  try {
+    copies.wait();
+  } catch (const c10::Error& error) {
+    return fail("checkpoint", "", std::string("copying from the GPU failed: ") + error.what_without_backtrace(),
+                "looking for the GPU's errors in the node's log", ExitCode::Unavailable);
+  }
+  return {};
+}
+
 }  // namespace
 
-background::LiveContent live_content(const StateParts& parts, const std::set<std::string>& parameter_keys) {
+background::LiveContent live_content(const StateParts& parts, const std::set<std::string>& parameter_keys,
+                                     DeviceCopies& device_copies) {
   background::LiveContent live;
   live.values = parts.values;
   live.tensors.reserve(parts.tensors.size());
+  live.wait_arrived = [&device_copies] { return wait_for(device_copies); };
   for (const TensorPart& part : parts.tensors) {
     background::LiveTensor& tensor = live.tensors.emplace_back();
     tensor.view = view_of(part, part.rows);
@@ -26,10 +38,12 @@ background::LiveContent live_content(const StateParts& parts, const std::set<std
     if (!part.rows.defined() || part.rows.numel() == 0) {
       continue;
     }
-    const auto host = std::make_shared<const at::Tensor>(part.rows.to(at::kCPU));
-    tensor.values = values_of(*host);
     tensor.changes_at_once = !part.path.starts_with(kOptimizerState) && !parameter_keys.contains(part.state_dict_key);
-    live.owners.push_back(host);
+    tensor.is_copy = !part.rows.is_cpu();
+    const at::Tensor host =
+        tensor.is_copy ? device_copies.copy(part.path, part.rows, tensor.changes_at_once) : part.rows;
+    tensor.values = values_of(host);
+    live.owners.push_back(std::make_shared<const at::Tensor>(part.rows));
   }
   return live;
 }

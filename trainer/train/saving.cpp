@@ -58,7 +58,7 @@ Result<void> Saving::save(background::Destination destination, const checkpoint:
   }
   const Stopwatch stall(stall_seconds_);
   const std::int64_t step = destination.step;
-  return saver_->start(step, checkpoint::live_content(parts, parameter_keys),
+  return saver_->start(step, checkpoint::live_content(parts, parameter_keys, device_copies_),
                        [this, destination = std::move(destination)](const checkpoint::format::Content& content) {
                          return background::commit(destination, content, writer_options(settings_), group_);
                        });
@@ -86,6 +86,7 @@ void Saving::before_update() {
   if (saver_) {
     const Stopwatch stall(stall_seconds_);
     saver_->wait_copied();
+    device_copies_.hold_back();
   }
 }
 

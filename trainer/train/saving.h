@@ -11,6 +11,7 @@
 #include "runtime/settings/settings.h"
 #include "trainer/checkpoint/background/commit.h"
 #include "trainer/checkpoint/background/saver.h"
+#include "trainer/checkpoint/device_copies.h"
 #include "trainer/checkpoint/state_parts.h"
 #include "trainer/train/checkpoint_group.h"
 
@@ -71,6 +72,7 @@ class Saving {
   std::int64_t failed_in_a_row_ = 0;
   std::optional<Error> last_failure_;
   std::vector<SaveReport> reports_;
+  checkpoint::DeviceCopies device_copies_;
   std::unique_ptr<checkpoint::background::BackgroundSaver> saver_;  ///< null: everything at once; ends first
 };
 

@@ -82,6 +82,49 @@ TEST(BackgroundSaver, IsBusyUntilTheWriteIsDoneAndTellsHowItWentOnce) {
   EXPECT_FALSE(saver.take_outcome());
 }
 
+TEST(BackgroundSaver, WritesWhatADeviceCopiesOnceItIsThere) {
+  BackgroundSaver saver(kAtOnce);
+  Training training;
+  std::vector<float> host(training.parameter.size(), 0);
+  std::promise<void> copied;
+  LiveContent live = training.live();
+  live.tensors[0] = Training::tensor("/model/weight", host, false);
+  live.tensors[0].is_copy = true;
+  live.wait_arrived = [&] {
+    copied.get_future().wait();
+    return Result<void>();
+  };
+  const auto* const in_place = reinterpret_cast<const std::byte*>(host.data());
+  ASSERT_TRUE(saver.start(1, std::move(live), [&](const format::Content& content) {
+    const bool right = holds_only(content.tensors.at(0), 5) && holds_only(content.tensors.at(1), 0) &&
+                       content.tensors.at(0).bytes.data() == in_place;
+    return right ? Result<void>() : fail("checkpoint", "", "mixes steps", "", ExitCode::Internal);
+  }));
+  saver.wait_copied();  // the training goes on before the device is done
+  training.optimizer_step(7);
+  EXPECT_TRUE(saver.busy());
+  std::fill(host.begin(), host.end(), 5.0F);
+  copied.set_value();
+  saver.wait();
+  const auto outcome = saver.take_outcome();
+  EXPECT_TRUE(outcome->written) << outcome->written.error().message();
+}
+
+TEST(BackgroundSaver, WritesNothingWhereADeviceFailedToCopy) {
+  BackgroundSaver saver(kAtOnce);
+  const Training training;
+  LiveContent live = training.live();
+  live.wait_arrived = [] { return Result<void>(fail("checkpoint", "", "device lost", "", ExitCode::Unavailable)); };
+  int tries = 0;
+  ASSERT_TRUE(saver.start(1, std::move(live), [&](const format::Content&) {
+    ++tries;
+    return Result<void>();
+  }));
+  saver.wait();
+  EXPECT_EQ(saver.take_outcome()->written.error().reason, "device lost");
+  EXPECT_EQ(tries, 0);
+}
+
 Error disk_full() { return fail("checkpoint", "", "disk full", "", ExitCode::InputOutput); }
 
 TEST(BackgroundSaver, TriesAgainAndTellsTheReasons) {

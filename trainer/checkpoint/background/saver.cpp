@@ -23,9 +23,10 @@ Result<void> BackgroundSaver::start(std::int64_t step, LiveContent live, Write w
   writer_.start([this, step, started, write = std::move(write)] {
     snapshot_.wait_copied();
     copier_.wait();
+    const Result<void> arrived = snapshot_.wait_arrived();
     snapshot_.let_go();
     outcome_ = write_with_retries(
-        step, policy_, [&] { return write(snapshot_.content()); },
+        step, policy_, [&] { return arrived ? write(snapshot_.content()) : arrived; },
         [this](std::chrono::duration<double> length) { return pause(length); });
     outcome_->durable_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   });

@@ -18,6 +18,8 @@ std::size_t bytes_of(const LiveTensor& tensor) {
   return tensor.values.data == nullptr ? 0 : total_bytes(tensor.values);
 }
 
+std::size_t bytes_to_copy(const LiveTensor& tensor) { return tensor.is_copy ? 0 : bytes_of(tensor); }
+
 }  // namespace
 
 void Snapshot::Free::operator()(std::byte* memory) const { std::free(memory); }
@@ -41,7 +43,7 @@ Result<void> Snapshot::reserve(std::size_t bytes) {
 Result<void> Snapshot::begin(LiveContent live) {
   std::size_t bytes = 0;
   for (const LiveTensor& tensor : live.tensors) {
-    bytes += padded(bytes_of(tensor));
+    bytes += padded(bytes_to_copy(tensor));
   }
   if (Result<void> reserved = reserve(bytes); !reserved) {
     return reserved;
@@ -52,11 +54,12 @@ Result<void> Snapshot::begin(LiveContent live) {
   next_ = 0;
   copied_ = 0;
   owners_ = std::move(live.owners);
+  wait_arrived_ = std::move(live.wait_arrived);
   std::byte* free = memory_.get();
   for (LiveTensor& tensor : live.tensors) {
-    const std::span<std::byte> to(free, bytes_of(tensor));
+    const std::span<std::byte> to(free, bytes_to_copy(tensor));
     free += padded(to.size());
-    tensor.view.bytes = to;
+    tensor.view.bytes = tensor.is_copy ? std::span(tensor.values.data, bytes_of(tensor)) : to;
     content_.tensors.push_back(std::move(tensor.view));
     if (to.empty()) {
       continue;

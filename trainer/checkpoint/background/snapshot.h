@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -19,13 +20,15 @@ struct LiveTensor {
   format::TensorView view;      ///< what it is in the checkpoint; without bytes
   StridedBytes values;          ///< `data` null: this rank gives nothing of it
   bool changes_at_once = true;  ///< false: it stays as it is until the optimizer's next step
+  bool is_copy = false;         ///< of a device's memory already, under way or there; contiguous, nobody changes it
 };
 
 /// What this rank gives to a checkpoint, not copied yet.
 struct LiveContent {
   std::vector<LiveTensor> tensors;
   std::map<std::string, format::Value> values;
-  std::vector<std::shared_ptr<const void>> owners;  ///< keep the memory of `tensors` alive
+  std::vector<std::shared_ptr<const void>> owners;  ///< keep the memory of `tensors` alive until it is copied
+  std::function<Result<void>()> wait_arrived;       ///< until all that is_copy is there, on any thread; may be empty
 };
 
 /// A copy of a training's state that is made in two parts: what changes at once, at once; and what only the optimizer
@@ -41,9 +44,11 @@ class Snapshot {
   void copy_rest();
   /// Waits without helping.
   void wait_copied() const;
-  /// The training's memory, which is not needed any more. After copy_rest().
+  /// Until what a device copies is there. Errors: the device's.
+  [[nodiscard]] Result<void> wait_arrived() const { return wait_arrived_ ? wait_arrived_() : Result<void>(); }
+  /// The training's memory, which is not needed any more. After copy_rest() and wait_arrived().
   void let_go() { owners_.clear(); }
-  /// Complete after copy_rest(); valid until the next begin().
+  /// Complete after copy_rest() and wait_arrived(); valid until the next begin().
   [[nodiscard]] const format::Content& content() const { return content_; }
   /// Memory that is held.
   [[nodiscard]] std::size_t capacity() const { return capacity_; }
@@ -66,6 +71,7 @@ class Snapshot {
   std::atomic<std::size_t> next_{0};    ///< of `rest_`
   std::atomic<std::size_t> copied_{0};  ///< of `rest_`
   std::vector<std::shared_ptr<const void>> owners_;
+  std::function<Result<void>()> wait_arrived_;
 };
 
 }  // namespace rollcall::checkpoint::background
