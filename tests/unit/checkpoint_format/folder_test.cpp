@@ -119,6 +119,8 @@ TEST(CheckpointFolder, TemporaryFilesOfDeadWritersAreRemovedAndOthersLeft) {
   }
   const auto two_days_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(48);
   std::filesystem::last_write_time(folder.file(of_elsewhere_old), two_days_ago);
+  const std::string link_of_dead = "step-00000002.h5.tmp-" + host_name() + "-" + std::to_string(dead);
+  std::filesystem::create_symlink("step-00000002.h5", folder.file(link_of_dead));  // was to become best.h5
   remove_stale_temporaries(folder.path());
   EXPECT_THAT(folder.names(), testing::UnorderedElementsAre("notes.tmp-x", of_elsewhere, of_living));
 }

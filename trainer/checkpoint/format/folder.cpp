@@ -59,7 +59,8 @@ Result<void> open_and_use(const std::string& path, const UseCheckpoint& use) {
 void point_best_to(const std::string& folder, std::int64_t best_step) {
   const std::string name = checkpoint_name(best_step);
   const std::string link = (fs::path(folder) / "best.h5").string();
-  const std::string temporary = temporary_name(link);
+  // Named as what it points to is while it is written, so that what a crash leaves is removed like that.
+  const std::string temporary = temporary_name((fs::path(folder) / name).string());
   if (!fs::exists(fs::path(folder) / name)) {
     return;
   }
