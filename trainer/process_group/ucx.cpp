@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "trainer/process_group/backends.h"
-#include "trainer/process_group/ucx/c10d/backend.h"
+#include "trainer/process_group/engine/c10d/backend.h"
+#include "trainer/process_group/ucx/connect.h"
 
 namespace rollcall::process_group {
 namespace {
@@ -34,9 +35,9 @@ void add_ucx(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& s
       [&](const std::string& mine) -> Result<std::vector<std::string>> { return exchange(*own, rank, size, mine); },
       timeout);
   TORCH_CHECK(engine.has_value(), engine.error().reason);
-  group.setBackend(
-      c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM,
-      c10::intrusive_ptr<c10d::Backend>(c10::make_intrusive<ucx::UcxBackend>(std::move(*engine), rank, size, timeout)));
+  group.setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM,
+                   c10::intrusive_ptr<c10d::Backend>(
+                       c10::make_intrusive<EngineBackend>("ucx", std::move(*engine), rank, size, timeout)));
   group.setDefaultBackend(c10d::ProcessGroup::BackendType::CUSTOM);
 }
 

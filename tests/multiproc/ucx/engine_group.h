@@ -9,18 +9,18 @@
 #include <vector>
 
 #include "tests/support/rank_processes.h"
-#include "trainer/process_group/algorithms/algorithms.h"
 #include "trainer/process_group/ucx/connect.h"
 
 /// Groups over UCX without LibTorch, so that the sanitizers see all of the project's own code in them.
 namespace rollcall::testing_support {
 
 namespace ucx = process_group::ucx;
-using process_group::PlanContext;
+using process_group::Exchange;
+using process_group::Operation;
 
 /// Exchanges addresses through files of a folder.
-inline ucx::Exchange exchange_in(const std::filesystem::path& folder, const std::string& group, std::uint32_t rank,
-                                 std::uint32_t world_size) {
+inline Exchange exchange_in(const std::filesystem::path& folder, const std::string& group, std::uint32_t rank,
+                            std::uint32_t world_size) {
   return [=](const std::string& mine) -> Result<std::vector<std::string>> {
     const auto path = [&](std::uint32_t other) { return folder / (group + std::to_string(other)); };
     std::ofstream(path(rank).string() + ".new", std::ios::binary) << mine;
@@ -50,7 +50,7 @@ inline std::unique_ptr<ucx::Engine> connect(const RankPlace& place, const std::s
 }
 
 /// Submits `operation`; its failure, empty where it succeeded, comes later.
-inline std::future<std::string> submit(ucx::Engine& engine, ucx::Operation operation) {
+inline std::future<std::string> submit(process_group::Engine& engine, Operation operation) {
   auto ended = std::make_shared<std::promise<std::string>>();
   std::future<std::string> failure = ended->get_future();
   operation.done = [ended](const std::string& text, std::uint32_t) { ended->set_value(text); };
@@ -59,35 +59,34 @@ inline std::future<std::string> submit(ucx::Engine& engine, ucx::Operation opera
 }
 
 /// Waits for it, and helps the engine where it lets threads help.
-inline std::string help_with(ucx::Engine& engine, std::future<std::string> failure) {
+inline std::string help_with(process_group::Engine& engine, std::future<std::string> failure) {
   engine.help_until([&] { return failure.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
   return failure.get();
 }
 
 /// Adds up `values` of all ranks in place.
-inline ucx::Operation all_reduce(std::uint32_t rank, std::uint32_t world_size, std::vector<float>& values,
-                                 std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
-  ucx::Operation operation;
+inline Operation all_reduce(std::vector<float>& values, std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+  Operation operation;
   const std::size_t bytes = values.size() * sizeof(float);
   operation.name = "all_reduce of " + std::to_string(bytes) + " bytes";
   operation.timeout = timeout;
-  operation.plan =
-      plan_all_reduce(PlanContext{.rank = rank, .world_size = world_size, .element_bytes = sizeof(float)}, bytes);
-  operation.areas.output = reinterpret_cast<std::byte*>(values.data());
-  operation.combining = {*combine_function(process_group::ElementType::Float32, process_group::Reduction::Sum),
-                         sizeof(float)};
+  operation.collective.kind = process_group::CollectiveKind::AllReduce;
+  operation.collective.bytes = bytes;
+  operation.collective.element_bytes = sizeof(float);
+  operation.collective.element = process_group::ElementType::Float32;
+  operation.collective.output = reinterpret_cast<std::byte*>(values.data());
   return operation;
 }
 
-inline ucx::Operation message(bool sends, std::uint32_t peer, std::uint32_t tag, std::vector<float>& values) {
-  ucx::Operation operation;
+inline Operation message(bool sends, std::uint32_t peer, std::uint32_t tag, std::vector<float>& values) {
+  Operation operation;
   operation.name = sends ? "send" : "recv";
   operation.timeout = std::chrono::seconds(60);
-  operation.message = ucx::PointToPoint{.sends = sends,
-                                        .peer = peer,
-                                        .tag = tag,
-                                        .data = reinterpret_cast<std::byte*>(values.data()),
-                                        .bytes = values.size() * sizeof(float)};
+  operation.message = process_group::PointToPoint{.sends = sends,
+                                                  .peer = peer,
+                                                  .tag = tag,
+                                                  .data = reinterpret_cast<std::byte*>(values.data()),
+                                                  .bytes = values.size() * sizeof(float)};
   return operation;
 }
 

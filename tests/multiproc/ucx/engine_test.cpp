@@ -63,7 +63,7 @@ std::string add_up(Engine& engine, std::uint32_t rank, std::uint32_t size, std::
                    std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
   std::vector<float> values(count, static_cast<float>(rank + 1));
   const bool helps = rank % 2 == 0;
-  Operation operation = all_reduce(rank, size, values, timeout);
+  Operation operation = all_reduce(values, timeout);
   operation.awaited = helps;
   std::future<std::string> ended = submit(engine, std::move(operation));
   const std::string failure = helps ? help_with(engine, std::move(ended)) : ended.get();
@@ -97,7 +97,7 @@ TEST_P(UcxEngine, ManyOperationsOfSeveralThreadsEndInOrder) {
       }
     });
     for (std::vector<float>& values : sums) {
-      collectives.push_back(submit(*engine, all_reduce(place.rank, 2, values)));
+      collectives.push_back(submit(*engine, all_reduce(values)));
     }
     talker.join();
     std::thread helper([&] { MULTIPROC_CHECK(help_with(*engine, std::move(collectives.back())).empty()); });
@@ -241,10 +241,10 @@ TEST_P(UcxEngine, WhatBeginsInACallbackRunsToo) {
     const auto engine = connect(place);
     std::vector<float> first(100, 1), second(100000, 1);
     std::promise<std::string> both;
-    Operation operation = all_reduce(place.rank, 2, first);
+    Operation operation = all_reduce(first);
     operation.awaited = true;
     operation.done = [&](const std::string&, std::uint32_t) {
-      Operation next = all_reduce(place.rank, 2, second);
+      Operation next = all_reduce(second);
       next.done = [&both](const std::string& failure, std::uint32_t) { both.set_value(failure); };
       engine->submit(std::move(next));
     };

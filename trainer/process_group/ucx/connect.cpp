@@ -6,7 +6,6 @@
 #include <future>
 #include <random>
 
-#include "trainer/process_group/algorithms/algorithms.h"
 #include "trainer/process_group/ucx/process_identity.h"
 
 namespace rollcall::process_group::ucx {
@@ -51,7 +50,7 @@ Result<void> connect_worker(Worker& worker, std::uint32_t rank, const Exchange& 
 }
 
 /// A byte to and from every other rank.
-Result<void> greet(Engine& engine, std::uint32_t rank, std::uint32_t world_size, std::chrono::milliseconds timeout) {
+Result<void> greet(Engine& engine, std::uint32_t world_size, std::chrono::milliseconds timeout) {
   std::vector<std::byte> out(world_size);
   std::vector<std::byte> in(world_size);
   const std::vector<std::size_t> sizes(world_size, 1);
@@ -59,8 +58,11 @@ Result<void> greet(Engine& engine, std::uint32_t rank, std::uint32_t world_size,
   Operation greeting;
   greeting.name = "greeting";
   greeting.timeout = timeout;
-  greeting.plan = plan_all_to_all(PlanContext{.rank = rank, .world_size = world_size}, sizes, sizes);
-  greeting.areas = Areas{.input = out.data(), .output = in.data(), .scratch = nullptr};
+  greeting.collective.kind = CollectiveKind::AllToAll;
+  greeting.collective.send_bytes = sizes;
+  greeting.collective.receive_bytes = sizes;
+  greeting.collective.input = out.data();
+  greeting.collective.output = in.data();
   greeting.done = [&](const std::string& failure, std::uint32_t) { ended.set_value(failure); };
   engine.submit(std::move(greeting));
   const std::string failure = ended.get_future().get();
@@ -86,8 +88,8 @@ Result<std::unique_ptr<Engine>> connect(std::uint32_t rank, std::uint32_t world_
   if (const Result<void> connected = connect_worker(**worker, rank, exchange); !connected) {
     return connected.error();
   }
-  auto engine = std::make_unique<Engine>(std::move(*worker), rank);
-  if (const Result<void> greeted = greet(*engine, rank, world_size, timeout); !greeted) {
+  auto engine = std::make_unique<Engine>(std::move(*worker), rank, world_size);
+  if (const Result<void> greeted = greet(*engine, world_size, timeout); !greeted) {
     return greeted.error();
   }
   return engine;

@@ -2,18 +2,13 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "runtime/base/result.h"
+#include "trainer/process_group/engine/exchange.h"
 #include "trainer/process_group/ucx/engine.h"
 
 namespace rollcall::process_group::ucx {
-
-/// Gives all ranks `mine` and returns everybody's by rank; bytes.
-using Exchange = std::function<Result<std::vector<std::string>>(const std::string& mine)>;
 
 /// This rank's engine of a new group, connected to all others: a message went to and came from each of them.
 /// Collective. Every rank holds an endpoint to every other one, so that each notices a death by itself.

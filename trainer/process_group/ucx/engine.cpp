@@ -25,6 +25,7 @@ std::string join(const std::vector<std::uint32_t>& ranks) {
 struct Engine::Running {
   Operation operation;
   std::uint32_t number = 0;  ///< of a collective
+  Plan plan;                 ///< of a collective that has begun
   std::optional<Execution> execution;
   Request request = nullptr;  ///< of a message
   bool broken = false;        ///< the message failed; why shows in the worker's failure soon
@@ -42,8 +43,8 @@ struct Engine::Running {
   }
 };
 
-Engine::Engine(std::unique_ptr<Worker> worker, std::uint32_t rank)
-    : worker_(std::move(worker)), rank_(rank), helps_(has_core_to_itself(*worker_)) {
+Engine::Engine(std::unique_ptr<Worker> worker, std::uint32_t rank, std::uint32_t world_size)
+    : worker_(std::move(worker)), rank_(rank), world_size_(world_size), helps_(has_core_to_itself(*worker_)) {
   thread_ = std::thread([this] { run(); });
 }
 
@@ -163,13 +164,13 @@ void Engine::begin_next_collective() {
     return;
   }
   Running& running = *collectives_.front();
-  const Plan& plan = running.operation.plan;
-  if (scratch_.size() < plan.scratch_bytes) {
-    scratch_.resize(plan.scratch_bytes);
+  const Collective& collective = running.operation.collective;
+  running.plan = plan_of(collective, rank_, world_size_);
+  if (scratch_.size() < running.plan.scratch_bytes) {
+    scratch_.resize(running.plan.scratch_bytes);
   }
-  Areas areas = running.operation.areas;
-  areas.scratch = scratch_.data();
-  running.execution.emplace(plan, areas, running.operation.combining, running.number, kMessagesUnderWay);
+  const Areas areas{.input = collective.input, .output = collective.output, .scratch = scratch_.data()};
+  running.execution.emplace(running.plan, areas, combining_of(collective), running.number, kMessagesUnderWay);
   running.deadline = Clock::now() + running.operation.timeout;
 }
 

@@ -9,41 +9,35 @@
 #include <thread>
 #include <vector>
 
-#include "trainer/process_group/ucx/operation.h"
+#include "trainer/process_group/engine/engine.h"
 #include "trainer/process_group/ucx/worker.h"
 
 namespace rollcall::process_group::ucx {
 
-/// Runs a group's operations on a thread of its own, so that they go on while the caller computes. Collectives run one
-/// after the other in the order in which they were submitted, messages beside them. The thread sleeps in the kernel
-/// whenever nothing can be done: it takes a core from the computation only while there is something to copy or add.
+/// Runs a group's operations over UCX. Collectives run one after the other. The thread sleeps in the kernel whenever
+/// nothing can be done: it takes a core from the computation only while there is something to copy or add.
 ///
 /// Who waits for an operation can lend its own thread: help_until(). Then neither the start nor the end of a short
 /// operation has to pass from thread to thread, which takes longer than the operation itself.
 ///
-/// The first failure, a dead peer or a passed timeout, ends the group: everything pending and all that is submitted
-/// later fails with it. Destroy the engine then, and make another one of fewer ranks if wanted. Thread-safe.
-class Engine {
+/// After a failure, destroy the engine, and make another one of fewer ranks if wanted.
+class Engine final : public process_group::Engine {
  public:
   /// `worker` is connected to its peers.
-  Engine(std::unique_ptr<Worker> worker, std::uint32_t rank);
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
-  ~Engine();
+  Engine(std::unique_ptr<Worker> worker, std::uint32_t rank, std::uint32_t world_size);
+  ~Engine() override;
 
-  /// What is pending fails. Then the worker's goodbye: milliseconds, at most 2 s. Not on the engine's own thread.
-  /// Nothing may be submitted afterwards; threads in help_until() return.
-  void close();
+  /// What is pending fails. Then the worker's goodbye: milliseconds, at most 2 s.
+  void close() override;
 
   /// Where nobody else does, the calling thread posts the operation's first messages.
-  void submit(Operation operation);
-  /// Sees to the group's operations in the calling thread until `done`, or until nothing has happened for some tens of
-  /// microseconds; then the engine's thread goes on. For threads that would otherwise wait, and so leave a core idle.
+  void submit(Operation operation) override;
+  /// Until `done`, or until nothing has happened for some tens of microseconds; then the engine's thread goes on.
   /// Returns at once where this host has more ranks than cores.
-  void help_until(const std::function<bool()>& done);
-  /// Everything pending and later fails, naming `reason`; the other ranks are told.
-  void abort(const std::string& reason);
-  [[nodiscard]] bool has_failed() const { return failed_.load(std::memory_order_acquire); }
+  void help_until(const std::function<bool()>& done) override;
+  /// The other ranks are told.
+  void abort(const std::string& reason) override;
+  [[nodiscard]] bool has_failed() const override { return failed_.load(std::memory_order_acquire); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -71,6 +65,7 @@ class Engine {
 
   std::unique_ptr<Worker> worker_;  ///< null once closed
   std::uint32_t rank_;
+  std::uint32_t world_size_;
   bool helps_;  ///< whether threads that wait do: not where ranks share cores, and the one waited for needs this one
 
   std::mutex role_;                        ///< held by the thread that uses worker_ and what is below

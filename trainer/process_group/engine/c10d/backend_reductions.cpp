@@ -1,17 +1,16 @@
-#include "trainer/process_group/ucx/c10d/backend.h"
-#include "trainer/process_group/ucx/c10d/tensors.h"
+#include "trainer/process_group/engine/c10d/backend.h"
+#include "trainer/process_group/engine/c10d/tensors.h"
 
-namespace rollcall::process_group::ucx {
+namespace rollcall::process_group {
 
-UcxBackend::WorkPointer UcxBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
+EngineBackend::WorkPointer EngineBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   const Staged staged(reducible(only(tensors), options.reduceOp), true);
   Call call;
   call.type = c10d::OpType::ALLREDUCE;
   call.name = "all_reduce";
   call.timeout = options.timeout;
   call.awaited = !options.asyncOp;
-  call.combining = combining_of(staged.memory.scalar_type(), options.reduceOp);
-  call.plan = plan_all_reduce(plan_context(call.combining.element_bytes), staged.memory.nbytes());
+  call.collective = reducing(CollectiveKind::AllReduce, staged.memory, options.reduceOp);
   call.output = staged.memory;
   call.results = tensors;
   call.finish = [staged, operation = options.reduceOp, size = size_] {
@@ -21,9 +20,9 @@ UcxBackend::WorkPointer UcxBackend::allreduce(Tensors& tensors, const c10d::Allr
   return run(std::move(call));
 }
 
-UcxBackend::WorkPointer UcxBackend::allreduce_coalesced(Tensors& tensors,
-                                                        const c10d::AllreduceCoalescedOptions& options) {
-  TORCH_CHECK_VALUE(!tensors.empty(), "ucx: no tensors to reduce");
+EngineBackend::WorkPointer EngineBackend::allreduce_coalesced(Tensors& tensors,
+                                                              const c10d::AllreduceCoalescedOptions& options) {
+  TORCH_CHECK_VALUE(!tensors.empty(), "no tensors to reduce");
   const at::Tensor flat = packed(tensors);
   Call call;
   call.type = c10d::OpType::ALLREDUCE_COALESCED;
@@ -31,8 +30,7 @@ UcxBackend::WorkPointer UcxBackend::allreduce_coalesced(Tensors& tensors,
   call.timeout = options.timeout;
   call.awaited = !options.asyncOp;
   const at::Tensor numbers = reducible(flat, options.reduceOp);
-  call.combining = combining_of(numbers.scalar_type(), options.reduceOp);
-  call.plan = plan_all_reduce(plan_context(call.combining.element_bytes), numbers.nbytes());
+  call.collective = reducing(CollectiveKind::AllReduce, numbers, options.reduceOp);
   call.output = numbers;
   call.results = tensors;
   call.finish = [flat, numbers, tensors, operation = options.reduceOp, size = size_] {
@@ -42,16 +40,15 @@ UcxBackend::WorkPointer UcxBackend::allreduce_coalesced(Tensors& tensors,
   return run(std::move(call));
 }
 
-UcxBackend::WorkPointer UcxBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
+EngineBackend::WorkPointer EngineBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
   const Staged staged(reducible(only(tensors), options.reduceOp), true);
   Call call;
   call.type = c10d::OpType::REDUCE;
   call.name = "reduce";
   call.timeout = options.timeout;
   call.awaited = !options.asyncOp;
-  call.combining = combining_of(staged.memory.scalar_type(), options.reduceOp);
-  call.plan = plan_reduce(plan_context(call.combining.element_bytes), staged.memory.nbytes(),
-                          static_cast<std::uint32_t>(options.rootRank));
+  call.collective = reducing(CollectiveKind::Reduce, staged.memory, options.reduceOp);
+  call.collective.root = static_cast<std::uint32_t>(options.rootRank);
   call.output = staged.memory;
   call.results = tensors;
   if (options.rootRank == rank_) {
@@ -63,8 +60,8 @@ UcxBackend::WorkPointer UcxBackend::reduce(Tensors& tensors, const c10d::ReduceO
   return run(std::move(call));
 }
 
-UcxBackend::WorkPointer UcxBackend::reduce_scatter_single(at::Tensor& output, at::Tensor& input,
-                                                          const c10d::ReduceScatterOptions& options) {
+EngineBackend::WorkPointer EngineBackend::reduce_scatter_single(at::Tensor& output, at::Tensor& input,
+                                                                const c10d::ReduceScatterOptions& options) {
   check_whole(input, output);
   const Staged staged(reducible(output, options.reduceOp), false);
   Call call;
@@ -72,8 +69,7 @@ UcxBackend::WorkPointer UcxBackend::reduce_scatter_single(at::Tensor& output, at
   call.name = "reduce_scatter";
   call.timeout = options.timeout;
   call.awaited = !options.asyncOp;
-  call.combining = combining_of(staged.memory.scalar_type(), options.reduceOp);
-  call.plan = plan_reduce_scatter(plan_context(call.combining.element_bytes), staged.memory.nbytes());
+  call.collective = reducing(CollectiveKind::ReduceScatter, staged.memory, options.reduceOp);
   // Where the output lies inside of the input, partial sums would overwrite what is still to be added.
   call.input = output.is_alias_of(input) ? input.clone(at::MemoryFormat::Contiguous) : input.contiguous();
   call.output = staged.memory;
@@ -85,22 +81,21 @@ UcxBackend::WorkPointer UcxBackend::reduce_scatter_single(at::Tensor& output, at
   return run(std::move(call));
 }
 
-UcxBackend::WorkPointer UcxBackend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
-                                                   const c10d::ReduceScatterOptions& options) {
+EngineBackend::WorkPointer EngineBackend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
+                                                         const c10d::ReduceScatterOptions& options) {
   at::Tensor output = only(outputs);
   TORCH_CHECK_VALUE(inputs.size() == 1 && inputs[0].size() == static_cast<std::size_t>(size_),
-                    "ucx: reduce_scatter takes one input for each rank");
+                    "reduce_scatter takes one input for each rank");
   for (const at::Tensor& input : inputs[0]) {
-    TORCH_CHECK_VALUE(input.numel() == output.numel(), "ucx: reduce_scatter's inputs differ in size from its output");
+    TORCH_CHECK_VALUE(input.numel() == output.numel(), "reduce_scatter's inputs differ in size from its output");
   }
   at::Tensor input = packed(inputs[0]);
   return reduce_scatter_single(output, input, options);
 }
 
-UcxBackend::WorkPointer UcxBackend::reduce_scatter_single_coalesced(Tensors& outputs, Tensors& inputs,
-                                                                    const c10d::ReduceScatterOptions& options) {
-  TORCH_CHECK_VALUE(!outputs.empty() && outputs.size() == inputs.size(),
-                    "ucx: as many outputs as inputs, at least one");
+EngineBackend::WorkPointer EngineBackend::reduce_scatter_single_coalesced(Tensors& outputs, Tensors& inputs,
+                                                                          const c10d::ReduceScatterOptions& options) {
+  TORCH_CHECK_VALUE(!outputs.empty() && outputs.size() == inputs.size(), "as many outputs as inputs, at least one");
   // They run in order, and the first failure ends the group: the last one stands for all.
   WorkPointer last;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -109,4 +104,4 @@ UcxBackend::WorkPointer UcxBackend::reduce_scatter_single_coalesced(Tensors& out
   return last;
 }
 
-}  // namespace rollcall::process_group::ucx
+}  // namespace rollcall::process_group

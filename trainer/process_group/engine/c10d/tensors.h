@@ -6,10 +6,9 @@
 #include <torch/csrc/distributed/c10d/Types.hpp>
 #include <vector>
 
-#include "trainer/process_group/algorithms/elements.h"
-#include "trainer/process_group/algorithms/execution.h"
+#include "trainer/process_group/algorithms/collective.h"
 
-namespace rollcall::process_group::ucx {
+namespace rollcall::process_group {
 
 // Between tensors and the bytes that the engine moves. All of it throws c10::Error for what cannot be done.
 
@@ -22,8 +21,8 @@ void check_tensor(const at::Tensor& tensor);
 /// The only one of `tensors`, checked.
 [[nodiscard]] const at::Tensor& only(const std::vector<at::Tensor>& tensors);
 
-/// How elements of `type` are combined. Throws where there is no such reduction.
-[[nodiscard]] Combining combining_of(at::ScalarType type, const c10d::ReduceOp& operation);
+/// A reduction of `kind` of parts as large as `part`. Throws where there is none of such elements.
+[[nodiscard]] Collective reducing(CollectiveKind kind, const at::Tensor& part, const c10d::ReduceOp& operation);
 
 /// What is reduced in place of `tensor`: complex numbers as pairs where the reduction allows it.
 [[nodiscard]] at::Tensor reducible(const at::Tensor& tensor, const c10d::ReduceOp& operation);
@@ -45,4 +44,4 @@ struct Staged {
 /// The other way round: `flat`'s elements into `tensors`.
 void unpack(const at::Tensor& flat, const std::vector<at::Tensor>& tensors);
 
-}  // namespace rollcall::process_group::ucx
+}  // namespace rollcall::process_group

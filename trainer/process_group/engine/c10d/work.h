@@ -9,15 +9,15 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
-#include "trainer/process_group/ucx/engine.h"
+#include "trainer/process_group/engine/engine.h"
 
-namespace rollcall::process_group::ucx {
+namespace rollcall::process_group {
 
 /// An operation of the back end, as its caller sees it. Thread-safe.
-class UcxWork final : public c10d::Work {
+class EngineWork final : public c10d::Work {
  public:
-  UcxWork(int rank, c10d::OpType type, std::uint64_t sequence, std::vector<at::Tensor> results,
-          std::weak_ptr<Engine> engine);
+  EngineWork(int rank, c10d::OpType type, std::uint64_t sequence, std::vector<at::Tensor> results,
+             std::weak_ptr<Engine> engine);
 
   /// The engine calls it once. `failure` empty: it succeeded, and `finish` (may be empty) completes the
   /// results first; what that throws is a failure too.
@@ -39,4 +39,4 @@ class UcxWork final : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
-}  // namespace rollcall::process_group::ucx
+}  // namespace rollcall::process_group

@@ -1,30 +1,30 @@
-#include "trainer/process_group/ucx/c10d/backend.h"
-#include "trainer/process_group/ucx/c10d/tensors.h"
-#include "trainer/process_group/ucx/c10d/work.h"
+#include "trainer/process_group/engine/c10d/backend.h"
+#include "trainer/process_group/engine/c10d/tensors.h"
+#include "trainer/process_group/engine/c10d/work.h"
 
-namespace rollcall::process_group::ucx {
+namespace rollcall::process_group {
 
-UcxBackend::WorkPointer UcxBackend::send(Tensors& tensors, int peer, int tag) {
+EngineBackend::WorkPointer EngineBackend::send(Tensors& tensors, int peer, int tag) {
   return run_message(c10d::OpType::SEND, tensors, static_cast<std::uint32_t>(peer), tag);
 }
 
-UcxBackend::WorkPointer UcxBackend::recv(Tensors& tensors, int peer, int tag) {
+EngineBackend::WorkPointer EngineBackend::recv(Tensors& tensors, int peer, int tag) {
   return run_message(c10d::OpType::RECV, tensors, static_cast<std::uint32_t>(peer), tag);
 }
 
-UcxBackend::WorkPointer UcxBackend::recvAnysource(Tensors& tensors, int tag) {
+EngineBackend::WorkPointer EngineBackend::recvAnysource(Tensors& tensors, int tag) {
   return run_message(c10d::OpType::RECVANYSOURCE, tensors, std::nullopt, tag);
 }
 
-UcxBackend::WorkPointer UcxBackend::run_message(c10d::OpType type, Tensors& tensors, std::optional<std::uint32_t> peer,
-                                                int tag) {
+EngineBackend::WorkPointer EngineBackend::run_message(c10d::OpType type, Tensors& tensors,
+                                                      std::optional<std::uint32_t> peer, int tag) {
   TORCH_CHECK_VALUE(!peer || (*peer < static_cast<std::uint32_t>(size_) && *peer != static_cast<std::uint32_t>(rank_)),
-                    "ucx: no message from or to rank ", *peer, " of ", size_, " at rank ", rank_);
+                    "no message from or to rank ", *peer, " of ", size_, " at rank ", rank_);
   const bool sends = type == c10d::OpType::SEND;
   const Staged staged(only(tensors), sends);
-  const auto work = c10::make_intrusive<UcxWork>(rank_, type, ++sequence_, tensors, engine_);
+  const auto work = c10::make_intrusive<EngineWork>(rank_, type, ++sequence_, tensors, engine_);
   Operation operation;
-  operation.name = std::string(sends ? "send" : "recv") + " of " + std::to_string(staged.memory.nbytes()) + " bytes";
+  operation.name = name_ + (sends ? ": send of " : ": recv of ") + std::to_string(staged.memory.nbytes()) + " bytes";
   operation.timeout = timeout_;
   operation.message = PointToPoint{.sends = sends,
                                    .peer = peer,
@@ -39,4 +39,4 @@ UcxBackend::WorkPointer UcxBackend::run_message(c10d::OpType type, Tensors& tens
   return work;
 }
 
-}  // namespace rollcall::process_group::ucx
+}  // namespace rollcall::process_group

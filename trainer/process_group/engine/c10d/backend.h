@@ -10,33 +10,34 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
-#include "trainer/process_group/algorithms/algorithms.h"
-#include "trainer/process_group/ucx/connect.h"
+#include "trainer/process_group/engine/engine.h"
 
-namespace rollcall::process_group::ucx {
+namespace rollcall::process_group {
 
-/// c10d's collectives and messages over UCX, for dense CPU tensors of any strides (those that are not contiguous are
-/// copied). What each does is c10d's contract; docs/backends.md has the table.
+/// c10d's collectives and messages over an Engine, for dense CPU tensors of any strides (those that are not contiguous
+/// are copied). What each does is c10d's contract; docs/backends.md has the table.
 ///
 /// All operations are asynchronous and go on while the caller computes (see Engine). Collectives run in the order in
 /// which they are called, on all ranks the same; send and recv run beside them. Every one has a timeout, its own or the
-/// group's. The first failure ends the group: destroy it, and make a smaller one in the same process if wanted.
+/// group's. The first failure ends the group.
 ///
 /// Thread-safe as c10d asks: one thread calls, any may wait. Callbacks of futures run on the engine's thread or one
 /// that waits, and must not destroy the group. Throws c10::Error for arguments that cannot be; failures come out of
 /// Work::wait().
-class UcxBackend final : public c10d::Backend {
+class EngineBackend final : public c10d::Backend {
  public:
   using WorkPointer = c10::intrusive_ptr<c10d::Work>;
   using Tensors = std::vector<at::Tensor>;
   using TensorLists = std::vector<std::vector<at::Tensor>>;
 
-  UcxBackend(std::unique_ptr<Engine> engine, int rank, int world_size, std::chrono::milliseconds timeout);
-  ~UcxBackend() override { engine_->close(); }
-  UcxBackend(const UcxBackend&) = delete;
-  UcxBackend& operator=(const UcxBackend&) = delete;
+  /// `name`: "ucx"; errors begin with it.
+  EngineBackend(std::string name, std::unique_ptr<Engine> engine, int rank, int world_size,
+                std::chrono::milliseconds timeout);
+  ~EngineBackend() override { engine_->close(); }
+  EngineBackend(const EngineBackend&) = delete;
+  EngineBackend& operator=(const EngineBackend&) = delete;
 
-  const std::string getBackendName() const override { return "ucx"; }
+  const std::string getBackendName() const override { return name_; }
   c10::intrusive_ptr<Options> getBackendOptions() override;
   void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
   std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
@@ -78,25 +79,24 @@ class UcxBackend final : public c10d::Backend {
     c10d::OpType type = c10d::OpType::UNKNOWN;
     std::string name;  ///< "all_reduce"
     std::chrono::milliseconds timeout = c10d::kUnsetTimeout;
-    bool awaited = false;  ///< see Operation
-    Plan plan;
-    at::Tensor input;   ///< contiguous; may be undefined
-    at::Tensor output;  ///< contiguous; may be undefined
-    Combining combining;
+    bool awaited = false;   ///< see Operation
+    Collective collective;  ///< but for its memory
+    at::Tensor input;       ///< contiguous; may be undefined
+    at::Tensor output;      ///< contiguous; may be undefined
     Tensors results;
     std::function<void()> finish;  ///< on the engine's thread, once the output is complete; may be empty
   };
 
-  [[nodiscard]] PlanContext plan_context(std::size_t element_bytes = 1) const;
   [[nodiscard]] std::chrono::milliseconds timeout_or(std::chrono::milliseconds asked) const;
   WorkPointer run(Call call);
   WorkPointer run_message(c10d::OpType type, Tensors& tensors, std::optional<std::uint32_t> peer, int tag);
   /// Throws where all ranks' inputs of `input`'s size do not fill `output`, or the types differ.
   void check_whole(const at::Tensor& whole, const at::Tensor& part) const;
 
+  std::string name_;
   std::shared_ptr<Engine> engine_;  ///< shared with threads that wait for an operation
   std::chrono::milliseconds timeout_;
   std::atomic<std::uint64_t> sequence_{0};
 };
 
-}  // namespace rollcall::process_group::ucx
+}  // namespace rollcall::process_group

@@ -1,8 +1,8 @@
-#include "trainer/process_group/ucx/c10d/tensors.h"
+#include "trainer/process_group/engine/c10d/tensors.h"
 
 #include <torch/torch.h>
 
-namespace rollcall::process_group::ucx {
+namespace rollcall::process_group {
 namespace {
 
 ElementType element_type(at::ScalarType type) {
@@ -28,7 +28,7 @@ ElementType element_type(at::ScalarType type) {
     case at::kBool:
       return ElementType::Bool;
     default:
-      TORCH_CHECK_TYPE(false, "ucx: no reduction of ", type);
+      TORCH_CHECK_TYPE(false, "no reduction of ", type);
   }
 }
 
@@ -50,7 +50,7 @@ Reduction reduction_of(const c10d::ReduceOp& operation) {
     case c10d::ReduceOp::BXOR:
       return Reduction::BitXor;
     default:
-      TORCH_CHECK_VALUE(false, "ucx: PREMUL_SUM is not supported; scale the tensor, then SUM");
+      TORCH_CHECK_VALUE(false, "PREMUL_SUM is not supported; scale the tensor, then SUM");
   }
 }
 
@@ -63,29 +63,34 @@ bool averages(const c10d::ReduceOp& operation) {
 std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.mutable_data_ptr()); }
 
 void check_tensor(const at::Tensor& tensor) {
-  TORCH_CHECK_VALUE(tensor.device().is_cpu(), "ucx: a tensor is on ", tensor.device(), ", not on the CPU");
-  TORCH_CHECK_VALUE(tensor.layout() == at::kStrided, "ucx: a tensor is ", tensor.layout(), ", not dense");
+  TORCH_CHECK_VALUE(tensor.device().is_cpu(), "a tensor is on ", tensor.device(), ", not on the CPU");
+  TORCH_CHECK_VALUE(tensor.layout() == at::kStrided, "a tensor is ", tensor.layout(), ", not dense");
 }
 
 const at::Tensor& only(const std::vector<at::Tensor>& tensors) {
-  TORCH_CHECK_VALUE(tensors.size() == 1, "ucx: ", tensors.size(), " tensors where one is expected");
+  TORCH_CHECK_VALUE(tensors.size() == 1, tensors.size(), " tensors where one is expected");
   check_tensor(tensors[0]);
   return tensors[0];
 }
 
-Combining combining_of(at::ScalarType type, const c10d::ReduceOp& operation) {
-  const ElementType element = element_type(type);
-  TORCH_CHECK_TYPE(!averages(operation) || at::isFloatingType(type), "ucx: no average of ", type);
-  const std::optional<CombineFunction> function = combine_function(element, reduction_of(operation));
-  TORCH_CHECK_TYPE(function.has_value(), "ucx: no bitwise reduction of ", type);
-  return Combining{*function, size_of(element)};
+Collective reducing(CollectiveKind kind, const at::Tensor& part, const c10d::ReduceOp& operation) {
+  const at::ScalarType type = part.scalar_type();
+  Collective collective;
+  collective.kind = kind;
+  collective.bytes = part.nbytes();
+  collective.element = element_type(type);
+  collective.reduction = reduction_of(operation);
+  TORCH_CHECK_TYPE(!averages(operation) || at::isFloatingType(type), "no average of ", type);
+  TORCH_CHECK_TYPE(combine_function(collective.element, collective.reduction).has_value(), "no bitwise reduction of ",
+                   type);
+  return collective;
 }
 
 at::Tensor reducible(const at::Tensor& tensor, const c10d::ReduceOp& operation) {
   if (!tensor.is_complex()) {
     return tensor;
   }
-  TORCH_CHECK_TYPE(c10d::isComplexViewAsRealAllowed(operation), "ucx: this reduction has no meaning for ",
+  TORCH_CHECK_TYPE(c10d::isComplexViewAsRealAllowed(operation), "this reduction has no meaning for ",
                    tensor.scalar_type());
   return at::view_as_real(tensor);
 }
@@ -116,7 +121,7 @@ at::Tensor packed(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> rows;
   for (const at::Tensor& tensor : tensors) {
     check_tensor(tensor);
-    TORCH_CHECK_TYPE(tensor.scalar_type() == tensors[0].scalar_type(), "ucx: tensors of different types");
+    TORCH_CHECK_TYPE(tensor.scalar_type() == tensors[0].scalar_type(), "tensors of different types");
     rows.push_back(tensor.reshape({-1}));
   }
   return at::cat(rows);
@@ -130,4 +135,4 @@ void unpack(const at::Tensor& flat, const std::vector<at::Tensor>& tensors) {
   }
 }
 
-}  // namespace rollcall::process_group::ucx
+}  // namespace rollcall::process_group

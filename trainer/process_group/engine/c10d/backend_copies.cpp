@@ -1,18 +1,18 @@
-#include "trainer/process_group/ucx/c10d/backend.h"
-#include "trainer/process_group/ucx/c10d/tensors.h"
+#include "trainer/process_group/engine/c10d/backend.h"
+#include "trainer/process_group/engine/c10d/tensors.h"
 
-namespace rollcall::process_group::ucx {
+namespace rollcall::process_group {
 namespace {
 
 /// The bytes of each rank's rows of `tensor`; equal parts where `rows` is empty.
 std::vector<std::size_t> part_bytes(const at::Tensor& tensor, const std::vector<std::int64_t>& rows, int world_size) {
   const auto ranks = static_cast<std::size_t>(world_size);
   if (rows.empty()) {
-    TORCH_CHECK_VALUE(tensor.numel() == 0 || tensor.size(0) % world_size == 0, "ucx: ", tensor.size(0),
+    TORCH_CHECK_VALUE(tensor.numel() == 0 || tensor.size(0) % world_size == 0, tensor.size(0),
                       " rows cannot be divided evenly among ", world_size, " ranks");
     return std::vector<std::size_t>(ranks, tensor.nbytes() / ranks);
   }
-  TORCH_CHECK_VALUE(rows.size() == ranks, "ucx: as many split sizes as ranks are needed");
+  TORCH_CHECK_VALUE(rows.size() == ranks, "as many split sizes as ranks are needed");
   const std::int64_t all = tensor.dim() == 0 ? 1 : tensor.size(0);
   std::vector<std::size_t> bytes;
   std::int64_t sum = 0;
@@ -20,7 +20,7 @@ std::vector<std::size_t> part_bytes(const at::Tensor& tensor, const std::vector<
     bytes.push_back(all == 0 ? 0 : tensor.nbytes() / static_cast<std::size_t>(all) * static_cast<std::size_t>(count));
     sum += count;
   }
-  TORCH_CHECK_VALUE(sum == all, "ucx: split sizes add up to ", sum, " of ", all, " rows");
+  TORCH_CHECK_VALUE(sum == all, "split sizes add up to ", sum, " of ", all, " rows");
   return bytes;
 }
 
@@ -38,33 +38,35 @@ at::Tensor room_for(const at::Tensor& part, int world_size) {
 }
 
 void check_list(const std::vector<at::Tensor>& list, const at::Tensor& part, int world_size) {
-  TORCH_CHECK_VALUE(list.size() == static_cast<std::size_t>(world_size), "ucx: ", list.size(), " tensors for ",
-                    world_size, " ranks");
+  TORCH_CHECK_VALUE(list.size() == static_cast<std::size_t>(world_size), list.size(), " tensors for ", world_size,
+                    " ranks");
   for (const at::Tensor& tensor : list) {
     check_tensor(tensor);
     TORCH_CHECK_VALUE(tensor.numel() == part.numel() && tensor.scalar_type() == part.scalar_type(),
-                      "ucx: tensors of the list differ in size or type from this rank's");
+                      "tensors of the list differ in size or type from this rank's");
   }
 }
 
 }  // namespace
 
-UcxBackend::WorkPointer UcxBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
+EngineBackend::WorkPointer EngineBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   const Staged staged(only(tensors), true);
   Call call;
   call.type = c10d::OpType::BROADCAST;
   call.name = "broadcast";
   call.timeout = options.timeout;
   call.awaited = !options.asyncOp;
-  call.plan = plan_broadcast(plan_context(), staged.memory.nbytes(), static_cast<std::uint32_t>(options.rootRank));
+  call.collective.kind = CollectiveKind::Broadcast;
+  call.collective.bytes = staged.memory.nbytes();
+  call.collective.root = static_cast<std::uint32_t>(options.rootRank);
   call.output = staged.memory;
   call.results = tensors;
   call.finish = [staged] { staged.write_back(); };
   return run(std::move(call));
 }
 
-UcxBackend::WorkPointer UcxBackend::all_gather_single(at::Tensor& output, at::Tensor& input,
-                                                      const c10d::AllgatherOptions& options) {
+EngineBackend::WorkPointer EngineBackend::all_gather_single(at::Tensor& output, at::Tensor& input,
+                                                            const c10d::AllgatherOptions& options) {
   check_whole(output, input);
   const Staged staged(output, false);
   Call call;
@@ -72,7 +74,8 @@ UcxBackend::WorkPointer UcxBackend::all_gather_single(at::Tensor& output, at::Te
   call.name = "all_gather";
   call.timeout = options.timeout;
   call.awaited = !options.asyncOp;
-  call.plan = plan_all_gather(plan_context(), input.nbytes());
+  call.collective.kind = CollectiveKind::AllGather;
+  call.collective.bytes = input.nbytes();
   call.input = input.contiguous();
   call.output = staged.memory;
   call.results = {output};
@@ -80,10 +83,9 @@ UcxBackend::WorkPointer UcxBackend::all_gather_single(at::Tensor& output, at::Te
   return run(std::move(call));
 }
 
-UcxBackend::WorkPointer UcxBackend::all_gather_single_coalesced(Tensors& outputs, Tensors& inputs,
-                                                                const c10d::AllgatherOptions& options) {
-  TORCH_CHECK_VALUE(!outputs.empty() && outputs.size() == inputs.size(),
-                    "ucx: as many outputs as inputs, at least one");
+EngineBackend::WorkPointer EngineBackend::all_gather_single_coalesced(Tensors& outputs, Tensors& inputs,
+                                                                      const c10d::AllgatherOptions& options) {
+  TORCH_CHECK_VALUE(!outputs.empty() && outputs.size() == inputs.size(), "as many outputs as inputs, at least one");
   // They run in order, and the first failure ends the group: the last one stands for all.
   WorkPointer last;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -92,17 +94,18 @@ UcxBackend::WorkPointer UcxBackend::all_gather_single_coalesced(Tensors& outputs
   return last;
 }
 
-UcxBackend::WorkPointer UcxBackend::allgather(TensorLists& outputs, Tensors& inputs,
-                                              const c10d::AllgatherOptions& options) {
+EngineBackend::WorkPointer EngineBackend::allgather(TensorLists& outputs, Tensors& inputs,
+                                                    const c10d::AllgatherOptions& options) {
   const at::Tensor& input = only(inputs);
-  TORCH_CHECK_VALUE(outputs.size() == 1, "ucx: all_gather takes one list of outputs");
+  TORCH_CHECK_VALUE(outputs.size() == 1, "all_gather takes one list of outputs");
   check_list(outputs[0], input, size_);
   Call call;
   call.type = c10d::OpType::ALLGATHER;
   call.name = "all_gather";
   call.timeout = options.timeout;
   call.awaited = !options.asyncOp;
-  call.plan = plan_all_gather(plan_context(), input.nbytes());
+  call.collective.kind = CollectiveKind::AllGather;
+  call.collective.bytes = input.nbytes();
   call.input = input.contiguous();
   call.output = room_for(input, size_);
   call.results = outputs[0];
@@ -110,17 +113,20 @@ UcxBackend::WorkPointer UcxBackend::allgather(TensorLists& outputs, Tensors& inp
   return run(std::move(call));
 }
 
-UcxBackend::WorkPointer UcxBackend::gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& options) {
+EngineBackend::WorkPointer EngineBackend::gather(TensorLists& outputs, Tensors& inputs,
+                                                 const c10d::GatherOptions& options) {
   const at::Tensor& input = only(inputs);
   Call call;
   call.type = c10d::OpType::GATHER;
   call.name = "gather";
   call.timeout = options.timeout;
   call.awaited = !options.asyncOp;
-  call.plan = plan_gather(plan_context(), input.nbytes(), static_cast<std::uint32_t>(options.rootRank));
+  call.collective.kind = CollectiveKind::Gather;
+  call.collective.bytes = input.nbytes();
+  call.collective.root = static_cast<std::uint32_t>(options.rootRank);
   call.input = input.contiguous();
   if (options.rootRank == rank_) {
-    TORCH_CHECK_VALUE(outputs.size() == 1, "ucx: gather takes one list of outputs on its root");
+    TORCH_CHECK_VALUE(outputs.size() == 1, "gather takes one list of outputs on its root");
     check_list(outputs[0], input, size_);
     call.output = room_for(input, size_);
     call.results = outputs[0];
@@ -129,17 +135,19 @@ UcxBackend::WorkPointer UcxBackend::gather(TensorLists& outputs, Tensors& inputs
   return run(std::move(call));
 }
 
-UcxBackend::WorkPointer UcxBackend::scatter(Tensors& outputs, TensorLists& inputs,
-                                            const c10d::ScatterOptions& options) {
+EngineBackend::WorkPointer EngineBackend::scatter(Tensors& outputs, TensorLists& inputs,
+                                                  const c10d::ScatterOptions& options) {
   const Staged staged(only(outputs), false);
   Call call;
   call.type = c10d::OpType::SCATTER;
   call.name = "scatter";
   call.timeout = options.timeout;
   call.awaited = !options.asyncOp;
-  call.plan = plan_scatter(plan_context(), staged.memory.nbytes(), static_cast<std::uint32_t>(options.rootRank));
+  call.collective.kind = CollectiveKind::Scatter;
+  call.collective.bytes = staged.memory.nbytes();
+  call.collective.root = static_cast<std::uint32_t>(options.rootRank);
   if (options.rootRank == rank_) {
-    TORCH_CHECK_VALUE(inputs.size() == 1, "ucx: scatter takes one list of inputs on its root");
+    TORCH_CHECK_VALUE(inputs.size() == 1, "scatter takes one list of inputs on its root");
     check_list(inputs[0], staged.memory, size_);
     call.input = packed(inputs[0]);
   }
@@ -149,10 +157,10 @@ UcxBackend::WorkPointer UcxBackend::scatter(Tensors& outputs, TensorLists& input
   return run(std::move(call));
 }
 
-UcxBackend::WorkPointer UcxBackend::all_to_all_single(at::Tensor& output, at::Tensor& input,
-                                                      std::vector<std::int64_t>& output_rows,
-                                                      std::vector<std::int64_t>& input_rows,
-                                                      const c10d::AllToAllOptions& options) {
+EngineBackend::WorkPointer EngineBackend::all_to_all_single(at::Tensor& output, at::Tensor& input,
+                                                            std::vector<std::int64_t>& output_rows,
+                                                            std::vector<std::int64_t>& input_rows,
+                                                            const c10d::AllToAllOptions& options) {
   check_tensor(input);
   check_tensor(output);
   const Staged staged(output, false);
@@ -161,8 +169,9 @@ UcxBackend::WorkPointer UcxBackend::all_to_all_single(at::Tensor& output, at::Te
   call.name = "all_to_all";
   call.timeout = options.timeout;
   call.awaited = !options.asyncOp;
-  call.plan =
-      plan_all_to_all(plan_context(), part_bytes(input, input_rows, size_), part_bytes(output, output_rows, size_));
+  call.collective.kind = CollectiveKind::AllToAll;
+  call.collective.send_bytes = part_bytes(input, input_rows, size_);
+  call.collective.receive_bytes = part_bytes(output, output_rows, size_);
   call.input = input.contiguous();
   call.output = staged.memory;
   call.results = {output};
@@ -170,15 +179,18 @@ UcxBackend::WorkPointer UcxBackend::all_to_all_single(at::Tensor& output, at::Te
   return run(std::move(call));
 }
 
-UcxBackend::WorkPointer UcxBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
+EngineBackend::WorkPointer EngineBackend::alltoall(Tensors& outputs, Tensors& inputs,
+                                                   const c10d::AllToAllOptions& options) {
   TORCH_CHECK_VALUE(outputs.size() == static_cast<std::size_t>(size_) && inputs.size() == outputs.size(),
-                    "ucx: all_to_all takes one input and one output for each rank");
+                    "all_to_all takes one input and one output for each rank");
   Call call;
   call.type = c10d::OpType::ALLTOALL;
   call.name = "all_to_all";
   call.timeout = options.timeout;
   call.awaited = !options.asyncOp;
-  call.plan = plan_all_to_all(plan_context(), bytes_of_each(inputs), bytes_of_each(outputs));
+  call.collective.kind = CollectiveKind::AllToAll;
+  call.collective.send_bytes = bytes_of_each(inputs);
+  call.collective.receive_bytes = bytes_of_each(outputs);
   call.input = packed(inputs);
   call.output = at::empty_like(packed(outputs));
   call.results = outputs;
@@ -186,14 +198,14 @@ UcxBackend::WorkPointer UcxBackend::alltoall(Tensors& outputs, Tensors& inputs, 
   return run(std::move(call));
 }
 
-UcxBackend::WorkPointer UcxBackend::barrier(const c10d::BarrierOptions& options) {
+EngineBackend::WorkPointer EngineBackend::barrier(const c10d::BarrierOptions& options) {
   Call call;
   call.type = c10d::OpType::BARRIER;
   call.name = "barrier";
   call.timeout = options.timeout;
   call.awaited = !options.asyncOp;
-  call.plan = plan_barrier(plan_context());
+  call.collective.kind = CollectiveKind::Barrier;
   return run(std::move(call));
 }
 
-}  // namespace rollcall::process_group::ucx
+}  // namespace rollcall::process_group

@@ -1,16 +1,16 @@
-#include "trainer/process_group/ucx/c10d/work.h"
+#include "trainer/process_group/engine/c10d/work.h"
 
-namespace rollcall::process_group::ucx {
+namespace rollcall::process_group {
 
-UcxWork::UcxWork(int rank, c10d::OpType type, std::uint64_t sequence, std::vector<at::Tensor> results,
-                 std::weak_ptr<Engine> engine)
+EngineWork::EngineWork(int rank, c10d::OpType type, std::uint64_t sequence, std::vector<at::Tensor> results,
+                       std::weak_ptr<Engine> engine)
     : Work(rank, type),
       sequence_(sequence),
       results_(std::move(results)),
       engine_(std::move(engine)),
       future_(c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {}
 
-bool UcxWork::wait(std::chrono::milliseconds timeout) {
+bool EngineWork::wait(std::chrono::milliseconds timeout) {
   const auto begun = std::chrono::steady_clock::now();
   if (const std::shared_ptr<Engine> engine = engine_.lock()) {
     engine->help_until([&] {
@@ -20,10 +20,10 @@ bool UcxWork::wait(std::chrono::milliseconds timeout) {
   return Work::wait(timeout);
 }
 
-void UcxWork::complete(const std::string& failure, int source, const std::function<void()>& finish_results) {
+void EngineWork::complete(const std::string& failure, int source, const std::function<void()>& finish_results) {
   std::exception_ptr error;
   try {
-    TORCH_CHECK_WITH(DistBackendError, failure.empty(), "ucx: ", failure);
+    TORCH_CHECK_WITH(DistBackendError, failure.empty(), failure);
     if (finish_results) {
       const at::NoGradGuard no_grad;
       finish_results();
@@ -41,4 +41,4 @@ void UcxWork::complete(const std::string& failure, int source, const std::functi
   finish(error);
 }
 
-}  // namespace rollcall::process_group::ucx
+}  // namespace rollcall::process_group

@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "trainer/process_group/algorithms/execution.h"
+#include "trainer/process_group/algorithms/collective.h"
 
-namespace rollcall::process_group::ucx {
+namespace rollcall::process_group {
 
 /// A message outside of collectives.
 struct PointToPoint {
@@ -21,12 +21,10 @@ struct PointToPoint {
 
 /// Something a group is asked to do.
 struct Operation {
-  std::string name;  ///< "all_reduce of 1048576 bytes"; for error messages
+  std::string name;  ///< "ucx: all_reduce of 1048576 bytes"; for error messages
   std::chrono::milliseconds timeout{0};
-  Plan plan;  ///< of a collective
-  Areas areas;
-  Combining combining;
-  std::optional<PointToPoint> message;  ///< instead of a plan
+  Collective collective;
+  std::optional<PointToPoint> message;  ///< instead of a collective
   bool awaited = false;                 ///< the submitting thread calls Engine::help_until() next, so it can begin then
 
   /// Called once, on the engine's thread or one that helps it: how it ended. Empty: well. `source` is the sender where
@@ -34,4 +32,4 @@ struct Operation {
   std::function<void(const std::string& failure, std::uint32_t source)> done;
 };
 
-}  // namespace rollcall::process_group::ucx
+}  // namespace rollcall::process_group
