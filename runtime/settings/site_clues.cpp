@@ -1,10 +1,10 @@
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <array>
 #include <climits>
 #include <filesystem>
 
+#include "runtime/base/own_file.h"
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/settings/site_profile.h"
@@ -14,17 +14,6 @@ namespace rollcall::settings {
 namespace {
 
 constexpr const char* kSystemNameFile = "/etc/FZJ/systemname";  // all systems of the Jülich Supercomputing Centre
-
-/// The file of the program or plugin that this function was linked into. For a program the loader knows only what was
-/// typed, which may lack the folder: then the kernel tells.
-std::filesystem::path own_file() {
-  Dl_info info{};
-  std::error_code error;
-  const int known = ::dladdr(reinterpret_cast<const void*>(&clues_of_this_machine), &info);
-  const std::filesystem::path loaded = known != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
-  const bool shared_object = loaded.is_absolute() && loaded.extension() == ".so";
-  return std::filesystem::canonical(shared_object ? loaded : std::filesystem::path("/proc/self/exe"), error);
-}
 
 }  // namespace
 
@@ -42,16 +31,8 @@ SiteClues clues_of_this_machine(const Environment& environment) {
 }
 
 std::optional<std::string> installed_site_folder() {
-  constexpr int kLevels = 4;  // PREFIX/lib/ARCHITECTURE/rollcall/spank_rollcall.so
-  std::filesystem::path above = own_file().parent_path();
-  for (int level = 0; level < kLevels && above.has_relative_path(); ++level, above = above.parent_path()) {
-    const std::filesystem::path folder = above / "share" / "rollcall" / "site_config";
-    std::error_code error;
-    if (std::filesystem::is_directory(folder, error)) {
-      return folder.string();
-    }
-  }
-  return std::nullopt;
+  const auto folder = find_above_own_file(std::filesystem::path("share") / "rollcall" / "site_config");
+  return folder ? std::optional(folder->string()) : std::nullopt;
 }
 
 }  // namespace rollcall::settings

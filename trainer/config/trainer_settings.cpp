@@ -188,10 +188,10 @@ constexpr std::array kTrainerTable{
             "Parallel", "whole|shards"},
     Setting{"sync-bn", Kind::Switch, "false", "on|off",
             "batch norms normalise with the batches of all ranks together: for small batches per rank", "Parallel"},
-    Setting{"backend", Kind::Choice, "auto", "auto|gloo|ucx|nccl",
+    Setting{"backend", Kind::Choice, "auto", "auto|gloo|ucx|mpi|nccl",
             "communication back end (docs/backends.md); auto: gloo on CPUs, nccl on GPUs; ucx: shared memory, TCP and "
-            "InfiniBand",
-            "Parallel", "auto|gloo|ucx|nccl"},
+            "InfiniBand; mpi: under srun --mpi=pmix or mpirun",
+            "Parallel", "auto|gloo|ucx|mpi|nccl"},
     Setting{"collective-timeout", Kind::Number, "600", "SECONDS",
             "a collective that takes longer is an error, which names the ranks that did not come", "Parallel", "", 1,
             1e6},

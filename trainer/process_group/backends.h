@@ -20,6 +20,11 @@ void add_ucx(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& s
              std::chrono::milliseconds timeout);
 #endif
 
+/// MPI, in the plugin rollcall_mpi.so, carries this group's collectives on CPU tensors, and it becomes the default back
+/// end. Throws CollectiveFailure with the errors of load_mpi_plugin() and mpi::Plugin::connect().
+void add_mpi(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
+             std::chrono::milliseconds timeout);
+
 #ifdef ROLLCALL_CUDA
 /// Whether NCCL has a GPU to work on.
 [[nodiscard]] bool nccl_is_usable();

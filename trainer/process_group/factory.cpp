@@ -64,10 +64,13 @@ Result<Choice> choose(const std::string& asked) {
   if (asked == "ucx") {
     return choose_ucx();
   }
+  if (asked == "mpi") {
+    return Choice{"mpi", &add_mpi, nullptr};
+  }
   if (asked == "gloo" || automatic) {
     return Choice{"gloo", &add_gloo, nullptr};
   }
-  return fail("--backend", asked, "is not a known back end", "auto, gloo, ucx or nccl");
+  return fail("--backend", asked, "is not a known back end", "auto, gloo, ucx, mpi or nccl");
 }
 
 }  // namespace

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "trainer/process_group/collectives.h"
+
+namespace rollcall::process_group {
+
+/// Every collective and message of c10d on `group`, which `backend` carries, against a scalar reference; throws with
+/// what was wrong. Collective. ROLLCALL_TEST_SWEEP=full adds sizes up to 100 MiB and every type for every operation
+/// (minutes).
+void check_every_collective(const Group& group, const std::string& backend);
+
+}  // namespace rollcall::process_group
