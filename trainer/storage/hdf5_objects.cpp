@@ -26,7 +26,7 @@ Handle hdf5_text_type(std::size_t length) {
 }
 
 Handle hdf5_file_access() {
-  constexpr hsize_t kLarge = 64 * 1024;
+  constexpr hsize_t kLarge = hsize_t{64} << 10U;
   constexpr hsize_t kPage = 4096;
   Handle properties(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_libver_bounds(properties.get(), H5F_LIBVER_V18, H5F_LIBVER_V18);

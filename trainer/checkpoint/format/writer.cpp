@@ -55,6 +55,7 @@ Result<void> allocate(const std::string& path, const std::vector<ManifestEntry>&
 
 std::vector<std::string> names_of(const std::vector<ManifestEntry>& datasets) {
   std::vector<std::string> names;
+  names.reserve(datasets.size());
   for (const ManifestEntry& entry : datasets) {
     names.push_back(entry.name);
   }

@@ -138,7 +138,7 @@ std::string PackedFile::name(std::size_t index) const {
   if (!listed || file_.read_at(std::as_writable_bytes(std::span(bounds)), at) != sizeof(bounds)) {
     return "";
   }
-  constexpr std::uint64_t kLongest = 64 * 1024;
+  constexpr std::uint64_t kLongest = std::uint64_t{64} << 10U;
   const auto [begin, end] = bounds;
   if (begin > end || end > layout_.name_data.elements || end - begin > kLongest) {
     return "";

@@ -37,7 +37,7 @@ inline constexpr const char* kClassNames = "/class_names";
 /// ask the file.
 inline constexpr std::uint64_t kDataStart = 4096;
 /// /data is at least so long, filled with zeros: HDF5 places only large data sets at a multiple of kDataStart.
-inline constexpr std::uint64_t kLeastDataBytes = 64 * 1024;
+inline constexpr std::uint64_t kLeastDataBytes = std::uint64_t{64} << 10U;
 
 /// Bytes of one tile's length behind a repacked JPEG.
 inline constexpr std::uint64_t kTileLengthBytes = 2;
