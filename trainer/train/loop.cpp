@@ -4,69 +4,14 @@
 #include <torch/torch.h>
 #include <chrono>
 #include <cmath>
-#include <exception>
-#include <functional>
 #include <utility>
 
-#include "trainer/process_group/collective_failure.h"
-#include "trainer/process_group/exceptions.h"
 #include "trainer/train/clock.h"
+#include "trainer/train/guarded.h"
+#include "trainer/train/losses.h"
 #include "trainer/train/stop_signal.h"
 
 namespace rollcall::train {
-namespace {
-
-Outcome failed(Error error, bool lost_peer = false) {
-  return Outcome{Ending::Failed, Failure{std::move(error), lost_peer}};
-}
-
-Error lost_peer_error(const World& world, const std::string& what) {
-  return fail("process group", world.backend,
-              "a collective failed, so a peer was lost: " + what.substr(0, what.find('\n')),
-              "looking for the first rank that ended, in this output and in Slurm's", ExitCode::Unavailable);
-}
-
-/// Runs LibTorch code: what it throws becomes the outcome. Back ends throw their own std::runtime_error when a peer is
-/// gone.
-std::optional<Outcome> guarded(const World& world, const std::function<void()>& work) {
-  try {
-    work();
-    return std::nullopt;
-  } catch (const process_group::CollectiveFailure& failure) {
-    return failed(failure.error(), failure.error().exit_code == ExitCode::Unavailable);
-  } catch (const c10::DistError& error) {
-    return failed(lost_peer_error(world, error.what_without_backtrace()), true);
-  } catch (const c10::Error& error) {
-    if (const std::optional<Error> memory = process_group::out_of_memory(error)) {
-      return failed(*memory);
-    }
-    const std::string what = error.what_without_backtrace();
-    return failed(fail("training step", "", what.substr(0, what.find('\n')), "a smaller --batch-size if memory ran out",
-                       ExitCode::Internal));
-  } catch (const std::exception& error) {
-    if (const std::optional<Error> memory = process_group::out_of_memory(error)) {
-      return failed(*memory);
-    }
-    return failed(lost_peer_error(world, error.what()), true);
-  }
-}
-
-at::Tensor losses_of(const at::Tensor& outputs, const at::Tensor& labels, double label_smoothing) {
-  return torch::cross_entropy_loss(outputs, labels, {}, at::Reduction::None, -100, label_smoothing);
-}
-
-/// With mixed labels, each label's loss by its weight: the same as one loss against the mixed label.
-at::Tensor losses_of(const at::Tensor& outputs, const data::Batch& batch, double label_smoothing) {
-  const at::Tensor first = losses_of(outputs, batch.labels, label_smoothing);
-  if (batch.label_weight == 1) {
-    return first;
-  }
-  const at::Tensor second = losses_of(outputs, batch.second_labels, label_smoothing);
-  return first * batch.label_weight + second * (1 - batch.label_weight);
-}
-
-}  // namespace
-
 Loop::Loop(Task& task, World& world, parallel::Replica& replica, Checkpoints& checkpoints, Observer& observer,
            checkpoint::Progress& progress, TimeLimit limit)
     : task_(task),

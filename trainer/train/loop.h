@@ -2,33 +2,16 @@
 
 #include <optional>
 
-#include "runtime/base/result.h"
 #include "trainer/parallel/replica.h"
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/observer.h"
+#include "trainer/train/outcome.h"
 #include "trainer/train/task.h"
 #include "trainer/train/time_limit.h"
 #include "trainer/train/totals.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {
-
-/// A failure, and whether it is only the echo of another rank's.
-struct Failure {
-  Error error;
-  bool lost_peer = false;
-};
-
-enum class Ending {
-  Finished,     ///< all epochs or --max-steps done
-  Interrupted,  ///< a stop signal arrived at some rank, or the job's limit is near; a checkpoint was saved
-  Failed,
-};
-
-struct Outcome {
-  Ending ending = Ending::Finished;
-  std::optional<Failure> failure;  ///< with Ending::Failed
-};
 
 /// The training loop: epochs of steps, validation, checkpoints, until the end or until a stop signal reached any rank
 /// (all ranks stop after the same step: the signal travels with the step's totals). Collective: every rank runs it with
