@@ -15,6 +15,7 @@
 
 #include <jpeglib.h>
 
+#include "benchmarks/data/needed_tiles.h"
 #include "trainer/data/image/decode.h"
 #include "trainer/data/image/entropy_decoder.h"
 #include "trainer/data/image/repack.h"
@@ -205,6 +206,19 @@ void unstuff_only(benchmark::State& state) {
   }
 }
 
+/// Only the entropy decoding of the tiles that a crop needs.
+void entropy_only(benchmark::State& state) {
+  NeededTiles tiles;
+  std::size_t next = 0;
+  for (auto _ : state) {
+    state.PauseTiming();
+    const Sample& sample = samples()[next++ % samples().size()];
+    tiles.prepare(sample.repacked, sample.crop);
+    state.ResumeTiming();
+    benchmark::DoNotOptimize(tiles.decode());
+  }
+}
+
 void repack_whole(benchmark::State& state) {
   std::size_t next = 0;
   for (auto _ : state) {
@@ -222,6 +236,7 @@ BENCHMARK_CAPTURE(decode, own_full, Source::Own, Part::Whole)->Unit(benchmark::k
 BENCHMARK_CAPTURE(decode, own_crop, Source::Own, Part::Crop)->Unit(benchmark::kMicrosecond);
 BENCHMARK(splice_only)->Unit(benchmark::kMicrosecond);
 BENCHMARK(unstuff_only)->Unit(benchmark::kMicrosecond);
+BENCHMARK(entropy_only)->Unit(benchmark::kMicrosecond);
 BENCHMARK(repack_whole)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
