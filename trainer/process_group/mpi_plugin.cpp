@@ -26,7 +26,7 @@ Result<const mpi::Plugin*> open_plugin() {
                 ExitCode::Unavailable);
   }
   const auto function = reinterpret_cast<mpi::PluginFunction>(dlsym(library, mpi::kPluginFunction));
-  if (function == nullptr || function().version != ROLLCALL_VERSION) {
+  if (function == nullptr || function().build != ROLLCALL_PLUGIN_BUILD) {
     return fail("--backend", "mpi", file->string() + " is of another build than this program",
                 "installing both of one build", ExitCode::Mismatch);
   }

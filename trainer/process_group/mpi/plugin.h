@@ -12,8 +12,8 @@ namespace rollcall::process_group::mpi {
 /// What rollcall_mpi.so offers the programs that load it: a shared object, so that they run where there is no MPI. Both
 /// are of one build: plain C++ crosses the border.
 struct Plugin {
-  /// Of the build; another one's plugin is refused.
-  std::string_view version;
+  /// Sums up what crosses the border; a plugin of another build is refused.
+  std::string_view build;
   /// This rank's engine of a new group, over a communicator of its own. Collective over the group's ranks; begins MPI
   /// where that has not happened yet. Errors: (Usage) no MPI launcher started this process, or MPI counts the ranks
   /// otherwise; (Unavailable) MPI failed, also earlier in another group.
