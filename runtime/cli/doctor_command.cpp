@@ -23,14 +23,17 @@ using settings::Setting;
 // The words that complete: those of doctor::all_checks() (a test compares), after the default.
 constexpr std::string_view kOnly =
     "all|answer|way|environment|own-name|head-name|reverse-name|interface|head-port|ring|clock|scratch|venv|versions|"
-    "devices|cpus|shm|memlock|speed";
+    "devices|cpus|shm|memlock|speed|collectives";
 constexpr std::string_view kSkip =
     "none|answer|way|environment|own-name|head-name|reverse-name|interface|head-port|ring|clock|scratch|venv|versions|"
-    "devices|cpus|shm|memlock|speed";
+    "devices|cpus|shm|memlock|speed|collectives";
 
 constexpr std::array kTable{
     Setting{"only", Kind::List, "all", "CHECK[,CHECK...]", "run these checks; --list names them", "Doctor", kOnly},
     Setting{"skip", Kind::List, "none", "CHECK[,CHECK...]", "leave these checks out", "Doctor", kSkip},
+    Setting{"collectives", Kind::List, "none", "BACKEND[,BACKEND...]",
+            "measure these back ends of rollcall-train with rollcall-bench-collectives; auto: what it would choose",
+            "Doctor", "none|auto|gloo|ucx|mpi|nccl"},
 };
 
 /// The checks that `option` names; none for its default word.
@@ -123,8 +126,12 @@ Result<void> run_doctor(CommandContext& context) {
   }
   const bool ring = contains(*wanted, "ring");
   const bool speed = contains(*wanted, "speed") && !line.has("no-bench");
+  const bool collectives = contains(*wanted, "collectives") && context.options.text("collectives") != "none";
   const Result<std::optional<doctor::World>> world =
-      doctor::examine(context.environment, context.settings, {.ring = ring || speed, .benchmark = speed});
+      doctor::examine(context.environment, context.settings,
+                      {.ring = ring || speed,
+                       .benchmark = speed,
+                       .collectives = collectives ? context.options.list("collectives") : std::vector<std::string>()});
   if (!world || !*world) {
     return world ? Result<void>() : world.error();
   }

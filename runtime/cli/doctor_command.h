@@ -7,7 +7,8 @@ namespace rollcall::cli {
 
 struct CommandContext;
 
-/// The options of `rollcall doctor` that take a value: --only, --skip. They have no file and no variable.
+/// The options of `rollcall doctor` that take a value: --only, --skip, --collectives. They have no file and no
+/// variable.
 [[nodiscard]] settings::Table doctor_table();
 
 /// `rollcall doctor`: examines the step or this machine, prints one report. Errors (Unavailable): a check failed.

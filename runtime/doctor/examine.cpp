@@ -6,6 +6,7 @@
 
 #include "runtime/bootstrap/gather.h"
 #include "runtime/doctor/lead.h"
+#include "runtime/doctor/observe/collectives.h"
 #include "runtime/doctor/observe/task.h"
 #include "runtime/doctor/observe/versions.h"
 #include "runtime/doctor/observe/way.h"
@@ -28,7 +29,8 @@ Clock::time_point after(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-std::string answer(const Request& request, RingMember& ring, double timeout) {
+/// `collectives` becomes true where rank 0 wants them run.
+std::string answer(const Request& request, RingMember& ring, double timeout, bool& collectives) {
   switch (request.what) {
     case Request::What::ReadClock:
       return std::to_string(wall_clock_nanoseconds());
@@ -36,13 +38,17 @@ std::string answer(const Request& request, RingMember& ring, double timeout) {
       return ring.connect(request.neighbours, after(std::min(5.0, timeout)));
     case Request::What::Measure:
       return to_text(ring.measure(request.index, request.size, after(timeout)));
+    case Request::What::Collectives:
+      collectives = true;
+      break;
     case Request::What::Leave:
       break;
   }
   return "";
 }
 
-Result<void> follow(const job::JobFacts& step, const Limits& limits, const Candidates& candidates, RingMember& ring,
+/// Whether the collectives are to be run.
+Result<bool> follow(const job::JobFacts& step, const Limits& limits, const Candidates& candidates, RingMember& ring,
                     TaskFacts task) {
   const Greeting greeting{step_key(step), step.rank, false};
   const auto slurms_address = [&] { return step.head_host.empty() ? "" : slurms_address_of(step.head_host); };
@@ -52,10 +58,13 @@ Result<void> follow(const job::JobFacts& step, const Limits& limits, const Candi
   }
   const Clock::time_point deadline = after(2 * limits.timeout_seconds) + kMargin;
   if (Result<void> sent = rank_0->send_frame(to_json_text(task), deadline); !sent) {
-    return sent;
+    return sent.error();
   }
-  return serve(
-      *rank_0, [&](const Request& request) { return answer(request, ring, limits.timeout_seconds); }, deadline);
+  bool collectives = false;
+  const Result<void> served = serve(
+      *rank_0, [&](const Request& request) { return answer(request, ring, limits.timeout_seconds, collectives); },
+      deadline);
+  return served ? Result<bool>(collectives) : served.error();
 }
 
 /// What is known before anything is observed; lives as long as the examination.
@@ -119,9 +128,17 @@ Result<std::optional<World>> examine(const Environment& environment, const setti
   if (facts.rank == 0) {
     World world = lead(facts, limits_of(settings), candidates, wishes, ring, observe);
     world.way = observe_way(environment);
+    if (world.collectives.absent.empty()) {
+      world.collectives =
+          measure_collectives(world.tasks.front().node.bench_program, wishes.collectives, settings, environment);
+    }
     return std::optional<World>(std::move(world));
   }
-  const Result<void> followed = follow(facts, limits_of(settings), candidates, ring, observe());
+  const Result<bool> followed = follow(facts, limits_of(settings), candidates, ring, observe());
+  if (followed && *followed) {
+    // Rank 0's own run says what there is to say.
+    (void)measure_collectives(bench_program(environment), wishes.collectives, settings, environment);
+  }
   if (!followed && facts.local_rank == 0) {
     return followed.error();
   }

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
@@ -11,8 +13,9 @@ namespace rollcall::doctor {
 
 /// What the caller wants to know.
 struct Wishes {
-  bool ring = true;       ///< connect each node to the next one
-  bool benchmark = true;  ///< and measure the ring
+  bool ring = true;                        ///< connect each node to the next one
+  bool benchmark = true;                   ///< and measure the ring
+  std::vector<std::string> collectives{};  ///< back ends that rollcall-bench-collectives measures; none: it is not run
 };
 
 /// Looks at this step: every rank calls it once. Rank 0 gets the World when all ranks have reported, or when

@@ -82,6 +82,7 @@ struct NodeFacts {
   Versions versions;
   std::uint64_t shm_bytes = 0;  ///< size of /dev/shm; 0: there is none
   std::uint64_t cores = 0;      ///< physical cores that are online
+  std::string bench_program;    ///< path of rollcall-bench-collectives; empty: it is not installed
 };
 
 /// How a rank found rank 0.

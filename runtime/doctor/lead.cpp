@@ -178,6 +178,33 @@ void name_lost_ranks(World& world, const Hub& hub) {
   }
 }
 
+std::string why_no_collectives(const World& world, const Wishes& wishes) {
+  if (wishes.collectives.empty()) {
+    return "not measured: --collectives=auto does it with rollcall-bench-collectives";
+  }
+  if (world.step.world_size == 1) {
+    return "one rank has nobody to talk to";
+  }
+  if (!world.missing.empty()) {
+    return "not measured: not all ranks answered";
+  }
+  for (const TaskFacts& task : world.tasks) {
+    if (task.first_on_node && task.node.bench_program.empty()) {
+      return "rollcall-bench-collectives is neither beside rollcall nor in PATH on " + task.host;
+    }
+  }
+  return "";
+}
+
+/// All ranks run it once the ports of this exchange are free again.
+void order_collectives(const World& world, Hub& hub) {
+  Texts orders;
+  for (const TaskFacts& task : world.tasks) {
+    orders.emplace(task.rank, to_text(Request{Request::What::Collectives, 0, 0, {}}));
+  }
+  (void)hub.ask(orders, after(world.limits.timeout_seconds));
+}
+
 void dismiss(World& world, Hub& hub) {
   Texts farewells;
   for (const TaskFacts& task : world.tasks) {
@@ -213,6 +240,10 @@ World lead(const job::JobFacts& step, const Limits& limits, const Candidates& ca
     measure_ring(world, members, hub, ring);
   }
   name_lost_ranks(world, hub);
+  world.collectives.absent = why_no_collectives(world, wishes);
+  if (world.collectives.absent.empty()) {
+    order_collectives(world, hub);
+  }
   dismiss(world, hub);
   world.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return world;

@@ -17,7 +17,7 @@ struct Style {
 /// The report as a table, one line a finding and one more for what to do; then the benchmark; then the verdict.
 [[nodiscard]] std::string report_text(const World& world, const std::vector<Checked>& findings, const Style& style);
 
-/// The same as one JSON object: {"step", "findings", "benchmark", "seconds", "verdict"}.
+/// The same as one JSON object: {"step", "findings", "benchmark", "collectives", "seconds", "verdict"}.
 [[nodiscard]] std::string report_json(const World& world, const std::vector<Checked>& findings);
 
 /// The names of the checks that found something bad, each once.

@@ -43,12 +43,26 @@ Json benchmark_json(const Benchmark& benchmark) {
   return {{"ranks", benchmark.ranks}, {"error", benchmark.error}, {"rows", rows}};
 }
 
+Json collectives_json(const Collectives& collectives) {
+  Json rows = Json::array();
+  for (const CollectiveRow& row : collectives.rows) {
+    rows.push_back({{"backend", row.backend},
+                    {"operation", row.operation},
+                    {"bytes", row.bytes},
+                    {"seconds", row.seconds},
+                    {"gigabytes_per_second", row.gigabytes},
+                    {"correct", row.correct}});
+  }
+  return {{"error", collectives.error}, {"rows", rows}};
+}
+
 }  // namespace
 
 std::string report_json(const World& world, const std::vector<Checked>& findings) {
   const Json all{{"step", step_json(world.step)},
                  {"findings", findings_json(findings)},
                  {"benchmark", benchmark_json(world.benchmark)},
+                 {"collectives", collectives_json(world.collectives)},
                  {"seconds", world.seconds},
                  {"verdict", failed_checks(findings).empty() ? "good" : "bad"}};
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

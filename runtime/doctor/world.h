@@ -54,6 +54,22 @@ struct Benchmark {
   std::vector<Measurement> rows;
 };
 
+/// One row of what rollcall-bench-collectives measured among all ranks.
+struct CollectiveRow {
+  std::string backend;    ///< "gloo"
+  std::string operation;  ///< "all_reduce"
+  std::uint64_t bytes = 0;
+  double seconds = 0;    ///< median of the slowest rank
+  double gigabytes = 0;  ///< bus bandwidth, GB/s
+  bool correct = false;  ///< on all ranks
+};
+
+struct Collectives {
+  std::string absent;  ///< why it was not run; empty: it was
+  std::string error;   ///< why it did not end well
+  std::vector<CollectiveRow> rows;
+};
+
 /// How rollcall gets into a step of this user.
 struct Way {
   bool srun_exists = false;
@@ -73,6 +89,7 @@ struct World {
   std::vector<RingLink> ring;
   std::vector<ClockReading> clocks;
   Benchmark benchmark;
+  Collectives collectives;
   double seconds = 0;  ///< how long rank 0 took to find all that out
 };
 

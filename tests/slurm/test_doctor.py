@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from conftest import built
 from minicluster import SOURCE, poll
 
 # The nodes of a throwaway cluster are one machine, as its profile says; its own name need not resolve anywhere.
@@ -65,6 +66,40 @@ def test_every_collective_is_measured_on_right_data(doctor):
     assert (benchmark["ranks"], benchmark["error"]) == (3, "")
     assert {row["operation"] for row in benchmark["rows"]} == {"all-reduce", "all-gather", "reduce-scatter", "broadcast"}
     assert all(row["seconds"] > 0 and row["gigabytes_per_second"] > 0 for row in benchmark["rows"])
+
+
+def with_bench():
+    """An environment in which rollcall-bench-collectives is found."""
+    return {"PATH": f"{built('trainer/rollcall-bench-collectives').parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+
+
+def test_the_trainers_collectives_are_measured_where_asked_for(doctor):
+    result = doctor(["--ddp", *nodes(2, 2)], "--json", "--only=answer,collectives", "--collectives=auto,gloo", env=with_bench())
+    assert result.returncode == 0, result.stdout + result.stderr
+    rows = json.loads(result.stdout)["collectives"]["rows"]
+    assert [(row["backend"], row["bytes"], row["correct"]) for row in rows] == [("gloo", size, True) for size in (1024, 1024, 1 << 24, 1 << 24)]
+    assert the_finding(result, "collectives")["reason"].startswith("gloo: all_reduce of 1.02 kB ")
+
+
+def test_options_of_the_doctor_hold_for_its_collectives(doctor):
+    """Without a profile the nodes' names mean nothing here."""
+    result = doctor(nodes(2), "--json", "--only=collectives", "--collectives=gloo", "--interface-gloo=lo",
+                    env={**with_bench(), "ROLLCALL_INTERFACE_GLOO": "nosuch0"})
+    assert the_finding(result, "collectives")["status"] == "good", result.stdout
+
+
+def test_collectives_that_fail_say_why_and_what_to_do(doctor):
+    result = doctor(["--mpi=none", *nodes(2)], "--json", "--collectives=nosuch", "--only=collectives", env=with_bench())
+    failed = bad(result, "collectives")
+    assert failed["reason"] == "--backend: nosuch: is not a known back end"
+    assert failed["action"].startswith("try auto, gloo, ucx")
+
+
+def test_without_the_program_collectives_are_not_measured(doctor):
+    result = doctor(nodes(2), "--json", "--collectives=gloo", "--only=collectives", env={"PATH": "/usr/bin:/bin"})
+    assert result.returncode == 0, result.stderr
+    finding = the_finding(result, "collectives")
+    assert finding["status"] == "absent" and "nor in PATH on jwb0001" in finding["reason"]
 
 
 def test_several_ranks_a_node_are_one_ring_of_nodes_and_one_report(doctor):

@@ -52,6 +52,8 @@ inline World healthy_world() {
   world.ring = {{"jwb0001", "jwb0002", ""}, {"jwb0002", "jwb0001", ""}};
   world.clocks = {{"jwb0002", 0.0001, 0.00005}};
   world.benchmark = {2, "", {{"all-reduce", 256, 40e-6, 0.01}, {"all-reduce", 8'388'608, 4e-3, 2.5}}};
+  world.collectives = {
+      "", "", {{"gloo", "all_reduce", 1024, 120e-6, 0.01, true}, {"gloo", "all_reduce", 16'777'216, 20e-3, 0.8, true}}};
   return world;
 }
 

@@ -24,5 +24,6 @@ namespace rollcall::doctor {
 [[nodiscard]] Findings check_shm(const World& world);
 [[nodiscard]] Findings check_memlock(const World& world);
 [[nodiscard]] Findings check_speed(const World& world);
+[[nodiscard]] Findings check_collectives(const World& world);
 
 }  // namespace rollcall::doctor

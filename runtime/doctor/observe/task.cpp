@@ -8,6 +8,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
+#include "runtime/doctor/observe/collectives.h"
 #include "runtime/doctor/observe/cores.h"
 #include "runtime/doctor/observe/devices.h"
 #include "runtime/doctor/observe/folder.h"
@@ -138,6 +139,8 @@ NodeFacts observe_node(const TaskInputs& inputs) {
   node.versions.rollcall = ROLLCALL_VERSION;
   node.shm_bytes = file_system_bytes("/dev/shm");
   node.cores = online_cores(kSys);
+  const auto look = [environment = inputs.environment] { return bench_program(environment); };
+  node.bench_program = run_within(patience_of(inputs), look).value_or("");
   return node;
 }
 

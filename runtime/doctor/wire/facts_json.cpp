@@ -20,7 +20,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(FolderFacts, path, error, free_b
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(VenvFacts, path, version, error)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Versions, rollcall, slurm, kernel, glibc, pmix)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(NodeFacts, names, interfaces, interface_uses, route_interface, gpus,
-                                                adapters, slurm_gpus, scratch, venv, versions, shm_bytes, cores)
+                                                adapters, slurm_gpus, scratch, venv, versions, shm_bytes, cores,
+                                                bench_program)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(HeadFacts, endpoint, error, used)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TaskFacts, rank, local_rank, node_rank, host, cores, locked_memory,
                                                 resolve_error, warnings, environment_set, head, ring_port,

@@ -22,10 +22,11 @@ struct Greeting {
 /// What rank 0 asks of another rank.
 struct Request {
   enum class What {
-    ReadClock,  ///< answer: the wall clock, nanoseconds since 1970
-    Connect,    ///< connect to the right neighbour; answer: what went wrong, or ""
-    Measure,    ///< take part in the benchmark; answer: a Benchmark
-    Leave,      ///< no answer: the report is complete
+    ReadClock,    ///< answer: the wall clock, nanoseconds since 1970
+    Connect,      ///< connect to the right neighbour; answer: what went wrong, or ""
+    Measure,      ///< take part in the benchmark; answer: a Benchmark
+    Collectives,  ///< run rollcall-bench-collectives once this exchange is over; answer: ""
+    Leave,        ///< no answer: the report is complete
   };
   What what = What::Leave;
   std::uint32_t index = 0;                       ///< place in the ring

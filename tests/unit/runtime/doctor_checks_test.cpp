@@ -311,6 +311,20 @@ const std::vector<Case>& cases() {
        Status::Bad,
        {},
        "wrong data"},
+      {"CollectivesFail",
+       "collectives",
+       [](World& w) {
+         w.collectives = {"", "--backend: mpi: no MPI launcher; try srun --mpi=pmix", {}};
+       },
+       Status::Bad,
+       {},
+       "no MPI launcher"},
+      {"CollectivesWrong",
+       "collectives",
+       [](World& w) { w.collectives.rows[1].correct = false; },
+       Status::Bad,
+       {},
+       "came out wrong"},
       {"NotMeasured", "speed", [](World& w) { w.benchmark = {}; }, Status::Absent, {}, "not measured"},
       {"Loopback",
        "speed",
@@ -408,6 +422,31 @@ TEST(DoctorChecks, ANameThatMeansSomethingElseOnOneNode) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings.front().finding.status, Status::Bad);
   EXPECT_THAT(findings.front().finding.hosts, ElementsAre("jwb0003"));
+}
+
+TEST(DoctorChecks, CollectivesAreOneLineABackEnd) {
+  World world = healthy_world();
+  world.collectives.rows.push_back({"ucx", "all_reduce", 1024, 1e-5, 0.1, true});
+  const std::vector<Checked> good = run_checks(world, {"collectives"});
+  ASSERT_EQ(good.size(), 2U);
+  EXPECT_EQ(good[0].finding.status, Status::Good);
+  EXPECT_EQ(good[0].finding.reason,
+            "gloo: all_reduce of 1.02 kB 120 us, 0.01 GB/s; all_reduce of 16.8 MB 20000 us, 0.8 GB/s");
+  world.collectives.rows[2].correct = false;
+  const Finding wrong = run_checks(world, {"collectives"})[1].finding;
+  EXPECT_EQ(wrong.status, Status::Bad);
+  EXPECT_THAT(wrong.reason, HasSubstr("ucx: all_reduce of 1024 bytes came out wrong"));
+}
+
+TEST(DoctorChecks, CollectivesThatFailedSayWhatToDo) {
+  World world = healthy_world();
+  world.collectives = {"", "--backend: mpi: no MPI launcher started this process; try srun --mpi=pmix", {}};
+  const Finding failed = run_checks(world, {"collectives"})[0].finding;
+  EXPECT_EQ(failed.status, Status::Bad);
+  EXPECT_EQ(failed.reason, "--backend: mpi: no MPI launcher started this process");
+  EXPECT_EQ(failed.action, "try srun --mpi=pmix");
+  world.collectives = {"one rank has nobody to talk to", "", {}};
+  EXPECT_EQ(run_checks(world, {"collectives"})[0].finding.status, Status::Absent);
 }
 
 TEST(DoctorChecks, BytesAreShort) {

@@ -6,6 +6,7 @@
 #include <future>
 
 #include "runtime/doctor/observe/child.h"
+#include "runtime/doctor/observe/collectives.h"
 #include "runtime/doctor/observe/cores.h"
 #include "runtime/doctor/observe/devices.h"
 #include "runtime/doctor/observe/folder.h"
@@ -148,6 +149,29 @@ TEST(DoctorWithin, GivesTheValueOrNothing) {
 }
 
 TEST(DoctorNames, AnAddressWithoutANameHasNone) { EXPECT_EQ(reverse_name("no address"), ""); }
+
+TEST(DoctorCollectives, AreReadFromTheProgramsLines) {
+  const std::string row =
+      R"({"operation":"all_reduce","backend":"gloo","ranks":4,"bytes":1024,"seconds":0.001,"bus_bytes_per_second":5e8,"correct":true})";
+  const Collectives good = read_collectives({"rollcall: warning: something\n" + row + "\n", 0, false});
+  EXPECT_EQ(good.error, "");
+  ASSERT_EQ(good.rows.size(), 1U);
+  EXPECT_EQ(good.rows[0].backend, "gloo");
+  EXPECT_DOUBLE_EQ(good.rows[0].gigabytes, 0.5);
+  EXPECT_EQ(read_collectives({"rollcall: a: b: c; try d\nrollcall: e\n", 69, false}).error, "a: b: c; try d");
+  EXPECT_EQ(read_collectives({"{\n", 0, false}).error, "its output cannot be read: {");
+  EXPECT_EQ(read_collectives({"", 127, false}).error, "ended with exit code 127 and measured nothing");
+  EXPECT_EQ(read_collectives({"", 137, true}).error, "did not end in time");
+}
+
+TEST_F(DoctorObserve, TheProgramOfCollectivesIsLookedForInPath) {
+  const fs::path file = fs::path(sys) / "rollcall-bench-collectives";
+  std::ofstream(file).close();
+  const Environment environment({{"PATH", "/nonexistent::" + file.parent_path().string()}});
+  EXPECT_EQ(bench_program(environment), "");  // nobody may run it
+  fs::permissions(file, fs::perms::owner_all);
+  EXPECT_EQ(bench_program(environment), file);
+}
 
 }  // namespace
 }  // namespace rollcall::doctor
