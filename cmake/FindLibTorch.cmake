@@ -4,7 +4,8 @@
 #   LibTorch_ROOT (variable or environment)  folder that holds include/ and lib/ (site-packages/torch)
 # Offers
 #   LibTorch::cpu    libtorch_cpu and libc10
-#   LibTorch::cuda   adds libtorch_cuda and libc10_cuda; only where ROLLCALL_CUDA is on
+#   LibTorch::cuda   adds libtorch_cuda and libc10_cuda; only where ROLLCALL_CUDA is on. What includes CUDA's or NCCL's headers
+#                    takes LibTorch_CUDA_COMPILE_OPTIONS as well
 
 set(_libtorch_hints ${LibTorch_ROOT} $ENV{LibTorch_ROOT})
 if(NOT _libtorch_hints)
@@ -52,8 +53,7 @@ if(LibTorch_FOUND AND ROLLCALL_CUDA AND NOT TARGET LibTorch::cuda)
   find_path(LibTorch_CUDA_INCLUDE_DIR cuda_runtime_api.h HINTS ${_cuda_hints} PATH_SUFFIXES include REQUIRED)
   find_path(LibTorch_NCCL_INCLUDE_DIR nccl.h HINTS ${_site_packages}/nvidia/nccl ${_cuda_hints} PATH_SUFFIXES include REQUIRED)
   add_library(LibTorch::cuda INTERFACE IMPORTED)
-  target_include_directories(LibTorch::cuda SYSTEM INTERFACE ${LibTorch_NCCL_INCLUDE_DIR} ${LibTorch_CUDA_INCLUDE_DIR})
-  target_compile_definitions(LibTorch::cuda INTERFACE USE_C10D_NCCL ROLLCALL_CUDA)
+  set(LibTorch_CUDA_COMPILE_OPTIONS -isystem ${LibTorch_NCCL_INCLUDE_DIR} -isystem ${LibTorch_CUDA_INCLUDE_DIR})
   target_link_libraries(LibTorch::cuda INTERFACE
     LibTorch::cpu -Wl,--no-as-needed ${LibTorch_CUDA_LIBRARY} ${LibTorch_C10_CUDA_LIBRARY} -Wl,--as-needed)
 endif()
