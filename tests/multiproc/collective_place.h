@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/multiproc/collective_cases.h"
+#include "trainer/process_group/collectives.h"
+
+namespace rollcall::process_group {
+
+using testing_support::Shape;
+using Tensors = std::vector<at::Tensor>;
+using TensorLists = std::vector<Tensors>;
+
+/// What a back end cannot do, as docs/backends.md says.
+struct Limits {
+  bool strided = true;  ///< takes tensors that are not contiguous
+  bool int16 = true;    ///< reduces 16-bit integers
+  bool reduce_scatter_lists = true;
+  bool all_to_all_lists = true;  ///< of tensors of several sizes
+};
+
+[[nodiscard]] Limits limits_of(const std::string& backend);
+
+/// One rank's view of the group under test.
+struct Place {
+  Group group;
+  std::uint32_t rank;
+  std::uint32_t size;
+  Limits limits;
+
+  [[nodiscard]] std::int64_t signed_size() const { return static_cast<std::int64_t>(size); }
+};
+
+/// Throws with what was compared.
+void expect_equal(const at::Tensor& got, const at::Tensor& expected, const std::string& what);
+
+[[nodiscard]] std::vector<std::uint32_t> roots_of(const Place& place);
+/// `parts`: of a tensor for each rank, so that the longest of all ranks together are the longest.
+[[nodiscard]] std::vector<Shape> shapes_of(const Place& place, const std::vector<at::ScalarType>& types,
+                                           bool parts = false);
+[[nodiscard]] std::vector<at::ScalarType> reduced_types(const Place& place);
+[[nodiscard]] std::vector<at::ScalarType> moved_types();
+
+/// Everybody's tensor of `shape`, one after the other.
+[[nodiscard]] at::Tensor all_of(const Place& place, const Shape& shape);
+/// As many empty tensors like `shape` as there are ranks.
+[[nodiscard]] Tensors room_for(const Place& place, const Shape& shape);
+
+/// Messages between pairs of ranks, alone and beside collectives; collectives that overlap. Throw like
+/// check_every_collective().
+void check_messages(const Place& place);
+void check_overlap(const Place& place);
+
+}  // namespace rollcall::process_group
