@@ -80,8 +80,11 @@ TEST(Watchdog, EveryRankNamesTheOneThatSkipsACollectiveAndWhereItIs) {
   EXPECT_TRUE(all_tell(ranks, {0, 2}, what)) << report(ranks);
 }
 
-TEST(Watchdog, AStoppedRankIsNamed) {
+class WatchdogOver : public testing::TestWithParam<std::string> {};
+
+TEST_P(WatchdogOver, AStoppedRankIsNamed) {
   Ranks ranks(3, [](Rank& rank) {
+    rank.backend = GetParam();
     const Group group = rank.make_group(kTimeout);
     all_reduce(group, torch::ones({10}));
     if (rank.rank == 2) {
@@ -90,9 +93,15 @@ TEST(Watchdog, AStoppedRankIsNamed) {
     tell([&] { all_reduce(group, torch::ones({10})); });
   });
   const std::vector<RankResult> living = ranks.wait_for({0, 1});
-  EXPECT_TRUE(all_tell(living, {0, 1}, "did not end within 1.5 s: rank 2 does not answer: it is stopped or lost"))
+  EXPECT_TRUE(all_tell(living, {0, 1}, "69 rollcall: collective: all-reduce 2 (Float [10], sum, 40 B): "))
+      << report(living);
+  EXPECT_TRUE(all_tell(living, {0, 1}, "rank 2 does not answer: it is stopped or lost")) << report(living);
+  EXPECT_NE((living[0].message + living[1].message).find("did not end within 1.5 s"), std::string::npos)
       << report(living);
 }
+
+INSTANTIATE_TEST_SUITE_P(EveryBackend, WatchdogOver, testing::ValuesIn(cpu_backends()),
+                         [](const auto& information) { return information.param; });
 
 TEST(Watchdog, ADeadRankIsNamedAtOnce) {
   const auto began = std::chrono::steady_clock::now();
@@ -108,6 +117,55 @@ TEST(Watchdog, ADeadRankIsNamedAtOnce) {
   EXPECT_TRUE(all_tell(ranks, {0, 1, 3}, "failed, so a peer was lost")) << report(ranks);
   EXPECT_NE((ranks[0].message + ranks[1].message + ranks[3].message).find("rank 2 does not answer"), std::string::npos)
       << report(ranks);
+}
+
+TEST(Watchdog, ARankThatDiesInTheMiddleOfAMessageIsNamedLongBeforeTheTimeout) {
+  Ranks ranks(2, [](Rank& rank) {
+    // Static: not let go of before the process ends, since Gloo would wait for its timeout.
+    static const Group group = rank.make_group(std::chrono::seconds(100));
+    std::ofstream(rank.folder / ("pid" + std::to_string(rank.rank))) << getpid() << std::endl;
+    std::vector<at::Tensor> message{torch::full({40 << 20}, static_cast<float>(rank.rank), torch::kFloat)};
+    group->barrier()->wait();
+    int peer = 0;
+    std::ifstream(rank.folder / "pid1") >> peer;
+    std::jthread killer([&](const std::stop_token& stop) {
+      const volatile float* first = message[0].const_data_ptr<float>();
+      while (rank.rank == 0 && !stop.stop_requested()) {
+        if (*first != 0) {  // it has begun to arrive
+          kill(peer, SIGKILL);
+          return;
+        }
+      }
+    });
+    tell([&] {
+      c10d::BroadcastOptions options;
+      options.rootRank = 1;
+      group->broadcast(message, options)->wait();
+    });
+  });
+  const std::vector<RankResult> results = ranks.wait();
+  EXPECT_EQ(results[1].signal, SIGKILL);
+  EXPECT_TRUE(all_tell(results, {0}, "failed, so a peer was lost: rank 1 does not answer")) << report(results);
+}
+
+TEST(Watchdog, ARankThatLeftInGoodOrderIsNotMissed) {
+  const std::vector<RankResult> ranks = spawn(3, [](Rank& rank) {
+    const Group group = rank.make_group(std::chrono::seconds(60));
+    all_reduce(group, torch::ones({10}));
+    if (rank.rank == 1) {  // so late that the search for lost peers has begun
+      std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    }
+    std::vector<std::vector<at::Tensor>> all;
+    if (rank.rank == 0) {
+      all.push_back({torch::zeros({10}), torch::zeros({10}), torch::zeros({10})});
+    }
+    std::vector<at::Tensor> mine{torch::ones({10})};
+    group->gather(all, mine)->wait();  // rank 2 is through, and leaves, before rank 1 comes
+    if (rank.rank == 0) {
+      MULTIPROC_CHECK(all[0][1].eq(1).all().item<bool>());
+    }
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
 /// Runs `work` with comparison on; messages by rank.

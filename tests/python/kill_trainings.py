@@ -29,9 +29,8 @@ LOST_PEER = 69
 OPTIONS = (*SMALL, "--optimizer=sgd", "--momentum=0", "--lr=0.001", "--batch-size=2", "--data=fake", "--fake-size=80",
            "--valid-epochs=0", "--checkpoint-epochs=0", "--epochs=1000000", "--log-steps=1", "--progress=none",
            "--collective-timeout=60")
-# A survivor may wait 60 s for a rank that was killed before they met, and Gloo as long as it is allowed to for one that was killed in a
-# reduce-scatter of FSDP, whose sends it does not give up by itself.
-DEADLINE = 180
+# A survivor may wait 60 s for a rank that was killed before they met.
+DEADLINE = 120
 
 
 class Wrong(Exception):

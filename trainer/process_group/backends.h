@@ -2,8 +2,10 @@
 
 #include <c10/util/intrusive_ptr.h>
 #include <chrono>
+#include <cstdint>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
 
 namespace rollcall::process_group {
 
@@ -12,6 +14,9 @@ namespace rollcall::process_group {
 /// Gloo carries this group's collectives on CPU tensors, and it becomes the default back end.
 void add_gloo(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
               std::chrono::milliseconds timeout);
+
+/// The ranks to which a group's Gloo has no connection any more. Sends each of the others some bytes.
+[[nodiscard]] std::vector<std::uint32_t> broken_gloo_peers(c10d::Backend& gloo);
 
 #ifdef ROLLCALL_UCX
 /// UCX (trainer/process_group/ucx) carries this group's collectives on CPU tensors, and it becomes the default back

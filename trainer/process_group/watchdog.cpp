@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "trainer/process_group/collective_failure.h"
@@ -35,13 +37,16 @@ milliseconds interval_of(const WatchdogOptions& options) {
   return milliseconds(std::max<std::uint32_t>(100, options.world_size / 4));
 }
 
-/// Asks all ranks where they are in collective `number`.
-std::string roll_call(c10d::Store& store, const WatchdogOptions& options, std::uint64_t number) {
+/// Asks all ranks where they are in collective `number`; this one is where `own` says.
+std::string roll_call(c10d::Store& store, const WatchdogOptions& options, std::uint64_t number,
+                      const Whereabouts& own) {
   // One rank may be lost, so all others are enough after a moment; a busy machine gets longer.
   const auto began = steady_clock::now();
   const auto moment = began + interval_of(options) + milliseconds(150);
   const auto deadline = began + 10 * interval_of(options) + milliseconds(1000);
   std::vector<std::optional<Whereabouts>> answers(options.world_size);
+  // The thread that answers may be the one that asks.
+  store.set(answer_key(options.rank), bytes(serialise(own)));
   store.set(kCalled, bytes("1"));
   std::size_t silent = answers.size();
   while (silent > 0 && steady_clock::now() < (silent == 1 ? moment : deadline)) {
@@ -59,35 +64,53 @@ std::string roll_call(c10d::Store& store, const WatchdogOptions& options, std::u
 
 }  // namespace
 
-Watchdog::Watchdog(const c10::intrusive_ptr<c10d::Store>& store, const WatchdogOptions& options)
-    : options_(options), store_(store->clone()) {
+Watchdog::Watchdog(const c10::intrusive_ptr<c10d::Store>& store, const WatchdogOptions& options,
+                   std::function<std::vector<std::uint32_t>()> broken_peers)
+    : options_(options), shared_(std::make_shared<Shared>(std::move(broken_peers))), store_(store->clone()) {
   std::thread([shared = shared_, own = store->clone(), options] {
-    const auto set_stopped = [&shared] {
-      const std::lock_guard lock(shared->mutex);
-      shared->stopped = true;
-      shared->changed.notify_all();
-    };
-    try {
-      std::unique_lock lock(shared->mutex);
-      for (bool answered = false;
-           !shared->changed.wait_for(lock, interval_of(options), [&] { return shared->stop; });) {
-        const Whereabouts now = shared->now;
-        lock.unlock();
-        if (!answered && own->check({kCalled})) {
-          own->set(answer_key(options.rank), bytes(serialise(now)));
-          answered = true;
-        }
-        lock.lock();
-      }
-    } catch (const std::exception&) {
-      // The store went with rank 0: nobody can ask any more.
-    }
-    set_stopped();
+    answer_and_look(*shared, options, own);
+    const std::lock_guard lock(shared->mutex);
+    shared->stopped = true;
+    shared->changed.notify_all();
   }).detach();
 }
 
-Watchdog::~Watchdog() {
+void Watchdog::answer_and_look(Shared& shared, const WatchdogOptions& options,
+                               const c10::intrusive_ptr<c10d::Store>& store) {
+  bool may_be_asked = true;
+  const auto answer = [&](const Whereabouts& now) {
+    if (may_be_asked && store->check({kCalled})) {
+      store->set(answer_key(options.rank), bytes(serialise(now)));
+      may_be_asked = false;
+    }
+  };
+  const auto try_it = [&](const std::function<void()>& use_store) {
+    try {
+      use_store();
+    } catch (const std::exception&) {
+      may_be_asked = false;  // the store went with rank 0: nobody can ask any more
+    }
+  };
+  std::unique_lock lock(shared.mutex);
+  while (!shared.changed.wait_for(lock, interval_of(options), [&] { return shared.stop; })) {
+    const Whereabouts now = shared.now;
+    lock.unlock();
+    try_it([&] { answer(now); });
+    shared.search.look(store);
+    lock.lock();
+  }
+  lock.unlock();
+  if (!shared.failed) {
+    try_it([&] { LostPeerSearch::tell_that_it_leaves(*store, options.rank); });
+  }
+}
+
+void Watchdog::stop() {
+  shared_->search.forget_connections();
   std::unique_lock lock(shared_->mutex);
+  if (shared_->stop) {
+    return;
+  }
   shared_->stop = true;
   shared_->changed.notify_all();
   // Where rank 0 is stopped, the thread waits for its store and is left behind.
@@ -145,8 +168,10 @@ void Watchdog::compare_with_rank_0(const CollectiveCall& call) {
 
 std::string Watchdog::ask_all(std::uint64_t number) {
   constexpr auto kAtMost = std::chrono::seconds(5);
-  const std::optional<std::string> missing = within<std::string>(
-      kAtMost, [store = store_, options = options_, number] { return roll_call(*store, options, number); });
+  const std::optional<std::string> missing =
+      within<std::string>(kAtMost, [store = store_, options = options_, number, own = whereabouts()] {
+        return roll_call(*store, options, number, own);
+      });
   return missing.value_or("rank 0, which holds the store, does not answer: it is stopped or lost");
 }
 
@@ -155,6 +180,7 @@ Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point sin
   if (told_) {
     return *told_;
   }
+  shared_->failed = true;
   const bool late = steady_clock::now() - since >= options_.timeout * 9 / 10;
   const std::string missing = ask_all(call.number);
   const std::string reason =

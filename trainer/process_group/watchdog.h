@@ -1,17 +1,22 @@
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
+#include <vector>
 
 #include "runtime/base/error.h"
 #include "trainer/process_group/collective_call.h"
+#include "trainer/process_group/lost_peer_search.h"
 #include "trainer/process_group/roll_call.h"
 
 namespace rollcall::process_group {
@@ -31,17 +36,26 @@ struct WatchdogOptions {
 /// Thread-safe.
 class Watchdog {
  public:
-  /// `store` is the group's own; its connections are cloned.
-  Watchdog(const c10::intrusive_ptr<c10d::Store>& store, const WatchdogOptions& options);
+  /// `store` is the group's own; its connections are cloned. `broken_peers` returns the ranks to which connections are
+  /// closed, for watch(); not called any more after stop().
+  Watchdog(const c10::intrusive_ptr<c10d::Store>& store, const WatchdogOptions& options,
+           std::function<std::vector<std::uint32_t>()> broken_peers);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
-  ~Watchdog();
+  ~Watchdog() { stop(); }
+
+  /// To be called before the group's back ends go: asks and looks no more, at most 1 s. Other ranks learn that this one
+  /// leaves in good order, unless it has met a failure.
+  void stop();
 
   /// Before a collective is issued: gives it its number. With WatchdogOptions::compare throws CollectiveFailure
   /// (Mismatch) where rank 0 calls another one, and (Unavailable) where rank 0 does not come in time.
   void begin(CollectiveCall& call);
   void end(const CollectiveCall& call);
   [[nodiscard]] std::uint64_t issued() const;
+
+  /// Ends it where a peer turns out to be lost of which the back end says nothing.
+  void watch(const std::shared_ptr<Outcome>& outcome) { shared_->search.add(outcome); }
 
   /// What to tell of `call`, which began at `since` and failed with `what`: asks all ranks where they are. After a time
   /// that only a timeout explains it names who has not arrived. The first failure of a group is told for all that
@@ -52,19 +66,25 @@ class Watchdog {
  private:
   /// What the answering thread shares with this object, and may outlive it with.
   struct Shared {
+    explicit Shared(std::function<std::vector<std::uint32_t>()> broken_peers) : search(std::move(broken_peers)) {}
+
+    LostPeerSearch search;
     std::mutex mutex;
     std::condition_variable changed;
     bool stop = false;
     bool stopped = false;
+    std::atomic<bool> failed{false};  ///< a collective has
     Whereabouts now;
   };
 
+  static void answer_and_look(Shared& shared, const WatchdogOptions& options,
+                              const c10::intrusive_ptr<c10d::Store>& store);
   void compare_with_rank_0(const CollectiveCall& call);
   [[nodiscard]] std::string ask_all(std::uint64_t number);
   [[nodiscard]] Whereabouts whereabouts() const;
 
   const WatchdogOptions options_;
-  const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+  const std::shared_ptr<Shared> shared_;
   c10::intrusive_ptr<c10d::Store> store_;  ///< a connection beside the thread's
   std::mutex explaining_;
   std::optional<Error> told_;

@@ -3,6 +3,7 @@
 #include <sstream>
 #include <utility>
 
+#include "trainer/process_group/backends.h"
 #include "trainer/process_group/watched_work.h"
 
 namespace rollcall::process_group {
@@ -60,10 +61,16 @@ std::string name_of(const c10d::ReduceOp& op) {
 
 std::string root(std::int64_t rank) { return "root " + std::to_string(rank); }
 
+bool is_gloo(const c10d::Backend& backend) { return backend.getBackendName() == "gloo"; }
+
 class WatchedBackend final : public c10d::Backend {
  public:
   WatchedBackend(c10::intrusive_ptr<c10d::Backend> inner, std::shared_ptr<Watchdog> watchdog)
       : c10d::Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)), watchdog_(std::move(watchdog)) {}
+
+  WatchedBackend(const WatchedBackend&) = delete;
+  WatchedBackend& operator=(const WatchedBackend&) = delete;
+  ~WatchedBackend() override { watchdog_->stop(); }
 
   const std::string getBackendName() const override { return inner_->getBackendName(); }
   void setTimeout(std::chrono::milliseconds timeout) override { inner_->setTimeout(timeout); }
@@ -148,7 +155,7 @@ class WatchedBackend final : public c10d::Backend {
   template <typename Issue>
   WorkPtr watched(CollectiveCall call, const Issue& issue) {
     watchdog_->begin(call);
-    return c10::make_intrusive<WatchedWork>(issue(), watchdog_, std::move(call));
+    return c10::make_intrusive<WatchedWork>(issue(), watchdog_, std::move(call), is_gloo(*inner_));
   }
 
   c10::intrusive_ptr<c10d::Backend> inner_;
@@ -158,7 +165,14 @@ class WatchedBackend final : public c10d::Backend {
 }  // namespace
 
 Group watch(const Group& group, const c10::intrusive_ptr<c10d::Store>& store, const WatchdogOptions& options) {
-  const auto watchdog = std::make_shared<Watchdog>(store, options);
+  // Gloo's alone, on CPUs; kept by the wrapper, which stops the watchdog before it lets go of it.
+  std::function<std::vector<std::uint32_t>()> broken_peers;
+  for (const c10::Device& device : group->getDeviceTypes()) {
+    if (c10d::Backend* inner = group->getBackend(device.type()).get(); is_gloo(*inner)) {
+      broken_peers = [inner] { return broken_gloo_peers(*inner); };
+    }
+  }
+  const auto watchdog = std::make_shared<Watchdog>(store, options, std::move(broken_peers));
   auto watched = c10::make_intrusive<c10d::ProcessGroup>(store, group->getRank(), group->getSize());
   for (const c10::Device& device : group->getDeviceTypes()) {
     const c10::intrusive_ptr<c10d::Backend> inner = group->getBackend(device.type());

@@ -6,13 +6,23 @@
 
 namespace rollcall::process_group {
 
-WatchedWork::WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<Watchdog> watchdog, CollectiveCall call)
+WatchedWork::WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
+                         bool may_wait_for_ever)
     : c10d::Work(/*rank=*/-1, inner->retrieveOpType()),
       inner_(std::move(inner)),
       watchdog_(std::move(watchdog)),
-      call_(std::move(call)) {}
+      call_(std::move(call)) {
+  if (may_wait_for_ever) {
+    outcome_ = Outcome::of(inner_->getFuture(), watchdog_, call_, since_);
+    watchdog_->watch(outcome_);
+  }
+}
 
 bool WatchedWork::wait(std::chrono::milliseconds timeout) {
+  if (outcome_ && timeout == kNoTimeout) {
+    outcome_->future()->waitAndThrow();
+    return true;
+  }
   try {
     const bool done = inner_->wait(timeout);
     watchdog_->end(call_);
@@ -23,6 +33,9 @@ bool WatchedWork::wait(std::chrono::milliseconds timeout) {
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> WatchedWork::getFuture() {
+  if (outcome_) {
+    return outcome_->future();
+  }
   const auto future = inner_->getFuture();
   // Not `this`: whoever waits for the future need not keep the work.
   return future->then(

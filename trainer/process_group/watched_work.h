@@ -12,11 +12,15 @@ namespace rollcall::process_group {
 /// A collective under way whose failure is a CollectiveFailure. All else is the back end's own Work.
 class WatchedWork final : public c10d::Work {
  public:
-  WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<Watchdog> watchdog, CollectiveCall call);
+  /// `may_wait_for_ever`: the back end does not end everything that waits for a lost peer.
+  WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
+              bool may_wait_for_ever);
 
-  bool isCompleted() override { return inner_->isCompleted(); }
-  bool isSuccess() const override { return inner_->isSuccess(); }
-  std::exception_ptr exception() const override { return inner_->exception(); }
+  bool isCompleted() override { return outcome_ ? outcome_->future()->completed() : inner_->isCompleted(); }
+  bool isSuccess() const override { return outcome_ ? outcome_->future()->hasValue() : inner_->isSuccess(); }
+  std::exception_ptr exception() const override {
+    return outcome_ ? outcome_->future()->exception_ptr() : inner_->exception();
+  }
   int sourceRank() const override { return inner_->sourceRank(); }
   std::vector<at::Tensor> result() override { return inner_->result(); }
   void synchronize() override { inner_->synchronize(); }
@@ -35,6 +39,7 @@ class WatchedWork final : public c10d::Work {
   std::shared_ptr<Watchdog> watchdog_;
   CollectiveCall call_;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+  std::shared_ptr<Outcome> outcome_;  ///< null where the back end ends everything itself
 };
 
 }  // namespace rollcall::process_group

@@ -18,7 +18,7 @@ using process_group::within;
 constexpr const char* kKey = "rollcall/failures";
 constexpr const char* kCodeKey = "rollcall/failure_code";
 constexpr std::chrono::seconds kPatience{5};  // with a store that answers within milliseconds, unless rank 0 is stopped
-constexpr std::chrono::seconds kDeparture{5};
+constexpr std::chrono::seconds kDeparture{2};
 
 std::vector<std::uint8_t> bytes(const std::string& text) { return {text.begin(), text.end()}; }
 

@@ -32,7 +32,7 @@ class FailureReport {
   int own(const Error& error);
   /// The failure of a collective: printed only if no rank told its cause, that is, if a rank died without a word.
   /// Returns the exit code of the cause where it is known: the step's exit code is the highest of its ranks'. From here
-  /// on the process has 5 s to let go of its process groups; then it ends with that code. Gloo now and then holds on to
+  /// on the process has 2 s to let go of its process groups; then it ends with that code. Gloo now and then holds on to
   /// a collective whose peer is gone until it times out, and its destructor waits for that.
   int lost_peer(const Error& error);
 

@@ -1,0 +1,72 @@
+// One rank that adds up until that fails, and prints when it did: what kill_latency.py measures.
+// Usage: add_until_failure BACKEND watched|bare RANK RANKS STORE MIB
+#include <torch/torch.h>
+#include <unistd.h>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <vector>
+
+#include "trainer/process_group/backends.h"
+#include "trainer/process_group/collectives.h"
+#include "trainer/process_group/factory.h"
+
+namespace {
+
+namespace process_group = rollcall::process_group;
+
+constexpr std::chrono::seconds kTimeout{60};
+
+process_group::Group bare_group(const c10::intrusive_ptr<c10d::Store>& store, const std::string& backend, int rank,
+                                int size) {
+  auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
+#ifdef ROLLCALL_UCX
+  backend == "ucx" ? process_group::add_ucx(*group, store, kTimeout) : process_group::add_gloo(*group, store, kTimeout);
+#else
+  TORCH_CHECK(backend == "gloo", "built without UCX");
+  process_group::add_gloo(*group, store, kTimeout);
+#endif
+  group->setGroupName("latency");
+  return group;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.size() != 6) {
+    std::fputs("usage: add_until_failure BACKEND watched|bare RANK RANKS STORE MIB\n", stderr);
+    return 64;
+  }
+  at::set_num_threads(1);
+  const int rank = std::stoi(arguments[2]);
+  const int size = std::stoi(arguments[3]);
+  const auto store = c10::make_intrusive<c10d::FileStore>(arguments[4], size);
+  process_group::Group group;
+  if (arguments[1] == "watched") {
+    const auto made =
+        process_group::make_process_group(store, static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(size),
+                                          {.backend = arguments[0], .timeout = kTimeout});
+    group = made.value().process_group;
+  } else {
+    group = bare_group(store, arguments[0], rank, size);
+  }
+  std::vector<at::Tensor> tensors{torch::ones({std::stol(arguments[5]) << 18})};
+  try {
+    for (bool first = true;; first = false) {
+      group->allreduce(tensors)->wait();
+      if (first) {
+        std::puts("adding");
+        std::fflush(stdout);
+      }
+    }
+  } catch (const std::exception& error) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    const std::string text = error.what();
+    std::printf("%.6f %s\n", std::chrono::duration<double>(now).count(), text.substr(0, text.find('\n')).c_str());
+    std::fflush(stdout);
+    _exit(0);  // a back end may take its time to let go
+  }
+}
