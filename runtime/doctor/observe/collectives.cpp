@@ -62,7 +62,7 @@ std::string bench_program(const Environment& environment) {
     return beside->string();
   }
   for (const std::string& folder : split(environment.get(env::kPath).value_or(""), ':')) {
-    const std::string path = folder + "/" + kProgram;
+    std::string path = folder + "/" + kProgram;
     if (!folder.empty() && ::access(path.c_str(), X_OK) == 0) {
       return path;
     }
