@@ -122,18 +122,21 @@ class WatchedBackend final : public c10d::Backend {
                    [&] { return inner_->scatter(outputs, inputs, options); });
   }
   WorkPtr reduce_scatter(Tensors& outputs, Lists& inputs, const c10d::ReduceScatterOptions& options) override {
-    return watched(call_of("reduce-scatter", outputs, name_of(options.reduceOp)),
-                   [&] { return inner_->reduce_scatter(outputs, inputs, options); });
+    return watched(
+        call_of("reduce-scatter", outputs, name_of(options.reduceOp)),
+        [&] { return inner_->reduce_scatter(outputs, inputs, options); }, kNoFuture);
   }
   WorkPtr reduce_scatter_single(at::Tensor& output, at::Tensor& input,
                                 const c10d::ReduceScatterOptions& options) override {
-    return watched(call_of("reduce-scatter", {output}, name_of(options.reduceOp)),
-                   [&] { return inner_->reduce_scatter_single(output, input, options); });
+    return watched(
+        call_of("reduce-scatter", {output}, name_of(options.reduceOp)),
+        [&] { return inner_->reduce_scatter_single(output, input, options); }, kNoFuture);
   }
   WorkPtr reduce_scatter_single_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::ReduceScatterOptions& options) override {
-    return watched(call_of("reduce-scatter", outputs, name_of(options.reduceOp)),
-                   [&] { return inner_->reduce_scatter_single_coalesced(outputs, inputs, options); });
+    return watched(
+        call_of("reduce-scatter", outputs, name_of(options.reduceOp)),
+        [&] { return inner_->reduce_scatter_single_coalesced(outputs, inputs, options); }, kNoFuture);
   }
   WorkPtr all_to_all_single(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_sizes,
                             std::vector<std::int64_t>& input_sizes, const c10d::AllToAllOptions& options) override {
@@ -152,10 +155,13 @@ class WatchedBackend final : public c10d::Backend {
   WorkPtr recvAnysource(Tensors& tensors, int tag) override { return inner_->recvAnysource(tensors, tag); }
 
  private:
+  /// Gloo's reduce-scatter: an all-reduce whose Work can only be waited for.
+  static constexpr bool kNoFuture = false;
+
   template <typename Issue>
-  WorkPtr watched(CollectiveCall call, const Issue& issue) {
+  WorkPtr watched(CollectiveCall call, const Issue& issue, bool has_future = true) {
     watchdog_->begin(call);
-    return c10::make_intrusive<WatchedWork>(issue(), watchdog_, std::move(call), is_gloo(*inner_));
+    return c10::make_intrusive<WatchedWork>(issue(), watchdog_, std::move(call), has_future && is_gloo(*inner_));
   }
 
   c10::intrusive_ptr<c10d::Backend> inner_;

@@ -12,7 +12,7 @@ namespace rollcall::process_group {
 /// A collective under way whose failure is a CollectiveFailure. All else is the back end's own Work.
 class WatchedWork final : public c10d::Work {
  public:
-  /// `may_wait_for_ever`: the back end does not end everything that waits for a lost peer.
+  /// `may_wait_for_ever`: the back end does not end everything that waits for a lost peer; `inner` has a future.
   WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
               bool may_wait_for_ever);
 
