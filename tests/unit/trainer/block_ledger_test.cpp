@@ -82,20 +82,20 @@ TEST_F(BlockLedgerTest, AnyCourseHoldsNoMoreThanTheMostThatWasUsed) {
 }
 
 TEST(UnshardedMemory, ABlockComesBackAndOutlivesThePool) {
-  std::shared_ptr<char> left;
+  at::Tensor left;
   {
     const UnshardedMemory memory;
-    std::shared_ptr<char> first = memory.take(10000);
-    const char* const address = first.get();
+    at::Tensor first = memory.take(10000);
+    const void* const address = first.const_data_ptr();
     const std::size_t held = memory.held();
     EXPECT_GE(held, 10000U);
     first.reset();
-    left = memory.take(held);
-    EXPECT_EQ(left.get(), address);
+    left = memory.take(static_cast<std::int64_t>(held));
+    EXPECT_EQ(left.const_data_ptr(), address);
     EXPECT_EQ(memory.held(), held);
-    EXPECT_NE(memory.take(0).get(), nullptr);
+    EXPECT_EQ(memory.take(0).numel(), 0);
   }
-  left.get()[0] = 1;
+  left.fill_(1);
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 #include "trainer/parallel/fsdp/communicator.h"
 
 #include <chrono>
-#include <cstring>
 #include <vector>
+
+#include "trainer/parallel/fsdp/device_memory.h"
 
 namespace rollcall::parallel::fsdp {
 namespace {
@@ -39,7 +40,7 @@ void Communicator::around_collective() const {
 Pending Communicator::all_gather(const process_group::Group& group, at::Tensor& whole, at::Tensor& mine) {
   counters.gathers += 1;
   if (!group) {
-    std::memcpy(whole.mutable_data_ptr(), mine.const_data_ptr(), mine.nbytes());
+    copy_pieces(whole, mine, {{0, 0, bytes(mine)}});
     return {};
   }
   counters.gathered_bytes += bytes(whole) - bytes(mine);
@@ -52,7 +53,7 @@ Pending Communicator::all_gather(const process_group::Group& group, at::Tensor& 
 Pending Communicator::exchange(at::Tensor& received, at::Tensor& parts) {
   counters.reductions += 1;
   if (!mesh_.shard) {
-    std::memcpy(received.mutable_data_ptr(), parts.const_data_ptr(), parts.nbytes());
+    copy_pieces(received, parts, {{0, 0, bytes(parts)}});
     return {};
   }
   counters.scattered_bytes += bytes(parts) - bytes(parts) / size();

@@ -26,8 +26,8 @@ class Pending {
 };
 
 /// The three collectives of sharded training over a mesh, each with the least traffic possible, and what they cost.
-/// Tensors are one-dimensional and on the CPU. Main thread and autograd's thread, not both at once. Throws what c10d
-/// throws.
+/// Tensors are one-dimensional and on a device that the groups have a back end for. Main thread and autograd's thread,
+/// not both at once. Throws what c10d throws.
 class Communicator {
  public:
   /// `options` outlives it.

@@ -1,16 +1,45 @@
 #include "trainer/parallel/fsdp/fully_shard.h"
 
 #include <malloc.h>
+#include <algorithm>
 #include <set>
 #include <utility>
 
 #include "trainer/parallel/fsdp/gather_whole.h"
 
 namespace rollcall::parallel::fsdp {
+namespace {
+
+c10::Device device_of(const torch::nn::Module& module) {
+  const std::vector<at::Tensor> parameters = module.parameters();
+  return parameters.empty() ? c10::Device(c10::kCPU) : parameters.front().device();
+}
+
+/// Gathers, reductions and checkpoints need a back end for each device that shards or whole parameters are on.
+void check_back_ends(const process_group::Mesh& mesh, c10::DeviceType type) {
+  for (const process_group::Group& group : {mesh.world, mesh.shard, mesh.replicate, mesh.reshard}) {
+    if (group) {
+      const std::vector<c10::Device> devices = group->getDeviceTypes();
+      TORCH_CHECK(
+          std::any_of(devices.begin(), devices.end(), [&](const c10::Device& device) { return device.type() == type; }),
+          "the ranks' back end carries no tensors of ", type);
+    }
+  }
+}
+
+}  // namespace
 
 ShardedModule::ShardedModule(std::shared_ptr<torch::nn::Module> module, process_group::Mesh mesh,
                              const Options& options)
-    : module_(std::move(module)), options_(options), communicator_(std::move(mesh), options_) {
+    : module_(std::move(module)),
+      options_(options),
+      communicator_(std::move(mesh), options_),
+      memory_(device_of(*module_)) {
+  check_back_ends(communicator_.mesh(), memory_.device().type());
+  if (options_.cpu_offload) {
+    check_back_ends(communicator_.mesh(), at::kCPU);
+    host_link_.emplace(memory_, communicator_.counters);
+  }
   make_groups();
   index_parameters();
 }
@@ -22,18 +51,19 @@ ShardedModule::~ShardedModule() {
 }
 
 void ShardedModule::make_groups() {
+  HostLink* const host_link = host_link_ ? &*host_link_ : nullptr;
+  const GroupContext context{communicator_, memory_, host_link, options_};
   Division division = divide(*module_);
   std::vector<ParameterGroup*> order;
   if (!division.rest.empty()) {
-    root_ = std::make_unique<ParameterGroup>(communicator_, memory_, options_, "root", std::move(division.rest));
+    root_ = std::make_unique<ParameterGroup>(context, "root", std::move(division.rest));
     order.push_back(root_.get());
   }
   for (Block& block : division.blocks) {
-    blocks_.push_back(
-        std::make_unique<ParameterGroup>(communicator_, memory_, options_, block.name, std::move(block.members)));
+    blocks_.push_back(std::make_unique<ParameterGroup>(context, block.name, std::move(block.members)));
     order.push_back(blocks_.back().get());
   }
-  schedule_ = std::make_unique<Schedule>(options_, std::move(order), root_.get());
+  schedule_ = std::make_unique<Schedule>(options_, std::move(order), root_.get(), host_link);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     wrap_block(division.blocks[i], *blocks_[i]);
   }

@@ -4,11 +4,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/base/result.h"
 #include "trainer/parallel/fsdp/blocks.h"
+#include "trainer/parallel/fsdp/host_link.h"
 #include "trainer/parallel/fsdp/options.h"
 #include "trainer/parallel/fsdp/parameter_group.h"
 #include "trainer/parallel/fsdp/schedule.h"
@@ -19,6 +21,9 @@ namespace rollcall::parallel::fsdp {
 /// A module whose parameters, gradients and optimizer state are divided among ranks (FSDP): each rank holds 1/N of
 /// every tensor, cut along dimension 0, and a block's parameters are whole only while it computes. The algorithm is
 /// that of PyTorch's fully_shard ("FSDP2").
+///
+/// The module computes on the device of its parameters. There its shards live, or in main memory
+/// (Options::cpu_offload).
 ///
 /// The module's code stays as it is, and so do its names and tensor objects; only the memory of its parameters comes
 /// and goes. While it is away, reading or writing one of them throws c10::Error and says so. Main thread only, one
@@ -55,7 +60,7 @@ class ShardedModule {
 
   [[nodiscard]] const process_group::Mesh& mesh() const { return communicator_.mesh(); }
   [[nodiscard]] const Counters& counters() const { return communicator_.counters; }
-  /// Bytes of memory that this rank keeps for whole parameters and for gradients on their way, in use or not.
+  /// Bytes of main memory that this rank keeps for whole parameters and for gradients on their way, in use or not.
   [[nodiscard]] std::size_t unsharded_bytes() const { return memory_.held(); }
   void reset_counters();
   /// Bytes of whole parameters by block, the root's first (0 where it has none), padding included.
@@ -77,7 +82,8 @@ class ShardedModule {
   std::shared_ptr<torch::nn::Module> module_;
   Options options_;
   Communicator communicator_;
-  UnshardedMemory memory_;
+  UnshardedMemory memory_;                ///< on the device of the module's parameters
+  std::optional<HostLink> host_link_;     ///< with Options::cpu_offload
   std::unique_ptr<ParameterGroup> root_;  ///< null where blocks own everything
   std::vector<std::unique_ptr<ParameterGroup>> blocks_;
   std::vector<std::pair<torch::nn::AnyModule*, torch::nn::AnyModule>> replaced_;
@@ -86,7 +92,8 @@ class ShardedModule {
 };
 
 /// Divides `module` over `mesh`. All ranks give modules of equal structure and values; not collective itself. Errors
-/// (Internal): a parameter is not on the CPU or cannot be cut along dimension 0; a block mixes types.
+/// (Internal): parameters are on several devices, or on one that the mesh's groups have no back end for; one cannot be
+/// cut along dimension 0; a block mixes types. Other devices than the CPU: not run on hardware.
 [[nodiscard]] Result<std::unique_ptr<ShardedModule>> fully_shard(std::shared_ptr<torch::nn::Module> module,
                                                                  process_group::Mesh mesh, const Options& options);
 

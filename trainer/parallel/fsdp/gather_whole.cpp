@@ -1,8 +1,9 @@
 #include "trainer/parallel/fsdp/gather_whole.h"
 
 #include <torch/torch.h>
-#include <cstring>
 #include <vector>
+
+#include "trainer/parallel/fsdp/device_memory.h"
 
 namespace rollcall::parallel::fsdp {
 
@@ -29,11 +30,10 @@ at::Tensor gather_whole(const process_group::Group& group, const at::Tensor& lik
     return {};
   }
   at::Tensor whole = at::empty_strided(like.sizes(), like.strides(), mine.options());
+  const auto element = static_cast<std::int64_t>(whole.element_size());
   for (std::size_t r = 0; r < parts.size(); ++r) {
     const auto from = static_cast<std::int64_t>(r);
-    std::memcpy(static_cast<char*>(whole.mutable_data_ptr()) +
-                    rows.offset_of(from) * static_cast<std::int64_t>(whole.element_size()),
-                parts[r].const_data_ptr(), static_cast<std::size_t>(rows.numel_of(from)) * whole.element_size());
+    copy_pieces(whole, parts[r], {{rows.offset_of(from) * element, 0, rows.numel_of(from) * element}});
   }
   return whole;
 }

@@ -24,6 +24,9 @@ struct Options {
   /// What set_gradient_sync(false) does: gradients add up whole on each rank, without traffic; or they are reduced into
   /// the shards all the same, with the memory of the shards alone.
   bool accumulate_whole = true;
+  /// Shards, their gradients and so the optimizer's state live in main memory, wherever the model computes (PyTorch's
+  /// CPUOffloadPolicy): a shard is copied to the device for each all-gather, its reduced gradient back.
+  bool cpu_offload = false;
   bool prefetch = true;  ///< gather the next block's parameters while this one computes
   /// Reductions that may be under way before the oldest is waited for; at least 1.
   std::size_t reductions_in_flight = 2;
@@ -38,6 +41,8 @@ struct Counters {
   std::int64_t gathered_bytes = 0;    ///< received by this rank in all-gathers
   std::int64_t scattered_bytes = 0;   ///< sent by this rank in reduce-scatters
   std::int64_t replicated_bytes = 0;  ///< of gradient shards that were all-reduced over replicas
+  std::int64_t uploaded_bytes = 0;    ///< with Options::cpu_offload: of shards copied to where the model computes
+  std::int64_t downloaded_bytes = 0;  ///< with Options::cpu_offload: of gradients' shards copied back
   std::int64_t whole_bytes = 0;       ///< now held beyond the shards: whole parameters and all-gathers' results
   std::int64_t peak_whole_bytes = 0;
   double waited_seconds = 0;  ///< for collectives that computation did not hide

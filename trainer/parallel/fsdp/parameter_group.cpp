@@ -1,7 +1,6 @@
 #include "trainer/parallel/fsdp/parameter_group.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "trainer/parallel/fsdp/whole_parameter.h"
@@ -9,13 +8,9 @@
 namespace rollcall::parallel::fsdp {
 namespace {
 
-/// As c10's allocator for CPUs aligns tensors: kernels' fastest loads want it.
-std::size_t aligned(std::size_t bytes) { return (bytes + c10::gAlignment - 1) / c10::gAlignment * c10::gAlignment; }
-
-std::size_t unsigned_size(std::int64_t size) { return static_cast<std::size_t>(size); }
-
-void check(const std::string& group, const Member& member, at::ScalarType type) {
-  TORCH_CHECK(member.tensor.device().is_cpu(), member.name, " is not on the CPU: sharding works there only");
+void check(const std::string& group, const Member& member, at::ScalarType type, c10::Device device) {
+  TORCH_CHECK(member.tensor.device() == device, member.name, " is on ", member.tensor.device(), ", others on ", device,
+              ": parameters that are sharded together are on one device");
   TORCH_CHECK(rows_are_outermost(member.tensor), member.name,
               " cannot be sharded: its dimension 0 is not outermost in memory");
   TORCH_CHECK(member.tensor.scalar_type() == type, member.name, " is ", member.tensor.scalar_type(), " in block ",
@@ -35,22 +30,30 @@ void own_memory(const at::Tensor& tensor, at::ScalarType type) {
 
 }  // namespace
 
-ParameterGroup::ParameterGroup(Communicator& communicator, const UnshardedMemory& memory, const Options& options,
-                               std::string name, std::vector<Member> members)
-    : communicator_(communicator), memory_(memory), options_(options), name_(std::move(name)) {
+ParameterGroup::ParameterGroup(const GroupContext& context, std::string name, std::vector<Member> members)
+    : communicator_(context.communicator),
+      memory_(context.memory),
+      host_link_(context.host_link),
+      options_(context.options),
+      name_(std::move(name)) {
   const torch::NoGradGuard no_grad;
   std::stable_partition(members.begin(), members.end(), [](const Member& m) { return m.tensor.requires_grad(); });
   const at::ScalarType type = members.at(0).tensor.scalar_type();
   std::int64_t numel = 0;
   for (const Member& member : members) {
-    check(name_, member, type);
+    check(name_, member, type, memory_.device());
     numel += RowShards(member.tensor, communicator_.size()).padded_numel();
   }
-  flat_ = at::zeros({numel}, members[0].tensor.options().requires_grad(false));
+  const at::TensorOptions home =
+      host_link_ != nullptr ? host_link_->host_options(type) : at::TensorOptions(type).device(memory_.device());
+  flat_ = at::zeros({numel}, home);
   for (const Member& member : members) {
     add(member);
   }
-  flat_gradient_ = at::empty({reduce_numel_}, flat_.options());
+  for (const Slot& slot : slots_) {
+    add_pieces(slot);
+  }
+  flat_gradient_ = at::empty({reduce_numel_}, home);
   state_ = State::Whole;
   count_whole(whole_bytes());
   make_shards();
@@ -76,7 +79,7 @@ void ParameterGroup::add(const Member& member) {
   own_memory(slot.whole, type);
   one_type_ = one_type_ && type == flat_.scalar_type();
   gather_bytes_ += padded_bytes(slot);
-  room_ += aligned(slot.whole.nbytes());
+  room_ += memory_.aligned(static_cast<std::int64_t>(slot.whole.nbytes()));
   if (trainable) {
     trainable_ += 1;
     reduce_numel_ += slot.rows.padded_numel();
@@ -87,11 +90,17 @@ void ParameterGroup::add(const Member& member) {
 /// This rank's part of the whole values into the flat shard.
 void ParameterGroup::cut(const Slot& slot) {
   const std::int64_t rank = communicator_.rank();
-  const std::size_t element = flat_.element_size();
-  const auto* const from = static_cast<const char*>(slot.whole.const_data_ptr());
-  auto* const to = static_cast<char*>(flat_.mutable_data_ptr());
-  std::memcpy(to + unsigned_size(slot.offset) * element, from + unsigned_size(slot.rows.offset_of(rank)) * element,
-              unsigned_size(slot.rows.numel_of(rank)) * element);
+  const std::int64_t numel = slot.rows.numel_of(rank);
+  flat_.narrow(0, slot.offset, numel).copy_(in_memory_order(slot.whole).narrow(0, slot.rows.offset_of(rank), numel));
+}
+
+void ParameterGroup::add_pieces(const Slot& slot) {
+  const auto element = static_cast<std::int64_t>(slot.whole.element_size());
+  for (std::int64_t rank = 0; rank < communicator_.size(); ++rank) {
+    pieces_.push_back({.to = slot.whole_offset + slot.rows.offset_of(rank) * element,
+                       .from = rank * gather_bytes_ + slot.gather_offset,
+                       .bytes = slot.rows.numel_of(rank) * element});
+  }
 }
 
 std::int64_t ParameterGroup::padded_bytes(const Slot& slot) const {
@@ -106,17 +115,23 @@ void ParameterGroup::count_whole(std::int64_t bytes) {
   counters.peak_whole_bytes = std::max(counters.peak_whole_bytes, counters.whole_bytes);
 }
 
+/// This rank's part of an all-gather, where the model computes and in the types in which it does.
 at::Tensor ParameterGroup::gather_input() const {
+  const at::Tensor values = host_link_ != nullptr ? host_link_->upload(flat_) : flat_;
   if (one_type_) {
-    return flat_;
+    return values;
   }
-  at::Tensor input = at::empty({gather_bytes_}, at::kByte);
-  auto* const to = input.mutable_data_ptr<std::uint8_t>();
+  at::Tensor input = at::empty({gather_bytes_}, values.options().dtype(at::kByte));
   for (const Slot& slot : slots_) {
-    const at::Tensor converted = flat_.narrow(0, slot.offset, slot.rows.padded_numel()).to(slot.whole.scalar_type());
-    std::memcpy(to + slot.gather_offset, converted.const_data_ptr(), converted.nbytes());
+    const at::Tensor converted = values.narrow(0, slot.offset, slot.rows.padded_numel()).to(slot.whole.scalar_type());
+    copy_pieces(input, converted, {{slot.gather_offset, 0, padded_bytes(slot)}});
   }
   return input;
+}
+
+void ParameterGroup::issue_gather() {
+  at::Tensor mine = gather_input();
+  pending_ = communicator_.all_gather(communicator_.mesh().shard, gathered_, mine);
 }
 
 void ParameterGroup::start_gather() {
@@ -124,27 +139,22 @@ void ParameterGroup::start_gather() {
     return;
   }
   const torch::NoGradGuard no_grad;
-  gathered_ = unsharded({whole_bytes()}, at::kByte);
+  gathered_ = memory_.take(whole_bytes());
   count_whole(whole_bytes());
-  const process_group::Mesh& mesh = communicator_.mesh();
-  at::Tensor mine = state_ == State::SmallShards ? small_ : gather_input();
-  pending_ = communicator_.all_gather(state_ == State::SmallShards ? mesh.reshard : mesh.shard, gathered_, mine);
+  if (state_ == State::SmallShards) {
+    pending_ = communicator_.all_gather(communicator_.mesh().reshard, gathered_, small_);
+  } else if (host_link_ != nullptr) {
+    host_link_->on_way_up([this] { issue_gather(); });
+  } else {
+    issue_gather();
+  }
   state_ = State::Gathering;
 }
 
-at::Tensor ParameterGroup::unsharded(at::IntArrayRef sizes, at::ScalarType type) const {
-  const std::int64_t numel = c10::multiply_integers(sizes);
-  std::shared_ptr<char> memory = memory_.take(unsigned_size(numel) * c10::elementSize(type));
-  return at::from_blob(
-      memory.get(), sizes, [memory](void*) {}, at::TensorOptions(type));
-}
-
-void ParameterGroup::copy_out(const Slot& slot, char* to) const {
-  const auto element = static_cast<std::int64_t>(slot.whole.element_size());
-  const auto* const from = static_cast<const char*>(gathered_.const_data_ptr());
-  for (std::int64_t rank = 0; rank < communicator_.size(); ++rank) {
-    std::memcpy(to + slot.rows.offset_of(rank) * element, from + rank * gather_bytes_ + slot.gather_offset,
-                unsigned_size(slot.rows.numel_of(rank) * element));
+void ParameterGroup::await_gather() {
+  pending_.wait();
+  if (host_link_ != nullptr) {
+    host_link_->await_uploads();
   }
 }
 
@@ -153,13 +163,12 @@ void ParameterGroup::make_whole(bool keep_small) {
   if (state_ != State::Gathering) {
     return;
   }
-  pending_.wait();
+  await_gather();
   count_whole(whole_bytes());
-  const std::shared_ptr<char> room = memory_.take(room_);
+  const at::Tensor room = memory_.take(room_);
+  copy_pieces(room, gathered_, pieces_);
   for (const Slot& slot : slots_) {
-    const std::shared_ptr<char> place(room, room.get() + slot.whole_offset);
-    copy_out(slot, place.get());
-    lend(slot.whole, place);
+    lend(slot.whole, room, slot.whole_offset);
   }
   if (keep_small && !small_.defined()) {
     const process_group::Group& group = communicator_.mesh().reshard;
@@ -185,7 +194,7 @@ void ParameterGroup::make_shards() {
 
 void ParameterGroup::forget() {
   if (state_ == State::Gathering) {  // prefetched, and then not used
-    pending_.wait();
+    await_gather();
     gathered_.reset();
     count_whole(-whole_bytes());
     state_ = State::Shards;
@@ -217,24 +226,32 @@ at::Tensor ParameterGroup::take_gradient(Slot& slot) const {
 /// Zeros where no rank has anything: in the rows that pad a tensor, and for a gradient that the loss does not depend
 /// on.
 void ParameterGroup::copy_in(const Slot& slot, const at::Tensor& gradient, const at::Tensor& parts) const {
-  const std::size_t element = parts.element_size();
-  const auto* const from = gradient.defined() ? static_cast<const char*>(gradient.const_data_ptr()) : nullptr;
+  const auto element = static_cast<std::int64_t>(parts.element_size());
+  std::vector<Piece> pieces;
   for (std::int64_t rank = 0; rank < communicator_.size(); ++rank) {
-    auto* const to =
-        static_cast<char*>(parts.mutable_data_ptr()) + unsigned_size(rank * reduce_numel_ + slot.offset) * element;
-    const std::size_t size = from == nullptr ? 0 : unsigned_size(slot.rows.numel_of(rank)) * element;
-    if (size > 0) {
-      std::memcpy(to, from + unsigned_size(slot.rows.offset_of(rank)) * element, size);
-    }
-    std::memset(to + size, 0, unsigned_size(slot.rows.padded_numel()) * element - size);
+    const Piece piece{.to = (rank * reduce_numel_ + slot.offset) * element,
+                      .from = slot.rows.offset_of(rank) * element,
+                      .bytes = gradient.defined() ? slot.rows.numel_of(rank) * element : 0};
+    pieces.push_back(piece);
+    set_zero(parts, piece.to + piece.bytes, slot.rows.padded_numel() * element - piece.bytes);
   }
+  if (gradient.defined()) {
+    copy_pieces(parts, gradient, pieces);
+  }
+}
+
+/// Room for every rank's part of the gradients.
+at::Tensor ParameterGroup::exchange_memory() const {
+  const std::int64_t numel = communicator_.size() * reduce_numel_;
+  const auto element = static_cast<std::int64_t>(c10::elementSize(reduce_type()));
+  return memory_.take(numel * element).view(reduce_type()).view({communicator_.size(), reduce_numel_});
 }
 
 ParameterGroup::Reduction ParameterGroup::start_reduction() {
   const torch::NoGradGuard no_grad;
   Reduction reduction;
-  reduction.parts = unsharded({communicator_.size(), reduce_numel_}, reduce_type());
-  reduction.received = unsharded({communicator_.size(), reduce_numel_}, reduce_type());
+  reduction.parts = exchange_memory();
+  reduction.received = exchange_memory();
   for (std::size_t i = 0; i < trainable_; ++i) {
     copy_in(slots_[i], take_gradient(slots_[i]), reduction.parts);
   }
@@ -252,15 +269,39 @@ void ParameterGroup::finish(Reduction& reduction) {
   at::Tensor mean = Communicator::add_up(reduction.received, flat_.scalar_type());
   communicator_.add_replicas(mean);
   mean.div_(static_cast<double>(communicator_.size() * communicator_.replicas()));
+  if (has_gradients()) {
+    add_gradients(mean);
+  } else {
+    set_gradients(mean);
+  }
+}
+
+bool ParameterGroup::has_gradients() const {
+  return std::any_of(shards_.begin(), shards_.end(), [](const at::Tensor& shard) { return shard.grad().defined(); });
+}
+
+void ParameterGroup::set_gradients(const at::Tensor& mean) {
+  if (host_link_ != nullptr) {
+    host_link_->download(flat_gradient_, mean);
+  } else {
+    flat_gradient_.copy_(mean);
+  }
   for (std::size_t i = 0; i < trainable_; ++i) {
-    const at::Tensor part = part_of(mean, slots_[i]);
+    shards_[i].mutable_grad() = gradient_memory(slots_[i]);
+  }
+}
+
+at::Tensor ParameterGroup::gradient_memory(const Slot& slot) const {
+  // data(): zero_grad() of an optimizer would refuse what autograd takes for a view.
+  return part_of(flat_gradient_, slot).data();
+}
+
+void ParameterGroup::add_gradients(const at::Tensor& mean) {
+  const at::Tensor more = host_link_ != nullptr ? host_link_->downloaded(mean) : mean;
+  for (std::size_t i = 0; i < trainable_; ++i) {
+    const at::Tensor part = part_of(more, slots_[i]);
     at::Tensor& gradient = shards_[i].mutable_grad();
-    if (gradient.defined()) {
-      gradient.add_(part);
-    } else {
-      // data(): zero_grad() of an optimizer would refuse what autograd takes for a view.
-      gradient = part_of(flat_gradient_, slots_[i]).copy_(part).data();
-    }
+    gradient = gradient.defined() ? gradient.add_(part) : gradient_memory(slots_[i]).copy_(part);
   }
 }
 

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "trainer/parallel/fsdp/communicator.h"
+#include "trainer/parallel/fsdp/device_memory.h"
+#include "trainer/parallel/fsdp/host_link.h"
 #include "trainer/parallel/fsdp/options.h"
 #include "trainer/parallel/fsdp/row_shards.h"
 #include "trainer/parallel/fsdp/unsharded_memory.h"
@@ -19,17 +21,25 @@ struct Member {
   bool keeps_type = false;  ///< computes in its own type whatever Options::parameter_type says
 };
 
+/// What the groups of a model have in common. All outlives them.
+struct GroupContext {
+  Communicator& communicator;
+  const UnshardedMemory& memory;  ///< of the device that computes
+  HostLink* host_link;            ///< null: shards live on that device
+  const Options& options;
+};
+
 /// Parameters that are gathered, freed and reduced together: those of one block. Each is cut along dimension 0; this
-/// rank's parts lie back to back in one flat tensor, which is the all-gather's input and what the optimizer updates
-/// through views. Knows nothing of the order in which blocks run: that is Schedule's.
+/// rank's parts lie back to back in one flat tensor, which is the all-gather's input (or what that is copied from,
+/// where shards live in main memory) and what the optimizer updates through views. Knows nothing of the order in which
+/// blocks run: that is Schedule's.
 ///
 /// The collectives throw what c10d throws. Not thread-safe.
 class ParameterGroup {
  public:
   /// Cuts the members' values (the same on every rank of the shard group) and frees the whole tensors. All members have
-  /// one type, are on the CPU and rows_are_outermost(); throws c10::Error otherwise. References outlive the group.
-  ParameterGroup(Communicator& communicator, const UnshardedMemory& memory, const Options& options, std::string name,
-                 std::vector<Member> members);
+  /// one type, are on the context's device and rows_are_outermost(); throws c10::Error otherwise.
+  ParameterGroup(const GroupContext& context, std::string name, std::vector<Member> members);
   ParameterGroup(const ParameterGroup&) = delete;
   ParameterGroup& operator=(const ParameterGroup&) = delete;
 
@@ -62,7 +72,8 @@ class ParameterGroup {
   };
   /// Takes the whole parameters' gradients (a missing one is 0) and starts their exchange.
   [[nodiscard]] Reduction start_reduction();
-  /// Waits for it and adds the mean over all ranks to the shards' gradients.
+  /// Waits for it and adds the mean over all ranks to the shards' gradients; with a host link they are there after its
+  /// wait().
   void finish(Reduction& reduction);
   /// Puts the whole parameters' gradients aside until start_reduction(), instead of reducing them now.
   void accumulate();
@@ -77,24 +88,31 @@ class ParameterGroup {
     RowShards rows;
     std::int64_t offset = 0;         ///< in the flat shard, in elements
     std::int64_t gather_offset = 0;  ///< in this rank's part of an all-gather, in bytes
-    std::size_t whole_offset = 0;    ///< in the memory of the group's whole parameters, in bytes
+    std::int64_t whole_offset = 0;   ///< in the memory of the group's whole parameters, in bytes
     at::Tensor accumulated;          ///< gradients put aside, in the reduction's type
   };
 
   void add(const Member& member);
   void cut(const Slot& slot);
   [[nodiscard]] at::Tensor part_of(const at::Tensor& flat, const Slot& slot) const;
+  void add_pieces(const Slot& slot);
   [[nodiscard]] std::int64_t padded_bytes(const Slot& slot) const;
+  void issue_gather();
+  void await_gather();
   [[nodiscard]] at::Tensor gather_input() const;
-  [[nodiscard]] at::Tensor unsharded(at::IntArrayRef sizes, at::ScalarType type) const;
-  void copy_out(const Slot& slot, char* to) const;
+  [[nodiscard]] at::Tensor exchange_memory() const;
   [[nodiscard]] at::ScalarType reduce_type() const { return options_.reduce_type.value_or(flat_.scalar_type()); }
   [[nodiscard]] at::Tensor take_gradient(Slot& slot) const;
   void copy_in(const Slot& slot, const at::Tensor& gradient, const at::Tensor& parts) const;
+  [[nodiscard]] bool has_gradients() const;
+  [[nodiscard]] at::Tensor gradient_memory(const Slot& slot) const;
+  void set_gradients(const at::Tensor& mean);
+  void add_gradients(const at::Tensor& mean);
   void count_whole(std::int64_t bytes);
 
   Communicator& communicator_;
   const UnshardedMemory& memory_;
+  HostLink* host_link_;
   const Options& options_;
   std::string name_;
   std::vector<Slot> slots_;  ///< those that take gradients first
@@ -102,9 +120,10 @@ class ParameterGroup {
   std::size_t trainable_ = 0;
   at::Tensor flat_;
   at::Tensor flat_gradient_;       ///< as long as the group, so that malloc finds no use for its place in between
-  std::size_t room_ = 0;           ///< bytes for the whole parameters, side by side and aligned
+  std::int64_t room_ = 0;          ///< bytes for the whole parameters, side by side and aligned
   std::int64_t gather_bytes_ = 0;  ///< of one rank
   std::int64_t reduce_numel_ = 0;  ///< of one rank
+  std::vector<Piece> pieces_;      ///< of an all-gather's result in the memory of the whole parameters
   bool one_type_ = true;           ///< parameters are gathered in the shards' type
   State state_ = State::Whole;
   at::Tensor gathered_;

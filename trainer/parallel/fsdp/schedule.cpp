@@ -21,8 +21,9 @@ class AfterGradient : public torch::autograd::PostAccumulateGradHook {
 
 }  // namespace
 
-Schedule::Schedule(const Options& options, std::vector<ParameterGroup*> groups, ParameterGroup* root)
-    : options_(options), root_(root), order_(std::move(groups)) {
+Schedule::Schedule(const Options& options, std::vector<ParameterGroup*> groups, ParameterGroup* root,
+                   HostLink* host_link)
+    : options_(options), host_link_(host_link), root_(root), order_(std::move(groups)) {
   for (ParameterGroup* const group : order_) {
     Entry& entry = *entries_.emplace_back(std::make_unique<Entry>(Entry{.group = group}));
     await_gradients(entry);
@@ -95,6 +96,9 @@ void Schedule::end_forward(const at::Tensor& output) {
     after_block(*root_, output);
   }
   order_ = this_order_;
+  if (!at::GradMode::is_enabled()) {
+    await_copies();
+  }
 }
 
 void Schedule::before_backward(Entry& entry) {
@@ -159,6 +163,13 @@ void Schedule::end_backward() {
   for (const std::unique_ptr<Entry>& entry : entries_) {
     entry->in_backward = false;
     entry->group->forget();
+  }
+  await_copies();
+}
+
+void Schedule::await_copies() {
+  if (host_link_ != nullptr) {
+    host_link_->wait();
   }
 }
 

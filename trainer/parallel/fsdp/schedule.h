@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "trainer/parallel/fsdp/host_link.h"
 #include "trainer/parallel/fsdp/parameter_group.h"
 
 namespace rollcall::parallel::fsdp {
@@ -13,12 +14,13 @@ namespace rollcall::parallel::fsdp {
 /// a backward pass. Every rank runs the same blocks in the same order, so that collectives match.
 ///
 /// Forward: wait for this block's parameters, start gathering the next one's. Backward, in reverse: the same, and once
-/// the last gradient of a block is there, free its parameters and start its reduction.
+/// the last gradient of a block is there, free its parameters and start its reduction. Once a backward, or a forward
+/// without one to come, has returned, nothing reads or writes the shards any more.
 class Schedule {
  public:
   /// `groups` in the order in which blocks are expected to run; `root`, one of them or null, is whole from the
-  /// beginning of the forward to its own last gradient. All outlive the schedule.
-  Schedule(const Options& options, std::vector<ParameterGroup*> groups, ParameterGroup* root);
+  /// beginning of the forward to its own last gradient. `host_link` of the groups, or null. All outlive the schedule.
+  Schedule(const Options& options, std::vector<ParameterGroup*> groups, ParameterGroup* root, HostLink* host_link);
   Schedule(const Schedule&) = delete;
   Schedule& operator=(const Schedule&) = delete;
   ~Schedule();
@@ -51,8 +53,10 @@ class Schedule {
   void after_backward(Entry& entry);
   void finish_oldest();
   void end_backward();
+  void await_copies();
 
   const Options& options_;
+  HostLink* host_link_;
   std::vector<std::unique_ptr<Entry>> entries_;
   ParameterGroup* root_;
   std::vector<ParameterGroup*> order_;       ///< as forwards began, in the last whole pass

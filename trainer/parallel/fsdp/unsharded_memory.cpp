@@ -1,6 +1,7 @@
 #include "trainer/parallel/fsdp/unsharded_memory.h"
 
 #include <sys/mman.h>
+#include <torch/torch.h>
 #include <unistd.h>
 #include <algorithm>
 #include <mutex>
@@ -64,13 +65,24 @@ class UnshardedMemory::Pool {
   BlockLedger ledger_;
 };
 
-UnshardedMemory::UnshardedMemory() : pool_(std::make_shared<Pool>()) {}
+UnshardedMemory::UnshardedMemory(c10::Device device)
+    : device_(device), pool_(device.is_cpu() ? std::make_shared<Pool>() : nullptr) {}
 
-std::shared_ptr<char> UnshardedMemory::take(std::size_t bytes) const {
-  const Block block = pool_->take(whole_pages(bytes));
-  return {static_cast<char*>(block.address), [pool = pool_, block](char*) { pool->give_back(block); }};
+at::Tensor UnshardedMemory::take(std::int64_t bytes) const {
+  if (!pool_) {
+    return at::empty({bytes}, at::TensorOptions(at::kByte).device(device_));
+  }
+  const Block block = pool_->take(whole_pages(static_cast<std::size_t>(bytes)));
+  return at::from_blob(
+      block.address, {bytes}, [pool = pool_, block](void*) { pool->give_back(block); }, at::TensorOptions(at::kByte));
 }
 
-std::size_t UnshardedMemory::held() const { return pool_->held(); }
+std::int64_t UnshardedMemory::aligned(std::int64_t bytes) const {
+  constexpr std::int64_t kOnDevices = 512;  // of CUDA's caching allocator, the largest of LibTorch's
+  const std::int64_t alignment = device_.is_cpu() ? static_cast<std::int64_t>(c10::gAlignment) : kOnDevices;
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+std::size_t UnshardedMemory::held() const { return pool_ ? pool_->held() : 0; }
 
 }  // namespace rollcall::parallel::fsdp

@@ -1,5 +1,6 @@
 #include "trainer/parallel/fsdp/whole_parameter.h"
 
+#include <memory>
 #include <utility>
 
 namespace rollcall::parallel::fsdp {
@@ -7,7 +8,7 @@ namespace rollcall::parallel::fsdp {
 void release(const at::Tensor& parameter, const std::string& name) {
   c10::StorageImpl* const storage = parameter.storage().unsafeGetStorageImpl();
   storage->clear_data_ptr_access_error_msg_();
-  storage->set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
+  storage->set_data_ptr_noswap(at::DataPtr(nullptr, parameter.device()));
   storage->set_nbytes(0);
   storage->release_data_and_set_meta_custom_data_ptr_error_msg_(
       "parameter " + name +
@@ -15,12 +16,11 @@ void release(const at::Tensor& parameter, const std::string& name) {
       "gather() (whole) instead of the module's");
 }
 
-void lend(const at::Tensor& parameter, std::shared_ptr<char> memory) {
-  using Reference = std::shared_ptr<char>;
-  char* const address = memory.get();
-  auto reference = std::make_unique<Reference>(std::move(memory));
+void lend(const at::Tensor& parameter, const at::Tensor& memory, std::int64_t begin) {
+  auto reference = std::make_unique<at::Tensor>(memory);
+  char* const address = static_cast<char*>(memory.mutable_data_ptr()) + begin;
   at::DataPtr data(
-      address, reference.release(), [](void* held) { delete static_cast<Reference*>(held); }, at::kCPU);
+      address, reference.release(), [](void* held) { delete static_cast<at::Tensor*>(held); }, parameter.device());
   c10::StorageImpl* const storage = parameter.storage().unsafeGetStorageImpl();
   storage->clear_data_ptr_access_error_msg_();
   storage->set_data_ptr_noswap(std::move(data));

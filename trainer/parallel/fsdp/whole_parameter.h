@@ -1,7 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <memory>
+#include <cstdint>
 #include <string>
 
 namespace rollcall::parallel::fsdp {
@@ -15,8 +15,9 @@ namespace rollcall::parallel::fsdp {
 /// see an empty tensor.
 void release(const at::Tensor& parameter, const std::string& name);
 
-/// Lets `parameter` live at `memory` until release(), with the values that are or will be there. Whoever writes them
-/// through `memory` leaves the tensor's version alone, by which autograd would notice a change.
-void lend(const at::Tensor& parameter, std::shared_ptr<char> memory);
+/// Lets `parameter` live in `memory`, bytes of its device, from byte `begin` on until release(), with the values that
+/// are or will be there. Whoever writes them through `memory` leaves the parameter's version alone, by which autograd
+/// would notice a change.
+void lend(const at::Tensor& parameter, const at::Tensor& memory, std::int64_t begin);
 
 }  // namespace rollcall::parallel::fsdp
