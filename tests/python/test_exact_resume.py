@@ -48,3 +48,15 @@ def test_forty_steps_are_seventeen_a_new_start_and_twenty_three(tmp_path, images
     for event in ("step", "epoch", "validation"):
         assert records(part, event) == [record for record in records(whole, event) if record["step"] > 17]
     assert [record["samples"] for record in records(part, "epoch")] == [88, 88]
+
+
+@pytest.mark.parametrize("first, then", [("on", "off"), ("off", "on")])
+def test_shards_may_move_to_main_memory_and_back(tmp_path, images, first, then):
+    options = (*SMALL, *RANDOM, f"--data={images}", "--parallel=fsdp", "--optimizer=adamw", "--max-steps=25")
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    trainer_ranks.run(whole, *options, f"--cpu-offload={first}", "--checkpoint-steps=17", "--keep-last=9")
+    part.mkdir()
+    (part / "step-00000017.h5").hardlink_to(whole / "step-00000017.h5")
+    assert "resumed from" in trainer_ranks.run(part, *options, f"--cpu-offload={then}")
+    assert differences(whole / "step-00000025.h5", part / "step-00000025.h5") == []
+    assert records(part, "step") == [record for record in records(whole, "step") if record["step"] > 17]

@@ -97,6 +97,7 @@ BAD_INPUT = [
     ("scaled betas below zero", [*SMALL, "--optimizer=adamw", "--adam-beta1=0.5", "--scale-optim-params"], {}, 64, "beta"),
     ("degrees that do not fit", [*SMALL, "--parallel=fsdp", "--shard-degree=3"], {}, 64, "--shard-degree: 3"),
     ("sharding's options without sharding", [*SMALL, "--param-dtype=bf16"], {}, 64, "--parallel=fsdp"),
+    ("offload of shards without any", [*SMALL, "--cpu-offload=on"], {}, 64, "--parallel=fsdp"),
     ("PMIx absent", ["--rendezvous=pmix", "--dry-run"], {}, 69, "--mpi=pmix"),
     ("unwritable checkpoint folder", [*SMALL, "--checkpoint-dir=/proc/nowhere"], {}, 73, "/proc/nowhere"),
     ("user's WORLD_SIZE contradicts the step", ["--dry-run"], {"RANK": "0", "WORLD_SIZE": "3"}, 76, "WORLD_SIZE"),

@@ -186,6 +186,10 @@ constexpr std::array kTrainerTable{
             "fsdp with grad-accumulation: add gradients up whole on every rank and reduce them once, or reduce each "
             "micro-batch's into the shards, which takes 1/ranks of the memory and N times the traffic",
             "Parallel", "whole|shards"},
+    Setting{"cpu-offload", Kind::Switch, "false", "on|off",
+            "fsdp: keep shards, their gradients and the optimizer's state in main memory and update them there; saves "
+            "memory of GPUs, not of CPUs",
+            "Parallel"},
     Setting{"sync-bn", Kind::Switch, "false", "on|off",
             "batch norms normalise with the batches of all ranks together: for small batches per rank", "Parallel"},
     Setting{"backend", Kind::Choice, "auto", "auto|gloo|ucx|mpi|nccl",

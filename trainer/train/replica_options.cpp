@@ -14,7 +14,8 @@ struct Fixed {
 
 constexpr std::array kOnlySharded{Fixed{"shard-degree", "0"},           Fixed{"replicate-degree", "0"},
                                   Fixed{"reshard-after-forward", "on"}, Fixed{"param-dtype", "fp32"},
-                                  Fixed{"reduce-dtype", "fp32"},        Fixed{"accumulate", "whole"}};
+                                  Fixed{"reduce-dtype", "fp32"},        Fixed{"accumulate", "whole"},
+                                  Fixed{"cpu-offload", "false"}};
 
 constexpr std::array kOnlyReplicated{
     Fixed{"find-unused-parameters", "false"}, Fixed{"static-graph", "false"}, Fixed{"broadcast-buffers", "true"},
@@ -76,6 +77,7 @@ Result<parallel::ReplicaOptions> replica_options(const settings::Settings& setti
     options.sharding.after_forward = parallel::fsdp::AfterForward::SmallShard;
     options.degrees.reshard_degree = static_cast<std::uint32_t>(settings.integer("reshard-after-forward"));
   }
+  options.sharding.cpu_offload = settings.on("cpu-offload");
   options.sharding.accumulate_whole = settings.text("accumulate") == "whole";
   if (settings.text("param-dtype") == "bf16" && settings.text("precision") == "fp16") {
     return fail("--param-dtype", "bf16", "contradicts --precision=fp16",
