@@ -1,10 +1,5 @@
 """Images/s of this machine, ResNet-50 training step, float32 channels-last: ours, ours without fused batch norms and Python's of
 the same LibTorch, as one rank with two threads and as two DDP ranks with one thread each."""
-import json
-import os
-import socket
-import subprocess
-
 import measure
 
 parser = measure.parser(__doc__, runs=5)
@@ -18,25 +13,10 @@ ours = [build / "benchmarks" / "train_step"]
 peer = [measure.python(), measure.ROOT / "benchmarks" / "peer_train_step.py"]
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def images_per_second(command, ranks, threads):
     arguments = [f"--batch-size={options.batch_size}", f"--image-size={options.image_size}", f"--threads={threads}",
                  f"--steps={options.steps}"]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-    if ranks == 1:
-        return json.loads(measure.run(command + arguments, env=environment))["images_per_s"]
-    environment.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), WORLD_SIZE=str(ranks))
-    processes = [subprocess.Popen([str(c) for c in command + arguments], stdout=subprocess.PIPE, text=True,
-                                  env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(ranks)})
-                 for rank in range(ranks)]
-    output = "".join(p.communicate()[0] for p in processes)
-    assert all(p.returncode == 0 for p in processes), output
-    return json.loads(output)["images_per_s"]
+    return measure.run_ranks(command + arguments, ranks, threads)["images_per_s"]
 
 
 for ranks, threads in ((ranks, 2 // ranks) for ranks in options.ranks):

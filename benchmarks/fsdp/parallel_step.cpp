@@ -1,7 +1,6 @@
-// A training step of ranks that replicate (--fsdp=0) or divide (--fsdp=1) a model: ResNet-50 on one fixed batch, or
-// with
-// --layers=N a stack of wide linear layers, nearly all of whose memory is parameters, gradients and Adam's moments.
-// Prints one JSON line (rank 0).
+// A training step of ranks that replicate (--fsdp=0) or divide (--fsdp=1) a model, or that train it side by side and
+// exchange nothing (--fsdp=0 --exchange=0): ResNet-50 on one fixed batch, or with --layers=N a stack of wide linear
+// layers, nearly all of whose memory is parameters, gradients and Adam's moments. Prints one JSON line (rank 0).
 //   parallel_step --fsdp=1 --batch-size=16 --steps=5
 //   parallel_step --fsdp=1 --ucx=1 --batch-size=2
 //   parallel_step --fsdp=1 --layers=16 --width=2048 --batch-size=4
@@ -103,7 +102,8 @@ int run(Options options) {
   if (options["keep"] != 0) {
     parallel.sharding.after_forward = parallel::fsdp::AfterForward::Keep;
   }
-  auto replica = *parallel::make_replica(work.module, parallel, {world->process_group, world->store});
+  const parallel::Peers peers{options["exchange"] != 0 ? world->process_group : nullptr, world->store};
+  auto replica = *parallel::make_replica(work.module, parallel, peers);
   auto optimizer = *optim::make_optimizer(work.optimizer, replica->named_parameters());
   std::vector<double> seconds;
   std::vector<double> waits;
@@ -136,6 +136,7 @@ int run(Options options) {
 int main(int argc, char** argv) {
   return rollcall::run(rollcall::benchmarks::parse(argc, argv,
                                                    {{"fsdp", 1},
+                                                    {"exchange", 1},
                                                     {"ucx", 0},
                                                     {"prefetch", 1},
                                                     {"keep", 0},
