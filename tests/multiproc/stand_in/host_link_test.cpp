@@ -1,0 +1,113 @@
+// What a link promises of the order of copies, one promise at a time, on a device that makes copies as late as it may.
+
+#include "trainer/parallel/fsdp/host_link.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/multiproc.h"
+#include "tests/support/stand_in_device.h"
+
+namespace rollcall::parallel::fsdp {
+namespace {
+
+using testing_support::all_succeeded;
+using testing_support::report;
+using testing_support::spawn;
+namespace stand_in = testing_support::stand_in;
+
+struct Place {
+  UnshardedMemory memory{stand_in::device()};
+  Counters counters;
+  HostLink link{memory, counters};
+
+  [[nodiscard]] at::Tensor on_host(double value) const {
+    return torch::empty({1000}, link.host_options(at::kFloat)).fill_(value);
+  }
+  [[nodiscard]] static at::Tensor on_device(double value) { return torch::full({1000}, value).to(stand_in::device()); }
+};
+
+bool is(const at::Tensor& tensor, double value) { return tensor.to(at::kCPU).eq(value).all().item<bool>(); }
+
+/// In a process of its own: a device starts threads, and other tests fork.
+void run(const std::function<void(Place&)>& test) {
+  const auto ranks = spawn(1, [&](testing_support::Rank& /*rank*/) {
+    Place place;
+    test(place);
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+TEST(HostLink, WhatIsMadeOfAnUploadCanBeReadAfterAwaitUploads) {
+  run([](Place& place) {
+    const at::Tensor host = place.on_host(1);
+    const at::Tensor made = place.on_device(0);
+    place.link.on_way_up([&] { made.copy_(place.link.upload(host)); });
+    place.link.await_uploads();
+    MULTIPROC_CHECK(is(made, 1));
+    MULTIPROC_CHECK(place.counters.uploaded_bytes == 4000);
+  });
+}
+
+TEST(HostLink, AfterWaitTheSourceOfAnUploadMayChange) {
+  run([](Place& place) {
+    const at::Tensor host = place.on_host(1);
+    at::Tensor uploaded;
+    place.link.on_way_up([&] { uploaded = place.link.upload(host); });
+    place.link.wait();
+    host.fill_(2);
+    place.link.await_uploads();
+    MULTIPROC_CHECK(is(uploaded, 1));
+  });
+}
+
+TEST(HostLink, AnUploadComesAfterWhatTheComputingStreamHadToDo) {
+  run([](Place& place) {
+    const at::Tensor host = place.on_host(2);
+    const at::Tensor before = place.on_device(1);
+    const at::Tensor copy = place.on_device(0);
+    copy.copy_(before);  // late
+    place.link.on_way_up([&] { before.copy_(place.link.upload(host)); });
+    place.link.wait();  // for the upload alone
+    MULTIPROC_CHECK(is(copy, 1));
+    place.link.await_uploads();
+    MULTIPROC_CHECK(is(before, 2));
+  });
+}
+
+TEST(HostLink, ADownloadHasWhatWasComputedBeforeAndIsThereAfterWait) {
+  run([](Place& place) {
+    const at::Tensor device = place.on_device(0);
+    at::Tensor host = place.on_host(5);
+    device.copy_(place.on_device(1));  // late
+    place.link.download(host, device);
+    place.link.wait();
+    MULTIPROC_CHECK(is(host, 1));
+    MULTIPROC_CHECK(place.counters.downloaded_bytes == 4000);
+  });
+}
+
+TEST(HostLink, ADownloadsSourceLivesUntilItIsReadAndIsNotChangedBefore) {
+  run([](Place& place) {
+    at::Tensor first = place.on_host(0);
+    at::Tensor second = place.on_host(0);
+    place.link.download(first, place.on_device(1));
+    const at::Tensor other = place.on_device(7);  // would take its memory
+    place.link.download(second, place.on_device(2));
+    const at::Tensor another = place.on_device(8);
+    another.copy_(other);
+    place.link.wait();
+    MULTIPROC_CHECK(is(first, 1) && is(second, 2));
+  });
+}
+
+TEST(HostLink, WhatIsDownloadedAtOnceIsThereOnReturnAsAreTheDownloadsBefore) {
+  run([](Place& place) {
+    at::Tensor earlier = place.on_host(0);
+    place.link.download(earlier, place.on_device(1));
+    const at::Tensor now = place.link.downloaded(place.on_device(2));
+    MULTIPROC_CHECK(now.is_cpu() && is(now, 2) && is(earlier, 1));
+  });
+}
+
+}  // namespace
+}  // namespace rollcall::parallel::fsdp

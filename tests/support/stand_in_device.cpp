@@ -1,0 +1,353 @@
+#include "tests/support/stand_in_device.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <ATen/native/CPUFallback.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/view_native.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/DeviceType.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <sys/mman.h>
+#include <torch/library.h>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <new>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <vector>
+
+namespace rollcall::testing_support::stand_in {
+namespace {
+
+/// Work that streams were given and have not done. Backward passes have a thread of their own, hence the lock.
+class Streams {
+ public:
+  /// A moment of a stream: after the first `count` things that it was given.
+  struct Moment {
+    c10::StreamId stream = 0;
+    std::size_t count = 0;
+  };
+
+  void give(c10::StreamId stream, std::function<void()> work) {
+    const std::lock_guard lock(mutex_);
+    queues_[stream].given += 1;
+    queues_[stream].waiting.push_back(std::move(work));
+  }
+  Moment now(c10::StreamId stream) {
+    const std::lock_guard lock(mutex_);
+    return {stream, queues_[stream].given};
+  }
+  void let_wait(c10::StreamId stream, Moment moment) {
+    counts_.waits += 1;
+    give(stream, [this, moment] { reach(moment); });
+  }
+  void reach(Moment moment) {
+    const std::lock_guard lock(mutex_);
+    Queue& queue = queues_[moment.stream];
+    while (queue.done < moment.count) {
+      const std::function<void()> work = std::move(queue.waiting.front());
+      queue.waiting.pop_front();
+      queue.done += 1;
+      work();
+    }
+  }
+  bool reached(Moment moment) {
+    const std::lock_guard lock(mutex_);
+    return queues_[moment.stream].done >= moment.count;
+  }
+  c10::StreamId make() {
+    const std::lock_guard lock(mutex_);
+    return ++made_;
+  }
+  void count_copy() { counts_.late_copies += 1; }
+  [[nodiscard]] Counts counts() const { return counts_; }
+
+ private:
+  struct Queue {
+    std::deque<std::function<void()>> waiting;
+    std::size_t given = 0;
+    std::size_t done = 0;
+  };
+  std::recursive_mutex mutex_;
+  std::map<c10::StreamId, Queue> queues_;
+  c10::StreamId made_ = 0;
+  Counts counts_;
+};
+
+Streams& streams() {
+  static Streams all;
+  return all;
+}
+
+thread_local c10::StreamId current = 0;
+
+void finish_current() { streams().reach(streams().now(current)); }
+
+/// Addresses that nobody can read, and beside them the memory that they stand for.
+class Memory final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) override {
+    const std::lock_guard lock(mutex_);
+    const Key key{current, (bytes + kAlignment - 1) / kAlignment * kAlignment};
+    std::vector<char*>& freed = freed_[key];
+    char* address = nullptr;
+    if (!freed.empty()) {
+      address = freed.back();
+      freed.pop_back();
+    } else {
+      address = fresh(key.bytes);
+    }
+    return {address, new Block{this, key, address}, &give_back, device()};
+  }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    finish_current();
+    std::memcpy(behind(to), behind(from), bytes);
+  }
+  [[nodiscard]] char* behind(const void* address) const {
+    return values_ + (static_cast<const char*>(address) - addresses_);
+  }
+
+ private:
+  static constexpr std::size_t kAlignment = 512;
+  static constexpr std::size_t kBytes = std::size_t{1} << 28;
+  struct Key {
+    c10::StreamId stream;
+    std::size_t bytes;
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Block {
+    Memory* memory;
+    Key key;
+    char* address;
+  };
+
+  static char* map(int protection) {
+    void* const place = mmap(nullptr, kBytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (place == MAP_FAILED) {
+      throw std::bad_alloc();
+    }
+    return static_cast<char*>(place);
+  }
+  static void give_back(void* context) {
+    const std::unique_ptr<Block> block(static_cast<Block*>(context));
+    const std::lock_guard lock(block->memory->mutex_);
+    block->memory->freed_[block->key].push_back(block->address);
+  }
+  /// Filled with NaNs, whatever the type.
+  char* fresh(std::size_t bytes) {
+    if (used_ + bytes > kBytes) {
+      throw std::bad_alloc();
+    }
+    char* const address = addresses_ + used_;
+    std::memset(behind(address), 0xff, bytes);
+    used_ += bytes;
+    return address;
+  }
+
+  std::mutex mutex_;
+  char* const addresses_ = map(PROT_NONE);
+  char* const values_ = map(PROT_READ | PROT_WRITE);
+  std::size_t used_ = 0;
+  std::map<Key, std::vector<char*>> freed_;
+};
+
+Memory& memory() {
+  static Memory all;
+  return all;
+}
+
+/// The same values as a tensor of the CPU that owns nothing.
+at::Tensor on_cpu(const at::Tensor& tensor) {
+  const at::TensorOptions type(tensor.scalar_type());
+  void* const address =
+      tensor.is_cpu() ? tensor.mutable_data_ptr() : static_cast<void*>(memory().behind(tensor.mutable_data_ptr()));
+  return at::from_blob(address, tensor.sizes(), tensor.strides(), type);
+}
+
+at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor target = on_cpu(to);
+  const at::Tensor source = on_cpu(from);
+  const bool within = !from.is_cpu() && !to.is_cpu();
+  streams().give(current, [target, source] { target.copy_(source); });
+  if (non_blocking || within) {
+    streams().count_copy();
+  } else {
+    finish_current();
+  }
+  return to;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
+  TORCH_CHECK(from.sizes() == to.sizes(), "the stand-in device does not resize");
+  return copy_from(from, to, /*non_blocking=*/false);
+}
+
+constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
+
+at::Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> type, std::optional<at::Layout> /*layout*/,
+                 std::optional<at::Device> /*device*/, std::optional<bool> /*pinned*/,
+                 std::optional<at::MemoryFormat> format) {
+  return at::detail::empty_generic(sizes, &memory(), kKeys, c10::dtype_or_default(type), format);
+}
+
+at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<at::ScalarType> type,
+                         std::optional<at::Layout> /*layout*/, std::optional<at::Device> /*device*/,
+                         std::optional<bool> /*pinned*/) {
+  return at::detail::empty_strided_generic(sizes, strides, &memory(), kKeys, c10::dtype_or_default(type));
+}
+
+/// Every other operator: on copies of its tensors in main memory.
+void compute_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  finish_current();
+  at::native::cpu_fallback(op, stack);
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&compute_on_cpu>()); }
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("empty.memory_format", &empty);
+  m.impl("empty_strided", &empty_strided);
+  m.impl("_copy_from", &copy_from);
+  m.impl("_copy_from_and_resize", &copy_from_and_resize);
+  m.impl("as_strided", &at::native::as_strided_tensorimpl);
+  m.impl("view", &at::native::view);
+  m.impl("_reshape_alias", &at::native::_reshape_alias);
+}
+
+/// One device; its default stream has the number 0.
+struct Guard final : c10::impl::DeviceGuardImplInterface {
+  using Moment = Streams::Moment;
+
+  static c10::Stream stream(c10::StreamId id) { return c10::Stream(c10::Stream::UNSAFE, device(), id); }
+
+  c10::DeviceType type() const override { return c10::DeviceType::PrivateUse1; }
+  c10::Device exchangeDevice(c10::Device /*to*/) const override { return device(); }
+  c10::Device getDevice() const override { return device(); }
+  void setDevice(c10::Device /*to*/) const override {}
+  void uncheckedSetDevice(c10::Device /*to*/) const noexcept override {}
+  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
+
+  c10::Stream getStream(c10::Device /*of*/) const override { return stream(current); }
+  c10::Stream getDefaultStream(c10::Device /*of*/) const override { return stream(0); }
+  c10::Stream getStreamFromGlobalPool(c10::Device /*of*/, bool /*high*/) const override {
+    return stream(streams().make());
+  }
+  c10::Stream exchangeStream(c10::Stream to) const override { return stream(std::exchange(current, to.id())); }
+  bool queryStream(const c10::Stream& of) const override { return streams().reached(streams().now(of.id())); }
+  void synchronizeStream(const c10::Stream& of) const override { streams().reach(streams().now(of.id())); }
+
+  void record(void** event, const c10::Stream& on, c10::DeviceIndex /*index*/, c10::EventFlag /*flag*/) const override {
+    if (*event == nullptr) {
+      *event = new Moment();
+    }
+    *static_cast<Moment*>(*event) = streams().now(on.id());
+  }
+  void block(void* event, const c10::Stream& waiting) const override {
+    streams().let_wait(waiting.id(), *static_cast<Moment*>(event));
+  }
+  bool queryEvent(void* event) const override { return streams().reached(*static_cast<Moment*>(event)); }
+  void synchronizeEvent(void* event) const override { streams().reach(*static_cast<Moment*>(event)); }
+  void destroyEvent(void* event, c10::DeviceIndex /*index*/) const noexcept override {
+    delete static_cast<Moment*>(event);
+  }
+};
+
+C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
+
+struct Hooks final : at::PrivateUse1HooksInterface {
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex /*index*/) const override { return true; }
+  c10::DeviceIndex deviceCount() const override { return 1; }
+  /// torch::manual_seed() seeds it: random numbers, as all operators, are the CPU's.
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex /*index*/) const override {
+    return at::detail::getDefaultCPUGenerator();
+  }
+  c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetCPUAllocator(); }
+};
+
+const bool registered = [] {
+  c10::register_privateuse1_backend("stand_in");
+  c10::SetAllocator(c10::DeviceType::PrivateUse1, &memory());
+  at::RegisterPrivateUse1HooksInterface(new Hooks());  // LibTorch keeps it for ever
+  return true;
+}();
+
+/// The device's collectives, by another back end on the memory behind its tensors.
+class Collectives final : public c10d::Backend {
+ public:
+  using Tensors = std::vector<at::Tensor>;
+  using Work = c10::intrusive_ptr<c10d::Work>;
+
+  explicit Collectives(c10::intrusive_ptr<c10d::Backend> inner)
+      : c10d::Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)) {}
+
+  const std::string getBackendName() const override { return "stand-in"; }
+
+  Work broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
+    Tensors values = begin(tensors);
+    return inner_->broadcast(values, options);
+  }
+  Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    Tensors values = begin(tensors);
+    return inner_->allreduce(values, options);
+  }
+  Work gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) override {
+    std::vector<Tensors> received;
+    for (const Tensors& of_rank : outputs) {
+      received.push_back(begin(of_rank));
+    }
+    Tensors sent = begin(inputs);
+    return inner_->gather(received, sent, options);
+  }
+  Work all_gather_single(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override {
+    at::Tensor received = begin(output);
+    at::Tensor sent = begin(input);
+    return inner_->all_gather_single(received, sent, options);
+  }
+  Work all_to_all_single(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_sizes,
+                         std::vector<std::int64_t>& input_sizes, const c10d::AllToAllOptions& options) override {
+    at::Tensor received = begin(output);
+    at::Tensor sent = begin(input);
+    return inner_->all_to_all_single(received, sent, output_sizes, input_sizes, options);
+  }
+
+ private:
+  /// The values behind a tensor of the device, which stays alive with them.
+  static at::Tensor begin(const at::Tensor& tensor) {
+    finish_current();
+    return at::from_blob(
+        memory().behind(tensor.mutable_data_ptr()), tensor.sizes(), tensor.strides(), [tensor](void*) {},
+        at::TensorOptions(tensor.scalar_type()));
+  }
+  static Tensors begin(const Tensors& tensors) {
+    Tensors values;
+    for (const at::Tensor& tensor : tensors) {
+      values.push_back(begin(tensor));
+    }
+    return values;
+  }
+
+  c10::intrusive_ptr<c10d::Backend> inner_;
+};
+
+}  // namespace
+
+c10::Device device() { return {c10::DeviceType::PrivateUse1, 0}; }
+
+void add_backend(c10d::ProcessGroup& group) {
+  group.setBackend(
+      c10::DeviceType::PrivateUse1, c10d::ProcessGroup::BackendType::CUSTOM,
+      c10::intrusive_ptr<c10d::Backend>(c10::make_intrusive<Collectives>(group.getBackend(c10::DeviceType::CPU))));
+}
+
+Counts counts() { return streams().counts(); }
+
+}  // namespace rollcall::testing_support::stand_in
