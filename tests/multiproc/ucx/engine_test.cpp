@@ -165,6 +165,28 @@ TEST_P(UcxEngine, AKilledRankIsNamedToAThreadThatHelps) {
   EXPECT_TRUE(ranks->wait()[0].succeeded()) << report(ranks->wait());
 }
 
+TEST_P(UcxEngine, AKilledRankThatHadNoRoomForMoreMessagesIsNamed) {
+  const auto ranks = start(2, [](const RankPlace& place) {
+    const auto engine = connect(place);
+    std::ofstream(place.folder / ("connected" + std::to_string(place.rank)));
+    await_file(place.folder / "stopped");
+    std::vector<float> values(1000);
+    std::vector<std::future<std::string>> sent;
+    for (int i = 0; i < 4000; ++i) {  // more than its queue in shared memory or the socket between them holds
+      sent.push_back(submit(*engine, message(true, 1, 7, values)));
+    }
+    std::ofstream(place.folder / "sent");
+    expect_failure(sent.back().get(), {"rank 1 is gone"});
+  });
+  await_file(ranks->folder() / "connected0");
+  await_file(ranks->folder() / "connected1");
+  ranks->signal(1, SIGSTOP);
+  std::ofstream(ranks->folder() / "stopped");
+  await_file(ranks->folder() / "sent");
+  ranks->signal(1, SIGKILL);
+  EXPECT_TRUE(ranks->wait()[0].succeeded()) << report(ranks->wait());
+}
+
 TEST_P(UcxEngine, AStoppedRankIsATimeoutAndTheOthersGoOnWithoutIt) {
   const auto ranks = start(4, [](const RankPlace& place) {
     auto engine = connect(place);

@@ -106,8 +106,10 @@ void Engine::run() {
 
 void Engine::rest(std::unique_lock<std::mutex>& role) {
   const std::chrono::milliseconds longest = longest_sleep();
-  // What there is to do may also be sends that wait for room in a peer's queue, which raises no event.
+  // What there is to do may also be sends that wait for room in a peer's queue, which raises no event. Where that
+  // peer's process has ended they wait for ever, and only a look at processes says so.
   if (helpers_ == 0 && !worker_->arm()) {
+    worker_->handle(worker_->await_event(std::chrono::milliseconds(0)));
     sched_yield();
     return;
   }
