@@ -1,12 +1,14 @@
 // One rank that adds up until that fails, and prints when it did: what kill_latency.py measures.
-// Usage: add_until_failure BACKEND watched|bare RANK RANKS STORE MIB
+// Usage: add_until_failure BACKEND watched|bare RANK RANKS PORT/PREFIX MIB
+// or, for the ranks' store at PORT, which it prints: add_until_failure store; until its input ends
 #include <torch/torch.h>
 #include <unistd.h>
 #include <chrono>
 #include <cstdio>
 #include <exception>
 #include <string>
-#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
 #include "trainer/process_group/backends.h"
@@ -32,18 +34,40 @@ process_group::Group bare_group(const c10::intrusive_ptr<c10d::Store>& store, co
   return group;
 }
 
+/// Of all runs, so that no rank that is killed takes it along.
+int serve_store() {
+  const c10d::TCPStore store("127.0.0.1", {.port = 0, .isServer = true, .waitWorkers = false});
+  std::printf("%d\n", static_cast<int>(store.getPort()));
+  std::fflush(stdout);
+  while (std::getchar() != EOF) {
+  }
+  return 0;
+}
+
+c10::intrusive_ptr<c10d::Store> store_at(const std::string& place) {
+  const std::size_t slash = place.find('/');
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(std::stoi(place.substr(0, slash)));
+  options.waitWorkers = false;
+  return c10::make_intrusive<c10d::PrefixStore>(place.substr(slash + 1),
+                                                c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments == std::vector<std::string>{"store"}) {
+    return serve_store();
+  }
   if (arguments.size() != 6) {
-    std::fputs("usage: add_until_failure BACKEND watched|bare RANK RANKS STORE MIB\n", stderr);
+    std::fputs("usage: add_until_failure BACKEND watched|bare RANK RANKS PORT/PREFIX MIB\n", stderr);
     return 64;
   }
   at::set_num_threads(1);
   const int rank = std::stoi(arguments[2]);
   const int size = std::stoi(arguments[3]);
-  const auto store = c10::make_intrusive<c10d::FileStore>(arguments[4], size);
+  const auto store = store_at(arguments[4]);
   process_group::Group group;
   if (arguments[1] == "watched") {
     const auto made =

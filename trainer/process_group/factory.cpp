@@ -4,6 +4,7 @@
 
 #include "trainer/process_group/backends.h"
 #include "trainer/process_group/exceptions.h"
+#include "trainer/process_group/host_peers.h"
 #include "trainer/process_group/watched_backend.h"
 
 namespace rollcall::process_group {
@@ -95,13 +96,15 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
       "looking at network.interface with `rollcall env`, and for ranks that ended early", [&] {
         named.process_group =
             c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(rank), static_cast<int>(world_size));
+        const auto of_watchdog = c10::make_intrusive<c10d::PrefixStore>("watchdog", store);
+        publish_process(*of_watchdog, rank);
         choice->on_cpu(*named.process_group, store, options.timeout);
         if (choice->on_cuda != nullptr) {  // last, so that it becomes the default
           choice->on_cuda(*named.process_group, store, options.timeout);
         }
         named.process_group->setGroupName("rollcall");
         named.process_group = watch(
-            named.process_group, c10::make_intrusive<c10d::PrefixStore>("watchdog", store),
+            named.process_group, of_watchdog,
             {.rank = rank, .world_size = world_size, .timeout = options.timeout, .compare = options.compare_calls});
       });
   if (!made) {

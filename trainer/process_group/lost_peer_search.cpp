@@ -2,19 +2,16 @@
 
 #include <algorithm>
 
-#include "trainer/process_group/within.h"
-
 namespace rollcall::process_group {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 /// What came from a peer before its connection closed has been read by then.
 constexpr seconds kPatience{1};
 /// A look sends each peer some bytes.
 constexpr seconds kRarestLook{30};
-
-std::string left_key(std::uint32_t rank) { return "left/" + std::to_string(rank); }
 
 }  // namespace
 
@@ -27,17 +24,17 @@ void LostPeerSearch::add(const std::shared_ptr<Outcome>& outcome) {
   waiting_.push_back(outcome);
 }
 
-std::vector<std::shared_ptr<Outcome>> LostPeerSearch::overdue() {
-  const auto latest = Outcome::Clock::now() - kPatience;
-  std::vector<std::shared_ptr<Outcome>> overdue;
+std::vector<std::shared_ptr<Outcome>> LostPeerSearch::waiting_for(milliseconds age) {
+  const auto latest = Outcome::Clock::now() - age;
+  std::vector<std::shared_ptr<Outcome>> old;
   const std::lock_guard lock(mutex_);
   for (const std::weak_ptr<Outcome>& weak : waiting_) {
     if (std::shared_ptr<Outcome> outcome = weak.lock();
-        outcome && !outcome->is_settled() && outcome->since() < latest) {
-      overdue.push_back(std::move(outcome));
+        outcome && !outcome->is_settled() && outcome->since() <= latest) {
+      old.push_back(std::move(outcome));
     }
   }
-  return overdue;
+  return old;
 }
 
 void LostPeerSearch::forget_connections() {
@@ -50,35 +47,46 @@ std::vector<std::uint32_t> LostPeerSearch::broken_peers() {
   return broken_peers_ ? broken_peers_() : std::vector<std::uint32_t>();
 }
 
-std::optional<std::uint32_t> LostPeerSearch::find(const c10::intrusive_ptr<c10d::Store>& store) {
-  for (const std::uint32_t peer : broken_peers()) {
-    const std::optional<bool> left = within<bool>(seconds(2), [store, peer] { return store->check({left_key(peer)}); });
-    if (!left.value_or(false)) {
-      return peer;
-    }
+void LostPeerSearch::process_ended(std::uint32_t peer, const HasLeft& has_left) {
+  const std::optional<bool> left = has_left(peer);
+  if (!lost_ && !left.value_or(false)) {
+    // Where the store has gone too, this may be the end of a run, with a last collective about to end well.
+    lost_ = Lost{.what = "the process of rank " + std::to_string(peer) + " ended",
+                 .since = Outcome::Clock::now(),
+                 .patience = left ? kAfterAnEnd : kPatience};
   }
-  return std::nullopt;
 }
 
-void LostPeerSearch::look(const c10::intrusive_ptr<c10d::Store>& store) {
-  const std::vector<std::shared_ptr<Outcome>> waiting = overdue();
+void LostPeerSearch::search_connections(const HasLeft& has_left) {
+  const std::vector<std::shared_ptr<Outcome>> waiting = waiting_for(kPatience);
   if (waiting.empty()) {
     next_age_ = kPatience;
     return;
   }
-  if (!lost_ && Outcome::Clock::now() - waiting.front()->since() >= next_age_) {
-    next_age_ = std::min(2 * next_age_, kRarestLook);
-    lost_ = find(store);
+  if (Outcome::Clock::now() - waiting.front()->since() < next_age_) {
+    return;
   }
-  if (lost_) {
-    for (const std::shared_ptr<Outcome>& outcome : waiting) {
-      outcome->fail("the connection to rank " + std::to_string(*lost_) + " is closed");
+  next_age_ = std::min(2 * next_age_, kRarestLook);
+  for (const std::uint32_t peer : broken_peers()) {
+    if (!has_left(peer).value_or(false)) {
+      lost_ = Lost{.what = "the connection to rank " + std::to_string(peer) + " is closed",
+                   .since = waiting.front()->since(),
+                   .patience = kPatience};
+      return;
     }
   }
 }
 
-void LostPeerSearch::tell_that_it_leaves(c10d::Store& store, std::uint32_t rank) {
-  store.set(left_key(rank), std::vector<std::uint8_t>{1});
+void LostPeerSearch::look(const HasLeft& has_left) {
+  if (!lost_) {
+    search_connections(has_left);
+  }
+  if (!lost_ || Outcome::Clock::now() - lost_->since < lost_->patience) {
+    return;
+  }
+  for (const std::shared_ptr<Outcome>& outcome : waiting_for(lost_->patience)) {
+    outcome->fail(lost_->what);
+  }
 }
 
 }  // namespace rollcall::process_group

@@ -6,7 +6,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "trainer/process_group/outcome.h"
@@ -15,30 +16,44 @@ namespace rollcall::process_group {
 
 /// Ends collectives that wait for a lost peer although their back end does not say so. Gloo of LibTorch 2.15 is one: it
 /// tells a closed connection to operations that wait for a message, not to one that had part of it, which then waits
-/// until its timeout (Pair::signalException of gloo/transport/tcp knows neither rx_ nor a send's ubuf). So connections
-/// are looked at where a collective takes longer than a second: a lost peer's is closed.
+/// until its timeout (Pair::signalException of gloo/transport/tcp knows neither rx_ nor a send's ubuf). A peer is lost
+/// whose process is known to have ended and, where a collective takes longer than a second, whose connection is closed;
+/// unless it left in good order.
 ///
-/// Thread-safe.
+/// Thread-safe, but for process_ended() and look(), which one thread calls.
 class LostPeerSearch {
  public:
+  /// What came from a peer before its process ended has been read by then, where no connection has to carry it.
+  static constexpr std::chrono::milliseconds kAfterAnEnd{100};
+
+  /// Whether a rank said that it leaves in good order; nothing where nobody can tell. Need not be waited for.
+  using HasLeft = std::function<std::optional<bool>(std::uint32_t rank)>;
+
   /// `broken_peers` returns the ranks whose connections are closed.
   explicit LostPeerSearch(std::function<std::vector<std::uint32_t>()> broken_peers)
       : broken_peers_(std::move(broken_peers)) {}
 
   void add(const std::shared_ptr<Outcome>& outcome);
 
-  /// To be called now and then. `store` says who left in good order, and need not be waited for.
-  void look(const c10::intrusive_ptr<c10d::Store>& store);
+  /// To be called when the process of `peer` has ended, and then look() after kAfterAnEnd.
+  void process_ended(std::uint32_t peer, const HasLeft& has_left);
+
+  /// To be called now and then.
+  void look(const HasLeft& has_left);
 
   /// Looks at connections no more: `broken_peers` is not called any longer once this returns.
   void forget_connections();
 
-  /// To be called by a rank that leaves without having met a failure.
-  static void tell_that_it_leaves(c10d::Store& store, std::uint32_t rank);
-
  private:
-  [[nodiscard]] std::vector<std::shared_ptr<Outcome>> overdue();
-  [[nodiscard]] std::optional<std::uint32_t> find(const c10::intrusive_ptr<c10d::Store>& store);
+  struct Lost {
+    std::string what;
+    Outcome::Clock::time_point since;
+    std::chrono::milliseconds patience;  ///< with collectives under way: since then, and since each began
+  };
+
+  /// Those that began at least `age` ago, the oldest first.
+  [[nodiscard]] std::vector<std::shared_ptr<Outcome>> waiting_for(std::chrono::milliseconds age);
+  void search_connections(const HasLeft& has_left);
   [[nodiscard]] std::vector<std::uint32_t> broken_peers();
 
   std::mutex connections_;
@@ -47,7 +62,7 @@ class LostPeerSearch {
   std::vector<std::weak_ptr<Outcome>> waiting_;  ///< guarded by mutex_
   // Of the thread that looks.
   std::chrono::seconds next_age_{1};  ///< of the oldest collective at the next look at connections
-  std::optional<std::uint32_t> lost_;
+  std::optional<Lost> lost_;
 };
 
 }  // namespace rollcall::process_group

@@ -1,60 +1,102 @@
 #include "trainer/process_group/roll_call.h"
 
-#include "runtime/base/text.h"
+#include <algorithm>
+#include <thread>
 
 namespace rollcall::process_group {
 namespace {
 
-constexpr std::size_t kRanksNamed = 8;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
 
-std::string describe(std::uint64_t rank, const std::optional<Whereabouts>& answer) {
-  const std::string name = "rank " + std::to_string(rank);
-  if (!answer) {
-    return name + " does not answer: it is stopped or lost";
+constexpr const char* kCalled = "roll call";
+constexpr milliseconds kLookAgain{5};
+
+std::string word_key(std::uint32_t rank) { return "word of " + std::to_string(rank); }
+
+std::string alive_key(std::uint32_t rank) { return "alive " + std::to_string(rank); }
+
+bool is_awaited(const Attendance& rank) {
+  return rank.presence == Attendance::Silent || rank.presence == Attendance::Stopped;
+}
+
+milliseconds patience(const std::vector<Attendance>& ranks, const Allowance& allowance) {
+  const auto awaited = std::ranges::count_if(ranks, is_awaited);
+  if (awaited == 0) {
+    return milliseconds(0);
   }
-  if (answer->issued == 0) {
-    return name + " has not arrived: it has not begun a collective yet";
-  }
-  const bool inside = answer->ended < answer->issued;
-  return name + " has not arrived: it is " + (inside ? "still in " : "busy elsewhere, its last collective was ") +
-         answer->last;
+  const bool alive = std::ranges::find(ranks, Attendance::Stopped, &Attendance::presence) != ranks.end();
+  return awaited == 1 && !alive ? allowance.for_one : allowance.for_many;
 }
 
 }  // namespace
 
-std::string serialise(const Whereabouts& whereabouts) {
-  return std::to_string(whereabouts.issued) + "\n" + std::to_string(whereabouts.ended) + "\n" + whereabouts.last;
+void RollCall::say(std::uint32_t rank, const Attendance& attendance) const {
+  store_->set(word_key(rank), serialise(attendance));
 }
 
-std::optional<Whereabouts> parse_whereabouts(const std::string& text) {
-  const std::vector<std::string> lines = split(text, '\n');
-  if (lines.size() != 3) {
-    return std::nullopt;
-  }
-  const auto issued = parse_integer<std::uint64_t>(lines[0]);
-  const auto ended = parse_integer<std::uint64_t>(lines[1]);
-  if (!issued || !ended) {
-    return std::nullopt;
-  }
-  return Whereabouts{.issued = *issued, .ended = *ended, .last = lines[2]};
+std::optional<Attendance> RollCall::word_of(std::uint32_t rank) const {
+  return store_->check({word_key(rank)}) ? parse_attendance(store_->get_to_str(word_key(rank))) : std::nullopt;
 }
 
-std::string who_is_missing(std::uint64_t number, const std::vector<std::optional<Whereabouts>>& answers) {
-  std::string text;
-  std::size_t missing = 0;
-  for (std::size_t rank = 0; rank < answers.size(); ++rank) {
-    if (answers[rank] && answers[rank]->issued >= number) {
+bool RollCall::is_called() const { return store_->check({kCalled}); }
+
+void RollCall::answer(const Whereabouts& whereabouts) const {
+  say(rank_, Attendance{.presence = Attendance::Here, .whereabouts = whereabouts});
+}
+
+void RollCall::leave(const Whereabouts& whereabouts) const {
+  say(rank_, Attendance{.presence = Attendance::Left, .whereabouts = whereabouts});
+  (void)store_->check({word_key(rank_)});  // set() alone may return before the store has it, and the process may end
+}
+
+bool RollCall::has_left(std::uint32_t rank) const {
+  const std::optional<Attendance> word = word_of(rank);
+  return word && word->presence == Attendance::Left;
+}
+
+bool RollCall::is_alive(std::uint32_t rank) const {
+  if (!host_peers_->lives(rank)) {
+    return store_->check({alive_key(rank)});
+  }
+  store_->set(alive_key(rank), std::string("1"));
+  return true;
+}
+
+void RollCall::complete(std::vector<Attendance>& ranks) const {
+  for (std::uint32_t rank = 0; rank < ranks.size(); ++rank) {
+    Attendance& one = ranks[rank];
+    if (!is_awaited(one)) {
       continue;
     }
-    missing += 1;
-    if (missing <= kRanksNamed) {
-      text += (missing > 1 ? "; " : "") + describe(rank, answers[rank]);
+    const bool ended = host_peers_->has_ended(rank);  // first: what it said before is in the store then
+    if (const std::optional<Attendance> word = word_of(rank)) {
+      one = *word;
+    } else if (ended) {
+      one.presence = Attendance::Ended;
+      say(rank, one);  // for those of other hosts
+    } else if (one.presence == Attendance::Silent && is_alive(rank)) {
+      one.presence = Attendance::Stopped;
     }
   }
-  if (missing > kRanksNamed) {
-    text += "; and " + std::to_string(missing - kRanksNamed) + " more";
+}
+
+std::string RollCall::ask(std::uint64_t number, const Whereabouts& own, bool anybody_gone,
+                          const Allowance& allowance) const {
+  const auto began = steady_clock::now();
+  std::vector<Attendance> ranks(world_size_);
+  answer(own);
+  store_->set(kCalled, std::string("1"));
+  for (;;) {
+    complete(ranks);
+    if (const std::string gone = anybody_gone ? who_is_gone(number, ranks) : ""; !gone.empty()) {
+      return gone;
+    }
+    if (steady_clock::now() - began >= patience(ranks, allowance)) {
+      return who_is_missing(number, ranks);
+    }
+    std::this_thread::sleep_for(kLookAgain);
   }
-  return text.empty() ? "all ranks have arrived" : text;
 }
 
 }  // namespace rollcall::process_group

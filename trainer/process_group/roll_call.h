@@ -1,25 +1,62 @@
 #pragma once
 
+#include <c10/util/intrusive_ptr.h>
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
 #include <vector>
+
+#include "trainer/process_group/attendance.h"
+#include "trainer/process_group/processes/process_watch.h"
 
 namespace rollcall::process_group {
 
-/// What a rank answers when the others ask where it is.
-struct Whereabouts {
-  std::uint64_t issued = 0;  ///< number of the last collective that it began; 0: none
-  std::uint64_t ended = 0;   ///< of the last one that ended
-  std::string last;          ///< to_text() of the last one that it began
+/// How long ask() waits for an answer where nobody is known to be gone.
+struct Allowance {
+  std::chrono::milliseconds for_one;   ///< where all others have answered: one rank may be lost
+  std::chrono::milliseconds for_many;  ///< where more are silent, or one whose process lives: the machines are busy
 };
 
-[[nodiscard]] std::string serialise(const Whereabouts& whereabouts);
-[[nodiscard]] std::optional<Whereabouts> parse_whereabouts(const std::string& text);
+/// The ranks of a group ask each other through its store where they are. Each says something at most a few times in its
+/// life, so what is in the store of a rank is the last that it said. An instance per thread; copies share the store's
+/// connection. Throws what the store throws.
+///
+/// Whether a silent rank's process has ended, so that it need not be waited for, or lives, so that it must, others of
+/// its host see and write down for all.
+class RollCall {
+ public:
+  RollCall(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<const ProcessWatch> host_peers, std::uint32_t rank,
+           std::uint32_t world_size)
+      : store_(std::move(store)), host_peers_(std::move(host_peers)), rank_(rank), world_size_(world_size) {}
 
-/// Says who holds up collective `number`, from every rank's answer (nothing: it gave none): "rank 2 has not arrived: it
-/// is busy elsewhere, and its last collective was all-reduce 40 (float32 [10], sum, 40 B)"; "rank 3 does not answer: it
-/// is stopped or lost". Names at most eight ranks. Pure.
-[[nodiscard]] std::string who_is_missing(std::uint64_t number, const std::vector<std::optional<Whereabouts>>& answers);
+  /// Whether somebody has asked.
+  [[nodiscard]] bool is_called() const;
+  void answer(const Whereabouts& whereabouts) const;
+  /// Says that this rank leaves in good order; the others know it before this returns.
+  void leave(const Whereabouts& whereabouts) const;
+  [[nodiscard]] bool has_left(std::uint32_t rank) const;
+
+  /// Asks all ranks where they are in collective `number`; this one is where `own` says. Where `anybody_gone` will do,
+  /// says only who_is_gone(), as soon as somebody is; else who_is_missing().
+  [[nodiscard]] std::string ask(std::uint64_t number, const Whereabouts& own, bool anybody_gone,
+                                const Allowance& allowance) const;
+
+ private:
+  void say(std::uint32_t rank, const Attendance& attendance) const;
+  [[nodiscard]] std::optional<Attendance> word_of(std::uint32_t rank) const;
+  /// Whether this rank or, as they wrote down, another one of its host sees that the process of `rank` lives.
+  [[nodiscard]] bool is_alive(std::uint32_t rank) const;
+  /// What has become known of those that had given no answer.
+  void complete(std::vector<Attendance>& ranks) const;
+
+  c10::intrusive_ptr<c10d::Store> store_;
+  std::shared_ptr<const ProcessWatch> host_peers_;
+  std::uint32_t rank_;
+  std::uint32_t world_size_;
+};
 
 }  // namespace rollcall::process_group

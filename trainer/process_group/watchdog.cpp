@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trainer/process_group/collective_failure.h"
+#include "trainer/process_group/host_peers.h"
 #include "trainer/process_group/within.h"
 
 namespace rollcall::process_group {
@@ -16,13 +17,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr const char* kCalled = "roll call";
 constexpr std::uint64_t kSignaturesKept = 1024;  // a rank may be this many collectives ahead of the slowest
 
 std::vector<std::uint8_t> bytes(const std::string& text) { return {text.begin(), text.end()}; }
 std::string text(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
-std::string answer_key(std::uint32_t rank) { return "answer/" + std::to_string(rank); }
 std::string signature_key(std::uint64_t number) { return "signature/" + std::to_string(number); }
 
 std::string seconds_text(milliseconds time) {
@@ -37,50 +36,43 @@ milliseconds interval_of(const WatchdogOptions& options) {
   return milliseconds(std::max<std::uint32_t>(100, options.world_size / 4));
 }
 
-/// Asks all ranks where they are in collective `number`; this one is where `own` says.
-std::string roll_call(c10d::Store& store, const WatchdogOptions& options, std::uint64_t number,
-                      const Whereabouts& own) {
-  // One rank may be lost, so all others are enough after a moment; a busy machine gets longer.
-  const auto began = steady_clock::now();
-  const auto moment = began + interval_of(options) + milliseconds(150);
-  const auto deadline = began + 10 * interval_of(options) + milliseconds(1000);
-  std::vector<std::optional<Whereabouts>> answers(options.world_size);
-  // The thread that answers may be the one that asks.
-  store.set(answer_key(options.rank), bytes(serialise(own)));
-  store.set(kCalled, bytes("1"));
-  std::size_t silent = answers.size();
-  while (silent > 0 && steady_clock::now() < (silent == 1 ? moment : deadline)) {
-    silent = 0;
-    for (std::uint32_t rank = 0; rank < answers.size(); ++rank) {
-      if (!answers[rank] && store.check({answer_key(rank)})) {
-        answers[rank] = parse_whereabouts(text(store.get(answer_key(rank))));
-      }
-      silent += answers[rank] ? 0U : 1U;
-    }
-    std::this_thread::sleep_for(milliseconds(5));
+/// One rank may be lost, so all others are enough after a moment; a busy machine gets longer.
+Allowance allowance_of(const WatchdogOptions& options) {
+  const milliseconds interval = interval_of(options);
+  return options.answers.value_or(
+      Allowance{.for_one = interval + milliseconds(150), .for_many = 10 * interval + milliseconds(1000)});
+}
+
+std::string silent_store(const ProcessWatch& host_peers) {
+  const std::string holder = "rank 0, which holds the store, ";
+  if (host_peers.has_ended(0)) {
+    return holder + "is lost: its process ended";
   }
-  return who_is_missing(number, answers);
+  return holder + (host_peers.lives(0) ? "does not answer, but its process lives: it is stopped or gets no processor"
+                                       : "does not answer: it is stopped or lost");
 }
 
 }  // namespace
 
 Watchdog::Watchdog(const c10::intrusive_ptr<c10d::Store>& store, const WatchdogOptions& options,
                    std::function<std::vector<std::uint32_t>()> broken_peers)
-    : options_(options), shared_(std::make_shared<Shared>(std::move(broken_peers))), store_(store->clone()) {
-  std::thread([shared = shared_, own = store->clone(), options] {
-    answer_and_look(*shared, options, own);
+    : options_(options),
+      store_(store->clone()),
+      shared_(std::make_shared<Shared>(watch_host_peers(*store_, options.rank), std::move(broken_peers))) {
+  const RollCall roll_call(store->clone(), shared_->host_peers, options.rank, options.world_size);
+  std::thread([shared = shared_, interval = interval_of(options), roll_call] {
+    answer_and_look(*shared, interval, roll_call);
     const std::lock_guard lock(shared->mutex);
     shared->stopped = true;
     shared->changed.notify_all();
   }).detach();
 }
 
-void Watchdog::answer_and_look(Shared& shared, const WatchdogOptions& options,
-                               const c10::intrusive_ptr<c10d::Store>& store) {
+void Watchdog::answer_and_look(Shared& shared, milliseconds interval, const RollCall& roll_call) {
   bool may_be_asked = true;
-  const auto answer = [&](const Whereabouts& now) {
-    if (may_be_asked && store->check({kCalled})) {
-      store->set(answer_key(options.rank), bytes(serialise(now)));
+  const auto answer = [&] {
+    if (may_be_asked && roll_call.is_called()) {
+      roll_call.answer(shared.whereabouts());
       may_be_asked = false;
     }
   };
@@ -91,17 +83,23 @@ void Watchdog::answer_and_look(Shared& shared, const WatchdogOptions& options,
       may_be_asked = false;  // the store went with rank 0: nobody can ask any more
     }
   };
-  std::unique_lock lock(shared.mutex);
-  while (!shared.changed.wait_for(lock, interval_of(options), [&] { return shared.stop; })) {
-    const Whereabouts now = shared.now;
-    lock.unlock();
-    try_it([&] { answer(now); });
-    shared.search.look(store);
-    lock.lock();
+  const LostPeerSearch::HasLeft has_left = [&roll_call](std::uint32_t rank) {
+    return within<bool>(std::chrono::seconds(2), [roll_call, rank] { return roll_call.has_left(rank); });
+  };
+  milliseconds pause = interval;
+  while (!shared.stop) {
+    const std::vector<std::uint32_t> ended = shared.host_peers->await_end(pause);
+    for (const std::uint32_t rank : ended) {
+      shared.search.process_ended(rank, has_left);
+    }
+    pause = ended.empty() ? interval : std::min(interval, LostPeerSearch::kAfterAnEnd);
+    if (!shared.stop) {
+      try_it(answer);
+      shared.search.look(has_left);
+    }
   }
-  lock.unlock();
   if (!shared.failed) {
-    try_it([&] { LostPeerSearch::tell_that_it_leaves(*store, options.rank); });
+    try_it([&] { roll_call.leave(shared.whereabouts()); });
   }
 }
 
@@ -112,7 +110,7 @@ void Watchdog::stop() {
     return;
   }
   shared_->stop = true;
-  shared_->changed.notify_all();
+  shared_->host_peers->wake();
   // Where rank 0 is stopped, the thread waits for its store and is left behind.
   shared_->changed.wait_for(lock, std::chrono::seconds(1), [this] { return shared_->stopped; });
 }
@@ -134,12 +132,7 @@ void Watchdog::end(const CollectiveCall& call) {
   shared_->now.ended = std::max(shared_->now.ended, call.number);
 }
 
-std::uint64_t Watchdog::issued() const { return whereabouts().issued; }
-
-Whereabouts Watchdog::whereabouts() const {
-  const std::lock_guard lock(shared_->mutex);
-  return shared_->now;
-}
+std::uint64_t Watchdog::issued() const { return shared_->whereabouts().issued; }
 
 void Watchdog::compare_with_rank_0(const CollectiveCall& call) {
   const std::string mine = signature(call);
@@ -166,13 +159,14 @@ void Watchdog::compare_with_rank_0(const CollectiveCall& call) {
   }
 }
 
-std::string Watchdog::ask_all(std::uint64_t number) {
-  constexpr auto kAtMost = std::chrono::seconds(5);
-  const std::optional<std::string> missing =
-      within<std::string>(kAtMost, [store = store_, options = options_, number, own = whereabouts()] {
-        return roll_call(*store, options, number, own);
+std::string Watchdog::ask_all(std::uint64_t number, bool late) {
+  const Allowance allowance = allowance_of(options_);
+  const RollCall roll_call(store_, shared_->host_peers, options_.rank, options_.world_size);
+  const std::optional<std::string> missing = within<std::string>(
+      allowance.for_many + std::chrono::seconds(3), [roll_call, number, late, allowance, own = shared_->whereabouts()] {
+        return roll_call.ask(number, own, /*anybody_gone=*/!late, allowance);
       });
-  return missing.value_or("rank 0, which holds the store, does not answer: it is stopped or lost");
+  return missing.value_or(silent_store(*shared_->host_peers));
 }
 
 Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point since, const std::string& what) {
@@ -182,7 +176,7 @@ Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point sin
   }
   shared_->failed = true;
   const bool late = steady_clock::now() - since >= options_.timeout * 9 / 10;
-  const std::string missing = ask_all(call.number);
+  const std::string missing = ask_all(call.number, late);
   const std::string reason =
       (late ? "did not end within " + seconds_text(options_.timeout) + ": " : "failed, so a peer was lost: ") +
       missing + " (" + first_line(what) + ")";

@@ -17,6 +17,7 @@
 #include "runtime/base/error.h"
 #include "trainer/process_group/collective_call.h"
 #include "trainer/process_group/lost_peer_search.h"
+#include "trainer/process_group/processes/process_watch.h"
 #include "trainer/process_group/roll_call.h"
 
 namespace rollcall::process_group {
@@ -26,18 +27,21 @@ struct WatchdogOptions {
   std::uint32_t world_size = 1;
   std::chrono::milliseconds timeout{600'000};  ///< after it the back end gives a collective up
   bool compare = false;  ///< before each collective: does this rank call what rank 0 calls? Waits for rank 0
+  std::optional<Allowance> answers{};  ///< for the answers of other ranks; nothing: as world_size asks for
 };
 
 /// Numbers a group's collectives on this rank, and finds out why one failed. A thread answers the roll call of other
 /// ranks, which ask through the store only once something is wrong; until then all it does is look whether somebody
 /// asks. So a rank that computes too long, or waits in another collective, still says where it is, and one that does
-/// not answer is stopped or lost.
+/// not answer is stopped or lost. The same thread sees processes of this host end, so that a lost one of these need not
+/// be waited for.
 ///
 /// Thread-safe.
 class Watchdog {
  public:
-  /// `store` is the group's own; its connections are cloned. `broken_peers` returns the ranks to which connections are
-  /// closed, for watch(); not called any more after stop().
+  /// `store` is the group's own; its connections are cloned. Ranks of this host are watched that called
+  /// publish_process() before, with the same store. `broken_peers` returns the ranks to which connections are closed,
+  /// for watch(); not called any more after stop().
   Watchdog(const c10::intrusive_ptr<c10d::Store>& store, const WatchdogOptions& options,
            std::function<std::vector<std::uint32_t>()> broken_peers);
   Watchdog(const Watchdog&) = delete;
@@ -66,26 +70,32 @@ class Watchdog {
  private:
   /// What the answering thread shares with this object, and may outlive it with.
   struct Shared {
-    explicit Shared(std::function<std::vector<std::uint32_t>()> broken_peers) : search(std::move(broken_peers)) {}
+    Shared(std::shared_ptr<ProcessWatch> peers, std::function<std::vector<std::uint32_t>()> broken_peers)
+        : host_peers(std::move(peers)), search(std::move(broken_peers)) {}
 
+    const std::shared_ptr<ProcessWatch> host_peers;
     LostPeerSearch search;
     std::mutex mutex;
     std::condition_variable changed;
-    bool stop = false;
+    std::atomic<bool> stop{false};
     bool stopped = false;
     std::atomic<bool> failed{false};  ///< a collective has
     Whereabouts now;
+
+    [[nodiscard]] Whereabouts whereabouts() {
+      const std::lock_guard lock(mutex);
+      return now;
+    }
   };
 
-  static void answer_and_look(Shared& shared, const WatchdogOptions& options,
-                              const c10::intrusive_ptr<c10d::Store>& store);
+  static void answer_and_look(Shared& shared, std::chrono::milliseconds interval, const RollCall& roll_call);
   void compare_with_rank_0(const CollectiveCall& call);
-  [[nodiscard]] std::string ask_all(std::uint64_t number);
-  [[nodiscard]] Whereabouts whereabouts() const;
+  /// `late`: a timeout says that somebody did not come, not who.
+  [[nodiscard]] std::string ask_all(std::uint64_t number, bool late);
 
   const WatchdogOptions options_;
-  const std::shared_ptr<Shared> shared_;
   c10::intrusive_ptr<c10d::Store> store_;  ///< a connection beside the thread's
+  const std::shared_ptr<Shared> shared_;
   std::mutex explaining_;
   std::optional<Error> told_;
 };

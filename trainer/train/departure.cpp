@@ -22,7 +22,7 @@ void wait_for_others(const World& world) {
 
 }  // namespace
 
-void let_others_leave_first(const World& world) {
+void let_others_leave_first(World& world) {
   if (!world.store) {
     return;
   }
@@ -31,6 +31,7 @@ void let_others_leave_first(const World& world) {
       wait_for_others(world);
       return;
     }
+    world.process_group.reset();  // says that it leaves in good order
     world.store->add(kLeft, 1);
   } catch (const std::exception&) {
     // The store went with rank 0, which gave up waiting: there is nothing left to order.

@@ -6,7 +6,7 @@
 #include <future>
 #include <random>
 
-#include "trainer/process_group/ucx/process_identity.h"
+#include "trainer/process_group/processes/process_identity.h"
 
 namespace rollcall::process_group::ucx {
 namespace {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include <array>
 
-#include "trainer/process_group/ucx/process_identity.h"
+#include "trainer/process_group/processes/process_identity.h"
 #include "trainer/process_group/ucx/worker.h"
 
 namespace rollcall::process_group::ucx {

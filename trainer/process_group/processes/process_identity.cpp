@@ -1,4 +1,4 @@
-#include "trainer/process_group/ucx/process_identity.h"
+#include "trainer/process_group/processes/process_identity.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -7,11 +7,9 @@
 
 #include "runtime/base/text.h"
 
-namespace rollcall::process_group::ucx {
-namespace {
+namespace rollcall::process_group {
 
-/// Equal for processes that can see each other's PIDs.
-std::string pid_space() {
+std::string process_space() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   std::array<char, 64> name{};
@@ -19,20 +17,22 @@ std::string pid_space() {
   return boot.empty() || length <= 0 ? "" : boot + " " + std::string(name.data(), static_cast<std::size_t>(length));
 }
 
-}  // namespace
-
 std::string process_identity() {
-  const std::string space = pid_space();
+  const std::string space = process_space();
   return space.empty() ? "" : space + " " + std::to_string(getpid());
 }
 
-int watch_process(const std::string& identity) {
-  const std::string space = pid_space();
+std::optional<pid_t> local_process(const std::string& identity) {
+  const std::string space = process_space();
   if (space.empty() || identity.rfind(space + " ", 0) != 0) {
-    return -1;
+    return std::nullopt;
   }
-  const std::optional<pid_t> pid = parse_integer<pid_t>(identity.substr(space.size() + 1));
+  return parse_integer<pid_t>(identity.substr(space.size() + 1));
+}
+
+int watch_process(const std::string& identity) {
+  const std::optional<pid_t> pid = local_process(identity);
   return pid ? static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)) : -1;
 }
 
-}  // namespace rollcall::process_group::ucx
+}  // namespace rollcall::process_group

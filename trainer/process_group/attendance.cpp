@@ -1,0 +1,91 @@
+#include "trainer/process_group/attendance.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <string_view>
+
+#include "runtime/base/text.h"
+
+namespace rollcall::process_group {
+namespace {
+
+constexpr std::size_t kRanksNamed = 8;
+/// By Attendance::Presence.
+constexpr std::array<std::string_view, 5> kPresences{"silent", "stopped", "here", "left", "ended"};
+
+std::string describe(const Attendance& rank) {
+  const Whereabouts& where = rank.whereabouts;
+  switch (rank.presence) {
+    case Attendance::Silent:
+      return "does not answer: it is stopped or lost";
+    case Attendance::Stopped:
+      return "does not answer, but its process lives: it is stopped or gets no processor";
+    case Attendance::Ended:
+      return "is lost: its process ended";
+    case Attendance::Left:
+      return "has left the group" + (where.issued == 0 ? "" : ", its last collective was " + where.last);
+    case Attendance::Here:
+      break;
+  }
+  if (where.issued == 0) {
+    return "has not arrived: it has not begun a collective yet";
+  }
+  const bool inside = where.ended < where.issued;
+  return "has not arrived: it is " + std::string(inside ? "still in " : "busy elsewhere, its last collective was ") +
+         where.last;
+}
+
+/// Of those whom `named` chooses.
+std::string names(const std::vector<Attendance>& ranks, const std::function<bool(const Attendance&)>& named) {
+  std::string text;
+  std::size_t count = 0;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (!named(ranks[rank])) {
+      continue;
+    }
+    count += 1;
+    if (count <= kRanksNamed) {
+      text += (count > 1 ? "; rank " : "rank ") + std::to_string(rank) + " " + describe(ranks[rank]);
+    }
+  }
+  return count > kRanksNamed ? text + "; and " + std::to_string(count - kRanksNamed) + " more" : text;
+}
+
+bool has_begun(std::uint64_t number, const Attendance& rank) { return rank.whereabouts.issued >= number; }
+
+}  // namespace
+
+std::string serialise(const Attendance& attendance) {
+  const Whereabouts& where = attendance.whereabouts;
+  return std::string(kPresences[attendance.presence]) + "\n" + std::to_string(where.issued) + "\n" +
+         std::to_string(where.ended) + "\n" + where.last;
+}
+
+std::optional<Attendance> parse_attendance(const std::string& text) {
+  const std::vector<std::string> lines = split(text, '\n');
+  if (lines.size() != 4) {
+    return std::nullopt;
+  }
+  const auto* const presence = std::ranges::find(kPresences, lines[0]);
+  const auto issued = parse_integer<std::uint64_t>(lines[1]);
+  const auto ended = parse_integer<std::uint64_t>(lines[2]);
+  if (presence == kPresences.end() || !issued || !ended) {
+    return std::nullopt;
+  }
+  return Attendance{.presence = static_cast<Attendance::Presence>(presence - kPresences.begin()),
+                    .whereabouts = {.issued = *issued, .ended = *ended, .last = lines[3]}};
+}
+
+std::string who_is_missing(std::uint64_t number, const std::vector<Attendance>& ranks) {
+  const std::string text = names(ranks, [number](const Attendance& rank) { return !has_begun(number, rank); });
+  return text.empty() ? "all ranks have arrived" : text;
+}
+
+std::string who_is_gone(std::uint64_t number, const std::vector<Attendance>& ranks) {
+  return names(ranks, [number](const Attendance& rank) {
+    return rank.presence == Attendance::Ended || (rank.presence == Attendance::Left && !has_begun(number, rank));
+  });
+}
+
+}  // namespace rollcall::process_group

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rollcall::process_group {
+
+/// What a rank answers when the others ask where it is.
+struct Whereabouts {
+  std::uint64_t issued = 0;  ///< number of the last collective that it began; 0: none
+  std::uint64_t ended = 0;   ///< of the last one that ended
+  std::string last;          ///< to_text() of the last one that it began
+};
+
+/// What is known of a rank.
+struct Attendance {
+  enum Presence {
+    Silent,   ///< it gave no answer, and nobody knows why
+    Stopped,  ///< it gave no answer, but its process lives
+    Here,     ///< it answered with its whereabouts
+    Left,     ///< it has left the group in good order, after these whereabouts
+    Ended,    ///< its process has ended, and it said nothing before
+  };
+
+  Presence presence = Silent;
+  Whereabouts whereabouts;  ///< of Here and Left
+};
+
+[[nodiscard]] std::string serialise(const Attendance& attendance);
+[[nodiscard]] std::optional<Attendance> parse_attendance(const std::string& text);
+
+/// Says who holds up collective `number`, by rank: "rank 2 has not arrived: it is busy elsewhere, and its last
+/// collective was all-reduce 40 (float32 [10], sum, 40 B)"; "rank 3 does not answer: it is stopped or lost". Names at
+/// most eight ranks. Pure.
+[[nodiscard]] std::string who_is_missing(std::uint64_t number, const std::vector<Attendance>& ranks);
+
+/// Says who will certainly never come to collective `number`: "rank 3 is lost: its process ended". Empty: nobody of
+/// whom that is known. Names at most eight ranks. Pure.
+[[nodiscard]] std::string who_is_gone(std::uint64_t number, const std::vector<Attendance>& ranks);
+
+}  // namespace rollcall::process_group
