@@ -92,6 +92,14 @@ inline std::unique_ptr<torch::optim::Adam> make_adam(const parallel::Replica& re
   return std::make_unique<torch::optim::Adam>(replica.named_parameters().values(), torch::optim::AdamOptions(1e-2));
 }
 
+/// One step on the first batch of `data`.
+inline void train_step(parallel::Replica& replica, Network& network, torch::optim::Optimizer& optimizer,
+                       std::uint32_t data) {
+  replica.zero_grad();
+  replica.forward([&] { return batch_loss(network, 0, data); }).backward();
+  optimizer.step();
+}
+
 /// Adam steps at a learning rate of 1e-2, ten as in PyTorch's own FSDP tests; the losses. `data` chooses the batches.
 inline std::vector<double> train(parallel::Replica& replica, Network& network, std::uint32_t data, double max_norm = 0,
                                  std::int64_t steps = 10) {

@@ -1,0 +1,94 @@
+// What sharded training holds in memory and sends, counted in bytes.
+
+#include <gtest/gtest.h>
+#include <algorithm>
+#include <numeric>
+
+#include "tests/multiproc/fsdp_network.h"
+
+namespace rollcall::parallel {
+namespace {
+
+using fsdp::AfterForward;
+using testing_support::all_succeeded;
+using testing_support::make_mesh;
+using testing_support::make_network;
+using testing_support::Network;
+using testing_support::Rank;
+using testing_support::RankResult;
+using testing_support::report;
+using testing_support::sharded;
+using testing_support::spawn;
+using testing_support::train_step;
+
+// Whole parameters: the root's, the block that computes and the one that is gathered meanwhile; never the model.
+void check_memory(Rank& rank) {
+  Network network = make_network({.blocks = 8});
+  std::int64_t all = 0;
+  for (const at::Tensor& parameter : network->parameters()) {
+    all += static_cast<std::int64_t>(parameter.nbytes());
+  }
+  const auto replica = sharded(network, make_mesh(rank));
+  fsdp::ShardedModule& module = replica->sharded();
+  const auto optimizer = testing_support::make_adam(*replica);
+  train_step(*replica, network, *optimizer, rank.rank);
+  module.reset_counters();
+  MULTIPROC_CHECK(module.counters().whole_bytes == 0);
+  train_step(*replica, network, *optimizer, rank.rank);
+  const std::vector<std::int64_t> groups = module.whole_bytes();
+  const std::int64_t largest = *std::max_element(groups.begin() + 1, groups.end());
+  // Each group is there twice while it is copied out of the all-gather's result; the root's, before all others.
+  MULTIPROC_CHECK(module.counters().peak_whole_bytes <= std::max(2 * groups[0], groups[0] + 2 * largest));
+  MULTIPROC_CHECK(module.counters().whole_bytes == 0);
+  // Parameters, gradients and both moments of Adam: 1/N each, but for the rounding up of rows.
+  std::int64_t held = 0;
+  for (const auto& entry : replica->named_parameters()) {
+    const at::Tensor& shard = entry.value();
+    const auto& state =
+        dynamic_cast<const torch::optim::AdamParamState&>(*optimizer->state().at(shard.unsafeGetTensorImpl()));
+    held += static_cast<std::int64_t>(shard.nbytes() + shard.grad().nbytes() + state.exp_avg().nbytes() +
+                                      state.exp_avg_sq().nbytes());
+  }
+  const std::int64_t padded = std::accumulate(groups.begin(), groups.end(), std::int64_t{0});
+  MULTIPROC_CHECK(held <= 4 * padded / rank.world_size && padded < all + all / 4);
+}
+
+TEST(Fsdp, ARankHoldsItsShardsAndTheTwoLargestBlocks) {
+  for (const std::uint32_t world_size : {2U, 4U}) {
+    const std::vector<RankResult> ranks = spawn(world_size, check_memory);
+    EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+  }
+}
+
+/// Bytes of one step against what the algorithm needs at least.
+void check_traffic(Rank& rank, AfterForward after) {
+  const process_group::Mesh mesh = make_mesh(rank);
+  Network network = make_network({.blocks = 4});
+  fsdp::Options options;
+  options.after_forward = after;
+  const auto replica = sharded(network, mesh, options);
+  fsdp::ShardedModule& module = replica->sharded();
+  const auto optimizer = testing_support::make_adam(*replica);
+  for (int i = 0; i < 2; ++i) {
+    module.reset_counters();
+    train_step(*replica, network, *optimizer, rank.rank);
+    const std::vector<std::int64_t> groups = module.whole_bytes();
+    const std::int64_t all = std::accumulate(groups.begin(), groups.end(), std::int64_t{0});
+    // The root and the last block stay whole between forward and backward; the others are gathered twice.
+    const std::int64_t again = after == AfterForward::Keep ? 0 : all - groups.front() - groups.back();
+    const std::int64_t others = rank.world_size - 1;
+    MULTIPROC_CHECK(module.counters().gathered_bytes == (all + again) / rank.world_size * others);
+    MULTIPROC_CHECK(module.counters().scattered_bytes == all / rank.world_size * others);
+    MULTIPROC_CHECK(module.counters().reductions == static_cast<std::int64_t>(groups.size()));
+  }
+}
+
+TEST(Fsdp, AStepMovesNoMoreBytesThanTheAlgorithmNeeds) {
+  for (const AfterForward after : {AfterForward::Keep, AfterForward::Shard}) {
+    const std::vector<RankResult> ranks = spawn(3, [&](Rank& rank) { check_traffic(rank, after); });
+    EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+  }
+}
+
+}  // namespace
+}  // namespace rollcall::parallel
