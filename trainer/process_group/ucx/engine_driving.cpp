@@ -57,12 +57,12 @@ void Engine::help_until(const std::function<bool()>& done) {
   driver_ = std::this_thread::get_id();
   worker_->let_messages_wake(false);
   work_until(done);
-  worker_->let_messages_wake(true);
   // A peer that is ahead may have sent of the next operation already.
   constexpr int kRounds = 16;
   for (int i = 0; i < kRounds && !worker_->arm(); ++i) {
     worker_->progress();
   }
+  worker_->let_messages_wake(true);  // after arm(), which takes back what was raised meanwhile: it would wake at once
   driver_ = std::thread::id();
   if (!collectives_.empty() || !messages_.empty()) {
     worker_->wake();
