@@ -44,6 +44,7 @@ void expect_failure(const std::string& failure, const std::vector<std::string>& 
   }
 }
 
+/// "all" sends short messages through shared memory, and long ones through windows; "posix" sends all of them.
 class UcxEngine : public testing::TestWithParam<std::string> {
  protected:
   /// Runs `work` on every rank over the transport under test, and looks for leaks at its end.
@@ -226,9 +227,11 @@ TEST_P(UcxEngine, ARankThatLeavesInGoodOrderAlarmsNobodyWhoDoesNotNeedIt) {
 
 TEST_P(UcxEngine, SizesThatDifferBetweenRanksAreAnErrorThatSaysSo) {
   const auto ranks = start(2, [](const RankPlace& place) {
-    const auto engine = connect(place);
-    expect_failure(add_up(*engine, place.rank, 2, place.rank == 0 ? 100 : 101),
-                   {"same operations with the same sizes", "gave up"});
+    for (const std::size_t count : {100, 300000}) {
+      const auto engine = connect(place, "of" + std::to_string(count) + "-");
+      expect_failure(add_up(*engine, place.rank, 2, count + place.rank * count / 4),
+                     {"same operations with the same sizes", "gave up"});
+    }
   });
   EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
 }
@@ -277,7 +280,7 @@ TEST_P(UcxEngine, WhatBeginsInACallbackRunsToo) {
   EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, UcxEngine, testing::Values("all", "tcp"), [](const auto& information) {
+INSTANTIATE_TEST_SUITE_P(Transports, UcxEngine, testing::Values("all", "posix", "tcp"), [](const auto& information) {
   return information.param == "all" ? "any" : information.param;
 });
 

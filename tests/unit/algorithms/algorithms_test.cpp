@@ -13,6 +13,7 @@ namespace {
 
 using testing_support::RankMemory;
 using testing_support::simulate;
+using testing_support::Work;
 
 constexpr std::size_t kNumber = sizeof(std::int32_t);
 
@@ -20,12 +21,15 @@ constexpr std::size_t kNumber = sizeof(std::int32_t);
 struct Sizes {
   std::string name;
   std::size_t small = 0, medium = 0, segment = 0;
+  std::size_t window_part = 0;  ///< 0: there are no windows
 };
 
 const std::vector<Sizes> kSizes = {{"all short", 1 << 30, 1 << 30, 64},
                                    {"halving and doubling", 0, 1 << 30, 64},
                                    {"rings of small segments", 0, 0, 8 * kNumber},
-                                   {"rings of single elements", 0, 0, kNumber}};
+                                   {"rings of single elements", 0, 0, kNumber},
+                                   {"windows of small parts", 0, 0, 64, 16 * kNumber},
+                                   {"windows of single elements", 0, 0, 64, kNumber}};
 
 struct World {
   std::uint32_t size = 1;
@@ -39,7 +43,10 @@ struct World {
                        .small_bytes = sizes.small,
                        .medium_bytes = sizes.medium,
                        .segment_bytes = sizes.segment,
-                       .depth = depth};
+                       .depth = depth,
+                       .window_bytes = sizes.window_part == 0 ? 0 : testing_support::SimulatedRank::kWindowBytes,
+                       .window_above_bytes = 0,
+                       .window_part_bytes = sizes.window_part};
   }
   template <typename MakePlan>
   [[nodiscard]] std::vector<Plan> plans(const MakePlan& make_plan) const {
@@ -264,15 +271,92 @@ TEST(Algorithms, RingsAndHalvingSendNoMoreThanTheMinimum) {
   }
 }
 
+TEST(Algorithms, ThroughWindowsOnlyWordsAreSent) {
+  for (std::uint32_t size = 2; size <= 9; ++size) {
+    const World world{size, kSizes[4]};
+    const std::size_t part = kSizes[4].window_part / kNumber;
+    const std::size_t words = (size - 1) * sizeof(Word);
+    std::vector<RankMemory> reduced = memory_with_outputs(world, 3 * size * part);
+    const auto all_reduce =
+        world.plans([&](const PlanContext& c) { return plan_all_reduce(c, 3 * size * part * kNumber); });
+    EXPECT_EQ(simulate(all_reduce, reduced, 4, 13), std::vector<std::size_t>(size, 4 * words));
+    std::vector<RankMemory> scattered = memory_with_inputs(world, 3 * size * part, 3 * part);
+    const auto scatter = world.plans([&](const PlanContext& c) { return plan_reduce_scatter(c, 3 * part * kNumber); });
+    EXPECT_EQ(simulate(scatter, scattered, 4, 14), std::vector<std::size_t>(size, 3 * words));
+    std::vector<RankMemory> gathered = memory_with_inputs(world, 3 * part, 3 * size * part);
+    const auto gather = world.plans([&](const PlanContext& c) { return plan_all_gather(c, 3 * part * kNumber); });
+    EXPECT_EQ(simulate(gather, gathered, 4, 15), std::vector<std::size_t>(size, 3 * words));
+  }
+}
+
 TEST(Algorithms, AnotherOrderOfMessagesChangesNothing) {
-  const World world{6, kSizes[2]};
-  const auto plans = world.plans([&](const PlanContext& c) { return plan_all_reduce(c, 500 * kNumber); });
-  for (unsigned seed = 0; seed < 50; ++seed) {
-    std::vector<RankMemory> memory = memory_with_outputs(world, 500);
-    simulate(plans, memory, 1 + seed % 5, seed);
-    for (const RankMemory& one : memory) {
-      ASSERT_EQ(one.output, sums(world.size, 500)) << "seed " << seed;
+  for (const std::size_t way : {2, 4}) {
+    const World world{6, kSizes[way]};
+    const auto plans = world.plans([&](const PlanContext& c) { return plan_all_reduce(c, 500 * kNumber); });
+    for (unsigned seed = 0; seed < 50; ++seed) {
+      std::vector<RankMemory> memory = memory_with_outputs(world, 500);
+      simulate(plans, memory, 1 + seed % 5, seed);
+      for (const RankMemory& one : memory) {
+        ASSERT_EQ(one.output, sums(world.size, 500)) << world.sizes.name << ", seed " << seed;
+      }
     }
+  }
+}
+
+/// Collectives of all kinds that follow each other without a pause, of one round and of several.
+TEST(Algorithms, ARankThatIsAheadOverwritesNoWindowThatIsStillRead) {
+  const World world{5, kSizes[4]};
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    std::vector<std::vector<RankMemory>> memory;
+    std::vector<Work> works;
+    for (const std::size_t count : {7, 100, 1, 40, 8, 3}) {
+      memory.push_back(memory_with_outputs(world, count));
+      memory.push_back(memory_with_inputs(world, count, world.size * count));
+      memory.push_back(memory_with_inputs(world, world.size * count, count));
+    }
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      const std::size_t bytes = std::min(memory[i][0].output.size(), memory[i][0].input.size()) * kNumber;
+      works.push_back({world.plans([&](const PlanContext& c) {
+                         return i % 3 == 0   ? plan_all_reduce(c, memory[i][0].output.size() * kNumber)
+                                : i % 3 == 1 ? plan_all_gather(c, bytes)
+                                             : plan_reduce_scatter(c, bytes);
+                       }),
+                       &memory[i]});
+    }
+    simulate(works, 4, seed);
+    for (std::size_t i = 0; i < memory.size(); i += 3) {
+      const std::size_t count = memory[i][0].output.size();
+      for (std::uint32_t rank = 0; rank < world.size; ++rank) {
+        ASSERT_EQ(memory[i][rank].output, sums(world.size, count)) << "seed " << seed;
+        ASSERT_EQ(part(memory[i + 1][rank].output, 1, count), values(1, count)) << "seed " << seed;
+        ASSERT_EQ(memory[i + 2][rank].output, part(sums(world.size, world.size * count), rank, count))
+            << "seed " << seed;
+      }
+    }
+  }
+}
+
+TEST(Algorithms, AWordShowsThatAnotherRankCallsSomethingElse) {
+  const World world{2, kSizes[4]};
+  std::vector<RankMemory> memory = memory_with_outputs(world, 500);
+  const std::vector<Plan> plans{plan_all_reduce(world.context(0), 500 * kNumber),
+                                plan_all_reduce(world.context(1), 499 * kNumber)};
+  testing_support::SimulatedNetwork network(16);
+  std::vector<testing_support::SimulatedTransport> transports{{network, 0}, {network, 1}};
+  std::vector<std::byte> window(testing_support::SimulatedRank::kWindowBytes);
+  std::vector<std::unique_ptr<Execution>> running;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    const Areas areas{.output = reinterpret_cast<std::byte*>(memory[rank].output.data()),
+                      .window = window.data(),
+                      .peer_windows = {window.data(), window.data()}};
+    running.push_back(std::make_unique<Execution>(plans[rank], areas, Combining{}, 0, 4));
+    EXPECT_EQ(running[rank]->advance(transports[rank]), RequestState::UnderWay);
+  }
+  while (network.move_one()) {
+  }
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(running[rank]->advance(transports[rank]), RequestState::Failed);
+    EXPECT_EQ(running[rank]->disagreeing_peer(), 1 - rank);
   }
 }
 

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -28,7 +32,8 @@ class SimulatedNetwork {
  public:
   explicit SimulatedNetwork(unsigned seed) : random_(seed) {}
 
-  using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;  ///< sender, receiver, message
+  /// Operation, sender, receiver, message.
+  using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
 
   struct Side {
     const void* source = nullptr;
@@ -92,10 +97,10 @@ class SimulatedTransport final : public Transport {
 
   Request send(std::uint32_t peer, MessageName name, const void* data, std::size_t bytes) override {
     sent_bytes += bytes;
-    return network_.post({rank_, peer, name.message}, {.source = data, .bytes = bytes, .key = {}});
+    return network_.post({name.operation, rank_, peer, name.message}, {.source = data, .bytes = bytes, .key = {}});
   }
   Request receive(std::uint32_t peer, MessageName name, void* data, std::size_t bytes) override {
-    return network_.post({peer, rank_, name.message}, {.target = data, .bytes = bytes, .key = {}});
+    return network_.post({name.operation, peer, rank_, name.message}, {.target = data, .bytes = bytes, .key = {}});
   }
   RequestState test(Request request) override {
     return static_cast<SimulatedNetwork::Side*>(request)->done ? RequestState::Done : RequestState::UnderWay;
@@ -108,36 +113,85 @@ class SimulatedTransport final : public Transport {
   std::uint32_t rank_;
 };
 
-/// Runs everybody's plan on everybody's memory; the bytes that each rank sent. Throws where the ranks wait for each
-/// other for ever, or a message has only one side.
-inline std::vector<std::size_t> simulate(const std::vector<Plan>& plans, std::vector<RankMemory>& memory,
-                                         std::size_t depth, unsigned seed) {
-  SimulatedNetwork network(seed);
-  const Combining add{*combine_function(ElementType::Int32, Reduction::Sum), sizeof(std::int32_t)};
-  std::vector<std::vector<std::byte>> scratch;
-  std::vector<std::unique_ptr<Execution>> running;
-  std::vector<SimulatedTransport> transports;
-  for (std::uint32_t rank = 0; rank < plans.size(); ++rank) {
-    scratch.emplace_back(plans[rank].scratch_bytes, std::byte{0x5a});
-    transports.emplace_back(network, rank);
-    const Areas areas{.input = reinterpret_cast<const std::byte*>(memory[rank].input.data()),
-                      .output = reinterpret_cast<std::byte*>(memory[rank].output.data()),
-                      .scratch = scratch.back().data()};
-    running.push_back(std::make_unique<Execution>(plans[rank], areas, add, 0, depth));
+/// A collective of all ranks: everybody's plan and memory.
+struct Work {
+  std::vector<Plan> plans;
+  std::vector<RankMemory>* memory;
+};
+
+/// One rank, which carries out its part of one collective after the other.
+class SimulatedRank {
+ public:
+  SimulatedRank(SimulatedNetwork& network, std::uint32_t rank, std::size_t depth)
+      : rank_(rank), depth_(depth), transport_(network, rank) {
+    for (auto& window : windows_) {
+      window.resize(kWindowBytes, std::byte{0x5a});
+    }
   }
-  std::vector<bool> done(plans.size(), false);
-  for (;;) {
-    const std::size_t first = network.random()() % plans.size();
-    bool all_done = true;
-    for (std::size_t i = 0; i < plans.size(); ++i) {
-      const std::size_t rank = (first + i) % plans.size();
-      done[rank] = done[rank] || running[rank]->advance(transports[rank]) == RequestState::Done;
-      all_done = all_done && done[rank];
+
+  /// Does what it can without waiting; whether all of `works` is done. Two windows are used by turns.
+  bool advance(const std::vector<Work>& works, const std::vector<std::unique_ptr<SimulatedRank>>& ranks) {
+    for (; next_ < works.size(); ++next_) {
+      if (!execution_) {
+        begin(works[next_], ranks);
+      }
+      if (execution_->advance(transport_) != RequestState::Done) {
+        return false;
+      }
+      execution_.reset();
     }
-    if (all_done) {
-      break;
+    return true;
+  }
+
+  [[nodiscard]] std::size_t sent_bytes() const { return transport_.sent_bytes; }
+
+  static constexpr std::size_t kWindowBytes = 2048;
+
+ private:
+  void begin(const Work& work, const std::vector<std::unique_ptr<SimulatedRank>>& ranks) {
+    const Plan& plan = work.plans[rank_];
+    const Combining add{*combine_function(ElementType::Int32, Reduction::Sum), sizeof(std::int32_t)};
+    scratch_.emplace_back(plan.scratch_bytes, std::byte{0x5a});
+    RankMemory& memory = (*work.memory)[rank_];
+    Areas areas{.input = reinterpret_cast<const std::byte*>(memory.input.data()),
+                .output = reinterpret_cast<std::byte*>(memory.output.data()),
+                .scratch = scratch_.back().data(),
+                .window = windows_[next_ % 2].data(),
+                .peer_windows = {}};
+    for (const auto& other : ranks) {
+      areas.peer_windows.push_back(other->windows_[next_ % 2].data());
     }
-    if (!network.move_one()) {
+    execution_.emplace(plan, areas, add, static_cast<std::uint32_t>(next_), depth_);
+  }
+
+  std::uint32_t rank_;
+  std::size_t depth_;
+  SimulatedTransport transport_;
+  std::array<std::vector<std::byte>, 2> windows_;
+  std::vector<std::vector<std::byte>> scratch_;
+  std::optional<Execution> execution_;
+  std::size_t next_ = 0;
+};
+
+/// Runs one collective after the other, in each of which a rank may be late; the bytes that each rank sent. Throws
+/// where the ranks wait for each other for ever, or a message has only one side.
+inline std::vector<std::size_t> simulate(const std::vector<Work>& works, std::size_t depth, unsigned seed) {
+  SimulatedNetwork network(seed);
+  std::vector<std::unique_ptr<SimulatedRank>> ranks;
+  for (std::uint32_t rank = 0; rank < works.front().plans.size(); ++rank) {
+    ranks.push_back(std::make_unique<SimulatedRank>(network, rank, depth));
+  }
+  for (bool all_done = false, waits = false; !all_done;) {
+    const std::size_t first = network.random()() % ranks.size();
+    all_done = true;
+    bool all_advanced = true;
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      const bool advances = waits || network.random()() % 2 == 0;
+      all_advanced = all_advanced && advances;
+      all_done = advances && ranks[(first + i) % ranks.size()]->advance(works, ranks) && all_done;
+    }
+    waits = !network.move_one();
+    if (!all_done && all_advanced && waits) {
       throw std::runtime_error("the ranks wait for each other");
     }
   }
@@ -145,10 +199,15 @@ inline std::vector<std::size_t> simulate(const std::vector<Plan>& plans, std::ve
     throw std::runtime_error("a message was left over");
   }
   std::vector<std::size_t> sent;
-  for (const SimulatedTransport& transport : transports) {
-    sent.push_back(transport.sent_bytes);
-  }
+  std::transform(ranks.begin(), ranks.end(), std::back_inserter(sent),
+                 [](const auto& one) { return one->sent_bytes(); });
   return sent;
+}
+
+/// The same of one collective.
+inline std::vector<std::size_t> simulate(const std::vector<Plan>& plans, std::vector<RankMemory>& memory,
+                                         std::size_t depth, unsigned seed) {
+  return simulate({Work{plans, &memory}}, depth, seed);
 }
 
 }  // namespace rollcall::process_group::testing_support

@@ -22,6 +22,13 @@ struct PlanContext {
   std::size_t segment_bytes = std::size_t{512} << 10;
   /// Segments of a chunk that go round a ring together; as many as may be under way.
   std::size_t depth = 4;
+
+  /// Memory of each rank that all others see, as ranks of one host can have; 0: there is none.
+  std::size_t window_bytes = 0;
+  /// Then what is longer than this goes through it rather than in messages.
+  std::size_t window_above_bytes = std::size_t{8} << 10;
+  /// What a rank leaves there for one other, or for all, at a time: so little that it stays in the cores' caches.
+  std::size_t window_part_bytes = std::size_t{256} << 10;
 };
 
 // The plan of this rank for each collective. Offsets and sizes are in bytes. Pure; the sources are

@@ -1,5 +1,6 @@
 #include "trainer/process_group/algorithms/algorithms.h"
 #include "trainer/process_group/algorithms/ring.h"
+#include "trainer/process_group/algorithms/windows.h"
 
 namespace rollcall::process_group {
 namespace {
@@ -51,6 +52,9 @@ Plan plan_all_gather(const PlanContext& context, std::size_t bytes) {
     PlanBuilder builder(1);
     builder.copy(kOutput, kInput, bytes);
     return std::move(builder).take();
+  }
+  if (uses_windows(context, bytes * context.world_size)) {
+    return window_all_gather(context, bytes);
   }
   return bytes <= context.small_bytes ? bruck_all_gather(context, bytes) : ring_all_gather(context, bytes);
 }

@@ -2,6 +2,7 @@
 
 #include "trainer/process_group/algorithms/algorithms.h"
 #include "trainer/process_group/algorithms/ring.h"
+#include "trainer/process_group/algorithms/windows.h"
 
 namespace rollcall::process_group {
 namespace {
@@ -142,6 +143,9 @@ Plan ring_all_reduce(const PlanContext& context, std::size_t bytes) {
 Plan plan_all_reduce(const PlanContext& context, std::size_t bytes) {
   if (context.world_size == 1) {
     return {};
+  }
+  if (uses_windows(context, bytes)) {
+    return window_all_reduce(context, bytes);
   }
   if (bytes <= context.small_bytes) {
     return recursive_doubling(context, bytes);

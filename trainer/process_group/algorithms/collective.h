@@ -38,8 +38,10 @@ struct Collective {
 
 [[nodiscard]] bool reduces(CollectiveKind kind);
 
-/// How this rank carries out `collective` with messages.
-[[nodiscard]] Plan plan_of(const Collective& collective, std::uint32_t rank, std::uint32_t world_size);
+/// How this rank carries out `collective`: with messages, and long ones through windows of `window_bytes` where that is
+/// not 0.
+[[nodiscard]] Plan plan_of(const Collective& collective, std::uint32_t rank, std::uint32_t world_size,
+                           std::size_t window_bytes);
 
 /// How its elements are combined; a Combining that does nothing where it does not reduce.
 [[nodiscard]] Combining combining_of(const Collective& collective);

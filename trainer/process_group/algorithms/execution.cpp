@@ -14,7 +14,11 @@ Execution::Execution(const Plan& plan, const Areas& areas, const Combining& comb
       operation_(operation),
       depth_(depth),
       done_(plan.steps.size(), false),
-      left_(plan.steps.size()) {
+      left_(plan.steps.size()),
+      words_(plan.words) {
+  if (!words_.empty()) {
+    words_.front() = plan.agreed;
+  }
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const Action action = plan.steps[i].action;
     Lane& lane = action == Action::Send ? sends_ : action == Action::Receive ? receives_ : local_;
@@ -22,12 +26,35 @@ Execution::Execution(const Plan& plan, const Areas& areas, const Combining& comb
   }
 }
 
-std::byte* Execution::writable(const Place& place) const {
-  return (place.area == Area::Output ? areas_.output : areas_.scratch) + place.offset;
+std::byte* Execution::writable(const Place& place) {
+  switch (place.area) {
+    case Area::Output:
+      return areas_.output + place.offset;
+    case Area::Window:
+      return areas_.window + place.offset;
+    case Area::Words:
+      return reinterpret_cast<std::byte*>(words_.data()) + place.offset;
+    default:
+      return areas_.scratch + place.offset;
+  }
 }
 
-const std::byte* Execution::readable(const Place& place) const {
-  return place.area == Area::Input ? areas_.input + place.offset : writable(place);
+const std::byte* Execution::readable(const Step& step) {
+  switch (step.source.area) {
+    case Area::Input:
+      return areas_.input + step.source.offset;
+    case Area::PeerWindow:
+      return areas_.peer_windows.at(step.peer) + step.source.offset;
+    default:
+      return writable(step.source);
+  }
+}
+
+void Execution::check_word(const Step& step) {
+  if (step.target.area == Area::Words && words_.at(1 + step.peer) != plan_.agreed) {
+    disagreeing_peer_ = step.peer;
+    failed_ = true;
+  }
 }
 
 bool Execution::may_begin(StepIndex index) const {
@@ -44,7 +71,7 @@ bool Execution::begin_messages(Transport& transport, Lane& lane, std::vector<Und
     const Step& step = plan_.steps[static_cast<std::size_t>(index)];
     const MessageName name{operation_, step.message};
     const Request request = step.action == Action::Send
-                                ? transport.send(step.peer, name, readable(step.source), step.bytes)
+                                ? transport.send(step.peer, name, readable(step), step.bytes)
                                 : transport.receive(step.peer, name, writable(step.target), step.bytes);
     under_way.push_back(UnderWay{request, index});
     moved = true;
@@ -58,6 +85,7 @@ bool Execution::collect(Transport& transport, std::vector<UnderWay>& under_way) 
     const RequestState state = message.request == nullptr ? RequestState::Done : transport.test(message.request);
     failed_ = failed_ || state == RequestState::Failed;
     if (state == RequestState::Done) {
+      check_word(plan_.steps[static_cast<std::size_t>(message.step)]);
       done_[static_cast<std::size_t>(message.step)] = true;
       left_ -= 1;
     }
@@ -73,9 +101,9 @@ bool Execution::run_local_step() {
   const StepIndex index = local_.steps[local_.next++];
   const Step& step = plan_.steps[static_cast<std::size_t>(index)];
   if (step.action == Action::Combine) {
-    combining_.function(writable(step.target), readable(step.source), step.bytes / combining_.element_bytes);
-  } else if (step.bytes > 0 && writable(step.target) != readable(step.source)) {
-    std::memcpy(writable(step.target), readable(step.source), step.bytes);
+    combining_.function(writable(step.target), readable(step), step.bytes / combining_.element_bytes);
+  } else if (step.bytes > 0 && writable(step.target) != readable(step)) {
+    std::memcpy(writable(step.target), readable(step), step.bytes);
   }
   done_[static_cast<std::size_t>(index)] = true;
   left_ -= 1;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,9 @@ namespace rollcall::process_group {
 struct Areas {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  std::byte* scratch = nullptr;  ///< of plan.scratch_bytes
+  std::byte* scratch = nullptr;                     ///< of plan.scratch_bytes
+  std::byte* window = nullptr;                      ///< seen by the other ranks
+  std::vector<const std::byte*> peer_windows = {};  ///< theirs, by rank
 };
 
 /// How Combine steps are done.
@@ -29,6 +32,8 @@ class Execution {
   /// `plan`'s memory and the transport outlive it. At most `depth` sends and `depth` receives are under way.
   Execution(const Plan& plan, const Areas& areas, const Combining& combining, std::uint32_t operation,
             std::size_t depth);
+  Execution(const Execution&) = delete;  // messages under way know its memory
+  Execution& operator=(const Execution&) = delete;
 
   /// Posts the first messages, and no more: cheap.
   void begin(Transport& transport);
@@ -37,6 +42,8 @@ class Execution {
 
   /// The ranks from which messages are expected that have not come, ascending; for error messages.
   [[nodiscard]] std::vector<std::uint32_t> awaited_peers() const;
+  /// A rank whose word shows that it calls another collective than this one, or with other sizes: why it failed.
+  [[nodiscard]] std::optional<std::uint32_t> disagreeing_peer() const { return disagreeing_peer_; }
 
  private:
   /// One kind of step, in the order of the plan.
@@ -53,8 +60,9 @@ class Execution {
   bool begin_messages(Transport& transport, Lane& lane, std::vector<UnderWay>& under_way);
   [[nodiscard]] bool collect(Transport& transport, std::vector<UnderWay>& under_way);
   [[nodiscard]] bool run_local_step();
-  [[nodiscard]] std::byte* writable(const Place& place) const;
-  [[nodiscard]] const std::byte* readable(const Place& place) const;
+  void check_word(const Step& step);
+  [[nodiscard]] std::byte* writable(const Place& place);
+  [[nodiscard]] const std::byte* readable(const Step& step);
 
   const Plan& plan_;
   Areas areas_;
@@ -65,6 +73,8 @@ class Execution {
   std::size_t left_;
   Lane sends_, receives_, local_;
   std::vector<UnderWay> sending_, receiving_;
+  std::vector<Word> words_;  ///< the area
+  std::optional<std::uint32_t> disagreeing_peer_;
   bool failed_ = false;
 };
 

@@ -52,6 +52,37 @@ StepIndex PlanBuilder::copy(Place target, Place source, std::size_t bytes, After
   return add({.action = Action::Copy, .source = source, .target = target, .bytes = bytes, .after = after});
 }
 
+StepIndex PlanBuilder::copy_from(std::uint32_t peer, Place target, std::size_t offset, std::size_t bytes, After after) {
+  const StepIndex step = copy(target, Place{Area::PeerWindow, offset}, bytes, after);
+  return of_peer(step, peer);
+}
+
+StepIndex PlanBuilder::combine_from(std::uint32_t peer, Place target, std::size_t offset, std::size_t bytes,
+                                    After after) {
+  const StepIndex step = combine(target, Place{Area::PeerWindow, offset}, bytes, after);
+  return of_peer(step, peer);
+}
+
+StepIndex PlanBuilder::of_peer(StepIndex step, std::uint32_t peer) {
+  if (step != kNoStep) {
+    plan_.steps[static_cast<std::size_t>(step)].peer = peer;
+  }
+  return step;
+}
+
+void PlanBuilder::tell(std::uint32_t peer, StepIndex after) {
+  send(peer, Place{Area::Words, 0}, sizeof(Word), {after, kNoStep});
+}
+
+StepIndex PlanBuilder::hear(std::uint32_t peer) {
+  return receive(peer, Place{Area::Words, (1 + peer) * sizeof(Word)}, sizeof(Word));
+}
+
+void PlanBuilder::agree_on(Word word) {
+  plan_.agreed = word;
+  plan_.words = 1 + sent_.size();
+}
+
 StepIndex PlanBuilder::join(StepIndex one, StepIndex other) {
   if (one == kNoStep || other == kNoStep) {
     return one == kNoStep ? other : one;

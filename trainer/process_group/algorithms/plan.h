@@ -7,8 +7,13 @@
 
 namespace rollcall::process_group {
 
-/// One of the memory areas that a collective works on. Scratch belongs to whoever runs the plan.
-enum class Area : std::uint8_t { Input, Output, Scratch };
+/// One of the memory areas that a collective works on. Scratch belongs to whoever runs the plan. Window is this rank's
+/// memory that the other ranks see, PeerWindow that of the step's `peer`, which is only read. Words are what ranks tell
+/// each other between such steps: this rank's own word, then room for one of each rank.
+enum class Area : std::uint8_t { Input, Output, Scratch, Window, PeerWindow, Words };
+
+/// Plan::agreed of the rank that sends it.
+using Word = std::uint64_t;
 
 /// A byte of an area.
 struct Place {
@@ -50,6 +55,11 @@ struct Step {
 struct Plan {
   std::vector<Step> steps;
   std::size_t scratch_bytes = 0;
+  std::size_t words = 0;  ///< how many the area has room for
+  /// The same on all ranks where they call the same collective with the same sizes, which the size of no word shows.
+  Word agreed = 0;
+
+  [[nodiscard]] bool uses_windows() const { return words > 0; }
 };
 
 /// Collects the steps of one rank. Steps of 0 bytes are left out (kNoStep), on both sides of a message alike.
@@ -62,6 +72,14 @@ class PlanBuilder {
   StepIndex combine(Place target, Place source, std::size_t bytes, After after = kAtOnce);
   StepIndex copy(Place target, Place source, std::size_t bytes, After after = kAtOnce);
 
+  /// `target` becomes what is at `offset` of the window of `peer`, or is combined with it.
+  StepIndex copy_from(std::uint32_t peer, Place target, std::size_t offset, std::size_t bytes, After after);
+  StepIndex combine_from(std::uint32_t peer, Place target, std::size_t offset, std::size_t bytes, After after);
+  /// A word to `peer`, and one from it. Both only after agree_on().
+  void tell(std::uint32_t peer, StepIndex after);
+  StepIndex hear(std::uint32_t peer);
+  void agree_on(Word word);
+
   /// A step that does nothing and is done once both are; either of them where the other is none.
   StepIndex join(StepIndex one, StepIndex other);
 
@@ -72,6 +90,7 @@ class PlanBuilder {
 
  private:
   StepIndex add(const Step& step);
+  StepIndex of_peer(StepIndex step, std::uint32_t peer);
 
   Plan plan_;
   std::vector<std::uint32_t> sent_;      ///< messages so far, by peer

@@ -1,5 +1,6 @@
 #include "trainer/process_group/algorithms/algorithms.h"
 #include "trainer/process_group/algorithms/ring.h"
+#include "trainer/process_group/algorithms/windows.h"
 
 namespace rollcall::process_group {
 namespace {
@@ -69,6 +70,9 @@ Plan plan_reduce_scatter(const PlanContext& context, std::size_t bytes) {
     PlanBuilder builder(1);
     builder.copy(kOutput, kInput, bytes);
     return std::move(builder).take();
+  }
+  if (uses_windows(context, bytes * context.world_size)) {
+    return window_reduce_scatter(context, bytes);
   }
   return bytes <= context.small_bytes ? exchange_parts(context, bytes) : ring_reduce_scatter(context, bytes);
 }

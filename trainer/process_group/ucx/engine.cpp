@@ -43,8 +43,13 @@ struct Engine::Running {
   }
 };
 
-Engine::Engine(std::unique_ptr<Worker> worker, std::uint32_t rank, std::uint32_t world_size)
-    : worker_(std::move(worker)), rank_(rank), world_size_(world_size), helps_(has_core_to_itself(*worker_)) {
+Engine::Engine(std::unique_ptr<Worker> worker, std::unique_ptr<Windows> windows, std::uint32_t rank,
+               std::uint32_t world_size)
+    : worker_(std::move(worker)),
+      rank_(rank),
+      world_size_(world_size),
+      helps_(has_core_to_itself(*worker_)),
+      windows_(std::move(windows)) {
   thread_ = std::thread([this] { run(); });
 }
 
@@ -137,6 +142,7 @@ void Engine::begin(Operation operation) {
   auto running = std::make_unique<Running>();
   running->operation = std::move(operation);
   if (worker_->failure()) {
+    failed_.store(true, std::memory_order_release);  // before who submitted it hears of it
     return finish(*running, worker_->failure()->reason);
   }
   last_begun_ = Clock::now();
@@ -167,18 +173,27 @@ void Engine::begin_next_collective() {
   }
   Running& running = *collectives_.front();
   const Collective& collective = running.operation.collective;
-  running.plan = plan_of(collective, rank_, world_size_);
+  running.plan = plan_of(collective, rank_, world_size_, uses_windows_ ? Windows::kBytes : 0);
   if (scratch_.size() < running.plan.scratch_bytes) {
     scratch_.resize(running.plan.scratch_bytes);
   }
-  const Areas areas{.input = collective.input, .output = collective.output, .scratch = scratch_.data()};
+  Areas areas{.input = collective.input, .output = collective.output, .scratch = scratch_.data()};
+  if (running.plan.uses_windows()) {
+    areas.window = windows_->own(window_turn_);
+    areas.peer_windows = windows_->of_peers(window_turn_);
+    window_turn_ += 1;
+  }
   running.execution.emplace(running.plan, areas, combining_of(collective), running.number, kMessagesUnderWay);
   running.deadline = Clock::now() + running.operation.timeout;
 }
 
 RequestState Engine::advance_one(Running& running) {
   if (running.execution) {
-    return running.execution->advance(*worker_);
+    const RequestState state = running.execution->advance(*worker_);
+    if (const auto peer = running.execution->disagreeing_peer()) {
+      worker_->fail_with_difference(*peer, "is in another operation than this rank");
+    }
+    return state;
   }
   if (running.broken) {
     return RequestState::Failed;

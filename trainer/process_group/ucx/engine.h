@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "trainer/process_group/engine/engine.h"
+#include "trainer/process_group/ucx/windows.h"
 #include "trainer/process_group/ucx/worker.h"
 
 namespace rollcall::process_group::ucx {
@@ -24,8 +25,13 @@ namespace rollcall::process_group::ucx {
 class Engine final : public process_group::Engine {
  public:
   /// `worker` is connected to its peers.
-  Engine(std::unique_ptr<Worker> worker, std::uint32_t rank, std::uint32_t world_size);
+  Engine(std::unique_ptr<Worker> worker, std::unique_ptr<Windows> windows, std::uint32_t rank,
+         std::uint32_t world_size);
   ~Engine() override;
+
+  /// From the next operation on, long ones go through the windows: this rank sees all others', and they its. On all
+  /// ranks or on none.
+  void use_windows() { uses_windows_.store(true); }
 
   /// What is pending fails. Then the worker's goodbye: milliseconds, at most 2 s.
   void close() override;
@@ -72,6 +78,7 @@ class Engine final : public process_group::Engine {
   std::atomic<std::thread::id> driver_{};  ///< that thread
   std::atomic<int> helpers_{0};            ///< threads in help_until()
   std::atomic<bool> sleeps_long_{false};   ///< the engine's thread, until it is woken
+  std::atomic<bool> uses_windows_{false};
 
   std::mutex mutex_;
   std::vector<Operation> submitted_;  ///< guarded by mutex_, like the next two
@@ -84,6 +91,8 @@ class Engine final : public process_group::Engine {
   std::vector<std::unique_ptr<Running>> messages_;    ///< all of them run
   std::vector<std::unique_ptr<Running>> abandoned_;   ///< their memory stays until the worker is closed
   std::vector<std::byte> scratch_;
+  std::unique_ptr<Windows> windows_;
+  std::uint64_t window_turn_ = 0;
   std::uint32_t next_collective_ = 0;
   Clock::time_point last_begun_;
 

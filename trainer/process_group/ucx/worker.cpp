@@ -120,6 +120,13 @@ void Worker::fail_with(Failure failure) {
   }
 }
 
+void Worker::fail_with_difference(std::uint32_t peer, const std::string& what) {
+  fail_with(Failure{
+      peer,
+      "rank " + std::to_string(peer) + " " + what + ": the ranks do not call the same operations with the same sizes",
+      true});
+}
+
 void Worker::fail_message(const Message& message, ucs_status_t status) {
   if (peers_[message.peer].left) {
     fail_with(Failure{message.peer, "rank " + std::to_string(message.peer) + " has left the group"});
@@ -184,11 +191,7 @@ RequestState Worker::test(Request request) {
   const Message done = *message;
   release(message);
   if (status == UCS_ERR_MESSAGE_TRUNCATED || (status == UCS_OK && done.receives && info.length != done.bytes)) {
-    fail_with(Failure{done.peer,
-                      "rank " + std::to_string(done.peer) +
-                          " sent another number of bytes than this rank expects: the ranks do not call "
-                          "the same operations with the same sizes",
-                      true});
+    fail_with_difference(done.peer, "sent another number of bytes than this rank expects");
     return RequestState::Failed;
   }
   if (status != UCS_OK) {

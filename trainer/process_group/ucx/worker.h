@@ -80,6 +80,8 @@ class Worker final : public Transport {
   [[nodiscard]] const std::optional<Failure>& failure() const { return failure_; }
   /// The first failure stays.
   void fail_with(Failure failure);
+  /// `peer` calls another operation than this rank, which shows in `what` it did.
+  void fail_with_difference(std::uint32_t peer, const std::string& what);
   /// Receives no more: what was posted leaves its memory alone from now on. Then tells all others of the failure, or
   /// that this rank leaves in good order, and waits until they have heard it: milliseconds, at most 300.
   void give_up();
