@@ -8,6 +8,7 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
 #include <vector>
 
 #include "trainer/process_group/engine/engine.h"
@@ -86,6 +87,19 @@ class EngineBackend final : public c10d::Backend {
     Tensors results;
     std::function<void()> finish;  ///< on the engine's thread, once the output is complete; may be empty
   };
+
+  /// `collective` as c10d's `options` ask for it; what it reads, writes and gives back is for the caller to add.
+  template <typename Options>
+  [[nodiscard]] static Call call_of(c10d::OpType type, const char* name, const Options& options,
+                                    Collective collective) {
+    Call call;
+    call.type = type;
+    call.name = name;
+    call.timeout = options.timeout;
+    call.awaited = !options.asyncOp;
+    call.collective = std::move(collective);
+    return call;
+  }
 
   [[nodiscard]] std::chrono::milliseconds timeout_or(std::chrono::milliseconds asked) const;
   WorkPointer run(Call call);

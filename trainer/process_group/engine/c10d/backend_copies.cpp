@@ -4,6 +4,24 @@
 namespace rollcall::process_group {
 namespace {
 
+/// A collective of `kind` that only moves bytes, `bytes` of each rank.
+Collective copying(CollectiveKind kind, std::size_t bytes, std::int64_t root = 0) {
+  Collective collective;
+  collective.kind = kind;
+  collective.bytes = bytes;
+  collective.root = static_cast<std::uint32_t>(root);
+  return collective;
+}
+
+/// An all-to-all; bytes by rank.
+Collective exchanging(std::vector<std::size_t> send_bytes, std::vector<std::size_t> receive_bytes) {
+  Collective collective;
+  collective.kind = CollectiveKind::AllToAll;
+  collective.send_bytes = std::move(send_bytes);
+  collective.receive_bytes = std::move(receive_bytes);
+  return collective;
+}
+
 /// The bytes of each rank's rows of `tensor`; equal parts where `rows` is empty.
 std::vector<std::size_t> part_bytes(const at::Tensor& tensor, const std::vector<std::int64_t>& rows, int world_size) {
   const auto ranks = static_cast<std::size_t>(world_size);
@@ -51,14 +69,8 @@ void check_list(const std::vector<at::Tensor>& list, const at::Tensor& part, int
 
 EngineBackend::WorkPointer EngineBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   const Staged staged(only(tensors), true);
-  Call call;
-  call.type = c10d::OpType::BROADCAST;
-  call.name = "broadcast";
-  call.timeout = options.timeout;
-  call.awaited = !options.asyncOp;
-  call.collective.kind = CollectiveKind::Broadcast;
-  call.collective.bytes = staged.memory.nbytes();
-  call.collective.root = static_cast<std::uint32_t>(options.rootRank);
+  Call call = call_of(c10d::OpType::BROADCAST, "broadcast", options,
+                      copying(CollectiveKind::Broadcast, staged.memory.nbytes(), options.rootRank));
   call.output = staged.memory;
   call.results = tensors;
   call.finish = [staged] { staged.write_back(); };
@@ -69,13 +81,8 @@ EngineBackend::WorkPointer EngineBackend::all_gather_single(at::Tensor& output, 
                                                             const c10d::AllgatherOptions& options) {
   check_whole(output, input);
   const Staged staged(output, false);
-  Call call;
-  call.type = c10d::OpType::_ALLGATHER_BASE;
-  call.name = "all_gather";
-  call.timeout = options.timeout;
-  call.awaited = !options.asyncOp;
-  call.collective.kind = CollectiveKind::AllGather;
-  call.collective.bytes = input.nbytes();
+  Call call =
+      call_of(c10d::OpType::_ALLGATHER_BASE, "all_gather", options, copying(CollectiveKind::AllGather, input.nbytes()));
   call.input = input.contiguous();
   call.output = staged.memory;
   call.results = {output};
@@ -99,13 +106,8 @@ EngineBackend::WorkPointer EngineBackend::allgather(TensorLists& outputs, Tensor
   const at::Tensor& input = only(inputs);
   TORCH_CHECK_VALUE(outputs.size() == 1, "all_gather takes one list of outputs");
   check_list(outputs[0], input, size_);
-  Call call;
-  call.type = c10d::OpType::ALLGATHER;
-  call.name = "all_gather";
-  call.timeout = options.timeout;
-  call.awaited = !options.asyncOp;
-  call.collective.kind = CollectiveKind::AllGather;
-  call.collective.bytes = input.nbytes();
+  Call call =
+      call_of(c10d::OpType::ALLGATHER, "all_gather", options, copying(CollectiveKind::AllGather, input.nbytes()));
   call.input = input.contiguous();
   call.output = room_for(input, size_);
   call.results = outputs[0];
@@ -116,14 +118,8 @@ EngineBackend::WorkPointer EngineBackend::allgather(TensorLists& outputs, Tensor
 EngineBackend::WorkPointer EngineBackend::gather(TensorLists& outputs, Tensors& inputs,
                                                  const c10d::GatherOptions& options) {
   const at::Tensor& input = only(inputs);
-  Call call;
-  call.type = c10d::OpType::GATHER;
-  call.name = "gather";
-  call.timeout = options.timeout;
-  call.awaited = !options.asyncOp;
-  call.collective.kind = CollectiveKind::Gather;
-  call.collective.bytes = input.nbytes();
-  call.collective.root = static_cast<std::uint32_t>(options.rootRank);
+  Call call = call_of(c10d::OpType::GATHER, "gather", options,
+                      copying(CollectiveKind::Gather, input.nbytes(), options.rootRank));
   call.input = input.contiguous();
   if (options.rootRank == rank_) {
     TORCH_CHECK_VALUE(outputs.size() == 1, "gather takes one list of outputs on its root");
@@ -138,14 +134,8 @@ EngineBackend::WorkPointer EngineBackend::gather(TensorLists& outputs, Tensors& 
 EngineBackend::WorkPointer EngineBackend::scatter(Tensors& outputs, TensorLists& inputs,
                                                   const c10d::ScatterOptions& options) {
   const Staged staged(only(outputs), false);
-  Call call;
-  call.type = c10d::OpType::SCATTER;
-  call.name = "scatter";
-  call.timeout = options.timeout;
-  call.awaited = !options.asyncOp;
-  call.collective.kind = CollectiveKind::Scatter;
-  call.collective.bytes = staged.memory.nbytes();
-  call.collective.root = static_cast<std::uint32_t>(options.rootRank);
+  Call call = call_of(c10d::OpType::SCATTER, "scatter", options,
+                      copying(CollectiveKind::Scatter, staged.memory.nbytes(), options.rootRank));
   if (options.rootRank == rank_) {
     TORCH_CHECK_VALUE(inputs.size() == 1, "scatter takes one list of inputs on its root");
     check_list(inputs[0], staged.memory, size_);
@@ -164,14 +154,8 @@ EngineBackend::WorkPointer EngineBackend::all_to_all_single(at::Tensor& output, 
   check_tensor(input);
   check_tensor(output);
   const Staged staged(output, false);
-  Call call;
-  call.type = c10d::OpType::ALLTOALL_BASE;
-  call.name = "all_to_all";
-  call.timeout = options.timeout;
-  call.awaited = !options.asyncOp;
-  call.collective.kind = CollectiveKind::AllToAll;
-  call.collective.send_bytes = part_bytes(input, input_rows, size_);
-  call.collective.receive_bytes = part_bytes(output, output_rows, size_);
+  Call call = call_of(c10d::OpType::ALLTOALL_BASE, "all_to_all", options,
+                      exchanging(part_bytes(input, input_rows, size_), part_bytes(output, output_rows, size_)));
   call.input = input.contiguous();
   call.output = staged.memory;
   call.results = {output};
@@ -183,14 +167,8 @@ EngineBackend::WorkPointer EngineBackend::alltoall(Tensors& outputs, Tensors& in
                                                    const c10d::AllToAllOptions& options) {
   TORCH_CHECK_VALUE(outputs.size() == static_cast<std::size_t>(size_) && inputs.size() == outputs.size(),
                     "all_to_all takes one input and one output for each rank");
-  Call call;
-  call.type = c10d::OpType::ALLTOALL;
-  call.name = "all_to_all";
-  call.timeout = options.timeout;
-  call.awaited = !options.asyncOp;
-  call.collective.kind = CollectiveKind::AllToAll;
-  call.collective.send_bytes = bytes_of_each(inputs);
-  call.collective.receive_bytes = bytes_of_each(outputs);
+  Call call =
+      call_of(c10d::OpType::ALLTOALL, "all_to_all", options, exchanging(bytes_of_each(inputs), bytes_of_each(outputs)));
   call.input = packed(inputs);
   call.output = at::empty_like(packed(outputs));
   call.results = outputs;
@@ -199,12 +177,7 @@ EngineBackend::WorkPointer EngineBackend::alltoall(Tensors& outputs, Tensors& in
 }
 
 EngineBackend::WorkPointer EngineBackend::barrier(const c10d::BarrierOptions& options) {
-  Call call;
-  call.type = c10d::OpType::BARRIER;
-  call.name = "barrier";
-  call.timeout = options.timeout;
-  call.awaited = !options.asyncOp;
-  call.collective.kind = CollectiveKind::Barrier;
+  Call call = call_of(c10d::OpType::BARRIER, "barrier", options, copying(CollectiveKind::Barrier, 0));
   return run(std::move(call));
 }
 

@@ -2,21 +2,25 @@
 #include "trainer/process_group/engine/c10d/tensors.h"
 
 namespace rollcall::process_group {
+namespace {
+
+/// What completes a reduction into `staged`.
+std::function<void()> finish_reduction(const Staged& staged, const c10d::ReduceOp& operation, int world_size) {
+  return [staged, operation, world_size] {
+    finish_average(staged.memory, operation, world_size);
+    staged.write_back();
+  };
+}
+
+}  // namespace
 
 EngineBackend::WorkPointer EngineBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   const Staged staged(reducible(only(tensors), options.reduceOp), true);
-  Call call;
-  call.type = c10d::OpType::ALLREDUCE;
-  call.name = "all_reduce";
-  call.timeout = options.timeout;
-  call.awaited = !options.asyncOp;
-  call.collective = reducing(CollectiveKind::AllReduce, staged.memory, options.reduceOp);
+  Call call = call_of(c10d::OpType::ALLREDUCE, "all_reduce", options,
+                      reducing(CollectiveKind::AllReduce, staged.memory, options.reduceOp));
   call.output = staged.memory;
   call.results = tensors;
-  call.finish = [staged, operation = options.reduceOp, size = size_] {
-    finish_average(staged.memory, operation, size);
-    staged.write_back();
-  };
+  call.finish = finish_reduction(staged, options.reduceOp, size_);
   return run(std::move(call));
 }
 
@@ -24,13 +28,9 @@ EngineBackend::WorkPointer EngineBackend::allreduce_coalesced(Tensors& tensors,
                                                               const c10d::AllreduceCoalescedOptions& options) {
   TORCH_CHECK_VALUE(!tensors.empty(), "no tensors to reduce");
   const at::Tensor flat = packed(tensors);
-  Call call;
-  call.type = c10d::OpType::ALLREDUCE_COALESCED;
-  call.name = "all_reduce_coalesced";
-  call.timeout = options.timeout;
-  call.awaited = !options.asyncOp;
   const at::Tensor numbers = reducible(flat, options.reduceOp);
-  call.collective = reducing(CollectiveKind::AllReduce, numbers, options.reduceOp);
+  Call call = call_of(c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", options,
+                      reducing(CollectiveKind::AllReduce, numbers, options.reduceOp));
   call.output = numbers;
   call.results = tensors;
   call.finish = [flat, numbers, tensors, operation = options.reduceOp, size = size_] {
@@ -42,20 +42,13 @@ EngineBackend::WorkPointer EngineBackend::allreduce_coalesced(Tensors& tensors,
 
 EngineBackend::WorkPointer EngineBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
   const Staged staged(reducible(only(tensors), options.reduceOp), true);
-  Call call;
-  call.type = c10d::OpType::REDUCE;
-  call.name = "reduce";
-  call.timeout = options.timeout;
-  call.awaited = !options.asyncOp;
-  call.collective = reducing(CollectiveKind::Reduce, staged.memory, options.reduceOp);
+  Call call = call_of(c10d::OpType::REDUCE, "reduce", options,
+                      reducing(CollectiveKind::Reduce, staged.memory, options.reduceOp));
   call.collective.root = static_cast<std::uint32_t>(options.rootRank);
   call.output = staged.memory;
   call.results = tensors;
   if (options.rootRank == rank_) {
-    call.finish = [staged, operation = options.reduceOp, size = size_] {
-      finish_average(staged.memory, operation, size);
-      staged.write_back();
-    };
+    call.finish = finish_reduction(staged, options.reduceOp, size_);
   }
   return run(std::move(call));
 }
@@ -64,20 +57,13 @@ EngineBackend::WorkPointer EngineBackend::reduce_scatter_single(at::Tensor& outp
                                                                 const c10d::ReduceScatterOptions& options) {
   check_whole(input, output);
   const Staged staged(reducible(output, options.reduceOp), false);
-  Call call;
-  call.type = c10d::OpType::_REDUCE_SCATTER_BASE;
-  call.name = "reduce_scatter";
-  call.timeout = options.timeout;
-  call.awaited = !options.asyncOp;
-  call.collective = reducing(CollectiveKind::ReduceScatter, staged.memory, options.reduceOp);
+  Call call = call_of(c10d::OpType::_REDUCE_SCATTER_BASE, "reduce_scatter", options,
+                      reducing(CollectiveKind::ReduceScatter, staged.memory, options.reduceOp));
   // Where the output lies inside of the input, partial sums would overwrite what is still to be added.
   call.input = output.is_alias_of(input) ? input.clone(at::MemoryFormat::Contiguous) : input.contiguous();
   call.output = staged.memory;
   call.results = {output};
-  call.finish = [staged, operation = options.reduceOp, size = size_] {
-    finish_average(staged.memory, operation, size);
-    staged.write_back();
-  };
+  call.finish = finish_reduction(staged, options.reduceOp, size_);
   return run(std::move(call));
 }
 
