@@ -4,30 +4,21 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/text.h"
+#include "runtime/base/outcome_text.h"
 
 namespace rollcall::process_group {
 namespace {
 
-// An Error as text: its five fields, each followed by a NUL, which no message contains.
-std::vector<std::uint8_t> serialise(const Result<void>& outcome) {
-  if (outcome) {
-    return {};
-  }
-  const Error& error = outcome.error();
-  std::vector<std::uint8_t> bytes;
-  for (const std::string& field :
-       {std::to_string(to_int(error.exit_code)), error.setting, error.value, error.reason, error.action}) {
-    bytes.insert(bytes.end(), field.begin(), field.end());
-    bytes.push_back(0);
-  }
-  return bytes;
+std::vector<std::uint8_t> to_bytes(const Result<void>& outcome) {
+  const std::string text = serialise(outcome);
+  return {text.begin(), text.end()};
 }
 
-Error deserialise(const std::vector<std::uint8_t>& bytes) {
-  const std::vector<std::string> fields = split(std::string(bytes.begin(), bytes.end()), '\0');
-  const int code = parse_integer<int>(fields.at(0)).value_or(to_int(ExitCode::Internal));
-  return fail(fields.at(1), fields.at(2), fields.at(3), fields.at(4), static_cast<ExitCode>(code));
+Error failure_of(const std::vector<std::uint8_t>& bytes) {
+  const std::optional<Result<void>> outcome = parse_outcome(std::string(bytes.begin(), bytes.end()));
+  return outcome && !*outcome ? outcome->error()
+                              : fail("process group", "", "a rank sent something else than its outcome",
+                                     "reporting this", ExitCode::Internal);
 }
 
 Agreement first_failure(const std::vector<std::vector<std::uint8_t>>& outcomes, std::uint32_t my_rank) {
@@ -37,7 +28,7 @@ Agreement first_failure(const std::vector<std::vector<std::uint8_t>>& outcomes, 
       continue;
     }
     if (agreement.failed_ranks == 0) {
-      agreement.failure = deserialise(outcomes[rank]);
+      agreement.failure = failure_of(outcomes[rank]);
       agreement.first_failed_rank = rank;
       agreement.prints = rank == my_rank;
     }
@@ -56,7 +47,7 @@ Result<Agreement> agree(const Group& group, const Result<void>& mine) {
   if (failures.item<std::int64_t>() == 0) {
     return Agreement{};
   }
-  const Result<std::vector<std::vector<std::uint8_t>>> outcomes = all_gather_bytes(group, serialise(mine));
+  const Result<std::vector<std::vector<std::uint8_t>>> outcomes = all_gather_bytes(group, to_bytes(mine));
   if (!outcomes) {
     return outcomes.error();
   }
