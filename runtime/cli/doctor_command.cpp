@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 
 #include "runtime/base/text.h"
 #include "runtime/cli/command.h"
@@ -74,6 +75,23 @@ Result<std::vector<std::string_view>> wanted_checks(const CommandContext& contex
              : wanted;
 }
 
+/// The back ends that --collectives names; none for its default word. Whether this build of the trainer has them is for
+/// rollcall-bench-collectives to say.
+Result<std::vector<std::string>> wanted_backends(const CommandContext& context) {
+  const std::vector<std::string> known = split(kTable[2].choices, '|');
+  const std::vector<std::string> backends = context.options.list("collectives");
+  for (const std::string& name : backends) {
+    if (name == kTable[2].default_text) {
+      return std::vector<std::string>();
+    }
+    if (std::ranges::find(known, name) == known.end()) {
+      return fail("--collectives", name, "is no back end",
+                  nearest(name, known).value_or(fmt::format("{}", fmt::join(known | std::views::drop(1), ", "))));
+    }
+  }
+  return backends;
+}
+
 std::string list_text() {
   std::string text;
   for (const Check& check : doctor::all_checks()) {
@@ -121,17 +139,16 @@ Result<void> run_doctor(CommandContext& context) {
     return {};
   }
   const Result<std::vector<std::string_view>> wanted = wanted_checks(context);
-  if (!wanted) {
-    return wanted.error();
+  const Result<std::vector<std::string>> backends = wanted_backends(context);
+  if (!wanted || !backends) {
+    return wanted ? backends.error() : wanted.error();
   }
   const bool ring = contains(*wanted, "ring");
   const bool speed = contains(*wanted, "speed") && !line.has("no-bench");
-  const bool collectives = contains(*wanted, "collectives") && context.options.text("collectives") != "none";
-  const Result<std::optional<doctor::World>> world =
-      doctor::examine(context.environment, context.settings,
-                      {.ring = ring || speed,
-                       .benchmark = speed,
-                       .collectives = collectives ? context.options.list("collectives") : std::vector<std::string>()});
+  const bool collectives = contains(*wanted, "collectives");
+  const Result<std::optional<doctor::World>> world = doctor::examine(
+      context.environment, context.settings,
+      {.ring = ring || speed, .benchmark = speed, .collectives = collectives ? *backends : std::vector<std::string>()});
   if (!world || !*world) {
     return world ? Result<void>() : world.error();
   }

@@ -89,10 +89,20 @@ def test_options_of_the_doctor_hold_for_its_collectives(doctor):
 
 
 def test_collectives_that_fail_say_why_and_what_to_do(doctor):
-    result = doctor(["--mpi=none", *nodes(2)], "--json", "--collectives=nosuch", "--only=collectives", env=with_bench())
+    result = doctor(["--mpi=none", *nodes(2)], "--json", "--collectives=mpi", "--only=collectives", env=with_bench())
     failed = bad(result, "collectives")
-    assert failed["reason"] == "--backend: nosuch: is not a known back end"
-    assert failed["action"].startswith("try auto, gloo, ucx")
+    assert failed["reason"].startswith("--backend: mpi: "), failed
+    assert failed["action"]
+
+
+@pytest.mark.parametrize("ranks", [None, 1, 2])
+def test_an_unknown_back_end_is_refused_whatever_the_number_of_ranks(cluster, doctor, rollcall, ranks):
+    options = ["--json", "--only=collectives", "--collectives=gloo,foo"]
+    result = doctor(nodes(1, ranks), *options) if ranks else cluster.run(rollcall, "doctor", *options, env=PROFILE, check=False)
+    assert result.returncode == 64, result.stderr
+    assert result.stdout == ""
+    line = "rollcall: --collectives: foo: is no back end; try auto, gloo, ucx, mpi, nccl"
+    assert [told for told in result.stderr.splitlines() if told.startswith("rollcall: ")] == [line]
 
 
 def test_without_the_program_collectives_are_not_measured(doctor):
