@@ -336,6 +336,27 @@ TEST(Algorithms, ARankThatIsAheadOverwritesNoWindowThatIsStillRead) {
   }
 }
 
+TEST(Algorithms, WhoBeginsHearsWhetherThereIsMoreToDoThanToWait) {
+  std::vector<std::byte> memory(4096);
+  const Areas areas{.output = memory.data(), .scratch = memory.data(), .window = memory.data()};
+  const auto only_waits = [&](std::size_t way, bool other_is_ahead) {
+    const World world{2, kSizes[way]};
+    testing_support::SimulatedNetwork network(17);
+    testing_support::SimulatedTransport mine(network, 0);
+    testing_support::SimulatedTransport others(network, 1);
+    const Plan plan = plan_all_reduce(world.context(0), 16 * kNumber);
+    Execution execution(plan, areas, Combining{}, 0, 4);
+    if (other_is_ahead) {
+      static_cast<void>(others.send(0, {.operation = 0, .message = 0}, memory.data(), 16 * kNumber));
+      mine.arrives_at_once = true;
+    }
+    return execution.begin(mine);
+  };
+  EXPECT_TRUE(only_waits(0, false));
+  EXPECT_FALSE(only_waits(0, true)) << "what came is to be added";
+  EXPECT_FALSE(only_waits(4, false)) << "a part is to be left in the window";
+}
+
 TEST(Algorithms, AWordShowsThatAnotherRankCallsSomethingElse) {
   const World world{2, kSizes[4]};
   std::vector<RankMemory> memory = memory_with_outputs(world, 500);

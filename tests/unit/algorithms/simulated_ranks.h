@@ -100,13 +100,19 @@ class SimulatedTransport final : public Transport {
     return network_.post({name.operation, rank_, peer, name.message}, {.source = data, .bytes = bytes, .key = {}});
   }
   Request receive(std::uint32_t peer, MessageName name, void* data, std::size_t bytes) override {
-    return network_.post({name.operation, peer, rank_, name.message}, {.target = data, .bytes = bytes, .key = {}});
+    const Request request =
+        network_.post({name.operation, peer, rank_, name.message}, {.target = data, .bytes = bytes, .key = {}});
+    if (arrives_at_once) {
+      network_.move_one();
+    }
+    return request;
   }
   RequestState test(Request request) override {
     return static_cast<SimulatedNetwork::Side*>(request)->done ? RequestState::Done : RequestState::UnderWay;
   }
 
   std::size_t sent_bytes = 0;
+  bool arrives_at_once = false;  ///< what was sent before it is received
 
  private:
   SimulatedNetwork& network_;

@@ -94,8 +94,12 @@ bool Execution::collect(Transport& transport, std::vector<UnderWay>& under_way) 
   return under_way.size() != before;
 }
 
+bool Execution::has_local_work() const {
+  return local_.next < local_.steps.size() && may_begin(local_.steps[local_.next]);
+}
+
 bool Execution::run_local_step() {
-  if (local_.next == local_.steps.size() || !may_begin(local_.steps[local_.next])) {
+  if (!has_local_work()) {
     return false;
   }
   const StepIndex index = local_.steps[local_.next++];
@@ -110,9 +114,12 @@ bool Execution::run_local_step() {
   return true;
 }
 
-void Execution::begin(Transport& transport) {
+bool Execution::begin(Transport& transport) {
   begin_messages(transport, receives_, receiving_);
   begin_messages(transport, sends_, sending_);
+  const bool has_received = collect(transport, receiving_);  // what a rank that is ahead sent before
+  const bool may_send_more = collect(transport, sending_) && sends_.next < sends_.steps.size();
+  return !has_received && !may_send_more && !has_local_work();
 }
 
 RequestState Execution::advance(Transport& transport) {

@@ -35,8 +35,8 @@ class Execution {
   Execution(const Execution&) = delete;  // messages under way know its memory
   Execution& operator=(const Execution&) = delete;
 
-  /// Posts the first messages, and no more: cheap.
-  void begin(Transport& transport);
+  /// Posts the first messages, and no more: cheap. Whether nothing can be done now but to wait for messages.
+  [[nodiscard]] bool begin(Transport& transport);
   /// Does all that can be done without waiting. Done, UnderWay, or Failed where a message did; then it is over.
   [[nodiscard]] RequestState advance(Transport& transport);
 
@@ -59,6 +59,7 @@ class Execution {
   [[nodiscard]] bool may_begin(StepIndex index) const;
   bool begin_messages(Transport& transport, Lane& lane, std::vector<UnderWay>& under_way);
   [[nodiscard]] bool collect(Transport& transport, std::vector<UnderWay>& under_way);
+  [[nodiscard]] bool has_local_work() const;
   [[nodiscard]] bool run_local_step();
   void check_word(const Step& step);
   [[nodiscard]] std::byte* writable(const Place& place);

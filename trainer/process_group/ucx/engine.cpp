@@ -45,11 +45,7 @@ struct Engine::Running {
 
 Engine::Engine(std::unique_ptr<Worker> worker, std::unique_ptr<Windows> windows, std::uint32_t rank,
                std::uint32_t world_size)
-    : worker_(std::move(worker)),
-      rank_(rank),
-      world_size_(world_size),
-      helps_(has_core_to_itself(*worker_)),
-      windows_(std::move(windows)) {
+    : worker_(std::move(worker)), rank_(rank), world_size_(world_size), windows_(std::move(windows)) {
   thread_ = std::thread([this] { run(); });
 }
 
@@ -161,10 +157,12 @@ void Engine::begin(Operation operation) {
   messages_.push_back(std::move(running));
 }
 
-void Engine::begin_messages() {
-  if (!collectives_.empty()) {
-    collectives_.front()->execution->begin(*worker_);
+/// Whether there is nothing to do now but to wait for messages.
+bool Engine::begin_messages() {
+  if (collectives_.empty()) {
+    return true;
   }
+  return collectives_.front()->execution->begin(*worker_);
 }
 
 void Engine::begin_next_collective() {

@@ -39,7 +39,6 @@ class Engine final : public process_group::Engine {
   /// Where nobody else does, the calling thread posts the operation's first messages.
   void submit(Operation operation) override;
   /// Until `done`, or until nothing has happened for some tens of microseconds; then the engine's thread goes on.
-  /// Returns at once where this host has more ranks than cores.
   void help_until(const std::function<bool()>& done) override;
   /// The other ranks are told.
   void abort(const std::string& reason) override;
@@ -53,13 +52,12 @@ class Engine final : public process_group::Engine {
   [[nodiscard]] bool one_round();
   void rest(std::unique_lock<std::mutex>& role);
   [[nodiscard]] bool is_stopped();
-  [[nodiscard]] static bool has_core_to_itself(const Worker& worker);
   [[nodiscard]] bool begin_here();
   void work_until(const std::function<bool()>& done);
   void take_new();
   void begin(Operation operation);
   void begin_next_collective();
-  void begin_messages();
+  [[nodiscard]] bool begin_messages();
   void advance();
   [[nodiscard]] RequestState advance_one(Running& running);
   void finish(Running& running, const std::string& failure);
@@ -72,7 +70,6 @@ class Engine final : public process_group::Engine {
   std::unique_ptr<Worker> worker_;  ///< null once closed
   std::uint32_t rank_;
   std::uint32_t world_size_;
-  bool helps_;  ///< whether threads that wait do: not where ranks share cores, and the one waited for needs this one
 
   std::mutex role_;                        ///< held by the thread that uses worker_ and what is below
   std::atomic<std::thread::id> driver_{};  ///< that thread

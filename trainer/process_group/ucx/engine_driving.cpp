@@ -13,12 +13,8 @@ constexpr std::chrono::microseconds kLongestSpin{100};
 
 }  // namespace
 
-bool Engine::has_core_to_itself(const Worker& worker) {
-  return worker.local_peers() + 1 <= std::thread::hardware_concurrency();
-}
-
 void Engine::submit(Operation operation) {
-  const bool begins_in_wait = helps_ && operation.awaited && !sleeps_long_;
+  const bool begins_in_wait = operation.awaited && !sleeps_long_;
   {
     const std::lock_guard lock(mutex_);
     submitted_.push_back(std::move(operation));
@@ -30,7 +26,7 @@ void Engine::submit(Operation operation) {
 
 bool Engine::begin_here() {
   // A callback of an operation may submit the next one: then this thread has the role, and takes it on soon.
-  if (!helps_ || driver_ == std::this_thread::get_id()) {
+  if (driver_ == std::this_thread::get_id()) {
     return false;
   }
   const std::unique_lock role(role_, std::try_to_lock);
@@ -39,13 +35,14 @@ bool Engine::begin_here() {
   }
   driver_ = std::this_thread::get_id();
   take_new();
-  begin_messages();
+  const bool only_messages = begin_messages();
   driver_ = std::thread::id();
-  return worker_->arm();
+  // What is to be copied or added first is not for this thread, and no message would wake the engine's for it.
+  return only_messages && worker_->arm();
 }
 
 void Engine::help_until(const std::function<bool()>& done) {
-  if (!helps_ || driver_ == std::this_thread::get_id() || done()) {
+  if (driver_ == std::this_thread::get_id() || done()) {
     return;
   }
   helpers_ += 1;
@@ -79,7 +76,7 @@ void Engine::work_until(const std::function<bool()>& done) {
     } else if (now - moved > kLongestSpin) {
       return;
     } else {
-      sched_yield();
+      sched_yield();  // to the rank that is waited for, where it shares this core
     }
   }
 }

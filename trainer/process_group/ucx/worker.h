@@ -46,9 +46,6 @@ class Worker final : public Transport {
   /// shows in a reset socket or, through shared memory, at UCX's next keep-alive.
   void watch(std::uint32_t peer, const std::string& identity);
 
-  /// How many of the peers that are watched are processes of this host.
-  [[nodiscard]] std::uint32_t local_peers() const { return local_peers_; }
-
   [[nodiscard]] Request send(std::uint32_t peer, MessageName name, const void* data, std::size_t bytes) override;
   [[nodiscard]] Request receive(std::uint32_t peer, MessageName name, void* data, std::size_t bytes) override;
   [[nodiscard]] RequestState test(Request request) override;
@@ -155,7 +152,6 @@ class Worker final : public Transport {
   Request notice_ = nullptr;  ///< the receive of `incoming_`
   std::uint32_t last_source_ = 0;
   std::size_t suspects_ = 0;
-  std::uint32_t local_peers_ = 0;
   std::optional<Failure> failure_;
   bool gave_up_ = false;
 };

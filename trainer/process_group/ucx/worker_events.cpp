@@ -36,7 +36,6 @@ void Worker::watch(std::uint32_t peer, const std::string& identity) {
   watched.process_fd = watch_process(identity);
   if (watched.process_fd >= 0) {
     await_events_of(watched.process_fd, peer);
-    local_peers_ += 1;
   }
 }
 
