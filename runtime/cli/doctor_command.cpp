@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
 
 #include "runtime/base/text.h"
 #include "runtime/cli/command.h"
@@ -86,7 +85,7 @@ Result<std::vector<std::string>> wanted_backends(const CommandContext& context) 
     }
     if (std::ranges::find(known, name) == known.end()) {
       return fail("--collectives", name, "is no back end",
-                  nearest(name, known).value_or(fmt::format("{}", fmt::join(known | std::views::drop(1), ", "))));
+                  nearest(name, known).value_or(fmt::format("{}", fmt::join(known.begin() + 1, known.end(), ", "))));
     }
   }
   return backends;
