@@ -110,6 +110,9 @@ class Memory final : public c10::Allocator {
     std::memcpy(behind(to), behind(from), bytes);
   }
   [[nodiscard]] char* behind(const void* address) const {
+    if (address == nullptr) {  // of a tensor without elements
+      return nullptr;
+    }
     return values_ + (static_cast<const char*>(address) - addresses_);
   }
 
