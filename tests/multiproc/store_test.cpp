@@ -1,6 +1,7 @@
 #include "trainer/process_group/store.h"
 
 #include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "tests/support/multiproc.h"
 #include "trainer/process_group/collectives.h"
@@ -56,11 +57,17 @@ TEST(Store, AMissingRankIsAnErrorThatCountsThoseThatCame) {
 }
 
 TEST(Store, AnUnknownBackEndIsRefusedBeforeAnythingIsConnected) {
-  for (const char* name : {"glo", "mpi", "GLOO", ""}) {
+  for (const char* name : {"glo", "GLOO", ""}) {
     const auto group = make_process_group(nullptr, 0, 2, {.backend = name});
     ASSERT_FALSE(group.has_value()) << name;
     EXPECT_EQ(group.error().setting, "--backend");
   }
+}
+
+TEST(Store, MpiIsRefusedWhereItsLauncherStartedNobodyWithoutWaitingForOthers) {
+  const auto group = make_process_group(c10::make_intrusive<c10d::HashStore>(), 0, 2, {.backend = "mpi"});
+  ASSERT_FALSE(group.has_value());
+  EXPECT_EQ(group.error().setting, "--backend");
 }
 
 }  // namespace
