@@ -56,18 +56,24 @@ def free_port():
         return s.getsockname()[1]
 
 
-def run_ranks(command, ranks, threads=1):
-    """Runs a command as so many ranks of one host and returns the JSON object that rank 0 prints; one rank gets no RANK."""
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+def output_of_ranks(command, ranks, threads=1, **variables):
+    """Runs a command as so many ranks of one host, which find each other as torchrun's do, and returns what they print; one rank gets
+    no RANK."""
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), **variables}
     if ranks == 1:
-        return json.loads(run(command, env=environment))
+        return run(command, env=environment)
     environment.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), WORLD_SIZE=str(ranks), LOCAL_WORLD_SIZE=str(ranks))
     processes = [subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, text=True,
                                   env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(ranks)]
     output = "".join(p.communicate()[0] for p in processes)
     if any(p.returncode != 0 for p in processes):
         sys.exit(f"{' '.join(map(str, command))}: exit codes {[p.returncode for p in processes]}\n{output}")
-    return json.loads(output)
+    return output
+
+
+def run_ranks(command, ranks, threads=1):
+    """output_of_ranks() of a program whose rank 0 prints one JSON object: that object."""
+    return json.loads(output_of_ranks(command, ranks, threads))
 
 
 def run(command, **kwargs):
