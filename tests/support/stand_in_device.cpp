@@ -206,8 +206,22 @@ at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::op
   return at::detail::empty_strided_generic(sizes, strides, &memory(), kKeys, c10::dtype_or_default(type));
 }
 
-/// Every other operator: on copies of its tensors in main memory.
+void check_is_here(const c10::OperatorHandle& op, const at::Tensor& tensor) {
+  TORCH_CHECK(!tensor.defined() || !tensor.is_cpu() || tensor.dim() == 0, op.schema().name(),
+              ": Expected all tensors to be on the same device, one is on the CPU");
+}
+
+/// Every other operator: on copies of its tensors in main memory. As with a GPU, only numbers may come from there.
 void compute_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  for (const c10::IValue& argument : torch::jit::last(*stack, op.schema().arguments().size())) {
+    if (argument.isTensor()) {
+      check_is_here(op, argument.toTensor());
+    } else if (argument.isTensorList()) {
+      for (const at::Tensor& tensor : argument.toTensorVector()) {
+        check_is_here(op, tensor);
+      }
+    }
+  }
   finish_current();
   at::native::cpu_fallback(op, stack);
 }

@@ -11,6 +11,7 @@ class ProcessGroup;
 /// matters to code that moves tensors about:
 ///
 /// - The host cannot read its memory: an access through a tensor's address ends the process with SIGSEGV.
+/// - Operators take no tensor of the CPU beside its own, but for numbers.
 /// - Copies are asynchronous, where a GPU's may be, and as late as streams and events allow: one is made only when
 ///   something that must come after it is about to happen. Code that forgets to wait reads what was there before.
 /// - Freed memory serves the next request of its size on the same stream at once, as CUDA's caching allocator has it.

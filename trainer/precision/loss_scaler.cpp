@@ -24,6 +24,16 @@ std::map<at::ScalarType, std::vector<at::Tensor>> gradients_of(torch::optim::Opt
   return gradients;
 }
 
+/// Where the gradients are; see LossScaler::unscale().
+c10::Device device_of(const torch::optim::Optimizer& optimizer) {
+  for (const torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
+    if (!group.params().empty()) {
+      return group.params().front().device();
+    }
+  }
+  return at::kCPU;
+}
+
 }  // namespace
 
 LossScaler::LossScaler(bool on, const LossScale& state) : on_(on) { set_state(state); }
@@ -37,15 +47,17 @@ bool LossScaler::unscale(torch::optim::Optimizer& optimizer, const process_group
     return true;
   }
   const torch::NoGradGuard no_grad;
-  const at::Tensor inverse = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
-  found_inf_.zero_();
+  const c10::Device device = device_of(optimizer);
+  const at::Tensor inverse = scale_.to(at::kDouble).reciprocal().to(at::kFloat).to(device);
+  at::Tensor found_inf = torch::zeros({1}, at::TensorOptions(at::kFloat).device(device));
   for (auto& [type, gradients] : gradients_of(optimizer)) {
-    at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf_, inverse);
+    at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, inverse);
   }
   if (group) {
-    std::vector<at::Tensor> tensors{found_inf_};
+    std::vector<at::Tensor> tensors{found_inf};
     group->allreduce(tensors)->wait();
   }
+  found_inf_ = found_inf.to(at::kCPU);
   return found_inf_.item<float>() == 0;
 }
 

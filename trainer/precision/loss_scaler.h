@@ -24,6 +24,10 @@ struct LossScale {
 ///   if (scaler.unscale(optimizer, group)) { clip; optimizer.step(); }
 ///   scaler.update();
 ///
+/// The loss may be on any device, and the gradients on any one: they meet the factor there. Only the factor itself and
+/// what unscale() has found are kept in main memory, since the host looks at both in every step. Tested on CPUs and on
+/// a stand-in device; not run on hardware.
+///
 /// A scaler that is off passes everything through. Main thread only.
 class LossScaler {
  public:
@@ -33,8 +37,8 @@ class LossScaler {
   /// `loss` times the factor.
   [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
   /// Divides the gradients of the optimizer's parameters by the factor, in place, and tells whether those of every rank
-  /// of `group` are finite; the same answer on each. One all-reduce of one number. True without work where it is off.
-  /// Throws what c10d throws.
+  /// of `group` are finite; the same answer on each. One all-reduce of one number, on the device of the parameters,
+  /// which are on one. True without work where it is off. Throws what c10d throws.
   [[nodiscard]] bool unscale(torch::optim::Optimizer& optimizer, const process_group::Group& group);
   /// Adapts the factor to what unscale() found.
   void update();

@@ -166,6 +166,8 @@ TEST(FsdpOnADevice, GroupsThatCannotCarryItsTensorsAreToldBeforeTheModelIsDivide
     const auto divided = fsdp::fully_shard(network.ptr(), mesh, {});
     MULTIPROC_CHECK(!divided.has_value());
     MULTIPROC_CHECK(divided.error().message().find("carries no tensors of") != std::string::npos);
+    // A rank that leaves at once would end the connecting of the other.
+    MULTIPROC_CHECK(process_group::barrier(mesh.world).has_value());
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
