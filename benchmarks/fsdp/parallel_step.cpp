@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <vector>
 
@@ -76,6 +77,9 @@ double largest_over_ranks(const train::World& world, double mine) {
   return tensors[0].item<double>();
 }
 
+/// Seconds of computing by all threads of this process.
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
 double median(std::vector<double> numbers) {
   std::nth_element(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2), numbers.end());
   return numbers[numbers.size() / 2];
@@ -107,8 +111,10 @@ int run(Options options) {
   auto optimizer = *optim::make_optimizer(work.optimizer, replica->named_parameters());
   std::vector<double> seconds;
   std::vector<double> waits;
+  double cpu_before = 0;
   for (int i = 0; i < options["warmup"] + options["steps"]; ++i) {
     const double waited_before = waited(*replica);
+    cpu_before = i == options["warmup"] ? cpu_seconds() : cpu_before;
     const double taken = benchmarks::seconds_of([&] {
       replica->zero_grad();
       replica->forward(work.loss).backward();
@@ -119,13 +125,14 @@ int run(Options options) {
       waits.push_back(waited(*replica) - waited_before);
     }
   }
+  const double cpu = largest_over_ranks(*world, (cpu_seconds() - cpu_before) / options["steps"]);
   const double peak = largest_over_ranks(*world, peak_resident());
   if (world->rank == 0) {
     std::printf(
         "{\"images_per_s\": %.3f, \"world_size\": %u, \"ms_per_step\": %.1f, \"waited_ms_per_step\": %.1f, "
-        "\"peak_resident_mb\": %.0f, \"resident_before_mb\": %.0f}\n",
+        "\"cpu_ms_per_step\": %.1f, \"peak_resident_mb\": %.0f, \"resident_before_mb\": %.0f}\n",
         world->world_size * options["batch-size"] / median(seconds), world->world_size, 1000 * median(seconds),
-        1000 * median(waits), peak, before);
+        1000 * median(waits), 1000 * cpu, peak, before);
   }
   return 0;
 }

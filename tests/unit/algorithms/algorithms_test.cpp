@@ -223,6 +223,20 @@ TEST(Algorithms, AllToAllMovesPartsOfAnySize) {
   });
 }
 
+TEST(Algorithms, AllToAllOfEqualPartsTurnsRowsIntoColumns) {
+  in_every_world([](const World& world, std::size_t count) {
+    const std::size_t all = world.size * count;
+    std::vector<RankMemory> memory = memory_with_inputs(world, all, all);
+    simulate(world.plans([&](const PlanContext& c) { return plan_all_to_all(c, count * kNumber); }), memory,
+             world.depth, 10);
+    for (std::uint32_t rank = 0; rank < world.size; ++rank) {
+      for (std::uint32_t other = 0; other < world.size; ++other) {
+        ASSERT_EQ(part(memory[rank].output, other, count), part(values(other, all), rank, count));
+      }
+    }
+  });
+}
+
 /// With one rank left out of the barrier, none of the others may get through it.
 TEST(Algorithms, NobodyLeavesABarrierThatSomebodyHasNotComeTo) {
   for (std::uint32_t size = 2; size <= 9; ++size) {

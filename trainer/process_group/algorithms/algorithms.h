@@ -67,6 +67,9 @@ struct PlanContext {
 [[nodiscard]] Plan plan_all_to_all(const PlanContext& context, const std::vector<std::size_t>& send_bytes,
                                    const std::vector<std::size_t>& receive_bytes);
 
+/// The same with `bytes` from each rank to each. Traffic (N-1)/N of Input and rank.
+[[nodiscard]] Plan plan_all_to_all(const PlanContext& context, std::size_t bytes);
+
 /// Ends on no rank before it has begun on all.
 [[nodiscard]] Plan plan_barrier(const PlanContext& context);
 

@@ -27,7 +27,8 @@ Plan plan_of(const Collective& collective, std::uint32_t rank, std::uint32_t wor
     case CollectiveKind::Scatter:
       return plan_scatter(context, collective.bytes, collective.root);
     case CollectiveKind::AllToAll:
-      return plan_all_to_all(context, collective.send_bytes, collective.receive_bytes);
+      return collective.parts_differ() ? plan_all_to_all(context, collective.send_bytes, collective.receive_bytes)
+                                       : plan_all_to_all(context, collective.bytes);
     case CollectiveKind::Barrier:
       break;
   }

@@ -31,9 +31,12 @@ struct Collective {
   std::size_t element_bytes = 1;                       ///< no part ends inside of an element
   ElementType element = ElementType::UInt8;            ///< of reductions, like the next
   Reduction reduction = Reduction::Sum;                ///< one that combine_function() knows for `element`
-  std::vector<std::size_t> send_bytes, receive_bytes;  ///< of AllToAll, by rank
+  std::vector<std::size_t> send_bytes, receive_bytes;  ///< of an AllToAll whose parts may differ, by rank
   const std::byte* input = nullptr;                    ///< null where the kind has none on this rank
   std::byte* output = nullptr;                         ///< likewise
+
+  /// Of an AllToAll; the same on all ranks.
+  [[nodiscard]] bool parts_differ() const { return !send_bytes.empty(); }
 };
 
 [[nodiscard]] bool reduces(CollectiveKind kind);

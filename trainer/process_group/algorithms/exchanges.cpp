@@ -1,5 +1,6 @@
 // Gather, scatter, all-to-all and barrier: who sends what to whom, with nothing combined.
 #include "trainer/process_group/algorithms/algorithms.h"
+#include "trainer/process_group/algorithms/windows.h"
 
 namespace rollcall::process_group {
 namespace {
@@ -60,6 +61,14 @@ Plan plan_all_to_all(const PlanContext& context, const std::vector<std::size_t>&
   }
   builder.copy(kOutput + to_offsets[context.rank], kInput + from_offsets[context.rank], send_bytes[context.rank]);
   return std::move(builder).take();
+}
+
+Plan plan_all_to_all(const PlanContext& context, std::size_t bytes) {
+  if (uses_windows(context, bytes * context.world_size)) {
+    return window_all_to_all(context, bytes);
+  }
+  const std::vector<std::size_t> equal(context.world_size, bytes);
+  return plan_all_to_all(context, equal, equal);
 }
 
 /// D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988: dissemination. After round i a

@@ -9,7 +9,7 @@ constexpr Place kInput{Area::Input, 0};
 constexpr Place kOutput{Area::Output, 0};
 constexpr std::size_t kSlots = 2;
 
-enum class Kind : Word { AllReduce = 1, ReduceScatter, AllGather };
+enum class Kind : Word { AllReduce = 1, ReduceScatter, AllGather, AllToAll };
 
 /// A plan in the making. A window has two slots, for even and odd rounds, and each slot a part for every rank. In round
 /// k of a plan a rank writes for round k + 1 at the most, and so over what was there for round k - 1; it has heard
@@ -144,6 +144,24 @@ Plan window_all_gather(const PlanContext& context, std::size_t bytes) {
     const Range part = plan.part_of(Range{0, bytes}, round);
     plan.leave(context.rank, round, kInput, part);
     plan.copy(kOutput + (context.rank * bytes + part.begin), kInput + part.begin, part.bytes);
+  });
+  return std::move(plan).take();
+}
+
+/// Round i: takes up part i - 1 of what all other ranks have for it, leaves part i of what it has for them.
+Plan window_all_to_all(const PlanContext& context, std::size_t bytes) {
+  WindowPlan plan(context, Kind::AllToAll, bytes);
+  plan.for_each_round(bytes, 1, [&](std::size_t round) {
+    if (round >= 1) {
+      plan.for_each_peer([&](std::uint32_t peer) {
+        plan.take_up(peer, context.rank, round - 1, kOutput, plan.part_of(Range{peer * bytes, bytes}, round - 1));
+      });
+    }
+    plan.for_each_peer([&](std::uint32_t peer) {
+      plan.leave(peer, round, kInput, plan.part_of(Range{peer * bytes, bytes}, round));
+    });
+    const Range own = plan.part_of(Range{context.rank * bytes, bytes}, round);
+    plan.copy(kOutput + own.begin, kInput + own.begin, own.bytes);
   });
   return std::move(plan).take();
 }

@@ -22,5 +22,6 @@ namespace rollcall::process_group {
 [[nodiscard]] Plan window_all_reduce(const PlanContext& context, std::size_t bytes);
 [[nodiscard]] Plan window_reduce_scatter(const PlanContext& context, std::size_t bytes);
 [[nodiscard]] Plan window_all_gather(const PlanContext& context, std::size_t bytes);
+[[nodiscard]] Plan window_all_to_all(const PlanContext& context, std::size_t bytes);
 
 }  // namespace rollcall::process_group

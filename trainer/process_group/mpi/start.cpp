@@ -64,6 +64,9 @@ int start_copy(const Arguments& arguments, MPI_Request* request) {
     case CollectiveKind::Gather:
       return MPI_Igather(collective.input, count, type, collective.output, count, type, arguments.root,
                          arguments.communicator, request);
+    case CollectiveKind::AllToAll:
+      return MPI_Ialltoall(collective.input, count, type, collective.output, count, type, arguments.communicator,
+                           request);
     case CollectiveKind::Scatter:
       return MPI_Iscatter(collective.input, count, type, collective.output, count, type, arguments.root,
                           arguments.communicator, request);
@@ -85,7 +88,7 @@ bool append_counts(const std::vector<std::size_t>& bytes, std::size_t element_by
   return offset <= kMostElements;
 }
 
-int start_all_to_all(const Arguments& arguments, Started& started) {
+int start_uneven_all_to_all(const Arguments& arguments, Started& started) {
   const Collective& collective = arguments.collective;
   const std::size_t ranks = collective.send_bytes.size();
   MPI_Datatype const type = arguments.reducing.type;
@@ -112,8 +115,8 @@ int start_any(const Arguments& arguments, Started& started) {
   if (collective.kind == CollectiveKind::Barrier) {
     return MPI_Ibarrier(arguments.communicator, &started.request);
   }
-  if (collective.kind == CollectiveKind::AllToAll) {
-    return start_all_to_all(arguments, started);
+  if (collective.kind == CollectiveKind::AllToAll && collective.parts_differ()) {
+    return start_uneven_all_to_all(arguments, started);
   }
   if (collective.bytes == 0) {
     return MPI_SUCCESS;  // on all ranks

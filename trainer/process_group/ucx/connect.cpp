@@ -62,14 +62,12 @@ Result<bool> greet(Engine& engine, bool sees_all, std::uint32_t world_size, std:
   constexpr std::byte kSeesAll{1};
   std::vector<std::byte> out(world_size, sees_all ? kSeesAll : std::byte{0});
   std::vector<std::byte> in(world_size);
-  const std::vector<std::size_t> sizes(world_size, 1);
   std::promise<std::string> ended;
   Operation greeting;
   greeting.name = "greeting";
   greeting.timeout = timeout;
   greeting.collective.kind = CollectiveKind::AllToAll;
-  greeting.collective.send_bytes = sizes;
-  greeting.collective.receive_bytes = sizes;
+  greeting.collective.bytes = 1;
   greeting.collective.input = out.data();
   greeting.collective.output = in.data();
   greeting.done = [&](const std::string& failure, std::uint32_t) { ended.set_value(failure); };

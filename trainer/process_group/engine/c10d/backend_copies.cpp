@@ -13,22 +13,26 @@ Collective copying(CollectiveKind kind, std::size_t bytes, std::int64_t root = 0
   return collective;
 }
 
-/// An all-to-all; bytes by rank.
+/// An all-to-all of parts that may differ; bytes by rank.
 Collective exchanging(std::vector<std::size_t> send_bytes, std::vector<std::size_t> receive_bytes) {
-  Collective collective;
-  collective.kind = CollectiveKind::AllToAll;
+  Collective collective = copying(CollectiveKind::AllToAll, 0);
   collective.send_bytes = std::move(send_bytes);
   collective.receive_bytes = std::move(receive_bytes);
   return collective;
+}
+
+/// The bytes of one of `world_size` equal parts of `tensor`.
+std::size_t equal_part(const at::Tensor& tensor, int world_size) {
+  TORCH_CHECK_VALUE(tensor.numel() == 0 || tensor.size(0) % world_size == 0, tensor.size(0),
+                    " rows cannot be divided evenly among ", world_size, " ranks");
+  return tensor.nbytes() / static_cast<std::size_t>(world_size);
 }
 
 /// The bytes of each rank's rows of `tensor`; equal parts where `rows` is empty.
 std::vector<std::size_t> part_bytes(const at::Tensor& tensor, const std::vector<std::int64_t>& rows, int world_size) {
   const auto ranks = static_cast<std::size_t>(world_size);
   if (rows.empty()) {
-    TORCH_CHECK_VALUE(tensor.numel() == 0 || tensor.size(0) % world_size == 0, tensor.size(0),
-                      " rows cannot be divided evenly among ", world_size, " ranks");
-    return std::vector<std::size_t>(ranks, tensor.nbytes() / ranks);
+    return std::vector<std::size_t>(ranks, equal_part(tensor, world_size));
   }
   TORCH_CHECK_VALUE(rows.size() == ranks, "as many split sizes as ranks are needed");
   const std::int64_t all = tensor.dim() == 0 ? 1 : tensor.size(0);
@@ -40,6 +44,18 @@ std::vector<std::size_t> part_bytes(const at::Tensor& tensor, const std::vector<
   }
   TORCH_CHECK_VALUE(sum == all, "split sizes add up to ", sum, " of ", all, " rows");
   return bytes;
+}
+
+/// The all-to-all of `input` and `output`, which are divided into `rows` of each rank, or where there are none equally:
+/// a caller that gives none says that nobody's parts differ.
+Collective exchange_of(const at::Tensor& input, const std::vector<std::int64_t>& input_rows, const at::Tensor& output,
+                       const std::vector<std::int64_t>& output_rows, int world_size) {
+  if (!input_rows.empty() || !output_rows.empty()) {
+    return exchanging(part_bytes(input, input_rows, world_size), part_bytes(output, output_rows, world_size));
+  }
+  TORCH_CHECK_VALUE(input.nbytes() == output.nbytes(), "equal parts of ", input.nbytes(), " bytes cannot become ",
+                    output.nbytes(), " bytes");
+  return copying(CollectiveKind::AllToAll, equal_part(input, world_size));
 }
 
 std::vector<std::size_t> bytes_of_each(const std::vector<at::Tensor>& tensors) {
@@ -155,7 +171,7 @@ EngineBackend::WorkPointer EngineBackend::all_to_all_single(at::Tensor& output, 
   check_tensor(output);
   const Staged staged(output, false);
   Call call = call_of(c10d::OpType::ALLTOALL_BASE, "all_to_all", options,
-                      exchanging(part_bytes(input, input_rows, size_), part_bytes(output, output_rows, size_)));
+                      exchange_of(input, input_rows, output, output_rows, size_));
   call.input = input.contiguous();
   call.output = staged.memory;
   call.results = {output};
