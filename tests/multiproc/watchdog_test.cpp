@@ -254,6 +254,9 @@ TEST(Attendance, OnlyThoseWhoNeverComeAreGone) {
   EXPECT_EQ(who_is_gone(3, ranks), "rank 2 is lost: its process ended");
   EXPECT_EQ(who_is_gone(4, ranks),
             "rank 2 is lost: its process ended; rank 3 has left the group, its last collective was barrier 3");
+  ranks[4] = {Attendance::GaveUp, {.issued = 4, .ended = 3, .last = "barrier 4"}, "the disk is full"};
+  EXPECT_EQ(who_is_gone(3, ranks), "rank 2 is lost: its process ended; rank 4 gave up: the disk is full");
+  EXPECT_NE(who_is_missing(3, ranks).find("rank 4 gave up: the disk is full"), std::string::npos);
 }
 
 TEST(Attendance, GoesThroughTheStoreUnharmed) {
@@ -265,7 +268,11 @@ TEST(Attendance, GoesThroughTheStoreUnharmed) {
   EXPECT_EQ(again->whereabouts.last, "all-gather 4");
   EXPECT_EQ(parse_attendance(serialise(Attendance{.presence = Attendance::Ended, .whereabouts = {}}))->presence,
             Attendance::Ended);
-  for (const char* text : {"", "here\n5\nx\ny", "elsewhere\n5\n4\ny", "here\n5\n4"}) {
+  const auto gave_up = parse_attendance(serialise({Attendance::GaveUp, {}, "the disk is full"}));
+  ASSERT_TRUE(gave_up);
+  EXPECT_EQ(gave_up->presence, Attendance::GaveUp);
+  EXPECT_EQ(gave_up->reason, "the disk is full");
+  for (const char* text : {"", "here\n5\nx\ny\n", "elsewhere\n5\n4\ny\n", "here\n5\n4\ny"}) {
     EXPECT_FALSE(parse_attendance(text)) << text;
   }
 }

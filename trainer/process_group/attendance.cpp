@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kRanksNamed = 8;
 /// By Attendance::Presence.
-constexpr std::array<std::string_view, 5> kPresences{"silent", "stopped", "here", "left", "ended"};
+constexpr std::array<std::string_view, 6> kPresences{"silent", "stopped", "here", "left", "ended", "gave up"};
 
 std::string describe(const Attendance& rank) {
   const Whereabouts& where = rank.whereabouts;
@@ -25,6 +25,8 @@ std::string describe(const Attendance& rank) {
       return "is lost: its process ended";
     case Attendance::Left:
       return "has left the group" + (where.issued == 0 ? "" : ", its last collective was " + where.last);
+    case Attendance::GaveUp:
+      return "gave up: " + rank.reason;
     case Attendance::Here:
       break;
   }
@@ -59,12 +61,12 @@ bool has_begun(std::uint64_t number, const Attendance& rank) { return rank.where
 std::string serialise(const Attendance& attendance) {
   const Whereabouts& where = attendance.whereabouts;
   return std::string(kPresences[attendance.presence]) + "\n" + std::to_string(where.issued) + "\n" +
-         std::to_string(where.ended) + "\n" + where.last;
+         std::to_string(where.ended) + "\n" + where.last + "\n" + attendance.reason;
 }
 
 std::optional<Attendance> parse_attendance(const std::string& text) {
   const std::vector<std::string> lines = split(text, '\n');
-  if (lines.size() != 4) {
+  if (lines.size() != 5) {
     return std::nullopt;
   }
   const auto* const presence = std::ranges::find(kPresences, lines[0]);
@@ -74,17 +76,21 @@ std::optional<Attendance> parse_attendance(const std::string& text) {
     return std::nullopt;
   }
   return Attendance{.presence = static_cast<Attendance::Presence>(presence - kPresences.begin()),
-                    .whereabouts = {.issued = *issued, .ended = *ended, .last = lines[3]}};
+                    .whereabouts = {.issued = *issued, .ended = *ended, .last = lines[3]},
+                    .reason = lines[4]};
 }
 
 std::string who_is_missing(std::uint64_t number, const std::vector<Attendance>& ranks) {
-  const std::string text = names(ranks, [number](const Attendance& rank) { return !has_begun(number, rank); });
+  const std::string text = names(ranks, [number](const Attendance& rank) {
+    return !has_begun(number, rank) || rank.presence == Attendance::GaveUp;
+  });
   return text.empty() ? "all ranks have arrived" : text;
 }
 
 std::string who_is_gone(std::uint64_t number, const std::vector<Attendance>& ranks) {
   return names(ranks, [number](const Attendance& rank) {
-    return rank.presence == Attendance::Ended || (rank.presence == Attendance::Left && !has_begun(number, rank));
+    return rank.presence == Attendance::Ended || rank.presence == Attendance::GaveUp ||
+           (rank.presence == Attendance::Left && !has_begun(number, rank));
   });
 }
 

@@ -22,10 +22,12 @@ struct Attendance {
     Here,     ///< it answered with its whereabouts
     Left,     ///< it has left the group in good order, after these whereabouts
     Ended,    ///< its process has ended, and it said nothing before
+    GaveUp,   ///< it has left the group since it, or another of its groups, has failed
   };
 
   Presence presence = Silent;
-  Whereabouts whereabouts;  ///< of Here and Left
+  Whereabouts whereabouts;  ///< of Here, Left and GaveUp
+  std::string reason{};     ///< of GaveUp, in one line
 };
 
 [[nodiscard]] std::string serialise(const Attendance& attendance);

@@ -103,9 +103,12 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
           choice->on_cuda(*named.process_group, store, options.timeout);
         }
         named.process_group->setGroupName("rollcall");
-        named.process_group = watch(
-            named.process_group, of_watchdog,
-            {.rank = rank, .world_size = world_size, .timeout = options.timeout, .compare = options.compare_calls});
+        named.process_group = watch(named.process_group, of_watchdog,
+                                    {.rank = rank,
+                                     .world_size = world_size,
+                                     .timeout = options.timeout,
+                                     .compare = options.compare_calls,
+                                     .first_failure = options.first_failure});
       });
   if (!made) {
     return made.error();

@@ -3,12 +3,14 @@
 #include <c10/util/intrusive_ptr.h>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "trainer/process_group/first_failure.h"
 
 namespace rollcall::process_group {
 
@@ -19,6 +21,8 @@ struct ProcessGroupOptions {
   std::string backend = "auto";                ///< "auto", "gloo", "ucx", "mpi" or "nccl"
   std::chrono::milliseconds timeout{600'000};  ///< a collective that takes longer is an error
   bool compare_calls = false;                  ///< see WatchdogOptions::compare
+  /// Groups made with copies of the same options share what they and their process fail with.
+  std::shared_ptr<FirstFailure> first_failure = std::make_shared<FirstFailure>();
 };
 
 /// All ranks of the step as one group, and the back end that carries its collectives: "gloo", "ucx", "mpi" or "nccl".

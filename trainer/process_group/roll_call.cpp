@@ -45,9 +45,17 @@ void RollCall::answer(const Whereabouts& whereabouts) const {
   say(rank_, Attendance{.presence = Attendance::Here, .whereabouts = whereabouts});
 }
 
-void RollCall::leave(const Whereabouts& whereabouts) const {
-  say(rank_, Attendance{.presence = Attendance::Left, .whereabouts = whereabouts});
+void RollCall::say_last(const Attendance& attendance) const {
+  say(rank_, attendance);
   (void)store_->check({word_key(rank_)});  // set() alone may return before the store has it, and the process may end
+}
+
+void RollCall::leave(const Whereabouts& whereabouts) const {
+  say_last({.presence = Attendance::Left, .whereabouts = whereabouts});
+}
+
+void RollCall::give_up(const Whereabouts& whereabouts, const std::string& reason) const {
+  say_last({.presence = Attendance::GaveUp, .whereabouts = whereabouts, .reason = reason});
 }
 
 bool RollCall::has_left(std::uint32_t rank) const {

@@ -38,6 +38,8 @@ class RollCall {
   void answer(const Whereabouts& whereabouts) const;
   /// Says that this rank leaves in good order; the others know it before this returns.
   void leave(const Whereabouts& whereabouts) const;
+  /// Says that this rank cannot go on, and why; likewise.
+  void give_up(const Whereabouts& whereabouts, const std::string& reason) const;
   [[nodiscard]] bool has_left(std::uint32_t rank) const;
 
   /// Asks all ranks where they are in collective `number`; this one is where `own` says. Where `anybody_gone` will do,
@@ -47,6 +49,7 @@ class RollCall {
 
  private:
   void say(std::uint32_t rank, const Attendance& attendance) const;
+  void say_last(const Attendance& attendance) const;
   [[nodiscard]] std::optional<Attendance> word_of(std::uint32_t rank) const;
   /// Whether this rank or, as they wrote down, another one of its host sees that the process of `rank` lives.
   [[nodiscard]] bool is_alive(std::uint32_t rank) const;

@@ -58,7 +58,8 @@ Watchdog::Watchdog(const c10::intrusive_ptr<c10d::Store>& store, const WatchdogO
                    std::function<std::vector<std::uint32_t>()> broken_peers)
     : options_(options),
       store_(store->clone()),
-      shared_(std::make_shared<Shared>(watch_host_peers(*store_, options.rank), std::move(broken_peers))) {
+      shared_(std::make_shared<Shared>(watch_host_peers(*store_, options.rank), std::move(broken_peers),
+                                       options.first_failure)) {
   const RollCall roll_call(store->clone(), shared_->host_peers, options.rank, options.world_size);
   std::thread([shared = shared_, interval = interval_of(options), roll_call] {
     answer_and_look(*shared, interval, roll_call);
@@ -98,8 +99,17 @@ void Watchdog::answer_and_look(Shared& shared, milliseconds interval, const Roll
       shared.search.look(has_left);
     }
   }
-  if (!shared.failed) {
-    try_it([&] { roll_call.leave(shared.whereabouts()); });
+  try_it([&] { say_goodbye(shared, roll_call); });
+}
+
+void Watchdog::say_goodbye(Shared& shared, const RollCall& roll_call) {
+  if (shared.failed) {
+    return;
+  }
+  if (const std::optional<std::string> failure = shared.first_failure->told()) {
+    roll_call.give_up(shared.whereabouts(), *failure);
+  } else {
+    roll_call.leave(shared.whereabouts());
   }
 }
 
@@ -180,6 +190,7 @@ Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point sin
   const std::string reason =
       (late ? "did not end within " + seconds_text(options_.timeout) + ": " : "failed, so a peer was lost: ") +
       missing + " (" + first_line(what) + ")";
+  options_.first_failure->tell(to_text(call) + (late ? " did not end: " : " failed: ") + missing);
   const std::string action = "looking for the first rank that ended or stands still, in this output and in Slurm's";
   told_ = fail("collective", to_text(call), reason,
                late ? action + "; a longer --collective-timeout if it was only slow" : action, ExitCode::Unavailable);

@@ -16,6 +16,7 @@
 
 #include "runtime/base/error.h"
 #include "trainer/process_group/collective_call.h"
+#include "trainer/process_group/first_failure.h"
 #include "trainer/process_group/lost_peer_search.h"
 #include "trainer/process_group/processes/process_watch.h"
 #include "trainer/process_group/roll_call.h"
@@ -28,6 +29,7 @@ struct WatchdogOptions {
   std::chrono::milliseconds timeout{600'000};  ///< after it the back end gives a collective up
   bool compare = false;  ///< before each collective: does this rank call what rank 0 calls? Waits for rank 0
   std::optional<Allowance> answers{};  ///< for the answers of other ranks; nothing: as world_size asks for
+  std::shared_ptr<FirstFailure> first_failure = std::make_shared<FirstFailure>();  ///< of all groups that share it
 };
 
 /// Numbers a group's collectives on this rank, and finds out why one failed. A thread answers the roll call of other
@@ -49,8 +51,11 @@ class Watchdog {
   ~Watchdog() { stop(); }
 
   /// To be called before the group's back ends go: asks and looks no more, at most 1 s. Other ranks learn that this one
-  /// leaves in good order, unless it has met a failure.
+  /// leaves in good order or, where something else than this group has failed, why it gives up. Where this group has,
+  /// they know.
   void stop();
+  /// Whether this group could go on, but its process cannot: what stop() tells.
+  [[nodiscard]] bool gives_up() const { return !shared_->failed && options_.first_failure->told().has_value(); }
 
   /// Before a collective is issued: gives it its number. With WatchdogOptions::compare throws CollectiveFailure
   /// (Mismatch) where rank 0 calls another one, and (Unavailable) where rank 0 does not come in time.
@@ -70,11 +75,13 @@ class Watchdog {
  private:
   /// What the answering thread shares with this object, and may outlive it with.
   struct Shared {
-    Shared(std::shared_ptr<ProcessWatch> peers, std::function<std::vector<std::uint32_t>()> broken_peers)
-        : host_peers(std::move(peers)), search(std::move(broken_peers)) {}
+    Shared(std::shared_ptr<ProcessWatch> peers, std::function<std::vector<std::uint32_t>()> broken_peers,
+           std::shared_ptr<const FirstFailure> of_process)
+        : host_peers(std::move(peers)), search(std::move(broken_peers)), first_failure(std::move(of_process)) {}
 
     const std::shared_ptr<ProcessWatch> host_peers;
     LostPeerSearch search;
+    const std::shared_ptr<const FirstFailure> first_failure;
     std::mutex mutex;
     std::condition_variable changed;
     std::atomic<bool> stop{false};
@@ -89,6 +96,7 @@ class Watchdog {
   };
 
   static void answer_and_look(Shared& shared, std::chrono::milliseconds interval, const RollCall& roll_call);
+  static void say_goodbye(Shared& shared, const RollCall& roll_call);
   void compare_with_rank_0(const CollectiveCall& call);
   /// `late`: a timeout says that somebody did not come, not who.
   [[nodiscard]] std::string ask_all(std::uint64_t number, bool late);

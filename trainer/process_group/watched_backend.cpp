@@ -70,7 +70,13 @@ class WatchedBackend final : public c10d::Backend {
 
   WatchedBackend(const WatchedBackend&) = delete;
   WatchedBackend& operator=(const WatchedBackend&) = delete;
-  ~WatchedBackend() override { watchdog_->stop(); }
+  ~WatchedBackend() override {
+    const bool gives_up = watchdog_->gives_up();
+    watchdog_->stop();                    // first: who hears of it asks the store why
+    if (gives_up && !is_gloo(*inner_)) {  // whose goodbye is a closed connection in any case
+      inner_->abort();
+    }
+  }
 
   const std::string getBackendName() const override { return inner_->getBackendName(); }
   void setTimeout(std::chrono::milliseconds timeout) override { inner_->setTimeout(timeout); }

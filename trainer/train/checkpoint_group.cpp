@@ -1,7 +1,6 @@
 #include "trainer/train/checkpoint_group.h"
 
 #include <torch/torch.h>
-#include <chrono>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "trainer/process_group/factory.h"
@@ -42,13 +41,13 @@ Result<std::vector<std::vector<std::byte>>> CheckpointGroup::gather(std::span<co
   return all;
 }
 
-Result<process_group::Group> make_saving_group(const World& world, const settings::Settings& settings) {
+Result<process_group::Group> make_saving_group(const World& world) {
   if (!world.process_group) {
     return process_group::Group();
   }
-  const process_group::ProcessGroupOptions options{
-      .backend = "gloo",
-      .timeout = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * settings.number("collective-timeout")))};
+  process_group::ProcessGroupOptions options = world.group_options;
+  options.backend = "gloo";
+  options.compare_calls = false;
   const auto made = process_group::make_process_group(
       c10::make_intrusive<c10d::PrefixStore>("checkpoints", world.store), world.rank, world.world_size, options);
   return made ? Result<process_group::Group>(made->process_group) : Result<process_group::Group>(made.error());

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "runtime/settings/settings.h"
 #include "trainer/checkpoint/format/rank_group.h"
 #include "trainer/process_group/collectives.h"
 #include "trainer/train/world.h"
@@ -25,6 +24,6 @@ class CheckpointGroup final : public checkpoint::format::RankGroup {
 
 /// A process group of all ranks that nothing else uses, so that a thread of its own can write checkpoints with it.
 /// Null in a world of one. Collective. Errors: those of make_process_group().
-[[nodiscard]] Result<process_group::Group> make_saving_group(const World& world, const settings::Settings& settings);
+[[nodiscard]] Result<process_group::Group> make_saving_group(const World& world);
 
 }  // namespace rollcall::train

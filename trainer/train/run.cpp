@@ -124,6 +124,7 @@ int end_of_run(const Outcome& outcome, Observer& observer, const checkpoint::Pro
       observer.finished(progress, "interrupted, a checkpoint was saved: submit again to go on");
       return to_int(ExitCode::Interrupted);
     case Ending::Failed:
+      session.world.group_options.first_failure->tell(outcome.failure->error.message());
       return outcome.failure->lost_peer ? session.report.lost_peer(outcome.failure->error)
                                         : session.report.own(outcome.failure->error);
   }
@@ -155,7 +156,7 @@ int train(Session session) {
   if (const auto code = settle(add_optimizer(*task, **replica, settings, world), world, session.report)) {
     return *code;
   }
-  const Result<process_group::Group> saving_group = make_saving_group(world, settings);
+  const Result<process_group::Group> saving_group = make_saving_group(world);
   if (const auto code = settle(saving_group, world, session.report)) {
     return *code;
   }

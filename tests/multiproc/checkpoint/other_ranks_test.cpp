@@ -71,7 +71,7 @@ struct Training {
         parallel::make_replica(task.model.ptr(), must(replica_options(settings)), {world.process_group, world.store}));
     must(add_optimizer(task, *replica, settings, world));
     checkpoints = std::make_unique<Checkpoints>(settings, RunFolders{folder, folder, {}, {}}, task, *replica, world,
-                                                must(make_saving_group(world, settings)), std::vector<std::string>());
+                                                must(make_saving_group(world)), std::vector<std::string>());
     progress = first_progress(settings, world);
   }
 

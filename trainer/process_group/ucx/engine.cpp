@@ -102,6 +102,7 @@ void Engine::run() {
     }
   }
   take_new();
+  check_abort();
   fail_all();
 }
 
