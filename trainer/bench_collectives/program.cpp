@@ -12,6 +12,7 @@
 #include "trainer/bench_collectives/options.h"
 #include "trainer/config/trainer_settings.h"
 #include "trainer/process_group/factory.h"
+#include "trainer/train/departure.h"
 #include "trainer/train/failure_report.h"
 #include "trainer/train/process.h"
 #include "trainer/train/world.h"
@@ -110,7 +111,7 @@ Result<bool> measure_all(const Options& options, const train::World& world) {
 
 int measure_in_world(const Options& options, const Environment& environment) {
   train::FailureReport report(0, 0, 1, train::host_name());
-  const Result<train::World> world = join(options, environment, report);
+  Result<train::World> world = join(options, environment, report);
   if (!world) {
     return report.common(world.error());
   }
@@ -122,6 +123,7 @@ int measure_in_world(const Options& options, const Environment& environment) {
   if (!right) {
     return world->rank == 0 ? report.common(right.error()) : to_int(right.error().exit_code);
   }
+  train::let_others_leave_first(*world);
   return *right ? to_int(ExitCode::Success) : kWrongResult;
 }
 

@@ -36,6 +36,10 @@ void let_others_leave_first(World& world) {
   } catch (const std::exception&) {
     // The store went with rank 0, which gave up waiting: there is nothing left to order.
   }
+}
+
+void leave_interrupted(World& world) {
+  let_others_leave_first(world);
   if (world.rank != 0) {
     std::fflush(nullptr);
     std::_Exit(to_int(ExitCode::Success));

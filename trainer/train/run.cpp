@@ -221,6 +221,8 @@ int join_and_work(const config::Options& options, const Environment& environment
       code = train({options, patched, arguments, report, *world});
     }
     if (code == to_int(ExitCode::Interrupted)) {
+      leave_interrupted(*world);
+    } else if (code == to_int(ExitCode::Success)) {
       let_others_leave_first(*world);
     }
   }
