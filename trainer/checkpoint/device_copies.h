@@ -15,7 +15,7 @@ namespace rollcall::checkpoint {
 /// What changes at once is copied in the order of the stream that computes: what comes after waits. All else is copied
 /// on a stream of its own, beside the next forward and backward passes; hold_back() lets the stream that computes wait
 /// for it, on the GPU, so that no thread of the host does. One device; the current stream of the calling thread is the
-/// one that computes. Not run on hardware.
+/// one that computes. Tested on a stand-in device; not run on hardware.
 ///
 /// copy() and hold_back() are for the training's thread, wait() for any. c10::Error: the device failed.
 class DeviceCopies {
