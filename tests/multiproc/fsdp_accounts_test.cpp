@@ -37,7 +37,7 @@ void check_memory(Rank& rank) {
   train_step(*replica, network, *optimizer, rank.rank);
   const std::vector<std::int64_t> groups = module.whole_bytes();
   const std::int64_t largest = *std::max_element(groups.begin() + 1, groups.end());
-  // Each group is there twice while it is copied out of the all-gather's result; the root's, before all others.
+  // What shares a buffer is there twice while it is copied out of it; the root's, before all others.
   MULTIPROC_CHECK(module.counters().peak_whole_bytes <= std::max(2 * groups[0], groups[0] + 2 * largest));
   MULTIPROC_CHECK(module.counters().whole_bytes == 0);
   // Parameters, gradients and both moments of Adam: 1/N each, but for the rounding up of rows.
@@ -60,12 +60,36 @@ TEST(Fsdp, ARankHoldsItsShardsAndTheTwoLargestBlocks) {
   }
 }
 
+// What travels by itself is received where it is used: without prefetching there is one block beside the root.
+TEST(Fsdp, BlocksThatDivideEvenlyAreNeverThereTwice) {
+  const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
+    const process_group::Mesh mesh = make_mesh(rank);
+    for (const std::int64_t alone_from_bytes : {std::int64_t{1}, fsdp::Options().alone_from_bytes}) {
+      torch::nn::Sequential stack;
+      for (int i = 0; i < 4; ++i) {
+        stack->push_back(torch::nn::Linear(16, 16));
+      }
+      fsdp::Options options;
+      options.prefetch = false;
+      options.alone_from_bytes = alone_from_bytes;
+      const auto replica = *ShardedReplica::create(stack.ptr(), mesh, options);
+      fsdp::ShardedModule& module = replica->sharded();
+      module.reset_counters();
+      replica->forward([&] { return stack->forward(torch::ones({1, 16})).sum(); }).backward();
+      const std::int64_t block = module.whole_bytes().back();
+      MULTIPROC_CHECK(module.counters().peak_whole_bytes == (alone_from_bytes == 1 ? block : 2 * block));
+    }
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
 /// Bytes of one step against what the algorithm needs at least.
-void check_traffic(Rank& rank, AfterForward after) {
+void check_traffic(Rank& rank, AfterForward after, std::int64_t alone_from_bytes) {
   const process_group::Mesh mesh = make_mesh(rank);
   Network network = make_network({.blocks = 4});
   fsdp::Options options;
   options.after_forward = after;
+  options.alone_from_bytes = alone_from_bytes;
   const auto replica = sharded(network, mesh, options);
   fsdp::ShardedModule& module = replica->sharded();
   const auto optimizer = testing_support::make_adam(*replica);
@@ -85,8 +109,10 @@ void check_traffic(Rank& rank, AfterForward after) {
 
 TEST(Fsdp, AStepMovesNoMoreBytesThanTheAlgorithmNeeds) {
   for (const AfterForward after : {AfterForward::Keep, AfterForward::Shard}) {
-    const std::vector<RankResult> ranks = spawn(3, [&](Rank& rank) { check_traffic(rank, after); });
-    EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+    for (const std::int64_t alone_from_bytes : {std::int64_t{1}, fsdp::Options().alone_from_bytes}) {
+      const auto ranks = spawn(4, [&](Rank& rank) { check_traffic(rank, after, alone_from_bytes); });
+      EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+    }
   }
 }
 

@@ -53,6 +53,7 @@ TEST(Fsdp, GradientsAccumulatedInShardsAreTheSameAndTravelEachTime) {
       Network network = make_network();
       fsdp::Options options;
       options.accumulate_whole = whole;
+      options.alone_from_bytes = 1;
       const auto replica = sharded(network, mesh, options);
       for (std::int64_t i = 0; i < 3; ++i) {
         replica->set_gradient_sync(i == 2);

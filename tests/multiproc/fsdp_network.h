@@ -15,11 +15,12 @@
 /// A small network with what sharding can trip over, and its training by any Replica.
 namespace rollcall::testing_support {
 
-/// Channels that no number of ranks divides, a 1x1 convolution, a parameter of one element and one without dimensions.
+/// Channels that no number of ranks divides beside such that 2, 4 and 8 do, a 1x1 convolution, a parameter of one
+/// element and one without dimensions.
 struct OddBlockImpl : torch::nn::Module {
   OddBlockImpl(std::int64_t channels, bool batch_norm) {
-    conv = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, channels, 3).padding(1)));
-    mix = register_module("mix", torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, channels, 1).bias(false)));
+    conv = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, channels + 1, 3).padding(1)));
+    mix = register_module("mix", torch::nn::Conv2d(torch::nn::Conv2dOptions(channels + 1, channels, 1).bias(false)));
     if (batch_norm) {
       norm = register_module("norm", model::BatchNorm(channels));
     }
@@ -132,7 +133,8 @@ inline process_group::Mesh make_mesh(Rank& rank, const process_group::MeshOption
 }
 
 inline std::unique_ptr<parallel::ShardedReplica> sharded(Network& network, const process_group::Mesh& mesh,
-                                                         const parallel::fsdp::Options& options = {}) {
+                                                         const parallel::fsdp::Options& options = {
+                                                             .alone_from_bytes = 1}) {
   auto replica = parallel::ShardedReplica::create(network.ptr(), mesh, options);
   return replica ? std::move(*replica) : throw std::runtime_error(replica.error().message());
 }

@@ -72,6 +72,7 @@ std::vector<fsdp::Options> every_option() {
         options.after_forward = after;
         options.prefetch = both;
         options.accumulate_whole = both;
+        options.alone_from_bytes = both ? 1 : fsdp::Options().alone_from_bytes;
         options.parameter_type = type;
         options.reduce_type = type;
         all.push_back(options);
@@ -125,6 +126,7 @@ TEST(FsdpOffload, AShardGoesUpForEachGatherAndItsGradientComesDownOnce) {
       Network network = make_network();
       fsdp::Options options;
       options.after_forward = after;
+      options.alone_from_bytes = 1;
       options.cpu_offload = true;
       const auto replica = sharded(network, make_mesh(rank, {.reshard_degree = 2}), options);
       fsdp::ShardedModule& module = replica->sharded();

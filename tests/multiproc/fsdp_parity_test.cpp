@@ -35,6 +35,7 @@ std::vector<fsdp::Options> every_option() {
       options.after_forward = after;
       options.prefetch = prefetch;
       options.reductions_in_flight = prefetch ? 2 : 1;
+      options.alone_from_bytes = prefetch ? 1 : fsdp::Options().alone_from_bytes;
       all.push_back(options);
     }
   }
@@ -84,6 +85,7 @@ TEST(FsdpParity, RandomDelaysAroundCollectivesChangeNothing) {
       Network network = make_network();
       fsdp::Options options;
       options.after_forward = after;
+      options.alone_from_bytes = 1;
       options.around_collective = random_delays(rank.rank);
       MULTIPROC_CHECK(train(*sharded(network, mesh, options), network, rank.rank) == expected);
     }
@@ -102,6 +104,7 @@ TEST(FsdpParity, DelaysOf100MillisecondsBeforeAndAfterCollectivesChangeNothing) 
       Network network = make_network(kind);
       fsdp::Options options;
       options.after_forward = after;
+      options.alone_from_bytes = 1;
       auto calls = std::make_shared<std::uint32_t>(rank.rank);
       options.around_collective = [calls] {
         *calls += 1;
@@ -122,6 +125,7 @@ TEST(FsdpParity, RanksWithTheSameDataAreBitEqualToASingleProcess) {
         Network network = make_network();
         fsdp::Options options;
         options.after_forward = after;
+        options.alone_from_bytes = 1;
         MULTIPROC_CHECK(train(*sharded(network, mesh, options), network, 0) == expected);
       }
     });

@@ -49,7 +49,7 @@ TEST(FsdpPrecision, GradientsTravelInTheReduceTypeAndAreAddedUpInTheParameters) 
     const process_group::Mesh mesh = make_mesh(rank);
     for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
       Network network = make_network();
-      fsdp::Options options;
+      fsdp::Options options{.alone_from_bytes = 1};
       options.reduce_type = type;
       const auto replica = sharded(network, mesh, options);
       MULTIPROC_CHECK(train(*replica, network, 0) == train_with_rounded_gradients(type));
@@ -93,7 +93,7 @@ TEST(FsdpPrecision, ParametersComputeInTheirTypeAndAreUpdatedInFloat32) {
     model::avoid_unusable_amx();
     const NetworkOptions kind{.batch_norm = false};
     Network network = make_network(kind);
-    fsdp::Options options;
+    fsdp::Options options{.alone_from_bytes = 1};
     options.parameter_type = at::kBFloat16;
     const auto replica = sharded(network, make_mesh(rank), options);
     MULTIPROC_CHECK(train(*replica, network, 0) == train_beside_masters(kind));
@@ -108,7 +108,7 @@ TEST(FsdpPrecision, BatchNormsStayInFloat32) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
     model::avoid_unusable_amx();
     Network network = make_network();
-    fsdp::Options options;
+    fsdp::Options options{.alone_from_bytes = 1};
     options.parameter_type = at::kBFloat16;
     const auto replica = sharded(network, make_mesh(rank), options);
     const std::vector<double> losses = train(*replica, network, 0);

@@ -120,6 +120,7 @@ std::vector<fsdp::Options> every_option() {
         options.after_forward = after;
         options.prefetch = both;
         options.accumulate_whole = both;
+        options.alone_from_bytes = both ? 1 : fsdp::Options().alone_from_bytes;
         options.reduce_type = type;
         all.push_back(options);
       }

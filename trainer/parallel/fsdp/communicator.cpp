@@ -1,6 +1,7 @@
 #include "trainer/parallel/fsdp/communicator.h"
 
 #include <chrono>
+#include <utility>
 #include <vector>
 
 #include "trainer/parallel/fsdp/device_memory.h"
@@ -22,9 +23,8 @@ std::int64_t bytes(const at::Tensor& tensor) { return static_cast<std::int64_t>(
 }  // namespace
 
 void Pending::wait() {
-  if (work_) {
-    wait_for(*work_, *counters_);
-    work_.reset();
+  for (const auto& work : std::exchange(works_, {})) {
+    wait_for(*work, *counters_);
     if (*around_) {
       (*around_)();
     }
@@ -37,32 +37,41 @@ void Communicator::around_collective() const {
   }
 }
 
-Pending Communicator::all_gather(const process_group::Group& group, at::Tensor& whole, at::Tensor& mine) {
+Pending Communicator::all_gather(const process_group::Group& group, std::vector<at::Tensor> wholes,
+                                 std::vector<at::Tensor> mine) {
   counters.gathers += 1;
-  if (!group) {
-    copy_pieces(whole, mine, {{0, 0, bytes(mine)}});
-    return {};
+  Pending pending(options_.around_collective, counters);
+  for (std::size_t i = 0; i < wholes.size(); ++i) {
+    if (!group) {
+      copy_pieces(wholes[i], mine[i], {{0, 0, bytes(mine[i])}});
+      continue;
+    }
+    counters.gathered_bytes += bytes(wholes[i]) - bytes(mine[i]);
+    around_collective();
+    at::Tensor output = as_bytes(wholes[i]);
+    at::Tensor input = as_bytes(mine[i]);
+    pending.add(group->all_gather_single(output, input));
   }
-  counters.gathered_bytes += bytes(whole) - bytes(mine);
-  around_collective();
-  at::Tensor output = as_bytes(whole);
-  at::Tensor input = as_bytes(mine);
-  return {group->all_gather_single(output, input), options_.around_collective, counters};
+  return pending;
 }
 
-Pending Communicator::exchange(at::Tensor& received, at::Tensor& parts) {
+Pending Communicator::exchange(std::vector<at::Tensor> received, std::vector<at::Tensor> parts) {
   counters.reductions += 1;
-  if (!mesh_.shard) {
-    copy_pieces(received, parts, {{0, 0, bytes(parts)}});
-    return {};
+  Pending pending(options_.around_collective, counters);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!mesh_.shard) {
+      copy_pieces(received[i], parts[i], {{0, 0, bytes(parts[i])}});
+      continue;
+    }
+    counters.scattered_bytes += bytes(parts[i]) - bytes(parts[i]) / size();
+    around_collective();
+    at::Tensor output = as_bytes(received[i]);
+    at::Tensor input = as_bytes(parts[i]);
+    std::vector<std::int64_t> equal_parts;
+    std::vector<std::int64_t> also_equal;
+    pending.add(mesh_.shard->all_to_all_single(output, input, equal_parts, also_equal));
   }
-  counters.scattered_bytes += bytes(parts) - bytes(parts) / size();
-  around_collective();
-  at::Tensor output = as_bytes(received);
-  at::Tensor input = as_bytes(parts);
-  std::vector<std::int64_t> equal_parts;
-  std::vector<std::int64_t> also_equal;
-  return {mesh_.shard->all_to_all_single(output, input, equal_parts, also_equal), options_.around_collective, counters};
+  return pending;
 }
 
 at::Tensor Communicator::add_up(const at::Tensor& received, at::ScalarType type) {

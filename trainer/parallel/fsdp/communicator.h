@@ -4,23 +4,24 @@
 #include <torch/torch.h>
 #include <functional>
 #include <torch/csrc/distributed/c10d/Work.hpp>
+#include <vector>
 
 #include "trainer/parallel/fsdp/options.h"
 #include "trainer/process_group/mesh.h"
 
 namespace rollcall::parallel::fsdp {
 
-/// A collective under way. wait() once; throws what c10d throws.
+/// Collectives under way. wait() once; throws what c10d throws.
 class Pending {
  public:
   Pending() = default;
-  Pending(c10::intrusive_ptr<c10d::Work> work, const std::function<void()>& around, Counters& counters)
-      : work_(std::move(work)), around_(&around), counters_(&counters) {}
+  Pending(const std::function<void()>& around, Counters& counters) : around_(&around), counters_(&counters) {}
 
+  void add(c10::intrusive_ptr<c10d::Work> work) { works_.push_back(std::move(work)); }
   void wait();
 
  private:
-  c10::intrusive_ptr<c10d::Work> work_;  ///< null where there is nobody to talk to
+  std::vector<c10::intrusive_ptr<c10d::Work>> works_;  ///< none where there is nobody to talk to
   const std::function<void()>* around_ = nullptr;
   Counters* counters_ = nullptr;
 };
@@ -38,13 +39,14 @@ class Communicator {
   [[nodiscard]] std::int64_t replicas() const { return process_group::world_size_of(mesh_.replicate); }
   [[nodiscard]] const process_group::Mesh& mesh() const { return mesh_; }
 
-  /// `whole` becomes the `mine` of all ranks of `group` (of this mesh, or null), back to back.
-  [[nodiscard]] Pending all_gather(const process_group::Group& group, at::Tensor& whole, at::Tensor& mine);
+  /// Each of `wholes` becomes the one of `mine` of all ranks of `group` (of this mesh, or null), back to back.
+  [[nodiscard]] Pending all_gather(const process_group::Group& group, std::vector<at::Tensor> wholes,
+                                   std::vector<at::Tensor> mine);
 
-  /// Sends part r of `parts` ([ranks of the shard group, n]) to rank r; `received` [ranks, n] gets everybody's part for
-  /// this rank. With add_up() it is a reduce-scatter: an all-to-all moves as little as one can, and where Gloo has none
-  /// but an all-reduce in disguise, half as much.
-  [[nodiscard]] Pending exchange(at::Tensor& received, at::Tensor& parts);
+  /// Of each of `parts` (as many equal ones as the shard group has ranks, back to back) sends part r to rank r; the one
+  /// of `received` gets everybody's part for this rank. With add_up() it is a reduce-scatter: an all-to-all moves as
+  /// little as one can, and where Gloo has none but an all-reduce in disguise, half as much.
+  [[nodiscard]] Pending exchange(std::vector<at::Tensor> received, std::vector<at::Tensor> parts);
 
   /// The sum of `received`'s rows in `type`, by pairs and so in the same order on every machine; exact for rows that
   /// are equal where their number is a power of two. A view of `received`, which is overwritten, if that is its type.

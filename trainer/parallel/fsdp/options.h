@@ -18,20 +18,23 @@ struct Options {
   AfterForward after_forward = AfterForward::Shard;
   /// Type in which parameters are gathered and computed with; the shards that the optimizer updates keep theirs. Batch
   /// norms always compute in their own. Nothing: the parameters' type.
-  std::optional<at::ScalarType> parameter_type;
+  std::optional<at::ScalarType> parameter_type = std::nullopt;
   /// Type in which gradients travel; they are added up in the shards' type. Nothing: the shards' type.
-  std::optional<at::ScalarType> reduce_type;
+  std::optional<at::ScalarType> reduce_type = std::nullopt;
   /// What set_gradient_sync(false) does: gradients add up whole on each rank, without traffic; or they are reduced into
   /// the shards all the same, with the memory of the shards alone.
   bool accumulate_whole = true;
   /// Shards, their gradients and so the optimizer's state live in main memory, wherever the model computes (PyTorch's
   /// CPUOffloadPolicy): a shard is copied to the device for each all-gather, its reduced gradient back.
   bool cpu_offload = false;
+  /// Parameters of which a rank has at least so many bytes, and all ranks equally many, are gathered and reduced by
+  /// themselves, from and into their place; those of a block that are shorter or uneven together, through a buffer.
+  std::int64_t alone_from_bytes = std::int64_t{128} << 10;
   bool prefetch = true;  ///< gather the next block's parameters while this one computes
   /// Reductions that may be under way before the oldest is waited for; at least 1.
   std::size_t reductions_in_flight = 2;
   /// Called on this rank right before and after each collective is issued; for tests that delay them. May be empty.
-  std::function<void()> around_collective;
+  std::function<void()> around_collective = nullptr;
 };
 
 /// Counted since the beginning, or since they were set back by their owner.

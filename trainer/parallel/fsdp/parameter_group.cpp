@@ -37,7 +37,8 @@ ParameterGroup::ParameterGroup(const GroupContext& context, std::string name, st
       options_(context.options),
       name_(std::move(name)) {
   const torch::NoGradGuard no_grad;
-  std::stable_partition(members.begin(), members.end(), [](const Member& m) { return m.tensor.requires_grad(); });
+  sort_for_travel(members, communicator_.size(), options_);
+  bundles_ = bundles_of(members, communicator_.size(), options_);
   const at::ScalarType type = members.at(0).tensor.scalar_type();
   std::int64_t numel = 0;
   for (const Member& member : members) {
@@ -50,8 +51,8 @@ ParameterGroup::ParameterGroup(const GroupContext& context, std::string name, st
   for (const Member& member : members) {
     add(member);
   }
-  for (const Slot& slot : slots_) {
-    add_pieces(slot);
+  for (const Bundle& bundle : bundles_) {
+    add_pieces(bundle);
   }
   flat_gradient_ = at::empty({reduce_numel_}, home);
   state_ = State::Whole;
@@ -65,7 +66,7 @@ void ParameterGroup::add(const Member& member) {
             .rows = RowShards(member.tensor, communicator_.size()),
             .offset = 0,
             .gather_offset = gather_bytes_,
-            .whole_offset = room_,
+            .whole_offset = room_bytes_,
             .accumulated = {}};
   for (const Slot& before : slots_) {
     slot.offset += before.rows.padded_numel();
@@ -79,7 +80,7 @@ void ParameterGroup::add(const Member& member) {
   own_memory(slot.whole, type);
   one_type_ = one_type_ && type == flat_.scalar_type();
   gather_bytes_ += padded_bytes(slot);
-  room_ += memory_.aligned(static_cast<std::int64_t>(slot.whole.nbytes()));
+  room_bytes_ += memory_.aligned(static_cast<std::int64_t>(slot.whole.nbytes()));
   if (trainable) {
     trainable_ += 1;
     reduce_numel_ += slot.rows.padded_numel();
@@ -94,13 +95,39 @@ void ParameterGroup::cut(const Slot& slot) {
   flat_.narrow(0, slot.offset, numel).copy_(in_memory_order(slot.whole).narrow(0, slot.rows.offset_of(rank), numel));
 }
 
-void ParameterGroup::add_pieces(const Slot& slot) {
-  const auto element = static_cast<std::int64_t>(slot.whole.element_size());
-  for (std::int64_t rank = 0; rank < communicator_.size(); ++rank) {
-    pieces_.push_back({.to = slot.whole_offset + slot.rows.offset_of(rank) * element,
-                       .from = rank * gather_bytes_ + slot.gather_offset,
-                       .bytes = slot.rows.numel_of(rank) * element});
+at::Tensor ParameterGroup::part_of(const at::Tensor& flat, const Slot& slot) const {
+  return shard_view(flat, slot.whole, slot.rows, communicator_.rank(), slot.offset);
+}
+
+void ParameterGroup::add_pieces(const Bundle& bundle) {
+  if (bundle.in_place) {
+    return;
   }
+  const Span span = gathered_span(bundle);
+  for (std::size_t i = bundle.first; i < bundle.first + bundle.count; ++i) {
+    const Slot& slot = slots_[i];
+    const auto element = static_cast<std::int64_t>(slot.whole.element_size());
+    for (std::int64_t rank = 0; rank < communicator_.size(); ++rank) {
+      pieces_.push_back({.to = slot.whole_offset + slot.rows.offset_of(rank) * element,
+                         .from = rank * span.size + slot.gather_offset - span.begin,
+                         .bytes = slot.rows.numel_of(rank) * element});
+    }
+  }
+}
+
+ParameterGroup::Span ParameterGroup::gathered_span(const Bundle& bundle) const {
+  const std::int64_t begin = slots_[bundle.first].gather_offset;
+  const std::size_t end = bundle.first + bundle.count;
+  return {begin, (end == slots_.size() ? gather_bytes_ : slots_[end].gather_offset) - begin};
+}
+
+/// Of the buffer that some share in an all-gather.
+std::int64_t ParameterGroup::buffer_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Bundle& bundle : bundles_) {
+    bytes += bundle.in_place ? 0 : gathered_span(bundle).size * communicator_.size();
+  }
+  return bytes;
 }
 
 std::int64_t ParameterGroup::padded_bytes(const Slot& slot) const {
@@ -130,8 +157,16 @@ at::Tensor ParameterGroup::gather_input() const {
 }
 
 void ParameterGroup::issue_gather() {
-  at::Tensor mine = gather_input();
-  pending_ = communicator_.all_gather(communicator_.mesh().shard, gathered_, mine);
+  const at::Tensor input = gather_input().view(at::kByte);
+  std::vector<at::Tensor> wholes;
+  std::vector<at::Tensor> mine;
+  for (const Bundle& bundle : bundles_) {
+    const Span span = gathered_span(bundle);
+    const std::int64_t bytes = span.size * communicator_.size();
+    wholes.push_back(bundle.in_place ? room_.narrow(0, slots_[bundle.first].whole_offset, bytes) : buffer_);
+    mine.push_back(input.narrow(0, span.begin, span.size));
+  }
+  pending_ = communicator_.all_gather(communicator_.mesh().shard, std::move(wholes), std::move(mine));
 }
 
 void ParameterGroup::start_gather() {
@@ -139,10 +174,11 @@ void ParameterGroup::start_gather() {
     return;
   }
   const torch::NoGradGuard no_grad;
-  gathered_ = memory_.take(whole_bytes());
-  count_whole(whole_bytes());
+  room_ = memory_.take(room_bytes_);
+  buffer_ = memory_.take(buffer_bytes());
+  count_whole(whole_bytes() + buffer_bytes());
   if (state_ == State::SmallShards) {
-    pending_ = communicator_.all_gather(communicator_.mesh().reshard, gathered_, small_);
+    pending_ = communicator_.all_gather(communicator_.mesh().reshard, {buffer_}, {small_});
   } else if (host_link_ != nullptr) {
     host_link_->on_way_up([this] { issue_gather(); });
   } else {
@@ -164,20 +200,19 @@ void ParameterGroup::make_whole(bool keep_small) {
     return;
   }
   await_gather();
-  count_whole(whole_bytes());
-  const at::Tensor room = memory_.take(room_);
-  copy_pieces(room, gathered_, pieces_);
+  copy_pieces(room_, buffer_, pieces_);
   for (const Slot& slot : slots_) {
-    lend(slot.whole, room, slot.whole_offset);
+    lend(slot.whole, room_, slot.whole_offset);
   }
   if (keep_small && !small_.defined()) {
     const process_group::Group& group = communicator_.mesh().reshard;
     const std::int64_t piece = whole_bytes() / process_group::world_size_of(group);
-    small_ = gathered_.narrow(0, process_group::rank_of(group) * piece, piece).clone();
+    small_ = buffer_.narrow(0, process_group::rank_of(group) * piece, piece).clone();
     count_whole(piece);
   }
-  gathered_.reset();
-  count_whole(-whole_bytes());
+  room_.reset();
+  buffer_.reset();
+  count_whole(-buffer_bytes());
   state_ = State::Whole;
 }
 
@@ -195,8 +230,9 @@ void ParameterGroup::make_shards() {
 void ParameterGroup::forget() {
   if (state_ == State::Gathering) {  // prefetched, and then not used
     await_gather();
-    gathered_.reset();
-    count_whole(-whole_bytes());
+    room_.reset();
+    buffer_.reset();
+    count_whole(-whole_bytes() - buffer_bytes());
     state_ = State::Shards;
   }
   if (small_.defined()) {
@@ -205,119 +241,6 @@ void ParameterGroup::forget() {
   }
   make_shards();
   state_ = State::Shards;
-}
-
-at::Tensor ParameterGroup::take_gradient(Slot& slot) const {
-  at::Tensor gradient = std::move(slot.whole.mutable_grad());
-  slot.whole.mutable_grad().reset();
-  if (gradient.defined()) {
-    gradient = gradient.detach().to(reduce_type());
-    if (!same_layout(gradient, slot.whole)) {
-      gradient = at::empty_strided(slot.whole.sizes(), slot.whole.strides(), gradient.options()).copy_(gradient);
-    }
-  }
-  if (!slot.accumulated.defined()) {
-    return gradient;
-  }
-  const at::Tensor before = std::exchange(slot.accumulated, at::Tensor());
-  return gradient.defined() ? before.add_(gradient) : before;
-}
-
-/// Zeros where no rank has anything: in the rows that pad a tensor, and for a gradient that the loss does not depend
-/// on.
-void ParameterGroup::copy_in(const Slot& slot, const at::Tensor& gradient, const at::Tensor& parts) const {
-  const auto element = static_cast<std::int64_t>(parts.element_size());
-  std::vector<Piece> pieces;
-  for (std::int64_t rank = 0; rank < communicator_.size(); ++rank) {
-    const Piece piece{.to = (rank * reduce_numel_ + slot.offset) * element,
-                      .from = slot.rows.offset_of(rank) * element,
-                      .bytes = gradient.defined() ? slot.rows.numel_of(rank) * element : 0};
-    pieces.push_back(piece);
-    set_zero(parts, piece.to + piece.bytes, slot.rows.padded_numel() * element - piece.bytes);
-  }
-  if (gradient.defined()) {
-    copy_pieces(parts, gradient, pieces);
-  }
-}
-
-/// Room for every rank's part of the gradients.
-at::Tensor ParameterGroup::exchange_memory() const {
-  const std::int64_t numel = communicator_.size() * reduce_numel_;
-  const auto element = static_cast<std::int64_t>(c10::elementSize(reduce_type()));
-  return memory_.take(numel * element).view(reduce_type()).view({communicator_.size(), reduce_numel_});
-}
-
-ParameterGroup::Reduction ParameterGroup::start_reduction() {
-  const torch::NoGradGuard no_grad;
-  Reduction reduction;
-  reduction.parts = exchange_memory();
-  reduction.received = exchange_memory();
-  for (std::size_t i = 0; i < trainable_; ++i) {
-    copy_in(slots_[i], take_gradient(slots_[i]), reduction.parts);
-  }
-  reduction.pending = communicator_.exchange(reduction.received, reduction.parts);
-  return reduction;
-}
-
-at::Tensor ParameterGroup::part_of(const at::Tensor& flat, const Slot& slot) const {
-  return shard_view(flat, slot.whole, slot.rows, communicator_.rank(), slot.offset);
-}
-
-void ParameterGroup::finish(Reduction& reduction) {
-  const torch::NoGradGuard no_grad;
-  reduction.pending.wait();
-  at::Tensor mean = Communicator::add_up(reduction.received, flat_.scalar_type());
-  communicator_.add_replicas(mean);
-  mean.div_(static_cast<double>(communicator_.size() * communicator_.replicas()));
-  if (has_gradients()) {
-    add_gradients(mean);
-  } else {
-    set_gradients(mean);
-  }
-}
-
-bool ParameterGroup::has_gradients() const {
-  return std::any_of(shards_.begin(), shards_.end(), [](const at::Tensor& shard) { return shard.grad().defined(); });
-}
-
-void ParameterGroup::set_gradients(const at::Tensor& mean) {
-  if (host_link_ != nullptr) {
-    host_link_->download(flat_gradient_, mean);
-  } else {
-    flat_gradient_.copy_(mean);
-  }
-  for (std::size_t i = 0; i < trainable_; ++i) {
-    shards_[i].mutable_grad() = gradient_memory(slots_[i]);
-  }
-}
-
-at::Tensor ParameterGroup::gradient_memory(const Slot& slot) const {
-  // data(): zero_grad() of an optimizer would refuse what autograd takes for a view.
-  return part_of(flat_gradient_, slot).data();
-}
-
-void ParameterGroup::add_gradients(const at::Tensor& mean) {
-  const at::Tensor more = host_link_ != nullptr ? host_link_->downloaded(mean) : mean;
-  for (std::size_t i = 0; i < trainable_; ++i) {
-    const at::Tensor part = part_of(more, slots_[i]);
-    at::Tensor& gradient = shards_[i].mutable_grad();
-    gradient = gradient.defined() ? gradient.add_(part) : gradient_memory(slots_[i]).copy_(part);
-  }
-}
-
-void ParameterGroup::accumulate() {
-  const torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < trainable_; ++i) {
-    slots_[i].accumulated = take_gradient(slots_[i]);
-  }
-}
-
-void ParameterGroup::zero_grad() {
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    slots_[i].whole.mutable_grad().reset();
-    slots_[i].accumulated.reset();
-    shards_[i].mutable_grad().reset();
-  }
 }
 
 }  // namespace rollcall::parallel::fsdp

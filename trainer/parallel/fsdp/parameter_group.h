@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/parallel/fsdp/bundles.h"
 #include "trainer/parallel/fsdp/communicator.h"
 #include "trainer/parallel/fsdp/device_memory.h"
 #include "trainer/parallel/fsdp/host_link.h"
@@ -13,13 +14,6 @@
 #include "trainer/parallel/fsdp/unsharded_memory.h"
 
 namespace rollcall::parallel::fsdp {
-
-/// A parameter on its way into a group.
-struct Member {
-  std::string name;
-  at::Tensor tensor;        ///< the module's own
-  bool keeps_type = false;  ///< computes in its own type whatever Options::parameter_type says
-};
 
 /// What the groups of a model have in common. All outlives them.
 struct GroupContext {
@@ -30,9 +24,9 @@ struct GroupContext {
 };
 
 /// Parameters that are gathered, freed and reduced together: those of one block. Each is cut along dimension 0; this
-/// rank's parts lie back to back in one flat tensor, which is the all-gather's input (or what that is copied from,
-/// where shards live in main memory) and what the optimizer updates through views. Knows nothing of the order in which
-/// blocks run: that is Schedule's.
+/// rank's parts lie back to back in one flat tensor, which all-gathers read (or what that is copied from, where shards
+/// live in main memory) and which the optimizer updates through views. What travels in one message: see Bundle. Knows
+/// nothing of the order in which blocks run: that is Schedule's.
 ///
 /// The collectives throw what c10d throws. Not thread-safe.
 class ParameterGroup {
@@ -66,8 +60,8 @@ class ParameterGroup {
   void forget();
 
   struct Reduction {
-    at::Tensor parts;
-    at::Tensor received;
+    std::vector<at::Tensor> parts;  ///< by bundle, on the way
+    std::vector<at::Tensor> received;
     Pending pending;
   };
   /// Takes the whole parameters' gradients (a missing one is 0) and starts their exchange.
@@ -92,21 +86,32 @@ class ParameterGroup {
     at::Tensor accumulated;          ///< gradients put aside, in the reduction's type
   };
 
+  /// Where something is in a rank's part, and how much: bytes of what is gathered, elements of what is reduced.
+  struct Span {
+    std::int64_t begin = 0;
+    std::int64_t size = 0;
+  };
+
   void add(const Member& member);
   void cut(const Slot& slot);
   [[nodiscard]] at::Tensor part_of(const at::Tensor& flat, const Slot& slot) const;
-  void add_pieces(const Slot& slot);
+  void add_pieces(const Bundle& bundle);
   [[nodiscard]] std::int64_t padded_bytes(const Slot& slot) const;
+  [[nodiscard]] Span gathered_span(const Bundle& bundle) const;
+  [[nodiscard]] Span reduced_span(const Bundle& bundle) const;
+  [[nodiscard]] std::vector<Bundle> trainable_bundles() const;
   void issue_gather();
   void await_gather();
   [[nodiscard]] at::Tensor gather_input() const;
-  [[nodiscard]] at::Tensor exchange_memory() const;
+  [[nodiscard]] std::int64_t buffer_bytes() const;
+  [[nodiscard]] at::Tensor exchange_memory(std::int64_t numel) const;
+  [[nodiscard]] at::Tensor parts_of(const Bundle& bundle);
   [[nodiscard]] at::ScalarType reduce_type() const { return options_.reduce_type.value_or(flat_.scalar_type()); }
   [[nodiscard]] at::Tensor take_gradient(Slot& slot) const;
-  void copy_in(const Slot& slot, const at::Tensor& gradient, const at::Tensor& parts) const;
+  void copy_in(const Slot& slot, const at::Tensor& gradient, const at::Tensor& parts, const Span& span) const;
+  [[nodiscard]] at::Tensor mean_of(const Reduction& reduction, const at::Tensor& memory);
   [[nodiscard]] bool has_gradients() const;
   [[nodiscard]] at::Tensor gradient_memory(const Slot& slot) const;
-  void set_gradients(const at::Tensor& mean);
   void add_gradients(const at::Tensor& mean);
   void count_whole(std::int64_t bytes);
 
@@ -119,14 +124,16 @@ class ParameterGroup {
   std::vector<at::Tensor> shards_;
   std::size_t trainable_ = 0;
   at::Tensor flat_;
-  at::Tensor flat_gradient_;       ///< as long as the group, so that malloc finds no use for its place in between
-  std::int64_t room_ = 0;          ///< bytes for the whole parameters, side by side and aligned
+  at::Tensor flat_gradient_;  ///< as long as the group, so that malloc finds no use for its place in between
+  std::vector<Bundle> bundles_;
+  std::int64_t room_bytes_ = 0;    ///< for the whole parameters, side by side and aligned
   std::int64_t gather_bytes_ = 0;  ///< of one rank
   std::int64_t reduce_numel_ = 0;  ///< of one rank
-  std::vector<Piece> pieces_;      ///< of an all-gather's result in the memory of the whole parameters
+  std::vector<Piece> pieces_;      ///< of the buffer in the memory of the whole parameters
   bool one_type_ = true;           ///< parameters are gathered in the shards' type
   State state_ = State::Whole;
-  at::Tensor gathered_;
+  at::Tensor room_;    ///< for the whole parameters, while they are gathered
+  at::Tensor buffer_;  ///< what those get that share it, of all ranks
   at::Tensor small_;
   Pending pending_;
 };
