@@ -18,8 +18,8 @@ constexpr const char* kSharedMemoryErrors = "UCX_MM_ERROR_HANDLING";
 constexpr Default kDefaults[] = {
     {kSharedMemoryErrors, "y"},
     {"UCX_KEEPALIVE_INTERVAL", "50ms"},
-    {"UCX_TCP_TX_SEG_SIZE", "256k"},
-    {"UCX_TCP_RX_SEG_SIZE", "256k"},
+    {"UCX_TCP_TX_SEG_SIZE", "512k"},
+    {"UCX_TCP_RX_SEG_SIZE", "512k"},
 };
 
 /// Whether the user's choice of transports, all where there is none, leaves shared memory in.

@@ -16,7 +16,7 @@ namespace rollcall::process_group::ucx {
 ///   UCX_MM_ERROR_HANDLING=y      without it, noticing a dead peer would rule out shared memory
 ///   UCX_KEEPALIVE_INTERVAL=50ms  the default, 20 s, is how late a dead peer of this host would be noticed where its
 ///                                process cannot be watched (another container's)
-///   UCX_TCP_TX_SEG_SIZE=256k and UCX_TCP_RX_SEG_SIZE=256k  8 KiB segments cost TCP a fifth of its bandwidth
+///   UCX_TCP_TX_SEG_SIZE=512k and UCX_TCP_RX_SEG_SIZE=512k  8 KiB segments cost TCP a fifth of its bandwidth
 class Context {
  public:
   /// The process's context, made where there is none. Errors (Unavailable): UCX finds no transport at all.
