@@ -103,6 +103,7 @@ int run(Options options) {
   parallel::ReplicaOptions parallel;
   parallel.sharded = options["fsdp"] != 0;
   parallel.sharding.prefetch = options["prefetch"] != 0;
+  parallel.sharding.alone_from_bytes = std::int64_t{options["alone-from-kib"]} << 10;
   if (options["keep"] != 0) {
     parallel.sharding.after_forward = parallel::fsdp::AfterForward::Keep;
   }
@@ -147,6 +148,7 @@ int main(int argc, char** argv) {
                                                     {"ucx", 0},
                                                     {"prefetch", 1},
                                                     {"keep", 0},
+                                                    {"alone-from-kib", 512},
                                                     {"layers", 0},
                                                     {"width", 2048},
                                                     {"batch-size", 16},
