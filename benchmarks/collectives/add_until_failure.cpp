@@ -25,7 +25,8 @@ process_group::Group bare_group(const c10::intrusive_ptr<c10d::Store>& store, co
                                 int size) {
   auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
 #ifdef ROLLCALL_UCX
-  backend == "ucx" ? process_group::add_ucx(*group, store, kTimeout) : process_group::add_gloo(*group, store, kTimeout);
+  const process_group::ProcessGroupOptions options{.backend = backend, .timeout = kTimeout};
+  backend == "ucx" ? process_group::add_ucx(*group, store, options) : process_group::add_gloo(*group, store, options);
 #else
   TORCH_CHECK(backend == "gloo", "built without UCX");
   process_group::add_gloo(*group, store, kTimeout);

@@ -53,9 +53,10 @@ TEST_P(MeshFailure, ARankThatFailedInOneGroupTellsItsOthers) {
     }
     add_up(rank.rank == 3 ? grid.mesh.shard : grid.mesh.replicate);
   });
-  EXPECT_TRUE(says(ranks[3], "rank 0 is lost: its process ended")) << report(ranks);
+  EXPECT_TRUE(says(ranks[3], "rank 2 is lost: its process ended")) << report(ranks);
+  EXPECT_FALSE(says(ranks[3], "rank 0")) << "as which rank 2 counts in their group\n" << report(ranks);
   EXPECT_TRUE(
-      says(ranks[1], "rank 1 gave up: all-reduce 1 (Float [10], sum, 40 B) failed: rank 0 is lost: its process ended"))
+      says(ranks[1], "rank 3 gave up: all-reduce 1 (Float [10], sum, 40 B) failed: rank 2 is lost: its process ended"))
       << report(ranks);
 }
 
@@ -77,8 +78,8 @@ std::vector<RankResult> with_a_full_disk(const std::string& backend, bool in_wor
 
 TEST_P(MeshFailure, ARankWhoseProgramFailsTellsAllItsGroups) {
   const std::vector<RankResult> of_its_groups = with_a_full_disk(GetParam(), false);
-  EXPECT_TRUE(says(of_its_groups[1], "rank 1 gave up: the disk is full")) << report(of_its_groups);
-  EXPECT_TRUE(says(of_its_groups[2], "rank 1 gave up: the disk is full")) << report(of_its_groups);
+  EXPECT_TRUE(says(of_its_groups[1], "rank 3 gave up: the disk is full")) << report(of_its_groups);
+  EXPECT_TRUE(says(of_its_groups[2], "rank 3 gave up: the disk is full")) << report(of_its_groups);
   const std::vector<RankResult> of_world = with_a_full_disk(GetParam(), true);
   for (const std::size_t rank : {0U, 1U, 2U}) {
     EXPECT_TRUE(says(of_world[rank], "rank 3 gave up: the disk is full")) << report(of_world);

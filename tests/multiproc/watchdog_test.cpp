@@ -208,8 +208,9 @@ TEST(Watchdog, DifferentCallsAreToldWithBothSidesBeforeTheyAreMade) {
   for (const Case& one : cases) {
     const std::vector<RankResult> ranks = compared(one.work);
     EXPECT_NE(ranks[2].message.find(one.told), std::string::npos) << one.name << "\n" << report(ranks);
-    // The others' collective fails since rank 2 is gone.
-    EXPECT_FALSE(ranks[0].succeeded() || ranks[1].succeeded()) << one.name;
+    const std::string told = one.told;
+    const std::string reason = "rank 2 gave up: " + told.substr(told.find("rank 2 calls"));
+    EXPECT_TRUE(all_tell(ranks, {0, 1}, reason)) << one.name << "\n" << report(ranks);
   }
 }
 
@@ -257,6 +258,15 @@ TEST(Attendance, OnlyThoseWhoNeverComeAreGone) {
   ranks[4] = {Attendance::GaveUp, {.issued = 4, .ended = 3, .last = "barrier 4"}, "the disk is full"};
   EXPECT_EQ(who_is_gone(3, ranks), "rank 2 is lost: its process ended; rank 4 gave up: the disk is full");
   EXPECT_NE(who_is_missing(3, ranks).find("rank 4 gave up: the disk is full"), std::string::npos);
+}
+
+TEST(Attendance, RanksOfAPartOfTheStepAreCalledByTheirNumbersInIt) {
+  std::vector<Attendance> column(3);
+  column[0] = here(3, 2, "barrier 3");
+  column[1].presence = Attendance::Ended;
+  column[2].presence = Attendance::Ended;
+  EXPECT_EQ(who_is_gone(3, column, {.first = 1, .stride = 4}),
+            "rank 5 is lost: its process ended; rank 9 is lost: its process ended");
 }
 
 TEST(Attendance, GoesThroughTheStoreUnharmed) {

@@ -39,16 +39,17 @@ std::string describe(const Attendance& rank) {
 }
 
 /// Of those whom `named` chooses.
-std::string names(const std::vector<Attendance>& ranks, const std::function<bool(const Attendance&)>& named) {
+std::string list(const std::vector<Attendance>& ranks, const RankNames& names,
+                 const std::function<bool(const Attendance&)>& named) {
   std::string text;
   std::size_t count = 0;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+  for (std::uint32_t rank = 0; rank < ranks.size(); ++rank) {
     if (!named(ranks[rank])) {
       continue;
     }
     count += 1;
     if (count <= kRanksNamed) {
-      text += (count > 1 ? "; rank " : "rank ") + std::to_string(rank) + " " + describe(ranks[rank]);
+      text += (count > 1 ? "; " : "") + names.of(rank) + " " + describe(ranks[rank]);
     }
   }
   return count > kRanksNamed ? text + "; and " + std::to_string(count - kRanksNamed) + " more" : text;
@@ -80,15 +81,15 @@ std::optional<Attendance> parse_attendance(const std::string& text) {
                     .reason = lines[4]};
 }
 
-std::string who_is_missing(std::uint64_t number, const std::vector<Attendance>& ranks) {
-  const std::string text = names(ranks, [number](const Attendance& rank) {
+std::string who_is_missing(std::uint64_t number, const std::vector<Attendance>& ranks, const RankNames& names) {
+  const std::string text = list(ranks, names, [number](const Attendance& rank) {
     return !has_begun(number, rank) || rank.presence == Attendance::GaveUp;
   });
   return text.empty() ? "all ranks have arrived" : text;
 }
 
-std::string who_is_gone(std::uint64_t number, const std::vector<Attendance>& ranks) {
-  return names(ranks, [number](const Attendance& rank) {
+std::string who_is_gone(std::uint64_t number, const std::vector<Attendance>& ranks, const RankNames& names) {
+  return list(ranks, names, [number](const Attendance& rank) {
     return rank.presence == Attendance::Ended || rank.presence == Attendance::GaveUp ||
            (rank.presence == Attendance::Left && !has_begun(number, rank));
   });

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "trainer/process_group/rank_names.h"
+
 namespace rollcall::process_group {
 
 /// What a rank answers when the others ask where it is.
@@ -33,13 +35,15 @@ struct Attendance {
 [[nodiscard]] std::string serialise(const Attendance& attendance);
 [[nodiscard]] std::optional<Attendance> parse_attendance(const std::string& text);
 
-/// Says who holds up collective `number`, by rank: "rank 2 has not arrived: it is busy elsewhere, and its last
-/// collective was all-reduce 40 (float32 [10], sum, 40 B)"; "rank 3 does not answer: it is stopped or lost". Names at
-/// most eight ranks. Pure.
-[[nodiscard]] std::string who_is_missing(std::uint64_t number, const std::vector<Attendance>& ranks);
+/// Says who holds up collective `number`; `ranks` by rank, `names` are theirs: "rank 2 has not arrived: it is busy
+/// elsewhere, and its last collective was all-reduce 40 (float32 [10], sum, 40 B)"; "rank 3 does not answer: it is
+/// stopped or lost". Names at most eight ranks. Pure.
+[[nodiscard]] std::string who_is_missing(std::uint64_t number, const std::vector<Attendance>& ranks,
+                                         const RankNames& names = {});
 
 /// Says who will certainly never come to collective `number`: "rank 3 is lost: its process ended". Empty: nobody of
 /// whom that is known. Names at most eight ranks. Pure.
-[[nodiscard]] std::string who_is_gone(std::uint64_t number, const std::vector<Attendance>& ranks);
+[[nodiscard]] std::string who_is_gone(std::uint64_t number, const std::vector<Attendance>& ranks,
+                                      const RankNames& names = {});
 
 }  // namespace rollcall::process_group

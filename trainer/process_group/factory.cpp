@@ -10,14 +10,14 @@
 namespace rollcall::process_group {
 namespace {
 
-using AddBackend = void (*)(c10d::ProcessGroup&, const c10::intrusive_ptr<c10d::Store>&, std::chrono::milliseconds);
+using AddBackend = void (*)(c10d::ProcessGroup&, const c10::intrusive_ptr<c10d::Store>&, const ProcessGroupOptions&);
 
 #ifdef ROLLCALL_UCX
 constexpr bool kHasUcx = true;
 #else
 constexpr bool kHasUcx = false;
 void add_ucx(c10d::ProcessGroup& /*group*/, const c10::intrusive_ptr<c10d::Store>& /*store*/,
-             std::chrono::milliseconds /*timeout*/) {}
+             const ProcessGroupOptions& /*options*/) {}
 #endif
 
 #ifdef ROLLCALL_CUDA
@@ -26,7 +26,7 @@ constexpr bool kHasNccl = true;
 constexpr bool kHasNccl = false;
 bool nccl_is_usable() { return false; }
 void add_nccl(c10d::ProcessGroup& /*group*/, const c10::intrusive_ptr<c10d::Store>& /*store*/,
-              std::chrono::milliseconds /*timeout*/) {}
+              const ProcessGroupOptions& /*options*/) {}
 #endif
 
 /// What carries collectives, by device. The first named is for tensors on CPUs: also with NCCL, small collectives of
@@ -98,14 +98,15 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
             c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(rank), static_cast<int>(world_size));
         const auto of_watchdog = c10::make_intrusive<c10d::PrefixStore>("watchdog", store);
         publish_process(*of_watchdog, rank);
-        choice->on_cpu(*named.process_group, store, options.timeout);
+        choice->on_cpu(*named.process_group, store, options);
         if (choice->on_cuda != nullptr) {  // last, so that it becomes the default
-          choice->on_cuda(*named.process_group, store, options.timeout);
+          choice->on_cuda(*named.process_group, store, options);
         }
         named.process_group->setGroupName("rollcall");
         named.process_group = watch(named.process_group, of_watchdog,
                                     {.rank = rank,
                                      .world_size = world_size,
+                                     .names = options.names,
                                      .timeout = options.timeout,
                                      .compare = options.compare_calls,
                                      .first_failure = options.first_failure});

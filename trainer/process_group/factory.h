@@ -11,6 +11,7 @@
 
 #include "runtime/base/result.h"
 #include "trainer/process_group/first_failure.h"
+#include "trainer/process_group/rank_names.h"
 
 namespace rollcall::process_group {
 
@@ -21,6 +22,7 @@ struct ProcessGroupOptions {
   std::string backend = "auto";                ///< "auto", "gloo", "ucx", "mpi" or "nccl"
   std::chrono::milliseconds timeout{600'000};  ///< a collective that takes longer is an error
   bool compare_calls = false;                  ///< see WatchdogOptions::compare
+  RankNames names{};                           ///< of the group's ranks, in messages
   /// Groups made with copies of the same options share what they and their process fail with.
   std::shared_ptr<FirstFailure> first_failure = std::make_shared<FirstFailure>();
 };

@@ -51,7 +51,7 @@ void LostPeerSearch::process_ended(std::uint32_t peer, const HasLeft& has_left) 
   const std::optional<bool> left = has_left(peer);
   if (!lost_ && !left.value_or(false)) {
     // Where the store has gone too, this may be the end of a run, with a last collective about to end well.
-    lost_ = Lost{.what = "the process of rank " + std::to_string(peer) + " ended",
+    lost_ = Lost{.what = "the process of " + names_.of(peer) + " ended",
                  .since = Outcome::Clock::now(),
                  .patience = left ? kAfterAnEnd : kPatience};
   }
@@ -69,7 +69,7 @@ void LostPeerSearch::search_connections(const HasLeft& has_left) {
   next_age_ = std::min(2 * next_age_, kRarestLook);
   for (const std::uint32_t peer : broken_peers()) {
     if (!has_left(peer).value_or(false)) {
-      lost_ = Lost{.what = "the connection to rank " + std::to_string(peer) + " is closed",
+      lost_ = Lost{.what = "the connection to " + names_.of(peer) + " is closed",
                    .since = waiting.front()->since(),
                    .patience = kPatience};
       return;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "trainer/process_group/outcome.h"
+#include "trainer/process_group/rank_names.h"
 
 namespace rollcall::process_group {
 
@@ -30,8 +31,8 @@ class LostPeerSearch {
   using HasLeft = std::function<std::optional<bool>(std::uint32_t rank)>;
 
   /// `broken_peers` returns the ranks whose connections are closed.
-  explicit LostPeerSearch(std::function<std::vector<std::uint32_t>()> broken_peers)
-      : broken_peers_(std::move(broken_peers)) {}
+  explicit LostPeerSearch(std::function<std::vector<std::uint32_t>()> broken_peers, const RankNames& names = {})
+      : names_(names), broken_peers_(std::move(broken_peers)) {}
 
   void add(const std::shared_ptr<Outcome>& outcome);
 
@@ -56,6 +57,7 @@ class LostPeerSearch {
   void search_connections(const HasLeft& has_left);
   [[nodiscard]] std::vector<std::uint32_t> broken_peers();
 
+  const RankNames names_;
   std::mutex connections_;
   std::function<std::vector<std::uint32_t>()> broken_peers_;  ///< guarded by connections_
   std::mutex mutex_;

@@ -13,14 +13,23 @@ Error wrong_product(const MeshOptions& options, std::uint32_t world_size) {
               "leaving one of both at 0, for what the other leaves");
 }
 
-/// The group of `size` ranks in which this one is number `rank`; `name` is its own among all groups.
-Result<Group> make_group(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name, std::uint32_t rank,
-                         std::uint32_t size, const ProcessGroupOptions& options) {
-  if (size == 1) {
+/// The ranks of a group, of which this one is number `rank`.
+struct Line {
+  RankNames names;
+  std::uint32_t rank = 0;
+  std::uint32_t size = 1;
+};
+
+/// `name` and the first rank tell it from all other groups.
+Result<Group> make_group(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name, const Line& line,
+                         ProcessGroupOptions options) {
+  if (line.size == 1) {
     return Group();
   }
-  const auto own = c10::make_intrusive<c10d::PrefixStore>("mesh/" + name, store);
-  const Result<NamedProcessGroup> made = make_process_group(own, rank, size, options);
+  const auto own =
+      c10::make_intrusive<c10d::PrefixStore>("mesh/" + name + "/" + std::to_string(line.names.first), store);
+  options.names = line.names;
+  const Result<NamedProcessGroup> made = make_process_group(own, line.rank, line.size, options);
   return made ? Result<Group>(made->process_group) : Result<Group>(made.error());
 }
 
@@ -56,24 +65,26 @@ Result<Mesh> make_mesh(const Group& world, const c10::intrusive_ptr<c10d::Store>
     return mesh;
   }
   const std::uint32_t rank = rank_of(world);
-  const std::uint32_t row = rank / whole->shard_degree;
-  const std::uint32_t column = rank % whole->shard_degree;
+  const auto part_of_row = [rank](std::uint32_t size) {
+    return Line{.names = {.first = rank - rank % size, .stride = 1}, .rank = rank % size, .size = size};
+  };
   if (whole->replicate_degree > 1) {
-    const Result<Group> shard = make_group(store, "shard/" + std::to_string(row), column, whole->shard_degree, options);
+    const Result<Group> shard = make_group(store, "shard", part_of_row(whole->shard_degree), options);
     if (!shard) {
       return shard.error();
     }
     mesh.shard = *shard;
-    const Result<Group> replicate =
-        make_group(store, "replicate/" + std::to_string(column), row, whole->replicate_degree, options);
+    const Line column{.names = {.first = rank % whole->shard_degree, .stride = whole->shard_degree},
+                      .rank = rank / whole->shard_degree,
+                      .size = whole->replicate_degree};
+    const Result<Group> replicate = make_group(store, "replicate", column, options);
     if (!replicate) {
       return replicate.error();
     }
     mesh.replicate = *replicate;
   }
   if (whole->reshard_degree > 1) {
-    const Result<Group> reshard = make_group(store, "reshard/" + std::to_string(rank / whole->reshard_degree),
-                                             rank % whole->reshard_degree, whole->reshard_degree, options);
+    const Result<Group> reshard = make_group(store, "reshard", part_of_row(whole->reshard_degree), options);
     if (!reshard) {
       return reshard.error();
     }

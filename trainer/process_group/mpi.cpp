@@ -9,7 +9,7 @@
 namespace rollcall::process_group {
 
 void add_mpi(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
-             std::chrono::milliseconds timeout) {
+             const ProcessGroupOptions& options) {
   const Result<const mpi::Plugin*> plugin = load_mpi_plugin();
   if (!plugin) {
     throw CollectiveFailure(plugin.error());
@@ -23,7 +23,7 @@ void add_mpi(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& s
   }
   group.setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::MPI,
                    c10::intrusive_ptr<c10d::Backend>(
-                       c10::make_intrusive<EngineBackend>("mpi", *std::move(engine), rank, size, timeout)));
+                       c10::make_intrusive<EngineBackend>("mpi", *std::move(engine), rank, size, options.timeout)));
   group.setDefaultBackend(c10d::ProcessGroup::BackendType::MPI);
 }
 

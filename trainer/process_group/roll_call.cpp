@@ -97,11 +97,11 @@ std::string RollCall::ask(std::uint64_t number, const Whereabouts& own, bool any
   store_->set(kCalled, std::string("1"));
   for (;;) {
     complete(ranks);
-    if (const std::string gone = anybody_gone ? who_is_gone(number, ranks) : ""; !gone.empty()) {
+    if (const std::string gone = anybody_gone ? who_is_gone(number, ranks, names_) : ""; !gone.empty()) {
       return gone;
     }
     if (steady_clock::now() - began >= patience(ranks, allowance)) {
-      return who_is_missing(number, ranks);
+      return who_is_missing(number, ranks, names_);
     }
     std::this_thread::sleep_for(kLookAgain);
   }

@@ -12,6 +12,7 @@
 
 #include "trainer/process_group/attendance.h"
 #include "trainer/process_group/processes/process_watch.h"
+#include "trainer/process_group/rank_names.h"
 
 namespace rollcall::process_group {
 
@@ -30,8 +31,12 @@ struct Allowance {
 class RollCall {
  public:
   RollCall(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<const ProcessWatch> host_peers, std::uint32_t rank,
-           std::uint32_t world_size)
-      : store_(std::move(store)), host_peers_(std::move(host_peers)), rank_(rank), world_size_(world_size) {}
+           std::uint32_t world_size, const RankNames& names = {})
+      : store_(std::move(store)),
+        host_peers_(std::move(host_peers)),
+        rank_(rank),
+        world_size_(world_size),
+        names_(names) {}
 
   /// Whether somebody has asked.
   [[nodiscard]] bool is_called() const;
@@ -60,6 +65,7 @@ class RollCall {
   std::shared_ptr<const ProcessWatch> host_peers_;
   std::uint32_t rank_;
   std::uint32_t world_size_;
+  RankNames names_;
 };
 
 }  // namespace rollcall::process_group

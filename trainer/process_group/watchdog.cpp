@@ -43,13 +43,16 @@ Allowance allowance_of(const WatchdogOptions& options) {
       Allowance{.for_one = interval + milliseconds(150), .for_many = 10 * interval + milliseconds(1000)});
 }
 
-std::string silent_store(const ProcessWatch& host_peers) {
+/// It is the step's rank 0 that holds it, which need not be one of the group's.
+std::string silent_store(const ProcessWatch& host_peers, const RankNames& names) {
   const std::string holder = "rank 0, which holds the store, ";
-  if (host_peers.has_ended(0)) {
+  const bool is_member = names.number(0) == 0;
+  if (is_member && host_peers.has_ended(0)) {
     return holder + "is lost: its process ended";
   }
-  return holder + (host_peers.lives(0) ? "does not answer, but its process lives: it is stopped or gets no processor"
-                                       : "does not answer: it is stopped or lost");
+  return holder + (is_member && host_peers.lives(0)
+                       ? "does not answer, but its process lives: it is stopped or gets no processor"
+                       : "does not answer: it is stopped or lost");
 }
 
 }  // namespace
@@ -58,15 +61,17 @@ Watchdog::Watchdog(const c10::intrusive_ptr<c10d::Store>& store, const WatchdogO
                    std::function<std::vector<std::uint32_t>()> broken_peers)
     : options_(options),
       store_(store->clone()),
-      shared_(std::make_shared<Shared>(watch_host_peers(*store_, options.rank), std::move(broken_peers),
-                                       options.first_failure)) {
-  const RollCall roll_call(store->clone(), shared_->host_peers, options.rank, options.world_size);
-  std::thread([shared = shared_, interval = interval_of(options), roll_call] {
+      shared_(std::make_shared<Shared>(watch_host_peers(*store_, options.rank), std::move(broken_peers), options)) {
+  std::thread([shared = shared_, interval = interval_of(options), roll_call = roll_call(store->clone())] {
     answer_and_look(*shared, interval, roll_call);
     const std::lock_guard lock(shared->mutex);
     shared->stopped = true;
     shared->changed.notify_all();
   }).detach();
+}
+
+RollCall Watchdog::roll_call(const c10::intrusive_ptr<c10d::Store>& store) const {
+  return {store, shared_->host_peers, options_.rank, options_.world_size, options_.names};
 }
 
 void Watchdog::answer_and_look(Shared& shared, milliseconds interval, const RollCall& roll_call) {
@@ -162,21 +167,23 @@ void Watchdog::compare_with_rank_0(const CollectiveCall& call) {
     throw CollectiveFailure(explain(call, since, error.what()));
   }
   if (of_rank_0 != mine) {
-    throw CollectiveFailure(
-        fail("collective", std::to_string(call.number),
-             "rank " + std::to_string(options_.rank) + " calls " + mine + " where rank 0 calls " + of_rank_0,
-             "making all ranks run the same collectives in the same order", ExitCode::Mismatch));
+    const Error mismatch = fail(
+        "collective", std::to_string(call.number),
+        options_.names.of(options_.rank) + " calls " + mine + " where " + options_.names.of(0) + " calls " + of_rank_0,
+        "making all ranks run the same collectives in the same order", ExitCode::Mismatch);
+    options_.first_failure->tell(mismatch.reason);
+    throw CollectiveFailure(mismatch);
   }
 }
 
 std::string Watchdog::ask_all(std::uint64_t number, bool late) {
   const Allowance allowance = allowance_of(options_);
-  const RollCall roll_call(store_, shared_->host_peers, options_.rank, options_.world_size);
-  const std::optional<std::string> missing = within<std::string>(
-      allowance.for_many + std::chrono::seconds(3), [roll_call, number, late, allowance, own = shared_->whereabouts()] {
-        return roll_call.ask(number, own, /*anybody_gone=*/!late, allowance);
-      });
-  return missing.value_or(silent_store(*shared_->host_peers));
+  const std::optional<std::string> missing =
+      within<std::string>(allowance.for_many + std::chrono::seconds(3),
+                          [roll_call = roll_call(store_), number, late, allowance, own = shared_->whereabouts()] {
+                            return roll_call.ask(number, own, /*anybody_gone=*/!late, allowance);
+                          });
+  return missing.value_or(silent_store(*shared_->host_peers, options_.names));
 }
 
 Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point since, const std::string& what) {

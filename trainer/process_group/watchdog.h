@@ -19,6 +19,7 @@
 #include "trainer/process_group/first_failure.h"
 #include "trainer/process_group/lost_peer_search.h"
 #include "trainer/process_group/processes/process_watch.h"
+#include "trainer/process_group/rank_names.h"
 #include "trainer/process_group/roll_call.h"
 
 namespace rollcall::process_group {
@@ -26,6 +27,7 @@ namespace rollcall::process_group {
 struct WatchdogOptions {
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
+  RankNames names{};
   std::chrono::milliseconds timeout{600'000};  ///< after it the back end gives a collective up
   bool compare = false;  ///< before each collective: does this rank call what rank 0 calls? Waits for rank 0
   std::optional<Allowance> answers{};  ///< for the answers of other ranks; nothing: as world_size asks for
@@ -76,8 +78,10 @@ class Watchdog {
   /// What the answering thread shares with this object, and may outlive it with.
   struct Shared {
     Shared(std::shared_ptr<ProcessWatch> peers, std::function<std::vector<std::uint32_t>()> broken_peers,
-           std::shared_ptr<const FirstFailure> of_process)
-        : host_peers(std::move(peers)), search(std::move(broken_peers)), first_failure(std::move(of_process)) {}
+           const WatchdogOptions& options)
+        : host_peers(std::move(peers)),
+          search(std::move(broken_peers), options.names),
+          first_failure(options.first_failure) {}
 
     const std::shared_ptr<ProcessWatch> host_peers;
     LostPeerSearch search;
@@ -97,6 +101,7 @@ class Watchdog {
 
   static void answer_and_look(Shared& shared, std::chrono::milliseconds interval, const RollCall& roll_call);
   static void say_goodbye(Shared& shared, const RollCall& roll_call);
+  [[nodiscard]] RollCall roll_call(const c10::intrusive_ptr<c10d::Store>& store) const;
   void compare_with_rank_0(const CollectiveCall& call);
   /// `late`: a timeout says that somebody did not come, not who.
   [[nodiscard]] std::string ask_all(std::uint64_t number, bool late);

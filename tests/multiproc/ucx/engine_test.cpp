@@ -236,6 +236,33 @@ TEST_P(UcxEngine, SizesThatDifferBetweenRanksAreAnErrorThatSaysSo) {
   EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
 }
 
+TEST_P(UcxEngine, AnAllToAllWithSizesOnOneRankAloneIsAnErrorInWindowsAndNoneInMessages) {
+  const auto ranks = start(2, [](const RankPlace& place) {
+    const auto engine = connect(place);
+    constexpr std::size_t kPart = 100000;
+    const std::vector<std::byte> sent(2 * kPart, static_cast<std::byte>(place.rank + 1));
+    std::vector<std::byte> received(2 * kPart);
+    Operation operation;
+    operation.name = "all-to-all";
+    operation.timeout = std::chrono::seconds(60);
+    operation.collective.kind = process_group::CollectiveKind::AllToAll;
+    operation.collective.bytes = kPart;
+    operation.collective.input = sent.data();
+    operation.collective.output = received.data();
+    if (place.rank == 1) {
+      operation.collective.send_bytes = operation.collective.receive_bytes = {kPart, kPart};
+    }
+    const std::string failure = submit(*engine, std::move(operation)).get();
+    if (GetParam() == "all") {
+      expect_failure(failure, {"same operations with the same sizes", "gave up"});
+      return;
+    }
+    expect_success(failure);
+    MULTIPROC_CHECK(received.front() == std::byte{1} && received.back() == std::byte{2});
+  });
+  EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());
+}
+
 TEST_P(UcxEngine, AbortEndsWhatIsPendingOnAllRanks) {
   const auto ranks = start(2, [](const RankPlace& place) {
     const auto engine = connect(place);

@@ -83,12 +83,12 @@ Result<bool> greet(Engine& engine, bool sees_all, std::uint32_t world_size, std:
 }  // namespace
 
 Result<std::unique_ptr<Engine>> connect(std::uint32_t rank, std::uint32_t world_size, const Exchange& exchange,
-                                        std::chrono::milliseconds timeout) {
+                                        std::chrono::milliseconds timeout, const RankNames& names) {
   const Result<std::shared_ptr<Context>> context = Context::get();
   if (!context) {
     return context.error();
   }
-  Result<std::unique_ptr<Worker>> worker = Worker::create(*context, rank, world_size);
+  Result<std::unique_ptr<Worker>> worker = Worker::create(*context, rank, world_size, names);
   if (!worker) {
     return worker.error();
   }

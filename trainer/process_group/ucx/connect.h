@@ -15,6 +15,7 @@ namespace rollcall::process_group::ucx {
 ///
 /// Errors: those of Context, Worker and `exchange`; (Unavailable) not all ranks answered within `timeout`.
 [[nodiscard]] Result<std::unique_ptr<Engine>> connect(std::uint32_t rank, std::uint32_t world_size,
-                                                      const Exchange& exchange, std::chrono::milliseconds timeout);
+                                                      const Exchange& exchange, std::chrono::milliseconds timeout,
+                                                      const RankNames& names = {});
 
 }  // namespace rollcall::process_group::ucx

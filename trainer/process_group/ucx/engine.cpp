@@ -11,12 +11,13 @@ namespace {
 constexpr int kIdleRounds = 64;
 constexpr std::size_t kMessagesUnderWay = 4;  ///< of a collective, in each direction
 
-std::string join(const std::vector<std::uint32_t>& ranks) {
+/// "rank 2, 3"; a question mark where any rank will do.
+std::string list(const std::vector<std::uint32_t>& ranks, const RankNames& names) {
   std::string text;
   for (const std::uint32_t rank : ranks) {
-    text += (text.empty() ? "" : ", ") + std::to_string(rank);
+    text += (text.empty() ? "rank " : ", ") + std::to_string(names.number(rank));
   }
-  return text;
+  return text.empty() ? "rank ?" : text;
 }
 
 }  // namespace
@@ -228,7 +229,7 @@ void Engine::check_on_peers() {
   }
   for (const std::uint32_t peer : collectives_.front()->awaited()) {
     if (worker_->has_left(peer)) {
-      worker_->fail_with(Failure{peer, "rank " + std::to_string(peer) + " has left the group"});
+      worker_->fail_with(Failure{peer, worker_->names().of(peer) + " has left the group"});
     }
   }
 }
@@ -242,7 +243,7 @@ void Engine::check_timeouts() {
     const std::vector<std::uint32_t> awaited = running.awaited();
     worker_->fail_with(Failure{awaited.empty() ? rank_ : awaited.front(),
                                "not done within " + std::to_string(running.operation.timeout.count()) +
-                                   " ms; waits for rank " + (awaited.empty() ? "?" : join(awaited))});
+                                   " ms; waits for " + list(awaited, worker_->names())});
   };
   std::for_each(messages_.begin(), messages_.end(), [&](const auto& message) { check(*message); });
   if (!collectives_.empty()) {

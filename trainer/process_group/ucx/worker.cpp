@@ -10,8 +10,8 @@ Error unavailable(const std::string& what, ucs_status_t status) {
 
 }  // namespace
 
-Worker::Worker(std::shared_ptr<Context> context, std::uint32_t rank, std::uint32_t world_size)
-    : context_(std::move(context)), rank_(rank), peers_(world_size) {
+Worker::Worker(std::shared_ptr<Context> context, std::uint32_t rank, std::uint32_t world_size, const RankNames& names)
+    : context_(std::move(context)), rank_(rank), names_(names), peers_(world_size) {
   for (std::uint32_t peer = 0; peer < world_size; ++peer) {
     peers_[peer].worker = this;
     peers_[peer].rank = peer;
@@ -19,8 +19,8 @@ Worker::Worker(std::shared_ptr<Context> context, std::uint32_t rank, std::uint32
 }
 
 Result<std::unique_ptr<Worker>> Worker::create(std::shared_ptr<Context> context, std::uint32_t rank,
-                                               std::uint32_t world_size) {
-  std::unique_ptr<Worker> worker(new Worker(std::move(context), rank, world_size));
+                                               std::uint32_t world_size, const RankNames& names) {
+  std::unique_ptr<Worker> worker(new Worker(std::move(context), rank, world_size, names));
   if (const Result<void> opened = worker->open(); !opened) {
     return opened.error();
   }
@@ -65,7 +65,7 @@ Result<void> Worker::connect(const std::vector<std::string>& addresses, std::uin
     parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
     parameters.err_handler = {&Worker::on_endpoint_error, &peer};
     if (const ucs_status_t status = ucp_ep_create(handle_, &parameters, &peer.endpoint); status != UCS_OK) {
-      return unavailable("no endpoint to rank " + std::to_string(peer.rank), status);
+      return unavailable("no endpoint to " + names_.of(peer.rank), status);
     }
   }
   await_notice();
@@ -99,7 +99,7 @@ void Worker::judge_suspects() {
 
 void Worker::lose(const Peer& peer, const std::string& reason) {
   if (!peer.left) {
-    fail_with(Failure{peer.rank, "rank " + std::to_string(peer.rank) + " is gone: " + reason});
+    fail_with(Failure{peer.rank, names_.of(peer.rank) + " is gone: " + reason});
   }
 }
 
@@ -122,14 +122,12 @@ void Worker::fail_with(Failure failure) {
 
 void Worker::fail_with_difference(std::uint32_t peer, const std::string& what) {
   fail_with(Failure{
-      peer,
-      "rank " + std::to_string(peer) + " " + what + ": the ranks do not call the same operations with the same sizes",
-      true});
+      peer, names_.of(peer) + " " + what + ": the ranks do not call the same operations with the same sizes", true});
 }
 
 void Worker::fail_message(const Message& message, ucs_status_t status) {
   if (peers_[message.peer].left) {
-    fail_with(Failure{message.peer, "rank " + std::to_string(message.peer) + " has left the group"});
+    fail_with(Failure{message.peer, names_.of(message.peer) + " has left the group"});
   }
   suspect(peers_[message.peer], ucs_status_string(status));
 }

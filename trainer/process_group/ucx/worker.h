@@ -10,6 +10,7 @@
 
 #include "runtime/base/result.h"
 #include "trainer/process_group/algorithms/transport.h"
+#include "trainer/process_group/rank_names.h"
 #include "trainer/process_group/ucx/context.h"
 #include "trainer/process_group/ucx/tags.h"
 
@@ -32,7 +33,7 @@ class Worker final : public Transport {
  public:
   /// Errors (Unavailable): UCX cannot provide a worker (memory in /dev/shm, sockets).
   [[nodiscard]] static Result<std::unique_ptr<Worker>> create(std::shared_ptr<Context> context, std::uint32_t rank,
-                                                              std::uint32_t world_size);
+                                                              std::uint32_t world_size, const RankNames& names);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
   /// Says goodbye, gives up what is under way, closes. At most 2 s, where a peer is hung; else milliseconds.
@@ -74,6 +75,7 @@ class Worker final : public Transport {
   /// Ends await_event(). Any thread, also a signal handler.
   void wake() const;
 
+  [[nodiscard]] const RankNames& names() const { return names_; }
   [[nodiscard]] const std::optional<Failure>& failure() const { return failure_; }
   /// The first failure stays.
   void fail_with(Failure failure);
@@ -112,7 +114,7 @@ class Worker final : public Transport {
     std::uint32_t rank = 0;  ///< of Failed: Failure::rank
   };
 
-  Worker(std::shared_ptr<Context> context, std::uint32_t rank, std::uint32_t world_size);
+  Worker(std::shared_ptr<Context> context, std::uint32_t rank, std::uint32_t world_size, const RankNames& names);
   [[nodiscard]] Result<void> open();
   static void on_endpoint_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
   void await_events();
@@ -139,6 +141,7 @@ class Worker final : public Transport {
 
   std::shared_ptr<Context> context_;
   std::uint32_t rank_;
+  RankNames names_;
   ucp_worker_h handle_ = nullptr;
   int event_fd_ = -1;  ///< UCX's own
   int wake_fd_ = -1;

@@ -47,8 +47,8 @@ void Worker::read_notice() {
   if (incoming_.kind == Notice::Left) {
     sender.left = true;
   } else if (incoming_.kind == Notice::Failed) {
-    const std::string culprit = incoming_.rank == rank_ ? "this rank" : "rank " + std::to_string(incoming_.rank);
-    fail_with(Failure{incoming_.rank, "rank " + std::to_string(sender.rank) + " gave up, because of " + culprit});
+    const std::string culprit = incoming_.rank == rank_ ? "this rank" : names_.of(incoming_.rank);
+    fail_with(Failure{incoming_.rank, names_.of(sender.rank) + " gave up, because of " + culprit});
   }
   if (incoming_.kind != Notice::Heard && sender.suspicion.empty()) {
     send_notice(sender.rank, answer_);
