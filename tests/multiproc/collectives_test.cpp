@@ -1,6 +1,9 @@
 #include "trainer/process_group/collectives.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/support/multiproc.h"
 
@@ -54,6 +57,46 @@ TEST(Collectives, BroadcastTakesTheRootsValues) {
     }
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+/// Runs `work` in a process that sees no other one's PID, as on another host.
+void elsewhere(const std::function<void()>& work) {
+  MULTIPROC_CHECK(unshare(CLONE_NEWPID) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      work();
+    } catch (const std::exception& failure) {
+      std::fprintf(stderr, "%s\n", failure.what());
+      _exit(1);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  MULTIPROC_CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+// Gloo's ranks of one host send each other their parts, those of several hosts pass them round: they agree on which.
+TEST(Collectives, RanksGatherAlikeWhetherTheyShareAHostOrNot) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root can make a PID namespace";
+  }
+  for (const bool one_host : {true, false}) {
+    const std::vector<RankResult> ranks = spawn(3, [one_host](Rank& rank) {
+      const auto gather = [&rank] {
+        const Group group = rank.make_group();
+        for (const std::int64_t count : {0, 1, 300000}) {
+          at::Tensor mine = torch::arange(count) + 1000000 * static_cast<std::int64_t>(rank.rank);
+          at::Tensor all = torch::zeros({3 * count}, at::kLong);
+          group->all_gather_single(all, mine)->wait();
+          const at::Tensor first = 1000000 * torch::arange(3).unsqueeze(1);
+          MULTIPROC_CHECK(all.view({3, count}).equal(torch::arange(count) + first));
+        }
+      };
+      one_host || rank.rank != 1 ? gather() : elsewhere(gather);
+    });
+    EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+  }
 }
 
 // Each rank leaves a file before the barrier; after it, all files must be there.

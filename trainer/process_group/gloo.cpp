@@ -1,7 +1,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "trainer/process_group/backends.h"
+#include "trainer/process_group/in_place_gloo.h"
 
 namespace rollcall::process_group {
 
@@ -9,8 +9,8 @@ void add_gloo(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& 
               const ProcessGroupOptions& options) {
   // create_default() reads GLOO_SOCKET_IFNAME and makes the devices; without it there would be none.
   const auto of_gloo = c10d::ProcessGroupGloo::Options::create_default(options.timeout);
-  const auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(
-      c10::make_intrusive<c10d::PrefixStore>("gloo", store), group.getRank(), group.getSize(), of_gloo);
+  const auto backend = c10::make_intrusive<InPlaceGloo>(c10::make_intrusive<c10d::PrefixStore>("gloo", store),
+                                                        group.getRank(), group.getSize(), of_gloo);
   group.setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO,
                    c10::intrusive_ptr<c10d::Backend>(backend));
   group.setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
