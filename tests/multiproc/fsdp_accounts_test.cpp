@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "tests/multiproc/fsdp_network.h"
@@ -79,6 +80,31 @@ TEST(Fsdp, BlocksThatDivideEvenlyAreNeverThereTwice) {
       const std::int64_t block = module.whole_bytes().back();
       MULTIPROC_CHECK(module.counters().peak_whole_bytes == (alone_from_bytes == 1 ? block : 2 * block));
     }
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+// Three small blocks take less time than the large one behind them needs to arrive.
+TEST(Fsdp, ALargeBlockIsOnTheWayBeforeTheSmallOnesInFrontOfItCompute) {
+  const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
+    fsdp::ShardedModule* module = nullptr;
+    std::vector<std::int64_t> gathers;
+    torch::nn::Sequential stack;
+    constexpr std::array<std::int64_t, 6> kWidths{16, 16, 16, 16, 64, 16};
+    for (std::size_t i = 1; i < kWidths.size(); ++i) {
+      stack->push_back(torch::nn::Linear(kWidths[i - 1], kWidths[i]));
+      stack->push_back(torch::nn::Functional([&](const at::Tensor& input) {
+        gathers.push_back(module->counters().gathers);
+        return input;
+      }));
+    }
+    const auto replica = *ShardedReplica::create(stack.ptr(), make_mesh(rank), {.alone_from_bytes = 1});
+    module = &replica->sharded();
+    module->reset_counters();
+    replica->forward([&] { return stack->forward(torch::ones({1, 16})).sum(); }).backward();
+    MULTIPROC_CHECK((gathers == std::vector<std::int64_t>{4, 4, 4, 5, 5}));
+    const std::vector<std::int64_t> blocks = module->whole_bytes();
+    MULTIPROC_CHECK(module->counters().peak_whole_bytes <= 2 * *std::max_element(blocks.begin(), blocks.end()));
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }

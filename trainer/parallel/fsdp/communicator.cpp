@@ -74,14 +74,18 @@ Pending Communicator::exchange(std::vector<at::Tensor> received, std::vector<at:
   return pending;
 }
 
-at::Tensor Communicator::add_up(const at::Tensor& received, at::ScalarType type) {
-  at::Tensor rows = received.to(type);
+void Communicator::add_up(at::Tensor sum, const at::Tensor& received) {
+  const at::Tensor rows = received.to(sum.scalar_type());
+  if (rows.size(0) == 1) {
+    sum.copy_(rows[0]);
+  }
   for (std::int64_t step = 1; step < rows.size(0); step *= 2) {
+    const bool last = 2 * step >= rows.size(0);
     for (std::int64_t i = 0; i + step < rows.size(0); i += 2 * step) {
-      rows[i].add_(rows[i + step]);
+      at::Tensor to = last ? sum : rows[i];
+      at::add_out(to, rows[i], rows[i + step]);
     }
   }
-  return rows[0];
 }
 
 void Communicator::add_replicas(at::Tensor& sum) {

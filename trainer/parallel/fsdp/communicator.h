@@ -48,9 +48,9 @@ class Communicator {
   /// little as one can, and where Gloo has none but an all-reduce in disguise, half as much.
   [[nodiscard]] Pending exchange(std::vector<at::Tensor> received, std::vector<at::Tensor> parts);
 
-  /// The sum of `received`'s rows in `type`, by pairs and so in the same order on every machine; exact for rows that
-  /// are equal where their number is a power of two. A view of `received`, which is overwritten, if that is its type.
-  [[nodiscard]] static at::Tensor add_up(const at::Tensor& received, at::ScalarType type);
+  /// `sum` becomes that of `received`'s rows, in its own type, by pairs and so in the same order on every machine; exact
+  /// for rows that are equal where their number is a power of two. `received` is overwritten if that is its type.
+  static void add_up(at::Tensor sum, const at::Tensor& received);
 
   /// `sum` becomes the sum over the replicas. Waits.
   void add_replicas(at::Tensor& sum);

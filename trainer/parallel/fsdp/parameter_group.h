@@ -49,6 +49,9 @@ class ParameterGroup {
   /// Bytes of the whole parameters, padding of the shards included.
   [[nodiscard]] std::int64_t whole_bytes() const;
 
+  /// Bytes that an all-gather under way takes: what arrives through a buffer is there twice.
+  [[nodiscard]] std::int64_t gathering_bytes() const { return whole_bytes() + buffer_bytes(); }
+
   /// Starts the all-gather, unless the parameters are whole or on the way.
   void start_gather();
   /// Waits until the parameters can be read. `keep_small`: the next make_shards() keeps a part of them for a second

@@ -27,6 +27,9 @@ Schedule::Schedule(const Options& options, std::vector<ParameterGroup*> groups, 
   for (ParameterGroup* const group : order_) {
     Entry& entry = *entries_.emplace_back(std::make_unique<Entry>(Entry{.group = group}));
     await_gradients(entry);
+    if (group != root_) {
+      room_bytes_ = std::max(room_bytes_, 2 * group->whole_bytes());
+    }
   }
 }
 
@@ -49,9 +52,35 @@ Schedule::Entry& Schedule::entry_of(const ParameterGroup& group) {
   return **std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) { return entry->group == &group; });
 }
 
-ParameterGroup* Schedule::next_after(const ParameterGroup& group) const {
+std::vector<ParameterGroup*> Schedule::all_after(const ParameterGroup& group) const {
   const auto found = std::find(order_.begin(), order_.end(), &group);
-  return found == order_.end() || found + 1 == order_.end() ? nullptr : *(found + 1);
+  return found == order_.end() ? std::vector<ParameterGroup*>() : std::vector(found + 1, order_.end());
+}
+
+/// In the forward, and so after it in the backward.
+std::vector<ParameterGroup*> Schedule::all_before(const Entry& entry) const {
+  std::vector<ParameterGroup*> before;
+  for (auto here = std::find(forwarded_.rbegin(), forwarded_.rend(), &entry); here != forwarded_.rend(); ++here) {
+    if (*here != &entry) {
+      before.push_back((*here)->group);
+    }
+  }
+  return before;
+}
+
+/// The next one in any case. A large block that follows small ones is on the way before the last of them computes.
+void Schedule::gather_ahead(const ParameterGroup& group, const std::vector<ParameterGroup*>& next) const {
+  if (!options_.prefetch) {
+    return;
+  }
+  std::int64_t room = room_bytes_ - (&group == root_ ? 0 : group.whole_bytes());
+  for (ParameterGroup* const one : next) {
+    room -= one->gathering_bytes();
+    if (one != next.front() && room < 0) {
+      return;
+    }
+    one->start_gather();
+  }
 }
 
 void Schedule::begin_forward() {
@@ -72,9 +101,7 @@ void Schedule::before_block(ParameterGroup& group) {
   const bool keep_small =
       options_.after_forward == AfterForward::SmallShard && &group != root_ && at::GradMode::is_enabled();
   group.make_whole(keep_small);
-  if (ParameterGroup* const next = next_after(group); options_.prefetch && next != nullptr) {
-    next->start_gather();
-  }
+  gather_ahead(group, all_after(group));
 }
 
 void Schedule::after_block(ParameterGroup& group, const at::Tensor& output) {
@@ -85,7 +112,7 @@ void Schedule::after_block(ParameterGroup& group, const at::Tensor& output) {
     output.register_hook([this, &entry](const at::Tensor&) { before_backward(entry); });
   }
   // The last block's backward comes next.
-  const bool keep = &group == root_ || options_.after_forward == AfterForward::Keep || next_after(group) == nullptr;
+  const bool keep = &group == root_ || options_.after_forward == AfterForward::Keep || all_after(group).empty();
   if (!training || !keep) {
     group.make_shards();
   }
@@ -112,10 +139,7 @@ void Schedule::before_backward(Entry& entry) {
   entry.in_backward = true;
   entry.missing_gradients = entry.group->trainable();
   entry.group->make_whole();
-  const auto here = std::find(forwarded_.rbegin(), forwarded_.rend(), &entry);
-  if (options_.prefetch && here != forwarded_.rend() && here + 1 != forwarded_.rend()) {
-    (*(here + 1))->group->start_gather();
-  }
+  gather_ahead(*entry.group, all_before(entry));
 }
 
 void Schedule::gradient_arrived(Entry& entry) {

@@ -13,9 +13,10 @@ namespace rollcall::parallel::fsdp {
 /// When each block's parameters are gathered, freed and their gradients reduced, driven by the events of a forward and
 /// a backward pass. Every rank runs the same blocks in the same order, so that collectives match.
 ///
-/// Forward: wait for this block's parameters, start gathering the next one's. Backward, in reverse: the same, and once
-/// the last gradient of a block is there, free its parameters and start its reduction. Once a backward, or a forward
-/// without one to come, has returned, nothing reads or writes the shards any more.
+/// Forward: wait for this block's parameters, start gathering the next one's and, while all of these are not larger
+/// than the two largest blocks, those of further ones. Backward, in reverse: the same, and once the last gradient of a
+/// block is there, free its parameters and start its reduction. Once a backward, or a forward without one to come, has
+/// returned, nothing reads or writes the shards any more.
 class Schedule {
  public:
   /// `groups` in the order in which blocks are expected to run; `root`, one of them or null, is whole from the
@@ -46,7 +47,9 @@ class Schedule {
   };
 
   [[nodiscard]] Entry& entry_of(const ParameterGroup& group);
-  [[nodiscard]] ParameterGroup* next_after(const ParameterGroup& group) const;
+  [[nodiscard]] std::vector<ParameterGroup*> all_after(const ParameterGroup& group) const;
+  [[nodiscard]] std::vector<ParameterGroup*> all_before(const Entry& entry) const;
+  void gather_ahead(const ParameterGroup& group, const std::vector<ParameterGroup*>& next) const;
   void await_gradients(Entry& entry);
   void before_backward(Entry& entry);
   void gradient_arrived(Entry& entry);
@@ -59,6 +62,7 @@ class Schedule {
   HostLink* host_link_;
   std::vector<std::unique_ptr<Entry>> entries_;
   ParameterGroup* root_;
+  std::int64_t room_bytes_ = 0;              ///< for blocks that are whole or on the way: the two largest
   std::vector<ParameterGroup*> order_;       ///< as forwards began, in the last whole pass
   std::vector<ParameterGroup*> this_order_;  ///< in this pass
   std::vector<Entry*> forwarded_;            ///< as forwards ended, whose backward is to come
