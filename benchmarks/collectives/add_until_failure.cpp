@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 #include <unistd.h>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -24,12 +25,12 @@ constexpr std::chrono::seconds kTimeout{60};
 process_group::Group bare_group(const c10::intrusive_ptr<c10d::Store>& store, const std::string& backend, int rank,
                                 int size) {
   auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
-#ifdef ROLLCALL_UCX
   const process_group::ProcessGroupOptions options{.backend = backend, .timeout = kTimeout};
+#ifdef ROLLCALL_UCX
   backend == "ucx" ? process_group::add_ucx(*group, store, options) : process_group::add_gloo(*group, store, options);
 #else
   TORCH_CHECK(backend == "gloo", "built without UCX");
-  process_group::add_gloo(*group, store, kTimeout);
+  process_group::add_gloo(*group, store, options);
 #endif
   group->setGroupName("latency");
   return group;
@@ -65,6 +66,7 @@ int main(int argc, char** argv) {
     std::fputs("usage: add_until_failure BACKEND watched|bare RANK RANKS PORT/PREFIX MIB\n", stderr);
     return 64;
   }
+  std::signal(SIGPIPE, SIG_IGN);  // as in the trainer: Gloo writes to peers that may have died
   at::set_num_threads(1);
   const int rank = std::stoi(arguments[2]);
   const int size = std::stoi(arguments[3]);
