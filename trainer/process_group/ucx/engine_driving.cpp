@@ -8,8 +8,9 @@ namespace rollcall::process_group::ucx {
 
 namespace {
 
-/// Waking up a thread takes 30 to 100 us on virtual machines: what is over sooner need not begin with it.
-constexpr std::chrono::microseconds kLongestSpin{100};
+/// Waking up a thread takes 30 to 100 us on virtual machines: what is over sooner need not begin with it. Where ranks
+/// share cores, the one that is waited for may get its turn only after that.
+constexpr std::chrono::microseconds kLongestSpin{1000};
 
 }  // namespace
 
