@@ -38,7 +38,7 @@ class Engine final : public process_group::Engine {
 
   /// Where nobody else does, the calling thread posts the operation's first messages.
   void submit(Operation operation) override;
-  /// Until `done`, or until nothing has happened for some tens of microseconds; then the engine's thread goes on.
+  /// Until `done`, or until nothing has happened for a millisecond; then the engine's thread goes on.
   void help_until(const std::function<bool()>& done) override;
   /// The other ranks are told.
   void abort(const std::string& reason) override;
