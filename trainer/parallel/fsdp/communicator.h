@@ -48,8 +48,8 @@ class Communicator {
   /// little as one can, and where Gloo has none but an all-reduce in disguise, half as much.
   [[nodiscard]] Pending exchange(std::vector<at::Tensor> received, std::vector<at::Tensor> parts);
 
-  /// `sum` becomes that of `received`'s rows, in its own type, by pairs and so in the same order on every machine; exact
-  /// for rows that are equal where their number is a power of two. `received` is overwritten if that is its type.
+  /// `sum` becomes that of `received`'s rows, in its own type, by pairs and so in the same order on every machine;
+  /// exact for rows that are equal where their number is a power of two. `received` is overwritten if that is its type.
   static void add_up(at::Tensor sum, const at::Tensor& received);
 
   /// `sum` becomes the sum over the replicas. Waits.
