@@ -22,7 +22,7 @@ using testing_support::sharded;
 using testing_support::spawn;
 using testing_support::train_step;
 
-// Whole parameters: the root's, the block that computes and the one that is gathered meanwhile; never the model.
+// Whole parameters: the root's, the block that computes and what is gathered meanwhile; never the model.
 void check_memory(Rank& rank) {
   Network network = make_network({.blocks = 8});
   std::int64_t all = 0;
@@ -103,8 +103,9 @@ TEST(Fsdp, ALargeBlockIsOnTheWayBeforeTheSmallOnesInFrontOfItCompute) {
     module->reset_counters();
     replica->forward([&] { return stack->forward(torch::ones({1, 16})).sum(); }).backward();
     MULTIPROC_CHECK((gathers == std::vector<std::int64_t>{4, 4, 4, 5, 5}));
-    const std::vector<std::int64_t> blocks = module->whole_bytes();
-    MULTIPROC_CHECK(module->counters().peak_whole_bytes <= 2 * *std::max_element(blocks.begin(), blocks.end()));
+    std::vector<std::int64_t> blocks = module->whole_bytes();
+    std::ranges::sort(blocks, std::greater());
+    MULTIPROC_CHECK(module->counters().peak_whole_bytes <= blocks[0] + blocks[1]);
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }

@@ -60,7 +60,7 @@ def test_without_the_option_nothing_changes(cluster):
     """Byte for byte the environment of a cluster without the plugin, but for what differs from step to step anyway."""
     plugstack = cluster.folder / "etc" / "plugstack.conf"
     line = plugstack.read_text()
-    command = ["srun", "-N1", "-n1", "/usr/bin/env", "-0"]  # two tasks would write into each other
+    command = ["srun", "-N1", "-n1", "-w", "jwb0001", "/usr/bin/env", "-0"]  # two tasks would write into each other
     with_plugin = cluster.run(*command).stdout
     try:
         plugstack.write_text("")

@@ -91,26 +91,28 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
     return choice.error();
   }
   NamedProcessGroup named{nullptr, choice->name};
-  const Result<void> made = catch_exceptions(
-      Speaker{rank, world_size}, "process group", "the ranks could not be connected with " + choice->name,
-      "looking at network.interface with `rollcall env`, and for ranks that ended early", [&] {
-        named.process_group =
-            c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(rank), static_cast<int>(world_size));
-        const auto of_watchdog = c10::make_intrusive<c10d::PrefixStore>("watchdog", store);
-        publish_process(*of_watchdog, rank);
-        choice->on_cpu(*named.process_group, store, options);
-        if (choice->on_cuda != nullptr) {  // last, so that it becomes the default
-          choice->on_cuda(*named.process_group, store, options);
-        }
-        named.process_group->setGroupName("rollcall");
-        named.process_group = watch(named.process_group, of_watchdog,
-                                    {.rank = rank,
-                                     .world_size = world_size,
-                                     .names = options.names,
-                                     .timeout = options.timeout,
-                                     .compare = options.compare_calls,
-                                     .first_failure = options.first_failure});
-      });
+  const RankNames& names = options.names;
+  const Speaker speaker{names.number(rank), names.ranks == 0 ? world_size : names.ranks};
+  const Result<void> made =
+      catch_exceptions(speaker, "process group", "the ranks could not be connected with " + choice->name,
+                       "looking at network.interface with `rollcall env`, and for ranks that ended early", [&] {
+                         named.process_group = c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(rank),
+                                                                                       static_cast<int>(world_size));
+                         const auto of_watchdog = c10::make_intrusive<c10d::PrefixStore>("watchdog", store);
+                         publish_process(*of_watchdog, rank);
+                         choice->on_cpu(*named.process_group, store, options);
+                         if (choice->on_cuda != nullptr) {  // last, so that it becomes the default
+                           choice->on_cuda(*named.process_group, store, options);
+                         }
+                         named.process_group->setGroupName("rollcall");
+                         named.process_group = watch(named.process_group, of_watchdog,
+                                                     {.rank = rank,
+                                                      .world_size = world_size,
+                                                      .names = options.names,
+                                                      .timeout = options.timeout,
+                                                      .compare = options.compare_calls,
+                                                      .first_failure = options.first_failure});
+                       });
   if (!made) {
     return made.error();
   }

@@ -15,13 +15,13 @@ namespace {
 constexpr int kTag = 0x7fffffe0;
 
 /// Whether all ranks are processes of this host; the same on all of them. Collective.
-bool share_a_host(c10d::Store& store, int size) {
+bool share_a_host(c10d::Store& store, int size, std::chrono::milliseconds timeout) {
   const std::string ranks_here = "ranks of " + process_space();
   store.add(ranks_here, 1);
   if (store.add("ranks", 1) == size) {
     store.set("all ranks", std::vector<std::uint8_t>{1});
   }
-  store.wait({"all ranks"});
+  store.wait({"all ranks"}, timeout);
   return !process_space().empty() && store.add(ranks_here, 0) == size;
 }
 
@@ -52,8 +52,13 @@ class InPlaceGloo::Gathering final : public AsyncWork {
     if (const at::Tensor own = part_of(rank_); own.data_ptr() != input_.data_ptr()) {
       std::memcpy(own.data_ptr(), input_.const_data_ptr(), input_.nbytes());
     }
-    for (const auto& message : messages_) {
-      message->wait();
+    try {
+      for (const auto& message : messages_) {
+        TORCH_CHECK(message->wait(timeout_), "a message of an all-gather was given up");
+      }
+    } catch (const std::exception&) {
+      messages_.clear();  // nothing more arrives in the output
+      throw;
     }
   }
   const std::vector<at::Tensor> getInputTensors() override { return {input_}; }
@@ -68,7 +73,7 @@ class InPlaceGloo::Gathering final : public AsyncWork {
 
 InPlaceGloo::InPlaceGloo(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                          const c10::intrusive_ptr<c10d::ProcessGroupGloo::Options>& options)
-    : c10d::ProcessGroupGloo(store, rank, size, options), one_host_(share_a_host(*store, size)) {}
+    : c10d::ProcessGroupGloo(store, rank, size, options), one_host_(share_a_host(*store, size, options->timeout)) {}
 
 void InPlaceGloo::post(Gathering& gathering) {
   const int rank = getRank();
@@ -90,8 +95,8 @@ c10::intrusive_ptr<c10d::Work> InPlaceGloo::all_gather_single(at::Tensor& output
   TORCH_CHECK(output.is_contiguous() && input.is_contiguous(), "all_gather_single: tensors must be contiguous");
   TORCH_CHECK(output.scalar_type() == input.scalar_type() && output.numel() == input.numel() * getSize(),
               "all_gather_single: the output must be ", getSize(), " times the input, and of its type");
-  const auto gathering =
-      c10::make_intrusive<Gathering>(getContext(kTag), output, input, getRank(), ++seq_, options_->timeout);
+  const auto timeout = options.timeout == c10d::kUnsetTimeout ? options_->timeout : options.timeout;
+  const auto gathering = c10::make_intrusive<Gathering>(getContext(kTag), output, input, getRank(), ++seq_, timeout);
   try {
     post(*gathering);
   } catch (const std::exception&) {  // a connection is closed: told to who waits, as of all collectives

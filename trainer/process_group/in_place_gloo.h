@@ -20,6 +20,9 @@ class InPlaceGloo final : public c10d::ProcessGroupGloo {
   c10::intrusive_ptr<c10d::Work> all_gather_single(at::Tensor& output, at::Tensor& input,
                                                    const c10d::AllgatherOptions& options) override;
 
+  /// Whether all ranks are processes of this host; the same on all of them.
+  [[nodiscard]] bool one_host() const { return one_host_; }
+
  private:
   class Gathering;
   void post(Gathering& gathering);

@@ -65,8 +65,9 @@ Result<Mesh> make_mesh(const Group& world, const c10::intrusive_ptr<c10d::Store>
     return mesh;
   }
   const std::uint32_t rank = rank_of(world);
-  const auto part_of_row = [rank](std::uint32_t size) {
-    return Line{.names = {.first = rank - rank % size, .stride = 1}, .rank = rank % size, .size = size};
+  const std::uint32_t ranks = world_size_of(world);
+  const auto part_of_row = [rank, ranks](std::uint32_t size) {
+    return Line{.names = {.first = rank - rank % size, .stride = 1, .ranks = ranks}, .rank = rank % size, .size = size};
   };
   if (whole->replicate_degree > 1) {
     const Result<Group> shard = make_group(store, "shard", part_of_row(whole->shard_degree), options);
@@ -74,7 +75,7 @@ Result<Mesh> make_mesh(const Group& world, const c10::intrusive_ptr<c10d::Store>
       return shard.error();
     }
     mesh.shard = *shard;
-    const Line column{.names = {.first = rank % whole->shard_degree, .stride = whole->shard_degree},
+    const Line column{.names = {.first = rank % whole->shard_degree, .stride = whole->shard_degree, .ranks = ranks},
                       .rank = rank / whole->shard_degree,
                       .size = whole->replicate_degree};
     const Result<Group> replicate = make_group(store, "replicate", column, options);

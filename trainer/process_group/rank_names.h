@@ -10,6 +10,7 @@ namespace rollcall::process_group {
 struct RankNames {
   std::uint32_t first = 0;   ///< the number in the step of the group's rank 0
   std::uint32_t stride = 1;  ///< from each rank of the group to the next
+  std::uint32_t ranks = 0;   ///< of the step; 0: as many as the group has
 
   [[nodiscard]] std::uint32_t number(std::uint32_t rank) const { return first + rank * stride; }
   /// "rank 6"

@@ -64,6 +64,7 @@ class Watchdog {
   void begin(CollectiveCall& call);
   void end(const CollectiveCall& call);
   [[nodiscard]] std::uint64_t issued() const;
+  [[nodiscard]] const RankNames& names() const { return options_.names; }
 
   /// Ends it where a peer turns out to be lost of which the back end says nothing.
   void watch(const std::shared_ptr<Outcome>& outcome) { shared_->search.add(outcome); }

@@ -59,8 +59,6 @@ std::string name_of(const c10d::ReduceOp& op) {
   }
 }
 
-std::string root(std::int64_t rank) { return "root " + std::to_string(rank); }
-
 bool is_gloo(const c10d::Backend& backend) { return backend.getBackendName() == "gloo"; }
 
 class WatchedBackend final : public c10d::Backend {
@@ -163,6 +161,10 @@ class WatchedBackend final : public c10d::Backend {
  private:
   /// Gloo's reduce-scatter: an all-reduce whose Work can only be waited for.
   static constexpr bool kNoFuture = false;
+
+  [[nodiscard]] std::string root(std::int64_t rank) const {
+    return "root " + std::to_string(watchdog_->names().number(static_cast<std::uint32_t>(rank)));
+  }
 
   template <typename Issue>
   WorkPtr watched(CollectiveCall call, const Issue& issue, bool has_future = true) {

@@ -30,7 +30,7 @@ struct Options {
   /// Parameters of which a rank has at least so many bytes, and all ranks equally many, are gathered and reduced by
   /// themselves, from and into their place; those of a block that are shorter or uneven together, through a buffer.
   std::int64_t alone_from_bytes = std::int64_t{512} << 10;
-  bool prefetch = true;  ///< gather the next block's parameters while this one computes
+  bool prefetch = true;  ///< gather what comes next while a block computes: see Schedule
   /// Reductions that may be under way before the oldest is waited for; at least 1.
   std::size_t reductions_in_flight = 2;
   /// Called on this rank right before and after each collective is issued; for tests that delay them. May be empty.

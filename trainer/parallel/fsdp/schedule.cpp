@@ -19,6 +19,19 @@ class AfterGradient : public torch::autograd::PostAccumulateGradHook {
   std::function<void()> call_;
 };
 
+/// Bytes of the whole parameters of two blocks, not counting `root`.
+std::int64_t two_largest(const std::vector<ParameterGroup*>& groups, const ParameterGroup* root) {
+  std::int64_t largest = 0;
+  std::int64_t next = 0;
+  for (const ParameterGroup* const group : groups) {
+    if (group != root) {
+      next = std::max(next, std::min(largest, group->whole_bytes()));
+      largest = std::max(largest, group->whole_bytes());
+    }
+  }
+  return largest + next;
+}
+
 }  // namespace
 
 Schedule::Schedule(const Options& options, std::vector<ParameterGroup*> groups, ParameterGroup* root,
@@ -27,10 +40,8 @@ Schedule::Schedule(const Options& options, std::vector<ParameterGroup*> groups, 
   for (ParameterGroup* const group : order_) {
     Entry& entry = *entries_.emplace_back(std::make_unique<Entry>(Entry{.group = group}));
     await_gradients(entry);
-    if (group != root_) {
-      room_bytes_ = std::max(room_bytes_, 2 * group->whole_bytes());
-    }
   }
+  room_bytes_ = two_largest(order_, root_);
 }
 
 Schedule::~Schedule() {
