@@ -4,7 +4,9 @@
 #include <sys/resource.h>
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "trainer/train/clock.h"
@@ -69,10 +71,18 @@ double microseconds(std::chrono::nanoseconds time, std::int64_t samples) {
   return samples > 0 ? static_cast<double>(time.count()) / 1e3 / static_cast<double>(samples) : 0;
 }
 
+/// getrusage's figure would begin with the memory of the program that started this one.
 std::int64_t peak_memory_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return std::int64_t{usage.ru_maxrss} * 1024;
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  std::int64_t kibibytes = 0;
+  while (status >> word) {
+    if (word == "VmHWM:") {
+      status >> kibibytes;
+      break;
+    }
+  }
+  return kibibytes * 1024;
 }
 
 void print_json(const Pass& median, const std::vector<Pass>& passes, const DataPipeline& pipeline) {
