@@ -35,7 +35,9 @@ Outcome Loop::run() {
 
 at::Tensor Loop::model_outputs(const data::Batch& batch) {
   const precision::Autocast autocast(task_.compute_type);
-  return task_.model->forward(batch.images.to(replica_.input_type())).to(at::kFloat);
+  // One channels-last image would make all that is computed from it channels-last, whatever the weights are.
+  const at::Tensor images = batch.images.to(replica_.input_type()).contiguous(task_.memory_format);
+  return task_.model->forward(images).to(at::kFloat);
 }
 
 Loop::Stop Loop::train_epoch() {

@@ -85,9 +85,7 @@ std::optional<int> settle(const Result<T>& mine, const World& world, FailureRepo
 Result<void> warm_up(parallel::Replica& replica, Task& task, const settings::Settings& settings) {
   constexpr std::int64_t kSmallest = 32;
   const std::int64_t size = std::min(kSmallest, settings.integer("image-size"));
-  const at::Tensor images =
-      torch::zeros({2, 3, size, size})
-          .contiguous(settings.on("channels-last") ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous);
+  const at::Tensor images = torch::zeros({2, 3, size, size}).contiguous(task.memory_format);
   const at::Tensor labels = torch::zeros({2}, at::kLong);
   task.model->train();
   return replica.warm_up([&] { return torch::nn::functional::cross_entropy(task.model->forward(images), labels); });

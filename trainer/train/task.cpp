@@ -27,6 +27,8 @@ Result<void> build_model(Task& task, const settings::Settings& settings) {
   task.model = *std::move(made);
   if (settings.on("channels-last")) {
     model::use_channels_last(*task.model);
+  } else {
+    task.memory_format = at::MemoryFormat::Contiguous;
   }
   model::use_fused_batch_norm(*task.model, settings.on("fused-batch-norm"));
   return {};

@@ -25,7 +25,8 @@ struct Task {
   model::ResNet model{nullptr};
   std::unique_ptr<torch::optim::Optimizer> optimizer;  ///< null until add_optimizer()
   optim::ScheduleOptions schedule;
-  precision::ComputeType compute_type;  ///< nothing: float32
+  at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;  ///< of weights and images
+  precision::ComputeType compute_type;                              ///< nothing: float32
   precision::LossScaler loss_scaler{false};
   double label_smoothing = 0;
   double clip_grad_norm = 0;           ///< 0: do not

@@ -1,0 +1,250 @@
+"""The loop: all ranks in one process, one after the other, on torchvision's ResNets with torch's own optimizers."""
+import dataclasses
+import math
+
+import torch
+import torchvision
+
+from . import order, pictures
+
+# What a training is where nothing is said: written after docs/settings.md by hand, so that a default that changes is noticed.
+DEFAULTS = {
+    "data": "fake", "fake-size": 1000, "image-size": 224, "valid-resize": 0, "crop-scale-min": 0.08, "crop-scale-max": 1.0,
+    "crop-ratio-min": 3 / 4, "crop-ratio-max": 4 / 3, "flip": 0.5, "vertical-flip": 0.0, "image-dtype": "float32", "last-batch": "drop",
+    "shuffle-window": 0, "exif-orientation": False, "auto-augment": "none", "randaugment-ops": 2, "randaugment-magnitude": 9,
+    "brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue": 0.0, "random-erase": 0.0, "random-erase-value": "zero", "mixup": 0.0,
+    "cutmix": 0.0, "model": "resnet50", "num-classes": 0, "zero-init-residual": False, "channels-last": True, "epochs": 120,
+    "max-steps": 0, "batch-size": 64, "grad-accumulation": 1, "seed": 0, "optimizer": "adamw", "lr": 3e-4, "lr-scaling": "linear",
+    "lr-schedule": "none", "lr-step-epochs": 30.0, "lr-step-factor": 0.1, "warmup-epochs": 0.0, "scale-optim-params": False,
+    "momentum": 0.9, "nesterov": False, "weight-decay": 0.01, "adam-beta1": 0.9, "adam-beta2": 0.999, "adam-eps": 1e-8,
+    "clip-grad-norm": 0.0, "precision": "fp32", "label-smoothing": 0.0, "parallel": "ddp", "gradient-compression": "none",
+    "broadcast-buffers": True, "param-dtype": "fp32", "reduce-dtype": "fp32", "accumulate": "whole", "sync-bn": False,
+    "valid-epochs": 10, "log-steps": 10,
+}
+TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+@dataclasses.dataclass
+class Run:
+    """What a training left: metrics.jsonl's records of steps, epochs and validations, and what the last checkpoint holds."""
+
+    records: list
+    initial: dict  # state dict before the first step
+    state: dict
+    moments: dict  # {parameter: {"exp_avg": ..., ...}}
+    loss_scale: float
+    skipped_steps: int
+
+
+class Sums:
+    def __init__(self):
+        self.loss, self.top1, self.top5, self.samples = 0.0, 0, 0, 0
+
+    def add(self, outputs, labels, losses, counted):
+        choices = outputs.detach().float().topk(min(5, outputs.shape[1]), 1).indices
+        hits = (choices == labels[:, None]) & counted[:, None]
+        self.loss += losses.detach().double()[counted].sum().item()
+        self.top1 += int(hits[:, 0].sum())
+        self.top5 += int(hits.sum())
+        self.samples += int(counted.sum())
+
+    def means(self):
+        return {"loss": self.loss / self.samples, "top1": self.top1 / self.samples, "top5": self.top5 / self.samples, "samples": self.samples}
+
+
+def learning_rate(settings, base, step, steps_per_epoch):
+    """Goyal et al.'s linear warm-up, then constant, half a cosine to 0 at the last epoch's end, or drops counted from the beginning."""
+    warmup = round(settings["warmup-epochs"] * steps_per_epoch)
+    if step < warmup:
+        return base * (step + 1) / warmup
+    if settings["lr-schedule"] == "cosine":
+        total = settings["epochs"] * steps_per_epoch
+        return base * 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warmup) / (total - warmup))))
+    if settings["lr-schedule"] == "step":
+        return base * settings["lr-step-factor"] ** (step // max(1, round(settings["lr-step-epochs"] * steps_per_epoch)))
+    return base
+
+
+def make_optimizer(settings, network, ranks):
+    """(optimizer, its base rate): scaled for the batches of a step; no weight decay on biases and norms."""
+    batches, rate = ranks * settings["grad-accumulation"], settings["lr"]
+    betas, eps = [settings["adam-beta1"], settings["adam-beta2"]], settings["adam-eps"]
+    if settings["scale-optim-params"]:  # arXiv 2205.10287
+        rate, betas, eps = rate * math.sqrt(batches), [1 - batches * (1 - beta) for beta in betas], eps / math.sqrt(batches)
+    else:
+        rate *= {"linear": batches, "sqrt": math.sqrt(batches), "none": 1}[settings["lr-scaling"]]
+    parameters = list(network.parameters())
+    groups = [{"params": [p for p in parameters if p.ndim > 1], "weight_decay": settings["weight-decay"]},
+              {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0}]
+    if settings["optimizer"] == "sgd":
+        return torch.optim.SGD(groups, lr=rate, momentum=settings["momentum"], nesterov=settings["nesterov"]), rate
+    return torch.optim.AdamW(groups, lr=rate, betas=tuple(betas), eps=eps), rate
+
+
+class Training:
+    def __init__(self, changes, ranks, initial=None):
+        unknown = changes.keys() - DEFAULTS.keys()
+        assert not unknown, f"the reference does not know {sorted(unknown)}"
+        self.settings, self.ranks = {**DEFAULTS, **changes}, ranks
+        self.data = pictures.open_data(self.settings)
+        torch.manual_seed(self.settings["seed"])
+        self.network = getattr(torchvision.models, self.settings["model"])(
+            num_classes=self.settings["num-classes"] or self.data.outputs, zero_init_residual=self.settings["zero-init-residual"])
+        if initial is not None:
+            self.network.load_state_dict(initial)
+        if self.settings["channels-last"]:
+            self.network = self.network.to(memory_format=torch.channels_last)
+        self.initial = {name: value.clone() for name, value in self.network.state_dict().items()}
+        self.optimizer, self.base_rate = make_optimizer(self.settings, self.network, ranks)
+        self.scaler = torch.amp.GradScaler("cpu", enabled=self.settings["precision"] == "fp16")
+        self.steps_per_epoch = order.steps_of_epoch(
+            len(self.data.train), self.settings["batch-size"], ranks, self.settings["grad-accumulation"], self.settings["last-batch"] == "pad")
+        # Each rank's statistics: they differ where nothing makes them equal, and rank 0's are what is kept.
+        self.buffers_of = [{name: value.clone() for name, value in self.network.named_buffers()} for _ in range(ranks)]
+        self.records, self.step, self.skipped, self.unrecorded = [], 0, 0, Sums()
+
+    def batch(self, samples, first_position, epoch):
+        """Images, labels, partners' labels, own labels' weight, what counts."""
+        found = [self.data.training(index, epoch) for index, _ in samples]
+        images, labels = torch.stack([image for image, _ in found]), torch.tensor([label for _, label in found])
+        rounded = self.settings["image-dtype"] == "bfloat16"
+        images = images.bfloat16().float() if rounded else images
+        images, partners, weight = pictures.mixed(images, labels, self.settings, epoch, first_position)
+        images = images.bfloat16().float() if rounded else images
+        return images, labels, partners, weight, torch.tensor([counted for _, counted in samples])
+
+    def outputs(self, images):
+        precision = self.settings["precision"]
+        if self.settings["channels-last"]:
+            images = images.contiguous(memory_format=torch.channels_last)
+        if self.settings["param-dtype"] == "bf16":  # convolutions and the last layer; norms stay fp32
+            narrow = {n: p.bfloat16() if "bn" not in n and "downsample.1" not in n else p for n, p in self.network.named_parameters()}
+            return torch.func.functional_call(self.network, narrow, (images.bfloat16(),)).float()
+        with torch.autocast("cpu", TYPES.get(precision), enabled=precision != "fp32", cache_enabled=False):
+            return self.network(images).float()
+
+    def losses(self, outputs, labels, partners, weight):
+        cross_entropy = lambda targets: torch.nn.functional.cross_entropy(  # noqa: E731
+            outputs, targets, reduction="none", label_smoothing=self.settings["label-smoothing"])
+        return cross_entropy(labels) * weight + cross_entropy(partners) * (1 - weight)
+
+    @torch.no_grad()
+    def use_buffers_of(self, rank):
+        for name, value in self.network.named_buffers():
+            value.copy_(self.buffers_of[rank][name])
+
+    def keep_buffers_of(self, rank):
+        self.buffers_of[rank] = {name: value.clone() for name, value in self.network.named_buffers()}
+
+    def gradients_of_rank(self, rank, batches):
+        """This rank's gradients of the mean over the step; what it counted goes to the sums."""
+        self.optimizer.zero_grad()
+        self.use_buffers_of(0 if self.settings["broadcast-buffers"] and self.settings["parallel"] == "ddp" else rank)
+        for images, labels, partners, weight, counted in batches:
+            outputs = self.outputs(images)
+            losses = self.losses(outputs, labels, partners, weight)
+            self.scaler.scale(losses.mean() / self.settings["grad-accumulation"]).backward()
+            self.sums.add(outputs, labels, losses, counted)
+        self.keep_buffers_of(rank)
+        return [p.grad for p in self.network.parameters()]
+
+    def joint_gradients(self, batches_of_ranks):
+        """With SyncBatchNorm all ranks are one batch."""
+        joined = []
+        for of_micro in zip(*batches_of_ranks):
+            images, labels, partners, weights, counted = zip(*of_micro)
+            weight = torch.cat([torch.full((len(own),), one) for own, one in zip(labels, weights)])
+            joined.append((torch.cat(images), torch.cat(labels), torch.cat(partners), weight, torch.cat(counted)))
+        gradients = self.gradients_of_rank(0, joined)
+        self.buffers_of = [self.buffers_of[0]] * self.ranks
+        return gradients
+
+    def mean_gradients(self, batches_of_ranks):
+        if self.settings["sync-bn"] and self.ranks > 1:
+            return self.joint_gradients(batches_of_ranks)
+        of_ranks = [[gradient.clone() for gradient in self.gradients_of_rank(rank, batches_of_ranks[rank])] for rank in range(self.ranks)]
+        compressed, reduced = (TYPES.get(self.settings[name]) for name in ("gradient-compression", "reduce-dtype"))
+        if compressed and self.ranks > 1:  # divided and added up in the narrow type
+            return [sum(gradient.to(compressed) / self.ranks for gradient in of_parameter).float() for of_parameter in zip(*of_ranks)]
+        if reduced and self.ranks > 1:  # travels in the narrow type, added up in fp32
+            return [sum(gradient.to(reduced).float() for gradient in of_parameter) / self.ranks for of_parameter in zip(*of_ranks)]
+        return [sum(of_parameter) / self.ranks for of_parameter in zip(*of_ranks)]
+
+    def train_step(self, epoch, samples):
+        self.sums = Sums()
+        rate = learning_rate(self.settings, self.base_rate, self.step, self.steps_per_epoch)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        drawn = [[self.batch(of_rank[1], of_rank[0], epoch) for of_rank in micro] for micro in samples]
+        gradients = self.mean_gradients([[micro[rank] for micro in drawn] for rank in range(self.ranks)])
+        for parameter, gradient in zip(self.network.parameters(), gradients):
+            parameter.grad = gradient
+        scale = self.scaler.get_scale()
+        self.scaler.unscale_(self.optimizer)
+        if self.settings["clip-grad-norm"] > 0:
+            torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.settings["clip-grad-norm"])
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.skipped += self.scaler.is_enabled() and self.scaler.get_scale() < scale
+        self.step += 1
+        return rate
+
+    def record(self, event, sums, **more):
+        self.records.append({"event": event, "step": self.step, **more, **sums.means()})
+
+    def train_epoch(self, epoch):
+        settings, of_epoch = self.settings, Sums()
+        self.network.train()
+        samples = order.epoch_order(len(self.data.train), settings["seed"], epoch, settings["shuffle-window"])
+        for step in range(self.steps_per_epoch):
+            rate = self.train_step(epoch, order.micro_batches(samples, step, settings["batch-size"], self.ranks, settings["grad-accumulation"]))
+            for sums in (of_epoch, self.unrecorded):
+                for name, value in vars(self.sums).items():
+                    setattr(sums, name, getattr(sums, name) + value)
+            if self.step % settings["log-steps"] == 0 or step + 1 == self.steps_per_epoch:
+                self.record("step", self.unrecorded, epoch=epoch, learning_rate=rate)
+                self.unrecorded = Sums()
+            if self.step == settings["max-steps"]:
+                return
+        self.record("epoch", of_epoch, epoch=epoch)
+
+    @torch.no_grad()
+    def validate(self, epoch):
+        self.network.eval()
+        self.use_buffers_of(0)
+        sums, size = Sums(), self.settings["batch-size"]
+        for first in range(0, len(self.data.valid), size):
+            found = [self.data.validation(i) for i in range(first, min(first + size, len(self.data.valid)))]
+            labels = torch.tensor([label for _, label in found])
+            images = torch.stack([image for image, _ in found])
+            images = images.bfloat16().float() if self.settings["image-dtype"] == "bfloat16" else images
+            outputs = self.outputs(images)
+            losses = torch.nn.functional.cross_entropy(outputs, labels, reduction="none")
+            sums.add(outputs, labels, losses, torch.ones(len(labels), dtype=torch.bool))
+        self.record("validation", sums, epoch=epoch)
+
+    def run(self):
+        for epoch in range(self.settings["epochs"]):
+            self.train_epoch(epoch)
+            if self.step == self.settings["max-steps"]:
+                break
+            last, every = epoch + 1 == self.settings["epochs"], self.settings["valid-epochs"]
+            if every and (last or (epoch + 1) % every == 0):
+                self.validate(epoch + 1)
+        self.use_buffers_of(0)
+        names = {parameter: name for name, parameter in self.network.named_parameters()}
+        moments = {names[parameter]: {key: torch.as_tensor(value).clone() for key, value in state.items() if value is not None}
+                   for parameter, state in self.optimizer.state.items()}
+        state = {name: value.clone() for name, value in self.network.state_dict().items()}
+        scale = self.scaler.get_scale() if self.scaler.is_enabled() else 65536.0
+        return Run(self.records, self.initial, state, moments, scale, self.skipped)
+
+
+def train(changes, ranks=1, initial=None):
+    """A whole training with these settings, by rollcall-train's names; one thread, as the tests' ranks have."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return Training(changes, ranks, initial).run()
+    finally:
+        torch.set_num_threads(threads)

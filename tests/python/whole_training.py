@@ -1,0 +1,145 @@
+"""Trains the same thing with rollcall-train and with the reference, and compares all that both leave. Shared by tests of whole trainings."""
+import dataclasses
+import json
+
+import numpy
+import torch
+from PIL import Image
+
+import reference.training
+import trainer_ranks
+
+CLASSES = 8
+# Small enough that a step takes a tenth of a second of one core. Residual branches begin at zero, which keeps a fresh network from
+# amplifying the last bit of a weight by a thousand in a step.
+SMALL = {"model": "resnet18", "image-size": 32, "batch-size": 8, "epochs": 2, "valid-epochs": 1, "log-steps": 3, "lr": 0.01,
+         "zero-init-residual": True}
+# Pictures of the model's size (make_tree's `size`), never resized, flipped at random: both sides see the same bits, and then a
+# training with SGD is equal to the last bit, whatever its precision and number of ranks.
+SAME_BITS = {"crop-scale-min": 1.0, "crop-ratio-min": 1.0, "crop-ratio-max": 1.0, "valid-resize": 32}
+# Settings of the program that the reference need not know: what they are changes no number.
+QUIET = {"progress": "lines", "checkpoint-epochs": 0, "train-num-workers": 1, "valid-num-workers": 0}
+
+
+def picture(random, label, size=None):
+    """Smooth shapes with some noise, of a random size, tinted by class so that there is something to learn."""
+    width, height = size or random.integers(36, 90, 2)
+    small = random.integers(0, 200, (4, 5, 3), dtype=numpy.uint8)
+    small[..., label % 3] //= 1 + label // 3
+    array = numpy.asarray(Image.fromarray(small).resize((width, height), Image.BICUBIC)).astype(int)
+    return Image.fromarray(numpy.clip(array + random.normal(0, 8, array.shape), 0, 255).astype(numpy.uint8))
+
+
+def write_pictures(folder, count, random, size, classes=CLASSES):
+    """JPEG and PNG, names and folders whose order is easily got wrong."""
+    for label in range(classes):
+        name = ["ape", "Bear", "cow 1", "cow 10", "cow 2", "d", "eel", "fox"][label % 8]
+        (folder / name / "more").mkdir(parents=True)
+        for i in range(count):
+            stem = f"{i * 7 % 11}{'.JPG' if i % 3 == 1 else '.png' if i % 3 == 2 else '.jpeg'}"
+            path = folder / name / ("more" if i % 4 == 3 else ".") / stem
+            picture(random, label, size).save(path, format="PNG" if i % 3 == 2 else "JPEG", **({} if i % 3 == 2 else {"quality": 92}))
+
+
+def make_tree(root, size=None, train=8, valid=3):
+    """A class-per-folder tree with so many pictures of each class in train and val. With a size, all pictures have it."""
+    random = numpy.random.default_rng(7)
+    write_pictures(root / "train", train, random, size)
+    write_pictures(root / "val", valid, random, size)
+    return root
+
+
+def text(value):
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def options(settings):
+    return [f"--{name}={text(value)}" for name, value in settings.items()]
+
+
+@dataclasses.dataclass
+class Ours:
+    records: list
+    state: dict
+    moments: dict
+    loss_scale: float
+    skipped_steps: int
+    printed: str
+
+
+def read_checkpoint(path):
+    import h5py
+    with h5py.File(path) as file:
+        keys = [key.decode() for key in file["model_keys"]]
+        state = {key: torch.from_numpy(numpy.array(file["model/" + key.replace(".", "/")][()])) for key in keys}
+        moments = {}
+        for key in keys:
+            group = file.get("optimizer/state/" + key, file.get("optimizer/state/" + key.replace(".", "/")))
+            if group is not None:
+                moments[key] = {name: torch.as_tensor(numpy.array(group[name][()])) for name in group}
+        return state, moments, float(file["loss_scale/scale"][()]), int(file["progress/skipped_steps"][()])
+
+
+def train_ours(folder, settings, ranks=1, more=(), env=None):
+    printed = trainer_ranks.run(folder, *options({**QUIET, **settings}), *more, ranks=ranks, env=env)
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    records = [line for line in lines if line["event"] in ("step", "epoch", "validation")]
+    return Ours(records, *read_checkpoint(trainer_ranks.checkpoints(folder)[-1]), printed)
+
+
+COMPARED = {"step": ("epoch", "learning_rate"), "epoch": ("epoch",), "validation": ("epoch",)}
+
+
+def compare_records(ours, theirs, tolerance):
+    """Same events at the same steps with the same numbers; one image may be on the other side of a near tie."""
+    assert [(r["event"], r["step"]) for r in ours] == [(r["event"], r["step"]) for r in theirs]
+    for our, their in zip(ours, theirs):
+        where = f"{our} instead of {their}"
+        assert our["samples"] == their["samples"], where
+        for name in COMPARED[our["event"]]:
+            assert abs(our[name] - their[name]) <= 1e-12 * abs(their[name]), where
+        assert abs(our["loss"] - their["loss"]) <= tolerance * their["loss"], where
+        for name in ("top1", "top5"):
+            assert abs(our[name] - their[name]) * their["samples"] < 1.5, where
+
+
+def distance(ours, theirs, start, names):
+    """How far two states are apart, as a part of how far the second moved."""
+    def squares(a, b):
+        return sum((a[name].double() - b[name].double()).square().sum().item() for name in names)
+    return (squares(ours, theirs) / max(squares(theirs, start), 1e-30)) ** 0.5
+
+
+def compare_states(ours, theirs, tolerance):
+    assert list(ours.state) == list(theirs.state)
+    of_kind = {"statistics": [name for name in theirs.state if "running" in name],
+               "norms and biases": [name for name, value in theirs.state.items() if value.ndim == 1 and "running" not in name],
+               **{name: [name] for name, value in theirs.state.items() if value.ndim > 1}}
+    far = {kind: distance(ours.state, theirs.state, theirs.initial, names) for kind, names in of_kind.items()}
+    assert max(far.values()) <= tolerance, {kind: value for kind, value in far.items() if value > tolerance}
+    counters = [name for name in theirs.state if "num_batches" in name]
+    assert all(int(ours.state[name]) == int(theirs.state[name]) for name in counters)
+
+
+def compare_moments(ours, theirs, tolerance):
+    assert {key: sorted(value) for key, value in ours.items()} == {key: sorted(value) for key, value in theirs.items()}
+    for part in next(iter(theirs.values()), {}):
+        zero = {key: torch.zeros_like(value[part]) for key, value in theirs.items()}
+        far = distance({k: v[part] for k, v in ours.items()}, {k: v[part] for k, v in theirs.items()}, zero, list(theirs))
+        assert far <= tolerance, f"{part}: {far}"
+
+
+def compare(ours, theirs, tolerance=1e-5):
+    compare_records(ours.records, theirs.records, tolerance)
+    compare_states(ours, theirs, tolerance)
+    compare_moments(ours.moments, theirs.moments, tolerance)
+    assert (ours.loss_scale, ours.skipped_steps) == (theirs.loss_scale, theirs.skipped_steps)
+
+
+def both(folder, settings, ranks=1, tolerance=1e-5):
+    """Trains twice and compares; (ours, theirs)."""
+    ours, theirs = train_ours(folder, settings, ranks), reference.training.train(settings, ranks)
+    compare(ours, theirs, tolerance)
+    return ours, theirs
