@@ -1,0 +1,96 @@
+#include "trainer/train/replica_options.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "trainer/config/trainer_settings.h"
+
+namespace rollcall::train {
+namespace {
+
+using parallel::fsdp::AfterForward;
+
+/// The options where one setting has another value than by default.
+parallel::ReplicaOptions with(const std::string& setting, const std::string& value, const std::string& kind) {
+  settings::Settings settings(config::trainer_table());
+  EXPECT_TRUE(settings.set("parallel", kind, "test"));
+  EXPECT_TRUE(settings.set(setting, value, "test"));
+  const Result<parallel::ReplicaOptions> options = replica_options(settings);
+  EXPECT_TRUE(options) << (options ? "" : options.error().message());
+  return options ? *options : parallel::ReplicaOptions();
+}
+
+parallel::DataParallelOptions ddp(const std::string& setting, const std::string& value) {
+  const parallel::ReplicaOptions options = with(setting, value, "ddp");
+  EXPECT_FALSE(options.sharded);
+  return options.data_parallel;
+}
+
+parallel::ReplicaOptions fsdp(const std::string& setting, const std::string& value) {
+  const parallel::ReplicaOptions options = with(setting, value, "fsdp");
+  EXPECT_TRUE(options.sharded);
+  return options;
+}
+
+TEST(ReplicaOptions, FindUnusedParametersReachesDdp) {  // --find-unused-parameters
+  EXPECT_TRUE(ddp("find-unused-parameters", "on").find_unused_parameters);
+  EXPECT_FALSE(ddp("static-graph", "on").find_unused_parameters);
+}
+
+TEST(ReplicaOptions, StaticGraphReachesDdp) {  // --static-graph
+  EXPECT_TRUE(ddp("static-graph", "on").static_graph);
+  EXPECT_FALSE(ddp("find-unused-parameters", "on").static_graph);
+}
+
+TEST(ReplicaOptions, BroadcastBuffersReachesDdp) {  // --broadcast-buffers
+  EXPECT_FALSE(ddp("broadcast-buffers", "off").broadcast_buffers);
+  EXPECT_TRUE(ddp("static-graph", "on").broadcast_buffers);
+}
+
+TEST(ReplicaOptions, FirstBucketReachesDdpInMebibytes) {  // --first-bucket
+  EXPECT_EQ(ddp("first-bucket", "0.5").first_bucket_bytes, 512U * 1024);
+  EXPECT_EQ(ddp("first-bucket", "0.5").bucket_bytes, 25U << 20);
+}
+
+TEST(ReplicaOptions, BucketReachesDdpInMebibytes) {  // --bucket
+  EXPECT_EQ(ddp("bucket", "3").bucket_bytes, 3U << 20);
+  EXPECT_EQ(ddp("bucket", "3").first_bucket_bytes, 1U << 20);
+}
+
+TEST(ReplicaOptions, ShardDegreeReachesTheMesh) {  // --shard-degree
+  EXPECT_EQ(fsdp("shard-degree", "3").degrees.shard_degree, 3U);
+  EXPECT_EQ(fsdp("shard-degree", "3").degrees.replicate_degree, 0U);
+}
+
+TEST(ReplicaOptions, ReplicateDegreeReachesTheMesh) {  // --replicate-degree
+  EXPECT_EQ(fsdp("replicate-degree", "3").degrees.replicate_degree, 3U);
+  EXPECT_EQ(fsdp("replicate-degree", "3").degrees.shard_degree, 0U);
+}
+
+TEST(ReplicaOptions, ReshardAfterForwardReachesFsdp) {  // --reshard-after-forward
+  EXPECT_EQ(fsdp("reshard-after-forward", "on").sharding.after_forward, AfterForward::Shard);
+  EXPECT_EQ(fsdp("reshard-after-forward", "off").sharding.after_forward, AfterForward::Keep);
+  EXPECT_EQ(fsdp("reshard-after-forward", "4").sharding.after_forward, AfterForward::SmallShard);
+  EXPECT_EQ(fsdp("reshard-after-forward", "4").degrees.reshard_degree, 4U);
+}
+
+TEST(ReplicaOptions, AccumulateReachesFsdp) {  // --accumulate
+  EXPECT_TRUE(fsdp("accumulate", "whole").sharding.accumulate_whole);
+  EXPECT_FALSE(fsdp("accumulate", "shards").sharding.accumulate_whole);
+}
+
+TEST(ReplicaOptions, CpuOffloadReachesFsdp) {  // --cpu-offload
+  EXPECT_TRUE(fsdp("cpu-offload", "on").sharding.cpu_offload);
+  EXPECT_FALSE(fsdp("accumulate", "shards").sharding.cpu_offload);
+}
+
+TEST(ReplicaOptions, TypesReachFsdp) {  // --param-dtype, --reduce-dtype
+  EXPECT_EQ(fsdp("param-dtype", "bf16").sharding.parameter_type, at::kBFloat16);
+  EXPECT_EQ(fsdp("param-dtype", "bf16").sharding.reduce_type, std::nullopt);
+  EXPECT_EQ(fsdp("reduce-dtype", "fp16").sharding.reduce_type, at::kHalf);
+  EXPECT_EQ(fsdp("reduce-dtype", "fp16").sharding.parameter_type, std::nullopt);
+}
+
+}  // namespace
+}  // namespace rollcall::train
