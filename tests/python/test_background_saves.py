@@ -1,4 +1,6 @@
 """Saves in the background: what is left out, what fails, what is kept, and what a new training may begin with."""
+import os
+import pathlib
 import subprocess
 
 import pytest
@@ -88,3 +90,29 @@ def test_a_training_begins_with_the_model_of_another_and_a_head_of_its_own(tmp_p
     assert len(learned) > 50 and [name for name in learned if before[name] != after[name]] == []
     wrong = trainer_ranks.run(tmp_path / "wrong", *OPTIONS, "--max-steps=1", "--model=resnet34", f"--init-from={source}", ranks=1, code=76)
     assert "--init-from" in wrong and "another model" in wrong
+
+
+def threads_named(process, name):
+    tasks = pathlib.Path(f"/proc/{process.pid}/task")
+    return [int(task.name) for task in tasks.iterdir() if (task / "comm").read_text().strip() == name]
+
+
+def test_a_background_save_has_copied_its_step_before_the_next_update(tmp_path):
+    """The threads that save get hardly any time while the training computes; their checkpoint is of its step all the same."""
+    options = (*OPTIONS, "--max-steps=16", "--checkpoint-steps=15", "--checkpoint-overlap=wait", "--log-steps=1", "--train-num-workers=0",
+               "--valid-epochs=0", "--checkpoint-epochs=0")
+    slow, sync = tmp_path / "slow", tmp_path / "sync"
+    trainer_ranks.run(sync, *options, "--checkpoint-mode=sync", ranks=1)
+    process = trainer_ranks.start(slow, *options, ranks=1)[0]
+    os.sched_setaffinity(process.pid, {min(os.sched_getaffinity(0))})
+    savers = []
+    while len(savers) < 2 and process.poll() is None:
+        savers = threads_named(process, "rollcall-save")
+    for thread in savers:
+        os.sched_setaffinity(thread, {min(os.sched_getaffinity(0))})
+        os.setpriority(os.PRIO_PROCESS, thread, 19)
+    metrics = slow / "metrics.jsonl"
+    assert len(savers) == 2 and (not metrics.exists() or metrics.read_text().count('"step"') < 10)
+    trainer_ranks.finish([process])
+    name = "step-00000015.h5"
+    assert trainer_ranks.differences(slow / name, sync / name) == []

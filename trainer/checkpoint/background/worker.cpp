@@ -1,5 +1,7 @@
 #include "trainer/checkpoint/background/worker.h"
 
+#include <pthread.h>
+
 #include <cassert>
 #include <utility>
 
@@ -36,6 +38,7 @@ bool Worker::busy() const {
 }
 
 void Worker::run() {
+  pthread_setname_np(pthread_self(), "rollcall-save");  // for top, gdb and whoever gives it another priority
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return work_ || ending_; });
