@@ -14,6 +14,7 @@ The file's name is the area. Prefer the narrowest test that is about the broken 
 import collections
 import dataclasses
 import fnmatch
+import functools
 import pathlib
 import re
 import shlex
@@ -97,11 +98,13 @@ def cmake_lists(root):
         for path in sorted((root / folder).rglob("CMakeLists.txt"))]
 
 
+@functools.cache
 def known_targets(root):
     text = "\n".join(cmake_lists(root))
     return set(CMAKE_TARGET.findall(text)) | {f"rollcall_{layer}" for layer in CMAKE_LAYER.findall(text)}
 
 
+@functools.cache
 def google_tests(program, root):
     """Names as Google Test prints them, with made-up places of parameterised tests; empty where `program` is no such test."""
     folders = dict(TEST_PROGRAM.findall((root / "tests" / "CMakeLists.txt").read_text()))
