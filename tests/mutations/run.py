@@ -32,6 +32,8 @@ def read_options():
     parser.add_argument("--list", action="store_true", help="print the entries and end")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the outcomes there")
     parser.add_argument("--jobs", type=int, default=2, help="compilers at once (default 2)")
+    parser.add_argument("--patience", type=float, default=60, metavar="SECONDS",
+                        help="how much longer than ten times its usual time a test may take (default 60)")
     return parser.parse_args()
 
 
@@ -60,16 +62,16 @@ def first_runs(copy, mutations):
     return states
 
 
-def try_one(copy, mutation, unbroken_seconds, jobs):
+def try_one(copy, mutation, unbroken_seconds, options):
     """Applies, builds, tests and reverts one break: its outcome."""
     text = (copy.source / mutation.file).read_text()
     copy.write(mutation, text.replace(mutation.before, mutation.after))
     try:
-        status, output = copy.build(mutation.targets, jobs)
+        status, output = copy.build(mutation.targets, options.jobs)
         if status != 0:
             log(mutation.name, output)
             return UNFIT
-        status, output, _ = copy.test(mutation, 60 + 10 * unbroken_seconds)
+        status, output, _ = copy.test(mutation, options.patience + 10 * unbroken_seconds)
     finally:
         copy.write(mutation, text)
     log(mutation.name, output)
@@ -78,19 +80,19 @@ def try_one(copy, mutation, unbroken_seconds, jobs):
     return TIMED_OUT if status is None else NOTICED
 
 
-def outcome_of(copy, mutation, states, jobs):
+def outcome_of(copy, mutation, states, options):
     if entries.fault(mutation, copy.source):
         return DAMAGED
     state, seconds = states[mutation.test]
-    return state or try_one(copy, mutation, seconds, jobs)
+    return state or try_one(copy, mutation, seconds, options)
 
 
-def try_all(copy, mutations, states, jobs):
+def try_all(copy, mutations, states, options):
     outcomes = {}
     begun = time.monotonic()
     for number, mutation in enumerate(mutations, 1):
         before = time.monotonic()
-        outcomes[mutation.name] = outcome_of(copy, mutation, states, jobs)
+        outcomes[mutation.name] = outcome_of(copy, mutation, states, options)
         now = time.monotonic()
         left = (now - begun) / number * (len(mutations) - number)
         say(f"[{number}/{len(mutations)}] {outcomes[mutation.name]}: {mutation.area}: {mutation.name}"
@@ -166,7 +168,7 @@ def main():
     say(f"{len(mutations)} breaks, in a copy of the tree: {copy.source}")
     if failure := prepare(copy, mutations, options.jobs):
         sys.exit(f"mutations: {failure}")
-    outcomes = try_all(copy, mutations, first_runs(copy, mutations), options.jobs)
+    outcomes = try_all(copy, mutations, first_runs(copy, mutations), options)
     if options.json:
         write_json(options.json, mutations, outcomes)
     wrong = faults(mutations, outcomes, whole=not options.patterns)

@@ -1,6 +1,9 @@
 """The deliberate breaks of tests/mutations: each still fits the code, and can be built and noticed. scripts/test --mutations tries them."""
+import json
 import os
 import pathlib
+import shutil
+import subprocess
 import sys
 
 import pytest
@@ -94,3 +97,69 @@ def test_patterns_choose_by_name_and_by_area():
     assert entries.chosen([one, two], ["data"]) == [two]
     assert entries.chosen([one, two], ["text-*"]) == [one]
     assert entries.chosen([one, two], ["launch*", "the-*"]) == [one, two]
+
+
+SMALL_PROJECT = {
+    "CMakeLists.txt": "cmake_minimum_required(VERSION 3.25)\nproject(small LANGUAGES CXX)\nadd_subdirectory(tests)\n",
+    "CMakePresets.json": json.dumps({
+        "version": 6, "configurePresets": [{"name": "dev", "generator": "Ninja", "binaryDir": "${sourceDir}/build/dev"}],
+        "buildPresets": [{"name": "dev", "configurePreset": "dev"}]}),
+    ".gitignore": "/build/\n",
+    "tests/CMakeLists.txt": "function(rollcall_test name folder)\n  add_executable(${name} ${folder}/${name}.cpp)\nendfunction()\n"
+                            "rollcall_test(small_test small)\n",
+    # What Google Test would print, without it.
+    "tests/small/small_test.cpp": "#include <cstdio>\nint twice(int number) { return number * 2; }\nint unused = 1;\n"
+                                  "int main() {\n  if (twice(3) != 6) return 1;\n  puts(\"[  PASSED  ] 1 test.\");\n}\n",
+}
+BREAKS = {  # name: (before, after, survives)
+    "noticed-break": ("number * 2", "number * 3", ""),
+    "break-that-hangs": ("number * 2", "({ for (;;) { __asm__ volatile(\"\"); } 0; })", ""),
+    "break-that-ends-badly": ("number * 2", "*(volatile int*)8", ""),
+    "unnoticed-break": ("unused = 1", "unused = 2", ""),
+    "break-that-is-argued": ("unused = 1", "unused = 3", "nobody reads it"),
+    "argued-and-noticed": ("number * 2", "number", "said wrongly"),
+    "break-that-is-no-code": ("number * 2", "number *", ""),
+}
+
+
+def small_project(folder):
+    for path, text in SMALL_PROJECT.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    (folder / "tests" / "mutations").mkdir()
+    for name in ("entries.py", "run.py", "tree_copy.py"):
+        shutil.copy(ROOT / "tests" / "mutations" / name, folder / "tests" / "mutations")
+    (folder / "tests" / "mutations" / "small.toml").write_text("".join(
+        f"[[mutation]]\nname = '{name}'\nharm = 'none'\nfile = 'tests/small/small_test.cpp'\nbefore = \"\"\"{before}\"\"\"\n"
+        f"after = '''{after}'''\ntarget = 'small_test'\ntest = 'small_test'\nsurvives = '{survives}'\n"
+        for name, (before, after, survives) in BREAKS.items()))
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    return folder
+
+
+def run_small(folder, *arguments):
+    report = folder / "build" / "report.json"
+    done = subprocess.run([sys.executable, "tests/mutations/run.py", "--patience=1", "--json", report, *arguments], cwd=folder,
+                          capture_output=True, text=True)
+    return done, {row["name"]: row["outcome"] for row in json.loads(report.read_text())["mutations"]}
+
+
+@pytest.mark.skipif(not all(map(shutil.which, ("cmake", "ninja", "git"))), reason="cmake, ninja or git is not installed")
+def test_a_run_tells_what_became_of_each_break_and_leaves_the_tree_alone(tmp_path):
+    folder = small_project(tmp_path)
+    source = folder / "tests" / "small" / "small_test.cpp"
+    before = (source.read_text(), source.stat().st_mtime_ns)
+    done, outcomes = run_small(folder)
+    assert outcomes == {
+        "noticed-break": "noticed", "break-that-hangs": "timed out", "break-that-ends-badly": "noticed",
+        "unnoticed-break": "survived", "break-that-is-argued": "argued", "argued-and-noticed": "noticed",
+        "break-that-is-no-code": "does not compile"}, done.stdout + done.stderr
+    assert done.returncode == 1
+    assert "unnoticed-break: survived" in done.stdout and "argued-and-noticed: is noticed, though" in done.stdout
+    assert "4 of 7 breaks were noticed" in done.stdout
+    assert (source.read_text(), source.stat().st_mtime_ns) == before
+    done, outcomes = run_small(folder, "noticed-*", "*-is-argued")
+    assert done.returncode == 0 and outcomes == {"noticed-break": "noticed", "break-that-is-argued": "argued"}, done.stdout
+    source.write_text(before[0].replace("!= 6", "!= 7"))
+    done, outcomes = run_small(folder, "noticed-break")
+    assert done.returncode == 1 and outcomes == {"noticed-break": "fails unbroken"}, done.stdout
