@@ -116,9 +116,9 @@ def google_tests(program, root):
 
 
 def filter_fits(wanted, names):
-    """Whether a --gtest_filter selects one of `names`, which may hold * themselves."""
-    return any(fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(pattern, name)
-               for pattern in wanted.split("-")[0].split(":") for name in names)
+    """Whether each part of a --gtest_filter selects one of `names`, which may hold * themselves."""
+    return all(any(fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(pattern, name) for name in names)
+               for pattern in wanted.split("-")[0].split(":"))
 
 
 def test_fault(mutation, root):

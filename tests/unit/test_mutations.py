@@ -50,7 +50,7 @@ def entry(**changed):
 
 @pytest.mark.parametrize("changed", [
     {}, {"test": "runtime_test"}, {"test": "runtime_test --gtest_filter=Text.IsCompared"},
-    {"test": "runtime_test --gtest_filter=*Compared"}, {"test": "runtime_test --gtest_filter=Nothing.*:Text.*-Text.IsSlow"},
+    {"test": "runtime_test --gtest_filter=*Compared"}, {"test": "runtime_test --gtest_filter=*Word.*:Text.*-Text.IsSlow"},
     {"test": "runtime_test --gtest_filter=All/Word.IsCompared/3"}, {"test": "runtime_test --gtest_filter=*Word.*"},
     {"test": "runtime_test --gtest_filter=Number/1.IsRead"},
     {"targets": ("rollcall_base", "rollcall", "runtime_test")},
@@ -70,6 +70,7 @@ def test_a_sound_entry_has_no_fault(tmp_path, changed):
     ({"targets": ("rollcall",)}, "is not among the targets"),
     ({"test": "runtime_test --gtest_filter=Texts.*"}, "has no test Texts.*"),
     ({"test": "runtime_test --gtest_filter=Text.IsRead"}, "has no test Text.IsRead"),
+    ({"test": "runtime_test --gtest_filter=Text.*:Word.*"}, "has no test Text.*:Word.*"),
     ({"test": "tests/slurm/test_texts.py"}, "there is no such test"),
     ({"test": "tests/slurm/test_text.py -k 'sorted and fast'"}, "has no test sorted"),
 ], ids=str)

@@ -93,19 +93,21 @@ TEST(DoctorBenchmark, MeasuresAndVerifiesEveryOperation) {
 }
 
 /// Hands on what arrives at `from` to `to`, but for one bit of byte `place`; ends with the connection.
-void corrupt(const Socket& from, const Socket& to, std::size_t place) {
+void corrupt(int from, int to, std::size_t place) {
   std::array<char, 4096> bytes{};
   std::size_t passed = 0;
-  for (ssize_t count = 0; (count = read(from.descriptor(), bytes.data(), bytes.size())) > 0;) {
+  for (ssize_t count = 0; (count = read(from, bytes.data(), bytes.size())) > 0;) {
     const auto size = static_cast<std::size_t>(count);
     if (place >= passed && place < passed + size) {
       bytes[place - passed] = static_cast<char>(bytes[place - passed] ^ 0x40);
     }
     passed += size;
-    if (send(to.descriptor(), bytes.data(), size, MSG_NOSIGNAL) != count) {
-      return;
+    if (send(to, bytes.data(), size, MSG_NOSIGNAL) != count) {
+      break;
     }
   }
+  close(from);
+  close(to);
 }
 
 // Of two members: the barrier before the first operation takes two words of four bytes on each link; then come the
@@ -119,12 +121,10 @@ TEST(DoctorBenchmark, SaysThatTheNetworkCorruptsData) {
   std::array<Benchmark, 2> members;
   {
     Socket first_right(pairs[0][0]);
-    const Socket middle_in(pairs[0][1]);
-    const Socket middle_out(pairs[1][0]);
     Socket second_left(pairs[1][1]);
     Socket second_right(pairs[2][0]);
     Socket first_left(pairs[2][1]);
-    std::thread middle([&] { corrupt(middle_in, middle_out, kBarrier + 3); });
+    std::thread middle([&] { corrupt(pairs[0][1], pairs[1][0], kBarrier + 3); });
     const auto run = [](Socket& left, Socket& right, std::uint32_t index) {
       Ring ring(left, right, index, 2, Clock::now() + std::chrono::seconds(60));
       return run_benchmark(ring);
