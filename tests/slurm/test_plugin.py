@@ -95,9 +95,10 @@ def test_the_batch_script_itself_is_left_alone(cluster):
 def test_values_of_an_outer_step_do_not_leak_into_an_inner_one(cluster):
     record, read = cluster.recorder()
     inner = shlex.join(["srun", "--overlap", "--ddp", "-N2", "-n3", *record])
-    cluster.run("salloc", "-N2", "--ntasks-per-node=2", "srun", "--ddp=threads=9", "-N1", "-n1", "bash", "-c", inner)
+    cluster.run("salloc", "-N2", "--ntasks-per-node=2", "srun", "--ddp=threads=9,debug", "-N1", "-n1", "bash", "-c", inner)
     check_world(read(), 3)
     assert {e["OMP_NUM_THREADS"] for e in read()} != {"9"}
+    assert not any("TORCH_DISTRIBUTED_DEBUG" in e for e in read())
 
 
 def test_settings_in_the_option_apply_to_the_step(cluster):

@@ -99,6 +99,16 @@ TEST(Hue, AThirdOfATurnMovesRedToGreenToBlue) {
   EXPECT_NEAR(image.rgb(0, 0)[1], 20, 1);
 }
 
+TEST(Hue, AThirdOfATurnBackMovesRedToBlueToGreen) {
+  LevelsImage image = pixel_of(200, 20, 20);
+  adjust_hue(image.levels(), -1.0 / 3);
+  EXPECT_EQ(image.rgb(0, 0)[2], 200);
+  EXPECT_NEAR(image.rgb(0, 0)[0], 20, 1);
+  adjust_hue(image.levels(), -1.0 / 3);
+  EXPECT_EQ(image.rgb(0, 0)[1], 200);
+  EXPECT_NEAR(image.rgb(0, 0)[2], 20, 1);
+}
+
 TEST(Hue, GreyHasNone) {
   for (int level = 0; level < 256; ++level) {
     const auto grey = static_cast<std::uint8_t>(level);
@@ -121,6 +131,19 @@ TEST(Sharpness, OneChangesNothingAndZeroBlursAllButTheEdge) {
   EXPECT_EQ(image.rgb(0, 0)[0], 0);
 }
 
+TEST(Sharpness, LeavesTheEdge) {
+  AugmentScratch scratch;
+  LevelsImage image = LevelsImage::random(6, 5, 8);
+  LevelsImage before = image;
+  adjust_sharpness(image.levels(), 0, scratch);
+  for (int y = 0; y < 5; ++y) {
+    for (int x = 0; x < 6; ++x) {
+      const bool edge = x == 0 || x == 5 || y == 0 || y == 4;
+      EXPECT_EQ(image.rgb(x, y) == before.rgb(x, y), edge) << x << ' ' << y;
+    }
+  }
+}
+
 TEST(Sharpness, LeavesPicturesWithoutAnInside) {
   AugmentScratch scratch;
   for (const auto& [width, height] : {std::pair{2, 9}, {9, 2}, {1, 1}}) {
@@ -133,12 +156,17 @@ TEST(Sharpness, LeavesPicturesWithoutAnInside) {
 
 TEST(Affine, TranslationMovesPixelsAndFillsWithBlack) {
   AugmentScratch scratch;
-  LevelsImage image = LevelsImage::random(7, 5, 3);
-  LevelsImage before = image;
-  translate(image.levels(), 2, -1, scratch);
-  for (int y = 0; y < 5; ++y) {
-    for (int x = 0; x < 7; ++x) {
-      EXPECT_EQ(image.rgb(x, y), x < 2 || y == 4 ? Rgb({0, 0, 0}) : before.rgb(x - 2, y + 1));
+  for (const auto& [right, down] : {std::pair{2, -1}, {-2, 1}}) {
+    LevelsImage image = LevelsImage::random(7, 5, 3);
+    LevelsImage before = image;
+    translate(image.levels(), right, down, scratch);
+    for (int y = 0; y < 5; ++y) {
+      for (int x = 0; x < 7; ++x) {
+        const int from_x = x - right;
+        const int from_y = y - down;
+        const bool inside = from_x >= 0 && from_x < 7 && from_y >= 0 && from_y < 5;
+        EXPECT_EQ(image.rgb(x, y), inside ? before.rgb(from_x, from_y) : Rgb({0, 0, 0})) << x << ' ' << y;
+      }
     }
   }
 }

@@ -7,6 +7,7 @@
 #include "trainer/data/augment/colour_jitter.h"
 #include "trainer/data/augment/magnitude.h"
 #include "trainer/data/augment/operations.h"
+#include "trainer/data/augment/tone_curve.h"
 
 namespace rollcall::data {
 namespace {
@@ -75,7 +76,12 @@ TEST(RandAugmentOfAPicture, NoOperationsLeaveThePicture) {
   EXPECT_EQ(result_of(nothing, 1), image.all_rgb());
 }
 
-TEST(TrivialAugmentOfAPicture, DrawsItsMagnitudes) { EXPECT_GT(frequencies(kTrivial, 3000).size(), 150U); }
+TEST(TrivialAugmentOfAPicture, DrawsItsMagnitudes) {
+  const std::map<std::vector<int>, int> counts = frequencies(kTrivial, 3000);
+  EXPECT_GT(counts.size(), 150U);
+  // Its translations of up to 32 pixels leave nothing of a picture of 20; RandAugment's would leave half of it.
+  EXPECT_TRUE(counts.contains(std::vector<int>(picture().all_rgb().size(), 0)));
+}
 
 TEST(Magnitudes, BeginWhereNothingHappens) {
   for (const AugmentPolicy policy : {AugmentPolicy::RandAugment, AugmentPolicy::TrivialAugmentWide}) {
@@ -87,6 +93,15 @@ TEST(Magnitudes, BeginWhereNothingHappens) {
   }
   EXPECT_EQ(magnitude_of(AugmentPolicy::RandAugment, Operation::Posterize, 30, {224, 224}), 4);
   EXPECT_EQ(magnitude_of(AugmentPolicy::TrivialAugmentWide, Operation::Rotate, 20, {224, 224}), 90);
+}
+
+TEST(Magnitudes, FollowThePictureAndAreRounded) {
+  EXPECT_FLOAT_EQ(static_cast<float>(magnitude_of(AugmentPolicy::RandAugment, Operation::TranslateX, 30, {331, 662})),
+                  150);
+  EXPECT_FLOAT_EQ(static_cast<float>(magnitude_of(AugmentPolicy::RandAugment, Operation::TranslateY, 30, {331, 662})),
+                  300);
+  EXPECT_EQ(magnitude_of(AugmentPolicy::RandAugment, Operation::Posterize, 10, {224, 224}), 7);  // 8 - 10 / 7.5 = 6.67
+  EXPECT_EQ(magnitude_of(AugmentPolicy::RandAugment, Operation::Posterize, 20, {224, 224}), 5);  // 5.33
 }
 
 TEST(ColourJitterOfAPicture, OfNoStrengthLeavesThePicture) {
@@ -111,6 +126,45 @@ TEST(ColourJitterOfAPicture, KeepsFactorsWithinTheirRange) {
     brighter = brighter || level > 125;
   }
   EXPECT_TRUE(darker && brighter);
+}
+
+// Contrast turns around the mean level, which brightness changes: both orders can be told from what they give.
+TEST(ColourJitterOfAPicture, TakesItsStepsInAnyOrder) {
+  const ColourJitter jitter({.brightness = 0.4, .contrast = 0.4});
+  int brightness_first = 0;
+  constexpr int kSamples = 200;
+  for (std::uint64_t sample = 0; sample < kSamples; ++sample) {
+    Random random = random_of(sample);
+    for (const std::uint32_t left : {4U, 3U, 2U}) {
+      (void)random.below(left);  // the order
+    }
+    const double brightness = random.uniform(0.6, 1.4);
+    const double contrast = random.uniform(0.6, 1.4);
+    LevelsImage one = picture();
+    ToneCurve::brightness(brightness).apply(one.levels());
+    ToneCurve::contrast(one.levels(), contrast).apply(one.levels());
+    LevelsImage other = picture();
+    ToneCurve::contrast(other.levels(), contrast).apply(other.levels());
+    ToneCurve::brightness(brightness).apply(other.levels());
+    const std::vector<int> found =
+        result_of([&](const Levels& levels, Random& drawn) { jitter.apply(levels, drawn); }, sample);
+    ASSERT_TRUE(found == one.all_rgb() || found == other.all_rgb()) << sample;
+    brightness_first += found == one.all_rgb() ? 1 : 0;
+  }
+  EXPECT_NEAR(brightness_first, kSamples / 2, 40);
+}
+
+TEST(ColourJitterOfAPicture, DrawsAsManyNumbersWhateverIsOn) {
+  const auto next = [](const ColourJitterOptions& strengths) {
+    LevelsImage image = picture();
+    Random random = random_of(1);
+    ColourJitter(strengths).apply(image.levels(), random);
+    return random.bits();
+  };
+  for (int on = 1; on < 16; ++on) {
+    const auto strength = [&](int bit) { return (on >> bit & 1) * 0.2; };
+    EXPECT_EQ(next({strength(0), strength(1), strength(2), strength(3)}), next({})) << on;
+  }
 }
 
 TEST(ColourJitterOfAPicture, SwitchingOnHueDoesNotChangeTheOtherFactors) {

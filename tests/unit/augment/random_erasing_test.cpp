@@ -92,6 +92,13 @@ TEST(RandomErasingOfASample, WritesStandardNormalNoise) {
   ASSERT_EQ(count, box.width * box.height * 3);
   EXPECT_NEAR(sum / count, 0, 0.1);
   EXPECT_NEAR(squares / count, 1, 0.1);
+  const auto row = [&](int y) {
+    const auto begin = pixels.begin() + (std::ptrdiff_t{y} * 200 + box.left) * 3;
+    return std::vector<float>(begin, begin + std::ptrdiff_t{box.width} * 3);
+  };
+  for (int y = box.top + 1; y < box.bottom(); ++y) {
+    ASSERT_NE(row(y), row(y - 1)) << "noise, not stripes";
+  }
 }
 
 }  // namespace

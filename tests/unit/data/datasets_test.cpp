@@ -6,7 +6,10 @@
 
 #include "tests/support/rgb_image.h"
 #include "tests/support/test_images.h"
+#include "trainer/data/fake.h"
+#include "trainer/data/image_dataset.h"
 #include "trainer/data/image_folder.h"
+#include "trainer/data/sampling/permutation.h"
 #include "trainer/data/sampling/split.h"
 
 namespace rollcall::data {
@@ -102,7 +105,28 @@ TEST_F(ImageTreeOnDisk, AugmentationDependsOnTheEpochInTrainingOnly) {
   };
   EXPECT_EQ(pixels(*datasets->train, 1), pixels(*datasets->train, 1));
   EXPECT_NE(pixels(*datasets->train, 1), pixels(*datasets->train, 2));
-  EXPECT_EQ(pixels(*datasets->valid, 1), pixels(*datasets->valid, 2));
+  for (std::uint64_t epoch = 2; epoch < 20; ++epoch) {
+    EXPECT_EQ(pixels(*datasets->valid, 1), pixels(*datasets->valid, epoch)) << epoch;
+  }
+}
+
+TEST_F(ImageTreeOnDisk, AugmentationBelongsToThePictureWhereverItStands) {
+  for (const char* name : {"a/0.jpg", "a/1.jpg", "a/2.jpg"}) {
+    add(name);  // equal pictures: only the random numbers differ
+  }
+  const auto source = std::make_shared<ImageFolder>(*scan_image_tree(root_.string()));
+  const Transform transform = TrainTransform{.image_size = 8};
+  const ImageDataset all(source, {0, 1, 2}, transform, 1);
+  const ImageDataset part(source, {2, 0}, transform, 1);
+  std::vector<float> one;
+  std::vector<float> other;
+  for (const auto& [in_all, in_part] : {std::pair{2, 0}, {0, 1}}) {
+    ASSERT_TRUE(read(all, in_all, 3, one, 8));
+    ASSERT_TRUE(read(part, in_part, 3, other, 8));
+    EXPECT_EQ(one, other);
+  }
+  ASSERT_TRUE(read(all, 2, 3, other, 8));
+  EXPECT_NE(one, other);
 }
 
 TEST_F(ImageTreeOnDisk, WithoutATrainFolderIsSplitBySeed) {
@@ -146,6 +170,9 @@ TEST_F(ImageTreeOnDisk, WhatCannotBeUsedIsRefusedWithItsName) {
                "rollcall: --data: " + (root_ / "train/dog").string() + ": holds no .jpg, .jpeg or .png file; try ");
   add("train/dog/1.jpg");
   expect_error(ExitCode::BadData, "does not have the same classes");
+  add("val/wolf/1.jpg");  // as many, but others
+  expect_error(ExitCode::BadData, "does not have the same classes");
+  fs::remove_all(root_ / "val/wolf");
   add("val/dog/1.jpg");
   EXPECT_TRUE(make_datasets(options()));
   fs::remove_all(root_);
@@ -178,6 +205,16 @@ TEST(SplitOfSamples, CoversEachSampleOnceInTheRecipesProportions) {
   EXPECT_EQ(split_85_10_5(1000, 0).valid.size(), 100U);
 }
 
+TEST(SplitOfSamples, HasAnOrderOfItsOwn) {
+  const Permutation first_epoch(1000, 5, 0);
+  const Split split = split_85_10_5(1000, 5);
+  int same = 0;
+  for (std::size_t i = 0; i < split.train.size(); ++i) {
+    same += split.train[i] == first_epoch(static_cast<std::int64_t>(i)) ? 1 : 0;
+  }
+  EXPECT_LT(same, 20);
+}
+
 TEST(FakeData, IsTheRecipesAndTheSameInEveryEpoch) {
   DataOptions options;
   options.image_size = 16;
@@ -199,6 +236,9 @@ TEST(FakeData, IsTheRecipesAndTheSameInEveryEpoch) {
   EXPECT_EQ(labels.size(), 10U);
   EXPECT_TRUE(read(*datasets->train, 0, 0, other, 16));
   EXPECT_NE(one, other);
+  ASSERT_TRUE(read(FakeDataset({7, 3}, 1), 1, 0, one, 16));
+  ASSERT_TRUE(read(FakeDataset({3}, 1), 0, 0, other, 16));
+  EXPECT_EQ(one, other) << "a sample's pixels are its own";
 }
 
 }  // namespace

@@ -61,6 +61,17 @@ TEST(EpochOrderOfSamples, ReadsFromAFewWindowsAtATime) {
   EXPECT_GT(windows_in(order_of({100'000, 5, true, 0}, 0), 0, 3200, 50), 1500U);
 }
 
+TEST(EpochOrderOfSamples, TheWindowsThemselvesComeInAnyOrder) {
+  const std::vector<std::int64_t> samples = order_of({100'000, 5, true, 50}, 0);
+  double sum = 0;
+  for (std::size_t i = 0; i < 3200; ++i) {
+    sum += static_cast<double>(samples[i]) / 3200;
+  }
+  // Of 64 windows anywhere in the file: its middle, with a standard deviation of 3,600. The first ones would give
+  // 1,600.
+  EXPECT_NEAR(sum, 50'000, 15'000);
+}
+
 // Classes in a batch of 256 from a file sorted by class, 1000 classes of 100: on average 1000 * (1 - 0.999^256) = 226.3
 // with a full shuffle, and about the 64 windows that are mixed with windows up to a class's size.
 TEST(EpochOrderOfSamples, BatchesOfASortedFileHoldAsManyClassesAsWindowsAreMixed) {

@@ -62,6 +62,11 @@ TEST(OpenSource, TakesShardsAsFolderFilePatternAndRange) {
     ASSERT_TRUE(source) << source.error().message();
     EXPECT_EQ((*source)->size(), size) << name;
   }
+  const auto in_order = open_source(folder.path());
+  FetchBuffer buffer;
+  for (std::int64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ((*in_order)->fetch(i, buffer)->label, i);
+  }
 }
 
 TEST(OpenSource, MissingShardOfARangeIsNoticed) {

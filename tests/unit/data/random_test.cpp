@@ -40,6 +40,11 @@ TEST(KeyedRandom, UniformFillsItsRange) {
     sum += value;
   }
   EXPECT_NEAR(sum / 100'000, 3, 0.01);
+  int without_low_bits = 0;
+  for (int i = 0; i < 1000; ++i) {
+    without_low_bits += std::fmod(random.uniform() * 0x1p53, 0x1p16) == 0 ? 1 : 0;
+  }
+  EXPECT_LT(without_low_bits, 5) << "all 53 bits of the fraction are drawn";
 }
 
 TEST(KeyedRandom, BelowTakesEveryValueEquallyOften) {
@@ -52,6 +57,14 @@ TEST(KeyedRandom, BelowTakesEveryValueEquallyOften) {
     EXPECT_NEAR(n, 10'000, 500);
   }
   EXPECT_EQ(random.below(1), 0U);
+  // Of so large a count each value has one or two of the 2^32 words; every third one would come twice as often.
+  std::array<int, 3> thirds{};
+  for (int i = 0; i < 30'000; ++i) {
+    ++thirds.at(random.below(3U << 30) % 3);
+  }
+  for (const int n : thirds) {
+    EXPECT_NEAR(n, 10'000, 500);
+  }
 }
 
 TEST(KeyedRandom, NormalDrawsHaveTheMomentsAndTailsOfAStandardNormal) {

@@ -95,13 +95,16 @@ std::string text_of(const ImageSource::Sample& sample) {
 TEST(TarIndex, FindsFilesOfEveryKindOfName) {
   const std::string longest = std::string(90, 'a') + "/" + std::string(90, 'b') + "/hühner 鸡.jpg";
   TarWriter tar;
-  tar.add("plain.jpg", "1");
+  tar.add("plain.jpg", std::string(512, '1'));  // a block without padding
   tar.add_gnu_long(longest, "22");
   tar.add_pax(longest, "333");
   tar.add("link.jpg", "", '2');
+  tar.add_gnu_long(longest, "22");
+  tar.add("last.jpg", "4444");
   const auto members = index_of(tar.finished());
   ASSERT_TRUE(members) << members.error().message();
-  ASSERT_EQ(members->size(), 3U);
+  ASSERT_EQ(members->size(), 5U);
+  EXPECT_EQ((*members)[4].name, "last.jpg");
   EXPECT_EQ((*members)[0].name, "plain.jpg");
   EXPECT_EQ((*members)[1].name, longest);
   EXPECT_EQ((*members)[2].name, longest);
@@ -137,8 +140,8 @@ TEST(TarSource, GivesPicturesWithTheirLabels) {
   const TemporaryFolder folder;
   write_text(folder.file("a.tar"), two_pictures().finished());
   TarWriter second;
-  second.add("data/0003.jpeg", "third");
-  second.add("data/0003.cls", "3");
+  second.add("data.v2/0003.jpeg", "third");
+  second.add("data.v2/0003.cls", "3");
   write_text(folder.file("b.tar"), second.finished());
   const auto source = TarSource::open({folder.file("a.tar"), folder.file("b.tar")});
   ASSERT_TRUE(source) << source.error().message();
@@ -153,7 +156,7 @@ TEST(TarSource, GivesPicturesWithTheirLabels) {
   EXPECT_EQ(text_of(*first), "first picture");
   EXPECT_EQ(first->label, 1);
   EXPECT_EQ((*source)->fetch(1, buffer)->label, 0);
-  EXPECT_EQ((*source)->describe(2), folder.file("b.tar") + ": data/0003");
+  EXPECT_EQ((*source)->describe(2), folder.file("b.tar") + ": data.v2/0003");
 }
 
 TEST(TarSource, TakesClassNamesFromBesideTheShards) {
@@ -180,6 +183,9 @@ TEST(TarSource, SaysWhatIsWrongWithAShard) {
   TarWriter without_label;
   without_label.add("1.jpg", "x");
   EXPECT_THAT(refusal(without_label), HasSubstr("a.tar: 1: has no label"));
+  TarWriter without_second_label = two_pictures();
+  without_second_label.add("data/0003.jpg", "x");
+  EXPECT_THAT(refusal(without_second_label), HasSubstr("a.tar: data/0003: has no label"));
   for (const char* label : {"cat", "-1", "", "99999999999"}) {
     TarWriter bad_label;
     bad_label.add("1.cls", label);

@@ -46,6 +46,26 @@ TEST(RandomCropBox, StaysInsideTheImageAndInItsRanges) {
   EXPECT_NEAR(area, 0.4348, 0.015);
 }
 
+TEST(RandomCropBox, IsAsOftenTallAsWideAndReachesEveryEdge) {
+  double log_ratio = 0;
+  bool left = false;
+  bool top = false;
+  bool right = false;
+  bool bottom = false;
+  for (std::uint64_t sample = 0; sample < 5000; ++sample) {
+    Random random = random_of(sample);
+    const Box box = RandomCrop{}.choose(400, 400, random);
+    log_ratio += std::log(static_cast<double>(box.width) / box.height) / 5000;
+    left = left || box.left == 0;
+    top = top || box.top == 0;
+    right = right || box.right() == 400;
+    bottom = bottom || box.bottom() == 400;
+  }
+  // Uniform between -log(4/3) and log(4/3), the mean of 5,000 has a standard deviation of 0.0024.
+  EXPECT_NEAR(log_ratio, 0, 0.01);
+  EXPECT_TRUE(left && top && right && bottom);
+}
+
 TEST(RandomCropBox, FallsBackToTheCentreWhereNoTryFits) {
   const RandomCrop whole{.scale_min = 1, .scale_max = 1};
   Random random = random_of(0);
@@ -194,6 +214,17 @@ TEST(EvalTransformOfAnImage, TakesTheCentreAndNormalises) {
   EXPECT_NEAR(pixels[1], (1 - 0.456) / 0.224, 1e-5);
   EXPECT_NEAR(pixels[2], (1 - 0.406) / 0.225, 1e-5);
   EXPECT_NEAR(pixels.back(), (1 - 0.406) / 0.225, 1e-5);
+}
+
+TEST(EvalTransformOfAnImage, IsTheSameWhateverTheRandomNumbers) {
+  const test::RgbImage image = smooth_image(50, 40);
+  const EvalTransform transform{.image_size = 24, .resize_size = 32};
+  Random first = random_of(0);
+  const std::vector<float> pixels = run(transform, image, first);
+  for (std::uint64_t sample = 1; sample < 50; ++sample) {
+    Random random = random_of(sample);
+    ASSERT_EQ(run(transform, image, random), pixels) << sample;
+  }
 }
 
 }  // namespace

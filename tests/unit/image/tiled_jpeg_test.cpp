@@ -124,14 +124,17 @@ TEST(TiledJpeg, TilingThatDoesNotFitTheFileIsRefused) {
   EXPECT_TRUE(refused(with([](Repacked& r) { r.tile_bytes.clear(); })));
   EXPECT_TRUE(refused(with([](Repacked& r) { r.tile_bytes.push_back(2); })));
   EXPECT_TRUE(refused(with([](Repacked& r) { ++r.tile_bytes[3]; })));
-  EXPECT_TRUE(refused(with([](Repacked& r) {
-    r.tile_bytes[3] = static_cast<std::uint16_t>(r.tile_bytes[3] + r.tile_bytes[2]);
-    r.tile_bytes[2] = 0;
-  })));
+  for (const std::uint16_t too_few : {0, 1}) {  // a tile ends with a marker, of two bytes
+    EXPECT_TRUE(refused(with([&](Repacked& r) {
+      r.tile_bytes[3] = static_cast<std::uint16_t>(r.tile_bytes[3] + r.tile_bytes[2] - too_few);
+      r.tile_bytes[2] = too_few;
+    })));
+  }
   EXPECT_TRUE(refused(with([](Repacked& r) { r.jpeg.pop_back(); })));
   EXPECT_TRUE(refused(with([](Repacked& r) { r.jpeg.push_back({}); })));
   EXPECT_TRUE(refused(with([](Repacked& r) { r.jpeg.clear(); })));
-  for (const ImageSize size : {ImageSize{251, 90}, {250, 91}, {256, 90}, {0, 90}, {250, -1}, {1 << 30, 1 << 30}}) {
+  for (const ImageSize size :
+       {ImageSize{251, 90}, {250, 91}, {250, 89}, {192, 90}, {256, 90}, {0, 90}, {250, -1}, {1 << 30, 1 << 30}}) {
     EXPECT_TRUE(refused(with([&](Repacked& r) { r.size = size; }))) << size.width << " x " << size.height;
   }
 }

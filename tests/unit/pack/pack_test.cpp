@@ -1,6 +1,11 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
+#include <atomic>
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "tests/unit/pack/image_tree.h"
 #include "trainer/data/image/decode.h"
@@ -165,6 +170,10 @@ TEST(Pack, TreeWithTrainAndValBecomesTwoFilesInAFolder) {
   const Ended ended = pack({folder.file("tree"), folder.file("new/folder")});
   ASSERT_EQ(ended.exit_code, 0) << ended.err;
   EXPECT_THAT(names_in(folder.file("new/folder")), testing::ElementsAre("train.h5", "val.h5"));
+  test::fs::remove(folder.file("tree/val/cat/0.jpg"));
+  ASSERT_EQ(pack({folder.file("tree"), folder.file("fewer")}).exit_code, 0);
+  EXPECT_EQ(open(folder.file("fewer/train.h5"))->size(), 9);
+  EXPECT_EQ(open(folder.file("fewer/val.h5"))->size(), 8);
   test::fs::remove_all(folder.file("tree/val/zebra"));
   const Ended differing = pack({folder.file("tree"), folder.file("other")});
   EXPECT_EQ(differing.exit_code, 65);
@@ -250,6 +259,32 @@ TEST(Pack, FileThatIsThereIsKeptUnlessToldOtherwise) {
   EXPECT_EQ(test::content_of_file(folder.file("a.h5")), before);
   EXPECT_EQ(pack({"--repack", "--overwrite", folder.file("tree"), folder.file("a.h5")}).exit_code, 0);
   EXPECT_NE(test::content_of_file(folder.file("a.h5")), before);
+  ASSERT_EQ(pack({"--resize=30", folder.file("tree"), folder.file("b.h5")}).exit_code, 0);
+  EXPECT_EQ(pack({"--resize=40", folder.file("tree"), folder.file("b.h5")}).exit_code, 73);
+  test::fs::rename(folder.file("tree/cat/0.jpg"), folder.file("tree/cat/00.jpg"));
+  EXPECT_EQ(pack({"--resize=30", folder.file("tree"), folder.file("b.h5")}).exit_code, 73);
+}
+
+TEST(Pack, FileThatIsWrittenWhileItIsReadEndsTheWorkWhateverIsToBecomeOfBadOnes) {
+  const TemporaryFolder folder;
+  test::make_tree(folder.file("tree"));
+  const std::string path = folder.file("tree/cat/1.jpg");
+  std::atomic<bool> done = false;
+  std::thread writer([&] {  // so often that a reading without a change in between is seldom
+    for (long nanoseconds = 0; !done; nanoseconds = (nanoseconds + 1) % 1'000'000'000) {
+      const timespec times[] = {{0, UTIME_OMIT}, {1'000'000'000, nanoseconds}};
+      ::utimensat(AT_FDCWD, path.c_str(), times, 0);
+    }
+  });
+  Ended ended;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  do {
+    ended = pack({"--bad-samples=skip", "--overwrite", folder.file("tree"), folder.file("a.h5")});
+  } while (ended.exit_code == 0 && std::chrono::steady_clock::now() < deadline);
+  done = true;
+  writer.join();
+  EXPECT_EQ(ended.exit_code, 74);
+  EXPECT_THAT(ended.err, HasSubstr("cat/1.jpg: changed while it was read"));
 }
 
 TEST(Pack, VerifyFindsTheDamagedSample) {

@@ -3,11 +3,13 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "tests/unit/pack/image_tree.h"
 #include "trainer/data/image_folder.h"
 #include "trainer/data/packed/packed_file.h"
+#include "trainer/pack/journal.h"
 #include "trainer/pack/pack_tree.h"
 #include "trainer/pack/partial_file.h"
 
@@ -96,6 +98,42 @@ TEST_F(Resume, FileThatChangedMeanwhileIsPackedAnew) {
   ASSERT_EQ(pack({tree(), folder_.file("fresh.h5")}).exit_code, 0);
   EXPECT_EQ(content_of_file(out()), content_of_file(folder_.file("fresh.h5")));
   EXPECT_NE(content_of_file(out()), whole_);
+}
+
+TEST_F(Resume, FileOfTheSameSizeThatWasWrittenAgainIsPackedAnew) {
+  leave(data_, journal_);
+  const std::string path = tree() + "/cat/1.jpg";
+  std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) + std::chrono::seconds(1));
+  const Ended ended = pack({"--json", tree(), out()});
+  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_EQ(nlohmann::json::parse(ended.out)["files"][0]["from_earlier_run"], 1);  // the one before it
+}
+
+TEST_F(Resume, GoesOnFromTheLastRecordBeforeAGap) {
+  const auto journal = read_journal(std::as_bytes(std::span(journal_)));
+  ASSERT_TRUE(journal);
+  auto with_gap = journal_;
+  with_gap.erase(with_gap.begin() + static_cast<std::ptrdiff_t>(journal->ends[2]),
+                 with_gap.begin() + static_cast<std::ptrdiff_t>(journal->ends[3]));
+  leave(data_, with_gap);
+  expect_completed("without the fourth record");
+}
+
+TEST(Journal, EndsAtAChangedByteOfARecordOrItsNote) {
+  JournalRecord record{
+      .outcome = Outcome::Bad, .exit_code = ExitCode::BadData, .source = {12, 34}, .entry = {}, .note = "is empty"};
+  std::vector<std::byte> bytes = journal_header(7);
+  const std::vector<std::byte> one = journal_bytes(record);
+  bytes.insert(bytes.end(), one.begin(), one.end());
+  const auto whole = read_journal(bytes);
+  ASSERT_TRUE(whole);
+  ASSERT_EQ(whole->records.size(), 1U);
+  EXPECT_EQ(whole->records[0].note, "is empty");
+  for (std::size_t at = journal_header_bytes(); at < bytes.size(); ++at) {
+    auto changed = bytes;
+    changed[at] ^= std::byte{1};
+    EXPECT_THAT(read_journal(changed)->records, testing::IsEmpty()) << at;
+  }
 }
 
 TEST_F(Resume, OtherOptionsOrFilesAreRefusedAndOverwriteStartsAnew) {

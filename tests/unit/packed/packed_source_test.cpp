@@ -258,6 +258,17 @@ TEST(PackedSource, FileThatWasNeverFinishedIsRefused) {
   EXPECT_THAT(refusal(path), HasSubstr("was never finished"));
 }
 
+TEST(PackedSource, TableWithoutAChecksumIsRefused) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("a.h5");
+  test::write_packed(path, test::three_samples());
+  with_file(path, [&](hid_t file) {
+    const storage::Handle table(H5Dopen2(file, packed_schema::kLabel, H5P_DEFAULT), H5Dclose);
+    ASSERT_GE(H5Adelete(table.get(), packed_schema::kCrcAttribute), 0);
+  });
+  EXPECT_THAT(refusal(path), HasSubstr(std::string("the checksum of ") + packed_schema::kLabel + " is wrong"));
+}
+
 TEST(PackedSource, ReplacedTablesOfAWrongKindAreRefused) {
   const TemporaryFolder folder;
   const std::string path = folder.file("a.h5");

@@ -78,9 +78,11 @@ TEST(Slurm, ContradictoryOrDamagedVariablesAreNamed) {
 
 TEST(Slurm, ArbitraryDistributionHidesRankZerosHostHonestly) {
   const Environment arbitrary = with(slurm_task(), {{"SLURM_DISTRIBUTION", "arbitrary"}});
-  const auto other = facts_from_slurm(arbitrary);
-  EXPECT_EQ(other->head_host, "");
-  EXPECT_THAT(other->warnings, ElementsAre(HasSubstr("arbitrary")));
+  for (const char* distribution : {"arbitrary", "arbitrary,Pack"}) {
+    const auto other = facts_from_slurm(with(arbitrary, {{"SLURM_DISTRIBUTION", distribution}}));
+    EXPECT_EQ(other->head_host, "");
+    EXPECT_THAT(other->warnings, ElementsAre(HasSubstr("arbitrary")));
+  }
   const auto rank_zero = facts_from_slurm(with(arbitrary, {{"SLURM_PROCID", "0"}}));
   EXPECT_EQ(rank_zero->head_host, "jwb0009");
   const auto one_node = facts_from_slurm(with(arbitrary, {{"SLURM_STEP_NUM_NODES", "1"},
@@ -160,6 +162,20 @@ TEST(World, AComponentIsAWorldWhereAskedFor) {
   EXPECT_EQ(ordinary->world_size, 5U);
 }
 
+TEST(World, RanksOfAComponentAreCountedFromItsFirst) {
+  settings::Settings settings(settings::launch_table());
+  ASSERT_TRUE(settings.set("world", "component", "test"));
+  const Environment task = with(het_task(), {{"SLURM_STEP_TASKS_PER_NODE", "2,1,3"},  // n3, the first, has three
+                                             {"SLURM_STEP_NUM_TASKS", "6"},
+                                             {"SLURM_PROCID", "4"}});
+  auto facts = facts_from_slurm(task);
+  ASSERT_TRUE(facts) << facts.error().message();
+  ASSERT_TRUE(choose_world(task, settings, *facts));
+  EXPECT_EQ(facts->rank, 1U);
+  EXPECT_EQ(facts->first_rank, 3U);
+  EXPECT_EQ(facts->world_size, 3U);
+}
+
 TEST(World, AnUnknownComponentIsAnError) {
   settings::Settings settings(settings::launch_table());
   ASSERT_TRUE(settings.set("world", "component", "test"));
@@ -210,6 +226,14 @@ TEST(Gather, ANodeRankBeyondEvenlyFilledNodesMeansMoreNodes) {
   ASSERT_TRUE(gathered);
   EXPECT_EQ(gathered->facts.node_rank, 1);
   EXPECT_EQ(gathered->facts.num_nodes, 2);
+}
+
+TEST(Gather, AllRanksMayBeOnOneNode) {
+  const auto gathered = gather(
+      Environment({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "3"}, {"LOCAL_WORLD_SIZE", "4"}}), nullptr);
+  ASSERT_TRUE(gathered) << gathered.error().message();
+  EXPECT_EQ(gathered->facts.num_nodes, 1U);
+  EXPECT_EQ(gathered->facts.local_world_size, 4U);
 }
 
 TEST(Gather, ImpossibleExplicitValuesAreAMismatch) {

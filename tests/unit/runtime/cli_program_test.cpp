@@ -14,6 +14,7 @@
 
 #include "runtime/cli/command.h"
 #include "runtime/cli/completion_command.h"
+#include "runtime/job/marker.h"
 #include "runtime/settings/launch_settings.h"
 
 namespace rollcall::cli {
@@ -214,6 +215,17 @@ TEST_F(BecomingPrograms, ExecGivesTheProgramTheEnvironmentAndItsArguments) {
   const Outcome outcome = run_in_child({"exec", "--threads=3", "show", "--lr=1", "--", "a b"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "0/1 3 --lr=1 -- a b\n");
+}
+
+TEST_F(BecomingPrograms, ExecReplacesAndRemovesWhatAnotherStepsRollcallSet) {
+  write_program("show", "#!/bin/sh\necho \"${NCCL_DEBUG-unset} $OMP_NUM_THREADS $TORCH_LOGS\"\n");
+  const job::Marker marker{{"NCCL_DEBUG", job::fnv1a("INFO")}, {"OMP_NUM_THREADS", job::fnv1a("9")}};
+  const Outcome outcome = run_in_child({"exec", "--threads=3", "show"}, {{"NCCL_DEBUG", "INFO"},
+                                                                         {"OMP_NUM_THREADS", "9"},
+                                                                         {"TORCH_LOGS", "users"},
+                                                                         {"ROLLCALL_STEP", "1.1"},
+                                                                         {"ROLLCALL_SET", job::to_text(marker)}});
+  EXPECT_EQ(outcome.out, "unset 3 users\n") << outcome.err;
 }
 
 TEST_F(BecomingPrograms, ExecHandsTheProgramsExitCodeOn) {

@@ -298,6 +298,24 @@ const std::vector<Case>& cases() {
        Status::Notice,
        {},
        "at least 1.88 GB/s is expected: half of 100000 Mbit/s"},
+      {"OneSlowAdapter",
+       "speed",
+       [](World& w) {
+         second_node(w).interfaces[1].megabits = 10'000;
+         w.benchmark.rows[1].gigabytes = 0.6;
+       },
+       Status::Notice,
+       {},
+       "at least 0.625 GB/s is expected: half of 10000 Mbit/s"},
+      {"OneSlowAdapterAsFastAsItCan",
+       "speed",
+       [](World& w) {
+         second_node(w).interfaces[1].megabits = 10'000;
+         w.benchmark.rows[1].gigabytes = 1;
+       },
+       Status::Good,
+       {},
+       "at least 0.625 GB/s"},
       {"SlowerThanTheSiteSays",
        "speed",
        [](World& w) { w.limits.gigabytes = 5; },
@@ -406,6 +424,28 @@ TEST(DoctorChecks, NodesWithTheSameTroubleShareALine) {
   const std::vector<Checked> findings = run_checks(world, {"scratch"});
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_THAT(findings.front().finding.hosts, ElementsAre("jwb0001", "jwb0002"));
+}
+
+TEST(DoctorChecks, NodesWithDifferentTroublesHaveALineEach) {
+  World world = healthy_world();
+  world.tasks[0].node.scratch.error = "Read-only file system";
+  world.tasks[2].node.scratch.error = "No such file or directory";
+  const std::vector<Checked> findings = run_checks(world, {"scratch"});
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_THAT(findings[0].finding.hosts, ElementsAre("jwb0001"));
+  EXPECT_THAT(findings[1].finding.hosts, ElementsAre("jwb0002"));
+  EXPECT_THAT(findings[1].finding.reason, HasSubstr("No such file or directory"));
+}
+
+TEST(DoctorChecks, AnAdapterWithoutAnActivePortIsNearNoGpu) {
+  World world = healthy_world();
+  for (TaskFacts& task : world.tasks) {
+    task.node.adapters = {{"mlx5_0", 0, false, 200}, {"mlx5_1", 1, true, 200}};  // the GPU is on NUMA node 0
+  }
+  const std::vector<Checked> findings = run_checks(world, {"devices"});
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_THAT(findings[0].finding.reason, HasSubstr("mlx5_0 has no active port"));
+  EXPECT_THAT(findings[1].finding.reason, HasSubstr("no adapter on its NUMA node"));
 }
 
 TEST(DoctorChecks, ANameThatMeansSomethingElseOnOneNode) {

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <functional>
@@ -89,6 +90,52 @@ TEST(DoctorBenchmark, MeasuresAndVerifiesEveryOperation) {
     EXPECT_EQ(row.bytes % (3 * sizeof(float)), 0U);
     EXPECT_GT(row.gigabytes, 0) << row.operation;
   }
+}
+
+/// Hands on what arrives at `from` to `to`, but for one bit of byte `place`; ends with the connection.
+void corrupt(int from, int to, std::size_t place) {
+  std::array<char, 4096> bytes{};
+  std::size_t passed = 0;
+  for (ssize_t count = 0; (count = read(from, bytes.data(), bytes.size())) > 0;) {
+    const auto size = static_cast<std::size_t>(count);
+    if (place >= passed && place < passed + size) {
+      bytes[place - passed] = static_cast<char>(bytes[place - passed] ^ 0x40);
+    }
+    passed += size;
+    if (send(to, bytes.data(), size, MSG_NOSIGNAL) != count) {
+      break;
+    }
+  }
+  close(from);
+  close(to);
+}
+
+// Of two members: the barrier before the first operation takes two words of four bytes on each link; then come the
+// sums.
+TEST(DoctorBenchmark, SaysThatTheNetworkCorruptsData) {
+  constexpr std::size_t kBarrier = 2 * sizeof(float);
+  std::array<std::array<int, 2>, 3> pairs{};
+  for (auto& pair : pairs) {
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()), 0);
+  }
+  std::array<Benchmark, 2> members;
+  {
+    Socket first_right(pairs[0][0]);
+    Socket second_left(pairs[1][1]);
+    Socket second_right(pairs[2][0]);
+    Socket first_left(pairs[2][1]);
+    std::thread middle([&] { corrupt(pairs[0][1], pairs[1][0], kBarrier + 3); });
+    const auto run = [](Socket& left, Socket& right, std::uint32_t index) {
+      Ring ring(left, right, index, 2, Clock::now() + std::chrono::seconds(60));
+      return run_benchmark(ring);
+    };
+    std::thread second([&] { members[1] = run(second_left, second_right, 1); });
+    members[0] = run(first_left, first_right, 0);
+    second.join();
+    first_right = Socket();
+    middle.join();
+  }
+  EXPECT_THAT(members[0].error + members[1].error, HasSubstr("all-reduce gave wrong data"));
 }
 
 TEST(DoctorBenchmark, ReportsANeighbourThatLeaves) {

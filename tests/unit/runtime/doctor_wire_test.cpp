@@ -144,6 +144,7 @@ TEST(DoctorHub, ListensToItsOwnStepOnly) {
   hub.tell({{1, to_text(Request{})}}, soon());
   right.join();
   EXPECT_FALSE(other_step.receive_frame(soon()));
+  EXPECT_FALSE(no_such_rank.receive_frame(soon()));
 }
 
 TEST(DoctorHub, StopsWaitingAtTheDeadlineAndSoonAfterALoss) {
@@ -236,6 +237,7 @@ TEST(DoctorCandidates, AreTheSameOnEveryNodeAndNameTheExpectedEndpointFirst) {
   const Candidates unresolved = candidates_of(facts, settings, network, Environment(), nullptr);
   ASSERT_TRUE(unresolved.expected);
   EXPECT_EQ(unresolved.second_port, candidates.second_port);
+  EXPECT_NE(unresolved.second_port, unresolved.expected->port);
   EXPECT_EQ(rendezvous::to_text(endpoints_of(candidates).front()), "jwb0001i:29500");
 }
 

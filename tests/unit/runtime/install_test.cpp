@@ -78,6 +78,10 @@ TEST(SlurmFiles, TheLastValueCountsAndIncludesAreFollowed) {
   EXPECT_EQ(slurm_conf_value("/s/slurm.conf", "clustername", files.read()), "x");
   EXPECT_EQ(first_include("/s/slurm.conf", files.read()), "/s/more.conf");
   EXPECT_EQ(plugstack_of("/t/slurm.conf", files.read()), "/t/plugstack.conf");
+  const Files twice{{{"/s/slurm.conf", "PlugStackConfig=/p/first\ninclude more.conf\n"},
+                     {"/s/more.conf", "PlugStackConfig=/p/second\n"}},
+                    {}};
+  EXPECT_EQ(plugstack_of("/s/slurm.conf", twice.read()), "/p/second");
 }
 
 TEST(SlurmFiles, PluginLinesAreFoundThroughIncludes) {
@@ -97,6 +101,9 @@ TEST(PluginFile, VersionsAreReadAndFilesThatAreNoneRefused) {
   EXPECT_EQ(parse_slurm_version("slurm-wlm 22.05.8\n")->text(), "22.05.8");
   EXPECT_EQ(parse_slurm_version("slurm 24.11.5-1")->text(), "24.11.5");
   EXPECT_FALSE(parse_slurm_version("command not found"));
+  EXPECT_TRUE((SlurmVersion{24, 11, 5}.fits({24, 11, 0})));
+  EXPECT_FALSE((SlurmVersion{24, 11, 5}.fits({24, 5, 5})));
+  EXPECT_FALSE((SlurmVersion{24, 11, 5}.fits({25, 11, 5})));
   EXPECT_FALSE(plugin_version(""));
   EXPECT_FALSE(plugin_version(std::string("\x7f") + "ELF" + std::string(60, '\xff')));
   std::ifstream self("/proc/self/exe", std::ios::binary);
@@ -139,10 +146,25 @@ TEST(UserPlan, LinksOfTheUserStay) {
 }
 
 TEST(UserPlan, PathsThatSlurmCannotHoldAreRefused) {
-  UserInput input = user_input();
-  input.folder = "/h/my files/slurm";
   const Files files{{{"/s/slurm.conf", ""}}, {}};
-  EXPECT_EQ(plan_user_install(input, files.read(), files.link()).error().value, "/h/my files/slurm");
+  for (const char* folder : {"/h/my files/slurm", "/h/files#1/slurm", "/h/\"files\"/slurm", "/h/a\tb", "/h/a\nb"}) {
+    UserInput input = user_input();
+    input.folder = folder;
+    const Result<Plan> plan = plan_user_install(input, files.read(), files.link());
+    ASSERT_FALSE(plan) << folder;
+    EXPECT_EQ(plan.error().value, folder);
+  }
+}
+
+TEST(UserPlan, ASiteThatLoadsItNeedsNoInstallation) {
+  for (const char* word : {"optional", "required"}) {
+    const Files files{{{"/s/slurm.conf", ""}, {"/s/plugstack.conf", std::string(word) + " /x/spank_rollcall.so\n"}},
+                      {}};
+    const Result<Plan> plan = plan_user_install(user_input(), files.read(), files.link());
+    ASSERT_FALSE(plan) << word;
+    EXPECT_EQ(plan.error().value, "/s/plugstack.conf");
+    EXPECT_EQ(plan.error().exit_code, ExitCode::Configuration);
+  }
 }
 
 TEST(SitePlan, AProfileOfSomebodyElseIsNotReplaced) {

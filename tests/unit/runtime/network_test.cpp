@@ -143,6 +143,16 @@ TEST(ChooseInterface, AutoIsTheOneThatRoutesToTheOthers) {
 TEST(ChooseInterface, FirstConfiguredOneThatIsUpWins) {
   EXPECT_EQ(choose_interface("interface.gloo", {"eno2np0", "eth0", "ib0"}, juelich())->value, "eth0");
   EXPECT_EQ(choose_interface("interface.gloo", {"ib1", "ib0"}, juelich())->value, "ib0");
+  NetworkView view = juelich();
+  view.interfaces.back().addresses = {{"10.78.1.2", true, false, false}};  // kept while the link is down
+  EXPECT_EQ(choose_interface("interface.gloo", {"ib1", "ib0"}, view)->value, "ib0");
+}
+
+TEST(ChooseInterface, ALinkLocalAddressBesideAnotherIsNoHindrance) {
+  NetworkView view = juelich();
+  view.interfaces[2].addresses.push_back({"fe80::2", false, false, true});
+  EXPECT_EQ(choose_interface("interface.gloo", {"ib0"}, view)->value, "ib0");
+  EXPECT_EQ(choose_interface_prefixes("interface.nccl", {"ib"}, view)->value, "ib");
 }
 
 TEST(ChooseInterface, GlooTakesConcreteNamesNcclPrefixes) {

@@ -167,6 +167,15 @@ TEST(EndpointFile, ARequeuedJobHasAnotherOne) {
   EXPECT_NE(endpoint_file_path("/x", requeued), endpoint_file_path("/x", task(0, 2)));
 }
 
+TEST(EndpointFile, EachWorldOfAStepHasOneForAllItsRanks) {
+  job::JobFacts zero = task(0, 2);
+  zero.first_rank = 2;
+  job::JobFacts one = task(1, 2);
+  one.first_rank = 2;
+  EXPECT_EQ(endpoint_file_path("/x", zero), endpoint_file_path("/x", one));
+  EXPECT_NE(endpoint_file_path("/x", zero), endpoint_file_path("/x", task(0, 2)));
+}
+
 TEST(Meet, AloneIsOnLoopback) {
   const auto meeting = meet(task(0, 1), Environment(), with({}), nullptr);
   ASSERT_TRUE(meeting) << meeting.error().message();
@@ -256,6 +265,30 @@ TEST(Meet, OverPmixAllRanksFindTheSocketThatWasBoundFirst) {
     EXPECT_EQ(meeting->endpoint.port, meetings[0]->listener->port());
   }
   EXPECT_NE(meetings[0]->endpoint.port, 20000);
+}
+
+TEST(Meet, OverPmixEachWorldOfAStepHasARankZeroOfItsOwn) {
+  constexpr std::uint32_t kFirstOfSecond = 2;
+  Exchange exchange(5);
+  std::vector<std::optional<Result<Meeting>>> found(5);
+  std::vector<std::thread> threads;
+  for (std::uint32_t rank = 0; rank < 5; ++rank) {
+    threads.emplace_back([&, rank] {
+      ThreadPmix pmix(exchange, rank);
+      const bool second = rank >= kFirstOfSecond;
+      job::JobFacts facts = second ? task(rank - kFirstOfSecond, 3) : task(rank, 2);
+      facts.first_rank = second ? kFirstOfSecond : 0;
+      found[rank] = meet(facts, Environment(), with({}), &pmix);
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  for (std::uint32_t rank = 0; rank < 5; ++rank) {
+    ASSERT_TRUE(*found[rank]) << found[rank]->error().message();
+    const std::uint32_t zero = rank >= kFirstOfSecond ? kFirstOfSecond : 0;
+    EXPECT_EQ((*found[rank])->endpoint.port, (*found[zero])->listener->port()) << rank;
+  }
 }
 
 TEST(Meet, UsersMasterAddrBeatsPmix) {

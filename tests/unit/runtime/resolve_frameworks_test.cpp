@@ -44,13 +44,30 @@ Step with_everything_on() {
 }
 
 TEST(ResolveFrameworks, TorchrunsWholeSetIsThere) {
+  // Numbers that differ from one another, so that none stands for another: rank 7 of 9 on the last of three nodes.
   Step step;
-  step.facts.restart_count = 3;
+  step.facts.rank = 7;
+  step.facts.world_size = 9;
+  step.facts.local_rank = 1;
+  step.facts.local_world_size = 4;
+  step.facts.node_rank = 2;
+  step.facts.num_nodes = 3;
+  step.facts.restart_count = 5;
   const Environment after = step.after();
-  const std::vector<std::pair<const char*, const char*>> expected{
-      {"RANK", "3"},       {"LOCAL_RANK", "1"},      {"GROUP_RANK", "1"},      {"GROUP_WORLD_SIZE", "2"},
-      {"ROLE_RANK", "3"},  {"ROLE_WORLD_SIZE", "4"}, {"ROLE_NAME", "default"}, {"TORCHELASTIC_RESTART_COUNT", "3"},
-      {"LOCAL_SIZE", "2"}, {"CROSS_RANK", "1"},      {"CROSS_SIZE", "2"}};
+  const std::vector<std::pair<const char*, const char*>> expected{{"RANK", "7"},
+                                                                  {"WORLD_SIZE", "9"},
+                                                                  {"LOCAL_RANK", "1"},
+                                                                  {"LOCAL_WORLD_SIZE", "4"},
+                                                                  {"GROUP_RANK", "2"},
+                                                                  {"NODE_RANK", "2"},
+                                                                  {"GROUP_WORLD_SIZE", "3"},
+                                                                  {"ROLE_RANK", "7"},
+                                                                  {"ROLE_WORLD_SIZE", "9"},
+                                                                  {"ROLE_NAME", "default"},
+                                                                  {"TORCHELASTIC_RESTART_COUNT", "5"},
+                                                                  {"LOCAL_SIZE", "4"},
+                                                                  {"CROSS_RANK", "2"},
+                                                                  {"CROSS_SIZE", "3"}};
   for (const auto& [name, value] : expected) {
     EXPECT_EQ(after.get(name), value) << name;
   }
@@ -66,6 +83,11 @@ TEST(ResolveFrameworks, TorchrunAsTheOnlyTaskOfANodeFindsTheOtherNodes) {
   EXPECT_EQ(after.get("PET_MASTER_PORT"), "23456");
   EXPECT_EQ(after.get("PET_RDZV_CONF"), "is_host=0");
   EXPECT_EQ(after.get("PET_LOCAL_ADDR"), "10.78.0.2");
+  std::vector<network::Address>& addresses = step.network.interfaces.back().addresses;
+  addresses.pop_back();
+  EXPECT_EQ(step.after().get("PET_LOCAL_ADDR"), "fd00::2");
+  addresses.pop_back();
+  EXPECT_EQ(step.after().get("PET_LOCAL_ADDR"), std::nullopt);
 }
 
 TEST(ResolveFrameworks, TorchrunIsLeftAloneWhereItCouldNotKnowBetter) {
@@ -113,6 +135,8 @@ TEST(ResolveFrameworks, JaxFindsItsCoordinator) {
   step.user.set("MASTER_ADDR", "fd00::1");
   step.user.set("MASTER_PORT", "29400");
   EXPECT_EQ(step.after().get("JAX_COORDINATOR_ADDRESS"), "[fd00::1]:29400");
+  step.user.set("MASTER_ADDR", "fd00:1:2:3:4:5:6:7");
+  EXPECT_EQ(step.after().get("JAX_COORDINATOR_ADDRESS"), "[fd00:1:2:3:4:5:6:7]:29400");
   step.user.set("JAX_COORDINATOR_ADDRESS", "mine:1");
   EXPECT_EQ(step.after().get("JAX_COORDINATOR_ADDRESS"), "mine:1");
 }

@@ -61,6 +61,8 @@ TEST(Resolve, AllTasksOfAStepAgreeOnThePort) {
   Step reserved;
   reserved.facts.reserved_ports = "17500-17503";
   EXPECT_EQ(reserved.after().get("MASTER_PORT"), "17500");
+  reserved.facts.world_index = 1;
+  EXPECT_EQ(reserved.after().get("MASTER_PORT"), "17501");
 }
 
 TEST(Resolve, UsersValueWinsAndADisagreementIsAWarning) {
@@ -150,6 +152,22 @@ TEST(Resolve, InTheSameStepTheEnclosingRollcallsSiteKnowledgeIsKept) {
   EXPECT_EQ(after.get("ROLLCALL_SET"), inner.user.get("ROLLCALL_SET"));
   inner.set("interface.gloo", "eth0");
   EXPECT_EQ(inner.after().get("GLOO_SOCKET_IFNAME"), "eth0");
+  inner.facts.reserved_ports.clear();
+  inner.set("port.range", "21000-21000");
+  EXPECT_EQ(inner.after().get("MASTER_PORT"), "21000");
+}
+
+TEST(Resolve, ASmallerWorldInTheSameStepHasAnEndpointOfItsOwn) {
+  Step inner;
+  inner.user = Step().after();
+  inner.facts.rank = 1;
+  inner.facts.world_size = 2;
+  inner.facts.world_index = 1;
+  inner.facts.first_rank = 2;
+  inner.facts.head_host = "jwb0002";
+  inner.network.head_names = {{"jwb0002i", {{"10.78.0.2", true, false, false}}, ""}};
+  EXPECT_EQ(inner.after().get("MASTER_ADDR"), "jwb0002i");
+  EXPECT_NE(inner.after().get("MASTER_PORT"), inner.user.get("MASTER_PORT"));
 }
 
 TEST(Resolve, TwiceInOneStepChangesNothing) {
@@ -203,8 +221,10 @@ TEST(Resolve, PortRangeInsideTheEphemeralPortsIsRefused) {
   EXPECT_EQ(step.run().error().setting, "port.range");
   step.user.set("MASTER_PORT", "40001");  // the user's own port is the user's affair
   EXPECT_TRUE(step.run());
-  step.user.set("MASTER_PORT", "http");
-  EXPECT_FALSE(step.run());
+  for (const char* no_port : {"http", "0", "-1", "65536"}) {
+    step.user.set("MASTER_PORT", no_port);
+    EXPECT_FALSE(step.run()) << no_port;
+  }
 }
 
 TEST(Resolve, ThreadsFollowTheCpusOfTheTask) {
@@ -273,6 +293,8 @@ TEST(Resolve, VenvIsActivatedOnceAndReplacesAnOuterOne) {
   const Environment after = step.after();
   EXPECT_EQ(after.get("VIRTUAL_ENV"), "/new");
   EXPECT_EQ(after.get("PATH"), "/new/bin:/usr/bin:/bin");
+  step.user.set("PATH", "/usr/bin:/new/bin:/bin");
+  EXPECT_EQ(step.after().get("PATH"), "/new/bin:/usr/bin:/bin");
 }
 
 TEST(Resolve, UsersOwnVenvStaysActive) {
@@ -296,8 +318,10 @@ TEST(Resolve, GpusOfTheNodeAreShownWhereAskedFor) {
   EXPECT_EQ(step.after().get("CUDA_VISIBLE_DEVICES"), "0,1");
   step.user.set("SLURM_STEP_GPUS", "1,2");
   EXPECT_EQ(step.after().get("CUDA_VISIBLE_DEVICES"), "1,2");
-  step.user.set("CUDA_VISIBLE_DEVICES", "7");
-  EXPECT_EQ(step.after().get("CUDA_VISIBLE_DEVICES"), "7");
+  for (const char* users : {"7", "1,7"}) {
+    step.user.set("CUDA_VISIBLE_DEVICES", users);
+    EXPECT_EQ(step.after().get("CUDA_VISIBLE_DEVICES"), users);
+  }
 }
 
 TEST(Resolve, AListOfOneTasksGpusIsNotTakenForTheNodes) {

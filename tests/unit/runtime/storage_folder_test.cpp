@@ -66,7 +66,10 @@ TEST_F(OwnFolder, ALinkWhereEverybodyMayWriteIsRefused) {
 
 TEST_F(OwnFolder, AFolderThatOthersMayWriteToIsRefused) {
   make("open/me", 0777);
-  EXPECT_THAT(make_own_folder(top_ / "open/me/triton").reason, HasSubstr("others may write to"));
+  make("open/ours", 0770);
+  for (const char* name : {"open/me/triton", "open/ours/triton"}) {
+    EXPECT_THAT(make_own_folder(top_ / name).reason, HasSubstr("others may write to")) << name;
+  }
 }
 
 TEST_F(OwnFolder, AFolderOfSomebodyElseIsRefused) {
