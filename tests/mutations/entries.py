@@ -64,8 +64,9 @@ def read_entry(area, table):
     target = table["target"]
     targets = (target,) if isinstance(target, str) else tuple(target)
     texts = [table[key] for key in ("name", "harm", "file", "before", "after", "test")]
-    if not all(isinstance(text, str) and text for text in (*texts, *targets)) or not targets:
-        raise Damaged(f"{area}.toml: {name}: every value must be a text that is not empty")
+    needed = [*texts[:4], texts[5], *targets]  # a break may leave nothing of what it replaces
+    if not all(isinstance(text, str) for text in (*texts, *targets)) or not all(needed) or not targets:
+        raise Damaged(f"{area}.toml: {name}: every value but `after` must be a text that is not empty")
     return Mutation(area, *texts[:5], targets, table["test"], table.get("survives", ""))
 
 
