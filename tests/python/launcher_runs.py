@@ -88,7 +88,12 @@ def in_users_file(home, settings):
 
 
 def in_site_profile(home, settings):
-    home.profile.write_text("".join(f"{name} = {toml_of(value)}\n" for name, value in settings.items()))
+    """By dotted names, but where TOML has no place for both: venv and venv.root."""
+    lines = []
+    for name, value in settings.items():
+        key = name.replace(".", "-") if name.partition(".")[0] in settings else name
+        lines.append(f"{key} = {toml_of(value)}\n")
+    home.profile.write_text("".join(lines))
     return Given()
 
 

@@ -16,6 +16,14 @@ HINT = "write a row for tests/python/launcher_rows.py that shows what it changes
 pytestmark = pytest.mark.skipif(not ROLLCALL.exists(), reason=f"{ROLLCALL} is not built")
 
 
+@pytest.fixture(scope="module")
+def settings_page():
+    """The rows of docs/settings.md as the program prints them: name -> (default, accepts)."""
+    page = run([ROLLCALL, "--print-settings-markdown"], {}).stdout
+    rows = re.findall(r"^\| `([a-z.-]+)` \| (?:`(.*?)`)? \| (.*?) \| ", page, re.M)
+    return {name: (default, accepts) for name, default, accepts in rows}
+
+
 # ---------------------------------------------------------------- the effects
 
 
@@ -97,6 +105,25 @@ def test_rollcall_env_foretells_what_a_program_gets(observer, row):
         name: text for name, text in program.items() if name in ("exit code", "standard error") or name.endswith("/")}
 
 
+# ---------------------------------------------------------------- the order of the places
+
+BY_RANK = [next(place for place in PLACES if place.name == name) for name in ("site-profile", "users-file", "environment", "option")]
+VALUES = {row.setting: row.value for row in HERE}
+
+
+@pytest.mark.parametrize("first, second", list(zip(BY_RANK, BY_RANK[1:])), ids=lambda place: place.name)
+def test_a_later_place_overrides_an_earlier_one(tmp_path, settings_page, first, second):
+    """Every setting at once: its default, given as a value, over the row's value."""
+    home = Home(tmp_path / "home")
+    home.make_anew()
+    defaults = {name: default for name, (default, _) in settings_page.items()}
+    given = [first.give(home, VALUES), second.give(home, defaults)]
+    environment = {**home.environment(), **given[0].variables, **given[1].variables}
+    done = run([ROLLCALL, *given[0].options, *given[1].options, "--print-config", "--json"], environment)
+    printed = {name: entry["value"] for name, entry in json.loads(done.stdout).items() if name != "site"}
+    assert printed == defaults
+
+
 # ---------------------------------------------------------------- what is refused
 
 
@@ -114,14 +141,6 @@ def test_a_bad_value_is_refused_by_the_settings_name(tmp_path, setting, value, p
 
 
 # ---------------------------------------------------------------- the table is whole
-
-
-@pytest.fixture(scope="module")
-def settings_page():
-    """The rows of docs/settings.md as the program prints them: name -> (default, accepts)."""
-    page = run([ROLLCALL, "--print-settings-markdown"], {}).stdout
-    rows = re.findall(r"^\| `([a-z.-]+)` \| (?:`(.*?)`)? \| (.*?) \| ", page, re.M)
-    return {name: (default, accepts) for name, default, accepts in rows}
 
 
 def fixed_words(accepts):
