@@ -3,9 +3,11 @@
 What is expected is written out, or computed here from what the documentation of Slurm, Gloo, NCCL, UCX, torchrun, JAX and
 the cached programs says; nothing is asked of rollcall. Hosts are named by numbers, so that no name server has a say."""
 import dataclasses
+import fcntl
 import os
 import re
 import socket
+import struct
 
 from launcher_runs import CLOCK_AHEAD, doctor_of, program_behind_exec, program_of_the_task, trainings_of
 
@@ -27,14 +29,13 @@ ONE_TASK = slurm_task(LOOPBACK[:1], [1], 0, 0)
 OTHER_NODE = slurm_task(["192.0.2.7"], [2], 0, 0)  # an address for documentation (RFC 5737): reached by the default route, if any
 TWO_NODES = [slurm_task(LOOPBACK, [1, 1], rank, rank) for rank in range(2)]
 # Components of a het job that lie backwards: rank 0 alone on the third host, ranks 1 to 3 on the first two. Slurm sorts the list.
-HET = {**slurm_task(["127.0.0.1", "127.0.0.2", "127.0.0.3"], [2, 1, 1], 1, 0), "SLURM_NODEID": "1", "SLURM_LOCALID": "0", "SLURM_HET_SIZE": "2",
-       "SLURM_JOB_NODELIST_HET_GROUP_0": "127.0.0.3", "SLURM_JOB_NODELIST_HET_GROUP_1": "127.0.0.[1-2]"}
+HET = {**slurm_task(["127.0.0.1", "127.0.0.2", "127.0.0.3"], [2, 1, 1], 1, 0), "SLURM_NODEID": "1", "SLURM_LOCALID": "0",
+       "SLURM_HET_SIZE": "2", "SLURM_JOB_NODELIST_HET_GROUP_0": "127.0.0.3", "SLURM_JOB_NODELIST_HET_GROUP_1": "127.0.0.[1-2]"}
 FOUR_GPUS = {"SLURM_STEP_GPUS": "0,1,2,3", "SLURM_GPUS_ON_NODE": "4", "CUDA_VISIBLE_DEVICES": "1"}
-# Of a job of this test run alone: real processes listen on its ports.
-OWN_JOB = {"SLURM_JOB_ID": str(os.getpid())}
-OWN_NODES = [{**task, **OWN_JOB} for task in TWO_NODES]
+# Where real processes listen: ports of this test run alone.
+OWN_NODES = [{**task, "SLURM_JOB_ID": str(os.getpid())} for task in TWO_NODES]
 EXPLICIT = [{"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2", "GLOO_SOCKET_IFNAME": "lo",
-             "OMP_NUM_THREADS": "1"} for rank in range(2)]
+             "MASTER_PORT": str(10000 + os.getpid() % 10000), "OMP_NUM_THREADS": "1"} for rank in range(2)]
 
 
 TRAINING = ["--max-steps=1", "--model=resnet18", "--image-size=32", "--batch-size=4", "--progress=none", "--collective-timeout=3",
@@ -86,9 +87,7 @@ def hashed_port(first, last, world=0):
 
 
 def route_to(address):
-    """The interface by which the kernel reaches `address`; None without a route. Found by its address in `ip -o addr`'s source."""
-    import fcntl
-    import struct
+    """The interface whose address the kernel takes towards `address`; None without a route."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((address, 9))
@@ -139,7 +138,7 @@ RANKS = [
 NETWORK = [
     # "192.0.2" is an address of three parts, inet_aton(3); with the last part added it is another one.
     Row("host.template", "{host}.7", step=slurm_task(["192.0.2"], [2], 0, 0), given={"interface.gloo": "none", "interface.nccl": "none"},
-        changes=pairs(endpoint("192.0.2", DEFAULT_PORT), endpoint("192.0.2.7", DEFAULT_PORT)) | {"MASTER_PORT": (DEFAULT_PORT, DEFAULT_PORT)}),
+        changes=pairs(endpoint("192.0.2", DEFAULT_PORT), endpoint("192.0.2.7", DEFAULT_PORT))),
     Row("host.template", "127.0.0.9", see=doctor_of([ONE_TASK], "head-name"), changes={
         "head-name": ("good: 127.0.0.1 is 127.0.0.1 everywhere", "good: 127.0.0.9 is 127.0.0.9 everywhere")}),
 
@@ -147,17 +146,21 @@ NETWORK = [
         name: (None, "lo") for name in (*GLOO_AND_TENSORPIPE, "NCCL_SOCKET_IFNAME")} | {"PET_LOCAL_ADDR": (None, "127.0.0.1")}),
     Row("host.loopback", "allow", step=TWO_NODES[1], only=OUTCOME, changes={
         "exit code": ("69", "0"),
-        "standard error": (re.compile(r"rollcall: host\.template: 127\.0\.0\.1: resolves to loopback only .*host\.loopback=allow.*\n"), "")}),
+        "standard error": (
+            re.compile(r"rollcall: host\.template: 127\.0\.0\.1: resolves to loopback only .*host\.loopback=allow.*\n"), "")}),
     Row("host.loopback", "allow", see=doctor_of(OWN_NODES, "head-name", "--no-bench"), changes={
         "exit code": ("69", "0"), "standard error": (re.compile("rollcall: doctor: head-name: failed; .*\n"), ""),
-        "head-name": ("bad: 127.0.0.1 is the loopback address 127.0.0.1 on a node that is not the head", "good: 127.0.0.1 is 127.0.0.1 everywhere")}),
+        "head-name": ("bad: 127.0.0.1 is the loopback address 127.0.0.1 on a node that is not the head",
+                      "good: 127.0.0.1 is 127.0.0.1 everywhere")}),
 
     Row("interface.gloo", "none", changes={name: ("lo", None) for name in GLOO_AND_TENSORPIPE}),
     Row("interface.gloo", "nosuch0,lo", step=OTHER_NODE, changes={name: (route_to("192.0.2.7"), "lo") for name in GLOO_AND_TENSORPIPE}),
-    Row("interface.gloo", "nosuch0,nosuch1", only=OUTCOME, changes=failure(r"interface\.gloo: nosuch0,nosuch1: is no interface that is up on .*")),
+    Row("interface.gloo", "nosuch0,nosuch1", only=OUTCOME,
+        changes=failure(r"interface\.gloo: nosuch0,nosuch1: is no interface that is up on .*")),
     Row("interface.gloo", "nosuch0", see=doctor_of([ONE_TASK], "interface"), changes={
         "exit code": ("0", "69"), "standard error": ("", re.compile("rollcall: doctor: interface: failed; .*\n")),
-        "interface": ("good: interface.gloo is lo, interface.nccl is lo", re.compile(r"bad: interface\.gloo: nosuch0 is no interface .*"))}),
+        "interface": ("good: interface.gloo is lo, interface.nccl is lo",
+                      re.compile(r"bad: interface\.gloo: nosuch0 is no interface .*"))}),
 
     Row("interface.nccl", "none", changes={"NCCL_SOCKET_IFNAME": ("lo", None)}),
     Row("interface.nccl", "nosuch,l", changes={"NCCL_SOCKET_IFNAME": ("lo", "nosuch,l")}),  # prefixes
@@ -166,27 +169,29 @@ NETWORK = [
     Row("interface.nccl", "nosuch", only=OUTCOME, changes=failure(r"interface\.nccl: nosuch: is no interface that is up on .*")),
     Row("interface.nccl", "nosuch", see=doctor_of([ONE_TASK], "interface"), changes={
         "exit code": ("0", "69"), "standard error": ("", re.compile("rollcall: doctor: interface: failed; .*\n")),
-        "interface": ("good: interface.gloo is lo, interface.nccl is lo", re.compile(r"bad: interface\.nccl: nosuch is no interface .*"))}),
+        "interface": ("good: interface.gloo is lo, interface.nccl is lo",
+                      re.compile(r"bad: interface\.nccl: nosuch is no interface .*"))}),
 
     Row("interface.ucx", "mlx5_0:1,mlx5_1:1", changes={"UCX_NET_DEVICES": (None, "mlx5_0:1,mlx5_1:1")}),
     Row("nccl.net", "AWS Libfabric", changes={"NCCL_NET": (None, "AWS Libfabric")}),
 
-    Row("port.range", "12345-12345", changes=pairs(endpoint("127.0.0.1", DEFAULT_PORT), endpoint("127.0.0.1", "12345")) | {
-        "MASTER_ADDR": ("127.0.0.1", "127.0.0.1")}),
-    Row("port.range", "10000-10999", changes=pairs(endpoint("127.0.0.1", DEFAULT_PORT), endpoint("127.0.0.1", hashed_port(10000, 10999))) | {
-        "MASTER_ADDR": ("127.0.0.1", "127.0.0.1")}),
+    Row("port.range", "12345-12345", changes=pairs(endpoint("127.0.0.1", DEFAULT_PORT), endpoint("127.0.0.1", "12345"))),
+    Row("port.range", "10000-10999",
+        changes=pairs(endpoint("127.0.0.1", DEFAULT_PORT), endpoint("127.0.0.1", hashed_port(10000, 10999)))),
     Row("port.range", "12345-12345", step={**ONE_NODE, "SLURM_STEP_RESV_PORTS": "17500-17501"}, changes={}),
 ]
 
 RENDEZVOUS = [
-    Row("rendezvous", "pmix", see=program_behind_exec, only=OUTCOME, changes=failure("rendezvous: pmix: no PMIx server started this task .*")),
+    Row("rendezvous", "pmix", see=program_behind_exec, only=OUTCOME,
+        changes=failure("rendezvous: pmix: no PMIx server started this task .*")),
     ElsewhereProved("rendezvous", "address", "slurm/test_mpi.py::test_under_salloc_and_mpirun_slurms_stale_rank_is_not_believed",
                     "ROLLCALL_RENDEZVOUS"),
-    Row("rendezvous", "file", see=trainings_of(EXPLICIT, ["--dry-run"], ["--dry-run"]), step=OWN_JOB, given={"rendezvous.folder": "${SCRATCH}"},
-        changes={"rendezvous": ("address", "file")}),
-    Row("rendezvous.folder", "${HOME}/scratch", see=trainings_of(EXPLICIT, ["--dry-run"], ["--dry-run"]), step=OWN_JOB, given={"rendezvous": "file"},
-        changes={"rendezvous": (None, "file"), "exit code of rank 0": ("64", "0"), "exit code of rank 1": ("64", "0"),
-                 "said": (re.compile(r"rollcall: rendezvous\.folder: is not set, .*"), "")}),
+    Row("rendezvous", "file", step={}, see=trainings_of(EXPLICIT, ["--dry-run"], ["--dry-run"]),
+        given={"rendezvous.folder": "${SCRATCH}"}, changes={"rendezvous": ("address", "file")}),
+    Row("rendezvous.folder", "${HOME}/scratch", step={}, see=trainings_of(EXPLICIT, ["--dry-run"], ["--dry-run"]),
+        given={"rendezvous": "file"}, changes={
+            "rendezvous": (None, "file"), "exit code of rank 0": ("64", "0"), "exit code of rank 1": ("64", "0"),
+            "said": (re.compile(r"rollcall: rendezvous\.folder: is not set, .*"), "")}),
     Row("rendezvous.timeout", "0.2", instead_of="0.4", see=doctor_of(OWN_NODES[:1], "answer", "--no-bench"), changes={
         "answer": ("bad: 1 of 1 ranks did not answer within 0.4 s", "bad: 1 of 1 ranks did not answer within 0.2 s")}),
 ]
@@ -235,14 +240,17 @@ TASK = [
         "exit code": ("69", "0"), "standard error": (re.compile("rollcall: doctor: venv: failed; .*\n"), ""),
         "venv": (re.compile("bad: torch: bin/python: .*"), "good: {home}/venvs/torch runs Python 3.11.2")}),
 
-    Row("variables", "MPICH_GPU_SUPPORT_ENABLED=0,FLAGS=a=b", changes={"MPICH_GPU_SUPPORT_ENABLED": (None, "0"), "FLAGS": (None, "a=b")}),
-    Row("variables", "RANK=7", only=OUTCOME, changes=failure("variables: RANK=7: is a variable with a meaning of its own here; .*", code="78")),
+    Row("variables", "MPICH_GPU_SUPPORT_ENABLED=0,FLAGS=a=b", changes={
+        "MPICH_GPU_SUPPORT_ENABLED": (None, "0"), "FLAGS": (None, "a=b")}),
+    Row("variables", "RANK=7", only=OUTCOME,
+        changes=failure("variables: RANK=7: is a variable with a meaning of its own here; .*", code="78")),
 
-    Row("debug", "true", changes={"TORCH_DISTRIBUTED_DEBUG": (None, "DETAIL"), "TORCH_CPP_LOG_LEVEL": (None, "INFO"),
-                                  "TORCH_SHOW_CPP_STACKTRACES": (None, "1"), "TORCH_LOGS": (None, "+distributed"), "NCCL_DEBUG": (None, "INFO")}),
+    Row("debug", "true", changes={
+        "TORCH_DISTRIBUTED_DEBUG": (None, "DETAIL"), "TORCH_CPP_LOG_LEVEL": (None, "INFO"), "TORCH_SHOW_CPP_STACKTRACES": (None, "1"),
+        "TORCH_LOGS": (None, "+distributed"), "NCCL_DEBUG": (None, "INFO")}),
     Row("debug", "collectives", changes={}),  # no variable: it is for the trainer alone
     # Rank 0 alone broadcasts the buffers of its model: its peer is in an all-reduce by then.
-    Row("debug", "collectives", see=trainings_of(EXPLICIT, TRAINING, [*TRAINING, "--broadcast-buffers=off"]), step=OWN_JOB,
+    Row("debug", "collectives", step={}, see=trainings_of(EXPLICIT, TRAINING, [*TRAINING, "--broadcast-buffers=off"]),
         given={"rendezvous": "file", "rendezvous.folder": "${SCRATCH}"}, changes={
             "exit code of rank 1": ("69", "76"), "said": (re.compile(r"rollcall: collective: (?!\d+: ).*"), re.compile(
                 r"rollcall: collective: \d+: rank 1 calls all-reduce of .* where rank 0 calls broadcast of .*"))}),
