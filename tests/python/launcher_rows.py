@@ -66,11 +66,14 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class ElsewhereProved:
-    """A value that shows under a real Slurm only: `test` is FILE::FUNCTION below tests/, which names `mention`."""
+    """A value that shows under a real Slurm only: `test` is FILE::FUNCTION below tests/, which speaks of `mention` and the value."""
     setting: str
     value: str
     test: str
     mention: str
+
+    def __str__(self):
+        return f"{self.setting}={self.value}"
 
 
 # ---------------------------------------------------------------- what is expected, computed
@@ -298,7 +301,8 @@ CACHE = [
     Row("cache.local", "${SCRATCH}/local", changes=caches_below("local")),
     *(Row(setting, policy, given=BOTH, changes=pairs(cache_seen(setting, own), cache_seen(setting, policy)))
       for setting, (_, _, own) in CACHES.items() for policy in ("shared", "local", "job", "off") if policy != own),
-    *(Row(setting, "off" if own != "off" else "local", changes={}) for setting, (_, _, own) in CACHES.items()),  # no folder to be below
+    # Without a folder to be below a policy means nothing.
+    *(Row(setting, "off" if own != "off" else "local", changes={}) for setting, (_, _, own) in CACHES.items()),
 ]
 
 # ---------------------------------------------------------------- scratch

@@ -205,7 +205,7 @@ def env_json(home, step, given):
 
 def in_parallel(commands, environments):
     """What processes that need each other printed, with their exit codes."""
-    started = [subprocess.Popen([str(word) for word in command], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    started = [subprocess.Popen(list(map(str, command)), env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                for command, environment in zip(commands, environments)]
     return [(*process.communicate(timeout=120), process.returncode) for process in started]
 

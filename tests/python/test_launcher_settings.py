@@ -42,7 +42,8 @@ def expectation(row, home, column):
 def misses(expected, seen):
     def fits(text, pattern):
         return pattern.fullmatch(text or "") if isinstance(pattern, re.Pattern) else text == pattern
-    return {name: f"{seen.get(name)!r}, expected {pattern!r}" for name, pattern in expected.items() if not fits(seen.get(name), pattern)}
+    wrong = {name for name, pattern in expected.items() if not fits(seen.get(name), pattern)}
+    return {name: f"{seen.get(name)!r}, expected {expected[name]!r}" for name in wrong}
 
 
 def differing(seen, other):
@@ -158,7 +159,7 @@ def test_every_setting_has_a_row_and_every_row_a_setting(settings_page, tmp_path
     assert settings == settings_page.keys()
     rows, refused = {row.setting for row in ROWS if has_effect(row)}, REFUSED.keys()
     assert not settings - rows, f"no test shows an effect of {sorted(settings - rows)}: {HINT}"
-    assert not settings - refused, f"no test shows a refused value of {sorted(settings - refused)}: add one to REFUSED in launcher_rows.py"
+    assert not settings - refused, f"no value of {sorted(settings - refused)} is refused: add one to REFUSED in launcher_rows.py"
     assert not (rows | refused) - settings, f"{sorted((rows | refused) - settings)} are no settings (any more): remove their rows"
 
 
@@ -168,15 +169,16 @@ def has_effect(row):
 
 
 def test_every_fixed_word_of_a_setting_has_a_row(settings_page):
-    shown = {(row.setting, row.value) for row in ROWS if has_effect(row)} | {(name, default) for name, (default, _) in settings_page.items()}
-    missing = [f"{name}={word}" for name, (_, accepts) in settings_page.items() for word in fixed_words(accepts) if (name, word) not in shown]
+    shown = {(row.setting, row.value) for row in ROWS if has_effect(row)}
+    defaults = {(name, default) for name, (default, _) in settings_page.items()}
+    words = {(name, word) for name, (_, accepts) in settings_page.items() for word in fixed_words(accepts)}
+    missing = [f"{name}={word}" for name, word in sorted(words - shown - defaults)]
     assert not missing, f"no test shows what {missing} change: {HINT}"
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if isinstance(row, ElsewhereProved)], ids=lambda row: f"{row.setting}={row.value}")
+@pytest.mark.parametrize("row", [row for row in ROWS if isinstance(row, ElsewhereProved)], ids=str)
 def test_what_is_proved_elsewhere_is_proved_there(row):
     file, function = row.test.split("::")
     body = re.search(rf"^((?:@.*\n)*)def {function}\(.*\n((?:    .*\n|\n)*)", (TESTS / file).read_text(), re.M)
-    assert body, f"{row.test} is not there (any more): name the test that shows {row.setting}={row.value} in launcher_rows.py"
-    text = body[0]
-    assert row.mention in text and row.value in text, f"{row.test} does not speak of {row.setting}={row.value}"
+    assert body, f"{row.test} is not there (any more): name the test that shows {row} in launcher_rows.py"
+    assert row.mention in body[0] and row.value in body[0], f"{row.test} does not speak of {row}"
