@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
@@ -22,5 +23,8 @@ namespace rollcall::resolve {
 [[nodiscard]] Result<EnvPatch> resolve(const job::JobFacts& facts, const settings::Settings& settings,
                                        const network::NetworkView& network, const Environment& user,
                                        std::uint32_t cpus_of_task);
+
+/// Settings `venv` and `venv.root` as one path, not expanded yet: a name alone is a folder of venv.root. Empty: none.
+[[nodiscard]] std::string configured_venv(const settings::Settings& settings);
 
 }  // namespace rollcall::resolve

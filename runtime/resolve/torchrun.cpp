@@ -12,8 +12,10 @@ using network::Address;
 using network::Interface;
 
 /// An address by which the other nodes reach this one: of Gloo's interface, otherwise of the one that routes to them;
-/// IPv4 before IPv6, never link-local.
-std::optional<std::string> own_address(const network::NetworkView& view, const PatchBuilder& patch) {
+/// IPv4 before IPv6, never link-local, and loopback only where all nodes are one machine.
+std::optional<std::string> own_address(const Inputs& inputs, const PatchBuilder& patch) {
+  const network::NetworkView& view = inputs.network;
+  const bool loopback_allowed = inputs.settings.text("host.loopback") == "allow";
   const EnvChange* const gloo = patch.find(env::kGlooInterface);
   const std::string wanted = gloo != nullptr ? gloo->value : view.route_interface.value_or("");
   const auto interface = std::ranges::find(view.interfaces, wanted, &Interface::name);
@@ -22,7 +24,8 @@ std::optional<std::string> own_address(const network::NetworkView& view, const P
   }
   std::optional<std::string> chosen;
   for (const Address& address : interface->addresses) {
-    if (!address.link_local && (address.ipv4 || !chosen)) {
+    const bool reachable = !address.link_local && (!address.loopback || loopback_allowed);
+    if (reachable && (address.ipv4 || !chosen)) {
       chosen = address.text;
       if (address.ipv4) {
         break;
@@ -55,7 +58,7 @@ Result<void> add_torchrun(const Inputs& inputs, PatchBuilder& patch) {
   patch.propose({env::kTorchrunMasterPort, port_text, "MASTER_PORT", kReason});
   patch.propose({env::kTorchrunRendezvousConf, facts.node_rank == 0 ? "is_host=1" : "is_host=0", facts.source,
                  "the store of --rdzv-backend=c10d is on the head node"});
-  if (const std::optional<std::string> own = own_address(inputs.network, patch)) {
+  if (const std::optional<std::string> own = own_address(inputs, patch)) {
     patch.propose({env::kTorchrunLocalAddr, *own, "network", "this node, as the others reach it"});
   }
   return {};

@@ -6,6 +6,7 @@
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/resolve/groups.h"
+#include "runtime/resolve/resolve.h"
 #include "runtime/settings/path_expansion.h"
 
 namespace rollcall::resolve {
@@ -24,15 +25,14 @@ std::string with_front(const std::string& path, const std::string& front, const 
   return result;
 }
 
-/// A name alone is a folder of venv.root.
+}  // namespace
+
 std::string configured_venv(const settings::Settings& settings) {
   const std::string& venv = settings.text("venv");
   const std::string& root = settings.text("venv.root");
   const bool is_path = venv.find('/') != std::string::npos || venv.starts_with('$');
   return venv.empty() || is_path || root.empty() ? venv : root + "/" + venv;
 }
-
-}  // namespace
 
 // What `bin/activate` does, less the prompt (PEP 405).
 Result<void> add_venv(const Inputs& inputs, PatchBuilder& patch) {

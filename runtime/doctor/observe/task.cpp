@@ -19,6 +19,7 @@
 #include "runtime/network/choose_interface.h"
 #include "runtime/network/host_name.h"
 #include "runtime/network/observe.h"
+#include "runtime/resolve/resolve.h"
 #include "runtime/settings/path_expansion.h"
 #include "runtime/storage/purge_age.h"
 
@@ -102,7 +103,7 @@ FolderFacts scratch_of(const TaskInputs& inputs) {
 }
 
 VenvFacts venv_of(const TaskInputs& inputs) {
-  const std::string& configured = inputs.settings.text("venv");
+  const std::string configured = resolve::configured_venv(inputs.settings);
   std::string path = inputs.environment.get(env::kVirtualEnv).value_or("");
   if (!configured.empty()) {
     const Result<std::string> expanded = settings::expand_path(configured, inputs.environment, "venv");
