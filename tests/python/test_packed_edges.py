@@ -1,9 +1,9 @@
 """Other programs see a repacked picture as its original, up to its edges, where they interpolate chroma that has fewer columns than the
 picture."""
+import functools
 import itertools
 import os
 import pathlib
-import sys
 import sysconfig
 
 import pytest
@@ -25,6 +25,7 @@ def swept_sizes():
     return pairs + [(base + width, 16 + 5 * width % 16) for base in (0, 16, 48, 192, 480) for width in rest]
 
 
+@functools.cache
 def rough_picture():
     """So rough that a pixel at the edge tells which neighbours it was made with."""
     noise = np.random.default_rng(5).integers(-40, 41, (48, 512, 3))
@@ -98,7 +99,7 @@ def test_edges_of_resized_pictures_are_those_that_were_encoded(tmp_path):
 def jpegs_of_other_encoders():
     """JPEG files that installed packages bring along: cameras, drawing programs and other libraries made them."""
     roots = {pathlib.Path(sysconfig.get_path(name)) for name in ("purelib", "platlib", "stdlib")}
-    roots |= {pathlib.Path("/usr/share"), pathlib.Path("/usr/lib"), pathlib.Path(sys.base_prefix) / "lib"}
+    roots |= {pathlib.Path("/usr/share"), pathlib.Path("/usr/lib/python3/dist-packages")}
     found = {}
     for folder, _, names in itertools.chain.from_iterable(os.walk(root) for root in sorted(roots)):
         for path in (pathlib.Path(folder, name) for name in names if name.lower().endswith((".jpg", ".jpeg"))):
