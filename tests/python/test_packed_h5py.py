@@ -107,7 +107,7 @@ def test_attributes_tell_what_the_file_is(kept):
     with h5py.File(kept, "r") as file:
         attributes = dict(file.attrs)
         types = {name: file[name].dtype.str for name in file if name != "class_names"}
-    assert attributes["format"] == b"rollcall-images" and attributes["format_version"] == b"1.0"
+    assert attributes["format"] == b"rollcall-images" and attributes["format_version"] == b"1.1"
     assert attributes["complete"] == 1 and {"writer", "created"} <= set(attributes)
     assert types == {"data": "|u1", "offset": "<u8", "length": "<u4", "tile_count": "<u4", "label": "<i4",
                      "crc32c": "<u4", "width": "<u4", "height": "<u4", "orientation": "|u1", "name_offset": "<u8",
@@ -120,13 +120,7 @@ def test_repacked_pictures_decode_to_the_same_pixels(tree, repacked):
         tiles = file["tile_count"][()]
     assert list(tiles > 0) == [True, True, True, True, True, False, False]  # not the PNG, not the CMYK file
     for index, path in enumerate(originals(tree)):
-        original = np.asarray(Image.open(path).convert("RGB")).astype(int)
-        image = np.asarray(dataset[index][0]).astype(int)
-        assert image.shape == original.shape, path
-        subsampled = path.name in ("a.jpg", "b.jpg")
-        exact = original.shape[1] - 1 if subsampled else original.shape[1]
-        assert np.array_equal(image[:, :exact], original[:, :exact]), path
-        assert np.abs(image - original).max() <= 40, path  # chroma of the last column, see the page
+        assert np.array_equal(dataset[index][0], Image.open(path).convert("RGB")), path
 
 
 def test_tile_lengths_lead_from_marker_to_marker(repacked):

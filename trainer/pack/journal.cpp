@@ -10,7 +10,8 @@
 namespace rollcall::pack {
 namespace {
 
-constexpr std::array<char, 8> kMagic{'r', 'c', 'p', 'a', 'c', 'k', '0', '1'};
+// Another number wherever the same files and options give other bytes: what was begun so is begun anew.
+constexpr std::array<char, 8> kMagic{'r', 'c', 'p', 'a', 'c', 'k', '0', '2'};
 
 /// Without holes, so that its checksum is one of its content.
 struct Header {

@@ -18,8 +18,8 @@ using settings::Setting;
 constexpr std::array kTable{
     Setting{
         "repack", Kind::Switch, "false", "on|off",
-        "re-encode JPEG files without loss into tiles of 64 pixels, so that training decodes only what a crop needs: "
-        "about 1.4 times as fast, same pixels, about 1 % smaller",
+        "re-encode JPEG files without loss into tiles of about 64 pixels, so that training decodes only what a crop "
+        "needs: about 1.4 times as fast, same pixels, about 1 % smaller",
         "Packing"},
     Setting{"resize", Kind::Integer, "0", "PIXELS",
             "shrink larger images so that the shorter side has this many pixels, as JPEG (lossy); 0: do not", "Packing",

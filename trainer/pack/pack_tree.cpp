@@ -49,7 +49,7 @@ class TreePacker {
   Result<PackReport> run();
 
  private:
-  [[nodiscard]] Result<bool> is_there_already() const;
+  [[nodiscard]] Result<std::optional<PackReport>> earlier_report() const;
   [[nodiscard]] Result<void> check_earlier_work(PartialFile& partial);
   [[nodiscard]] Result<void> pack_rest(PartialFile& partial);
   [[nodiscard]] Result<void> verify(PartialFile& partial);
@@ -70,16 +70,21 @@ class TreePacker {
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 
-/// True where an earlier run did the same work.
-Result<bool> TreePacker::is_there_already() const {
+/// Where an earlier run did the same work.
+Result<std::optional<PackReport>> TreePacker::earlier_report() const {
   std::error_code ignored;
   if (options_.overwrite || !fs::exists(fs::symlink_status(out_, ignored))) {
-    return false;
+    return std::optional<PackReport>();
   }
   const Result<data::PackedFile> file = data::PackedFile::open(out_);
   if (file && file->layout().input_crc32c == input_crc32c_) {
     ::unlink((out_ + ".partial.journal").c_str());  // of a run that was killed after its last step but one
-    return true;
+    PackReport report;
+    report.out = out_;
+    report.format_version = file->layout().format_version;
+    report.was_there_already = true;
+    report.filled_edges = file->may_have_filled_edges();
+    return std::optional(report);
   }
   return fail("rollcall-pack", out_, "is there already and holds something else", "another name, or --overwrite",
               ExitCode::CannotCreate);
@@ -207,6 +212,7 @@ Result<data::PackedContent> TreePacker::content(const PartialFile& partial) cons
 Result<PackReport> TreePacker::report(const PartialFile& partial) const {
   PackReport report;
   report.out = out_;
+  report.format_version = data::packed_schema::version();
   report.classes = tree_.class_names.size();
   report.from_earlier_run = earlier_;
   std::set<fs::path> folders{""};
@@ -239,15 +245,12 @@ Result<PackReport> TreePacker::report(const PartialFile& partial) const {
 }
 
 Result<PackReport> TreePacker::run() {
-  const Result<bool> there = is_there_already();
-  if (!there) {
-    return there.error();
+  const Result<std::optional<PackReport>> earlier = earlier_report();
+  if (!earlier) {
+    return earlier.error();
   }
-  if (*there) {
-    PackReport report;
-    report.out = out_;
-    report.was_there_already = true;
-    return report;
+  if (*earlier) {
+    return **earlier;
   }
   Result<PartialFile> partial = PartialFile::open(out_, input_crc32c_, options_.overwrite);
   if (!partial) {

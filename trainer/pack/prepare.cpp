@@ -95,16 +95,22 @@ Result<void> Preparer::resize_into(PreparedSample& sample, const data::PixelView
   return {};
 }
 
+bool Preparer::gives(const data::PixelView& pixels, const data::EncodedImage& repacked) {
+  const auto after = decode(repacked_decoder_, repacked);
+  const data::ImageSize size{pixels.area.width, pixels.area.height};
+  return after && after->area.width >= size.width && after->area.height == size.height &&
+         same_pixels(pixels, *after, size);
+}
+
 void Preparer::repack_into(PreparedSample& sample, const Result<data::PixelView>& pixels) {
   const Result<data::Repacked> repacked = data::repack(sample.stored);
   if (!repacked) {
     sample.note = repacked.error().reason;
     return;
   }
-  const auto after = decode(repacked_decoder_, {.bytes = repacked->jpeg, .tiling = repacked->tiling()});
-  const data::ImageSize size = repacked->size;
-  const bool equal = pixels && after && pixels->area == whole(size) && after->area == whole(size) &&
-                     same_pixels(*pixels, *after, size);
+  const bool equal = pixels && pixels->area == whole(repacked->size) &&
+                     gives(*pixels, {.bytes = repacked->jpeg, .tiling = repacked->tiling()}) &&
+                     gives(*pixels, {.bytes = repacked->jpeg});
   if (!equal) {
     sample.note = "does not decode to the same pixels once repacked (please report this file)";
     return;

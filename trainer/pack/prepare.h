@@ -24,12 +24,15 @@ class Preparer {
   explicit Preparer(const PrepareOptions& options) : options_(options) {}
 
   /// Every picture is decoded whole, so that damage is found now and not in the third night of a training. A repacked
-  /// one is decoded too and compared pixel by pixel; where a file cannot be repacked its own bytes are kept.
+  /// one is decoded too, by its tiles and as other programs do it, and compared pixel by pixel; where a file cannot be
+  /// repacked its own bytes are kept.
   [[nodiscard]] PreparedSample prepare(const std::string& path, std::int32_t label);
 
  private:
   [[nodiscard]] Result<data::PixelView> decode(data::ImageDecoder& decoder, const data::EncodedImage& file);
   [[nodiscard]] Result<void> resize_into(PreparedSample& sample, const data::PixelView& pixels);
+  /// Whether a decoding gives these pixels of the picture; what it has more is filling.
+  [[nodiscard]] bool gives(const data::PixelView& pixels, const data::EncodedImage& repacked);
   /// `pixels`: of the picture in sample.stored.
   void repack_into(PreparedSample& sample, const Result<data::PixelView>& pixels);
 

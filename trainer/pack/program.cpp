@@ -135,9 +135,15 @@ Result<void> verify(const Options& options, metrics::WorkProgress& progress, std
                                 report->damaged.front()),
                     "packing again; a training can go on without them with --bad-samples=skip", ExitCode::BadData);
     }
-    files.push_back({{"path", path}, {"images", report->samples}, {"damaged", report->damaged}});
+    files.push_back({{"path", path},
+                     {"format_version", report->format_version},
+                     {"filled_edges", report->filled_edges},
+                     {"images", report->samples},
+                     {"damaged", report->damaged}});
     if (!options.json) {
-      out << fmt::format("{}: {} images, {} damaged\n", path, report->samples, report->damaged.size()) << std::flush;
+      out << fmt::format("{}: {} images, {} damaged, format {}\n{}", path, report->samples, report->damaged.size(),
+                         report->format_version, report->filled_edges ? filled_edges_text() : "")
+          << std::flush;
     }
   }
   if (options.json) {

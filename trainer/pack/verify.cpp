@@ -38,7 +38,11 @@ Result<VerifyReport> verify_file(const std::string& path, std::size_t threads, m
   if (const auto names = verify_names(*file); !names) {
     return names.error();
   }
-  VerifyReport report{.path = path, .samples = file->entries().size(), .damaged = {}};
+  VerifyReport report{.path = path,
+                      .format_version = file->layout().format_version,
+                      .filled_edges = file->may_have_filled_edges(),
+                      .samples = file->entries().size(),
+                      .damaged = {}};
   progress.begin("verifying " + std::filesystem::path(path).filename().string(), report.samples);
   std::vector<std::vector<std::byte>> buffers(threads);
   OrderedPool<Result<void>> checks(report.samples, threads, [&](std::size_t thread, std::size_t index) -> Result<void> {

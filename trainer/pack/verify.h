@@ -11,6 +11,8 @@ namespace rollcall::pack {
 
 struct VerifyReport {
   std::string path;
+  std::string format_version;
+  bool filled_edges = false;  ///< PackedFile::may_have_filled_edges()
   std::uint64_t samples = 0;
   std::vector<std::string> damaged;  ///< names of the samples whose checksum differs
 };

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <numeric>
 
+#include "tests/support/filled_tiles.h"
 #include "tests/support/jpeg_coefficients.h"
 #include "tests/support/jpeg_kinds.h"
 
@@ -32,7 +33,7 @@ TEST(Repack, KeepsTheCoefficientsOfEveryKindOfFile) {
 }
 
 TEST(Repack, GivesTheLengthOfEveryTile) {
-  const auto file = plain_jpeg(200, 50, {.factors = {{2, 2}, {1, 1}, {1, 1}}});
+  const auto file = plain_jpeg(250, 50, {.factors = {{2, 2}, {1, 1}, {1, 1}}});
   const auto repacked = repack(file);
   ASSERT_TRUE(repacked);
   ASSERT_EQ(repacked->tile_bytes.size(), 4U * 4U);  // 64 x 16 pixels each
@@ -48,13 +49,57 @@ TEST(Repack, GivesTheLengthOfEveryTile) {
   }
 }
 
-TEST(Repack, IsAnOrdinaryJpegWhosePixelsAreTheSame) {
+/// What another program sees that decodes the whole file and crops it.
+test::RgbImage cropped(const Repacked& repacked) {
+  return test::cut_out(test::plainly_decoded(repacked.jpeg), {0, 0, repacked.size.width, repacked.size.height});
+}
+
+class RepackEdges : public testing::TestWithParam<test::JpegKind> {};
+
+INSTANTIATE_TEST_SUITE_P(OfEveryKind, RepackEdges, testing::ValuesIn(test::repackable_kinds()),
+                         [](const auto& kind) { return test::identifier(kind.param.name); });
+
+TEST_P(RepackEdges, AreTheOriginalsForEveryDecoder) {
   std::mt19937 random(3);
-  for (const test::JpegKind& kind : test::repackable_kinds()) {
-    const auto file = test::random_jpeg(kind, {192, 40}, random);  // whole tiles: nothing is filled up
-    const auto repacked = repack(file);
-    ASSERT_TRUE(repacked) << kind.name;
-    EXPECT_EQ(test::plainly_decoded(repacked->jpeg).pixels, test::plainly_decoded(file).pixels) << kind.name;
+  constexpr int kMcu = 32;  // the widest; all sizes modulo it
+  for (const int more : {0, 5 * kMcu}) {
+    for (int width = 1; width <= 3 * kMcu; ++width) {
+      const ImageSize size{more + width, 1 + width * 5 % kMcu};
+      const auto file = test::random_jpeg(GetParam(), size, random);
+      const auto repacked = repack(file);
+      ASSERT_TRUE(repacked) << size.width;
+      ASSERT_EQ(cropped(*repacked).pixels, test::plainly_decoded(file).pixels) << size.width << " x " << size.height;
+    }
+  }
+}
+
+TEST(RepackEdges, DifferedWhereInterpolatedRowsWereFilledUp) {
+  std::mt19937 random(3);
+  const test::JpegKind kind{"", {.factors = {{2, 1}, {1, 1}, {1, 1}}}};
+  const auto file = test::random_jpeg(kind, {144, 40}, random);
+  EXPECT_NE(cropped(test::repacked_before_1_1(file)).pixels, test::plainly_decoded(file).pixels);
+  EXPECT_EQ(cropped(*repack(file)).pixels, test::plainly_decoded(file).pixels);
+}
+
+/// Columns of tiles that a picture with 4:2:0 or 4:4:4 chroma is cut into.
+std::size_t tile_columns(int width, const std::array<int, 2>& factors) {
+  const auto repacked = repack(plain_jpeg(width, 8, {.factors = {factors, {1, 1}, {1, 1}}}));
+  return repacked ? repacked->tile_bytes.size() : 0;
+}
+
+TEST(Repack, ChoosesTilesThatDivideTheRowsOfInterpolatedPictures) {
+  for (const auto& [mcus, columns] : std::vector<std::pair<int, std::size_t>>{
+           {1, 1}, {3, 1}, {4, 1}, {8, 2}, {9, 3}, {10, 2}, {13, 1}, {14, 2}, {17, 17}, {24, 6}, {25, 5}, {32, 8}}) {
+    EXPECT_EQ(tile_columns(mcus * 16, {2, 2}), columns) << mcus;
+  }
+  EXPECT_EQ(tile_columns(17 * 8, {1, 1}), 3U);
+}
+
+TEST(Repack, NamesTheTrueWidthWhereChromaIsInterpolated) {
+  for (int width = 1; width < 300; width += 7) {
+    const auto repacked = repack(plain_jpeg(width, 20, {.factors = {{2, 2}, {1, 1}, {1, 1}}}));
+    ASSERT_TRUE(repacked);
+    EXPECT_EQ(test::plainly_decoded(repacked->jpeg).width, width);
   }
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <numeric>
 
+#include "tests/support/filled_tiles.h"
 #include "tests/support/jpeg_kinds.h"
 #include "trainer/data/image/decode.h"
 #include "trainer/data/image/repack.h"
@@ -26,6 +27,28 @@ class TiledJpegCrop : public testing::TestWithParam<test::JpegKind> {
 
 INSTANTIATE_TEST_SUITE_P(OfEveryKind, TiledJpegCrop, testing::ValuesIn(test::repackable_kinds()),
                          [](const auto& kind) { return test::identifier(kind.param.name); });
+
+TEST_P(TiledJpegCrop, OfAFileWithFilledRowsHasThePixelsOfTheWholeOriginal) {
+  ImageDecoder splice(kSplice);
+  ImageDecoder own(kOwn);
+  for (int i = 0; i < 12; ++i) {
+    const ImageSize size = test::random_size(random_);
+    const auto file = test::random_jpeg(GetParam(), size, random_);
+    const test::RgbImage whole = test::plainly_decoded(file);
+    const Repacked before = test::repacked_before_1_1(file);
+    for (ImageDecoder* decoder : {&splice, &own}) {
+      const auto opened = decoder->open(encoded(before));
+      ASSERT_TRUE(opened) << opened.error().message();
+      for (int k = 0; k < 12; ++k) {
+        Box box = test::random_box(size, random_);
+        box.left += k % 2 * (size.width - box.right());  // half of them at the edge
+        const auto view = decoder->decode(box);
+        ASSERT_TRUE(view) << view.error().message();
+        ASSERT_EQ(test::copy_of(*view, box).pixels, test::cut_out(whole, box).pixels) << test::describe(size, box);
+      }
+    }
+  }
+}
 
 TEST_P(TiledJpegCrop, HasThePixelsOfTheWholeOriginalWithEitherEntropyDecoder) {
   ImageDecoder splice(kSplice);

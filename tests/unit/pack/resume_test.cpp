@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -12,6 +13,7 @@
 #include "trainer/pack/journal.h"
 #include "trainer/pack/pack_tree.h"
 #include "trainer/pack/partial_file.h"
+#include "trainer/storage/crc32c.h"
 
 namespace rollcall::pack {
 namespace {
@@ -74,6 +76,18 @@ TEST_F(Resume, GoesOnWhereverTheDataIsCut) {
     leave({data_.begin(), data_.begin() + static_cast<std::ptrdiff_t>(cut)}, journal_);
     expect_completed("data cut at " + std::to_string(cut));
   }
+}
+
+TEST_F(Resume, WhatAProgramOfOtherTilesBeganIsBegunAnew) {
+  constexpr std::ptrdiff_t kMagic = 8;
+  constexpr std::ptrdiff_t kChecked = 12;
+  std::vector<char> older = journal_;
+  std::string("rcpack01").copy(older.data(), kMagic);
+  const std::uint32_t checksum = storage::crc32c(std::as_bytes(std::span(older).first(kChecked)));
+  std::memcpy(older.data() + kChecked, &checksum, sizeof(checksum));
+  leave(data_, older);
+  EXPECT_THAT(pack({tree(), out()}).out, testing::Not(HasSubstr("from an earlier run")));
+  EXPECT_EQ(content_of_file(out()), whole_);
 }
 
 TEST_F(Resume, NothingThatDoesNotMatchItsChecksumIsTaken) {

@@ -57,7 +57,7 @@ TEST(PackedWriter, TellsWhoWroteItAndWhen) {
   ASSERT_TRUE(file);
   EXPECT_EQ(file->layout().writer, "test 1");
   EXPECT_EQ(file->layout().created, "2026-01-02T03:04:05Z");
-  EXPECT_EQ(file->layout().format_version, "1.0");
+  EXPECT_EQ(file->layout().format_version, "1.1");
   EXPECT_EQ(file->layout().data.start, packed_schema::kDataStart);
 }
 

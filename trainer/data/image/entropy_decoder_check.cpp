@@ -14,7 +14,7 @@
 namespace rollcall::data {
 namespace {
 
-constexpr int kWidth = 203;
+constexpr int kWidth = 237;  // three tiles
 constexpr int kHeight = 61;
 using Pixels = std::array<std::uint8_t, std::size_t{kWidth} * kHeight * 3>;
 
@@ -25,7 +25,7 @@ Pixels test_pixels() {
   for (std::size_t i = 0; i < pixels.size(); ++i) {
     noise = noise * 1664525 + 1013904223;  // Numerical Recipes' generator
     const std::size_t amplitude = i / 3 % kWidth;
-    pixels[i] = static_cast<std::uint8_t>(i / 9 % 160 + (noise >> 24) * amplitude / 550);
+    pixels[i] = static_cast<std::uint8_t>(i / 9 % 160 + (noise >> 24) * amplitude / 640);
   }
   return pixels;
 }
@@ -72,7 +72,8 @@ bool same_pixels(const PixelView& a, const PixelView& b) {
 }
 
 // Everything, something across tiles, skipped rows and columns, the last corner.
-constexpr std::array kBoxes{Box{0, 0, kWidth, kHeight}, Box{70, 3, 90, 20}, Box{130, 37, 9, 17}, Box{200, 58, 3, 3}};
+constexpr std::array kBoxes{Box{0, 0, kWidth, kHeight}, Box{70, 3, 95, 20}, Box{130, 37, 9, 17},
+                            Box{kWidth - 3, 58, 3, 3}};
 
 /// Whether two ways to decode an opened picture agree.
 template <typename Jpeg>

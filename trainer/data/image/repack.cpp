@@ -28,12 +28,35 @@ struct TileLayout {
   bool wider = false;  ///< than the picture, by at least one MCU
 };
 
+/// Whether decoders interpolate columns of a component: what lies right of the picture would then show in its last one.
+bool interpolates_columns(const jpeg_decompress_struct& source) {
+  return std::any_of(source.comp_info, source.comp_info + source.num_components,
+                     [&](const auto& component) { return component.h_samp_factor != source.max_h_samp_factor; });
+}
+
+/// The divisor of `mcus` whose ratio to `wanted` is the smallest; 1 is one of them.
+int nearest_divisor(int mcus, int wanted) {
+  const auto ratio = [&](int divisor) {
+    return static_cast<double>(std::max(divisor, wanted)) / std::min(divisor, wanted);
+  };
+  int nearest = 1;
+  for (int divisor = 2; divisor <= mcus; ++divisor) {
+    if (mcus % divisor == 0 && ratio(divisor) < ratio(nearest)) {
+      nearest = divisor;
+    }
+  }
+  return nearest;
+}
+
+/// Restarts count MCUs across rows, so rows must be whole tiles. Either the tile divides them, which leaves the JPEG as
+/// wide as the picture, or MCUs that nobody sees fill them up.
 TileLayout layout_of(const jpeg_decompress_struct& source) {
   const bool single = source.num_components == 1;  // its sampling factors mean nothing
   TileLayout layout;
   layout.mcu_width = DCTSIZE * (single ? 1 : source.max_h_samp_factor);
   const int mcus = divided_up(static_cast<int>(source.image_width), layout.mcu_width);
-  layout.tile_mcus = std::min(std::max(kTileWidth / layout.mcu_width, 1), mcus);
+  const int wanted = std::max(kTileWidth / layout.mcu_width, 1);
+  layout.tile_mcus = interpolates_columns(source) ? nearest_divisor(mcus, wanted) : std::min(wanted, mcus);
   layout.row_mcus = divided_up(mcus, layout.tile_mcus) * layout.tile_mcus;
   layout.mcu_rows =
       divided_up(static_cast<int>(source.image_height), DCTSIZE * (single ? 1 : source.max_v_samp_factor));

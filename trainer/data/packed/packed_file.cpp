@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -46,6 +47,11 @@ Result<PackedFile> PackedFile::open(const std::string& path) {
   // Pictures are read in any order: reading ahead would only fill the page cache with what nobody asked for.
   ::posix_fadvise(packed.file_.descriptor(), 0, 0, POSIX_FADV_RANDOM);
   return packed;
+}
+
+bool PackedFile::may_have_filled_edges() const {
+  return layout_.minor_version < packed_schema::kExactEdgesSince &&
+         std::any_of(entries_.begin(), entries_.end(), [](const PackedEntry& entry) { return entry.tile_count > 0; });
 }
 
 Result<std::vector<std::byte>> PackedFile::read_table(const DataSetPlace& place, const char* name) const {

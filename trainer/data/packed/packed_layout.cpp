@@ -30,6 +30,7 @@ Result<void> read_root(hid_t root, const std::string& path, PackedLayout& layout
                             packed_schema::kMajorVersion),
                 "a newer rollcall", ExitCode::Mismatch);
   }
+  layout.minor_version = parts.size() > 1 ? parse_integer<int>(parts[1]).value_or(0) : 0;
   if (storage::read_uint32_attribute(root, packed_schema::kCompleteAttribute) != 1U) {
     return damaged_packed_file(path, "was never finished");
   }

@@ -21,6 +21,7 @@ struct DataSetPlace {
 /// What the HDF5 structures of a packed file tell. With it, all further reading is done with pread(2).
 struct PackedLayout {
   std::string format_version;
+  int minor_version = 0;  ///< of format_version
   std::string writer;
   std::string created;
   std::optional<std::uint32_t> input_crc32c;  ///< of what the writer was asked to do

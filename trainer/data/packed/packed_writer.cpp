@@ -99,9 +99,8 @@ bool write_columns(hid_t file, const PackedColumns& columns) {
 
 bool write_root(hid_t file, const PackedContent& content) {
   using storage::write_text_attribute;
-  const std::string version = fmt::format("{}.{}", packed_schema::kMajorVersion, packed_schema::kMinorVersion);
   return write_text_attribute(file, packed_schema::kFormatAttribute, packed_schema::kFormat) &&
-         write_text_attribute(file, packed_schema::kVersionAttribute, version) &&
+         write_text_attribute(file, packed_schema::kVersionAttribute, packed_schema::version()) &&
          write_text_attribute(file, packed_schema::kWriterAttribute, content.writer) &&
          write_text_attribute(file, packed_schema::kCreatedAttribute, content.created) &&
          storage::write_uint32_attribute(file, packed_schema::kInputAttribute, content.input_crc32c) &&

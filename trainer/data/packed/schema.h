@@ -1,13 +1,20 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 /// Names and numbers of the packed format, once. docs/dataset_format.md explains them.
 namespace rollcall::data::packed_schema {
 
 inline constexpr const char* kFormat = "rollcall-images";
 inline constexpr int kMajorVersion = 1;  ///< readers refuse a newer one
-inline constexpr int kMinorVersion = 0;  ///< readers ignore what they do not know
+inline constexpr int kMinorVersion = 1;  ///< readers ignore what they do not know
+
+/// Files of an older minor version may hold repacked pictures that were filled up where chroma is interpolated.
+inline constexpr int kExactEdgesSince = 1;
+
+/// As files tell it.
+inline std::string version() { return std::to_string(kMajorVersion) + "." + std::to_string(kMinorVersion); }
 
 // Attributes of "/".
 inline constexpr const char* kFormatAttribute = "format";
