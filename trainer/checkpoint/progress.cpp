@@ -44,6 +44,7 @@ void add_progress(std::map<std::string, format::Value>& values, const Progress& 
   values["/sampler/epoch"] = progress.epoch;
   values["/sampler/position"] = progress.sample_position;
   values["/progress/skipped_steps"] = progress.skipped_steps;
+  values["/progress/validation_due"] = progress.validation_due;
   values["/loss_scale/scale"] = progress.loss_scale;
   values["/loss_scale/good_steps"] = progress.loss_scale_good_steps;
   values[format::kBestPath] = format::best_to_json(progress.best);
@@ -63,6 +64,7 @@ std::optional<Progress> read_progress(const StoredContent& stored) {
                      take(stored, "/sampler/seed", progress.seed) &&
                      take(stored, "/sampler/position", progress.sample_position);
   (void)take(stored, "/progress/skipped_steps", progress.skipped_steps);
+  (void)take(stored, "/progress/validation_due", progress.validation_due);
   (void)take(stored, "/loss_scale/scale", progress.loss_scale);
   (void)take(stored, "/loss_scale/good_steps", progress.loss_scale_good_steps);
   progress.epoch_totals = read_sums(stored, "/progress/epoch_totals");

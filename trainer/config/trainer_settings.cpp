@@ -99,7 +99,8 @@ constexpr std::array kTrainerTable{
             "Model"},
 
     Setting{"epochs", Kind::Integer, "120", "N", "passes over the training data", "Training", "", 1, 1e9},
-    Setting{"max-steps", Kind::Integer, "0", "N", "stop after this many steps in all; 0: after the epochs", "Training",
+    Setting{"max-steps", Kind::Integer, "0", "N",
+            "stop after this many steps in all, and let lr-schedule=cosine end there; 0: after the epochs", "Training",
             "", 0, kMost},
     Setting{"batch-size", Kind::Integer, "64", "N", "images per rank and step, or per micro-batch", "Training", "", 1,
             1e6},

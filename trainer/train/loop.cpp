@@ -25,6 +25,11 @@ Loop::Loop(Task& task, World& world, parallel::Replica& replica, Checkpoints& ch
 }
 
 Outcome Loop::run() {
+  if (progress_.validation_due != 0) {  // it was interrupted
+    if (Stop stop = save_and_validate(false, progress_.epoch == task_.epochs || at_last_step())) {
+      return *stop;
+    }
+  }
   while (progress_.epoch < task_.epochs && !at_last_step()) {
     if (Stop stop = train_epoch()) {
       return *stop;
@@ -47,6 +52,7 @@ Loop::Stop Loop::train_epoch() {
     return failed(started.error());
   }
   task_.model->train();
+  steps_in_epoch_ = progress_.step_in_epoch + data.train_sampler->steps();
   observer_.begin_epoch(progress_, data.train_sampler->steps());
   while (true) {
     StepSums sums{.begin = seconds_now()};
@@ -168,17 +174,15 @@ Loop::Stop Loop::after_step(const Totals& totals) {
     tell_saves();
     return failed(error, world_.rank != 0);  // every rank has it
   }
-  const bool interrupted = totals.stopping > 0;
-  const bool last = interrupted || at_last_step();
-  if (last || checkpoints_.due_after_step(progress_.global_step)) {
-    if (Stop stop = save(last ? Urgency::Final : Urgency::MaySkip)) {
-      return stop;
-    }
+  if (totals.stopping > 0) {
+    return interrupted();
   }
-  if (interrupted) {
-    return Outcome{Ending::Interrupted, std::nullopt};
+  if (ends_in_mid_epoch()) {
+    progress_.validation_due = task_.valid_epochs > 0 ? 1 : 0;
+    const Stop stop = save_and_validate(true, true);
+    return stop ? stop : Outcome{};
   }
-  return at_last_step() ? Stop(Outcome{}) : std::nullopt;
+  return checkpoints_.due_after_step(progress_.global_step) ? save(Urgency::MaySkip) : std::nullopt;
 }
 
 Loop::Stop Loop::after_epoch() {
@@ -187,15 +191,26 @@ Loop::Stop Loop::after_epoch() {
   progress_.step_in_epoch = 0;
   progress_.sample_position = 0;
   progress_.epoch_totals = {};
-  const bool last = progress_.epoch == task_.epochs;
-  bool best = false;
-  if (validation_due(last)) {
-    if (Stop stop = validate()) {
+  const bool last = progress_.epoch == task_.epochs || at_last_step();
+  progress_.validation_due = validation_due(last) ? 1 : 0;
+  return save_and_validate(last || checkpoints_.due_after_epoch(progress_.epoch), last);
+}
+
+Loop::Stop Loop::save_and_validate(bool saving, bool last) {
+  const bool validating = progress_.validation_due != 0;
+  if (saving) {
+    if (Stop stop = save(last && !validating ? Urgency::Final : Urgency::Due)) {
       return stop;
     }
-    best = among_best_;
   }
-  if (last || best || checkpoints_.due_after_epoch(progress_.epoch)) {
+  if (!validating) {
+    return std::nullopt;
+  }
+  if (Stop stop = validate()) {
+    return stop;
+  }
+  progress_.validation_due = 0;
+  if (last || among_best_) {
     return save(last ? Urgency::Final : Urgency::Due);
   }
   return std::nullopt;
@@ -217,32 +232,60 @@ Loop::Stop Loop::validate() {
     if (!batch) {
       return failed(batch.error());
     }
-    if (!batch->has_value()) {
+    if (!batch->has_value()) {  // after equally many batches on every rank: the sampler pads
       break;
     }
-    observer_.bad_samples((*batch)->bad);
-    const Stop stop = guarded(world_, [&] {
-      const torch::NoGradGuard no_grad;
-      const at::Tensor outputs = replica_.evaluate([&] { return model_outputs(**batch); });
-      mine.average += count(outputs, (*batch)->labels, losses_of(outputs, (*batch)->labels, 0), (*batch)->counted);
-    });
-    if (stop) {
+    if (Stop stop = count_validation_batch(**batch, mine.average)) {
       return stop;
+    }
+    const Result<bool> stopping = any_asked_to_stop();
+    if (!stopping) {
+      return failed(stopping.error(), true);
+    }
+    if (*stopping) {
+      return interrupted();
     }
   }
   const Result<Totals> totals = over_ranks(mine, world_.process_group);
   if (!totals) {
     return failed(totals.error(), true);
   }
-  observer_.validated(progress_, totals->average);
-  const double metric = totals->average.top1();
+  note_validation(totals->average);
+  return std::nullopt;
+}
+
+Loop::Stop Loop::count_validation_batch(const data::Batch& batch, metrics::RunningAverage& sums) {
+  observer_.bad_samples(batch.bad);
+  return guarded(world_, [&] {
+    const torch::NoGradGuard no_grad;
+    const at::Tensor outputs = replica_.evaluate([&] { return model_outputs(batch); });
+    sums += count(outputs, batch.labels, losses_of(outputs, batch.labels, 0), batch.counted);
+  });
+}
+
+void Loop::note_validation(const metrics::RunningAverage& sums) {
+  observer_.validated(progress_, sums);
+  const double metric = sums.top1();
   among_best_ =
       checkpoint::format::note_validation(progress_.best, {progress_.global_step, metric}, checkpoints_.best_kept());
   if (progress_.best_step < 0 || metric > progress_.best_metric) {
     progress_.best_metric = metric;
     progress_.best_step = progress_.global_step;
   }
-  return std::nullopt;
+}
+
+Result<bool> Loop::any_asked_to_stop() {
+  Totals mine;
+  mine.stopping = asked_to_stop() ? 1 : 0;
+  const Result<Totals> totals = over_ranks(mine, world_.process_group);
+  return totals ? Result<bool>(totals->stopping > 0) : Result<bool>(totals.error());
+}
+
+Loop::Stop Loop::interrupted() {
+  if (Stop stop = save(Urgency::Final)) {
+    return stop;
+  }
+  return Outcome{Ending::Interrupted, std::nullopt};
 }
 
 Loop::Stop Loop::save(Urgency urgency) {
@@ -278,5 +321,7 @@ bool Loop::validation_due(bool last) const {
 }
 
 bool Loop::at_last_step() const { return task_.max_steps > 0 && progress_.global_step >= task_.max_steps; }
+
+bool Loop::ends_in_mid_epoch() const { return at_last_step() && progress_.step_in_epoch < steps_in_epoch_; }
 
 }  // namespace rollcall::train

@@ -45,12 +45,23 @@ class Loop {
   [[nodiscard]] Stop keep_loss_scale(bool skipped);
   [[nodiscard]] Stop after_step(const Totals& totals);
   [[nodiscard]] Stop after_epoch();
+  /// Saves where `saving` (nothing is lost then if the job ends while it validates), validates where that is due, and
+  /// saves the outcome where the run ends here or the model is among the best.
+  [[nodiscard]] Stop save_and_validate(bool saving, bool last);
+  /// An interruption during it is one before it: a resumed run validates from the beginning.
   [[nodiscard]] Stop validate();
+  [[nodiscard]] Stop count_validation_batch(const data::Batch& batch, metrics::RunningAverage& sums);
+  void note_validation(const metrics::RunningAverage& sums);
+  /// A stop signal reached any rank.
+  [[nodiscard]] Result<bool> any_asked_to_stop();
+  [[nodiscard]] Stop interrupted();
   [[nodiscard]] Stop save(Urgency urgency);
   void tell_saves();
   [[nodiscard]] bool asked_to_stop();
   [[nodiscard]] bool validation_due(bool last) const;
   [[nodiscard]] bool at_last_step() const;
+  /// --max-steps ends the run here, before the end of an epoch.
+  [[nodiscard]] bool ends_in_mid_epoch() const;
 
   Task& task_;
   World& world_;
@@ -59,6 +70,7 @@ class Loop {
   Observer& observer_;
   checkpoint::Progress& progress_;
   TimeLimit limit_;
+  std::int64_t steps_in_epoch_ = 0;
   bool among_best_ = false;     ///< the last validation's checkpoint is to be kept
   bool others_saving_ = false;  ///< a rank's save was under way when the last step ended
 };

@@ -114,6 +114,9 @@ Result<void> add_optimizer(Task& task, const parallel::Replica& replica, const s
   task.schedule.steps_per_drop = std::max<std::int64_t>(1, steps("lr-step-epochs"));
   task.schedule.drop_factor = settings.number("lr-step-factor");
   task.schedule.total_steps = task.epochs * task.data.train_sampler->steps();
+  if (task.max_steps > 0) {
+    task.schedule.total_steps = std::min(task.schedule.total_steps, task.max_steps);
+  }
   return {};
 }
 

@@ -58,7 +58,7 @@ def learning_rate(settings, base, step, steps_per_epoch):
     if step < warmup:
         return base * (step + 1) / warmup
     if settings["lr-schedule"] == "cosine":
-        total = settings["epochs"] * steps_per_epoch
+        total = min(settings["epochs"] * steps_per_epoch, settings["max-steps"] or math.inf)
         return base * 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warmup) / (total - warmup))))
     if settings["lr-schedule"] == "step":
         return base * settings["lr-step-factor"] ** (step // max(1, round(settings["lr-step-epochs"] * steps_per_epoch)))
@@ -204,9 +204,10 @@ class Training:
             if self.step % settings["log-steps"] == 0 or step + 1 == self.steps_per_epoch:
                 self.record("step", self.unrecorded, epoch=epoch, learning_rate=rate)
                 self.unrecorded = Sums()
-            if self.step == settings["max-steps"]:
-                return
+            if self.step == settings["max-steps"] and step + 1 < self.steps_per_epoch:
+                return False
         self.record("epoch", of_epoch, epoch=epoch)
+        return True
 
     @torch.no_grad()
     def validate(self, epoch):
@@ -225,12 +226,12 @@ class Training:
 
     def run(self):
         for epoch in range(self.settings["epochs"]):
-            self.train_epoch(epoch)
-            if self.step == self.settings["max-steps"]:
+            finished = epoch + 1 if self.train_epoch(epoch) else epoch
+            last, every = self.step == self.settings["max-steps"] or finished == self.settings["epochs"], self.settings["valid-epochs"]
+            if every and (last or finished % every == 0):
+                self.validate(finished)
+            if last:
                 break
-            last, every = epoch + 1 == self.settings["epochs"], self.settings["valid-epochs"]
-            if every and (last or (epoch + 1) % every == 0):
-                self.validate(epoch + 1)
         self.use_buffers_of(0)
         names = {parameter: name for name, parameter in self.network.named_parameters()}
         moments = {names[parameter]: {key: torch.as_tensor(value).clone() for key, value in state.items() if value is not None}

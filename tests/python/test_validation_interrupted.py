@@ -1,0 +1,87 @@
+"""A stop during validation: the epoch is saved before it, the signal is heard within a batch, and the validation is done again."""
+import json
+import os
+import signal
+import time
+
+import pytest
+import trainer_ranks
+import whole_training
+from whole_training import SAME_BITS, SMALL
+
+pytest.importorskip("h5py")
+
+SETTINGS = {**SMALL, **SAME_BITS, "optimizer": "sgd", "batch-size": 4, "epochs": 2, "log-steps": 1, "progress": "none"}
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """A few pictures to train with, and so many to validate with that it takes seconds."""
+    tree = whole_training.make_tree(tmp_path_factory.mktemp("pictures"), (32, 32), train=1, valid=1)
+    for picture in list((tree / "val").rglob("*.*")):
+        for copy in range(50):
+            os.link(picture, picture.with_name(f"copy {copy}{picture.suffix}"))
+    return tree
+
+
+def events(folder):
+    path = folder / "metrics.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def of_kind(folder, kind):
+    return [(record["step"], record["loss"], record["top1"], record["samples"]) for record in events(folder) if record["event"] == kind]
+
+
+def stop_in_validation(folder, options, ranks, number):
+    """Sends rank 0 a signal once the first epoch has ended, which only validation follows."""
+    processes = trainer_ranks.start(folder, *options, ranks=ranks)
+    end = time.monotonic() + 120
+    while not of_kind(folder, "epoch"):
+        assert time.monotonic() < end and processes[0].poll() is None
+        time.sleep(0.01)
+    processes[0].send_signal(number)
+    trainer_ranks.finish(processes, 75)
+
+
+@pytest.mark.parametrize("parallel, ranks, number", [("ddp", 1, signal.SIGTERM), ("ddp", 2, signal.SIGUSR1), ("fsdp", 2, signal.SIGTERM)])
+def test_a_signal_during_validation_loses_nothing(tmp_path, pictures, parallel, ranks, number):
+    import h5py
+    options = whole_training.options({**SETTINGS, "data": str(pictures), "parallel": parallel})
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    trainer_ranks.run(whole, *options, ranks=ranks)
+    stop_in_validation(part, options, ranks, number)
+    assert of_kind(part, "validation") == []
+    first_epochs = of_kind(part, "epoch")[0][0]
+    newest = trainer_ranks.checkpoints(part)[-1]
+    assert newest.name == f"step-{first_epochs:08}.h5"
+    with h5py.File(newest) as file:
+        assert int(file["progress/validation_due"][()]) == 1 and int(file["progress/epoch"][()]) == 1
+    trainer_ranks.run(part, *options, ranks=ranks)
+    assert of_kind(part, "validation") == of_kind(whole, "validation") and len(of_kind(whole, "validation")) == 2
+    assert of_kind(part, "epoch") == of_kind(whole, "epoch")
+    last = trainer_ranks.checkpoints(whole)[-1].name
+    assert trainer_ranks.differences(whole / last, part / last) == []
+
+
+def test_an_epoch_is_durable_before_its_validation_has_ended(tmp_path, pictures):
+    """A job that is killed while it validates has lost no step."""
+    options = whole_training.options({**SETTINGS, "data": str(pictures), "checkpoint-mode": "sync", "progress": "lines"})
+    process = trainer_ranks.start(tmp_path, *options, ranks=1)[0]
+    end = time.monotonic() + 120
+    while not any(record["event"] == "checkpoint" for record in events(tmp_path)):
+        assert time.monotonic() < end and process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    assert of_kind(tmp_path, "validation") == [] and len(trainer_ranks.checkpoints(tmp_path)) == 1
+    assert "resumed from" in trainer_ranks.run(tmp_path, *options, "--max-steps=3", ranks=1)
+
+
+def test_a_run_that_max_steps_ends_is_validated(tmp_path, pictures):
+    """In the middle of an epoch, at its end, and again when more steps are asked for."""
+    options = whole_training.options({**SETTINGS, "data": str(pictures), "valid-epochs": 2, "epochs": 9})
+    for steps, validated in ((1, [1]), (2, [1, 2]), (5, [1, 2, 4, 5])):
+        trainer_ranks.run(tmp_path, *options, f"--max-steps={steps}", ranks=1)
+        assert [step for step, *_ in of_kind(tmp_path, "validation")] == validated
