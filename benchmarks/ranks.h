@@ -5,8 +5,8 @@
 #include <map>
 #include <string>
 
-#include "runtime/rendezvous/resolved_step.h"
 #include "runtime/settings/launch_settings.h"
+#include "runtime/step/resolved_step.h"
 #include "trainer/config/trainer_settings.h"
 #include "trainer/train/process.h"
 #include "trainer/train/world.h"
@@ -35,7 +35,7 @@ inline Result<train::World> join(train::FailureReport& report, int threads, cons
   if (const Result<void> chosen = trainer.set("backend", backend, "the benchmark"); !chosen) {
     return chosen.error();
   }
-  const Result<rendezvous::ResolvedStep> step = rendezvous::resolve_this_step(environment, launch, nullptr);
+  const Result<step::ResolvedStep> step = step::resolve_this_step(environment, launch, nullptr);
   if (!step) {
     return step.error();
   }

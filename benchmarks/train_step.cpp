@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/rendezvous/resolved_step.h"
 #include "runtime/settings/launch_settings.h"
+#include "runtime/step/resolved_step.h"
 #include "trainer/config/trainer_settings.h"
 #include "trainer/model/resnet.h"
 #include "trainer/model/state.h"
@@ -38,7 +38,7 @@ Result<train::World> join(train::FailureReport& report) {
   const Environment environment = Environment::of_this_process();
   const settings::Settings launch(settings::launch_table());
   const settings::Settings trainer(config::trainer_table());
-  const Result<rendezvous::ResolvedStep> step = rendezvous::resolve_this_step(environment, launch, nullptr);
+  const Result<step::ResolvedStep> step = step::resolve_this_step(environment, launch, nullptr);
   if (!step) {
     return step.error();
   }

@@ -1,5 +1,5 @@
 # FindPMIx: PMIx's headers. Offers PMIx::headers only: the library is opened at run time where it exists
-# (runtime/bootstrap/pmix_shim.cpp), so that one binary also runs where PMIx is absent.
+# (runtime/launchers/pmix_client.cpp), so that one binary also runs where PMIx is absent.
 find_path(PMIx_INCLUDE_DIR pmix.h HINTS ${PMIx_ROOT} $ENV{PMIx_ROOT}
           PATH_SUFFIXES include ${CMAKE_LIBRARY_ARCHITECTURE}/pmix2/include lib/${CMAKE_LIBRARY_ARCHITECTURE}/pmix2/include)
 

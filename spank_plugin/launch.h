@@ -3,21 +3,31 @@
 #include <optional>
 #include <string>
 
-#include "runtime/base/environment.h"
 #include "runtime/base/result.h"
-#include "runtime/settings/settings.h"
 #include "spank_plugin/options.h"
 
 namespace rollcall::spank {
 
-/// All layers of the launch settings for one step: site profile, the user's file, ROLLCALL_* in `user`, --ddp=. Files
-/// are opened with the credentials of the moment: call it as the job's user. Errors: those of the layers.
-[[nodiscard]] Result<settings::Settings> load_settings(const DdpOption& option,
-                                                       const std::optional<std::string>& site_file,
-                                                       const Environment& user);
+// The submitting side: what srun, sbatch and salloc do about --ddp.
 
-/// The srun side: would the settings load? A mistake is refused here, once, before anything starts. A site profile that
-/// does not exist on the submitting host is no error yet: the nodes have the last word.
-[[nodiscard]] Result<void> check_before_launch(const DdpOption& option, const std::optional<std::string>& site_file);
+/// Whether the settings would load: a mistake is refused here, once, before anything starts. In srun all layers are
+/// looked at; in sbatch and salloc, whose environment need not be the step's, the option's own text. A site profile
+/// that does not exist on the submitting host is no error yet: the nodes have the last word.
+[[nodiscard]] Result<void> check_before_launch(const DdpOption& option, const std::optional<std::string>& site_file,
+                                               bool in_srun);
+
+// An installation without an administrator (`rollcall install --user`): no half of the plugin runs on the nodes, so a
+// task prolog does its work. Such a line in plugstack.conf has `task_prolog=PATH`.
+
+/// For slurm_spank_init in srun, later is too late: names `program` as the step's task prolog if this srun seems to ask
+/// for --ddp (on its command line, or handed on from the job). The user's own SLURM_TASK_PROLOG will be run by it.
+void announce_task_prolog(const std::string& program);
+
+/// For the option's callback in srun: what the prolog is to do. Error: the prolog will not run, since --task-prolog on
+/// the command line takes its place or --ddp was abbreviated.
+[[nodiscard]] Result<void> hand_to_task_prolog(const std::string& program, const DdpOption& option);
+
+/// For the callback in sbatch: says once that inside the job Slurm goes back to the site's own configuration.
+void say_what_a_batch_script_needs();
 
 }  // namespace rollcall::spank

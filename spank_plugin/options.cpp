@@ -2,9 +2,6 @@
 
 #include <string_view>
 
-#include "runtime/settings/launch_settings.h"
-#include "runtime/settings/settings.h"
-
 namespace rollcall::spank {
 namespace {
 
@@ -28,17 +25,13 @@ std::optional<std::string> argument_value(std::string_view key, int argument_cou
 
 }  // namespace
 
-Result<DdpOption> parse_option(const char* argument) {
+DdpOption parse_option(const char* argument) {
   const std::string_view text = argument == nullptr ? "" : argument;
   if (text.empty() || text == "(null)") {
     return DdpOption{};
   }
   if (text == "off") {
     return DdpOption{.enabled = false, .key_values = ""};
-  }
-  settings::Settings defaults(settings::launch_table());
-  if (const Result<void> checked = settings::apply_key_values(defaults, text, "--ddp"); !checked) {
-    return checked.error();
   }
   return DdpOption{.enabled = true, .key_values = std::string(text)};
 }

@@ -3,7 +3,6 @@
 #include <optional>
 #include <string>
 
-#include "runtime/base/result.h"
 #include "spank_plugin/slurm_spank.h"
 
 namespace rollcall::spank {
@@ -11,13 +10,14 @@ namespace rollcall::spank {
 /// What the user asked for by `--ddp[=...]`.
 struct DdpOption {
   bool enabled = true;
-  std::string key_values;  ///< "port.range=20000-20999,debug=on", checked; empty: nothing beyond the site's settings
+  std::string key_values;  ///< "port.range=20000-20999,debug=on", as written; empty: nothing beyond the site's settings
 };
 
 /// Reads the argument as SPANK hands it over. Slurm writes a bare `--ddp` in four ways, by place and version: a null
 /// pointer, "", "(null)" and (from `--ddp=`) "" again; all mean "on". "off" turns an outer --ddp off for this step.
-/// Error: not key=value, an unknown key (with the nearest known one), a value that its setting does not take.
-[[nodiscard]] Result<DdpOption> parse_option(const char* argument);
+/// Everything else is settings, which are checked where they are loaded: once on the submitting host (launch.h), once
+/// on a node (step_on_node.h).
+[[nodiscard]] DdpOption parse_option(const char* argument);
 
 /// The option's entry for spank_option_register; `callback` is called for every --ddp that Slurm meets, at times twice.
 [[nodiscard]] spank_option ddp_option(spank_opt_cb_f callback);
@@ -25,7 +25,7 @@ struct DdpOption {
 /// The PATH of `config=PATH` among the arguments of this plugin's line in plugstack.conf; nothing where there is none.
 [[nodiscard]] std::optional<std::string> site_file(int argument_count, char** arguments);
 
-/// The PATH of `task_prolog=PATH`: the line stands in a user's own plugstack.conf; see user_install.h.
+/// The PATH of `task_prolog=PATH`: the line stands in a user's own plugstack.conf; see launch.h.
 [[nodiscard]] std::optional<std::string> task_prolog(int argument_count, char** arguments);
 
 }  // namespace rollcall::spank

@@ -4,13 +4,12 @@
 #include <exception>
 #include <optional>
 
-#include "spank_plugin/failure.h"
 #include "spank_plugin/launch.h"
 #include "spank_plugin/options.h"
 #include "spank_plugin/slurm_spank.h"
 #include "spank_plugin/spank_env.h"
+#include "spank_plugin/step_on_node.h"
 #include "spank_plugin/task.h"
-#include "spank_plugin/user_install.h"
 
 SPANK_PLUGIN(rollcall, 1)
 
@@ -37,16 +36,11 @@ int guarded(Body body) noexcept {
   return ESPANK_ERROR;
 }
 
-int refuse(const Error& error) {
-  spank::print_error(error);
-  return ESPANK_ERROR;
-}
-
 /// The option on the submitting host: mistakes are refused here, before anything starts.
 Result<void> take_option_here(const spank::DdpOption& option) {
   const bool in_srun = spank_context() == S_CTX_LOCAL;
-  if (in_srun && option.enabled) {
-    if (Result<void> checked = spank::check_before_launch(option, g_site_file); !checked) {
+  if (option.enabled) {
+    if (Result<void> checked = spank::check_before_launch(option, g_site_file, in_srun); !checked) {
       return checked;
     }
   }
@@ -62,14 +56,11 @@ Result<void> take_option_here(const spank::DdpOption& option) {
 /// Called for every --ddp that Slurm meets, at times twice for one: the last word counts.
 int on_option(int, const char* argument, int remote) noexcept {
   return guarded([&]() -> int {
-    const Result<spank::DdpOption> option = spank::parse_option(argument);
-    if (!option) {
-      return refuse(option.error());
-    }
-    g_option = *option;
+    g_option = spank::parse_option(argument);
     if (remote == 0) {
-      if (const Result<void> taken = take_option_here(*option); !taken) {
-        return refuse(taken.error());
+      if (const Result<void> taken = take_option_here(*g_option); !taken) {
+        spank::print_error(taken.error());
+        return ESPANK_ERROR;
       }
     }
     return ESPANK_SUCCESS;

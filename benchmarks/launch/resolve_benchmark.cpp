@@ -6,9 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/bootstrap/slurm.h"
 #include "runtime/job/node_list.h"
-#include "runtime/job/tasks_per_node.h"
+#include "runtime/launchers/slurm.h"
 #include "runtime/resolve/resolve.h"
 #include "runtime/settings/launch_settings.h"
 
@@ -56,7 +55,7 @@ void resolve_task(benchmark::State& state, const Environment& task) {
   const settings::Settings settings(settings::launch_table());
   const network::NetworkView network = network_of_a_node();
   for (auto _ : state) {
-    const Result<job::JobFacts> facts = bootstrap::facts_from_slurm(task);
+    const Result<job::JobFacts> facts = launchers::facts_from_slurm(task);
     const auto patch = facts ? resolve::resolve(*facts, settings, network, task, 4) : facts.error();
     if (!patch) {
       state.SkipWithError(patch.error().message().c_str());

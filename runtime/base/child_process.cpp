@@ -1,6 +1,7 @@
 #include "runtime/base/child_process.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -12,6 +13,8 @@
 #include <climits>
 #include <csignal>
 #include <cstdint>
+
+#include "runtime/base/text.h"
 
 namespace rollcall {
 namespace {
@@ -118,6 +121,25 @@ Result<ChildOutput> run_and_capture(const std::vector<std::string>& command, con
   }
   output.exit_code = exit_code_of(pid);
   return output;
+}
+
+Result<std::string> output_of(const std::vector<std::string>& command, const Environment& environment,
+                              std::chrono::duration<double> patience) {
+  const auto failed = [&](const std::string& reason) {
+    return fail(command.front(), "", reason, "running it by hand on that node", ExitCode::Unavailable);
+  };
+  const Result<ChildOutput> output = run_and_capture(command, environment, {.patience = patience, .alone = true});
+  if (!output) {
+    return output.error();
+  }
+  if (output->killed) {
+    return failed(fmt::format("does not end within {:g} s", patience.count()));
+  }
+  if (output->exit_code != 0) {
+    const std::vector<std::string> lines = split(trim(output->text), '\n');
+    return failed(lines.empty() ? "fails" : "fails: " + lines.back());
+  }
+  return output->text;
 }
 
 }  // namespace rollcall

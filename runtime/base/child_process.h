@@ -28,4 +28,10 @@ struct ChildOutput {
 [[nodiscard]] Result<ChildOutput> run_and_capture(const std::vector<std::string>& command,
                                                   const Environment& environment, const ChildOptions& options = {});
 
+/// The text of a program that is run alone and ends well. Errors (Unavailable): it cannot be started, ended with
+/// another status than 0 (the last line of its text is part of the reason), or was killed since it ran longer than
+/// `patience`.
+[[nodiscard]] Result<std::string> output_of(const std::vector<std::string>& command, const Environment& environment,
+                                            std::chrono::duration<double> patience);
+
 }  // namespace rollcall

@@ -2,12 +2,35 @@
 
 #include <cassert>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
-#include "runtime/base/error.h"
+#include "runtime/contract/exit_codes.h"
 
 namespace rollcall {
+
+/// An expected failure, as a value. The four texts are what a user needs at 2 a.m.: which setting, which value, why it
+/// does not work, what to do. None ends in punctuation; `action` starts with a verb ("set it to ...").
+struct Error {
+  std::string setting;  ///< option, key, variable or thing concerned: "port.range", "--data", "MASTER_PORT"
+  std::string value;    ///< the value that was refused; empty where none is concerned
+  std::string reason;   ///< what is wrong with it
+  std::string action;   ///< what to try; empty only where nothing can be advised
+  ExitCode exit_code = ExitCode::Usage;
+
+  /// "rollcall: <setting>: <value>: <reason>; try <action>" on one line, control characters replaced by '?'.
+  [[nodiscard]] std::string message() const;
+};
+
+/// Makes an Error. Reads well at the point of return: `return fail("port.range", text, "is empty", "setting it to
+/// ...")`.
+[[nodiscard]] Error fail(std::string setting, std::string value, std::string reason, std::string action,
+                         ExitCode exit_code = ExitCode::Usage);
+
+/// The text of an errno value, thread-safe ("No space left on device").
+[[nodiscard]] std::string errno_text(int error_number);
 
 /// A T, or the Error that says why there is none (std::expected of C++23 in miniature). Test it before use: reading the
 /// value of a failed Result is a bug, caught by an assertion in debug builds.
@@ -62,5 +85,13 @@ class [[nodiscard]] Result<void> {
  private:
   std::optional<Error> error_;
 };
+
+// How a rank tells others whether it succeeded.
+
+/// Empty for success, else the Error's fields with a NUL between them; a NUL inside of one becomes '?'.
+[[nodiscard]] std::string serialise(const Result<void>& outcome);
+
+/// The other way round; nothing for a text that serialise() does not make.
+[[nodiscard]] std::optional<Result<void>> parse_outcome(std::string_view text);
 
 }  // namespace rollcall

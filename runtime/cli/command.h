@@ -10,6 +10,7 @@
 #include "runtime/base/result.h"
 #include "runtime/command_line/command_line.h"
 #include "runtime/settings/settings.h"
+#include "runtime/step/resolved_step.h"
 
 namespace rollcall::cli {
 
@@ -42,5 +43,48 @@ struct Command {
 
 /// The flags that `rollcall` takes without a command.
 [[nodiscard]] std::span<const command_line::Flag> program_flags();
+
+/// `rollcall --help`: usage, the commands, the options.
+[[nodiscard]] std::string program_help();
+/// `rollcall help NAME`: usage, text with examples, the options.
+[[nodiscard]] std::string command_help(const Command& command);
+
+// What the rows run, each in a file of its name.
+
+/// `rollcall env`: resolves this step and prints what would be done to the environment.
+[[nodiscard]] Result<void> run_env(CommandContext& context);
+
+/// `rollcall exec`: resolves this step, applies the patch to this process and becomes the program. Returns only an
+/// error.
+[[nodiscard]] Result<void> run_exec(CommandContext& context);
+
+/// Becomes `program` (name first, looked up in this process's PATH); open standard files and signal dispositions stay
+/// as they are. Returns only where that failed: the errno value.
+[[nodiscard]] int become_program(const std::vector<std::string>& program);
+
+/// Whether every task knows where rank 0 is. A program that starts without MASTER_ADDR fails or waits for half an hour:
+/// better none starts. Every rank comes to the same conclusion, even rank 0, which knows its own host.
+[[nodiscard]] Result<void> check_head_is_known(const step::ResolvedStep& step);
+
+/// The options of `rollcall doctor` that take a value: --only, --skip, --collectives. They have no file and no
+/// variable.
+[[nodiscard]] settings::Table doctor_table();
+
+/// `rollcall doctor`: examines the step or this machine, prints one report. Errors (Unavailable): a check failed.
+[[nodiscard]] Result<void> run_doctor(CommandContext& context);
+
+/// `rollcall install`: --user, --site or --status.
+[[nodiscard]] Result<void> run_install(CommandContext& context);
+/// `rollcall uninstall`: --user or --site.
+[[nodiscard]] Result<void> run_uninstall(CommandContext& context);
+
+/// The options of both that take a value: --slurm-conf, --plugin, --profile, --root.
+[[nodiscard]] settings::Table install_table();
+
+/// `rollcall completion bash`: prints the script.
+[[nodiscard]] Result<void> run_completion(CommandContext& context);
+
+/// A bash script that completes `rollcall`: commands, options, and the fixed values after "--option=".
+[[nodiscard]] std::string bash_completion();
 
 }  // namespace rollcall::cli

@@ -1,12 +1,14 @@
+#include "runtime/cli/command.h"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <iterator>
 
-#include "runtime/cli/command.h"
-#include "runtime/cli/completion_command.h"
-#include "runtime/cli/doctor_command.h"
 #include "runtime/cli/env_command.h"
-#include "runtime/cli/exec_command.h"
-#include "runtime/cli/install_command.h"
+#include "runtime/command_line/command_line.h"
+#include "runtime/settings/launch_settings.h"
 
 namespace rollcall::cli {
 namespace {
@@ -129,6 +131,13 @@ const std::array kCommands{
             kCompletionFlags, StopAt::Separator, run_completion},
 };
 
+std::string options_help(std::span<const command_line::Flag> flags, settings::Table own = {}) {
+  const std::array<settings::Table, 2> tables{own, settings::launch_table()};
+  return command_line::help_text(flags, tables) +
+         "\nEach setting can also stand in a TOML file or in a ROLLCALL_* variable. "
+         "`rollcall --print-config`\nshows the values that count here, and where they come from.\n";
+}
+
 }  // namespace
 
 std::span<const Command> all_commands() { return kCommands; }
@@ -139,5 +148,22 @@ const Command* find_command(std::string_view name) {
 }
 
 std::span<const Flag> program_flags() { return kProgramFlags; }
+
+std::string program_help() {
+  std::string text =
+      "Starts distributed training on a Slurm cluster.\n\n"
+      "Usage: rollcall COMMAND [OPTIONS]\n\nCommands:\n";
+  for (const Command& command : all_commands()) {
+    fmt::format_to(std::back_inserter(text), "  {:<32}{}\n", command.name, command.summary);
+  }
+  text +=
+      "  help COMMAND                    explain a command, with examples\n"
+      "  NAME                            any other: run the program rollcall-NAME from PATH\n\n";
+  return text + options_help(program_flags());
+}
+
+std::string command_help(const Command& command) {
+  return fmt::format("Usage: {}\n\n{}\n{}", command.usage, command.text, options_help(command.flags, command.table));
+}
 
 }  // namespace rollcall::cli

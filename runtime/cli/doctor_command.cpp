@@ -1,4 +1,4 @@
-#include "runtime/cli/doctor_command.h"
+#include "runtime/cli/command.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,8 +8,7 @@
 #include <array>
 
 #include "runtime/base/text.h"
-#include "runtime/cli/command.h"
-#include "runtime/doctor/checks.h"
+#include "runtime/doctor/checks/check.h"
 #include "runtime/doctor/examine.h"
 #include "runtime/doctor/report.h"
 

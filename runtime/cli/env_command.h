@@ -1,12 +1,27 @@
 #pragma once
 
-#include "runtime/base/result.h"
+#include <string>
+#include <string_view>
+
+#include "runtime/resolve/resolve.h"
+#include "runtime/step/resolved_step.h"
 
 namespace rollcall::cli {
 
-struct CommandContext;
+/// The patch as an aligned table: variable, value, action, origin, reason. Long values are cut (the other
+/// forms have them whole), control characters shown as '?'.
+[[nodiscard]] std::string env_table(const resolve::EnvPatch& patch);
 
-/// `rollcall env`: resolves this step and prints what would be done to the environment.
-[[nodiscard]] Result<void> run_env(CommandContext& context);
+/// Lines that a POSIX shell can eval: `export NAME='value'` and `unset NAME`. What the user set is left out.
+[[nodiscard]] std::string env_exports(const resolve::EnvPatch& patch);
+
+/// {"facts": {...}, "variables": [{name, value, action, origin, reason}], "warnings": [...], "sources": [...]}
+[[nodiscard]] std::string env_json(const step::ResolvedStep& step, const settings::Settings& settings);
+
+/// Who was asked for the facts, and the facts themselves.
+[[nodiscard]] std::string facts_text(const step::ResolvedStep& step);
+
+/// "rollcall: warning: ..." one a line.
+[[nodiscard]] std::string warning_lines(const resolve::EnvPatch& patch);
 
 }  // namespace rollcall::cli

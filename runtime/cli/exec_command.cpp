@@ -1,15 +1,14 @@
-#include "runtime/cli/exec_command.h"
+#include "runtime/cli/command.h"
 
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 
-#include "runtime/cli/command.h"
-#include "runtime/cli/env_report.h"
-#include "runtime/cli/step_folders.h"
+#include "runtime/cli/env_command.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/rendezvous/exec_step.h"
+#include "runtime/storage/folders.h"
 
 namespace rollcall::cli {
 namespace {
@@ -27,7 +26,7 @@ void apply_to_this_process(const resolve::EnvPatch& patch) {
 
 }  // namespace
 
-Result<void> check_head_is_known(const rendezvous::ResolvedStep& step) {
+Result<void> check_head_is_known(const step::ResolvedStep& step) {
   const resolve::EnvChange* const address = step.patch.find(env::kMasterAddr);
   if (step.facts.head_known_to_all || (address != nullptr && address->action == resolve::Action::Keep)) {
     return {};
@@ -52,14 +51,14 @@ Result<void> run_exec(CommandContext& context) {
   if (program.empty() || program.front().empty()) {
     return fail("exec", "", "no program is given", "rollcall exec -- PROGRAM ARGUMENTS");
   }
-  Result<rendezvous::ResolvedStep> step = rendezvous::resolve_for_exec(context.environment, context.settings);
+  Result<step::ResolvedStep> step = rendezvous::resolve_for_exec(context.environment, context.settings);
   if (!step) {
     return step.error();
   }
   if (const Result<void> checked = check_head_is_known(*step); !checked) {
     return checked.error();
   }
-  prepare_folders(*step, context.settings, context.environment);
+  storage::prepare_folders(*step, context.settings, context.environment);
   if (step->facts.rank == 0) {
     context.err << warning_lines(step->patch);
   }

@@ -1,4 +1,4 @@
-#include "runtime/cli/install_command.h"
+#include "runtime/cli/command.h"
 
 #include <unistd.h>
 
@@ -6,11 +6,9 @@
 #include <array>
 #include <filesystem>
 
-#include "runtime/cli/command.h"
-#include "runtime/install/files.h"
 #include "runtime/install/plan.h"
 #include "runtime/install/plugin_file.h"
-#include "runtime/install/setup.h"
+#include "runtime/install/status.h"
 #include "runtime/settings/site_profile.h"
 
 namespace rollcall::cli {

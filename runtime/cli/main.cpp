@@ -2,8 +2,7 @@
 #include <string_view>
 
 #include "runtime/cli/program.h"
-#include "runtime/cli/task_prolog.h"
-#include "runtime/contract/task_prolog.h"
+#include "runtime/contract/env_vars.h"
 
 int main(int argc, char** argv) {
   const std::string_view name = argc > 0 ? argv[0] : "";

@@ -3,13 +3,11 @@
 #include <array>
 #include <cerrno>
 #include <optional>
+#include <string>
 
 #include "runtime/base/text.h"
 #include "runtime/cli/command.h"
-#include "runtime/cli/exec_command.h"
-#include "runtime/cli/help.h"
-#include "runtime/cli/report_error.h"
-#include "runtime/settings/environment_markdown.h"
+#include "runtime/contract/env_vars.h"
 #include "runtime/settings/launch_settings.h"
 #include "runtime/settings/markdown.h"
 
@@ -139,6 +137,16 @@ Result<void> dispatch(std::span<const std::string> arguments, const Environment&
                             : run_command(*command, arguments.subspan(1), environment, output);
 }
 
+/// A guess that works before anything is resolved. SLURM_PROCID comes last: `salloc` and mpirun leave it stale.
+bool is_first_rank(const Environment& environment) {
+  for (const std::string_view name : {env::kRank, env::kPmixRank, env::kSlurmProcId}) {
+    if (const std::optional<std::string> rank = environment.get_non_empty(name)) {
+      return *rank == "0";
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 int run_program(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out,
@@ -153,6 +161,14 @@ int run_program(const std::vector<std::string>& arguments, const Environment& en
                         environment, err);
   }
   return to_int(ExitCode::Success);
+}
+
+int report_error(const Error& error, const Environment& environment, std::ostream& err) {
+  const bool same_everywhere = error.exit_code == ExitCode::Usage || error.exit_code == ExitCode::Configuration;
+  if (!same_everywhere || is_first_rank(environment)) {
+    err << error.message() << std::endl;
+  }
+  return to_int(error.exit_code);
 }
 
 }  // namespace rollcall::cli

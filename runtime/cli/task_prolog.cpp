@@ -1,4 +1,4 @@
-#include "runtime/cli/task_prolog.h"
+#include "runtime/cli/program.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -8,13 +8,11 @@
 
 #include "runtime/base/child_process.h"
 #include "runtime/base/text.h"
-#include "runtime/cli/exec_command.h"
-#include "runtime/cli/report_error.h"
-#include "runtime/cli/step_folders.h"
+#include "runtime/cli/command.h"
 #include "runtime/contract/env_vars.h"
-#include "runtime/contract/task_prolog.h"
-#include "runtime/rendezvous/resolved_step.h"
 #include "runtime/settings/launch_settings.h"
+#include "runtime/step/resolved_step.h"
+#include "runtime/storage/folders.h"
 
 namespace rollcall::cli {
 namespace {
@@ -38,22 +36,19 @@ void tell_user(const std::string& text) {
 }
 
 /// The step as the plugin would resolve it: never through PMIx, whose only client slot belongs to the program.
-Result<rendezvous::ResolvedStep> resolve_for(const Environment& task, const std::string& option) {
-  Result<settings::Settings> settings = settings::load_launch_settings(task);
+Result<step::ResolvedStep> resolve_for(const Environment& task, const std::string& option) {
+  Result<settings::Settings> settings = settings::load_launch_settings(task, {.ddp = option});
   if (!settings) {
     return settings.error();
   }
-  if (const Result<void> applied = settings::apply_key_values(*settings, option, "--ddp"); !applied) {
-    return applied.error();
-  }
-  Result<rendezvous::ResolvedStep> step = rendezvous::resolve_this_step(task, *settings, nullptr);
+  Result<step::ResolvedStep> step = step::resolve_this_step(task, *settings, nullptr);
   if (!step) {
     return step;
   }
   if (const Result<void> checked = check_head_is_known(*step); !checked) {
     return checked.error();
   }
-  prepare_folders(*step, *settings, task);
+  storage::prepare_folders(*step, *settings, task);
   return step;
 }
 
@@ -140,7 +135,7 @@ int run_task_prolog(const Environment& environment) {
     std::cout.flush();
     return to_int(ExitCode::Success);
   }
-  Result<rendezvous::ResolvedStep> step = resolve_for(task, *option);
+  Result<step::ResolvedStep> step = resolve_for(task, *option);
   if (!step) {
     return report(step.error(), task);
   }

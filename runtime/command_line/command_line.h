@@ -42,4 +42,16 @@ enum class StopAt {
                                                            std::span<const std::string> arguments,
                                                            StopAt stop = StopAt::Separator);
 
+/// The options part of `--help`: the flags, then every setting below the heading of its group, with its default. Lines
+/// have at most 100 columns.
+[[nodiscard]] std::string help_text(std::span<const Flag> flags, std::span<const settings::Table> tables);
+
+/// `text` broken at blanks into lines of at most `width` columns, all but the first indented by `indent` blanks; a word
+/// that is longer keeps a line of its own.
+[[nodiscard]] std::string wrap(std::string_view text, std::size_t width, std::size_t indent);
+
+/// Rows of a table for people, all with as many cells: every column as wide as its longest cell, two blanks between
+/// columns, no blanks at the ends of lines. Cells are ASCII, or their columns come out askew.
+[[nodiscard]] std::string text_table(const std::vector<std::vector<std::string>>& rows);
+
 }  // namespace rollcall::command_line

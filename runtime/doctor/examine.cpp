@@ -1,32 +1,257 @@
 #include "runtime/doctor/examine.h"
 
-#include <memory>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <future>
 #include <string>
 #include <utility>
 
-#include "runtime/bootstrap/gather.h"
-#include "runtime/doctor/lead.h"
-#include "runtime/doctor/observe/collectives.h"
-#include "runtime/doctor/observe/task.h"
-#include "runtime/doctor/observe/versions.h"
-#include "runtime/doctor/observe/way.h"
+#include "runtime/base/text.h"
+#include "runtime/doctor/observe/observe.h"
+#include "runtime/doctor/wire/benchmark.h"
 #include "runtime/doctor/wire/candidates.h"
-#include "runtime/doctor/wire/facts_json.h"
-#include "runtime/doctor/wire/guest.h"
-#include "runtime/doctor/wire/ring_member.h"
-#include "runtime/doctor/wire/wall_clock.h"
-#include "runtime/job/cpu_set.h"
-#include "runtime/rendezvous/resolved_step.h"
-#include "runtime/resolve/resolve.h"
+#include "runtime/doctor/wire/client.h"
+#include "runtime/doctor/wire/message.h"
+#include "runtime/doctor/wire/server.h"
+#include "runtime/step/resolved_step.h"
 
 namespace rollcall::doctor {
 namespace {
 
+using Texts = std::map<std::uint32_t, std::string>;
+constexpr std::chrono::seconds kConnectPatience{5};
+constexpr int kClockRounds = 3;
 /// How much longer than rank 0's own patience the others wait for its next word: it may be measuring.
 constexpr std::chrono::seconds kMargin{10};
 
 Clock::time_point after(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+/// The expected port and the second one, as far as they are free. `problem`: why the expected one is not.
+std::vector<rendezvous::Listener> listen(const Candidates& candidates, std::string& problem) {
+  std::vector<rendezvous::Listener> listeners;
+  const auto add = [&](std::uint16_t port) {
+    Result<rendezvous::Listener> listener = rendezvous::Listener::on_all_addresses(port);
+    if (!listener) {
+      return listener.error().reason;
+    }
+    listeners.push_back(*std::move(listener));
+    return std::string();
+  };
+  if (candidates.expected) {
+    problem = add(candidates.expected->port);
+  }
+  if (candidates.second_port != 0) {
+    (void)add(candidates.second_port);
+  }
+  return listeners;
+}
+
+/// The ring's members: the first rank of each node, or all ranks where there is one node.
+std::vector<const TaskFacts*> ring_of(const World& world) {
+  std::vector<const TaskFacts*> members;
+  for (const TaskFacts& task : world.tasks) {
+    if (task.ring_port != 0 && (task.first_on_node || world.step.num_nodes == 1)) {
+      members.push_back(&task);
+    }
+  }
+  return members;
+}
+
+std::vector<rendezvous::Endpoint> endpoints_of(const TaskFacts& task) {
+  std::vector<rendezvous::Endpoint> endpoints;
+  for (const std::string& address : task.ring_addresses) {
+    endpoints.push_back({address, task.ring_port});
+  }
+  return endpoints;
+}
+
+std::string name_in_ring(const TaskFacts& task, const World& world) {
+  return world.step.num_nodes > 1 ? task.host : fmt::format("rank {}", task.rank);
+}
+
+/// A request to each member but rank 0, which is member 0 and acts by itself.
+Texts requests_for(const std::vector<const TaskFacts*>& members, Request::What what) {
+  Texts texts;
+  for (std::uint32_t i = 1; i < members.size(); ++i) {
+    Request request{what, i, static_cast<std::uint32_t>(members.size()), {}};
+    if (what == Request::What::Connect) {
+      request.neighbours = endpoints_of(*members[(i + 1) % members.size()]);
+    }
+    texts.emplace(members[i]->rank, to_text(request));
+  }
+  return texts;
+}
+
+void connect_ring(World& world, const std::vector<const TaskFacts*>& members, Server& server, RingMember& own) {
+  const double patience = std::min<double>(kConnectPatience.count(), world.limits.timeout_seconds);
+  std::string own_error;
+  // A member that tries several silent addresses may need its whole patience: wait a little longer for its answer.
+  const Texts answers = server.ask(requests_for(members, Request::What::Connect), after(patience + 2),
+                                   [&] { own_error = own.connect(endpoints_of(*members[1]), after(patience)); });
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const auto answer = answers.find(members[i]->rank);
+    const std::string error = i == 0 ? own_error : answer == answers.end() ? "no answer" : answer->second;
+    world.ring.push_back(
+        {name_in_ring(*members[i], world), name_in_ring(*members[(i + 1) % members.size()], world), error});
+  }
+}
+
+void measure_ring(World& world, const std::vector<const TaskFacts*>& members, Server& server, RingMember& own) {
+  const auto complete = [](const RingLink& link) { return link.error.empty(); };
+  if (!std::ranges::all_of(world.ring, complete)) {
+    world.benchmark.error = "not measured: the ring is not complete";
+    return;
+  }
+  const Clock::time_point deadline = after(world.limits.timeout_seconds);
+  std::vector<Benchmark> results(1);
+  const Texts answers = server.ask(requests_for(members, Request::What::Measure), deadline, [&] {
+    results[0] = own.measure(0, static_cast<std::uint32_t>(members.size()), deadline);
+  });
+  for (std::size_t i = 1; i < members.size(); ++i) {
+    const auto answer = answers.find(members[i]->rank);
+    results.push_back(answer == answers.end() ? Benchmark{0, members[i]->host + " was lost while measuring", {}}
+                                              : parse_benchmark(answer->second));
+  }
+  world.benchmark = combine(results);
+}
+
+/// Half of the shortest of three round trips bounds the error, as in NTP (RFC 5905, section 8).
+void read_clocks(World& world, Server& server) {
+  for (const TaskFacts& task : world.tasks) {
+    ClockReading best{task.host, 0, 1e9};
+    for (int round = 0; round < kClockRounds && task.first_on_node && task.node_rank != world.step.node_rank; ++round) {
+      const std::int64_t sent = wall_clock_nanoseconds();
+      const Texts answers = server.ask({{task.rank, to_text(Request{Request::What::ReadClock, 0, 0, {}})}},
+                                       after(world.limits.timeout_seconds));
+      const std::int64_t received = wall_clock_nanoseconds();
+      const auto answer = answers.find(task.rank);
+      const auto theirs = parse_integer<std::int64_t>(answer == answers.end() ? "" : answer->second);
+      const double uncertainty = static_cast<double>(received - sent) / 2e9;
+      if (theirs && uncertainty < best.uncertainty_seconds) {
+        best.ahead_seconds = static_cast<double>(*theirs - sent) / 1e9 - uncertainty;
+        best.uncertainty_seconds = uncertainty;
+      }
+    }
+    if (best.uncertainty_seconds < 1e9) {
+      world.clocks.push_back(best);
+    }
+  }
+}
+
+void take_reports(World& world, const Texts& reports) {
+  for (const auto& [rank, text] : reports) {
+    Result<TaskFacts> facts = task_facts_from_json(text);
+    if (facts) {
+      world.tasks.push_back(*std::move(facts));
+    } else {
+      world.missing.push_back({fmt::format("rank {}", rank), facts.error().reason});
+    }
+  }
+}
+
+/// Ranks that never reported, by node: which rank is where is known only of those who did.
+void name_silent_nodes(World& world) {
+  const std::string reason = fmt::format("did not answer within {:g} s", world.limits.timeout_seconds);
+  const job::JobFacts& step = world.step;
+  if (step.hosts.size() != step.tasks_per_node.size() || step.hosts.empty()) {
+    for (std::uint32_t rank = 0; rank < step.world_size; ++rank) {
+      if (std::ranges::find(world.tasks, rank, &TaskFacts::rank) == world.tasks.end()) {
+        world.missing.push_back({fmt::format("rank {}", rank), reason});
+      }
+    }
+    return;
+  }
+  for (std::uint32_t node = 0; node < step.hosts.size(); ++node) {
+    const auto answered = std::ranges::count(world.tasks, node, &TaskFacts::node_rank);
+    const std::int64_t silent = std::int64_t{step.tasks_per_node[node]} - answered;
+    if (silent > 0) {
+      world.missing.push_back(
+          {step.hosts[node], fmt::format("{} of {} ranks {}", silent, step.tasks_per_node[node], reason)});
+    }
+  }
+}
+
+void name_lost_ranks(World& world, const Server& server) {
+  for (const auto& [rank, reason] : server.losses()) {
+    const auto task = std::ranges::find(world.tasks, rank, &TaskFacts::rank);
+    if (task != world.tasks.end()) {
+      world.missing.push_back({task->host, fmt::format("rank {} was lost: {}", rank, reason)});
+    }
+  }
+}
+
+std::string why_no_collectives(const World& world, const Expectations& expected) {
+  if (expected.collectives.empty()) {
+    return "not measured: --collectives=auto does it with rollcall-bench-collectives";
+  }
+  if (world.step.world_size == 1) {
+    return "one rank has nobody to talk to";
+  }
+  if (!world.missing.empty()) {
+    return "not measured: not all ranks answered";
+  }
+  for (const TaskFacts& task : world.tasks) {
+    if (task.first_on_node && task.node.bench_program.empty()) {
+      return "rollcall-bench-collectives is neither beside rollcall nor in PATH on " + task.host;
+    }
+  }
+  return "";
+}
+
+/// All ranks run it once the ports of this exchange are free again.
+void order_collectives(const World& world, Server& server) {
+  Texts orders;
+  for (const TaskFacts& task : world.tasks) {
+    orders.emplace(task.rank, to_text(Request{Request::What::Collectives, 0, 0, {}}));
+  }
+  (void)server.ask(orders, after(world.limits.timeout_seconds));
+}
+
+void dismiss(World& world, Server& server) {
+  Texts farewells;
+  for (const TaskFacts& task : world.tasks) {
+    farewells.emplace(task.rank, to_text(Request{}));
+  }
+  server.tell(farewells, after(1));
+}
+
+/// Rank 0's part: listens, gathers every rank's facts (its own from `observe`, run beside), then asks for clocks, ring
+/// and benchmark. What is missing in the end says why.
+World lead(const job::JobFacts& step, const Limits& limits, const Candidates& candidates, const Expectations& expected,
+           RingMember& ring, const std::function<TaskFacts()>& observe) {
+  const Clock::time_point start = Clock::now();
+  World world;
+  world.step = step;
+  world.limits = limits;
+  const Clock::time_point deadline = after(limits.timeout_seconds);
+  std::string problem;
+  Server server(listen(candidates, problem), step_key(step), step.world_size);
+  std::future<TaskFacts> own = std::async(std::launch::async, observe);
+  const Texts reports = server.gather(deadline);
+  world.tasks.push_back(own.get());
+  world.tasks.front().head.endpoint = candidates.expected ? rendezvous::to_text(*candidates.expected) : "";
+  world.tasks.front().head.error = step.world_size > 1 ? problem : "";
+  take_reports(world, reports);
+  name_silent_nodes(world);
+  read_clocks(world, server);
+  const std::vector<const TaskFacts*> members = ring_of(world);
+  if (expected.ring && members.size() > 1) {
+    connect_ring(world, members, server, ring);
+  }
+  if (expected.benchmark && !world.ring.empty()) {
+    measure_ring(world, members, server, ring);
+  }
+  name_lost_ranks(world, server);
+  world.collectives.absent = why_no_collectives(world, expected);
+  if (world.collectives.absent.empty()) {
+    order_collectives(world, server);
+  }
+  dismiss(world, server);
+  world.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return world;
 }
 
 /// `collectives` becomes true where rank 0 wants them run.
@@ -67,32 +292,6 @@ Result<bool> follow(const job::JobFacts& step, const Limits& limits, const Candi
   return served ? Result<bool>(collectives) : served.error();
 }
 
-/// What is known before anything is observed; lives as long as the examination.
-struct Known {
-  job::JobFacts facts;
-  network::NetworkView network;
-  std::optional<resolve::EnvPatch> patch;
-  std::optional<Error> resolve_error;
-};
-
-Result<Known> find_out(const Environment& environment, const settings::Settings& settings) {
-  Result<bootstrap::Gathered> gathered = bootstrap::gather(environment, nullptr);
-  if (!gathered) {
-    return gathered.error();
-  }
-  Known known;
-  known.facts = std::move(gathered->facts);
-  known.network = rendezvous::observe_for(known.facts, settings, environment);
-  Result<resolve::EnvPatch> patch =
-      resolve::resolve(known.facts, settings, known.network, environment, job::cpus_of_this_process());
-  if (patch) {
-    known.patch = *std::move(patch);
-  } else {
-    known.resolve_error = patch.error();
-  }
-  return known;
-}
-
 }  // namespace
 
 Limits limits_of(const settings::Settings& settings) {
@@ -110,34 +309,34 @@ Limits limits_of(const settings::Settings& settings) {
 }
 
 Result<std::optional<World>> examine(const Environment& environment, const settings::Settings& settings,
-                                     const Wishes& wishes) {
-  const Result<Known> known = find_out(environment, settings);
-  if (!known) {
-    return known.error();
+                                     const Expectations& expected) {
+  const Result<step::ObservedStep> observed =
+      step::observe_this_step(environment, settings, nullptr, step::Scope::WholeStep);
+  if (!observed) {
+    return observed.error();
   }
-  const job::JobFacts& facts = known->facts;
-  const resolve::EnvPatch* const patch = known->patch ? &*known->patch : nullptr;
-  const Error* const error = known->resolve_error ? &*known->resolve_error : nullptr;
-  const Candidates candidates = candidates_of(facts, settings, known->network, environment, patch);
+  const job::JobFacts& facts = observed->facts;
+  const Result<resolve::EnvPatch> patch = step::resolve_here(facts, settings, observed->network, environment);
+  const Candidates candidates = candidates_of(facts, settings, observed->network, environment, patch);
   RingMember ring(step_key(facts));
   const auto observe = [&] {
-    TaskFacts task = observe_task({facts, settings, environment, known->network, patch, error});
+    TaskFacts task = observe_task({*observed, patch, settings, environment});
     task.ring_port = ring.port();
     return task;
   };
   if (facts.rank == 0) {
-    World world = lead(facts, limits_of(settings), candidates, wishes, ring, observe);
+    World world = lead(facts, limits_of(settings), candidates, expected, ring, observe);
     world.way = observe_way(environment);
     if (world.collectives.absent.empty()) {
       world.collectives =
-          measure_collectives(world.tasks.front().node.bench_program, wishes.collectives, settings, environment);
+          measure_collectives(world.tasks.front().node.bench_program, expected.collectives, settings, environment);
     }
     return std::optional<World>(std::move(world));
   }
   const Result<bool> followed = follow(facts, limits_of(settings), candidates, ring, observe());
   if (followed && *followed) {
     // Rank 0's own run says what there is to say.
-    (void)measure_collectives(bench_program(environment), wishes.collectives, settings, environment);
+    (void)measure_collectives(bench_program(environment), expected.collectives, settings, environment);
   }
   if (!followed && facts.local_rank == 0) {
     return followed.error();

@@ -12,7 +12,7 @@
 namespace rollcall::doctor {
 
 /// What the caller wants to know.
-struct Wishes {
+struct Expectations {
   bool ring = true;                        ///< connect each node to the next one
   bool benchmark = true;                   ///< and measure the ring
   std::vector<std::string> collectives{};  ///< back ends that rollcall-bench-collectives measures; none: it is not run
@@ -24,6 +24,6 @@ struct Wishes {
 /// Errors: Slurm's variables contradict each other; this rank cannot find rank 0, or rank 0 died (Unavailable). Of the
 /// latter kind only the first rank of a node speaks; the others get nothing.
 [[nodiscard]] Result<std::optional<World>> examine(const Environment& environment, const settings::Settings& settings,
-                                                   const Wishes& wishes);
+                                                   const Expectations& expected);
 
 }  // namespace rollcall::doctor

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/doctor/finding.h"
+#include "runtime/doctor/checks/check.h"
 #include "runtime/doctor/world.h"
 
 namespace rollcall::doctor {

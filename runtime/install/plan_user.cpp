@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/contract/task_prolog.h"
+#include "runtime/contract/env_vars.h"
 #include "runtime/install/plan.h"
 #include "runtime/install/sealed_text.h"
 

@@ -7,7 +7,6 @@
 #include "runtime/base/child_process.h"
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
-#include "runtime/contract/time_limit_vars.h"
 
 namespace rollcall::job {
 
@@ -44,12 +43,9 @@ std::optional<double> ask_job_end_time(const Environment& environment, double no
     return std::nullopt;
   }
   constexpr std::chrono::seconds kPatience{10};  // a busy controller answers late; training waits for it
-  const Result<ChildOutput> answer = run_and_capture({"squeue", "--noheader", "--format=%L", "--jobs=" + *job},
-                                                     environment, {.patience = kPatience, .alone = true});
-  if (!answer || answer->exit_code != 0) {
-    return std::nullopt;
-  }
-  const auto left = parse_time_left(trim(answer->text));
+  const Result<std::string> answer =
+      output_of({"squeue", "--noheader", "--format=%L", "--jobs=" + *job}, environment, kPatience);
+  const auto left = parse_time_left(answer ? trim(*answer) : "");
   return left ? std::optional(now + static_cast<double>(*left)) : std::nullopt;
 }
 

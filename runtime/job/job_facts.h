@@ -5,11 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/result.h"
+
 namespace rollcall::job {
 
-/// What is true of this step, whoever said it (Slurm, PMIx, the user). Gathered by `bootstrap` or by the plugin;
-/// `resolve` turns it into an environment. Everything is the *step's*, never the job's: node list, ranks, reserved
-/// ports. In a het step it describes the one world across components.
+/// What is true of this step, whoever said it (Slurm, PMIx, the user). Gathered by `launchers` and `step`, or by the
+/// plugin; `resolve` turns it into an environment. Everything is the *step's*, never the job's: node list, ranks,
+/// reserved ports. In a het step it describes the one world across components.
 struct JobFacts {
   std::string source;  ///< who answered: "environment", "pmix", "ompi", "pmi", "slurm", "spank", "single"
 
@@ -41,5 +43,18 @@ struct JobFacts {
   std::string step_gpus;          ///< the step's GPUs on this node where the source knows them (the plugin), or empty
   std::vector<std::string> warnings;  ///< disagreements that do not stop the job ("PMIx says rank 3, Slurm 2")
 };
+
+/// Which nodes a step has and how many tasks each, in the order of node ranks.
+struct StepLayout {
+  std::vector<std::string> hosts;
+  std::vector<std::uint32_t> tasks_per_node;     ///< parallel to `hosts`
+  std::vector<std::uint32_t> component_nodes;    ///< of a het step: nodes of each component, in order
+  std::vector<std::uint32_t> component_offsets;  ///< parallel: which component of the het job it is, from 0
+  std::string head_host;                         ///< rank 0's
+};
+
+/// Takes over what a better source says of the layout; `local_world_size` follows. A layout of other sizes than the
+/// facts' is passed over. Pure.
+void adopt_layout(const StepLayout& layout, JobFacts& facts);
 
 }  // namespace rollcall::job

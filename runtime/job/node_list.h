@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,5 +19,10 @@ inline constexpr std::size_t kMaxNodes = 1'000'000;
 /// name. Errors (Mismatch, setting "node list"): empty, unbalanced or empty brackets, a range that is not ascending
 /// numbers, a character that no node name has, more than kMaxNodes names. Pure, thread-safe.
 [[nodiscard]] Result<std::vector<std::string>> expand_node_list(std::string_view text);
+
+/// Expands SLURM_STEP_TASKS_PER_NODE (srun(1), SLURM_TASKS_PER_NODE): "2(x3),1" is {2, 2, 2, 1}, in the node list's
+/// order. Errors (Mismatch, setting "tasks per node"): empty, not that notation, a zero, more than kMaxNodes counts.
+/// Pure, thread-safe.
+[[nodiscard]] Result<std::vector<std::uint32_t>> expand_tasks_per_node(std::string_view text);
 
 }  // namespace rollcall::job

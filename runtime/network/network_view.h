@@ -1,13 +1,23 @@
 #pragma once
 
+#include <sys/socket.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "runtime/network/rendezvous_port.h"
-
 namespace rollcall::network {
+
+/// An inclusive range of TCP ports, 1 <= first <= last <= 65535.
+struct PortRange {
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
+
+  [[nodiscard]] std::uint32_t size() const { return std::uint32_t{last} - first + 1; }
+  [[nodiscard]] bool overlaps(PortRange other) const { return first <= other.last && other.first <= last; }
+};
 
 /// An address of this host or of a name, in its usual notation.
 struct Address {
@@ -40,5 +50,41 @@ struct NetworkView {
       route_interface;  ///< the interface by which this host reaches the head node (or, on the head node, its peers)
   PortRange ephemeral_ports{};  ///< /proc/sys/net/ipv4/ip_local_port_range
 };
+
+/// The address in a sockaddr, classified: loopback is 127/8, ::1 and their IPv4-mapped forms; link-local is 169.254/16
+/// and fe80::/10. Nothing where it is neither IPv4 nor IPv6. IPv4-mapped IPv6 addresses come out as IPv4. Pure.
+[[nodiscard]] std::optional<Address> from_sockaddr(const sockaddr* address);
+
+/// The names under which `host` may be reached, best first: `host_template` with every "{host}" replaced, then the
+/// plain name, without duplicates. An empty host gives none, except from a template without "{host}". Pure.
+[[nodiscard]] std::vector<std::string> candidate_names(std::string_view host_template, std::string_view host);
+
+/// Looks `name` up (getaddrinfo(3): hosts file, DNS, whatever the node's resolver does): its addresses, IPv4 first, the
+/// resolver's order otherwise, without duplicates; or the resolver's error. May block as long as the resolver does.
+[[nodiscard]] ResolvedName resolve_name(const std::string& name);
+
+/// This host's interfaces with their addresses (getifaddrs(3)), in the kernel's order. Empty where the kernel refuses.
+[[nodiscard]] std::vector<Interface> list_interfaces();
+
+/// The interface from which this host would send to `address`: the owner of the source address that the kernel's
+/// routing picks (connect(2) on a datagram socket, which sends nothing). For an address of this host: its owner.
+[[nodiscard]] std::optional<std::string> route_interface(const Address& address,
+                                                         const std::vector<Interface>& interfaces);
+
+/// /proc/sys/net/ipv4/ip_local_port_range, Linux's default 32768-60999 where it cannot be read.
+[[nodiscard]] PortRange ephemeral_ports();
+
+/// How the head node may be found.
+struct HeadNode {
+  std::vector<std::string> names = {};  ///< candidates, best first
+  bool is_this_host = false;
+  bool loopback_usable = false;  ///< a step of one node, or setting host.loopback is allow
+};
+
+/// All of the above for one step. Names of the head node after the first that has a usable address are not looked up
+/// (an unknown name can cost seconds). `route_interface` leads to the head node; on the head node it owns the head's
+/// address, or, where that is loopback or no interface's, leads to the first of `peer_names` that resolves. One look-up
+/// in the usual case.
+[[nodiscard]] NetworkView observe(const HeadNode& head, const std::vector<std::string>& peer_names);
 
 }  // namespace rollcall::network

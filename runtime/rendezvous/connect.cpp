@@ -13,8 +13,8 @@
 #include <string>
 #include <thread>
 
-#include "runtime/base/error.h"
-#include "runtime/network/observe.h"
+#include "runtime/base/result.h"
+#include "runtime/base/this_process.h"
 
 namespace rollcall::rendezvous {
 namespace {
@@ -22,11 +22,6 @@ namespace {
 using std::chrono::milliseconds;
 constexpr milliseconds kFirstPause{2};
 constexpr milliseconds kLongestPause{50};
-
-int milliseconds_until(Clock::time_point deadline) {
-  const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
-  return static_cast<int>(std::clamp<decltype(left)>(left, 0, 1'000'000));
-}
 
 /// Connects without blocking beyond `deadline`; 0 or errno, and the socket in `connected` where it is 0.
 int try_address(const addrinfo& address, Clock::time_point deadline, int& connected) {
@@ -53,7 +48,7 @@ int try_address(const addrinfo& address, Clock::time_point deadline, int& connec
 
 Error nobody(const std::optional<Endpoint>& last, const std::string& reason, std::chrono::duration<double> timeout,
              const std::string& subject, const std::string& what) {
-  const std::string host = network::this_host_name();
+  const std::string host = this_host_name();
   if (!last) {
     return fail(subject, what,
                 fmt::format("rank 0 did not appear there within {:g} s (seen from {})", timeout.count(), host),
@@ -65,6 +60,11 @@ Error nobody(const std::optional<Endpoint>& last, const std::string& reason, std
 }
 
 }  // namespace
+
+int milliseconds_until(Clock::time_point deadline) {
+  const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<decltype(left)>(left, 0, 1'000'000));
+}
 
 Attempt connect_once(const Endpoint& endpoint, Clock::time_point deadline) {
   addrinfo hints{};

@@ -12,6 +12,9 @@ namespace rollcall::rendezvous {
 
 using Clock = std::chrono::steady_clock;
 
+/// For poll(2): what is left until `deadline`, at least 0, rounded up.
+[[nodiscard]] int milliseconds_until(Clock::time_point deadline);
+
 /// An attempt to connect: a socket that the caller closes (non-blocking, close-on-exec), or -1 and the reason.
 struct Attempt {
   int descriptor = -1;

@@ -9,13 +9,14 @@
 #include <utility>
 
 #include "runtime/base/text.h"
-#include "runtime/bootstrap/merge.h"
+#include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/marker.h"
-#include "runtime/network/observe.h"
+#include "runtime/network/network_view.h"
 #include "runtime/rendezvous/endpoint.h"
 #include "runtime/rendezvous/listener.h"
 #include "runtime/rendezvous/meet.h"
+#include "runtime/step/gather.h"
 
 namespace rollcall::rendezvous {
 namespace {
@@ -52,12 +53,12 @@ bool endpoint_is_given(const Environment& user) {
     return true;
   }
   const std::string step = user.get(env::kSlurmJobId).value_or("") + "." + user.get(env::kSlurmStepId).value_or("");
-  const bool slurms_own = bootstrap::kinship_with_slurm("pmix", user) == bootstrap::Kinship::Same;
+  const bool slurms_own = step::launched_by("pmix", user) == step::Launched::BySlurm;
   return slurms_own && user.get(env::kStep) == step && user.get_non_empty(env::kMasterPort);
 }
 
 /// Rank 0's host and a port that is free there; "none" where rank 0 has an error to report.
-Result<Endpoint> choose_endpoint(const Result<ResolvedStep>& step, const settings::Settings& settings) {
+Result<Endpoint> choose_endpoint(const Result<step::ResolvedStep>& step, const settings::Settings& settings) {
   if (!step) {
     return step.error();
   }
@@ -67,11 +68,11 @@ Result<Endpoint> choose_endpoint(const Result<ResolvedStep>& step, const setting
   if (!free) {
     return free.error();
   }
-  return Endpoint{step->facts.this_host.empty() ? network::this_host_name() : step->facts.this_host, *free};
+  return Endpoint{step->facts.this_host.empty() ? this_host_name() : step->facts.this_host, *free};
 }
 
-Result<Endpoint> tell_all(const Result<ResolvedStep>& step, const settings::Settings& settings,
-                          bootstrap::PmixClient& pmix) {
+Result<Endpoint> tell_all(const Result<step::ResolvedStep>& step, const settings::Settings& settings,
+                          launchers::PmixClient& pmix) {
   Result<Endpoint> endpoint = choose_endpoint(step, settings);
   const Result<void> put = pmix.put(kKey, endpoint ? to_text(*endpoint) : kFailed);
   const Result<void> fenced = pmix.fence(limit(settings));
@@ -81,7 +82,7 @@ Result<Endpoint> tell_all(const Result<ResolvedStep>& step, const settings::Sett
   return put ? fenced.error() : put.error();
 }
 
-Result<Endpoint> be_told(std::uint32_t first_rank, const settings::Settings& settings, bootstrap::PmixClient& pmix) {
+Result<Endpoint> be_told(std::uint32_t first_rank, const settings::Settings& settings, launchers::PmixClient& pmix) {
   if (const Result<void> fenced = pmix.fence(limit(settings)); !fenced) {
     return fenced.error();
   }
@@ -98,10 +99,10 @@ Result<Endpoint> be_told(std::uint32_t first_rank, const settings::Settings& set
 
 }  // namespace
 
-Result<ResolvedStep> resolve_and_agree(const Environment& user, const settings::Settings& settings,
-                                       bootstrap::PmixClient& pmix) {
-  Result<ResolvedStep> step = resolve_this_step(user, settings, &pmix);
-  const Result<std::uint32_t> size = pmix.fact(bootstrap::PmixFact::JobSize);
+Result<step::ResolvedStep> resolve_and_agree(const Environment& user, const settings::Settings& settings,
+                                             launchers::PmixClient& pmix) {
+  Result<step::ResolvedStep> step = step::resolve_this_step(user, settings, &pmix);
+  const Result<std::uint32_t> size = pmix.fact(launchers::PmixFact::JobSize);
   if (endpoint_is_given(user) || (size && *size == 1)) {
     return step;
   }
@@ -116,30 +117,31 @@ Result<ResolvedStep> resolve_and_agree(const Environment& user, const settings::
   if (step->facts.head_host.empty()) {
     step->facts.head_host = endpoint->host;
     step->facts.head_known_to_all = true;
-    step->network = observe_for(step->facts, settings, user);
+    step->network = step::observe_network(step->facts, settings, user);
   }
-  if (const Result<void> resolved = resolve_again(user, settings, *step); !resolved) {
-    return resolved.error();
+  Result<resolve::EnvPatch> patch = step::resolve_here(step->facts, settings, step->network, user);
+  if (!patch) {
+    return patch.error();
   }
+  step->patch = *std::move(patch);
   return step;
 }
 
-Result<ResolvedStep> resolve_for_exec(const Environment& user, const settings::Settings& settings) {
+Result<step::ResolvedStep> resolve_for_exec(const Environment& user, const settings::Settings& settings) {
   const auto users_gds = user.get_non_empty(env::kPmixGds);
   const bool programs_alone = users_gds && *users_gds != kGds;
-  const bool slurm_says_all =
-      bootstrap::kinship_with_slurm("pmix", user) == bootstrap::Kinship::Same && endpoint_is_given(user);
+  const bool slurm_says_all = step::launched_by("pmix", user) == step::Launched::BySlurm && endpoint_is_given(user);
   if (settings.text("rendezvous") != "pmix" && (programs_alone || slurm_says_all)) {
-    return resolve_this_step(user, settings, nullptr);
+    return step::resolve_this_step(user, settings, nullptr);
   }
-  Result<std::unique_ptr<bootstrap::PmixClient>> client = pmix_for(user, settings);
+  Result<std::unique_ptr<launchers::PmixClient>> client = pmix_for(user, settings);
   if (!client) {
     return client.error();
   }
   if (*client == nullptr) {
-    return resolve_this_step(user, settings, nullptr);
+    return step::resolve_this_step(user, settings, nullptr);
   }
-  Result<ResolvedStep> step = resolve_and_agree(user, settings, **client);
+  Result<step::ResolvedStep> step = resolve_and_agree(user, settings, **client);
   if (step && !users_gds) {
     step->patch.changes.push_back({std::string(env::kPmixGds), std::string(kGds), resolve::Action::Set, "pmix",
                                    "rollcall was a PMIx client of this rank; the program can be the second"});

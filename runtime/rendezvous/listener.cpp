@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "runtime/base/error.h"
-#include "runtime/network/observe.h"
+#include "runtime/base/result.h"
+#include "runtime/base/this_process.h"
 
 namespace rollcall::rendezvous {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 constexpr int kBacklog = 2048;
 
 Error refuse(std::uint16_t port, int error_number) {
-  const std::string host = network::this_host_name();
+  const std::string host = this_host_name();
   if (error_number == EADDRINUSE) {
     return fail("MASTER_PORT", std::to_string(port), "is in use on " + host,
                 "another MASTER_PORT or port.range, or leaving it unset", ExitCode::Unavailable);

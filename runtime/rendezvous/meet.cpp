@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/marker.h"
-#include "runtime/network/host_name.h"
-#include "runtime/network/observe.h"
+#include "runtime/network/network_view.h"
 #include "runtime/rendezvous/connect.h"
-#include "runtime/settings/path_expansion.h"
+#include "runtime/settings/values.h"
 
 namespace rollcall::rendezvous {
 namespace {
@@ -22,7 +22,7 @@ struct Call {
   const job::JobFacts& facts;
   const Environment& environment;
   const settings::Settings& settings;
-  bootstrap::PmixClient* pmix;
+  launchers::PmixClient* pmix;
 
   [[nodiscard]] std::chrono::duration<double> timeout() const {
     return std::chrono::duration<double>(settings.number("rendezvous.timeout"));
@@ -63,7 +63,7 @@ std::string own_reachable_name(const Call& call) {
   if (const auto address = call.environment.get_non_empty(env::kMasterAddr)) {
     return *address;
   }
-  std::string host = call.facts.this_host.empty() ? network::this_host_name() : call.facts.this_host;
+  std::string host = call.facts.this_host.empty() ? this_host_name() : call.facts.this_host;
   for (const std::string& name : network::candidate_names(call.settings.text("host.template"), host)) {
     if (!network::resolve_name(name).addresses.empty()) {
       return name;
@@ -177,26 +177,26 @@ Result<Meeting> meet_by_file(const Call& call) {
 
 }  // namespace
 
-Result<std::unique_ptr<bootstrap::PmixClient>> pmix_for(const Environment& environment,
+Result<std::unique_ptr<launchers::PmixClient>> pmix_for(const Environment& environment,
                                                         const settings::Settings& settings) {
   const std::string& method = settings.text("rendezvous");
   if (method != "auto" && method != "pmix") {
-    return std::unique_ptr<bootstrap::PmixClient>();
+    return std::unique_ptr<launchers::PmixClient>();
   }
   if (!environment.get_non_empty(env::kPmixNamespace)) {
-    return method == "pmix" ? Result<std::unique_ptr<bootstrap::PmixClient>>(
+    return method == "pmix" ? Result<std::unique_ptr<launchers::PmixClient>>(
                                   no_pmix("no PMIx server started this task (PMIX_NAMESPACE is not set)"))
-                            : std::unique_ptr<bootstrap::PmixClient>();
+                            : std::unique_ptr<launchers::PmixClient>();
   }
-  Result<std::unique_ptr<bootstrap::PmixClient>> client = bootstrap::open_pmix();
+  Result<std::unique_ptr<launchers::PmixClient>> client = launchers::open_pmix();
   if (!client && method == "auto") {
-    return std::unique_ptr<bootstrap::PmixClient>();
+    return std::unique_ptr<launchers::PmixClient>();
   }
   return client;
 }
 
 Result<Meeting> meet(const job::JobFacts& facts, const Environment& patched, const settings::Settings& settings,
-                     bootstrap::PmixClient* pmix_or_null) {
+                     launchers::PmixClient* pmix_or_null) {
   const Call call{facts, patched, settings, pmix_or_null};
   const std::string& method = settings.text("rendezvous");
   if (method == "pmix") {

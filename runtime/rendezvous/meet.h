@@ -6,10 +6,9 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
-#include "runtime/bootstrap/pmix_client.h"
 #include "runtime/job/job_facts.h"
+#include "runtime/launchers/pmix.h"
 #include "runtime/rendezvous/endpoint.h"
-#include "runtime/rendezvous/endpoint_file.h"
 #include "runtime/rendezvous/listener.h"
 #include "runtime/settings/settings.h"
 
@@ -27,7 +26,7 @@ struct Meeting {
 /// The client that meet() needs under setting `rendezvous`, or null where PMIx is not to be used: under `file` and
 /// `address`, and under `auto` where no PMIx server started this task (PMIX_NAMESPACE is not set) or it cannot be
 /// reached. Errors (Unavailable): `rendezvous` is pmix and there is no PMIx.
-[[nodiscard]] Result<std::unique_ptr<bootstrap::PmixClient>> pmix_for(const Environment& environment,
+[[nodiscard]] Result<std::unique_ptr<launchers::PmixClient>> pmix_for(const Environment& environment,
                                                                       const settings::Settings& settings);
 
 /// Lets all ranks of the step agree on an endpoint at which rank 0 listens already. Collective: every rank calls it
@@ -41,6 +40,6 @@ struct Meeting {
 /// attempts. Errors (Unavailable): port in use, nobody listens within `rendezvous.timeout`, PMIx asked for and absent;
 /// (Usage): nothing says where rank 0 is, no rendezvous.folder; (CannotCreate): the folder cannot be written.
 [[nodiscard]] Result<Meeting> meet(const job::JobFacts& facts, const Environment& patched,
-                                   const settings::Settings& settings, bootstrap::PmixClient* pmix_or_null);
+                                   const settings::Settings& settings, launchers::PmixClient* pmix_or_null);
 
 }  // namespace rollcall::rendezvous

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "runtime/resolve/groups.h"
-#include "runtime/settings/path_expansion.h"
+#include "runtime/resolve/patch_builder.h"
+#include "runtime/settings/values.h"
 
 namespace rollcall::resolve {
 namespace {

@@ -6,7 +6,7 @@
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/network/choose_interface.h"
-#include "runtime/resolve/groups.h"
+#include "runtime/resolve/patch_builder.h"
 
 namespace rollcall::resolve {
 namespace {

@@ -86,4 +86,18 @@ EnvPatch PatchBuilder::finish() && {
   return std::move(patch_);
 }
 
+bool keep_known(std::string_view name, std::string_view setting, const Inputs& inputs, PatchBuilder& patch) {
+  if (const auto value = patch.users(name)) {
+    patch.keep(name, *value, true);
+    return true;
+  }
+  const bool head_is_known = !inputs.facts.head_host.empty() && inputs.facts.head_known_to_all;
+  const auto value = head_is_known ? patch.inherited(name, setting) : patch.enclosing(name);
+  if (value && patch.same_world()) {
+    patch.keep(name, *value, false);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace rollcall::resolve

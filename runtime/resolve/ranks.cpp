@@ -4,7 +4,7 @@
 #include <string>
 
 #include "runtime/contract/env_vars.h"
-#include "runtime/resolve/groups.h"
+#include "runtime/resolve/patch_builder.h"
 
 namespace rollcall::resolve {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "runtime/resolve/groups.h"
 #include "runtime/resolve/patch_builder.h"
 
 namespace rollcall::resolve {
@@ -11,13 +10,33 @@ Result<EnvPatch> resolve(const job::JobFacts& facts, const settings::Settings& s
                          const network::NetworkView& network, const Environment& user, std::uint32_t cpus_of_task) {
   const Inputs inputs{facts, settings, network, user, cpus_of_task};
   PatchBuilder patch(facts, settings, user);
-  for (const auto add : {add_ranks, add_master, add_interfaces, add_torchrun, add_threads, add_gpus, add_jax,
-                         add_caches, add_venv, add_debug, add_variables}) {
+  for (const auto add : {add_ranks, add_master_address, add_master_port, add_interfaces, add_torchrun, add_threads,
+                         add_gpus, add_jax, add_caches, add_venv, add_debug, add_variables}) {
     if (const Result<void> added = add(inputs, patch); !added) {
       return added.error();
     }
   }
   return std::move(patch).finish();
+}
+
+const EnvChange* EnvPatch::find(std::string_view name) const {
+  for (const EnvChange& change : changes) {
+    if (change.name == name) {
+      return &change;
+    }
+  }
+  return nullptr;
+}
+
+Environment apply(const EnvPatch& patch, Environment environment) {
+  for (const EnvChange& change : patch.changes) {
+    if (change.action == Action::Set) {
+      environment.set(change.name, change.value);
+    } else if (change.action == Action::Unset) {
+      environment.unset(change.name);
+    }
+  }
+  return environment;
 }
 
 }  // namespace rollcall::resolve

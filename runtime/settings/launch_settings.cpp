@@ -1,13 +1,13 @@
 #include "runtime/settings/launch_settings.h"
 
 #include <array>
-#include <utility>
 
-#include "runtime/settings/standard_layers.h"
+#include "runtime/settings/layers.h"
 
 namespace rollcall::settings {
 namespace {
 
+constexpr const char* kDdp = "--ddp";
 constexpr std::string_view kPolicies = "shared|local|job|off";
 
 constexpr std::array kLaunchTable{
@@ -102,10 +102,20 @@ constexpr std::array kLaunchTable{
 
 Table launch_table() { return kLaunchTable; }
 
-Result<Settings> load_launch_settings(const Environment& environment, std::optional<std::string> site_file,
-                                      std::span<const Table> other_tables) {
-  return load_settings(launch_table(), environment,
-                       StandardLayers{.site_file = std::move(site_file), .other_tables = other_tables});
+Result<Settings> load_launch_settings(const Environment& environment, const LaunchLayers& layers) {
+  Result<Settings> settings = load_settings(
+      launch_table(), environment, StandardLayers{.site_file = layers.site_file, .other_tables = layers.other_tables});
+  if (settings) {
+    if (const Result<void> applied = apply_key_values(*settings, layers.ddp, kDdp); !applied) {
+      return applied.error();
+    }
+  }
+  return settings;
+}
+
+Result<void> check_ddp_option(std::string_view text) {
+  Settings defaults(launch_table());
+  return apply_key_values(defaults, text, kDdp);
 }
 
 }  // namespace rollcall::settings

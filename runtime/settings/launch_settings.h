@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
@@ -13,10 +14,19 @@ namespace rollcall::settings {
 /// The settings of launching: what the plugin, `rollcall env`, `rollcall exec` and the trainer's rendezvous read.
 [[nodiscard]] Table launch_table();
 
-/// The launch settings with every layer below the command line applied; see load_settings(). `site_file`: the site
-/// profile that plugstack.conf or an option names. `other_tables`: as in apply_environment().
-[[nodiscard]] Result<Settings> load_launch_settings(const Environment& environment,
-                                                    std::optional<std::string> site_file = std::nullopt,
-                                                    std::span<const Table> other_tables = {});
+/// What a caller knows of the layers below and above the variables.
+struct LaunchLayers {
+  std::optional<std::string> site_file = {};  ///< the site profile that plugstack.conf or an option names
+  std::string_view ddp = {};                  ///< the text of `--ddp=`, "key=value,key=value"
+  std::span<const Table> other_tables = {};   ///< as in apply_environment()
+};
+
+/// The launch settings with every layer below the command line applied, `--ddp` last; see load_settings(). Errors:
+/// those of the layers; what is wrong in `ddp` is told as `--ddp=KEY`.
+[[nodiscard]] Result<Settings> load_launch_settings(const Environment& environment, const LaunchLayers& layers = {});
+
+/// Whether `--ddp=TEXT` would be taken where no other layer is in the way. Error: not key=value, an unknown key (with
+/// the nearest known one), a value that its setting does not take.
+[[nodiscard]] Result<void> check_ddp_option(std::string_view text);
 
 }  // namespace rollcall::settings

@@ -15,10 +15,8 @@ namespace rollcall::settings {
 /// The settings of launching as a whole page: the heading, how settings are given and which one wins, the launch table.
 [[nodiscard]] std::string launch_settings_markdown();
 
-/// A text for a cell of a Markdown table: '|' would end the cell, '<' start a tag; both stay readable where the text is
-/// read unrendered.
-[[nodiscard]] std::string markdown_cell(std::string_view text);
-/// The same in backquotes; empty for an empty text.
-[[nodiscard]] std::string markdown_code(std::string_view text);
+/// docs/environment.md, generated from contract/env_table.h: what `rollcall --print-environment-markdown` prints; a
+/// test compares them.
+[[nodiscard]] std::string environment_markdown();
 
 }  // namespace rollcall::settings

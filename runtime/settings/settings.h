@@ -12,9 +12,37 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
-#include "runtime/settings/setting.h"
 
 namespace rollcall::settings {
+
+/// What texts a setting accepts. Every kind is checked where the value comes in, so that readers never see a bad one.
+enum class Kind {
+  Text,       ///< any text
+  Integer,    ///< a decimal integer within [minimum, maximum]
+  Number,     ///< a finite decimal number within [minimum, maximum]
+  Switch,     ///< true|false, also on|off, yes|no, 1|0; an option without a value means true
+  Choice,     ///< one of `choices`
+  Path,       ///< a path; may hold ${SCRATCH}-like variables of a fixed list, see values.h
+  List,       ///< words separated by commas, at least one
+  PortRange,  ///< "first-last", 1 <= first <= last <= 65535
+};
+
+/// One row of a settings table. From it come the option, the variable, the TOML key, `--help`, the check of the value
+/// and the row in docs/settings.md. `name` "port.range" is: option `--port-range`, variable ROLLCALL_PORT_RANGE, TOML
+/// `[port] range = ...`, and `--ddp=port.range=...`; "epochs" (no dot) is `--epochs`, ROLLCALL_EPOCHS, `epochs = ...`.
+/// Users mix up '.', '-' and '_', so they count as the same wherever a name comes in: "port-range" works in TOML too.
+struct Setting {
+  std::string_view name;
+  Kind kind = Kind::Text;
+  std::string_view default_text;  ///< in the notation of `kind`; must pass its own check (a test proves it)
+  std::string_view argument;      ///< shown in --help: "N", "DIR", "NAME[,NAME...]"
+  std::string_view help;          ///< one sentence, no full stop, unit included where there is one
+  std::string_view group;         ///< heading in --help and docs
+  std::string_view choices =
+      "";                   ///< Kind::Choice: "sgd|adamw". Others: further fixed words that are accepted too, as "auto"
+  double minimum = -1e300;  ///< Integer, Number: inclusive
+  double maximum = 1e300;   ///< Integer, Number: inclusive
+};
 
 using Table = std::span<const Setting>;
 
@@ -75,28 +103,6 @@ class Settings {
 
 /// The row of that name, '.', '-' and '_' counting as the same; null where there is none.
 [[nodiscard]] const Setting* find_setting(Table table, std::string_view name);
-
-/// The layers. Each returns the first error; what was applied before it stays applied.
-
-/// The tables of a TOML file that belong to one program: `[trainer]`.
-inline constexpr std::string_view kTrainerSection = "trainer";
-
-/// A TOML file (v1.0). `required` false: a missing file is no error. With a `section` only that table of the file is
-/// read; without one everything but the sections of the programs. Errors: NoInput where the file cannot be read,
-/// otherwise Configuration, naming file and line. Never call it as root with a path that a user named.
-[[nodiscard]] Result<void> apply_toml_file(Settings& settings, const std::string& path, bool required,
-                                           std::string_view section = {});
-
-/// ROLLCALL_* variables; those of contract/env_vars.h are no settings and passed over. `other_tables`: the tables of
-/// the program's other Settings, whose variables are passed over too. Where they are given, any other ROLLCALL_ name is
-/// refused. Where not, the program cannot tell a setting of another program from a typing error, and refuses only what
-/// comes near to a name of its own.
-[[nodiscard]] Result<void> apply_environment(Settings& settings, const Environment& environment,
-                                             std::span<const Table> other_tables = {});
-
-/// "key=value,key=value" as in `--ddp=...`. A comma inside a list value is written as '+'; a switch alone means true.
-/// "" applies nothing. `origin` is the option that held the text.
-[[nodiscard]] Result<void> apply_key_values(Settings& settings, std::string_view text, const std::string& origin);
 
 /// `--print-config`: one line a setting: name, value, origin. With `json`: an object name -> {value, origin}, with
 /// "locked" where a setting is, and "site" where a profile is in force.

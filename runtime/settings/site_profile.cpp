@@ -8,10 +8,21 @@
 #include <filesystem>
 
 #include "runtime/base/text.h"
-#include "runtime/settings/toml_source.h"
+#include "runtime/base/this_process.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/settings/toml_file.h"
 
 namespace rollcall::settings {
 namespace {
+
+/// [site] of a profile.
+struct SiteSection {
+  std::string name;
+  std::vector<std::string> systemname;  ///< values of $SYSTEMNAME and /etc/FZJ/systemname
+  std::vector<std::string> cluster;     ///< Slurm's ClusterName
+  std::vector<std::string> hosts;       ///< patterns of host names as in fnmatch(3): "jwb*.juwels"
+  std::vector<std::string> locked;      ///< settings that only the profile may set
+};
 
 using Member = std::vector<std::string> SiteSection::*;
 struct Key {
@@ -105,24 +116,8 @@ bool contains(const std::vector<std::string>& names, const std::string& clue) {
   return !clue.empty() && std::ranges::any_of(names, [&](const std::string& name) { return same_name(name, clue); });
 }
 
-Result<void> apply_locks(Settings& settings, const SiteSection& section) {
-  for (const std::string& name : section.locked) {
-    const Setting* const setting = find_setting(settings.table(), name);
-    if (setting == nullptr) {
-      std::vector<std::string> known;
-      for (const Setting& row : settings.table()) {
-        known.emplace_back(row.name);
-      }
-      return fail(fmt::format("{}: {}.locked", settings.site()->file, kSiteSection), name, "unknown setting",
-                  nearest(name, known).value_or("rollcall --print-config, which lists all"), ExitCode::Configuration);
-    }
-    settings.lock(setting->name);
-  }
-  return {};
-}
-
-}  // namespace
-
+/// How `section` fits the clues: "SYSTEMNAME=jedi", "cluster name jedi"; nothing where it does not. `strength` 0 asks
+/// about the strongest clue only, in the order of SiteClues up to 3. Names compare without regard to case.
 std::optional<std::string> fits(const SiteSection& section, const SiteClues& clues, int strength) {
   const auto host_fits = [&](const std::string& pattern) {
     return !clues.host.empty() && ::fnmatch(pattern.c_str(), clues.host.c_str(), FNM_CASEFOLD) == 0;
@@ -141,6 +136,26 @@ std::optional<std::string> fits(const SiteSection& section, const SiteClues& clu
       return std::ranges::any_of(section.hosts, host_fits) ? std::optional("host name " + clues.host) : std::nullopt;
   }
 }
+
+Result<void> apply_locks(Settings& settings, const SiteSection& section) {
+  for (const std::string& name : section.locked) {
+    const Setting* const setting = find_setting(settings.table(), name);
+    if (setting == nullptr) {
+      std::vector<std::string> known;
+      for (const Setting& row : settings.table()) {
+        known.emplace_back(row.name);
+      }
+      return fail(fmt::format("{}: {}.locked", settings.site()->file, kSiteSection), name, "unknown setting",
+                  nearest(name, known).value_or("rollcall --print-config, which lists all"), ExitCode::Configuration);
+    }
+    settings.lock(setting->name);
+  }
+  return {};
+}
+
+constexpr const char* kSystemNameFile = "/etc/FZJ/systemname";  // all systems of the Jülich Supercomputing Centre
+
+}  // namespace
 
 Result<std::optional<SiteProfile>> recognise_site(const std::optional<std::string>& folder, const SiteClues& clues) {
   std::vector<std::string> files;
@@ -186,6 +201,23 @@ Result<void> apply_site_profile(Settings& settings, SiteProfile site, std::strin
     return applied;
   }
   return section.empty() ? apply_locks(settings, *own) : Result<void>();
+}
+
+SiteClues clues_of_this_machine(const Environment& environment) {
+  SiteClues clues;
+  clues.variable = environment.get(env::kSystemName).value_or("");
+  clues.cluster = environment.get(env::kSlurmClusterName).value_or("");
+  std::string content;
+  if (read_file(kSystemNameFile, content) == 0) {
+    clues.file = trim(content.substr(0, content.find('\n')));
+  }
+  clues.host = this_host_name();
+  return clues;
+}
+
+std::optional<std::string> installed_site_folder() {
+  const auto folder = find_above_own_file(std::filesystem::path("share") / "rollcall" / "site_config");
+  return folder ? std::optional(folder->string()) : std::nullopt;
 }
 
 }  // namespace rollcall::settings

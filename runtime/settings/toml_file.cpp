@@ -1,16 +1,92 @@
+#include "runtime/settings/toml_file.h"
+#include "runtime/settings/layers.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
 #include <optional>
+#include <stdexcept>
 
-#include "runtime/settings/settings.h"
 #include "runtime/settings/site_profile.h"
-#include "runtime/settings/toml_source.h"
-#include "runtime/settings/value_check.h"
+#include "runtime/settings/values.h"
 
 namespace rollcall::settings {
 namespace {
+
+/// toml++ found its own parser in a state that it takes for impossible; damaged files lead there ("[~").
+struct TomlLibraryFault : std::logic_error {
+  using std::logic_error::logic_error;
+};
+
+/// A value that stands for itself as text: string, integer, number or boolean; nothing for others.
+std::optional<std::string> scalar_text(const toml::node& node) {
+  if (const auto* text = node.as_string()) {
+    return text->get();
+  }
+  if (const auto* integer = node.as_integer()) {
+    return std::to_string(integer->get());
+  }
+  if (const auto* number = node.as_floating_point()) {
+    return fmt::format("{}", number->get());
+  }
+  if (const auto* truth = node.as_boolean()) {
+    return truth->get() ? "true" : "false";
+  }
+  return std::nullopt;
+}
+
+/// A quote opens a string only where a value or key may begin.
+bool may_begin_token(std::string_view line, std::size_t at) {
+  return at == 0 || std::string_view(" \t=[{,.").find(line[at - 1]) != std::string_view::npos;
+}
+
+/// The position behind the string that begins at `at`, or the line's end.
+std::size_t end_of_string(std::string_view line, std::size_t at) {
+  const char quote = line[at];
+  for (std::size_t i = at + 1; i < line.size(); ++i) {
+    if (line[i] == '\\' && quote == '"') {
+      ++i;
+    } else if (line[i] == quote) {
+      return i + 1;
+    }
+  }
+  return line.size();
+}
+
+bool has_stray_character(std::string_view line) {
+  std::size_t at = 0;
+  while (at < line.size() && line[at] != '#') {
+    if (static_cast<unsigned char>(line[at]) >= 0x80) {
+      return true;
+    }
+    const bool opens = (line[at] == '"' || line[at] == '\'') && may_begin_token(line, at);
+    at = opens ? end_of_string(line, at) : at + 1;
+  }
+  return false;
+}
+
+/// The line, counted from 1, on which a byte beyond ASCII stands elsewhere than in a comment or between quotes on one
+/// line; nothing where there is none. TOML 1.0 allows none there, and toml++ 3.3 has undefined behaviour for some of
+/// them (is_non_ascii_horizontal_whitespace), so it must not see them. A byte order mark at the start is passed over.
+/// Text within triple quotes counts as outside.
+std::optional<std::size_t> line_with_stray_character(std::string_view content) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (content.starts_with(kByteOrderMark)) {
+    content.remove_prefix(kByteOrderMark.size());
+  }
+  for (std::size_t line = 1; !content.empty(); ++line) {
+    const std::size_t end = content.find('\n');
+    if (has_stray_character(content.substr(0, end))) {
+      return line;
+    }
+    content.remove_prefix(end == std::string_view::npos ? content.size() : end + 1);
+  }
+  return std::nullopt;
+}
 
 constexpr std::array kProgramSections{kTrainerSection};
 
@@ -94,12 +170,63 @@ Result<void> apply_section(const TomlFile& file, const toml::table& root, std::s
 
 }  // namespace
 
+// C streams, because C++'s do not tell why they failed.
+int read_file(const std::string& path, std::string& content) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
+  if (file == nullptr) {
+    return errno;
+  }
+  std::array<char, 4096> block;
+  for (std::size_t count = 1; count > 0;) {
+    count = std::fread(block.data(), 1, block.size(), file.get());
+    content.append(block.data(), count);
+  }
+  return std::ferror(file.get()) != 0 ? errno : 0;
+}
+
+void throw_toml_fault(const char* expectation) { throw TomlLibraryFault(expectation); }
+
+Result<toml::table> parse_toml(const std::string& content, const std::string& path) {
+  if (const auto line = line_with_stray_character(content)) {
+    return fail(fmt::format("{}:{}", path, *line), "", "a character beyond ASCII stands outside quotes and comments",
+                "quoting it", ExitCode::Configuration);
+  }
+  try {
+    return toml::parse(content, path);
+  } catch (const toml::parse_error& error) {
+    return fail(fmt::format("{}:{}", path, error.source().begin.line), "", std::string(error.description()),
+                "correcting the TOML there", ExitCode::Configuration);
+  } catch (const TomlLibraryFault& fault) {
+    return fail(path, "", fmt::format("is damaged beyond what the TOML parser expects ({})", fault.what()),
+                "writing it anew", ExitCode::Configuration);
+  }
+}
+
+Result<std::optional<toml::table>> read_toml(const std::string& path, bool required) {
+  std::string content;
+  const int error_number = read_file(path, content);
+  if (!required && (error_number == ENOENT || error_number == ENOTDIR)) {
+    return std::optional<toml::table>();
+  }
+  if (error_number != 0) {
+    return fail(path, "", errno_text(error_number), "naming a configuration file that can be read", ExitCode::NoInput);
+  }
+  Result<toml::table> root = parse_toml(content, path);
+  if (!root) {
+    return root.error();
+  }
+  return std::optional<toml::table>(*std::move(root));
+}
+
+std::string place(const std::string& path, const toml::node& node, const std::string& key) {
+  return fmt::format("{}:{}: {}", path, node.source().begin.line, key);
+}
+
 Result<void> apply_toml(Settings& settings, const toml::table& root, const std::string& path,
                         std::string_view section) {
   const TomlFile file{settings, path};
   return section.empty() ? apply_table(file, root, "", true) : apply_section(file, root, section);
 }
-
 Result<void> apply_toml_file(Settings& settings, const std::string& path, bool required, std::string_view section) {
   const Result<std::optional<toml::table>> root = read_toml(path, required);
   if (!root) {

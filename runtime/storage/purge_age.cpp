@@ -11,7 +11,7 @@
 #include <deque>
 #include <memory>
 
-#include "runtime/settings/path_expansion.h"
+#include "runtime/settings/values.h"
 
 namespace rollcall::storage {
 namespace {

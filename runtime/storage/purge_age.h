@@ -36,7 +36,7 @@ struct PurgeAge {
 /// Looks at the regular files below `folder`, breadth first, within its own file system, following no link: when would
 /// the oldest be deleted? Reads times only: no file is opened, none is touched, and the access times of folders stay
 /// where the kernel permits it (O_NOATIME). Error (NoInput, setting scratch.folder): the folder cannot be opened.
-[[nodiscard]] Result<PurgeAge> purge_age(const std::string& folder, std::uint32_t purge_days, PurgeLimits limits = {});
+[[nodiscard]] Result<PurgeAge> purge_age(const std::string& folder, std::uint32_t purge_days, PurgeLimits limits);
 
 /// The settings scratch.* applied: nothing where the site deletes nothing (scratch.purge-days is 0), where the folder
 /// cannot be named (no SCRATCH) or read, or where the oldest file has more than scratch.warn-days; otherwise a warning

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "runtime/settings/launch_settings.h"
+#include "runtime/settings/layers.h"
 #include "tests/fuzz/settings_properties.h"
 
 using namespace rollcall;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "runtime/settings/launch_settings.h"
+#include "runtime/settings/layers.h"
 #include "tests/fuzz/settings_properties.h"
 
 using namespace rollcall;

@@ -5,10 +5,11 @@
 #include <string_view>
 
 #include "runtime/base/text.h"
-#include "runtime/bootstrap/gather.h"
-#include "runtime/cli/env_report.h"
+#include "runtime/cli/env_command.h"
 #include "runtime/resolve/resolve.h"
 #include "runtime/settings/launch_settings.h"
+#include "runtime/settings/layers.h"
+#include "runtime/step/gather.h"
 #include "tests/fuzz/require.h"
 
 namespace {
@@ -63,7 +64,7 @@ void check_patch(const resolve::EnvPatch& patch, const Environment& user) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const Environment user = environment_of({reinterpret_cast<const char*>(data), size});
-  const Result<bootstrap::Gathered> gathered = bootstrap::gather(user, nullptr);
+  const Result<step::Gathered> gathered = step::gather(user, nullptr);
   if (!gathered) {
     require(!gathered.error().message().empty(), "an error says why");
     return 0;

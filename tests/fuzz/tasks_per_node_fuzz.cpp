@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "runtime/job/node_list.h"
-#include "runtime/job/tasks_per_node.h"
 #include "tests/fuzz/require.h"
 
 using rollcall::Result;

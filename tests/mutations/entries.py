@@ -110,7 +110,7 @@ def google_tests(program, root):
     """Names as Google Test prints them, with made-up places of parameterised tests; empty where `program` is no such test."""
     folders = dict(TEST_PROGRAM.findall((root / "tests" / "CMakeLists.txt").read_text()))
     names = set()
-    for path in (root / "tests" / folders[program]).glob("*_test.cpp") if program in folders else []:
+    for path in (root / "tests" / folders[program]).rglob("*_test.cpp") if program in folders else []:
         for kind, suite, name in GOOGLE_TEST.findall(path.read_text()):
             names.add({"TEST_P": f"*/{suite}.{name}/*", "TYPED_TEST": f"{suite}/*.{name}"}.get(kind, f"{suite}.{name}"))
     return names

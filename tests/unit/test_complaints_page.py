@@ -21,7 +21,7 @@ def test_every_test_that_is_named_exists():
     for file, name in PYTHON.findall("\n".join(ROWS)):
         (path,) = ROOT.glob(f"tests/*/{file}")
         assert f"def {name}(" in path.read_text(), f"{file}::{name}"
-    sources = "\n".join(path.read_text() for path in ROOT.glob("tests/unit/runtime/*_test.cpp"))
+    sources = "\n".join(path.read_text() for path in ROOT.glob("tests/unit/runtime/**/*_test.cpp"))
     for suite, name in CPP.findall("\n".join(ROWS)):
         assert re.search(rf"TEST(_F|_P)?\({suite}, {name}\)", sources), f"{suite}.{name}"
 

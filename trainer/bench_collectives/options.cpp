@@ -6,9 +6,8 @@
 
 #include "runtime/base/text.h"
 #include "runtime/command_line/command_line.h"
-#include "runtime/command_line/help_text.h"
 #include "runtime/settings/launch_settings.h"
-#include "runtime/settings/standard_layers.h"
+#include "runtime/settings/layers.h"
 #include "trainer/bench_collectives/operations.h"
 
 namespace rollcall::bench_collectives {

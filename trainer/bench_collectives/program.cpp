@@ -7,7 +7,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "runtime/rendezvous/meet.h"
-#include "runtime/rendezvous/resolved_step.h"
+#include "runtime/step/resolved_step.h"
 #include "trainer/bench_collectives/measure.h"
 #include "trainer/bench_collectives/options.h"
 #include "trainer/config/trainer_settings.h"
@@ -23,11 +23,11 @@ namespace {
 constexpr int kWrongResult = 1;
 
 Result<train::World> join(const Options& options, const Environment& environment, train::FailureReport& report) {
-  Result<std::unique_ptr<bootstrap::PmixClient>> pmix = rendezvous::pmix_for(environment, options.launch);
+  Result<std::unique_ptr<launchers::PmixClient>> pmix = rendezvous::pmix_for(environment, options.launch);
   if (!pmix) {
     return pmix.error();
   }
-  const Result<rendezvous::ResolvedStep> step = rendezvous::resolve_this_step(environment, options.launch, pmix->get());
+  const Result<step::ResolvedStep> step = step::resolve_this_step(environment, options.launch, pmix->get());
   if (!step) {
     return step.error();
   }

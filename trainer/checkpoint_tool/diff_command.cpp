@@ -2,8 +2,8 @@
 
 #include <set>
 
-#include "runtime/base/printable.h"
-#include "runtime/command_line/text_table.h"
+#include "runtime/base/text.h"
+#include "runtime/command_line/command_line.h"
 #include "trainer/checkpoint_tool/command.h"
 #include "trainer/checkpoint_tool/json_report.h"
 #include "trainer/checkpoint_tool/statistics.h"

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "runtime/base/printable.h"
+#include "runtime/base/text.h"
 #include "trainer/checkpoint/exchange/output_file.h"
 #include "trainer/checkpoint/exchange/safetensors_file.h"
 #include "trainer/checkpoint/exchange/torch_file.h"

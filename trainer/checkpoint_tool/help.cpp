@@ -3,7 +3,7 @@
 #include <array>
 #include <iterator>
 
-#include "runtime/command_line/help_text.h"
+#include "runtime/command_line/command_line.h"
 #include "trainer/checkpoint_tool/command.h"
 #include "trainer/checkpoint_tool/program.h"
 

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "runtime/base/printable.h"
+#include "runtime/base/text.h"
 #include "trainer/checkpoint/exchange/read_state_dict.h"
 #include "trainer/checkpoint_tool/command.h"
 #include "trainer/checkpoint_tool/json_report.h"

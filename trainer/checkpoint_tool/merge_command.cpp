@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/base/printable.h"
+#include "runtime/base/text.h"
 #include "trainer/checkpoint_tool/command.h"
 #include "trainer/checkpoint_tool/elements.h"
 #include "trainer/checkpoint_tool/json_report.h"

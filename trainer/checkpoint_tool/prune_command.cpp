@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "runtime/base/printable.h"
-#include "runtime/command_line/text_table.h"
+#include "runtime/base/text.h"
+#include "runtime/command_line/command_line.h"
 #include "trainer/checkpoint/format/file_name.h"
 #include "trainer/checkpoint_tool/command.h"
 #include "trainer/checkpoint_tool/json_report.h"

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "runtime/base/printable.h"
-#include "runtime/command_line/text_table.h"
+#include "runtime/base/text.h"
+#include "runtime/command_line/command_line.h"
 #include "trainer/checkpoint/format/schema.h"
 #include "trainer/checkpoint_tool/command.h"
 #include "trainer/checkpoint_tool/json_report.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "runtime/base/printable.h"
+#include "runtime/base/text.h"
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint_tool/command.h"
 #include "trainer/checkpoint_tool/json_report.h"

@@ -4,9 +4,8 @@
 #include <string_view>
 
 #include "runtime/command_line/command_line.h"
-#include "runtime/command_line/help_text.h"
 #include "runtime/settings/launch_settings.h"
-#include "runtime/settings/standard_layers.h"
+#include "runtime/settings/layers.h"
 #include "trainer/config/trainer_settings.h"
 
 namespace rollcall::config {

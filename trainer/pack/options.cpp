@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "runtime/command_line/command_line.h"
-#include "runtime/command_line/help_text.h"
 
 namespace rollcall::pack {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/outcome_text.h"
+#include "runtime/base/result.h"
 
 namespace rollcall::process_group {
 namespace {

@@ -3,7 +3,7 @@
 #include <c10/util/Exception.h>
 #include <utility>
 
-#include "runtime/base/error.h"
+#include "runtime/base/result.h"
 
 namespace rollcall::process_group {
 

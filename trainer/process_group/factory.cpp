@@ -95,7 +95,7 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
   const Speaker speaker{names.number(rank), names.ranks == 0 ? world_size : names.ranks};
   const Result<void> made =
       catch_exceptions(speaker, "process group", "the ranks could not be connected with " + choice->name,
-                       "looking at network.interface with `rollcall env`, and for ranks that ended early", [&] {
+                       "looking at settings interface.* with `rollcall env`, and for ranks that ended early", [&] {
                          named.process_group = c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(rank),
                                                                                        static_cast<int>(world_size));
                          const auto of_watchdog = c10::make_intrusive<c10d::PrefixStore>("watchdog", store);

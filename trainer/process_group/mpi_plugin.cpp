@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/base/own_file.h"
+#include "runtime/base/this_process.h"
 
 namespace rollcall::process_group {
 namespace {

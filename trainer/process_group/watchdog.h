@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/base/error.h"
+#include "runtime/base/result.h"
 #include "trainer/process_group/collective_call.h"
 #include "trainer/process_group/first_failure.h"
 #include "trainer/process_group/lost_peer_search.h"

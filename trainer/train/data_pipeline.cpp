@@ -7,8 +7,8 @@
 #include <charconv>
 #include <utility>
 
-#include "runtime/job/cpu_set.h"
-#include "runtime/settings/path_expansion.h"
+#include "runtime/base/this_process.h"
+#include "runtime/settings/values.h"
 
 namespace rollcall::train {
 namespace {
@@ -62,7 +62,7 @@ data::SamplerOptions sampler_options(const settings::Settings& settings, std::ui
 
 data::LoaderOptions loader_options(const settings::Settings& settings, const char* workers) {
   data::LoaderOptions options;
-  options.workers = number_of_workers(settings.text(workers), job::cpus_of_this_process(), at::get_num_threads());
+  options.workers = number_of_workers(settings.text(workers), number_of_cpus(), at::get_num_threads());
   options.prefetch = static_cast<int>(settings.integer("prefetch"));
   options.batch_size = settings.integer("batch-size");
   options.image_size = static_cast<int>(settings.integer("image-size"));
@@ -99,7 +99,7 @@ void make_samplers(DataPipeline& pipeline, const settings::Settings& settings, s
 
 /// Workers beyond the CPUs of the task take turns and slow the computation down.
 void warn_of_workers(DataPipeline& pipeline) {
-  const std::uint32_t cpus = job::cpus_of_this_process();
+  const std::uint32_t cpus = number_of_cpus();
   if (pipeline.train_workers > static_cast<int>(cpus)) {
     pipeline.warnings.push_back(
         fmt::format("--train-num-workers: {}: each rank has {} CPUs; try --cpus-per-task={} in sbatch, or auto",

@@ -9,7 +9,7 @@
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "runtime/base/error.h"
+#include "runtime/base/result.h"
 
 namespace rollcall::train {
 

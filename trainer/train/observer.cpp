@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "runtime/job/cpu_set.h"
+#include "runtime/base/this_process.h"
 #include "trainer/metrics/duration.h"
 #include "trainer/train/clock.h"
 
@@ -176,7 +176,7 @@ void Observer::save_skipped(std::int64_t step) {
 
 void Observer::finished(const checkpoint::Progress& progress, const std::string& ending) {
   note(fmt::format("{} after step {}", ending, progress.global_step));
-  const bool cpus_left = static_cast<int>(job::cpus_of_this_process()) > run_wait_.workers;
+  const bool cpus_left = static_cast<int>(number_of_cpus()) > run_wait_.workers;
   if (const std::string advice = metrics::input_bound_advice(run_wait_, cpus_left); !advice.empty()) {
     note(advice);
   }

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <filesystem>
 
-#include "runtime/settings/path_expansion.h"
-#include "runtime/storage/own_folder.h"
+#include "runtime/settings/values.h"
+#include "runtime/storage/folders.h"
 #include "runtime/storage/purge_age.h"
 #include "trainer/checkpoint/background/stage.h"
 #include "trainer/checkpoint/format/folder.h"

@@ -9,8 +9,8 @@
 
 #include "runtime/base/text.h"
 #include "runtime/rendezvous/meet.h"
-#include "runtime/rendezvous/resolved_step.h"
 #include "runtime/settings/markdown.h"
+#include "runtime/step/resolved_step.h"
 #include "trainer/config/options.h"
 #include "trainer/config/trainer_settings.h"
 #include "trainer/parallel/sync_batch_norm.h"
@@ -192,11 +192,11 @@ int train(Session session) {
 
 int join_and_work(const config::Options& options, const Environment& environment,
                   const std::vector<std::string>& arguments, FailureReport& report, metrics::StartupTrace& trace) {
-  Result<std::unique_ptr<bootstrap::PmixClient>> pmix = rendezvous::pmix_for(environment, options.launch);
+  Result<std::unique_ptr<launchers::PmixClient>> pmix = rendezvous::pmix_for(environment, options.launch);
   if (!pmix) {
     return report.common(pmix.error());
   }
-  const Result<rendezvous::ResolvedStep> step = rendezvous::resolve_this_step(environment, options.launch, pmix->get());
+  const Result<step::ResolvedStep> step = step::resolve_this_step(environment, options.launch, pmix->get());
   if (!step) {
     return report.of_this_node(step.error());
   }

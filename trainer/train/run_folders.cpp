@@ -1,6 +1,6 @@
 #include "trainer/train/run_folders.h"
 
-#include "runtime/settings/path_expansion.h"
+#include "runtime/settings/values.h"
 #include "trainer/checkpoint/background/stage.h"
 
 namespace rollcall::train {

@@ -41,10 +41,9 @@ World world_of(const job::JobFacts& facts) {
 
 }  // namespace
 
-Result<World> join_world(const rendezvous::ResolvedStep& step, const Environment& patched,
-                         const settings::Settings& launch, const settings::Settings& trainer,
-                         std::unique_ptr<bootstrap::PmixClient> pmix, FailureReport& report,
-                         metrics::StartupTrace& trace) {
+Result<World> join_world(const step::ResolvedStep& step, const Environment& patched, const settings::Settings& launch,
+                         const settings::Settings& trainer, std::unique_ptr<launchers::PmixClient> pmix,
+                         FailureReport& report, metrics::StartupTrace& trace) {
   World world = world_of(step.facts);
   put_into_process(step.patch);
   if (world.world_size == 1) {

@@ -11,8 +11,8 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
-#include "runtime/rendezvous/resolved_step.h"
 #include "runtime/settings/settings.h"
+#include "runtime/step/resolved_step.h"
 #include "trainer/metrics/startup_trace.h"
 #include "trainer/process_group/factory.h"
 #include "trainer/train/failure_report.h"
@@ -38,9 +38,9 @@ struct World {
 /// rendezvous, store and process group (none in a world of one).
 ///
 /// Errors: those of resolve_this_step, meet and the process group. Blocks for at most setting `rendezvous.timeout`.
-[[nodiscard]] Result<World> join_world(const rendezvous::ResolvedStep& step, const Environment& patched,
+[[nodiscard]] Result<World> join_world(const step::ResolvedStep& step, const Environment& patched,
                                        const settings::Settings& launch, const settings::Settings& trainer,
-                                       std::unique_ptr<bootstrap::PmixClient> pmix, FailureReport& report,
+                                       std::unique_ptr<launchers::PmixClient> pmix, FailureReport& report,
                                        metrics::StartupTrace& trace);
 
 }  // namespace rollcall::train

@@ -3,12 +3,77 @@
 #include <algorithm>
 #include <optional>
 
-#include "runtime/doctor/checks/all.h"
-#include "runtime/doctor/checks/expectation.h"
-#include "runtime/doctor/checks/group.h"
+#include "runtime/doctor/checks/grouped.h"
 
 namespace rollcall::doctor {
 namespace {
+
+/// What the network between the nodes should do, and who says so.
+struct ExpectedSpeed {
+  std::optional<double> gigabytes;  ///< GB/s that one TCP connection carries; nothing: no expectation
+  std::string gigabytes_reason;
+  std::optional<double> microseconds;  ///< for one hop of a small message
+  std::string microseconds_reason;
+};
+
+constexpr double kMostMegabits = 15'000;
+constexpr double kMegabytesPerMegabit = 1.0 / 8;
+constexpr double kHopMicroseconds = 500;
+
+const InterfaceFacts* route_of(const NodeFacts& node) {
+  const auto found = std::ranges::find(node.interfaces, node.route_interface, &InterfaceFacts::name);
+  return found == node.interfaces.end() ? nullptr : &*found;
+}
+
+/// The slowest node's interface towards the others; nothing where one does not tell.
+std::optional<double> slowest_megabits(const World& world, std::string& why_not) {
+  std::optional<double> slowest;
+  for (const TaskFacts* task : nodes_of(world)) {
+    const InterfaceFacts* const interface = route_of(task->node);
+    if (interface == nullptr || interface->loopback || interface->megabits <= 0) {
+      why_not = interface == nullptr  ? "the route to the other nodes is unknown"
+                : interface->loopback ? "the connections stay on one machine"
+                                      : interface->name + " does not tell its speed";
+      return std::nullopt;
+    }
+    const auto megabits = static_cast<double>(interface->megabits);
+    slowest = slowest ? std::min(*slowest, megabits) : megabits;
+  }
+  return slowest;
+}
+
+/// Settings doctor.bandwidth and doctor.latency; otherwise, where all nodes' interfaces tell their speed: half of the
+/// slowest, 15 Gbit/s at most, since one TCP connection reaches 15 to 35 Gbit/s on a 100 Gbit/s host (ESnet,
+/// "Performance Expectations for a 100G Host", fasterdata.es.net, 2024), and 500 us a hop, several times a switched
+/// network's round trip under TCP. Nothing where the connections stay on one machine. Pure.
+ExpectedSpeed expected_speed(const World& world) {
+  ExpectedSpeed expected;
+  std::string why_not = "there is one node";
+  const bool network = nodes_of(world).size() > 1;
+  const std::optional<double> megabits = network ? slowest_megabits(world, why_not) : std::nullopt;
+  expected.gigabytes_reason = why_not;
+  expected.microseconds_reason = why_not;
+  if (megabits) {
+    expected.gigabytes = std::min(*megabits / 2, kMostMegabits) * kMegabytesPerMegabit / 1e3;
+    expected.gigabytes_reason = fmt::format("half of {:g} Mbit/s, at most 15 Gbit/s over one connection", *megabits);
+    expected.microseconds = kHopMicroseconds;
+    expected.microseconds_reason = "the built-in rule for a network of one site";
+  }
+  if (world.limits.gigabytes) {
+    expected.gigabytes = world.limits.gigabytes;
+    expected.gigabytes_reason = "doctor.bandwidth";
+  }
+  if (world.limits.microseconds) {
+    expected.microseconds = world.limits.microseconds;
+    expected.microseconds_reason = "doctor.latency";
+  }
+  return expected;
+}
+
+/// Microseconds for one hop of an all-reduce of a small vector, which takes 2 (n - 1) of them.
+double hop_microseconds(const Measurement& small, std::uint32_t ranks) {
+  return ranks < 2 ? 0 : small.seconds * 1e6 / (2.0 * (ranks - 1));
+}
 
 const Measurement* row_of(const Benchmark& benchmark, bool largest) {
   const Measurement* found = nullptr;
@@ -24,6 +89,40 @@ const Measurement* row_of(const Benchmark& benchmark, bool largest) {
 constexpr const char* kAction =
     "compare with iperf3 between two of the nodes; check interface.gloo and MASTER_ADDR: is this the fast network?";
 
+std::string text_of(const CollectiveRow& row) {
+  return fmt::format("{} of {} {:.0f} us, {:.2g} GB/s", row.operation, bytes_text(static_cast<double>(row.bytes)),
+                     row.seconds * 1e6, row.gigabytes);
+}
+
+/// What `backend` showed.
+Finding judge(const std::vector<CollectiveRow>& rows, const std::string& backend) {
+  std::string seen;
+  for (const CollectiveRow& row : rows) {
+    if (row.backend != backend) {
+      continue;
+    }
+    if (!row.correct) {
+      return {Status::Bad,
+              {},
+              fmt::format("{}: {} of {} bytes came out wrong on some rank", backend, row.operation, row.bytes),
+              "take another --backend for training, and leave out nodes with --exclude until it comes out right"};
+    }
+    seen += (seen.empty() ? "" : "; ") + text_of(row);
+  }
+  return {Status::Good, {}, fmt::format("{}: {}", backend, seen), ""};
+}
+
+/// Of a program's message, whose end may say what to do.
+Finding failure(const std::string& message) {
+  const std::size_t action = message.find("; try ");
+  return {Status::Bad,
+          {},
+          message.substr(0, action),
+          action == std::string::npos
+              ? "run `srun --ddp rollcall-bench-collectives` with the same options: all ranks say there what they see"
+              : message.substr(action + 2)};
+}
+
 }  // namespace
 
 Findings check_speed(const World& world) {
@@ -36,7 +135,7 @@ Findings check_speed(const World& world) {
   if (small == nullptr || large == nullptr) {
     return {{Status::Absent, {}, "not measured", ""}};
   }
-  const Expectation expected = expectation_of(world);
+  const ExpectedSpeed expected = expected_speed(world);
   const double hop = hop_microseconds(*small, benchmark.ranks);
   const std::string seen = fmt::format("all-reduce {:.3g} GB/s a link, {:.3g} us a hop", large->gigabytes, hop);
   Findings findings;
@@ -60,6 +159,25 @@ Findings check_speed(const World& world) {
                                                               *expected.gigabytes, expected.gigabytes_reason)
                                                 : "; no expectation: " + expected.gigabytes_reason;
     findings.push_back({Status::Good, {}, seen + rule, ""});
+  }
+  return findings;
+}
+
+Findings check_collectives(const World& world) {
+  const Collectives& collectives = world.collectives;
+  if (!collectives.error.empty()) {
+    return {failure(collectives.error)};
+  }
+  if (collectives.rows.empty()) {
+    return {{Status::Absent, {}, collectives.absent.empty() ? "not measured" : collectives.absent, ""}};
+  }
+  Findings findings;
+  std::vector<std::string> judged;
+  for (const CollectiveRow& row : collectives.rows) {
+    if (std::ranges::find(judged, row.backend) == judged.end()) {
+      judged.push_back(row.backend);
+      findings.push_back(judge(collectives.rows, row.backend));
+    }
   }
   return findings;
 }

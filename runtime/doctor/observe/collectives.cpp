@@ -1,4 +1,4 @@
-#include "runtime/doctor/observe/collectives.h"
+#include "runtime/doctor/observe/observe.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "runtime/base/own_file.h"
 #include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
 
 namespace rollcall::doctor {

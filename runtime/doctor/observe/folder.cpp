@@ -1,4 +1,4 @@
-#include "runtime/doctor/observe/folder.h"
+#include "runtime/doctor/observe/observe.h"
 
 #include <fcntl.h>
 #include <stdlib.h>  // NOLINT(modernize-deprecated-headers): mkostemp is POSIX's
@@ -8,7 +8,7 @@
 #include <array>
 #include <cerrno>
 
-#include "runtime/base/error.h"
+#include "runtime/base/result.h"
 
 namespace rollcall::doctor {
 namespace {

@@ -1,26 +1,22 @@
-#include "runtime/doctor/observe/task.h"
+#include "runtime/doctor/observe/observe.h"
 
+#include <netdb.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
-#include "runtime/doctor/observe/collectives.h"
-#include "runtime/doctor/observe/cores.h"
-#include "runtime/doctor/observe/devices.h"
-#include "runtime/doctor/observe/folder.h"
-#include "runtime/doctor/observe/names.h"
-#include "runtime/doctor/observe/venv.h"
-#include "runtime/doctor/observe/versions.h"
-#include "runtime/doctor/observe/within.h"
 #include "runtime/network/choose_interface.h"
-#include "runtime/network/host_name.h"
-#include "runtime/network/observe.h"
+#include "runtime/network/network_view.h"
 #include "runtime/resolve/resolve.h"
-#include "runtime/settings/path_expansion.h"
+#include "runtime/settings/values.h"
 #include "runtime/storage/purge_age.h"
 
 namespace rollcall::doctor {
@@ -40,7 +36,7 @@ std::uint64_t locked_memory() {
 }
 
 network::ResolvedName own_name(const TaskInputs& inputs) {
-  const std::string name = inputs.network.host_name;
+  const std::string name = inputs.step.network.host_name;
   std::optional<network::ResolvedName> found =
       run_within(patience_of(inputs), [name] { return network::resolve_name(name); });
   return found ? *std::move(found) : network::ResolvedName{name, {}, "the name server does not answer"};
@@ -49,7 +45,7 @@ network::ResolvedName own_name(const TaskInputs& inputs) {
 NameFacts observe_names(const TaskInputs& inputs) {
   NameFacts names;
   names.own = own_name(inputs);
-  names.head = inputs.network.head_names;
+  names.head = inputs.step.network.head_names;
   for (const network::ResolvedName& name : names.head) {
     if (names.reverse_address.empty() && !name.addresses.empty()) {
       names.reverse_address = name.addresses.front().text;
@@ -72,9 +68,10 @@ InterfaceUse use_of(const std::string& setting, const Result<network::InterfaceC
 
 std::vector<InterfaceUse> interface_uses(const TaskInputs& inputs) {
   const auto list = [&](const char* setting) { return inputs.settings.list(setting); };
-  return {use_of("interface.gloo", network::choose_interface("interface.gloo", list("interface.gloo"), inputs.network)),
+  return {use_of("interface.gloo",
+                 network::choose_interface("interface.gloo", list("interface.gloo"), inputs.step.network)),
           use_of("interface.nccl",
-                 network::choose_interface_prefixes("interface.nccl", list("interface.nccl"), inputs.network))};
+                 network::choose_interface_prefixes("interface.nccl", list("interface.nccl"), inputs.step.network))};
 }
 
 /// One node looks, since all see the same files.
@@ -93,7 +90,7 @@ FolderFacts scratch_of(const TaskInputs& inputs) {
   }
   std::optional<FolderFacts> facts =
       run_within(patience_of(inputs), [folder = *path] { return observe_folder(folder); });
-  if (facts && inputs.facts.node_rank == 0) {
+  if (facts && inputs.step.facts.node_rank == 0) {
     facts->purge_warning = purge_warning_of(inputs);
   }
   FolderFacts hanging;
@@ -128,9 +125,9 @@ std::int64_t slurm_gpus(const Environment& environment) {
 NodeFacts observe_node(const TaskInputs& inputs) {
   NodeFacts node;
   node.names = observe_names(inputs);
-  node.interfaces = observe_interfaces(inputs.network.interfaces, kSys);
+  node.interfaces = observe_interfaces(inputs.step.network.interfaces, kSys);
   node.interface_uses = interface_uses(inputs);
-  node.route_interface = inputs.network.route_interface.value_or("");
+  node.route_interface = inputs.step.network.route_interface.value_or("");
   node.gpus = observe_gpus(kSys);
   node.adapters = observe_adapters(kSys);
   node.slurm_gpus = slurm_gpus(inputs.environment);
@@ -148,17 +145,18 @@ NodeFacts observe_node(const TaskInputs& inputs) {
 /// Addresses of the interface that leads to the others, then this node's names by the site's rule.
 std::vector<std::string> ring_addresses(const TaskInputs& inputs) {
   std::vector<std::string> addresses;
-  for (const network::Interface& interface : inputs.network.interfaces) {
+  for (const network::Interface& interface : inputs.step.network.interfaces) {
     for (const network::Address& address : interface.addresses) {
-      if (interface.name == inputs.network.route_interface && !address.link_local) {
+      if (interface.name == inputs.step.network.route_interface && !address.link_local) {
         addresses.push_back(address.text);
       }
     }
   }
-  for (std::string& name : network::candidate_names(inputs.settings.text("host.template"), inputs.facts.this_host)) {
+  for (std::string& name :
+       network::candidate_names(inputs.settings.text("host.template"), inputs.step.facts.this_host)) {
     addresses.push_back(std::move(name));
   }
-  if (inputs.facts.num_nodes == 1) {
+  if (inputs.step.facts.num_nodes == 1) {
     addresses.emplace_back("127.0.0.1");
   }
   return addresses;
@@ -166,33 +164,47 @@ std::vector<std::string> ring_addresses(const TaskInputs& inputs) {
 
 bool is_of_this_step(const TaskInputs& inputs) {
   const std::string step = inputs.environment.get(env::kStep).value_or("");
-  return inputs.facts.job_id && inputs.facts.step_id &&
-         step == std::to_string(*inputs.facts.job_id) + "." + std::to_string(*inputs.facts.step_id);
+  return inputs.step.facts.job_id && inputs.step.facts.step_id &&
+         step == std::to_string(*inputs.step.facts.job_id) + "." + std::to_string(*inputs.step.facts.step_id);
 }
 
 }  // namespace
 
 TaskFacts observe_task(const TaskInputs& inputs) {
   TaskFacts task;
-  task.rank = inputs.facts.rank;
-  task.local_rank = inputs.facts.local_rank;
-  task.node_rank = inputs.facts.node_rank;
-  task.host = inputs.facts.this_host.empty() ? inputs.network.host_name : inputs.facts.this_host;
-  task.cores = cores_of(own_cpus(), kSys);
+  task.rank = inputs.step.facts.rank;
+  task.local_rank = inputs.step.facts.local_rank;
+  task.node_rank = inputs.step.facts.node_rank;
+  task.host = inputs.step.facts.this_host.empty() ? inputs.step.network.host_name : inputs.step.facts.this_host;
+  task.cores = cores_of(cpus_of_this_process(), kSys);
   task.locked_memory = locked_memory();
-  if (inputs.resolve_error != nullptr) {
-    task.resolve_error = inputs.resolve_error->message();
-  }
-  if (inputs.patch != nullptr) {
+  if (inputs.patch) {
     task.warnings = inputs.patch->warnings;
+  } else {
+    task.resolve_error = inputs.patch.error().message();
   }
   task.environment_set = is_of_this_step(inputs);
   task.ring_addresses = ring_addresses(inputs);
-  task.first_on_node = inputs.facts.local_rank == 0;
+  task.first_on_node = inputs.step.facts.local_rank == 0;
   if (task.first_on_node) {
     task.node = observe_node(inputs);
   }
   return task;
+}
+
+std::string reverse_name(const std::string& address) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICHOST;
+  addrinfo* list = nullptr;
+  if (getaddrinfo(address.c_str(), nullptr, &hints, &list) != 0) {
+    return "";
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owned(list, freeaddrinfo);
+  std::array<char, NI_MAXHOST> name{};
+  const int error = getnameinfo(list->ai_addr, list->ai_addrlen, name.data(), name.size(), nullptr, 0, NI_NAMEREQD);
+  return error == 0 ? name.data() : "";
 }
 
 }  // namespace rollcall::doctor

@@ -1,9 +1,40 @@
 #pragma once
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "runtime/doctor/wire/ring.h"
+#include "runtime/doctor/wire/socket.h"
 #include "runtime/doctor/world.h"
+#include "runtime/rendezvous/endpoint.h"
+#include "runtime/rendezvous/listener.h"
 
 namespace rollcall::doctor {
+
+/// This process's place in the ring of the benchmark: a port for its left neighbour, a connection to its right one.
+class RingMember {
+ public:
+  /// Listens on a port of the kernel's choice; `step` tells neighbours from unexpected peers.
+  explicit RingMember(const std::string& step);
+
+  /// 0: it could not listen.
+  [[nodiscard]] std::uint16_t port() const { return listener_ ? listener_->port() : std::uint16_t{0}; }
+
+  /// Connects to the right neighbour at the first endpoint that works. "" or what went wrong. Does not depend on the
+  /// neighbour's program being at the same place: its kernel accepts.
+  [[nodiscard]] std::string connect(const std::vector<rendezvous::Endpoint>& neighbours, Clock::time_point deadline);
+
+  /// Accepts the left neighbour and runs the benchmark; all members do at the same time, after all have connected.
+  [[nodiscard]] Benchmark measure(std::uint32_t index, std::uint32_t size, Clock::time_point deadline);
+
+ private:
+  [[nodiscard]] Result<Socket> accept_left(Clock::time_point deadline) const;
+
+  std::string token_;
+  std::optional<rendezvous::Listener> listener_;
+  Socket right_;
+};
 
 /// Times all-reduce, all-gather, reduce-scatter and broadcast of vectors of growing size on this ring, and checks every
 /// result against what the operation must give. Collective. Larger vectors are left out where the network is so slow

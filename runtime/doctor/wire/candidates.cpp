@@ -4,7 +4,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
-#include "runtime/network/rendezvous_port.h"
+#include "runtime/resolve/rendezvous_port.h"
 #include "runtime/resolve/resolve.h"
 
 namespace rollcall::doctor {
@@ -12,20 +12,22 @@ namespace {
 
 using rendezvous::Endpoint;
 
-/// A step id that no step of this job has: its port is not the step's own.
+/// Makes a step id that no step of this job has.
 constexpr std::uint32_t kSecondPortSalt = 0x40000000;
 
 std::uint16_t port_for(const job::JobFacts& facts, const settings::Settings& settings,
-                       const network::NetworkView& network, const std::string& reserved, std::uint32_t salt) {
+                       const network::NetworkView& network) {
   const auto [first, last] = settings.port_range("port.range");
-  network::PortFacts port;
-  port.job_id = facts.job_id.value_or(facts.port_salt);
-  port.step_id = facts.step_id.value_or(0) ^ salt;
-  port.reserved_ports = reserved;
-  port.configured = {first, last};
-  port.ephemeral = network.ephemeral_ports;
-  const Result<network::PortChoice> chosen = network::choose_rendezvous_port(port);
+  const Result<resolve::PortChoice> chosen =
+      resolve::choose_rendezvous_port(facts, {first, last}, network.ephemeral_ports);
   return chosen ? chosen->port : 0;
+}
+
+/// The facts of a step that this job does not have: its port is not the step's own.
+job::JobFacts other_step(job::JobFacts facts) {
+  facts.reserved_ports.clear();
+  facts.step_id = facts.step_id.value_or(0) ^ kSecondPortSalt;
+  return facts;
 }
 
 /// It was looked up and gave no address. A name that was not tried may resolve.
@@ -43,15 +45,15 @@ void add(std::vector<std::string>& hosts, const std::string& host) {
 }  // namespace
 
 Candidates candidates_of(const job::JobFacts& facts, const settings::Settings& settings,
-                         const network::NetworkView& network, const Environment& user, const resolve::EnvPatch* patch) {
+                         const network::NetworkView& network, const Environment& user,
+                         const Result<resolve::EnvPatch>& patch) {
   Candidates candidates;
   candidates.this_host = facts.this_host.empty() ? network.host_name : facts.this_host;
-  candidates.second_port = port_for(facts, settings, network, "", kSecondPortSalt);
-  const Environment patched = patch != nullptr ? resolve::apply(*patch, user) : user;
+  candidates.second_port = port_for(other_step(facts), settings, network);
+  const Environment patched = patch ? resolve::apply(*patch, user) : user;
   const std::string host = patched.get(env::kMasterAddr).value_or("");
   const auto set_port = parse_integer<std::uint16_t>(patched.get(env::kMasterPort).value_or(""));
-  const std::uint16_t port =
-      patch != nullptr && set_port ? *set_port : port_for(facts, settings, network, facts.reserved_ports, 0);
+  const std::uint16_t port = patch && set_port ? *set_port : port_for(facts, settings, network);
   for (const network::ResolvedName& name : network.head_names) {
     for (const network::Address& address : name.addresses) {
       if (!address.link_local) {
@@ -62,7 +64,7 @@ Candidates candidates_of(const job::JobFacts& facts, const settings::Settings& s
   if (!does_not_resolve(network, facts.head_host)) {
     add(candidates.hosts, facts.head_host);
   }
-  if (patch != nullptr && !host.empty() && port != 0) {
+  if (patch && !host.empty() && port != 0) {
     candidates.expected = Endpoint{host, port};
   } else if (port != 0 && !network.head_names.empty()) {
     candidates.expected = Endpoint{network.head_names.front().name, port};

@@ -5,10 +5,11 @@
 #include <vector>
 
 #include "runtime/base/environment.h"
+#include "runtime/base/result.h"
 #include "runtime/job/job_facts.h"
 #include "runtime/network/network_view.h"
 #include "runtime/rendezvous/endpoint.h"
-#include "runtime/resolve/env_patch.h"
+#include "runtime/resolve/resolve.h"
 #include "runtime/settings/settings.h"
 
 namespace rollcall::doctor {
@@ -22,11 +23,11 @@ struct Candidates {
   std::vector<std::string> hosts;                ///< other names and addresses of the head node, best first
 };
 
-/// The candidates by these facts; the same on every node. `patch` is null where resolve failed: then the port is found
-/// as resolve would have found it, and the hosts are what did resolve. Pure.
+/// The candidates by these facts; the same on every node. Where resolve failed there is no `patch`: then the port is
+/// found as resolve would have found it, and the hosts are what did resolve. Pure.
 [[nodiscard]] Candidates candidates_of(const job::JobFacts& facts, const settings::Settings& settings,
                                        const network::NetworkView& network, const Environment& user,
-                                       const resolve::EnvPatch* patch);
+                                       const Result<resolve::EnvPatch>& patch);
 
 /// Every endpoint to try, the expected one first; none whose name is known not to resolve: asking again costs seconds.
 [[nodiscard]] std::vector<rendezvous::Endpoint> endpoints_of(const Candidates& candidates);

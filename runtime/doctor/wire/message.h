@@ -1,18 +1,21 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/result.h"
+#include "runtime/doctor/facts.h"
 #include "runtime/doctor/world.h"
 #include "runtime/job/job_facts.h"
 #include "runtime/rendezvous/endpoint.h"
 
 namespace rollcall::doctor {
 
-/// The first message on every connection. Whoever does not say this is a stranger.
+/// The first message on every connection. Whoever does not say this is an unexpected peer.
 struct Greeting {
   std::string step;        ///< step_key(): ranks of another step that share a port are told apart
   std::uint32_t rank = 0;  ///< of the sender
@@ -43,5 +46,17 @@ struct Request {
 [[nodiscard]] std::optional<Request> parse_request(std::string_view text);
 [[nodiscard]] std::string to_text(const Benchmark& benchmark);
 [[nodiscard]] Benchmark parse_benchmark(std::string_view text);
+
+/// The facts as compact JSON: what travels from a rank to rank 0. Bytes that are no UTF-8 are replaced.
+[[nodiscard]] std::string to_json_text(const TaskFacts& facts);
+
+/// The reverse; unknown keys are passed over, missing ones leave the default. Errors (Mismatch): not such JSON.
+[[nodiscard]] Result<TaskFacts> task_facts_from_json(std::string_view text);
+
+/// Nanoseconds since 1970 by this node's clock: what is compared between nodes.
+[[nodiscard]] inline std::int64_t wall_clock_nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
 
 }  // namespace rollcall::doctor

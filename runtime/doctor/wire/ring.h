@@ -27,9 +27,6 @@ class Ring {
   /// Member 0's data to all, handed on in pieces.
   [[nodiscard]] Result<void> broadcast(std::span<float> data);
 
-  /// When every operation ends at the latest.
-  void set_deadline(Clock::time_point deadline) { deadline_ = deadline; }
-
   [[nodiscard]] std::uint32_t index() const { return index_; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "runtime/base/environment.h"
-#include "runtime/bootstrap/gather.h"
-#include "runtime/bootstrap/pmix_client.h"
+#include "runtime/launchers/pmix.h"
+#include "runtime/step/gather.h"
 
-namespace rollcall::bootstrap {
+namespace rollcall::launchers {
 
 /// Task 3 of `srun -N3 -n5`, as slurmstepd 22.05 describes it.
 inline Environment slurm_task() {
@@ -73,7 +73,7 @@ class SaidPmix final : public PmixClient {
 };
 
 /// "slurm+" answered, "slurm-" declined.
-inline std::vector<std::string> sources(const Gathered& gathered) {
+inline std::vector<std::string> sources(const step::Gathered& gathered) {
   std::vector<std::string> names;
   for (const TraceEntry& entry : gathered.trace) {
     names.push_back(entry.source + (entry.answered ? "+" : "-"));
@@ -82,4 +82,4 @@ inline std::vector<std::string> sources(const Gathered& gathered) {
   return names;
 }
 
-}  // namespace rollcall::bootstrap
+}  // namespace rollcall::launchers

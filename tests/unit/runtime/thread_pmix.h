@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/bootstrap/pmix_client.h"
+#include "runtime/launchers/pmix.h"
 
 namespace rollcall::rendezvous {
 
@@ -21,14 +21,14 @@ struct Exchange {
   std::map<std::pair<std::uint32_t, std::string>, std::string> values;
 };
 
-class ThreadPmix final : public bootstrap::PmixClient {
+class ThreadPmix final : public launchers::PmixClient {
  public:
   ThreadPmix(Exchange& exchange, std::uint32_t rank) : exchange_(exchange), rank_(rank) {}
   std::uint32_t rank() const override { return rank_; }
   std::string name_space() const override { return "test"; }
-  Result<std::uint32_t> fact(bootstrap::PmixFact which) override {
-    const bool is_size = which == bootstrap::PmixFact::JobSize || which == bootstrap::PmixFact::LocalSize;
-    return is_size ? exchange_.ranks : (which == bootstrap::PmixFact::LocalRank ? rank_ : 0U);
+  Result<std::uint32_t> fact(launchers::PmixFact which) override {
+    const bool is_size = which == launchers::PmixFact::JobSize || which == launchers::PmixFact::LocalSize;
+    return is_size ? exchange_.ranks : (which == launchers::PmixFact::LocalRank ? rank_ : 0U);
   }
   Result<std::string> host_of(std::uint32_t) override { return std::string("here"); }
   Result<void> put(const std::string& key, const std::string& value) override {

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/base/outcome_text.h"
+#include "runtime/base/result.h"
 
 namespace rollcall::checkpoint::format {
 namespace {

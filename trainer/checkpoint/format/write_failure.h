@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "runtime/base/error.h"
+#include "runtime/base/result.h"
 
 namespace rollcall::checkpoint::format {
 

@@ -4,7 +4,6 @@
 #include <mutex>
 #include <string>
 
-#include "runtime/base/error.h"
 #include "runtime/base/result.h"
 
 namespace rollcall::process_group::mpi {

@@ -76,8 +76,8 @@ Result<bool> greet(Engine& engine, bool sees_all, std::uint32_t world_size, std:
   if (failure.empty()) {
     return std::all_of(in.begin(), in.end(), [](std::byte one) { return one == kSeesAll; });
   }
-  return fail("--backend", "ucx", failure, "looking whether all ranks reach each other's network.interface",
-              ExitCode::Unavailable);
+  return fail("--backend", "ucx", failure,
+              "looking whether all ranks reach each other over the devices of interface.ucx", ExitCode::Unavailable);
 }
 
 }  // namespace

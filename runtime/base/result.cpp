@@ -1,0 +1,55 @@
+#include "runtime/base/result.h"
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/text.h"
+
+namespace rollcall {
+
+std::string Error::message() const {
+  std::string text = "rollcall: " + setting;
+  if (!value.empty()) {
+    text += ": " + value;
+  }
+  text += ": " + reason;
+  if (!action.empty()) {
+    text += "; try " + action;
+  }
+  return printable(std::move(text));
+}
+
+Error fail(std::string setting, std::string value, std::string reason, std::string action, ExitCode exit_code) {
+  return Error{std::move(setting), std::move(value), std::move(reason), std::move(action), exit_code};
+}
+
+std::string errno_text(int error_number) { return std::generic_category().message(error_number); }
+
+std::string serialise(const Result<void>& outcome) {
+  if (outcome) {
+    return "";
+  }
+  const Error& error = outcome.error();
+  std::string text = std::to_string(to_int(error.exit_code));
+  for (std::string field : {error.setting, error.value, error.reason, error.action}) {
+    std::ranges::replace(field, '\0', '?');
+    text += '\0' + field;
+  }
+  return text;
+}
+
+std::optional<Result<void>> parse_outcome(std::string_view text) {
+  if (text.empty()) {
+    return Result<void>();
+  }
+  const std::vector<std::string> fields = split(text, '\0');
+  const auto code = parse_integer<int>(fields[0]);
+  if (fields.size() != 5 || !code) {
+    return std::nullopt;
+  }
+  return fail(fields[1], fields[2], fields[3], fields[4], static_cast<ExitCode>(*code));
+}
+
+}  // namespace rollcall

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rollcall {
+
+// What this process can say of itself: the host that it is on, the CPUs that it may use, the file that it came from.
+
+/// gethostname(2); empty where it fails.
+[[nodiscard]] std::string this_host_name();
+
+/// The CPUs that this process may run on (sched_getaffinity(2)), ascending, also on machines with more than 1024 of
+/// them; empty where the kernel refuses. In a task whose step binds CPUs these are the task's, otherwise all of the
+/// node. Thread-safe.
+[[nodiscard]] std::vector<std::uint32_t> cpus_of_this_process();
+
+/// How many they are; at least 1.
+[[nodiscard]] std::uint32_t number_of_cpus();
+
+/// `path` below one of the folders above the program or plugin that this code was linked into, the nearest that has it:
+/// where `cmake --install` puts what belongs to it; the build folder has the same layout. Nothing where there is none.
+/// Not influenced by the environment.
+[[nodiscard]] std::optional<std::filesystem::path> find_above_own_file(const std::filesystem::path& path);
+
+}  // namespace rollcall

@@ -1,0 +1,108 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/doctor/checks/grouped.h"
+
+namespace rollcall::doctor {
+namespace {
+
+std::string list_of(const NodeFacts& node) {
+  std::string list;
+  for (const InterfaceFacts& interface : node.interfaces) {
+    list += fmt::format("{}{}{}", list.empty() ? "" : ", ", interface.name, interface.up ? "" : " (down)");
+  }
+  return list.empty() ? "none" : list;
+}
+
+}  // namespace
+
+Findings check_answer(const World& world) {
+  Grouped grouped;
+  for (const Missing& missing : world.missing) {
+    grouped.add(Status::Bad, missing.who, missing.reason,
+                "look at what its ranks printed themselves, then log in there; srun --exclude=NODE leaves it out");
+  }
+  if (world.step.world_size == 1) {
+    return std::move(grouped).or_else(Status::Absent,
+                                      "one process: run srun rollcall doctor to ask all nodes of a job");
+  }
+  return std::move(grouped).or_else(Status::Good, fmt::format("all {} ranks on {} answered", world.step.world_size,
+                                                              count_text(nodes_of(world).size(), "node")));
+}
+
+Findings check_interface(const World& world) {
+  Grouped grouped;
+  std::string good;
+  for (const TaskFacts* task : nodes_of(world)) {
+    for (const InterfaceUse& use : task->node.interface_uses) {
+      if (!use.error.empty()) {
+        grouped.add(Status::Bad, task->host, fmt::format("{}: {}", use.setting, use.error),
+                    fmt::format("set {} to one of {}", use.setting, list_of(task->node)));
+      } else if (!use.value.empty()) {
+        good += good.find(use.setting) != std::string::npos
+                    ? ""
+                    : fmt::format("{}{} is {}", good.empty() ? "" : ", ", use.setting, use.value);
+      }
+    }
+  }
+  return std::move(grouped).or_else(good.empty() ? Status::Absent : Status::Good,
+                                    good.empty() ? "none is set: the libraries choose themselves" : good);
+}
+
+Findings check_head_port(const World& world) {
+  if (world.step.world_size == 1) {
+    return {{Status::Absent, {}, "one process needs no port", ""}};
+  }
+  Grouped grouped;
+  std::string good;
+  for (const TaskFacts& task : world.tasks) {
+    const HeadFacts& head = task.head;
+    if (!head.error.empty()) {
+      const std::string where = head.endpoint.empty() ? "rank 0" : head.endpoint;
+      const std::string used = head.used.empty() ? "" : fmt::format("; {} works", head.used);
+      grouped.add(Status::Bad, task.host, fmt::format("{}: {}{}", where, head.error, used),
+                  "check MASTER_ADDR and MASTER_PORT with rollcall env; set host.template or port.range so that all "
+                  "nodes reach the head");
+    } else if (task.rank > 0) {
+      good = head.endpoint + " answers every rank";
+    }
+  }
+  return std::move(grouped).or_else(good.empty() ? Status::Absent : Status::Good,
+                                    good.empty() ? "no other rank answered" : good);
+}
+
+Findings check_ring(const World& world) {
+  Grouped grouped;
+  for (const RingLink& link : world.ring) {
+    if (!link.error.empty()) {
+      grouped.add(Status::Bad, link.from, fmt::format("does not reach {} on a free port: {}", link.to, link.error),
+                  "ask the admin whether a firewall stands between compute nodes; try --exclude of one of the two");
+    }
+  }
+  return std::move(grouped).or_else(
+      world.ring.empty() ? Status::Absent : Status::Good,
+      world.ring.empty() ? "not two nodes that could be connected"
+                         : fmt::format("{} of {} connected", world.ring.size(), count_text(world.ring.size(), "link")));
+}
+
+Findings check_clock(const World& world) {
+  Grouped grouped;
+  double largest = 0;
+  for (const ClockReading& clock : world.clocks) {
+    const double off = std::abs(clock.ahead_seconds);
+    largest = std::max(largest, off);
+    // Only what is beyond the doubt of the measurement counts.
+    if (off - clock.uncertainty_seconds > world.limits.clock_seconds) {
+      grouped.add(Status::Bad, clock.host,
+                  fmt::format("{:.3g} s {} rank 0's node", off, clock.ahead_seconds > 0 ? "ahead of" : "behind"),
+                  "have the admin mend time synchronisation (chronyc tracking): checkpoints and logs order by time");
+    }
+  }
+  return std::move(grouped).or_else(
+      world.clocks.empty() ? Status::Absent : Status::Good,
+      world.clocks.empty() ? "one node has one clock" : fmt::format("at most {:.3g} ms apart", largest * 1e3));
+}
+
+}  // namespace rollcall::doctor

@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/doctor/checks/grouped.h"
+
+namespace rollcall::doctor {
+namespace {
+
+/// The first name that has an address, as resolve takes it; null: none.
+const network::ResolvedName* usable(const NameFacts& names) {
+  const auto found =
+      std::ranges::find_if(names.head, [](const network::ResolvedName& name) { return !name.addresses.empty(); });
+  return found == names.head.end() ? nullptr : &*found;
+}
+
+constexpr const char* kAction =
+    "try getent hosts NAME on that node, then set host.template to a name that resolves on all nodes";
+
+/// Empty where the name is fine on this node.
+std::string objection(const TaskFacts& task, const World& world) {
+  const NameFacts& names = task.node.names;
+  const network::ResolvedName* const name = usable(names);
+  if (name == nullptr) {
+    return fmt::format("{} does not resolve ({})", names.head.front().name, names.head.front().error);
+  }
+  const network::Address& address = name->addresses.front();
+  const bool elsewhere = task.host != world.step.head_host;
+  if (address.loopback && elsewhere && world.step.num_nodes > 1 && !world.limits.loopback_allowed) {
+    return fmt::format("{} is the loopback address {} on a node that is not the head", name->name, address.text);
+  }
+  return "";
+}
+
+/// Nodes on which the name means another address than on most others. The head itself may call itself 127.0.1.1.
+void find_disagreement(const World& world, Grouped& grouped) {
+  HostsByText hosts_by_address;
+  for (const TaskFacts* node : nodes_of(world)) {
+    const network::ResolvedName* const name = usable(node->node.names);
+    if (name != nullptr && node->host != world.step.head_host) {
+      hosts_by_address[name->name + " is " + name->addresses.front().text].push_back(node->host);
+    }
+  }
+  if (hosts_by_address.size() < 2) {
+    return;
+  }
+  const std::string& most = usual_text(hosts_by_address, world.step.head_host);
+  for (const auto& [meaning, hosts] : hosts_by_address) {
+    for (const std::string& host : meaning == most ? std::vector<std::string>() : hosts) {
+      grouped.add(Status::Bad, host, fmt::format("{}, elsewhere {}", meaning, most),
+                  "compare /etc/hosts and DNS of these nodes, or set host.template");
+    }
+  }
+}
+
+}  // namespace
+
+Findings check_own_name(const World& world) {
+  Grouped grouped;
+  for (const TaskFacts* node : nodes_of(world)) {
+    const network::ResolvedName& own = node->node.names.own;
+    if (own.addresses.empty()) {
+      grouped.add(Status::Notice, node->host,
+                  fmt::format("the node's own name, {}, does not resolve there ({})", own.name, own.error),
+                  "have the admin add it to /etc/hosts or DNS: JAX and torchrun look their own name up");
+    }
+  }
+  return std::move(grouped).or_else(Status::Good, "resolves on every node");
+}
+
+Findings check_head_name(const World& world) {
+  Grouped grouped;
+  std::string meaning;
+  for (const TaskFacts* node : nodes_of(world)) {
+    if (node->node.names.head.empty()) {
+      continue;
+    }
+    if (const std::string reason = objection(*node, world); !reason.empty()) {
+      grouped.add(Status::Bad, node->host, reason, kAction);
+    } else if (meaning.empty() || node->host != world.step.head_host) {
+      const network::ResolvedName* const name = usable(node->node.names);
+      meaning = fmt::format("{} is {} everywhere", name->name, name->addresses.front().text);
+    }
+  }
+  find_disagreement(world, grouped);
+  return std::move(grouped).or_else(meaning.empty() ? Status::Absent : Status::Good,
+                                    meaning.empty() ? "no head node is known" : meaning);
+}
+
+Findings check_reverse_name(const World& world) {
+  Grouped grouped;
+  std::string good;
+  for (const TaskFacts* node : nodes_of(world)) {
+    const NameFacts& names = node->node.names;
+    if (names.reverse_address.empty()) {
+      continue;
+    }
+    if (names.reverse_name.empty()) {
+      grouped.add(Status::Notice, node->host, fmt::format("{} has no name", names.reverse_address),
+                  "ask the admin for a reverse entry: torchrun and some MPI stacks turn addresses back into names");
+    } else if (!names.reverse_name_leads_back) {
+      grouped.add(Status::Notice, node->host,
+                  fmt::format("{} is {}, which does not lead back to it", names.reverse_address, names.reverse_name),
+                  "have the admin make forward and reverse entries agree (getent hosts NAME, getent hosts ADDRESS)");
+    } else {
+      good = fmt::format("{} is {}", names.reverse_address, names.reverse_name);
+    }
+  }
+  return std::move(grouped).or_else(good.empty() ? Status::Absent : Status::Good,
+                                    good.empty() ? "no address of the head node is known" : good);
+}
+
+}  // namespace rollcall::doctor

@@ -1,0 +1,116 @@
+#include <fmt/format.h>
+
+#include <array>
+
+#include "runtime/doctor/checks/grouped.h"
+
+namespace rollcall::doctor {
+namespace {
+
+constexpr const char* kInStep = "srun --ddp or rollcall exec set the environment of this step";
+
+/// "site installation, /opt/rollcall/spank_rollcall.so", or nothing where configuration files do not tell.
+std::string installation_text(const Way& way) {
+  return way.installation == "none" ? "" : fmt::format(" ({} installation, {})", way.installation, way.plugin);
+}
+
+Finding finding_of(const Way& way, bool in_step) {
+  if (way.srun_has_option) {
+    const std::string here = in_step ? kInStep : "this step was started without it";
+    return {Status::Good, {}, fmt::format("srun has --ddp{}; {}", installation_text(way), here), ""};
+  }
+  if (in_step) {
+    return {Status::Good, {}, fmt::format("{}; srun has no --ddp here", kInStep), ""};
+  }
+  if (!way.srun_exists) {
+    return {Status::Absent, {}, "srun does not work here: not a machine of a Slurm cluster, or no configuration", ""};
+  }
+  return {Status::Notice,
+          {},
+          "srun has no --ddp: programs get no environment from rollcall by themselves",
+          "write srun rollcall exec -- PROGRAM, or run rollcall install --user once"};
+}
+
+struct Product {
+  const char* name;
+  std::string Versions::*version;
+  Status if_different;
+};
+
+/// Bad: a program that works on one node need not start on another. The others differ during a rolling update.
+constexpr std::array kProducts{
+    Product{"rollcall", &Versions::rollcall, Status::Bad}, Product{"Slurm", &Versions::slurm, Status::Notice},
+    Product{"kernel", &Versions::kernel, Status::Notice},  Product{"glibc", &Versions::glibc, Status::Bad},
+    Product{"PMIx", &Versions::pmix, Status::Notice},
+};
+
+void compare(const Product& product, const World& world, Grouped& grouped, std::string& same) {
+  HostsByText hosts_by_version;
+  for (const TaskFacts* node : nodes_of(world)) {
+    hosts_by_version[node->node.versions.*product.version].push_back(node->host);
+  }
+  if (hosts_by_version.empty()) {
+    return;
+  }
+  const std::string& most = usual_text(hosts_by_version, world.tasks.front().host);
+  const std::string usual = most.empty() ? "none" : most;
+  same += fmt::format("{}{} {}", same.empty() ? "" : ", ", product.name, usual);
+  for (const auto& [version, hosts] : hosts_by_version) {
+    for (const std::string& host : version == most ? std::vector<std::string>() : hosts) {
+      const std::string here = version.empty() ? "none" : version;
+      grouped.add(product.if_different, host, fmt::format("{} {}, elsewhere {}", product.name, here, usual),
+                  "build for the older one, or keep the job on nodes of one kind (--constraint, --exclude)");
+    }
+  }
+}
+
+}  // namespace
+
+Findings check_way(const World& world) {
+  const bool in_step = !world.tasks.empty() && world.tasks.front().environment_set;
+  Findings findings{finding_of(world.way, in_step)};
+  for (const std::string& problem : world.way.problems) {
+    findings.push_back({Status::Notice, {}, problem, "run rollcall install --status for the whole state"});
+  }
+  return findings;
+}
+
+Findings check_environment(const World& world) {
+  Grouped grouped;
+  for (const TaskFacts& task : world.tasks) {
+    if (!task.resolve_error.empty()) {
+      grouped.add(Status::Bad, task.host, task.resolve_error, "run rollcall env --verbose on that node");
+    }
+    for (const std::string& warning : task.warnings) {
+      grouped.add(Status::Notice, task.host, warning, "run rollcall env --verbose on that node");
+    }
+  }
+  return std::move(grouped).or_else(Status::Good, "resolves on every node");
+}
+
+Findings check_venv(const World& world) {
+  Grouped grouped;
+  std::string good;
+  for (const TaskFacts* task : nodes_of(world)) {
+    const VenvFacts& venv = task->node.venv;
+    if (!venv.error.empty()) {
+      grouped.add(Status::Bad, task->host, fmt::format("{}: {}", venv.path, venv.error),
+                  "make it anew on a compute node, or load the module of its Python before srun");
+    } else if (!venv.path.empty()) {
+      good = fmt::format("{} runs Python {}", venv.path, venv.version);
+    }
+  }
+  return std::move(grouped).or_else(good.empty() ? Status::Absent : Status::Good,
+                                    good.empty() ? "neither setting venv nor VIRTUAL_ENV is set" : good);
+}
+
+Findings check_versions(const World& world) {
+  Grouped grouped;
+  std::string same;
+  for (const Product& product : kProducts) {
+    compare(product, world, grouped, same);
+  }
+  return std::move(grouped).or_else(Status::Good, same);
+}
+
+}  // namespace rollcall::doctor

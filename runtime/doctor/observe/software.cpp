@@ -1,0 +1,102 @@
+#include "runtime/doctor/observe/observe.h"
+
+#include <dlfcn.h>
+#include <gnu/libc-version.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "runtime/base/child_process.h"
+#include "runtime/base/result.h"
+#include "runtime/base/text.h"
+#include "runtime/install/status.h"
+
+namespace rollcall::doctor {
+namespace {
+
+constexpr std::chrono::seconds kPatience{5};
+
+std::string slurm_version() {
+  const Result<std::string> text = output_of({"scontrol", "--version"}, Environment::of_this_process(), kPatience);
+  constexpr std::string_view kProduct = "slurm";
+  std::string_view words = text ? trim(*text) : std::string_view();
+  words = words.substr(0, words.find('\n'));
+  // "slurm 24.11.5", Debian's "slurm-wlm 22.05.8"
+  return words.starts_with(kProduct) ? std::string(words.substr(words.rfind(' ') + 1)) : "";
+}
+
+/// Of the library's own words, "OpenPMIx 4.2.2 (PMIx Standard: ...)", only the number is kept.
+std::string pmix_version() {
+  void* const library = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_LOCAL);
+  if (library == nullptr) {
+    return "";
+  }
+  using GetVersion = const char* (*)();
+  const auto get_version = reinterpret_cast<GetVersion>(dlsym(library, "PMIx_Get_version"));
+  const std::string text = get_version == nullptr ? "" : get_version();
+  const std::size_t begin = text.find_first_of("0123456789");
+  return begin == std::string::npos ? text : text.substr(begin, text.find_first_of(" ,(", begin) - begin);
+}
+
+}  // namespace
+
+Versions observe_versions() {
+  Versions versions;
+  versions.slurm = slurm_version();
+  versions.pmix = pmix_version();
+  versions.glibc = gnu_get_libc_version();
+  utsname system{};
+  if (uname(&system) == 0) {
+    versions.kernel = system.release;
+  }
+  return versions;
+}
+
+std::string slurms_address_of(const std::string& host) {
+  const Result<std::string> text =
+      output_of({"scontrol", "--oneliner", "show", "node", host}, Environment::of_this_process(), kPatience);
+  constexpr std::string_view kKey = "NodeAddr=";
+  const std::size_t begin = text ? text->find(kKey) : std::string::npos;
+  if (begin == std::string::npos) {
+    return "";
+  }
+  const std::size_t value = begin + kKey.size();
+  return text->substr(value, text->find_first_of(" \n", value) - value);
+}
+
+VenvFacts observe_venv(const std::string& path, std::chrono::duration<double> patience) {
+  VenvFacts facts;
+  facts.path = path;
+  const std::string python = path + "/bin/python";
+  if (access(python.c_str(), X_OK) != 0) {
+    facts.error = "bin/python: " + errno_text(errno);
+    return facts;
+  }
+  const Result<std::string> version =
+      output_of({python, "-I", "-c", "import platform; print(platform.python_version())"},
+                Environment::of_this_process(), patience);
+  if (version) {
+    facts.version = trim(*version);
+  } else {
+    facts.error = "bin/python " + version.error().reason;
+  }
+  return facts;
+}
+
+Way observe_way(const Environment& environment) {
+  const Result<std::string> help = output_of({"srun", "--help"}, environment, kPatience);
+  install::Status status = install::install_status(environment);
+  Way way;
+  way.srun_exists = help.has_value();
+  way.srun_has_option = help && help->find("--ddp") != std::string::npos;
+  way.installation = install::way_name(status.way);
+  way.plugin = std::move(status.plugin);
+  way.problems = std::move(status.problems);
+  return way;
+}
+
+}  // namespace rollcall::doctor

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/doctor/wire/socket.h"
+#include "runtime/rendezvous/listener.h"
+
+namespace rollcall::doctor {
+
+/// Rank 0's end of the exchange: every other rank holds one connection to it. One thread, poll(2); every call ends at
+/// its deadline. A connection that is not of this step is closed.
+class Server {
+ public:
+  Server(std::vector<rendezvous::Listener> listeners, std::string step, std::uint32_t world_size);
+
+  /// Lets the ranks 1.. report; returns what each said. Ends when all did, at the deadline, or shortly after the last
+  /// connection broke where nobody else is awaited.
+  [[nodiscard]] std::map<std::uint32_t, std::string> gather(Clock::time_point deadline);
+
+  /// Sends each rank its text, runs `meanwhile` (rank 0's own part, if any), and awaits one answer of each. Whoever
+  /// does not answer is missing in the result, and why is in losses(). Ranks that are not connected are passed over.
+  [[nodiscard]] std::map<std::uint32_t, std::string> ask(const std::map<std::uint32_t, std::string>& texts,
+                                                         Clock::time_point deadline,
+                                                         const std::function<void()>& meanwhile = {});
+
+  /// Sends without awaiting anything.
+  void tell(const std::map<std::uint32_t, std::string>& texts, Clock::time_point deadline);
+
+  /// The ranks whose connection broke, or who did not answer in time, and why.
+  [[nodiscard]] const std::map<std::uint32_t, std::string>& losses() const { return losses_; }
+
+ private:
+  void accept_waiting();
+  void greet(Socket& newcomer, const std::string& text);
+  void hear_newcomers(std::map<std::uint32_t, std::string>& reports);
+  void hear_clients(std::map<std::uint32_t, std::string>& answers);
+  void wait(Clock::time_point deadline, bool accepting) const;
+  [[nodiscard]] bool all_accounted_for(const std::map<std::uint32_t, std::string>& reports) const;
+
+  std::vector<rendezvous::Listener> listeners_;
+  std::string step_;
+  std::uint32_t world_size_;
+  std::vector<Socket> newcomers_;  ///< connected, but have not said yet who they are
+  std::map<std::uint32_t, Socket> clients_;
+  std::map<std::uint32_t, std::string> losses_;
+  Clock::time_point last_loss_{};
+};
+
+}  // namespace rollcall::doctor

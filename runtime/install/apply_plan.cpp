@@ -1,0 +1,125 @@
+#include "runtime/install/plan.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+namespace rollcall::install {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error cannot(const std::string& path, int error_number) {
+  return fail(path, "", "cannot be changed: " + errno_text(error_number),
+              error_number == EACCES || error_number == EPERM ? "as root, or rollcall install --user" : "another place",
+              ExitCode::CannotCreate);
+}
+
+bool write_and_close(int file, const std::string& text) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t wrote = ::write(file, text.data() + done, text.size() - done);
+    if (wrote < 0 && errno != EINTR) {
+      break;
+    }
+    done += wrote > 0 ? static_cast<std::size_t>(wrote) : 0;
+  }
+  const bool whole = done == text.size() && ::fsync(file) == 0;
+  return ::close(file) == 0 && whole;
+}
+
+Result<void> replace(const std::string& name, const std::string& text) {
+  std::error_code error;
+  const fs::path target = fs::canonical(name, error);  // a link keeps pointing to what it points to
+  const std::string path = error ? name : target.string();
+  const std::string beside = path + ".rollcall-new";
+  struct stat old {};
+  const bool existed = ::stat(path.c_str(), &old) == 0;
+  constexpr mode_t kMode = 0644;
+  constexpr mode_t kModeBits = 07777;
+  ::unlink(beside.c_str());
+  const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kMode);
+  if (file < 0) {
+    return cannot(path, errno);
+  }
+  ::fchmod(file, existed ? old.st_mode & kModeBits : kMode);
+  const bool owned = !existed || ::fchown(file, old.st_uid, old.st_gid) == 0;
+  if (!write_and_close(file, text) || !owned || ::rename(beside.c_str(), path.c_str()) != 0) {
+    const int error_number = errno;
+    ::unlink(beside.c_str());
+    return cannot(path, error_number);
+  }
+  return {};
+}
+
+Result<void> replace_link(const std::string& path, const std::string& target) {
+  const std::string beside = path + ".rollcall-new";
+  ::unlink(beside.c_str());
+  if (::symlink(target.c_str(), beside.c_str()) != 0 || ::rename(beside.c_str(), path.c_str()) != 0) {
+    return cannot(path, errno);
+  }
+  return {};
+}
+
+Result<void> apply_one(const FileChange& change) {
+  if (!change.text && !change.link_to) {
+    return ::unlink(change.path.c_str()) == 0 || errno == ENOENT ? Result<void>() : cannot(change.path, errno);
+  }
+  std::error_code error;
+  fs::create_directories(fs::path(change.path).parent_path(), error);
+  if (error) {
+    return cannot(change.path, error.value());
+  }
+  return change.text ? replace(change.path, *change.text) : replace_link(change.path, *change.link_to);
+}
+
+}  // namespace
+
+std::optional<std::string> read_file(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) {
+    return std::nullopt;
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return std::nullopt;
+  }
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+std::optional<std::string> read_link(const std::string& path) {
+  std::error_code error;
+  const fs::path target = fs::read_symlink(path, error);
+  return error ? std::nullopt : std::optional(target.string());
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+Result<void> apply(const Plan& plan) {
+  for (const FileChange& change : plan.changes) {
+    if (Result<void> done = apply_one(change); !done) {
+      return done;
+    }
+  }
+  for (const std::string& folder : plan.folders_to_remove) {
+    ::rmdir(folder.c_str());  // only where it is empty
+  }
+  return {};
+}
+
+}  // namespace rollcall::install

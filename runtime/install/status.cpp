@@ -1,0 +1,190 @@
+#include "runtime/install/status.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "runtime/install/plan.h"
+#include "runtime/install/plugin_file.h"
+#include "runtime/install/slurm_files.h"
+
+namespace rollcall::install {
+namespace {
+
+constexpr std::array kUsualPlaces{"/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf",
+                                  "/usr/local/etc/slurm.conf", "/opt/slurm/etc/slurm.conf"};
+
+bool readable(const std::string& path) { return ::access(path.c_str(), R_OK) == 0; }
+
+std::string slurm_conf_in_force(const Environment& environment) {
+  if (const auto named = environment.get_non_empty("SLURM_CONF")) {
+    return *named;
+  }
+  for (const char* const place : kUsualPlaces) {
+    if (readable(place)) {
+      return place;
+    }
+  }
+  return "";
+}
+
+void check_plugin(Status& status) {
+  const std::optional<std::string> bytes = read_file(status.plugin);
+  const std::optional<SlurmVersion> built_for = bytes ? plugin_version(*bytes) : std::nullopt;
+  if (!bytes) {
+    status.problems.push_back(status.plugin + ": cannot be read here; srun will not know --ddp");
+  } else if (!built_for) {
+    status.problems.push_back(status.plugin + ": is no SPANK plugin");
+  }
+  if (built_for) {
+    status.plugin_version = built_for->text();
+    const auto slurm = parse_slurm_version(status.slurm_version);
+    if (slurm && !slurm->fits(*built_for)) {
+      status.problems.push_back(
+          fmt::format("{}: was built for Slurm {}, this is {}; build it against this Slurm's headers", status.plugin,
+                      built_for->text(), slurm->text()));
+    }
+  }
+}
+
+void check_users_hook(const PluginLine& line, Status& status) {
+  if (!line.task_prolog.empty() && ::access(line.task_prolog.c_str(), X_OK) != 0) {
+    status.problems.push_back(line.task_prolog + ": cannot be executed; try rollcall install --user again");
+  }
+}
+
+void note_unused_installation(const Environment& environment, Status& status) {
+  const Result<std::string> folder = user_folder(environment);
+  if (status.way == Way::None && folder && readable(*folder + "/slurm.conf")) {
+    status.problems.push_back(
+        fmt::format("your installation is not in force; try export SLURM_CONF={}/slurm.conf", *folder));
+  }
+  if (status.way == Way::SiteAndUser) {
+    status.problems.push_back("the site has rollcall itself; try rollcall uninstall --user, and unset SLURM_CONF");
+  }
+}
+
+}  // namespace
+
+Result<std::string> user_folder(const Environment& environment) {
+  if (const auto config = environment.get_non_empty("XDG_CONFIG_HOME")) {
+    return *config + "/rollcall/slurm";
+  }
+  if (const auto home = environment.get_non_empty("HOME")) {
+    return *home + "/.config/rollcall/slurm";
+  }
+  return fail("HOME", "", "is not set", "setting it, or XDG_CONFIG_HOME");
+}
+
+Result<std::string> site_slurm_conf(const Environment& environment, const std::string& named, const std::string& root) {
+  if (!named.empty()) {
+    return readable(root + named)
+               ? Result<std::string>(named)
+               : fail("--slurm-conf", root + named, "cannot be read", "the site's slurm.conf", ExitCode::NoInput);
+  }
+  const Result<std::string> folder = user_folder(environment);
+  const auto current = root.empty() ? environment.get_non_empty("SLURM_CONF") : std::nullopt;
+  if (current && folder && *current == *folder + "/slurm.conf") {
+    if (const auto included = first_include(*current, read_file)) {
+      return *included;
+    }
+  } else if (current && readable(*current)) {
+    return *current;
+  }
+  for (const char* const place : kUsualPlaces) {
+    if (readable(root + place)) {
+      return std::string(place);
+    }
+  }
+  return fail("slurm.conf", "", "is in none of the usual places", "--slurm-conf=FILE (scontrol show config names it)",
+              ExitCode::NoInput);
+}
+
+Status install_status(const Environment& environment) {
+  Status status;
+  status.slurm_conf = slurm_conf_in_force(environment);
+  if (!status.slurm_conf.empty()) {
+    const auto slurm = slurm_version(environment, status.slurm_conf);
+    status.slurm_version = slurm ? slurm->text() : "";
+    status.plugstack = plugstack_of(status.slurm_conf, read_file);
+    for (const PluginLine& line : plugin_lines(status.plugstack, read_file)) {
+      const Way way = line.task_prolog.empty() ? Way::Site : Way::User;
+      status.way = status.way == Way::None || status.way == way ? way : Way::SiteAndUser;
+      status.plugin = status.plugin.empty() ? line.plugin : status.plugin;
+      status.config = status.config.empty() ? line.config : status.config;
+      check_users_hook(line, status);
+    }
+  }
+  if (!status.plugin.empty()) {
+    check_plugin(status);
+  }
+  note_unused_installation(environment, status);
+  return status;
+}
+
+std::vector<std::string> changeable_by_others(const std::string& path) {
+  std::vector<std::string> lines;
+  std::string part = path;
+  while (!part.empty()) {
+    struct stat entry {};
+    constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
+    if (::stat(part.c_str(), &entry) == 0 && (entry.st_uid != 0 || (entry.st_mode & kOthersWrite) != 0)) {
+      lines.push_back(part + ": others than root can change it; slurmstepd runs what stands there as root");
+    }
+    part = part.substr(0, part.rfind('/'));
+  }
+  return lines;
+}
+
+std::string way_name(Way way) {
+  switch (way) {
+    case Way::None:
+      return "none";
+    case Way::Site:
+      return "site";
+    case Way::User:
+      return "user";
+    case Way::SiteAndUser:
+      return "site and user";
+  }
+  return "";
+}
+
+std::string status_text(const Status& status) {
+  const auto or_unknown = [](const std::string& text) { return text.empty() ? "unknown" : text; };
+  std::string text = fmt::format("{:<15}{}\n", "in force", way_name(status.way));
+  text += fmt::format("{:<15}{}\n", "slurm.conf", or_unknown(status.slurm_conf));
+  text += fmt::format("{:<15}{}\n", "plugstack.conf", or_unknown(status.plugstack));
+  text += fmt::format("{:<15}{}\n", "Slurm", or_unknown(status.slurm_version));
+  if (!status.plugin.empty()) {
+    text += fmt::format("{:<15}{}, for Slurm {}\n", "plugin", status.plugin, or_unknown(status.plugin_version));
+  }
+  if (!status.config.empty()) {
+    text += fmt::format("{:<15}{}\n", "profile", status.config);
+  }
+  if (status.way == Way::None) {
+    text += "without an installation: srun rollcall exec -- PROGRAM; try rollcall install --user\n";
+  }
+  for (const std::string& problem : status.problems) {
+    text.append("problem: ").append(problem).append("\n");
+  }
+  return text;
+}
+
+std::string status_json(const Status& status) {
+  const nlohmann::ordered_json json{{"way", way_name(status.way)},
+                                    {"slurm_conf", status.slurm_conf},
+                                    {"plugstack", status.plugstack},
+                                    {"plugin", status.plugin},
+                                    {"plugin_version", status.plugin_version},
+                                    {"slurm_version", status.slurm_version},
+                                    {"config", status.config},
+                                    {"problems", status.problems}};
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace rollcall::install

@@ -1,0 +1,132 @@
+#include "runtime/launchers/launcher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "runtime/contract/env_vars.h"
+#include "runtime/job/marker.h"
+
+namespace rollcall::launchers {
+namespace {
+
+/// The variables by which an MPI launcher tells a process its ranks. Where several names are given, the first that is
+/// set counts; an empty name is none.
+struct LauncherVariables {
+  std::string_view source;    ///< JobFacts::source: "ompi"
+  std::string_view launcher;  ///< for messages: "Open MPI's mpirun"
+  std::string_view rank;
+  std::string_view size;
+  std::array<std::string_view, 2> local_rank;
+  std::array<std::string_view, 2> local_size;
+  std::array<std::string_view, 2> run;  ///< the same text in all ranks of a run, another in the next
+};
+
+/// What Open MPI's mpirun sets, 4.x (ORTE) and 5.x (PRRTE) alike (mpirun(1), "Exported Environment Variables"). Its
+/// OMPI_COMM_WORLD_NODE_RANK is a rank on the node, not the node's index: it is of no use here.
+constexpr LauncherVariables kOmpiVariables{
+    .source = "ompi",
+    .launcher = "Open MPI's mpirun",
+    .rank = env::kOmpiRank,
+    .size = env::kOmpiSize,
+    .local_rank = {env::kOmpiLocalRank, ""},
+    .local_size = {env::kOmpiLocalSize, ""},
+    .run = {env::kPmixNamespace, env::kOmpiJobId},
+};
+
+/// What launchers that speak PMI-1 or PMI-2 set: MPICH's hydra and Intel MPI (which add MPI_LOCALRANKID and
+/// MPI_LOCALNRANKS), Slurm's pmi2 plugin (which adds PMI_JOBID and leaves local ranks to Slurm's own variables), Cray's
+/// PALS (which adds PMI_LOCAL_RANK and PMI_LOCAL_SIZE).
+constexpr LauncherVariables kPmiVariables{
+    .source = "pmi",
+    .launcher = "the PMI launcher (mpiexec)",
+    .rank = env::kPmiRank,
+    .size = env::kPmiSize,
+    .local_rank = {env::kPmiLocalRankId, env::kPmiLocalRank},
+    .local_size = {env::kPmiLocalRanks, env::kPmiLocalSize},
+    .run = {env::kPmiJobId, env::kPmiKvsName},
+};
+
+std::string_view first_set(const std::array<std::string_view, 2>& names, const Environment& environment) {
+  const auto found =
+      std::ranges::find_if(names, [&](std::string_view name) { return environment.get_non_empty(name).has_value(); });
+  return found == names.end() ? "" : *found;
+}
+
+Result<void> check_range(const LauncherVariables& launcher, const job::JobFacts& facts) {
+  const std::string who(launcher.launcher);
+  if (facts.rank >= facts.world_size) {
+    return damaged_variable(launcher.rank, std::to_string(facts.rank),
+                            fmt::format("is beyond {} {}", launcher.size, facts.world_size), who);
+  }
+  const bool sound = facts.local_world_size <= facts.world_size && facts.local_rank < facts.local_world_size;
+  if (!sound) {
+    return damaged_variable(
+        launcher.local_rank.front(), std::to_string(facts.local_rank),
+        fmt::format("is impossible with {} ranks on this node and {} in all", facts.local_world_size, facts.world_size),
+        who);
+  }
+  return {};
+}
+
+void guess_node(const LauncherVariables& launcher, job::JobFacts& facts) {
+  if (facts.local_world_size == facts.world_size) {
+    return;
+  }
+  facts.num_nodes = (facts.world_size + facts.local_world_size - 1) / facts.local_world_size;
+  facts.node_rank = std::min(facts.rank / facts.local_world_size, facts.num_nodes - 1);
+  facts.warnings.push_back(fmt::format("{}: does not say which node this is; node {} of {} is a guess from the ranks",
+                                       launcher.launcher, facts.node_rank, facts.num_nodes));
+}
+
+std::optional<std::string> why_not_launched_by(const LauncherVariables& launcher, const Environment& environment) {
+  for (const std::string_view name : {launcher.rank, launcher.size}) {
+    if (!environment.get_non_empty(name)) {
+      return fmt::format("{} is not set", name);
+    }
+  }
+  return std::nullopt;
+}
+
+Result<job::JobFacts> facts_from_launcher(const LauncherVariables& launcher, const Environment& environment) {
+  Numbers numbers(environment, std::string(launcher.launcher));
+  job::JobFacts facts;
+  facts.source = launcher.source;
+  facts.rank = numbers.required(launcher.rank);
+  facts.world_size = numbers.required(launcher.size);
+  facts.local_world_size = numbers.optional(first_set(launcher.local_size, environment)).value_or(facts.world_size);
+  facts.local_rank = numbers.optional(first_set(launcher.local_rank, environment))
+                         .value_or(facts.local_world_size > 0 ? facts.rank % facts.local_world_size : 0);
+  if (numbers.error()) {
+    return *numbers.error();
+  }
+  if (const Result<void> checked = check_range(launcher, facts); !checked) {
+    return checked.error();
+  }
+  if (const auto run = environment.get_non_empty(first_set(launcher.run, environment))) {
+    facts.port_salt = job::fnv1a(*run);
+  }
+  guess_node(launcher, facts);
+  return facts;
+}
+
+}  // namespace
+
+std::optional<std::string> why_not_ompi(const Environment& environment) {
+  return why_not_launched_by(kOmpiVariables, environment);
+}
+
+Result<job::JobFacts> facts_from_ompi(const Environment& environment) {
+  return facts_from_launcher(kOmpiVariables, environment);
+}
+
+std::optional<std::string> why_not_pmi(const Environment& environment) {
+  return why_not_launched_by(kPmiVariables, environment);
+}
+
+Result<job::JobFacts> facts_from_pmi(const Environment& environment) {
+  return facts_from_launcher(kPmiVariables, environment);
+}
+
+}  // namespace rollcall::launchers

@@ -1,0 +1,267 @@
+#include "runtime/launchers/slurm.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <numeric>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/job/node_list.h"
+#include "runtime/launchers/launcher.h"
+
+namespace rollcall::launchers {
+namespace {
+
+/// Step ids from here on are special steps: interactive, batch, extern, pending (SLURM_INTERACTIVE_STEP and its
+/// neighbours in slurm.h).
+constexpr std::int64_t kFirstSpecialStep = 0xfffffffa;
+
+Error damaged(std::string_view name, const std::string& value, const std::string& reason) {
+  return damaged_variable(name, value, reason, "Slurm");
+}
+
+Result<void> read_layout(const Environment& environment, job::JobFacts& facts) {
+  const std::string list = environment.get(env::kSlurmStepNodeList).value_or("");
+  Result<std::vector<std::string>> hosts = job::expand_node_list(list);
+  if (!hosts) {
+    return damaged(env::kSlurmStepNodeList, list, hosts.error().reason);
+  }
+  if (hosts->size() != facts.num_nodes) {
+    return damaged(env::kSlurmStepNodeList, list,
+                   fmt::format("has {} nodes, {} says {}", hosts->size(), env::kSlurmStepNodes, facts.num_nodes));
+  }
+  facts.hosts = std::move(*hosts);
+  const auto text = environment.get_non_empty(env::kSlurmStepTasksPerNode);
+  if (!text && facts.num_nodes == 1) {
+    facts.tasks_per_node = {facts.world_size};
+    return {};
+  }
+  Result<std::vector<std::uint32_t>> tasks = job::expand_tasks_per_node(text.value_or(""));
+  if (!tasks) {
+    return damaged(env::kSlurmStepTasksPerNode, text.value_or(""), tasks.error().reason);
+  }
+  const std::uint64_t sum = std::accumulate(tasks->begin(), tasks->end(), std::uint64_t{0});
+  if (tasks->size() != facts.num_nodes || sum != facts.world_size) {
+    return damaged(env::kSlurmStepTasksPerNode, *text,
+                   fmt::format("does not describe {} tasks on {} nodes", facts.world_size, facts.num_nodes));
+  }
+  facts.tasks_per_node = std::move(*tasks);
+  return {};
+}
+
+Result<void> check_ranks(const job::JobFacts& facts) {
+  if (facts.rank >= facts.world_size) {
+    return damaged(env::kSlurmProcId, std::to_string(facts.rank), fmt::format("is beyond {} tasks", facts.world_size));
+  }
+  if (facts.local_rank >= facts.local_world_size) {
+    return damaged(env::kSlurmLocalId, std::to_string(facts.local_rank),
+                   fmt::format("is beyond the {} tasks of this node", facts.local_world_size));
+  }
+  return {};
+}
+
+/// Which of `hosts` this node is: its node rank, or its name's place where Slurm sorted the nodes of a het step.
+std::size_t place_of_this_node(const job::JobFacts& facts) {
+  if (facts.het && facts.hosts[facts.node_rank] != facts.this_host) {
+    const auto found = std::find(facts.hosts.begin(), facts.hosts.end(), facts.this_host);
+    return found == facts.hosts.end() ? facts.node_rank : static_cast<std::size_t>(found - facts.hosts.begin());
+  }
+  return facts.node_rank;
+}
+
+constexpr std::string_view kUnknownHead = "the node of rank 0 is not in the environment";
+
+void find_head(const Environment& environment, job::JobFacts& facts) {
+  const bool sorted_otherwise = place_of_this_node(facts) != facts.node_rank;
+  if (facts.num_nodes == 1 || (!is_arbitrary(environment) && !sorted_otherwise)) {
+    facts.head_host = facts.hosts.front();
+    return;
+  }
+  // Slurm's lists are sorted whatever the order of tasks is, so the first host need not be rank 0's.
+  facts.head_known_to_all = false;
+  if (facts.rank == 0) {
+    facts.head_host = facts.this_host;
+    return;
+  }
+  facts.warnings.push_back(fmt::format("{}: {}: try srun --ddp, or srun --mpi=pmix for rollcall's own programs",
+                                       sorted_otherwise ? "SLURM_HET_SIZE" : "SLURM_DISTRIBUTION: arbitrary",
+                                       kUnknownHead));
+}
+
+void cross_check_pmix(const Environment& environment, job::JobFacts& facts) {
+  const auto text = environment.get_non_empty(env::kPmixRank);
+  if (text && parse_integer<std::uint32_t>(*text) != facts.rank) {
+    facts.warnings.push_back(
+        fmt::format("PMIX_RANK: {}: disagrees with SLURM_PROCID {}, which is used", *text, facts.rank));
+  }
+}
+
+/// Slurm's own limit of components (MAX_HET_JOB_COMPS) is 128.
+constexpr std::uint32_t kMostComponents = 1024;
+
+std::uint32_t number_of_components(const Environment& environment) {
+  const auto number = parse_integer<std::uint32_t>(environment.get(env::kSlurmHetSize).value_or(""));
+  return std::min(number.value_or(0), kMostComponents);
+}
+
+/// The allocation's nodes of one component; none where nothing is said.
+std::vector<std::string> nodes_of_component(const Environment& environment, std::uint32_t index) {
+  const std::string name = fmt::format("{}{}", env::kSlurmHetNodeList, index);
+  Result<std::vector<std::string>> hosts = job::expand_node_list(environment.get(name).value_or(""));
+  return hosts ? std::move(*hosts) : std::vector<std::string>{};
+}
+
+/// The host of each rank: a name, a node list or NAME*COUNT a line. Ends early at what is none of these, or once there
+/// are more than `most`: then it is not this step's file.
+std::vector<std::string> read_hosts(const std::string& path, std::size_t most) {
+  std::vector<std::string> hosts;
+  std::ifstream file(path);
+  for (std::string line; hosts.size() <= most && std::getline(file, line);) {
+    const std::string_view entry = trim(std::string_view(line).substr(0, line.find('#')));
+    if (entry.empty()) {
+      continue;
+    }
+    const std::size_t star = entry.find('*');
+    const auto times = star == entry.npos ? 1U : parse_integer<std::uint32_t>(entry.substr(star + 1)).value_or(0);
+    const auto names = job::expand_node_list(entry.substr(0, star));
+    if (!names || times == 0 || times > most) {
+      break;
+    }
+    for (std::uint32_t i = 0; i < times; ++i) {
+      hosts.insert(hosts.end(), names->begin(), names->end());
+    }
+  }
+  return hosts;
+}
+
+bool describes(const std::vector<std::string>& host_of_rank, const job::JobFacts& facts) {
+  if (host_of_rank.size() != facts.world_size || host_of_rank[facts.rank] != facts.this_host) {
+    return false;
+  }
+  std::map<std::string, std::uint32_t> counted;
+  for (const std::string& host : host_of_rank) {
+    ++counted[host];
+  }
+  std::map<std::string, std::uint32_t> expected;
+  for (std::size_t node = 0; node < facts.hosts.size(); ++node) {
+    expected[facts.hosts[node]] = facts.tasks_per_node[node];
+  }
+  return counted == expected;
+}
+
+}  // namespace
+
+bool is_arbitrary(const Environment& environment) {
+  return environment.get(env::kSlurmDistribution).value_or("").starts_with("arbitrary");
+}
+
+std::optional<std::string> why_not_a_slurm_task(const Environment& environment) {
+  for (const std::string_view name :
+       {env::kSlurmJobId, env::kSlurmStepId, env::kSlurmProcId, env::kSlurmStepNodeList}) {
+    if (!environment.get_non_empty(name)) {
+      return fmt::format("{} is not set", name);
+    }
+  }
+  const std::string step = environment.get(env::kSlurmStepId).value_or("");
+  const auto number = parse_integer<std::int64_t>(step);
+  if (number && (*number < 0 || *number >= kFirstSpecialStep)) {
+    return fmt::format("{} {} is the batch script or another special step, not a task of srun", env::kSlurmStepId,
+                       step);
+  }
+  return std::nullopt;
+}
+
+Result<job::JobFacts> facts_from_slurm(const Environment& environment) {
+  if (const auto reason = why_not_a_slurm_task(environment)) {
+    return fail("Slurm", "", *reason, "starting the program with srun", ExitCode::Unavailable);
+  }
+  job::JobFacts facts;
+  facts.source = "slurm";
+  Numbers numbers(environment, "Slurm");
+  facts.job_id = numbers.required(env::kSlurmJobId);
+  facts.step_id = numbers.required(env::kSlurmStepId);
+  facts.rank = numbers.required(env::kSlurmProcId);
+  facts.world_size = numbers.required(env::kSlurmStepTasks);
+  facts.local_rank = numbers.required(env::kSlurmLocalId);
+  facts.node_rank = numbers.required(env::kSlurmNodeId);
+  facts.num_nodes = numbers.required(env::kSlurmStepNodes);
+  facts.restart_count = numbers.optional(env::kSlurmRestartCount).value_or(0);
+  if (numbers.error()) {
+    return *numbers.error();
+  }
+  if (const Result<void> read = read_layout(environment, facts); !read) {
+    return read.error();
+  }
+  if (facts.node_rank >= facts.num_nodes) {
+    return damaged(env::kSlurmNodeId, std::to_string(facts.node_rank),
+                   fmt::format("is beyond {} nodes", facts.num_nodes));
+  }
+  facts.this_host = environment.get_non_empty(env::kSlurmNodeName).value_or(facts.hosts[facts.node_rank]);
+  facts.het = environment.get_non_empty(env::kSlurmHetSize).has_value();
+  const auto layout = facts.het ? het_layout(environment, facts) : std::nullopt;
+  if (layout && layout->hosts[facts.node_rank] == facts.this_host) {
+    job::adopt_layout(*layout, facts);
+  }
+  facts.local_world_size = facts.tasks_per_node[place_of_this_node(facts)];
+  if (const Result<void> checked = check_ranks(facts); !checked) {
+    return checked.error();
+  }
+  facts.reserved_ports = environment.get(env::kSlurmReservedPorts).value_or("");
+  find_head(environment, facts);
+  cross_check_pmix(environment, facts);
+  return facts;
+}
+
+void forget_that_head_was_unknown(job::JobFacts& facts) {
+  std::erase_if(facts.warnings, [](const std::string& text) { return text.find(kUnknownHead) != text.npos; });
+}
+
+std::optional<job::StepLayout> het_layout(const Environment& environment, const job::JobFacts& facts) {
+  std::map<std::string, std::uint32_t> tasks_left;
+  for (std::size_t node = 0; node < facts.hosts.size(); ++node) {
+    tasks_left.emplace(facts.hosts[node], facts.tasks_per_node[node]);
+  }
+  job::StepLayout layout;
+  const std::uint32_t components = number_of_components(environment);
+  for (std::uint32_t index = 0; index < components; ++index) {
+    const std::size_t before = layout.hosts.size();
+    for (std::string& host : nodes_of_component(environment, index)) {
+      if (const auto tasks = tasks_left.extract(host)) {
+        layout.tasks_per_node.push_back(tasks.mapped());
+        layout.hosts.push_back(std::move(host));
+      }
+    }
+    if (layout.hosts.size() > before) {
+      layout.component_nodes.push_back(static_cast<std::uint32_t>(layout.hosts.size() - before));
+      layout.component_offsets.push_back(index);
+    }
+  }
+  const bool complete = tasks_left.empty() && layout.hosts.size() == facts.num_nodes;
+  if (!complete) {
+    return std::nullopt;
+  }
+  layout.head_host = layout.hosts.front();
+  return layout;
+}
+
+void find_head_in_host_file(const Environment& environment, job::JobFacts& facts) {
+  const auto path = environment.get_non_empty(env::kSlurmHostFile);
+  if (facts.head_known_to_all || !path || facts.hosts.empty() || facts.tasks_per_node.size() != facts.hosts.size()) {
+    return;
+  }
+  const std::vector<std::string> host_of_rank = read_hosts(*path, facts.world_size);
+  if (describes(host_of_rank, facts)) {
+    facts.head_host = host_of_rank.front();
+    facts.head_known_to_all = true;
+    forget_that_head_was_unknown(facts);
+  }
+}
+
+}  // namespace rollcall::launchers

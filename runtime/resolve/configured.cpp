@@ -1,0 +1,111 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/text.h"
+#include "runtime/contract/env_table.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/resolve/patch_builder.h"
+#include "runtime/resolve/resolve.h"
+#include "runtime/settings/values.h"
+
+namespace rollcall::resolve {
+namespace {
+
+constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";  // what execvp(3) would search, in effect
+
+/// `path` with `front` at its front once, and without `leftover`, the bin folder of an outer rollcall's environment.
+std::string with_front(const std::string& path, const std::string& front, const std::optional<std::string>& leftover) {
+  std::string result = front;
+  for (const std::string& folder : split(path, ':')) {
+    if (folder != front && folder != leftover) {
+      result += ":" + folder;
+    }
+  }
+  return result;
+}
+
+constexpr std::string_view kSetting = "variables";
+
+bool is_name(std::string_view text) {
+  const auto letter = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_'; };
+  const auto fits = [&](char c) { return letter(c) || (c >= '0' && c <= '9'); };
+  return !text.empty() && letter(text.front()) && std::ranges::all_of(text, fits);
+}
+
+Error refused(const std::string& entry, std::string reason, std::string action) {
+  return fail(std::string(kSetting), entry, std::move(reason), std::move(action), ExitCode::Configuration);
+}
+
+}  // namespace
+
+std::string configured_venv(const settings::Settings& settings) {
+  const std::string& venv = settings.text("venv");
+  const std::string& root = settings.text("venv.root");
+  const bool is_path = venv.find('/') != std::string::npos || venv.starts_with('$');
+  return venv.empty() || is_path || root.empty() ? venv : root + "/" + venv;
+}
+
+// What `bin/activate` does, less the prompt (PEP 405).
+Result<void> add_venv(const Inputs& inputs, PatchBuilder& patch) {
+  const std::string configured = configured_venv(inputs.settings);
+  if (configured.empty()) {
+    return {};
+  }
+  const Result<std::string> root = settings::expand_path(configured, inputs.user, "venv");
+  if (!root) {
+    return root.error();
+  }
+  const auto users = patch.users(env::kVirtualEnv);
+  patch.propose({env::kVirtualEnv, *root, "setting venv", "as configured", "venv"});
+  if (users && *users != *root) {
+    return {};
+  }
+  const auto outer = inputs.user.get_non_empty(env::kVirtualEnv);
+  const std::optional<std::string> leftover = outer && !users ? std::optional(*outer + "/bin") : std::nullopt;
+  const std::string path = inputs.user.get_non_empty(env::kPath).value_or(std::string(kDefaultPath));
+  patch.set_unmarked({std::string(env::kPath), with_front(path, *root + "/bin", leftover), Action::Set, "setting venv",
+                      fmt::format("{}/bin in front", configured)});
+  return {};
+}
+
+Result<void> add_variables(const Inputs& inputs, PatchBuilder& patch) {
+  const std::vector<std::string> entries = inputs.settings.list(kSetting);
+  if (entries == std::vector<std::string>{"none"}) {
+    return {};
+  }
+  for (const std::string& entry : entries) {
+    const std::size_t equals = entry.find('=');
+    const std::string name = entry.substr(0, equals);
+    if (equals == std::string::npos || !is_name(name)) {
+      return refused(entry, "is not NAME=VALUE", "NAME=VALUE with a name of letters, digits and underscores");
+    }
+    if (env::find_variable(name) != nullptr || name.starts_with("ROLLCALL_") || name.starts_with("SLURM")) {
+      return refused(entry, "is a variable with a meaning of its own here",
+                     "the setting that shapes it: see docs/environment.md");
+    }
+    patch.propose({name, entry.substr(equals + 1), "setting variables", "as configured", kSetting});
+  }
+  return {};
+}
+
+Result<void> add_debug(const Inputs& inputs, PatchBuilder& patch) {
+  using Pair = std::pair<std::string_view, std::string_view>;
+  constexpr std::array kVariables{Pair{"TORCH_DISTRIBUTED_DEBUG", "DETAIL"}, Pair{"TORCH_CPP_LOG_LEVEL", "INFO"},
+                                  Pair{"TORCH_SHOW_CPP_STACKTRACES", "1"}, Pair{"TORCH_LOGS", "+distributed"},
+                                  Pair{"NCCL_DEBUG", "INFO"}};
+  if (!inputs.settings.on("debug")) {
+    return {};
+  }
+  for (const auto& [name, value] : kVariables) {
+    patch.propose({name, std::string(value), "setting debug", "diagnostics are on", "debug"});
+  }
+  return {};
+}
+
+}  // namespace rollcall::resolve

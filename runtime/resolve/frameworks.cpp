@@ -1,0 +1,114 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/resolve/patch_builder.h"
+
+namespace rollcall::resolve {
+namespace {
+
+using network::Address;
+using network::Interface;
+
+/// An address by which the other nodes reach this one: of Gloo's interface, otherwise of the one that routes to them;
+/// IPv4 before IPv6, never link-local, and loopback only where all nodes are one machine.
+std::optional<std::string> own_address(const Inputs& inputs, const PatchBuilder& patch) {
+  const network::NetworkView& view = inputs.network;
+  const bool loopback_allowed = inputs.settings.text("host.loopback") == "allow";
+  const EnvChange* const gloo = patch.find(env::kGlooInterface);
+  const std::string wanted = gloo != nullptr ? gloo->value : view.route_interface.value_or("");
+  const auto interface = std::ranges::find(view.interfaces, wanted, &Interface::name);
+  if (interface == view.interfaces.end()) {
+    return std::nullopt;
+  }
+  std::optional<std::string> chosen;
+  for (const Address& address : interface->addresses) {
+    const bool reachable = !address.link_local && (!address.loopback || loopback_allowed);
+    if (reachable && (address.ipv4 || !chosen)) {
+      chosen = address.text;
+      if (address.ipv4) {
+        break;
+      }
+    }
+  }
+  return chosen;
+}
+
+/// "10.78.0.1:20000", with an IPv6 address in brackets.
+std::string endpoint(const std::string& host, const std::string& port) {
+  const bool ipv6 = host.find(':') != std::string::npos;
+  return ipv6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+}
+
+std::string first_numbers(std::size_t count) {
+  std::string list;
+  for (std::size_t i = 0; i < count; ++i) {
+    list += (i == 0 ? "" : ",") + std::to_string(i);
+  }
+  return list;
+}
+
+/// Without it jax.distributed.initialize() takes GPU number SLURM_LOCALID of those that it sees: one that does not
+/// exist where a task sees its own GPU only, and one of several where a node's only task sees all.
+void add_local_devices(const Inputs& inputs, PatchBuilder& patch) {
+  const EnvChange* const changed = patch.find(env::kCudaVisible);
+  const std::string visible = changed != nullptr ? changed->value : inputs.user.get(env::kCudaVisible).value_or("");
+  if (visible.empty() || visible.starts_with('-') || visible == "NoDevFiles") {
+    return;
+  }
+  const auto count = static_cast<std::size_t>(std::ranges::count(visible, ',')) + 1;
+  if (inputs.facts.local_world_size == 1) {
+    patch.propose({env::kJaxLocalDevices, first_numbers(count), "CUDA_VISIBLE_DEVICES",
+                   "the node's only task uses all GPUs that it sees"});
+  } else if (count == 1) {
+    patch.propose({env::kJaxLocalDevices, "0", "CUDA_VISIBLE_DEVICES", "the task sees one GPU"});
+  }
+}
+
+}  // namespace
+
+// torchrun takes the default of its option --NAME from PET_<NAME> (torch/distributed/argparse_util.py).
+// - Without PET_NODE_RANK its static rendezvous believes every node to be the first.
+// - Its c10d rendezvous opens the store where the endpoint's name is the node's own (_matches_machine_hostname in
+//   torch/distributed/elastic/rendezvous/utils.py), which "jwb0001i" is nowhere: is_host says it.
+// - It tells the other nodes this node's own name, which they need not know: PET_LOCAL_ADDR is told instead.
+Result<void> add_torchrun(const Inputs& inputs, PatchBuilder& patch) {
+  const job::JobFacts& facts = inputs.facts;
+  const EnvChange* const host = patch.find(env::kMasterAddr);
+  const EnvChange* const port = patch.find(env::kMasterPort);
+  if (facts.local_world_size != 1 || facts.num_nodes == 1 || host == nullptr || port == nullptr) {
+    return {};
+  }
+  constexpr auto kReason = "one task a node: torchrun needs no more than --nproc-per-node";
+  const std::string address = host->value;  // proposals below may move what `host` points to
+  const std::string port_text = port->value;
+  patch.propose({env::kTorchrunNodes, std::to_string(facts.num_nodes), facts.source, kReason});
+  patch.propose({env::kTorchrunNodeRank, std::to_string(facts.node_rank), facts.source, kReason});
+  patch.propose({env::kTorchrunMasterAddr, address, "MASTER_ADDR", kReason});
+  patch.propose({env::kTorchrunMasterPort, port_text, "MASTER_PORT", kReason});
+  patch.propose({env::kTorchrunRendezvousConf, facts.node_rank == 0 ? "is_host=1" : "is_host=0", facts.source,
+                 "the store of --rdzv-backend=c10d is on the head node"});
+  if (const std::optional<std::string> own = own_address(inputs, patch)) {
+    patch.propose({env::kTorchrunLocalAddr, *own, "network", "this node, as the others reach it"});
+  }
+  return {};
+}
+
+Result<void> add_jax(const Inputs& inputs, PatchBuilder& patch) {
+  const EnvChange* const host = patch.find(env::kMasterAddr);
+  const EnvChange* const port = patch.find(env::kMasterPort);
+  if (host != nullptr && port != nullptr) {
+    const std::string value = endpoint(host->value, port->value);
+    patch.propose({env::kJaxCoordinator, value, "MASTER_ADDR", "MASTER_ADDR and MASTER_PORT"});
+  }
+  patch.propose({env::kJaxNumProcesses, std::to_string(inputs.facts.world_size), inputs.facts.source, "WORLD_SIZE"});
+  patch.propose({env::kJaxProcessId, std::to_string(inputs.facts.rank), inputs.facts.source, "RANK"});
+  add_local_devices(inputs, patch);
+  return {};
+}
+
+}  // namespace rollcall::resolve

@@ -1,0 +1,108 @@
+#include "runtime/resolve/rendezvous_port.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/resolve/patch_builder.h"
+
+namespace rollcall::resolve {
+namespace {
+
+/// SplitMix64's finaliser (Steele et al., OOPSLA 2014): neighbouring step ids land far apart.
+std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+/// "17500-17503" or "17500"; nothing for anything else.
+std::optional<network::PortRange> parse_range(std::string_view text) {
+  const std::size_t dash = text.find('-');
+  const auto first = parse_integer<std::uint16_t>(text.substr(0, dash));
+  const auto last = dash == text.npos ? first : parse_integer<std::uint16_t>(text.substr(dash + 1));
+  const bool sound = first && last && *first > 0 && *first <= *last;
+  return sound ? std::optional(network::PortRange{*first, *last}) : std::nullopt;
+}
+
+/// The port at `index` of a list such as "17500-17503,17600"; beyond its end it begins anew.
+Result<std::uint16_t> port_at(const std::string& list, std::uint32_t index) {
+  std::vector<network::PortRange> ranges;
+  std::uint32_t count = 0;
+  for (const std::string& part : split(list, ',')) {
+    const std::optional<network::PortRange> range = parse_range(part);
+    if (!range) {
+      return fail("SLURM_STEP_RESV_PORTS", list, "is not a port list", "report it: Slurm sets this variable");
+    }
+    ranges.push_back(*range);
+    count += range->size();
+  }
+  count = std::max(1U, count);  // a range has at least one port, and a list one range
+  std::uint32_t left = index % count;
+  auto range = ranges.begin();
+  for (; left >= range->size(); ++range) {
+    left -= range->size();
+  }
+  return static_cast<std::uint16_t>(range->first + left);
+}
+
+Result<PortChoice> hashed_port(const job::JobFacts& facts, network::PortRange range, network::PortRange ephemeral) {
+  if (range.first == 0 || range.last < range.first) {
+    return fail("port.range", fmt::format("{}-{}", range.first, range.last), "is empty", "set it to, say, 20000-29999");
+  }
+  if (range.overlaps(ephemeral)) {
+    return fail("port.range", fmt::format("{}-{}", range.first, range.last),
+                fmt::format("overlaps this host's ephemeral ports {}-{}", ephemeral.first, ephemeral.last),
+                "choose a range below or above them");
+  }
+  const std::uint32_t job = facts.job_id.value_or(facts.port_salt);
+  const std::uint32_t step = facts.step_id.value_or(facts.port_salt);
+  const std::uint64_t hash = mix((std::uint64_t{job} << 32) | step);
+  const auto port = static_cast<std::uint16_t>(range.first + (hash + facts.world_index) % range.size());
+  return PortChoice{port, fmt::format("hash of job {} step {} in port.range", job, step)};
+}
+
+}  // namespace
+
+Result<PortChoice> choose_rendezvous_port(const job::JobFacts& facts, network::PortRange configured,
+                                          network::PortRange ephemeral) {
+  if (facts.reserved_ports.empty()) {
+    return hashed_port(facts, configured, ephemeral);
+  }
+  const Result<std::uint16_t> reserved = port_at(facts.reserved_ports, facts.world_index);
+  if (!reserved) {
+    return reserved.error();
+  }
+  return PortChoice{*reserved, "reserved by Slurm for this step"};
+}
+
+Result<void> add_master_port(const Inputs& inputs, PatchBuilder& patch) {
+  constexpr std::string_view kRange = "port.range";
+  if (const auto value = patch.users(env::kMasterPort);
+      value && parse_integer<std::uint16_t>(*value).value_or(0) == 0) {
+    return fail("MASTER_PORT", *value, "is no port", "unset it, or a number from 1 to 65535", ExitCode::Usage);
+  }
+  if (keep_known(env::kMasterPort, kRange, inputs, patch)) {
+    return {};
+  }
+  if (inputs.facts.agreed_port != 0) {
+    patch.propose({env::kMasterPort, std::to_string(inputs.facts.agreed_port), "pmix",
+                   "rank 0 found it free and told all ranks over PMIx"});
+    return {};
+  }
+  const auto [first, last] = inputs.settings.port_range(kRange);
+  const auto choice = choose_rendezvous_port(inputs.facts, {first, last}, inputs.network.ephemeral_ports);
+  if (!choice) {
+    return choice.error();
+  }
+  const std::string origin = inputs.facts.reserved_ports.empty() ? "setting port.range" : inputs.facts.source;
+  patch.propose({env::kMasterPort, std::to_string(choice->port), origin, choice->reason});
+  return {};
+}
+
+}  // namespace rollcall::resolve

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/result.h"
+#include "runtime/job/job_facts.h"
+#include "runtime/network/network_view.h"
+
+namespace rollcall::resolve {
+
+/// The port of a step's rendezvous, and why it is this one (shown by `rollcall env`).
+struct PortChoice {
+  std::uint16_t port = 0;
+  std::string reason;
+};
+
+/// Chooses MASTER_PORT for one step; the same facts give the same port on every node, with no communication.
+///
+/// Order: the first port that Slurm reserved for the step (unique per step, see `MpiParams=ports=` in slurm.conf(5)),
+/// the second for its second world and so on; otherwise a hash of (job, step, world) into the `configured` range
+/// (setting port.range). Kernel-chosen source ports come from the `ephemeral` range, so a listener inside it can lose
+/// its port to any outgoing connection: a configured range that overlaps it is refused.
+///
+/// Errors: `port.range` empty or overlapping the ephemeral range; SLURM_STEP_RESV_PORTS not a port list.
+/// Thread-safe: pure.
+[[nodiscard]] Result<PortChoice> choose_rendezvous_port(const job::JobFacts& facts, network::PortRange configured,
+                                                        network::PortRange ephemeral);
+
+}  // namespace rollcall::resolve

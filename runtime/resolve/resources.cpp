@@ -1,0 +1,132 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/resolve/patch_builder.h"
+
+namespace rollcall::resolve {
+namespace {
+
+struct Threads {
+  std::uint32_t count = 1;
+  std::string reason;
+};
+
+std::uint32_t number(const Inputs& inputs, std::string_view name) {
+  return parse_integer<std::uint32_t>(inputs.user.get(name).value_or("")).value_or(0);
+}
+
+/// Since Slurm 22.05 srun does not take --cpus-per-task from sbatch: the step then has one CPU a task, and nothing
+/// tells but the speed. SLURM_CPUS_PER_TASK still says what sbatch was asked for.
+void warn_of_lost_cpus(const Inputs& inputs, PatchBuilder& patch) {
+  const std::uint32_t asked = number(inputs, env::kSlurmCpusPerTask);
+  const std::uint32_t on_node = number(inputs, env::kSlurmCpusOnNode);
+  const std::uint64_t wanted = std::uint64_t{asked} * std::max(1U, inputs.facts.local_world_size);
+  const bool too_few_on_node = on_node > 0 && wanted > on_node;
+  const bool bound_to_fewer = inputs.cpus_of_task < asked && inputs.cpus_of_task == 1;
+  if (too_few_on_node || bound_to_fewer) {
+    patch.warn(
+        fmt::format("SLURM_CPUS_PER_TASK: {}: a task of this step has {} CPU{}: srun does not take --cpus-per-task "
+                    "from sbatch; try "
+                    "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun",
+                    asked, inputs.cpus_of_task, inputs.cpus_of_task == 1 ? "" : "s"));
+  }
+}
+
+/// The CPUs that this task may count on. Where the step does not bind CPUs, all tasks of a node see all of them: then
+/// what Slurm promised per task counts, or an equal share.
+Threads automatic(const Inputs& inputs) {
+  const std::uint32_t bound = std::max(1U, inputs.cpus_of_task);
+  const std::uint32_t per_task = number(inputs, env::kSlurmCpusPerTask);
+  if (per_task > 0 && per_task < bound) {
+    return {per_task, "SLURM_CPUS_PER_TASK"};
+  }
+  const std::uint32_t tasks = std::max(1U, inputs.facts.local_world_size);
+  const std::uint32_t on_node = number(inputs, env::kSlurmCpusOnNode);
+  if (per_task == 0 && tasks > 1 && on_node > 0 && bound >= on_node) {
+    return {std::max(1U, on_node / tasks), fmt::format("{} CPUs shared by {} unbound tasks", on_node, tasks)};
+  }
+  return {bound, fmt::format("the task may run on {} CPU{}", bound, bound == 1 ? "" : "s")};
+}
+
+bool is_subset(const std::vector<std::string>& part, const std::vector<std::string>& whole) {
+  return std::all_of(part.begin(), part.end(),
+                     [&](const std::string& gpu) { return std::find(whole.begin(), whole.end(), gpu) != whole.end(); });
+}
+
+struct NodeGpus {
+  std::string list;
+  std::string_view source;
+};
+
+/// Where Slurm gives each task GPUs of its own, SLURM_STEP_GPUS holds in a task only that task's. SLURM_GPUS_ON_NODE
+/// tells: it counts those of the step. Then the job's on this node are the best that is known.
+std::optional<NodeGpus> gpus_of_node(const Inputs& inputs) {
+  if (!inputs.facts.step_gpus.empty()) {
+    return NodeGpus{inputs.facts.step_gpus, env::kSlurmStepGpus};
+  }
+  const auto count = parse_integer<std::size_t>(inputs.user.get(env::kSlurmGpusOnNode).value_or(""));
+  for (const std::string_view name : {env::kSlurmStepGpus, env::kSlurmJobGpus}) {
+    const auto list = inputs.user.get_non_empty(name);
+    if (list && split(*list, ',').size() >= count.value_or(0)) {
+      return NodeGpus{*list, name};
+    }
+  }
+  return std::nullopt;
+}
+
+void show_gpus_of_node(const Inputs& inputs, PatchBuilder& patch) {
+  const std::optional<NodeGpus> node = gpus_of_node(inputs);
+  if (!node) {
+    patch.warn(
+        "gpus.visible: node: nothing in the task's environment names all GPUs of the step on this node "
+        "(SLURM_STEP_GPUS, SLURM_JOB_GPUS); try srun --ddp");
+    return;
+  }
+  // A value that Slurm itself gave is a part of the node's; anything else the user wrote.
+  const auto own = inputs.user.get_non_empty(env::kCudaVisible);
+  if (own && !is_subset(split(*own, ','), split(node->list, ','))) {
+    patch.keep(env::kCudaVisible, *own, true);
+    patch.warn(
+        fmt::format("CUDA_VISIBLE_DEVICES: {}: is kept because you set it, though gpus.visible=node would give {}",
+                    *own, node->list));
+    return;
+  }
+  patch.set_unmarked({std::string(env::kCudaVisible), node->list, Action::Set, "setting gpus.visible",
+                      fmt::format("all GPUs of the step on this node ({})", node->source)});
+}
+
+}  // namespace
+
+Result<void> add_threads(const Inputs& inputs, PatchBuilder& patch) {
+  constexpr std::string_view kSetting = "threads";
+  const std::string& text = inputs.settings.text(kSetting);
+  warn_of_lost_cpus(inputs, patch);
+  if (text == "keep") {
+    return {};
+  }
+  if (text != "auto") {
+    patch.propose({env::kOmpThreads, text, "setting threads", "as configured", kSetting});
+    return {};
+  }
+  const Threads threads = automatic(inputs);
+  patch.propose({env::kOmpThreads, std::to_string(threads.count), "cpus", threads.reason, kSetting});
+  return {};
+}
+
+Result<void> add_gpus(const Inputs& inputs, PatchBuilder& patch) {
+  if (inputs.settings.text("gpus.visible") == "node") {
+    show_gpus_of_node(inputs, patch);
+  }
+  if (const std::string& list = inputs.settings.text("gpus.architectures"); !list.empty()) {
+    patch.propose({env::kCudaArchitectures, list, "setting gpus.architectures", "as configured", "gpus.architectures"});
+  }
+  return {};
+}
+
+}  // namespace rollcall::resolve

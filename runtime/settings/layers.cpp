@@ -1,0 +1,145 @@
+#include "runtime/settings/layers.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "runtime/base/text.h"
+#include "runtime/contract/env_table.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/settings/settings.h"
+#include "runtime/settings/site_profile.h"
+
+namespace rollcall::settings {
+namespace {
+
+constexpr std::string_view kPrefix = "ROLLCALL_";
+
+const Setting* setting_of_variable(Table table, std::string_view variable) {
+  const auto found =
+      std::ranges::find_if(table, [&](const Setting& setting) { return variable_name(setting.name) == variable; });
+  return found == table.end() ? nullptr : &*found;
+}
+
+/// The variable that was probably meant. Compared without the common prefix, which would make any two look alike.
+std::optional<std::string> nearest_variable(const std::vector<Table>& tables, std::string_view variable) {
+  std::vector<std::string> known;
+  for (const Table table : tables) {
+    for (const Setting& setting : table) {
+      known.push_back(variable_name(setting.name).substr(kPrefix.size()));
+    }
+  }
+  const auto meant = nearest(variable.substr(kPrefix.size()), known);
+  return meant ? std::optional(std::string(kPrefix) + *meant) : std::nullopt;
+}
+
+Result<void> apply_entry(Settings& settings, std::string_view entry, const std::string& origin) {
+  const std::size_t equals = entry.find('=');
+  const std::string name(trim(entry.substr(0, equals)));
+  const Setting* const setting = find_setting(settings.table(), name);
+  if (equals == std::string_view::npos && setting != nullptr && setting->kind != Kind::Switch) {
+    return fail(origin + "=" + name, "", "lacks a value", name + "=" + std::string(setting->argument));
+  }
+  std::string value(equals == std::string_view::npos ? "true" : trim(entry.substr(equals + 1)));
+  if (setting != nullptr && setting->kind == Kind::List) {
+    std::ranges::replace(value, '+', ',');
+  }
+  const Result<void> applied = settings.set(name, value, origin);
+  if (!applied) {
+    const Error& error = applied.error();
+    return fail(origin + "=" + error.setting, error.value, error.reason, error.action, error.exit_code);
+  }
+  return {};
+}
+
+/// Where the site profile is, if there is one.
+Result<std::optional<SiteProfile>> find_site(const Environment& environment, const StandardLayers& layers) {
+  constexpr const char* kSiteFile = "/etc/rollcall/site.toml";
+  if (layers.site_file) {
+    return std::optional(SiteProfile{"", *layers.site_file, "config= in plugstack.conf"});
+  }
+  if (const auto named = environment.get_non_empty(env::kSiteConfig)) {
+    return std::optional(SiteProfile{"", *named, std::string(env::kSiteConfig)});
+  }
+  if (::access(kSiteFile, F_OK) == 0) {
+    return std::optional(SiteProfile{"", kSiteFile, "its place"});
+  }
+  return recognise_site(installed_site_folder(), clues_of_this_machine(environment));
+}
+
+Result<void> apply_site_file(Settings& settings, const Environment& environment, const StandardLayers& layers) {
+  Result<std::optional<SiteProfile>> site = find_site(environment, layers);
+  if (!site) {
+    return site.error();
+  }
+  return *site ? apply_site_profile(settings, **std::move(site), layers.section) : Result<void>();
+}
+
+Result<void> apply_user_file(Settings& settings, const Environment& environment, const StandardLayers& layers) {
+  std::optional<std::string> folder = environment.get_non_empty("XDG_CONFIG_HOME");
+  if (!folder) {
+    const std::optional<std::string> home = environment.get_non_empty("HOME");
+    if (!home) {
+      return {};
+    }
+    folder = *home + "/.config";
+  }
+  return apply_toml_file(settings, *folder + "/rollcall/config.toml", false, layers.section);
+}
+
+}  // namespace
+
+Result<void> apply_environment(Settings& settings, const Environment& environment,
+                               std::span<const Table> other_tables) {
+  std::vector<Table> tables(other_tables.begin(), other_tables.end());
+  tables.push_back(settings.table());
+  for (const auto& [name, value] : environment.variables()) {
+    if (!name.starts_with(kPrefix) || env::find_variable(name) != nullptr) {
+      continue;
+    }
+    if (const Setting* const own = setting_of_variable(settings.table(), name)) {
+      Result<void> applied = settings.set(own->name, value, name);
+      if (!applied) {
+        return applied;
+      }
+      continue;
+    }
+    const bool foreign = std::ranges::any_of(
+        other_tables, [&variable = name](Table table) { return setting_of_variable(table, variable) != nullptr; });
+    const std::optional<std::string> meant = nearest_variable(tables, name);
+    if (!foreign && (meant || !other_tables.empty())) {
+      return fail(name, value, "unknown setting", meant ? *meant : "unsetting it");
+    }
+  }
+  return {};
+}
+
+Result<void> apply_key_values(Settings& settings, std::string_view text, const std::string& origin) {
+  for (const std::string& entry : split(text, ',')) {
+    if (trim(entry).empty()) {
+      return fail(origin, std::string(text), "has an empty entry", "key=value,key=value");
+    }
+    Result<void> applied = apply_entry(settings, entry, origin);
+    if (!applied) {
+      return applied;
+    }
+  }
+  return {};
+}
+
+Result<Settings> load_settings(Table table, const Environment& environment, const StandardLayers& layers) {
+  Settings settings(table);
+  for (const auto& apply : {apply_site_file, apply_user_file}) {
+    const Result<void> applied = apply(settings, environment, layers);
+    if (!applied) {
+      return applied.error();
+    }
+  }
+  const Result<void> applied = apply_environment(settings, environment, layers.other_tables);
+  if (!applied) {
+    return applied.error();
+  }
+  return settings;
+}
+
+}  // namespace rollcall::settings

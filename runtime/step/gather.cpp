@@ -1,0 +1,250 @@
+#include "runtime/step/gather.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <optional>
+
+#include "runtime/contract/env_vars.h"
+#include "runtime/launchers/slurm.h"
+
+namespace rollcall::step {
+namespace {
+
+using launchers::Launcher;
+using launchers::PmixClient;
+using launchers::TraceEntry;
+
+/// What the sources said, before one is chosen. Absent: it declined; why is in the trace.
+struct Answers {
+  std::optional<job::JobFacts> environment;
+  std::optional<job::JobFacts> pmix;
+  std::optional<job::JobFacts> ompi;
+  std::optional<job::JobFacts> pmi;
+  std::optional<job::JobFacts> slurm;
+};
+
+std::string describe(const job::JobFacts& facts) {
+  return fmt::format("rank {} of {}, local rank {} of {}, node {} of {}", facts.rank, facts.world_size,
+                     facts.local_rank, facts.local_world_size, facts.node_rank, facts.num_nodes);
+}
+
+bool same_ranks(const job::JobFacts& a, const job::JobFacts& b) {
+  return a.rank == b.rank && a.world_size == b.world_size;
+}
+
+Result<std::optional<job::JobFacts>> ask(const Launcher& launcher, const Environment& environment,
+                                         std::vector<TraceEntry>& trace) {
+  const std::string source(launcher.source);
+  if (const auto reason = launcher.why_not(environment)) {
+    trace.push_back({source, false, *reason});
+    return std::optional<job::JobFacts>();
+  }
+  Result<job::JobFacts> facts = launcher.facts(environment);
+  if (!facts) {
+    return facts.error();
+  }
+  trace.push_back({source, true, describe(*facts)});
+  return std::optional(std::move(*facts));
+}
+
+std::optional<job::JobFacts> ask_pmix(const Environment& environment, PmixClient* client,
+                                      std::vector<TraceEntry>& trace) {
+  if (client == nullptr) {
+    const bool offered = environment.get_non_empty(env::kPmixNamespace).has_value();
+    trace.push_back({"pmix", false, offered ? "was not asked" : "PMIX_NAMESPACE is not set"});
+    return std::nullopt;
+  }
+  Result<job::JobFacts> facts = launchers::facts_from_pmix(*client);
+  if (!facts) {
+    trace.push_back({"pmix", false, facts.error().message()});
+    return std::nullopt;
+  }
+  trace.push_back({"pmix", true, describe(*facts)});
+  return std::optional(std::move(*facts));
+}
+
+/// The first error of a source whose variables are damaged, in the order of asking.
+Result<void> ask_all(const Environment& environment, PmixClient* pmix, Answers& answers,
+                     std::vector<TraceEntry>& trace) {
+  const auto keep = [&](const Launcher& launcher, std::optional<job::JobFacts>& where) {
+    Result<std::optional<job::JobFacts>> asked = ask(launcher, environment, trace);
+    if (!asked) {
+      return Result<void>(asked.error());
+    }
+    where = std::move(*asked);
+    return Result<void>();
+  };
+  if (Result<void> kept = keep(launchers::kExplicit, answers.environment); !kept) {
+    return kept;
+  }
+  answers.pmix = ask_pmix(environment, pmix, trace);
+  if (launched_by("ompi", environment) == Launched::BySlurm) {
+    trace.push_back({"ompi", false, "PMIX_NAMESPACE is Slurm's: no mpirun started this process"});
+  } else if (Result<void> kept = keep(launchers::kOmpi, answers.ompi); !kept) {
+    return kept;
+  }
+  if (Result<void> kept = keep(launchers::kPmi, answers.pmi); !kept) {
+    return kept;
+  }
+  return keep(launchers::kSlurm, answers.slurm);
+}
+
+Error contradiction(const job::JobFacts& users, const job::JobFacts& other) {
+  const bool about_rank = users.world_size == other.world_size;
+  const std::string name(about_rank ? env::kRank : env::kWorldSize);
+  const std::uint32_t value = about_rank ? users.rank : users.world_size;
+  const std::uint32_t theirs = about_rank ? other.rank : other.world_size;
+  return fail(name, std::to_string(value), fmt::format("contradicts {}, which says {}", other.source, theirs),
+              "unset RANK WORLD_SIZE before srun", ExitCode::Mismatch);
+}
+
+job::JobFacts single_process() {
+  job::JobFacts facts;
+  facts.source = "single";
+  facts.port_salt = static_cast<std::uint32_t>(getpid());
+  return facts;
+}
+
+Error contradicts_its_own_server(const job::JobFacts& server, const job::JobFacts& slurm) {
+  const bool about_rank = server.world_size == slurm.world_size;
+  const std::string name(about_rank ? env::kSlurmProcId : env::kSlurmStepTasks);
+  return fail(name, std::to_string(about_rank ? slurm.rank : slurm.world_size),
+              fmt::format("contradicts Slurm's own {}, which says {}", server.source,
+                          about_rank ? server.rank : server.world_size),
+              "leaving SLURM_*, PMIX_* and PMI_* as srun set them", ExitCode::Mismatch);
+}
+
+void cross_check(const job::JobFacts& other, job::JobFacts& facts) {
+  const auto compare = [&](std::string_view what, const std::string& theirs, const std::string& slurms) {
+    if (!theirs.empty() && !slurms.empty() && theirs != slurms) {
+      facts.warnings.push_back(
+          fmt::format("{}: {} says {}, Slurm {}: Slurm's is used", what, other.source, theirs, slurms));
+    }
+  };
+  compare("this host", other.this_host, facts.this_host);
+  if (facts.head_known_to_all) {
+    compare("host of rank 0", other.head_host, facts.head_host);
+  }
+  // PMI launchers leave local ranks to Slurm; what they did not say is a guess.
+  if (other.source == "pmix") {
+    compare("local rank", std::to_string(other.local_rank), std::to_string(facts.local_rank));
+    compare("tasks on this node", std::to_string(other.local_world_size), std::to_string(facts.local_world_size));
+  }
+}
+
+job::JobFacts with_slurms_nodes(const job::JobFacts& other, const job::JobFacts& slurm) {
+  job::JobFacts facts = slurm;
+  facts.source = other.source;
+  cross_check(other, facts);
+  if (!facts.head_known_to_all && !other.head_host.empty()) {
+    facts.head_host = other.head_host;
+    facts.head_known_to_all = true;
+    launchers::forget_that_head_was_unknown(facts);
+  }
+  return facts;
+}
+
+job::JobFacts not_slurms_task(const job::JobFacts& other, const job::JobFacts& slurm, std::vector<TraceEntry>& trace) {
+  for (TraceEntry& entry : trace) {
+    if (entry.source == "slurm") {
+      entry.answered = false;
+      entry.detail = fmt::format("describes the task that started {}'s launcher: {}", other.source, entry.detail);
+    }
+  }
+  job::JobFacts facts = other;
+  facts.restart_count = slurm.restart_count;
+  if (facts.this_host.empty()) {
+    facts.this_host = slurm.this_host;
+  }
+  if (facts.num_nodes == 1) {
+    facts.head_host = facts.this_host;
+  }
+  if (slurm.world_size != slurm.num_nodes) {
+    facts.warnings.push_back(
+        fmt::format("{} says {}, Slurm {}: {} is believed; if each task of srun was to be one rank, start the program "
+                    "without mpirun",
+                    other.source, describe(other), describe(slurm), other.source));
+  }
+  return facts;
+}
+
+/// One answer from a launcher's (`other`: pmix, ompi or pmi) and Slurm's.
+///
+/// BySlurm: Slurm's facts, since Slurm alone knows node list, ports and ids, under the launcher's `source`; PMIx's
+/// hosts cross-check Slurm's (a warning) and fill in rank 0's host where Slurm's variables hide it. Another rank or
+/// size is an error (Mismatch): somebody changed a variable. ByAnother: the launcher is believed, Slurm's entry in
+/// `trace` becomes a refusal that says so, and there is a warning unless Slurm's step has one task a node, which is how
+/// mpirun starts its daemons. Pure but for `trace`.
+Result<job::JobFacts> merge_with_slurm(const job::JobFacts& other, const job::JobFacts& slurm, Launched launched,
+                                       std::vector<TraceEntry>& trace) {
+  // A launcher that says nothing of local ranks has all of them on one node.
+  const bool same_node = other.local_world_size == slurm.local_world_size || other.local_world_size == other.world_size;
+  const bool agree = same_ranks(other, slurm) && (launched == Launched::BySlurm || same_node);
+  if (launched == Launched::BySlurm && !agree) {
+    return contradicts_its_own_server(other, slurm);
+  }
+  return agree && launched != Launched::ByAnother ? with_slurms_nodes(other, slurm)
+                                                  : not_slurms_task(other, slurm, trace);
+}
+
+/// The answer that counts besides the user's: of the launchers the first one asked, with what Slurm knows more.
+Result<std::optional<job::JobFacts>> answer_of_launchers(const Environment& environment, const Answers& answers,
+                                                         std::vector<TraceEntry>& trace) {
+  for (const auto* answer : {&answers.pmix, &answers.ompi, &answers.pmi}) {
+    if (answer->has_value()) {
+      const Launched by = launched_by((*answer)->source, environment);
+      Result<job::JobFacts> merged =
+          answers.slurm ? merge_with_slurm(**answer, *answers.slurm, by, trace) : Result<job::JobFacts>(**answer);
+      return merged ? Result(std::optional(std::move(*merged))) : merged.error();
+    }
+  }
+  return answers.slurm;
+}
+
+Result<job::JobFacts> choose(const Environment& environment, const Answers& answers, std::vector<TraceEntry>& trace) {
+  const bool under_torchrun = environment.get_non_empty(env::kTorchElasticRunId).has_value();
+  if (answers.environment && under_torchrun) {
+    return *answers.environment;
+  }
+  Result<std::optional<job::JobFacts>> launcher = answer_of_launchers(environment, answers, trace);
+  if (!launcher) {
+    return launcher.error();
+  }
+  if (!*launcher) {
+    return answers.environment ? *answers.environment : single_process();
+  }
+  if (answers.environment && !same_ranks(*answers.environment, **launcher)) {
+    return contradiction(*answers.environment, **launcher);
+  }
+  return **launcher;
+}
+
+}  // namespace
+
+Launched launched_by(const std::string& source, const Environment& environment) {
+  if (source == "pmi") {
+    const std::string step =
+        environment.get(env::kSlurmJobId).value_or("") + "." + environment.get(env::kSlurmStepId).value_or("");
+    return environment.get(env::kPmiJobId) == step ? Launched::BySlurm : Launched::Unknown;
+  }
+  const std::string run = environment.get(env::kPmixNamespace).value_or("");
+  return launchers::is_slurms_namespace(run) ? Launched::BySlurm : Launched::ByAnother;
+}
+
+Result<Gathered> gather(const Environment& environment, launchers::PmixClient* pmix_or_null) {
+  Answers answers;
+  std::vector<TraceEntry> trace;
+  if (const Result<void> asked = ask_all(environment, pmix_or_null, answers, trace); !asked) {
+    return asked.error();
+  }
+  Result<job::JobFacts> facts = choose(environment, answers, trace);
+  if (!facts) {
+    return facts.error();
+  }
+  const bool single = facts->source == "single";
+  trace.push_back({"single", single, single ? "one process" : "not needed: " + facts->source + " is believed"});
+  return Gathered{std::move(*facts), std::move(trace)};
+}
+
+}  // namespace rollcall::step

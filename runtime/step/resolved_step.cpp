@@ -1,0 +1,68 @@
+#include "runtime/step/resolved_step.h"
+
+#include <utility>
+
+#include "runtime/base/this_process.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/job/marker.h"
+#include "runtime/launchers/slurm.h"
+#include "runtime/step/gather.h"
+
+namespace rollcall::step {
+
+network::NetworkView observe_network(const job::JobFacts& facts, const settings::Settings& settings,
+                                     const Environment& user) {
+  const std::string& rule = settings.text("host.template");
+  network::HeadNode head{.names = network::candidate_names(rule, facts.head_host)};
+  if (facts.head_host.empty()) {
+    // Outside Slurm only the user can have said where rank 0 is: that tells the way to it, too.
+    const auto users = job::set_by_user(user, env::kMasterAddr);
+    head.names = users ? std::vector{*users} : std::vector<std::string>{};
+  }
+  head.loopback_usable = facts.num_nodes == 1 || settings.text("host.loopback") == "allow";
+  head.is_this_host = !facts.head_host.empty() && facts.head_host == facts.this_host;
+  std::vector<std::string> peers;
+  for (const std::string& host : facts.hosts) {
+    if (peers.empty() && host != facts.this_host) {
+      peers = network::candidate_names(rule, host);
+    }
+  }
+  return network::observe(head, peers);
+}
+
+Result<resolve::EnvPatch> resolve_here(const job::JobFacts& facts, const settings::Settings& settings,
+                                       const network::NetworkView& network, const Environment& user) {
+  return resolve::resolve(facts, settings, network, user, number_of_cpus());
+}
+
+Result<ObservedStep> observe_this_step(const Environment& user, const settings::Settings& settings,
+                                       launchers::PmixClient* pmix_or_null, Scope scope) {
+  Result<Gathered> gathered = gather(user, pmix_or_null);
+  if (!gathered) {
+    return gathered.error();
+  }
+  ObservedStep step{.facts = std::move(gathered->facts), .trace = std::move(gathered->trace), .network = {}};
+  launchers::find_head_in_host_file(user, step.facts);
+  if (scope == Scope::World) {
+    if (const Result<void> chosen = choose_world(user, settings, step.facts); !chosen) {
+      return chosen.error();
+    }
+  }
+  step.network = observe_network(step.facts, settings, user);
+  return step;
+}
+
+Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::Settings& settings,
+                                       launchers::PmixClient* pmix_or_null) {
+  Result<ObservedStep> observed = observe_this_step(user, settings, pmix_or_null);
+  if (!observed) {
+    return observed.error();
+  }
+  Result<resolve::EnvPatch> patch = resolve_here(observed->facts, settings, observed->network, user);
+  if (!patch) {
+    return patch.error();
+  }
+  return ResolvedStep{*std::move(observed), *std::move(patch)};
+}
+
+}  // namespace rollcall::step

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <vector>
+
+#include "runtime/base/environment.h"
+#include "runtime/base/result.h"
+#include "runtime/job/job_facts.h"
+#include "runtime/launchers/launcher.h"
+#include "runtime/launchers/pmix.h"
+#include "runtime/network/network_view.h"
+#include "runtime/resolve/resolve.h"
+#include "runtime/settings/settings.h"
+
+namespace rollcall::step {
+
+// The one way from a task's environment to what rollcall does to it: gather, choose the world, observe the network,
+// resolve. `rollcall env`, `rollcall exec`, the trainer and the task prolog call resolve_this_step(); the plugin, which
+// has facts of its own from SPANK and slurmctld, and the doctor, which goes on where resolving fails, call its parts.
+
+/// A task and its network, before anything is decided.
+struct ObservedStep {
+  job::JobFacts facts;
+  std::vector<launchers::TraceEntry> trace;
+  network::NetworkView network;
+};
+
+/// Everything that rollcall knows about this task, from the facts to the changes of its environment.
+struct ResolvedStep : ObservedStep {
+  resolve::EnvPatch patch;
+};
+
+/// Which ranks the facts are about where a het step holds several worlds.
+enum class Scope {
+  World,      ///< those of this task's world, see choose_world()
+  WholeStep,  ///< all of the step
+};
+
+/// Gathers the facts and observes the network. `user` is this task's environment (of_this_process()), `settings` has
+/// the launch table with all layers applied. `pmix_or_null`: a client that the caller owns and may keep for meet();
+/// null: do not ask PMIx. Reads the file that SLURM_HOSTFILE names, looks names up: for a process of the user's own.
+/// Errors: those of gather() and choose_world().
+[[nodiscard]] Result<ObservedStep> observe_this_step(const Environment& user, const settings::Settings& settings,
+                                                     launchers::PmixClient* pmix_or_null, Scope scope = Scope::World);
+
+/// The same, and resolves. Errors: those of observe_this_step() and resolve::resolve().
+[[nodiscard]] Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::Settings& settings,
+                                                     launchers::PmixClient* pmix_or_null);
+
+/// Makes the facts of a whole step those of the world that this task belongs to. With setting world=component in a het
+/// step that is the task's component. Without it, a rollcall that encloses this one in the same step (`srun
+/// --ddp=world=component` around `rollcall exec` or the trainer) has decided, and what it decided holds: its ranks are
+/// in the environment. Error (Usage, setting world): nothing says which nodes are which component's. Pure.
+[[nodiscard]] Result<void> choose_world(const Environment& environment, const settings::Settings& settings,
+                                        job::JobFacts& facts);
+
+/// The network as resolve::resolve() needs it for these facts: the head node's candidate names resolved, the interface
+/// towards it found. Does I/O: name look-ups, /proc, getifaddrs. Never fails: what could not be observed is missing
+/// from the view, with the reason beside the name.
+[[nodiscard]] network::NetworkView observe_network(const job::JobFacts& facts, const settings::Settings& settings,
+                                                   const Environment& user);
+
+/// resolve::resolve() for this process, whose CPUs are counted here.
+[[nodiscard]] Result<resolve::EnvPatch> resolve_here(const job::JobFacts& facts, const settings::Settings& settings,
+                                                     const network::NetworkView& network, const Environment& user);
+
+}  // namespace rollcall::step

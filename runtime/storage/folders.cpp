@@ -1,0 +1,182 @@
+#include "runtime/storage/folders.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <deque>
+
+#include "runtime/base/result.h"
+#include "runtime/base/text.h"
+#include "runtime/resolve/caches.h"
+#include "runtime/storage/purge_age.h"
+
+namespace rollcall::storage {
+namespace {
+
+constexpr mode_t kAnybodyWrites = S_IWOTH;
+constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
+constexpr int kMostLinks = 40;  // as the kernel's own limit
+
+/// The walk from the root: one open folder at a time, so that nothing can be exchanged between check and use.
+class Walk {
+ public:
+  explicit Walk(const std::string& path) {
+    push_front(path);
+    enter_root();
+  }
+  ~Walk() { ::close(folder_); }
+  Walk(const Walk&) = delete;
+  Walk& operator=(const Walk&) = delete;
+
+  FolderObjection run() {
+    while (!names_.empty()) {
+      const std::string name = std::move(names_.front());
+      names_.pop_front();
+      if (FolderObjection objection = step(name); !objection.reason.empty()) {
+        return objection;
+      }
+    }
+    const bool usable = ::faccessat(folder_, ".", W_OK | X_OK, AT_EACCESS) == 0;
+    return usable ? FolderObjection{} : FolderObjection{fmt::format("{}: {}", place_, errno_text(errno)), false};
+  }
+
+ private:
+  void enter_root() {
+    if (folder_ >= 0) {
+      ::close(folder_);
+    }
+    folder_ = ::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    place_.clear();
+    exposed_ = false;
+  }
+
+  void push_front(const std::string& path) {
+    const std::vector<std::string> parts = split(path, '/');
+    for (std::size_t left = parts.size(); left > 0; --left) {
+      if (const std::string& part = parts[left - 1]; !part.empty() && part != ".") {
+        names_.push_front(part);
+      }
+    }
+  }
+
+  FolderObjection failed(const std::string& where) { return {fmt::format("{}: {}", where, errno_text(errno)), false}; }
+
+  FolderObjection step(const std::string& name) {
+    const std::string where = place_ + "/" + name;
+    struct stat status {};
+    if (::fstatat(folder_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+      const bool made =
+          errno == ENOENT && (::mkdirat(folder_, name.c_str(), exposed_ ? 0700 : 0777) == 0 || errno == EEXIST);
+      if (!made || ::fstatat(folder_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+        return failed(where);
+      }
+    }
+    if (S_ISLNK(status.st_mode)) {
+      return exposed_ ? FolderObjection{where + " is a link", true} : follow(name, where);
+    }
+    return enter(name, where);
+  }
+
+  FolderObjection follow(const std::string& name, const std::string& where) {
+    std::array<char, PATH_MAX> target{};
+    const ssize_t length = ::readlinkat(folder_, name.c_str(), target.data(), target.size() - 1);
+    if (length < 0 || ++links_ > kMostLinks) {
+      return {where + ": a link that leads nowhere", false};
+    }
+    const std::string path(target.data(), static_cast<std::size_t>(length));
+    push_front(path);
+    if (path.starts_with('/')) {
+      enter_root();
+    }
+    return {};
+  }
+
+  FolderObjection enter(const std::string& name, const std::string& where) {
+    const int next = ::openat(folder_, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat status {};
+    if (next < 0 || ::fstat(next, &status) != 0) {
+      FolderObjection objection = failed(where);
+      if (next >= 0) {
+        ::close(next);
+      }
+      return objection;
+    }
+    ::close(folder_);
+    folder_ = next;
+    place_ = where;
+    const bool trusted = status.st_uid == ::geteuid() || status.st_uid == 0;
+    if (exposed_ && !trusted) {
+      return {fmt::format("{} belongs to user {}", where, status.st_uid), true};
+    }
+    const bool sticky_and_roots = status.st_uid == 0 && (status.st_mode & S_ISVTX) != 0;
+    if (exposed_ && (status.st_mode & kOthersWrite) != 0 && !sticky_and_roots) {
+      return {fmt::format("others may write to {}", where), true};
+    }
+    exposed_ = (status.st_mode & kAnybodyWrites) != 0;
+    return {};
+  }
+
+  std::deque<std::string> names_;
+  int folder_ = -1;
+  std::string place_;
+  bool exposed_ = false;  ///< anybody may have put something into this folder
+  int links_ = 0;
+};
+
+}  // namespace
+
+FolderObjection make_own_folder(const std::string& path) {
+  if (!path.starts_with('/')) {
+    return {path + " is no absolute path", false};
+  }
+  return Walk(path).run();
+}
+
+std::vector<RefusedCache> make_cache_folders(const resolve::EnvPatch& patch) {
+  std::vector<RefusedCache> refused;
+  for (const resolve::EnvChange& change : patch.changes) {
+    if (change.action != resolve::Action::Set || resolve::find_cache(change.name) == nullptr) {
+      continue;
+    }
+    if (const FolderObjection objection = make_own_folder(change.value); !objection.reason.empty()) {
+      refused.push_back(
+          {change.name,
+           fmt::format("{}: {}: {}; the cache is left where it was", change.name, change.value, objection.reason),
+           objection.foreign});
+    }
+  }
+  return refused;
+}
+
+void leave_out(resolve::EnvPatch& patch, const std::vector<RefusedCache>& refused) {
+  for (resolve::EnvChange& change : patch.changes) {
+    const auto same = [&](const RefusedCache& cache) { return cache.variable == change.name; };
+    if (change.action == resolve::Action::Set && std::ranges::any_of(refused, same)) {
+      // Unset, not forgotten: the value of an enclosing rollcall must not come through.
+      change.action = resolve::Action::Unset;
+      change.value.clear();
+      change.reason = "its folder cannot be used";
+    }
+  }
+}
+
+void prepare_folders(step::ResolvedStep& step, const settings::Settings& settings, const Environment& environment) {
+  const std::vector<RefusedCache> refused = make_cache_folders(step.patch);
+  leave_out(step.patch, refused);
+  for (const RefusedCache& cache : refused) {
+    step.patch.warnings.push_back(cache.warning);
+  }
+  if (step.facts.rank == 0) {
+    if (const auto warning = purge_warning(settings, environment, kAtLaunch)) {
+      step.patch.warnings.push_back(*warning);
+    }
+  }
+}
+
+}  // namespace rollcall::storage

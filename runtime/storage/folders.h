@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/resolve/resolve.h"
+#include "runtime/step/resolved_step.h"
+
+namespace rollcall::storage {
+
+/// Why a folder cannot be used, and whether somebody else's doing on this node is the cause.
+struct FolderObjection {
+  std::string reason;  ///< a clause: "/tmp/me belongs to user 1001"
+  bool foreign = false;
+};
+
+/// Makes the folder `path` (absolute) and what is missing above it, for this process's user, and checks that it can be
+/// used: empty `reason`.
+///
+/// Below a folder that everybody may write to (/tmp, /dev/shm) anybody could have made a folder of a name that is easy
+/// to guess, and would then own what this user runs from it. There each folder is made with mode 0700, and one that
+/// exists is used only if it is no link, belongs to this user or root, and nobody else may write to it. Elsewhere the
+/// user's umask holds, and links are followed. Opens nothing for writing. Thread-safe; two processes may do it at once.
+[[nodiscard]] FolderObjection make_own_folder(const std::string& path);
+
+/// A cache variable that is not set after all, since its folder cannot be used.
+struct RefusedCache {
+  std::string variable;
+  std::string warning;     ///< without the "rollcall:" prefix
+  bool only_here = false;  ///< most likely a matter of this node alone: somebody else's folder is in the way
+};
+
+/// Makes the folders of the caches that `patch` sets (make_own_folder), as this process's user, and says which of them
+/// must be left alone. Once per node and step is enough.
+[[nodiscard]] std::vector<RefusedCache> make_cache_folders(const resolve::EnvPatch& patch);
+
+/// Takes the refused ones out of a task's patch. The warnings are the caller's to tell.
+void leave_out(resolve::EnvPatch& patch, const std::vector<RefusedCache>& refused);
+
+/// What the plugin does for all tasks of a node at once, for this task: makes the caches' folders, takes those that
+/// cannot be used out of `step.patch`, and (rank 0) adds a warning of files that the site will soon delete. Never
+/// fails.
+void prepare_folders(step::ResolvedStep& step, const settings::Settings& settings, const Environment& environment);
+
+}  // namespace rollcall::storage

@@ -1,0 +1,91 @@
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <memory>
+
+#include "runtime/base/result.h"
+
+namespace rollcall {
+namespace {
+
+TEST(Error, MessageNamesSettingValueReasonAndAction) {
+  EXPECT_EQ(fail("port.range", "1", "is empty", "20000-29999").message(),
+            "rollcall: port.range: 1: is empty; try 20000-29999");
+}
+
+TEST(Error, MessageLeavesOutWhatIsEmpty) {
+  EXPECT_EQ(fail("--data", "", "is missing", "--data=DIR").message(), "rollcall: --data: is missing; try --data=DIR");
+  EXPECT_EQ(fail("--data", "x", "is missing", "").message(), "rollcall: --data: x: is missing");
+}
+
+TEST(Error, MessageIsOneLineWhateverTheValueHolds) {
+  const std::string message = fail("name", "a\nb\x1b[31m\x7f", "is odd", "another").message();
+  EXPECT_EQ(message, "rollcall: name: a?b?[31m?: is odd; try another");
+}
+
+TEST(Error, ExitCodeIsUsageUnlessSaidOtherwise) {
+  EXPECT_EQ(fail("a", "", "b", "c").exit_code, ExitCode::Usage);
+  EXPECT_EQ(fail("a", "", "b", "c", ExitCode::Mismatch).exit_code, ExitCode::Mismatch);
+}
+
+TEST(Error, ErrnoTextIsTheSystemsOwn) { EXPECT_EQ(errno_text(ENOSPC), "No space left on device"); }
+
+TEST(Result, HoldsAValueOrAnError) {
+  const Result<int> good = 3;
+  ASSERT_TRUE(good);
+  EXPECT_EQ(*good, 3);
+  const Result<int> bad = fail("a", "b", "c", "d");
+  ASSERT_FALSE(bad);
+  EXPECT_EQ(bad.error().setting, "a");
+}
+
+TEST(Result, VoidResultIsSuccessUnlessGivenAnError) {
+  EXPECT_TRUE(Result<void>());
+  EXPECT_FALSE(Result<void>(fail("a", "b", "c", "d")));
+}
+
+TEST(Result, ValueThatCannotBeCopiedIsMovedOut) {
+  Result<std::unique_ptr<int>> result = std::make_unique<int>(7);
+  const std::unique_ptr<int> value = *std::move(result);
+  EXPECT_EQ(*value, 7);
+}
+
+TEST(Result, ReadingTheValueOfAFailedResultIsCaught) {
+  const Result<int> bad = fail("a", "b", "c", "d");
+  EXPECT_DEATH({ [[maybe_unused]] const int value = *bad; }, "has_value");
+}
+
+TEST(OutcomeText, SuccessIsNothing) {
+  EXPECT_EQ(serialise(Result<void>()), "");
+  ASSERT_TRUE(parse_outcome(""));
+  EXPECT_TRUE(parse_outcome("")->has_value());
+}
+
+TEST(OutcomeText, AnErrorArrivesWhole) {
+  const Error error = fail("--data", "/a \n\xff", "", "", ExitCode::BadData);
+  const auto outcome = parse_outcome(serialise(error));
+  ASSERT_TRUE(outcome && !*outcome);
+  EXPECT_EQ(outcome->error().setting, error.setting);
+  EXPECT_EQ(outcome->error().value, error.value);
+  EXPECT_EQ(outcome->error().reason, "");
+  EXPECT_EQ(outcome->error().action, "");
+  EXPECT_EQ(outcome->error().exit_code, ExitCode::BadData);
+}
+
+TEST(OutcomeText, ANulInsideOfAFieldDoesNotShiftTheOthers) {
+  const std::string value("a\0b", 3);
+  const auto outcome = parse_outcome(serialise(fail("key", value, "is odd", "another")));
+  ASSERT_TRUE(outcome && !*outcome);
+  EXPECT_EQ(outcome->error().value, "a?b");
+  EXPECT_EQ(outcome->error().action, "another");
+}
+
+TEST(OutcomeText, OtherTextIsNoOutcome) {
+  using namespace std::string_view_literals;
+  for (const std::string_view text : {"64"sv, "x\0a\0b\0c\0d"sv, "64\0a\0b\0c"sv, "64\0a\0b\0c\0d\0e"sv}) {
+    EXPECT_FALSE(parse_outcome(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace rollcall

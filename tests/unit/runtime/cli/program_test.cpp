@@ -1,0 +1,290 @@
+#include "runtime/cli/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "runtime/cli/command.h"
+#include "runtime/job/marker.h"
+#include "runtime/settings/launch_settings.h"
+
+namespace rollcall::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+struct Outcome {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+Environment environment_of(std::map<std::string, std::string, std::less<>> variables) {
+  return Environment(std::move(variables));
+}
+
+/// Runs the program inside this process: for what does not become another program.
+Outcome run(const std::vector<std::string>& arguments, const Environment& environment = {}) {
+  std::ostringstream out;
+  std::ostringstream err;
+  const int code = run_program(arguments, environment, out, err);
+  return {code, out.str(), err.str()};
+}
+
+std::string content_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::stringstream content;
+  content << file.rdbuf();
+  return content.str();
+}
+
+class BecomingPrograms : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "/cliXXXXXX";
+    folder_ = mkdtemp(pattern.data());
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  void write_program(const std::string& name, const std::string& script, bool executable = true) const {
+    const std::filesystem::path path = folder_ / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << script;
+    const auto permissions = executable ? std::filesystem::perms::owner_all : std::filesystem::perms::owner_read;
+    std::filesystem::permissions(path, permissions);
+  }
+
+  /// Runs the program in a child with a clean environment: single task on this machine, PATH with our folder in front.
+  Outcome run_in_child(const std::vector<std::string>& arguments,
+                       const std::vector<std::pair<std::string, std::string>>& extra = {}) const {
+    const pid_t child = fork();
+    if (child == 0) {
+      clearenv();
+      setenv("PATH", (folder_.string() + ":/usr/bin:/bin").c_str(), 1);
+      for (const auto& [name, value] : extra) {
+        setenv(name.c_str(), value.c_str(), 1);
+      }
+      if (freopen((folder_ / "out").c_str(), "w", stdout) == nullptr ||
+          freopen((folder_ / "err").c_str(), "w", stderr) == nullptr) {
+        _exit(99);
+      }
+      const int code = run_program(arguments, Environment::of_this_process(), std::cout, std::cerr);
+      std::cout.flush();
+      _exit(code);
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status));
+    return {WEXITSTATUS(status), content_of(folder_ / "out"), content_of(folder_ / "err")};
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST(Program, HelpListsCommandsAndOptions) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--help"}, {"-h"}, {"help"}}) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_THAT(outcome.err, IsEmpty());
+    for (const char* text :
+         {"Usage: rollcall COMMAND", "  env ", "  exec ", "--print-config", "--port-range=FIRST-LAST"}) {
+      EXPECT_THAT(outcome.out, HasSubstr(text));
+    }
+  }
+}
+
+TEST(Program, EveryCommandExplainsItselfWithAnExampleInBothWays) {
+  for (const Command& command : all_commands()) {
+    const Outcome help = run({"help", std::string(command.name)});
+    EXPECT_EQ(help.code, 0);
+    EXPECT_THAT(help.out, StartsWith("Usage: rollcall " + std::string(command.name)));
+    EXPECT_THAT(help.out, HasSubstr("Example"));
+    EXPECT_EQ(run({std::string(command.name), "--help"}).out, help.out);
+    std::istringstream lines(help.out);
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(line.size(), 116u) << line;
+    }
+  }
+}
+
+TEST(Program, VersionIsOneLine) { EXPECT_THAT(run({"--version"}).out, testing::MatchesRegex("rollcall [0-9.]+\n")); }
+
+TEST(Program, PrintConfigShowsWhereEachValueComesFrom) {
+  const Environment environment = environment_of({{"ROLLCALL_PORT_RANGE", "20-30"}});
+  const Outcome outcome = run({"--print-config", "--threads=2"}, environment);
+  EXPECT_THAT(outcome.out, HasSubstr("20-30       ROLLCALL_PORT_RANGE\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("--threads\n"));
+  const auto json = nlohmann::json::parse(run({"--print-config", "--json"}, environment).out);
+  EXPECT_EQ(json["port.range"]["value"], "20-30");
+}
+
+TEST(Program, WrongUseIsOneLineOnStandardErrorAndCode64) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{}, "rollcall: rollcall: no command is given; try rollcall --help\n"},
+      {{"--verson"}, "rollcall: --verson: unknown option; try --version\n"},
+      {{"env", "--jsn"}, "rollcall: --jsn: unknown option; try --json\n"},
+      {{"env", "--port-range=9"},
+       "rollcall: --port-range: 9: is not a range of ports; try FIRST-LAST with ports from 1 to 65535\n"},
+      {{"env", "python"},
+       "rollcall: env: python: is one argument too many; try rollcall exec -- PROGRAM to run a program\n"},
+      {{"exec"}, "rollcall: exec: no program is given; try rollcall exec -- PROGRAM ARGUMENTS\n"},
+      {{"completion", "zsh"}, "rollcall: completion: zsh: is for bash only; try rollcall completion bash\n"},
+      {{"help", "evn"}, "rollcall: evn: unknown command; try rollcall env\n"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 64) << message;
+    EXPECT_EQ(outcome.err, message);
+    EXPECT_THAT(outcome.out, IsEmpty());
+  }
+}
+
+TEST(Program, ErrorThatAllTasksHaveIsPrintedByTheFirstRankOnly) {
+  for (const char* variable : {"SLURM_PROCID", "PMIX_RANK", "RANK"}) {
+    EXPECT_THAT(run({"env", "--jsn"}, environment_of({{variable, "0"}})).err, HasSubstr("--jsn"));
+    const Outcome other = run({"env", "--jsn"}, environment_of({{variable, "1"}}));
+    EXPECT_THAT(other.err, IsEmpty()) << variable;
+    EXPECT_EQ(other.code, 64);
+  }
+  EXPECT_THAT(run({"env", "--jsn"}, environment_of({{"SLURM_PROCID", "0"}, {"RANK", "5"}})).err, IsEmpty());
+}
+
+TEST(Program, HelpAnswersEvenWhereTheConfigurationIsBroken) {
+  const Environment environment = environment_of({{"ROLLCALL_PORT_RANGE", "broken"}});
+  EXPECT_EQ(run({"env", "--help"}, environment).code, 0);
+  EXPECT_EQ(run({"--version"}, environment).code, 0);
+  EXPECT_EQ(run({"--print-config"}, environment).code, 64);
+}
+
+TEST(Program, CompletionKnowsCommandsOptionsAndValues) {
+  const std::string script = run({"completion", "bash"}).out;
+  for (const char* text : {"env", "exec", "--port-range=", "--debug", "--rendezvous) echo 'auto pmix file address'"}) {
+    EXPECT_THAT(script, HasSubstr(text));
+  }
+}
+
+TEST_F(BecomingPrograms, CompletionScriptCompletesInARealBash) {
+  std::ofstream(folder_ / "completion.bash") << bash_completion();
+  const auto complete = [&](const std::string& words, int index) {
+    write_program("try", "#!/bin/bash\nsource '" + (folder_ / "completion.bash").string() +
+                             "' || exit 1\nCOMP_WORDS=(" + words + ")\nCOMP_CWORD=" + std::to_string(index) +
+                             "\n_rollcall 2> /dev/null\necho \"${COMPREPLY[*]}\"\n");
+    return run_in_child({"exec", "--", "try"}).out;
+  };
+  EXPECT_EQ(complete("rollcall e", 1), "env exec\n");
+  EXPECT_EQ(complete("rollcall env --ex", 2), "--export\n");
+  EXPECT_EQ(complete("rollcall exec --host-t", 2), "--host-template=\n");
+  EXPECT_EQ(complete("rollcall env --rendezvous = p", 4), "pmix\n");
+  EXPECT_EQ(complete("rollcall env --debug =", 3), "on off collectives\n");
+}
+
+TEST_F(BecomingPrograms, CompletionOfOtherProgramsComesFromTheirHelp) {
+  std::ofstream(folder_ / "completion.bash") << bash_completion();
+  write_program("rollcall-greet", R"sh(#!/bin/sh
+[ "$1" = wave ] && printf 'Options:\n  -h, --help      show this\n  --hand=left|right  which\n  --times=N  how often\n' && exit
+printf 'Commands:\n  wave PERSON     with a hand\n  bow             deeply\n\nOptions:\n  --version  print\n'
+)sh");
+  const auto complete = [&](const std::string& function, const std::string& words, int index) {
+    write_program("try", "#!/bin/bash\nsource '" + (folder_ / "completion.bash").string() +
+                             "' || exit 1\nCOMP_WORDS=(" + words + ")\nCOMP_CWORD=" + std::to_string(index) + "\n" +
+                             function + " 2> /dev/null\necho \"${COMPREPLY[*]}\"\n");
+    return run_in_child({"exec", "--", "try"}).out;
+  };
+  EXPECT_EQ(complete("_rollcall", "rollcall gre", 1), "greet\n");
+  EXPECT_EQ(complete("_rollcall", "rollcall greet ''", 2), "wave bow\n");
+  EXPECT_EQ(complete("_rollcall", "rollcall greet wave --", 3), "--help --hand= --times=\n");
+  EXPECT_EQ(complete("_rollcall", "rollcall nothing --", 2), "\n");
+  EXPECT_EQ(complete("_rollcall_program", "rollcall-greet wave --hand = r", 4), "right\n");
+  EXPECT_EQ(complete("_rollcall_program", "rollcall-greet --v", 1), "--version\n");
+  EXPECT_EQ(complete("_rollcall_program", "rollcall-greet wave --times = ''", 4), "\n");
+}
+
+TEST_F(BecomingPrograms, ExecGivesTheProgramTheEnvironmentAndItsArguments) {
+  write_program("show", "#!/bin/sh\necho \"$RANK/$WORLD_SIZE $OMP_NUM_THREADS\" \"$@\"\n");
+  const Outcome outcome = run_in_child({"exec", "--threads=3", "show", "--lr=1", "--", "a b"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "0/1 3 --lr=1 -- a b\n");
+}
+
+TEST_F(BecomingPrograms, ExecReplacesAndRemovesWhatAnotherStepsRollcallSet) {
+  write_program("show", "#!/bin/sh\necho \"${NCCL_DEBUG-unset} $OMP_NUM_THREADS $TORCH_LOGS\"\n");
+  const job::Marker marker{{"NCCL_DEBUG", job::fnv1a("INFO")}, {"OMP_NUM_THREADS", job::fnv1a("9")}};
+  const Outcome outcome = run_in_child({"exec", "--threads=3", "show"}, {{"NCCL_DEBUG", "INFO"},
+                                                                         {"OMP_NUM_THREADS", "9"},
+                                                                         {"TORCH_LOGS", "users"},
+                                                                         {"ROLLCALL_STEP", "1.1"},
+                                                                         {"ROLLCALL_SET", job::to_text(marker)}});
+  EXPECT_EQ(outcome.out, "unset 3 users\n") << outcome.err;
+}
+
+TEST_F(BecomingPrograms, ExecHandsTheProgramsExitCodeOn) {
+  write_program("seven", "#!/bin/sh\nexit 7\n");
+  EXPECT_EQ(run_in_child({"exec", "--", "seven"}).code, 7);
+}
+
+TEST_F(BecomingPrograms, ExecFailsLikeAShell) {
+  const Outcome absent = run_in_child({"exec", "--", "no-such-program"});
+  EXPECT_EQ(absent.code, 127);
+  EXPECT_EQ(absent.err, "rollcall: exec: no-such-program: No such file or directory; try the program's full path\n");
+  const Outcome folder = run_in_child({"exec", "--", folder_.string()});
+  EXPECT_EQ(folder.code, 126);
+  EXPECT_THAT(folder.err, HasSubstr("Permission denied; try a file that can be executed"));
+}
+
+TEST_F(BecomingPrograms, ExecFindsTheProgramInTheVirtualEnvironment) {
+  write_program("venv/bin/python", "#!/bin/sh\necho \"$VIRTUAL_ENV\"\n");
+  write_program("venv/pyvenv.cfg", "home = /usr/bin\n");
+  const std::string venv = folder_ / "venv";
+  const Outcome outcome = run_in_child({"exec", "--venv=" + venv, "--", "python"});
+  EXPECT_EQ(outcome.out, venv + "\n") << outcome.err;
+}
+
+TEST_F(BecomingPrograms, UnknownNameFallsThroughToTheProgramOfThatName) {
+  write_program("rollcall-greet", "#!/bin/sh\necho hello \"$@\"\nexit 3\n");
+  const Outcome outcome = run_in_child({"greet", "--port-range=untouched", "x"});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_EQ(outcome.out, "hello --port-range=untouched x\n");
+}
+
+TEST_F(BecomingPrograms, NameThatIsNowhereIsAnUnknownCommand) {
+  const Outcome outcome = run_in_child({"exce", "--", "true"});
+  EXPECT_EQ(outcome.code, 64);
+  EXPECT_EQ(outcome.err, "rollcall: exce: unknown command; try rollcall exec\n");
+  EXPECT_EQ(run_in_child({"../greet"}).code, 64);
+}
+
+TEST_F(BecomingPrograms, EnvPrintsTheSameVariablesInAllThreeForms) {
+  const Outcome table = run_in_child({"env", "--threads=3", "--verbose"});
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("OMP_NUM_THREADS"));
+  EXPECT_THAT(table.out, HasSubstr("rank 0 of 1"));
+  const auto json = nlohmann::json::parse(run_in_child({"env", "--threads=3", "--json"}).out);
+  const std::string exports = run_in_child({"env", "--threads=3", "--export"}).out;
+  EXPECT_THAT(exports, HasSubstr("export OMP_NUM_THREADS='3'\n"));
+  for (const auto& variable : json["variables"]) {
+    const std::string name = variable["name"];
+    EXPECT_THAT(table.out, HasSubstr(name));
+    if (variable["action"] == "set") {
+      EXPECT_THAT(exports, HasSubstr("export " + name + "="));
+    }
+  }
+}
+
+TEST_F(BecomingPrograms, EnvKeepsWhatTheUserSet) {
+  const Outcome outcome = run_in_child({"env", "--threads=3", "--export"}, {{"OMP_NUM_THREADS", "5"}});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, testing::Not(HasSubstr("OMP_NUM_THREADS=")));
+}
+
+}  // namespace
+}  // namespace rollcall::cli

@@ -1,0 +1,501 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "runtime/doctor/checks/check.h"
+#include "runtime/doctor/checks/grouped.h"
+#include "tests/support/doctor_world.h"
+
+namespace rollcall::doctor {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// A healthy world, what breaks it, and what the check must then say.
+struct Case {
+  const char* name;
+  const char* check;
+  std::function<void(World&)> breakage;
+  Status status;
+  std::vector<std::string> hosts;
+  const char* reason;
+};
+
+NodeFacts& second_node(World& world) { return world.tasks[2].node; }
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> kCases{
+      {"SilentNode",
+       "answer",
+       [](World& w) {
+         w.missing = {{"jwb0002", "2 of 2 ranks did not answer within 60 s"}};
+       },
+       Status::Bad,
+       {"jwb0002"},
+       "did not answer within 60 s"},
+      {"NoPlugin", "way", [](World& w) { w.way.srun_has_option = false; }, Status::Notice, {}, "srun has no --ddp"},
+      {"NoSlurm", "way", [](World& w) { w.way = {}; }, Status::Absent, {}, "srun does not work here"},
+      {"StepIsSet",
+       "way",
+       [](World& w) {
+         w.way.srun_has_option = false;
+         w.tasks[0].environment_set = true;
+       },
+       Status::Good,
+       {},
+       "set the environment of this step"},
+      {"ResolveFails",
+       "environment",
+       [](World& w) { w.tasks[3].resolve_error = "port.range: overlaps"; },
+       Status::Bad,
+       {"jwb0002"},
+       "port.range: overlaps"},
+      {"ResolveWarns",
+       "environment",
+       [](World& w) { w.tasks[1].warnings = {"plain name is used"}; },
+       Status::Notice,
+       {"jwb0001"},
+       "plain name is used"},
+      {"OwnNameUnknown",
+       "own-name",
+       [](World& w) {
+         second_node(w).names.own = {"jwb0002", {}, "Name or service not known"};
+       },
+       Status::Notice,
+       {"jwb0002"},
+       "jwb0002, does not resolve there"},
+      {"HeadUnknown",
+       "head-name",
+       [](World& w) {
+         second_node(w).names.head = {{"jwb0001x", {}, "Name or service not known"}};
+       },
+       Status::Bad,
+       {"jwb0002"},
+       "jwb0001x does not resolve"},
+      {"HeadIsLoopback",
+       "head-name",
+       [](World& w) {
+         second_node(w).names.head[0].addresses = {{"127.0.1.1", true, true, false}};
+       },
+       Status::Bad,
+       {"jwb0002"},
+       "loopback address 127.0.1.1"},
+      {"NoReverse",
+       "reverse-name",
+       [](World& w) { second_node(w).names.reverse_name = ""; },
+       Status::Notice,
+       {"jwb0002"},
+       "10.78.0.1 has no name"},
+      {"ReverseOfAnother",
+       "reverse-name",
+       [](World& w) { second_node(w).names.reverse_name_leads_back = false; },
+       Status::Notice,
+       {"jwb0002"},
+       "does not lead back"},
+      {"InterfaceMissing",
+       "interface",
+       [](World& w) {
+         second_node(w).interface_uses = {{"interface.gloo", "", "ib7 is no interface that is up"}};
+       },
+       Status::Bad,
+       {"jwb0002"},
+       "interface.gloo: ib7 is no interface"},
+      {"PortBlocked",
+       "head-port",
+       [](World& w) { w.tasks[2].head.error = "Connection timed out"; },
+       Status::Bad,
+       {"jwb0002"},
+       "jwb0001i:29500: Connection timed out"},
+      {"LinkBlocked",
+       "ring",
+       [](World& w) { w.ring[0].error = "No route to host"; },
+       Status::Bad,
+       {"jwb0001"},
+       "does not reach jwb0002"},
+      {"NoRing", "ring", [](World& w) { w.ring.clear(); }, Status::Absent, {}, "not two nodes"},
+      {"ClockAhead",
+       "clock",
+       [](World& w) { w.clocks[0].ahead_seconds = 3; },
+       Status::Bad,
+       {"jwb0002"},
+       "3 s ahead of rank 0's node"},
+      {"ClockBehind",
+       "clock",
+       [](World& w) { w.clocks[0].ahead_seconds = -3; },
+       Status::Bad,
+       {"jwb0002"},
+       "3 s behind rank 0's node"},
+      {"ClockInDoubt",
+       "clock",
+       [](World& w) {
+         w.clocks[0] = {"jwb0002", 0.6, 0.2};
+       },
+       Status::Good,
+       {},
+       "600 ms"},
+      {"ScratchReadOnly",
+       "scratch",
+       [](World& w) { second_node(w).scratch.error = "Read-only file system"; },
+       Status::Bad,
+       {"jwb0002"},
+       "/scratch cannot be written: Read-only"},
+      {"ScratchFull",
+       "scratch",
+       [](World& w) { second_node(w).scratch.free_bytes = 5'000'000'000; },
+       Status::Notice,
+       {"jwb0002"},
+       "has only 5 GB left"},
+      {"ScratchInodes",
+       "scratch",
+       [](World& w) { second_node(w).scratch.free_inodes = 3; },
+       Status::Notice,
+       {"jwb0002"},
+       "only 3 of 1000 files left"},
+      {"ScratchPurge",
+       "scratch",
+       [](World& w) { w.tasks[0].node.scratch.purge_warning = "old.pt in 3 days"; },
+       Status::Notice,
+       {"jwb0001"},
+       "old.pt in 3 days"},
+      {"NoScratch",
+       "scratch",
+       [](World& w) {
+         for (TaskFacts& task : w.tasks) {
+           task.node.scratch = {};
+         }
+       },
+       Status::Absent,
+       {},
+       "neither SCRATCH nor setting scratch.folder"},
+      {"VenvBroken",
+       "venv",
+       [](World& w) { second_node(w).venv.error = "bin/python: No such file or directory"; },
+       Status::Bad,
+       {"jwb0002"},
+       "/venv: bin/python: No such file"},
+      {"OtherGlibc",
+       "versions",
+       [](World& w) { second_node(w).versions.glibc = "2.28"; },
+       Status::Bad,
+       {"jwb0002"},
+       "glibc 2.28, elsewhere 2.36"},
+      {"OtherKernel",
+       "versions",
+       [](World& w) { second_node(w).versions.kernel = "6.9.0"; },
+       Status::Notice,
+       {"jwb0002"},
+       "kernel 6.9.0, elsewhere 6.1.0"},
+      {"GpuFar",
+       "devices",
+       [](World& w) {
+         for (TaskFacts& task : w.tasks) {
+           task.node.adapters[0].numa = 1;
+         }
+       },
+       Status::Notice,
+       {"jwb0001", "jwb0002"},
+       "no adapter on its NUMA node"},
+      {"GpuLost", "devices", [](World& w) { second_node(w).gpus.clear(); }, Status::Notice, {"jwb0002"}, "no GPU"},
+      {"GpuOfSlurmUnseen",
+       "devices",
+       [](World& w) {
+         for (TaskFacts& task : w.tasks) {
+           task.node.gpus.clear();
+           task.node.slurm_gpus = 4;
+         }
+       },
+       Status::Notice,
+       {"jwb0001", "jwb0002"},
+       "Slurm gave 4 GPUs"},
+      {"AdapterDown",
+       "devices",
+       [](World& w) {
+         for (TaskFacts& task : w.tasks) {
+           task.node.adapters.push_back({"mlx5_1", 1, false, 200});
+         }
+       },
+       Status::Notice,
+       {"jwb0001", "jwb0002"},
+       "mlx5_1 has no active port"},
+      {"NoDevices",
+       "devices",
+       [](World& w) {
+         for (TaskFacts& task : w.tasks) {
+           task.node.gpus.clear();
+           task.node.adapters.clear();
+         }
+       },
+       Status::Absent,
+       {},
+       "no GPU, no network adapter"},
+      {"AllOnOneCore",
+       "cpus",
+       [](World& w) {
+         w.tasks[2].cores = {5};
+         w.tasks[3].cores = {5};
+       },
+       Status::Bad,
+       {"jwb0002"},
+       "all 2 ranks are on core 5"},
+      {"MasksOverlap",
+       "cpus",
+       [](World& w) {
+         w.tasks[2].cores = {0, 1};
+         w.tasks[3].cores = {1, 2};
+       },
+       Status::Notice,
+       {"jwb0002"},
+       "share cores"},
+      {"NoBindingIsFine",
+       "cpus",
+       [](World& w) {
+         for (TaskFacts& task : w.tasks) {
+           task.cores = {0, 1, 2, 3};
+         }
+       },
+       Status::Good,
+       {},
+       "every rank has 4 cores"},
+      {"OneCoreMachine",
+       "cpus",
+       [](World& w) {
+         for (TaskFacts& task : w.tasks) {
+           task.cores = {0};
+           task.node.cores = 1;
+         }
+       },
+       Status::Notice,
+       {"jwb0001", "jwb0002"},
+       "2 ranks share 1 core"},
+      {"ShmSmall",
+       "shm",
+       [](World& w) { second_node(w).shm_bytes = 67'108'864; },
+       Status::Notice,
+       {"jwb0002"},
+       "/dev/shm has only 67.1 MB"},
+      {"MemlockSmall",
+       "memlock",
+       [](World& w) { w.tasks[2].locked_memory = 65536; },
+       Status::Bad,
+       {"jwb0002"},
+       "only 65.5 kB may be locked"},
+      {"MemlockUnneeded",
+       "memlock",
+       [](World& w) {
+         for (TaskFacts& task : w.tasks) {
+           task.node.adapters.clear();
+         }
+       },
+       Status::Absent,
+       {},
+       "no network adapter here needs"},
+      {"Slow",
+       "speed",
+       [](World& w) { w.benchmark.rows[1].gigabytes = 0.1; },
+       Status::Notice,
+       {},
+       "at least 1.88 GB/s is expected: half of 100000 Mbit/s"},
+      {"OneSlowAdapter",
+       "speed",
+       [](World& w) {
+         second_node(w).interfaces[1].megabits = 10'000;
+         w.benchmark.rows[1].gigabytes = 0.6;
+       },
+       Status::Notice,
+       {},
+       "at least 0.625 GB/s is expected: half of 10000 Mbit/s"},
+      {"OneSlowAdapterAsFastAsItCan",
+       "speed",
+       [](World& w) {
+         second_node(w).interfaces[1].megabits = 10'000;
+         w.benchmark.rows[1].gigabytes = 1;
+       },
+       Status::Good,
+       {},
+       "at least 0.625 GB/s"},
+      {"SlowerThanTheSiteSays",
+       "speed",
+       [](World& w) { w.limits.gigabytes = 5; },
+       Status::Bad,
+       {},
+       "at least 5 GB/s is expected: doctor.bandwidth"},
+      {"Latency", "speed", [](World& w) { w.limits.microseconds = 5; }, Status::Bad, {}, "at most 5 us a hop"},
+      {"WrongData",
+       "speed",
+       [](World& w) { w.benchmark.error = "all-gather gave wrong data"; },
+       Status::Bad,
+       {},
+       "wrong data"},
+      {"CollectivesFail",
+       "collectives",
+       [](World& w) {
+         w.collectives = {"", "--backend: mpi: no MPI launcher; try srun --mpi=pmix", {}};
+       },
+       Status::Bad,
+       {},
+       "no MPI launcher"},
+      {"CollectivesWrong",
+       "collectives",
+       [](World& w) { w.collectives.rows[1].correct = false; },
+       Status::Bad,
+       {},
+       "came out wrong"},
+      {"NotMeasured", "speed", [](World& w) { w.benchmark = {}; }, Status::Absent, {}, "not measured"},
+      {"Loopback",
+       "speed",
+       [](World& w) {
+         for (TaskFacts& task : w.tasks) {
+           task.node.route_interface = "lo";
+         }
+         w.benchmark.rows[1].gigabytes = 0.001;
+       },
+       Status::Good,
+       {},
+       "no expectation: the connections stay on one machine"},
+  };
+  return kCases;
+}
+
+class DoctorCheck : public testing::TestWithParam<Case> {};
+
+TEST_P(DoctorCheck, FindsIt) {
+  const Case& test = GetParam();
+  World world = healthy_world();
+  test.breakage(world);
+  const std::vector<Checked> findings = run_checks(world, {test.check});
+  ASSERT_EQ(findings.size(), 1U) << testing::PrintToString(findings.size());
+  const Finding& finding = findings.front().finding;
+  EXPECT_EQ(finding.status, test.status) << finding.reason;
+  EXPECT_EQ(finding.hosts, test.hosts);
+  EXPECT_THAT(finding.reason, HasSubstr(test.reason));
+  const bool needs_action = test.status == Status::Bad || test.status == Status::Notice;
+  EXPECT_EQ(needs_action, !finding.action.empty()) << finding.action;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, DoctorCheck, testing::ValuesIn(cases()),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(DoctorChecks, EveryCheckIsGoodInAHealthyWorld) {
+  for (const Check& check : all_checks()) {
+    const std::vector<Checked> findings = run_checks(healthy_world(), {check.name});
+    ASSERT_EQ(findings.size(), 1U) << check.name;
+    EXPECT_EQ(findings.front().finding.status, Status::Good) << check.name << ": " << findings.front().finding.reason;
+    EXPECT_THAT(findings.front().finding.action, IsEmpty());
+  }
+}
+
+TEST(DoctorChecks, EveryCheckHasACaseThatBreaksIt) {
+  for (const Check& check : all_checks()) {
+    const auto breaks = [&](const Case& test) { return test.check == check.name && test.status != Status::Good; };
+    EXPECT_TRUE(std::any_of(cases().begin(), cases().end(), breaks)) << check.name;
+  }
+}
+
+TEST(DoctorChecks, EveryCheckSurvivesAWorldOfOneAndAnEmptyOne) {
+  World alone = healthy_world();
+  alone.tasks.resize(1);
+  alone.step.world_size = 1;
+  alone.step.num_nodes = 1;
+  for (const World& world : {alone, World()}) {
+    for (const Check& check : all_checks()) {
+      EXPECT_FALSE(run_checks(world, {check.name}).empty()) << check.name;
+    }
+  }
+}
+
+TEST(DoctorChecks, TheInstallationAndItsProblemsAreTold) {
+  World world = healthy_world();
+  world.way.problems = {"/opt/spank_rollcall.so: was built for Slurm 22.05"};
+  const std::vector<Checked> findings = run_checks(world, {"way"});
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_THAT(findings[0].finding.reason, HasSubstr("(site installation, /opt/spank_rollcall.so)"));
+  EXPECT_EQ(findings[1].finding.status, Status::Notice);
+  EXPECT_THAT(findings[1].finding.reason, HasSubstr("built for Slurm 22.05"));
+}
+
+TEST(DoctorChecks, NodesWithTheSameTroubleShareALine) {
+  World world = healthy_world();
+  for (TaskFacts& task : world.tasks) {
+    task.node.scratch.error = "No such file or directory";
+  }
+  const std::vector<Checked> findings = run_checks(world, {"scratch"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_THAT(findings.front().finding.hosts, ElementsAre("jwb0001", "jwb0002"));
+}
+
+TEST(DoctorChecks, NodesWithDifferentTroublesHaveALineEach) {
+  World world = healthy_world();
+  world.tasks[0].node.scratch.error = "Read-only file system";
+  world.tasks[2].node.scratch.error = "No such file or directory";
+  const std::vector<Checked> findings = run_checks(world, {"scratch"});
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_THAT(findings[0].finding.hosts, ElementsAre("jwb0001"));
+  EXPECT_THAT(findings[1].finding.hosts, ElementsAre("jwb0002"));
+  EXPECT_THAT(findings[1].finding.reason, HasSubstr("No such file or directory"));
+}
+
+TEST(DoctorChecks, AnAdapterWithoutAnActivePortIsNearNoGpu) {
+  World world = healthy_world();
+  for (TaskFacts& task : world.tasks) {
+    task.node.adapters = {{"mlx5_0", 0, false, 200}, {"mlx5_1", 1, true, 200}};  // the GPU is on NUMA node 0
+  }
+  const std::vector<Checked> findings = run_checks(world, {"devices"});
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_THAT(findings[0].finding.reason, HasSubstr("mlx5_0 has no active port"));
+  EXPECT_THAT(findings[1].finding.reason, HasSubstr("no adapter on its NUMA node"));
+}
+
+TEST(DoctorChecks, ANameThatMeansSomethingElseOnOneNode) {
+  World world = healthy_world();
+  world.step.num_nodes = 3;
+  TaskFacts third = world.tasks[2];
+  third.host = "jwb0003";
+  third.node.names.head[0].addresses = {{"10.0.0.9", true, false, false}};
+  TaskFacts fourth = world.tasks[2];
+  fourth.host = "jwb0004";
+  world.tasks.push_back(third);
+  world.tasks.push_back(fourth);
+  const std::vector<Checked> findings = run_checks(world, {"head-name"});
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings.front().finding.status, Status::Bad);
+  EXPECT_THAT(findings.front().finding.hosts, ElementsAre("jwb0003"));
+}
+
+TEST(DoctorChecks, CollectivesAreOneLineABackEnd) {
+  World world = healthy_world();
+  world.collectives.rows.push_back({"ucx", "all_reduce", 1024, 1e-5, 0.1, true});
+  const std::vector<Checked> good = run_checks(world, {"collectives"});
+  ASSERT_EQ(good.size(), 2U);
+  EXPECT_EQ(good[0].finding.status, Status::Good);
+  EXPECT_EQ(good[0].finding.reason,
+            "gloo: all_reduce of 1.02 kB 120 us, 0.01 GB/s; all_reduce of 16.8 MB 20000 us, 0.8 GB/s");
+  world.collectives.rows[2].correct = false;
+  const Finding wrong = run_checks(world, {"collectives"})[1].finding;
+  EXPECT_EQ(wrong.status, Status::Bad);
+  EXPECT_THAT(wrong.reason, HasSubstr("ucx: all_reduce of 1024 bytes came out wrong"));
+}
+
+TEST(DoctorChecks, CollectivesThatFailedSayWhatToDo) {
+  World world = healthy_world();
+  world.collectives = {"", "--backend: mpi: no MPI launcher started this process; try srun --mpi=pmix", {}};
+  const Finding failed = run_checks(world, {"collectives"})[0].finding;
+  EXPECT_EQ(failed.status, Status::Bad);
+  EXPECT_EQ(failed.reason, "--backend: mpi: no MPI launcher started this process");
+  EXPECT_EQ(failed.action, "try srun --mpi=pmix");
+  world.collectives = {"one rank has nobody to talk to", "", {}};
+  EXPECT_EQ(run_checks(world, {"collectives"})[0].finding.status, Status::Absent);
+}
+
+TEST(DoctorChecks, BytesAreShort) {
+  EXPECT_EQ(bytes_text(0), "0 B");
+  EXPECT_EQ(bytes_text(999), "999 B");
+  EXPECT_EQ(bytes_text(1000), "1 kB");
+  EXPECT_EQ(bytes_text(80.1e9), "80.1 GB");
+  EXPECT_EQ(bytes_text(999.7e6), "1 GB");
+}
+
+}  // namespace
+}  // namespace rollcall::doctor

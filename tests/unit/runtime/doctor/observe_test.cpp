@@ -1,0 +1,156 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <future>
+
+#include "runtime/base/this_process.h"
+#include "runtime/doctor/observe/observe.h"
+
+namespace rollcall::doctor {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// A folder of this test's own that stands for /sys, removed at its end.
+class DoctorObserve : public testing::Test {
+ protected:
+  DoctorObserve() {
+    std::string name = testing::TempDir() + "rollcall-XXXXXX";
+    sys = mkdtemp(name.data());
+  }
+  ~DoctorObserve() override { fs::remove_all(sys); }
+
+  void write(const std::string& path, const std::string& text) const {
+    fs::create_directories((sys / path).parent_path());
+    std::ofstream(sys / path) << text << "\n";
+  }
+
+  fs::path sys;
+};
+
+TEST_F(DoctorObserve, GpusAreThoseOfTheirDriversAndNotTheServersDisplay) {
+  write("bus/pci/drivers/nvidia/0000:3b:00.0/numa_node", "1");
+  write("bus/pci/drivers/nvidia/new_id", "");
+  write("devices/0000:86:00.0/numa_node", "0");
+  write("devices/0000:86:00.0/vendor", "0x1002");
+  write("devices/0000:03:00.0/vendor", "0x1a03");
+  fs::create_directories(sys / "class/drm/card0");
+  fs::create_directories(sys / "class/drm/card1");
+  fs::create_symlink(sys / "devices/0000:86:00.0", sys / "class/drm/card0/device");
+  fs::create_symlink(sys / "devices/0000:03:00.0", sys / "class/drm/card1/device");
+  const std::vector<Device> gpus = observe_gpus(sys);
+  ASSERT_EQ(gpus.size(), 2U);
+  EXPECT_EQ(gpus[0].name, "0000:3b:00.0");
+  EXPECT_EQ(gpus[0].numa, 1);
+  EXPECT_EQ(gpus[1].name, "0000:86:00.0");
+}
+
+TEST_F(DoctorObserve, AdaptersTellNumaStateAndRate) {
+  write("class/infiniband/mlx5_0/device/numa_node", "0");
+  write("class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE");
+  write("class/infiniband/mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)");
+  write("class/infiniband/mlx5_1/ports/1/state", "1: DOWN");
+  write("class/infiniband/mlx5_1/ports/1/rate", "2.5 Gb/sec (1X SDR)");
+  const std::vector<Device> adapters = observe_adapters(sys);
+  ASSERT_EQ(adapters.size(), 2U);
+  EXPECT_TRUE(adapters[0].active);
+  EXPECT_EQ(adapters[0].gigabits, 200);
+  EXPECT_EQ(adapters[0].numa, 0);
+  EXPECT_FALSE(adapters[1].active);
+  EXPECT_EQ(adapters[1].numa, -1);
+}
+
+TEST_F(DoctorObserve, AMachineWithoutDevicesHasNone) {
+  EXPECT_THAT(observe_gpus(sys), IsEmpty());
+  EXPECT_THAT(observe_adapters(sys), IsEmpty());
+}
+
+TEST_F(DoctorObserve, AnInterfacesSpeedIsUnknownWhereTheKernelSaysSo) {
+  write("class/net/ib0/speed", "100000");
+  write("class/net/eth0/speed", "-1");
+  const auto facts =
+      observe_interfaces({{"ib0", true, false, {}}, {"eth0", true, false, {}}, {"lo", true, true, {}}}, sys);
+  EXPECT_EQ(facts[0].megabits, 100'000);
+  EXPECT_EQ(facts[1].megabits, -1);
+  EXPECT_EQ(facts[2].megabits, -1);
+}
+
+TEST_F(DoctorObserve, HardwareThreadsOfOneCoreAreOneCore) {
+  for (const char* cpu : {"0", "4"}) {
+    write(std::string("devices/system/cpu/cpu") + cpu + "/topology/thread_siblings_list", "0,4");
+  }
+  write("devices/system/cpu/cpu1/topology/thread_siblings_list", "1,5");
+  write("devices/system/cpu/online", "0-1,4-5");
+  EXPECT_THAT(cores_of({0, 4}, sys), ElementsAre(0));
+  EXPECT_THAT(cores_of({1, 4}, sys), ElementsAre(0, 1));
+  EXPECT_THAT(cores_of({7}, sys), ElementsAre(7));  // what the kernel does not describe counts as a core
+  EXPECT_THAT(parse_cpu_list("0-2,8\n"), ElementsAre(0, 1, 2, 8));
+  EXPECT_THAT(parse_cpu_list("x,3-,4"), ElementsAre(4));
+  EXPECT_FALSE(cpus_of_this_process().empty());
+}
+
+TEST_F(DoctorObserve, AFolderThatCanBeWrittenIsLeftAsItWas) {
+  const FolderFacts facts = observe_folder(sys);
+  EXPECT_EQ(facts.error, "");
+  EXPECT_GT(facts.total_bytes, 0U);
+  EXPECT_TRUE(fs::is_empty(sys));
+}
+
+TEST_F(DoctorObserve, AFolderThatCannotBeWrittenSaysWhy) {
+  EXPECT_EQ(observe_folder(sys / "absent").error, "No such file or directory");
+  EXPECT_NE(observe_folder("/proc").error, "");  // refuses new files to root, too
+  EXPECT_EQ(file_system_bytes(sys / "absent"), 0U);
+}
+
+TEST_F(DoctorObserve, AVenvMustHaveAPythonThatRuns) {
+  constexpr std::chrono::seconds kPatience{60};
+  EXPECT_EQ(observe_venv(sys, kPatience).error, "bin/python: No such file or directory");
+  write("bin/python", "#!/bin/sh\necho broken >&2; exit 1");
+  fs::permissions(sys / "bin/python", fs::perms::owner_all);
+  EXPECT_THAT(observe_venv(sys, kPatience).error, HasSubstr("fails: broken"));
+  write("bin/python", "#!/bin/sh\necho 3.11.2");
+  const VenvFacts facts = observe_venv(sys, kPatience);
+  EXPECT_EQ(facts.error, "");
+  EXPECT_EQ(facts.version, "3.11.2");
+}
+
+TEST(DoctorWithin, GivesTheValueOrNothing) {
+  EXPECT_EQ(run_within(std::chrono::seconds(60), [] { return 7; }), 7);
+  auto never = std::make_shared<std::promise<int>>();
+  std::shared_future<int> value = never->get_future().share();
+  EXPECT_FALSE(run_within(std::chrono::milliseconds(20), [value] { return value.get(); }));
+  never->set_value(1);
+}
+
+TEST(DoctorNames, AnAddressWithoutANameHasNone) { EXPECT_EQ(reverse_name("no address"), ""); }
+
+TEST(DoctorCollectives, AreReadFromTheProgramsLines) {
+  const std::string row =
+      R"({"operation":"all_reduce","backend":"gloo","ranks":4,"bytes":1024,"seconds":0.001,"bus_bytes_per_second":5e8,"correct":true})";
+  const Collectives good = read_collectives({"rollcall: warning: something\n" + row + "\n", 0, false});
+  EXPECT_EQ(good.error, "");
+  ASSERT_EQ(good.rows.size(), 1U);
+  EXPECT_EQ(good.rows[0].backend, "gloo");
+  EXPECT_DOUBLE_EQ(good.rows[0].gigabytes, 0.5);
+  EXPECT_EQ(read_collectives({"rollcall: a: b: c; try d\nrollcall: e\n", 69, false}).error, "a: b: c; try d");
+  EXPECT_EQ(read_collectives({"{\n", 0, false}).error, "its output cannot be read: {");
+  EXPECT_EQ(read_collectives({"", 127, false}).error, "ended with exit code 127 and measured nothing");
+  EXPECT_EQ(read_collectives({"", 137, true}).error, "did not end in time");
+}
+
+TEST_F(DoctorObserve, TheProgramOfCollectivesIsLookedForInPath) {
+  const fs::path file = fs::path(sys) / "rollcall-bench-collectives";
+  std::ofstream(file).close();
+  const Environment environment({{"PATH", "/nonexistent::" + file.parent_path().string()}});
+  EXPECT_EQ(bench_program(environment), "");  // nobody may run it
+  fs::permissions(file, fs::perms::owner_all);
+  EXPECT_EQ(bench_program(environment), file);
+}
+
+}  // namespace
+}  // namespace rollcall::doctor

@@ -1,0 +1,169 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <functional>
+#include <numeric>
+#include <thread>
+
+#include "runtime/doctor/wire/benchmark.h"
+#include "runtime/doctor/wire/ring.h"
+
+namespace rollcall::doctor {
+namespace {
+
+using testing::HasSubstr;
+
+/// Runs `member` on a thread for each of `size` members, connected in a ring.
+void in_ring(std::uint32_t size, std::chrono::milliseconds patience, const std::function<void(Ring&)>& member) {
+  std::vector<Socket> right(size);
+  std::vector<Socket> left(size);
+  for (std::uint32_t i = 0; i < size; ++i) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+    right[i] = Socket(ends[0]);
+    left[(i + 1) % size] = Socket(ends[1]);
+  }
+  std::vector<std::thread> threads;
+  for (std::uint32_t i = 0; i < size; ++i) {
+    threads.emplace_back([&, i] {
+      Ring ring(left[i], right[i], i, size, Clock::now() + patience);
+      member(ring);
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+}
+
+/// Element i of member m is 100 m + i.
+std::vector<float> data_of(const Ring& ring, std::size_t length) {
+  std::vector<float> data(length);
+  std::iota(data.begin(), data.end(), 100.0F * static_cast<float>(ring.index()));
+  return data;
+}
+
+class DoctorRing : public testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(DoctorRing, EveryOperationGivesWhatItMust) {
+  const std::uint32_t size = GetParam();
+  const std::size_t length = std::size_t{size} * 3;
+  in_ring(size, std::chrono::seconds(60), [&](Ring& ring) {
+    const auto n = static_cast<float>(size);
+    std::vector<float> sum(length);
+    for (std::size_t i = 0; i < length; ++i) {
+      sum[i] = n * static_cast<float>(i) + 100 * n * (n - 1) / 2;
+    }
+    std::vector<float> data = data_of(ring, length);
+    ASSERT_TRUE(ring.all_reduce(data));
+    EXPECT_EQ(data, sum);
+
+    data = data_of(ring, length);
+    ASSERT_TRUE(ring.reduce_scatter(data));
+    for (std::size_t i = ring.index() * 3; i < ring.index() * 3 + 3; ++i) {
+      EXPECT_EQ(data[i], sum[i]);
+    }
+
+    data = data_of(ring, length);
+    ASSERT_TRUE(ring.all_gather(data));
+    for (std::size_t i = 0; i < length; ++i) {
+      EXPECT_EQ(data[i], 100 * static_cast<float>(i / 3) + static_cast<float>(i));
+    }
+
+    data = data_of(ring, 200'000);  // several pieces, the last one short
+    ASSERT_TRUE(ring.broadcast(data));
+    EXPECT_EQ(data[199'999], 199'999.0F);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, DoctorRing, testing::Values(2, 3, 4, 7));
+
+TEST(DoctorBenchmark, MeasuresAndVerifiesEveryOperation) {
+  std::vector<Benchmark> members(3);
+  in_ring(3, std::chrono::seconds(120), [&](Ring& ring) { members[ring.index()] = run_benchmark(ring); });
+  const Benchmark all = combine(members);
+  EXPECT_EQ(all.error, "");
+  EXPECT_EQ(all.ranks, 3U);
+  ASSERT_GE(all.rows.size(), 4U);
+  for (const Measurement& row : all.rows) {
+    EXPECT_EQ(row.bytes % (3 * sizeof(float)), 0U);
+    EXPECT_GT(row.gigabytes, 0) << row.operation;
+  }
+}
+
+/// Hands on what arrives at `from` to `to`, but for one bit of byte `place`; ends with the connection.
+void corrupt(int from, int to, std::size_t place) {
+  std::array<char, 4096> bytes{};
+  std::size_t passed = 0;
+  for (ssize_t count = 0; (count = read(from, bytes.data(), bytes.size())) > 0;) {
+    const auto size = static_cast<std::size_t>(count);
+    if (place >= passed && place < passed + size) {
+      bytes[place - passed] = static_cast<char>(bytes[place - passed] ^ 0x40);
+    }
+    passed += size;
+    if (send(to, bytes.data(), size, MSG_NOSIGNAL) != count) {
+      break;
+    }
+  }
+  close(from);
+  close(to);
+}
+
+// Of two members: the barrier before the first operation takes two words of four bytes on each link; then come the
+// sums.
+TEST(DoctorBenchmark, SaysThatTheNetworkCorruptsData) {
+  constexpr std::size_t kBarrier = 2 * sizeof(float);
+  std::array<std::array<int, 2>, 3> pairs{};
+  for (auto& pair : pairs) {
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()), 0);
+  }
+  std::array<Benchmark, 2> members;
+  {
+    Socket first_right(pairs[0][0]);
+    Socket second_left(pairs[1][1]);
+    Socket second_right(pairs[2][0]);
+    Socket first_left(pairs[2][1]);
+    std::thread middle([&] { corrupt(pairs[0][1], pairs[1][0], kBarrier + 3); });
+    const auto run = [](Socket& left, Socket& right, std::uint32_t index) {
+      Ring ring(left, right, index, 2, Clock::now() + std::chrono::seconds(60));
+      return run_benchmark(ring);
+    };
+    std::thread second([&] { members[1] = run(second_left, second_right, 1); });
+    members[0] = run(first_left, first_right, 0);
+    second.join();
+    first_right = Socket();
+    middle.join();
+  }
+  EXPECT_THAT(members[0].error + members[1].error, HasSubstr("all-reduce gave wrong data"));
+}
+
+TEST(DoctorBenchmark, ReportsANeighbourThatLeaves) {
+  in_ring(3, std::chrono::milliseconds(50), [](Ring& ring) {
+    std::vector<float> data(3);
+    if (ring.index() != 1) {
+      // Member 1's sockets stay open until all threads have ended: only the deadline can tell.
+      const Result<void> done = ring.all_reduce(data);
+      ASSERT_FALSE(done);
+      EXPECT_EQ(done.error().reason, "no answer in time");
+    }
+  });
+}
+
+TEST(DoctorBenchmark, TheSlowestMemberCountsAndBandwidthIsWhatALinkCarries) {
+  const Benchmark fast{4, "", {{"all-reduce", 8'000'000, 0.001, 0}, {"broadcast", 8'000'000, 0.004, 0}}};
+  const Benchmark slow{4, "", {{"all-reduce", 8'000'000, 0.002, 0}, {"broadcast", 8'000'000, 0.002, 0}}};
+  const Benchmark all = combine({fast, slow});
+  EXPECT_DOUBLE_EQ(all.rows[0].seconds, 0.002);
+  EXPECT_NEAR(all.rows[0].gigabytes, 6, 1e-9);  // 8 MB x 2 x 3/4 in 2 ms
+  EXPECT_NEAR(all.rows[1].gigabytes, 2, 1e-9);  // 8 MB in 4 ms
+}
+
+TEST(DoctorBenchmark, OneMembersFailureIsTheWholesFailure) {
+  const Benchmark fine{2, "", {{"all-reduce", 8, 1, 0}}};
+  EXPECT_THAT(combine({fine, Benchmark{2, "all-gather gave wrong data", {}}}).error, HasSubstr("wrong data"));
+}
+
+}  // namespace
+}  // namespace rollcall::doctor

@@ -1,0 +1,258 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <future>
+#include <thread>
+
+#include "runtime/doctor/wire/candidates.h"
+#include "runtime/doctor/wire/client.h"
+#include "runtime/doctor/wire/message.h"
+#include "runtime/doctor/wire/server.h"
+#include "runtime/settings/launch_settings.h"
+#include "tests/support/doctor_world.h"
+
+namespace rollcall::doctor {
+namespace {
+
+using rendezvous::Listener;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+
+Clock::time_point soon() { return Clock::now() + std::chrono::seconds(30); }
+
+Listener listener() {
+  Result<Listener> made = Listener::on_all_addresses(0);
+  EXPECT_TRUE(made);
+  return *std::move(made);
+}
+
+/// A connection to `port` on which nothing has been said.
+Socket connected(std::uint16_t port) {
+  const rendezvous::Attempt attempt = rendezvous::connect_once({"127.0.0.1", port}, soon());
+  EXPECT_GE(attempt.descriptor, 0) << attempt.reason;
+  return Socket(attempt.descriptor);
+}
+
+/// A rank that greets, reports `text` and then answers every request with the request's index.
+std::thread client(std::uint16_t port, std::uint32_t rank, const std::string& text) {
+  return std::thread([=] {
+    Candidates candidates;
+    candidates.expected = {"127.0.0.1", port};
+    HeadFacts head;
+    Result<Socket> rank_0 = find_rank_0(
+        candidates, {"7.0.0", rank, false}, [] { return ""; }, soon(), head);
+    ASSERT_TRUE(rank_0) << rank_0.error().message();
+    EXPECT_EQ(head.error, "");
+    ASSERT_TRUE(rank_0->send_frame(text, soon()));
+    const Result<void> served = serve(
+        *rank_0, [](const Request& request) { return std::to_string(request.index); }, soon());
+    EXPECT_TRUE(served);
+  });
+}
+
+std::vector<Listener> one(Listener made) {
+  std::vector<Listener> listeners;
+  listeners.push_back(std::move(made));
+  return listeners;
+}
+
+TEST(DoctorFrame, ComesOutAsItWentInWhateverThePieces) {
+  const std::string bytes = encode_frame("hello") + encode_frame("") + encode_frame(std::string(70'000, 'x'));
+  FrameBuffer buffer;
+  std::vector<std::size_t> lengths;
+  for (const char byte : bytes) {
+    buffer.append({&byte, 1});
+    while (const std::optional<std::string> text = buffer.next()) {
+      lengths.push_back(text->size());
+    }
+  }
+  EXPECT_THAT(lengths, ElementsAre(5, 0, 70'000));
+  EXPECT_FALSE(buffer.broken());
+}
+
+TEST(DoctorFrame, AnUnexpectedPeersBytesAreRefused) {
+  FrameBuffer buffer;
+  buffer.append("GET / HTTP/1.1\r\n");
+  EXPECT_TRUE(buffer.broken());
+  EXPECT_FALSE(buffer.next());
+}
+
+TEST(DoctorFacts, SurviveTheJourney) {
+  TaskFacts facts = healthy_world().tasks[2];
+  facts.warnings = {"a \"quoted\"\nline"};
+  facts.node.interface_uses[0].error = std::string("no utf8: \xff");
+  const Result<TaskFacts> back = task_facts_from_json(to_json_text(facts));
+  ASSERT_TRUE(back) << back.error().message();
+  EXPECT_EQ(to_json_text(*back), to_json_text(facts));
+  EXPECT_EQ(back->node.names.head[0].addresses[0].text, "10.78.0.1");
+  EXPECT_EQ(back->locked_memory, ~std::uint64_t{0});
+}
+
+TEST(DoctorFacts, OtherTextIsAnError) {
+  EXPECT_FALSE(task_facts_from_json("[1]"));
+  EXPECT_FALSE(task_facts_from_json("{\"rank\": \"one\"}"));
+  EXPECT_FALSE(task_facts_from_json("{"));
+}
+
+TEST(DoctorMessage, SurvivesTheJourney) {
+  const Request request{Request::What::Connect, 3, 4, {{"10.0.0.1", 4711}}};
+  const std::optional<Request> back = parse_request(to_text(request));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->what, Request::What::Connect);
+  EXPECT_EQ(back->neighbours[0].port, 4711);
+  EXPECT_FALSE(parse_request("{}"));
+  EXPECT_FALSE(parse_greeting("null"));
+  EXPECT_EQ(parse_benchmark("?").error, "a rank's answer cannot be read");
+}
+
+TEST(DoctorServer, GathersAsksAndDismisses) {
+  Listener own = listener();
+  const std::uint16_t port = own.port();
+  Server server(one(std::move(own)), "7.0.0", 3);
+  std::thread first = client(port, 1, "one");
+  std::thread second = client(port, 2, "two");
+  EXPECT_THAT(server.gather(soon()), ElementsAre(Pair(1, "one"), Pair(2, "two")));
+  bool meanwhile = false;
+  const auto answers = server.ask({{1, to_text(Request{Request::What::ReadClock, 11, 0, {}})},
+                                   {2, to_text(Request{Request::What::ReadClock, 22, 0, {}})}},
+                                  soon(), [&] { meanwhile = true; });
+  EXPECT_THAT(answers, ElementsAre(Pair(1, "11"), Pair(2, "22")));
+  EXPECT_TRUE(meanwhile);
+  server.tell({{1, to_text(Request{})}, {2, to_text(Request{})}}, soon());
+  first.join();
+  second.join();
+  EXPECT_THAT(server.losses(), IsEmpty());
+}
+
+TEST(DoctorServer, ListensToItsOwnStepOnly) {
+  Listener own = listener();
+  const std::uint16_t port = own.port();
+  Server server(one(std::move(own)), "7.0.0", 2);
+  Socket silent = connected(port);
+  Socket browser = connected(port);
+  ASSERT_TRUE(transfer(browser, std::as_bytes(std::span("GET / HTTP/1.1\r\n\r\n", 18)), browser, {}, soon()));
+  Socket other_step = connected(port);
+  ASSERT_TRUE(other_step.send_frame(to_text(Greeting{"7.1.0", 1, false}), soon()));
+  Socket no_such_rank = connected(port);
+  ASSERT_TRUE(no_such_rank.send_frame(to_text(Greeting{"7.0.0", 2, false}), soon()));
+  std::thread right = client(port, 1, "one");
+  EXPECT_THAT(server.gather(soon()), ElementsAre(Pair(1, "one")));
+  server.tell({{1, to_text(Request{})}}, soon());
+  right.join();
+  EXPECT_FALSE(other_step.receive_frame(soon()));
+  EXPECT_FALSE(no_such_rank.receive_frame(soon()));
+}
+
+TEST(DoctorServer, StopsWaitingAtTheDeadlineAndSoonAfterALoss) {
+  Listener own = listener();
+  const std::uint16_t port = own.port();
+  Server server(one(std::move(own)), "7.0.0", 2);
+  EXPECT_THAT(server.gather(Clock::now() + std::chrono::milliseconds(50)), IsEmpty());
+  {
+    Socket dying = connected(port);
+    ASSERT_TRUE(dying.send_frame(to_text(Greeting{"7.0.0", 1, false}), soon()));
+  }
+  EXPECT_THAT(server.gather(Clock::now() + std::chrono::hours(1)), IsEmpty());
+  EXPECT_THAT(server.losses().at(1), HasSubstr("its connection ended"));
+}
+
+TEST(DoctorServer, NamesARankThatDiesWhileItIsAsked) {
+  Listener own = listener();
+  const std::uint16_t port = own.port();
+  Server server(one(std::move(own)), "7.0.0", 2);
+  Socket dying = connected(port);
+  ASSERT_TRUE(dying.send_frame(to_text(Greeting{"7.0.0", 1, false}), soon()));
+  ASSERT_TRUE(dying.send_frame("one", soon()));
+  EXPECT_THAT(server.gather(soon()), ElementsAre(Pair(1, "one")));
+  const auto answers = server.ask({{1, to_text(Request{})}}, soon(), [&] { dying = Socket(); });
+  EXPECT_THAT(answers, IsEmpty());
+  EXPECT_TRUE(server.losses().contains(1));
+}
+
+TEST(DoctorClient, TakesAnotherWayAndTellsWhatIsWrongWithTheFirst) {
+  Listener own = listener();
+  Candidates candidates;
+  candidates.second_port = own.port();
+  candidates.hosts = {"127.0.0.1"};
+  const Listener occupied = listener();  // accepts connections and says nothing
+  candidates.expected = {"127.0.0.1", occupied.port()};
+  Server server(one(std::move(own)), "7.0.0", 2);
+  std::future<HeadFacts> head = std::async(std::launch::async, [&] {
+    HeadFacts found;
+    Result<Socket> rank_0 = find_rank_0(
+        candidates, {"7.0.0", 1, false}, [] { return ""; }, soon(), found);
+    EXPECT_TRUE(rank_0 && rank_0->send_frame("one", soon()));
+    return found;
+  });
+  EXPECT_THAT(server.gather(soon()), ElementsAre(Pair(1, "one")));
+  const HeadFacts found = head.get();
+  EXPECT_THAT(found.error, HasSubstr("something else listens there"));
+  EXPECT_EQ(found.used, "127.0.0.1:" + std::to_string(candidates.second_port));
+}
+
+TEST(DoctorClient, AsksForAFurtherHostOnceWhereNoneWorks) {
+  Listener own = listener();
+  Candidates candidates;
+  candidates.second_port = own.port();
+  Server server(one(std::move(own)), "7.0.0", 2);
+  std::thread guest_thread([&] {
+    HeadFacts found;
+    const Result<Socket> rank_0 = find_rank_0(
+        candidates, {"7.0.0", 1, false}, [] { return "127.0.0.1"; }, soon(), found);
+    EXPECT_TRUE(rank_0);
+    EXPECT_EQ(found.error, "nothing says where rank 0 is");
+  });
+  EXPECT_THAT(server.gather(soon()), IsEmpty());  // the client found it, and left without a report
+  guest_thread.join();
+}
+
+TEST(DoctorClient, GivesUpAtTheDeadline) {
+  Candidates candidates;
+  candidates.expected = {"127.0.0.1", 1};
+  HeadFacts head;
+  const Result<Socket> nobody = find_rank_0(
+      candidates, {"7.0.0", 1, false}, [] { return ""; }, Clock::now() + std::chrono::milliseconds(100), head);
+  ASSERT_FALSE(nobody);
+  EXPECT_THAT(nobody.error().message(), HasSubstr("127.0.0.1:1: rank 0 does not answer"));
+}
+
+const Error kUnresolved = fail("host.template", "jwb0001x", "does not resolve", "another");
+
+TEST(DoctorCandidates, AreTheSameOnEveryNodeAndNameTheExpectedEndpointFirst) {
+  const settings::Settings settings(settings::launch_table());
+  const job::JobFacts facts = healthy_world().step;
+  network::NetworkView network;
+  network.head_names = {{"jwb0001i", {{"10.78.0.1", true, false, false}, {"fe80::1", false, false, true}}, ""}};
+  network.ephemeral_ports = {32768, 60999};
+  resolve::EnvPatch patch;
+  patch.changes = {{"MASTER_ADDR", "jwb0001i", resolve::Action::Set, "", ""},
+                   {"MASTER_PORT", "29500", resolve::Action::Set, "", ""}};
+  const Candidates candidates = candidates_of(facts, settings, network, Environment(), patch);
+  ASSERT_TRUE(candidates.expected);
+  EXPECT_EQ(rendezvous::to_text(*candidates.expected), "jwb0001i:29500");
+  EXPECT_THAT(candidates.hosts, ElementsAre("10.78.0.1", "jwb0001"));  // link-local addresses do not cross nodes
+  EXPECT_NE(candidates.second_port, 29500);
+  const Candidates unresolved = candidates_of(facts, settings, network, Environment(), kUnresolved);
+  ASSERT_TRUE(unresolved.expected);
+  EXPECT_EQ(unresolved.second_port, candidates.second_port);
+  EXPECT_NE(unresolved.second_port, unresolved.expected->port);
+  EXPECT_EQ(rendezvous::to_text(endpoints_of(candidates).front()), "jwb0001i:29500");
+}
+
+TEST(DoctorCandidates, ANameThatDoesNotResolveIsNotAskedForAgain) {
+  const settings::Settings settings(settings::launch_table());
+  network::NetworkView network;
+  network.head_names = {{"jwb0001x", {}, "Name or service not known"}, {"jwb0001", {}, "Name or service not known"}};
+  network.ephemeral_ports = {32768, 60999};
+  const Candidates candidates = candidates_of(healthy_world().step, settings, network, Environment(), kUnresolved);
+  ASSERT_TRUE(candidates.expected);
+  EXPECT_EQ(candidates.expected->host, "jwb0001x");
+  EXPECT_EQ(candidates.expected_error, "Name or service not known");
+  EXPECT_THAT(endpoints_of(candidates), IsEmpty());
+}
+
+}  // namespace
+}  // namespace rollcall::doctor

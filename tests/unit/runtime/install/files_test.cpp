@@ -1,0 +1,83 @@
+#include "runtime/install/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "runtime/install/status.h"
+
+namespace rollcall::install {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Not;
+using testing::StartsWith;
+
+class InstalledFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "/installedXXXXXX";
+    folder_ = mkdtemp(pattern.data());
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string make(const std::string& name, mode_t mode) const {
+    const std::string path = folder_ / name;
+    std::ofstream(path) << "before";
+    EXPECT_EQ(chmod(path.c_str(), mode), 0);
+    return path;
+  }
+  static mode_t mode_of(const std::string& path) {
+    struct stat status {};
+    EXPECT_EQ(stat(path.c_str(), &status), 0) << path;
+    return status.st_mode & 07777;
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(InstalledFiles, KeepTheirModeAndNewOnesAreReadByAll) {
+  const std::string secret = make("secret.conf", 0640);
+  const std::string fresh = folder_ / "etc" / "new.conf";
+  const mode_t before = umask(0077);
+  const Result<void> applied = apply({{{secret, "after", std::nullopt, ""}, {fresh, "new", std::nullopt, ""}}, {}, {}});
+  umask(before);
+  ASSERT_TRUE(applied) << applied.error().message();
+  EXPECT_EQ(read_file(secret), "after");
+  EXPECT_EQ(mode_of(secret), 0640U);
+  EXPECT_EQ(mode_of(fresh), 0644U);
+  EXPECT_THAT(names_in(folder_), ElementsAre("etc", "secret.conf"));
+}
+
+TEST_F(InstalledFiles, ALinkKeepsPointingToTheFileThatChanges) {
+  const std::string real = make("real.conf", 0644);
+  const std::string link = folder_ / "link.conf";
+  std::filesystem::create_symlink("real.conf", link);
+  ASSERT_TRUE(apply({{{link, "after", std::nullopt, ""}}, {}, {}}));
+  EXPECT_EQ(read_link(link), "real.conf");
+  EXPECT_EQ(read_file(real), "after");
+}
+
+TEST_F(InstalledFiles, WhatOthersThanRootCanChangeIsTold) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root can make files of root's";
+  }
+  ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
+  for (const mode_t mode : {0664, 0646}) {
+    EXPECT_THAT(changeable_by_others(make("plugin.so", mode)), Contains(StartsWith(folder_.string() + "/plugin.so: ")));
+  }
+  const std::string plugin = make("plugin.so", 0755);
+  EXPECT_THAT(changeable_by_others(plugin), Not(Contains(StartsWith(folder_.string()))));
+  ASSERT_EQ(chown(plugin.c_str(), 4711, 0), 0);
+  EXPECT_THAT(changeable_by_others(plugin), Contains(StartsWith(plugin + ": ")));
+  ASSERT_EQ(chmod(folder_.c_str(), 0775), 0);
+  EXPECT_THAT(changeable_by_others(plugin), Contains(StartsWith(folder_.string() + ": ")));
+}
+
+}  // namespace
+}  // namespace rollcall::install

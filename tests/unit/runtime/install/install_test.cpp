@@ -1,0 +1,202 @@
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "runtime/cli/program.h"
+#include "runtime/install/plan.h"
+#include "runtime/install/plugin_file.h"
+#include "runtime/install/sealed_text.h"
+#include "runtime/install/slurm_files.h"
+
+namespace rollcall::install {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// A file system in memory.
+struct Files {
+  std::map<std::string, std::string> texts;
+  std::map<std::string, std::string> links;
+
+  [[nodiscard]] ReadFile read() const {
+    return [this](const std::string& path) { return find(texts, path); };
+  }
+  [[nodiscard]] ReadLink link() const {
+    return [this](const std::string& path) { return find(links, path); };
+  }
+  void apply(const Plan& plan) {
+    for (const FileChange& change : plan.changes) {
+      texts.erase(change.path);
+      links.erase(change.path);
+      if (change.text) {
+        texts[change.path] = *change.text;
+      } else if (change.link_to) {
+        links[change.path] = *change.link_to;
+      }
+    }
+  }
+
+ private:
+  static std::optional<std::string> find(const std::map<std::string, std::string>& map, const std::string& path) {
+    const auto found = map.find(path);
+    return found == map.end() ? std::nullopt : std::optional(found->second);
+  }
+};
+
+TEST(SealedText, TellsIntactFromEditedFromForeign) {
+  const std::string sealed = seal("a\nb\n");
+  EXPECT_EQ(seal_of(sealed), Seal::Intact);
+  EXPECT_EQ(seal_of(sealed + "c\n"), Seal::Edited);
+  EXPECT_EQ(seal_of(sealed.substr(0, sealed.size() - 1)), Seal::Edited);
+  EXPECT_EQ(seal_of("a\nb\n"), Seal::Foreign);
+  EXPECT_EQ(seal_of(""), Seal::Foreign);
+  EXPECT_EQ(seal_of(sealed.substr(0, sealed.find("Seal") + 7)), Seal::Edited);
+}
+
+TEST(SealedText, BlockGoesInAndOutAndLeavesTheRestAsItWas) {
+  for (const std::string before : {"", "x\n", "x\ny"}) {
+    const std::string with = with_block(before, "mine\n");
+    EXPECT_EQ(block_of(with), Seal::Intact);
+    EXPECT_EQ(without_block(with + "later\n"), before + "later\n");
+  }
+  EXPECT_EQ(block_of("x\n"), std::nullopt);
+  std::string edited = with_block("x\n", "optional p\n");
+  edited.replace(edited.find("optional"), 8, "required");
+  EXPECT_EQ(block_of(edited), Seal::Edited);
+  EXPECT_EQ(without_block(edited), edited);
+  EXPECT_EQ(block_of(with_block("", "a\n").substr(0, 90)), Seal::Edited);
+}
+
+TEST(SlurmFiles, TheLastValueCountsAndIncludesAreFollowed) {
+  const Files files{{{"/s/slurm.conf", "# plugstackconfig=/no\nInclude more.conf\nClusterName=x # y\n"},
+                     {"/s/more.conf", "PLUGSTACKCONFIG=/p/stack.conf MpiDefault=none\ninclude slurm.conf\n"}},
+                    {}};
+  EXPECT_EQ(plugstack_of("/s/slurm.conf", files.read()), "/p/stack.conf");
+  EXPECT_EQ(slurm_conf_value("/s/slurm.conf", "clustername", files.read()), "x");
+  EXPECT_EQ(first_include("/s/slurm.conf", files.read()), "/s/more.conf");
+  EXPECT_EQ(plugstack_of("/t/slurm.conf", files.read()), "/t/plugstack.conf");
+  const Files twice{{{"/s/slurm.conf", "PlugStackConfig=/p/first\ninclude more.conf\n"},
+                     {"/s/more.conf", "PlugStackConfig=/p/second\n"}},
+                    {}};
+  EXPECT_EQ(plugstack_of("/s/slurm.conf", twice.read()), "/p/second");
+}
+
+TEST(SlurmFiles, PluginLinesAreFoundThroughIncludes) {
+  const Files files{
+      {{"/s/p.conf", "include q.conf\noptional /x/other.so a\n#optional /x/spank_rollcall.so\nrequired\n"},
+       {"/s/q.conf", "required /x/spank_rollcall.so config=/e/s.toml task_prolog=/h/t\ninclude p.conf\n"}},
+      {}};
+  const std::vector<PluginLine> lines = plugin_lines("/s/p.conf", files.read());
+  ASSERT_FALSE(lines.empty());
+  EXPECT_EQ(lines[0].file, "/s/q.conf");
+  EXPECT_TRUE(lines[0].required);
+  EXPECT_EQ(lines[0].config, "/e/s.toml");
+  EXPECT_EQ(lines[0].task_prolog, "/h/t");
+}
+
+TEST(PluginFile, VersionsAreReadAndFilesThatAreNoneRefused) {
+  EXPECT_EQ(parse_slurm_version("slurm-wlm 22.05.8\n")->text(), "22.05.8");
+  EXPECT_EQ(parse_slurm_version("slurm 24.11.5-1")->text(), "24.11.5");
+  EXPECT_FALSE(parse_slurm_version("command not found"));
+  EXPECT_TRUE((SlurmVersion{24, 11, 5}.fits({24, 11, 0})));
+  EXPECT_FALSE((SlurmVersion{24, 11, 5}.fits({24, 5, 5})));
+  EXPECT_FALSE((SlurmVersion{24, 11, 5}.fits({25, 11, 5})));
+  EXPECT_FALSE(plugin_version(""));
+  EXPECT_FALSE(plugin_version(std::string("\x7f") + "ELF" + std::string(60, '\xff')));
+  std::ifstream self("/proc/self/exe", std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(self), {});
+  EXPECT_FALSE(plugin_version(bytes));
+  for (std::size_t size = 0; size < 4096; size += 7) {
+    EXPECT_FALSE(plugin_version(std::string_view(bytes).substr(0, size)));
+  }
+}
+
+UserInput user_input() { return {"/h/r/slurm", "/s/slurm.conf", "/o/spank_rollcall.so", "/o/rollcall", {"mpi.conf"}}; }
+
+TEST(UserPlan, InstallTwiceThenUninstallLeavesNothing) {
+  Files files{{{"/s/slurm.conf", "ClusterName=x\n"}, {"/s/plugstack.conf", "optional /x/other.so\n"}}, {}};
+  const Files before = files;
+  const Result<Plan> first = plan_user_install(user_input(), files.read(), files.link());
+  ASSERT_TRUE(first);
+  files.apply(*first);
+  EXPECT_THAT(files.texts["/h/r/slurm/slurm.conf"],
+              HasSubstr("include /s/slurm.conf\nPlugStackConfig=/h/r/slurm/plugstack.conf\n"));
+  EXPECT_THAT(files.texts["/h/r/slurm/plugstack.conf"],
+              HasSubstr("include /s/plugstack.conf\noptional /o/spank_rollcall.so task_prolog="));
+  EXPECT_EQ(files.links["/h/r/slurm/mpi.conf"], "/s/mpi.conf");
+  EXPECT_TRUE(plan_user_install(user_input(), files.read(), files.link())->changes.empty());
+  const Result<Plan> undo = plan_user_uninstall(
+      "/h/r/slurm", {"mpi.conf", "plugstack.conf", "rollcall-task-prolog", "slurm.conf"}, files.read(), files.link());
+  ASSERT_TRUE(undo);
+  files.apply(*undo);
+  EXPECT_EQ(files.texts, before.texts);
+  EXPECT_TRUE(files.links.empty());
+}
+
+TEST(UserPlan, LinksOfTheUserStay) {
+  Files files{{{"/s/slurm.conf", ""}}, {}};
+  files.apply(*plan_user_install(user_input(), files.read(), files.link()));
+  files.links["/h/r/slurm/mine"] = "/elsewhere";
+  const Result<Plan> undo = plan_user_uninstall("/h/r/slurm", {"mine"}, files.read(), files.link());
+  ASSERT_TRUE(undo);
+  EXPECT_TRUE(undo->changes.empty());
+}
+
+TEST(UserPlan, PathsThatSlurmCannotHoldAreRefused) {
+  const Files files{{{"/s/slurm.conf", ""}}, {}};
+  for (const char* folder : {"/h/my files/slurm", "/h/files#1/slurm", "/h/\"files\"/slurm", "/h/a\tb", "/h/a\nb"}) {
+    UserInput input = user_input();
+    input.folder = folder;
+    const Result<Plan> plan = plan_user_install(input, files.read(), files.link());
+    ASSERT_FALSE(plan) << folder;
+    EXPECT_EQ(plan.error().value, folder);
+  }
+}
+
+TEST(UserPlan, ASiteThatLoadsItNeedsNoInstallation) {
+  for (const char* word : {"optional", "required"}) {
+    const Files files{{{"/s/slurm.conf", ""}, {"/s/plugstack.conf", std::string(word) + " /x/spank_rollcall.so\n"}},
+                      {}};
+    const Result<Plan> plan = plan_user_install(user_input(), files.read(), files.link());
+    ASSERT_FALSE(plan) << word;
+    EXPECT_EQ(plan.error().value, "/s/plugstack.conf");
+    EXPECT_EQ(plan.error().exit_code, ExitCode::Configuration);
+  }
+}
+
+TEST(SitePlan, AProfileOfSomebodyElseIsNotReplaced) {
+  const Files files{{{"/i/etc/rollcall/site.toml", "threads = \"3\"\n"}}, {}};
+  SiteInput input{"/etc/slurm.conf",         "/etc/plugstack.conf", "/o/spank_rollcall.so",
+                  "/etc/rollcall/site.toml", "debug = true\n",      "/i"};
+  EXPECT_EQ(plan_site_install(input, files.read()).error().exit_code, ExitCode::CannotCreate);
+  input.profile = std::nullopt;
+  const Result<Plan> plan = plan_site_install(input, files.read());
+  ASSERT_TRUE(plan);
+  ASSERT_EQ(plan->changes.size(), 1U);
+  EXPECT_EQ(plan->changes[0].path, "/i/etc/plugstack.conf");
+  EXPECT_THAT(*plan->changes[0].text, HasSubstr("optional /o/spank_rollcall.so config=/etc/rollcall/site.toml\n"));
+}
+
+TEST(TaskProlog, ValuesGoAsTheyAreAndLineFeedsAreWarnedOf) {
+  resolve::EnvPatch patch;
+  patch.changes = {{"A", "b 'c' $(d) ; \"e\"=f", resolve::Action::Set, "", ""},
+                   {"N", "two\nlines", resolve::Action::Set, "", ""},
+                   {"U", "", resolve::Action::Unset, "", ""},
+                   {"K", "kept", resolve::Action::Keep, "", ""}};
+  std::vector<std::string> warnings;
+  const std::string lines = cli::task_prolog_lines(patch, warnings);
+  EXPECT_EQ(lines, "export A=b 'c' $(d) ; \"e\"=f\nunset U\n");
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("N has a line feed")));
+  Environment environment;
+  environment.set("U", "x");
+  cli::apply_task_prolog_lines(lines + "print export X=1\nexport\n", environment);
+  EXPECT_EQ(environment.get("A"), "b 'c' $(d) ; \"e\"=f");
+  EXPECT_EQ(environment.get("U"), std::nullopt);
+  EXPECT_EQ(environment.variables().size(), 1U);
+}
+
+}  // namespace
+}  // namespace rollcall::install

@@ -1,0 +1,121 @@
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+
+#include "runtime/network/network_view.h"
+
+namespace rollcall::network {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST(HostName, CandidatesAreTheTemplatedNameThenThePlainOne) {
+  EXPECT_THAT(candidate_names("{host}i", "jwb0001"), ElementsAre("jwb0001i", "jwb0001"));
+  EXPECT_THAT(candidate_names("{host}", "jwb0001"), ElementsAre("jwb0001"));
+  EXPECT_THAT(candidate_names("ib-{host}.{host}.x", "n1"), ElementsAre("ib-n1.n1.x", "n1"));
+  EXPECT_THAT(candidate_names("localhost", "n1"), ElementsAre("localhost", "n1"));
+  EXPECT_THAT(candidate_names("", "n1"), ElementsAre("n1"));
+  EXPECT_THAT(candidate_names("{host}i", ""), IsEmpty());
+  EXPECT_THAT(candidate_names("{host}-{host}", "{host}"), ElementsAre("{host}-{host}", "{host}"));
+}
+
+Address classify(const char* text) {
+  sockaddr_in ipv4{};
+  ipv4.sin_family = AF_INET;
+  sockaddr_in6 ipv6{};
+  ipv6.sin6_family = AF_INET6;
+  if (inet_pton(AF_INET, text, &ipv4.sin_addr) == 1) {
+    return *from_sockaddr(reinterpret_cast<const sockaddr*>(&ipv4));
+  }
+  EXPECT_EQ(inet_pton(AF_INET6, text, &ipv6.sin6_addr), 1) << text;
+  return *from_sockaddr(reinterpret_cast<const sockaddr*>(&ipv6));
+}
+
+TEST(Address, IsClassifiedByItsPrefix) {
+  struct Case {
+    const char* text;
+    bool ipv4, loopback, link_local;
+  };
+  for (const Case& c :
+       {Case{"10.78.0.1", true, false, false}, Case{"127.0.1.1", true, true, false},
+        Case{"169.254.3.4", true, false, true}, Case{"169.253.3.4", true, false, false},
+        Case{"::1", false, true, false}, Case{"fe80::1", false, false, true}, Case{"fd00::1", false, false, false}}) {
+    const Address address = classify(c.text);
+    EXPECT_EQ(address.text, c.text);
+    EXPECT_EQ(address.ipv4, c.ipv4) << c.text;
+    EXPECT_EQ(address.loopback, c.loopback) << c.text;
+    EXPECT_EQ(address.link_local, c.link_local) << c.text;
+  }
+  EXPECT_EQ(classify("::ffff:127.0.0.1").text, "127.0.0.1");
+  EXPECT_TRUE(classify("::ffff:127.0.0.1").loopback);
+  EXPECT_FALSE(from_sockaddr(nullptr));
+}
+
+TEST(Observe, LocalhostResolvesToLoopbackWithIpv4First) {
+  const ResolvedName resolved = resolve_name("localhost");
+  ASSERT_FALSE(resolved.addresses.empty()) << resolved.error;
+  EXPECT_TRUE(resolved.error.empty());
+  EXPECT_EQ(resolved.addresses.front().text, "127.0.0.1");
+  for (const Address& address : resolved.addresses) {
+    EXPECT_TRUE(address.loopback) << address.text;
+  }
+  EXPECT_TRUE(std::is_partitioned(resolved.addresses.begin(), resolved.addresses.end(),
+                                  [](const Address& a) { return a.ipv4; }));
+}
+
+TEST(Observe, NameThatCannotExistKeepsTheResolversError) {
+  const ResolvedName resolved = resolve_name("no such host.invalid");
+  EXPECT_TRUE(resolved.addresses.empty());
+  EXPECT_FALSE(resolved.error.empty());
+}
+
+TEST(Observe, LoopbackInterfaceIsListedAndOwnsLoopbackRoutes) {
+  const std::vector<Interface> interfaces = list_interfaces();
+  const auto loopback =
+      std::find_if(interfaces.begin(), interfaces.end(), [](const Interface& i) { return i.loopback; });
+  ASSERT_NE(loopback, interfaces.end());
+  EXPECT_TRUE(loopback->up);
+  EXPECT_EQ(route_interface(Address{"127.0.0.1", true, true, false}, interfaces), loopback->name);
+  EXPECT_EQ(route_interface(Address{"127.0.1.1", true, true, false}, interfaces), loopback->name);
+  EXPECT_EQ(route_interface(Address{"not an address"}, interfaces), std::nullopt);
+}
+
+TEST(Observe, RouteToAnAddressOfThisHostIsTheInterfaceThatOwnsIt) {
+  const std::vector<Interface> interfaces = list_interfaces();
+  for (const Interface& interface : interfaces) {
+    for (const Address& address : interface.addresses) {
+      if (interface.up && address.ipv4 && !address.loopback) {
+        EXPECT_EQ(route_interface(address, interfaces), interface.name) << address.text;
+      }
+    }
+  }
+}
+
+TEST(Observe, ViewOfOneHostIsWhole) {
+  const NetworkView view = observe({.names = {"localhost", "never-asked.invalid"}, .is_this_host = true}, {});
+  EXPECT_FALSE(view.host_name.empty());
+  ASSERT_EQ(view.head_names.size(), 2U);  // localhost is loopback only, so that the next name was tried
+  EXPECT_FALSE(view.head_names[1].error.empty());
+  EXPECT_EQ(view.route_interface, "lo");
+  EXPECT_GT(view.ephemeral_ports.first, 0);
+  EXPECT_GE(view.ephemeral_ports.last, view.ephemeral_ports.first);
+}
+
+TEST(Observe, WhereLoopbackIsUsableNoFurtherNameIsAsked) {
+  const NetworkView view = observe({.names = {"127.0.0.1", "never-asked.invalid"}, .loopback_usable = true}, {});
+  EXPECT_EQ(view.head_names.size(), 1);
+  EXPECT_EQ(view.route_interface, "lo");
+}
+
+TEST(Observe, NamesAfterAUsableOneAreNotLookedUp) {
+  const NetworkView view = observe({.names = {"10.1.2.3", "never-asked.invalid"}}, {});
+  ASSERT_EQ(view.head_names.size(), 1U);
+  EXPECT_EQ(view.head_names[0].addresses.at(0).text, "10.1.2.3");
+}
+
+}  // namespace
+}  // namespace rollcall::network

@@ -1,0 +1,98 @@
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "runtime/rendezvous/endpoint.h"
+
+namespace rollcall::rendezvous {
+namespace {
+
+using testing::StartsWith;
+
+/// A folder of this test's own, removed at its end.
+class Folder {
+ public:
+  Folder() {
+    std::string name = testing::TempDir() + "rollcall-XXXXXX";
+    path_ = mkdtemp(name.data());
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { std::filesystem::remove_all(path_); }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+job::JobFacts task(std::uint32_t rank, std::uint32_t world_size) {
+  job::JobFacts facts;
+  facts.job_id = 4711;
+  facts.step_id = 0;
+  facts.rank = rank;
+  facts.world_size = world_size;
+  facts.local_rank = rank;
+  facts.local_world_size = world_size;
+  facts.this_host = "localhost";
+  return facts;
+}
+
+TEST(Endpoint, SurvivesARoundTripThroughText) {
+  for (const Endpoint& endpoint : {Endpoint{"jwb0001i", 29500}, Endpoint{"10.78.0.1", 1}, Endpoint{"fd00::1", 65535}}) {
+    const auto parsed = parse_endpoint(to_text(endpoint));
+    ASSERT_TRUE(parsed) << to_text(endpoint);
+    EXPECT_EQ(parsed->host, endpoint.host);
+    EXPECT_EQ(parsed->port, endpoint.port);
+  }
+  for (const char* text :
+       {"", "host", "host:", ":1", "host:0", "host:65536", "fd00::1:1", "a b:1", "[]:1", "host:1x"}) {
+    EXPECT_FALSE(parse_endpoint(text)) << text;
+  }
+}
+
+TEST(EndpointFile, IsWholeReadableByOthersAndGoneAtTheEnd) {
+  const Folder folder;
+  const auto path = endpoint_file_path(folder.path(), task(0, 2));
+  EXPECT_EQ(path.filename(), "rollcall-4711-0-0.endpoint");
+  std::ofstream(path) << "half a li";
+  EXPECT_FALSE(read_endpoint_file(path));
+  {
+    const mode_t before = umask(022);
+    const auto file = EndpointFile::publish(path, {"jwb0001", 20000});
+    umask(before);
+    ASSERT_TRUE(file) << file.error().message();
+    EXPECT_EQ(to_text(*read_endpoint_file(path)), "jwb0001:20000");
+    EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0644));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(EndpointFile, UnwritableFolderIsAnErrorThatNamesIt) {
+  const auto file = EndpointFile::publish("/proc/rollcall/x.endpoint", {"a", 1});
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().exit_code, ExitCode::CannotCreate);
+  EXPECT_THAT(file.error().message(), StartsWith("rollcall: rendezvous.folder: /proc/rollcall: cannot be written"));
+}
+
+TEST(EndpointFile, ARequeuedJobHasAnotherOne) {
+  job::JobFacts requeued = task(0, 2);
+  requeued.restart_count = 1;
+  EXPECT_NE(endpoint_file_path("/x", requeued), endpoint_file_path("/x", task(0, 2)));
+}
+
+TEST(EndpointFile, EachWorldOfAStepHasOneForAllItsRanks) {
+  job::JobFacts zero = task(0, 2);
+  zero.first_rank = 2;
+  job::JobFacts one = task(1, 2);
+  one.first_rank = 2;
+  EXPECT_EQ(endpoint_file_path("/x", zero), endpoint_file_path("/x", one));
+  EXPECT_NE(endpoint_file_path("/x", zero), endpoint_file_path("/x", task(0, 2)));
+}
+
+}  // namespace
+}  // namespace rollcall::rendezvous

@@ -1,0 +1,68 @@
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+
+#include "runtime/rendezvous/connect.h"
+#include "runtime/rendezvous/listener.h"
+
+namespace rollcall::rendezvous {
+namespace {
+
+using testing::StartsWith;
+
+TEST(Listener, TakesIpv4AndIpv6OnAPortOfTheKernelsChoice) {
+  const auto listener = Listener::on_all_addresses(0);
+  ASSERT_TRUE(listener) << listener.error().message();
+  EXPECT_NE(listener->port(), 0);
+  const auto connects = [&](const char* host) {
+    const Endpoint endpoint{host, listener->port()};
+    return wait_until_accepting([&] { return endpoint; }, std::chrono::seconds(5), "x", "y").has_value();
+  };
+  EXPECT_TRUE(connects("127.0.0.1"));
+  std::ifstream ipv6_addresses("/proc/net/if_inet6");
+  if (std::string first; std::getline(ipv6_addresses, first)) {
+    EXPECT_TRUE(connects("::1"));
+  }
+}
+
+TEST(Listener, PortInUseIsAnErrorThatNamesThePort) {
+  const auto first = Listener::on_all_addresses(0);
+  const auto second = Listener::on_all_addresses(first->port());
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().exit_code, ExitCode::Unavailable);
+  EXPECT_THAT(second.error().message(),
+              StartsWith("rollcall: MASTER_PORT: " + std::to_string(first->port()) + ": is in use on "));
+}
+
+TEST(Listener, ClosesItsSocketOnceAndHandsItOverOnRelease) {
+  int released = -1;
+  std::uint16_t port = 0;
+  {
+    auto listener = Listener::on_all_addresses(0);
+    Listener moved = std::move(*listener);
+    EXPECT_EQ(listener->descriptor(), -1);
+    port = moved.port();
+    released = moved.release();
+    EXPECT_EQ(moved.descriptor(), -1);
+  }
+  EXPECT_NE(fcntl(released, F_GETFD), -1);
+  EXPECT_NE(fcntl(released, F_GETFD) & FD_CLOEXEC, 0);
+  EXPECT_FALSE(Listener::on_all_addresses(port));
+  close(released);
+  int closed = -1;
+  {
+    const auto listener = Listener::on_all_addresses(port);
+    ASSERT_TRUE(listener) << listener.error().message();
+    closed = listener->descriptor();
+  }
+  EXPECT_EQ(fcntl(closed, F_GETFD), -1);
+}
+
+}  // namespace
+}  // namespace rollcall::rendezvous

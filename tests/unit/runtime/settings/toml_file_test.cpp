@@ -1,0 +1,50 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "runtime/settings/launch_settings.h"
+#include "runtime/settings/layers.h"
+
+namespace rollcall::settings {
+namespace {
+
+using namespace std::string_literals;
+
+class DamagedToml : public testing::TestWithParam<std::string> {};
+
+// What fuzzing found: the parser must refuse these, not abort.
+INSTANTIATE_TEST_SUITE_P(Found, DamagedToml,
+                         testing::Values("[host]\ntemplate = \"{host}i\"\n[~\0\0\0cetae]\ngloo = [\"ib0\"\n"s, "[~"s,
+                                         "pnge =0\"20000w2cache.xdgh\320\217urge-days"s, "venv = \"a\\\n \320\217\""s,
+                                         "\303\251 = 1"s, std::string(100'000, '['), "a = " + std::string(100'000, '['),
+                                         "a" + std::string(50'000, '.') + "b = 1"));
+
+TEST_P(DamagedToml, IsAnErrorThatNamesTheFile) {
+  const std::string path = testing::TempDir() + "rollcall-damaged-" + std::to_string(::getpid()) + ".toml";
+  std::ofstream(path, std::ios::binary) << GetParam();
+  Settings values(launch_table());
+  const Result<void> applied = apply_toml_file(values, path, true);
+  std::filesystem::remove(path);
+  ASSERT_FALSE(applied);
+  EXPECT_THAT(applied.error().message(), testing::HasSubstr(path));
+  EXPECT_EQ(applied.error().exit_code, ExitCode::Configuration);
+}
+
+TEST(TomlCharacters, BeyondAsciiStandInQuotesAndComments) {
+  const std::string path = testing::TempDir() + "rollcall-accents-" + std::to_string(::getpid()) + ".toml";
+  std::ofstream(path) << "\xef\xbb\xbf# caf\303\251\nvenv = \"/home/jos\303\251/\\\"v\" # \303\251\n"
+                         "[cache]\nshared = '/gr\303\266\303\237e'\n";
+  Settings values(launch_table());
+  const Result<void> applied = apply_toml_file(values, path, true);
+  std::filesystem::remove(path);
+  ASSERT_TRUE(applied) << applied.error().message();
+  EXPECT_EQ(values.text("venv"), "/home/jos\303\251/\"v");
+}
+
+}  // namespace
+}  // namespace rollcall::settings

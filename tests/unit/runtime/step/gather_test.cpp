@@ -1,0 +1,109 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "runtime/job/marker.h"
+#include "runtime/step/gather.h"
+#include "tests/unit/runtime/launched_task.h"
+
+namespace rollcall::step {
+namespace {
+
+using launchers::slurm_task;
+using launchers::sources;
+using launchers::with;
+using testing::ElementsAre;
+
+TEST(Gather, WithoutAnySourceItIsOneProcess) {
+  const auto gathered = gather(Environment(), nullptr);
+  EXPECT_EQ(gathered->facts.source, "single");
+  EXPECT_EQ(gathered->facts.world_size, 1U);
+  EXPECT_THAT(sources(*gathered), ElementsAre("environment-", "pmix-", "ompi-", "pmi-", "slurm-", "single+"));
+}
+
+TEST(Gather, SlurmAnswersInATask) {
+  const auto gathered = gather(slurm_task(), nullptr);
+  EXPECT_EQ(gathered->facts.source, "slurm");
+  EXPECT_THAT(sources(*gathered), ElementsAre("environment-", "pmix-", "ompi-", "pmi-", "slurm+", "single-"));
+}
+
+TEST(Gather, ExplicitValuesAloneAreEnough) {
+  const Environment torchrun(
+      {{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"}, {"GROUP_RANK", "1"}});
+  const auto gathered = gather(torchrun, nullptr);
+  EXPECT_EQ(gathered->facts.source, "environment");
+  EXPECT_EQ(gathered->facts.rank, 5U);
+  EXPECT_EQ(gathered->facts.world_size, 8U);
+  EXPECT_EQ(gathered->facts.local_rank, 1U);
+  EXPECT_EQ(gathered->facts.local_world_size, 4U);
+  EXPECT_EQ(gathered->facts.node_rank, 1U);
+  EXPECT_EQ(gathered->facts.num_nodes, 2U);
+}
+
+TEST(Gather, ANodeRankBeyondEvenlyFilledNodesMeansMoreNodes) {
+  const Environment environment({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"GROUP_RANK", "1"}});
+  const auto gathered = gather(environment, nullptr);
+  ASSERT_TRUE(gathered);
+  EXPECT_EQ(gathered->facts.node_rank, 1);
+  EXPECT_EQ(gathered->facts.num_nodes, 2);
+}
+
+TEST(Gather, AllRanksMayBeOnOneNode) {
+  const auto gathered = gather(
+      Environment({{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "3"}, {"LOCAL_WORLD_SIZE", "4"}}), nullptr);
+  ASSERT_TRUE(gathered) << gathered.error().message();
+  EXPECT_EQ(gathered->facts.num_nodes, 1U);
+  EXPECT_EQ(gathered->facts.local_world_size, 4U);
+}
+
+TEST(Gather, ImpossibleExplicitValuesAreAMismatch) {
+  for (const auto& [name, value] : std::map<std::string, std::string>{
+           {"RANK", "8"}, {"WORLD_SIZE", "0"}, {"LOCAL_RANK", "9"}, {"LOCAL_WORLD_SIZE", "x"}, {"NODE_RANK", "-1"}}) {
+    const auto gathered = gather(with(Environment({{"RANK", "1"}, {"WORLD_SIZE", "8"}}), {{name, value}}), nullptr);
+    ASSERT_FALSE(gathered) << name;
+    EXPECT_EQ(gathered.error().setting, name);
+    EXPECT_EQ(gathered.error().exit_code, ExitCode::Mismatch);
+  }
+}
+
+TEST(Gather, SlurmsRicherFactsAreTakenWhereExplicitValuesAgree) {
+  const auto gathered = gather(with(slurm_task(), {{"RANK", "3"}, {"WORLD_SIZE", "5"}}), nullptr);
+  EXPECT_EQ(gathered->facts.source, "slurm");
+  EXPECT_EQ(gathered->facts.head_host, "jwb0007");
+  EXPECT_THAT(sources(*gathered), ElementsAre("environment+", "pmix-", "ompi-", "pmi-", "slurm+", "single-"));
+}
+
+TEST(Gather, ExplicitValuesThatContradictSlurmAreAMismatch) {
+  for (const auto& [name, value] : std::map<std::string, std::string>{{"RANK", "2"}, {"WORLD_SIZE", "8"}}) {
+    const auto gathered =
+        gather(with(with(slurm_task(), {{"RANK", "3"}, {"WORLD_SIZE", "5"}}), {{name, value}}), nullptr);
+    ASSERT_FALSE(gathered);
+    EXPECT_EQ(gathered.error().setting, name);
+    EXPECT_EQ(gathered.error().exit_code, ExitCode::Mismatch);
+  }
+}
+
+TEST(Gather, ValuesThatAnotherRollcallSetDoNotCountAsExplicit) {
+  const Environment outer = with(
+      slurm_task(), {{"RANK", "0"},
+                     {"WORLD_SIZE", "1"},
+                     {"ROLLCALL_SET", job::to_text({{"RANK", job::fnv1a("0")}, {"WORLD_SIZE", job::fnv1a("1")}})}});
+  EXPECT_EQ(gather(outer, nullptr)->facts.rank, 3U);
+}
+
+TEST(Gather, TorchrunsWorkersAreAWorldOfTheirOwn) {
+  const Environment worker = with(slurm_task(), {{"TORCHELASTIC_RUN_ID", "x"},
+                                                 {"RANK", "3"},
+                                                 {"WORLD_SIZE", "20"},
+                                                 {"LOCAL_RANK", "3"},
+                                                 {"LOCAL_WORLD_SIZE", "4"},
+                                                 {"ROLLCALL_SET", job::to_text({{"RANK", job::fnv1a("3")}})}});
+  const auto gathered = gather(worker, nullptr);
+  ASSERT_TRUE(gathered) << gathered.error().message();
+  EXPECT_EQ(gathered->facts.source, "environment");
+  EXPECT_EQ(gathered->facts.world_size, 20U);
+}
+
+}  // namespace
+}  // namespace rollcall::step

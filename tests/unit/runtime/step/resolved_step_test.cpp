@@ -1,0 +1,70 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "runtime/settings/launch_settings.h"
+#include "runtime/step/resolved_step.h"
+
+namespace rollcall::step {
+namespace {
+
+using testing::StartsWith;
+
+settings::Settings with(const std::map<std::string, std::string>& values) {
+  settings::Settings settings(settings::launch_table());
+  for (const auto& [name, value] : values) {
+    const Result<void> set = settings.set(name, value, "test");
+    EXPECT_TRUE(set) << set.error().message();
+  }
+  return settings;
+}
+
+Environment holding(const char* name, const char* value) {
+  Environment environment;
+  environment.set(name, value);
+  return environment;
+}
+
+TEST(ResolvedStep, OfOneProcessIsWhole) {
+  const auto step = resolve_this_step(holding("PATH", "/bin"), with({}), nullptr);
+  ASSERT_TRUE(step) << step.error().message();
+  EXPECT_EQ(step->facts.source, "single");
+  EXPECT_EQ(step->trace.size(), 6U);
+  const Environment after = resolve::apply(step->patch, Environment());
+  EXPECT_EQ(after.get("WORLD_SIZE"), "1");
+  EXPECT_EQ(after.get("MASTER_ADDR"), "127.0.0.1");
+  EXPECT_TRUE(after.get("MASTER_PORT"));
+}
+
+Environment slurm_step(const char* list, const char* nodes) {
+  return Environment({{"SLURM_JOB_ID", "4711"},
+                      {"SLURM_STEP_ID", "0"},
+                      {"SLURM_PROCID", "1"},
+                      {"SLURM_LOCALID", "0"},
+                      {"SLURM_NODEID", "1"},
+                      {"SLURM_STEP_NUM_TASKS", nodes},
+                      {"SLURM_STEP_NUM_NODES", nodes},
+                      {"SLURM_STEP_NODELIST", list},
+                      {"SLURM_STEP_TASKS_PER_NODE", std::string("1(x") + nodes + ")"}});
+}
+
+TEST(ResolvedStep, OfSeveralNodesOnOneMachineTakesTheTemplate) {
+  const auto settings = with({{"host.template", "localhost"}, {"host.loopback", "allow"}});
+  const auto step = resolve_this_step(slurm_step("rollcall-nowhere[1-2]", "2"), settings, nullptr);
+  ASSERT_TRUE(step) << step.error().message();
+  EXPECT_EQ(step->patch.find("MASTER_ADDR")->value, "localhost");
+  EXPECT_EQ(step->patch.find("GLOO_SOCKET_IFNAME")->value, "lo");
+}
+
+TEST(ResolvedStep, HeadThatDoesNotResolveIsAnError) {
+  const auto step =
+      resolve_this_step(slurm_step("rollcall-nowhere[1-2]", "2"), with({{"host.template", "{host}i"}}), nullptr);
+  ASSERT_FALSE(step);
+  EXPECT_EQ(step.error().exit_code, ExitCode::Unavailable);
+  EXPECT_THAT(step.error().message(),
+              StartsWith("rollcall: host.template: rollcall-nowhere1i: does not resolve on rollcall-nowhere2"));
+}
+
+}  // namespace
+}  // namespace rollcall::step

@@ -1,0 +1,120 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "runtime/storage/folders.h"
+
+namespace rollcall::storage {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// A folder that everybody may write to, as /tmp is, in one that only this user may.
+class OwnFolder : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "/foldersXXXXXX";
+    top_ = std::filesystem::canonical(mkdtemp(pattern.data()));
+    make("open", 01777);
+  }
+  void TearDown() override { std::filesystem::remove_all(top_); }
+
+  std::string make(const std::string& name, mode_t mode) const {
+    const std::string path = top_ / name;
+    EXPECT_EQ(mkdir(path.c_str(), 0700), 0);
+    EXPECT_EQ(chmod(path.c_str(), mode), 0);
+    return path;
+  }
+  static mode_t mode_of(const std::string& path) {
+    struct stat status {};
+    EXPECT_EQ(lstat(path.c_str(), &status), 0) << path;
+    return status.st_mode & 07777;
+  }
+
+  std::filesystem::path top_;
+};
+
+TEST_F(OwnFolder, IsMadeWithTheUmaskWhereOnlyTheUserMayWrite) {
+  const mode_t before = umask(0027);
+  EXPECT_THAT(make_own_folder(top_ / "a/b/c").reason, IsEmpty());
+  umask(before);
+  EXPECT_EQ(mode_of(top_ / "a/b/c"), 0750u);
+  EXPECT_THAT(make_own_folder(top_ / "a/b/c").reason, IsEmpty()) << "it is there already";
+}
+
+TEST_F(OwnFolder, IsClosedToOthersWhereEverybodyMayWrite) {
+  const mode_t before = umask(0);
+  EXPECT_THAT(make_own_folder(top_ / "open/me/triton").reason, IsEmpty());
+  umask(before);
+  EXPECT_EQ(mode_of(top_ / "open/me"), 0700u);
+  EXPECT_THAT(make_own_folder(top_ / "open/me/triton").reason, IsEmpty());
+}
+
+TEST_F(OwnFolder, ALinkWhereEverybodyMayWriteIsRefused) {
+  make("target", 0700);
+  std::filesystem::create_symlink(top_ / "target", top_ / "open/me");
+  const FolderObjection objection = make_own_folder(top_ / "open/me/triton");
+  EXPECT_THAT(objection.reason, HasSubstr("open/me is a link"));
+  EXPECT_TRUE(objection.foreign);
+  EXPECT_FALSE(std::filesystem::exists(top_ / "target/triton"));
+}
+
+TEST_F(OwnFolder, AFolderThatOthersMayWriteToIsRefused) {
+  make("open/me", 0777);
+  make("open/ours", 0770);
+  for (const char* name : {"open/me/triton", "open/ours/triton"}) {
+    EXPECT_THAT(make_own_folder(top_ / name).reason, HasSubstr("others may write to")) << name;
+  }
+}
+
+TEST_F(OwnFolder, AFolderOfSomebodyElseIsRefused) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root can make a folder of another user";
+  }
+  const std::string path = make("open/me", 0755);
+  ASSERT_EQ(chown(path.c_str(), 4711, 4711), 0);
+  const FolderObjection objection = make_own_folder(path + "/triton");
+  EXPECT_THAT(objection.reason, HasSubstr("belongs to user 4711"));
+  EXPECT_TRUE(objection.foreign);
+}
+
+TEST_F(OwnFolder, LinksOfTheUsersOwnAreFollowedAndTheirTargetsChecked) {
+  make("real", 0700);
+  std::filesystem::create_symlink("real", top_ / "link");
+  EXPECT_THAT(make_own_folder(top_ / "link/cache").reason, IsEmpty());
+  EXPECT_TRUE(std::filesystem::is_directory(top_ / "real/cache"));
+  make("open/theirs", 0777);
+  std::filesystem::create_symlink(top_ / "open/theirs", top_ / "trap");
+  EXPECT_THAT(make_own_folder(top_ / "trap/cache").reason, HasSubstr("others may write to"));
+  std::filesystem::create_symlink("loop", top_ / "loop");
+  EXPECT_THAT(make_own_folder(top_ / "loop/cache").reason, HasSubstr("leads nowhere"));
+}
+
+TEST_F(OwnFolder, AFileInTheWayAndARelativePathAreRefused) {
+  EXPECT_THAT(make_own_folder("/dev/null/cache").reason, HasSubstr("/dev/null"));
+  EXPECT_FALSE(make_own_folder("/dev/null/cache").foreign);
+  EXPECT_THAT(make_own_folder("cache").reason, HasSubstr("no absolute path"));
+}
+
+TEST_F(OwnFolder, CachesThatCannotBeMadeAreLeftOut) {
+  resolve::EnvPatch patch;
+  const std::string good = top_ / "good";
+  patch.changes = {{"TORCH_HOME", "/dev/null/torch", resolve::Action::Set, "o", "r"},
+                   {"HF_HOME", good, resolve::Action::Set, "o", "r"},
+                   {"PIP_CACHE_DIR", "/dev/null/users", resolve::Action::Keep, "user", "r"},
+                   {"MASTER_ADDR", "/dev/null/no-cache", resolve::Action::Set, "o", "r"}};
+  const std::vector<RefusedCache> refused = make_cache_folders(patch);
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_THAT(refused.front().warning, HasSubstr("TORCH_HOME: /dev/null/torch"));
+  leave_out(patch, refused);
+  EXPECT_EQ(patch.find("TORCH_HOME")->action, resolve::Action::Unset);
+  EXPECT_EQ(patch.find("HF_HOME")->action, resolve::Action::Set);
+  EXPECT_TRUE(std::filesystem::is_directory(good));
+}
+
+}  // namespace
+}  // namespace rollcall::storage
