@@ -15,7 +15,7 @@ using Bytes = std::vector<std::uint8_t>;
 
 /// What unstuff() makes of a tile's data; nothing where it refuses them.
 std::optional<Bytes> unstuffed(const Bytes& data) {
-  Bytes out(data.size());
+  Bytes out(data.size() + 1);
   const std::uint8_t* const end = unstuff(std::as_bytes(std::span(data)), out.data());
   if (end == nullptr) {
     return std::nullopt;

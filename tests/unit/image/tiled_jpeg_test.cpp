@@ -147,10 +147,10 @@ TEST(TiledJpeg, TilingThatDoesNotFitTheFileIsRefused) {
   EXPECT_TRUE(refused(with([](Repacked& r) { r.tile_bytes.clear(); })));
   EXPECT_TRUE(refused(with([](Repacked& r) { r.tile_bytes.push_back(2); })));
   EXPECT_TRUE(refused(with([](Repacked& r) { ++r.tile_bytes[3]; })));
-  for (const std::uint16_t too_few : {0, 1}) {  // a tile ends with a marker, of two bytes
+  for (const int too_few : {0, 1}) {  // a tile ends with a marker, of two bytes
     EXPECT_TRUE(refused(with([&](Repacked& r) {
       r.tile_bytes[3] = static_cast<std::uint16_t>(r.tile_bytes[3] + r.tile_bytes[2] - too_few);
-      r.tile_bytes[2] = too_few;
+      r.tile_bytes[2] = static_cast<std::uint16_t>(too_few);
     })));
   }
   EXPECT_TRUE(refused(with([](Repacked& r) { r.jpeg.pop_back(); })));
