@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-#include "tests/unit/checkpoint_faults/system_faults.h"
+#include "tests/support/system_calls.h"
 #include "tests/unit/checkpoint_format/sample_content.h"
 #include "trainer/checkpoint/format/file_state.h"
 #include "trainer/storage/file.h"
