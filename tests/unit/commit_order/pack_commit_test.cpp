@@ -19,8 +19,14 @@ TEST(PackCommit, PicturesAreOnTheDeviceBeforeTheyAreReadBackAndAllIsBeforeTheFil
   const test::Ended ended = test::pack({"--num-workers=1", folder.file("tree"), folder.file("all/run/a.h5")});
   std::vector<std::string> calls = calls_of(testing_support::stop_trace());
   ASSERT_EQ(ended.exit_code, 0) << ended.err;
-  for (const auto& c : calls)
-    puts(c.c_str());
+  std::erase_if(calls, [](const std::string& call) {  // what an interrupted run goes on from, and a file beside
+    return call == "write run/a.h5.partial.journal" || call.ends_with(".tables");
+  });
+  calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
+  EXPECT_THAT(calls,
+              ElementsAre("write run/a.h5.partial", "fsync run/a.h5.partial", "read run/a.h5.partial",
+                          "write run/a.h5.partial", "fsync run/a.h5.partial", "read run/a.h5.partial",
+                          "rename run/a.h5.partial run/a.h5", "fsync all/run", "unlink run/a.h5.partial.journal"));
 }
 
 }  // namespace
