@@ -38,9 +38,9 @@ def mean(records, name):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Two ranks, five steps in each of two epochs, a record of every step; stopped after the seventh and gone on with."""
+    """Two ranks, five steps of 40 images in each of two epochs, a record of every step; ended after the seventh, and gone on with."""
     folder = tmp_path_factory.mktemp("trained")
-    options = (*SMALL, "--num-classes=10", "--fake-size=40", "--epochs=2", "--valid-epochs=1", "--log-steps=1", "--lr=0.001",
+    options = (*SMALL, "--num-classes=10", "--fake-size=47", "--epochs=2", "--valid-epochs=1", "--log-steps=1", "--lr=0.001",
                "--train-num-workers=1", "--checkpoint-steps=7", "--checkpoint-epochs=0", "--checkpoint-overlap=wait")
     trainer_ranks.run(folder, *options, "--max-steps=7")
     trainer_ranks.run(folder, *options)
@@ -49,10 +49,9 @@ def trained(tmp_path_factory):
 
 def test_every_record_has_its_names_in_their_order(trained):
     check_names(trained)
-    assert [record["event"] for record in trained] == [
-        *["step"] * 5, "epoch", "validation", "step", "step", "checkpoint", "end",
-        "resume", *["step"] * 3, "epoch", "validation", "checkpoint", "end"] or [
-        *["step"] * 5, "epoch", "validation", "checkpoint"] == [record["event"] for record in trained][:8]
+    in_order = [record["event"] for record in trained if record["event"] != "checkpoint"]  # those come when they are done
+    assert in_order == [*["step"] * 5, "epoch", "validation", "step", "step", "end",
+                        "resume", *["step"] * 3, "epoch", "validation", "end"]
 
 
 def test_an_epoch_is_the_sum_of_its_steps_over_all_ranks(trained):
@@ -80,8 +79,10 @@ def test_fractions_and_rates_are_possible_ones(trained):
 
 def test_validations_checkpoints_resumes_and_ends_say_where_they_are(trained):
     assert [(v["epoch"], v["step"]) for v in of(trained, "validation")] == [(1, 5), (2, 10)]
-    assert len({v["samples"] for v in of(trained, "validation")}) == 1 and of(trained, "validation")[0]["samples"] > 0
-    assert [(c["step"], c["written"], c["tries"]) for c in of(trained, "checkpoint")][-1] == (10, True, 1)
+    assert [v["samples"] for v in of(trained, "validation")] == [5, 5]
+    steps = [c["step"] for c in of(trained, "checkpoint")]
+    assert steps[0] == 5 and steps[-1] == 10 and 7 in steps  # the first validation is the best so far
+    assert all((c["written"], c["tries"]) == (True, 1) for c in of(trained, "checkpoint"))
     assert all(0 <= c["stall_seconds"] and 0 < c["durable_seconds"] for c in of(trained, "checkpoint"))
     assert of(trained, "resume") == [{"event": "resume", "global_step": 7}]
     assert [(end["ending"], end["step"]) for end in of(trained, "end")] == [("finished", 7), ("finished", 10)]
