@@ -106,13 +106,23 @@ TEST(DataParallel, RanksWithDifferentDataEndWithEqualParameters) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-// Of shape, number of dimensions and number of parameters: all differ between the ranks in turn.
+// Shape, number of dimensions, number of parameters, type and what is trained differ between the ranks in turn.
 TEST(DataParallel, ModelsThatDifferAreTheSameErrorOnEveryRank) {
   const std::vector<std::function<torch::nn::Sequential()>> others = {
       [] { return small_network(11); }, [] { return torch::nn::Sequential(torch::nn::Linear(3, 4)); },
       [] {
         torch::nn::Sequential network = small_network();
         network->push_back(torch::nn::Linear(10, 10));
+        return network;
+      },
+      [] {
+        torch::nn::Sequential network = small_network();
+        network->to(at::kDouble);
+        return network;
+      },
+      [] {
+        torch::nn::Sequential network = small_network();
+        network->parameters()[0].set_requires_grad(false);
         return network;
       }};
   for (const auto& other : others) {

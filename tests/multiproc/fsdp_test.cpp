@@ -108,6 +108,23 @@ TEST(Fsdp, EvaluationNeedsNoGradientAndLeavesNothingWhole) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
+// Each rank's statistics are of its own batches until a validation or a checkpoint wants one model.
+TEST(Fsdp, BuffersOfAllRanksBecomeRankZerosAlsoWhereThereAreReplicas) {
+  const std::vector<RankResult> ranks = spawn(4, [](Rank& rank) {
+    Network network = make_network();
+    const auto replica = sharded(network, make_mesh(rank, {.shard_degree = 2}));
+    for (at::Tensor& buffer : network->buffers()) {
+      buffer.fill_(10 + static_cast<double>(rank.rank));
+    }
+    MULTIPROC_CHECK(!network->buffers().empty());
+    MULTIPROC_CHECK(replica->sync_buffers().has_value());
+    for (const at::Tensor& buffer : network->buffers()) {
+      MULTIPROC_CHECK(buffer.eq(10).all().item<bool>());
+    }
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
 TEST(Fsdp, ARankKilledInTheMiddleOfTrainingEndsTheOthersWithAnException) {
   const std::vector<RankResult> ranks = spawn(3, [](Rank& rank) {
     const process_group::Mesh mesh = make_mesh(rank);

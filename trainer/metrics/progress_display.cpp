@@ -36,6 +36,10 @@ ProgressStyle chosen(ProgressStyle style, int descriptor) {
 
 }  // namespace
 
+std::int64_t steps_left(const ProgressState& state) {
+  return state.steps_per_epoch - state.step + (state.epochs - state.epoch - 1) * state.steps_per_epoch;
+}
+
 std::string progress_text(const ProgressState& state) {
   std::string text =
       fmt::format("epoch {}/{}  step {}/{}  loss {:.4f}  top-1 {:.2f} %  lr {:.3g}", state.epoch + 1, state.epochs,

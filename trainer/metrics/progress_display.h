@@ -21,6 +21,9 @@ struct ProgressState {
   std::optional<double> remaining_seconds;  ///< of the whole training
 };
 
+/// Steps until the end of the whole training, where all epochs have as many as this one.
+[[nodiscard]] std::int64_t steps_left(const ProgressState& state);
+
 /// Bar: one line that is redrawn; Lines: a new line every so many steps; Auto: a bar on a terminal, else lines.
 enum class ProgressStyle { Auto, Bar, Lines, None };
 

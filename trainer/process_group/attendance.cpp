@@ -10,6 +10,8 @@
 namespace rollcall::process_group {
 namespace {
 
+using std::chrono::milliseconds;
+
 constexpr std::size_t kRanksNamed = 8;
 /// By Attendance::Presence.
 constexpr std::array<std::string_view, 6> kPresences{"silent", "stopped", "here", "left", "ended", "gave up"};
@@ -58,6 +60,24 @@ std::string list(const std::vector<Attendance>& ranks, const RankNames& names,
 bool has_begun(std::uint64_t number, const Attendance& rank) { return rank.whereabouts.issued >= number; }
 
 }  // namespace
+
+bool is_awaited(const Attendance& rank) {
+  return rank.presence == Attendance::Silent || rank.presence == Attendance::Stopped;
+}
+
+/// One rank may be lost, so all others are enough after a moment; a busy machine gets longer.
+Allowance allowance_of(milliseconds interval) {
+  return {.for_one = interval + milliseconds(150), .for_many = 10 * interval + milliseconds(1000)};
+}
+
+milliseconds patience(const std::vector<Attendance>& ranks, const Allowance& allowance) {
+  const auto awaited = std::ranges::count_if(ranks, is_awaited);
+  if (awaited == 0) {
+    return milliseconds(0);
+  }
+  const bool alive = std::ranges::find(ranks, Attendance::Stopped, &Attendance::presence) != ranks.end();
+  return awaited == 1 && !alive ? allowance.for_one : allowance.for_many;
+}
 
 std::string serialise(const Attendance& attendance) {
   const Whereabouts& where = attendance.whereabouts;

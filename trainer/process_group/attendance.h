@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -31,6 +32,23 @@ struct Attendance {
   Whereabouts whereabouts;  ///< of Here, Left and GaveUp
   std::string reason{};     ///< of GaveUp, in one line
 };
+
+/// How long a rank that asks waits for answers where nobody is known to be gone.
+struct Allowance {
+  std::chrono::milliseconds for_one;   ///< where all others have answered: one rank may be lost
+  std::chrono::milliseconds for_many;  ///< where more are silent, or one whose process lives: the machines are busy
+
+  bool operator==(const Allowance&) const = default;
+};
+
+/// What suits a group in which each rank looks every `interval` whether somebody asks. Pure.
+[[nodiscard]] Allowance allowance_of(std::chrono::milliseconds interval);
+
+/// How long after the question an answer of `ranks` may still come; 0 where none is awaited. Pure.
+[[nodiscard]] std::chrono::milliseconds patience(const std::vector<Attendance>& ranks, const Allowance& allowance);
+
+/// Whether an answer of this rank may still come.
+[[nodiscard]] bool is_awaited(const Attendance& rank);
 
 [[nodiscard]] std::string serialise(const Attendance& attendance);
 [[nodiscard]] std::optional<Attendance> parse_attendance(const std::string& text);

@@ -24,8 +24,8 @@ void LostPeerSearch::add(const std::shared_ptr<Outcome>& outcome) {
   waiting_.push_back(outcome);
 }
 
-std::vector<std::shared_ptr<Outcome>> LostPeerSearch::waiting_for(milliseconds age) {
-  const auto latest = Outcome::Clock::now() - age;
+std::vector<std::shared_ptr<Outcome>> LostPeerSearch::waiting_for(milliseconds age, Outcome::Clock::time_point now) {
+  const auto latest = now - age;
   std::vector<std::shared_ptr<Outcome>> old;
   const std::lock_guard lock(mutex_);
   for (const std::weak_ptr<Outcome>& weak : waiting_) {
@@ -47,26 +47,28 @@ std::vector<std::uint32_t> LostPeerSearch::broken_peers() {
   return broken_peers_ ? broken_peers_() : std::vector<std::uint32_t>();
 }
 
-void LostPeerSearch::process_ended(std::uint32_t peer, const HasLeft& has_left) {
+void LostPeerSearch::process_ended(std::uint32_t peer, const HasLeft& has_left, Outcome::Clock::time_point now) {
   const std::optional<bool> left = has_left(peer);
   if (!lost_ && !left.value_or(false)) {
     // Where the store has gone too, this may be the end of a run, with a last collective about to end well.
     lost_ = Lost{.what = "the process of " + names_.of(peer) + " ended",
-                 .since = Outcome::Clock::now(),
+                 .since = now,
                  .patience = left ? kAfterAnEnd : kPatience};
   }
 }
 
-void LostPeerSearch::search_connections(const HasLeft& has_left) {
-  const std::vector<std::shared_ptr<Outcome>> waiting = waiting_for(kPatience);
+void LostPeerSearch::search_connections(const HasLeft& has_left, Outcome::Clock::time_point now) {
+  const std::vector<std::shared_ptr<Outcome>> waiting = waiting_for(kPatience, now);
   if (waiting.empty()) {
-    next_age_ = kPatience;
+    pause_ = kPatience;
+    next_look_ = {};
     return;
   }
-  if (Outcome::Clock::now() - waiting.front()->since() < next_age_) {
+  if (now < next_look_) {
     return;
   }
-  next_age_ = std::min(2 * next_age_, kRarestLook);
+  next_look_ = now + pause_;
+  pause_ = std::min(2 * pause_, kRarestLook);
   for (const std::uint32_t peer : broken_peers()) {
     if (!has_left(peer).value_or(false)) {
       lost_ = Lost{.what = "the connection to " + names_.of(peer) + " is closed",
@@ -77,14 +79,14 @@ void LostPeerSearch::search_connections(const HasLeft& has_left) {
   }
 }
 
-void LostPeerSearch::look(const HasLeft& has_left) {
+void LostPeerSearch::look(const HasLeft& has_left, Outcome::Clock::time_point now) {
   if (!lost_) {
-    search_connections(has_left);
+    search_connections(has_left, now);
   }
-  if (!lost_ || Outcome::Clock::now() - lost_->since < lost_->patience) {
+  if (!lost_ || now - lost_->since < lost_->patience) {
     return;
   }
-  for (const std::shared_ptr<Outcome>& outcome : waiting_for(lost_->patience)) {
+  for (const std::shared_ptr<Outcome>& outcome : waiting_for(lost_->patience, now)) {
     outcome->fail(lost_->what);
   }
 }

@@ -37,10 +37,10 @@ class LostPeerSearch {
   void add(const std::shared_ptr<Outcome>& outcome);
 
   /// To be called when the process of `peer` has ended, and then look() after kAfterAnEnd.
-  void process_ended(std::uint32_t peer, const HasLeft& has_left);
+  void process_ended(std::uint32_t peer, const HasLeft& has_left, Outcome::Clock::time_point now);
 
   /// To be called now and then.
-  void look(const HasLeft& has_left);
+  void look(const HasLeft& has_left, Outcome::Clock::time_point now);
 
   /// Looks at connections no more: `broken_peers` is not called any longer once this returns.
   void forget_connections();
@@ -53,8 +53,9 @@ class LostPeerSearch {
   };
 
   /// Those that began at least `age` ago, the oldest first.
-  [[nodiscard]] std::vector<std::shared_ptr<Outcome>> waiting_for(std::chrono::milliseconds age);
-  void search_connections(const HasLeft& has_left);
+  [[nodiscard]] std::vector<std::shared_ptr<Outcome>> waiting_for(std::chrono::milliseconds age,
+                                                                  Outcome::Clock::time_point now);
+  void search_connections(const HasLeft& has_left, Outcome::Clock::time_point now);
   [[nodiscard]] std::vector<std::uint32_t> broken_peers();
 
   const RankNames names_;
@@ -63,7 +64,8 @@ class LostPeerSearch {
   std::mutex mutex_;
   std::vector<std::weak_ptr<Outcome>> waiting_;  ///< guarded by mutex_
   // Of the thread that looks.
-  std::chrono::seconds next_age_{1};  ///< of the oldest collective at the next look at connections
+  std::chrono::seconds pause_{1};           ///< between the next look at connections and the one after it
+  Outcome::Clock::time_point next_look_{};  ///< at connections
   std::optional<Lost> lost_;
 };
 

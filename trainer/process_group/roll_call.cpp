@@ -16,19 +16,6 @@ std::string word_key(std::uint32_t rank) { return "word of " + std::to_string(ra
 
 std::string alive_key(std::uint32_t rank) { return "alive " + std::to_string(rank); }
 
-bool is_awaited(const Attendance& rank) {
-  return rank.presence == Attendance::Silent || rank.presence == Attendance::Stopped;
-}
-
-milliseconds patience(const std::vector<Attendance>& ranks, const Allowance& allowance) {
-  const auto awaited = std::ranges::count_if(ranks, is_awaited);
-  if (awaited == 0) {
-    return milliseconds(0);
-  }
-  const bool alive = std::ranges::find(ranks, Attendance::Stopped, &Attendance::presence) != ranks.end();
-  return awaited == 1 && !alive ? allowance.for_one : allowance.for_many;
-}
-
 }  // namespace
 
 void RollCall::say(std::uint32_t rank, const Attendance& attendance) const {

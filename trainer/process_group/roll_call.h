@@ -16,12 +16,6 @@
 
 namespace rollcall::process_group {
 
-/// How long ask() waits for an answer where nobody is known to be gone.
-struct Allowance {
-  std::chrono::milliseconds for_one;   ///< where all others have answered: one rank may be lost
-  std::chrono::milliseconds for_many;  ///< where more are silent, or one whose process lives: the machines are busy
-};
-
 /// The ranks of a group ask each other through its store where they are. Each says something at most a few times in its
 /// life, so what is in the store of a rank is the last that it said. An instance per thread; copies share the store's
 /// connection. Throws what the store throws.

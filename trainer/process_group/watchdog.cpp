@@ -36,13 +36,6 @@ milliseconds interval_of(const WatchdogOptions& options) {
   return milliseconds(std::max<std::uint32_t>(100, options.world_size / 4));
 }
 
-/// One rank may be lost, so all others are enough after a moment; a busy machine gets longer.
-Allowance allowance_of(const WatchdogOptions& options) {
-  const milliseconds interval = interval_of(options);
-  return options.answers.value_or(
-      Allowance{.for_one = interval + milliseconds(150), .for_many = 10 * interval + milliseconds(1000)});
-}
-
 /// It is the step's rank 0 that holds it, which need not be one of the group's.
 std::string silent_store(const ProcessWatch& host_peers, const RankNames& names) {
   const std::string holder = "rank 0, which holds the store, ";
@@ -96,12 +89,12 @@ void Watchdog::answer_and_look(Shared& shared, milliseconds interval, const Roll
   while (!shared.stop) {
     const std::vector<std::uint32_t> ended = shared.host_peers->await_end(pause);
     for (const std::uint32_t rank : ended) {
-      shared.search.process_ended(rank, has_left);
+      shared.search.process_ended(rank, has_left, steady_clock::now());
     }
     pause = ended.empty() ? interval : std::min(interval, LostPeerSearch::kAfterAnEnd);
     if (!shared.stop) {
       try_it(answer);
-      shared.search.look(has_left);
+      shared.search.look(has_left, steady_clock::now());
     }
   }
   try_it([&] { say_goodbye(shared, roll_call); });
@@ -177,7 +170,7 @@ void Watchdog::compare_with_rank_0(const CollectiveCall& call) {
 }
 
 std::string Watchdog::ask_all(std::uint64_t number, bool late) {
-  const Allowance allowance = allowance_of(options_);
+  const Allowance allowance = options_.answers.value_or(allowance_of(interval_of(options_)));
   const std::optional<std::string> missing =
       within<std::string>(allowance.for_many + std::chrono::seconds(3),
                           [roll_call = roll_call(store_), number, late, allowance, own = shared_->whereabouts()] {

@@ -123,7 +123,7 @@ void FailureReport::linger() const {
   if (rank_ != 0 || !store_) {
     return;
   }
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(is_cause_ ? 10 : 1);
+  const auto deadline = std::chrono::steady_clock::now() + longest_linger();
   try {
     while (store_->add(kKey, 0) < world_size_ && std::chrono::steady_clock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));

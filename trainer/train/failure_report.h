@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -38,9 +39,11 @@ class FailureReport {
 
   /// To be called when the process groups are gone. Rank 0 holds the store: before it leaves after a failure it gives
   /// the others time to ask whether somebody has printed, and for the exit code of the cause. It waits no longer than
-  /// until all have asked; at most 10 s where the failure is its own, for the others live and will notice; 1 s where a
-  /// peer was lost, which cannot ask. Other ranks return at once.
+  /// until all have asked, and at most longest_linger(). Other ranks return at once.
   void linger() const;
+  /// 10 s where the failure is rank 0's own, for the others live and will notice; 1 s where a peer was lost, which
+  /// cannot ask.
+  [[nodiscard]] std::chrono::seconds longest_linger() const { return std::chrono::seconds(is_cause_ ? 10 : 1); }
 
   /// Prints without asking anybody: for a failure that all ranks know of and agreed that this one tells.
   int agreed(const Error& error) const;

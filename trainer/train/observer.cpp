@@ -95,7 +95,8 @@ void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningA
   state.top1 = progress.epoch_totals.top1();
   state.learning_rate = learning_rate;
   state.images_per_second = throughput_.images_per_second();
-  state.remaining_seconds = metrics::remaining_seconds(images_left(progress), state.images_per_second);
+  state.remaining_seconds = metrics::remaining_seconds(
+      metrics::steps_left(state) * progress.world_size * progress.batch_size, state.images_per_second);
   state.data_wait = run_wait_.fraction();
   display_->step_done(state, seconds_now());
   if (progress.global_step % log_steps_ == 0 || progress.step_in_epoch == steps_in_epoch_) {
@@ -194,12 +195,6 @@ void Observer::record(metrics::Record record) {
     warn(written.error().message());
     writer_.reset();  // once is enough: training goes on without records
   }
-}
-
-std::int64_t Observer::images_left(const checkpoint::Progress& progress) const {
-  const std::int64_t steps =
-      steps_in_epoch_ - progress.step_in_epoch + (epochs_ - progress.epoch - 1) * steps_in_epoch_;
-  return steps * progress.world_size * progress.batch_size;
 }
 
 }  // namespace rollcall::train

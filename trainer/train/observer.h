@@ -53,7 +53,6 @@ class Observer {
            std::optional<metrics::MetricsWriter> writer);
 
   void record(metrics::Record record);
-  [[nodiscard]] std::int64_t images_left(const checkpoint::Progress& progress) const;
 
   std::uint32_t rank_;
   std::int64_t epochs_;

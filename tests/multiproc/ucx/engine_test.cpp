@@ -206,6 +206,43 @@ TEST_P(UcxEngine, AStoppedRankIsATimeoutAndTheOthersGoOnWithoutIt) {
       << report(results);
 }
 
+/// What rank 0 is told of two operations that never end, a collective and a receive, which begin in that order or the
+/// other way round.
+std::string told_of_two(const RankPlace& place, bool collective_first, std::chrono::milliseconds first,
+                        std::chrono::milliseconds second) {
+  const auto engine = connect(place);
+  if (place.rank == 1) {
+    await_file(place.folder / "told");
+    return "";
+  }
+  std::vector<float> sum(100, 1);
+  std::vector<float> received(100, 1);
+  Operation collective = all_reduce(sum, collective_first ? first : second);
+  Operation receive = message(false, 1, 77, received);
+  receive.timeout = collective_first ? second : first;
+  std::future<std::string> one = submit(*engine, std::move(collective_first ? collective : receive));
+  std::future<std::string> other = submit(*engine, std::move(collective_first ? receive : collective));
+  const std::string failure = one.get();
+  (void)other.get();
+  std::ofstream(place.folder / "told");
+  return failure;
+}
+
+// No operation waits longer than it was told to: of two the one is told whose time is over first, however late that is
+// noticed. The order is compared, and no clock is looked at.
+TEST_P(UcxEngine, OfTwoOperationsThatNeverEndTheOneWithLessTimeIsTold) {
+  for (const bool collective_first : {true, false}) {
+    const auto ranks = start(2, [&](const RankPlace& place) {
+      const std::string told =
+          told_of_two(place, collective_first, std::chrono::milliseconds(600), std::chrono::milliseconds(900));
+      if (place.rank == 0) {
+        expect_failure(told, {"not done within 600 ms; waits for rank 1"});
+      }
+    });
+    EXPECT_TRUE(all_succeeded(ranks->wait())) << collective_first << report(ranks->wait());
+  }
+}
+
 TEST_P(UcxEngine, ARankThatLeavesInGoodOrderAlarmsNobodyWhoDoesNotNeedIt) {
   const auto ranks = start(3, [](const RankPlace& place) {
     auto engine = connect(place);

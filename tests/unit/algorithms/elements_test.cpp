@@ -47,6 +47,9 @@ TEST(Elements, SignedIntegersWrapAroundWithoutUndefinedBehaviour) {
 TEST(Elements, HalfTypesRoundToNearestEvenAndKeepNaN) {
   // 1 + 2^-8 lies between the BFloat16 numbers 1 and 1 + 2^-7: to the even one, 1.
   EXPECT_EQ(combined<std::uint16_t>(ElementType::BFloat16, Reduction::Sum, {0x3f80}, {0x3b80})[0], 0x3f80);
+  // Likewise between the odd 1 + 2^-7 and 1 + 2^-6; and what lies above the middle goes up from an even one as well.
+  EXPECT_EQ(combined<std::uint16_t>(ElementType::BFloat16, Reduction::Sum, {0x3f81}, {0x3b80})[0], 0x3f82);
+  EXPECT_EQ(combined<std::uint16_t>(ElementType::BFloat16, Reduction::Sum, {0x3f80}, {0x3bc0})[0], 0x3f81);
   EXPECT_EQ(combined<std::uint16_t>(ElementType::BFloat16, Reduction::Sum, {0x3f80}, {0x3f80})[0], 0x4000);
   const std::uint16_t nan = combined<std::uint16_t>(ElementType::BFloat16, Reduction::Sum, {0x7fff}, {0x3f80})[0];
   EXPECT_GT(nan & 0x7fff, 0x7f80) << "still a NaN";

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-#include "tests/unit/checkpoint_faults/system_faults.h"
+#include "tests/support/system_calls.h"
 #include "tests/unit/checkpoint_format/sample_content.h"
 #include "trainer/checkpoint/format/file_state.h"
 #include "trainer/storage/file.h"
@@ -151,6 +151,22 @@ TEST_P(WithFaults, ReadsThatFailAreErrorsAndShortOnesAreContinued) {
     const auto read = read_checkpoint(path(1));
     ASSERT_TRUE(read) << nth;
     EXPECT_TRUE(same_content(read->content, first.content));
+  }
+}
+
+// An error of the file system may be gone in a minute; a checkpoint that is set aside for it is lost to the run.
+TEST_P(WithFaults, ReadsThatFailNeitherSetACheckpointAsideNorFallBackToAnEarlierOne) {
+  ASSERT_TRUE(write_checkpoint(path(2), second.content, {}));
+  inject(Call::Read, 0, Fault::Error);
+  ASSERT_TRUE(load_latest(folder.path()));
+  const std::size_t reads = stop();
+  for (std::size_t nth = 1; nth <= reads; ++nth) {
+    inject(Call::Read, nth, Fault::Error, EIO);
+    const auto latest = load_latest(folder.path());
+    stop();
+    ASSERT_FALSE(latest) << nth;
+    EXPECT_EQ(latest.error().exit_code, ExitCode::InputOutput) << nth;
+    ASSERT_EQ(folder.names(), (std::vector<std::string>{checkpoint_name(1), checkpoint_name(2)})) << nth;
   }
 }
 

@@ -81,6 +81,23 @@ TEST(ProgressDisplay, TellsEverythingInOneLine) {
             "epoch 2/120  step 30/85  loss 2.3026  top-1 12.50 %  lr 0.0012  512 img/s  ETA 1 h 02 min");
 }
 
+TEST(ProgressDisplay, StepsLeftAreThoseOfThisEpochAndOfAllAfterIt) {
+  EXPECT_EQ(steps_left(state_at(0)), 119 * 85);
+  EXPECT_EQ(steps_left(state_at(30)), 118 * 85 + 55);
+  EXPECT_EQ(steps_left(state_at(85)), 118 * 85);
+  ProgressState last = state_at(84);
+  last.epoch = 119;
+  EXPECT_EQ(steps_left(last), 1);
+}
+
+TEST(ProgressDisplay, TellsTheTimeThatWaitedForDataFromOnePercentOn) {
+  ProgressState state = state_at(30);
+  state.data_wait = 0.009;
+  EXPECT_THAT(progress_text(state), Not(HasSubstr("data wait")));
+  state.data_wait = 0.034;
+  EXPECT_THAT(progress_text(state), HasSubstr("512 img/s  data wait 3 %  ETA"));
+}
+
 TEST(ProgressDisplay, LeavesOutWhatIsNotKnownYet) {
   ProgressState state = state_at(1);
   state.images_per_second.reset();

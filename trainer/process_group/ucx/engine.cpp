@@ -234,21 +234,26 @@ void Engine::check_on_peers() {
   }
 }
 
+/// Of several that took too long the one is told that was to be done first.
 void Engine::check_timeouts() {
   const Clock::time_point now = Clock::now();
+  const Running* late = nullptr;
   const auto check = [&](const Running& running) {
-    if (now < running.deadline) {
-      return;
+    if (now >= running.deadline && (late == nullptr || running.deadline < late->deadline)) {
+      late = &running;
     }
-    const std::vector<std::uint32_t> awaited = running.awaited();
-    worker_->fail_with(Failure{awaited.empty() ? rank_ : awaited.front(),
-                               "not done within " + std::to_string(running.operation.timeout.count()) +
-                                   " ms; waits for " + list(awaited, worker_->names())});
   };
   std::for_each(messages_.begin(), messages_.end(), [&](const auto& message) { check(*message); });
   if (!collectives_.empty()) {
     check(*collectives_.front());
   }
+  if (late == nullptr) {
+    return;
+  }
+  const std::vector<std::uint32_t> awaited = late->awaited();
+  worker_->fail_with(Failure{awaited.empty() ? rank_ : awaited.front(),
+                             "not done within " + std::to_string(late->operation.timeout.count()) + " ms; waits for " +
+                                 list(awaited, worker_->names())});
 }
 
 void Engine::check_abort() {

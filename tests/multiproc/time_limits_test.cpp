@@ -1,0 +1,226 @@
+// How long anything here may wait, at the most: what is asked of the back ends and of the store, and what is decided by
+// a clock that the test brings. No time is measured.
+
+#include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include "tests/support/multiproc.h"
+#include "trainer/process_group/attendance.h"
+#include "trainer/process_group/backends.h"
+#include "trainer/process_group/engine/c10d/backend.h"
+#include "trainer/process_group/first_failure.h"
+#include "trainer/process_group/lost_peer_search.h"
+#include "trainer/process_group/store.h"
+#include "trainer/process_group/watchdog.h"
+
+namespace rollcall::process_group {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing_support::all_succeeded;
+using testing_support::Rank;
+using testing_support::report;
+using testing_support::spawn;
+
+TEST(TimeLimits, OfGlooAreTheGroups) {
+  const auto ranks = spawn(1, [](Rank& /*rank*/) {
+    const auto store = c10::make_intrusive<c10d::HashStore>();
+    c10d::ProcessGroup group(store, 0, 1);
+    add_gloo(group, store, {.timeout = milliseconds(12'345)});
+    MULTIPROC_CHECK(group.getBackend(at::kCPU)->getBackendOptions()->timeout == milliseconds(12'345));
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+/// Ends every operation at once, and keeps how long it might have taken.
+class RecordingEngine final : public Engine {
+ public:
+  explicit RecordingEngine(std::vector<milliseconds>& asked) : asked_(asked) {}
+  void close() override {}
+  void submit(Operation operation) override {
+    asked_.push_back(operation.timeout);
+    operation.done("", 0);
+  }
+  void help_until(const std::function<bool()>& /*done*/) override {}
+  void abort(const std::string& /*reason*/) override {}
+  [[nodiscard]] bool has_failed() const override { return false; }
+
+ private:
+  std::vector<milliseconds>& asked_;
+};
+
+TEST(TimeLimits, OfAnEnginesOperationsAreTheCallersOrTheGroups) {
+  std::vector<milliseconds> asked;
+  const auto backend = c10::make_intrusive<EngineBackend>("recording", std::make_unique<RecordingEngine>(asked), 0, 1,
+                                                          milliseconds(7'000));
+  std::vector<at::Tensor> tensors{torch::ones({3})};
+  backend->allreduce(tensors, {})->wait();
+  c10d::AllreduceOptions longer;
+  longer.timeout = milliseconds(9'000);
+  backend->allreduce(tensors, longer)->wait();
+  c10d::BroadcastOptions shorter;
+  shorter.timeout = milliseconds(50);
+  backend->broadcast(tensors, shorter)->wait();
+  backend->barrier({})->wait();
+  EXPECT_EQ(asked, (std::vector<milliseconds>{milliseconds(7'000), milliseconds(9'000), milliseconds(50),
+                                              milliseconds(7'000)}));
+}
+
+/// A store in which nothing ever arrives.
+class SilentStore final : public c10d::HashStore {
+ public:
+  void wait(const std::vector<std::string>& /*keys*/, const milliseconds& timeout) override {
+    asked = timeout;
+    throw std::runtime_error("wait timeout");
+  }
+  milliseconds asked{0};
+};
+
+TEST(TimeLimits, OfRanksThatDoNotComeIsTheRendezvous) {
+  SilentStore store;
+  const Result<void> came = await_all_ranks(store, 0, 2, milliseconds(4'000));
+  ASSERT_FALSE(came);
+  EXPECT_EQ(store.asked, milliseconds(4'000));
+  EXPECT_NE(came.error().message().find("only 1 of 2 ranks came within 4 s"), std::string::npos);
+}
+
+TEST(TimeLimits, OfQuestionsToTheStoreIsTheRendezvous) {
+  const auto ranks = spawn(1, [](Rank& /*rank*/) {
+    Result<rendezvous::Listener> listener = rendezvous::Listener::on_loopback();
+    MULTIPROC_CHECK(listener.has_value());
+    rendezvous::Meeting meeting;
+    meeting.endpoint = {"127.0.0.1", listener->port()};
+    meeting.listener = std::move(*listener);
+    const auto store = connect_store(meeting, 0, 1, milliseconds(23'000));
+    MULTIPROC_CHECK(store.has_value() && (*store)->getTimeout() == milliseconds(23'000));
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+TEST(TimeLimits, OfAnswersGrowWithHowSeldomRanksLook) {
+  EXPECT_EQ(allowance_of(milliseconds(100)),
+            (Allowance{.for_one = milliseconds(250), .for_many = milliseconds(2'000)}));
+  EXPECT_EQ(allowance_of(milliseconds(1'000)),
+            (Allowance{.for_one = milliseconds(1'150), .for_many = milliseconds(11'000)}));
+}
+
+TEST(TimeLimits, OfAnswersAreShortWhereOneMayBeLostAndLongWhereMachinesAreBusy) {
+  const Allowance allowance{.for_one = milliseconds(1), .for_many = milliseconds(2)};
+  const auto patience_with = [&](std::vector<Attendance::Presence> others) {
+    std::vector<Attendance> ranks(1);
+    ranks[0].presence = Attendance::Here;
+    for (const Attendance::Presence presence : others) {
+      ranks.emplace_back().presence = presence;
+    }
+    return patience(ranks, allowance).count();
+  };
+  using enum Attendance::Presence;
+  EXPECT_EQ(patience_with({}), 0);
+  EXPECT_EQ(patience_with({Here, Left, Ended, GaveUp}), 0);
+  EXPECT_EQ(patience_with({Here, Silent}), 1);
+  EXPECT_EQ(patience_with({Here, Stopped}), 2) << "its process lives";
+  EXPECT_EQ(patience_with({Silent, Silent}), 2);
+  EXPECT_EQ(patience_with({Silent, Stopped}), 2);
+}
+
+/// A search on rank 0 of two, with one collective that began at second 0 of the test's own clock.
+class LostPeerSearchTest : public testing::Test {
+ protected:
+  using Clock = Outcome::Clock;
+
+  LostPeerSearchTest()
+      : watchdog_(std::make_shared<Watchdog>(
+            c10::make_intrusive<c10d::HashStore>(),
+            WatchdogOptions{.rank = 0,
+                            .world_size = 2,
+                            .answers = Allowance{.for_one = milliseconds(0), .for_many = milliseconds(0)}},
+            nullptr)),
+        search_([this] { return broken_; }),
+        pending_(c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get())),
+        outcome_(Outcome::of(pending_, watchdog_, {.operation = "all-reduce", .number = 1}, zero_)) {
+    search_.add(outcome_);
+  }
+  ~LostPeerSearchTest() override { watchdog_->stop(); }
+
+  [[nodiscard]] Clock::time_point at(milliseconds time) const { return zero_ + time; }
+  void look(milliseconds time) {
+    search_.look([this](std::uint32_t) { return has_left_; }, at(time));
+  }
+  void process_ended(milliseconds time) {
+    search_.process_ended(
+        1, [this](std::uint32_t) { return has_left_; }, at(time));
+  }
+
+  Clock::time_point zero_ = Clock::now();
+  std::vector<std::uint32_t> broken_;
+  std::optional<bool> has_left_ = false;
+  std::shared_ptr<Watchdog> watchdog_;
+  LostPeerSearch search_;
+  c10::intrusive_ptr<c10::ivalue::Future> pending_;
+  std::shared_ptr<Outcome> outcome_;
+};
+
+TEST_F(LostPeerSearchTest, AnEndedProcessIsBelievedATenthOfASecondLater) {
+  process_ended(milliseconds(5'000));
+  look(milliseconds(5'099));
+  EXPECT_FALSE(outcome_->is_settled()) << "what it sent may still be on its way";
+  look(milliseconds(5'100));
+  EXPECT_TRUE(outcome_->is_settled());
+}
+
+TEST_F(LostPeerSearchTest, AnEndedProcessOfWhichTheStoreSaysNothingIsBelievedASecondLater) {
+  has_left_ = std::nullopt;
+  process_ended(milliseconds(5'000));
+  look(milliseconds(5'999));
+  EXPECT_FALSE(outcome_->is_settled());
+  look(milliseconds(6'000));
+  EXPECT_TRUE(outcome_->is_settled());
+}
+
+TEST_F(LostPeerSearchTest, WhoLeftInGoodOrderIsNotLost) {
+  has_left_ = true;
+  process_ended(milliseconds(5'000));
+  broken_ = {1};
+  for (int second = 5; second < 100; ++second) {
+    look(seconds(second));
+  }
+  EXPECT_FALSE(outcome_->is_settled());
+}
+
+TEST_F(LostPeerSearchTest, AClosedConnectionIsLookedForOnceACollectiveTakesASecond) {
+  broken_ = {1};
+  look(milliseconds(999));
+  EXPECT_FALSE(outcome_->is_settled());
+  look(milliseconds(1'000));
+  EXPECT_TRUE(outcome_->is_settled());
+}
+
+TEST_F(LostPeerSearchTest, ConnectionsAreLookedAtLessAndLessOftenDownToEveryHalfMinute) {
+  std::vector<int> looks;
+  LostPeerSearch search([&] {
+    looks.push_back(0);
+    return std::vector<std::uint32_t>();
+  });
+  search.add(outcome_);
+  std::vector<int> seconds_of_looks;
+  for (int second = 0; second <= 100; ++second) {
+    const std::size_t before = looks.size();
+    search.look([](std::uint32_t) { return std::optional(false); }, at(seconds(second)));
+    if (looks.size() > before) {
+      seconds_of_looks.push_back(second);
+    }
+  }
+  EXPECT_EQ(seconds_of_looks, (std::vector<int>{1, 2, 4, 8, 16, 32, 62, 92}));
+}
+
+TEST(FirstFailureTest, IsTheOneThatStays) {
+  FirstFailure failure;
+  EXPECT_EQ(failure.told(), std::nullopt);
+  failure.tell("the disk is full");
+  failure.tell("a peer was lost");
+  EXPECT_EQ(failure.told(), "the disk is full");
+}
+
+}  // namespace
+}  // namespace rollcall::process_group

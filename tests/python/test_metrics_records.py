@@ -1,0 +1,116 @@
+"""Every kind of record of metrics.jsonl, made by real runs: its names in their order, and that the numbers agree with each other."""
+import json
+
+import pytest
+
+import trainer_ranks
+from trainer_ranks import SMALL
+
+NAMES = {
+    "step": ["event", "step", "epoch", "loss", "top1", "top5", "samples", "learning_rate", "images_per_second",
+             "data_wait_seconds", "data_wait_fraction", "loader_utilisation_of_rank_0"],
+    "epoch": ["event", "epoch", "step", "loss", "top1", "top5", "samples", "bad_samples_of_rank_0"],
+    "validation": ["event", "epoch", "step", "loss", "top1", "top5", "samples"],
+    "checkpoint": ["event", "step", "written", "tries", "stall_seconds", "durable_seconds"],
+    "checkpoint_skipped": ["event", "step"],
+    "skipped_step": ["event", "step", "loss_scale", "skipped_steps"],
+    "resume": ["event", "global_step"],
+    "end": ["event", "ending", "step", "data_wait_fraction"],
+}
+
+
+def lines(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def of(records, event):
+    return [record for record in records if record["event"] == event]
+
+
+def check_names(records):
+    for record in records:
+        assert list(record) == NAMES[record["event"]]
+
+
+def mean(records, name):
+    return sum(record[name] * record["samples"] for record in records) / sum(record["samples"] for record in records)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Two ranks, five steps of 40 images in each of two epochs, a record of every step; ended after the seventh, and gone on with."""
+    folder = tmp_path_factory.mktemp("trained")
+    options = (*SMALL, "--num-classes=10", "--fake-size=47", "--epochs=2", "--valid-epochs=1", "--log-steps=1", "--lr=0.001",
+               "--train-num-workers=1", "--checkpoint-steps=7", "--checkpoint-epochs=0", "--checkpoint-overlap=wait")
+    trainer_ranks.run(folder, *options, "--max-steps=7")
+    trainer_ranks.run(folder, *options)
+    return lines(folder)
+
+
+def test_every_record_has_its_names_in_their_order(trained):
+    check_names(trained)
+    in_order = [record["event"] for record in trained if record["event"] != "checkpoint"]  # those come when they are done
+    assert in_order == [*["step"] * 5, "epoch", "validation", "step", "step", "end",
+                        "resume", *["step"] * 3, "epoch", "validation", "end"]
+
+
+def test_an_epoch_is_the_sum_of_its_steps_over_all_ranks(trained):
+    steps = of(trained, "step")
+    assert [(s["step"], s["epoch"], s["samples"]) for s in steps] == [(i + 1, i // 5, 8) for i in range(10)]
+    for epoch in of(trained, "epoch"):
+        own = [step for step in steps if step["epoch"] == epoch["epoch"]]
+        assert (epoch["samples"], epoch["step"], epoch["bad_samples_of_rank_0"]) == (40, own[-1]["step"], 0)
+        for name in ("loss", "top1", "top5"):
+            assert epoch[name] == pytest.approx(mean(own, name), rel=1e-12, abs=1e-12), name
+    assert any(0 < step["top1"] < step["top5"] < 1 for step in steps)
+
+
+def test_fractions_and_rates_are_possible_ones(trained):
+    for record in trained:
+        for name in ("top1", "top5", "data_wait_fraction"):
+            assert 0 <= record.get(name, 0) <= 1
+        assert record.get("top1", 0) <= record.get("top5", 1)
+    for step in of(trained, "step"):
+        assert step["learning_rate"] == 0.002  # times the ranks
+        first = step["step"] in (1, 6, 8)  # of an epoch or of a run: a rate takes two steps
+        assert (step["images_per_second"] == 0) == first
+        assert step["data_wait_seconds"] >= 0 and step["loader_utilisation_of_rank_0"] >= 0
+
+
+def test_validations_checkpoints_resumes_and_ends_say_where_they_are(trained):
+    assert [(v["epoch"], v["step"]) for v in of(trained, "validation")] == [(1, 5), (2, 10)]
+    assert [v["samples"] for v in of(trained, "validation")] == [5, 5]
+    steps = [c["step"] for c in of(trained, "checkpoint")]
+    assert steps[0] == 5 and steps[-1] == 10 and 7 in steps  # the first validation is the best so far
+    assert all((c["written"], c["tries"]) == (True, 1) for c in of(trained, "checkpoint"))
+    assert all(0 <= c["stall_seconds"] and 0 < c["durable_seconds"] for c in of(trained, "checkpoint"))
+    assert of(trained, "resume") == [{"event": "resume", "global_step": 7}]
+    assert [(end["ending"], end["step"]) for end in of(trained, "end")] == [("finished", 7), ("finished", 10)]
+
+
+def test_a_save_that_is_left_out_and_one_that_fails_are_recorded(tmp_path):
+    (tmp_path / "step-00000001.h5" / "in the way").mkdir(parents=True)
+    trainer_ranks.run(tmp_path, *SMALL, "--fake-size=80", "--lr=0.001", "--valid-epochs=0", "--checkpoint-epochs=0", "--max-steps=3",
+                      "--checkpoint-steps=1", "--checkpoint-retries=2", "--resume=never", ranks=1)
+    found = lines(tmp_path)
+    check_names(found)
+    assert of(found, "checkpoint_skipped") == [{"event": "checkpoint_skipped", "step": 2}]  # the first is tried for three seconds
+    assert [(c["step"], c["written"], c["tries"]) for c in of(found, "checkpoint")] == [(1, False, 3), (3, True, 1)]
+    assert of(found, "checkpoint")[0]["durable_seconds"] >= 3
+
+
+def test_steps_whose_gradients_overflow_are_recorded(tmp_path):
+    options = (*SMALL, "--fake-size=47", "--valid-epochs=0", "--checkpoint-epochs=0", "--max-steps=4", "--precision=fp16",
+               "--log-steps=1", "--lr=1e-6")
+    [process] = trainer_ranks.start(tmp_path, *options, ranks=1)
+    out, err = process.communicate(timeout=240)
+    if "this machine cannot train in it" in err:
+        pytest.skip(err)
+    assert process.returncode == 0, out + err
+    found = lines(tmp_path)
+    check_names(found)
+    skipped = of(found, "skipped_step")
+    assert [record["skipped_steps"] for record in skipped] == list(range(1, len(skipped) + 1)) != []  # 65536 is too much for this model
+    assert [record["loss_scale"] for record in skipped] == [65536 / 2**(i + 1) for i in range(len(skipped))]
+    assert [record["step"] for record in skipped] == list(range(1, len(skipped) + 1))
+    assert len(of(found, "step")) == 4  # steps that were left out are recorded as well

@@ -1,0 +1,57 @@
+#include "trainer/checkpoint/background/commit.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "tests/unit/checkpoint_format/sample_content.h"
+
+namespace rollcall::checkpoint::background {
+namespace {
+
+namespace fs = std::filesystem;
+using format::checkpoint_name;
+using format::SampleContent;
+using format::TemporaryFolder;
+using testing::ElementsAre;
+
+/// Saves of a run that keeps the newest checkpoint alone, and the best.
+class Commit : public testing::Test {
+ protected:
+  Result<void> save(std::int64_t step, std::int64_t best_step = -1) {
+    format::LoneRank alone;
+    return commit({.folder = folder_.path(), .step = step, .best_step = best_step, .retention = {.keep_last = 1}},
+                  SampleContent(step).content, {}, alone);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Commit, DropsFormerCheckpointsOnceTheNewOneIsThere) {
+  ASSERT_TRUE(save(10));
+  ASSERT_TRUE(save(20));
+  EXPECT_THAT(folder_.names(), ElementsAre(checkpoint_name(20)));
+}
+
+TEST_F(Commit, ThatFailsDropsNothing) {
+  ASSERT_TRUE(save(10));
+  fs::create_directories(folder_.file(checkpoint_name(20)) + "/in the way");
+  const Result<void> failed = save(20);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().exit_code, ExitCode::CannotCreate);
+  EXPECT_TRUE(format::verify_file(folder_.file(checkpoint_name(10)), format::VerifyLevel::Full));
+}
+
+TEST_F(Commit, KeepsTheBestAndPointsToIt) {
+  ASSERT_TRUE(save(10, 10));
+  ASSERT_TRUE(save(20, 10));
+  ASSERT_TRUE(save(30, 10));
+  EXPECT_THAT(folder_.names(), ElementsAre("best.h5", checkpoint_name(10), checkpoint_name(30)));
+  EXPECT_EQ(fs::read_symlink(folder_.file("best.h5")), checkpoint_name(10));
+  ASSERT_TRUE(save(40, 40));
+  EXPECT_THAT(folder_.names(), ElementsAre("best.h5", checkpoint_name(40)));
+  EXPECT_EQ(fs::read_symlink(folder_.file("best.h5")), checkpoint_name(40));
+}
+
+}  // namespace
+}  // namespace rollcall::checkpoint::background

@@ -1,0 +1,112 @@
+#include "trainer/train/saving.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "tests/unit/checkpoint_format/sample_content.h"
+#include "trainer/config/trainer_settings.h"
+
+namespace rollcall::train {
+namespace {
+
+using checkpoint::format::checkpoint_name;
+using checkpoint::format::TemporaryFolder;
+
+settings::Settings with(const std::string& mode) {
+  settings::Settings settings(config::trainer_table());
+  EXPECT_TRUE(settings.set("checkpoint-mode", mode, "test"));
+  return settings;
+}
+
+/// A model of one parameter, large enough that its copy takes milliseconds, and one statistic.
+struct Model {
+  at::Tensor parameter = torch::full({64, 64 << 10}, 0.0F);
+  at::Tensor statistic = torch::full({8}, 0.0F);
+
+  [[nodiscard]] checkpoint::StateParts parts() const {
+    checkpoint::StateParts parts;
+    parts.add("/model/weight", "weight", parameter);
+    parts.add_of_first_rank("/model/mean", "mean", statistic);
+    parts.share(0, 1);
+    return parts;
+  }
+};
+
+/// The lowest and the highest number of a tensor in a checkpoint.
+std::pair<float, float> range_in(const std::string& path, const std::string& tensor) {
+  const auto read = checkpoint::format::read_checkpoint(path);
+  EXPECT_TRUE(read) << read.error().message();
+  for (const auto& view : read->content.tensors) {
+    if (view.path == tensor) {
+      const auto* const first = reinterpret_cast<const float*>(view.bytes.data());
+      const auto [low, high] = std::minmax_element(first, first + view.bytes.size() / sizeof(float));
+      return {*low, *high};
+    }
+  }
+  ADD_FAILURE() << tensor << " is not there";
+  return {};
+}
+
+// The loop calls before_update() between a save and the optimizer's next step. Whoever changes the parameter without it
+// changes what is being copied.
+TEST(Saving, InTheBackgroundIsOfItsOwnStepWhereTheUpdateWaits) {
+  const TemporaryFolder folder;
+  const settings::Settings settings = with("async");
+  Saving saving(settings, nullptr);
+  Model model;
+  for (int step = 1; step <= 3; ++step) {
+    const auto number = static_cast<float>(step);
+    model.statistic.fill_(number);  // the forward pass
+    saving.before_update();
+    model.parameter.fill_(number);
+    ASSERT_TRUE(saving.may_save(Urgency::Due, false));
+    ASSERT_TRUE(saving.save({.folder = folder.path(), .step = step}, model.parts(), {"weight"}, Urgency::Due));
+  }
+  model.statistic.fill_(4);
+  saving.before_update();
+  model.parameter.fill_(4);
+  ASSERT_TRUE(saving.may_save(Urgency::Due, false));  // waits
+  for (int step = 1; step <= 3; ++step) {
+    const auto number = static_cast<float>(step);
+    for (const char* tensor : {"/model/weight", "/model/mean"}) {
+      EXPECT_EQ(range_in(folder.file(checkpoint_name(step)), tensor), std::pair(number, number)) << tensor;
+    }
+  }
+}
+
+TEST(Saving, MayBeSkippedOnlyWhereItMaySoAndOneIsUnderWayOnSomeRank) {
+  const settings::Settings settings = with("async");
+  Saving saving(settings, nullptr);
+  EXPECT_FALSE(saving.may_save(Urgency::MaySkip, true));
+  EXPECT_TRUE(saving.may_save(Urgency::MaySkip, false));
+  EXPECT_TRUE(saving.may_save(Urgency::Due, true));
+  EXPECT_TRUE(saving.may_save(Urgency::Final, true));
+  settings::Settings patient = with("async");
+  ASSERT_TRUE(patient.set("checkpoint-overlap", "wait", "test"));
+  EXPECT_TRUE(Saving(patient, nullptr).may_save(Urgency::MaySkip, true));
+}
+
+TEST(Saving, GivesUpAfterSoManyFailuresInARowAndASuccessBeginsAnew) {
+  const TemporaryFolder folder;
+  settings::Settings settings = with("sync");
+  ASSERT_TRUE(settings.set("checkpoint-failures", "2", "test"));
+  ASSERT_TRUE(settings.set("checkpoint-retries", "0", "test"));
+  Saving saving(settings, nullptr);
+  const Model model;
+  const auto save = [&](std::int64_t step, bool fails) {
+    if (fails) {
+      std::filesystem::create_directories(folder.file(checkpoint_name(step)) + "/in the way");
+    }
+    EXPECT_TRUE(saving.save({.folder = folder.path(), .step = step}, model.parts(), {"weight"}, Urgency::Due));
+    return saving.gave_up();
+  };
+  EXPECT_FALSE(save(1, true));
+  EXPECT_FALSE(save(2, false));
+  EXPECT_FALSE(save(3, true));
+  EXPECT_TRUE(save(4, true));
+  EXPECT_EQ(saving.last_failure().exit_code, ExitCode::CannotCreate);
+  EXPECT_EQ(saving.take_reports().size(), 4U);
+}
+
+}  // namespace
+}  // namespace rollcall::train
