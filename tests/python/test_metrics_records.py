@@ -50,7 +50,7 @@ def trained(tmp_path_factory):
 def test_every_record_has_its_names_in_their_order(trained):
     check_names(trained)
     in_order = [record["event"] for record in trained if record["event"] != "checkpoint"]  # those come when they are done
-    assert in_order == [*["step"] * 5, "epoch", "validation", "step", "step", "end",
+    assert in_order == [*["step"] * 5, "epoch", "validation", "step", "step", "validation", "end",
                         "resume", *["step"] * 3, "epoch", "validation", "end"]
 
 
@@ -78,8 +78,8 @@ def test_fractions_and_rates_are_possible_ones(trained):
 
 
 def test_validations_checkpoints_resumes_and_ends_say_where_they_are(trained):
-    assert [(v["epoch"], v["step"]) for v in of(trained, "validation")] == [(1, 5), (2, 10)]
-    assert [v["samples"] for v in of(trained, "validation")] == [5, 5]
+    assert [(v["epoch"], v["step"]) for v in of(trained, "validation")] == [(1, 5), (1, 7), (2, 10)]
+    assert [v["samples"] for v in of(trained, "validation")] == [5, 5, 5]
     steps = [c["step"] for c in of(trained, "checkpoint")]
     assert steps[0] == 5 and steps[-1] == 10 and 7 in steps  # the first validation is the best so far
     assert all((c["written"], c["tries"]) == (True, 1) for c in of(trained, "checkpoint"))
