@@ -3,6 +3,7 @@
 #include "trainer/parallel/gradient_norm.h"
 
 #include <gtest/gtest.h>
+#include <cmath>
 
 #include "tests/multiproc/fsdp_network.h"
 

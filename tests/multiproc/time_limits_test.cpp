@@ -26,9 +26,9 @@ using testing_support::spawn;
 TEST(TimeLimits, OfGlooAreTheGroups) {
   const auto ranks = spawn(1, [](Rank& /*rank*/) {
     const auto store = c10::make_intrusive<c10d::HashStore>();
-    c10d::ProcessGroup group(store, 0, 1);
-    add_gloo(group, store, {.timeout = milliseconds(12'345)});
-    MULTIPROC_CHECK(group.getBackend(at::kCPU)->getBackendOptions()->timeout == milliseconds(12'345));
+    const auto group = c10::make_intrusive<c10d::ProcessGroup>(store, 0, 1);
+    add_gloo(*group, store, {.timeout = milliseconds(12'345)});
+    MULTIPROC_CHECK(group->getBackend(at::kCPU)->getBackendOptions()->timeout == milliseconds(12'345));
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
@@ -70,6 +70,7 @@ TEST(TimeLimits, OfAnEnginesOperationsAreTheCallersOrTheGroups) {
 /// A store in which nothing ever arrives.
 class SilentStore final : public c10d::HashStore {
  public:
+  using c10d::HashStore::wait;
   void wait(const std::vector<std::string>& /*keys*/, const milliseconds& timeout) override {
     asked = timeout;
     throw std::runtime_error("wait timeout");
@@ -78,10 +79,10 @@ class SilentStore final : public c10d::HashStore {
 };
 
 TEST(TimeLimits, OfRanksThatDoNotComeIsTheRendezvous) {
-  SilentStore store;
-  const Result<void> came = await_all_ranks(store, 0, 2, milliseconds(4'000));
+  const auto store = c10::make_intrusive<SilentStore>();
+  const Result<void> came = await_all_ranks(*store, 0, 2, milliseconds(4'000));
   ASSERT_FALSE(came);
-  EXPECT_EQ(store.asked, milliseconds(4'000));
+  EXPECT_EQ(store->asked, milliseconds(4'000));
   EXPECT_NE(came.error().message().find("only 1 of 2 ranks came within 4 s"), std::string::npos);
 }
 
@@ -138,7 +139,9 @@ class LostPeerSearchTest : public testing::Test {
             nullptr)),
         search_([this] { return broken_; }),
         pending_(c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get())),
-        outcome_(Outcome::of(pending_, watchdog_, {.operation = "all-reduce", .number = 1}, zero_)) {
+        outcome_(Outcome::of(
+            pending_, watchdog_,
+            {.number = 1, .operation = "all-reduce", .type = "float32", .sizes = "[1]", .details = "sum"}, zero_)) {
     search_.add(outcome_);
   }
   ~LostPeerSearchTest() override { watchdog_->stop(); }
