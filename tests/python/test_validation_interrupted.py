@@ -85,3 +85,17 @@ def test_a_run_that_max_steps_ends_is_validated(tmp_path, pictures):
     for steps, validated in ((1, [1]), (2, [1, 2]), (5, [1, 2, 4, 5])):
         trainer_ranks.run(tmp_path, *options, f"--max-steps={steps}", ranks=1)
         assert [step for step, *_ in of_kind(tmp_path, "validation")] == validated
+
+
+@pytest.mark.parametrize("batch_size", [4, 8], ids=["in mid-epoch", "at an epoch's end"])
+def test_a_run_that_is_stopped_at_its_last_step_is_validated_by_the_next(tmp_path, pictures, batch_size):
+    settings = {**SETTINGS, "data": str(pictures), "batch-size": batch_size, "max-steps": 1}
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    trainer_ranks.run(whole, *whole_training.options(settings), ranks=1)
+    near = {"SLURM_JOB_END_TIME": str(int(time.time()) + 30)}
+    trainer_ranks.run(part, *whole_training.options(settings), "--save-before-limit=60", ranks=1, code=75, env=near)
+    assert of_kind(part, "validation") == []
+    trainer_ranks.run(part, *whole_training.options(settings), ranks=1)
+    for kind in ("step", "epoch", "validation"):
+        assert of_kind(part, kind) == of_kind(whole, kind)
+    assert len(of_kind(whole, "validation")) == 1

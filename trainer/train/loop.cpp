@@ -174,11 +174,14 @@ Loop::Stop Loop::after_step(const Totals& totals) {
     tell_saves();
     return failed(error, world_.rank != 0);  // every rank has it
   }
-  if (totals.stopping > 0) {
+  if (ends_in_mid_epoch()) {
+    progress_.validation_due = task_.valid_epochs > 0 ? 1 : 0;
+  }
+  // Where the run's last step ends an epoch too, only its end is left: after_epoch(), whose validation hears a stop.
+  if (totals.stopping > 0 && (!at_last_step() || ends_in_mid_epoch())) {
     return interrupted();
   }
   if (ends_in_mid_epoch()) {
-    progress_.validation_due = task_.valid_epochs > 0 ? 1 : 0;
     const Stop stop = save_and_validate(true, true);
     return stop ? stop : Outcome{};
   }
