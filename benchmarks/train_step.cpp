@@ -13,10 +13,10 @@
 #include "runtime/settings/launch_settings.h"
 #include "runtime/step/resolved_step.h"
 #include "trainer/config/trainer_settings.h"
+#include "trainer/distributed/ddp/data_parallel.h"
 #include "trainer/model/resnet.h"
 #include "trainer/model/state.h"
 #include "trainer/optim/optimizer.h"
-#include "trainer/parallel/data_parallel.h"
 #include "trainer/train/process.h"
 #include "trainer/train/world.h"
 

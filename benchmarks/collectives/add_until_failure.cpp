@@ -12,9 +12,9 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
-#include "trainer/process_group/backends.h"
-#include "trainer/process_group/collectives.h"
-#include "trainer/process_group/factory.h"
+#include "trainer/distributed/process_group/backends.h"
+#include "trainer/distributed/process_group/collectives.h"
+#include "trainer/distributed/process_group/factory.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "benchmarks/ranks.h"
-#include "trainer/process_group/collectives.h"
+#include "trainer/distributed/process_group/collectives.h"
 
 namespace rollcall {
 namespace {

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "benchmarks/ranks.h"
+#include "trainer/distributed/ddp/make_replica.h"
+#include "trainer/distributed/ddp/sharded_replica.h"
 #include "trainer/model/resnet.h"
 #include "trainer/model/state.h"
 #include "trainer/optim/optimizer.h"
-#include "trainer/parallel/make_replica.h"
-#include "trainer/parallel/sharded_replica.h"
 
 namespace rollcall {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/process_group/agree.h"
+#include "trainer/distributed/process_group/agree.h"
 
 #include <gtest/gtest.h>
 

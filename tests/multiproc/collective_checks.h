@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "trainer/process_group/collectives.h"
+#include "trainer/distributed/process_group/collectives.h"
 
 namespace rollcall::process_group {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/multiproc/collective_cases.h"
-#include "trainer/process_group/collectives.h"
+#include "trainer/distributed/process_group/collectives.h"
 
 namespace rollcall::process_group {
 

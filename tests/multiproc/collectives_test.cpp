@@ -1,4 +1,4 @@
-#include "trainer/process_group/collectives.h"
+#include "trainer/distributed/process_group/collectives.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -7,7 +7,7 @@
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
 #include "tests/support/multiproc.h"
-#include "trainer/process_group/in_place_gloo.h"
+#include "trainer/distributed/process_group/in_place_gloo.h"
 
 namespace rollcall::process_group {
 namespace {

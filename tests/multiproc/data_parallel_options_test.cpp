@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/multiproc.h"
-#include "trainer/parallel/data_parallel.h"
+#include "trainer/distributed/ddp/data_parallel.h"
 
 namespace rollcall::parallel {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/parallel/data_parallel.h"
+#include "trainer/distributed/ddp/data_parallel.h"
 
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "tests/multiproc/fsdp_network.h"
-#include "trainer/process_group/exceptions.h"
+#include "trainer/distributed/process_group/exceptions.h"
 
 namespace rollcall::parallel {
 namespace {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "tests/support/multiproc.h"
+#include "trainer/distributed/ddp/data_parallel.h"
+#include "trainer/distributed/ddp/sharded_replica.h"
+#include "trainer/distributed/process_group/mesh.h"
 #include "trainer/model/batch_norm.h"
-#include "trainer/parallel/data_parallel.h"
-#include "trainer/parallel/sharded_replica.h"
-#include "trainer/process_group/mesh.h"
 
 /// A small network with what sharding can trip over, and its training by any Replica.
 namespace rollcall::testing_support {

@@ -1,4 +1,4 @@
-#include "trainer/parallel/fsdp/fully_shard.h"
+#include "trainer/distributed/fsdp/fully_shard.h"
 
 #include <gtest/gtest.h>
 #include <map>

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "tests/support/multiproc.h"
-#include "trainer/process_group/collectives.h"
+#include "trainer/distributed/process_group/collectives.h"
 
 namespace rollcall::process_group {
 namespace {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/multiproc.h"
-#include "trainer/process_group/collectives.h"
-#include "trainer/process_group/mesh.h"
+#include "trainer/distributed/process_group/collectives.h"
+#include "trainer/distributed/process_group/mesh.h"
 
 namespace rollcall::process_group {
 namespace {

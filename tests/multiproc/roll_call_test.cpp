@@ -5,8 +5,8 @@
 #include <fstream>
 
 #include "tests/support/multiproc.h"
-#include "trainer/process_group/host_peers.h"
-#include "trainer/process_group/roll_call.h"
+#include "trainer/distributed/process_group/host_peers.h"
+#include "trainer/distributed/process_group/roll_call.h"
 
 namespace rollcall::process_group {
 namespace {

@@ -1,10 +1,10 @@
-#include "trainer/process_group/store.h"
+#include "trainer/distributed/process_group/store.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "tests/support/multiproc.h"
-#include "trainer/process_group/collectives.h"
+#include "trainer/distributed/process_group/collectives.h"
 
 namespace rollcall::process_group {
 namespace {

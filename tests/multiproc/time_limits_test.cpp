@@ -5,13 +5,13 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "tests/support/multiproc.h"
-#include "trainer/process_group/attendance.h"
-#include "trainer/process_group/backends.h"
-#include "trainer/process_group/engine/c10d/backend.h"
-#include "trainer/process_group/first_failure.h"
-#include "trainer/process_group/lost_peer_search.h"
-#include "trainer/process_group/store.h"
-#include "trainer/process_group/watchdog.h"
+#include "trainer/distributed/backends/c10d/backend.h"
+#include "trainer/distributed/process_group/attendance.h"
+#include "trainer/distributed/process_group/backends.h"
+#include "trainer/distributed/process_group/first_failure.h"
+#include "trainer/distributed/process_group/lost_peer_search.h"
+#include "trainer/distributed/process_group/store.h"
+#include "trainer/distributed/process_group/watchdog.h"
 
 namespace rollcall::process_group {
 namespace {

@@ -5,9 +5,9 @@
 #include <thread>
 
 #include "tests/support/multiproc.h"
-#include "trainer/process_group/attendance.h"
-#include "trainer/process_group/collective_failure.h"
-#include "trainer/process_group/collectives.h"
+#include "trainer/distributed/process_group/attendance.h"
+#include "trainer/distributed/process_group/collective_failure.h"
+#include "trainer/distributed/process_group/collectives.h"
 
 namespace rollcall::process_group {
 namespace {

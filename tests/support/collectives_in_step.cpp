@@ -7,7 +7,7 @@
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
 #include "tests/multiproc/collective_checks.h"
-#include "trainer/process_group/factory.h"
+#include "trainer/distributed/process_group/factory.h"
 
 namespace {
 

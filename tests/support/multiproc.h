@@ -6,7 +6,7 @@
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
 #include "tests/support/rank_processes.h"
-#include "trainer/process_group/factory.h"
+#include "trainer/distributed/process_group/factory.h"
 
 /// Ranks as real processes that use LibTorch.
 ///

@@ -24,14 +24,14 @@
 
 #include "runtime/base/text.h"
 #include "trainer/checkpoint/format/reader.h"
+#include "trainer/distributed/ddp/make_replica.h"
+#include "trainer/distributed/ddp/sync_batch_norm.h"
+#include "trainer/distributed/process_group/factory.h"
 #include "trainer/model/resnet.h"
 #include "trainer/model/state.h"
 #include "trainer/optim/optimizer.h"
-#include "trainer/parallel/make_replica.h"
-#include "trainer/parallel/sync_batch_norm.h"
 #include "trainer/precision/autocast.h"
 #include "trainer/precision/loss_scaler.h"
-#include "trainer/process_group/factory.h"
 
 namespace {
 

@@ -23,6 +23,7 @@ RUNTIME = {
     "cli": ["install", "command_line", "doctor", "storage", "rendezvous", "step", "launchers", "resolve", "job", "network", "settings", "base",
             "contract"],
 }
+# A folder of two parts has its own rule; the rest of its parent has the parent's.
 TRAINER = {
     "config": [],
     "storage": [],
@@ -31,13 +32,18 @@ TRAINER = {
     "model": [],
     "optim": [],
     "checkpoint": ["metrics", "model", "storage"],
-    "checkpoint_tool": ["checkpoint", "metrics", "storage"],
-    "pack": ["data", "metrics", "storage"],
-    "process_group": [],
-    "precision": ["process_group"],
-    "parallel": ["process_group", "model"],
-    "bench_collectives": ["config", "metrics", "process_group", "train"],
-    "train": ["config", "data", "metrics", "model", "optim", "checkpoint", "process_group", "precision", "parallel"],
+    "distributed/algorithms": [],
+    "distributed/processes": [],
+    "distributed/backends": ["distributed/algorithms", "distributed/processes"],
+    "distributed/process_group": ["distributed/backends", "distributed/algorithms", "distributed/processes"],
+    "distributed/fsdp": ["distributed/process_group"],
+    "distributed/ddp": ["distributed/fsdp", "distributed/process_group", "model"],
+    "precision": ["distributed/process_group"],
+    "train": ["config", "data", "metrics", "model", "optim", "checkpoint", "distributed/process_group", "distributed/fsdp",
+              "distributed/ddp", "precision"],
+    "tools/pack": ["data", "metrics", "storage"],
+    "tools/checkpoint": ["checkpoint", "metrics", "storage"],
+    "tools/bench_collectives": ["config", "metrics", "distributed/process_group", "train"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
 
@@ -50,16 +56,22 @@ def includes(path):
     return INCLUDE.findall(path.read_text())
 
 
+def layer_of(parts, layers):
+    """The layer of a file, given as the parts of its path below its root; None for files of the root itself."""
+    folders = parts[:-1]
+    return next((name for name in ("/".join(folders[:2]), "/".join(folders[:1])) if name in layers), "/".join(folders) or None)
+
+
 def violations(folder, layers):
     found = []
     for path in sources(folder):
-        parts = path.relative_to(ROOT / folder).parts
-        layer = parts[0] if len(parts) > 1 else None
+        layer = layer_of(path.relative_to(ROOT / folder).parts, layers)
         for name in includes(path):
-            target = name.split("/")
-            if target[0] != folder or layer is None:
+            root, *parts = name.split("/")
+            if root != folder or layer is None:
                 continue
-            if target[1] != layer and len(target) > 2 and target[1] not in layers[layer]:
+            target = layer_of(parts, layers)
+            if target not in (None, layer) and target not in layers[layer]:
                 found.append(f"{path.relative_to(ROOT)} includes {name}")
     return found
 
@@ -93,7 +105,7 @@ def test_only_the_process_group_names_a_back_end():
         f"{path.relative_to(ROOT)} includes {name}"
         for path in sources("trainer")
         for name in includes(path)
-        if re.search(r"ProcessGroup(Gloo|NCCL|MPI|UCC)", name) and "process_group" not in path.parts
+        if re.search(r"ProcessGroup(Gloo|NCCL|MPI|UCC)", name) and "distributed" not in path.parts
     ]
     assert bad == []
 

@@ -3,7 +3,7 @@
 #include <torch/torch.h>
 #include <cstdint>
 
-#include "trainer/process_group/collectives.h"
+#include "trainer/distributed/process_group/collectives.h"
 
 namespace rollcall::precision {
 

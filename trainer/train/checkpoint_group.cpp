@@ -3,7 +3,7 @@
 #include <torch/torch.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
-#include "trainer/process_group/factory.h"
+#include "trainer/distributed/process_group/factory.h"
 
 namespace rollcall::train {
 namespace {

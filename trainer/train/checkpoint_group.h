@@ -1,7 +1,7 @@
 #pragma once
 
 #include "trainer/checkpoint/format/rank_group.h"
-#include "trainer/process_group/collectives.h"
+#include "trainer/distributed/process_group/collectives.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {

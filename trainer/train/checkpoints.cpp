@@ -8,7 +8,7 @@
 
 #include "trainer/checkpoint/init_from.h"
 #include "trainer/checkpoint/parameter_keys.h"
-#include "trainer/process_group/collectives.h"
+#include "trainer/distributed/process_group/collectives.h"
 #include "trainer/train/step_size.h"
 
 namespace rollcall::train {

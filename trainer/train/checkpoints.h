@@ -9,7 +9,7 @@
 #include "runtime/base/result.h"
 #include "runtime/settings/settings.h"
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/parallel/replica.h"
+#include "trainer/distributed/ddp/replica.h"
 #include "trainer/train/run_folders.h"
 #include "trainer/train/saving.h"
 #include "trainer/train/task.h"

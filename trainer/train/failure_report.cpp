@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "runtime/base/text.h"
-#include "trainer/process_group/within.h"
+#include "trainer/distributed/process_group/within.h"
 
 namespace rollcall::train {
 namespace {

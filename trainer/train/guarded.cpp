@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "trainer/process_group/collective_failure.h"
-#include "trainer/process_group/exceptions.h"
+#include "trainer/distributed/process_group/collective_failure.h"
+#include "trainer/distributed/process_group/exceptions.h"
 
 namespace rollcall::train {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/progress.h"
-#include "trainer/process_group/collectives.h"
+#include "trainer/distributed/process_group/collectives.h"
 #include "trainer/train/step_size.h"
 
 namespace rollcall::train {

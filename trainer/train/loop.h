@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "trainer/parallel/replica.h"
+#include "trainer/distributed/ddp/replica.h"
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/outcome.h"

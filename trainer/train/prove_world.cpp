@@ -6,7 +6,7 @@
 #include <ctime>
 #include <string>
 
-#include "trainer/process_group/collectives.h"
+#include "trainer/distributed/process_group/collectives.h"
 
 namespace rollcall::train {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "runtime/base/result.h"
 #include "runtime/settings/settings.h"
-#include "trainer/parallel/make_replica.h"
+#include "trainer/distributed/ddp/make_replica.h"
 
 namespace rollcall::train {
 

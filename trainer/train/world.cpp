@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "runtime/rendezvous/meet.h"
-#include "trainer/process_group/factory.h"
-#include "trainer/process_group/store.h"
+#include "trainer/distributed/process_group/factory.h"
+#include "trainer/distributed/process_group/store.h"
 #include "trainer/train/process.h"
 
 namespace rollcall::train {

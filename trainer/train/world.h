@@ -13,8 +13,8 @@
 #include "runtime/base/result.h"
 #include "runtime/settings/settings.h"
 #include "runtime/step/resolved_step.h"
+#include "trainer/distributed/process_group/factory.h"
 #include "trainer/metrics/startup_trace.h"
-#include "trainer/process_group/factory.h"
 #include "trainer/train/failure_report.h"
 
 namespace rollcall::train {

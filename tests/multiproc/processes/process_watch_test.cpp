@@ -6,8 +6,8 @@
 #include <csignal>
 #include <thread>
 
-#include "trainer/process_group/processes/process_identity.h"
-#include "trainer/process_group/processes/process_watch.h"
+#include "trainer/distributed/processes/process_identity.h"
+#include "trainer/distributed/processes/process_watch.h"
 
 namespace rollcall::process_group {
 namespace {

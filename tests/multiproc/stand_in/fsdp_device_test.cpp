@@ -7,8 +7,8 @@
 
 #include "tests/support/multiproc.h"
 #include "tests/support/stand_in_device.h"
-#include "trainer/parallel/sharded_replica.h"
-#include "trainer/process_group/mesh.h"
+#include "trainer/distributed/ddp/sharded_replica.h"
+#include "trainer/distributed/process_group/mesh.h"
 
 namespace rollcall::parallel {
 namespace {

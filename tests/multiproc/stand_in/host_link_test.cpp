@@ -1,6 +1,6 @@
 // What a link promises of the order of copies, one promise at a time, on a device that makes copies as late as it may.
 
-#include "trainer/parallel/fsdp/host_link.h"
+#include "trainer/distributed/fsdp/host_link.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "tests/support/multiproc.h"
-#include "trainer/process_group/collectives.h"
+#include "trainer/distributed/process_group/collectives.h"
 
 namespace rollcall::train {
 namespace {

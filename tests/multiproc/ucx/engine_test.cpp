@@ -1,6 +1,6 @@
 // The UCX engine among real processes, through shared memory and TCP, in good times and bad.
 
-#include "trainer/process_group/ucx/engine.h"
+#include "trainer/distributed/backends/ucx/engine.h"
 
 #include <gtest/gtest.h>
 #include <numeric>

@@ -1,6 +1,6 @@
 // Every algorithm, on all ranks at once, against a scalar reference.
 
-#include "trainer/process_group/algorithms/algorithms.h"
+#include "trainer/distributed/algorithms/algorithms.h"
 
 #include <gtest/gtest.h>
 #include <algorithm>

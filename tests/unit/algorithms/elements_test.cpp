@@ -1,4 +1,4 @@
-#include "trainer/process_group/algorithms/elements.h"
+#include "trainer/distributed/algorithms/elements.h"
 
 #include <gtest/gtest.h>
 #include <cmath>

@@ -14,8 +14,8 @@
 #include <tuple>
 #include <vector>
 
-#include "trainer/process_group/algorithms/algorithms.h"
-#include "trainer/process_group/algorithms/execution.h"
+#include "trainer/distributed/algorithms/algorithms.h"
+#include "trainer/distributed/algorithms/execution.h"
 
 /// All ranks of a collective in one thread, with messages that take their time: each moves at a moment of its own, its
 /// bytes read from the sender and written to the receiver only then, so that a plan which reuses memory too early ends

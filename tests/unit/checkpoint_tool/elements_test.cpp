@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "trainer/checkpoint_tool/elements.h"
-#include "trainer/checkpoint_tool/statistics.h"
+#include "trainer/tools/checkpoint/elements.h"
+#include "trainer/tools/checkpoint/statistics.h"
 
 namespace rollcall::checkpoint_tool {
 namespace {

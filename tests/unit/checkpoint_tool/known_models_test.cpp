@@ -1,10 +1,10 @@
-#include "trainer/checkpoint_tool/known_models.h"
+#include "trainer/tools/checkpoint/known_models.h"
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
 
-#include "trainer/checkpoint_tool/new_checkpoint.h"
+#include "trainer/tools/checkpoint/new_checkpoint.h"
 
 namespace rollcall::checkpoint_tool {
 namespace {

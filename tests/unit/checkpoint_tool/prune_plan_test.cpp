@@ -1,4 +1,4 @@
-#include "trainer/checkpoint_tool/prune_plan.h"
+#include "trainer/tools/checkpoint/prune_plan.h"
 
 #include <gmock/gmock.h>
 

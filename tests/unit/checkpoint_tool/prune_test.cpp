@@ -11,10 +11,10 @@
 #include "tests/unit/checkpoint_format/sample_content.h"
 #include "trainer/checkpoint/format/best.h"
 #include "trainer/checkpoint/format/host.h"
-#include "trainer/checkpoint_tool/command.h"
-#include "trainer/checkpoint_tool/program.h"
-#include "trainer/checkpoint_tool/pruning.h"
 #include "trainer/config/trainer_settings.h"
+#include "trainer/tools/checkpoint/command.h"
+#include "trainer/tools/checkpoint/program.h"
+#include "trainer/tools/checkpoint/pruning.h"
 
 namespace rollcall::checkpoint_tool {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "tests/unit/checkpoint_format/sample_content.h"
 #include "tests/unit/commit_order/traced_calls.h"
-#include "trainer/checkpoint_tool/program.h"
+#include "trainer/tools/checkpoint/program.h"
 
 namespace rollcall::checkpoint_tool {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "tests/support/test_images.h"
 #include "tests/unit/packed/sample_file.h"
-#include "trainer/pack/program.h"
+#include "trainer/tools/pack/program.h"
 
 namespace rollcall::test {
 

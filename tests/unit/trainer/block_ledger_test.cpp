@@ -1,10 +1,10 @@
-#include "trainer/parallel/fsdp/block_ledger.h"
+#include "trainer/distributed/fsdp/block_ledger.h"
 
 #include <gtest/gtest.h>
 #include <array>
 #include <random>
 
-#include "trainer/parallel/fsdp/unsharded_memory.h"
+#include "trainer/distributed/fsdp/unsharded_memory.h"
 
 namespace rollcall::parallel::fsdp {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/parallel/fsdp/bundles.h"
+#include "trainer/distributed/fsdp/bundles.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

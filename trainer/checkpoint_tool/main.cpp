@@ -1,7 +1,0 @@
-#include <iostream>
-
-#include "trainer/checkpoint_tool/program.h"
-
-int main(int argc, char** argv) {
-  return rollcall::checkpoint_tool::run(std::vector<std::string>(argv + 1, argv + argc), std::cout, std::cerr);
-}

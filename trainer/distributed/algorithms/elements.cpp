@@ -1,0 +1,188 @@
+#include "trainer/distributed/algorithms/elements.h"
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <functional>
+#include <limits>
+#include <type_traits>
+
+#include "trainer/distributed/algorithms/half_types.h"
+
+// One binary for every processor: the loop is compiled several times and the loader picks. The sanitizers' run time is
+// not there yet when the loader asks, and clang names the levels otherwise.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+#define ROLLCALL_VECTOR_LEVELS \
+  __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default"), optimize("O3")))
+#else
+#define ROLLCALL_VECTOR_LEVELS
+#endif
+
+namespace rollcall::process_group {
+namespace {
+
+template <typename T>
+concept Half = std::same_as<T, BFloat16> || std::same_as<T, Float16>;
+
+struct Add {
+  template <typename T>
+  static T apply(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      // Unsigned, where overflow is defined; 64 bits, because smaller types would be promoted to int.
+      return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+    } else {
+      return a + b;
+    }
+  }
+};
+
+struct Multiply {
+  template <typename T>
+  static T apply(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+    } else {
+      return a * b;
+    }
+  }
+};
+
+struct Minimum {
+  template <typename T>
+  static T apply(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (a == T{0} && b == T{0}) {
+        return std::signbit(a) ? a : b;
+      }
+      return a != a || a < b ? a : b;
+    } else {
+      return std::min(a, b);
+    }
+  }
+};
+
+struct Maximum {
+  template <typename T>
+  static T apply(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (a == T{0} && b == T{0}) {
+        return std::signbit(a) ? b : a;
+      }
+      return a != a || a > b ? a : b;
+    } else {
+      return std::max(a, b);
+    }
+  }
+};
+
+template <typename Function>
+struct Bitwise {
+  template <typename T>
+  static T apply(T a, T b) {
+    return static_cast<T>(Function{}(a, b));
+  }
+};
+
+template <typename Operation, typename T>
+ROLLCALL_VECTOR_LEVELS void combine(void* target_bytes, const void* source_bytes, std::size_t count) {
+  auto* __restrict target = static_cast<T*>(target_bytes);
+  const auto* __restrict source = static_cast<const T*>(source_bytes);
+  for (std::size_t i = 0; i < count; ++i) {
+    if constexpr (Half<T>) {
+      target[i] = T::from_float(Operation::apply(T::to_float(target[i]), T::to_float(source[i])));
+    } else {
+      target[i] = Operation::apply(target[i], source[i]);
+    }
+  }
+}
+
+template <typename T>
+std::optional<CombineFunction> arithmetic(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::Sum:
+      return &combine<Add, T>;
+    case Reduction::Product:
+      return &combine<Multiply, T>;
+    case Reduction::Min:
+      return &combine<Minimum, T>;
+    case Reduction::Max:
+      return &combine<Maximum, T>;
+    default:
+      return std::nullopt;
+  }
+}
+
+template <typename T>
+std::optional<CombineFunction> bitwise(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::BitAnd:
+      return &combine<Bitwise<std::bit_and<>>, T>;
+    case Reduction::BitOr:
+      return &combine<Bitwise<std::bit_or<>>, T>;
+    case Reduction::BitXor:
+      return &combine<Bitwise<std::bit_xor<>>, T>;
+    default:
+      return arithmetic<T>(reduction);
+  }
+}
+
+std::optional<CombineFunction> logical(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::Sum:
+    case Reduction::Max:
+      return bitwise<std::uint8_t>(Reduction::BitOr);
+    case Reduction::Product:
+    case Reduction::Min:
+      return bitwise<std::uint8_t>(Reduction::BitAnd);
+    default:
+      return bitwise<std::uint8_t>(reduction);
+  }
+}
+
+}  // namespace
+
+std::size_t size_of(ElementType type) {
+  switch (type) {
+    case ElementType::Float64:
+    case ElementType::Int64:
+      return 8;
+    case ElementType::Float32:
+    case ElementType::Int32:
+      return 4;
+    case ElementType::Float16:
+    case ElementType::BFloat16:
+    case ElementType::Int16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+std::optional<CombineFunction> combine_function(ElementType type, Reduction reduction) {
+  switch (type) {
+    case ElementType::Float32:
+      return arithmetic<float>(reduction);
+    case ElementType::Float64:
+      return arithmetic<double>(reduction);
+    case ElementType::Float16:
+      return arithmetic<Float16>(reduction);
+    case ElementType::BFloat16:
+      return arithmetic<BFloat16>(reduction);
+    case ElementType::Int8:
+      return bitwise<std::int8_t>(reduction);
+    case ElementType::UInt8:
+      return bitwise<std::uint8_t>(reduction);
+    case ElementType::Int16:
+      return bitwise<std::int16_t>(reduction);
+    case ElementType::Int32:
+      return bitwise<std::int32_t>(reduction);
+    case ElementType::Int64:
+      return bitwise<std::int64_t>(reduction);
+    case ElementType::Bool:
+      return logical(reduction);
+  }
+  return std::nullopt;
+}
+
+}  // namespace rollcall::process_group

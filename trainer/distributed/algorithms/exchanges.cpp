@@ -1,0 +1,90 @@
+// Gather, scatter, all-to-all and barrier: who sends what to whom, with nothing combined.
+#include "trainer/distributed/algorithms/algorithms.h"
+#include "trainer/distributed/algorithms/windows.h"
+
+namespace rollcall::process_group {
+namespace {
+
+constexpr Place kInput{Area::Input, 0};
+constexpr Place kOutput{Area::Output, 0};
+
+/// The offset of each part, and behind the last one the size of all.
+std::vector<std::size_t> offsets_of(const std::vector<std::size_t>& bytes) {
+  std::vector<std::size_t> offsets{0};
+  for (const std::size_t part : bytes) {
+    offsets.push_back(offsets.back() + part);
+  }
+  return offsets;
+}
+
+}  // namespace
+
+Plan plan_gather(const PlanContext& context, std::size_t bytes, std::uint32_t root) {
+  PlanBuilder builder(context.world_size);
+  if (context.rank != root) {
+    builder.send(root, kInput, bytes);
+    return std::move(builder).take();
+  }
+  builder.copy(kOutput + root * bytes, kInput, bytes);
+  for (std::uint32_t distance = 1; distance < context.world_size; ++distance) {
+    const std::uint32_t from = (root + distance) % context.world_size;
+    builder.receive(from, kOutput + from * bytes, bytes);
+  }
+  return std::move(builder).take();
+}
+
+Plan plan_scatter(const PlanContext& context, std::size_t bytes, std::uint32_t root) {
+  PlanBuilder builder(context.world_size);
+  if (context.rank != root) {
+    builder.receive(root, kOutput, bytes);
+    return std::move(builder).take();
+  }
+  builder.copy(kOutput, kInput + root * bytes, bytes);
+  for (std::uint32_t distance = 1; distance < context.world_size; ++distance) {
+    const std::uint32_t to = (root + distance) % context.world_size;
+    builder.send(to, kInput + to * bytes, bytes);
+  }
+  return std::move(builder).take();
+}
+
+Plan plan_all_to_all(const PlanContext& context, const std::vector<std::size_t>& send_bytes,
+                     const std::vector<std::size_t>& receive_bytes) {
+  PlanBuilder builder(context.world_size);
+  const std::vector<std::size_t> from_offsets = offsets_of(send_bytes);
+  const std::vector<std::size_t> to_offsets = offsets_of(receive_bytes);
+  // In round d everybody sends d ranks on: nobody is sent to by two at once.
+  for (std::uint32_t distance = 1; distance < context.world_size; ++distance) {
+    const std::uint32_t to = (context.rank + distance) % context.world_size;
+    const std::uint32_t from = (context.rank + context.world_size - distance) % context.world_size;
+    builder.send(to, kInput + from_offsets[to], send_bytes[to]);
+    builder.receive(from, kOutput + to_offsets[from], receive_bytes[from]);
+  }
+  builder.copy(kOutput + to_offsets[context.rank], kInput + from_offsets[context.rank], send_bytes[context.rank]);
+  return std::move(builder).take();
+}
+
+Plan plan_all_to_all(const PlanContext& context, std::size_t bytes) {
+  if (uses_windows(context, bytes * context.world_size)) {
+    return window_all_to_all(context, bytes);
+  }
+  const std::vector<std::size_t> equal(context.world_size, bytes);
+  return plan_all_to_all(context, equal, equal);
+}
+
+/// D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988: dissemination. After round i a
+/// rank has heard of 2^(i+1) ranks.
+Plan plan_barrier(const PlanContext& context) {
+  PlanBuilder builder(context.world_size);
+  const std::uint32_t size = context.world_size;
+  StepIndex heard = kNoStep;
+  for (std::uint32_t distance = 1; distance < size; distance *= 2) {
+    const Place out = builder.scratch(1);
+    const Place in = builder.scratch(1);
+    builder.send((context.rank + distance) % size, out, 1, {heard, kNoStep});
+    const StepIndex received = builder.receive((context.rank + size - distance) % size, in, 1);
+    heard = builder.join(heard, received);
+  }
+  return std::move(builder).take();
+}
+
+}  // namespace rollcall::process_group

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "trainer/distributed/algorithms/algorithms.h"
+
+namespace rollcall::process_group {
+
+/// A range of bytes.
+struct Range {
+  std::size_t begin = 0;
+  std::size_t bytes = 0;
+};
+
+/// `bytes` divided among `parts` as evenly as whole elements allow.
+class Chunks {
+ public:
+  Chunks(std::size_t bytes, std::size_t element_bytes, std::size_t parts)
+      : elements_(bytes / element_bytes), element_bytes_(element_bytes), parts_(parts) {}
+
+  [[nodiscard]] Range operator[](std::size_t part) const { return span(part, part + 1); }
+  /// Parts `first` to `last`, the last one excluded.
+  [[nodiscard]] Range span(std::size_t first, std::size_t last) const {
+    return Range{begin(first), begin(last) - begin(first)};
+  }
+  [[nodiscard]] std::size_t largest() const { return (elements_ + parts_ - 1) / parts_ * element_bytes_; }
+
+ private:
+  [[nodiscard]] std::size_t begin(std::size_t part) const {
+    return (elements_ / parts_ * part + std::min(part, elements_ % parts_)) * element_bytes_;
+  }
+
+  std::size_t elements_;
+  std::size_t element_bytes_;
+  std::size_t parts_;
+};
+
+/// How chunks of up to `longest` bytes are cut into segments that follow each other through a pipeline.
+class Segments {
+ public:
+  Segments(const PlanContext& context, std::size_t longest) {
+    // At least four a chunk where that leaves 64 KiB each: then most of the adding is hidden behind the transfer.
+    constexpr std::size_t kShortest = std::size_t{64} << 10;
+    const std::size_t wanted = std::min(context.segment_bytes, std::max(kShortest, (longest + 3) / 4));
+    bytes_ = std::max<std::size_t>(1, wanted / context.element_bytes) * context.element_bytes;
+    count_ = std::max<std::size_t>(1, (longest + bytes_ - 1) / bytes_);
+  }
+
+  [[nodiscard]] std::size_t count() const { return count_; }
+  /// Of every segment but the last ones.
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  /// Segment `number` of `chunk`; empty beyond its end.
+  [[nodiscard]] Range of(const Range& chunk, std::size_t number) const {
+    const std::size_t from = std::min(number * bytes_, chunk.bytes);
+    return Range{chunk.begin + from, std::min(bytes_, chunk.bytes - from)};
+  }
+
+ private:
+  std::size_t bytes_ = 0;
+  std::size_t count_ = 0;
+};
+
+}  // namespace rollcall::process_group

@@ -1,0 +1,169 @@
+#include "trainer/distributed/algorithms/windows.h"
+
+#include "trainer/distributed/algorithms/segments.h"
+
+namespace rollcall::process_group {
+namespace {
+
+constexpr Place kInput{Area::Input, 0};
+constexpr Place kOutput{Area::Output, 0};
+constexpr std::size_t kSlots = 2;
+
+enum class Kind : Word { AllReduce = 1, ReduceScatter, AllGather, AllToAll };
+
+/// A plan in the making. A window has two slots, for even and odd rounds, and each slot a part for every rank. In round
+/// k of a plan a rank writes for round k + 1 at the most, and so over what was there for round k - 1; it has heard
+/// before that all ranks are through with round k - 1.
+class WindowPlan {
+ public:
+  WindowPlan(const PlanContext& context, Kind kind, std::size_t bytes)
+      : context_(context), builder_(context.world_size), heard_(context.world_size, kNoStep) {
+    builder_.agree_on(bytes << 4 | static_cast<Word>(kind));
+    constexpr std::size_t kCacheLine = 64;
+    const std::size_t share = std::min(context.window_part_bytes, context.window_bytes / (kSlots * context.world_size));
+    const std::size_t unit = share < kCacheLine ? context.element_bytes : kCacheLine;
+    part_bytes_ = share / unit * unit;
+  }
+
+  /// Calls `visit(round)` for each round that chunks of up to `longest` bytes take, and for `extra` more. Rounds begin
+  /// once the last one is over on all ranks, with which these tell each other.
+  template <typename Visit>
+  void for_each_round(std::size_t longest, std::size_t extra, const Visit& visit) {
+    const std::size_t rounds = (longest + part_bytes_ - 1) / part_bytes_ + extra;
+    for (std::size_t round = 0; round < rounds; ++round) {
+      visit(round);
+      if (round + 1 < rounds) {
+        meet();
+      }
+    }
+  }
+  /// Begins with the rank after this one, so that not all ranks turn to the same one at once.
+  template <typename Visit>
+  void for_each_peer(const Visit& visit) const {
+    for (std::uint32_t distance = 1; distance < context_.world_size; ++distance) {
+      visit((context_.rank + distance) % context_.world_size);
+    }
+  }
+
+  /// What of `chunk` goes through the windows in `round`; empty beyond its end.
+  [[nodiscard]] Range part_of(const Range& chunk, std::size_t round) const {
+    const std::size_t from = std::min(round * part_bytes_, chunk.bytes);
+    return Range{chunk.begin + from, std::min(part_bytes_, chunk.bytes - from)};
+  }
+
+  /// Leaves `part` for `reader` until the round after `round`; for all, where that is this rank.
+  void leave(std::uint32_t reader, std::size_t round, Place area, const Range& part) {
+    did(builder_.copy(Place{Area::Window, offset(reader, round)}, area + part.begin, part.bytes,
+                      {heard_[reader], kNoStep}));
+  }
+  /// What `writer` left for `reader` in `round` becomes `part`, or is combined with it.
+  void take_up(std::uint32_t writer, std::uint32_t reader, std::size_t round, Place area, const Range& part) {
+    did(builder_.copy_from(writer, area + part.begin, offset(reader, round), part.bytes, {heard_[writer], kNoStep}));
+  }
+  void combine(std::uint32_t writer, std::size_t round, Place area, const Range& part) {
+    did(builder_.combine_from(writer, area + part.begin, offset(context_.rank, round), part.bytes,
+                              {heard_[writer], kNoStep}));
+  }
+  void copy(Place target, Place source, std::size_t bytes) { did(builder_.copy(target, source, bytes)); }
+
+  [[nodiscard]] Plan take() && { return std::move(builder_).take(); }
+
+ private:
+  void did(StepIndex step) { last_ = step == kNoStep ? last_ : step; }
+
+  [[nodiscard]] std::size_t offset(std::uint32_t reader, std::size_t round) const {
+    return (round % kSlots * context_.world_size + reader) * part_bytes_;
+  }
+
+  /// Tells all ranks that this one is through with what came before, and waits for the same of them. Local steps are
+  /// done in their order, so the last one stands for all.
+  void meet() {
+    for_each_peer([this](std::uint32_t peer) { builder_.tell(peer, last_); });
+    for (std::uint32_t distance = 1; distance < context_.world_size; ++distance) {
+      const std::uint32_t peer = (context_.rank + context_.world_size - distance) % context_.world_size;
+      heard_[peer] = builder_.hear(peer);
+    }
+  }
+
+  const PlanContext& context_;
+  PlanBuilder builder_;
+  std::size_t part_bytes_ = 0;
+  StepIndex last_ = kNoStep;
+  std::vector<StepIndex> heard_;  ///< by rank: its last word
+};
+
+}  // namespace
+
+/// Round i: takes up the sums of part i - 2, leaves part i of all other chunks for their ranks, adds up part i - 1 of
+/// its own chunk and leaves the sum for all.
+Plan window_all_reduce(const PlanContext& context, std::size_t bytes) {
+  WindowPlan plan(context, Kind::AllReduce, bytes);
+  const Chunks chunks(bytes, context.element_bytes, context.world_size);
+  plan.for_each_round(chunks.largest(), 2, [&](std::size_t round) {
+    if (round >= 2) {
+      plan.for_each_peer([&](std::uint32_t peer) {
+        plan.take_up(peer, peer, round - 2, kOutput, plan.part_of(chunks[peer], round - 2));
+      });
+    }
+    plan.for_each_peer(
+        [&](std::uint32_t peer) { plan.leave(peer, round, kOutput, plan.part_of(chunks[peer], round)); });
+    if (round >= 1) {
+      const Range part = plan.part_of(chunks[context.rank], round - 1);
+      plan.for_each_peer([&](std::uint32_t peer) { plan.combine(peer, round - 1, kOutput, part); });
+      plan.leave(context.rank, round - 1, kOutput, part);
+    }
+  });
+  return std::move(plan).take();
+}
+
+/// Round i: leaves part i of all other ranks' chunks for them, adds up part i - 1 of its own.
+Plan window_reduce_scatter(const PlanContext& context, std::size_t bytes) {
+  WindowPlan plan(context, Kind::ReduceScatter, bytes);
+  plan.for_each_round(bytes, 1, [&](std::size_t round) {
+    plan.for_each_peer([&](std::uint32_t peer) {
+      plan.leave(peer, round, kInput, plan.part_of(Range{peer * bytes, bytes}, round));
+    });
+    if (round >= 1) {
+      const Range part = plan.part_of(Range{0, bytes}, round - 1);
+      plan.copy(kOutput + part.begin, kInput + (context.rank * bytes + part.begin), part.bytes);
+      plan.for_each_peer([&](std::uint32_t peer) { plan.combine(peer, round - 1, kOutput, part); });
+    }
+  });
+  return std::move(plan).take();
+}
+
+/// Round i: takes up part i - 1 of all ranks, leaves part i of its own for all.
+Plan window_all_gather(const PlanContext& context, std::size_t bytes) {
+  WindowPlan plan(context, Kind::AllGather, bytes);
+  plan.for_each_round(bytes, 1, [&](std::size_t round) {
+    if (round >= 1) {
+      plan.for_each_peer([&](std::uint32_t peer) {
+        plan.take_up(peer, peer, round - 1, kOutput, plan.part_of(Range{peer * bytes, bytes}, round - 1));
+      });
+    }
+    const Range part = plan.part_of(Range{0, bytes}, round);
+    plan.leave(context.rank, round, kInput, part);
+    plan.copy(kOutput + (context.rank * bytes + part.begin), kInput + part.begin, part.bytes);
+  });
+  return std::move(plan).take();
+}
+
+/// Round i: takes up part i - 1 of what all other ranks have for it, leaves part i of what it has for them.
+Plan window_all_to_all(const PlanContext& context, std::size_t bytes) {
+  WindowPlan plan(context, Kind::AllToAll, bytes);
+  plan.for_each_round(bytes, 1, [&](std::size_t round) {
+    if (round >= 1) {
+      plan.for_each_peer([&](std::uint32_t peer) {
+        plan.take_up(peer, context.rank, round - 1, kOutput, plan.part_of(Range{peer * bytes, bytes}, round - 1));
+      });
+    }
+    plan.for_each_peer([&](std::uint32_t peer) {
+      plan.leave(peer, round, kInput, plan.part_of(Range{peer * bytes, bytes}, round));
+    });
+    const Range own = plan.part_of(Range{context.rank * bytes, bytes}, round);
+    plan.copy(kOutput + own.begin, kInput + own.begin, own.bytes);
+  });
+  return std::move(plan).take();
+}
+
+}  // namespace rollcall::process_group

@@ -1,0 +1,165 @@
+#include "trainer/distributed/backends/mpi/start.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "trainer/distributed/backends/mpi/types.h"
+#include "trainer/distributed/backends/mpi/world.h"
+
+namespace rollcall::process_group::mpi {
+namespace {
+
+constexpr std::size_t kMostElements = std::numeric_limits<int>::max();
+
+/// Memory for MPI to be told of where there is none to move.
+std::byte g_nothing_to_send{};
+std::byte g_nothing_to_receive{};
+
+const void* send_buffer(const Collective& collective) {
+  return collective.input == nullptr ? &g_nothing_to_send : collective.input;
+}
+
+void* receive_buffer(const Collective& collective) {
+  return collective.output == nullptr ? &g_nothing_to_receive : collective.output;
+}
+
+/// A collective's arguments in MPI's words.
+struct Arguments {
+  const Collective& collective;
+  MPI_Comm communicator;
+  int count = 0;  ///< elements of a part
+  Reducing reducing;
+  int root = 0;
+  int rank = 0;
+
+  [[nodiscard]] bool is_root() const { return rank == root; }
+};
+
+int start_reduction(const Arguments& arguments, MPI_Request* request) {
+  void* const output = arguments.collective.output;
+  const auto [type, operation] = arguments.reducing;
+  switch (arguments.collective.kind) {
+    case CollectiveKind::AllReduce:
+      return MPI_Iallreduce(MPI_IN_PLACE, output, arguments.count, type, operation, arguments.communicator, request);
+    case CollectiveKind::Reduce:
+      return MPI_Ireduce(arguments.is_root() ? MPI_IN_PLACE : output, arguments.is_root() ? output : nullptr,
+                         arguments.count, type, operation, arguments.root, arguments.communicator, request);
+    default:
+      return MPI_Ireduce_scatter_block(arguments.collective.input, output, arguments.count, type, operation,
+                                       arguments.communicator, request);
+  }
+}
+
+int start_copy(const Arguments& arguments, MPI_Request* request) {
+  const Collective& collective = arguments.collective;
+  const int count = arguments.count;
+  MPI_Datatype const type = arguments.reducing.type;
+  // This rank's part may lie in its place already: equal buffers are an error to MPI.
+  const std::byte* const place = collective.output + collective.bytes * static_cast<std::size_t>(arguments.rank);
+  const bool in_place = collective.input == place;
+  switch (collective.kind) {
+    case CollectiveKind::AllGather:
+      return MPI_Iallgather(in_place ? MPI_IN_PLACE : collective.input, count, type, collective.output, count, type,
+                            arguments.communicator, request);
+    case CollectiveKind::Gather:
+      return MPI_Igather(collective.input, count, type, collective.output, count, type, arguments.root,
+                         arguments.communicator, request);
+    case CollectiveKind::AllToAll:
+      return MPI_Ialltoall(collective.input, count, type, collective.output, count, type, arguments.communicator,
+                           request);
+    case CollectiveKind::Scatter:
+      return MPI_Iscatter(collective.input, count, type, collective.output, count, type, arguments.root,
+                          arguments.communicator, request);
+    default:
+      return MPI_Ibcast(collective.output, count, type, arguments.root, arguments.communicator, request);
+  }
+}
+
+/// `bytes` of each rank as counts, then where they begin.
+bool append_counts(const std::vector<std::size_t>& bytes, std::size_t element_bytes, std::vector<int>& counts) {
+  std::vector<int> offsets;
+  std::size_t offset = 0;
+  for (const std::size_t part : bytes) {
+    offsets.push_back(static_cast<int>(offset));
+    counts.push_back(static_cast<int>(part / element_bytes));
+    offset += part / element_bytes;
+  }
+  counts.insert(counts.end(), offsets.begin(), offsets.end());
+  return offset <= kMostElements;
+}
+
+int start_uneven_all_to_all(const Arguments& arguments, Started& started) {
+  const Collective& collective = arguments.collective;
+  const std::size_t ranks = collective.send_bytes.size();
+  MPI_Datatype const type = arguments.reducing.type;
+  if (!append_counts(collective.send_bytes, collective.element_bytes, started.counts) ||
+      !append_counts(collective.receive_bytes, collective.element_bytes, started.counts)) {
+    return MPI_ERR_COUNT;
+  }
+  const int* const counts = started.counts.data();
+  return MPI_Ialltoallv(send_buffer(collective), counts, counts + ranks, type, receive_buffer(collective),
+                        counts + 2 * ranks, counts + 3 * ranks, type, arguments.communicator, &started.request);
+}
+
+/// The types of `collective`, or why there are none.
+Result<Reducing> types_of(const Collective& collective) {
+  if (reduces(collective.kind)) {
+    return reducing(collective.element, collective.reduction);
+  }
+  const std::optional<MPI_Datatype> type = movable_type(collective.element_bytes);
+  return type ? Result<Reducing>(Reducing{*type, MPI_OP_NULL}) : failed("an element's size", MPI_ERR_TYPE);
+}
+
+int start_any(const Arguments& arguments, Started& started) {
+  const Collective& collective = arguments.collective;
+  if (collective.kind == CollectiveKind::Barrier) {
+    return MPI_Ibarrier(arguments.communicator, &started.request);
+  }
+  if (collective.kind == CollectiveKind::AllToAll && collective.parts_differ()) {
+    return start_uneven_all_to_all(arguments, started);
+  }
+  if (collective.bytes == 0) {
+    return MPI_SUCCESS;  // on all ranks
+  }
+  return reduces(collective.kind) ? start_reduction(arguments, &started.request)
+                                  : start_copy(arguments, &started.request);
+}
+
+void note(int code, Started& started) {
+  if (code != MPI_SUCCESS) {
+    started.refusal = text_of(code);
+  }
+}
+
+}  // namespace
+
+void start(const Collective& collective, MPI_Comm communicator, Started& started) {
+  const std::size_t count = collective.bytes / collective.element_bytes;
+  if (count > kMostElements) {
+    started.refusal = "more than 2147483647 elements, which is all that MPI 3 can count; try smaller tensors";
+    return;
+  }
+  const Result<Reducing> types = types_of(collective);
+  if (!types) {
+    started.refusal = types.error().reason;
+    return;
+  }
+  Arguments arguments{collective, communicator, static_cast<int>(count), *types, static_cast<int>(collective.root), 0};
+  MPI_Comm_rank(communicator, &arguments.rank);
+  note(start_any(arguments, started), started);
+}
+
+void start(const PointToPoint& message, MPI_Comm communicator, Started& started) {
+  const int peer = message.peer ? static_cast<int>(*message.peer) : MPI_ANY_SOURCE;
+  const int tag = static_cast<int>(message.tag);
+  if (message.bytes > kMostElements) {
+    started.refusal = "more than 2147483647 bytes, which is all that a message of MPI 3 can have; try smaller tensors";
+    return;
+  }
+  const int bytes = static_cast<int>(message.bytes);
+  note(message.sends ? MPI_Isend(message.data, bytes, MPI_BYTE, peer, tag, communicator, &started.request)
+                     : MPI_Irecv(message.data, bytes, MPI_BYTE, peer, tag, communicator, &started.request),
+       started);
+}
+
+}  // namespace rollcall::process_group::mpi

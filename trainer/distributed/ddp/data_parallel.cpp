@@ -1,0 +1,167 @@
+#include "trainer/distributed/ddp/data_parallel.h"
+
+#include <torch/csrc/autograd/engine.h>
+#include <algorithm>
+#include <torch/csrc/distributed/c10d/logger.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <utility>
+
+#include "trainer/distributed/ddp/gradient_compression.h"
+#include "trainer/distributed/ddp/gradient_norm.h"
+#include "trainer/distributed/ddp/same_model.h"
+
+namespace rollcall::parallel {
+namespace {
+
+std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> cloned;
+  std::transform(tensors.begin(), tensors.end(), std::back_inserter(cloned),
+                 [](const at::Tensor& t) { return t.clone(); });
+  return cloned;
+}
+
+void restore(std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& saved) {
+  const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    tensors[i].copy_(saved[i]);
+  }
+}
+
+}  // namespace
+
+DataParallel::DataParallel(std::shared_ptr<torch::nn::Module> module, process_group::Group group,
+                           const DataParallelOptions& options)
+    : module_(std::move(module)), group_(std::move(group)), options_(options), buffers_(module_->buffers()) {
+  for (const at::Tensor& parameter : module_->parameters()) {
+    if (parameter.requires_grad()) {
+      parameters_.push_back(parameter);
+    }
+  }
+}
+
+DataParallel::~DataParallel() = default;
+
+Result<std::unique_ptr<DataParallel>> DataParallel::create(std::shared_ptr<torch::nn::Module> module,
+                                                           process_group::Group group,
+                                                           const DataParallelOptions& options) {
+  std::unique_ptr<DataParallel> replica(new DataParallel(std::move(module), std::move(group), options));
+  if (!replica->group_) {
+    return replica;
+  }
+  if (const Result<void> verified = verify_same_model(*replica->module_, replica->group_); !verified) {
+    return verified.error();
+  }
+  const Result<void> made = process_group::guard_collective(replica->group_, [&] {
+    replica->broadcast_state();
+    replica->make_reducer();
+  });
+  if (!made) {
+    return made.error();
+  }
+  return replica;
+}
+
+void DataParallel::broadcast_state() const {
+  std::vector<at::Tensor> state = module_->parameters();
+  state.insert(state.end(), buffers_.begin(), buffers_.end());
+  broadcast_values(state, group_);
+}
+
+void DataParallel::make_reducer() {
+  const std::vector<bool> expect_sparse(parameters_.size(), false);
+  auto [buckets, limits] = c10d::compute_bucket_assignment_by_size(
+      parameters_, {options_.first_bucket_bytes, options_.bucket_bytes}, expect_sparse);
+  std::reverse(buckets.begin(), buckets.end());  // gradients arrive roughly from the last parameter to the first
+  reducer_ = std::make_shared<c10d::Reducer>(
+      parameters_, buckets, group_, expect_sparse, static_cast<std::int64_t>(options_.bucket_bytes),
+      options_.find_unused_parameters, /*gradient_as_bucket_view=*/true, std::unordered_map<std::size_t, std::string>{},
+      static_cast<std::int64_t>(options_.first_bucket_bytes),
+      /*skip_all_reduce_unused_params=*/false,
+      /*use_python_reducer=*/false, std::vector<std::int64_t>{});
+  logger_ = std::make_shared<c10d::Logger>(reducer_);
+  reducer_->set_logger(logger_);
+  if (options_.static_graph) {
+    reducer_->set_static_graph();
+  }
+  if (options_.compression) {
+    reducer_->register_comm_hook(compress_gradients(group_, *options_.compression));
+  }
+}
+
+/// With a static graph the first backward only counts gradients; all are reduced at its end, once it is known which
+/// ones there are. In Python DistributedDataParallel's _DDPSink sees to it.
+void DataParallel::settle_static_graph(const at::Tensor& loss) {
+  if (options_.static_graph && first_backward_ && loss.requires_grad()) {
+    loss.register_hook([this](const at::Tensor&) {
+      torch::autograd::Engine::get_default_engine().queue_callback([this] { reducer_->delay_all_reduce(); });
+    });
+  }
+  first_backward_ = false;
+}
+
+at::Tensor DataParallel::forward(const Loss& loss) {
+  if (!reducer_) {
+    return loss();
+  }
+  if (!step_began_ && options_.broadcast_buffers) {
+    broadcast_values(buffers_, group_);
+  }
+  step_began_ = !sync_;
+  if (!sync_) {
+    return loss();  // the Reducer's hooks do nothing unless it was prepared
+  }
+  reducer_->prepare_for_forward();
+  reducer_->rebuild_buckets();
+  at::Tensor result = loss();
+  reducer_->prepare_for_backward({result});
+  settle_static_graph(result);
+  return result;
+}
+
+at::Tensor DataParallel::evaluate(const Loss& outputs) {
+  const torch::NoGradGuard no_grad;
+  return outputs();
+}
+
+double DataParallel::clip_grad_norm(double max_norm) {
+  return parallel::clip_grad_norm(parameters_, max_norm, nullptr);
+}
+
+void DataParallel::zero_grad() {
+  for (at::Tensor& parameter : parameters_) {
+    at::Tensor& gradient = parameter.mutable_grad();
+    if (!reducer_) {
+      gradient.reset();
+    } else if (gradient.defined()) {
+      gradient.zero_();
+    }
+  }
+}
+
+void DataParallel::run_once(const Loss& loss) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const at::Tensor random_state = generator.get_state();
+  const std::vector<at::Tensor> saved = copies(buffers_);
+  zero_grad();
+  forward(loss).backward();
+  reducer_->rebuild_buckets();
+  zero_grad();
+  restore(buffers_, saved);
+  generator.set_state(random_state);
+}
+
+Result<void> DataParallel::warm_up(const Loss& loss) {
+  if (!reducer_) {
+    return {};
+  }
+  return process_group::guard_collective(group_, [&] { run_once(loss); });
+}
+
+Result<void> DataParallel::sync_buffers() {
+  if (!reducer_) {
+    return {};
+  }
+  return process_group::guard_collective(group_, [&] { broadcast_values(buffers_, group_); });
+}
+
+}  // namespace rollcall::parallel

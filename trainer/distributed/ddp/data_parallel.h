@@ -1,0 +1,83 @@
+#pragma once
+
+#include <torch/torch.h>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "trainer/distributed/ddp/data_parallel_options.h"
+#include "trainer/distributed/ddp/replica.h"
+#include "trainer/distributed/process_group/collectives.h"
+
+namespace c10d {
+class Logger;
+class Reducer;
+}  // namespace c10d
+
+namespace rollcall::parallel {
+
+/// Synchronous data parallelism (DDP) around a module: every rank has a replica, gradients are averaged over the ranks
+/// while backward still runs. The algorithm is that of PyTorch's DistributedDataParallel (Li et al., VLDB 2020), by the
+/// same c10d::Reducer: buckets of 1 MiB first, then 25 MiB, in the order in which gradients arrive; gradients are views
+/// of the buckets.
+///
+/// Every rank takes part in every step. There is no join() for ranks that run out of data: the sampler gives all ranks
+/// equally many batches.
+///
+/// A world of one is the same class with nothing to communicate. Main thread only.
+class DataParallel final : public Replica {
+ public:
+  /// Checks that all ranks have parameters of the same shapes and types, then gives every rank rank 0's parameters and
+  /// buffers. Collective. Holds the module. A null `group` is a world of one. `module` must keep its parameters (no
+  /// set_data) afterwards; the optimizer may be made before or after. Errors: (Mismatch) the replicas differ, the same
+  /// error on every rank; (Unavailable) a peer was lost.
+  [[nodiscard]] static Result<std::unique_ptr<DataParallel>> create(std::shared_ptr<torch::nn::Module> module,
+                                                                    process_group::Group group,
+                                                                    const DataParallelOptions& options = {});
+
+  ~DataParallel() override;
+
+  [[nodiscard]] torch::OrderedDict<std::string, at::Tensor> named_parameters() const override {
+    return module_->named_parameters();
+  }
+
+  /// Broadcasts rank 0's buffers (BatchNorm statistics) to the others first, once a step.
+  [[nodiscard]] at::Tensor forward(const Loss& loss) override;
+  [[nodiscard]] at::Tensor evaluate(const Loss& outputs) override;
+
+  void set_gradient_sync(bool sync) override { sync_ = sync; }
+
+  /// Gradients that are views of buckets stay and become 0 (Optimizer::zero_grad would throw); in a world of one they
+  /// are released.
+  void zero_grad() override;
+  double clip_grad_norm(double max_norm) override;
+
+  /// c10d rebuilds its buckets once, after the first backward, and that changes the order of additions. With it every
+  /// real step, also the first after a resume, reduces in the same buckets. The module must be in the mode in which it
+  /// will train. Nothing to do in a world of one.
+  [[nodiscard]] Result<void> warm_up(const Loss& loss) override;
+  [[nodiscard]] Result<void> sync_buffers() override;
+
+ private:
+  DataParallel(std::shared_ptr<torch::nn::Module> module, process_group::Group group,
+               const DataParallelOptions& options);
+
+  void broadcast_state() const;
+  void make_reducer();
+  void settle_static_graph(const at::Tensor& loss);
+  void run_once(const Loss& loss);
+
+  std::shared_ptr<torch::nn::Module> module_;
+  process_group::Group group_;
+  DataParallelOptions options_;
+  std::vector<at::Tensor> parameters_;  ///< those that take gradients
+  std::vector<at::Tensor> buffers_;
+  bool first_backward_ = true;              ///< the next one that reduces
+  bool sync_ = true;                        ///< the next backward reduces
+  bool step_began_ = false;                 ///< a forward of this step was there
+  std::shared_ptr<c10d::Reducer> reducer_;  ///< null in a world of one
+  std::shared_ptr<c10d::Logger> logger_;    ///< which the Reducer's search for unused parameters calls
+};
+
+}  // namespace rollcall::parallel

@@ -1,0 +1,41 @@
+#include "trainer/distributed/ddp/make_replica.h"
+
+#include <utility>
+
+#include "trainer/distributed/ddp/data_parallel.h"
+#include "trainer/distributed/ddp/sharded_replica.h"
+#include "trainer/distributed/process_group/agree.h"
+
+namespace rollcall::parallel {
+namespace {
+
+template <typename T>
+Result<std::unique_ptr<Replica>> as_replica(Result<std::unique_ptr<T>> made) {
+  if (!made) {
+    return made.error();
+  }
+  return std::unique_ptr<Replica>(*std::move(made));
+}
+
+Result<std::unique_ptr<Replica>> make_sharded(std::shared_ptr<torch::nn::Module> module, const ReplicaOptions& options,
+                                              const Peers& peers) {
+  const Result<process_group::Mesh> mesh =
+      process_group::make_mesh(peers.world, peers.store, options.degrees, options.groups);
+  const Result<void> outcome = mesh ? Result<void>() : Result<void>(mesh.error());
+  if (const Result<void> agreed = process_group::agree_or_fail(peers.world, outcome); !agreed) {
+    return agreed.error();
+  }
+  return as_replica(ShardedReplica::create(std::move(module), *mesh, options.sharding));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Replica>> make_replica(std::shared_ptr<torch::nn::Module> module, const ReplicaOptions& options,
+                                              const Peers& peers) {
+  if (!options.sharded) {
+    return as_replica(DataParallel::create(std::move(module), peers.world, options.data_parallel));
+  }
+  return make_sharded(std::move(module), options, peers);
+}
+
+}  // namespace rollcall::parallel

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <torch/torch.h>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "runtime/base/result.h"
+#include "trainer/distributed/ddp/data_parallel_options.h"
+#include "trainer/distributed/ddp/replica.h"
+#include "trainer/distributed/fsdp/options.h"
+#include "trainer/distributed/process_group/mesh.h"
+
+namespace rollcall::parallel {
+
+struct ReplicaOptions {
+  bool sharded = false;  ///< FSDP instead of DDP
+  DataParallelOptions data_parallel;
+  process_group::MeshOptions degrees;
+  fsdp::Options sharding;
+  process_group::ProcessGroupOptions groups;  ///< of the mesh's own groups
+};
+
+/// Whom a replica talks to. Null in a world of one.
+struct Peers {
+  process_group::Group world;
+  c10::intrusive_ptr<c10d::Store> store;
+};
+
+/// Makes `module` trainable by all ranks together; each gets rank 0's values. Collective. Errors: those of
+/// DataParallel::create, make_mesh and ShardedReplica::create.
+[[nodiscard]] Result<std::unique_ptr<Replica>> make_replica(std::shared_ptr<torch::nn::Module> module,
+                                                            const ReplicaOptions& options, const Peers& peers);
+
+}  // namespace rollcall::parallel

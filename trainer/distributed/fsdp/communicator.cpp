@@ -1,0 +1,102 @@
+#include "trainer/distributed/fsdp/communicator.h"
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "trainer/distributed/fsdp/device_memory.h"
+
+namespace rollcall::parallel::fsdp {
+namespace {
+
+/// Back ends do not know every element type, but they all move bytes.
+at::Tensor as_bytes(const at::Tensor& tensor) { return tensor.view({-1}).view(at::kByte); }
+
+void wait_for(c10d::Work& work, Counters& counters) {
+  const auto began = std::chrono::steady_clock::now();
+  work.wait();
+  counters.waited_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+std::int64_t bytes(const at::Tensor& tensor) { return static_cast<std::int64_t>(tensor.nbytes()); }
+
+}  // namespace
+
+void Pending::wait() {
+  for (const auto& work : std::exchange(works_, {})) {
+    wait_for(*work, *counters_);
+    if (*around_) {
+      (*around_)();
+    }
+  }
+}
+
+void Communicator::around_collective() const {
+  if (options_.around_collective) {
+    options_.around_collective();
+  }
+}
+
+Pending Communicator::all_gather(const process_group::Group& group, std::vector<at::Tensor> wholes,
+                                 std::vector<at::Tensor> mine) {
+  counters.gathers += 1;
+  Pending pending(options_.around_collective, counters);
+  for (std::size_t i = 0; i < wholes.size(); ++i) {
+    if (!group) {
+      copy_pieces(wholes[i], mine[i], {{0, 0, bytes(mine[i])}});
+      continue;
+    }
+    counters.gathered_bytes += bytes(wholes[i]) - bytes(mine[i]);
+    around_collective();
+    at::Tensor output = as_bytes(wholes[i]);
+    at::Tensor input = as_bytes(mine[i]);
+    pending.add(group->all_gather_single(output, input));
+  }
+  return pending;
+}
+
+Pending Communicator::exchange(std::vector<at::Tensor> received, std::vector<at::Tensor> parts) {
+  counters.reductions += 1;
+  Pending pending(options_.around_collective, counters);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!mesh_.shard) {
+      copy_pieces(received[i], parts[i], {{0, 0, bytes(parts[i])}});
+      continue;
+    }
+    counters.scattered_bytes += bytes(parts[i]) - bytes(parts[i]) / size();
+    around_collective();
+    at::Tensor output = as_bytes(received[i]);
+    at::Tensor input = as_bytes(parts[i]);
+    std::vector<std::int64_t> equal_parts;
+    std::vector<std::int64_t> also_equal;
+    pending.add(mesh_.shard->all_to_all_single(output, input, equal_parts, also_equal));
+  }
+  return pending;
+}
+
+void Communicator::add_up(at::Tensor sum, const at::Tensor& received) {
+  const at::Tensor rows = received.to(sum.scalar_type());
+  if (rows.size(0) == 1) {
+    sum.copy_(rows[0]);
+  }
+  for (std::int64_t step = 1; step < rows.size(0); step *= 2) {
+    const bool last = 2 * step >= rows.size(0);
+    for (std::int64_t i = 0; i + step < rows.size(0); i += 2 * step) {
+      at::Tensor to = last ? sum : rows[i];
+      at::add_out(to, rows[i], rows[i + step]);
+    }
+  }
+}
+
+void Communicator::add_replicas(at::Tensor& sum) {
+  if (!mesh_.replicate) {
+    return;
+  }
+  counters.replicated_bytes += bytes(sum);
+  around_collective();
+  std::vector<at::Tensor> tensors{sum};
+  wait_for(*mesh_.replicate->allreduce(tensors), counters);
+  around_collective();
+}
+
+}  // namespace rollcall::parallel::fsdp

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+#include <torch/torch.h>
+#include <functional>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <vector>
+
+#include "trainer/distributed/fsdp/options.h"
+#include "trainer/distributed/process_group/mesh.h"
+
+namespace rollcall::parallel::fsdp {
+
+/// Collectives under way. wait() once; throws what c10d throws.
+class Pending {
+ public:
+  Pending() = default;
+  Pending(const std::function<void()>& around, Counters& counters) : around_(&around), counters_(&counters) {}
+
+  void add(c10::intrusive_ptr<c10d::Work> work) { works_.push_back(std::move(work)); }
+  void wait();
+
+ private:
+  std::vector<c10::intrusive_ptr<c10d::Work>> works_;  ///< none where there is nobody to talk to
+  const std::function<void()>* around_ = nullptr;
+  Counters* counters_ = nullptr;
+};
+
+/// The three collectives of sharded training over a mesh, each with the least traffic possible, and what they cost.
+/// Tensors are one-dimensional and on a device that the groups have a back end for. Main thread and autograd's thread,
+/// not both at once. Throws what c10d throws.
+class Communicator {
+ public:
+  /// `options` outlives it.
+  Communicator(process_group::Mesh mesh, const Options& options) : mesh_(std::move(mesh)), options_(options) {}
+
+  [[nodiscard]] std::int64_t rank() const { return process_group::rank_of(mesh_.shard); }
+  [[nodiscard]] std::int64_t size() const { return process_group::world_size_of(mesh_.shard); }
+  [[nodiscard]] std::int64_t replicas() const { return process_group::world_size_of(mesh_.replicate); }
+  [[nodiscard]] const process_group::Mesh& mesh() const { return mesh_; }
+
+  /// Each of `wholes` becomes the one of `mine` of all ranks of `group` (of this mesh, or null), back to back.
+  [[nodiscard]] Pending all_gather(const process_group::Group& group, std::vector<at::Tensor> wholes,
+                                   std::vector<at::Tensor> mine);
+
+  /// Of each of `parts` (as many equal ones as the shard group has ranks, back to back) sends part r to rank r; the one
+  /// of `received` gets everybody's part for this rank. With add_up() it is a reduce-scatter: an all-to-all moves as
+  /// little as one can, and where Gloo has none but an all-reduce in disguise, half as much.
+  [[nodiscard]] Pending exchange(std::vector<at::Tensor> received, std::vector<at::Tensor> parts);
+
+  /// `sum` becomes that of `received`'s rows, in its own type, by pairs and so in the same order on every machine;
+  /// exact for rows that are equal where their number is a power of two. `received` is overwritten if that is its type.
+  static void add_up(at::Tensor sum, const at::Tensor& received);
+
+  /// `sum` becomes the sum over the replicas. Waits.
+  void add_replicas(at::Tensor& sum);
+
+  Counters counters;
+
+ private:
+  void around_collective() const;
+
+  process_group::Mesh mesh_;
+  const Options& options_;
+};
+
+}  // namespace rollcall::parallel::fsdp

@@ -1,0 +1,94 @@
+#include "trainer/distributed/fsdp/host_link.h"
+
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+namespace rollcall::parallel::fsdp {
+namespace {
+
+c10::Stream current_stream(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
+
+c10::Stream new_stream(c10::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+}
+
+/// What `after` is given from now on waits for what `before` was given until now.
+void put_behind(const c10::Stream& after, const c10::Stream& before) {
+  c10::Event here(before.device_type());
+  here.record(before);
+  here.block(after);
+}
+
+std::int64_t bytes(const at::Tensor& tensor) { return static_cast<std::int64_t>(tensor.nbytes()); }
+
+}  // namespace
+
+HostLink::Streams::Streams(c10::Device device)
+    : up(new_stream(device)), down(new_stream(device)), uploaded(device.type()), downloaded(device.type()) {}
+
+HostLink::HostLink(const UnshardedMemory& memory, Counters& counters) : memory_(memory), counters_(counters) {
+  if (!memory_.device().is_cpu()) {
+    streams_.emplace(memory_.device());
+  }
+}
+
+at::TensorOptions HostLink::host_options(at::ScalarType type) const {
+  return at::TensorOptions(type).device(at::kCPU).pinned_memory(streams_.has_value());
+}
+
+void HostLink::on_way_up(const std::function<void()>& work) {
+  if (!streams_) {
+    work();
+    return;
+  }
+  // Memory on the device is used again in the order of the computing stream.
+  put_behind(streams_->up, current_stream(memory_.device()));
+  const c10::StreamGuard guard(streams_->up);
+  work();
+  streams_->uploaded.record(streams_->up);
+}
+
+at::Tensor HostLink::upload(const at::Tensor& host) {
+  counters_.uploaded_bytes += bytes(host);
+  const at::Tensor device = memory_.take(bytes(host)).view(host.scalar_type());
+  return device.copy_(host, /*non_blocking=*/true);
+}
+
+void HostLink::await_uploads() {
+  if (streams_) {
+    streams_->uploaded.block(current_stream(memory_.device()));
+  }
+}
+
+void HostLink::download(at::Tensor& host, const at::Tensor& device) {
+  counters_.downloaded_bytes += bytes(device);
+  if (!streams_) {
+    host.copy_(device);
+    return;
+  }
+  const c10::Stream computing = current_stream(memory_.device());
+  streams_->downloaded.block(computing);  // so that the memory of `leaving_` may be used again
+  leaving_ = device;
+  put_behind(streams_->down, computing);
+  const c10::StreamGuard guard(streams_->down);
+  host.copy_(device, /*non_blocking=*/true);
+  streams_->downloaded.record(streams_->down);
+}
+
+at::Tensor HostLink::downloaded(const at::Tensor& device) {
+  counters_.downloaded_bytes += bytes(device);
+  if (streams_) {
+    streams_->downloaded.synchronize();
+  }
+  return device.to(at::kCPU);
+}
+
+void HostLink::wait() {
+  if (streams_) {
+    streams_->uploaded.synchronize();
+    streams_->downloaded.synchronize();
+    leaving_.reset();
+  }
+}
+
+}  // namespace rollcall::parallel::fsdp

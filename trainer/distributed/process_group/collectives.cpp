@@ -1,0 +1,91 @@
+#include "trainer/distributed/process_group/collectives.h"
+
+#include <torch/torch.h>
+#include <algorithm>
+#include <cstring>
+
+#include "trainer/distributed/process_group/awaited.h"
+#include "trainer/distributed/process_group/exceptions.h"
+
+namespace rollcall::process_group {
+namespace {
+
+/// One tensor of every rank, by rank. `mine` has the same shape everywhere.
+std::vector<at::Tensor> all_gather(const Group& group, const at::Tensor& mine) {
+  std::vector<at::Tensor> all(world_size_of(group));
+  std::generate(all.begin(), all.end(), [&] { return torch::empty_like(mine); });
+  std::vector<std::vector<at::Tensor>> outputs{all};
+  std::vector<at::Tensor> inputs{mine};
+  group->allgather(outputs, inputs, awaited<c10d::AllgatherOptions>())->wait();
+  return all;
+}
+
+std::vector<std::vector<std::uint8_t>> gather_padded(const Group& group, const std::vector<std::uint8_t>& mine) {
+  const std::vector<at::Tensor> sizes = all_gather(group, torch::tensor({static_cast<std::int64_t>(mine.size())}));
+  std::int64_t longest = 1;  // a tensor without elements is no input for a collective
+  for (const at::Tensor& size : sizes) {
+    longest = std::max(longest, size.item<std::int64_t>());
+  }
+  at::Tensor padded = torch::zeros({longest}, torch::kUInt8);
+  std::copy(mine.begin(), mine.end(), padded.mutable_data_ptr<std::uint8_t>());
+  const std::vector<at::Tensor> gathered = all_gather(group, padded);
+  std::vector<std::vector<std::uint8_t>> all;
+  for (std::size_t rank = 0; rank < gathered.size(); ++rank) {
+    const auto* bytes = gathered[rank].const_data_ptr<std::uint8_t>();
+    all.emplace_back(bytes, bytes + sizes[rank].item<std::int64_t>());
+  }
+  return all;
+}
+
+}  // namespace
+
+std::uint32_t rank_of(const Group& group) { return group ? static_cast<std::uint32_t>(group->getRank()) : 0; }
+std::uint32_t world_size_of(const Group& group) { return group ? static_cast<std::uint32_t>(group->getSize()) : 1; }
+
+Result<void> guard_collective(const Group& group, const std::function<void()>& work) {
+  return catch_exceptions(Speaker{rank_of(group), world_size_of(group)}, "process group",
+                          "a collective failed, so a peer was lost",
+                          "looking for the first rank that ended, in this output and in Slurm's", work);
+}
+
+Result<void> all_reduce_sum(const Group& group, at::Tensor& tensor) {
+  if (!group) {
+    return {};
+  }
+  return guard_collective(group, [&] {
+    std::vector<at::Tensor> tensors{tensor};
+    group->allreduce(tensors, awaited<c10d::AllreduceOptions>())->wait();
+  });
+}
+
+Result<void> broadcast(const Group& group, at::Tensor& tensor, std::uint32_t root) {
+  if (!group) {
+    return {};
+  }
+  return guard_collective(group, [&] {
+    auto options = awaited<c10d::BroadcastOptions>();
+    options.rootRank = root;
+    std::vector<at::Tensor> tensors{tensor};
+    group->broadcast(tensors, options)->wait();
+  });
+}
+
+Result<std::vector<std::vector<std::uint8_t>>> all_gather_bytes(const Group& group,
+                                                                const std::vector<std::uint8_t>& mine) {
+  if (!group) {
+    return std::vector<std::vector<std::uint8_t>>{mine};
+  }
+  std::vector<std::vector<std::uint8_t>> all;
+  const Result<void> gathered = guard_collective(group, [&] { all = gather_padded(group, mine); });
+  if (!gathered) {
+    return gathered.error();
+  }
+  return all;
+}
+
+Result<void> barrier(const Group& group) {
+  at::Tensor nothing = torch::zeros({1}, torch::kInt64);
+  return all_reduce_sum(group, nothing);
+}
+
+}  // namespace rollcall::process_group

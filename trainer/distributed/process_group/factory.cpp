@@ -1,0 +1,122 @@
+#include "trainer/distributed/process_group/factory.h"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include "trainer/distributed/process_group/backends.h"
+#include "trainer/distributed/process_group/exceptions.h"
+#include "trainer/distributed/process_group/host_peers.h"
+#include "trainer/distributed/process_group/watched_backend.h"
+
+namespace rollcall::process_group {
+namespace {
+
+using AddBackend = void (*)(c10d::ProcessGroup&, const c10::intrusive_ptr<c10d::Store>&, const ProcessGroupOptions&);
+
+#ifdef ROLLCALL_UCX
+constexpr bool kHasUcx = true;
+#else
+constexpr bool kHasUcx = false;
+void add_ucx(c10d::ProcessGroup& /*group*/, const c10::intrusive_ptr<c10d::Store>& /*store*/,
+             const ProcessGroupOptions& /*options*/) {}
+#endif
+
+#ifdef ROLLCALL_CUDA
+constexpr bool kHasNccl = true;
+#else
+constexpr bool kHasNccl = false;
+bool nccl_is_usable() { return false; }
+void add_nccl(c10d::ProcessGroup& /*group*/, const c10::intrusive_ptr<c10d::Store>& /*store*/,
+              const ProcessGroupOptions& /*options*/) {}
+#endif
+
+/// What carries collectives, by device. The first named is for tensors on CPUs: also with NCCL, small collectives of
+/// bytes and numbers stay there.
+struct Choice {
+  std::string name;
+  AddBackend on_cpu = nullptr;
+  AddBackend on_cuda = nullptr;  ///< null: none
+};
+
+Result<Choice> choose_ucx() {
+  if (!kHasUcx) {
+    return fail("--backend", "ucx", "this rollcall-train was built where UCX's headers were not found",
+                "--backend=auto, or installing libucx-dev and building again");
+  }
+  return Choice{"ucx", &add_ucx, nullptr};
+}
+
+Result<Choice> choose_nccl() {
+  if (!kHasNccl) {
+    return fail("--backend", "nccl", "this rollcall-train was built without CUDA",
+                "--backend=auto, or building preset cuda");
+  }
+  if (!nccl_is_usable()) {
+    return fail("--backend", "nccl", "no GPU is visible to this task", "--backend=gloo, or asking Slurm for GPUs",
+                ExitCode::Unavailable);
+  }
+  return Choice{"nccl", &add_gloo, &add_nccl};
+}
+
+Result<Choice> choose(const std::string& asked) {
+  const bool automatic = asked == "auto";
+  if (asked == "nccl" || (automatic && nccl_is_usable())) {
+    return choose_nccl();
+  }
+  if (asked == "ucx") {
+    return choose_ucx();
+  }
+  if (asked == "mpi") {
+    return Choice{"mpi", &add_mpi, nullptr};
+  }
+  if (asked == "gloo" || automatic) {
+    return Choice{"gloo", &add_gloo, nullptr};
+  }
+  return fail("--backend", asked, "is not a known back end", "auto, gloo, ucx, mpi or nccl");
+}
+
+}  // namespace
+
+std::vector<std::string> cpu_backends() {
+  std::vector<std::string> names{"gloo"};
+  if (kHasUcx) {
+    names.emplace_back("ucx");
+  }
+  return names;
+}
+
+Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Store>& store, std::uint32_t rank,
+                                             std::uint32_t world_size, const ProcessGroupOptions& options) {
+  const Result<Choice> choice = choose(options.backend);
+  if (!choice) {
+    return choice.error();
+  }
+  NamedProcessGroup named{nullptr, choice->name};
+  const RankNames& names = options.names;
+  const Speaker speaker{names.number(rank), names.ranks == 0 ? world_size : names.ranks};
+  const Result<void> made =
+      catch_exceptions(speaker, "process group", "the ranks could not be connected with " + choice->name,
+                       "looking at settings interface.* with `rollcall env`, and for ranks that ended early", [&] {
+                         named.process_group = c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(rank),
+                                                                                       static_cast<int>(world_size));
+                         const auto of_watchdog = c10::make_intrusive<c10d::PrefixStore>("watchdog", store);
+                         publish_process(*of_watchdog, rank);
+                         choice->on_cpu(*named.process_group, store, options);
+                         if (choice->on_cuda != nullptr) {  // last, so that it becomes the default
+                           choice->on_cuda(*named.process_group, store, options);
+                         }
+                         named.process_group->setGroupName("rollcall");
+                         named.process_group = watch(named.process_group, of_watchdog,
+                                                     {.rank = rank,
+                                                      .world_size = world_size,
+                                                      .names = options.names,
+                                                      .timeout = options.timeout,
+                                                      .compare = options.compare_calls,
+                                                      .first_failure = options.first_failure});
+                       });
+  if (!made) {
+    return made.error();
+  }
+  return named;
+}
+
+}  // namespace rollcall::process_group

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "trainer/distributed/process_group/first_failure.h"
+#include "trainer/distributed/processes/rank_names.h"
+
+namespace rollcall::process_group {
+
+/// The back ends for tensors on CPUs that this program was built with and that need no launcher of their own.
+[[nodiscard]] std::vector<std::string> cpu_backends();
+
+struct ProcessGroupOptions {
+  std::string backend = "auto";                ///< "auto", "gloo", "ucx", "mpi" or "nccl"
+  std::chrono::milliseconds timeout{600'000};  ///< a collective that takes longer is an error
+  bool compare_calls = false;                  ///< see WatchdogOptions::compare
+  RankNames names{};                           ///< of the group's ranks, in messages
+  /// Groups made with copies of the same options share what they and their process fail with.
+  std::shared_ptr<FirstFailure> first_failure = std::make_shared<FirstFailure>();
+};
+
+/// All ranks of the step as one group, and the back end that carries its collectives: "gloo", "ucx", "mpi" or "nccl".
+struct NamedProcessGroup {
+  c10::intrusive_ptr<c10d::ProcessGroup> process_group;
+  std::string backend;
+};
+
+/// Makes the process group of all ranks: Gloo, UCX or MPI for tensors on CPUs; with "nccl" Gloo for those, and NCCL for
+/// tensors on the current CUDA device. "auto" is nccl where the program was built with CUDA and a GPU is there,
+/// otherwise gloo (docs/backends.md says why). Collective.
+///
+/// A watchdog (watched_backend.h) is around it: collectives that fail throw CollectiveFailure.
+///
+/// Gloo takes its interface from GLOO_SOCKET_IFNAME, NCCL from NCCL_SOCKET_IFNAME, UCX from UCX_NET_DEVICES, all of
+/// this process's environment. Errors: (Usage) unknown back end, one that the program was built without, or MPI where
+/// no MPI launcher started the ranks; (Unavailable) the ranks could not be connected.
+[[nodiscard]] Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Store>& store,
+                                                           std::uint32_t rank, std::uint32_t world_size,
+                                                           const ProcessGroupOptions& options);
+
+}  // namespace rollcall::process_group

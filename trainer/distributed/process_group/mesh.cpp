@@ -1,0 +1,97 @@
+#include "trainer/distributed/process_group/mesh.h"
+
+#include <string>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+namespace rollcall::process_group {
+namespace {
+
+Error wrong_product(const MeshOptions& options, std::uint32_t world_size) {
+  return fail("--shard-degree", std::to_string(options.shard_degree),
+              "times --replicate-degree " + std::to_string(options.replicate_degree) + " is not the number of ranks, " +
+                  std::to_string(world_size),
+              "leaving one of both at 0, for what the other leaves");
+}
+
+/// The ranks of a group, of which this one is number `rank`.
+struct Line {
+  RankNames names;
+  std::uint32_t rank = 0;
+  std::uint32_t size = 1;
+};
+
+/// `name` and the first rank tell it from all other groups.
+Result<Group> make_group(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name, const Line& line,
+                         ProcessGroupOptions options) {
+  if (line.size == 1) {
+    return Group();
+  }
+  const auto own =
+      c10::make_intrusive<c10d::PrefixStore>("mesh/" + name + "/" + std::to_string(line.names.first), store);
+  options.names = line.names;
+  const Result<NamedProcessGroup> made = make_process_group(own, line.rank, line.size, options);
+  return made ? Result<Group>(made->process_group) : Result<Group>(made.error());
+}
+
+}  // namespace
+
+Result<MeshOptions> complete(const MeshOptions& options, std::uint32_t world_size) {
+  MeshOptions whole = options;
+  if (whole.shard_degree == 0) {
+    whole.shard_degree = world_size / std::max<std::uint32_t>(1, whole.replicate_degree);
+  }
+  if (whole.replicate_degree == 0) {
+    whole.replicate_degree = world_size / std::max<std::uint32_t>(1, whole.shard_degree);
+  }
+  if (std::uint64_t{whole.shard_degree} * whole.replicate_degree != world_size) {
+    return wrong_product(options, world_size);
+  }
+  if (whole.reshard_degree != 0 && whole.shard_degree % whole.reshard_degree != 0) {
+    return fail("--reshard-after-forward", std::to_string(whole.reshard_degree),
+                "does not divide the " + std::to_string(whole.shard_degree) + " ranks that share a model",
+                "on, off or a number that does");
+  }
+  return whole;
+}
+
+Result<Mesh> make_mesh(const Group& world, const c10::intrusive_ptr<c10d::Store>& store, const MeshOptions& degrees,
+                       const ProcessGroupOptions& options) {
+  const Result<MeshOptions> whole = complete(degrees, world_size_of(world));
+  if (!whole) {
+    return whole.error();
+  }
+  Mesh mesh{.world = world, .shard = world, .replicate = nullptr, .reshard = nullptr};
+  if (!world) {
+    return mesh;
+  }
+  const std::uint32_t rank = rank_of(world);
+  const std::uint32_t ranks = world_size_of(world);
+  const auto part_of_row = [rank, ranks](std::uint32_t size) {
+    return Line{.names = {.first = rank - rank % size, .stride = 1, .ranks = ranks}, .rank = rank % size, .size = size};
+  };
+  if (whole->replicate_degree > 1) {
+    const Result<Group> shard = make_group(store, "shard", part_of_row(whole->shard_degree), options);
+    if (!shard) {
+      return shard.error();
+    }
+    mesh.shard = *shard;
+    const Line column{.names = {.first = rank % whole->shard_degree, .stride = whole->shard_degree, .ranks = ranks},
+                      .rank = rank / whole->shard_degree,
+                      .size = whole->replicate_degree};
+    const Result<Group> replicate = make_group(store, "replicate", column, options);
+    if (!replicate) {
+      return replicate.error();
+    }
+    mesh.replicate = *replicate;
+  }
+  if (whole->reshard_degree > 1) {
+    const Result<Group> reshard = make_group(store, "reshard", part_of_row(whole->reshard_degree), options);
+    if (!reshard) {
+      return reshard.error();
+    }
+    mesh.reshard = *reshard;
+  }
+  return mesh;
+}
+
+}  // namespace rollcall::process_group

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+#include <cstdint>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "runtime/base/result.h"
+#include "trainer/distributed/process_group/collectives.h"
+#include "trainer/distributed/process_group/factory.h"
+
+namespace rollcall::process_group {
+
+/// The ranks as a grid: `shard` holds consecutive ranks, which divide a model among them; `replicate` holds the ranks
+/// with the same part of it, one of each shard group. Null groups have one member, as everywhere.
+struct Mesh {
+  Group world;
+  Group shard;
+  Group replicate;
+  Group reshard;  ///< consecutive ranks of `shard`, for a second, smaller division; null where none was asked for
+};
+
+struct MeshOptions {
+  std::uint32_t shard_degree = 0;      ///< 0: what replicate_degree leaves
+  std::uint32_t replicate_degree = 0;  ///< 0: what shard_degree leaves
+  std::uint32_t reshard_degree = 0;    ///< size of `reshard`; 0: none
+};
+
+/// The degrees with nothing left open. Pure. Errors (Usage): their product is not the world size; reshard_degree does
+/// not divide shard_degree.
+[[nodiscard]] Result<MeshOptions> complete(const MeshOptions& options, std::uint32_t world_size);
+
+/// Makes the groups of this rank, with the same back end as `world`; a group of all ranks is `world` itself.
+/// Their messages call ranks by their numbers in `world`. Collective. `world` null: a mesh of null groups. Errors:
+/// those of complete() and make_process_group().
+[[nodiscard]] Result<Mesh> make_mesh(const Group& world, const c10::intrusive_ptr<c10d::Store>& store,
+                                     const MeshOptions& degrees, const ProcessGroupOptions& options);
+
+}  // namespace rollcall::process_group

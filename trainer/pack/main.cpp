@@ -1,8 +1,0 @@
-#include <iostream>
-
-#include "trainer/pack/program.h"
-
-int main(int argc, char** argv) {
-  return rollcall::pack::run(std::vector<std::string>(argv + 1, argv + argc), rollcall::Environment::of_this_process(),
-                             std::cout, std::cerr);
-}

@@ -1,0 +1,147 @@
+#include "trainer/tools/bench_collectives/measure.h"
+
+#include <torch/torch.h>
+#include <chrono>
+
+#include "trainer/distributed/process_group/awaited.h"
+
+namespace rollcall::bench_collectives {
+namespace {
+
+/// The buffers of one operation, and what is in them before and after. Element i of rank r is (r + 1)(i mod 5 + 1).
+class Buffers {
+ public:
+  Buffers(const process_group::Group& group, Operation operation, std::int64_t bytes)
+      : group_(group),
+        operation_(operation),
+        rank_(process_group::rank_of(group)),
+        size_(process_group::world_size_of(group)) {
+    const std::int64_t part = std::max<std::int64_t>(1, bytes / 4 / size_);
+    const bool whole_input = operation == Operation::ReduceScatter || operation == Operation::AllToAll;
+    const bool whole_output = operation == Operation::AllGather || operation == Operation::AllToAll;
+    const bool in_place = operation == Operation::AllReduce || operation == Operation::Broadcast;
+    const std::int64_t all = in_place ? std::max<std::int64_t>(1, bytes / 4) : part * size_;
+    input_ = torch::empty({whole_input || in_place ? all : part});
+    output_ = in_place ? input_ : torch::empty({whole_output ? all : part});
+    bytes_ = all * 4;
+    pattern_ = torch::arange(all).remainder(5).add(1).to(torch::kFloat32);
+  }
+
+  [[nodiscard]] std::int64_t bytes() const { return bytes_; }
+
+  void fill() { input_.copy_(pattern_.narrow(0, 0, input_.numel()) * static_cast<double>(rank_ + 1)); }
+
+  void run() {
+    std::vector<at::Tensor> tensors{input_};
+    std::vector<std::int64_t> even, also_even;
+    switch (operation_) {
+      case Operation::AllReduce:
+        group_->allreduce(tensors, process_group::awaited<c10d::AllreduceOptions>())->wait();
+        break;
+      case Operation::Broadcast:
+        group_->broadcast(tensors, process_group::awaited<c10d::BroadcastOptions>())->wait();
+        break;
+      case Operation::ReduceScatter:
+        group_->reduce_scatter_single(output_, input_, process_group::awaited<c10d::ReduceScatterOptions>())->wait();
+        break;
+      case Operation::AllGather:
+        group_->all_gather_single(output_, input_, process_group::awaited<c10d::AllgatherOptions>())->wait();
+        break;
+      case Operation::AllToAll:
+        group_->all_to_all_single(output_, input_, even, also_even, process_group::awaited<c10d::AllToAllOptions>())
+            ->wait();
+        break;
+    }
+  }
+
+  [[nodiscard]] bool correct() const { return torch::equal(output_, expected()); }
+
+ private:
+  [[nodiscard]] at::Tensor expected() const {
+    const auto sum = static_cast<double>(size_ * (size_ + 1) / 2);
+    const std::int64_t part = output_.numel() / size_;
+    switch (operation_) {
+      case Operation::AllReduce:
+        return pattern_ * sum;
+      case Operation::Broadcast:
+        return pattern_;
+      case Operation::ReduceScatter:
+        return pattern_.narrow(0, rank_ * output_.numel(), output_.numel()) * sum;
+      default:
+        break;
+    }
+    std::vector<at::Tensor> parts;
+    for (std::int64_t other = 0; other < size_; ++other) {
+      const std::int64_t from = operation_ == Operation::AllGather ? 0 : rank_ * part;
+      parts.push_back(pattern_.narrow(0, from, part) * static_cast<double>(other + 1));
+    }
+    return torch::cat(parts);
+  }
+
+  process_group::Group group_;
+  Operation operation_;
+  std::int64_t rank_;
+  std::int64_t size_;
+  std::int64_t bytes_ = 0;
+  at::Tensor input_, output_, pattern_;
+};
+
+/// Seconds of this rank, from a moment when all were there.
+double time_once(const Contestant& contestant, Buffers& buffers) {
+  buffers.fill();
+  contestant.group->barrier(process_group::awaited<c10d::BarrierOptions>())->wait();
+  const auto begin = std::chrono::steady_clock::now();
+  buffers.run();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// The largest of all ranks, element by element.
+std::vector<double> slowest(const Contestant& contestant, const std::vector<double>& mine) {
+  std::vector<at::Tensor> tensors{torch::tensor(mine, torch::kFloat64)};
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::MAX;
+  contestant.group->allreduce(tensors, options)->wait();
+  const double* values = tensors[0].const_data_ptr<double>();
+  return {values, values + mine.size()};
+}
+
+Measurement summarise(const Contestant& contestant, const std::string& name, Operation operation,
+                      const Buffers& buffers, const std::vector<double>& mine) {
+  Measurement result{.operation = name, .backend = contestant.backend, .bytes = buffers.bytes()};
+  // A rank whose result is wrong counts one: the largest of all tells.
+  const bool wrong = slowest(contestant, {buffers.correct() ? 0.0 : 1.0})[0] > 0;
+  result.correct = !wrong;
+  result.seconds = median(slowest(contestant, mine));
+  result.algorithm = static_cast<double>(result.bytes) / result.seconds;
+  result.bus = result.algorithm * bus_factor(operation, process_group::world_size_of(contestant.group));
+  return result;
+}
+
+}  // namespace
+
+Result<std::vector<Measurement>> measure(const std::vector<Contestant>& contestants, const std::string& operation,
+                                         std::int64_t bytes, const Effort& effort) {
+  std::vector<Measurement> results;
+  const Operation kind = find_operation(operation).value();
+  const Result<void> done = process_group::guard_collective(contestants.at(0).group, [&] {
+    std::vector<Buffers> buffers;
+    for (const Contestant& contestant : contestants) {
+      buffers.emplace_back(contestant.group, kind, bytes);
+    }
+    std::vector<std::vector<double>> seconds(contestants.size());
+    for (int turn = -effort.warm_up; turn < effort.iterations; ++turn) {
+      for (std::size_t i = 0; i < contestants.size(); ++i) {
+        const double once = time_once(contestants[i], buffers[i]);
+        if (turn >= 0) {
+          seconds[i].push_back(once);
+        }
+      }
+    }
+    for (std::size_t i = 0; i < contestants.size(); ++i) {
+      results.push_back(summarise(contestants[i], operation, kind, buffers[i], seconds[i]));
+    }
+  });
+  return done ? Result<std::vector<Measurement>>(std::move(results)) : done.error();
+}
+
+}  // namespace rollcall::bench_collectives

@@ -1,0 +1,171 @@
+#include <fmt/format.h>
+
+#include <set>
+
+#include "runtime/base/text.h"
+#include "runtime/command_line/command_line.h"
+#include "trainer/tools/checkpoint/command.h"
+#include "trainer/tools/checkpoint/json_report.h"
+#include "trainer/tools/checkpoint/statistics.h"
+#include "trainer/tools/checkpoint/stored_file.h"
+
+namespace rollcall::checkpoint_tool {
+namespace {
+
+/// What is to be said of one tensor that is not the same in both.
+struct Row {
+  std::string name;
+  std::string what;  ///< "differs", "only in A", "only in B", "other type", "other shape"
+  std::string detail;
+  Difference difference;
+};
+
+struct Comparison {
+  std::uint64_t equal = 0;
+  std::vector<Row> rows;
+  std::vector<std::string> values;  ///< paths of values that differ or are in one only
+};
+
+std::string described(const StoredTensor& tensor) {
+  return fmt::format("{}{}", checkpoint::format::dtype_name(tensor.dtype),
+                     checkpoint::format::shape_text(tensor.shape));
+}
+
+/// Nothing is in the row's name where the two are equal.
+Result<Row> compare_tensors(const StoredFile& a, const StoredTensor& left, const StoredFile& b,
+                            const StoredTensor& right) {
+  if (left.dtype != right.dtype || left.shape != right.shape) {
+    return Row{left.name(),
+               left.dtype != right.dtype ? "other type" : "other shape",
+               described(left) + " and " + described(right),
+               {}};
+  }
+  const auto left_bytes = a.read(left);
+  if (!left_bytes) {
+    return left_bytes.error();
+  }
+  const auto right_bytes = b.read(right);
+  if (!right_bytes) {
+    return right_bytes.error();
+  }
+  const Difference found =
+      difference_of({left_bytes->get(), left.bytes}, {right_bytes->get(), right.bytes}, left.dtype);
+  return found.differing == 0 ? Row{} : Row{left.name(), "differs", described(left), found};
+}
+
+/// Paths of values that differ or are in one only.
+std::vector<std::string> differing_values(const StoredFile& a, const StoredFile& b) {
+  std::set<std::string> paths;
+  for (const auto* const values : {&a.values(), &b.values()}) {
+    for (const auto& [path, value] : *values) {
+      const auto left = a.values().find(path);
+      const auto right = b.values().find(path);
+      if (left == a.values().end() || right == b.values().end() || left->second != right->second) {
+        paths.insert(path);
+      }
+    }
+  }
+  return {paths.begin(), paths.end()};
+}
+
+bool is_wanted(const StoredTensor& tensor, bool only_model) {
+  return !only_model || tensor.path.starts_with("/model/");
+}
+
+Result<Comparison> compare(const StoredFile& a, const StoredFile& b, bool only_model, metrics::WorkProgress& progress) {
+  Comparison found;
+  progress.begin("comparing", a.tensors().size());
+  std::uint64_t done = 0;
+  std::uint64_t bytes = 0;
+  for (const StoredTensor& left : a.tensors()) {
+    if (!is_wanted(left, only_model)) {
+      continue;
+    }
+    const StoredTensor* const right = b.find(left.path);
+    if (right == nullptr) {
+      found.rows.push_back({left.name(), "only in A", described(left), {}});
+      continue;
+    }
+    auto row = compare_tensors(a, left, b, *right);
+    if (!row) {
+      return row.error();
+    }
+    found.equal += row->name.empty() ? 1 : 0;
+    if (!row->name.empty()) {
+      found.rows.push_back(*std::move(row));
+    }
+    progress.step(++done, bytes += left.bytes + right->bytes);
+  }
+  for (const StoredTensor& right : b.tensors()) {
+    if (is_wanted(right, only_model) && a.find(right.path) == nullptr) {
+      found.rows.push_back({right.name(), "only in B", described(right), {}});
+    }
+  }
+  if (!only_model) {
+    found.values = differing_values(a, b);
+  }
+  progress.end();
+  return found;
+}
+
+std::string comparison_text(const Comparison& found) {
+  std::string text;
+  if (!found.rows.empty()) {
+    std::vector<std::vector<std::string>> rows{{"TENSOR", "WHAT", "MAX ABS", "MAX REL", "ELEMENTS", "DETAIL"}};
+    for (const Row& row : found.rows) {
+      const Difference& by = row.difference;
+      const bool measured = by.elements > 0;
+      rows.push_back({printable(row.name), row.what, measured ? fmt::format("{:.3g}", by.max_absolute) : "-",
+                      measured ? fmt::format("{:.3g}", by.max_relative) : "-",
+                      measured ? fmt::format("{} of {}", by.differing, by.elements) : "-", row.detail});
+    }
+    text = command_line::text_table(rows) + "\n";
+  }
+  for (const std::string& path : found.values) {
+    text += "value differs: " + printable(path) + "\n";
+  }
+  return text + fmt::format("{} tensors are equal, {} are not; {} values are not\n", found.equal, found.rows.size(),
+                            found.values.size());
+}
+
+Json comparison_json(const StoredFile& a, const StoredFile& b, const Comparison& found) {
+  Json tensors = Json::array();
+  for (const Row& row : found.rows) {
+    Json json{{"name", row.name}, {"what", row.what}, {"detail", row.detail}};
+    if (row.difference.elements > 0) {
+      json["difference"] = difference_json(row.difference);
+    }
+    tensors.push_back(std::move(json));
+  }
+  return {{"a", a.path()},
+          {"b", b.path()},
+          {"equal", found.rows.empty() && found.values.empty()},
+          {"equal_tensors", found.equal},
+          {"tensors", std::move(tensors)},
+          {"values", found.values}};
+}
+
+}  // namespace
+
+Result<int> run_diff(CommandContext& context) {
+  const auto a = StoredFile::open(context.arguments[0]);
+  if (!a) {
+    return a.error();
+  }
+  const auto b = StoredFile::open(context.arguments[1]);
+  if (!b) {
+    return b.error();
+  }
+  const auto found = compare(*a, *b, context.line.has("model"), context.progress);
+  if (!found) {
+    return found.error();
+  }
+  if (context.json()) {
+    print_json(context.out, "diff", comparison_json(*a, *b, *found));
+  } else {
+    context.out << comparison_text(*found);
+  }
+  return found->rows.empty() && found->values.empty() ? to_int(ExitCode::Success) : kDiffer;
+}
+
+}  // namespace rollcall::checkpoint_tool

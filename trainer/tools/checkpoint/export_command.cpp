@@ -1,0 +1,95 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "runtime/base/text.h"
+#include "trainer/checkpoint/exchange/output_file.h"
+#include "trainer/checkpoint/exchange/safetensors_file.h"
+#include "trainer/checkpoint/exchange/torch_file.h"
+#include "trainer/metrics/human_bytes.h"
+#include "trainer/tools/checkpoint/command.h"
+#include "trainer/tools/checkpoint/json_report.h"
+#include "trainer/tools/checkpoint/stored_file.h"
+
+namespace rollcall::checkpoint_tool {
+namespace {
+
+using checkpoint::exchange::OutputFile;
+using checkpoint::exchange::StateDict;
+
+/// "torch" or "safetensors", from --to or from the name of the file.
+Result<std::string> target_format(const CommandContext& context, const std::string& path) {
+  const std::string& asked = context.options.text("to");
+  if (asked != "auto") {
+    return asked;
+  }
+  const std::string ending = std::filesystem::path(path).extension().string();
+  if (ending == ".safetensors") {
+    return std::string("safetensors");
+  }
+  if (ending == ".pt" || ending == ".pth" || ending == ".bin") {
+    return std::string("torch");
+  }
+  return fail("--to", "auto", "cannot tell the format from the name " + path, "--to=torch or --to=safetensors");
+}
+
+Result<StateDict> read_model(const StoredFile& file) {
+  const auto model = file.model();
+  if (!model) {
+    return model.error();
+  }
+  StateDict state;
+  for (const StoredTensor* const tensor : *model) {
+    auto bytes = file.read(*tensor);
+    if (!bytes) {
+      return bytes.error();
+    }
+    state.tensors.push_back({tensor->key, tensor->dtype, tensor->shape, {bytes->get(), tensor->bytes}});
+    state.storage.push_back(*std::move(bytes));
+  }
+  return state;
+}
+
+}  // namespace
+
+Result<int> run_export(CommandContext& context) {
+  const std::string& path = context.arguments[1];
+  const auto to = target_format(context, path);
+  if (!to) {
+    return to.error();
+  }
+  const auto file = StoredFile::open(context.arguments[0]);
+  if (!file) {
+    return file.error();
+  }
+  const auto state = read_model(*file);
+  if (!state) {
+    return state.error();
+  }
+  auto out = OutputFile::create(path, context.line.has("overwrite"));
+  if (!out) {
+    return out.error();
+  }
+  auto written = *to == "torch" ? checkpoint::exchange::write_torch_file(*out, state->tensors)
+                                : checkpoint::exchange::write_safetensors(*out, state->tensors);
+  if (written) {
+    written = out->commit();
+  }
+  if (!written) {
+    return written.error();
+  }
+  if (context.json()) {
+    print_json(context.out, "export",
+               {{"path", path},
+                {"from", file->path()},
+                {"format", *to},
+                {"tensors", state->tensors.size()},
+                {"bytes", out->size()}});
+  } else {
+    context.out << fmt::format("{}: {} tensors of {}, {}\n", printable(path), state->tensors.size(),
+                               printable(file->path()), metrics::human_bytes(out->size()));
+  }
+  return to_int(ExitCode::Success);
+}
+
+}  // namespace rollcall::checkpoint_tool

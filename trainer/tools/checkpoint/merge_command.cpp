@@ -1,0 +1,134 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/text.h"
+#include "trainer/tools/checkpoint/command.h"
+#include "trainer/tools/checkpoint/elements.h"
+#include "trainer/tools/checkpoint/json_report.h"
+#include "trainer/tools/checkpoint/new_checkpoint.h"
+#include "trainer/tools/checkpoint/stored_file.h"
+
+namespace rollcall::checkpoint_tool {
+namespace {
+
+using checkpoint::exchange::StateDict;
+using checkpoint::format::Value;
+
+Error other_model(const StoredFile& file, const StoredFile& first, const std::string& key) {
+  return fail("checkpoint", file.path(), fmt::format("is not of the model of {}: {} differs", first.path(), key),
+              "checkpoints of one model", ExitCode::Mismatch);
+}
+
+Result<std::vector<StoredFile>> open_all(std::span<const std::string> paths) {
+  std::vector<StoredFile> files;
+  for (const std::string& path : paths) {
+    auto file = StoredFile::open(path);
+    if (!file) {
+      return file.error();
+    }
+    files.push_back(*std::move(file));
+  }
+  return files;
+}
+
+/// Names, types and shapes of the models are the same.
+Result<void> check_same_model(const std::vector<StoredFile>& files) {
+  const auto first = files.front().model();
+  if (!first) {
+    return first.error();
+  }
+  for (const StoredFile& file : files) {
+    const auto model = file.model();
+    if (!model) {
+      return model.error();
+    }
+    for (const StoredTensor* const tensor : *first) {
+      const StoredTensor* const other = file.find(tensor->path);
+      if (other == nullptr || other->dtype != tensor->dtype || other->shape != tensor->shape) {
+        return other_model(file, files.front(), tensor->key);
+      }
+    }
+    if (model->size() != first->size()) {
+      return other_model(file, files.front(), "the number of tensors");
+    }
+  }
+  return {};
+}
+
+/// The mean of a tensor over all files, computed in float64; of the last file where it has no fractions.
+Result<std::unique_ptr<std::byte[]>> merged(const std::vector<StoredFile>& files, const StoredTensor& tensor) {
+  if (!is_floating_point(tensor.dtype)) {
+    return files.back().read(*files.back().find(tensor.path));
+  }
+  std::vector<double> sums(tensor.elements(), 0.0);
+  std::unique_ptr<std::byte[]> last;
+  for (const StoredFile& file : files) {
+    auto bytes = file.read(*file.find(tensor.path));
+    if (!bytes) {
+      return bytes.error();
+    }
+    last = *std::move(bytes);
+    with_element_reader(tensor.dtype, [&](auto read) {
+      const std::size_t size = checkpoint::format::dtype_size(tensor.dtype);
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        sums[i] += read(last.get() + i * size);
+      }
+    });
+  }
+  for (double& sum : sums) {
+    sum /= static_cast<double>(files.size());
+  }
+  write_elements(sums, tensor.dtype, {last.get(), tensor.bytes});
+  return last;
+}
+
+Result<StateDict> merge_models(const std::vector<StoredFile>& files, metrics::WorkProgress& progress) {
+  const auto model = *files.back().model();  // check_same_model() saw it
+  progress.begin("averaging", model.size());
+  StateDict state;
+  std::uint64_t read = 0;
+  for (const StoredTensor* const tensor : model) {
+    auto bytes = merged(files, *tensor);
+    if (!bytes) {
+      return bytes.error();
+    }
+    state.tensors.push_back({tensor->key, tensor->dtype, tensor->shape, {bytes->get(), tensor->bytes}});
+    state.storage.push_back(*std::move(bytes));
+    progress.step(state.tensors.size(), read += tensor->bytes * files.size());
+  }
+  progress.end();
+  return state;
+}
+
+}  // namespace
+
+Result<int> run_merge(CommandContext& context) {
+  const std::string& path = context.arguments.front();
+  const auto sources = std::span<const std::string>(context.arguments).subspan(1);
+  const auto files = open_all(sources);
+  if (!files) {
+    return files.error();
+  }
+  if (auto same = check_same_model(*files); !same) {
+    return same.error();
+  }
+  const auto state = merge_models(*files, context.progress);
+  if (!state) {
+    return state.error();
+  }
+  std::map<std::string, Value> values{{"/merged_from", std::vector<std::string>(sources.begin(), sources.end())}};
+  if (auto written = write_model_checkpoint(path, context.line.has("overwrite"), state->tensors, std::move(values));
+      !written) {
+    return written.error();
+  }
+  if (context.json()) {
+    print_json(context.out, "merge", {{"path", path}, {"from", sources}, {"tensors", state->tensors.size()}});
+  } else {
+    context.out << fmt::format("{}: the mean of {} checkpoints, {} tensors\n", printable(path), files->size(),
+                               state->tensors.size());
+  }
+  return to_int(ExitCode::Success);
+}
+
+}  // namespace rollcall::checkpoint_tool

@@ -1,0 +1,118 @@
+#include "trainer/tools/checkpoint/program.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <iterator>
+#include <new>
+#include <ostream>
+
+#include "runtime/base/text.h"
+#include "trainer/tools/checkpoint/command.h"
+
+namespace rollcall::checkpoint_tool {
+namespace {
+
+constexpr const char* kProgram = "rollcall-checkpoint";
+
+Error unknown_command(const std::string& name) {
+  std::vector<std::string> known;
+  for (const Command& command : all_commands()) {
+    known.emplace_back(command.name);
+  }
+  const auto meant = nearest(name, known);
+  return fail("command line", name, "unknown command", fmt::format("{} {}", kProgram, meant.value_or("--help")));
+}
+
+Result<void> check_count(const Command& command, const std::vector<std::string>& arguments) {
+  const std::string usage = fmt::format("{} {} {}", kProgram, command.name, command.arguments);
+  if (arguments.size() < command.at_least) {
+    return fail(std::string(command.name), "", "lacks an argument", usage);
+  }
+  if (arguments.size() > command.at_most) {
+    return fail(std::string(command.name), arguments[command.at_most], "is one argument too many", usage);
+  }
+  return {};
+}
+
+Result<int> run_command(const Command& command, std::span<const std::string> arguments, std::ostream& out) {
+  settings::Settings options{command.table};
+  const std::array targets{&options};
+  auto line = command_line::parse_command_line(targets, command.flags, arguments);
+  if (!line) {
+    return line.error();
+  }
+  if (line->has("help")) {
+    out << command_help(command);
+    return to_int(ExitCode::Success);
+  }
+  std::vector<std::string> positional = line->positional;
+  positional.insert(positional.end(), line->program.begin(), line->program.end());  // after "--"
+  if (auto counted = check_count(command, positional); !counted) {
+    return counted.error();
+  }
+  const auto style = settings::find_setting(command.table, "progress") == nullptr
+                         ? metrics::WorkProgress::Style::None
+                         : metrics::WorkProgress::style_of(options.text("progress"));
+  metrics::WorkProgress progress(STDERR_FILENO, style, "tensors");
+  CommandContext context{std::move(options), *std::move(line), std::move(positional), progress, out};
+  auto done = command.run(context);
+  progress.end();
+  return done;
+}
+
+Result<int> dispatch(const std::vector<std::string>& arguments, std::ostream& out) {
+  const std::string name = arguments.empty() ? "" : arguments.front();
+  if (name == "--help" || name == "-h" || (name == "help" && arguments.size() == 1)) {
+    out << program_help();
+    return to_int(ExitCode::Success);
+  }
+  if (name == "--version") {
+    out << kProgram << " " ROLLCALL_VERSION "\n";
+    return to_int(ExitCode::Success);
+  }
+  if (name.empty()) {
+    return fail("command line", "", "no command is given", fmt::format("{} --help", kProgram));
+  }
+  const bool asks_help = name == "help";
+  const std::string& wanted = asks_help ? arguments[1] : name;
+  const auto commands = all_commands();
+  const auto command = std::ranges::find(commands, wanted, &Command::name);
+  if (command == commands.end()) {
+    return unknown_command(wanted);
+  }
+  if (asks_help) {
+    out << command_help(*command);
+    return to_int(ExitCode::Success);
+  }
+  return run_command(*command, std::span(arguments).subspan(1), out);
+}
+
+int report(const Error& error, std::ostream& err) {
+  err << error.message() << std::endl;
+  return to_int(error.exit_code);
+}
+
+}  // namespace
+
+int run(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) noexcept {
+  try {
+    const Result<int> code = dispatch(arguments, out);
+    out.flush();
+    if (!code) {
+      return report(code.error(), err);
+    }
+    return out ? *code
+               : report(fail("standard output", "", "cannot be written", "another place for it", ExitCode::InputOutput),
+                        err);
+  } catch (const std::bad_alloc&) {
+    return report(fail(kProgram, "", "there is not enough memory", "a machine with more", ExitCode::Unavailable), err);
+  } catch (const std::exception& error) {
+    return report(fail(kProgram, "", error.what(), "reporting this: it is a bug", ExitCode::Internal), err);
+  }
+}
+
+}  // namespace rollcall::checkpoint_tool

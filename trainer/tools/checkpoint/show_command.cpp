@@ -1,0 +1,146 @@
+#include <fmt/format.h>
+
+#include "runtime/base/text.h"
+#include "runtime/command_line/command_line.h"
+#include "trainer/checkpoint/format/schema.h"
+#include "trainer/metrics/human_bytes.h"
+#include "trainer/tools/checkpoint/command.h"
+#include "trainer/tools/checkpoint/json_report.h"
+#include "trainer/tools/checkpoint/stored_file.h"
+
+namespace rollcall::checkpoint_tool {
+namespace {
+
+using checkpoint::format::Value;
+using Rows = std::vector<std::vector<std::string>>;
+
+std::string value_text(const Value& value) {
+  if (const auto* const text = std::get_if<std::string>(&value)) {
+    return printable(*text);
+  }
+  if (const auto* const texts = std::get_if<std::vector<std::string>>(&value)) {
+    std::string line;
+    for (const std::string& text : *texts) {
+      line += (line.empty() ? "" : " ") + printable(text);
+    }
+    return line;
+  }
+  return value_json(value).dump();
+}
+
+/// Tensors below "/model", "/optimizer" and so on: how many, and how much.
+Rows group_rows(const StoredFile& file) {
+  struct Sum {
+    std::uint64_t tensors = 0;
+    std::uint64_t elements = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::map<std::string, Sum> sums;
+  for (const StoredTensor& tensor : file.tensors()) {
+    Sum& sum = sums[tensor.path.substr(0, tensor.path.find('/', 1))];
+    sum.tensors += 1;
+    sum.elements += tensor.elements();
+    sum.bytes += tensor.bytes;
+  }
+  Rows rows{{"GROUP", "TENSORS", "ELEMENTS", "SIZE"}};
+  for (const auto& [name, sum] : sums) {
+    rows.push_back({name, std::to_string(sum.tensors), std::to_string(sum.elements), metrics::human_bytes(sum.bytes)});
+  }
+  return rows;
+}
+
+std::string summary_text(const StoredFile& file) {
+  const auto& info = file.info();
+  Rows facts{
+      {"file", printable(file.path())},
+      {"size", metrics::human_bytes(file.file_bytes())},
+      {"format", info.format_version},
+      {"created", printable(info.created)},
+      {"written by", printable(info.writer) + (info.torch_version.empty() ? "" : ", torch " + info.torch_version)}};
+  for (const auto& [path, value] : file.values()) {
+    if (path != checkpoint::format::schema::kModelKeys) {
+      facts.push_back({path.substr(1), value_text(value)});
+    }
+  }
+  return command_line::text_table(facts) + "\n" + command_line::text_table(group_rows(file));
+}
+
+std::string tensors_text(const StoredFile& file) {
+  Rows rows{{"TENSOR", "TYPE", "SHAPE", "BYTES", "CRC-32C"}};
+  for (const StoredTensor& tensor : file.tensors()) {
+    rows.push_back({printable(tensor.name()), std::string(checkpoint::format::dtype_name(tensor.dtype)),
+                    checkpoint::format::shape_text(tensor.shape), std::to_string(tensor.bytes),
+                    fmt::format("{:08x}", tensor.crc32c)});
+  }
+  return command_line::text_table(rows);
+}
+
+Json summary_json(const StoredFile& file, bool with_tensors) {
+  Json values = Json::object();
+  for (const auto& [path, value] : file.values()) {
+    values[path] = value_json(value);
+  }
+  const auto& info = file.info();
+  Json json{{"path", file.path()},        {"bytes", file.file_bytes()}, {"format_version", info.format_version},
+            {"writer", info.writer},      {"created", info.created},    {"torch_version", info.torch_version},
+            {"values", std::move(values)}};
+  if (with_tensors) {
+    json["tensors"] = Json::array();
+    for (const StoredTensor& tensor : file.tensors()) {
+      json["tensors"].push_back(tensor_json(tensor));
+    }
+  }
+  return json;
+}
+
+/// The tensors that were named, with what is in them.
+Result<int> show_tensors(CommandContext& context, const StoredFile& file, std::span<const std::string> names) {
+  Json tensors = Json::array();
+  Rows rows{{"TENSOR", "TYPE", "SHAPE", "MINIMUM", "MAXIMUM", "MEAN", "DEVIATION", "ZEROS", "NAN", "INFINITE"}};
+  for (const std::string& name : names) {
+    const StoredTensor* const tensor = file.find(name);
+    if (tensor == nullptr) {
+      return unknown_tensor(file, name);
+    }
+    const auto bytes = file.read(*tensor);
+    if (!bytes) {
+      return bytes.error();
+    }
+    const Statistics found = statistics_of({bytes->get(), tensor->bytes}, tensor->dtype);
+    rows.push_back({printable(tensor->name()), std::string(checkpoint::format::dtype_name(tensor->dtype)),
+                    checkpoint::format::shape_text(tensor->shape), fmt::format("{:.6g}", found.minimum),
+                    fmt::format("{:.6g}", found.maximum), fmt::format("{:.6g}", found.mean),
+                    fmt::format("{:.6g}", found.deviation), std::to_string(found.zeros), std::to_string(found.nan),
+                    std::to_string(found.infinite)});
+    tensors.push_back(tensor_json(*tensor));
+    tensors.back()["statistics"] = statistics_json(found);
+  }
+  if (context.json()) {
+    print_json(context.out, "show", {{"path", file.path()}, {"tensors", std::move(tensors)}});
+  } else {
+    context.out << command_line::text_table(rows);
+  }
+  return to_int(ExitCode::Success);
+}
+
+}  // namespace
+
+Result<int> run_show(CommandContext& context) {
+  const auto file = StoredFile::open(context.arguments.front());
+  if (!file) {
+    return file.error();
+  }
+  const auto names = std::span<const std::string>(context.arguments).subspan(1);
+  if (!names.empty()) {
+    return show_tensors(context, *file, names);
+  }
+  const bool all = context.line.has("tensors");
+  if (context.json()) {
+    print_json(context.out, "show", summary_json(*file, all));
+  } else {
+    context.out << (all ? tensors_text(*file) : summary_text(*file));
+  }
+  return to_int(ExitCode::Success);
+}
+
+}  // namespace rollcall::checkpoint_tool

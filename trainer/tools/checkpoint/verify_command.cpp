@@ -1,0 +1,122 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+
+#include "runtime/base/text.h"
+#include "trainer/checkpoint/format/folder.h"
+#include "trainer/metrics/human_bytes.h"
+#include "trainer/tools/checkpoint/command.h"
+#include "trainer/tools/checkpoint/json_report.h"
+#include "trainer/tools/checkpoint/stored_file.h"
+
+namespace rollcall::checkpoint_tool {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+struct Verified {
+  std::string path;
+  std::uint64_t bytes = 0;
+  double seconds = 0;
+  std::vector<std::string> damaged;  ///< names of the tensors and values whose bytes are not what was written
+  std::string reason;                ///< why the file cannot be used at all
+  [[nodiscard]] bool sound() const { return damaged.empty() && reason.empty(); }
+};
+
+/// The files that are meant, newest first. Error (NoInput): a folder holds none.
+Result<std::vector<std::string>> files_of(const std::vector<std::string>& arguments) {
+  std::vector<std::string> files;
+  for (const std::string& path : arguments) {
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(path, ignored)) {
+      files.push_back(path);
+      continue;
+    }
+    const auto listed = checkpoint::format::list_checkpoints(path);
+    if (listed.empty()) {
+      return no_checkpoint_in(path);
+    }
+    for (const auto& checkpoint : listed) {
+      files.push_back(checkpoint.path);
+    }
+  }
+  return files;
+}
+
+/// Damage is in the report; other failures (no such file, a newer format, the system) are Errors.
+Result<Verified> verify(const std::string& path, std::size_t threads, metrics::WorkProgress& progress) {
+  const auto begun = std::chrono::steady_clock::now();
+  Verified report;
+  report.path = path;
+  const auto file = StoredFile::open(path);
+  auto damaged = file ? file->damaged(threads, progress) : Result<std::vector<std::string>>(file.error());
+  if (damaged) {
+    report.bytes = file->file_bytes();
+    report.damaged = *std::move(damaged);
+  } else if (damaged.error().exit_code == ExitCode::BadData) {
+    report.reason = damaged.error().reason;
+  } else {
+    return damaged.error();
+  }
+  report.seconds = Seconds(std::chrono::steady_clock::now() - begun).count();
+  return report;
+}
+
+std::string line_of(const Verified& report) {
+  if (!report.reason.empty()) {
+    return fmt::format("{}: {}\n", printable(report.path), printable(report.reason));
+  }
+  if (!report.damaged.empty()) {
+    std::string text = fmt::format("{}: {} damaged:\n", printable(report.path), report.damaged.size());
+    for (const std::string& name : report.damaged) {
+      text += "  " + printable(name) + "\n";
+    }
+    return text;
+  }
+  const double rate = report.seconds > 0 ? static_cast<double>(report.bytes) / report.seconds : 0;
+  return fmt::format("{}: sound, {} in {:.2f} s ({}/s)\n", printable(report.path), metrics::human_bytes(report.bytes),
+                     report.seconds, metrics::human_bytes(static_cast<std::uint64_t>(rate)));
+}
+
+Json json_of(const Verified& report) {
+  return {{"path", report.path},     {"sound", report.sound()}, {"damaged", report.damaged},
+          {"reason", report.reason}, {"bytes", report.bytes},   {"seconds", report.seconds}};
+}
+
+}  // namespace
+
+Result<int> run_verify(CommandContext& context) {
+  const auto files = files_of(context.arguments);
+  if (!files) {
+    return files.error();
+  }
+  const auto asked = static_cast<std::size_t>(context.options.integer("num-workers"));
+  const std::size_t threads = asked > 0 ? asked : checkpoint::format::default_threads();
+  Json json = Json::array();
+  std::size_t bad = 0;
+  std::string first_bad;
+  for (const std::string& path : *files) {
+    const auto report = verify(path, threads, context.progress);
+    context.progress.end();
+    if (!report) {
+      return report.error();
+    }
+    if (!report->sound() && bad++ == 0) {
+      first_bad = path;
+    }
+    json.push_back(json_of(*report));
+    context.out << (context.json() ? "" : line_of(*report)) << std::flush;
+  }
+  if (context.json()) {
+    print_json(context.out, "verify", {{"files", std::move(json)}});
+  }
+  if (bad > 0) {
+    return fail("checkpoint", first_bad, fmt::format("{} of {} files are damaged", bad, files->size()),
+                "--resume=auto, which passes over them, or another copy", ExitCode::BadData);
+  }
+  return to_int(ExitCode::Success);
+}
+
+}  // namespace rollcall::checkpoint_tool

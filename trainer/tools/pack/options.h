@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "trainer/tools/pack/pack_tree.h"
+
+namespace rollcall::pack {
+
+enum class Request { Pack, Verify, Help, Version };
+
+struct Options {
+  Request request = Request::Help;
+  bool json = false;
+  metrics::WorkProgress::Style progress = metrics::WorkProgress::Style::Auto;
+  PackOptions pack;                ///< without writer and created
+  std::string source;              ///< Pack: DIR
+  std::string out;                 ///< Pack: OUT
+  std::vector<std::string> files;  ///< Verify
+};
+
+/// `arguments` lacks the program's own name. Errors (Usage).
+[[nodiscard]] Result<Options> read_options(const std::vector<std::string>& arguments);
+
+[[nodiscard]] std::string help_text();
+
+}  // namespace rollcall::pack

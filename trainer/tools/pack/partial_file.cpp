@@ -1,0 +1,157 @@
+#include "trainer/tools/pack/partial_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include "trainer/data/packed/packed_file.h"
+#include "trainer/storage/crc32c.h"
+
+namespace rollcall::pack {
+namespace {
+
+using data::packed_schema::kDataStart;
+
+/// Locks that a file system does not know are done without.
+bool locked_by_another(const storage::File& file) {
+  return ::flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+/// How many of the records follow one another as this program writes them.
+std::size_t count_connected(const std::vector<JournalRecord>& records) {
+  std::uint64_t end = 0;
+  std::size_t count = 0;
+  for (const JournalRecord& record : records) {
+    if (record.entry.offset != end) {
+      break;
+    }
+    end += record.entry.stored_bytes();
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+Error PartialFile::cannot_write(const std::string& path, int error_number) const {
+  return fail("rollcall-pack", path, "cannot be written: " + errno_text(error_number),
+              "freeing space or quota there; the same command goes on from here", ExitCode::InputOutput);
+}
+
+Result<PartialFile> PartialFile::open(const std::string& out, std::uint32_t input_crc32c, bool discard) {
+  PartialFile partial;
+  partial.out_ = out;
+  partial.data_path_ = out + ".partial";
+  partial.journal_path_ = out + ".partial.journal";
+  partial.data_ = storage::File(partial.data_path_, O_RDWR | O_CREAT);
+  if (partial.data_ && locked_by_another(partial.data_)) {
+    return fail("rollcall-pack", partial.data_path_, "is being written by another process",
+                "waiting for its end, or another output file", ExitCode::CannotCreate);
+  }
+  partial.journal_ = partial.data_ ? storage::File(partial.journal_path_, O_RDWR | O_CREAT) : storage::File();
+  if (!partial.journal_) {
+    return fail("rollcall-pack", partial.data_path_, "cannot be created: " + errno_text(errno),
+                "an output file in a folder that exists and is writable", ExitCode::CannotCreate);
+  }
+  const Result<void> loaded = partial.load(input_crc32c, discard);
+  if (!loaded) {
+    return loaded.error();
+  }
+  return partial;
+}
+
+Result<void> PartialFile::load(std::uint32_t input_crc32c, bool discard) {
+  const auto size = journal_.regular_size();
+  std::vector<std::byte> bytes(size.value_or(0));
+  if (!size || journal_.read_at(bytes, 0) != bytes.size()) {
+    return cannot_write(journal_path_, errno);
+  }
+  std::optional<ReadJournal> journal = read_journal(bytes);
+  const bool is_other_work = journal && journal->input_crc32c != input_crc32c;
+  if (!journal || (discard && is_other_work)) {
+    return start_anew(input_crc32c);
+  }
+  if (is_other_work) {
+    return fail(
+        "rollcall-pack", data_path_, "was begun with other options or other files",
+        fmt::format("the options of that time, or --overwrite, which starts anew (removes {})", partial_files(out_)),
+        ExitCode::Mismatch);
+  }
+  records_ = std::move(journal->records);
+  journal_ends_ = std::move(journal->ends);
+  return keep(count_connected(records_));
+}
+
+Result<void> PartialFile::start_anew(std::uint32_t input_crc32c) {
+  // The journal first: without records the data counts as nothing.
+  const bool emptied = ::ftruncate(journal_.descriptor(), 0) == 0 && ::ftruncate(data_.descriptor(), 0) == 0 &&
+                       journal_.write_at(journal_header(input_crc32c), 0);
+  return emptied ? Result<void>() : cannot_write(journal_path_, errno);
+}
+
+Result<void> PartialFile::keep(std::size_t count) {
+  records_.resize(std::min(count, records_.size()));
+  journal_ends_.resize(records_.size());
+  const std::uint64_t journal_end = journal_ends_.empty() ? journal_header_bytes() : journal_ends_.back();
+  data_bytes_ = records_.empty() ? 0 : records_.back().entry.offset + records_.back().entry.stored_bytes();
+  if (::ftruncate(journal_.descriptor(), static_cast<off_t>(journal_end)) != 0) {
+    return cannot_write(journal_path_, errno);
+  }
+  return {};
+}
+
+Result<void> PartialFile::append(const PreparedSample& sample) {
+  JournalRecord record{.outcome = sample.outcome,
+                       .exit_code = sample.exit_code,
+                       .source = sample.source,
+                       .entry = sample.entry,
+                       .note = sample.note};
+  record.entry.offset = data_bytes_;
+  if (!data_.write_at(sample.stored, kDataStart + data_bytes_)) {
+    return cannot_write(data_path_, errno);
+  }
+  const std::vector<std::byte> bytes = journal_bytes(record);
+  const std::uint64_t end = journal_ends_.empty() ? journal_header_bytes() : journal_ends_.back();
+  if (!journal_.write_at(bytes, end)) {
+    return cannot_write(journal_path_, errno);
+  }
+  data_bytes_ += record.entry.stored_bytes();
+  journal_ends_.push_back(end + bytes.size());
+  records_.push_back(std::move(record));
+  return {};
+}
+
+bool PartialFile::is_sound(std::size_t index, std::vector<std::byte>& buffer) const {
+  const data::PackedEntry& entry = records_[index].entry;
+  const auto bytes = static_cast<std::size_t>(entry.stored_bytes());
+  if (buffer.size() < bytes) {
+    buffer.resize(bytes);
+  }
+  const auto stored = std::span(buffer).first(bytes);
+  return data_.read_at(stored, kDataStart + entry.offset) == bytes && storage::crc32c(stored) == entry.crc32c;
+}
+
+Result<void> PartialFile::sync() { return data_.sync() ? Result<void>() : cannot_write(data_path_, errno); }
+
+Result<void> PartialFile::finish(const data::PackedContent& content) {
+  if (auto finished = data::finish_packed_file(data_path_, content); !finished) {
+    return finished.error();
+  }
+  const Result<data::PackedFile> file = data::PackedFile::open(data_path_);
+  if (!file) {
+    return fail("rollcall-pack", out_, "reads back wrongly: " + file.error().reason,
+                "the same command again, on another file system if it stays so", ExitCode::InputOutput);
+  }
+  if (std::rename(data_path_.c_str(), out_.c_str()) != 0 || !storage::sync_folder_of(out_)) {
+    return cannot_write(out_, errno);
+  }
+  ::unlink(journal_path_.c_str());
+  return {};
+}
+
+}  // namespace rollcall::pack

@@ -1,0 +1,165 @@
+#include "trainer/tools/pack/prepare.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "trainer/data/image/exif.h"
+#include "trainer/data/image/read_file.h"
+#include "trainer/data/image/repack.h"
+#include "trainer/data/image/resize.h"
+#include "trainer/storage/crc32c.h"
+#include "trainer/tools/pack/encode_jpeg.h"
+
+namespace rollcall::pack {
+namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // of a file; the format's lengths have 32 bits
+
+data::Box whole(data::ImageSize size) { return {0, 0, size.width, size.height}; }
+
+bool same_pixels(const data::PixelView& a, const data::PixelView& b, data::ImageSize size) {
+  for (int y = 0; y < size.height; ++y) {
+    const std::uint8_t* left = a.at(0, y);
+    const std::uint8_t* right = b.at(0, y);
+    for (int x = 0; x < size.width; ++x, left += data::kPixelBytes, right += data::kPixelBytes) {
+      if (std::memcmp(left, right, 3) != 0) {  // the fourth byte means nothing
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+/// The picture's size once its shorter side has at most `most` pixels.
+data::ImageSize reduced(data::ImageSize size, int most) {
+  const int shorter = std::min(size.width, size.height);
+  const auto scaled = [&](int side) {
+    const auto pixels = (static_cast<std::int64_t>(side) * most + shorter / 2) / shorter;
+    return static_cast<int>(std::max<std::int64_t>(pixels, 1));
+  };
+  return {scaled(size.width), scaled(size.height)};
+}
+
+void refuse(PreparedSample& sample, const Error& error) {
+  sample.outcome = Outcome::Bad;
+  sample.note = error.reason;
+  sample.exit_code = error.exit_code;
+}
+
+/// The file is what stat() told: otherwise somebody is writing it just now.
+Result<std::span<const std::byte>> read_unchanged(const std::string& path, const SourceFacts& facts,
+                                                  std::vector<std::byte>& buffer) {
+  const auto bytes = data::read_file(path, buffer);
+  if (bytes && source_facts(path) != facts) {
+    return fail("rollcall-pack", path, "changed while it was read", "packing once nobody writes there any more",
+                ExitCode::InputOutput);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+SourceFacts source_facts(const std::string& path) {
+  struct stat facts {};
+  if (::stat(path.c_str(), &facts) != 0) {
+    return {};
+  }
+  constexpr std::int64_t kNanoseconds = 1'000'000'000;
+  return {facts.st_size, facts.st_mtim.tv_sec * kNanoseconds + facts.st_mtim.tv_nsec};
+}
+
+Result<data::PixelView> Preparer::decode(data::ImageDecoder& decoder, const data::EncodedImage& file) {
+  const Result<data::ImageSize> size = decoder.open(file);
+  return size ? decoder.decode(whole(*size)) : size.error();
+}
+
+Result<void> Preparer::resize_into(PreparedSample& sample, const data::PixelView& pixels) {
+  const data::ImageSize size{pixels.area.width, pixels.area.height};
+  const data::ImageSize smaller = reduced(size, options_.resize);
+  std::vector<std::uint8_t> levels(static_cast<std::size_t>(smaller.width) * static_cast<std::size_t>(smaller.height) *
+                                   data::kPixelBytes);
+  data::resize_to_levels(
+      pixels, {.source = whole(size), .width = smaller.width, .height = smaller.height, .window = whole(smaller)},
+      levels.data());
+  Result<std::vector<std::byte>> jpeg = encode_jpeg(levels, smaller, options_.quality, sample.entry.orientation);
+  if (!jpeg) {
+    return jpeg.error();
+  }
+  sample.stored = *std::move(jpeg);
+  sample.outcome = Outcome::Resized;
+  sample.entry.width = static_cast<std::uint32_t>(smaller.width);
+  sample.entry.height = static_cast<std::uint32_t>(smaller.height);
+  return {};
+}
+
+bool Preparer::gives(const data::PixelView& pixels, const data::EncodedImage& repacked) {
+  const auto after = decode(repacked_decoder_, repacked);
+  const data::ImageSize size{pixels.area.width, pixels.area.height};
+  return after && after->area.width >= size.width && after->area.height == size.height &&
+         same_pixels(pixels, *after, size);
+}
+
+void Preparer::repack_into(PreparedSample& sample, const Result<data::PixelView>& pixels) {
+  const Result<data::Repacked> repacked = data::repack(sample.stored);
+  if (!repacked) {
+    sample.note = repacked.error().reason;
+    return;
+  }
+  const bool equal = pixels && pixels->area == whole(repacked->size) &&
+                     gives(*pixels, {.bytes = repacked->jpeg, .tiling = repacked->tiling()}) &&
+                     gives(*pixels, {.bytes = repacked->jpeg});
+  if (!equal) {
+    sample.note = "does not decode to the same pixels once repacked (please report this file)";
+    return;
+  }
+  sample.stored.assign(repacked->jpeg.begin(), repacked->jpeg.end());
+  const auto lengths = std::as_bytes(std::span(repacked->tile_bytes));
+  sample.stored.insert(sample.stored.end(), lengths.begin(), lengths.end());
+  sample.entry.tile_count = static_cast<std::uint32_t>(repacked->tile_bytes.size());
+  sample.entry.length = static_cast<std::uint32_t>(repacked->jpeg.size());
+  sample.outcome = sample.outcome == Outcome::Resized ? Outcome::ResizedAndRepacked : Outcome::Repacked;
+}
+
+PreparedSample Preparer::prepare(const std::string& path, std::int32_t label) {
+  PreparedSample sample;
+  sample.source = source_facts(path);
+  const auto bytes = read_unchanged(path, sample.source, buffer_.bytes);
+  if (!bytes) {
+    refuse(sample, bytes.error());
+    return sample;
+  }
+  if (bytes->size() > kMostBytes) {
+    refuse(sample, fail("", "", fmt::format("has {} bytes, more than {}", bytes->size(), kMostBytes), ""));
+    return sample;
+  }
+  const auto pixels = decode(decoder_, {.bytes = *bytes});
+  if (!pixels) {
+    refuse(sample, pixels.error());
+    return sample;
+  }
+  sample.outcome = Outcome::Kept;
+  sample.entry.label = label;
+  sample.entry.width = static_cast<std::uint32_t>(pixels->area.width);
+  sample.entry.height = static_cast<std::uint32_t>(pixels->area.height);
+  sample.entry.orientation = static_cast<std::uint8_t>(data::exif_orientation(*bytes));
+  const bool too_large = options_.resize > 0 && std::min(pixels->area.width, pixels->area.height) > options_.resize;
+  if (too_large) {
+    if (const auto resized = resize_into(sample, *pixels); !resized) {
+      refuse(sample, resized.error());
+      return sample;
+    }
+  } else {
+    sample.stored.assign(bytes->begin(), bytes->end());
+  }
+  sample.entry.length = static_cast<std::uint32_t>(sample.stored.size());
+  if (options_.repack) {
+    repack_into(sample, too_large ? decode(decoder_, {.bytes = sample.stored}) : pixels);
+  }
+  sample.entry.crc32c = storage::crc32c(sample.stored);
+  return sample;
+}
+
+}  // namespace rollcall::pack

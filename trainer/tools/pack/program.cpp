@@ -1,0 +1,193 @@
+#include "trainer/tools/pack/program.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <ctime>
+#include <exception>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <ostream>
+
+#include "runtime/base/text.h"
+#include "trainer/tools/pack/options.h"
+#include "trainer/tools/pack/report.h"
+#include "trainer/tools/pack/stop_request.h"
+#include "trainer/tools/pack/verify.h"
+
+namespace rollcall::pack {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kName = "rollcall-pack " ROLLCALL_VERSION;
+
+struct Job {
+  std::string tree;
+  std::string out;
+};
+
+/// ISO 8601 in UTC.
+std::string created_text(const Environment& environment) {
+  const auto epoch = parse_integer<std::int64_t>(environment.get("SOURCE_DATE_EPOCH").value_or(""));
+  const std::time_t time = epoch ? static_cast<std::time_t>(*epoch) : std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&time, &parts);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+                     parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
+std::optional<std::string> find_validation(const fs::path& source) {
+  for (const char* name : {"val", "valid", "validation"}) {
+    std::error_code ignored;
+    if (fs::is_directory(source / name, ignored)) {
+      return (source / name).string();
+    }
+  }
+  return std::nullopt;
+}
+
+Error cannot_create(const std::string& path, std::string reason) {
+  return fail("rollcall-pack", path, std::move(reason), "another name for OUT", ExitCode::CannotCreate);
+}
+
+/// What is to be packed into which file.
+Result<std::vector<Job>> plan(const Options& options) {
+  std::error_code error;
+  const fs::path source(options.source);
+  const bool out_is_folder = fs::is_directory(options.out, error);
+  if (!fs::is_directory(source / "train", error)) {
+    if (out_is_folder) {
+      return cannot_create(options.out, "is a folder, and one tree becomes one file");
+    }
+    return std::vector<Job>{{options.source, options.out}};
+  }
+  const std::optional<std::string> validation = find_validation(source);
+  if (!validation) {
+    return fail("rollcall-pack", options.source, "holds a folder train, but none called val, valid or validation",
+                "adding one, or packing " + (source / "train").string() + " alone", ExitCode::NoInput);
+  }
+  if (!out_is_folder && !fs::create_directories(options.out, error)) {
+    return cannot_create(options.out, "cannot be made a folder for train.h5 and val.h5: " +
+                                          (error ? errno_text(error.value()) : "a file of this name is there"));
+  }
+  const fs::path out(options.out);
+  return std::vector<Job>{{(source / "train").string(), (out / "train.h5").string()},
+                          {*validation, (out / "val.h5").string()}};
+}
+
+/// All trees before the first is packed, so that an empty class in val/ is told now and not in an hour.
+Result<std::vector<data::ImageTree>> scan(const std::vector<Job>& jobs) {
+  std::vector<data::ImageTree> trees;
+  for (const Job& job : jobs) {
+    Result<data::ImageTree> tree = data::scan_image_tree(job.tree);
+    if (!tree) {
+      return tree.error();
+    }
+    trees.push_back(*std::move(tree));
+  }
+  if (trees.front().class_names != trees.back().class_names) {
+    return fail("rollcall-pack", jobs.back().tree, "does not have the same class folders as train",
+                "making the names of both folders' sub-folders equal", ExitCode::BadData);
+  }
+  return trees;
+}
+
+Result<void> pack(const Options& options, metrics::WorkProgress& progress, std::ostream& out) {
+  const Result<std::vector<Job>> jobs = plan(options);
+  if (!jobs) {
+    return jobs.error();
+  }
+  const Result<std::vector<data::ImageTree>> trees = scan(*jobs);
+  if (!trees) {
+    return trees.error();
+  }
+  std::vector<PackReport> reports;
+  for (std::size_t i = 0; i < jobs->size(); ++i) {
+    Result<PackReport> report = pack_tree((*trees)[i], (*jobs)[i].out, options.pack, progress);
+    progress.end();
+    if (!report) {
+      return report.error();
+    }
+    out << (options.json ? "" : report_text(*report)) << std::flush;
+    reports.push_back(*std::move(report));
+  }
+  if (options.json) {
+    out << report_json(reports) << std::flush;
+  }
+  return {};
+}
+
+Result<void> verify(const Options& options, metrics::WorkProgress& progress, std::ostream& out) {
+  nlohmann::json files = nlohmann::json::array();
+  std::optional<Error> damage;
+  for (const std::string& path : options.files) {
+    const Result<VerifyReport> report = verify_file(path, options.pack.threads, progress);
+    progress.end();
+    if (!report) {
+      return report.error();
+    }
+    if (!report->damaged.empty() && !damage) {
+      damage = fail("rollcall-pack", path,
+                    fmt::format("{} of {} images are damaged, the first is {}", report->damaged.size(), report->samples,
+                                report->damaged.front()),
+                    "packing again; a training can go on without them with --bad-samples=skip", ExitCode::BadData);
+    }
+    files.push_back({{"path", path},
+                     {"format_version", report->format_version},
+                     {"filled_edges", report->filled_edges},
+                     {"images", report->samples},
+                     {"damaged", report->damaged}});
+    if (!options.json) {
+      out << fmt::format("{}: {} images, {} damaged, format {}\n{}", path, report->samples, report->damaged.size(),
+                         report->format_version, report->filled_edges ? filled_edges_text() : "")
+          << std::flush;
+    }
+  }
+  if (options.json) {
+    const nlohmann::json all{{"files", files}};
+    out << all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+  }
+  return damage ? Result<void>(*damage) : Result<void>();
+}
+
+Result<void> carry_out(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out) {
+  Result<Options> options = read_options(arguments);
+  if (!options) {
+    return options.error();
+  }
+  if (options->request == Request::Help || options->request == Request::Version) {
+    out << (options->request == Request::Help ? help_text() : std::string(kName) + "\n");
+    return {};
+  }
+  options->pack.writer = kName;
+  options->pack.created = created_text(environment);
+  catch_stop_requests();
+  metrics::WorkProgress progress(STDERR_FILENO, options->progress, "img");
+  return options->request == Request::Verify ? verify(*options, progress, out) : pack(*options, progress, out);
+}
+
+}  // namespace
+
+int run(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out,
+        std::ostream& err) noexcept {
+  try {
+    const Result<void> done = carry_out(arguments, environment, out);
+    if (done) {
+      return to_int(ExitCode::Success);
+    }
+    err << done.error().message() << "\n";
+    return to_int(done.error().exit_code);
+  } catch (const std::bad_alloc&) {
+    err << fail("rollcall-pack", "", "there is not enough memory", "--num-workers=1", ExitCode::Unavailable).message()
+        << "\n";
+    return to_int(ExitCode::Unavailable);
+  } catch (const std::exception& error) {
+    err << fail("rollcall-pack", "", error.what(), "reporting this: it is a bug", ExitCode::Internal).message() << "\n";
+    return to_int(ExitCode::Internal);
+  }
+}
+
+}  // namespace rollcall::pack
