@@ -17,6 +17,7 @@ using process_group::within;
 
 constexpr const char* kKey = "rollcall/failures";
 constexpr const char* kCodeKey = "rollcall/failure_code";
+constexpr const char* kReadKey = "rollcall/failures_read";  ///< ranks that need the store no more
 constexpr std::chrono::seconds kPatience{5};  // with a store that answers within milliseconds, unless rank 0 is stopped
 constexpr std::chrono::seconds kDeparture{2};
 
@@ -59,6 +60,7 @@ int FailureReport::own(const Error& error) {
   if (claimed == Claim::First || (claimed == Claim::NoStore && local_rank_ == 0)) {
     print(error);
   }
+  needs_store_no_more();
   return to_int(error.exit_code);
 }
 
@@ -70,6 +72,7 @@ int FailureReport::lost_peer(const Error& error) {
   }
   const int own_code = to_int(error.exit_code);
   const int code = claimed == Claim::Late ? code_of_the_cause().value_or(own_code) : own_code;
+  needs_store_no_more();
   end_process_unless_departed(code);
   return code;
 }
@@ -90,6 +93,12 @@ void FailureReport::leave_code(int code) const {
       store->compareSet(kCodeKey, {}, bytes(std::to_string(code)));
       return true;
     });
+  }
+}
+
+void FailureReport::needs_store_no_more() const {
+  if (store_) {
+    (void)within<std::int64_t>(kPatience, [store = store_] { return store->add(kReadKey, 1); });
   }
 }
 
@@ -125,7 +134,7 @@ void FailureReport::linger() const {
   }
   const auto deadline = std::chrono::steady_clock::now() + longest_linger();
   try {
-    while (store_->add(kKey, 0) < world_size_ && std::chrono::steady_clock::now() < deadline) {
+    while (store_->add(kReadKey, 0) < world_size_ && std::chrono::steady_clock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   } catch (const std::exception&) {

@@ -39,7 +39,7 @@ class FailureReport {
 
   /// To be called when the process groups are gone. Rank 0 holds the store: before it leaves after a failure it gives
   /// the others time to ask whether somebody has printed, and for the exit code of the cause. It waits no longer than
-  /// until all have asked, and at most longest_linger(). Other ranks return at once.
+  /// until all have their answers, and at most longest_linger(). Other ranks return at once.
   void linger() const;
   /// 10 s where the failure is rank 0's own, for the others live and will notice; 1 s where a peer was lost, which
   /// cannot ask.
@@ -52,6 +52,7 @@ class FailureReport {
   enum class Claim { First, Late, NoStore };
   Claim claim() const;
   void leave_code(int code) const;
+  void needs_store_no_more() const;
   void end_process_unless_departed(int code) const;
   std::optional<int> code_of_the_cause() const;
   void print(const Error& error) const;
