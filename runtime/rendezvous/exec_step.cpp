@@ -16,6 +16,7 @@
 #include "runtime/rendezvous/endpoint.h"
 #include "runtime/rendezvous/listener.h"
 #include "runtime/rendezvous/meet.h"
+#include "runtime/rendezvous/node_barrier.h"
 #include "runtime/step/gather.h"
 
 namespace rollcall::rendezvous {
@@ -24,6 +25,8 @@ namespace {
 constexpr const char* kKey = "rollcall.exec";
 constexpr const char* kFailed = "none";
 constexpr std::string_view kGds = "hash";
+/// For ranks of this node to leave PMIx in. They have just met, so it passes only where one of them is lost.
+constexpr std::chrono::seconds kLeaving{5};
 
 std::chrono::duration<double> limit(const settings::Settings& settings) {
   return std::chrono::duration<double>(settings.number("rendezvous.timeout"));
@@ -97,6 +100,18 @@ Result<Endpoint> be_told(std::uint32_t first_rank, const settings::Settings& set
   return *endpoint;
 }
 
+/// Where the ranks of this node, as their PMIx server counts them, will wait for each other. Nothing where it does not
+/// count them or no barrier can be had: then they go on without.
+std::optional<NodeBarrier> barrier_of_this_node(launchers::PmixClient& pmix) {
+  const Result<std::uint32_t> local_rank = pmix.fact(launchers::PmixFact::LocalRank);
+  const Result<std::uint32_t> local_size = pmix.fact(launchers::PmixFact::LocalSize);
+  if (!local_rank || !local_size || *local_size < 2) {
+    return std::nullopt;
+  }
+  Result<NodeBarrier> barrier = NodeBarrier::join("exec " + pmix.name_space(), *local_rank, *local_size);
+  return barrier ? std::optional<NodeBarrier>(*std::move(barrier)) : std::nullopt;
+}
+
 }  // namespace
 
 Result<step::ResolvedStep> resolve_and_agree(const Environment& user, const settings::Settings& settings,
@@ -141,7 +156,14 @@ Result<step::ResolvedStep> resolve_for_exec(const Environment& user, const setti
   if (*client == nullptr) {
     return step::resolve_this_step(user, settings, nullptr);
   }
+  std::optional<NodeBarrier> barrier = barrier_of_this_node(**client);
   Result<step::ResolvedStep> step = resolve_and_agree(user, settings, **client);
+  client->reset();
+  // A PMIx server takes the end of a rank's client for the rank's absence from every fence that others of its node have
+  // begun, a client's that said goodbye too (OpenPMIx 3 to 6; its issue 4113). So no program may begin one before.
+  if (step && barrier) {
+    (void)barrier->wait(kLeaving);
+  }
   if (step && !users_gds) {
     step->patch.changes.push_back({std::string(env::kPmixGds), std::string(kGds), resolve::Action::Set, "pmix",
                                    "rollcall was a PMIx client of this rank; the program can be the second"});

@@ -14,9 +14,10 @@ namespace rollcall::rendezvous {
 /// host's name. Collective then: every rank of the step calls it.
 ///
 /// The PMIx client is closed on return, so that the program's death is its own affair and the program can become a
-/// client itself. The patch holds PMIX_MCA_gds=hash for that: a second client of the same rank finds nothing in the
-/// server's shared memory (PMIx 4.2). Under `auto` PMIx is left to the program where the user chose another
-/// PMIX_MCA_gds, and where Slurm's own variables say everything (an enclosing `srun --ddp`, or the user's MASTER_ADDR).
+/// client itself; those of the other ranks of this node are closed as well, or their ranks are lost. The patch holds
+/// PMIX_MCA_gds=hash for that: a second client of the same rank finds nothing in the server's shared memory (PMIx 4.2).
+/// Under `auto` PMIx is left to the program where the user chose another PMIX_MCA_gds, and where Slurm's own variables
+/// say everything (an enclosing `srun --ddp`, or the user's MASTER_ADDR).
 ///
 /// Errors: those of step::resolve_this_step(); (Unavailable): a rank did not come within `rendezvous.timeout`, no port
 /// is free, `rendezvous` is pmix and there is none. An error of one rank lets the others go on.

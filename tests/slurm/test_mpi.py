@@ -98,6 +98,20 @@ def test_an_mpi_program_behind_exec_runs_under_mpirun(rollcall, mpi_hello, mpiru
     assert sorted(result.stdout.splitlines()) == HELLO_LINES, result.stderr
 
 
+@pytest.mark.parametrize("late", [0, 1, 2])
+def test_a_rank_whose_first_client_of_pmix_ends_late_is_not_lost(rollcall, mpi_hello, mpirun, tmp_path, late):
+    """A server counts the end of a client as its rank's absence from the fences that others of the node have begun: without order
+    among the ranks, the late one's MPI_Init would wait for ever."""
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
+    delay = f"strace -f -qq -o {tmp_path}/trace -e trace=shutdown -e inject=shutdown:delay_enter=1000000:when=1"
+    script = f"""[ $OMPI_COMM_WORLD_RANK = {late} ] && exec {delay} {rollcall} exec -- {mpi_hello}
+exec {rollcall} exec -- {mpi_hello}"""
+    result = run(mpirun("-np", 3, "sh", "-c", script))
+    assert "DELAYED" in (tmp_path / "trace").read_text(), "PMIx closes its connection in another way now: delay that"
+    assert len(result.stdout.splitlines()) == 3, result.stderr
+
+
 def test_exec_twice_in_a_row_is_as_good_as_once(cluster, rollcall, site, mpi_hello):
     twice = f"{rollcall} exec -- true; exec {rollcall} exec -- {mpi_hello}"
     result = cluster.run("srun", "--mpi=pmix", "-N1", "-n4", rollcall, "exec", "--", "sh", "-c", twice, env=site)

@@ -1,0 +1,126 @@
+#include "runtime/rendezvous/node_barrier.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "runtime/job/marker.h"
+
+namespace rollcall::rendezvous {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint32_t kLeader = 0;
+/// The leader may take its place later than another rank arrives: a rank that is not released says again that it is
+/// here.
+constexpr std::chrono::milliseconds kAgain{5};
+
+struct Address {
+  sockaddr_un place{};
+  socklen_t length = 0;
+
+  [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&place); }
+};
+
+/// Of a user's own, so that two users' runs of one name do not meet.
+Address address_of(const std::string& name, std::uint32_t local_rank) {
+  const std::string text = fmt::format("rollcall-{}-{:08x}-{}", getuid(), job::fnv1a(name), local_rank);
+  Address address;
+  address.place.sun_family = AF_UNIX;
+  std::memcpy(address.place.sun_path + 1, text.data(), text.size());  // a first byte of 0: the abstract namespace
+  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  return address;
+}
+
+void tell(int descriptor, const Address& whom, std::uint32_t local_rank) {
+  // Nobody there, or a full queue: said again, or told by the deadline.
+  (void)sendto(descriptor, &local_rank, sizeof local_rank, MSG_DONTWAIT | MSG_NOSIGNAL, whom.get(), whom.length);
+}
+
+/// The local rank that a word came from; nothing within `limit`.
+std::optional<std::uint32_t> hear(int descriptor, Clock::duration limit) {
+  pollfd wanted{descriptor, POLLIN, 0};
+  const auto whole = std::chrono::ceil<std::chrono::milliseconds>(limit);
+  if (poll(&wanted, 1, static_cast<int>(std::max<std::int64_t>(0, whole.count()))) <= 0) {
+    return std::nullopt;
+  }
+  std::uint32_t local_rank = 0;
+  const ssize_t got = recv(descriptor, &local_rank, sizeof local_rank, MSG_DONTWAIT);
+  return got == sizeof local_rank ? std::optional(local_rank) : std::nullopt;
+}
+
+}  // namespace
+
+NodeBarrier::NodeBarrier(int descriptor, std::string name, std::uint32_t local_rank, std::uint32_t local_world_size)
+    : descriptor_(descriptor), name_(std::move(name)), local_rank_(local_rank), local_world_size_(local_world_size) {}
+
+NodeBarrier::NodeBarrier(NodeBarrier&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      name_(std::move(other.name_)),
+      local_rank_(other.local_rank_),
+      local_world_size_(other.local_world_size_) {}
+
+NodeBarrier::~NodeBarrier() {
+  if (descriptor_ >= 0) {
+    close(descriptor_);
+  }
+}
+
+Result<NodeBarrier> NodeBarrier::join(const std::string& name, std::uint32_t local_rank,
+                                      std::uint32_t local_world_size) {
+  const int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const Address own = address_of(name, local_rank);
+  if (descriptor >= 0 && bind(descriptor, own.get(), own.length) == 0) {
+    return NodeBarrier(descriptor, name, local_rank, local_world_size);
+  }
+  const int code = errno;
+  if (descriptor >= 0) {
+    close(descriptor);
+  }
+  return fail("node barrier", std::to_string(local_rank), std::strerror(code), "looking for another run of this name",
+              ExitCode::Unavailable);
+}
+
+bool NodeBarrier::wait(std::chrono::milliseconds limit) {
+  const Clock::time_point deadline = Clock::now() + limit;
+  return local_rank_ == kLeader ? wait_for_all(deadline) : wait_for_release(deadline);
+}
+
+bool NodeBarrier::wait_for_all(Clock::time_point deadline) const {
+  std::set<std::uint32_t> missing;
+  for (std::uint32_t rank = kLeader + 1; rank < local_world_size_; ++rank) {
+    missing.insert(rank);
+  }
+  while (!missing.empty() && Clock::now() < deadline) {
+    if (const auto arrived = hear(descriptor_, deadline - Clock::now())) {
+      missing.erase(*arrived);
+    }
+  }
+  for (std::uint32_t rank = kLeader + 1; missing.empty() && rank < local_world_size_; ++rank) {
+    tell(descriptor_, address_of(name_, rank), kLeader);
+  }
+  return missing.empty();
+}
+
+bool NodeBarrier::wait_for_release(Clock::time_point deadline) const {
+  const Address leader = address_of(name_, kLeader);
+  while (Clock::now() < deadline) {
+    tell(descriptor_, leader, local_rank_);
+    if (hear(descriptor_, std::min<Clock::duration>(kAgain, deadline - Clock::now())) == kLeader) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace rollcall::rendezvous

@@ -1,0 +1,90 @@
+#include "runtime/rendezvous/node_barrier.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace rollcall::rendezvous {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr milliseconds kLong{60'000};
+
+/// A barrier that no other test or process has.
+std::string own_name() {
+  static std::atomic<int> count{0};
+  return "node_barrier_test " + std::to_string(getpid()) + " " + std::to_string(count++);
+}
+
+NodeBarrier joined(const std::string& name, std::uint32_t local_rank, std::uint32_t local_world_size) {
+  Result<NodeBarrier> barrier = NodeBarrier::join(name, local_rank, local_world_size);
+  EXPECT_TRUE(barrier) << barrier.error().message();
+  return *std::move(barrier);
+}
+
+TEST(NodeBarrier, NobodyGoesOnBeforeTheLastHasCome) {
+  const std::string name = own_name();
+  constexpr std::uint32_t kRanks = 9;
+  for (std::uint32_t last = 0; last < kRanks; ++last) {
+    std::atomic<bool> last_came{false};
+    std::atomic<std::uint32_t> too_early{0};
+    std::promise<void> others_wait;
+    std::atomic<std::uint32_t> waiting{0};
+    std::vector<std::thread> threads;
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        NodeBarrier barrier = joined(name, rank, kRanks);
+        if (rank == last) {
+          others_wait.get_future().wait();
+          last_came = true;
+        } else if (++waiting == kRanks - 1) {
+          others_wait.set_value();
+        }
+        EXPECT_TRUE(barrier.wait(kLong));
+        too_early += last_came ? 0 : 1;
+      });
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    EXPECT_EQ(too_early, 0U) << "last: " << last;
+  }
+}
+
+TEST(NodeBarrier, ALeaderThatTakesItsPlaceLateIsWaitedFor) {
+  const std::string name = own_name();
+  std::thread other([&] { EXPECT_TRUE(joined(name, 1, 2).wait(kLong)); });
+  std::thread leader([&] { EXPECT_TRUE(joined(name, 0, 2).wait(kLong)); });
+  other.join();
+  leader.join();
+}
+
+TEST(NodeBarrier, OneRankWaitsForNobody) { EXPECT_TRUE(joined(own_name(), 0, 1).wait(milliseconds(0))); }
+
+TEST(NodeBarrier, WaitsNoLongerThanToldForARankThatNeverComes) {
+  const std::string name = own_name();
+  NodeBarrier leader = joined(name, 0, 3);
+  NodeBarrier other = joined(name, 1, 3);
+  std::thread waits([&] { EXPECT_FALSE(other.wait(milliseconds(50))); });
+  EXPECT_FALSE(leader.wait(milliseconds(50)));
+  waits.join();
+}
+
+TEST(NodeBarrier, APlaceIsTakenOnceAndFreeAgainAfterwards) {
+  const std::string name = own_name();
+  {
+    const NodeBarrier first = joined(name, 0, 2);
+    const Result<NodeBarrier> second = NodeBarrier::join(name, 0, 2);
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().exit_code, ExitCode::Unavailable);
+  }
+  EXPECT_TRUE(NodeBarrier::join(name, 0, 2));
+}
+
+}  // namespace
+}  // namespace rollcall::rendezvous
