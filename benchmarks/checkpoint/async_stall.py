@@ -2,7 +2,6 @@
 rollcall-train between two steps of a real training against torch.distributed.checkpoint.async_save, interleaved."""
 import json
 import pathlib
-import statistics
 import sys
 import tempfile
 
@@ -23,7 +22,8 @@ def ours(read_back):
     """The save of step 16: buffers exist since that of step 8, which is durable long before; the one of step 30 comes after it is durable."""
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         measure.run([TRAIN, "--model=resnet50", f"--image-size={options.image_size}", f"--batch-size={options.batch_size}", "--max-steps=30",
-                     "--checkpoint-steps=8", "--keep-last=2", "--checkpoint-overlap=wait", "--valid-epochs=0", "--checkpoint-epochs=0", "--progress=none",
+                     "--checkpoint-steps=8", "--keep-last=2", "--checkpoint-overlap=wait", "--valid-epochs=0", "--checkpoint-epochs=0",
+                      "--progress=none",
                      f"--checkpoint-read-back={read_back}", f"--checkpoint-dir={folder}"])
         saves = [json.loads(line) for line in (pathlib.Path(folder) / "metrics.jsonl").read_text().splitlines()]
     return next(save for save in saves if save["event"] == "checkpoint" and save["step"] == 16)

@@ -55,7 +55,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     program, chance = options.build / "benchmarks/collectives/add_until_failure", random.Random(options.seed)
-    print(f"{options.ranks} ranks, {options.kills} kills each, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; ms until a survivor's error")
+    print(f"{options.ranks} ranks, {options.kills} kills each, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; "
+          "ms until a survivor's error")
     print(f"{'back end':10}{'transport':11}{'error':9}{'median':>8}{'90 %':>8}{'max':>8}{'without':>9}")
     found = {}
     server = subprocess.Popen([program, "store"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)

@@ -27,7 +27,8 @@ def main():
             for process, hook, context in ROWS]
     chain = sum(row["median"] for row in rows)
     if options.json:
-        print(json.dumps({"benchmark": "hooks of srun --ddp", "unit": "ms CPU", "nodes": options.nodes, "rows": rows, "one_after_another": chain}))
+        print(json.dumps({"benchmark": "hooks of srun --ddp", "unit": "ms CPU", "nodes": options.nodes, "rows": rows,
+                          "one_after_another": chain}))
         return
     print(f"srun --ddp -N{options.nodes} /bin/true: CPU ms of the plugin, median")
     for row in rows:

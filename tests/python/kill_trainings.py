@@ -181,7 +181,7 @@ def main():
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="kill-trainings-") as folder:
         campaign = Campaign(pathlib.Path(folder), options.parallel, options.seed)
         try:
-            for kill in range(1, options.kills + 1):
+            for kill in range(1, options.kills + 1):  # noqa: B007 (told where one goes wrong)
                 campaign.one_kill()
             steps = campaign.ends_as_if_nothing_had_been()
         except Wrong as wrong:

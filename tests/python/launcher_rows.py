@@ -146,7 +146,7 @@ NETWORK = [
         "head-name": ("good: 127.0.0.1 is 127.0.0.1 everywhere", "good: 127.0.0.9 is 127.0.0.9 everywhere")}),
 
     Row("host.loopback", "allow", step=TWO_NODES[0], changes={
-        name: (None, "lo") for name in (*GLOO_AND_TENSORPIPE, "NCCL_SOCKET_IFNAME")} | {"PET_LOCAL_ADDR": (None, "127.0.0.1")}),
+        **dict.fromkeys((*GLOO_AND_TENSORPIPE, "NCCL_SOCKET_IFNAME"), (None, "lo")), "PET_LOCAL_ADDR": (None, "127.0.0.1")}),
     Row("host.loopback", "allow", step=TWO_NODES[1], only=OUTCOME, changes={
         "exit code": ("69", "0"),
         "standard error": (
@@ -156,7 +156,7 @@ NETWORK = [
         "head-name": ("bad: 127.0.0.1 is the loopback address 127.0.0.1 on a node that is not the head",
                       "good: 127.0.0.1 is 127.0.0.1 everywhere")}),
 
-    Row("interface.gloo", "none", changes={name: ("lo", None) for name in GLOO_AND_TENSORPIPE}),
+    Row("interface.gloo", "none", changes=dict.fromkeys(GLOO_AND_TENSORPIPE, ("lo", None))),
     Row("interface.gloo", "nosuch0,lo", step=OTHER_NODE, changes={name: (route_to("192.0.2.7"), "lo") for name in GLOO_AND_TENSORPIPE}),
     Row("interface.gloo", "nosuch0,nosuch1", only=OUTCOME,
         changes=failure(r"interface\.gloo: nosuch0,nosuch1: is no interface that is up on .*")),
@@ -286,7 +286,7 @@ def cache_seen(setting, policy):
         return {}
     variables, folder, _ = CACHES[setting]
     path = f"{FOLDERS[policy]}/{folder}"
-    return {**{name: path for name in variables}, f"{path}/": "755", **({f"{FOLDERS['job']}/": "755"} if policy == "job" else {})}
+    return {**dict.fromkeys(variables, path), f"{path}/": "755", **({f"{FOLDERS['job']}/": "755"} if policy == "job" else {})}
 
 
 def caches_below(policy):
@@ -366,7 +366,7 @@ REFUSED = {
     "debug": ["maybe"],
     "cache.shared": NO_PATH,
     "cache.local": NO_PATH,
-    **{setting: NO_POLICY for setting in CACHES},
+    **dict.fromkeys(CACHES, NO_POLICY),
     "scratch.folder": NO_PATH,
     "scratch.purge-days": ["-1", "36501", "2.5"],
     "scratch.warn-days": ["-1", "36501", "soon"],

@@ -75,7 +75,9 @@ def test_wrong_command_lines(arguments, says):
 @pytest.mark.parametrize("arguments", [["show", "{}"], ["verify", "{}"], ["diff", "{}", "{}"], ["export", "{}", "x.pt"],
                                        ["import", "{}", "x.h5"], ["merge", "x.h5", "{}", "{}"]])
 def test_files_that_are_not_there_damaged_or_something_else(arguments, damaged, tmp_path):
-    filled = lambda path: [argument.format(path) for argument in arguments]
+    def filled(path):
+        return [argument.format(path) for argument in arguments]
+
     assert "No such file" in run(*filled(tmp_path / "absent.h5"), code=66)
     text = tmp_path / "text.h5"
     text.write_text("this is a text, and no checkpoint\n" * 10)

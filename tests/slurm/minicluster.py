@@ -67,7 +67,7 @@ class Minicluster:
     def script(self, *arguments, check=True, env=None, timeout=60):
         command = [*self.prefix, str(self.program), f"--dir={self.folder}", *map(str, arguments)]
         result = subprocess.run(command, env=env or clean_environment(), text=True, timeout=timeout,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/tmp")
+                                capture_output=True, cwd="/tmp")
         assert not check or result.returncode == 0, f"{command}\n{result.stdout}{result.stderr}"
         return result
 

@@ -165,7 +165,7 @@ def test_checks_are_listed_chosen_and_left_out(cluster, doctor, rollcall):
 def bad(result, check):
     """The one bad finding of `check`, in a report that fails as documented."""
     assert result.returncode == 69, result.stdout + result.stderr
-    assert f"rollcall: doctor: " in result.stderr
+    assert "rollcall: doctor: " in result.stderr
     finding = next(f for f in findings_of(result, check) if f["status"] == "bad")
     assert finding["action"]
     return finding

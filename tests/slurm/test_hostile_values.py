@@ -21,7 +21,7 @@ def hostile(request, cluster):
 
 def test_a_users_values_reach_the_task_as_they_are(cluster, rollcall, hostile):
     names = ("MASTER_ADDR", "GLOO_SOCKET_IFNAME", "TORCH_HOME", "PATH_OF_MINE")
-    users = {name: hostile for name in names}
+    users = dict.fromkeys(names, hostile)
     for front in (["--ddp"], [str(rollcall), "exec", "--"]):
         environments, errors = cluster.environments(*front, env=users)
         assert [environments[0][name] for name in names] == [hostile] * 4

@@ -345,7 +345,7 @@ def image(tmp_path, plugin):
 
 
 def site(rollcall, *arguments):
-    return subprocess.run([rollcall, *arguments], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    return subprocess.run([rollcall, *arguments], text=True, capture_output=True,
                           env=clean_environment())
 
 

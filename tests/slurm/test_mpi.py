@@ -69,7 +69,7 @@ def recorded(tmp_path):
 
 def run(command, env=None, **kwargs):
     return subprocess.run([str(word) for word in command], env={**clean_environment(), **(env or {})}, text=True, timeout=120,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kwargs)
+                          capture_output=True, **kwargs)
 
 
 def check_world(environments, size):

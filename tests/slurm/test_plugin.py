@@ -71,7 +71,8 @@ def test_without_the_option_nothing_changes(cluster):
 
 
 def comparable(output):
-    varying = re.compile(r"SLURM_(JOB_ID|JOBID|JOB_SLUID|JOB_START_TIME|JOB_END_TIME|STEP_RESV_PORTS|SRUN_COMM_PORT|STEP_LAUNCHER_PORT|TASK_PID|LAUNCH_NODE_IPADDR)=")
+    varying = re.compile(r"SLURM_(JOB_ID|JOBID|JOB_SLUID|JOB_START_TIME|JOB_END_TIME|STEP_RESV_PORTS|SRUN_COMM_PORT|"
+                         r"STEP_LAUNCHER_PORT|TASK_PID|LAUNCH_NODE_IPADDR)=")
     return sorted(entry for entry in output.split("\0") if entry and not varying.match(entry))
 
 

@@ -11,7 +11,7 @@ SCRIPT = SOURCE / "scripts" / "second-slurm"
 
 def run(*arguments, **variables):
     return subprocess.run([SCRIPT, *arguments], env={**clean_environment(), **variables}, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+                          capture_output=True, timeout=120)
 
 
 @pytest.mark.parametrize("arguments, text", [

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = pathlib.Path(os.environ.get("ROLLCALL_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 sys.path.insert(0, str(ROOT / "tests" / "mutations"))
-import entries
+import entries  # noqa: E402  (found by the line above)
 
 MUTATIONS = entries.load(ROOT)
 HINT = "moved or renamed code takes its entry along: see tests/mutations/{}.toml"

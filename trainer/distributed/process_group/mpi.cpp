@@ -16,8 +16,8 @@ void add_mpi(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& s
   }
   const int rank = group.getRank();
   const int size = group.getSize();
-  // MPI begins only where all ranks have ended what this process was before, a client of PMIx: a rank that ends it later
-  // would be counted as absent from what MPI does then (rendezvous/exec_step.cpp).
+  // MPI begins only where all ranks have ended what this process was before, a client of PMIx: a rank that ends it
+  // later would be counted as absent from what MPI does then (rendezvous/exec_step.cpp).
   const auto arrived = c10::make_intrusive<c10d::PrefixStore>("mpi/arrived", store);
   if (const auto all = exchange_over(arrived, rank, size)(""); !all) {
     throw CollectiveFailure(all.error());
