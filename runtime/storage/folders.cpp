@@ -20,7 +20,8 @@ namespace rollcall::storage {
 namespace {
 
 constexpr mode_t kAnybodyWrites = S_IWOTH;
-constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
+constexpr mode_t kGroupWrites = S_IWGRP;
+constexpr mode_t kOthersWrite = kGroupWrites | kAnybodyWrites;
 constexpr int kMostLinks = 40;  // as the kernel's own limit
 
 /// The walk from the root: one open folder at a time, so that nothing can be exchanged between check and use.
@@ -54,6 +55,7 @@ class Walk {
     folder_ = ::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     place_.clear();
     exposed_ = false;
+    shared_ = false;
   }
 
   void push_front(const std::string& path) {
@@ -78,6 +80,9 @@ class Walk {
       }
     }
     if (S_ISLNK(status.st_mode)) {
+      if (shared_ && !is_trusted(status)) {
+        return belongs_to_another(where, status);
+      }
       return exposed_ ? FolderObjection{where + " is a link", true} : follow(name, where);
     }
     return enter(name, where);
@@ -110,22 +115,29 @@ class Walk {
     ::close(folder_);
     folder_ = next;
     place_ = where;
-    const bool trusted = status.st_uid == ::geteuid() || status.st_uid == 0;
-    if (exposed_ && !trusted) {
-      return {fmt::format("{} belongs to user {}", where, status.st_uid), true};
+    if ((exposed_ || shared_) && !is_trusted(status)) {
+      return belongs_to_another(where, status);
     }
     const bool sticky_and_roots = status.st_uid == 0 && (status.st_mode & S_ISVTX) != 0;
     if (exposed_ && (status.st_mode & kOthersWrite) != 0 && !sticky_and_roots) {
       return {fmt::format("others may write to {}", where), true};
     }
     exposed_ = (status.st_mode & kAnybodyWrites) != 0;
+    shared_ = (status.st_mode & kGroupWrites) != 0;
     return {};
+  }
+
+  static bool is_trusted(const struct stat& status) { return status.st_uid == ::geteuid() || status.st_uid == 0; }
+
+  static FolderObjection belongs_to_another(const std::string& where, const struct stat& status) {
+    return {fmt::format("{} belongs to user {}", where, status.st_uid), true};
   }
 
   std::deque<std::string> names_;
   int folder_ = -1;
   std::string place_;
   bool exposed_ = false;  ///< anybody may have put something into this folder
+  bool shared_ = false;   ///< a group, a project's members say, may have
   int links_ = 0;
 };
 

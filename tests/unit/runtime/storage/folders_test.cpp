@@ -82,6 +82,34 @@ TEST_F(OwnFolder, AFolderOfSomebodyElseIsRefused) {
   EXPECT_TRUE(objection.foreign);
 }
 
+TEST_F(OwnFolder, WhereAGroupMayWriteWhatSomebodyElseMadeIsRefused) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root can make a folder of another user";
+  }
+  std::filesystem::create_directories(top_ / "project" / "victim" / ".cache");
+  ASSERT_EQ(chmod((top_ / "project").c_str(), 0770), 0);
+  const FolderObjection mine = make_own_folder(top_ / "project" / "victim" / ".cache" / "torch");
+  EXPECT_EQ(mine.reason, "") << "a group's folder is no objection in itself";
+  ASSERT_EQ(chown((top_ / "project" / "victim").c_str(), 4711, 0), 0);
+  const FolderObjection planted = make_own_folder(top_ / "project" / "victim" / ".cache" / "torch");
+  EXPECT_THAT(planted.reason, HasSubstr("project/victim belongs to user 4711"));
+  EXPECT_TRUE(planted.foreign);
+}
+
+TEST_F(OwnFolder, WhereAGroupMayWriteALinkOfSomebodyElsesIsRefused) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root can make a link of another user";
+  }
+  std::filesystem::create_directories(top_ / "project");
+  std::filesystem::create_directories(top_ / "elsewhere");
+  ASSERT_EQ(chmod((top_ / "project").c_str(), 0770), 0);
+  const std::filesystem::path link = top_ / "project" / "cache";
+  std::filesystem::create_symlink(top_ / "elsewhere", link);
+  EXPECT_EQ(make_own_folder(link).reason, "") << "the user's own link";
+  ASSERT_EQ(lchown(link.c_str(), 4711, 0), 0);
+  EXPECT_THAT(make_own_folder(link).reason, HasSubstr("project/cache belongs to user 4711"));
+}
+
 TEST_F(OwnFolder, LinksOfTheUsersOwnAreFollowedAndTheirTargetsChecked) {
   make("real", 0700);
   std::filesystem::create_symlink("real", top_ / "link");
