@@ -57,6 +57,26 @@ def test_every_node_runs_a_task_and_claims_the_cpus_it_was_given(started):
     assert sorted(names) == ["host0001"] * 6 + ["host0002"] * 6 + ["host0003"] * 6
 
 
+@pytest.mark.parametrize("command", ["start", "status", "stop"])
+@pytest.mark.parametrize("planted", ["folder", "parameters", "link", "mode"])
+def test_a_folder_that_somebody_else_made_is_not_believed(short_folder, planted, command):
+    """Its parameters are sourced: here they would leave a mark."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a folder of another user")
+    folder, mark = short_folder / f"planted-{planted}-{command}", short_folder / f"mark-{planted}-{command}"
+    real = folder if planted != "link" else short_folder / f"real-{command}"
+    real.mkdir()
+    if planted == "link":
+        folder.symlink_to(real)
+    (real / "parameters").write_text(f"touch {mark}\n")
+    (real / "parameters").chmod(0o646 if planted == "mode" else 0o644)
+    if planted != "mode":
+        os.chown(real / "parameters" if planted == "parameters" else real, 4711, 4711)
+    result = subprocess.run([SCRIPT, f"--dir={folder}", command], capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 69 and "somebody else" in result.stderr, result.stderr
+    assert not mark.exists()
+
+
 def test_stop_ends_running_jobs_and_leaves_no_process(started):
     cluster = started("--nodes=2")
     cluster.run("sbatch", "-N2", "--output=/dev/null", "--wrap", "srun sleep 1000 & setsid sleep 1001 & wait")
