@@ -55,15 +55,15 @@ Error no_plugin(const std::string& path, const std::string& reason) {
 
 /// The plugin that was named, or the one beside this program. It fits the Slurm in PATH, where there is one.
 Result<std::string> checked_plugin(const CommandContext& context, const std::string& slurm_conf,
-                                   const std::string& root) {
+                                   const install::ImageRoot& root) {
   const std::string& named = context.options.text("plugin");
   const std::string path = named.empty() ? install::plugin_beside(this_program()).value_or("") : absolute(named);
-  const auto bytes = install::read_file(root + path);
+  const auto bytes = install::read_file(root.on_this_machine(path));
   const auto built_for = bytes ? install::plugin_version(*bytes) : std::nullopt;
   if (!built_for) {
-    return no_plugin(root + path, bytes ? "is no SPANK plugin" : "is not there");
+    return no_plugin(root.shown(path), bytes ? "is no SPANK plugin" : "is not there");
   }
-  const auto slurm = root.empty() ? install::slurm_version(context.environment, slurm_conf) : std::nullopt;
+  const auto slurm = root.is_this_machine() ? install::slurm_version(context.environment, slurm_conf) : std::nullopt;
   if (slurm && !slurm->fits(*built_for)) {
     return no_plugin(path, "was built for Slurm " + built_for->text() + ", this is " + slurm->text());
   }
@@ -84,13 +84,13 @@ std::vector<std::string> companions_of(const std::string& slurm_conf) {
 Result<Plan> user_plan(const CommandContext& context) {
   const Result<std::string> folder = install::user_folder(context.environment);
   const Result<std::string> conf =
-      install::site_slurm_conf(context.environment, absolute(context.options.text("slurm.conf")), "");
+      install::site_slurm_conf(context.environment, absolute(context.options.text("slurm.conf")), install::ImageRoot());
   for (const Result<std::string>* const one : {&folder, &conf}) {
     if (!*one) {
       return one->error();
     }
   }
-  const Result<std::string> plugin = checked_plugin(context, *conf, "");
+  const Result<std::string> plugin = checked_plugin(context, *conf, install::ImageRoot());
   if (!plugin) {
     return plugin.error();
   }
@@ -100,16 +100,15 @@ Result<Plan> user_plan(const CommandContext& context) {
 
 Result<install::SiteInput> site_input(const CommandContext& context) {
   install::SiteInput input;
-  input.root = absolute(context.options.text("root"));
+  input.root = install::ImageRoot(absolute(context.options.text("root")));
   input.profile_path = kProfile;
   const Result<std::string> conf =
       install::site_slurm_conf(context.environment, context.options.text("slurm.conf"), input.root);
   if (!conf) {
     return conf.error();
   }
-  const auto below_root = [&](const std::string& path) { return install::read_file(input.root + path); };
   input.slurm_conf = *conf;
-  input.plugstack = install::plugstack_of(*conf, below_root);
+  input.plugstack = install::plugstack_of(*conf, input.root.reader());
   if (const std::string& profile = context.options.text("profile"); !profile.empty()) {
     input.profile = install::read_file(profile);
     if (!input.profile) {
@@ -123,49 +122,45 @@ Result<install::SiteInput> site_input(const CommandContext& context) {
   return input;
 }
 
-Result<Plan> site_plan(const CommandContext& context) {
-  Result<install::SiteInput> input = site_input(context);
-  if (!input) {
-    return input.error();
-  }
-  const Result<std::string> plugin = checked_plugin(context, input->slurm_conf, input->root);
+Result<Plan> site_plan(const CommandContext& context, install::SiteInput input) {
+  const Result<std::string> plugin = checked_plugin(context, input.slurm_conf, input.root);
   if (!plugin) {
     return plugin.error();
   }
-  input->plugin = *plugin;
-  Result<Plan> plan = install::plan_site_install(*input, install::read_file);
+  input.plugin = *plugin;
+  Result<Plan> plan = install::plan_site_install(input, input.root.reader());
   if (plan) {
-    for (const std::string& line : install::changeable_by_others(input->root + *plugin)) {
+    for (const std::string& line : install::changeable_by_others(input.root.on_this_machine(*plugin))) {
       plan->notes.push_back("warning: " + line);
     }
   }
   return plan;
 }
 
-void print_change(const install::FileChange& change, std::ostream& out, bool dry_run) {
+void print_change(const install::FileChange& change, const install::ImageRoot& root, std::ostream& out, bool dry_run) {
   const char* const would = dry_run ? "would " : "";
   if (change.link_to) {
-    out << would << "link " << change.path << " to " << *change.link_to << ": " << change.why << '\n';
+    out << would << "link " << root.shown(change.path) << " to " << *change.link_to << ": " << change.why << '\n';
   } else if (!change.text) {
-    out << would << "remove " << change.path << ": " << change.why << '\n';
+    out << would << "remove " << root.shown(change.path) << ": " << change.why << '\n';
   } else {
-    out << would << "write " << change.path << ": " << change.why << '\n';
+    out << would << "write " << root.shown(change.path) << ": " << change.why << '\n';
     if (dry_run) {
       out << *change.text;
     }
   }
 }
 
-Result<void> carry_out(const Plan& plan, CommandContext& context) {
+Result<void> carry_out(const Plan& plan, const install::ImageRoot& root, CommandContext& context) {
   const bool dry_run = context.line.has("dry-run");
   for (const install::FileChange& change : plan.changes) {
-    print_change(change, context.out, dry_run);
+    print_change(change, root, context.out, dry_run);
   }
   if (plan.changes.empty()) {
     context.out << "nothing to do: all is as it should be\n";
   }
   if (!dry_run) {
-    if (Result<void> done = install::apply(plan); !done) {
+    if (Result<void> done = install::apply(plan, root); !done) {
       return done;
     }
   }
@@ -175,8 +170,8 @@ Result<void> carry_out(const Plan& plan, CommandContext& context) {
   return {};
 }
 
-Result<void> carry_out(const Result<Plan>& plan, CommandContext& context) {
-  return plan ? carry_out(*plan, context) : Result<void>(plan.error());
+Result<void> carry_out(const Result<Plan>& plan, const install::ImageRoot& root, CommandContext& context) {
+  return plan ? carry_out(*plan, root, context) : Result<void>(plan.error());
 }
 
 }  // namespace
@@ -192,7 +187,11 @@ Result<void> run_install(CommandContext& context) {
     context.out << (context.line.has("json") ? install::status_json(status) : install::status_text(status));
     return {};
   }
-  return carry_out(context.line.has("user") ? user_plan(context) : site_plan(context), context);
+  if (context.line.has("user")) {
+    return carry_out(user_plan(context), install::ImageRoot(), context);
+  }
+  const Result<install::SiteInput> input = site_input(context);
+  return input ? carry_out(site_plan(context, *input), input->root, context) : Result<void>(input.error());
 }
 
 Result<void> run_uninstall(CommandContext& context) {
@@ -201,13 +200,13 @@ Result<void> run_uninstall(CommandContext& context) {
   }
   if (context.line.has("site")) {
     const Result<install::SiteInput> input = site_input(context);
-    return input ? carry_out(install::plan_site_uninstall(*input, install::read_file), context)
+    return input ? carry_out(install::plan_site_uninstall(*input, input->root.reader()), input->root, context)
                  : Result<void>(input.error());
   }
   const Result<std::string> folder = install::user_folder(context.environment);
   return folder ? carry_out(install::plan_user_uninstall(*folder, install::names_in(*folder), install::read_file,
                                                          install::read_link),
-                            context)
+                            install::ImageRoot(), context)
                 : Result<void>(folder.error());
 }
 

@@ -68,16 +68,18 @@ Result<void> replace_link(const std::string& path, const std::string& target) {
   return {};
 }
 
-Result<void> apply_one(const FileChange& change) {
+Result<void> apply_one(const FileChange& change, const ImageRoot& root) {
+  const std::string entry = root.entry_on_this_machine(change.path);
   if (!change.text && !change.link_to) {
-    return ::unlink(change.path.c_str()) == 0 || errno == ENOENT ? Result<void>() : cannot(change.path, errno);
+    return ::unlink(entry.c_str()) == 0 || errno == ENOENT ? Result<void>() : cannot(entry, errno);
   }
+  const std::string path = change.text ? root.on_this_machine(change.path) : entry;
   std::error_code error;
-  fs::create_directories(fs::path(change.path).parent_path(), error);
+  fs::create_directories(fs::path(path).parent_path(), error);
   if (error) {
-    return cannot(change.path, error.value());
+    return cannot(path, error.value());
   }
-  return change.text ? replace(change.path, *change.text) : replace_link(change.path, *change.link_to);
+  return change.text ? replace(path, *change.text) : replace_link(path, *change.link_to);
 }
 
 }  // namespace
@@ -110,14 +112,14 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-Result<void> apply(const Plan& plan) {
+Result<void> apply(const Plan& plan, const ImageRoot& root) {
   for (const FileChange& change : plan.changes) {
-    if (Result<void> done = apply_one(change); !done) {
+    if (Result<void> done = apply_one(change, root); !done) {
       return done;
     }
   }
   for (const std::string& folder : plan.folders_to_remove) {
-    ::rmdir(folder.c_str());  // only where it is empty
+    ::rmdir(root.entry_on_this_machine(folder).c_str());  // only where it is empty
   }
   return {};
 }

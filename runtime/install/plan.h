@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "runtime/install/image_root.h"
 #include "runtime/install/slurm_files.h"
 
 namespace rollcall::install {
 
 /// One file as an installation wants it. An absent `text` and `link_to` mean: it shall not be there.
 struct FileChange {
-  std::string path;
+  std::string path;                    ///< as the installed system sees it
   std::optional<std::string> text;     ///< the whole content
   std::optional<std::string> link_to;  ///< a symbolic link to this
   std::string why;                     ///< one clause for --dry-run
@@ -42,7 +43,7 @@ struct SiteInput {
   std::string plugin;                  ///< as the nodes see it
   std::string profile_path;            ///< /etc/rollcall/site.toml
   std::optional<std::string> profile;  ///< the text that shall be there; nothing: none is to be written
-  std::string root;                    ///< put before every path that is written; empty: this system itself
+  ImageRoot root;                      ///< for messages: every path is as the installed system sees it
 };
 
 /// `install --user` and `uninstall --user`, `install --site` and `uninstall --site`. Pure but for the reading through
@@ -62,9 +63,9 @@ struct SiteInput {
 /// Names of files and folders in a folder, sorted; none where it cannot be read.
 [[nodiscard]] std::vector<std::string> names_in(const std::string& folder);
 
-/// Carries out a plan: each file is written beside its place and renamed into it, so that a reader sees the old or the
-/// new one; an existing file keeps its mode and owner, a new one gets 0644. Error: CannotCreate; what was done before
-/// stays, and doing it again finishes it.
-[[nodiscard]] Result<void> apply(const Plan& plan);
+/// Carries out a plan on the system below `root`: each file is written beside its place and renamed into it, so that a
+/// reader sees the old or the new one; an existing file keeps its mode and owner, a new one gets 0644. Error:
+/// CannotCreate; what was done before stays, and doing it again finishes it.
+[[nodiscard]] Result<void> apply(const Plan& plan, const ImageRoot& root);
 
 }  // namespace rollcall::install

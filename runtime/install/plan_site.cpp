@@ -11,7 +11,7 @@ Error edited(const std::string& path) {
 }
 
 std::string line_for(const SiteInput& input, const ReadFile& read) {
-  const bool has_profile = input.profile || read(input.root + input.profile_path);
+  const bool has_profile = input.profile || read(input.profile_path);
   return fmt::format("optional {}{}\n", input.plugin, has_profile ? " config=" + input.profile_path : "");
 }
 
@@ -19,11 +19,11 @@ Result<void> want_profile(const SiteInput& input, const ReadFile& read, Plan& pl
   if (!input.profile) {
     return {};
   }
-  const std::string path = input.root + input.profile_path;
+  const std::string& path = input.profile_path;
   const std::optional<std::string> present = read(path);
   if (present && seal_of(*present) != Seal::Intact && *present != *input.profile) {
-    return fail("--profile", path, "another profile is there already", "editing it, or moving it away",
-                ExitCode::CannotCreate);
+    return fail("--profile", input.root.shown(path), "another profile is there already",
+                "editing it, or moving it away", ExitCode::CannotCreate);
   }
   if (present != seal(*input.profile) && present != *input.profile) {
     plan.changes.push_back({path, seal(*input.profile), std::nullopt, "the site's settings"});
@@ -32,18 +32,18 @@ Result<void> want_profile(const SiteInput& input, const ReadFile& read, Plan& pl
 }
 
 Result<void> want_line(const SiteInput& input, const ReadFile& read, Plan& plan) {
-  const std::string path = input.root + input.plugstack;
+  const std::string& path = input.plugstack;
   const std::string present = read(path).value_or("");
   const std::optional<Seal> block = block_of(present);
   if (block == Seal::Edited) {
-    return edited(path);
+    return edited(input.root.shown(path));
   }
   const std::string rest = without_block(present);
   const ReadFile without_ours = [&](const std::string& name) {
     return name == path ? std::optional(rest) : read(name);
   };
   if (const auto others = plugin_lines(path, without_ours); !others.empty()) {
-    return fail("--site", others.front().file, "loads " + others.front().plugin + " already",
+    return fail("--site", input.root.shown(others.front().file), "loads " + others.front().plugin + " already",
                 "taking that line out, and again", ExitCode::Configuration);
   }
   const std::string separated = rest.empty() || rest.ends_with('\n') ? rest : rest + "\n";
@@ -69,24 +69,24 @@ Result<Plan> plan_site_install(const SiteInput& input, const ReadFile& read) {
 
 Result<Plan> plan_site_uninstall(const SiteInput& input, const ReadFile& read) {
   Plan plan;
-  const std::string path = input.root + input.plugstack;
+  const std::string& path = input.plugstack;
   const std::string present = read(path).value_or("");
   const std::optional<Seal> block = block_of(present);
   if (block == Seal::Edited) {
-    return edited(path);
+    return edited(input.root.shown(path));
   }
   if (block) {
     const std::string rest = without_block(present);
     plan.changes.push_back(
         {path, rest.empty() ? std::nullopt : std::optional(rest), std::nullopt, "without rollcall's lines"});
   }
-  const std::string profile = input.root + input.profile_path;
+  const std::string& profile = input.profile_path;
   if (const auto text = read(profile)) {
     if (seal_of(*text) == Seal::Intact) {
       plan.changes.push_back({profile, std::nullopt, std::nullopt, "as rollcall wrote it"});
       plan.folders_to_remove.push_back(profile.substr(0, profile.rfind('/')));
     } else {
-      plan.notes.push_back(profile + " was written or edited by somebody: left there");
+      plan.notes.push_back(input.root.shown(profile) + " was written or edited by somebody: left there");
     }
   }
   return plan;

@@ -80,14 +80,14 @@ Result<std::string> user_folder(const Environment& environment) {
   return fail("HOME", "", "is not set", "setting it, or XDG_CONFIG_HOME");
 }
 
-Result<std::string> site_slurm_conf(const Environment& environment, const std::string& named, const std::string& root) {
+Result<std::string> site_slurm_conf(const Environment& environment, const std::string& named, const ImageRoot& root) {
   if (!named.empty()) {
-    return readable(root + named)
+    return readable(root.on_this_machine(named))
                ? Result<std::string>(named)
-               : fail("--slurm-conf", root + named, "cannot be read", "the site's slurm.conf", ExitCode::NoInput);
+               : fail("--slurm-conf", root.shown(named), "cannot be read", "the site's slurm.conf", ExitCode::NoInput);
   }
   const Result<std::string> folder = user_folder(environment);
-  const auto current = root.empty() ? environment.get_non_empty("SLURM_CONF") : std::nullopt;
+  const auto current = root.is_this_machine() ? environment.get_non_empty("SLURM_CONF") : std::nullopt;
   if (current && folder && *current == *folder + "/slurm.conf") {
     if (const auto included = first_include(*current, read_file)) {
       return *included;
@@ -96,7 +96,7 @@ Result<std::string> site_slurm_conf(const Environment& environment, const std::s
     return *current;
   }
   for (const char* const place : kUsualPlaces) {
-    if (readable(root + place)) {
+    if (readable(root.on_this_machine(place))) {
       return std::string(place);
     }
   }

@@ -6,6 +6,7 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
+#include "runtime/install/image_root.h"
 
 namespace rollcall::install {
 
@@ -15,7 +16,7 @@ namespace rollcall::install {
 /// The site's slurm.conf: `named` where it is not empty, SLURM_CONF (through a user's installation to what it
 /// includes), or the usual places below `root`. Error (NoInput): none is there.
 [[nodiscard]] Result<std::string> site_slurm_conf(const Environment& environment, const std::string& named,
-                                                  const std::string& root);
+                                                  const ImageRoot& root);
 
 /// Which installation serves `srun --ddp` here.
 enum class Way {

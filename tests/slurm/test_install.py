@@ -368,6 +368,27 @@ def test_a_site_gets_a_line_and_a_profile_and_gives_them_back(rollcall, image):
     assert not (image / "etc" / "rollcall").exists()
 
 
+def test_an_image_is_installed_into_whatever_its_links_name(rollcall, image, tmp_path_factory):
+    """A folder of this machine that has the name of an absolute link's target is neither read nor written."""
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "plugstack.conf").write_text("optional /opt/this_machines.so\n")
+    etc = image / "etc" / "slurm"
+    target = image / str(outside).lstrip("/")
+    target.parent.mkdir(parents=True)
+    etc.rename(target)
+    etc.symlink_to(outside)
+    (target / "plugstack.conf").write_text(f"include {outside}/more.conf\n")
+    (target / "more.conf").write_text("optional /opt/images.so\n")
+    options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
+    done = site(rollcall, "install", *options)
+    assert done.returncode == 0, done.stderr
+    assert (outside / "plugstack.conf").read_text() == "optional /opt/this_machines.so\n"
+    assert "optional /opt/spank_rollcall.so" in (target / "plugstack.conf").read_text()
+    (target / "more.conf").write_text("optional /opt/spank_rollcall.so\n")
+    again = site(rollcall, "install", *options)
+    assert again.returncode == 78 and f"{image}{outside}/more.conf" in again.stderr
+
+
 def test_an_administrators_edits_are_never_lost(rollcall, image):
     options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
     plugstack = image / "etc" / "slurm" / "plugstack.conf"

@@ -45,7 +45,8 @@ TEST_F(InstalledFiles, KeepTheirModeAndNewOnesAreReadByAll) {
   const std::string secret = make("secret.conf", 0640);
   const std::string fresh = folder_ / "etc" / "new.conf";
   const mode_t before = umask(0077);
-  const Result<void> applied = apply({{{secret, "after", std::nullopt, ""}, {fresh, "new", std::nullopt, ""}}, {}, {}});
+  const Result<void> applied =
+      apply({{{secret, "after", std::nullopt, ""}, {fresh, "new", std::nullopt, ""}}, {}, {}}, ImageRoot());
   umask(before);
   ASSERT_TRUE(applied) << applied.error().message();
   EXPECT_EQ(read_file(secret), "after");
@@ -58,9 +59,27 @@ TEST_F(InstalledFiles, ALinkKeepsPointingToTheFileThatChanges) {
   const std::string real = make("real.conf", 0644);
   const std::string link = folder_ / "link.conf";
   std::filesystem::create_symlink("real.conf", link);
-  ASSERT_TRUE(apply({{{link, "after", std::nullopt, ""}}, {}, {}}));
+  ASSERT_TRUE(apply({{{link, "after", std::nullopt, ""}}, {}, {}}, ImageRoot()));
   EXPECT_EQ(read_link(link), "real.conf");
   EXPECT_EQ(read_file(real), "after");
+}
+
+TEST_F(InstalledFiles, AnImagesLinksLeadToTheImagesOwnFiles) {
+  const std::filesystem::path image = folder_ / "image";
+  std::filesystem::create_directories(image / "etc");
+  std::filesystem::create_directories(image / "opt" / "slurm");
+  std::filesystem::create_symlink("/opt/slurm", image / "etc" / "slurm");                // absolute: the image's root
+  std::filesystem::create_symlink("../../../../../../../opt", image / "etc" / "above");  // no way out
+  std::filesystem::create_symlink("/etc/loop", image / "etc" / "loop");
+  const ImageRoot root(image);
+  EXPECT_EQ(root.on_this_machine("/etc/slurm/plugstack.conf"), image / "opt/slurm/plugstack.conf");
+  EXPECT_EQ(root.on_this_machine("/etc/above/x"), image / "opt/x");
+  EXPECT_EQ(root.on_this_machine("/../../etc/new/file"), image / "etc/new/file");
+  EXPECT_EQ(root.entry_on_this_machine("/etc/slurm"), image / "etc/slurm");
+  EXPECT_THAT(root.on_this_machine("/etc/loop/x"), testing::StartsWith(image.string()));
+  ASSERT_TRUE(apply({{{"/etc/slurm/plugstack.conf", "line", std::nullopt, ""}}, {}, {}}, root));
+  EXPECT_EQ(read_file(image / "opt" / "slurm" / "plugstack.conf"), "line");
+  EXPECT_EQ(root.reader()("/etc/slurm/plugstack.conf"), "line");
 }
 
 TEST_F(InstalledFiles, WhatOthersThanRootCanChangeIsTold) {

@@ -168,15 +168,18 @@ TEST(UserPlan, ASiteThatLoadsItNeedsNoInstallation) {
 }
 
 TEST(SitePlan, AProfileOfSomebodyElseIsNotReplaced) {
-  const Files files{{{"/i/etc/rollcall/site.toml", "threads = \"3\"\n"}}, {}};
+  const Files files{{{"/etc/rollcall/site.toml", "threads = \"3\"\n"}}, {}};
   SiteInput input{"/etc/slurm.conf",         "/etc/plugstack.conf", "/o/spank_rollcall.so",
-                  "/etc/rollcall/site.toml", "debug = true\n",      "/i"};
-  EXPECT_EQ(plan_site_install(input, files.read()).error().exit_code, ExitCode::CannotCreate);
+                  "/etc/rollcall/site.toml", "debug = true\n",      ImageRoot("/i")};
+  const Result<Plan> refused = plan_site_install(input, files.read());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().exit_code, ExitCode::CannotCreate);
+  EXPECT_EQ(refused.error().value, "/i/etc/rollcall/site.toml");
   input.profile = std::nullopt;
   const Result<Plan> plan = plan_site_install(input, files.read());
   ASSERT_TRUE(plan);
   ASSERT_EQ(plan->changes.size(), 1U);
-  EXPECT_EQ(plan->changes[0].path, "/i/etc/plugstack.conf");
+  EXPECT_EQ(plan->changes[0].path, "/etc/plugstack.conf");
   EXPECT_THAT(*plan->changes[0].text, HasSubstr("optional /o/spank_rollcall.so config=/etc/rollcall/site.toml\n"));
 }
 

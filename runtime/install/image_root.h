@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "runtime/install/slurm_files.h"
+
+namespace rollcall::install {
+
+/// Where the system lies that is installed: this machine's own root, or a folder with the image of another one. Paths
+/// are those that the installed system will see. A plain value; thread-safe.
+class ImageRoot {
+ public:
+  /// `folder` is empty for this machine itself, else absolute.
+  explicit ImageRoot(std::string folder = "") : folder_(std::move(folder)) {}
+
+  [[nodiscard]] bool is_this_machine() const { return folder_.empty(); }
+  /// For people: the folder before the path, links as they are.
+  [[nodiscard]] std::string shown(const std::string& path) const { return folder_ + path; }
+
+  /// Where `path` (absolute) is on this machine. An image's links are the image's: an absolute one begins at its root,
+  /// and `..` stays below it, as openat2(2) has it with RESOLVE_IN_ROOT. What is not there yet is taken by name.
+  [[nodiscard]] std::string on_this_machine(const std::string& path) const;
+  /// The same, with `path` itself not followed where it is a link.
+  [[nodiscard]] std::string entry_on_this_machine(const std::string& path) const;
+  /// Reads files of the installed system by its own paths.
+  [[nodiscard]] ReadFile reader() const;
+
+ private:
+  [[nodiscard]] std::string resolve(const std::string& path, bool follows_last) const;
+
+  std::string folder_;
+};
+
+}  // namespace rollcall::install
