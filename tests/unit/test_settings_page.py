@@ -1,6 +1,7 @@
 """docs/settings.md and docs/environment.md are what the programs print; a change of a table without them fails here."""
 import os
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -27,3 +28,14 @@ def test_the_page_of_settings_is_what_the_programs_print():
 
 def test_the_page_of_variables_is_what_the_program_prints():
     assert (ROOT / "docs" / "environment.md").read_text() == printed("runtime/rollcall", "--print-environment-markdown"), HINT
+
+
+def test_variables_of_the_projects_own_scripts_and_tests_are_known():
+    """A program refuses a ROLLCALL_ variable that it does not know, and developers have these set while they run it."""
+    reads = re.compile(r"""(?:environ(?:\.get)?[\[(]["']|\$\{?|getenv\(")(ROLLCALL_[A-Z_]+)""")
+    files = [path for folder in ("scripts", "tests", "benchmarks", ".ci") for path in (ROOT / folder).rglob("*")
+             if path.is_file() and path.suffix in {"", ".py", ".cpp", ".h"}]
+    read = {name for path in files for name in reads.findall(path.read_text(errors="replace"))}
+    page = (ROOT / "docs" / "environment.md").read_text()
+    assert len(read) > 5
+    assert sorted(name for name in read if f"| `{name}` |" not in page) == []
