@@ -1,6 +1,6 @@
 // ResNet-50's training step on one fixed batch, as peer_train_step.py does it in Python: forward, backward, SGD; data
 // parallel where RANK and WORLD_SIZE are set. Prints one JSON line (rank 0).
-//   train_step --batch-size=16 --image-size=224 --threads=1 --steps=5 --fused=1
+//   train_step --batch-size=16 --image-size=224 --threads=1 --steps=5
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
 
 std::map<std::string, int> parse(int argc, char** argv) {
   std::map<std::string, int> options{{"batch-size", 16}, {"image-size", 224}, {"threads", 1},
-                                     {"steps", 5},       {"warmup", 2},       {"fused", 1}};
+                                     {"steps", 5},       {"warmup", 2}};
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const std::size_t equals = argument.find('=');
@@ -62,7 +62,6 @@ int run(std::map<std::string, int> options) {
   torch::manual_seed(0);
   model::ResNet model = *model::make_model("resnet50");
   model::use_channels_last(*model);
-  model::use_fused_batch_norm(*model, options["fused"] != 0);
   const int size = options["image-size"];
   const at::Tensor images =
       torch::randn({options["batch-size"], 3, size, size}).contiguous(at::MemoryFormat::ChannelsLast);

@@ -30,7 +30,6 @@ Result<void> build_model(Task& task, const settings::Settings& settings) {
   } else {
     task.memory_format = at::MemoryFormat::Contiguous;
   }
-  model::use_fused_batch_norm(*task.model, settings.on("fused-batch-norm"));
   return {};
 }
 
