@@ -31,7 +31,7 @@ TRAINER = {
     "metrics": [],
     "model": [],
     "optim": [],
-    "checkpoint": ["metrics", "model", "storage"],
+    "checkpoint": ["metrics", "model", "optim", "storage"],
     "distributed/algorithms": [],
     "distributed/processes": [],
     "distributed/backends": ["distributed/algorithms", "distributed/processes"],
