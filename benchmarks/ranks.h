@@ -7,7 +7,6 @@
 
 #include "runtime/settings/launch_settings.h"
 #include "runtime/step/resolved_step.h"
-#include "trainer/config/trainer_settings.h"
 #include "trainer/train/process.h"
 #include "trainer/train/world.h"
 
@@ -31,16 +30,13 @@ inline Result<train::World> join(train::FailureReport& report, int threads, cons
   train::prepare_process(threads);
   const Environment environment = Environment::of_this_process();
   const settings::Settings launch(settings::launch_table());
-  settings::Settings trainer(config::trainer_table());
-  if (const Result<void> chosen = trainer.set("backend", backend, "the benchmark"); !chosen) {
-    return chosen.error();
-  }
   const Result<step::ResolvedStep> step = step::resolve_this_step(environment, launch, nullptr);
   if (!step) {
     return step.error();
   }
   metrics::StartupTrace trace(metrics::now());
-  return train::join_world(*step, resolve::apply(step->patch, environment), launch, trainer, nullptr, report, trace);
+  return train::join_world(*step, resolve::apply(step->patch, environment), launch, {.backend = backend}, nullptr,
+                           report, trace);
 }
 
 inline double seconds_of(const std::function<void()>& work) {

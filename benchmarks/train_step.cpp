@@ -1,6 +1,6 @@
 // ResNet-50's training step on one fixed batch, as peer_train_step.py does it in Python: forward, backward, SGD; data
 // parallel where RANK and WORLD_SIZE are set. Prints one JSON line (rank 0).
-//   train_step --batch-size=16 --image-size=224 --threads=1 --steps=5 --fused=1
+//   train_step --batch-size=16 --image-size=224 --threads=1 --steps=5
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -12,7 +12,6 @@
 
 #include "runtime/settings/launch_settings.h"
 #include "runtime/step/resolved_step.h"
-#include "trainer/config/trainer_settings.h"
 #include "trainer/distributed/ddp/data_parallel.h"
 #include "trainer/model/resnet.h"
 #include "trainer/model/state.h"
@@ -24,8 +23,8 @@ namespace rollcall {
 namespace {
 
 std::map<std::string, int> parse(int argc, char** argv) {
-  std::map<std::string, int> options{{"batch-size", 16}, {"image-size", 224}, {"threads", 1},
-                                     {"steps", 5},       {"warmup", 2},       {"fused", 1}};
+  std::map<std::string, int> options{
+      {"batch-size", 16}, {"image-size", 224}, {"threads", 1}, {"steps", 5}, {"warmup", 2}};
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const std::size_t equals = argument.find('=');
@@ -37,13 +36,12 @@ std::map<std::string, int> parse(int argc, char** argv) {
 Result<train::World> join(train::FailureReport& report) {
   const Environment environment = Environment::of_this_process();
   const settings::Settings launch(settings::launch_table());
-  const settings::Settings trainer(config::trainer_table());
   const Result<step::ResolvedStep> step = step::resolve_this_step(environment, launch, nullptr);
   if (!step) {
     return step.error();
   }
   metrics::StartupTrace trace(metrics::now());
-  return train::join_world(*step, resolve::apply(step->patch, environment), launch, trainer, nullptr, report, trace);
+  return train::join_world(*step, resolve::apply(step->patch, environment), launch, {}, nullptr, report, trace);
 }
 
 double seconds_of(const std::function<void()>& work) {
@@ -62,7 +60,6 @@ int run(std::map<std::string, int> options) {
   torch::manual_seed(0);
   model::ResNet model = *model::make_model("resnet50");
   model::use_channels_last(*model);
-  model::use_fused_batch_norm(*model, options["fused"] != 0);
   const int size = options["image-size"];
   const at::Tensor images =
       torch::randn({options["batch-size"], 3, size, size}).contiguous(at::MemoryFormat::ChannelsLast);

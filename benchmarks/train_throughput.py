@@ -1,5 +1,5 @@
-"""Images/s of this machine, ResNet-50 training step, float32 channels-last: ours, ours without fused batch norms and Python's of
-the same LibTorch, as one rank with two threads and as two DDP ranks with one thread each."""
+"""Images/s of this machine, ResNet-50 training step, float32 channels-last: ours and Python's of the
+same LibTorch, as one rank with two threads and as two DDP ranks with one thread each."""
 import measure
 
 parser = measure.parser(__doc__, runs=5)
@@ -22,9 +22,7 @@ def images_per_second(command, ranks, threads):
 for ranks, threads in ((ranks, 2 // ranks) for ranks in options.ranks):
     results = measure.interleaved({
         "rollcall": lambda r=ranks, t=threads: images_per_second(ours, r, t),
-        "rollcall, not fused": lambda r=ranks, t=threads: images_per_second(ours + ["--fused=0"], r, t),
         "python eager": lambda r=ranks, t=threads: images_per_second(peer, r, t),
     }, options.runs)
     title = f"ResNet-50 training, {ranks} rank(s) x {threads} thread(s), batch {options.batch_size}"
     measure.report(title, "images/s", results, ("rollcall", "python eager"), options.json)
-    measure.report(title, "images/s", results, ("rollcall", "rollcall, not fused"), options.json)

@@ -195,13 +195,6 @@ def channels_last(tmp_path, trees):
     assert losses[True] != losses[False]
 
 
-def fused_batch_norm(tmp_path, trees):
-    settings = {**BASE, **whole_training.SAME_BITS, "data": trees.same_bits}
-    plain, fused = (whole_training.train_ours(tmp_path / str(on), {**settings, "fused-batch-norm": on}) for on in (False, True))
-    assert [r["loss"] for r in plain.records] != [r["loss"] for r in fused.records]
-    whole_training.compare(fused, reference_of(settings), tolerance=5e-2)
-
-
 def parallel(tmp_path, _trees):
     """fsdp's own settings are refused with the others, and ddp's with fsdp; none is for one rank."""
     for kind, foreign in (("ddp", "--reduce-dtype=bf16"), ("fsdp", "--bucket=1"), ("none", "--reduce-dtype=bf16")):
@@ -372,7 +365,6 @@ TABLE = {
     "num-classes": Numbers({"num-classes": 12}),
     "zero-init-residual": Numbers({"zero-init-residual": False}),
     "channels-last": channels_last,
-    "fused-batch-norm": fused_batch_norm,
     "epochs": Numbers({"epochs": 2}),
     "max-steps": Numbers({"max-steps": 3}),
     "batch-size": Numbers({"batch-size": 16}),
@@ -397,18 +389,18 @@ TABLE = {
     "label-smoothing": Numbers({"label-smoothing": 0.3}),
     "parallel": parallel,
     "gradient-compression": Numbers({"gradient-compression": "bf16"}, {"batch-size": 4}, ranks=2),
-    "find-unused-parameters": Elsewhere("tests/unit/trainer/replica_options_test.cpp", "FindUnusedParameters"),
-    "static-graph": Elsewhere("tests/unit/trainer/replica_options_test.cpp", "StaticGraph"),
-    "broadcast-buffers": Elsewhere("tests/unit/trainer/replica_options_test.cpp", "BroadcastBuffers"),
-    "first-bucket": Elsewhere("tests/unit/trainer/replica_options_test.cpp", "FirstBucket"),
-    "bucket": Elsewhere("tests/unit/trainer/replica_options_test.cpp", "Bucket"),
-    "shard-degree": Elsewhere("tests/unit/trainer/replica_options_test.cpp", "ShardDegree"),
-    "replicate-degree": Elsewhere("tests/unit/trainer/replica_options_test.cpp", "ReplicateDegree"),
-    "reshard-after-forward": Elsewhere("tests/unit/trainer/replica_options_test.cpp", "ReshardAfterForward"),
+    "find-unused-parameters": Elsewhere("tests/unit/trainer/train_config_test.cpp", "FindUnusedParameters"),
+    "static-graph": Elsewhere("tests/unit/trainer/train_config_test.cpp", "StaticGraph"),
+    "broadcast-buffers": Elsewhere("tests/unit/trainer/train_config_test.cpp", "BroadcastBuffers"),
+    "first-bucket": Elsewhere("tests/unit/trainer/train_config_test.cpp", "FirstBucket"),
+    "bucket": Elsewhere("tests/unit/trainer/train_config_test.cpp", "Bucket"),
+    "shard-degree": Elsewhere("tests/unit/trainer/train_config_test.cpp", "ShardDegree"),
+    "replicate-degree": Elsewhere("tests/unit/trainer/train_config_test.cpp", "ReplicateDegree"),
+    "reshard-after-forward": Elsewhere("tests/unit/trainer/train_config_test.cpp", "ReshardAfterForward"),
     "param-dtype": Numbers({"param-dtype": "bf16"}, {"parallel": "fsdp", "batch-size": 4}, ranks=2, tolerance=1e-3),
     "reduce-dtype": Numbers({"reduce-dtype": "bf16"}, {"parallel": "fsdp", "batch-size": 4}, ranks=2),
-    "accumulate": Elsewhere("tests/unit/trainer/replica_options_test.cpp", "Accumulate"),
-    "cpu-offload": Elsewhere("tests/unit/trainer/replica_options_test.cpp", "CpuOffload"),
+    "accumulate": Elsewhere("tests/unit/trainer/train_config_test.cpp", "Accumulate"),
+    "cpu-offload": Elsewhere("tests/unit/trainer/train_config_test.cpp", "CpuOffload"),
     "sync-bn": Numbers({"sync-bn": True}, {"batch-size": 4}, ranks=2),
     "backend": backend,
     "collective-timeout": collective_timeout,

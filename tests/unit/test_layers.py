@@ -25,20 +25,20 @@ RUNTIME = {
 }
 # A folder of two parts has its own rule; the rest of its parent has the parent's.
 TRAINER = {
-    "config": [],
     "storage": [],
     "data": ["storage"],
     "metrics": [],
     "model": [],
     "optim": [],
-    "checkpoint": ["metrics", "model", "storage"],
+    "checkpoint": ["metrics", "model", "optim", "storage"],
     "distributed/algorithms": [],
     "distributed/processes": [],
     "distributed/backends": ["distributed/algorithms", "distributed/processes"],
     "distributed/process_group": ["distributed/backends", "distributed/algorithms", "distributed/processes"],
     "distributed/fsdp": ["distributed/process_group"],
     "distributed/ddp": ["distributed/fsdp", "distributed/process_group", "model"],
-    "precision": ["distributed/process_group"],
+    "precision": ["distributed/process_group", "model"],
+    "config": ["data", "metrics", "optim", "checkpoint", "distributed/ddp", "precision"],
     "train": ["config", "data", "metrics", "model", "optim", "checkpoint", "distributed/process_group", "distributed/fsdp",
               "distributed/ddp", "precision"],
     "tools/pack": ["data", "metrics", "storage"],
@@ -106,6 +106,19 @@ def test_only_the_process_group_names_a_back_end():
         for path in sources("trainer")
         for name in includes(path)
         if re.search(r"ProcessGroup(Gloo|NCCL|MPI|UCC)", name) and "distributed" not in path.parts
+    ]
+    assert bad == []
+
+
+LOOK_UP = re.compile(r"\bsettings_?(?:\.|->)(?:text|integer|number|on|list|value|port_range|is_default)\(")
+
+
+def test_only_the_configuration_looks_up_the_trainers_settings():
+    bad = [
+        f"{path.relative_to(ROOT)}: {look_up}"
+        for path in sources("trainer")
+        if path.relative_to(ROOT).parts[1] not in ("config", "tools")
+        for look_up in LOOK_UP.findall(path.read_text())
     ]
     assert bad == []
 

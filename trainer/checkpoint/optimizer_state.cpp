@@ -2,10 +2,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "trainer/checkpoint/optimizer_kinds.h"
+#include "trainer/checkpoint/parameter_state.h"
+#include "trainer/optim/optimizer_kind.h"
 
 namespace rollcall::checkpoint {
 namespace {
+
+using optim::OptimizerKind;
 
 constexpr const char* kType = "/optimizer/type";
 constexpr const char* kGroups = "/optimizer/param_groups";
@@ -21,7 +24,7 @@ std::size_t parameter_count(const torch::optim::Optimizer& optimizer) {
 /// The kind of `optimizer`, after checking that `keys` names its parameters.
 Result<const OptimizerKind*> checked_kind(const torch::optim::Optimizer& optimizer,
                                           const std::vector<std::string>& keys) {
-  const OptimizerKind* const kind = OptimizerKind::of(optimizer);
+  const OptimizerKind* const kind = optim::kind_of(optimizer);
   if (kind == nullptr) {
     return fail("checkpoint", "", "the optimizer is neither SGD nor AdamW", "reporting this", ExitCode::Internal);
   }
@@ -67,6 +70,16 @@ Result<std::vector<std::unique_ptr<torch::optim::OptimizerOptions>>> read_option
   return options;
 }
 
+optim::StateSink sink_of(const StateSink& sink) {
+  return {.tensor = [sink](const std::string& name, const at::Tensor& tensor) { sink.add(name, tensor); },
+          .number = [sink](const std::string& name, std::int64_t number) { sink.add(name, number); }};
+}
+
+optim::StateSource source_of(const StateSource& source) {
+  return {.tensor = [source](const std::string& name) { return source.tensor(name); },
+          .number = [source](const std::string& name) { return source.number(name); }};
+}
+
 }  // namespace
 
 Result<void> add_optimizer(StateParts& parts, const torch::optim::Optimizer& optimizer,
@@ -85,11 +98,11 @@ Result<void> add_optimizer(StateParts& parts, const torch::optim::Optimizer& opt
     for (std::size_t j = 0; j < groups[i].size(); ++j) {
       const auto found = optimizer.state().find(group.params()[j].unsafeGetTensorImpl());
       if (found != optimizer.state().end()) {
-        (*kind)->add_state(StateSink(parts, groups[i][j], sharding), *found->second);
+        (*kind)->save_state(*found->second, sink_of(StateSink(parts, groups[i][j], sharding)));
       }
     }
   }
-  parts.values[kType] = (*kind)->name();
+  parts.values[kType] = std::string((*kind)->python_name);
   parts.values[kGroups] = json.dump();
   return {};
 }
@@ -117,8 +130,8 @@ Result<OptimizerPlan> plan_optimizer(ReadPlan& reads, const torch::optim::Optimi
   if (type == nullptr || text == nullptr) {
     return fail("--resume", path, "holds no optimizer state", "another checkpoint", ExitCode::BadData);
   }
-  if (*type != (*kind)->name()) {
-    return another_optimizer(path, *type + " there and " + (*kind)->name() + " here");
+  if (*type != (*kind)->python_name) {
+    return another_optimizer(path, *type + " there and " + std::string((*kind)->python_name) + " here");
   }
   const auto groups = keys_by_group(optimizer, keys);
   OptimizerPlan plan;
@@ -131,7 +144,8 @@ Result<OptimizerPlan> plan_optimizer(ReadPlan& reads, const torch::optim::Optimi
     for (std::size_t i = 0; i < groups.size(); ++i) {
       for (std::size_t j = 0; j < groups[i].size(); ++j) {
         const at::Tensor& parameter = optimizer.param_groups()[i].params()[j];
-        if (auto state = (*kind)->read_state(StateSource(stored, reads, parameter, groups[i][j], sharding))) {
+        if (auto state =
+                (*kind)->load_state(source_of(StateSource(stored, reads, parameter, groups[i][j], sharding)))) {
           plan.states.emplace_back(parameter.unsafeGetTensorImpl(), std::move(state));
         }
       }

@@ -1,5 +1,6 @@
 #include "trainer/config/options.h"
 
+#include <fmt/format.h>
 #include <array>
 #include <string_view>
 
@@ -88,7 +89,7 @@ Result<Options> read_options(const Environment& environment, const std::vector<s
 
 std::string help_text() {
   const std::array tables{trainer_table(), settings::launch_table()};
-  return std::string(kUsage) + "\n" + command_line::help_text(kFlags, tables);
+  return fmt::format("{}\n{}", kUsage, command_line::help_text(kFlags, tables));
 }
 
 }  // namespace rollcall::config

@@ -94,9 +94,6 @@ constexpr std::array kTrainerTable{
             "start every residual branch at zero (Goyal et al. 2017), which helps large batches", "Model"},
     Setting{"channels-last", Kind::Switch, "true", "on|off", "keep images and weights in channels-last memory format",
             "Model"},
-    Setting{"fused-batch-norm", Kind::Switch, "false", "on|off",
-            "compute a batch norm with the addition and the ReLU behind it as one (CPU, channels-last, fp32 and bf16)",
-            "Model"},
 
     Setting{"epochs", Kind::Integer, "120", "N", "passes over the training data", "Training", "", 1, 1e9},
     Setting{"max-steps", Kind::Integer, "0", "N",

@@ -4,8 +4,6 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <utility>
 
-#include "trainer/model/batch_norm_rows.h"
-
 namespace rollcall::model {
 namespace {
 
@@ -24,9 +22,7 @@ class Normalise : public torch::autograd::Function<Normalise> {
                                 epilogue == Epilogue::None ? at::Tensor() : y});
     context->saved_data["count"] = statistics.count;
     context->saved_data["epilogue"] = static_cast<std::int64_t>(epilogue);
-    if (ranks) {
-      context->saved_data["ranks"] = c10::IValue::make_capsule(ranks);
-    }
+    context->saved_data["ranks"] = c10::IValue::make_capsule(ranks);
     return y;
   }
 
@@ -43,10 +39,7 @@ class Normalise : public torch::autograd::Function<Normalise> {
     const auto epilogue = static_cast<Epilogue>(context->saved_data["epilogue"].toInt());
     OutputGradient below = below_epilogue(std::move(gradients[0]), saved[5], x, affine, epilogue);
     const at::Tensor mine = below.sums.to(affine.weight.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
-    const auto ranks = context->saved_data.find("ranks");
-    if (ranks != context->saved_data.end()) {
-      static_cast<StatisticsSum*>(ranks->second.toCapsule().get())->add_up(below.sums);
-    }
+    static_cast<StatisticsSum*>(context->saved_data["ranks"].toCapsule().get())->add_up(below.sums);
     const at::Tensor shortcut_gradient = epilogue == Epilogue::AddRelu ? below.values : at::Tensor();
     const std::int64_t channels = x.size(1);
     // In the order of forward()'s arguments; data() because Optimizer::zero_grad() refuses gradients that are views.
@@ -75,28 +68,15 @@ at::Tensor BatchNormImpl::add_relu(const at::Tensor& x, const at::Tensor& shortc
 void BatchNormImpl::share_statistics(c10::intrusive_ptr<StatisticsSum> ranks) { ranks_ = std::move(ranks); }
 
 at::Tensor BatchNormImpl::run(const at::Tensor& x, Epilogue epilogue, const at::Tensor& shortcut) {
-  const bool fused = fused_ && rows::fit(x);
-  if (is_training() && (ranks_ || fused)) {
-    return run_training(x, epilogue, shortcut);
-  }
-  if (!is_training() && fused && !at::GradMode::is_enabled()) {
-    const BatchStatistics statistics{.mean = running_mean,
-                                     .variance = running_var,
-                                     .inverse_deviation = (running_var + options.eps()).rsqrt_(),
-                                     .count = 0};
-    return normalise(x, {statistics, weight, bias}, epilogue, shortcut);
-  }
-  return run_by_torch(x, epilogue, shortcut);
+  return is_training() && ranks_ ? run_shared(x, epilogue, shortcut) : run_by_torch(x, epilogue, shortcut);
 }
 
-at::Tensor BatchNormImpl::run_training(const at::Tensor& x, Epilogue epilogue, const at::Tensor& shortcut) {
+at::Tensor BatchNormImpl::run_shared(const at::Tensor& x, Epilogue epilogue, const at::Tensor& shortcut) {
   TORCH_CHECK(x.dim() == 4, "batch normalisation wants [N, C, H, W] and got ", x.sizes());
   // The passes choose their own types.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   at::Tensor sums = input_sums(x.detach());
-  if (ranks_) {
-    ranks_->add_up(sums);
-  }
+  ranks_->add_up(sums);
   const BatchStatistics statistics = statistics_of(sums, options.eps(), statistics_type(x));
   update_running_statistics(statistics);
   return Normalise::apply(x, weight, bias, shortcut.defined() ? std::optional(shortcut) : std::nullopt, statistics,
@@ -118,14 +98,6 @@ void BatchNormImpl::update_running_statistics(const BatchStatistics& batch) {
   const double momentum = options.momentum().value();
   running_mean.mul_(1 - momentum).add_(batch.mean, momentum);
   running_var.mul_(1 - momentum).add_(batch.variance, momentum * batch.count / (batch.count - 1));
-}
-
-void use_fused_batch_norm(torch::nn::Module& module, bool fused) {
-  for (const std::shared_ptr<torch::nn::Module>& child : module.modules()) {
-    if (auto* const batch_norm = child->as<BatchNormImpl>()) {
-      batch_norm->use_fused(fused);
-    }
-  }
 }
 
 }  // namespace rollcall::model

@@ -15,11 +15,10 @@ class StatisticsSum : public torch::CustomClassHolder {
 };
 
 /// torch::nn::BatchNorm2d, with the same parameters and buffers under the same names, and more:
-/// - relu() and add_relu(), the pairs and triples of operations that a ResNet has. They are computed as one where the
-///   memory allows it (batch_norm_rows.h: CPU, channels-last, float32 or bfloat16) and fused operations are in use, in
-///   training and without gradients; elsewhere by LibTorch, one after the other. Both are equal within rounding;
+/// - relu() and add_relu(), the pairs and triples of operations that a ResNet has;
 /// - share_statistics(): in training it normalises with the mean and variance of all ranks' batches together
-///   (synchronised batch normalisation), one message each way: forward 2 C + 1 numbers, backward 2 C.
+///   (synchronised batch normalisation), one message each way: forward 2 C + 1 numbers, backward 2 C. Otherwise, and in
+///   evaluation, it is LibTorch's operators, one after the other.
 ///
 /// With shared statistics outputs, running statistics and input gradients are those of one process with the ranks'
 /// batches one after the other; ranks may have batches of different size, also none. Gradients of weight and bias are
@@ -37,21 +36,15 @@ class BatchNormImpl : public torch::nn::BatchNorm2dImpl {
 
   /// Null: the rank's own batch again.
   void share_statistics(c10::intrusive_ptr<StatisticsSum> ranks);
-  /// Off unless said otherwise. Shared statistics do without LibTorch's batch norm whatever it is.
-  void use_fused(bool fused) { fused_ = fused; }
 
  private:
   at::Tensor run(const at::Tensor& x, Epilogue epilogue, const at::Tensor& shortcut);
-  at::Tensor run_training(const at::Tensor& x, Epilogue epilogue, const at::Tensor& shortcut);
+  at::Tensor run_shared(const at::Tensor& x, Epilogue epilogue, const at::Tensor& shortcut);
   at::Tensor run_by_torch(const at::Tensor& x, Epilogue epilogue, const at::Tensor& shortcut);
   void update_running_statistics(const BatchStatistics& batch);
 
   c10::intrusive_ptr<StatisticsSum> ranks_;
-  bool fused_ = false;
 };
 TORCH_MODULE(BatchNorm);
-
-/// BatchNormImpl::use_fused() for all in `module`.
-void use_fused_batch_norm(torch::nn::Module& module, bool fused);
 
 }  // namespace rollcall::model

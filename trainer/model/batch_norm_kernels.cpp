@@ -2,6 +2,24 @@
 
 #include <vector>
 
+#define ROLLCALL_BATCH_NORM_ISA portable
+#define ROLLCALL_BATCH_NORM_TARGET
+#define ROLLCALL_BATCH_NORM_SET kPortableBatchNorm
+#include "trainer/model/batch_norm_loops.h"
+
+#if defined(__x86_64__)
+#define ROLLCALL_BATCH_NORM_ISA avx2
+#define ROLLCALL_BATCH_NORM_TARGET __attribute__((target("avx2,fma")))
+#define ROLLCALL_BATCH_NORM_SET kAvx2BatchNorm
+#include "trainer/model/batch_norm_loops.h"
+
+#define ROLLCALL_BATCH_NORM_ISA avx512
+#define ROLLCALL_BATCH_NORM_TARGET \
+  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,prefer-vector-width=512")))
+#define ROLLCALL_BATCH_NORM_SET kAvx512BatchNorm
+#include "trainer/model/batch_norm_loops.h"
+#endif
+
 namespace rollcall::model {
 
 std::span<const BatchNormKernelSet* const> usable_batch_norm_kernels() {

@@ -1,12 +1,13 @@
-// The loops behind batch_norm_kernels.h. No include guard: the file of each instruction set includes it once, after
-// batch_norm_kernels.h, and defines before
-//   ROLLCALL_BATCH_NORM_TARGET  the attribute that names the instruction set
+// The loops behind batch_norm_kernels.h. No include guard: batch_norm_kernels.cpp includes it once for each instruction
+// set, and defines before
+//   ROLLCALL_BATCH_NORM_ISA     its name, also of the namespace that the loops are in
+//   ROLLCALL_BATCH_NORM_TARGET  the attribute that names it
 //   ROLLCALL_BATCH_NORM_SET     the table to define
-//   ROLLCALL_BATCH_NORM_NAME    its name
 // The inner loops run over channels, and the compiler makes vectors of them (-O3; see trainer/CMakeLists.txt). An
 // option for the whole file instead of the attribute would also compile what it includes for that instruction set.
 
 namespace rollcall::model {
+namespace ROLLCALL_BATCH_NORM_ISA {
 namespace {
 
 #define ROLLCALL_INLINE ROLLCALL_BATCH_NORM_TARGET inline __attribute__((always_inline))
@@ -187,8 +188,19 @@ constexpr BatchNormKernels<T> kernels_of() {
 }
 
 }  // namespace
+}  // namespace ROLLCALL_BATCH_NORM_ISA
 
-const BatchNormKernelSet ROLLCALL_BATCH_NORM_SET{
-    .name = ROLLCALL_BATCH_NORM_NAME, .float32 = kernels_of<float>(), .bfloat16 = kernels_of<std::uint16_t>()};
+#define ROLLCALL_NAME_OF(isa) #isa
+#define ROLLCALL_NAME_OF_VALUE(isa) ROLLCALL_NAME_OF(isa)
+const BatchNormKernelSet ROLLCALL_BATCH_NORM_SET{.name = ROLLCALL_NAME_OF_VALUE(ROLLCALL_BATCH_NORM_ISA),
+                                                 .float32 = ROLLCALL_BATCH_NORM_ISA::kernels_of<float>(),
+                                                 .bfloat16 = ROLLCALL_BATCH_NORM_ISA::kernels_of<std::uint16_t>()};
 
 }  // namespace rollcall::model
+
+#undef ROLLCALL_NAME_OF
+#undef ROLLCALL_NAME_OF_VALUE
+#undef ROLLCALL_INLINE
+#undef ROLLCALL_BATCH_NORM_ISA
+#undef ROLLCALL_BATCH_NORM_TARGET
+#undef ROLLCALL_BATCH_NORM_SET

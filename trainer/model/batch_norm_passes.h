@@ -10,7 +10,8 @@ namespace rollcall::model {
 //
 // x, y and gradients: [N, C, H, W], any floating type, device and layout; N may be 0. Statistics, weight and bias: [C]
 // in statistics_type(x). Sums: float64, so that neither their number nor a mean far from 0 costs digits. None of them
-// records gradients. Main thread only. Where batch_norm_rows.h can do it, it does; elsewhere LibTorch's operators.
+// records gradients. Main thread only. Channels-last memory on a CPU, float32 or bfloat16, by the loops of
+// batch_norm_kernels.h; elsewhere LibTorch's operators.
 
 /// float64 for float64, else float32.
 [[nodiscard]] at::ScalarType statistics_type(const at::Tensor& x);

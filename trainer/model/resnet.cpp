@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "runtime/base/text.h"
-#include "trainer/model/resnet_blocks.h"
 
 namespace rollcall::model {
 namespace {
@@ -17,6 +16,91 @@ const std::map<std::string, ResNetShape, std::less<>>& shapes() {
   };
   return table;
 }
+
+/// A k x k convolution without bias, padded so that stride 1 keeps the size.
+torch::nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
+  return torch::nn::Conv2d(torch::nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
+}
+
+/// The shortcut where a block changes the shape; null where the input can be added as it is.
+torch::nn::Sequential make_downsample(std::int64_t in, std::int64_t out, std::int64_t stride) {
+  if (stride == 1 && in == out) {
+    return nullptr;
+  }
+  return torch::nn::Sequential(convolution(in, out, 1, stride), BatchNorm(out));
+}
+
+/// Two 3x3 convolutions and a shortcut; `in` channels to `width`. The shortcut is a strided 1x1 convolution where the
+/// shape changes.
+class BasicBlockImpl : public torch::nn::Module {
+ public:
+  static constexpr std::int64_t kExpansion = 1;  ///< output channels / width
+
+  BasicBlockImpl(std::int64_t in, std::int64_t width, std::int64_t stride);
+  at::Tensor forward(at::Tensor input);
+  void zero_last_batch_norm();
+
+ private:
+  torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr};
+  BatchNorm bn1_{nullptr}, bn2_{nullptr};
+  torch::nn::Sequential downsample_{nullptr};
+};
+TORCH_MODULE(BasicBlock);
+
+/// 1x1, 3x3 (with the stride), 1x1 convolutions and a shortcut; `in` channels to 4 * `width`.
+class BottleneckImpl : public torch::nn::Module {
+ public:
+  static constexpr std::int64_t kExpansion = 4;
+
+  BottleneckImpl(std::int64_t in, std::int64_t width, std::int64_t stride);
+  at::Tensor forward(at::Tensor input);
+  void zero_last_batch_norm();
+
+ private:
+  torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr}, conv3_{nullptr};
+  BatchNorm bn1_{nullptr}, bn2_{nullptr}, bn3_{nullptr};
+  torch::nn::Sequential downsample_{nullptr};
+};
+TORCH_MODULE(Bottleneck);
+
+BasicBlockImpl::BasicBlockImpl(std::int64_t in, std::int64_t width, std::int64_t stride) {
+  conv1_ = register_module("conv1", convolution(in, width, 3, stride));
+  bn1_ = register_module("bn1", BatchNorm(width));
+  conv2_ = register_module("conv2", convolution(width, width, 3, 1));
+  bn2_ = register_module("bn2", BatchNorm(width));
+  downsample_ = make_downsample(in, width * kExpansion, stride);
+  if (downsample_) {
+    register_module("downsample", downsample_);
+  }
+}
+
+at::Tensor BasicBlockImpl::forward(at::Tensor input) {
+  const at::Tensor branch = conv2_(bn1_->relu(conv1_(input)));
+  return bn2_->add_relu(branch, downsample_ ? downsample_->forward(input) : input);
+}
+
+void BasicBlockImpl::zero_last_batch_norm() { torch::nn::init::zeros_(bn2_->weight); }
+
+BottleneckImpl::BottleneckImpl(std::int64_t in, std::int64_t width, std::int64_t stride) {
+  conv1_ = register_module("conv1", convolution(in, width, 1, 1));
+  bn1_ = register_module("bn1", BatchNorm(width));
+  conv2_ = register_module("conv2", convolution(width, width, 3, stride));
+  bn2_ = register_module("bn2", BatchNorm(width));
+  conv3_ = register_module("conv3", convolution(width, width * kExpansion, 1, 1));
+  bn3_ = register_module("bn3", BatchNorm(width * kExpansion));
+  downsample_ = make_downsample(in, width * kExpansion, stride);
+  if (downsample_) {
+    register_module("downsample", downsample_);
+  }
+}
+
+at::Tensor BottleneckImpl::forward(at::Tensor input) {
+  const at::Tensor narrow = bn2_->relu(conv2_(bn1_->relu(conv1_(input))));
+  const at::Tensor branch = conv3_(narrow);
+  return bn3_->add_relu(branch, downsample_ ? downsample_->forward(input) : input);
+}
+
+void BottleneckImpl::zero_last_batch_norm() { torch::nn::init::zeros_(bn3_->weight); }
 
 Error unknown_model(std::string_view name) {
   const std::optional<std::string> near = nearest(name, model_names());

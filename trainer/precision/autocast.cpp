@@ -1,27 +1,32 @@
 #include "trainer/precision/autocast.h"
 
 #include <ATen/autocast_mode.h>
+#include <initializer_list>
+#include <utility>
 
 namespace rollcall::precision {
 namespace {
 
-void train_small_network(ComputeType type) {
+void train_small_network(ComputeType type, const model::Device& device) {
   constexpr std::int64_t kChannels = 16;
   torch::nn::Conv2d stem(torch::nn::Conv2dOptions(3, kChannels, 7).stride(2).padding(3).bias(false));
   torch::nn::Conv2d narrow(torch::nn::Conv2dOptions(kChannels, kChannels, 1).bias(false));
   torch::nn::BatchNorm2d norm(kChannels);
   torch::nn::Linear head(kChannels, 4);
-  const Autocast autocast(type);
-  const at::Tensor images = torch::ones({2, 3, 16, 16}).contiguous(at::MemoryFormat::ChannelsLast);
+  for (torch::nn::Module* const module : std::initializer_list<torch::nn::Module*>{&*stem, &*narrow, &*norm, &*head}) {
+    device.place(*module);
+  }
+  const Autocast autocast(type, device.type());
+  const at::Tensor images = torch::ones({2, 3, 16, 16}, device.options()).contiguous(at::MemoryFormat::ChannelsLast);
   at::Tensor features = torch::max_pool2d(norm(stem(images)).relu_(), 3, 2, 1);
   features = torch::adaptive_avg_pool2d(narrow(features) + features, {1, 1}).flatten(1);
-  torch::cross_entropy_loss(head(features), torch::zeros({2}, at::kLong)).backward();
+  torch::cross_entropy_loss(head(features), torch::zeros({2}, device.options().dtype(at::kLong))).backward();
 }
 
 /// Weights are drawn from the default generator, whose state decides a run's first weights.
 class KeptGenerator {
  public:
-  KeptGenerator() : generator_(at::detail::getDefaultCPUGenerator()), state_(generator_.get_state()) {}
+  explicit KeptGenerator(at::Generator generator) : generator_(std::move(generator)), state_(generator_.get_state()) {}
   KeptGenerator(const KeptGenerator&) = delete;
   KeptGenerator& operator=(const KeptGenerator&) = delete;
   ~KeptGenerator() { generator_.set_state(state_); }
@@ -60,13 +65,14 @@ Autocast::~Autocast() {
   }
 }
 
-Result<void> check_operators(ComputeType type) {
+Result<void> check_operators(ComputeType type, const model::Device& device) {
   if (!type) {
     return {};
   }
-  const KeptGenerator kept;
+  const KeptGenerator kept(model::Device().generator());  // modules are made on the CPU
+  const KeptGenerator kept_there(device.generator());
   try {
-    train_small_network(type);
+    train_small_network(type, device);
     return {};
   } catch (const c10::Error& error) {
     const std::string what = error.what_without_backtrace();

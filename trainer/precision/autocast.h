@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "runtime/base/result.h"
+#include "trainer/model/device.h"
 
 namespace rollcall::precision {
 
@@ -34,8 +35,8 @@ class Autocast {
   at::ScalarType type_before_ = at::kFloat;
 };
 
-/// Proves that this machine has every operator that a ResNet's training needs in `type`, forward and backward, by a
-/// small one. Errors (Usage): the first that it lacks, in LibTorch's words. Call avoid_unusable_amx() before.
-[[nodiscard]] Result<void> check_operators(ComputeType type);
+/// Proves that `device` has every operator that a ResNet's training needs in `type`, forward and backward, by a small
+/// one. Errors (Usage): the first that it lacks, in LibTorch's words. Call avoid_unusable_amx() before.
+[[nodiscard]] Result<void> check_operators(ComputeType type, const model::Device& device = {});
 
 }  // namespace rollcall::precision

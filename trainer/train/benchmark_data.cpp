@@ -1,5 +1,3 @@
-#include "trainer/train/benchmark_data.h"
-
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <algorithm>
@@ -9,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/train/clock.h"
 #include "trainer/train/data_pipeline.h"
+#include "trainer/train/process.h"
 
 namespace rollcall::train {
 namespace {
@@ -125,12 +123,16 @@ void print_table(const Pass& median, const std::vector<Pass>& passes, const Data
 }  // namespace
 
 Result<void> benchmark_data(const settings::Settings& settings, const Environment& environment, bool json) {
-  Result<DataPipeline> pipeline = make_data_pipeline(settings, 0, 1, environment);
+  const Result<config::DataConfig> config = config::make_data_config(settings, environment);
+  if (!config) {
+    return config.error();
+  }
+  Result<DataPipeline> pipeline = make_data_pipeline(*config, 0, 1, model::Device());
   if (!pipeline) {
     return pipeline.error();
   }
   std::vector<Pass> passes;
-  const auto epochs = static_cast<std::uint64_t>(settings.integer("benchmark-epochs"));
+  const auto epochs = static_cast<std::uint64_t>(config->benchmark_epochs);
   for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) {
     Result<Pass> pass = read_epoch(*pipeline, epoch);
     if (!pass) {

@@ -3,77 +3,149 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/torch.h>
-#include <algorithm>
+#include <filesystem>
+#include <map>
 #include <utility>
 
+#include "runtime/settings/values.h"
+#include "runtime/storage/folders.h"
+#include "runtime/storage/purge_age.h"
+#include "trainer/checkpoint/background/stage.h"
+#include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/init_from.h"
 #include "trainer/checkpoint/parameter_keys.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/train/step_size.h"
 
 namespace rollcall::train {
+namespace {
 
-Checkpoints::ReplicaSharding::ReplicaSharding(const parallel::Replica& replica, const torch::nn::Module& model)
-    : replica_(replica) {
-  for (const auto& entry : model.named_parameters()) {
-    whole_shapes_[entry.key()] = entry.value().sizes().vec();
-  }
+namespace fs = std::filesystem;
+
+Error unusable_stage(const config::CheckpointConfig& config, const std::string& reason, const std::string& action) {
+  return fail("--checkpoint-stage", config.stage_given, reason, action, ExitCode::CannotCreate);
 }
 
-std::optional<checkpoint::Shard> Checkpoints::ReplicaSharding::shard(const std::string& key) const {
-  const at::Tensor rows = replica_.shard(key);
-  if (!rows.defined()) {
+Result<std::string> prepare_stage(const config::CheckpointConfig& config) {
+  const storage::FolderObjection objection = storage::make_own_folder(fs::absolute(config.stage).string());
+  if (!objection.reason.empty()) {
+    return unusable_stage(config, objection.reason, "another folder of this node");
+  }
+  if (config.load.resume != "auto") {
+    checkpoint::background::discard_left_over(config.stage);
+    return std::string();
+  }
+  const auto published = checkpoint::background::publish_left_over(config.stage, config.load.folder);
+  if (!published) {
+    return published.error();
+  }
+  return published->has_value() ? fmt::format("the checkpoint of step {} was still in {} and is now in {}", **published,
+                                              config.stage, config.load.folder)
+                                : std::string();
+}
+
+bool lies_below(const std::string& path, const std::string& folder) {
+  std::error_code ignored;
+  const fs::path relative =
+      fs::weakly_canonical(path, ignored).lexically_relative(fs::weakly_canonical(folder, ignored));
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+/// The replica's way of dividing parameters, in the checkpoint's terms.
+class ReplicaSharding final : public checkpoint::Sharding {
+ public:
+  ReplicaSharding(const parallel::Replica& replica, const torch::nn::Module& model) : replica_(replica) {
+    for (const auto& entry : model.named_parameters()) {
+      whole_shapes_[entry.key()] = entry.value().sizes().vec();
+    }
+  }
+
+  [[nodiscard]] std::optional<checkpoint::Shard> shard(const std::string& key) const override {
+    const at::Tensor rows = replica_.shard(key);
+    if (!rows.defined()) {
+      return std::nullopt;
+    }
+    return checkpoint::Shard{rows, whole_shapes_.at(key), replica_.first_row(key)};
+  }
+
+  [[nodiscard]] bool writes() const override { return replica_.is_first_of_replicas(); }
+
+ private:
+  const parallel::Replica& replica_;
+  std::map<std::string, std::vector<std::int64_t>> whole_shapes_;
+};
+
+}  // namespace
+
+Result<std::string> prepare_folders(const config::CheckpointConfig& config, const World& world) {
+  if (!config.stage.empty() && world.num_nodes > 1) {
+    return unusable_stage(config, "ranks on several nodes write one file, and have no folder of one node in common",
+                          "leaving it out: --checkpoint-mode=async writes from memory");
+  }
+  if (world.rank != 0) {
+    return std::string();
+  }
+  if (Result<void> prepared = checkpoint::format::prepare_folder(config.load.folder); !prepared) {
+    return prepared.error();
+  }
+  return config.stage.empty() ? std::string() : prepare_stage(config);
+}
+
+std::optional<std::string> checkpoint_purge_warning(const settings::Settings& launch, const Environment& environment,
+                                                    const std::string& folder) {
+  const auto days = static_cast<std::uint32_t>(launch.integer("scratch.purge-days"));
+  const Result<std::string> scratch =
+      settings::expand_path(launch.text("scratch.folder"), environment, "scratch.folder");
+  if (days == 0 || !scratch || scratch->empty() || !lies_below(folder, *scratch)) {
     return std::nullopt;
   }
-  return checkpoint::Shard{rows, whole_shapes_.at(key), replica_.first_row(key)};
+  const Result<storage::PurgeAge> age = storage::purge_age(folder, days, storage::kAtLaunch);
+  if (!age || !age->days_left || *age->days_left > static_cast<double>(launch.integer("scratch.warn-days"))) {
+    return std::nullopt;
+  }
+  return fmt::format(
+      "{} will be deleted by the site in {:.0f} days: what lies in {} unused for {} days goes; copy what "
+      "you want to keep to another file system",
+      age->oldest, *age->days_left, *scratch, days);
 }
 
-Checkpoints::Checkpoints(const settings::Settings& settings, RunFolders folders, Task& task,
-                         const parallel::Replica& replica, World& world, process_group::Group saving_group,
-                         std::vector<std::string> argv)
-    : settings_(settings),
-      folders_(std::move(folders)),
-      task_(task),
-      replica_(replica),
-      sharding_(replica, *task.model),
+Checkpoints::Checkpoints(const config::TrainConfig& config, Training& training, const World& world,
+                         process_group::Group saving_group, std::vector<std::string> argv)
+    : config_(config),
+      training_(training),
       world_(world),
-      saving_(settings, std::move(saving_group)),
+      sharding_(training.replica->is_sharded() ? std::make_unique<ReplicaSharding>(*training.replica, *training.model)
+                                               : nullptr),
+      writer_(config.checkpoint, std::move(saving_group)),
       argv_(std::move(argv)),
-      config_json_(settings::print_config(settings_, true)),
-      parameter_keys_(checkpoint::parameter_keys(replica_.named_parameters(), *task_.optimizer)),
+      parameter_keys_(checkpoint::parameter_keys(training.replica->named_parameters(), *training.optimizer)),
       parameters_(parameter_keys_.begin(), parameter_keys_.end()) {}
 
 checkpoint::TrainingState Checkpoints::state_of(const checkpoint::Progress& progress) const {
-  return {.model = *task_.model,
-          .optimizer = *task_.optimizer,
+  return {.model = *training_.model,
+          .optimizer = *training_.optimizer,
           .parameter_keys_in_optimizer_order = parameter_keys_,
           .progress = progress,
           .rng_per_rank = {},
-          .config_json = config_json_,
+          .config_json = config_.json,
           .argv = argv_,
-          .sharding = replica_.is_sharded() ? &sharding_ : nullptr};
-}
-
-checkpoint::format::VerifyLevel Checkpoints::verify_level() const {
-  return settings_.text("verify") == "full" ? checkpoint::format::VerifyLevel::Full
-                                            : checkpoint::format::VerifyLevel::Metadata;
+          .sharding = sharding_.get()};
 }
 
 Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vector<std::string>& warnings) {
   checkpoint::TrainingState state = state_of(progress);
   const Result<std::optional<checkpoint::LoadedInfo>> loaded =
-      checkpoint::load({.resume = settings_.text("resume"), .folder = folders_.checkpoints, .verify = verify_level()},
-                       state, saving_.group());
+      checkpoint::load(config_.checkpoint.load, state, writer_.group());
   if (!loaded) {
     return loaded.error();
   }
   if (!loaded->has_value()) {
-    return settings_.text("init-from").empty() ? std::string() : init();
+    return config_.checkpoint.init_from.empty() ? std::string() : init();
   }
   warnings.insert(warnings.end(), (*loaded)->warnings.begin(), (*loaded)->warnings.end());
   const StepSizeChange change =
       step_size_change({state.progress.world_size, state.progress.batch_size, 1},
-                       {world_.world_size, settings_.integer("batch-size"), settings_.integer("grad-accumulation")});
+                       {world_.world_size, config_.batch_size(), config_.grad_accumulation()});
   if (!change.warning.empty()) {
     warnings.push_back(change.warning);
   }
@@ -85,9 +157,9 @@ Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vecto
 }
 
 Result<std::string> Checkpoints::init() {
-  const std::string& path = settings_.text("init-from");
-  const auto left_out = checkpoint::init_from(path, *task_.model, replica_.is_sharded() ? &sharding_ : nullptr,
-                                              verify_level(), saving_.group());
+  const std::string& path = config_.checkpoint.init_from;
+  const auto left_out =
+      checkpoint::init_from(path, *training_.model, sharding_.get(), config_.checkpoint.load.verify, writer_.group());
   if (!left_out) {
     return left_out.error();
   }
@@ -99,15 +171,17 @@ Result<std::string> Checkpoints::init() {
 
 Result<void> Checkpoints::confirm_same_step(const checkpoint::Progress& progress) const {
   const std::int64_t step = progress.global_step;
-  at::Tensor sums = torch::tensor({step, step * step, std::int64_t{1}}, at::kLong);
+  at::Tensor sums = world_.device.place(torch::tensor({step, step * step, std::int64_t{1}}, at::kLong));
   if (Result<void> reduced = process_group::all_reduce_sum(world_.process_group, sums); !reduced) {
     return reduced;
   }
+  sums = sums.to(at::kCPU);
   const std::int64_t* const sum = sums.const_data_ptr<std::int64_t>();
   if (sum[0] == step * sum[2] && sum[1] == step * step * sum[2]) {
     return {};
   }
-  return fail("--resume", settings_.text("resume"), fmt::format("this rank found step {} and others another one", step),
+  return fail("--resume", config_.checkpoint.load.resume,
+              fmt::format("this rank found step {} and others another one", step),
               "making all nodes see the same checkpoint folder, or --resume=FILE", ExitCode::Mismatch);
 }
 
@@ -130,54 +204,51 @@ Result<void> Checkpoints::continue_at(checkpoint::Progress& progress, const chec
 }
 
 Result<bool> Checkpoints::save(const checkpoint::Progress& progress, Urgency urgency, bool others_saving) {
-  if (!saving_.may_save(urgency, others_saving)) {
+  if (!writer_.may_save(urgency, others_saving)) {
     return false;
   }
-  if (urgency != Urgency::Final && saving_.gave_up()) {  // all ranks know of the same saves here
-    return saving_.last_failure();
+  if (urgency != Urgency::Final && writer_.gave_up()) {  // all ranks know of the same saves here
+    return writer_.last_failure();
   }
   Result<checkpoint::StateParts> parts = checkpoint::collect(state_of(progress), world_.rank, world_.world_size);
   if (!parts) {
     return parts.error();
   }
   checkpoint::add_generator(*parts, world_.rank, world_.world_size);
-  checkpoint::background::Destination destination{.folder = folders_.checkpoints,
+  checkpoint::background::Destination destination{.folder = config_.checkpoint.load.folder,
                                                   .step = progress.global_step,
                                                   .retention = retention(progress),
-                                                  .stage = folders_.stage};
-  destination.best_step = best_kept() > 0 ? progress.best_step : -1;
-  if (Result<void> saved = saving_.save(std::move(destination), *parts, parameters_, urgency); !saved) {
+                                                  .stage = config_.checkpoint.stage};
+  destination.best_step = config_.checkpoint.keep_best > 0 ? progress.best_step : -1;
+  if (Result<void> saved = writer_.save(std::move(destination), *parts, parameters_, urgency); !saved) {
     return saved.error();
   }
   return true;
 }
 
 checkpoint::Retention Checkpoints::retention(const checkpoint::Progress& progress) const {
-  checkpoint::Retention retention{.keep_last = settings_.integer("keep-last"),
-                                  .keep_every = settings_.integer("keep-every")};
+  checkpoint::Retention retention = config_.checkpoint.retention;
   for (const checkpoint::Best& best : progress.best) {
     retention.best_steps.push_back(best.step);
   }
   return retention;
 }
 
-std::size_t Checkpoints::best_kept() const { return static_cast<std::size_t>(settings_.integer("keep-best")); }
-
 bool Checkpoints::due_after_step(std::int64_t global_step) const {
-  const std::int64_t every = settings_.integer("checkpoint-steps");
+  const std::int64_t every = config_.checkpoint.every_steps;
   return every > 0 && global_step % every == 0;
 }
 
 bool Checkpoints::due_after_epoch(std::int64_t finished_epochs) const {
-  const std::int64_t every = settings_.integer("checkpoint-epochs");
+  const std::int64_t every = config_.checkpoint.every_epochs;
   return every > 0 && finished_epochs % every == 0;
 }
 
-checkpoint::Progress first_progress(const settings::Settings& settings, const World& world) {
+checkpoint::Progress first_progress(const config::TrainConfig& config, const World& world) {
   checkpoint::Progress progress;
   progress.world_size = world.world_size;
-  progress.batch_size = settings.integer("batch-size") * settings.integer("grad-accumulation");
-  progress.seed = static_cast<std::uint64_t>(settings.integer("seed"));
+  progress.batch_size = config.batch_size() * config.grad_accumulation();
+  progress.seed = config.run.seed;
   return progress;
 }
 

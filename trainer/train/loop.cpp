@@ -4,33 +4,83 @@
 #include <torch/torch.h>
 #include <chrono>
 #include <cmath>
+#include <exception>
+#include <functional>
 #include <utility>
 
-#include "trainer/train/clock.h"
-#include "trainer/train/guarded.h"
-#include "trainer/train/losses.h"
-#include "trainer/train/stop_signal.h"
+#include "trainer/distributed/process_group/collective_failure.h"
+#include "trainer/distributed/process_group/exceptions.h"
+#include "trainer/train/process.h"
 
 namespace rollcall::train {
-Loop::Loop(Task& task, World& world, parallel::Replica& replica, Checkpoints& checkpoints, Observer& observer,
-           checkpoint::Progress& progress, TimeLimit limit)
-    : task_(task),
+namespace {
+
+/// A run that ends with `error`; `lost_peer`: every rank has it, or the first cause is on another one.
+Outcome failed(Error error, bool lost_peer = false) {
+  return Outcome{Ending::Failed, Failure{std::move(error), lost_peer}};
+}
+
+Error lost_peer_error(const World& world, const std::string& what) {
+  return fail("process group", world.backend,
+              "a collective failed, so a peer was lost: " + what.substr(0, what.find('\n')),
+              "looking for the first rank that ended, in this output and in Slurm's", ExitCode::Unavailable);
+}
+
+/// Runs LibTorch code: what it throws becomes the outcome. Back ends throw their own std::runtime_error when a peer is
+/// gone. Nothing where all went well.
+std::optional<Outcome> catch_training_errors(const World& world, const std::function<void()>& work) {
+  try {
+    work();
+    return std::nullopt;
+  } catch (const process_group::CollectiveFailure& failure) {
+    return failed(failure.error(), failure.error().exit_code == ExitCode::Unavailable);
+  } catch (const c10::DistError& error) {
+    return failed(lost_peer_error(world, error.what_without_backtrace()), true);
+  } catch (const c10::Error& error) {
+    if (const std::optional<Error> memory = process_group::out_of_memory(error)) {
+      return failed(*memory);
+    }
+    const std::string what = error.what_without_backtrace();
+    return failed(fail("training step", "", what.substr(0, what.find('\n')), "a smaller --batch-size if memory ran out",
+                       ExitCode::Internal));
+  } catch (const std::exception& error) {
+    if (const std::optional<Error> memory = process_group::out_of_memory(error)) {
+      return failed(*memory);
+    }
+    return failed(lost_peer_error(world, error.what()), true);
+  }
+}
+
+/// The batch where the model computes.
+data::Batch placed(data::Batch batch, const model::Device& device) {
+  for (at::Tensor* const tensor : {&batch.images, &batch.labels, &batch.second_labels, &batch.counted}) {
+    *tensor = device.place(*tensor);
+  }
+  return batch;
+}
+
+}  // namespace
+
+Loop::Loop(const config::TrainConfig& config, const World& world, Training& training, Checkpoints& checkpoints,
+           Observer& observer, checkpoint::Progress& progress, TimeLimit limit)
+    : config_(config),
       world_(world),
-      replica_(replica),
+      training_(training),
+      replica_(*training.replica),
       checkpoints_(checkpoints),
       observer_(observer),
       progress_(progress),
       limit_(std::move(limit)) {
-  task_.loss_scaler.set_state({.scale = progress_.loss_scale, .good_steps = progress_.loss_scale_good_steps});
+  training_.loss_scaler.set_state({.scale = progress_.loss_scale, .good_steps = progress_.loss_scale_good_steps});
 }
 
 Outcome Loop::run() {
   if (progress_.validation_due != 0) {  // it was interrupted
-    if (Stop stop = save_and_validate(false, progress_.epoch == task_.epochs || at_last_step())) {
+    if (Stop stop = save_and_validate(false, progress_.epoch == config_.run.epochs || at_last_step())) {
       return *stop;
     }
   }
-  while (progress_.epoch < task_.epochs && !at_last_step()) {
+  while (progress_.epoch < config_.run.epochs && !at_last_step()) {
     if (Stop stop = train_epoch()) {
       return *stop;
     }
@@ -39,24 +89,25 @@ Outcome Loop::run() {
 }
 
 at::Tensor Loop::model_outputs(const data::Batch& batch) {
-  const precision::Autocast autocast(task_.compute_type);
+  const precision::Autocast autocast(config_.model.compute_type, world_.device.type());
   // One channels-last image would make all that is computed from it channels-last, whatever the weights are.
-  const at::Tensor images = batch.images.to(replica_.input_type()).contiguous(task_.memory_format);
-  return task_.model->forward(images).to(at::kFloat);
+  const at::Tensor images = batch.images.to(replica_.input_type()).contiguous(config_.model.memory_format);
+  return training_.model->forward(images).to(at::kFloat);
 }
 
 Loop::Stop Loop::train_epoch() {
-  DataPipeline& data = task_.data;
+  DataPipeline& data = training_.data;
   data.train_sampler->set_epoch(static_cast<std::uint64_t>(progress_.epoch), progress_.sample_position);
   if (const Result<void> started = data.train_loader->start(*data.train_sampler); !started) {
     return failed(started.error());
   }
-  task_.model->train();
-  steps_in_epoch_ = progress_.step_in_epoch + data.train_sampler->steps();
-  observer_.begin_epoch(progress_, data.train_sampler->steps());
+  training_.model->train();
+  first_step_ = progress_.step_in_epoch;
+  steps_in_epoch_ = first_step_ + data.train_sampler->steps();
+  observer_.begin_epoch(steps_in_epoch_);
   while (true) {
     StepSums sums{.begin = seconds_now()};
-    for (std::int64_t done = 0; done < task_.grad_accumulation; ++done) {
+    for (std::int64_t done = 0; done < config_.grad_accumulation(); ++done) {
       const double asked = seconds_now();
       Result<std::optional<data::Batch>> batch = data.train_loader->next();
       if (!batch) {
@@ -77,42 +128,43 @@ Loop::Stop Loop::train_epoch() {
   }
 }
 
-Loop::Stop Loop::train_batch(const data::Batch& batch, std::int64_t done, StepSums& sums) {
-  const data::StageTimes& times = batch.times;
+Loop::Stop Loop::train_batch(const data::Batch& read, std::int64_t done, StepSums& sums) {
+  const data::StageTimes& times = read.times;
   sums.loading += std::chrono::duration<double>(times.fetch + times.decode + times.augment).count();
-  return guarded(world_, [&] {
+  return catch_training_errors(world_, [&] {
     if (done == 0) {
-      optim::set_learning_rate(*task_.optimizer, optim::learning_rate(task_.schedule, progress_.global_step));
+      optim::set_learning_rate(*training_.optimizer, optim::learning_rate(training_.schedule, progress_.global_step));
       replica_.zero_grad();
     }
-    replica_.set_gradient_sync(done + 1 == task_.grad_accumulation);
+    replica_.set_gradient_sync(done + 1 == config_.grad_accumulation());
+    const data::Batch batch = placed(read, world_.device);
     at::Tensor outputs;
     at::Tensor losses;
     const at::Tensor loss = replica_.forward([&] {
       outputs = model_outputs(batch);
-      losses = losses_of(outputs, batch, task_.label_smoothing);
+      losses = losses_of(outputs, batch, config_.optim.label_smoothing);
       return losses.mean();
     });
     // The gradient of the mean over the whole step; dividing by 1 changes nothing.
-    task_.loss_scaler.scale(loss / task_.grad_accumulation).backward();
+    training_.loss_scaler.scale(loss / config_.grad_accumulation()).backward();
     sums.totals.average += count(outputs, batch.labels, losses, batch.counted);
   });
 }
 
 Loop::Stop Loop::finish_step(StepSums& sums) {
   bool skipped = false;
-  const Stop stop = guarded(world_, [&] {
-    if (task_.loss_scaler.unscale(*task_.optimizer, world_.process_group)) {
-      if (task_.clip_grad_norm > 0) {
-        replica_.clip_grad_norm(task_.clip_grad_norm);
+  const Stop stop = catch_training_errors(world_, [&] {
+    if (training_.loss_scaler.unscale(*training_.optimizer, world_.process_group)) {
+      if (config_.optim.clip_grad_norm > 0) {
+        replica_.clip_grad_norm(config_.optim.clip_grad_norm);
       }
-      checkpoints_.before_update();
-      task_.optimizer->step();
+      checkpoints_.writer().before_update();
+      training_.optimizer->step();
     } else {
       progress_.skipped_steps += 1;
       skipped = true;
     }
-    task_.loss_scaler.update();
+    training_.loss_scaler.update();
   });
   if (stop) {
     return stop;
@@ -121,9 +173,9 @@ Loop::Stop Loop::finish_step(StepSums& sums) {
     return hopeless;
   }
   sums.totals.stopping = asked_to_stop() ? 1 : 0;
-  sums.totals.saving = checkpoints_.under_way() ? 1 : 0;
-  sums.totals.gave_up = checkpoints_.gave_up() ? 1 : 0;
-  const Result<Totals> totals = over_ranks(sums.totals, world_.process_group);
+  sums.totals.saving = checkpoints_.writer().under_way() ? 1 : 0;
+  sums.totals.gave_up = checkpoints_.writer().gave_up() ? 1 : 0;
+  const Result<Totals> totals = over_ranks(sums.totals, world_.process_group, world_.device);
   if (!totals) {
     return failed(totals.error(), true);
   }
@@ -131,17 +183,17 @@ Loop::Stop Loop::finish_step(StepSums& sums) {
   wait.waited = totals->waited / world_.world_size;
   wait.elapsed = seconds_now() - sums.begin;
   wait.loading = sums.loading;
-  wait.workers = task_.data.train_workers;
+  wait.workers = training_.data.train_workers;
   observer_.waited_for_data(wait);
   return after_step(*totals);
 }
 
 Loop::Stop Loop::keep_loss_scale(bool skipped) {
-  if (!task_.loss_scaler.on()) {
+  if (!training_.loss_scaler.on()) {
     return std::nullopt;
   }
   constexpr double kSmallest = 1.0 / (1 << 20);  // some 36 steps in a row did not fit
-  const precision::LossScale state = task_.loss_scaler.state();
+  const precision::LossScale state = training_.loss_scaler.state();
   progress_.loss_scale = state.scale;
   progress_.loss_scale_good_steps = state.good_steps;
   if (skipped) {
@@ -157,10 +209,10 @@ Loop::Stop Loop::keep_loss_scale(bool skipped) {
 Loop::Stop Loop::after_step(const Totals& totals) {
   progress_.global_step += 1;
   progress_.step_in_epoch += 1;
-  progress_.sample_position += progress_.world_size * progress_.batch_size;
+  progress_.sample_position = training_.data.train_sampler->position_after(progress_.step_in_epoch - first_step_);
   progress_.epoch_totals += totals.average;
   progress_.unrecorded += totals.average;
-  observer_.step_done(progress_, totals.average, optim::learning_rate(task_.schedule, progress_.global_step - 1));
+  observer_.step_done(progress_, totals.average, optim::learning_rate(training_.schedule, progress_.global_step - 1));
   if (!std::isfinite(totals.average.loss_sum)) {
     return failed(fail("loss", fmt::format("{}", totals.average.loss()),
                        fmt::format("is not finite after step {}", progress_.global_step),
@@ -170,12 +222,12 @@ Loop::Stop Loop::after_step(const Totals& totals) {
   tell_saves();
   others_saving_ = totals.saving > 0;
   if (totals.gave_up > 0) {
-    const Error error = checkpoints_.last_failure();
+    const Error error = checkpoints_.writer().last_failure();
     tell_saves();
     return failed(error, world_.rank != 0);  // every rank has it
   }
   if (ends_in_mid_epoch()) {
-    progress_.validation_due = task_.valid_epochs > 0 ? 1 : 0;
+    progress_.validation_due = config_.run.valid_epochs > 0 ? 1 : 0;
   }
   // Where the run's last step ends an epoch too, only its end is left: after_epoch(), whose validation hears a stop.
   if (totals.stopping > 0 && (!at_last_step() || ends_in_mid_epoch())) {
@@ -194,7 +246,7 @@ Loop::Stop Loop::after_epoch() {
   progress_.step_in_epoch = 0;
   progress_.sample_position = 0;
   progress_.epoch_totals = {};
-  const bool last = progress_.epoch == task_.epochs || at_last_step();
+  const bool last = progress_.epoch == config_.run.epochs || at_last_step();
   progress_.validation_due = validation_due(last) ? 1 : 0;
   return save_and_validate(last || checkpoints_.due_after_epoch(progress_.epoch), last);
 }
@@ -220,7 +272,7 @@ Loop::Stop Loop::save_and_validate(bool saving, bool last) {
 }
 
 Loop::Stop Loop::validate() {
-  DataPipeline& data = task_.data;
+  DataPipeline& data = training_.data;
   data.valid_sampler->set_epoch(0, 0);
   if (const Result<void> started = data.valid_loader->start(*data.valid_sampler); !started) {
     return failed(started.error());
@@ -228,7 +280,7 @@ Loop::Stop Loop::validate() {
   if (const Result<void> synchronised = replica_.sync_buffers(); !synchronised) {
     return failed(synchronised.error(), true);
   }
-  task_.model->eval();
+  training_.model->eval();
   Totals mine;
   while (true) {
     Result<std::optional<data::Batch>> batch = data.valid_loader->next();
@@ -249,7 +301,7 @@ Loop::Stop Loop::validate() {
       return interrupted();
     }
   }
-  const Result<Totals> totals = over_ranks(mine, world_.process_group);
+  const Result<Totals> totals = over_ranks(mine, world_.process_group, world_.device);
   if (!totals) {
     return failed(totals.error(), true);
   }
@@ -257,10 +309,11 @@ Loop::Stop Loop::validate() {
   return std::nullopt;
 }
 
-Loop::Stop Loop::count_validation_batch(const data::Batch& batch, metrics::RunningAverage& sums) {
-  observer_.bad_samples(batch.bad);
-  return guarded(world_, [&] {
+Loop::Stop Loop::count_validation_batch(const data::Batch& read, metrics::RunningAverage& sums) {
+  observer_.bad_samples(read.bad);
+  return catch_training_errors(world_, [&] {
     const torch::NoGradGuard no_grad;
+    const data::Batch batch = placed(read, world_.device);
     const at::Tensor outputs = replica_.evaluate([&] { return model_outputs(batch); });
     sums += count(outputs, batch.labels, losses_of(outputs, batch.labels, 0), batch.counted);
   });
@@ -269,8 +322,8 @@ Loop::Stop Loop::count_validation_batch(const data::Batch& batch, metrics::Runni
 void Loop::note_validation(const metrics::RunningAverage& sums) {
   observer_.validated(progress_, sums);
   const double metric = sums.top1();
-  among_best_ =
-      checkpoint::format::note_validation(progress_.best, {progress_.global_step, metric}, checkpoints_.best_kept());
+  among_best_ = checkpoint::format::note_validation(progress_.best, {progress_.global_step, metric},
+                                                    config_.checkpoint.keep_best);
   if (progress_.best_step < 0 || metric > progress_.best_metric) {
     progress_.best_metric = metric;
     progress_.best_step = progress_.global_step;
@@ -280,7 +333,7 @@ void Loop::note_validation(const metrics::RunningAverage& sums) {
 Result<bool> Loop::any_asked_to_stop() {
   Totals mine;
   mine.stopping = asked_to_stop() ? 1 : 0;
-  const Result<Totals> totals = over_ranks(mine, world_.process_group);
+  const Result<Totals> totals = over_ranks(mine, world_.process_group, world_.device);
   return totals ? Result<bool>(totals->stopping > 0) : Result<bool>(totals.error());
 }
 
@@ -306,7 +359,7 @@ Loop::Stop Loop::save(Urgency urgency) {
 }
 
 void Loop::tell_saves() {
-  for (const SaveReport& report : checkpoints_.take_reports()) {
+  for (const SaveReport& report : checkpoints_.writer().take_reports()) {
     observer_.saved(report);
   }
 }
@@ -320,10 +373,10 @@ bool Loop::asked_to_stop() {
 }
 
 bool Loop::validation_due(bool last) const {
-  return task_.valid_epochs > 0 && (last || progress_.epoch % task_.valid_epochs == 0);
+  return config_.run.valid_epochs > 0 && (last || progress_.epoch % config_.run.valid_epochs == 0);
 }
 
-bool Loop::at_last_step() const { return task_.max_steps > 0 && progress_.global_step >= task_.max_steps; }
+bool Loop::at_last_step() const { return config_.run.max_steps > 0 && progress_.global_step >= config_.run.max_steps; }
 
 bool Loop::ends_in_mid_epoch() const { return at_last_step() && progress_.step_in_epoch < steps_in_epoch_; }
 

@@ -2,16 +2,33 @@
 
 #include <optional>
 
-#include "trainer/distributed/ddp/replica.h"
+#include "runtime/base/result.h"
+#include "trainer/config/train_config.h"
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/observer.h"
-#include "trainer/train/outcome.h"
-#include "trainer/train/task.h"
-#include "trainer/train/time_limit.h"
+#include "trainer/train/stop_request.h"
 #include "trainer/train/totals.h"
+#include "trainer/train/training.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {
+
+/// A failure, and whether it is only the echo of another rank's.
+struct Failure {
+  Error error;
+  bool lost_peer = false;
+};
+
+enum class Ending {
+  Finished,     ///< all epochs or --max-steps done
+  Interrupted,  ///< a stop signal arrived at some rank, or the job's limit is near; a checkpoint was saved
+  Failed,
+};
+
+struct Outcome {
+  Ending ending = Ending::Finished;
+  std::optional<Failure> failure;  ///< with Ending::Failed
+};
 
 /// The training loop: epochs of steps, validation, checkpoints, until the end or until a stop signal reached any rank
 /// (all ranks stop after the same step: the signal travels with the step's totals). Collective: every rank runs it with
@@ -19,8 +36,8 @@ namespace rollcall::train {
 class Loop {
  public:
   /// All references outlive the loop. `progress` says where to begin and is kept up to date.
-  Loop(Task& task, World& world, parallel::Replica& replica, Checkpoints& checkpoints, Observer& observer,
-       checkpoint::Progress& progress, TimeLimit limit);
+  Loop(const config::TrainConfig& config, const World& world, Training& training, Checkpoints& checkpoints,
+       Observer& observer, checkpoint::Progress& progress, TimeLimit limit);
 
   [[nodiscard]] Outcome run();
 
@@ -38,7 +55,7 @@ class Loop {
   [[nodiscard]] at::Tensor model_outputs(const data::Batch& batch);
   [[nodiscard]] Stop train_epoch();
   /// Gradients of one batch, `done` having been added up in this step before.
-  [[nodiscard]] Stop train_batch(const data::Batch& batch, std::int64_t done, StepSums& sums);
+  [[nodiscard]] Stop train_batch(const data::Batch& read, std::int64_t done, StepSums& sums);
   /// What the gradients of all its batches are for.
   [[nodiscard]] Stop finish_step(StepSums& sums);
   /// After the loss scaler's update: into the progress, and a skipped step told. Ends a run that skips every step.
@@ -50,7 +67,7 @@ class Loop {
   [[nodiscard]] Stop save_and_validate(bool saving, bool last);
   /// An interruption during it is one before it: a resumed run validates from the beginning.
   [[nodiscard]] Stop validate();
-  [[nodiscard]] Stop count_validation_batch(const data::Batch& batch, metrics::RunningAverage& sums);
+  [[nodiscard]] Stop count_validation_batch(const data::Batch& read, metrics::RunningAverage& sums);
   void note_validation(const metrics::RunningAverage& sums);
   /// A stop signal reached any rank.
   [[nodiscard]] Result<bool> any_asked_to_stop();
@@ -63,13 +80,15 @@ class Loop {
   /// --max-steps ends the run here, before the end of an epoch.
   [[nodiscard]] bool ends_in_mid_epoch() const;
 
-  Task& task_;
-  World& world_;
+  const config::TrainConfig& config_;
+  const World& world_;
+  Training& training_;
   parallel::Replica& replica_;
   Checkpoints& checkpoints_;
   Observer& observer_;
   checkpoint::Progress& progress_;
   TimeLimit limit_;
+  std::int64_t first_step_ = 0;  ///< of the current epoch that this run does
   std::int64_t steps_in_epoch_ = 0;
   bool among_best_ = false;     ///< the last validation's checkpoint is to be kept
   bool others_saving_ = false;  ///< a rank's save was under way when the last step ended

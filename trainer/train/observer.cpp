@@ -7,44 +7,32 @@
 
 #include "runtime/base/this_process.h"
 #include "trainer/metrics/duration.h"
-#include "trainer/train/clock.h"
+#include "trainer/train/process.h"
 
 namespace rollcall::train {
 namespace {
 
 constexpr std::int64_t kBadSamplesNamed = 10;
 
-metrics::ProgressStyle style_of(const std::string& name) {
-  if (name == "bar") {
-    return metrics::ProgressStyle::Bar;
-  }
-  if (name == "lines") {
-    return metrics::ProgressStyle::Lines;
-  }
-  return name == "none" ? metrics::ProgressStyle::None : metrics::ProgressStyle::Auto;
-}
-
 }  // namespace
 
-Result<Observer> Observer::open(const settings::Settings& settings, const std::string& run_folder, std::uint32_t rank,
-                                std::int64_t epochs) {
-  const std::int64_t log_steps = settings.integer("log-steps");
+Result<Observer> Observer::open(const config::RunConfig& config, std::uint32_t rank) {
   if (rank != 0) {
-    return Observer(rank, epochs, log_steps, metrics::ProgressStyle::None, std::nullopt);
+    return Observer(config, rank, metrics::ProgressStyle::None, std::nullopt);
   }
-  Result<metrics::MetricsWriter> writer = metrics::MetricsWriter::open(run_folder + "/metrics.jsonl");
+  Result<metrics::MetricsWriter> writer = metrics::MetricsWriter::open(config.folder + "/metrics.jsonl");
   if (!writer) {
     return writer.error();
   }
-  return Observer(rank, epochs, log_steps, style_of(settings.text("progress")), *std::move(writer));
+  return Observer(config, rank, config.progress, *std::move(writer));
 }
 
-Observer::Observer(std::uint32_t rank, std::int64_t epochs, std::int64_t log_steps, metrics::ProgressStyle style,
+Observer::Observer(const config::RunConfig& config, std::uint32_t rank, metrics::ProgressStyle style,
                    std::optional<metrics::MetricsWriter> writer)
     : rank_(rank),
-      epochs_(epochs),
-      log_steps_(log_steps),
-      display_(std::make_unique<metrics::ProgressDisplay>(STDOUT_FILENO, style, log_steps)),
+      epochs_(config.epochs),
+      log_steps_(config.log_steps),
+      display_(std::make_unique<metrics::ProgressDisplay>(STDOUT_FILENO, style, log_steps_)),
       writer_(std::move(writer)) {}
 
 void Observer::note(const std::string& line) { display_->message(line); }
@@ -74,8 +62,8 @@ void Observer::resumed(const checkpoint::Progress& progress) {
   }
 }
 
-void Observer::begin_epoch(const checkpoint::Progress& progress, std::int64_t steps_left) {
-  steps_in_epoch_ = progress.step_in_epoch + steps_left;
+void Observer::begin_epoch(std::int64_t steps_in_epoch) {
+  steps_in_epoch_ = steps_in_epoch;
   throughput_.restart();
 }
 

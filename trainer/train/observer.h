@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "runtime/settings/settings.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/config/train_config.h"
 #include "trainer/metrics/data_wait.h"
 #include "trainer/metrics/metrics_writer.h"
 #include "trainer/metrics/progress_display.h"
 #include "trainer/metrics/running_average.h"
 #include "trainer/metrics/throughput.h"
-#include "trainer/train/saving.h"
+#include "trainer/train/checkpoint_writer.h"
 
 namespace rollcall::train {
 
@@ -22,9 +22,8 @@ namespace rollcall::train {
 /// only.
 class Observer {
  public:
-  /// Opens metrics.jsonl in `run_folder` on rank 0. Errors (CannotCreate).
-  [[nodiscard]] static Result<Observer> open(const settings::Settings& settings, const std::string& run_folder,
-                                             std::uint32_t rank, std::int64_t epochs);
+  /// Opens metrics.jsonl in the run's folder on rank 0. Errors (CannotCreate).
+  [[nodiscard]] static Result<Observer> open(const config::RunConfig& config, std::uint32_t rank);
 
   void note(const std::string& line);  ///< one line for people
   void warn(const std::string& text);  ///< "rollcall: warning: ..."
@@ -32,7 +31,7 @@ class Observer {
   void bad_samples(const std::vector<std::string>& names);
 
   void resumed(const checkpoint::Progress& progress);
-  void begin_epoch(const checkpoint::Progress& progress, std::int64_t steps_left);
+  void begin_epoch(std::int64_t steps_in_epoch);
   /// Before step_done(): how long this step waited for its batch.
   void waited_for_data(const metrics::DataWait& wait);
   /// `totals` of the step over all ranks, which progress.epoch_totals and .unrecorded already include; the latter is
@@ -49,7 +48,7 @@ class Observer {
   void finished(const checkpoint::Progress& progress, const std::string& ending);
 
  private:
-  Observer(std::uint32_t rank, std::int64_t epochs, std::int64_t log_steps, metrics::ProgressStyle style,
+  Observer(const config::RunConfig& config, std::uint32_t rank, metrics::ProgressStyle style,
            std::optional<metrics::MetricsWriter> writer);
 
   void record(metrics::Record record);

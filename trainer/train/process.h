@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 
 namespace rollcall::train {
@@ -13,7 +14,26 @@ namespace rollcall::train {
 /// - no AMX where it would end the process (model::avoid_unusable_amx).
 void prepare_process(int threads);
 
+/// Sets the process up to keep the memory of tensors and to use it again for the next ones of their size: malloc's
+/// large blocks come from the heap and stay there, and tensors take them in a way that lets a freed one serve again.
+///
+/// LibTorch aligns tensors with posix_memalign(), for which glibc 2.36 needs a larger hole than the block it
+/// left, so that with blocks in between a heap grows to twice what it holds and more. Here tensors
+/// are aligned (to c10::gAlignment) within an ordinary block. For the whole process and its whole life; call it before
+/// tensors are made. Failed allocations throw c10::Error as LibTorch's own do.
+void keep_tensor_memory();
+
 /// gethostname(2), or "?".
 [[nodiscard]] std::string host_name();
+
+/// Seconds of a monotonic clock.
+inline double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Seconds since the epoch, as Slurm counts them.
+inline double wall_seconds_now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 }  // namespace rollcall::train

@@ -2,37 +2,33 @@
 
 #include <fmt/format.h>
 #include <torch/torch.h>
-#include <algorithm>
+#include <array>
 #include <cstdio>
+#include <ctime>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
 #include "runtime/rendezvous/meet.h"
 #include "runtime/settings/markdown.h"
 #include "runtime/step/resolved_step.h"
 #include "trainer/config/options.h"
+#include "trainer/config/train_config.h"
 #include "trainer/config/trainer_settings.h"
-#include "trainer/distributed/ddp/sync_batch_norm.h"
 #include "trainer/distributed/process_group/agree.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/distributed/process_group/exceptions.h"
-#include "trainer/train/benchmark_data.h"
 #include "trainer/train/checkpoints.h"
-#include "trainer/train/departure.h"
+#include "trainer/train/data_pipeline.h"
 #include "trainer/train/failure_report.h"
-#include "trainer/train/introduce.h"
-#include "trainer/train/keep_step_size.h"
 #include "trainer/train/loop.h"
 #include "trainer/train/observer.h"
-#include "trainer/train/prepare_folders.h"
 #include "trainer/train/process.h"
-#include "trainer/train/prove_world.h"
-#include "trainer/train/replica_options.h"
-#include "trainer/train/run_folders.h"
-#include "trainer/train/stop_signal.h"
-#include "trainer/train/task.h"
-#include "trainer/train/watch_limit.h"
+#include "trainer/train/step_size.h"
+#include "trainer/train/stop_request.h"
+#include "trainer/train/training.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {
@@ -66,129 +62,200 @@ int print_only(const config::Options& options) {
   return to_int(ExitCode::Success);
 }
 
-/// One rank's answer to "did your part of the set-up work?" is everybody's.
-template <typename T>
-std::optional<int> settle(const Result<T>& mine, const World& world, FailureReport& report) {
-  const Result<void> outcome = mine ? Result<void>() : Result<void>(mine.error());
-  const Result<process_group::Agreement> agreement = process_group::agree(world.process_group, outcome);
-  if (!agreement) {
-    return report.lost_peer(agreement.error());
+/// "DONE <seconds>" on the clock that other programs read as time.monotonic().
+void say_done(const World& world, float ranks) {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  std::string line = fmt::format("DONE {}.{:06}\n", now.tv_sec, now.tv_nsec / 1000);
+  if (world.rank == 0) {
+    line += fmt::format("{:.0f} of {} ranks on {} nodes, rendezvous {}, back end {}\n", ranks, world.world_size,
+                        world.num_nodes, world.rendezvous, world.backend);
   }
-  if (!agreement->failure) {
-    return std::nullopt;
-  }
-  return agreement->prints ? report.agreed(*agreement->failure) : to_int(agreement->failure->exit_code);
+  std::fputs(line.c_str(), stdout);
 }
 
-/// A few images like the real ones, for the pass that settles the order of the buckets. Each rank needs more than one
-/// value per channel in every BatchNorm, so two images where they shrink to a single pixel.
-Result<void> warm_up(parallel::Replica& replica, Task& task, const settings::Settings& settings) {
-  constexpr std::int64_t kSmallest = 32;
-  const std::int64_t size = std::min(kSmallest, settings.integer("image-size"));
-  const at::Tensor images = torch::zeros({2, 3, size, size}).contiguous(task.memory_format);
-  const at::Tensor labels = torch::zeros({2}, at::kLong);
-  task.model->train();
-  return replica.warm_up([&] { return torch::nn::functional::cross_entropy(task.model->forward(images), labels); });
+/// What a dry run does, and what a traced start does before it trains: the first collective. A dry run then tells so on
+/// every rank; rank 0 prints the trace where it is wanted. Errors (Unavailable): a peer was lost.
+Result<void> dry_run(const World& world, const config::Options& options, metrics::StartupTrace& trace) {
+  at::Tensor ranks = torch::ones({1}, world.device.options());
+  if (Result<void> reduced = process_group::all_reduce_sum(world.process_group, ranks); !reduced) {
+    return reduced;
+  }
+  trace.mark("first collective");
+  if (options.request == config::Request::DryRun) {
+    say_done(world, ranks.item<float>());
+  }
+  if (options.trace_startup && world.rank == 0) {
+    std::fputs((options.json ? trace.json() : trace.table()).c_str(), stdout);
+    std::fflush(stdout);
+  }
+  return {};
 }
 
-Result<std::unique_ptr<parallel::Replica>> make_replica(const settings::Settings& settings, Task& task,
-                                                        const World& world) {
-  Result<parallel::ReplicaOptions> options = replica_options(settings);
-  if (!options) {
-    return options.error();
-  }
-  if (settings.on("sync-bn")) {
-    parallel::synchronise_batch_norms(*task.model, world.process_group);
-  }
-  options->groups = world.group_options;
-  return parallel::make_replica(task.model.ptr(), *options, {world.process_group, world.store});
-}
+/// One training, from its configuration to its end. Every rank does the same steps; one that fails on any rank ends
+/// all.
+class Session {
+ public:
+  Session(const config::Options& options, const Environment& environment, const std::vector<std::string>& arguments,
+          FailureReport& report, World& world)
+      : launch_(options.launch),
+        settings_(options.trainer),
+        environment_(environment),
+        arguments_(arguments),
+        report_(report),
+        world_(world) {}
 
-struct Session {
-  const config::Options& options;
-  const Environment& environment;
-  const std::vector<std::string>& arguments;
-  FailureReport& report;
-  World& world;
+  /// Returns the exit code.
+  [[nodiscard]] int run() {
+    using Step = Result<void> (Session::*)();
+    constexpr std::array<Step, 11> kSteps{
+        &Session::read_config,       &Session::prepare_folders, &Session::keep_step_size,   &Session::make_training,
+        &Session::add_replica,       &Session::add_optimizer,   &Session::open_checkpoints, &Session::load_checkpoint,
+        &Session::confirm_same_step, &Session::warm_up,         &Session::open_observer};
+    for (const Step step : kSteps) {
+      if (const std::optional<int> code = settle((this->*step)())) {
+        return *code;
+      }
+    }
+    return end_of_run(train());
+  }
+
+ private:
+  Result<void> read_config() { return take(config::make_train_config(settings_, environment_), config_); }
+
+  Result<void> prepare_folders() { return take(train::prepare_folders(config_->checkpoint, world_), notes_[0]); }
+
+  /// A training that goes on from a checkpoint with other ranks takes the accumulation that keeps the images of a step,
+  /// where nobody gave one.
+  Result<void> keep_step_size() {
+    if (config_->accumulation_given) {
+      return {};
+    }
+    const Result<std::optional<std::int64_t>> kept = accumulation_of_checkpoint(*config_, world_);
+    if (!kept) {
+      return kept.error();
+    }
+    if (!*kept) {
+      return {};
+    }
+    const Result<void> set = settings_.set("grad-accumulation", std::to_string(**kept), "the checkpoint");
+    return set ? read_config() : set;
+  }
+
+  Result<void> make_training() { return take(train::make_training(*config_, world_), training_); }
+  Result<void> add_replica() { return train::add_replica(*training_, *config_, world_); }
+  Result<void> add_optimizer() { return train::add_optimizer(*training_, *config_, world_); }
+
+  Result<void> open_checkpoints() {
+    Result<process_group::Group> group = make_saving_group(world_);
+    if (!group) {
+      return group.error();
+    }
+    checkpoints_.emplace(*config_, *training_, world_, *std::move(group), arguments_);
+    progress_ = first_progress(*config_, world_);
+    return {};
+  }
+
+  Result<void> load_checkpoint() {
+    warnings_ = config_->warnings;
+    warnings_.insert(warnings_.end(), training_->data.warnings.begin(), training_->data.warnings.end());
+    return take(checkpoints_->load(progress_, warnings_), notes_[1]);
+  }
+
+  Result<void> confirm_same_step() { return checkpoints_->confirm_same_step(progress_); }
+  Result<void> warm_up() { return train::warm_up(*training_, *config_, world_); }
+  Result<void> open_observer() { return take(Observer::open(config_->run, world_.rank), observer_); }
+
+  Outcome train() {
+    const std::string& folder = config_->checkpoint.load.folder;
+    if (const auto warning = checkpoint_purge_warning(launch_, environment_, folder)) {
+      warnings_.push_back(*warning);
+    }
+    TimeLimit limit = time_limit_of_job(config_->checkpoint, environment_, world_.rank, warnings_);
+    print_header();
+    if (progress_.global_step > 0) {
+      observer_->resumed(progress_);
+    }
+    training_begins();
+    return Loop(*config_, world_, *training_, *checkpoints_, *observer_, progress_, std::move(limit)).run();
+  }
+
+  /// What is about to be trained, on what, by whom, how often Slurm restarted it, then notes and warnings.
+  void print_header() {
+    const data::Datasets& datasets = training_->data.datasets;
+    observer_->note(fmt::format("{} on {}: {} training and {} validation images, {} classes", config_->model.name,
+                                config_->data.given, datasets.train->size(), datasets.valid->size(),
+                                datasets.class_names.size()));
+    observer_->note(fmt::format("{} ranks on {} nodes, {} images a step, {} steps an epoch, back end {}, rendezvous {}",
+                                world_.world_size, world_.num_nodes, progress_.world_size * progress_.batch_size,
+                                training_->data.train_sampler->steps(), world_.backend, world_.rendezvous));
+    if (const auto times = environment_.get_non_empty(env::kSlurmRestartCount)) {
+      observer_->note(
+          fmt::format("Slurm job {}, restart count {}", environment_.get(env::kSlurmJobId).value_or("?"), *times));
+    }
+    for (const std::string& note : notes_) {
+      if (!note.empty()) {
+        observer_->note(note);
+      }
+    }
+    for (const std::string& warning : warnings_) {
+      observer_->warn(warning);
+    }
+  }
+
+  int end_of_run(const Outcome& outcome) {
+    switch (outcome.ending) {
+      case Ending::Finished:
+        observer_->finished(progress_, "finished");
+        return to_int(ExitCode::Success);
+      case Ending::Interrupted:
+        observer_->finished(progress_, "interrupted, a checkpoint was saved: submit again to go on");
+        return to_int(ExitCode::Interrupted);
+      case Ending::Failed:
+        world_.group_options.first_failure->tell(outcome.failure->error.message());
+        return outcome.failure->lost_peer ? report_.lost_peer(outcome.failure->error)
+                                          : report_.own(outcome.failure->error);
+    }
+    return to_int(ExitCode::Internal);
+  }
+
+  /// Keeps what a step made.
+  template <typename T, typename Place>
+  static Result<void> take(Result<T> made, Place& place) {
+    if (!made) {
+      return made.error();
+    }
+    place = *std::move(made);
+    return {};
+  }
+
+  /// One rank's answer to "did your part of the set-up work?" is everybody's.
+  std::optional<int> settle(const Result<void>& mine) {
+    const Result<process_group::Agreement> agreement = process_group::agree(world_.process_group, mine);
+    if (!agreement) {
+      return report_.lost_peer(agreement.error());
+    }
+    if (!agreement->failure) {
+      return std::nullopt;
+    }
+    return agreement->prints ? report_.agreed(*agreement->failure) : to_int(agreement->failure->exit_code);
+  }
+
+  const settings::Settings& launch_;
+  settings::Settings settings_;
+  const Environment& environment_;
+  const std::vector<std::string>& arguments_;
+  FailureReport& report_;
+  World& world_;
+  // In the order in which the steps make them.
+  std::optional<config::TrainConfig> config_;
+  std::optional<Training> training_;
+  std::optional<Checkpoints> checkpoints_;
+  checkpoint::Progress progress_;
+  std::optional<Observer> observer_;
+  std::array<std::string, 2> notes_;  ///< of the folders and of the checkpoint; may be empty
+  std::vector<std::string> warnings_;
 };
-
-int end_of_run(const Outcome& outcome, Observer& observer, const checkpoint::Progress& progress,
-               const Session& session) {
-  switch (outcome.ending) {
-    case Ending::Finished:
-      observer.finished(progress, "finished");
-      return to_int(ExitCode::Success);
-    case Ending::Interrupted:
-      observer.finished(progress, "interrupted, a checkpoint was saved: submit again to go on");
-      return to_int(ExitCode::Interrupted);
-    case Ending::Failed:
-      session.world.group_options.first_failure->tell(outcome.failure->error.message());
-      return outcome.failure->lost_peer ? session.report.lost_peer(outcome.failure->error)
-                                        : session.report.own(outcome.failure->error);
-  }
-  return to_int(ExitCode::Internal);
-}
-
-int train(Session session) {
-  World& world = session.world;
-  settings::Settings settings = session.options.trainer;
-  Result<RunFolders> folders = choose_run_folders(settings, session.environment);
-  if (const auto code = settle(folders, world, session.report)) {
-    return *code;
-  }
-  const Result<std::string> prepared = prepare_folders(settings, *folders, world);
-  if (const auto code = settle(prepared, world, session.report)) {
-    return *code;
-  }
-  if (const auto code = settle(keep_step_size(settings, *folders, world), world, session.report)) {
-    return *code;
-  }
-  Result<Task> task = make_task(settings, world, session.environment);
-  if (const auto code = settle(task, world, session.report)) {
-    return *code;
-  }
-  const Result<std::unique_ptr<parallel::Replica>> replica = make_replica(settings, *task, world);
-  if (const auto code = settle(replica, world, session.report)) {
-    return *code;
-  }
-  if (const auto code = settle(add_optimizer(*task, **replica, settings, world), world, session.report)) {
-    return *code;
-  }
-  const Result<process_group::Group> saving_group = make_saving_group(world);
-  if (const auto code = settle(saving_group, world, session.report)) {
-    return *code;
-  }
-  Checkpoints checkpoints(settings, *folders, *task, **replica, world, *saving_group, session.arguments);
-  checkpoint::Progress progress = first_progress(settings, world);
-  std::vector<std::string> warnings = folders->warnings;
-  warnings.insert(warnings.end(), task->data.warnings.begin(), task->data.warnings.end());
-  const Result<std::string> resumed = checkpoints.load(progress, warnings);
-  if (const auto code = settle(resumed, world, session.report)) {
-    return *code;
-  }
-  if (const auto code = settle(checkpoints.confirm_same_step(progress), world, session.report)) {
-    return *code;
-  }
-  if (const auto code = settle(warm_up(**replica, *task, settings), world, session.report)) {
-    return *code;
-  }
-  Result<Observer> observer = Observer::open(settings, folders->run, world.rank, task->epochs);
-  if (const auto code = settle(observer, world, session.report)) {
-    return *code;
-  }
-  if (const auto warning =
-          checkpoint_purge_warning(session.options.launch, session.environment, folders->checkpoints)) {
-    warnings.push_back(*warning);
-  }
-  TimeLimit limit = watch_limit(settings, session.environment, world.rank, warnings);
-  introduce(*observer, settings, session.environment, world, *task, {*prepared, *resumed}, warnings);
-  if (progress.global_step > 0) {
-    observer->resumed(progress);
-  }
-  training_begins();
-  Loop loop(*task, world, **replica, checkpoints, *observer, progress, std::move(limit));
-  return end_of_run(loop.run(), *observer, progress, session);
-}
 
 int join_and_work(const config::Options& options, const Environment& environment,
                   const std::vector<std::string>& arguments, FailureReport& report, metrics::StartupTrace& trace) {
@@ -207,16 +274,17 @@ int join_and_work(const config::Options& options, const Environment& environment
   trace.mark("bootstrap");
   int code = 0;
   {
-    Result<World> world = join_world(*step, patched, options.launch, options.trainer, *std::move(pmix), report, trace);
+    Result<World> world = join_world(*step, patched, options.launch, config::make_process_group_config(options.trainer),
+                                     *std::move(pmix), report, trace);
     if (!world) {
       return world.error().exit_code == ExitCode::Mismatch ? report.common(world.error()) : report.own(world.error());
     }
-    const bool dry_run = options.request == config::Request::DryRun;
-    const Result<void> proven = dry_run || options.trace_startup ? prove_world(*world, options, trace) : Result<void>();
+    const bool trains = options.request != config::Request::DryRun;
+    const Result<void> proven = !trains || options.trace_startup ? dry_run(*world, options, trace) : Result<void>();
     if (!proven) {
       code = report.lost_peer(proven.error());
-    } else if (!dry_run) {
-      code = train({options, patched, arguments, report, *world});
+    } else if (trains) {
+      code = Session(options, patched, arguments, report, *world).run();
     }
     if (code == to_int(ExitCode::Interrupted)) {
       leave_interrupted(*world);

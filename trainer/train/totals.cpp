@@ -7,6 +7,19 @@
 
 namespace rollcall::train {
 
+at::Tensor losses_of(const at::Tensor& outputs, const at::Tensor& labels, double label_smoothing) {
+  return torch::cross_entropy_loss(outputs, labels, {}, at::Reduction::None, -100, label_smoothing);
+}
+
+at::Tensor losses_of(const at::Tensor& outputs, const data::Batch& batch, double label_smoothing) {
+  const at::Tensor first = losses_of(outputs, batch.labels, label_smoothing);
+  if (batch.label_weight == 1) {
+    return first;
+  }
+  const at::Tensor second = losses_of(outputs, batch.second_labels, label_smoothing);
+  return first * batch.label_weight + second * (1 - batch.label_weight);
+}
+
 metrics::RunningAverage count(const at::Tensor& outputs, const at::Tensor& labels, const at::Tensor& losses,
                               const at::Tensor& counted) {
   const torch::NoGradGuard no_grad;
@@ -21,18 +34,21 @@ metrics::RunningAverage count(const at::Tensor& outputs, const at::Tensor& label
   return average;
 }
 
-Result<Totals> over_ranks(const Totals& mine, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group) {
+Result<Totals> over_ranks(const Totals& mine, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
+                          const model::Device& device) {
   if (!process_group) {
     return mine;
   }
-  at::Tensor sums = torch::tensor({mine.average.loss_sum, static_cast<double>(mine.average.correct_top1),
-                                   static_cast<double>(mine.average.correct_top5),
-                                   static_cast<double>(mine.average.samples), static_cast<double>(mine.stopping),
-                                   mine.waited, static_cast<double>(mine.saving), static_cast<double>(mine.gave_up)},
-                                  at::kDouble);
+  at::Tensor sums =
+      device.place(torch::tensor({mine.average.loss_sum, static_cast<double>(mine.average.correct_top1),
+                                  static_cast<double>(mine.average.correct_top5),
+                                  static_cast<double>(mine.average.samples), static_cast<double>(mine.stopping),
+                                  mine.waited, static_cast<double>(mine.saving), static_cast<double>(mine.gave_up)},
+                                 at::kDouble));
   if (const Result<void> reduced = process_group::all_reduce_sum(process_group, sums); !reduced) {
     return reduced.error();
   }
+  sums = sums.to(at::kCPU);
   const double* const sum = sums.const_data_ptr<double>();
   const auto whole = [&](int i) { return static_cast<std::int64_t>(sum[i]); };
   return Totals{.average = {sum[0], whole(1), whole(2), whole(3)},

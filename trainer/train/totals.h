@@ -7,9 +7,17 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "runtime/base/result.h"
+#include "trainer/data/loader/batch.h"
 #include "trainer/metrics/running_average.h"
+#include "trainer/model/device.h"
 
 namespace rollcall::train {
+
+/// Cross entropy of each image, float32 [images]. `outputs`: [images, classes], float32; `labels`: int64 [images].
+[[nodiscard]] at::Tensor losses_of(const at::Tensor& outputs, const at::Tensor& labels, double label_smoothing);
+
+/// With mixed labels, each label's loss by its weight: the same as one loss against the mixed label.
+[[nodiscard]] at::Tensor losses_of(const at::Tensor& outputs, const data::Batch& batch, double label_smoothing);
 
 /// What the ranks tell each other after a step.
 struct Totals {
@@ -26,8 +34,8 @@ struct Totals {
                                             const at::Tensor& losses, const at::Tensor& counted);
 
 /// The sums over all ranks, the same on each; one all-reduce of eight doubles (which hold counts exactly up to 2^53).
-/// `process_group` null: a world of one. Errors (Unavailable): a peer was lost.
-[[nodiscard]] Result<Totals> over_ranks(const Totals& mine,
-                                        const c10::intrusive_ptr<c10d::ProcessGroup>& process_group);
+/// `process_group` null: a world of one. They travel from and to `device`. Errors (Unavailable): a peer was lost.
+[[nodiscard]] Result<Totals> over_ranks(const Totals& mine, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
+                                        const model::Device& device);
 
 }  // namespace rollcall::train

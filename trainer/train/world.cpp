@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <thread>
 #include <utility>
 
+#include "runtime/contract/exit_codes.h"
 #include "runtime/rendezvous/meet.h"
 #include "trainer/distributed/process_group/factory.h"
 #include "trainer/distributed/process_group/store.h"
@@ -39,17 +43,26 @@ World world_of(const job::JobFacts& facts) {
   return world;
 }
 
+constexpr const char* kLeft = "rollcall/left";
+
+void wait_for_others(const World& world) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (world.store->add(kLeft, 0) + 1 < world.world_size && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
 }  // namespace
 
 Result<World> join_world(const step::ResolvedStep& step, const Environment& patched, const settings::Settings& launch,
-                         const settings::Settings& trainer, std::unique_ptr<launchers::PmixClient> pmix,
+                         const config::ProcessGroupConfig& config, std::unique_ptr<launchers::PmixClient> pmix,
                          FailureReport& report, metrics::StartupTrace& trace) {
   World world = world_of(step.facts);
   put_into_process(step.patch);
   if (world.world_size == 1) {
     return world;
   }
-  if (trainer.text("parallel") == "none") {
+  if (config.alone) {
     return fail("--parallel", "none",
                 fmt::format("{} ranks would each train alone and overwrite each other", world.world_size),
                 "--parallel=ddp, or one task", ExitCode::Mismatch);
@@ -70,8 +83,8 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
   // A rank that dies as a PMIx client takes the whole step down before anybody can say why.
   pmix.reset();
   world.rendezvous = meeting->method + " " + rendezvous::to_text(meeting->endpoint);
-  world.group_options = {.backend = trainer.text("backend"),
-                         .timeout = milliseconds(trainer.number("collective-timeout")),
+  world.group_options = {.backend = config.backend,
+                         .timeout = config.collective_timeout,
                          .compare_calls = launch.text("debug") == "collectives"};
   Result<process_group::NamedProcessGroup> group =
       process_group::make_process_group(world.store, world.rank, world.world_size, world.group_options);
@@ -82,6 +95,30 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
   world.process_group = group->process_group;
   world.backend = group->backend;
   return world;
+}
+
+void let_others_leave_first(World& world) {
+  if (!world.store) {
+    return;
+  }
+  try {
+    if (world.rank == 0) {
+      wait_for_others(world);
+      return;
+    }
+    world.process_group.reset();  // says that it leaves in good order
+    world.store->add(kLeft, 1);
+  } catch (const std::exception&) {
+    // The store went with rank 0, which gave up waiting: there is nothing left to order.
+  }
+}
+
+void leave_interrupted(World& world) {
+  let_others_leave_first(world);
+  if (world.rank != 0) {
+    std::fflush(nullptr);
+    std::_Exit(to_int(ExitCode::Success));
+  }
 }
 
 }  // namespace rollcall::train

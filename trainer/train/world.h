@@ -13,18 +13,21 @@
 #include "runtime/base/result.h"
 #include "runtime/settings/settings.h"
 #include "runtime/step/resolved_step.h"
+#include "trainer/config/train_config.h"
 #include "trainer/distributed/process_group/factory.h"
 #include "trainer/metrics/startup_trace.h"
+#include "trainer/model/device.h"
 #include "trainer/train/failure_report.h"
 
 namespace rollcall::train {
 
-/// This rank among the others, and the way to reach them.
+/// This rank among the others, where it computes, and the way to reach the others.
 struct World {
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
   std::uint32_t num_nodes = 1;
   std::string host;
+  model::Device device;
   std::string rendezvous;                            ///< how the ranks met: "pmix 127.0.0.1:43210"
   std::string backend;                               ///< "gloo", or "none" in a world of one
   process_group::ProcessGroupOptions group_options;  ///< of further groups
@@ -39,8 +42,19 @@ struct World {
 ///
 /// Errors: those of resolve_this_step, meet and the process group. Blocks for at most setting `rendezvous.timeout`.
 [[nodiscard]] Result<World> join_world(const step::ResolvedStep& step, const Environment& patched,
-                                       const settings::Settings& launch, const settings::Settings& trainer,
+                                       const settings::Settings& launch, const config::ProcessGroupConfig& config,
                                        std::unique_ptr<launchers::PmixClient> pmix, FailureReport& report,
                                        metrics::StartupTrace& trace);
+
+/// How the ranks end a run that all of them end alike: rank 0, which holds the store, leaves last. A watchdog of
+/// another rank that asked the store afterwards would make LibTorch print a warning with a stack trace. Called by all
+/// ranks once all other groups are gone; lets go of `world`'s own on all but rank 0, where it returns when all others
+/// have called it, at most 10 seconds later.
+void let_others_leave_first(World& world);
+
+/// The same for an interrupted run: all but rank 0 end at once with 0, rank 0 returns and ends alone with the code that
+/// says so. If all left with it, Slurm's --kill-on-bad-exit would kill the slower ranks of the step at the first one's
+/// exit, and the step would end with the code of that signal.
+void leave_interrupted(World& world);
 
 }  // namespace rollcall::train

@@ -12,7 +12,6 @@
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/config/trainer_settings.h"
 #include "trainer/train/checkpoints.h"
-#include "trainer/train/replica_options.h"
 
 namespace rollcall::train {
 namespace {
@@ -38,7 +37,7 @@ struct Kind {
   std::string cpu_offload = "off";
 };
 
-settings::Settings settings_of(const Kind& kind, const std::string& resume) {
+config::TrainConfig config_of(const Kind& kind, const std::string& resume, const std::string& folder) {
   settings::Settings settings(config::trainer_table());
   for (const auto& [name, value] : std::map<std::string, std::string>{{"data", "fake"},
                                                                       {"model", "resnet18"},
@@ -47,10 +46,11 @@ settings::Settings settings_of(const Kind& kind, const std::string& resume) {
                                                                       {"optimizer", "adamw"},
                                                                       {"parallel", kind.parallel},
                                                                       {"cpu-offload", kind.cpu_offload},
+                                                                      {"checkpoint-dir", folder},
                                                                       {"resume", resume}}) {
     must(settings.set(name, value, "test"));
   }
-  return settings;
+  return must(config::make_train_config(settings, {}));
 }
 
 World world_of(const Rank& rank) {
@@ -64,36 +64,34 @@ World world_of(const Rank& rank) {
 }
 
 /// What rollcall-train makes of its settings, but for the loop. Checkpoints go to `folder`.
-struct Training {
-  Training(const Rank& rank, const Kind& kind, const std::string& resume, const std::string& folder)
-      : settings(settings_of(kind, resume)), world(world_of(rank)), task(must(make_task(settings, world, {}))) {
-    replica = must(
-        parallel::make_replica(task.model.ptr(), must(replica_options(settings)), {world.process_group, world.store}));
-    must(add_optimizer(task, *replica, settings, world));
-    checkpoints = std::make_unique<Checkpoints>(settings, RunFolders{folder, folder, {}, {}}, task, *replica, world,
-                                                must(make_saving_group(world)), std::vector<std::string>());
-    progress = first_progress(settings, world);
+struct Session {
+  Session(const Rank& rank, const Kind& kind, const std::string& resume, const std::string& folder)
+      : config(config_of(kind, resume, folder)), world(world_of(rank)), training(must(make_training(config, world))) {
+    must(add_replica(training, config, world));
+    must(add_optimizer(training, config, world));
+    checkpoints = std::make_unique<Checkpoints>(config, training, world, must(make_saving_group(world)),
+                                                std::vector<std::string>());
+    progress = first_progress(config, world);
   }
 
   /// A step with made-up gradients, so that no two rows of parameters and moments are alike.
   void step() {
     const torch::NoGradGuard no_grad;
     torch::manual_seed(100 + world.rank);
-    for (const auto& entry : replica->named_parameters()) {
+    for (const auto& entry : training.replica->named_parameters()) {
       entry.value().mutable_grad() = torch::randn_like(entry.value());
     }
-    task.optimizer->step();
-    for (at::Tensor& buffer : task.model->buffers()) {
+    training.optimizer->step();
+    for (at::Tensor& buffer : training.model->buffers()) {
       buffer.add_(3);
     }
     progress.global_step = kStep;
   }
   void save() { must(checkpoints->save(progress, Urgency::Final, false)); }
 
-  settings::Settings settings;
+  config::TrainConfig config;
   World world;
-  Task task;
-  std::unique_ptr<parallel::Replica> replica;
+  Training training;
   std::unique_ptr<Checkpoints> checkpoints;
   checkpoint::Progress progress;
 };
@@ -127,9 +125,9 @@ void check_same_state(const Kind& saver, const std::vector<Kind>& loaders) {
   std::string pattern = std::filesystem::temp_directory_path() / "other-ranks-XXXXXX";
   const std::filesystem::path folder = mkdtemp(pattern.data());
   const auto saved = spawn(saver.ranks, [&](Rank& rank) {
-    Training training(rank, saver, "never", folder / "saved");
-    training.step();
-    training.save();
+    Session session(rank, saver, "never", folder / "saved");
+    session.step();
+    session.save();
   });
   ASSERT_TRUE(all_succeeded(saved)) << report(saved);
   const std::string file = folder / "saved" / kName;
@@ -137,11 +135,11 @@ void check_same_state(const Kind& saver, const std::vector<Kind>& loaders) {
   EXPECT_GT(state.size(), 3 * 62U);  // ResNet-18 has 62 parameters
   for (const Kind& kind : loaders) {
     const auto loaded = spawn(kind.ranks, [&](Rank& rank) {
-      Training training(rank, kind, file, folder / kind.name);
+      Session session(rank, kind, file, folder / kind.name);
       std::vector<std::string> warnings;
-      MULTIPROC_CHECK(must(training.checkpoints->load(training.progress, warnings)).starts_with("resumed"));
-      MULTIPROC_CHECK(training.progress.global_step == kStep);
-      training.save();
+      MULTIPROC_CHECK(must(session.checkpoints->load(session.progress, warnings)).starts_with("resumed"));
+      MULTIPROC_CHECK(session.progress.global_step == kStep);
+      session.save();
     });
     ASSERT_TRUE(all_succeeded(loaded)) << report(loaded);
     const auto again = state_in(folder / kind.name / kName);

@@ -6,7 +6,6 @@
 
 #include "trainer/model/batch_norm.h"
 #include "trainer/model/batch_norm_kernels.h"
-#include "trainer/model/batch_norm_rows.h"
 #include "trainer/model/resnet.h"
 #include "trainer/model/state.h"
 
@@ -14,6 +13,20 @@ namespace rollcall::model {
 namespace {
 
 constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
+
+/// Statistics that are shared with nobody: those of this batch alone, as LibTorch's.
+class Alone final : public StatisticsSum {
+ public:
+  void add_up(at::Tensor& /*sums*/) override {}
+};
+
+void share_with_nobody(torch::nn::Module& module) {
+  for (const std::shared_ptr<torch::nn::Module>& child : module.modules()) {
+    if (auto* const batch_norm = child->as<BatchNormImpl>()) {
+      batch_norm->share_statistics(c10::make_intrusive<Alone>());
+    }
+  }
+}
 
 struct Answer {
   at::Tensor y, x_gradient, shortcut_gradient, weight_gradient, bias_gradient, mean, variance;
@@ -25,7 +38,7 @@ struct Case {
 };
 
 /// One forward and backward; in float64 LibTorch computes, and that is what others are compared with.
-Answer run(const Case& wanted, Epilogue epilogue, at::ScalarType type, bool fused) {
+Answer run(const Case& wanted, Epilogue epilogue, at::ScalarType type, bool shared) {
   at::manual_seed(7);
   const std::vector<std::int64_t> sizes{wanted.images, wanted.channels, wanted.size, wanted.size};
   const auto draw = [&](double mean) {
@@ -43,7 +56,9 @@ Answer run(const Case& wanted, Epilogue epilogue, at::ScalarType type, bool fuse
   if (type == at::kDouble) {
     layer->to(at::kDouble);
   }
-  layer->use_fused(fused);
+  if (shared) {
+    share_with_nobody(*layer);
+  }
   const at::Tensor y = epilogue == Epilogue::None   ? layer->forward(x)
                        : epilogue == Epilogue::Relu ? layer->relu(x)
                                                     : layer->add_relu(x, shortcut);
@@ -74,7 +89,7 @@ void expect_close(const Answer& ours, const Answer& exact, double tolerance) {
   EXPECT_LT(error(ours.variance, exact.variance), tolerance);
 }
 
-TEST(FusedBatchNorm, EqualsLibTorchsOperatorsWithinRounding) {
+TEST(SharedBatchNorm, EqualsLibTorchsOperatorsWithinRounding) {
   // Channels below, at and beyond a vector; rows that no block divides.
   for (const Case& wanted : {Case{2, 1, 3}, Case{3, 5, 7}, Case{2, 16, 9}, Case{4, 67, 13}, Case{2, 2048, 2}}) {
     for (const Epilogue epilogue : {Epilogue::None, Epilogue::Relu, Epilogue::AddRelu}) {
@@ -85,7 +100,7 @@ TEST(FusedBatchNorm, EqualsLibTorchsOperatorsWithinRounding) {
   }
 }
 
-TEST(FusedBatchNorm, ComputesBfloat16InFloat32) {
+TEST(SharedBatchNorm, ComputesBfloat16InFloat32) {
   const Case wanted{3, 33, 8, at::kBFloat16};
   for (const Epilogue epilogue : {Epilogue::None, Epilogue::Relu, Epilogue::AddRelu}) {
     const Answer ours = run(wanted, epilogue, at::kBFloat16, true);
@@ -95,31 +110,30 @@ TEST(FusedBatchNorm, ComputesBfloat16InFloat32) {
   }
 }
 
-TEST(FusedBatchNorm, EvaluatesAsLibTorchDoes) {
+TEST(SharedBatchNorm, EvaluatesAsLibTorchDoes) {
   const torch::NoGradGuard no_grad;
   BatchNorm layer(5);
   layer->running_mean.uniform_(-1, 1);
   layer->running_var.uniform_(0.5, 2);
   layer->eval();
   const at::Tensor x = torch::randn({2, 5, 4, 4}).contiguous(kChannelsLast);
-  layer->use_fused(true);
-  const at::Tensor fused = layer->add_relu(x, x);
-  layer->use_fused(false);
-  EXPECT_TRUE(torch::allclose(fused, layer->add_relu(x, x), 1e-5, 1e-6));
+  const at::Tensor alone = layer->add_relu(x, x);
+  share_with_nobody(*layer);
+  EXPECT_TRUE(torch::equal(layer->add_relu(x, x), alone));
 }
 
-TEST(FusedBatchNorm, KeepsNotANumberVisible) {
+TEST(SharedBatchNorm, KeepsNotANumberVisible) {
   BatchNorm layer(3);
-  layer->use_fused(true);
+  share_with_nobody(*layer);
   at::Tensor x = torch::randn({2, 3, 4, 4}).contiguous(kChannelsLast);
   x[0][1][0][0] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(layer->relu(x).select(1, 1).isnan().all().item<bool>());
   EXPECT_FALSE(layer->relu(x).select(1, 0).isnan().any().item<bool>());
 }
 
-TEST(FusedBatchNorm, DoesNotWriteIntoAGradientThatOthersHave) {
+TEST(SharedBatchNorm, DoesNotWriteIntoAGradientThatOthersHave) {
   BatchNorm layer(4);
-  layer->use_fused(true);
+  share_with_nobody(*layer);
   const at::Tensor x = torch::randn({2, 4, 5, 5}).contiguous(kChannelsLast).requires_grad_();
   const at::Tensor gradient = torch::randn({2, 4, 5, 5}).contiguous(kChannelsLast);
   const at::Tensor before = gradient.clone();
@@ -127,13 +141,15 @@ TEST(FusedBatchNorm, DoesNotWriteIntoAGradientThatOthersHave) {
   EXPECT_TRUE(torch::equal(gradient, before));
 }
 
-TEST(FusedBatchNorm, AResNetsStateAndLossesStayTheSame) {
+TEST(SharedBatchNorm, AResNetsStateAndLossesStayTheSame) {
   std::vector<std::vector<double>> losses;
-  for (const bool fused : {false, true}) {
+  for (const bool shared : {false, true}) {
     torch::manual_seed(3);
     ResNet network = *make_model("resnet18", {.num_classes = 10});
     use_channels_last(*network);
-    use_fused_batch_norm(*network, fused);
+    if (shared) {
+      share_with_nobody(*network);
+    }
     const at::Tensor images = torch::randn({4, 3, 64, 64}).contiguous(kChannelsLast);
     const at::Tensor labels = torch::tensor({1, 2, 3, 4}, at::kLong);
     torch::optim::SGD optimizer(network->parameters(), torch::optim::SGDOptions(0.01));
@@ -200,7 +216,7 @@ at::Tensor as_double(const std::vector<std::uint16_t>& values) {
   return tensor.to(at::kDouble);
 }
 
-TEST(FusedBatchNorm, EveryInstructionSetComputesTheSame) {
+TEST(SharedBatchNorm, EveryInstructionSetComputesTheSame) {
   for (const BatchNormKernelSet* const set : usable_batch_norm_kernels()) {
     SCOPED_TRACE(set->name);
     for (const std::int64_t channels : {1, 7, 16, 37}) {

@@ -1,5 +1,3 @@
-#include "trainer/train/tensor_memory.h"
-
 #include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -10,6 +8,7 @@
 #include <torch/torch.h>
 
 #include "trainer/distributed/process_group/exceptions.h"
+#include "trainer/train/process.h"
 
 namespace rollcall::train {
 namespace {

@@ -8,11 +8,9 @@
 
 #include "runtime/rendezvous/meet.h"
 #include "runtime/step/resolved_step.h"
-#include "trainer/config/trainer_settings.h"
 #include "trainer/distributed/process_group/factory.h"
 #include "trainer/tools/bench_collectives/measure.h"
 #include "trainer/tools/bench_collectives/options.h"
-#include "trainer/train/departure.h"
 #include "trainer/train/failure_report.h"
 #include "trainer/train/process.h"
 #include "trainer/train/world.h"
@@ -34,8 +32,7 @@ Result<train::World> join(const Options& options, const Environment& environment
   const Environment patched = resolve::apply(step->patch, environment);
   train::prepare_process(1);
   metrics::StartupTrace trace(metrics::now());
-  return train::join_world(*step, patched, options.launch, settings::Settings(config::trainer_table()),
-                           *std::move(pmix), report, trace);
+  return train::join_world(*step, patched, options.launch, {}, *std::move(pmix), report, trace);
 }
 
 Result<std::vector<Contestant>> make_contestants(const Options& options, const train::World& world) {

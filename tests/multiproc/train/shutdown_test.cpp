@@ -1,13 +1,12 @@
 // In which order ranks end a run.
 
-#include "trainer/train/departure.h"
-
 #include <gtest/gtest.h>
 #include <fstream>
 #include <thread>
 
 #include "tests/support/multiproc.h"
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/train/world.h"
 
 namespace rollcall::train {
 namespace {
@@ -27,7 +26,7 @@ World world_of(Rank& rank) {
   return world;
 }
 
-TEST(Departure, RankZeroLeavesLast) {
+TEST(Shutdown, RankZeroLeavesLast) {
   const auto ranks = spawn(3, [](Rank& rank) {
     World world = world_of(rank);
     MULTIPROC_CHECK(process_group::barrier(world.process_group).has_value());
@@ -43,7 +42,7 @@ TEST(Departure, RankZeroLeavesLast) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(Departure, AWorldOfOneLeavesAtOnce) {
+TEST(Shutdown, AWorldOfOneLeavesAtOnce) {
   World world;
   let_others_leave_first(world);
   EXPECT_EQ(world.store, nullptr);

@@ -1,22 +1,15 @@
-#include "trainer/train/saving.h"
+#include "trainer/train/checkpoint_writer.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include "tests/unit/checkpoint_format/sample_content.h"
-#include "trainer/config/trainer_settings.h"
 
 namespace rollcall::train {
 namespace {
 
 using checkpoint::format::checkpoint_name;
 using checkpoint::format::TemporaryFolder;
-
-settings::Settings with(const std::string& mode) {
-  settings::Settings settings(config::trainer_table());
-  EXPECT_TRUE(settings.set("checkpoint-mode", mode, "test"));
-  return settings;
-}
 
 /// A model of one parameter, large enough that its copy takes milliseconds, and one statistic.
 struct Model {
@@ -49,23 +42,23 @@ std::pair<float, float> range_in(const std::string& path, const std::string& ten
 
 // The loop calls before_update() between a save and the optimizer's next step. Whoever changes the parameter without it
 // changes what is being copied.
-TEST(Saving, InTheBackgroundIsOfItsOwnStepWhereTheUpdateWaits) {
+TEST(CheckpointWriter, InTheBackgroundIsOfItsOwnStepWhereTheUpdateWaits) {
   const TemporaryFolder folder;
-  const settings::Settings settings = with("async");
-  Saving saving(settings, nullptr);
+  const config::CheckpointConfig config{.background = true};
+  CheckpointWriter writer(config, nullptr);
   Model model;
   for (int step = 1; step <= 3; ++step) {
     const auto number = static_cast<float>(step);
     model.statistic.fill_(number);  // the forward pass
-    saving.before_update();
+    writer.before_update();
     model.parameter.fill_(number);
-    ASSERT_TRUE(saving.may_save(Urgency::Due, false));
-    ASSERT_TRUE(saving.save({.folder = folder.path(), .step = step}, model.parts(), {"weight"}, Urgency::Due));
+    ASSERT_TRUE(writer.may_save(Urgency::Due, false));
+    ASSERT_TRUE(writer.save({.folder = folder.path(), .step = step}, model.parts(), {"weight"}, Urgency::Due));
   }
   model.statistic.fill_(4);
-  saving.before_update();
+  writer.before_update();
   model.parameter.fill_(4);
-  ASSERT_TRUE(saving.may_save(Urgency::Due, false));  // waits
+  ASSERT_TRUE(writer.may_save(Urgency::Due, false));  // waits
   for (int step = 1; step <= 3; ++step) {
     const auto number = static_cast<float>(step);
     for (const char* tensor : {"/model/weight", "/model/mean"}) {
@@ -74,38 +67,35 @@ TEST(Saving, InTheBackgroundIsOfItsOwnStepWhereTheUpdateWaits) {
   }
 }
 
-TEST(Saving, MayBeSkippedOnlyWhereItMaySoAndOneIsUnderWayOnSomeRank) {
-  const settings::Settings settings = with("async");
-  Saving saving(settings, nullptr);
-  EXPECT_FALSE(saving.may_save(Urgency::MaySkip, true));
-  EXPECT_TRUE(saving.may_save(Urgency::MaySkip, false));
-  EXPECT_TRUE(saving.may_save(Urgency::Due, true));
-  EXPECT_TRUE(saving.may_save(Urgency::Final, true));
-  settings::Settings patient = with("async");
-  ASSERT_TRUE(patient.set("checkpoint-overlap", "wait", "test"));
-  EXPECT_TRUE(Saving(patient, nullptr).may_save(Urgency::MaySkip, true));
+TEST(CheckpointWriter, MayBeSkippedOnlyWhereItMaySoAndOneIsUnderWayOnSomeRank) {
+  const config::CheckpointConfig config{.background = true};
+  CheckpointWriter writer(config, nullptr);
+  EXPECT_FALSE(writer.may_save(Urgency::MaySkip, true));
+  EXPECT_TRUE(writer.may_save(Urgency::MaySkip, false));
+  EXPECT_TRUE(writer.may_save(Urgency::Due, true));
+  EXPECT_TRUE(writer.may_save(Urgency::Final, true));
+  const config::CheckpointConfig patient{.background = true, .skip_while_writer = false};
+  EXPECT_TRUE(CheckpointWriter(patient, nullptr).may_save(Urgency::MaySkip, true));
 }
 
-TEST(Saving, GivesUpAfterSoManyFailuresInARowAndASuccessBeginsAnew) {
+TEST(CheckpointWriter, GivesUpAfterSoManyFailuresInARowAndASuccessBeginsAnew) {
   const TemporaryFolder folder;
-  settings::Settings settings = with("sync");
-  ASSERT_TRUE(settings.set("checkpoint-failures", "2", "test"));
-  ASSERT_TRUE(settings.set("checkpoint-retries", "0", "test"));
-  Saving saving(settings, nullptr);
+  const config::CheckpointConfig config{.background = false, .retries = 0, .most_failures = 2};
+  CheckpointWriter writer(config, nullptr);
   const Model model;
   const auto save = [&](std::int64_t step, bool fails) {
     if (fails) {
       std::filesystem::create_directories(folder.file(checkpoint_name(step)) + "/in the way");
     }
-    EXPECT_TRUE(saving.save({.folder = folder.path(), .step = step}, model.parts(), {"weight"}, Urgency::Due));
-    return saving.gave_up();
+    EXPECT_TRUE(writer.save({.folder = folder.path(), .step = step}, model.parts(), {"weight"}, Urgency::Due));
+    return writer.gave_up();
   };
   EXPECT_FALSE(save(1, true));
   EXPECT_FALSE(save(2, false));
   EXPECT_FALSE(save(3, true));
   EXPECT_TRUE(save(4, true));
-  EXPECT_EQ(saving.last_failure().exit_code, ExitCode::CannotCreate);
-  EXPECT_EQ(saving.take_reports().size(), 4U);
+  EXPECT_EQ(writer.last_failure().exit_code, ExitCode::CannotCreate);
+  EXPECT_EQ(writer.take_reports().size(), 4U);
 }
 
 }  // namespace

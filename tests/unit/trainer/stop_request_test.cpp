@@ -1,4 +1,4 @@
-#include "trainer/train/time_limit.h"
+#include "trainer/train/stop_request.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <set>
@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "runtime/settings/settings.h"
 #include "trainer/checkpoint/background/commit.h"
 #include "trainer/checkpoint/background/saver.h"
 #include "trainer/checkpoint/device_copies.h"
+#include "trainer/checkpoint/format/rank_group.h"
 #include "trainer/checkpoint/state_parts.h"
-#include "trainer/train/checkpoint_group.h"
+#include "trainer/config/train_config.h"
+#include "trainer/distributed/process_group/collectives.h"
+#include "trainer/train/world.h"
 
 namespace rollcall::train {
 
@@ -32,10 +34,10 @@ struct SaveReport {
 
 /// Writes states in the background or at once, by settings checkpoint-mode, checkpoint-overlap, checkpoint-retries and
 /// checkpoint-failures. Main thread only; all ranks call the same functions in the same order.
-class Saving {
+class CheckpointWriter {
  public:
-  /// `group` is used by no one else. `settings` outlives this object.
-  Saving(const settings::Settings& settings, process_group::Group group);
+  /// `group` is used by no one else. `config` outlives this object.
+  CheckpointWriter(const config::CheckpointConfig& config, process_group::Group group);
 
   /// Saves `parts`, whose tensors the training may change once before_update() has returned (except those of no key in
   /// `parameter_keys` and no optimizer: at once). Called again only where `may_save` said so. Errors: with
@@ -57,7 +59,7 @@ class Saving {
   [[nodiscard]] std::vector<SaveReport> take_reports();
 
   /// For loading, before the first save.
-  [[nodiscard]] checkpoint::format::RankGroup& group() { return group_; }
+  [[nodiscard]] checkpoint::format::RankGroup& group() { return *group_; }
 
  private:
   void settle();
@@ -65,8 +67,8 @@ class Saving {
   [[nodiscard]] Result<void> write_now(const checkpoint::background::Destination& destination,
                                        const checkpoint::StateParts& parts);
 
-  const settings::Settings& settings_;
-  CheckpointGroup group_;
+  const config::CheckpointConfig& config_;
+  std::unique_ptr<checkpoint::format::RankGroup> group_;
   checkpoint::background::RetryPolicy policy_;
   double stall_seconds_ = 0;  ///< of the save under way
   std::int64_t failed_in_a_row_ = 0;
@@ -75,5 +77,9 @@ class Saving {
   checkpoint::DeviceCopies device_copies_;
   std::unique_ptr<checkpoint::background::BackgroundSaver> saver_;  ///< null: everything at once; ends first
 };
+
+/// A process group of all ranks that nothing else uses, so that a thread of its own can write checkpoints with it.
+/// Null in a world of one. Collective. Errors: those of make_process_group().
+[[nodiscard]] Result<process_group::Group> make_saving_group(const World& world);
 
 }  // namespace rollcall::train

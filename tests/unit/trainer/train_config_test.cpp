@@ -1,4 +1,4 @@
-#include "trainer/train/replica_options.h"
+#include "trainer/config/train_config.h"
 
 #include <gtest/gtest.h>
 
@@ -6,19 +6,19 @@
 
 #include "trainer/config/trainer_settings.h"
 
-namespace rollcall::train {
+namespace rollcall::config {
 namespace {
 
 using parallel::fsdp::AfterForward;
 
 /// The options where one setting has another value than by default.
 parallel::ReplicaOptions with(const std::string& setting, const std::string& value, const std::string& kind) {
-  settings::Settings settings(config::trainer_table());
+  settings::Settings settings(trainer_table());
   EXPECT_TRUE(settings.set("parallel", kind, "test"));
   EXPECT_TRUE(settings.set(setting, value, "test"));
-  const Result<parallel::ReplicaOptions> options = replica_options(settings);
-  EXPECT_TRUE(options) << (options ? "" : options.error().message());
-  return options ? *options : parallel::ReplicaOptions();
+  const Result<TrainConfig> config = make_train_config(settings, {});
+  EXPECT_TRUE(config) << (config ? "" : config.error().message());
+  return config ? config->parallel.replica : parallel::ReplicaOptions();
 }
 
 parallel::DataParallelOptions ddp(const std::string& setting, const std::string& value) {
@@ -33,59 +33,59 @@ parallel::ReplicaOptions fsdp(const std::string& setting, const std::string& val
   return options;
 }
 
-TEST(ReplicaOptions, FindUnusedParametersReachesDdp) {  // --find-unused-parameters
+TEST(TrainConfig, FindUnusedParametersReachesDdp) {  // --find-unused-parameters
   EXPECT_TRUE(ddp("find-unused-parameters", "on").find_unused_parameters);
   EXPECT_FALSE(ddp("static-graph", "on").find_unused_parameters);
 }
 
-TEST(ReplicaOptions, StaticGraphReachesDdp) {  // --static-graph
+TEST(TrainConfig, StaticGraphReachesDdp) {  // --static-graph
   EXPECT_TRUE(ddp("static-graph", "on").static_graph);
   EXPECT_FALSE(ddp("find-unused-parameters", "on").static_graph);
 }
 
-TEST(ReplicaOptions, BroadcastBuffersReachesDdp) {  // --broadcast-buffers
+TEST(TrainConfig, BroadcastBuffersReachesDdp) {  // --broadcast-buffers
   EXPECT_FALSE(ddp("broadcast-buffers", "off").broadcast_buffers);
   EXPECT_TRUE(ddp("static-graph", "on").broadcast_buffers);
 }
 
-TEST(ReplicaOptions, FirstBucketReachesDdpInMebibytes) {  // --first-bucket
+TEST(TrainConfig, FirstBucketReachesDdpInMebibytes) {  // --first-bucket
   EXPECT_EQ(ddp("first-bucket", "0.5").first_bucket_bytes, 512U * 1024);
   EXPECT_EQ(ddp("first-bucket", "0.5").bucket_bytes, 25U << 20);
 }
 
-TEST(ReplicaOptions, BucketReachesDdpInMebibytes) {  // --bucket
+TEST(TrainConfig, BucketReachesDdpInMebibytes) {  // --bucket
   EXPECT_EQ(ddp("bucket", "3").bucket_bytes, 3U << 20);
   EXPECT_EQ(ddp("bucket", "3").first_bucket_bytes, 1U << 20);
 }
 
-TEST(ReplicaOptions, ShardDegreeReachesTheMesh) {  // --shard-degree
+TEST(TrainConfig, ShardDegreeReachesTheMesh) {  // --shard-degree
   EXPECT_EQ(fsdp("shard-degree", "3").degrees.shard_degree, 3U);
   EXPECT_EQ(fsdp("shard-degree", "3").degrees.replicate_degree, 0U);
 }
 
-TEST(ReplicaOptions, ReplicateDegreeReachesTheMesh) {  // --replicate-degree
+TEST(TrainConfig, ReplicateDegreeReachesTheMesh) {  // --replicate-degree
   EXPECT_EQ(fsdp("replicate-degree", "3").degrees.replicate_degree, 3U);
   EXPECT_EQ(fsdp("replicate-degree", "3").degrees.shard_degree, 0U);
 }
 
-TEST(ReplicaOptions, ReshardAfterForwardReachesFsdp) {  // --reshard-after-forward
+TEST(TrainConfig, ReshardAfterForwardReachesFsdp) {  // --reshard-after-forward
   EXPECT_EQ(fsdp("reshard-after-forward", "on").sharding.after_forward, AfterForward::Shard);
   EXPECT_EQ(fsdp("reshard-after-forward", "off").sharding.after_forward, AfterForward::Keep);
   EXPECT_EQ(fsdp("reshard-after-forward", "4").sharding.after_forward, AfterForward::SmallShard);
   EXPECT_EQ(fsdp("reshard-after-forward", "4").degrees.reshard_degree, 4U);
 }
 
-TEST(ReplicaOptions, AccumulateReachesFsdp) {  // --accumulate
+TEST(TrainConfig, AccumulateReachesFsdp) {  // --accumulate
   EXPECT_TRUE(fsdp("accumulate", "whole").sharding.accumulate_whole);
   EXPECT_FALSE(fsdp("accumulate", "shards").sharding.accumulate_whole);
 }
 
-TEST(ReplicaOptions, CpuOffloadReachesFsdp) {  // --cpu-offload
+TEST(TrainConfig, CpuOffloadReachesFsdp) {  // --cpu-offload
   EXPECT_TRUE(fsdp("cpu-offload", "on").sharding.cpu_offload);
   EXPECT_FALSE(fsdp("accumulate", "shards").sharding.cpu_offload);
 }
 
-TEST(ReplicaOptions, TypesReachFsdp) {  // --param-dtype, --reduce-dtype
+TEST(TrainConfig, TypesReachFsdp) {  // --param-dtype, --reduce-dtype
   EXPECT_EQ(fsdp("param-dtype", "bf16").sharding.parameter_type, at::kBFloat16);
   EXPECT_EQ(fsdp("param-dtype", "bf16").sharding.reduce_type, std::nullopt);
   EXPECT_EQ(fsdp("reduce-dtype", "fp16").sharding.reduce_type, at::kHalf);
@@ -93,4 +93,4 @@ TEST(ReplicaOptions, TypesReachFsdp) {  // --param-dtype, --reduce-dtype
 }
 
 }  // namespace
-}  // namespace rollcall::train
+}  // namespace rollcall::config

@@ -1,0 +1,332 @@
+#include "trainer/config/train_config.h"
+
+#include <array>
+#include <utility>
+
+#include "runtime/settings/values.h"
+#include "trainer/checkpoint/background/stage.h"
+
+namespace rollcall::config {
+namespace {
+
+using settings::Settings;
+
+std::uint64_t seed_of(const Settings& settings) { return static_cast<std::uint64_t>(settings.integer("seed")); }
+
+data::AugmentOptions augment_options(const Settings& settings) {
+  data::AugmentOptions options;
+  options.colour_jitter = {settings.number("brightness"), settings.number("contrast"), settings.number("saturation"),
+                           settings.number("hue")};
+  const std::string policy = settings.text("auto-augment");
+  if (policy != "none") {
+    options.policy =
+        policy == "randaugment" ? data::AugmentPolicy::RandAugment : data::AugmentPolicy::TrivialAugmentWide;
+  }
+  options.randaugment_ops = static_cast<int>(settings.integer("randaugment-ops"));
+  options.randaugment_magnitude = static_cast<int>(settings.integer("randaugment-magnitude"));
+  options.erase_probability = settings.number("random-erase");
+  options.erase_value =
+      settings.text("random-erase-value") == "random" ? data::EraseValue::Random : data::EraseValue::Zero;
+  options.mixup_alpha = settings.number("mixup");
+  options.cutmix_alpha = settings.number("cutmix");
+  return options;
+}
+
+data::DataOptions dataset_options(const Settings& settings, std::string source) {
+  data::DataOptions options;
+  options.source = std::move(source);
+  options.fake_samples = settings.integer("fake-size");
+  options.image_size = static_cast<int>(settings.integer("image-size"));
+  options.resize_size = static_cast<int>(settings.integer("valid-resize"));
+  options.crop_scale_min = settings.number("crop-scale-min");
+  options.crop_scale_max = settings.number("crop-scale-max");
+  options.crop_ratio_min = settings.number("crop-ratio-min");
+  options.crop_ratio_max = settings.number("crop-ratio-max");
+  options.flip_probability = settings.number("flip");
+  options.vertical_flip_probability = settings.number("vertical-flip");
+  options.augment = augment_options(settings);
+  options.seed = seed_of(settings);
+  return options;
+}
+
+data::SamplerOptions sampler_options(const Settings& settings) {
+  data::SamplerOptions options;
+  options.batch_size = settings.integer("batch-size");
+  options.accumulation = settings.integer("grad-accumulation");
+  options.seed = seed_of(settings);
+  options.shuffle = true;
+  options.window = settings.integer("shuffle-window");
+  options.pad = settings.text("last-batch") == "pad";
+  options.drop_last = !options.pad;
+  return options;
+}
+
+data::LoaderOptions loader_options(const Settings& settings) {
+  data::LoaderOptions options;
+  options.prefetch = static_cast<int>(settings.integer("prefetch"));
+  options.batch_size = settings.integer("batch-size");
+  options.image_size = static_cast<int>(settings.integer("image-size"));
+  options.pixel_type =
+      settings.text("image-dtype") == "bfloat16" ? data::PixelType::BFloat16 : data::PixelType::Float32;
+  options.decode = {.apply_orientation = settings.on("exif-orientation"), .dct_scaling = settings.on("dct-scaling")};
+  options.seed = seed_of(settings);
+  options.bad_samples = settings.text("bad-samples") == "fail" ? data::BadSamples::Fail : data::BadSamples::Skip;
+  return options;
+}
+
+std::optional<int> workers(const Settings& settings, const char* setting) {
+  return settings.text(setting) == "auto" ? std::nullopt : std::optional(static_cast<int>(settings.integer(setting)));
+}
+
+ModelConfig model_config(const Settings& settings) {
+  return {.name = settings.text("model"),
+          .num_classes = settings.integer("num-classes"),
+          .zero_init_residual = settings.on("zero-init-residual"),
+          .memory_format = settings.on("channels-last") ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous,
+          .compute_type = precision::compute_type(settings.text("precision"))};
+}
+
+Result<OptimConfig> optim_config(const Settings& settings) {
+  OptimConfig config;
+  config.optimizer.name = settings.text("optimizer");
+  config.optimizer.learning_rate = settings.number("lr");
+  config.optimizer.weight_decay = settings.number("weight-decay");
+  config.optimizer.momentum = settings.number("momentum");
+  config.optimizer.nesterov = settings.on("nesterov");
+  config.optimizer.beta1 = settings.number("adam-beta1");
+  config.optimizer.beta2 = settings.number("adam-beta2");
+  config.optimizer.eps = settings.number("adam-eps");
+  const Result<optim::LearningRateScaling> scaling = optim::parse_learning_rate_scaling(settings.text("lr-scaling"));
+  const Result<optim::ScheduleKind> schedule = optim::parse_schedule(settings.text("lr-schedule"));
+  if (!scaling || !schedule) {
+    return scaling ? schedule.error() : scaling.error();
+  }
+  config.scaling = *scaling;
+  config.scale_optim_params = settings.on("scale-optim-params");
+  config.schedule = *schedule;
+  config.warmup_epochs = settings.number("warmup-epochs");
+  config.epochs_per_drop = settings.number("lr-step-epochs");
+  config.drop_factor = settings.number("lr-step-factor");
+  config.clip_grad_norm = settings.number("clip-grad-norm");
+  config.label_smoothing = settings.number("label-smoothing");
+  return config;
+}
+
+struct Fixed {
+  const char* setting;
+  const char* value;  ///< the only one that makes sense with the other kind of parallelism
+};
+
+constexpr std::array kOnlySharded{Fixed{"shard-degree", "0"},           Fixed{"replicate-degree", "0"},
+                                  Fixed{"reshard-after-forward", "on"}, Fixed{"param-dtype", "fp32"},
+                                  Fixed{"reduce-dtype", "fp32"},        Fixed{"accumulate", "whole"},
+                                  Fixed{"cpu-offload", "false"}};
+
+constexpr std::array kOnlyReplicated{
+    Fixed{"find-unused-parameters", "false"}, Fixed{"static-graph", "false"}, Fixed{"broadcast-buffers", "true"},
+    Fixed{"gradient-compression", "none"},    Fixed{"first-bucket", "1"},     Fixed{"bucket", "25"}};
+
+template <std::size_t N>
+Result<void> check_fixed(const Settings& settings, const std::array<Fixed, N>& fixed, const char* kind) {
+  for (const auto& [setting, value] : fixed) {
+    if (settings.text(setting) != value) {
+      return fail(std::string("--") + setting, settings.text(setting),
+                  "has no meaning with --parallel=" + settings.text("parallel"),
+                  std::string("--parallel=") + kind + ", or leaving it out");
+    }
+  }
+  return {};
+}
+
+/// Nothing for the model's own type.
+std::optional<at::ScalarType> type_of(const std::string& name) {
+  if (name == "bf16") {
+    return at::kBFloat16;
+  }
+  return name == "fp16" ? std::optional(at::kHalf) : std::nullopt;
+}
+
+std::size_t mebibytes(double number) { return static_cast<std::size_t>(number * (1 << 20)); }
+
+parallel::DataParallelOptions data_parallel_options(const Settings& settings) {
+  parallel::DataParallelOptions options;
+  options.find_unused_parameters = settings.on("find-unused-parameters");
+  options.static_graph = settings.on("static-graph");
+  options.compression = type_of(settings.text("gradient-compression"));
+  options.broadcast_buffers = settings.on("broadcast-buffers");
+  options.first_bucket_bytes = mebibytes(settings.number("first-bucket"));
+  options.bucket_bytes = mebibytes(settings.number("bucket"));
+  return options;
+}
+
+Result<ParallelConfig> parallel_config(const Settings& settings) {
+  ParallelConfig config;
+  config.sync_batch_norms = settings.on("sync-bn");
+  parallel::ReplicaOptions& options = config.replica;
+  options.sharded = settings.text("parallel") == "fsdp";
+  const Result<void> checked =
+      options.sharded ? check_fixed(settings, kOnlyReplicated, "ddp") : check_fixed(settings, kOnlySharded, "fsdp");
+  if (!checked) {
+    return checked.error();
+  }
+  options.data_parallel = data_parallel_options(settings);
+  if (!options.sharded) {
+    return config;
+  }
+  options.degrees.shard_degree = static_cast<std::uint32_t>(settings.integer("shard-degree"));
+  options.degrees.replicate_degree = static_cast<std::uint32_t>(settings.integer("replicate-degree"));
+  const std::string reshard = settings.text("reshard-after-forward");
+  if (reshard == "off") {
+    options.sharding.after_forward = parallel::fsdp::AfterForward::Keep;
+  } else if (reshard != "on") {
+    options.sharding.after_forward = parallel::fsdp::AfterForward::SmallShard;
+    options.degrees.reshard_degree = static_cast<std::uint32_t>(settings.integer("reshard-after-forward"));
+  }
+  options.sharding.cpu_offload = settings.on("cpu-offload");
+  options.sharding.accumulate_whole = settings.text("accumulate") == "whole";
+  if (settings.text("param-dtype") == "bf16" && settings.text("precision") == "fp16") {
+    return fail("--param-dtype", "bf16", "contradicts --precision=fp16",
+                "--precision=bf16, or leaving one of them out");
+  }
+  options.sharding.parameter_type = type_of(settings.text("param-dtype"));
+  options.sharding.reduce_type = type_of(settings.text("reduce-dtype"));
+  return config;
+}
+
+CheckpointConfig checkpoint_config(const Settings& settings) {
+  using checkpoint::format::ReadBack;
+  using checkpoint::format::VerifyLevel;
+  CheckpointConfig config;
+  config.load.resume = settings.text("resume");
+  config.load.verify = settings.text("verify") == "full" ? VerifyLevel::Full : VerifyLevel::Metadata;
+  config.init_from = settings.text("init-from");
+  config.every_epochs = settings.integer("checkpoint-epochs");
+  config.every_steps = settings.integer("checkpoint-steps");
+  config.retention.keep_last = settings.integer("keep-last");
+  config.retention.keep_every = settings.integer("keep-every");
+  config.keep_best = static_cast<std::size_t>(settings.integer("keep-best"));
+  config.background = settings.text("checkpoint-mode") == "async";
+  config.skip_while_saving = settings.text("checkpoint-overlap") == "skip";
+  config.read_back = settings.text("checkpoint-read-back") == "device" ? ReadBack::Device : ReadBack::Memory;
+  config.retries = settings.integer("checkpoint-retries");
+  config.most_failures = settings.integer("checkpoint-failures");
+  config.save_before_limit = settings.number("save-before-limit");
+  config.save_before_limit_given = settings.text("save-before-limit");
+  return config;
+}
+
+metrics::ProgressStyle progress_style(const std::string& name) {
+  if (name == "bar") {
+    return metrics::ProgressStyle::Bar;
+  }
+  if (name == "lines") {
+    return metrics::ProgressStyle::Lines;
+  }
+  return name == "none" ? metrics::ProgressStyle::None : metrics::ProgressStyle::Auto;
+}
+
+RunConfig run_config(const Settings& settings) {
+  return {.epochs = settings.integer("epochs"),
+          .max_steps = settings.integer("max-steps"),
+          .valid_epochs = settings.integer("valid-epochs"),
+          .seed = seed_of(settings),
+          .folder = {},
+          .progress = progress_style(settings.text("progress")),
+          .log_steps = settings.integer("log-steps")};
+}
+
+/// A job name as one part of a path.
+std::string folder_name(const Environment& environment) {
+  std::string name = environment.get_non_empty("SLURM_JOB_NAME").value_or("run");
+  for (char& c : name) {
+    if (c == '/' || static_cast<unsigned char>(c) <= ' ') {
+      c = '_';
+    }
+  }
+  return name == "." || name == ".." ? "run" : name;
+}
+
+Result<void> choose_folders(TrainConfig& config, const Settings& settings, const Environment& environment) {
+  const std::optional<std::string> scratch = environment.get_non_empty("SCRATCH");
+  const std::string base = scratch.value_or(".") + "/rollcall/" + folder_name(environment);
+  const auto chosen = [&](const char* setting, const std::string& otherwise) -> Result<std::string> {
+    const std::string& text = settings.text(setting);
+    return text.empty() ? Result<std::string>(otherwise) : settings::expand_path(text, environment, setting);
+  };
+  Result<std::string> checkpoints = chosen("checkpoint-dir", base + "/checkpoints");
+  if (!checkpoints) {
+    return checkpoints.error();
+  }
+  std::string& folder = config.checkpoint.load.folder;
+  folder = *std::move(checkpoints);
+  const Result<std::string> stage = chosen("checkpoint-stage", "");
+  if (!stage) {
+    return stage.error();
+  }
+  config.checkpoint.stage = stage->empty() ? "" : checkpoint::background::stage_folder(*stage, folder);
+  config.checkpoint.stage_given = settings.text("checkpoint-stage");
+  const bool named = !settings.text("checkpoint-dir").empty();
+  Result<std::string> run = chosen("run-dir", named ? folder : base);
+  if (!run) {
+    return run.error();
+  }
+  config.run.folder = *std::move(run);
+  if (!scratch && !named) {
+    config.warnings.push_back("SCRATCH is not set: checkpoints go to " + folder +
+                              " below the current folder; set SCRATCH or --checkpoint-dir");
+  }
+  return {};
+}
+
+}  // namespace
+
+ProcessGroupConfig make_process_group_config(const Settings& settings) {
+  return {.alone = settings.text("parallel") == "none",
+          .backend = settings.text("backend"),
+          .collective_timeout =
+              std::chrono::milliseconds(static_cast<std::int64_t>(settings.number("collective-timeout") * 1000))};
+}
+
+Result<DataConfig> make_data_config(const Settings& settings, const Environment& environment) {
+  Result<std::string> source = settings::expand_path(settings.text("data"), environment, "--data");
+  if (!source) {
+    return source.error();
+  }
+  return DataConfig{.given = settings.text("data"),
+                    .datasets = dataset_options(settings, *std::move(source)),
+                    .sampling = sampler_options(settings),
+                    .loading = loader_options(settings),
+                    .train_workers = workers(settings, "train-num-workers"),
+                    .valid_workers = workers(settings, "valid-num-workers"),
+                    .benchmark_epochs = settings.integer("benchmark-epochs")};
+}
+
+Result<TrainConfig> make_train_config(const Settings& settings, const Environment& environment) {
+  TrainConfig config;
+  config.model = model_config(settings);
+  config.checkpoint = checkpoint_config(settings);
+  config.run = run_config(settings);
+  config.accumulation_given = !settings.is_default("grad-accumulation");
+  config.json = settings::print_config(settings, true);
+  if (Result<void> chosen = choose_folders(config, settings, environment); !chosen) {
+    return chosen.error();
+  }
+  Result<DataConfig> data = make_data_config(settings, environment);
+  if (!data) {
+    return data.error();
+  }
+  config.data = *std::move(data);
+  Result<ParallelConfig> parallel = parallel_config(settings);
+  if (!parallel) {
+    return parallel.error();
+  }
+  config.parallel = *std::move(parallel);
+  const Result<OptimConfig> optim = optim_config(settings);
+  if (!optim) {
+    return optim.error();
+  }
+  config.optim = *optim;
+  return config;
+}
+
+}  // namespace rollcall::config

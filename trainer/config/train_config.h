@@ -1,0 +1,129 @@
+#pragma once
+
+#include <torch/torch.h>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/environment.h"
+#include "runtime/base/result.h"
+#include "runtime/settings/settings.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/format/writer.h"
+#include "trainer/data/datasets.h"
+#include "trainer/data/loader/loader_options.h"
+#include "trainer/data/sampling/sampler.h"
+#include "trainer/distributed/ddp/make_replica.h"
+#include "trainer/metrics/progress_display.h"
+#include "trainer/optim/optimizer.h"
+#include "trainer/optim/schedule.h"
+#include "trainer/precision/autocast.h"
+
+namespace rollcall::config {
+
+// What the trainer's settings mean, in the types of those who use them. Made once from the table (trainer_settings.h);
+// nothing behind it knows a setting by its name, but for messages. Where a field says "as given", it is the setting's
+// text for messages. Defaults are the table's.
+
+/// How ranks come together.
+struct ProcessGroupConfig {
+  bool alone = false;            ///< --parallel=none: this process trains by itself
+  std::string backend = "auto";  ///< "auto", "gloo", "ucx", "mpi" or "nccl"
+  std::chrono::milliseconds collective_timeout{600'000};
+};
+
+struct DataConfig {
+  std::string given = "fake";    ///< setting `data`, as given
+  data::DataOptions datasets{};  ///< its source expanded
+  /// Of the training images, without their number and the ranks. Batch size and accumulation are everybody's.
+  data::SamplerOptions sampling{};
+  data::LoaderOptions loading{};  ///< of both loaders; workers and pinned memory are up to the machine
+  std::optional<int> train_workers = std::nullopt;  ///< nothing: as many as the machine has to spare
+  std::optional<int> valid_workers = std::nullopt;
+  std::int64_t benchmark_epochs = 3;  ///< passes of --benchmark-data
+};
+
+struct ModelConfig {
+  std::string name = "resnet50";
+  std::int64_t num_classes = 0;  ///< 0: the data's
+  bool zero_init_residual = false;
+  at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;  ///< of weights and images
+  precision::ComputeType compute_type = std::nullopt;               ///< nothing: float32
+};
+
+struct OptimConfig {
+  optim::OptimizerOptions optimizer{};  ///< for one rank and micro-batch
+  optim::LearningRateScaling scaling = optim::LearningRateScaling::Linear;
+  bool scale_optim_params = false;  ///< instead of `scaling`
+  optim::ScheduleKind schedule = optim::ScheduleKind::None;
+  double warmup_epochs = 0;
+  double epochs_per_drop = 30;
+  double drop_factor = 0.1;
+  double clip_grad_norm = 0;  ///< 0: do not
+  double label_smoothing = 0;
+};
+
+struct ParallelConfig {
+  parallel::ReplicaOptions replica{};
+  bool sync_batch_norms = false;
+};
+
+struct CheckpointConfig {
+  checkpoint::LoadOptions load{};  ///< its folder is also the one that is written to
+  std::string init_from{};         ///< path of a checkpoint; empty: none
+  std::string stage{};             ///< folder in which checkpoints are made first; empty: none
+  std::string stage_given{};       ///< as given
+  std::int64_t every_epochs = 1;   ///< 0: do not
+  std::int64_t every_steps = 0;    ///< 0: do not
+  checkpoint::Retention retention{};
+  std::size_t keep_best = 1;  ///< of how many validations the checkpoints are kept
+  bool background = true;
+  bool skip_while_saving = true;  ///< a save by `every_steps` that is due while another is under way
+  checkpoint::format::ReadBack read_back = checkpoint::format::ReadBack::Memory;
+  std::int64_t retries = 2;
+  std::int64_t most_failures = 3;         ///< in a row; 0: any number
+  double save_before_limit = 0;           ///< seconds; 0: leave that to a signal
+  std::string save_before_limit_given{};  ///< as given
+};
+
+struct RunConfig {
+  std::int64_t epochs = 120;
+  std::int64_t max_steps = 0;      ///< 0: no limit
+  std::int64_t valid_epochs = 10;  ///< validate after so many epochs; 0: never
+  std::uint64_t seed = 0;
+  std::string folder{};  ///< of metrics.jsonl
+  metrics::ProgressStyle progress = metrics::ProgressStyle::Auto;
+  std::int64_t log_steps = 10;
+};
+
+struct TrainConfig {
+  DataConfig data;
+  ModelConfig model;
+  OptimConfig optim;
+  ParallelConfig parallel;
+  CheckpointConfig checkpoint;
+  RunConfig run;
+  bool accumulation_given = false;  ///< setting `grad-accumulation` is not the default
+  std::string json;                 ///< all settings, for people; see settings::print_config()
+  std::vector<std::string> warnings;
+
+  [[nodiscard]] std::int64_t batch_size() const { return data.sampling.batch_size; }
+  [[nodiscard]] std::int64_t grad_accumulation() const { return data.sampling.accumulation; }
+};
+
+[[nodiscard]] ProcessGroupConfig make_process_group_config(const settings::Settings& settings);
+
+/// Errors: a ${VARIABLE} in --data is not set.
+[[nodiscard]] Result<DataConfig> make_data_config(const settings::Settings& settings, const Environment& environment);
+
+/// Everything that `settings`, of trainer_table(), decide. Folders: --checkpoint-dir and --run-dir, else below
+/// $SCRATCH/rollcall/<job name>, else below ./rollcall/<job name> with a warning. Jobs of one name share a folder: that
+/// is how a job that is submitted again finds its checkpoints. Nothing is created.
+///
+/// Errors: a ${VARIABLE} in a path is not set; (Usage) settings that contradict each other: one of --parallel=fsdp's
+/// with another kind, two types.
+[[nodiscard]] Result<TrainConfig> make_train_config(const settings::Settings& settings, const Environment& environment);
+
+}  // namespace rollcall::config

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <torch/torch.h>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "trainer/optim/optimizer.h"
+
+namespace rollcall::optim {
+
+using NamedParameters = torch::OrderedDict<std::string, at::Tensor>;
+
+/// Where an optimizer's state for one parameter goes, by names of its own: tensors of the parameter's shape, numbers.
+struct StateSink {
+  std::function<void(const std::string& name, const at::Tensor& tensor)> tensor;
+  std::function<void(const std::string& name, std::int64_t number)> number;
+};
+
+/// Where it comes from: undefined, or nothing, where none is stored under that name.
+struct StateSource {
+  std::function<at::Tensor(const std::string& name)> tensor;
+  std::function<std::optional<std::int64_t>(const std::string& name)> number;
+};
+
+/// All that the program knows of one kind of optimizer. Another one is a file that defines such a row, and its name in
+/// optimizer_kinds() (and its settings in the trainer's table).
+struct OptimizerKind {
+  std::string_view name;         ///< as setting `optimizer` has it: "adamw"
+  std::string_view python_name;  ///< of Python's class, as checkpoints have it: "AdamW"
+
+  /// Errors (Usage): an option of this kind outside its range.
+  Result<void> (*check)(const OptimizerOptions& options);
+  /// See make_optimizer(); the options were checked.
+  std::unique_ptr<torch::optim::Optimizer> (*make)(const OptimizerOptions& options, const NamedParameters& parameters);
+  bool (*made)(const torch::optim::Optimizer& optimizer);  ///< whether `optimizer` is of this kind
+
+  /// A group's options, named as Python's param_groups name them.
+  nlohmann::ordered_json (*to_json)(const torch::optim::OptimizerOptions& options);
+  /// Throws nlohmann::json::exception where something is missing.
+  std::unique_ptr<torch::optim::OptimizerOptions> (*from_json)(const nlohmann::json& json);
+
+  /// A parameter's state, saved and loaded under the same names.
+  void (*save_state)(const torch::optim::OptimizerParamState& state, const StateSink& sink);
+  /// Null where nothing is stored for this parameter (it never had a gradient). Throws c10::Error where a part is
+  /// missing.
+  std::unique_ptr<torch::optim::OptimizerParamState> (*load_state)(const StateSource& source);
+};
+
+/// Every kind there is.
+[[nodiscard]] std::span<const OptimizerKind* const> optimizer_kinds();
+
+/// The kind that made `optimizer`; null where none did.
+[[nodiscard]] const OptimizerKind* kind_of(const torch::optim::Optimizer& optimizer);
+
+extern const OptimizerKind kSgd;
+extern const OptimizerKind kAdamW;
+
+// For the rows.
+
+/// A number as messages have it.
+[[nodiscard]] std::string number_text(double number);
+/// 0 <= number < 1.
+[[nodiscard]] bool is_decay(double number);
+/// Finite and not below 0.
+[[nodiscard]] bool is_non_negative(double number);
+
+/// An `Optimizer` of LibTorch's over two parameter groups, see make_optimizer(); `make_options` gives the kind's own
+/// options for a weight decay.
+///
+/// An optimizer's constructor takes what a group shares with a default-made Options for not set, and replaces it with
+/// its own defaults: AdamW's 0.01 of weight decay would become 0. So the groups' options are set once more.
+template <typename Optimizer, typename MakeOptions>
+std::unique_ptr<torch::optim::Optimizer> make_with_groups(const NamedParameters& parameters, double weight_decay,
+                                                          const MakeOptions& make_options) {
+  using GroupOptions = std::decay_t<decltype(make_options(0.0))>;
+  std::vector<at::Tensor> decayed;
+  std::vector<at::Tensor> plain;
+  for (const auto& parameter : parameters) {
+    (parameter.value().dim() > 1 ? decayed : plain).push_back(parameter.value());
+  }
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  if (!decayed.empty()) {
+    groups.emplace_back(std::move(decayed), std::make_unique<GroupOptions>(make_options(weight_decay)));
+  }
+  if (!plain.empty()) {
+    groups.emplace_back(std::move(plain), std::make_unique<GroupOptions>(make_options(0)));
+  }
+  auto optimizer = std::make_unique<Optimizer>(groups, make_options(0));
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    optimizer->param_groups()[i].set_options(groups[i].options().clone());
+  }
+  return optimizer;
+}
+
+}  // namespace rollcall::optim

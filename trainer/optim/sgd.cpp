@@ -1,0 +1,78 @@
+#include "trainer/optim/optimizer_kind.h"
+
+namespace rollcall::optim {
+namespace {
+
+using torch::optim::SGD;
+using torch::optim::SGDOptions;
+using torch::optim::SGDParamState;
+
+Result<void> check(const OptimizerOptions& options) {
+  if (!is_decay(options.momentum)) {
+    return fail("--momentum", number_text(options.momentum), "is outside 0 <= momentum < 1", "0.9");
+  }
+  if (options.nesterov && options.momentum == 0) {
+    return fail("--nesterov", "on", "needs a momentum above 0", "--momentum=0.9, or --nesterov=off");
+  }
+  return {};
+}
+
+std::unique_ptr<torch::optim::Optimizer> make(const OptimizerOptions& options, const NamedParameters& parameters) {
+  return make_with_groups<SGD>(parameters, options.weight_decay, [&](double weight_decay) {
+    return SGDOptions(options.learning_rate)
+        .momentum(options.momentum)
+        .nesterov(options.nesterov)
+        .weight_decay(weight_decay);
+  });
+}
+
+bool made(const torch::optim::Optimizer& optimizer) { return dynamic_cast<const SGD*>(&optimizer) != nullptr; }
+
+nlohmann::ordered_json to_json(const torch::optim::OptimizerOptions& options) {
+  const auto& sgd = dynamic_cast<const SGDOptions&>(options);
+  return {{"lr", sgd.lr()},
+          {"momentum", sgd.momentum()},
+          {"dampening", sgd.dampening()},
+          {"weight_decay", sgd.weight_decay()},
+          {"nesterov", sgd.nesterov()}};
+}
+
+std::unique_ptr<torch::optim::OptimizerOptions> from_json(const nlohmann::json& json) {
+  auto options = std::make_unique<SGDOptions>(json.at("lr").get<double>());
+  options->momentum(json.at("momentum").get<double>());
+  options->dampening(json.at("dampening").get<double>());
+  options->weight_decay(json.at("weight_decay").get<double>());
+  options->nesterov(json.at("nesterov").get<bool>());
+  return options;
+}
+
+void save_state(const torch::optim::OptimizerParamState& state, const StateSink& sink) {
+  const at::Tensor& momentum = dynamic_cast<const SGDParamState&>(state).momentum_buffer();
+  if (momentum.defined()) {
+    sink.tensor("momentum_buffer", momentum);
+  }
+}
+
+std::unique_ptr<torch::optim::OptimizerParamState> load_state(const StateSource& source) {
+  const at::Tensor momentum = source.tensor("momentum_buffer");
+  if (!momentum.defined()) {
+    return nullptr;
+  }
+  auto state = std::make_unique<SGDParamState>();
+  state->momentum_buffer(momentum);
+  return state;
+}
+
+}  // namespace
+
+const OptimizerKind kSgd{.name = "sgd",
+                         .python_name = "SGD",
+                         .check = check,
+                         .make = make,
+                         .made = made,
+                         .to_json = to_json,
+                         .from_json = from_json,
+                         .save_state = save_state,
+                         .load_state = load_state};
+
+}  // namespace rollcall::optim

@@ -1,0 +1,193 @@
+#include "trainer/train/checkpoint_writer.h"
+
+#include <torch/torch.h>
+#include <torch/version.h>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <utility>
+
+#include "trainer/checkpoint/live_content.h"
+#include "trainer/distributed/process_group/factory.h"
+#include "trainer/train/process.h"
+
+namespace rollcall::train {
+namespace {
+
+namespace background = checkpoint::background;
+
+checkpoint::format::WriterOptions writer_options(const config::CheckpointConfig& config) {
+  return {.writer = "rollcall-train", .torch_version = TORCH_VERSION, .read_back = config.read_back};
+}
+
+/// Adds the time until its end to `seconds`.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds), begin_(seconds_now()) {}
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  ~Stopwatch() { seconds_ += seconds_now() - begin_; }
+
+ private:
+  double& seconds_;
+  double begin_;
+};
+
+/// The ranks of a process group as those who write and load checkpoints together. One thread at a time may use the
+/// process group, whatever for.
+class CheckpointGroup final : public checkpoint::format::RankGroup {
+ public:
+  /// A null `group` is a world of one.
+  explicit CheckpointGroup(process_group::Group group) : group_(std::move(group)) {}
+
+  [[nodiscard]] std::uint32_t rank() const override { return process_group::rank_of(group_); }
+  [[nodiscard]] std::uint32_t size() const override { return process_group::world_size_of(group_); }
+  [[nodiscard]] Result<void> broadcast(std::vector<std::byte>& bytes) override;
+  [[nodiscard]] Result<std::vector<std::vector<std::byte>>> gather(std::span<const std::byte> mine) override;
+
+ private:
+  process_group::Group group_;
+};
+
+std::vector<std::byte> to_bytes(const std::vector<std::uint8_t>& numbers) {
+  const auto bytes = std::as_bytes(std::span(numbers));
+  return {bytes.begin(), bytes.end()};
+}
+
+Result<void> CheckpointGroup::broadcast(std::vector<std::byte>& bytes) {
+  at::Tensor size = torch::tensor({static_cast<std::int64_t>(bytes.size())});
+  if (Result<void> told = process_group::broadcast(group_, size); !told) {
+    return told;
+  }
+  bytes.resize(static_cast<std::size_t>(size.item<std::int64_t>()));
+  if (bytes.empty()) {  // a tensor without elements is no input for a collective
+    return {};
+  }
+  at::Tensor view = torch::from_blob(bytes.data(), {size.item<std::int64_t>()}, at::kByte);
+  return process_group::broadcast(group_, view);
+}
+
+Result<std::vector<std::vector<std::byte>>> CheckpointGroup::gather(std::span<const std::byte> mine) {
+  const auto* const numbers = reinterpret_cast<const std::uint8_t*>(mine.data());
+  const auto gathered = process_group::all_gather_bytes(group_, {numbers, numbers + mine.size()});
+  if (!gathered) {
+    return gathered.error();
+  }
+  std::vector<std::vector<std::byte>> all;
+  for (const std::vector<std::uint8_t>& of_rank : rank() == 0 ? *gathered : std::vector<std::vector<std::uint8_t>>()) {
+    all.push_back(to_bytes(of_rank));
+  }
+  return all;
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(const config::CheckpointConfig& config, process_group::Group group)
+    : config_(config), group_(std::make_unique<CheckpointGroup>(std::move(group))), policy_{.retries = config.retries} {
+  if (config.background) {
+    saver_ = std::make_unique<background::BackgroundSaver>(policy_);
+  }
+}
+
+bool CheckpointWriter::may_save(Urgency urgency, bool others_saving) {
+  if (urgency == Urgency::MaySkip && others_saving && config_.skip_while_saving) {
+    return false;
+  }
+  settle();
+  return true;
+}
+
+Result<void> CheckpointWriter::save(background::Destination destination, const checkpoint::StateParts& parts,
+                                    const std::set<std::string>& parameter_keys, Urgency urgency) {
+  stall_seconds_ = 0;
+  if (!saver_ || urgency == Urgency::Final) {
+    Result<void> written = write_now(destination, parts);
+    return urgency == Urgency::Final ? written : Result<void>();
+  }
+  const Stopwatch stall(stall_seconds_);
+  const std::int64_t step = destination.step;
+  return saver_->start(step, checkpoint::live_content(parts, parameter_keys, device_copies_),
+                       [this, destination = std::move(destination)](const checkpoint::format::Content& content) {
+                         return background::commit(destination, content, writer_options(config_), *group_);
+                       });
+}
+
+Result<void> CheckpointWriter::write_now(const background::Destination& destination,
+                                         const checkpoint::StateParts& parts) {
+  background::SaveOutcome outcome;
+  {
+    const Stopwatch stall(stall_seconds_);
+    const checkpoint::HostContent host = checkpoint::on_host(parts);
+    outcome = background::write_with_retries(
+        destination.step, policy_,
+        [&] { return background::commit(destination, host.content, writer_options(config_), *group_); },
+        [](std::chrono::duration<double> length) {
+          std::this_thread::sleep_for(length);
+          return true;
+        });
+  }
+  Result<void> written = outcome.written;
+  note(std::move(outcome));
+  return written;
+}
+
+void CheckpointWriter::before_update() {
+  if (saver_) {
+    const Stopwatch stall(stall_seconds_);
+    saver_->wait_copied();
+    device_copies_.hold_back();
+  }
+}
+
+void CheckpointWriter::settle() {
+  if (!saver_) {
+    return;
+  }
+  {
+    const Stopwatch stall(stall_seconds_);
+    saver_->wait();
+  }
+  if (auto outcome = saver_->take_outcome()) {
+    note(*std::move(outcome));
+  }
+}
+
+void CheckpointWriter::note(background::SaveOutcome outcome) {
+  if (outcome.written) {
+    failed_in_a_row_ = 0;
+  } else {
+    failed_in_a_row_ += 1;
+    last_failure_ = outcome.written.error();
+  }
+  reports_.push_back({std::move(outcome), stall_seconds_});
+}
+
+bool CheckpointWriter::gave_up() const {
+  return config_.most_failures > 0 && failed_in_a_row_ >= config_.most_failures;
+}
+
+Error CheckpointWriter::last_failure() {
+  settle();
+  return last_failure_.value_or(
+      fail("checkpoint", "", "a rank could not save, and this one could", "reporting this", ExitCode::Internal));
+}
+
+std::vector<SaveReport> CheckpointWriter::take_reports() {
+  if (!under_way() && saver_) {
+    settle();
+  }
+  return std::exchange(reports_, {});
+}
+
+Result<process_group::Group> make_saving_group(const World& world) {
+  if (!world.process_group) {
+    return process_group::Group();
+  }
+  process_group::ProcessGroupOptions options = world.group_options;
+  options.backend = "gloo";
+  options.compare_calls = false;
+  const auto made = process_group::make_process_group(
+      c10::make_intrusive<c10d::PrefixStore>("checkpoints", world.store), world.rank, world.world_size, options);
+  return made ? Result<process_group::Group>(made->process_group) : Result<process_group::Group>(made.error());
+}
+
+}  // namespace rollcall::train

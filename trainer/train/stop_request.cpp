@@ -1,0 +1,81 @@
+#include "trainer/train/stop_request.h"
+
+#include <unistd.h>
+#include <csignal>
+#include <utility>
+
+#include "runtime/contract/exit_codes.h"
+#include "runtime/job/end_time.h"
+#include "trainer/train/process.h"
+
+namespace rollcall::train {
+namespace {
+
+volatile std::sig_atomic_t arrived = 0;
+volatile std::sig_atomic_t training = 0;
+
+void remember(int signal) {
+  if (signal == SIGTERM && training == 0) {
+    _exit(to_int(ExitCode::Ended));
+  }
+  if (signal == SIGINT && (training == 0 || arrived == SIGINT)) {
+    std::signal(SIGINT, SIG_DFL);
+    std::raise(SIGINT);
+  }
+  arrived = signal;
+}
+
+}  // namespace
+
+void catch_stop_signals() {
+  struct sigaction action {};
+  action.sa_handler = remember;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) {
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+void training_begins() { training = 1; }
+
+int stop_signal() { return arrived; }
+
+TimeLimit::TimeLimit(double save_before, std::optional<double> end, Ask ask_again)
+    : save_before_(save_before), end_(end), ask_again_(std::move(ask_again)) {}
+
+bool TimeLimit::near(double now) {
+  if (near_ || !end_ || now < *end_ - save_before_) {
+    return near_;
+  }
+  if (const std::optional<double> moved = ask_again_ ? ask_again_(now) : std::nullopt) {
+    end_ = moved;
+  }
+  near_ = now >= *end_ - save_before_;
+  return near_;
+}
+
+std::optional<double> TimeLimit::seconds_left(double now) const {
+  return end_ ? std::optional(*end_ - save_before_ - now) : std::nullopt;
+}
+
+TimeLimit time_limit_of_job(const config::CheckpointConfig& config, const Environment& environment, std::uint32_t rank,
+                            std::vector<std::string>& warnings) {
+  const double before = config.save_before_limit;
+  if (before == 0 || rank != 0) {
+    return {};
+  }
+  const double now = wall_seconds_now();
+  const auto ask = [&environment](double at) { return job::ask_job_end_time(environment, at); };
+  TimeLimit limit(before, job::job_end_time(environment, now), ask);
+  const std::optional<double> left = limit.seconds_left(now);
+  const std::string setting = "--save-before-limit: " + config.save_before_limit_given + ": ";
+  if (!left) {
+    warnings.push_back(setting + "this job has no time limit, or Slurm does not tell it; nothing is saved before it");
+  } else if (*left <= 0) {
+    warnings.push_back(setting + "the job has less time left than that, so it ends after one step; ask for more time");
+  }
+  return limit;
+}
+
+}  // namespace rollcall::train

@@ -1,0 +1,125 @@
+#include "trainer/train/training.h"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "trainer/distributed/ddp/sync_batch_norm.h"
+#include "trainer/model/state.h"
+
+namespace rollcall::train {
+namespace {
+
+Result<void> build_model(Training& training, const config::TrainConfig& config, const model::Device& device) {
+  const config::ModelConfig& wanted = config.model;
+  const auto classes = static_cast<std::int64_t>(training.data.datasets.class_names.size());
+  if (wanted.num_classes != 0 && wanted.num_classes < classes) {
+    return fail("--num-classes", std::to_string(wanted.num_classes), fmt::format("the data has {} classes", classes),
+                "leaving it out");
+  }
+  device.seed(config.run.seed);
+  const std::int64_t outputs = wanted.num_classes != 0 ? wanted.num_classes : training.data.datasets.num_classes;
+  Result<model::ResNet> made =
+      model::make_model(wanted.name, {.num_classes = outputs, .zero_init_residual = wanted.zero_init_residual});
+  if (!made) {
+    return made.error();
+  }
+  training.model = *std::move(made);
+  device.place(*training.model);
+  if (wanted.memory_format == at::MemoryFormat::ChannelsLast) {
+    model::use_channels_last(*training.model);
+  }
+  return {};
+}
+
+/// The options for a step's whole batch, by one of the two scaling rules: batches whose gradients are accumulated count
+/// as ranks do, so that a training is the same on more ranks with less accumulation.
+Result<optim::OptimizerOptions> scaled_options(const config::TrainConfig& config, const World& world) {
+  optim::OptimizerOptions options = config.optim.optimizer;
+  const auto batches = world.world_size * static_cast<std::uint32_t>(config.grad_accumulation());
+  if (config.optim.scale_optim_params) {
+    return optim::scale_optim_params(options, batches);
+  }
+  options.learning_rate = optim::scaled_learning_rate(options.learning_rate, config.optim.scaling, batches);
+  return options;
+}
+
+optim::ScheduleOptions make_schedule(const config::TrainConfig& config, double learning_rate,
+                                     std::int64_t steps_per_epoch) {
+  const auto steps = [&](double epochs) {
+    return static_cast<std::int64_t>(std::llround(epochs * static_cast<double>(steps_per_epoch)));
+  };
+  optim::ScheduleOptions schedule;
+  schedule.learning_rate = learning_rate;
+  schedule.kind = config.optim.schedule;
+  schedule.warmup_steps = steps(config.optim.warmup_epochs);
+  schedule.steps_per_drop = std::max<std::int64_t>(1, steps(config.optim.epochs_per_drop));
+  schedule.drop_factor = config.optim.drop_factor;
+  schedule.total_steps = config.run.epochs * steps_per_epoch;
+  if (config.run.max_steps > 0) {
+    schedule.total_steps = std::min(schedule.total_steps, config.run.max_steps);
+  }
+  return schedule;
+}
+
+}  // namespace
+
+Result<Training> make_training(const config::TrainConfig& config, const World& world) {
+  Training training;
+  Result<DataPipeline> data = make_data_pipeline(config.data, world.rank, world.world_size, world.device);
+  if (!data) {
+    return data.error();
+  }
+  training.data = *std::move(data);
+  if (Result<void> checked = precision::check_operators(config.model.compute_type, world.device); !checked) {
+    return checked.error();
+  }
+  training.loss_scaler = precision::LossScaler(config.model.compute_type == at::kHalf);
+  if (Result<void> built = build_model(training, config, world.device); !built) {
+    return built.error();
+  }
+  return training;
+}
+
+Result<void> add_replica(Training& training, const config::TrainConfig& config, const World& world) {
+  if (config.parallel.sync_batch_norms) {
+    parallel::synchronise_batch_norms(*training.model, world.process_group);
+  }
+  parallel::ReplicaOptions options = config.parallel.replica;
+  options.groups = world.group_options;
+  auto made = parallel::make_replica(training.model.ptr(), options, {world.process_group, world.store});
+  if (!made) {
+    return made.error();
+  }
+  training.replica = *std::move(made);
+  return {};
+}
+
+Result<void> add_optimizer(Training& training, const config::TrainConfig& config, const World& world) {
+  const Result<optim::OptimizerOptions> options = scaled_options(config, world);
+  if (!options) {
+    return options.error();
+  }
+  auto made = optim::make_optimizer(*options, training.replica->named_parameters());
+  if (!made) {
+    return made.error();
+  }
+  training.optimizer = *std::move(made);
+  training.schedule = make_schedule(config, options->learning_rate, training.data.train_sampler->steps());
+  return {};
+}
+
+Result<void> warm_up(Training& training, const config::TrainConfig& config, const World& world) {
+  // Each rank needs more than one value per channel in every BatchNorm, so two images where they shrink to a pixel.
+  constexpr std::int64_t kSmallest = 32;
+  const std::int64_t size = std::min<std::int64_t>(kSmallest, config.data.datasets.image_size);
+  const at::Tensor images =
+      torch::zeros({2, 3, size, size}, world.device.options()).contiguous(config.model.memory_format);
+  const at::Tensor labels = torch::zeros({2}, world.device.options().dtype(at::kLong));
+  training.model->train();
+  return training.replica->warm_up(
+      [&] { return torch::nn::functional::cross_entropy(training.model->forward(images), labels); });
+}
+
+}  // namespace rollcall::train

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+
+#include <torch/torch.h>
+
+#include "runtime/base/result.h"
+#include "trainer/config/train_config.h"
+#include "trainer/distributed/ddp/replica.h"
+#include "trainer/model/resnet.h"
+#include "trainer/optim/schedule.h"
+#include "trainer/precision/loss_scaler.h"
+#include "trainer/train/data_pipeline.h"
+#include "trainer/train/world.h"
+
+namespace rollcall::train {
+
+/// What is trained and on what, made from the configuration by the functions below, in their order; the same on every
+/// rank except for the rank's part of the data and, where it is sharded, of the model.
+struct Training {
+  DataPipeline data;
+  model::ResNet model{nullptr};
+  precision::LossScaler loss_scaler{false};
+  std::unique_ptr<parallel::Replica> replica;          ///< of the model
+  std::unique_ptr<torch::optim::Optimizer> optimizer;  ///< of what the replica is to update
+  optim::ScheduleOptions schedule;
+};
+
+/// Data, model and loss scaler. Errors: data set missing, empty class, batch larger than the data, unknown model,
+/// precision that this machine cannot train in.
+[[nodiscard]] Result<Training> make_training(const config::TrainConfig& config, const World& world);
+
+/// The replica. Collective. Errors: those of parallel::make_replica().
+[[nodiscard]] Result<void> add_replica(Training& training, const config::TrainConfig& config, const World& world);
+
+/// The optimizer and its schedule. Errors (Usage): optimizer parameters out of range.
+[[nodiscard]] Result<void> add_optimizer(Training& training, const config::TrainConfig& config, const World& world);
+
+/// A pass over made-up images that settles the order of the replica's buckets; see Replica::warm_up(). Collective.
+/// Errors (Unavailable): a peer was lost.
+[[nodiscard]] Result<void> warm_up(Training& training, const config::TrainConfig& config, const World& world);
+
+}  // namespace rollcall::train
