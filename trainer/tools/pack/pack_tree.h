@@ -4,7 +4,7 @@
 
 #include "runtime/base/result.h"
 #include "trainer/data/image_folder.h"
-#include "trainer/metrics/work_progress.h"
+#include "trainer/metrics/progress_display.h"
 #include "trainer/tools/pack/prepare.h"
 #include "trainer/tools/pack/report.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/metrics/work_progress.h"
+#include "trainer/metrics/progress_display.h"
 
 namespace rollcall::pack {
 
