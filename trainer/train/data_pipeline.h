@@ -7,7 +7,7 @@
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
 #include "runtime/settings/settings.h"
-#include "trainer/data/datasets.h"
+#include "trainer/data/datasets/datasets.h"
 #include "trainer/data/loader/loader.h"
 #include "trainer/data/sampling/sampler.h"
 

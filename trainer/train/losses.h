@@ -2,7 +2,7 @@
 
 #include <torch/torch.h>
 
-#include "trainer/data/loader/batch.h"
+#include "trainer/data/loader/loader.h"
 
 namespace rollcall::train {
 
