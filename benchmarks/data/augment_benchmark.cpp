@@ -5,12 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "trainer/data/augment/batch_mix.h"
-#include "trainer/data/augment/colour.h"
-#include "trainer/data/augment/magnitude.h"
-#include "trainer/data/augment/operations.h"
-#include "trainer/data/augment/random_erasing.h"
-#include "trainer/data/transforms.h"
+#include "trainer/data/transforms/batch_mix.h"
+#include "trainer/data/transforms/colour.h"
+#include "trainer/data/transforms/policy.h"
+#include "trainer/data/transforms/random_erasing.h"
+#include "trainer/data/transforms/transforms.h"
 
 namespace rollcall::data {
 namespace {

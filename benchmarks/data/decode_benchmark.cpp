@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -16,10 +17,10 @@
 #include <jpeglib.h>
 
 #include "benchmarks/data/needed_tiles.h"
-#include "trainer/data/image/decode.h"
-#include "trainer/data/image/entropy_decoder.h"
-#include "trainer/data/image/repack.h"
-#include "trainer/data/image/splice.h"
+#include "trainer/data/image/image_decoder.h"
+#include "trainer/data/jpeg/entropy_decoder.h"
+#include "trainer/data/jpeg/repack.h"
+#include "trainer/data/jpeg/tiles.h"
 
 namespace rollcall::data {
 namespace {
@@ -195,14 +196,14 @@ void splice_only(benchmark::State& state) {
 
 /// Only to find the tiles that a crop needs and to take the stuffed zeros out of them.
 void unstuff_only(benchmark::State& state) {
-  TileEntropyDecoder decoder;
+  const std::unique_ptr<TileEntropyDecoder> decoder = make_tile_entropy_decoder();
   TileGrid grid;
   std::size_t next = 0;
   for (auto _ : state) {
     const Sample& sample = samples()[next++ % samples().size()];
     const bool read = read_tile_grid(sample.repacked.jpeg, sample.repacked.tiling(), grid).has_value();
     benchmark::DoNotOptimize(read);
-    benchmark::DoNotOptimize(decoder.read_tiles(sample.repacked.jpeg, grid, grid.tiles_for(sample.crop, 1)));
+    benchmark::DoNotOptimize(decoder->read_tiles(sample.repacked.jpeg, grid, grid.tiles_for(sample.crop, 1)));
   }
 }
 

@@ -7,15 +7,15 @@
 #include <span>
 #include <vector>
 
-#include "trainer/data/image/coded_tiles.h"
-#include "trainer/data/image/kept_memory.h"
-#include "trainer/data/image/repack.h"
-#include "trainer/data/image/splice.h"
-#include "trainer/data/image/tile_grid.h"
+#include "trainer/data/jpeg/entropy/coded_blocks.h"
+#include "trainer/data/jpeg/repack.h"
+#include "trainer/data/jpeg/tiles.h"
+#include "trainer/data/pixels.h"
 
 namespace rollcall::data {
 
-/// The tiles that a crop needs, ready to be decoded, two rows of them at a time as TileEntropyDecoder does it.
+/// The tiles that a crop needs, ready to be decoded, two rows of them at a time as the decoder of
+/// make_tile_entropy_decoder() does it.
 class NeededTiles {
  public:
   void prepare(const Repacked& repacked, const Box& crop) {

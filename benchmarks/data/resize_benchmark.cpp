@@ -7,7 +7,7 @@
 
 #include "trainer/data/image/resize.h"
 #include "trainer/data/sampling/random.h"
-#include "trainer/data/transforms.h"
+#include "trainer/data/transforms/transforms.h"
 
 namespace rollcall::data {
 namespace {

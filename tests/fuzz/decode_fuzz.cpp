@@ -8,8 +8,8 @@
 #include <cstring>
 #include <span>
 
-#include "trainer/data/image/decode.h"
-#include "trainer/data/image/repack.h"
+#include "trainer/data/image/image_decoder.h"
+#include "trainer/data/jpeg/repack.h"
 
 namespace {
 

@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "trainer/data/packed/packed_source.h"
-#include "trainer/data/packed/packed_writer.h"
-#include "trainer/data/tar_index.h"
+#include "trainer/data/sources/packed_file.h"
+#include "trainer/data/sources/packed_writer.h"
+#include "trainer/data/sources/tar_index.h"
 #include "trainer/storage/crc32c.h"
 
 namespace {

@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
-#include "trainer/data/image/entropy_decoder.h"
-#include "trainer/data/image/tiled_jpeg.h"
+#include "trainer/data/jpeg/entropy_decoder.h"
+#include "trainer/data/jpeg/jpeg_file.h"
 
 namespace {
 

@@ -10,8 +10,8 @@
 
 #include <jpeglib.h>
 
-#include "trainer/data/image/jpeg_markers.h"
-#include "trainer/data/image/repack.h"
+#include "trainer/data/jpeg/markers.h"
+#include "trainer/data/jpeg/repack.h"
 
 namespace rollcall::test {
 

@@ -10,7 +10,7 @@
 
 #include "tests/support/rgb_image.h"
 #include "tests/support/test_images.h"
-#include "trainer/data/image/inks.h"
+#include "trainer/data/jpeg/decompressor.h"
 
 namespace rollcall::test {
 
@@ -31,8 +31,8 @@ struct JpegKind {
 /// Every way in which libjpeg can write a picture that has something to do with reading a part of it.
 inline std::vector<JpegKind> jpeg_kinds() {
   const JpegStyle grey{.pixels = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE};
-  const JpegStyle inks{.pixels = JCS_CMYK, .stored = JCS_CMYK};
-  std::vector<JpegKind> kinds{{"4:4:4", {}}, {"grey", grey}, {"CMYK", inks}};
+  const JpegStyle cmyk{.pixels = JCS_CMYK, .stored = JCS_CMYK};
+  std::vector<JpegKind> kinds{{"4:4:4", {}}, {"grey", grey}, {"CMYK", cmyk}};
   const auto add = [&](std::string name, JpegStyle style, std::vector<std::array<int, 2>> factors) {
     style.factors = std::move(factors);
     style.quality = 60 + static_cast<int>(kinds.size() * 7 % 40);
@@ -112,8 +112,8 @@ inline RgbImage plainly_decoded(std::span<const std::byte> file, unsigned scale 
   jpeg_create_decompress(&libjpeg);
   jpeg_mem_src(&libjpeg, reinterpret_cast<const unsigned char*>(file.data()), file.size());
   jpeg_read_header(&libjpeg, TRUE);
-  const bool inks = libjpeg.num_components == 4;
-  libjpeg.out_color_space = inks ? JCS_CMYK : JCS_EXT_RGBX;
+  const bool is_cmyk = libjpeg.num_components == 4;
+  libjpeg.out_color_space = is_cmyk ? JCS_CMYK : JCS_EXT_RGBX;
   libjpeg.scale_num = scale;
   libjpeg.scale_denom = 8;
   jpeg_start_decompress(&libjpeg);
@@ -126,8 +126,8 @@ inline RgbImage plainly_decoded(std::span<const std::byte> file, unsigned scale 
   }
   jpeg_finish_decompress(&libjpeg);
   jpeg_destroy_decompress(&libjpeg);
-  if (inks) {
-    data::multiply_inks(pixels.data(), row_bytes, whole.width, whole.height);
+  if (is_cmyk) {
+    data::cmyk_to_rgb(pixels.data(), row_bytes, whole.width, whole.height);
   }
   return copy_of({pixels.data(), static_cast<std::ptrdiff_t>(row_bytes), whole}, whole);
 }

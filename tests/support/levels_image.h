@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "trainer/data/augment/levels.h"
+#include "trainer/data/transforms/levels.h"
 
 namespace rollcall::test {
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "trainer/data/image/decode.h"
-#include "trainer/data/image/output_pixels.h"
+#include "trainer/data/image/image_decoder.h"
+#include "trainer/data/pixels.h"
 
 namespace rollcall::test {
 

@@ -16,12 +16,11 @@
 #include <vector>
 
 #include "tests/support/rgb_image.h"
-#include "trainer/data/augment/colour.h"
-#include "trainer/data/augment/magnitude.h"
-#include "trainer/data/augment/operations.h"
-#include "trainer/data/image/decode.h"
-#include "trainer/data/image/read_file.h"
-#include "trainer/data/transforms.h"
+#include "trainer/data/image/image_decoder.h"
+#include "trainer/data/sources/image_folder.h"
+#include "trainer/data/transforms/colour.h"
+#include "trainer/data/transforms/policy.h"
+#include "trainer/data/transforms/transforms.h"
 
 namespace rollcall::data {
 namespace {
@@ -65,7 +64,7 @@ Resize square_resize(const Arguments& arguments) {
   return {.source = {number(0), number(1), number(2), number(3)},
           .width = number(4),
           .height = number(4),
-          .window = {0, 0, number(4), number(4)}};
+          .wanted = {0, 0, number(4), number(4)}};
 }
 
 void dump_whole(Picture& picture, const Arguments& /*arguments*/) {
@@ -75,7 +74,7 @@ void dump_whole(Picture& picture, const Arguments& /*arguments*/) {
 
 void dump_floats(Picture& picture, const Resize& plan, const ChannelAffine& affine) {
   std::vector<float> pixels;
-  const OutputPixels out = test::square_of(pixels, plan.window.width);
+  const OutputPixels out = test::square_of(pixels, plan.wanted.width);
   resize(checked(picture.decoder.decode(needed(plan))), plan, affine, out);
   write(pixels);
 }
@@ -107,7 +106,7 @@ void dump_levels(Picture& picture, const Arguments& arguments) {
 void dump_changed(Picture& picture, const std::function<void(const Levels&)>& change) {
   const Box whole{0, 0, picture.size.width, picture.size.height};
   std::vector<std::uint8_t> pixels(static_cast<std::size_t>(whole.width * whole.height * kPixelBytes));
-  const Resize copy{.source = whole, .width = whole.width, .height = whole.height, .window = whole};
+  const Resize copy{.source = whole, .width = whole.width, .height = whole.height, .wanted = whole};
   resize_to_levels(checked(picture.decoder.decode(whole)), copy, pixels.data());
   change({pixels.data(), whole.width, whole.height});
   write_rgb(pixels, pixels.size() / kPixelBytes);

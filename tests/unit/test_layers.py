@@ -26,7 +26,14 @@ RUNTIME = {
 # A folder of two parts has its own rule; the rest of its parent has the parent's.
 TRAINER = {
     "storage": [],
-    "data": ["storage"],
+    "data": [],  # headers that all parts of data share
+    "data/sampling": [],
+    "data/jpeg": ["data"],
+    "data/image": ["data/jpeg", "data"],
+    "data/transforms": ["data/image", "data/sampling", "data"],
+    "data/sources": ["data", "storage"],
+    "data/datasets": ["data/sources", "data/transforms", "data/image", "data/sampling", "data"],
+    "data/loader": ["data/datasets", "data/transforms", "data/image", "data/sampling", "data"],
     "metrics": [],
     "model": [],
     "optim": [],
@@ -38,10 +45,11 @@ TRAINER = {
     "distributed/fsdp": ["distributed/process_group"],
     "distributed/ddp": ["distributed/fsdp", "distributed/process_group", "model"],
     "precision": ["distributed/process_group", "model"],
-    "config": ["data", "metrics", "optim", "checkpoint", "distributed/ddp", "precision"],
-    "train": ["config", "data", "metrics", "model", "optim", "checkpoint", "distributed/process_group", "distributed/fsdp",
+    "config": ["data/datasets", "data/loader", "data/transforms", "data/sampling", "data", "metrics", "optim", "checkpoint", "distributed/ddp", "precision"],
+    "train": ["config", "data/datasets", "data/loader", "data/sampling", "metrics", "model", "optim", "checkpoint", "distributed/process_group",
+              "distributed/fsdp",
               "distributed/ddp", "precision"],
-    "tools/pack": ["data", "metrics", "storage"],
+    "tools/pack": ["data/sources", "data/image", "data/jpeg", "data", "metrics", "storage"],
     "tools/checkpoint": ["checkpoint", "metrics", "storage"],
     "tools/bench_collectives": ["config", "metrics", "distributed/process_group", "train"],
 }
@@ -87,6 +95,18 @@ def test_runtime_includes_point_to_the_left_only():
 
 def test_trainer_includes_follow_the_map():
     assert violations("trainer", TRAINER) == []
+
+
+def test_only_its_own_folder_knows_libjpegs_internals_and_the_decoder_that_rests_on_them():
+    """trainer/data/jpeg/entropy_decoder.h is the one way in."""
+    folder = "trainer/data/jpeg/entropy/"
+    bad = [
+        f"{path.relative_to(ROOT)} includes {name}"
+        for path in sources("trainer")
+        for name in includes(path)
+        if (name.startswith(folder) or name == "jpegint.h") and not str(path.relative_to(ROOT)).startswith(folder)
+    ]
+    assert bad == []
 
 
 def test_runtime_and_plugin_include_neither_libtorch_nor_the_trainer():

@@ -7,17 +7,19 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "trainer/metrics/duration.h"
+#include "trainer/metrics/human_numbers.h"
 
 namespace rollcall::metrics {
 namespace {
 
+using Seconds = std::chrono::duration<double>;
 constexpr double kRedrawSeconds = 0.1;
+constexpr Seconds kLine{10};  // of other work than training
 constexpr std::string_view kClearLine = "\r\x1b[K";
 
 std::size_t terminal_width(int descriptor) {
   winsize size{};
-  const bool known = ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  const bool known = ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
   return known ? size.ws_col : 80;
 }
 
@@ -32,6 +34,20 @@ ProgressStyle chosen(ProgressStyle style, int descriptor) {
     return style;
   }
   return ::isatty(descriptor) == 1 ? ProgressStyle::Bar : ProgressStyle::Lines;
+}
+
+/// Failed writes are ignored: a closed terminal does not end a training or other work.
+void write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) {
+      continue;
+    }
+    if (written <= 0) {
+      return;
+    }
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
 }
 
 }  // namespace
@@ -102,17 +118,72 @@ void ProgressDisplay::finish() {
   }
 }
 
-void ProgressDisplay::write(std::string_view text) const {
-  while (!text.empty()) {
-    const ssize_t written = ::write(descriptor_, text.data(), text.size());
-    if (written < 0 && errno == EINTR) {
-      continue;
-    }
-    if (written <= 0) {
-      return;
-    }
-    text.remove_prefix(static_cast<std::size_t>(written));
+void ProgressDisplay::write(std::string_view text) const { write_all(descriptor_, text); }
+
+ProgressStyle WorkProgress::style_of(std::string_view name) {
+  if (name == "bar") {
+    return Style::Bar;
+  }
+  if (name == "lines") {
+    return Style::Lines;
+  }
+  return name == "none" ? Style::None : Style::Auto;
+}
+
+WorkProgress::WorkProgress(int descriptor, Style style, std::string unit)
+    : descriptor_(descriptor), style_(chosen(style, descriptor)), unit_(std::move(unit)) {}
+
+void WorkProgress::begin(std::string what, std::uint64_t total, std::uint64_t done_before) {
+  end();
+  what_ = std::move(what);
+  total_ = total;
+  done_before_ = done_before;
+  begun_ = shown_ = Clock::now();
+}
+
+std::string WorkProgress::text(std::uint64_t done, std::uint64_t bytes, double seconds) const {
+  std::string line = fmt::format("{}  {}/{}  {}", what_, done, total_, human_bytes(bytes));
+  const double rate = seconds > 0 ? static_cast<double>(done - done_before_) / seconds : 0;
+  if (rate > 0) {
+    line +=
+        fmt::format("  {:.0f} {}/s  ETA {}", rate, unit_, human_duration(static_cast<double>(total_ - done) / rate));
+  }
+  return line;
+}
+
+void WorkProgress::step(std::uint64_t done, std::uint64_t bytes) {
+  if (style_ == Style::None) {
+    return;
+  }
+  const auto now = Clock::now();
+  const bool bar = style_ == Style::Bar;
+  if (now - shown_ < (bar ? Seconds(kRedrawSeconds) : kLine) && !(bar && done == total_)) {
+    return;
+  }
+  shown_ = now;
+  const std::string line = text(done, bytes, Seconds(now - begun_).count());
+  if (!bar) {
+    write(line + "\n");
+    return;
+  }
+  write(std::string(kClearLine) + line.substr(0, terminal_width(descriptor_) - 1));
+  line_open_ = true;
+}
+
+void WorkProgress::message(std::string_view line) {
+  end();
+  if (style_ != Style::None) {
+    write(fmt::format("{}\n", line));
   }
 }
+
+void WorkProgress::end() {
+  if (line_open_) {
+    write("\n");
+    line_open_ = false;
+  }
+}
+
+void WorkProgress::write(std::string_view text) const { write_all(descriptor_, text); }
 
 }  // namespace rollcall::metrics

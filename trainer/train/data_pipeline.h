@@ -10,7 +10,7 @@
 #include "runtime/base/result.h"
 #include "runtime/settings/settings.h"
 #include "trainer/config/train_config.h"
-#include "trainer/data/datasets.h"
+#include "trainer/data/datasets/datasets.h"
 #include "trainer/data/loader/loader.h"
 #include "trainer/data/sampling/sampler.h"
 #include "trainer/model/device.h"

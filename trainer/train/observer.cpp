@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "runtime/base/this_process.h"
-#include "trainer/metrics/duration.h"
+#include "trainer/metrics/human_numbers.h"
 #include "trainer/train/process.h"
 
 namespace rollcall::train {

@@ -8,7 +8,6 @@
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/config/train_config.h"
-#include "trainer/metrics/data_wait.h"
 #include "trainer/metrics/metrics_writer.h"
 #include "trainer/metrics/progress_display.h"
 #include "trainer/metrics/running_average.h"

@@ -7,7 +7,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "runtime/base/result.h"
-#include "trainer/data/loader/batch.h"
+#include "trainer/data/loader/loader.h"
 #include "trainer/metrics/running_average.h"
 #include "trainer/model/device.h"
 

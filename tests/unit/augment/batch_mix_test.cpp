@@ -1,11 +1,11 @@
-#include "trainer/data/augment/batch_mix.h"
+#include "trainer/data/transforms/batch_mix.h"
 
 #include <gtest/gtest.h>
 #include <bit>
 #include <cmath>
 #include <numeric>
 
-#include "trainer/data/image/bfloat16.h"
+#include "trainer/data/pixels.h"
 
 namespace rollcall::data {
 namespace {

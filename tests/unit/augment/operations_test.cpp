@@ -1,15 +1,12 @@
-#include "trainer/data/augment/operations.h"
+#include "trainer/data/transforms/policy.h"
 
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <vector>
 
 #include "tests/support/levels_image.h"
-#include "trainer/data/augment/affine.h"
-#include "trainer/data/augment/colour.h"
-#include "trainer/data/augment/greyscale.h"
-#include "trainer/data/augment/sharpness.h"
-#include "trainer/data/augment/tone_curve.h"
+#include "trainer/data/transforms/affine.h"
+#include "trainer/data/transforms/colour.h"
 
 namespace rollcall::data {
 namespace {

@@ -1,13 +1,10 @@
-#include "trainer/data/augment/policy.h"
+#include "trainer/data/transforms/policy.h"
 
 #include <gtest/gtest.h>
 #include <map>
 
 #include "tests/support/levels_image.h"
-#include "trainer/data/augment/colour_jitter.h"
-#include "trainer/data/augment/magnitude.h"
-#include "trainer/data/augment/operations.h"
-#include "trainer/data/augment/tone_curve.h"
+#include "trainer/data/transforms/colour.h"
 
 namespace rollcall::data {
 namespace {

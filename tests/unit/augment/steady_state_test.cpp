@@ -6,11 +6,11 @@
 #include <new>
 #include <vector>
 
-#include "trainer/data/augment/colour_jitter.h"
-#include "trainer/data/augment/levels.h"
-#include "trainer/data/augment/policy.h"
-#include "trainer/data/augment/random_erasing.h"
 #include "trainer/data/image/resize.h"
+#include "trainer/data/transforms/colour.h"
+#include "trainer/data/transforms/levels.h"
+#include "trainer/data/transforms/policy.h"
+#include "trainer/data/transforms/random_erasing.h"
 
 namespace {
 
@@ -50,7 +50,7 @@ TEST(SteadyState, TheCounterCounts) {
 /// The n-th of changing requests into 64 x 64.
 Resize request_of(std::uint64_t n) {
   Random random(1, Purpose::Augmentation, 0, n);
-  Resize request{.width = 64, .height = 64, .window = {0, 0, 64, 64}};
+  Resize request{.width = 64, .height = 64, .wanted = {0, 0, 64, 64}};
   request.source.width = 1 + static_cast<int>(random.below(200));
   request.source.height = 1 + static_cast<int>(random.below(150));
   request.flip = random.below(2) == 0;

@@ -1,4 +1,4 @@
-#include "trainer/data/datasets.h"
+#include "trainer/data/datasets/datasets.h"
 
 #include <gtest/gtest.h>
 #include <filesystem>
@@ -6,11 +6,10 @@
 
 #include "tests/support/rgb_image.h"
 #include "tests/support/test_images.h"
-#include "trainer/data/fake.h"
-#include "trainer/data/image_dataset.h"
-#include "trainer/data/image_folder.h"
-#include "trainer/data/sampling/permutation.h"
-#include "trainer/data/sampling/split.h"
+#include "trainer/data/datasets/fake_dataset.h"
+#include "trainer/data/datasets/image_dataset.h"
+#include "trainer/data/sampling/epoch_order.h"
+#include "trainer/data/sources/image_folder.h"
 
 namespace rollcall::data {
 namespace {

@@ -1,11 +1,11 @@
-#include "trainer/data/open_source.h"
+#include "trainer/data/sources/image_source.h"
 
 #include <gmock/gmock.h>
 
 #include <cstdlib>
 
 #include "tests/unit/packed/sample_file.h"
-#include "trainer/data/image_folder.h"
+#include "trainer/data/sources/image_folder.h"
 
 namespace rollcall::data {
 namespace {

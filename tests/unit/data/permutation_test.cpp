@@ -1,4 +1,4 @@
-#include "trainer/data/sampling/permutation.h"
+#include "trainer/data/sampling/epoch_order.h"
 
 #include <gtest/gtest.h>
 #include <map>

@@ -1,4 +1,4 @@
-#include "trainer/data/tar_source.h"
+#include "trainer/data/sources/tar_source.h"
 
 #include <gmock/gmock.h>
 
@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "tests/unit/packed/sample_file.h"
-#include "trainer/data/tar_index.h"
+#include "trainer/data/sources/tar_index.h"
 
 namespace rollcall::data {
 namespace {

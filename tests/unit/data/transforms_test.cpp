@@ -1,4 +1,4 @@
-#include "trainer/data/transforms.h"
+#include "trainer/data/transforms/transforms.h"
 
 #include <gtest/gtest.h>
 #include <algorithm>
@@ -181,7 +181,7 @@ TEST(HalvedPlan, OfAPictureDecodedAtHalfItsSizeGivesNearlyTheSamePixels) {
   ImageDecoder decoder({.dct_scaling = true});
   ASSERT_TRUE(decoder.open({.bytes = file}));
   for (const Box& source : {Box{0, 0, 400, 300}, Box{50, 34, 300, 220}, Box{51, 33, 301, 221}}) {
-    const Resize plan{.source = source, .width = 64, .height = 64, .window = {0, 0, 64, 64}};
+    const Resize plan{.source = source, .width = 64, .height = 64, .wanted = {0, 0, 64, 64}};
     ASSERT_EQ(decoder.reduction_for(source, {64, 64}), 2);
     const Resize half = halved(plan);
     std::vector<float> exact;

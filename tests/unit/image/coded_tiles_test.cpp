@@ -1,13 +1,12 @@
-#include "trainer/data/image/coded_tiles.h"
+#include "trainer/data/jpeg/entropy/coded_blocks.h"
 
 #include <gtest/gtest.h>
 #include <memory>
 #include <random>
 
 #include "tests/support/jpeg_kinds.h"
-#include "trainer/data/image/repack.h"
-#include "trainer/data/image/splice.h"
-#include "trainer/data/image/tile_grid.h"
+#include "trainer/data/jpeg/repack.h"
+#include "trainer/data/jpeg/tiles.h"
 
 namespace rollcall::data {
 namespace {

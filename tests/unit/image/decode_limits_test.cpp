@@ -5,7 +5,7 @@
 
 #include "tests/support/jpeg_coefficients.h"
 #include "tests/support/jpeg_kinds.h"
-#include "trainer/data/image/decode.h"
+#include "trainer/data/image/image_decoder.h"
 
 namespace rollcall::data {
 namespace {

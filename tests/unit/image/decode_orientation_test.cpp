@@ -3,9 +3,9 @@
 
 #include "tests/support/jpeg_coefficients.h"
 #include "tests/support/jpeg_kinds.h"
-#include "trainer/data/image/decode.h"
-#include "trainer/data/image/exif.h"
-#include "trainer/data/image/repack.h"
+#include "trainer/data/image/image_decoder.h"
+#include "trainer/data/jpeg/markers.h"
+#include "trainer/data/jpeg/repack.h"
 
 namespace rollcall::data {
 namespace {

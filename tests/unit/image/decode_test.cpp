@@ -1,14 +1,12 @@
-#include "trainer/data/image/decode.h"
+#include "trainer/data/image/image_decoder.h"
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 
 #include "tests/support/rgb_image.h"
 #include "tests/support/test_images.h"
-#include "trainer/data/image/read_file.h"
 
 namespace rollcall::data {
 namespace {
@@ -184,29 +182,6 @@ TEST(Decode, HeaderThatClaimsAGiganticPictureIsRefusedBeforeMemoryIsTaken) {
     }
   }
   expect_bad_data(jpeg, "bomb.jpg");
-}
-
-TEST(ReadFile, GivesTheBytesOrSaysWhyNot) {
-  const std::string path = testing::TempDir() + "rollcall_read_file_test";
-  const auto content = make_jpeg(smooth_pixels(8, 8, 9), 8, 8);
-  test::write_file(path, content);
-  std::vector<std::byte> buffer(1 << 20);  // only grows: what lies behind the file stays
-  const auto bytes = read_file(path, buffer);
-  ASSERT_TRUE(bytes);
-  EXPECT_TRUE(std::ranges::equal(*bytes, content));
-  EXPECT_EQ(buffer.size(), 1U << 20);
-  std::remove(path.c_str());
-  EXPECT_EQ(read_file(path, buffer).error().exit_code, ExitCode::NoInput);
-  EXPECT_EQ(read_file(testing::TempDir(), buffer).error().exit_code, ExitCode::NoInput);
-}
-
-TEST(ReadFile, NamedPipeIsRefusedInsteadOfWaitedFor) {
-  const std::string path = testing::TempDir() + "rollcall_pipe.jpg";
-  std::remove(path.c_str());
-  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  std::vector<std::byte> buffer;
-  EXPECT_EQ(read_file(path, buffer).error().exit_code, ExitCode::NoInput);
-  std::remove(path.c_str());
 }
 
 }  // namespace

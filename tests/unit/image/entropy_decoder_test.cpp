@@ -1,9 +1,9 @@
-#include "trainer/data/image/entropy_decoder.h"
+#include "trainer/data/jpeg/entropy_decoder.h"
 
 #include <gtest/gtest.h>
 #include <random>
 
-#include "trainer/data/image/huffman_table.h"
+#include "trainer/data/jpeg/entropy/huffman_table.h"
 
 namespace rollcall::data {
 namespace {

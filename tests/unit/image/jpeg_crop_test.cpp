@@ -4,7 +4,7 @@
 #include <random>
 
 #include "tests/support/jpeg_kinds.h"
-#include "trainer/data/image/decode.h"
+#include "trainer/data/image/image_decoder.h"
 
 namespace rollcall::data {
 namespace {

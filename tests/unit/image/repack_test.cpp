@@ -1,4 +1,4 @@
-#include "trainer/data/image/repack.h"
+#include "trainer/data/jpeg/repack.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

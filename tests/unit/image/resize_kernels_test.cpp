@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "trainer/data/image/bfloat16.h"
 #include "trainer/data/image/resize.h"
+#include "trainer/data/pixels.h"
 
 namespace rollcall::data {
 namespace {
@@ -36,8 +36,8 @@ struct Picture {
 
 int uniform(std::mt19937& random, int low, int high) { return std::uniform_int_distribution(low, high)(random); }
 
-/// A window of at most 80 positions in `size`, sometimes at its ends.
-void random_window(std::mt19937& random, int size, int& begin, int& length) {
+/// A part of at most 80 positions in `size`, sometimes at its ends.
+void random_part(std::mt19937& random, int size, int& begin, int& length) {
   length = uniform(random, 1, std::min(size, 80));
   begin = uniform(random, 0, 3) == 0 ? size - length : uniform(random, 0, size - length);
 }
@@ -51,8 +51,8 @@ Resize random_request(std::mt19937& random, const Picture& picture) {
   request.source.top = uniform(random, 0, picture.height - request.source.height);
   request.width = uniform(random, 1, largest[random() % 5]);
   request.height = uniform(random, 1, largest[random() % 5]);
-  random_window(random, request.width, request.window.left, request.window.width);
-  random_window(random, request.height, request.window.top, request.window.height);
+  random_part(random, request.width, request.wanted.left, request.wanted.width);
+  random_part(random, request.height, request.wanted.top, request.wanted.height);
   request.flip = random() % 2 == 0;
   request.flip_vertically = random() % 2 == 0;
   return request;
@@ -65,14 +65,14 @@ template <typename Element>
 std::vector<Element> run(const Picture& picture, const Resize& request, const ResizeKernels& kernels) {
   constexpr std::size_t kGuard = 16;
   const std::size_t channels = sizeof(Element) == 1 ? 4 : 3;
-  const std::size_t elements = static_cast<std::size_t>(request.window.width * request.window.height) * channels;
+  const std::size_t elements = static_cast<std::size_t>(request.wanted.width * request.wanted.height) * channels;
   std::vector<Element> memory(elements + 2 * kGuard, Element{77});
   const PixelView view = picture.view(needed(request));
   if constexpr (sizeof(Element) == 1) {
     resize_to_levels(view, request, memory.data() + kGuard, kernels);
   } else {
     const PixelType type = sizeof(Element) == 4 ? PixelType::Float32 : PixelType::BFloat16;
-    resize(view, request, kAffine, {memory.data() + kGuard, type, request.window.width, request.window.height},
+    resize(view, request, kAffine, {memory.data() + kGuard, type, request.wanted.width, request.wanted.height},
            kernels);
   }
   for (std::size_t i = 0; i < kGuard; ++i) {
@@ -109,7 +109,7 @@ TEST_P(ResizeOfEveryKind, ReducesAHugePictureToAPixelAndEnlargesAPixel) {
   const Picture picture(4000, 900, random);
   for (const Box& source : {Box{0, 0, 4000, 900}, Box{3999, 899, 1, 1}, Box{0, 899, 4000, 1}, Box{3999, 0, 1, 900}}) {
     for (const int side : {1, 2, 33}) {
-      const Resize request{.source = source, .width = side, .height = side, .window = {0, 0, side, side}};
+      const Resize request{.source = source, .width = side, .height = side, .wanted = {0, 0, side, side}};
       const std::vector<float> values = run<float>(picture, request, *GetParam());
       ASSERT_TRUE(same_bits(values, run<float>(picture, request, kPortableResize)));
       ASSERT_TRUE(std::ranges::all_of(values, [](float value) { return value > -2.2F && value < 2.7F; }));
@@ -139,16 +139,16 @@ TEST_P(ResizeOfEveryKind, RoundsBFloat16AndLevelsOfTheFloats) {
 TEST_P(ResizeOfEveryKind, ShowsTheWindowOfTheWhole) {
   std::mt19937 random(4);
   const Picture picture(120, 90, random);
-  Resize request{.source = {3, 5, 100, 80}, .width = 37, .height = 29, .window = {0, 0, 37, 29}};
+  Resize request{.source = {3, 5, 100, 80}, .width = 37, .height = 29, .wanted = {0, 0, 37, 29}};
   const std::vector<float> whole = run<float>(picture, request, *GetParam());
   for (int i = 0; i < 300; ++i) {
-    random_window(random, request.width, request.window.left, request.window.width);
-    random_window(random, request.height, request.window.top, request.window.height);
+    random_part(random, request.width, request.wanted.left, request.wanted.width);
+    random_part(random, request.height, request.wanted.top, request.wanted.height);
     const std::vector<float> part = run<float>(picture, request, *GetParam());
-    for (int y = 0; y < request.window.height; ++y) {
-      const auto from = static_cast<std::size_t>((request.window.top + y) * 37 + request.window.left) * 3;
-      const auto row = static_cast<std::size_t>(y * request.window.width) * 3;
-      ASSERT_EQ(std::memcmp(&part[row], &whole[from], static_cast<std::size_t>(request.window.width) * 12), 0);
+    for (int y = 0; y < request.wanted.height; ++y) {
+      const auto from = static_cast<std::size_t>((request.wanted.top + y) * 37 + request.wanted.left) * 3;
+      const auto row = static_cast<std::size_t>(y * request.wanted.width) * 3;
+      ASSERT_EQ(std::memcmp(&part[row], &whole[from], static_cast<std::size_t>(request.wanted.width) * 12), 0);
     }
   }
 }

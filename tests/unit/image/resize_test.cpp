@@ -42,29 +42,29 @@ double reference(const test::RgbImage& image, const Resize& request, int x, int 
 }
 
 std::vector<float> run(const test::RgbImage& image, const Resize& request, const ChannelAffine& affine = {}) {
-  std::vector<float> out(static_cast<std::size_t>(request.window.width * request.window.height * 3), -1.0F);
+  std::vector<float> out(static_cast<std::size_t>(request.wanted.width * request.wanted.height * 3), -1.0F);
   resize(test::RgbxPixels(image).view(), request, affine,
-         {out.data(), PixelType::Float32, request.window.width, request.window.height});
+         {out.data(), PixelType::Float32, request.wanted.width, request.wanted.height});
   return out;
 }
 
 TEST(ResizeImage, AgreesWithTheDefinitionOfTheTriangleFilter) {
   const test::RgbImage image = random_image(61, 47, 1);
   const Resize requests[] = {
-      {.source = {0, 0, 61, 47}, .width = 20, .height = 16, .window = {0, 0, 20, 16}},
-      {.source = {5, 7, 50, 33}, .width = 31, .height = 31, .window = {0, 0, 31, 31}},
-      {.source = {5, 7, 8, 8}, .width = 32, .height = 32, .window = {0, 0, 32, 32}},
-      {.source = {60, 46, 1, 1}, .width = 9, .height = 9, .window = {0, 0, 9, 9}},
-      {.source = {0, 0, 61, 47}, .width = 27, .height = 21, .window = {5, 2, 16, 16}},
-      {.source = {0, 0, 61, 2}, .width = 1, .height = 40, .window = {0, 0, 1, 40}},
+      {.source = {0, 0, 61, 47}, .width = 20, .height = 16, .wanted = {0, 0, 20, 16}},
+      {.source = {5, 7, 50, 33}, .width = 31, .height = 31, .wanted = {0, 0, 31, 31}},
+      {.source = {5, 7, 8, 8}, .width = 32, .height = 32, .wanted = {0, 0, 32, 32}},
+      {.source = {60, 46, 1, 1}, .width = 9, .height = 9, .wanted = {0, 0, 9, 9}},
+      {.source = {0, 0, 61, 47}, .width = 27, .height = 21, .wanted = {5, 2, 16, 16}},
+      {.source = {0, 0, 61, 2}, .width = 1, .height = 40, .wanted = {0, 0, 1, 40}},
   };
   for (const Resize& request : requests) {
     const std::vector<float> out = run(image, request);
     std::size_t at = 0;
-    for (int y = 0; y < request.window.height; ++y) {
-      for (int x = 0; x < request.window.width; ++x) {
+    for (int y = 0; y < request.wanted.height; ++y) {
+      for (int x = 0; x < request.wanted.width; ++x) {
         for (int c = 0; c < 3; ++c) {
-          ASSERT_NEAR(out[at++], reference(image, request, request.window.left + x, request.window.top + y, c), 1e-3);
+          ASSERT_NEAR(out[at++], reference(image, request, request.wanted.left + x, request.wanted.top + y, c), 1e-3);
         }
       }
     }
@@ -73,7 +73,7 @@ TEST(ResizeImage, AgreesWithTheDefinitionOfTheTriangleFilter) {
 
 TEST(ResizeImage, SameSizeIsACopy) {
   const test::RgbImage image = random_image(17, 9, 2);
-  const auto out = run(image, {.source = {0, 0, 17, 9}, .width = 17, .height = 9, .window = {0, 0, 17, 9}});
+  const auto out = run(image, {.source = {0, 0, 17, 9}, .width = 17, .height = 9, .wanted = {0, 0, 17, 9}});
   for (std::size_t i = 0; i < out.size(); ++i) {
     ASSERT_EQ(out[i], image.pixels[i]);
   }
@@ -81,7 +81,7 @@ TEST(ResizeImage, SameSizeIsACopy) {
 
 TEST(ResizeImage, WhatLiesOutsideTheSourceHasNoInfluence) {
   test::RgbImage image = random_image(40, 40, 3);
-  const Resize request{.source = {10, 10, 20, 20}, .width = 7, .height = 7, .window = {0, 0, 7, 7}};
+  const Resize request{.source = {10, 10, 20, 20}, .width = 7, .height = 7, .wanted = {0, 0, 7, 7}};
   const auto before = run(image, request);
   for (int y = 0; y < 40; ++y) {
     for (int x = 0; x < 40; ++x) {
@@ -95,7 +95,7 @@ TEST(ResizeImage, WhatLiesOutsideTheSourceHasNoInfluence) {
 
 TEST(ResizeImage, FlipMirrorsTheWindowExactly) {
   const test::RgbImage image = random_image(33, 21, 4);
-  Resize request{.source = {1, 2, 30, 18}, .width = 12, .height = 10, .window = {1, 0, 10, 10}};
+  Resize request{.source = {1, 2, 30, 18}, .width = 12, .height = 10, .wanted = {1, 0, 10, 10}};
   const auto straight = run(image, request);
   request.flip = true;
   const auto mirrored = run(image, request);
@@ -111,7 +111,7 @@ TEST(ResizeImage, FlipMirrorsTheWindowExactly) {
 
 TEST(ResizeImage, EachChannelIsScaledAndShifted) {
   const test::RgbImage image = random_image(8, 8, 5);
-  const Resize request{.source = {0, 0, 8, 8}, .width = 4, .height = 4, .window = {0, 0, 4, 4}};
+  const Resize request{.source = {0, 0, 8, 8}, .width = 4, .height = 4, .wanted = {0, 0, 4, 4}};
   const auto levels = run(image, request);
   const auto out = run(image, request, {.scale = {2, 0.5F, 1}, .bias = {0, 1, -3}});
   for (std::size_t i = 0; i < out.size(); i += 3) {
@@ -126,7 +126,7 @@ TEST(ResizeImage, ConstantPictureStaysConstant) {
   std::ranges::fill(image.pixels, std::uint8_t{77});
   for (const int size : {1, 7, 29, 224}) {
     for (const float value :
-         run(image, {.source = {0, 0, 50, 30}, .width = size, .height = size, .window = {0, 0, size, size}})) {
+         run(image, {.source = {0, 0, 50, 30}, .width = size, .height = size, .wanted = {0, 0, size, size}})) {
       ASSERT_NEAR(value, 77, 1e-3);
     }
   }
@@ -134,7 +134,7 @@ TEST(ResizeImage, ConstantPictureStaysConstant) {
 
 TEST(ResizeImage, VerticalFlipTurnsTheRowsRound) {
   const test::RgbImage image = random_image(33, 21, 7);
-  Resize request{.source = {1, 2, 30, 18}, .width = 12, .height = 11, .window = {1, 0, 10, 11}};
+  Resize request{.source = {1, 2, 30, 18}, .width = 12, .height = 11, .wanted = {1, 0, 10, 11}};
   const auto straight = run(image, request);
   request.flip_vertically = true;
   const auto turned = run(image, request);
@@ -163,8 +163,8 @@ Box influence(const Resize& request) {
     length = last - first;
   };
   Box box;
-  along(request.source.width, request.width, request.window.left, request.window.width, box.left, box.width);
-  along(request.source.height, request.height, request.window.top, request.window.height, box.top, box.height);
+  along(request.source.width, request.width, request.wanted.left, request.wanted.width, box.left, box.width);
+  along(request.source.height, request.height, request.wanted.top, request.wanted.height, box.top, box.height);
   box.left += request.source.left;
   box.top += request.source.top;
   return box;
@@ -177,10 +177,10 @@ TEST(NeededBox, CoversWhatHasInfluenceAndHardlyMore) {
     Resize request{.source = {below(50), below(50), 1 + below(300), 1 + below(300)},
                    .width = 1 + below(300),
                    .height = 1 + below(300)};
-    request.window.width = 1 + below(request.width);
-    request.window.height = 1 + below(request.height);
-    request.window.left = below(request.width - request.window.width + 1);
-    request.window.top = below(request.height - request.window.height + 1);
+    request.wanted.width = 1 + below(request.width);
+    request.wanted.height = 1 + below(request.height);
+    request.wanted.left = below(request.width - request.wanted.width + 1);
+    request.wanted.top = below(request.height - request.wanted.height + 1);
     const Box box = needed(request);
     const Box least = influence(request);
     ASSERT_LE(box.left, least.left);
@@ -204,7 +204,7 @@ TEST(HalvedResize, CoversTheSourceAndStaysInThePicture) {
     Resize request{.source = {below(picture.width), below(picture.height), 0, 0}, .width = 9, .height = 9};
     request.source.width = 1 + below(picture.width - request.source.left);
     request.source.height = 1 + below(picture.height - request.source.top);
-    request.window = {0, 0, 9, 9};
+    request.wanted = {0, 0, 9, 9};
     const Resize half = halved(request);
     const Box box = doubled(half.source, picture);
     ASSERT_EQ(box.left % 2 + box.top % 2, 0);

@@ -1,11 +1,9 @@
-#include "trainer/data/image/sequential_entropy_decoder.h"
-
 #include <gtest/gtest.h>
 #include <random>
 
 #include "tests/support/jpeg_kinds.h"
-#include "trainer/data/image/decode.h"
-#include "trainer/data/image/jpeg_file.h"
+#include "trainer/data/image/image_decoder.h"
+#include "trainer/data/jpeg/jpeg_file.h"
 
 namespace rollcall::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/data/image/splice.h"
+#include "trainer/data/jpeg/tiles.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "trainer/metrics/data_wait.h"
+#include "trainer/metrics/throughput.h"
 
 #include <gtest/gtest.h>
 

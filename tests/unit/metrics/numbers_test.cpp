@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "trainer/metrics/duration.h"
+#include "trainer/metrics/human_numbers.h"
 #include "trainer/metrics/running_average.h"
 #include "trainer/metrics/throughput.h"
 

@@ -8,9 +8,9 @@
 #include <thread>
 
 #include "tests/unit/pack/image_tree.h"
-#include "trainer/data/image/decode.h"
-#include "trainer/data/image_folder.h"
-#include "trainer/data/packed/packed_source.h"
+#include "trainer/data/image/image_decoder.h"
+#include "trainer/data/sources/image_folder.h"
+#include "trainer/data/sources/packed_file.h"
 
 namespace rollcall::pack {
 namespace {

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "tests/unit/pack/image_tree.h"
-#include "trainer/data/image_folder.h"
-#include "trainer/data/packed/packed_file.h"
+#include "trainer/data/sources/image_folder.h"
+#include "trainer/data/sources/packed_file.h"
 #include "trainer/storage/crc32c.h"
 #include "trainer/tools/pack/journal.h"
 #include "trainer/tools/pack/pack_tree.h"

@@ -1,4 +1,4 @@
-#include "trainer/data/packed/packed_source.h"
+#include "trainer/data/sources/packed_file.h"
 
 #include <gmock/gmock.h>
 

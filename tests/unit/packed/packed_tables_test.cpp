@@ -1,4 +1,4 @@
-#include "trainer/data/packed/packed_tables.h"
+#include "trainer/data/sources/packed_format.h"
 
 #include <gmock/gmock.h>
 

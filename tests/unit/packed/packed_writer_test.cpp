@@ -1,9 +1,9 @@
-#include "trainer/data/packed/packed_writer.h"
+#include "trainer/data/sources/packed_writer.h"
 
 #include <gmock/gmock.h>
 
 #include "tests/unit/packed/sample_file.h"
-#include "trainer/data/packed/packed_file.h"
+#include "trainer/data/sources/packed_file.h"
 
 namespace rollcall::data {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/data/packed/packed_writer.h"
+#include "trainer/data/sources/packed_writer.h"
 #include "trainer/storage/crc32c.h"
 #include "trainer/storage/file.h"
 

@@ -2,20 +2,116 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
-
-#include "trainer/data/image/resize_axis.h"
 
 namespace rollcall::data {
 namespace {
 
+/// One axis of a resize: `in` source positions become `out`, of which [begin, begin + count) are wanted.
+struct AxisRequest {
+  int in = 0;
+  int out = 0;
+  int begin = 0;
+  int count = 0;
+
+  friend bool operator==(const AxisRequest&, const AxisRequest&) = default;
+};
+
+/// Source positions [first, first + count).
+struct AxisRange {
+  int first = 0;
+  int count = 0;
+};
+
+/// The weights of a triangle filter along one axis. Its memory only grows; planning what was planned last is free.
+struct ResizeAxis {
+  int taps = 0;                     ///< no wanted position is made of more source positions
+  std::vector<std::int32_t> first;  ///< for each wanted position: its first source position, from range_of().first
+  std::vector<std::int32_t> count;  ///< ... how many have a weight above 0: 1 ... taps
+  std::vector<float> weights;       ///< ... [taps] weights, zeros behind the last; their sum is 1
+
+  void plan(const AxisRequest& request);
+
+  [[nodiscard]] const float* weights_of(int position) const {
+    return weights.data() + static_cast<std::ptrdiff_t>(position) * taps;
+  }
+
+ private:
+  void plan_position(int position, double scale, double support, int origin);
+
+  AxisRequest planned_{};
+};
+
+/// Where the triangle around an output position is not 0, in Pillow's rounding.
+AxisRange support_of(double centre, double support, int in) {
+  const int first = std::max(0, static_cast<int>(centre - support + 0.5));
+  const int last = std::min(in, static_cast<int>(centre + support + 0.5));
+  return {first, last - first};
+}
+
+double centre_of(int position, double scale) { return (position + 0.5) * scale; }
+
+/// The source positions that have influence on what is wanted. No weight is computed.
+AxisRange range_of(const AxisRequest& request) {
+  const double scale = static_cast<double>(request.in) / request.out;
+  const double support = std::max(scale, 1.0);
+  const AxisRange low = support_of(centre_of(request.begin, scale), support, request.in);
+  const AxisRange high = support_of(centre_of(request.begin + request.count - 1, scale), support, request.in);
+  return {low.first, high.first + high.count - low.first};
+}
+
+void ResizeAxis::plan(const AxisRequest& request) {
+  if (request == planned_) {
+    return;
+  }
+  planned_ = request;
+  const double scale = static_cast<double>(request.in) / request.out;
+  const double support = std::max(scale, 1.0);
+  // So many pixel centres lie within the triangle; at the same size every position is one pixel.
+  taps = request.in == request.out ? 1 : std::min(static_cast<int>(std::ceil(2 * support)), request.in);
+  const auto positions = static_cast<std::size_t>(request.count);
+  first.resize(positions);
+  count.resize(positions);
+  weights.assign(positions * static_cast<std::size_t>(taps), 0.0F);
+  const int origin = range_of(request).first;
+  for (int position = 0; position < request.count; ++position) {
+    plan_position(position, scale, support, origin);
+  }
+}
+
+void ResizeAxis::plan_position(int position, double scale, double support, int origin) {
+  const double centre = centre_of(planned_.begin + position, scale);
+  const int begin = support_of(centre, support, planned_.in).first;
+  const double nearest = begin - centre + 0.5;
+  const double inverse_support = 1 / support;
+  float* to = weights.data() + static_cast<std::ptrdiff_t>(position) * taps;
+  double sum = 0;
+  int positive = 0;  // taps up to the last one above 0
+  // As many turns for every position but the last ones: what lies outside the triangle gets 0 without a branch.
+  const int turns = std::min(taps, planned_.in - begin);
+  for (int k = 0; k < turns; ++k) {
+    const double weight = std::max(0.0, 1 - std::abs(nearest + k) * inverse_support);
+    to[k] = static_cast<float>(weight);
+    sum += weight;
+    positive = weight > 0 ? k + 1 : positive;
+  }
+  const auto inverse_sum = static_cast<float>(1 / sum);
+  for (int k = 0; k < turns; ++k) {
+    to[k] *= inverse_sum;
+  }
+  first[static_cast<std::size_t>(position)] = begin - origin;
+  count[static_cast<std::size_t>(position)] = positive;
+}
+
 AxisRequest horizontal_axis(const Resize& request) {
-  return {request.source.width, request.width, request.window.left, request.window.width};
+  return {request.source.width, request.width, request.wanted.left, request.wanted.width};
 }
 
 AxisRequest vertical_axis(const Resize& request) {
-  return {request.source.height, request.height, request.window.top, request.window.height};
+  return {request.source.height, request.height, request.wanted.top, request.wanted.height};
 }
 
 /// One column of a strip; in a cache line of its own, so that loading it never touches two.
@@ -27,7 +123,7 @@ struct Scratch {
   ResizeAxis vertical;
   ResizeAxis horizontal;
   std::vector<Column> strip;
-  std::vector<std::byte> spare_row;  ///< for the rows of the last strip that the window does not have
+  std::vector<std::byte> spare_row;  ///< for the rows of the last strip that are not wanted
 };
 
 /// Where output rows begin.
@@ -44,7 +140,7 @@ struct Rows {
 class Strips {
  public:
   Strips(const PixelView& view, const Resize& request, const ResizeKernels& kernels)
-      : view_(view), part_(needed(request)), kernels_(kernels), width_(request.window.width), flip_(request.flip) {
+      : view_(view), part_(needed(request)), kernels_(kernels), width_(request.wanted.width), flip_(request.flip) {
     assert(part_.left >= view.area.left && part_.right() <= view.area.right());
     assert(part_.top >= view.area.top && part_.bottom() <= view.area.bottom());
     scratch_.vertical.plan(vertical_axis(request));
@@ -114,10 +210,10 @@ class Strips {
   Scratch& scratch_ = scratch_of_this_thread();
 };
 
-bool window_is_inside(const Resize& request) {
-  const Box& window = request.window;
-  return window.width > 0 && window.height > 0 && window.left >= 0 && window.right() <= request.width &&
-         window.top >= 0 && window.bottom() <= request.height;
+bool wanted_is_inside(const Resize& request) {
+  const Box& wanted = request.wanted;
+  return wanted.width > 0 && wanted.height > 0 && wanted.left >= 0 && wanted.right() <= request.width &&
+         wanted.top >= 0 && wanted.bottom() <= request.height;
 }
 
 const ResizeKernels& fastest_kernels() {
@@ -157,7 +253,7 @@ void resize(const PixelView& view, const Resize& request, const ChannelAffine& a
 
 void resize(const PixelView& view, const Resize& request, const ChannelAffine& affine, const OutputPixels& out,
             const ResizeKernels& kernels) {
-  assert(window_is_inside(request) && out.width == request.window.width && out.height == request.window.height);
+  assert(wanted_is_inside(request) && out.width == request.wanted.width && out.height == request.wanted.height);
   const Rows rows{.begin = static_cast<std::byte*>(out.data),
                   .bytes = static_cast<std::ptrdiff_t>(bytes_of(out.type)) * out.width * 3,
                   .upside_down = request.flip_vertically,
@@ -173,11 +269,11 @@ void resize_to_levels(const PixelView& view, const Resize& request, std::uint8_t
 }
 
 void resize_to_levels(const PixelView& view, const Resize& request, std::uint8_t* out, const ResizeKernels& kernels) {
-  assert(window_is_inside(request));
+  assert(wanted_is_inside(request));
   const Rows rows{.begin = reinterpret_cast<std::byte*>(out),
-                  .bytes = std::ptrdiff_t{kPixelBytes} * request.window.width,
+                  .bytes = std::ptrdiff_t{kPixelBytes} * request.wanted.width,
                   .upside_down = request.flip_vertically,
-                  .count = request.window.height};
+                  .count = request.wanted.height};
   Strips(view, request, kernels).write(rows, kernels.to_levels, {1, 1, 1, 0}, {0, 0, 0, 0});
 }
 

@@ -3,9 +3,8 @@
 #include <array>
 #include <cstdint>
 
-#include "trainer/data/image/image.h"
-#include "trainer/data/image/output_pixels.h"
 #include "trainer/data/image/resize_kernels.h"
+#include "trainer/data/pixels.h"
 
 namespace rollcall::data {
 
@@ -20,8 +19,8 @@ struct Resize {
   Box source = {};    ///< the part of the picture that is resampled; what lies outside has no influence
   int width = 0;      ///< size of the resampled source
   int height = 0;     //
-  Box window = {};    ///< the part of width x height that is computed
-  bool flip = false;  ///< mirror the window left to right
+  Box wanted = {};    ///< the part of width x height that is computed
+  bool flip = false;  ///< mirror the wanted part left to right
   bool flip_vertically = false;
 };
 
@@ -32,20 +31,20 @@ struct Resize {
 /// Vertically, then horizontally, four rows at a time, with flip, affine map and rounding to the type in the same pass:
 /// a strip of rows stays in the first level cache and the output is written once.
 ///
-/// `out` is as large as the window; bfloat16 is rounded to nearest even. The view must cover needed(request), the
-/// source must lie inside the picture, the window inside width x height, both non-empty. Same bits on every CPU: the
-/// fastest of usable_resize_kernels() is taken. Thread-safe; scratch memory is kept per thread and only grows.
+/// `out` is as large as the wanted part; bfloat16 is rounded to nearest even. The view must cover needed(request), the
+/// source must lie inside the picture, the wanted part inside width x height, both non-empty. Same bits on every CPU:
+/// the fastest of usable_resize_kernels() is taken. Thread-safe; scratch memory is kept per thread and only grows.
 void resize(const PixelView& view, const Resize& request, const ChannelAffine& affine, const OutputPixels& out);
 
 /// The same with given kernels, for tests and benchmarks.
 void resize(const PixelView& view, const Resize& request, const ChannelAffine& affine, const OutputPixels& out,
             const ResizeKernels& kernels);
 
-/// The same to levels, rounded to nearest even: [window.height][window.width][4] bytes, the fourth one 0.
+/// The same to levels, rounded to nearest even: [wanted.height][wanted.width][4] bytes, the fourth one 0.
 void resize_to_levels(const PixelView& view, const Resize& request, std::uint8_t* out);
 void resize_to_levels(const PixelView& view, const Resize& request, std::uint8_t* out, const ResizeKernels& kernels);
 
-/// The part of the picture that has influence on the window. Cheap.
+/// The part of the picture that has influence on the wanted part. Cheap.
 [[nodiscard]] Box needed(const Resize& request);
 
 /// The same resize of a picture that was decoded at half its size, ceil(width / 2) x ceil(height / 2): the source grows

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "trainer/data/image/resize_kernels.h"
-#include "trainer/data/image/unroll.h"
+#include "trainer/data/unroll.h"
 
 // Only this file's functions are compiled for AVX2: an option for the whole file would also compile the standard
 // library's inline functions for it, of which the linker keeps one copy for every CPU.

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "trainer/data/image/resize_kernels.h"
-#include "trainer/data/image/unroll.h"
+#include "trainer/data/unroll.h"
 
 // As in resize_avx2.cpp: only this file's functions are compiled for AVX-512.
 #define ROLLCALL_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx2,fma")))

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "trainer/data/image/bfloat16.h"
 #include "trainer/data/image/resize_kernels.h"
+#include "trainer/data/pixels.h"
 
 namespace rollcall::data {
 namespace {

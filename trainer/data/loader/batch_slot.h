@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/data/augment/batch_mix.h"
-#include "trainer/data/dataset.h"
-#include "trainer/data/loader/batch.h"
-#include "trainer/data/loader/loader_options.h"
+#include "trainer/data/datasets/dataset.h"
+#include "trainer/data/loader/loader.h"
 #include "trainer/data/sampling/sampler.h"
+#include "trainer/data/transforms/batch_mix.h"
 
 namespace rollcall::data {
 

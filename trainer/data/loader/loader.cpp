@@ -7,6 +7,8 @@
 #include <system_error>
 #include <utility>
 
+#include "trainer/data/loader/batch_slot.h"
+
 namespace rollcall::data {
 namespace {
 

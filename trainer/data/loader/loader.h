@@ -1,20 +1,54 @@
 #pragma once
 
+#include <torch/torch.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/data/dataset.h"
-#include "trainer/data/loader/batch.h"
-#include "trainer/data/loader/batch_slot.h"
-#include "trainer/data/loader/loader_options.h"
+#include "trainer/data/datasets/dataset.h"
+#include "trainer/data/image/image_decoder.h"
+#include "trainer/data/pixels.h"
 #include "trainer/data/sampling/sampler.h"
+#include "trainer/data/transforms/augment_options.h"
 
 namespace rollcall::data {
+
+/// One rank's samples of one step, n of them. Owns its tensors together with the loader, which writes them anew only
+/// when nobody else holds them.
+struct Batch {
+  at::Tensor images;         ///< float32 or bfloat16 [n, 3, image_size, image_size], memory format channels_last
+  at::Tensor labels;         ///< int64 [n]
+  at::Tensor second_labels;  ///< int64 [n]: with mixing, the label that has the rest of the weight; else undefined
+  double label_weight = 1;   ///< of labels; 1 - label_weight is second_labels'
+  at::Tensor counted;        ///< bool [n]; false for padding and for what stands in for a bad sample
+  std::int64_t step = 0;
+  std::vector<std::string> bad;  ///< one message for each sample that could not be read
+  StageTimes times;              ///< what reading it cost, of all workers together
+};
+
+/// What a sample that cannot be read does: it is named and left out, or it ends the run.
+enum class BadSamples { Skip, Fail };
+
+struct LoaderOptions {
+  int workers = 0;              ///< threads that read samples; 0: next() reads them itself
+  int prefetch = 2;             ///< batches read ahead, per worker; at least 1
+  std::int64_t batch_size = 1;  ///< most samples of a batch: the sampler's batch size
+  int image_size = 224;         ///< height and width of what the model sees
+  PixelType pixel_type = PixelType::Float32;
+  DecodeOptions decode = {};
+  AugmentOptions mixing = {};  ///< of which mixup and cutmix are done here, on whole batches
+  std::uint64_t seed = 0;      ///< of mixing
+  bool pinned = false;         ///< page-locked tensors, for copies to a GPU
+  BadSamples bad_samples = BadSamples::Skip;
+};
+
+class BatchSlot;
 
 /// Reads a sampler's batches with worker threads, ahead of the training loop and in the sampler's order.
 ///

@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <numbers>
 
-#include "trainer/data/sampling/mix.h"
-
 namespace rollcall::data {
 namespace {
 
@@ -50,7 +48,7 @@ std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter, st
 Random::Random(std::uint64_t seed, Purpose purpose, std::uint64_t epoch, std::uint64_t sample)
     : counter_{0, static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(sample >> 32),
                static_cast<std::uint32_t>(epoch)} {
-  const std::uint64_t key = mix(mix(seed) + static_cast<std::uint64_t>(purpose));
+  const std::uint64_t key = splitmix64(splitmix64(seed) + static_cast<std::uint64_t>(purpose));
   key_ = {static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32)};
 }
 

@@ -1,4 +1,256 @@
-#include "trainer/tools/bench_collectives/program.h"
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <vector>
+
+#include "runtime/base/environment.h"
+#include "runtime/base/result.h"
+#include "runtime/base/text.h"
+#include "runtime/command_line/command_line.h"
+#include "runtime/rendezvous/meet.h"
+#include "runtime/settings/launch_settings.h"
+#include "runtime/settings/layers.h"
+#include "runtime/settings/settings.h"
+#include "runtime/step/resolved_step.h"
+#include "trainer/distributed/process_group/factory.h"
+#include "trainer/tools/bench_collectives/measure.h"
+#include "trainer/train/failure_report.h"
+#include "trainer/train/process.h"
+#include "trainer/train/world.h"
+
+namespace rollcall::bench_collectives {
+namespace {
+
+enum class Request { Measure, Help, Version };
+
+struct Options {
+  Request request = Request::Measure;
+  bool json = false;
+  std::vector<std::string> backends{};    ///< measured in turn, so that they meet the same noise
+  std::vector<std::string> operations{};  ///< of operation_names()
+  std::int64_t min_bytes = 0, max_bytes = 0, factor = 2;
+  int iterations = 0, warm_up = 0;
+  settings::Settings launch;
+};
+
+using settings::Kind;
+using settings::Setting;
+
+constexpr double kMostBytes = 1e12;
+
+constexpr std::array kTable{
+    Setting{"backend", Kind::List, "auto", "NAME,...",
+            "back ends, of those that rollcall-train knows; several are measured in turn, with their ratio", "What"},
+    Setting{"operation", Kind::List, "all_reduce", "NAME,...",
+            "all_reduce, reduce_scatter, all_gather, broadcast, all_to_all; all: these", "What"},
+    Setting{"min-bytes", Kind::Integer, "1024", "BYTES", "size of the smallest buffer", "Sizes", "", 0, kMostBytes},
+    Setting{"max-bytes", Kind::Integer, "67108864", "BYTES", "size of the largest buffer", "Sizes", "", 4, kMostBytes},
+    Setting{"factor", Kind::Integer, "4", "N", "each size is this many times the one before", "Sizes", "", 2, 1e6},
+    Setting{"iterations", Kind::Integer, "20", "N", "measurements of each size", "Running", "", 1, 1e6},
+    Setting{"warm-up", Kind::Integer, "3", "N", "runs before them", "Running", "", 0, 1e6},
+};
+
+constexpr std::array kFlags{
+    command_line::Flag{"help", 'h', "show this text"},
+    command_line::Flag{"version", 0, "show the version"},
+    command_line::Flag{"json", 0, "print one JSON object a line instead of a table"},
+};
+
+constexpr std::string_view kUsage = R"(usage: rollcall-bench-collectives [OPTION...]
+
+Measures collectives among all ranks of this Slurm step, as nccl-tests does, and checks every result.
+
+  srun --ddp -n4 rollcall-bench-collectives                                  all-reduce, 1 KiB to 64 MiB
+  srun --ddp -n4 rollcall-bench-collectives --backend=gloo,ucx --operation=all
+  srun --ddp -N2 -n2 rollcall-bench-collectives --min-bytes=1048576 --max-bytes=1048576 --json
+
+Bytes are those of the larger of a rank's input and output. Latency is the median over iterations of the slowest rank.
+Algorithm bandwidth is bytes by latency; bus bandwidth is that times what a rank must send at least of them, 2 (N-1)/N for
+all-reduce, 1 for broadcast, (N-1)/N for the others: a measure that does not depend on the number of ranks.
+
+Exit codes: 0 done; 1 a result was wrong; 64 wrong option; 69 no connection, or a peer was lost.
+)";
+
+Result<void> check(const Options& options) {
+  for (const std::string& name : options.operations) {
+    if (!find_operation(name)) {
+      return fail("--operation", name, "is not an operation", "rollcall-bench-collectives --help");
+    }
+  }
+  if (options.min_bytes > options.max_bytes) {
+    return fail("--min-bytes", std::to_string(options.min_bytes), "is more than --max-bytes", "a smaller one");
+  }
+  return {};
+}
+
+/// `arguments` lacks the program's own name. Errors (Usage), and those of the layers of launch settings.
+Result<Options> read_options(const Environment& environment, const std::vector<std::string>& arguments) {
+  settings::Settings own{settings::Table(kTable)};
+  Result<settings::Settings> launch = settings::load_settings(settings::launch_table(), environment,
+                                                              {.site_file = {}, .section = {}, .other_tables = {}});
+  if (!launch) {
+    return launch.error();
+  }
+  Options options{.launch = *std::move(launch)};
+  const std::array targets{&own, &options.launch};
+  const Result<command_line::ParsedCommandLine> parsed = command_line::parse_command_line(targets, kFlags, arguments);
+  if (!parsed) {
+    return parsed.error();
+  }
+  if (!parsed->positional.empty()) {
+    return fail("command line", parsed->positional[0], "is not an option", "rollcall-bench-collectives --help");
+  }
+  options.request = parsed->has("help") ? Request::Help : parsed->has("version") ? Request::Version : Request::Measure;
+  options.json = parsed->has("json");
+  options.backends = split(own.text("backend"), ',');
+  options.operations = own.text("operation") == "all" ? operation_names() : split(own.text("operation"), ',');
+  options.min_bytes = own.integer("min-bytes");
+  options.max_bytes = own.integer("max-bytes");
+  options.factor = own.integer("factor");
+  options.iterations = static_cast<int>(own.integer("iterations"));
+  options.warm_up = static_cast<int>(own.integer("warm-up"));
+  const Result<void> sound = check(options);
+  return sound ? Result<Options>(std::move(options)) : sound.error();
+}
+
+std::string help_text() {
+  const std::array tables{settings::Table(kTable), settings::launch_table()};
+  return fmt::format("{}\n{}", kUsage, command_line::help_text(kFlags, tables));
+}
+
+constexpr int kWrongResult = 1;
+
+Result<train::World> join(const Options& options, const Environment& environment, train::FailureReport& report) {
+  Result<std::unique_ptr<launchers::PmixClient>> pmix = rendezvous::pmix_for(environment, options.launch);
+  if (!pmix) {
+    return pmix.error();
+  }
+  const Result<step::ResolvedStep> step = step::resolve_this_step(environment, options.launch, pmix->get());
+  if (!step) {
+    return step.error();
+  }
+  const Environment patched = resolve::apply(step->patch, environment);
+  train::prepare_process(1);
+  metrics::StartupTrace trace(metrics::now());
+  return train::join_world(*step, patched, options.launch, {}, *std::move(pmix), report, trace);
+}
+
+Result<std::vector<Contestant>> make_contestants(const Options& options, const train::World& world) {
+  std::vector<Contestant> contestants;
+  for (const std::string& backend : options.backends) {
+    const auto own = c10::make_intrusive<c10d::PrefixStore>("bench/" + std::to_string(contestants.size()), world.store);
+    Result<process_group::NamedProcessGroup> made =
+        process_group::make_process_group(own, world.rank, world.world_size, {.backend = backend});
+    if (!made) {
+      return made.error();
+    }
+    contestants.push_back({made->backend, made->process_group});
+  }
+  return contestants;
+}
+
+void print_head(const train::World& world, std::size_t contestants) {
+  fmt::print("# {} ranks on {} nodes; float32; medians of the slowest rank\n", world.world_size, world.num_nodes);
+  fmt::print("{:<15}{:<7}{:>12}{:>12}{:>10}{:>10}  {}{}\n", "operation", "with", "bytes", "us", "alg GB/s", "bus GB/s",
+             "result", contestants > 1 ? "  against the first" : "");
+}
+
+void print_row(const Measurement& row, double ratio, bool compares) {
+  fmt::print("{:<15}{:<7}{:>12}{:>12.1f}{:>10.2f}{:>10.2f}  {:<6}{}\n", row.operation, row.backend, row.bytes,
+             row.seconds * 1e6, row.algorithm / 1e9, row.bus / 1e9, row.correct ? "right" : "WRONG",
+             compares ? fmt::format("  {:.2f}x", ratio) : "");
+}
+
+void print_json(const Measurement& row, double ratio, const train::World& world) {
+  const nlohmann::ordered_json object{{"operation", row.operation},
+                                      {"backend", row.backend},
+                                      {"ranks", world.world_size},
+                                      {"nodes", world.num_nodes},
+                                      {"bytes", row.bytes},
+                                      {"seconds", row.seconds},
+                                      {"algorithm_bytes_per_second", row.algorithm},
+                                      {"bus_bytes_per_second", row.bus},
+                                      {"speed_against_first", ratio},
+                                      {"correct", row.correct}};
+  fmt::print("{}\n", object.dump());
+}
+
+/// Measures and prints everything; whether all results were right.
+Result<bool> measure_all(const Options& options, const train::World& world) {
+  const Result<std::vector<Contestant>> contestants = make_contestants(options, world);
+  if (!contestants) {
+    return contestants.error();
+  }
+  if (world.rank == 0 && !options.json) {
+    print_head(world, contestants->size());
+  }
+  bool all_right = true;
+  for (const std::string& operation : options.operations) {
+    for (std::int64_t bytes = options.min_bytes; bytes <= options.max_bytes;
+         bytes = std::max<std::int64_t>(1, bytes) * options.factor) {
+      const Result<std::vector<Measurement>> rows =
+          measure(*contestants, operation, bytes, {.warm_up = options.warm_up, .iterations = options.iterations});
+      if (!rows) {
+        return rows.error();
+      }
+      for (const Measurement& row : *rows) {
+        all_right = all_right && row.correct;
+        const double ratio = rows->front().seconds / row.seconds;
+        if (world.rank == 0) {
+          options.json ? print_json(row, ratio, world) : print_row(row, ratio, rows->size() > 1);
+        }
+      }
+      std::fflush(stdout);
+    }
+  }
+  return all_right;
+}
+
+int measure_in_world(const Options& options, const Environment& environment) {
+  train::FailureReport report(0, 0, 1, train::host_name());
+  Result<train::World> world = join(options, environment, report);
+  if (!world) {
+    return report.common(world.error());
+  }
+  if (world->world_size == 1) {
+    return report.common(fail("rollcall-bench-collectives", "1 rank", "has nobody to talk to",
+                              "srun --ddp -n2 rollcall-bench-collectives"));
+  }
+  const Result<bool> right = measure_all(options, *world);
+  if (!right) {
+    return world->rank == 0 ? report.common(right.error()) : to_int(right.error().exit_code);
+  }
+  train::let_others_leave_first(*world);
+  return *right ? to_int(ExitCode::Success) : kWrongResult;
+}
+
+/// The program `rollcall-bench-collectives`; its exit code. Rank 0 prints.
+int run(const Environment& environment, const std::vector<std::string>& arguments) {
+  const Result<Options> options = read_options(environment, arguments);
+  if (!options) {
+    fmt::print(stderr, "{}\n", options.error().message());
+    return to_int(options.error().exit_code);
+  }
+  if (options->request == Request::Help) {
+    fmt::print("{}", help_text());
+    return to_int(ExitCode::Success);
+  }
+  if (options->request == Request::Version) {
+    fmt::print("rollcall-bench-collectives {} (LibTorch {})\n", ROLLCALL_VERSION, TORCH_VERSION);
+    return to_int(ExitCode::Success);
+  }
+  return measure_in_world(*options, environment);
+}
+
+}  // namespace
+}  // namespace rollcall::bench_collectives
 
 int main(int argc, char** argv) {
   return rollcall::bench_collectives::run(rollcall::Environment::of_this_process(),

@@ -1,13 +1,24 @@
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/result.h"
 #include "trainer/distributed/process_group/collectives.h"
-#include "trainer/tools/bench_collectives/operations.h"
 
 namespace rollcall::bench_collectives {
+
+enum class Operation { AllReduce, ReduceScatter, AllGather, Broadcast, AllToAll };
+
+[[nodiscard]] std::optional<Operation> find_operation(std::string_view name);
+[[nodiscard]] std::vector<std::string> operation_names();
+
+/// What a rank must send at least, as a part of the bytes of its larger buffer: nccl-tests' doc/PERFORMANCE.md.
+[[nodiscard]] double bus_factor(Operation operation, std::uint32_t world_size);
+
+[[nodiscard]] double median(std::vector<double> values);
 
 /// A group that a back end carries.
 struct Contestant {

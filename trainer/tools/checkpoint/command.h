@@ -9,7 +9,7 @@
 #include "runtime/base/result.h"
 #include "runtime/command_line/command_line.h"
 #include "runtime/settings/settings.h"
-#include "trainer/metrics/work_progress.h"
+#include "trainer/metrics/progress_display.h"
 
 namespace rollcall::checkpoint_tool {
 

@@ -6,7 +6,7 @@
 #include "trainer/checkpoint/exchange/output_file.h"
 #include "trainer/checkpoint/exchange/safetensors_file.h"
 #include "trainer/checkpoint/exchange/torch_file.h"
-#include "trainer/metrics/human_bytes.h"
+#include "trainer/metrics/human_numbers.h"
 #include "trainer/tools/checkpoint/command.h"
 #include "trainer/tools/checkpoint/json_report.h"
 #include "trainer/tools/checkpoint/stored_file.h"

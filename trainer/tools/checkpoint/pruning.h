@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/metrics/work_progress.h"
+#include "trainer/metrics/progress_display.h"
 #include "trainer/tools/checkpoint/prune_plan.h"
 #include "trainer/tools/checkpoint/seen_file.h"
 

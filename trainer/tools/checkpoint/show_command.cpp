@@ -3,7 +3,7 @@
 #include "runtime/base/text.h"
 #include "runtime/command_line/command_line.h"
 #include "trainer/checkpoint/format/schema.h"
-#include "trainer/metrics/human_bytes.h"
+#include "trainer/metrics/human_numbers.h"
 #include "trainer/tools/checkpoint/command.h"
 #include "trainer/tools/checkpoint/json_report.h"
 #include "trainer/tools/checkpoint/stored_file.h"

@@ -13,7 +13,7 @@
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/format/content.h"
 #include "trainer/checkpoint/format/reader.h"
-#include "trainer/metrics/work_progress.h"
+#include "trainer/metrics/progress_display.h"
 
 namespace rollcall::checkpoint_tool {
 

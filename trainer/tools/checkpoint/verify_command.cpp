@@ -6,7 +6,7 @@
 
 #include "runtime/base/text.h"
 #include "trainer/checkpoint/format/folder.h"
-#include "trainer/metrics/human_bytes.h"
+#include "trainer/metrics/human_numbers.h"
 #include "trainer/tools/checkpoint/command.h"
 #include "trainer/tools/checkpoint/json_report.h"
 #include "trainer/tools/checkpoint/stored_file.h"

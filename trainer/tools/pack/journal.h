@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/tools/pack/prepared_sample.h"
+#include "trainer/tools/pack/prepare.h"
 
 namespace rollcall::pack {
 

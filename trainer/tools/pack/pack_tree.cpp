@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -11,14 +12,23 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/data/packed/packed_file.h"
+#include "trainer/data/sources/packed_file.h"
 #include "trainer/storage/crc32c.h"
 #include "trainer/tools/pack/ordered_pool.h"
 #include "trainer/tools/pack/partial_file.h"
-#include "trainer/tools/pack/stop_request.h"
 
 namespace rollcall::pack {
 namespace {
+
+volatile std::sig_atomic_t requested = 0;
+
+void remember(int signal) {
+  if (signal == SIGINT && requested != 0) {
+    std::signal(SIGINT, SIG_DFL);
+    std::raise(SIGINT);
+  }
+  requested = 1;
+}
 
 namespace fs = std::filesystem;
 
@@ -278,6 +288,17 @@ Result<PackReport> TreePacker::run() {
 }
 
 }  // namespace
+
+void catch_stop_requests() {
+  struct sigaction action {};
+  action.sa_handler = remember;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool stop_requested() { return requested != 0; }
 
 Result<PackReport> pack_tree(const data::ImageTree& tree, const std::string& out, const PackOptions& options,
                              metrics::WorkProgress& progress) {

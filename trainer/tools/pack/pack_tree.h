@@ -3,8 +3,8 @@
 #include <string>
 
 #include "runtime/base/result.h"
-#include "trainer/data/image_folder.h"
-#include "trainer/metrics/work_progress.h"
+#include "trainer/data/sources/image_folder.h"
+#include "trainer/metrics/progress_display.h"
 #include "trainer/tools/pack/prepare.h"
 #include "trainer/tools/pack/report.h"
 
@@ -28,5 +28,12 @@ struct PackOptions {
 /// unfinished file of other options; InputOutput; Interrupted: stop_requested(), the same call goes on.
 [[nodiscard]] Result<PackReport> pack_tree(const data::ImageTree& tree, const std::string& out,
                                            const PackOptions& options, metrics::WorkProgress& progress);
+
+/// INT (Ctrl-C) and TERM ask for an end, which comes after the file in work; what is done stays. A second INT ends the
+/// process at once. Call once, before threads start.
+void catch_stop_requests();
+
+/// Any thread.
+[[nodiscard]] bool stop_requested();
 
 }  // namespace rollcall::pack

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "trainer/data/packed/packed_file.h"
+#include "trainer/data/sources/packed_file.h"
 #include "trainer/storage/crc32c.h"
 
 namespace rollcall::pack {

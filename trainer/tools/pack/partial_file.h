@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/data/packed/packed_writer.h"
+#include "trainer/data/sources/packed_writer.h"
 #include "trainer/storage/file.h"
 #include "trainer/tools/pack/journal.h"
 

@@ -4,18 +4,24 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdint>
 #include <ctime>
 #include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
+#include <string>
+#include <vector>
 
+#include "runtime/base/result.h"
 #include "runtime/base/text.h"
+#include "trainer/data/sources/packed_file.h"
+#include "trainer/metrics/progress_display.h"
 #include "trainer/tools/pack/options.h"
+#include "trainer/tools/pack/ordered_pool.h"
+#include "trainer/tools/pack/pack_tree.h"
 #include "trainer/tools/pack/report.h"
-#include "trainer/tools/pack/stop_request.h"
-#include "trainer/tools/pack/verify.h"
 
 namespace rollcall::pack {
 namespace {
@@ -118,6 +124,69 @@ Result<void> pack(const Options& options, metrics::WorkProgress& progress, std::
     out << report_json(reports) << std::flush;
   }
   return {};
+}
+
+struct VerifyReport {
+  std::string path;
+  std::string format_version;
+  bool filled_edges = false;  ///< PackedFile::may_have_filled_edges()
+  std::uint64_t samples = 0;
+  std::vector<std::string> damaged;  ///< names of the samples whose checksum differs
+};
+
+/// The tables that open() leaves alone.
+Result<void> verify_names(const data::PackedFile& file) {
+  const data::PackedLayout& layout = file.layout();
+  const auto offsets = file.read_table(layout.name_offset, data::packed_schema::kNameOffset);
+  if (!offsets) {
+    return offsets.error();
+  }
+  const auto names = file.read_table(layout.name_data, data::packed_schema::kNameData);
+  if (!names) {
+    return names.error();
+  }
+  if (layout.name_offset.elements != file.entries().size() + 1) {
+    return data::damaged_packed_file(file.path(), "is damaged: there is not one name for each sample");
+  }
+  return {};
+}
+
+/// Reads a packed file whole and checks every checksum. Errors: those of PackedFile::open(); BadData: a damaged table
+/// of names; InputOutput; Interrupted. Damaged samples are no error here, but in the report.
+Result<VerifyReport> verify_file(const std::string& path, std::size_t threads, metrics::WorkProgress& progress) {
+  const Result<data::PackedFile> file = data::PackedFile::open(path);
+  if (!file) {
+    return file.error();
+  }
+  if (const auto names = verify_names(*file); !names) {
+    return names.error();
+  }
+  VerifyReport report{.path = path,
+                      .format_version = file->layout().format_version,
+                      .filled_edges = file->may_have_filled_edges(),
+                      .samples = file->entries().size(),
+                      .damaged = {}};
+  progress.begin("verifying " + std::filesystem::path(path).filename().string(), report.samples);
+  std::vector<std::vector<std::byte>> buffers(threads);
+  OrderedPool<Result<void>> checks(report.samples, threads, [&](std::size_t thread, std::size_t index) -> Result<void> {
+    const auto read = file->read(index, buffers[thread]);
+    return read ? Result<void>() : read.error();
+  });
+  for (std::size_t index = 0; index < report.samples; ++index) {
+    const Result<void> sound = checks.next();
+    if (!sound && sound.error().exit_code == ExitCode::InputOutput) {
+      return sound.error();
+    }
+    if (!sound) {
+      const std::string name = file->name(index);
+      report.damaged.push_back(name.empty() ? fmt::format("sample {}", index) : name);
+    }
+    progress.step(index + 1, file->entries()[index].offset + file->entries()[index].stored_bytes());
+    if (stop_requested()) {
+      return fail("rollcall-pack", path, "interrupted", "the same command again", ExitCode::Interrupted);
+    }
+  }
+  return report;
 }
 
 Result<void> verify(const Options& options, metrics::WorkProgress& progress, std::ostream& out) {

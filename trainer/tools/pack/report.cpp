@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "trainer/metrics/duration.h"
-#include "trainer/metrics/human_bytes.h"
+#include "trainer/metrics/human_numbers.h"
 
 namespace rollcall::pack {
 namespace {

@@ -1,0 +1,39 @@
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <algorithm>
+#include <cstdio>
+
+#include "tests/support/test_images.h"
+#include "trainer/data/sources/image_folder.h"
+
+namespace rollcall::data {
+namespace {
+
+using test::make_jpeg;
+using test::smooth_pixels;
+
+TEST(ReadFile, GivesTheBytesOrSaysWhyNot) {
+  const std::string path = testing::TempDir() + "rollcall_read_file_test";
+  const auto content = make_jpeg(smooth_pixels(8, 8, 9), 8, 8);
+  test::write_file(path, content);
+  std::vector<std::byte> buffer(1 << 20);  // only grows: what lies behind the file stays
+  const auto bytes = read_file(path, buffer);
+  ASSERT_TRUE(bytes);
+  EXPECT_TRUE(std::ranges::equal(*bytes, content));
+  EXPECT_EQ(buffer.size(), 1U << 20);
+  std::remove(path.c_str());
+  EXPECT_EQ(read_file(path, buffer).error().exit_code, ExitCode::NoInput);
+  EXPECT_EQ(read_file(testing::TempDir(), buffer).error().exit_code, ExitCode::NoInput);
+}
+
+TEST(ReadFile, NamedPipeIsRefusedInsteadOfWaitedFor) {
+  const std::string path = testing::TempDir() + "rollcall_pipe.jpg";
+  std::remove(path.c_str());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  std::vector<std::byte> buffer;
+  EXPECT_EQ(read_file(path, buffer).error().exit_code, ExitCode::NoInput);
+  std::remove(path.c_str());
+}
+
+}  // namespace
+}  // namespace rollcall::data

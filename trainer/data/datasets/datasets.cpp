@@ -1,0 +1,153 @@
+#include "trainer/data/datasets/datasets.h"
+
+#include <filesystem>
+#include <initializer_list>
+#include <numeric>
+#include <optional>
+
+#include "trainer/data/datasets/fake_dataset.h"
+#include "trainer/data/datasets/image_dataset.h"
+#include "trainer/data/sampling/epoch_order.h"
+#include "trainer/data/sources/image_source.h"
+
+namespace rollcall::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Resizing to 256 before a centre crop of 224, in proportion.
+int resize_size_of(const DataOptions& options) {
+  return options.resize_size > 0 ? options.resize_size : (options.image_size * 256 + 112) / 224;
+}
+
+std::optional<Error> check(const DataOptions& options) {
+  if (options.image_size < 1) {
+    return fail("--image-size", std::to_string(options.image_size), "is not positive", "setting it to, say, 224");
+  }
+  if (resize_size_of(options) < options.image_size) {
+    return fail("--valid-resize", std::to_string(options.resize_size),
+                "is smaller than --image-size=" + std::to_string(options.image_size),
+                "setting it to at least the image size");
+  }
+  if (!(options.crop_scale_min > 0 && options.crop_scale_min <= options.crop_scale_max &&
+        options.crop_scale_max <= 1)) {
+    return fail("--crop-scale-min", std::to_string(options.crop_scale_min),
+                "is not in the range 0 < --crop-scale-min <= --crop-scale-max <= 1", "setting both in this order");
+  }
+  if (!(options.crop_ratio_min > 0 && options.crop_ratio_min <= options.crop_ratio_max)) {
+    return fail("--crop-ratio-min", std::to_string(options.crop_ratio_min),
+                "is not in the range 0 < --crop-ratio-min <= --crop-ratio-max", "setting both in this order");
+  }
+  return std::nullopt;
+}
+
+Transform train_transform(const DataOptions& options) {
+  TrainTransform transform;
+  transform.image_size = options.image_size;
+  transform.crop = {options.crop_scale_min, options.crop_scale_max, options.crop_ratio_min, options.crop_ratio_max};
+  transform.flip_probability = options.flip_probability;
+  transform.vertical_flip_probability = options.vertical_flip_probability;
+  transform.augment = options.augment;
+  return transform;
+}
+
+Transform eval_transform(const DataOptions& options) {
+  EvalTransform transform;
+  transform.image_size = options.image_size;
+  transform.resize_size = resize_size_of(options);
+  return transform;
+}
+
+std::vector<std::int64_t> all_of(const ImageSource& source) {
+  std::vector<std::int64_t> members(static_cast<std::size_t>(source.size()));
+  std::iota(members.begin(), members.end(), 0);
+  return members;
+}
+
+Datasets make_fake(const DataOptions& options) {
+  Split split = split_85_10_5(options.fake_samples, options.seed);
+  Datasets datasets;
+  datasets.train = std::make_shared<FakeDataset>(std::move(split.train), options.seed);
+  datasets.valid = std::make_shared<FakeDataset>(std::move(split.valid), options.seed);
+  datasets.num_classes = kFakeOutputs;
+  datasets.class_names = datasets.train->class_names();
+  return datasets;
+}
+
+using Source = std::shared_ptr<const ImageSource>;
+
+Datasets make_images(const DataOptions& options, const Source& train, std::vector<std::int64_t> train_members,
+                     const Source& valid, std::vector<std::int64_t> valid_members) {
+  Datasets datasets;
+  datasets.class_names = train->class_names();
+  datasets.num_classes = static_cast<std::int64_t>(datasets.class_names.size());
+  datasets.train =
+      std::make_shared<ImageDataset>(train, std::move(train_members), train_transform(options), options.seed);
+  datasets.valid =
+      std::make_shared<ImageDataset>(valid, std::move(valid_members), eval_transform(options), options.seed);
+  return datasets;
+}
+
+Result<Datasets> split_source(const DataOptions& options, const Source& source) {
+  Split split = split_85_10_5(source->size(), options.seed);
+  if (split.valid.empty()) {
+    return fail("--data", options.source, "holds too few images to be split into training and validation",
+                "adding images, or giving the folders train and val", ExitCode::BadData);
+  }
+  return make_images(options, source, std::move(split.train), source, std::move(split.valid));
+}
+
+/// A part of the data below `folder`, under one of its names: a folder, or a packed file.
+std::optional<std::string> find_part(const fs::path& folder, std::initializer_list<const char*> names) {
+  for (const char* const name : names) {
+    const fs::path part = folder / name;
+    const fs::path packed = part.string() + ".h5";
+    std::error_code ignored;
+    if (fs::is_directory(part, ignored)) {
+      return part.string();
+    }
+    if (fs::is_regular_file(packed, ignored)) {
+      return packed.string();
+    }
+  }
+  return std::nullopt;
+}
+
+Result<Datasets> two_parts(const DataOptions& options, const std::string& train_path) {
+  const std::optional<std::string> valid_path = find_part(options.source, {"val", "valid", "validation"});
+  if (!valid_path) {
+    return fail("--data", options.source, "holds train, but nothing called val, valid or validation",
+                "adding one, or naming only what is to be split", ExitCode::NoInput);
+  }
+  const Result<Source> train = open_source(train_path);
+  if (!train) {
+    return train.error();
+  }
+  const Result<Source> valid = open_source(*valid_path);
+  if (!valid) {
+    return valid.error();
+  }
+  if ((*valid)->class_names() != (*train)->class_names()) {
+    return fail("--data", *valid_path, "does not have the same classes as " + train_path,
+                "making the names of both parts' classes equal", ExitCode::BadData);
+  }
+  return make_images(options, *train, all_of(**train), *valid, all_of(**valid));
+}
+
+}  // namespace
+
+Result<Datasets> make_datasets(const DataOptions& options) {
+  if (std::optional<Error> error = check(options)) {
+    return *std::move(error);
+  }
+  if (options.source == "fake") {
+    return make_fake(options);
+  }
+  if (const std::optional<std::string> train = find_part(options.source, {"train"})) {
+    return two_parts(options, *train);
+  }
+  const Result<Source> source = open_source(options.source);
+  return source ? split_source(options, *source) : source.error();
+}
+
+}  // namespace rollcall::data

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "trainer/data/datasets/dataset.h"
+#include "trainer/data/transforms/augment_options.h"
+
+namespace rollcall::data {
+
+struct DataOptions {
+  std::string source = "fake";       ///< "fake", or a path; see make_datasets()
+  std::int64_t fake_samples = 1000;  ///< source "fake": made-up images before the split
+  int image_size = 224;              ///< height and width that the model sees
+  int resize_size = 0;               ///< shorter side before validation's centre crop; 0: image_size * 256 / 224
+  double crop_scale_min = 0.08;
+  double crop_scale_max = 1.0;
+  double crop_ratio_min = 3.0 / 4.0;
+  double crop_ratio_max = 4.0 / 3.0;
+  double flip_probability = 0.5;
+  double vertical_flip_probability = 0;
+  AugmentOptions augment = {};
+  std::uint64_t seed = 0;  ///< of augmentation, of the split and of fake data
+};
+
+struct Datasets {
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> valid;
+  std::int64_t num_classes = 0;          ///< outputs that the model needs; fake: 1000, as in the Jülich recipe
+  std::vector<std::string> class_names;  ///< of the labels
+};
+
+/// Opens the data. A folder that holds `train` or `train.h5` must hold `val`, `valid` or `validation` (or that with
+/// .h5) with the same classes beside it; anything else that open_source() takes is split 85/10/5 by the seed, like fake
+/// data (the last part is held out).
+///
+/// Errors: Usage: sizes, crop ranges; those of open_source(); NoInput: no validation part; BadData: classes differ, too
+/// few images to split. Reads folders and tables, not pictures.
+[[nodiscard]] Result<Datasets> make_datasets(const DataOptions& options);
+
+}  // namespace rollcall::data

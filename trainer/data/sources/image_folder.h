@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "trainer/data/sources/image_source.h"
+
+namespace rollcall::data {
+
+/// The files of a class-per-folder tree, found by torchvision's ImageFolder rules: the sub-folders of `root`, sorted,
+/// are the classes; every .jpg, .jpeg or .png file below one (in any case; links followed), sorted by folder and then
+/// by name, is a sample; other files are ignored. (torchvision takes further formats.)
+struct ImageTree {
+  struct File {
+    std::string path;  ///< relative to root
+    std::int64_t label = 0;
+  };
+
+  std::string root;
+  std::vector<std::string> class_names;
+  std::vector<File> files;
+};
+
+/// Errors: NoInput where `root` or a folder below cannot be read; BadData without class folders,
+/// for an empty class, and for a link that leads back to a folder above it.
+[[nodiscard]] Result<ImageTree> scan_image_tree(const std::string& root);
+
+/// The files of a tree as a source.
+class ImageFolder : public ImageSource {
+ public:
+  explicit ImageFolder(ImageTree tree) : tree_(std::move(tree)) {}
+
+  [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(tree_.files.size()); }
+  [[nodiscard]] const std::vector<std::string>& class_names() const override { return tree_.class_names; }
+  [[nodiscard]] Result<Sample> fetch(std::int64_t index, FetchBuffer& buffer) const override;
+  [[nodiscard]] std::string describe(std::int64_t index) const override;
+
+ private:
+  ImageTree tree_;
+};
+
+/// Reads the whole content of a file into `buffer`, which only grows, and gives the part that it fills.
+/// Errors: NoInput where it cannot be opened, InputOutput where reading fails half-way. Thread-safe.
+[[nodiscard]] Result<std::span<const std::byte>> read_file(const std::string& path, std::vector<std::byte>& buffer);
+
+}  // namespace rollcall::data

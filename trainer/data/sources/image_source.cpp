@@ -1,0 +1,113 @@
+#include "trainer/data/sources/image_source.h"
+
+#include <glob.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/text.h"
+#include "trainer/data/sources/image_folder.h"
+#include "trainer/data/sources/packed_file.h"
+#include "trainer/data/sources/tar_source.h"
+
+namespace rollcall::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> shards_in(const std::string& folder) {
+  std::vector<std::string> shards;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->path().extension() == ".tar" && entry->is_regular_file(ignored)) {
+      shards.push_back(entry->path().string());
+    }
+  }
+  std::sort(shards.begin(), shards.end());
+  return shards;
+}
+
+/// "a{08..11}b" as "a08b", "a09b", "a10b", "a11b"; without such a range the pattern alone. Several ranges multiply.
+std::vector<std::string> expand_ranges(const std::string& pattern) {
+  constexpr std::size_t kMost = 1'000'000;
+  const std::size_t open = pattern.find('{');
+  const std::size_t dots = pattern.find("..", open);
+  const std::size_t close = pattern.find('}', open);
+  if (open == std::string::npos || close == std::string::npos || dots > close) {
+    return {pattern};
+  }
+  const std::string first_text = pattern.substr(open + 1, dots - open - 1);
+  const auto first = parse_integer<std::uint32_t>(first_text);
+  const auto last = parse_integer<std::uint32_t>(pattern.substr(dots + 2, close - dots - 2));
+  if (!first || !last || *first > *last || *last - *first >= kMost) {
+    return {pattern};
+  }
+  const std::vector<std::string> rests = expand_ranges(pattern.substr(close + 1));
+  std::vector<std::string> expanded;
+  for (std::uint32_t number = *first; number <= *last && expanded.size() < kMost; ++number) {
+    std::string digits = std::to_string(number);
+    digits.insert(0, first_text.size() - std::min(first_text.size(), digits.size()), '0');
+    for (const std::string& rest : rests) {
+      expanded.push_back(pattern.substr(0, open) + digits + rest);
+    }
+  }
+  return expanded;
+}
+
+/// Files that match; a name without wildcards stands for itself, so that a missing shard of a range is noticed.
+std::vector<std::string> match(const std::string& pattern) {
+  if (pattern.find_first_of("*?[") == std::string::npos) {
+    return {pattern};
+  }
+  glob_t found{};
+  std::vector<std::string> paths;
+  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0) {  // sorted
+    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  }
+  ::globfree(&found);
+  return paths;
+}
+
+Result<std::shared_ptr<const ImageSource>> open_pattern(const std::string& pattern) {
+  std::vector<std::string> shards;
+  for (const std::string& name : expand_ranges(pattern)) {
+    const std::vector<std::string> paths = match(name);
+    shards.insert(shards.end(), paths.begin(), paths.end());
+  }
+  const bool is_pattern = shards.size() != 1 || shards.front() != pattern;
+  if (!is_pattern || shards.empty()) {
+    return fail("--data", pattern, is_pattern ? "matches no file" : "does not exist",
+                "naming a folder of images, a packed file, or tar shards", ExitCode::NoInput);
+  }
+  return TarSource::open(shards);
+}
+
+Result<std::shared_ptr<const ImageSource>> open_folder(const std::string& folder) {
+  if (const std::vector<std::string> shards = shards_in(folder); !shards.empty()) {
+    return TarSource::open(shards);
+  }
+  Result<ImageTree> tree = scan_image_tree(folder);
+  if (!tree) {
+    return tree.error();
+  }
+  return std::shared_ptr<const ImageSource>(std::make_shared<ImageFolder>(*std::move(tree)));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const ImageSource>> open_source(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    return open_folder(path);
+  }
+  if (!fs::exists(path, ignored)) {
+    return open_pattern(path);
+  }
+  return fs::path(path).extension() == ".tar" ? TarSource::open({path}) : PackedSource::open(path);
+}
+
+}  // namespace rollcall::data

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "trainer/data/encoded_image.h"
+
+namespace rollcall::data {
+
+/// Memory that fetches reuse; it only grows, so that a steady state allocates nothing. One for each thread.
+struct FetchBuffer {
+  std::vector<std::byte> bytes;
+  std::vector<std::uint16_t> tile_bytes;
+  std::string path;
+};
+
+/// Encoded pictures with labels: a tree of files, a packed file, tar shards. All members are thread-safe.
+class ImageSource {
+ public:
+  struct Sample {
+    EncodedImage image;  ///< points into the buffer
+    std::int64_t label = 0;
+  };
+
+  ImageSource() = default;
+  ImageSource(const ImageSource&) = delete;
+  ImageSource& operator=(const ImageSource&) = delete;
+  virtual ~ImageSource() = default;
+
+  /// Number of pictures.
+  [[nodiscard]] virtual std::int64_t size() const = 0;
+  /// Name of each label.
+  [[nodiscard]] virtual const std::vector<std::string>& class_names() const = 0;
+  /// Brings picture `index`, 0 ... size() - 1, into `buffer`; the sample is valid until the next fetch with it.
+  /// Errors: NoInput, InputOutput: cannot be read; BadData: is not what was written (a checksum differs).
+  [[nodiscard]] virtual Result<Sample> fetch(std::int64_t index, FetchBuffer& buffer) const = 0;
+  /// What to call a picture in messages: a path, say.
+  [[nodiscard]] virtual std::string describe(std::int64_t index) const = 0;
+};
+
+/// Opens what `path` names, told by what is there:
+///  - a file: a packed file, as rollcall-pack writes it, or one WebDataset shard (*.tar);
+///  - a folder with *.tar files: these shards, sorted by name; any other folder: a class-per-folder tree;
+///  - otherwise a pattern of shards with '*', '?', '[...]' and WebDataset's "{000..146}": "/data/train-{000..146}.tar".
+/// Errors: NoInput: nothing of that name; else those of the source. One thread at a time (HDF5).
+[[nodiscard]] Result<std::shared_ptr<const ImageSource>> open_source(const std::string& path);
+
+}  // namespace rollcall::data

@@ -1,0 +1,197 @@
+#include "trainer/data/sources/packed_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "trainer/storage/crc32c.h"
+
+namespace rollcall::data {
+namespace {
+
+Error cannot_read(std::string what, int error_number, ExitCode code) {
+  return fail("--data", std::move(what), "cannot be read: " + errno_text(error_number),
+              "checking the file and its permissions", code);
+}
+
+Error with_path(Error error, const std::string& path) {
+  error.value = path;
+  return error;
+}
+
+}  // namespace
+
+Result<PackedFile> PackedFile::open(const std::string& path) {
+  storage::File file(path, O_RDONLY);
+  const auto size = file ? file.regular_size() : std::nullopt;
+  if (!size) {
+    return cannot_read(path, errno, ExitCode::NoInput);
+  }
+  PackedFile packed(path, std::move(file));
+  Result<PackedLayout> layout = read_packed_layout(packed.file_.descriptor(), path, *size);
+  if (!layout) {
+    return layout.error();
+  }
+  packed.layout_ = *std::move(layout);
+  if (auto read = packed.read_class_names(); !read) {
+    return read.error();
+  }
+  if (auto read = packed.read_tables(); !read) {
+    return read.error();
+  }
+  // Pictures are read in any order: reading ahead would only fill the page cache with what nobody asked for.
+  ::posix_fadvise(packed.file_.descriptor(), 0, 0, POSIX_FADV_RANDOM);
+  return packed;
+}
+
+bool PackedFile::may_have_filled_edges() const {
+  return layout_.minor_version < packed_schema::kExactEdgesSince &&
+         std::any_of(entries_.begin(), entries_.end(), [](const PackedEntry& entry) { return entry.tile_count > 0; });
+}
+
+Result<std::vector<std::byte>> PackedFile::read_table(const DataSetPlace& place, const char* name) const {
+  std::vector<std::byte> bytes(place.bytes());
+  const auto count = file_.read_at(bytes, place.start);
+  if (!count) {
+    return cannot_read(path_, errno, ExitCode::InputOutput);
+  }
+  if (*count != bytes.size()) {
+    return damaged_packed_file(path_, fmt::format("is damaged: {} is cut", name));
+  }
+  if (!place.crc32c || storage::crc32c(bytes) != *place.crc32c) {
+    return damaged_packed_file(path_, fmt::format("is damaged: the checksum of {} is wrong", name));
+  }
+  return bytes;
+}
+
+Result<void> PackedFile::read_class_names() {
+  const auto bytes = read_table(layout_.class_names, packed_schema::kClassNames);
+  if (!bytes) {
+    return bytes.error();
+  }
+  const std::size_t length = layout_.class_names.element_bytes;
+  for (std::size_t at = 0; at < bytes->size(); at += length) {
+    const auto* const text = reinterpret_cast<const char*>(bytes->data() + at);
+    class_names_.emplace_back(text, ::strnlen(text, length));
+  }
+  if (class_names_.empty()) {
+    return damaged_packed_file(path_, "is damaged: it has no classes");
+  }
+  return {};
+}
+
+Result<void> PackedFile::read_tables() {
+  struct Row {
+    const DataSetPlace& place;
+    const char* name;
+    std::span<const std::byte> PackedTables::*table;
+  };
+  const std::array rows{Row{layout_.offset, packed_schema::kOffset, &PackedTables::offset},
+                        Row{layout_.length, packed_schema::kLength, &PackedTables::length},
+                        Row{layout_.tile_count, packed_schema::kTileCount, &PackedTables::tile_count},
+                        Row{layout_.label, packed_schema::kLabel, &PackedTables::label},
+                        Row{layout_.crc32c, packed_schema::kCrc, &PackedTables::crc32c},
+                        Row{layout_.width, packed_schema::kWidth, &PackedTables::width},
+                        Row{layout_.height, packed_schema::kHeight, &PackedTables::height},
+                        Row{layout_.orientation, packed_schema::kOrientation, &PackedTables::orientation}};
+  std::array<std::vector<std::byte>, rows.size()> bytes;
+  PackedTables tables;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    Result<std::vector<std::byte>> read = read_table(rows[i].place, rows[i].name);
+    if (!read) {
+      return read.error();
+    }
+    bytes[i] = *std::move(read);
+    tables.*rows[i].table = bytes[i];
+  }
+  Result<std::vector<PackedEntry>> entries = join_packed_tables(tables, layout_.data.elements, class_names_.size());
+  if (!entries) {
+    return with_path(entries.error(), path_);
+  }
+  entries_ = *std::move(entries);
+  return {};
+}
+
+Result<std::span<const std::byte>> PackedFile::read(std::size_t index, std::vector<std::byte>& buffer) const {
+  const PackedEntry& entry = entries_[index];
+  const auto bytes = static_cast<std::size_t>(entry.stored_bytes());
+  if (buffer.size() < bytes) {
+    buffer.resize(bytes);
+  }
+  const std::span<std::byte> stored = std::span(buffer).first(bytes);
+  const auto count = file_.read_at(stored, layout_.data.start + entry.offset);
+  if (!count) {
+    return cannot_read(describe(index), errno, ExitCode::InputOutput);
+  }
+  if (*count != bytes) {
+    return damaged_packed_file(describe(index), "the file became shorter while it is in use");
+  }
+  if (storage::crc32c(stored) != entry.crc32c) {
+    return damaged_packed_file(describe(index), "the checksum is wrong: the file was damaged after it was written");
+  }
+  return std::span<const std::byte>(stored);
+}
+
+std::string PackedFile::name(std::size_t index) const {
+  std::array<std::uint64_t, 2> bounds{};  // names are read when a message needs one, and may be anything
+  const auto at = layout_.name_offset.start + index * sizeof(std::uint64_t);
+  const bool listed = index + 1 < layout_.name_offset.elements;
+  if (!listed || file_.read_at(std::as_writable_bytes(std::span(bounds)), at) != sizeof(bounds)) {
+    return "";
+  }
+  constexpr std::uint64_t kLongest = std::uint64_t{64} << 10U;
+  const auto [begin, end] = bounds;
+  if (begin > end || end > layout_.name_data.elements || end - begin > kLongest) {
+    return "";
+  }
+  std::string text(end - begin, '\0');
+  const auto count = file_.read_at(std::as_writable_bytes(std::span(text)), layout_.name_data.start + begin);
+  return count == text.size() ? text : "";
+}
+
+std::string PackedFile::describe(std::size_t index) const {
+  const std::string known = name(index);
+  return fmt::format("{}: {}", path_, known.empty() ? fmt::format("sample {}", index) : known);
+}
+
+Result<std::shared_ptr<const ImageSource>> PackedSource::open(const std::string& path) {
+  Result<PackedFile> file = PackedFile::open(path);
+  if (!file) {
+    return file.error();
+  }
+  if (file->entries().empty()) {
+    return fail("--data", path, "holds no image", "packing a folder that holds some", ExitCode::BadData);
+  }
+  return std::shared_ptr<const ImageSource>(std::make_shared<PackedSource>(*std::move(file)));
+}
+
+Result<ImageSource::Sample> PackedSource::fetch(std::int64_t index, FetchBuffer& buffer) const {
+  const auto position = static_cast<std::size_t>(index);
+  const PackedEntry& entry = file_.entries()[position];
+  const Result<std::span<const std::byte>> stored = file_.read(position, buffer.bytes);
+  if (!stored) {
+    return stored.error();
+  }
+  Sample sample{{.bytes = stored->first(entry.length)}, entry.label};
+  if (entry.tile_count > 0) {
+    const auto lengths = unpack_tile_lengths(entry, *stored, buffer.tile_bytes);
+    if (!lengths) {
+      Error error = lengths.error();
+      error.value = describe(index);
+      return error;
+    }
+    sample.image.tiling = {.size = {static_cast<int>(entry.width), static_cast<int>(entry.height)},
+                           .tile_bytes = *lengths,
+                           .orientation = entry.orientation};
+  }
+  return sample;
+}
+
+std::string PackedSource::describe(std::int64_t index) const { return file_.describe(static_cast<std::size_t>(index)); }
+
+}  // namespace rollcall::data

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "trainer/data/sources/image_source.h"
+#include "trainer/data/sources/packed_format.h"
+#include "trainer/storage/file.h"
+
+namespace rollcall::data {
+
+/// An opened packed file: its tables in memory (40 bytes a sample), everything else read when asked for. After open()
+/// the HDF5 library is out of play; all other members are thread-safe.
+class PackedFile {
+ public:
+  /// Reads and checks the tables, their checksums too; not the pictures.
+  /// Errors: NoInput: cannot be read; BadData: cut, damaged, of another format, never finished; Mismatch: newer than
+  /// this program. One thread at a time in the whole program, as HDF5's serial library asks.
+  [[nodiscard]] static Result<PackedFile> open(const std::string& path);
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const PackedLayout& layout() const { return layout_; }
+  [[nodiscard]] const std::vector<PackedEntry>& entries() const { return entries_; }
+  [[nodiscard]] const std::vector<std::string>& class_names() const { return class_names_; }
+
+  /// Whether decoders of other programs may see other pixels than ours in the last column of some pictures: of repacked
+  /// ones whose rows were filled up where chroma is interpolated, as was done before format 1.1.
+  [[nodiscard]] bool may_have_filled_edges() const;
+
+  /// The picture and its tile lengths, as stored, in `buffer`, which only grows; valid until its next use.
+  /// Errors: InputOutput: cannot be read; BadData: the checksum differs, or the file became shorter.
+  [[nodiscard]] Result<std::span<const std::byte>> read(std::size_t index, std::vector<std::byte>& buffer) const;
+
+  /// The path that the picture had, relative to the packed folder; empty where the file does not tell.
+  [[nodiscard]] std::string name(std::size_t index) const;
+
+  /// Reads a whole data set and checks its checksum. Errors: as of read().
+  [[nodiscard]] Result<std::vector<std::byte>> read_table(const DataSetPlace& place, const char* name) const;
+
+  /// "FILE: NAME", for messages.
+  [[nodiscard]] std::string describe(std::size_t index) const;
+
+ private:
+  PackedFile(std::string path, storage::File file) : path_(std::move(path)), file_(std::move(file)) {}
+  [[nodiscard]] Result<void> read_tables();
+  [[nodiscard]] Result<void> read_class_names();
+
+  std::string path_;
+  storage::File file_;
+  PackedLayout layout_;
+  std::vector<PackedEntry> entries_;
+  std::vector<std::string> class_names_;
+};
+
+/// The pictures of one packed file as a source. A fetch is one pread(2) and a checksum; repacked pictures come with
+/// their tiling. docs/dataset_format.md specifies the file.
+class PackedSource : public ImageSource {
+ public:
+  explicit PackedSource(PackedFile file) : file_(std::move(file)) {}
+
+  /// Errors: those of PackedFile::open(); BadData: no sample in it.
+  [[nodiscard]] static Result<std::shared_ptr<const ImageSource>> open(const std::string& path);
+
+  [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(file_.entries().size()); }
+  [[nodiscard]] const std::vector<std::string>& class_names() const override { return file_.class_names(); }
+  [[nodiscard]] Result<Sample> fetch(std::int64_t index, FetchBuffer& buffer) const override;
+  [[nodiscard]] std::string describe(std::int64_t index) const override;
+
+ private:
+  PackedFile file_;
+};
+
+}  // namespace rollcall::data

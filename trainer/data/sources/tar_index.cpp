@@ -1,0 +1,217 @@
+#include "trainer/data/sources/tar_index.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include "runtime/base/text.h"
+
+namespace rollcall::data {
+namespace {
+
+constexpr std::uint64_t kBlock = 512;
+constexpr std::uint64_t kMostExtension = 1 << 16;  // of a long name or a pax header
+
+/// A ustar header as it lies in the archive.
+struct Header {
+  std::array<char, 100> name;
+  std::array<char, 24> mode_owner_group;
+  std::array<char, 12> size;
+  std::array<char, 12> modified;
+  std::array<char, 8> checksum;
+  char type;
+  std::array<char, 100> link;
+  std::array<char, 8> magic_and_version;
+  std::array<char, 80> owner_names_and_device;
+  std::array<char, 155> prefix;
+  std::array<char, 12> padding;
+};
+static_assert(sizeof(Header) == kBlock);
+
+Error damaged_tar(std::string reason) {
+  return fail("--data", "", "is a damaged tar archive: " + std::move(reason), "writing or copying it again",
+              ExitCode::BadData);
+}
+
+template <std::size_t N>
+std::string text_of(const std::array<char, N>& field) {
+  return {field.data(), ::strnlen(field.data(), N)};
+}
+
+/// Octal digits with blanks or NULs around them, or GNU's binary notation for large numbers.
+template <std::size_t N>
+std::optional<std::uint64_t> number_of(const std::array<char, N>& field) {
+  std::uint64_t number = 0;
+  const auto first = static_cast<unsigned char>(field[0]);
+  if ((first & 0x80U) != 0) {
+    for (std::size_t i = 0; i < N; ++i) {
+      if (number >> 55U != 0) {
+        return std::nullopt;
+      }
+      number = number << 8U | (static_cast<unsigned char>(field[i]) & (i == 0 ? 0x7fU : 0xffU));
+    }
+    return number;
+  }
+  std::string text = text_of(field);
+  const std::string_view digits = trim(text);
+  for (const char digit : digits) {
+    if (digit < '0' || digit > '7') {
+      return std::nullopt;
+    }
+    number = number << 3U | static_cast<std::uint64_t>(digit - '0');  // at most 12 digits
+  }
+  return number;
+}
+
+/// The sum of all bytes, those of the checksum counting as blanks. Some old programs added signed bytes.
+bool checksum_is_right(const Header& header) {
+  std::array<unsigned char, kBlock> bytes{};
+  std::memcpy(bytes.data(), &header, kBlock);
+  const auto begin = bytes.begin() + offsetof(Header, checksum);
+  std::fill(begin, begin + sizeof(header.checksum), static_cast<unsigned char>(' '));
+  std::int64_t sum = 0;
+  std::int64_t signed_sum = 0;
+  for (const unsigned char byte : bytes) {
+    sum += byte;
+    signed_sum += static_cast<signed char>(byte);
+  }
+  const auto told = number_of(header.checksum);
+  return told && (static_cast<std::int64_t>(*told) == sum || static_cast<std::int64_t>(*told) == signed_sum);
+}
+
+bool is_empty(const Header& header) {
+  const auto* const bytes = reinterpret_cast<const char*>(&header);
+  return std::all_of(bytes, bytes + kBlock, [](char byte) { return byte == 0; });
+}
+
+std::string name_of(const Header& header) {
+  const bool ustar = std::memcmp(header.magic_and_version.data(), "ustar\0", 6) == 0;  // GNU's has a blank there
+  const std::string prefix = ustar ? text_of(header.prefix) : "";
+  return prefix.empty() ? text_of(header.name) : prefix + "/" + text_of(header.name);
+}
+
+/// What extension headers say about the member that follows.
+struct Override {
+  std::optional<std::string> name;
+  std::optional<std::uint64_t> bytes;
+};
+
+/// Records "LENGTH KEY=VALUE\n", LENGTH counting the whole record. False where they are no such.
+bool read_pax(std::string_view text, Override& override) {
+  while (!text.empty()) {
+    const std::size_t blank = text.find(' ');
+    const auto length =
+        blank == std::string_view::npos ? std::nullopt : parse_integer<std::uint64_t>(text.substr(0, blank));
+    if (!length || *length > text.size() || *length < blank + 2 || text[*length - 1] != '\n') {
+      return false;
+    }
+    const std::string_view record = text.substr(blank + 1, *length - blank - 2);
+    const std::size_t equals = record.find('=');
+    if (equals == std::string_view::npos) {
+      return false;
+    }
+    const std::string_view value = record.substr(equals + 1);
+    if (record.substr(0, equals) == "path") {
+      override.name = std::string(value);
+    } else if (record.substr(0, equals) == "size") {
+      override.bytes = parse_integer<std::uint64_t>(value);
+      if (!override.bytes) {
+        return false;
+      }
+    }
+    text.remove_prefix(*length);
+  }
+  return true;
+}
+
+class Indexer {
+ public:
+  Indexer(std::uint64_t archive_bytes, const ReadAt& read_at) : archive_bytes_(archive_bytes), read_at_(read_at) {}
+
+  Result<std::vector<TarMember>> run() {
+    while (at_ < archive_bytes_) {
+      const Result<bool> more = read_member();
+      if (!more) {
+        return more.error();
+      }
+      if (!*more) {
+        break;
+      }
+    }
+    return std::move(members_);
+  }
+
+ private:
+  /// False at the end of the archive.
+  Result<bool> read_member() {
+    Header header;
+    if (archive_bytes_ - at_ < kBlock || !read_at_(std::as_writable_bytes(std::span(&header, 1)), at_)) {
+      return damaged_tar(fmt::format("it is cut at {} bytes", at_));
+    }
+    if (is_empty(header)) {
+      return false;
+    }
+    const auto bytes = number_of(header.size);
+    if (!checksum_is_right(header) || !bytes) {
+      return damaged_tar(fmt::format("the header at {} is wrong", at_));
+    }
+    at_ += kBlock;
+    const bool extension = header.type == 'L' || header.type == 'x' || header.type == 'K' || header.type == 'g';
+    const std::uint64_t stored = extension ? *bytes : override_.bytes.value_or(*bytes);
+    if (stored > archive_bytes_ - at_) {
+      return damaged_tar(fmt::format("it is cut in the member at {} ({} bytes)", at_, stored));
+    }
+    if (const Result<void> taken = extension ? take_extension(header.type, stored) : take_member(header, stored);
+        !taken) {
+      return taken.error();
+    }
+    // The last member's padding may be missing.
+    const std::uint64_t padded = stored + (kBlock - stored % kBlock) % kBlock;
+    at_ += std::min(padded, archive_bytes_ - at_);
+    return true;
+  }
+
+  Result<void> take_extension(char type, std::uint64_t bytes) {
+    if (type == 'K' || type == 'g') {  // the name of a link; what holds for all members: nothing that we ask for
+      return {};
+    }
+    if (bytes > kMostExtension) {
+      return damaged_tar(fmt::format("the extended header at {} has {} bytes", at_, bytes));
+    }
+    std::string text(bytes, '\0');
+    if (!read_at_(std::as_writable_bytes(std::span(text)), at_)) {
+      return damaged_tar(fmt::format("it cannot be read at {}", at_));
+    }
+    if (type == 'L') {
+      override_.name = text.substr(0, text.find('\0'));
+    } else if (!read_pax(text, override_)) {
+      return damaged_tar(fmt::format("the extended header at {} is wrong", at_));
+    }
+    return {};
+  }
+
+  Result<void> take_member(const Header& header, std::uint64_t bytes) {
+    if (header.type == '0' || header.type == '\0' || header.type == '7') {
+      members_.push_back({override_.name.value_or(name_of(header)), at_, bytes});
+    }
+    override_ = {};
+    return {};
+  }
+
+  std::uint64_t archive_bytes_;
+  const ReadAt& read_at_;
+  std::uint64_t at_ = 0;
+  Override override_;
+  std::vector<TarMember> members_;
+};
+
+}  // namespace
+
+Result<std::vector<TarMember>> index_tar(std::uint64_t archive_bytes, const ReadAt& read_at) {
+  return Indexer(archive_bytes, read_at).run();
+}
+
+}  // namespace rollcall::data

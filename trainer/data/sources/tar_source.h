@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trainer/data/sources/image_source.h"
+#include "trainer/storage/file.h"
+
+namespace rollcall::data {
+
+/// WebDataset shards as a source: tar archives with, one after the other, KEY.jpg (.jpeg, .png) and KEY.cls, the label
+/// as a decimal number from 0. KEY is the member's name up to the first dot after the last '/', as WebDataset has it;
+/// members with other endings are ignored. Archives are indexed once, by their headers and the .cls members; pictures
+/// are read by pread(2). tar keeps no checksum of content: damage shows only where decoding fails.
+///
+/// Labels' names come from class_names.json (a list of texts) or classes.txt (one a line) beside the shards; without
+/// either they are the numbers themselves.
+class TarSource : public ImageSource {
+ public:
+  struct Picture {
+    std::uint64_t offset = 0;
+    std::uint32_t bytes = 0;
+    std::uint32_t shard = 0;
+    std::int64_t label = 0;
+    std::string key;
+  };
+
+  /// The shards, which are sorted by the caller, all in one folder.
+  /// Errors: NoInput: cannot be read; BadData: a damaged archive, a picture without a label, a label that is no number
+  /// or has no name, no picture at all.
+  [[nodiscard]] static Result<std::shared_ptr<const ImageSource>> open(const std::vector<std::string>& shards);
+
+  TarSource(std::vector<std::string> paths, std::vector<storage::File> files, std::vector<Picture> pictures,
+            std::vector<std::string> class_names)
+      : paths_(std::move(paths)),
+        files_(std::move(files)),
+        pictures_(std::move(pictures)),
+        class_names_(std::move(class_names)) {}
+
+  [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(pictures_.size()); }
+  [[nodiscard]] const std::vector<std::string>& class_names() const override { return class_names_; }
+  [[nodiscard]] Result<Sample> fetch(std::int64_t index, FetchBuffer& buffer) const override;
+  /// "SHARD: KEY"
+  [[nodiscard]] std::string describe(std::int64_t index) const override;
+
+ private:
+  std::vector<std::string> paths_;
+  std::vector<storage::File> files_;
+  std::vector<Picture> pictures_;
+  std::vector<std::string> class_names_;
+};
+
+}  // namespace rollcall::data

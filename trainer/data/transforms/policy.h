@@ -1,0 +1,63 @@
+#pragma once
+
+#include "trainer/data/pixels.h"
+#include "trainer/data/sampling/random.h"
+#include "trainer/data/transforms/augment_options.h"
+#include "trainer/data/transforms/levels.h"
+
+namespace rollcall::data {
+
+/// What RandAugment and TrivialAugmentWide choose from, in the order of torchvision's tables.
+enum class Operation {
+  Identity,
+  ShearX,
+  ShearY,
+  TranslateX,
+  TranslateY,
+  Rotate,
+  Brightness,
+  Colour,
+  Contrast,
+  Sharpness,
+  Posterize,
+  Solarize,
+  AutoContrast,
+  Equalize,
+};
+
+inline constexpr int kOperations = 14;
+
+/// Carries out an operation as torchvision does at this magnitude: a shear's slope, pixels, degrees, what is added to a
+/// factor of 1, bits, or a part of 255. Identity, AutoContrast and Equalize have none.
+void apply(Operation operation, double magnitude, const Levels& levels, AugmentScratch& scratch);
+
+inline constexpr int kMagnitudeBins = 31;
+
+/// How strong an operation is at bin 0 ... 30 of a policy (not None) for pictures of this size: torchvision's tables,
+/// with its float32 steps. 0 for operations without a magnitude.
+[[nodiscard]] double magnitude_of(AugmentPolicy policy, Operation operation, int bin, ImageSize size);
+
+/// Whether the magnitude's sign is drawn.
+[[nodiscard]] bool is_signed(Operation operation);
+
+/// RandAugment (Cubuk, Zoph, Shlens, Le, CVPR workshops 2020): `operations` times one of the 14, uniformly, at a fixed
+/// bin, with a random sign. As torchvision, which leaves out the paper's Invert.
+class RandAugment {
+ public:
+  /// operations at least 0, magnitude 0 ... 30.
+  RandAugment(int operations, int magnitude) : operations_(operations), magnitude_(magnitude) {}
+
+  void apply(const Levels& levels, Random& random, AugmentScratch& scratch) const;
+
+ private:
+  int operations_;
+  int magnitude_;
+};
+
+/// TrivialAugmentWide (Müller, Hutter, ICCV 2021): one operation at a random bin, both uniform.
+class TrivialAugmentWide {
+ public:
+  void apply(const Levels& levels, Random& random, AugmentScratch& scratch) const;
+};
+
+}  // namespace rollcall::data

@@ -1,0 +1,123 @@
+#include "trainer/data/transforms/transforms.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "trainer/data/transforms/colour.h"
+#include "trainer/data/transforms/policy.h"
+#include "trainer/data/transforms/random_erasing.h"
+
+namespace rollcall::data {
+namespace {
+
+/// Python's round(): halves go to the even neighbour (the default rounding mode).
+int round_to_int(double value) { return static_cast<int>(std::nearbyint(value)); }
+
+Box central_box(int width, int height, double ratio_min, double ratio_max) {
+  Box box{.width = width, .height = height};
+  const double ratio = static_cast<double>(width) / height;
+  if (ratio < ratio_min) {
+    box.height = std::clamp(round_to_int(width / ratio_min), 1, height);
+  } else if (ratio > ratio_max) {
+    box.width = std::clamp(round_to_int(height * ratio_max), 1, width);
+  }
+  box.left = (width - box.width) / 2;
+  box.top = (height - box.height) / 2;
+  return box;
+}
+
+int random_offset(int room, Random& random) {
+  return static_cast<int>(random.below(static_cast<std::uint32_t>(room) + 1));
+}
+
+/// Bytes that may be read behind the last pixel of a view.
+constexpr std::size_t kReadable = 16;
+
+void resize_and_change_levels(const PixelView& view, const Resize& plan, const AugmentOptions& augment, Random& random,
+                              AugmentScratch& scratch) {
+  const Levels shape{nullptr, plan.wanted.width, plan.wanted.height};
+  scratch.pixels.resize(shape.count() * kPixelBytes + kReadable);
+  const Levels levels{scratch.pixels.data(), shape.width, shape.height};
+  resize_to_levels(view, plan, levels.pixels);
+  if (augment.policy == AugmentPolicy::RandAugment) {
+    RandAugment(augment.randaugment_ops, augment.randaugment_magnitude).apply(levels, random, scratch);
+  } else if (augment.policy == AugmentPolicy::TrivialAugmentWide) {
+    TrivialAugmentWide().apply(levels, random, scratch);
+  }
+  if (augment.colour_jitter.any()) {
+    ColourJitter(augment.colour_jitter).apply(levels, random);
+  }
+}
+
+/// A resize to the same size: each level is scaled and shifted.
+void normalise(const AugmentScratch& scratch, ImageSize size, const ChannelAffine& affine, const OutputPixels& out) {
+  const Box all{0, 0, size.width, size.height};
+  const PixelView view{scratch.pixels.data(), std::ptrdiff_t{size.width} * kPixelBytes, all};
+  resize(view, {.source = all, .width = size.width, .height = size.height, .wanted = all}, affine, out);
+}
+
+}  // namespace
+
+ChannelAffine Normalisation::affine() const {
+  ChannelAffine result;
+  for (std::size_t c = 0; c < 3; ++c) {
+    result.scale[c] = static_cast<float>(1 / (255 * deviation[c]));
+    result.bias[c] = static_cast<float>(-mean[c] / deviation[c]);
+  }
+  return result;
+}
+
+Box RandomCrop::choose(int width, int height, Random& random) const {
+  const double area = static_cast<double>(width) * height;
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    const double target = area * random.uniform(scale_min, scale_max);
+    const double ratio = std::exp(random.uniform(std::log(ratio_min), std::log(ratio_max)));
+    const int w = round_to_int(std::sqrt(target * ratio));
+    const int h = round_to_int(std::sqrt(target / ratio));
+    if (w > 0 && w <= width && h > 0 && h <= height) {
+      const int top = random_offset(height - h, random);
+      const int left = random_offset(width - w, random);
+      return {.left = left, .top = top, .width = w, .height = h};
+    }
+  }
+  return central_box(width, height, ratio_min, ratio_max);
+}
+
+Resize TrainTransform::plan(ImageSize size, Random& random) const {
+  Resize plan{.source = crop.choose(size.width, size.height, random), .width = image_size, .height = image_size};
+  plan.wanted = {0, 0, image_size, image_size};
+  plan.flip = random.uniform() < flip_probability;
+  plan.flip_vertically = vertical_flip_probability > 0 && random.uniform() < vertical_flip_probability;
+  return plan;
+}
+
+void TrainTransform::apply(const PixelView& view, const Resize& plan, Random& random, const OutputPixels& out,
+                           AugmentScratch& scratch) const {
+  if (augment.changes_levels()) {
+    resize_and_change_levels(view, plan, augment, random, scratch);
+    normalise(scratch, {out.width, out.height}, normalisation.affine(), out);
+  } else {
+    resize(view, plan, normalisation.affine(), out);
+  }
+  if (augment.erase_probability > 0) {
+    RandomErasing(augment.erase_probability, augment.erase_value).apply(out, random, scratch);
+  }
+}
+
+Resize EvalTransform::plan(ImageSize size, Random& /*random*/) const {
+  const int shorter = std::min(size.width, size.height);
+  const auto resized = [&](int side) {
+    return static_cast<int>(static_cast<std::int64_t>(resize_size) * side / shorter);  // torchvision truncates too
+  };
+  Resize plan{.source = {0, 0, size.width, size.height}, .width = resized(size.width), .height = resized(size.height)};
+  plan.wanted = {round_to_int((plan.width - image_size) / 2.0), round_to_int((plan.height - image_size) / 2.0),
+                 image_size, image_size};
+  return plan;
+}
+
+void EvalTransform::apply(const PixelView& view, const Resize& plan, Random& /*random*/, const OutputPixels& out,
+                          AugmentScratch& /*scratch*/) const {
+  resize(view, plan, normalisation.affine(), out);
+}
+
+}  // namespace rollcall::data

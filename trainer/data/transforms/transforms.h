@@ -1,0 +1,65 @@
+#pragma once
+
+#include <array>
+#include <variant>
+
+#include "trainer/data/image/resize.h"
+#include "trainer/data/pixels.h"
+#include "trainer/data/sampling/random.h"
+#include "trainer/data/transforms/augment_options.h"
+#include "trainer/data/transforms/levels.h"
+
+namespace rollcall::data {
+
+/// (level / 255 - mean) / standard deviation per channel; ImageNet's values by default.
+struct Normalisation {
+  std::array<double, 3> mean{0.485, 0.456, 0.406};
+  std::array<double, 3> deviation{0.229, 0.224, 0.225};
+
+  /// The same as one multiplication and one addition on levels 0 ... 255.
+  [[nodiscard]] ChannelAffine affine() const;
+};
+
+/// torchvision's RandomResizedCrop: ten tries at a box with a random part of the area (uniform) and a random
+/// width/height (uniform in its logarithm), placed uniformly; else the largest centred box within the range of ratios.
+struct RandomCrop {
+  double scale_min = 0.08;
+  double scale_max = 1.0;
+  double ratio_min = 3.0 / 4.0;
+  double ratio_max = 4.0 / 3.0;
+
+  [[nodiscard]] Box choose(int width, int height, Random& random) const;
+};
+
+/// RandomResizedCrop to image_size x image_size, flips, augmentation, normalisation.
+struct TrainTransform {
+  int image_size = 224;
+  RandomCrop crop = {};
+  double flip_probability = 0.5;           ///< left to right
+  double vertical_flip_probability = 0.0;  ///< upside down
+  Normalisation normalisation = {};
+  AugmentOptions augment = {};
+
+  /// Chooses the part of a picture of this size that is resized. Thread-safe; all chance comes from `random`.
+  [[nodiscard]] Resize plan(ImageSize size, Random& random) const;
+  /// Carries it out on the decoded pixels: `view` covers needed(plan), `out` is image_size x image_size.
+  void apply(const PixelView& view, const Resize& plan, Random& random, const OutputPixels& out,
+             AugmentScratch& scratch) const;
+};
+
+/// Resize(resize_size) of the shorter side, CenterCrop(image_size), normalisation, with torchvision's rounding.
+struct EvalTransform {
+  int image_size = 224;
+  int resize_size = 256;  ///< at least image_size
+  Normalisation normalisation = {};
+
+  // As for TrainTransform; nothing is random.
+  [[nodiscard]] Resize plan(ImageSize size, Random& random) const;
+  void apply(const PixelView& view, const Resize& plan, Random& random, const OutputPixels& out,
+             AugmentScratch& scratch) const;
+};
+
+/// What is done with decoded pictures.
+using Transform = std::variant<TrainTransform, EvalTransform>;
+
+}  // namespace rollcall::data
