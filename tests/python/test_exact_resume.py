@@ -3,6 +3,7 @@
 A pairwise selection of parallelism, optimizer and number of workers; ROLLCALL_ALL_RESUMES=1 runs all eight."""
 import itertools
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -60,3 +61,27 @@ def test_shards_may_move_to_main_memory_and_back(tmp_path, images, first, then):
     assert "resumed from" in trainer_ranks.run(part, *options, f"--cpu-offload={then}")
     assert differences(whole / "step-00000025.h5", part / "step-00000025.h5") == []
     assert records(part, "step") == [record for record in records(whole, "step") if record["step"] > 17]
+
+
+@pytest.mark.parametrize("last_batch", ["pad", "keep"])
+def test_the_last_step_of_an_epoch_is_as_good_a_place_to_go_on_from_as_any(tmp_path, last_batch):
+    """34 images in steps of 16: the third step reaches beyond the data set's end."""
+    options = ["--data=fake", "--fake-size=40", *SMALL, "--batch-size=16", f"--last-batch={last_batch}", "--epochs=2", "--valid-epochs=0",
+               "--train-num-workers=1", "--checkpoint-steps=3", "--checkpoint-epochs=0", "--checkpoint-mode=sync", "--keep-last=9"]
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    trainer_ranks.run(whole, *options, ranks=1)
+    part.mkdir()
+    shutil.copy(whole / "step-00000003.h5", part)
+    trainer_ranks.run(part, *options, ranks=1)
+    assert trainer_ranks.differences(whole / "step-00000006.h5", part / "step-00000006.h5") == []
+
+
+@pytest.mark.parametrize("size", [20, 80])
+def test_a_data_set_of_another_size_is_refused_by_both_sizes(tmp_path, size):
+    options = ["--data=fake", *SMALL, "--valid-epochs=0", "--train-num-workers=1"]
+    trainer_ranks.run(tmp_path, *options, "--fake-size=40", "--max-steps=1", ranks=1)
+    kept = trainer_ranks.checkpoints(tmp_path)[0].read_bytes()
+    printed = trainer_ranks.run(tmp_path, *options, f"--fake-size={size}", "--max-steps=2", ranks=1, code=76)
+    assert f"rollcall: --data: fake: has {size * 17 // 20} training images" in printed and "is of a training with 34" in printed
+    assert "--init-from" in printed
+    assert [path.read_bytes() for path in trainer_ranks.checkpoints(tmp_path)] == [kept]

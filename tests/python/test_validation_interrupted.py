@@ -1,7 +1,9 @@
 """A stop during validation: the epoch is saved before it, the signal is heard within a batch, and the validation is done again."""
 import json
 import os
+import shutil
 import signal
+import subprocess
 import time
 
 import pytest
@@ -99,3 +101,39 @@ def test_a_run_that_is_stopped_at_its_last_step_is_validated_by_the_next(tmp_pat
     for kind in ("step", "epoch", "validation"):
         assert of_kind(part, kind) == of_kind(whole, kind)
     assert len(of_kind(whole, "validation")) == 1
+
+
+def test_a_validation_that_is_due_is_left_out_where_none_is_wanted_any_more(tmp_path, pictures):
+    """A run whose validation cannot be done, of a broken picture, say, goes on without it."""
+    options = whole_training.options({**SETTINGS, "data": str(pictures)})
+    stop_in_validation(tmp_path, options, 1, signal.SIGTERM)
+    trainer_ranks.run(tmp_path, *options, "--valid-epochs=0", ranks=1)
+    assert of_kind(tmp_path, "validation") == []
+    assert [step for step, *_ in of_kind(tmp_path, "epoch")] == [2, 4]
+
+
+def test_an_epoch_whose_last_step_alone_was_saved_is_ended_by_the_next_run(tmp_path, pictures):
+    """A kill between the save of an epoch's last step and that of its end leaves such a file."""
+    options = whole_training.options({**SETTINGS, "data": str(pictures), "valid-epochs": 2, "checkpoint-steps": 2, "keep-last": 9})
+    trainer_ranks.run(tmp_path / "before", *options, "--max-steps=3", ranks=1)
+    (tmp_path / "after").mkdir()
+    shutil.copy(tmp_path / "before" / "step-00000002.h5", tmp_path / "after")
+    trainer_ranks.run(tmp_path / "after", *options, "--max-steps=2", "--valid-epochs=1", ranks=1)
+    assert [step for step, *_ in of_kind(tmp_path / "after", "epoch")] == [2]
+    assert [step for step, *_ in of_kind(tmp_path / "after", "validation")] == [2]
+
+
+def test_the_last_state_is_saved_though_an_earlier_save_was_one_failure_too_many(tmp_path, pictures):
+    """The first file of the run does not get its name; the disk is well again when the run ends."""
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
+    options = whole_training.options({**SETTINGS, "data": str(pictures), "epochs": 1, "checkpoint-steps": 2, "checkpoint-mode": "sync",
+                                      "checkpoint-retries": 0, "checkpoint-failures": 1, "keep-last": 9, "progress": "lines"})
+    fault = ["strace", "-f", "-qq", "-o", tmp_path / "trace", "-e", "trace=rename", "-e", "inject=rename:error=EIO:when=1"]
+    command = [*fault, trainer_ranks.PROGRAM, f"--checkpoint-dir={tmp_path}", *options]
+    done = subprocess.run([str(word) for word in command], env=trainer_ranks.environment(tmp_path, 0, 1), capture_output=True, text=True,
+                          check=False, timeout=240)
+    assert "(INJECTED)" in (tmp_path / "trace").read_text()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [path.name for path in trainer_ranks.checkpoints(tmp_path)] == ["step-00000002.h5"]
+    assert len(of_kind(tmp_path, "validation")) == 1

@@ -43,6 +43,7 @@ void add_progress(std::map<std::string, format::Value>& values, const Progress& 
   values["/sampler/seed"] = progress.seed;
   values["/sampler/epoch"] = progress.epoch;
   values["/sampler/position"] = progress.sample_position;
+  values["/sampler/dataset_size"] = progress.dataset_size;
   values["/progress/skipped_steps"] = progress.skipped_steps;
   values["/progress/validation_due"] = progress.validation_due;
   values["/loss_scale/scale"] = progress.loss_scale;
@@ -63,6 +64,7 @@ std::optional<Progress> read_progress(const StoredContent& stored) {
                      take(stored, "/progress/batch_size", progress.batch_size) &&
                      take(stored, "/sampler/seed", progress.seed) &&
                      take(stored, "/sampler/position", progress.sample_position);
+  (void)take(stored, "/sampler/dataset_size", progress.dataset_size);
   (void)take(stored, "/progress/skipped_steps", progress.skipped_steps);
   (void)take(stored, "/progress/validation_due", progress.validation_due);
   (void)take(stored, "/loss_scale/scale", progress.loss_scale);

@@ -22,6 +22,7 @@ struct Progress {
   std::int64_t step_in_epoch = 0;    ///< steps done in it
   std::int64_t global_step = 0;      ///< steps done in all epochs
   std::int64_t sample_position = 0;  ///< samples done in the epoch's global order, of all ranks
+  std::int64_t dataset_size = 0;     ///< training samples that the order is of; 0: a file that does not say
   double best_metric = 0;            ///< highest validation metric; meaningless while best_step < 0
   std::int64_t best_step = -1;       ///< the global step at which it was reached
   std::int64_t world_size = 1;

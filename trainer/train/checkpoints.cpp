@@ -185,9 +185,31 @@ Result<void> Checkpoints::confirm_same_step(const checkpoint::Progress& progress
               "making all nodes see the same checkpoint folder, or --resume=FILE", ExitCode::Mismatch);
 }
 
+/// The position counts in an order of so many images: in another data set it means nothing.
+Result<void> Checkpoints::keep_position(checkpoint::Progress& progress, std::int64_t dataset_size) const {
+  const std::int64_t images_of_step = progress.world_size * progress.batch_size;
+  // Files of earlier versions do not say how many images there were, and count the last step's padding.
+  const bool other = progress.dataset_size > 0 ? progress.dataset_size != dataset_size
+                                               : progress.sample_position >= dataset_size + images_of_step;
+  if (other) {
+    const std::string before = progress.dataset_size > 0 ? fmt::format("{}", progress.dataset_size) : "more";
+    return fail("--data", config_.data.given,
+                fmt::format("has {} training images, the checkpoint of step {} is of a training with {}", dataset_size,
+                            progress.global_step, before),
+                "the data set of before, --resume=never with --init-from=FILE, or another --checkpoint-dir",
+                ExitCode::Mismatch);
+  }
+  progress.dataset_size = dataset_size;
+  progress.sample_position = std::min(progress.sample_position, dataset_size);
+  return {};
+}
+
 Result<void> Checkpoints::continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
                                       std::vector<std::string>& warnings) const {
   const checkpoint::Progress fresh = std::exchange(progress, state.progress);
+  if (Result<void> same = keep_position(progress, fresh.dataset_size); !same) {
+    return same;
+  }
   progress.world_size = fresh.world_size;
   progress.batch_size = fresh.batch_size;
   if (state.progress.seed != fresh.seed) {

@@ -59,6 +59,7 @@ class Checkpoints {
   [[nodiscard]] Result<std::string> init();
   [[nodiscard]] checkpoint::Retention retention(const checkpoint::Progress& progress) const;
   [[nodiscard]] checkpoint::TrainingState state_of(const checkpoint::Progress& progress) const;
+  [[nodiscard]] Result<void> keep_position(checkpoint::Progress& progress, std::int64_t dataset_size) const;
   [[nodiscard]] Result<void> continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
                                          std::vector<std::string>& warnings) const;
 

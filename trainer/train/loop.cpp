@@ -75,17 +75,27 @@ Loop::Loop(const config::TrainConfig& config, const World& world, Training& trai
 }
 
 Outcome Loop::run() {
+  if (config_.run.valid_epochs == 0) {
+    progress_.validation_due = 0;  // none is wanted any more
+  }
   if (progress_.validation_due != 0) {  // it was interrupted
     if (Stop stop = save_and_validate(false, progress_.epoch == config_.run.epochs || at_last_step())) {
       return *stop;
     }
   }
-  while (progress_.epoch < config_.run.epochs && !at_last_step()) {
+  while (progress_.epoch < config_.run.epochs && (!at_last_step() || epoch_is_complete())) {
     if (Stop stop = train_epoch()) {
       return *stop;
     }
   }
   return Outcome{};
+}
+
+/// Whether the checkpoint that the run goes on from is of an epoch's last step, and nothing but its end is left.
+bool Loop::epoch_is_complete() const {
+  data::Sampler rest = *training_.data.train_sampler;
+  rest.set_epoch(static_cast<std::uint64_t>(progress_.epoch), progress_.sample_position);
+  return progress_.step_in_epoch > 0 && rest.steps() == 0;
 }
 
 at::Tensor Loop::model_outputs(const data::Batch& batch) {
@@ -254,7 +264,7 @@ Loop::Stop Loop::after_epoch() {
 Loop::Stop Loop::save_and_validate(bool saving, bool last) {
   const bool validating = progress_.validation_due != 0;
   if (saving) {
-    if (Stop stop = save(last && !validating ? Urgency::Final : Urgency::Due)) {
+    if (Stop stop = save(last ? Urgency::Final : Urgency::Due)) {
       return stop;
     }
   }

@@ -126,8 +126,10 @@ void Observer::end_epoch(const checkpoint::Progress& progress) {
 }
 
 void Observer::validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals) {
-  note(fmt::format("validation after epoch {}: loss {:.4f}  top-1 {:.2f} %  top-5 {:.2f} %  ({} images)",
-                   progress.epoch, totals.loss(), 100 * totals.top1(), 100 * totals.top5(), totals.samples));
+  const std::string when = progress.step_in_epoch == 0 ? fmt::format("epoch {}", progress.epoch)
+                                                       : fmt::format("step {}", progress.global_step);
+  note(fmt::format("validation after {}: loss {:.4f}  top-1 {:.2f} %  top-5 {:.2f} %  ({} images)", when, totals.loss(),
+                   100 * totals.top1(), 100 * totals.top5(), totals.samples));
   record({{"event", std::string("validation")},
           {"epoch", progress.epoch},
           {"step", progress.global_step},

@@ -153,6 +153,7 @@ class Session {
     }
     checkpoints_.emplace(*config_, *training_, world_, *std::move(group), arguments_);
     progress_ = first_progress(*config_, world_);
+    progress_.dataset_size = training_->data.train_sampler->options().dataset_size;
     return {};
   }
 
