@@ -19,7 +19,7 @@
 #include "trainer/data/packed/packed_source.h"
 #include "trainer/data/packed/packed_writer.h"
 #include "trainer/data/tar_index.h"
-#include "trainer/storage/crc32c.h"
+#include "trainer/storage/crc.h"
 
 namespace {
 

@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "trainer/checkpoint/init_from.h"
-#include "trainer/checkpoint/parameter_keys.h"
+#include "trainer/checkpoint/rng.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/train/step_size.h"
 

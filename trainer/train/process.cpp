@@ -1,7 +1,5 @@
 #include "trainer/train/process.h"
 
-#include <unistd.h>
-#include <array>
 #include <csignal>
 
 #include <ATen/Parallel.h>
@@ -18,11 +16,6 @@ void prepare_process(int threads) {
   if (threads > 0) {
     at::set_num_threads(threads);
   }
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
 }
 
 }  // namespace rollcall::train

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string>
-
 namespace rollcall::train {
 
 /// Settings of this process that must be made before the first tensor:
@@ -12,8 +10,5 @@ namespace rollcall::train {
 /// - writing to a peer that died is an error that is told, not the end by SIGPIPE (Gloo writes without MSG_NOSIGNAL);
 /// - no AMX where it would end the process (model::avoid_unusable_amx).
 void prepare_process(int threads);
-
-/// gethostname(2), or "?".
-[[nodiscard]] std::string host_name();
 
 }  // namespace rollcall::train

@@ -4,7 +4,6 @@
 #include <thread>
 #include <utility>
 
-#include "trainer/checkpoint/live_content.h"
 #include "trainer/train/clock.h"
 
 namespace rollcall::train {

@@ -11,7 +11,7 @@
 #include "runtime/settings/settings.h"
 #include "trainer/checkpoint/background/commit.h"
 #include "trainer/checkpoint/background/saver.h"
-#include "trainer/checkpoint/device_copies.h"
+#include "trainer/checkpoint/live_content.h"
 #include "trainer/checkpoint/state_parts.h"
 #include "trainer/train/checkpoint_group.h"
 

@@ -5,7 +5,7 @@
 #include "runtime/base/text.h"
 #include "trainer/data/packed/packed_tables.h"
 #include "trainer/data/packed/schema.h"
-#include "trainer/storage/hdf5_objects.h"
+#include "trainer/storage/hdf5.h"
 
 namespace rollcall::data {
 namespace {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include "runtime/base/this_process.h"
 #include "runtime/rendezvous/meet.h"
 #include "runtime/step/resolved_step.h"
 #include "trainer/config/trainer_settings.h"
@@ -110,7 +111,7 @@ Result<bool> measure_all(const Options& options, const train::World& world) {
 }
 
 int measure_in_world(const Options& options, const Environment& environment) {
-  train::FailureReport report(0, 0, 1, train::host_name());
+  train::FailureReport report(0, 0, 1, this_host_name());
   Result<train::World> world = join(options, environment, report);
   if (!world) {
     return report.common(world.error());

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "trainer/data/packed/packed_file.h"
-#include "trainer/storage/crc32c.h"
+#include "trainer/storage/crc.h"
 #include "trainer/tools/pack/ordered_pool.h"
 #include "trainer/tools/pack/partial_file.h"
 #include "trainer/tools/pack/stop_request.h"

@@ -10,7 +10,7 @@
 #include "trainer/data/image/read_file.h"
 #include "trainer/data/image/repack.h"
 #include "trainer/data/image/resize.h"
-#include "trainer/storage/crc32c.h"
+#include "trainer/storage/crc.h"
 #include "trainer/tools/pack/encode_jpeg.h"
 
 namespace rollcall::pack {
