@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/this_process.h"
 #include "runtime/settings/launch_settings.h"
 #include "runtime/step/resolved_step.h"
 #include "trainer/distributed/ddp/data_parallel.h"
@@ -51,7 +52,7 @@ double seconds_of(const std::function<void()>& work) {
 }
 
 int run(std::map<std::string, int> options) {
-  train::FailureReport report(0, 0, 1, train::host_name());
+  train::FailureReport report(0, 0, 1, this_host_name());
   Result<train::World> world = join(report);
   if (!world) {
     return report.own(world.error());

@@ -78,19 +78,19 @@ int main(int argc, char** argv) {
     ::sync();
     std::array<Clock::time_point, 6> passed{};
     WriterOptions options{.read_back = ReadBack::Device};
-    options.after = [&passed](Stage stage) { passed[static_cast<std::size_t>(stage)] = Clock::now(); };
+    options.after = [&passed](WritePoint point) { passed[static_cast<std::size_t>(point)] = Clock::now(); };
     const auto begun = Clock::now();
     const double device = seconds_of([&] { return write_checkpoint(path, state.content, options); });
-    const auto at = [&](Stage stage) {
-      return std::chrono::duration<double>(passed[static_cast<std::size_t>(stage)] - begun).count();
+    const auto at = [&](WritePoint point) {
+      return std::chrono::duration<double>(passed[static_cast<std::size_t>(point)] - begun).count();
     };
     static_cast<void>(load(path));  // into the page cache
     const double loaded = seconds_of([&] { return load(path); });
     fmt::print(R"({{"save": {}, "save_read_back_memory": {}, "load_verify": {}, "created_at": {}, "settled_at": {}, )"
                R"("sealed_at": {}, "verified_at": {}}})"
                "\n",
-               device, memory, loaded, at(Stage::SkeletonCreated), at(Stage::Settled), at(Stage::Sealed),
-               at(Stage::Verified));
+               device, memory, loaded, at(WritePoint::StructuresCreated), at(WritePoint::Settled),
+               at(WritePoint::Sealed), at(WritePoint::Verified));
   }
   return 0;
 }

@@ -109,7 +109,7 @@ def ours(program, shapes, folder):
     return {"rollcall, verified from the device": line["save"],
             "rollcall, verified from memory": line["save_read_back_memory"],
             "rollcall load + verify": line["load_verify"],
-            "  from the device: skeleton created after": line["created_at"],
+            "  from the device: structures created after": line["created_at"],
             "  from the device: data on it and read back after": line["settled_at"],
             "  from the device: sealed after": line["sealed_at"], "  from the device: seal read back after": line["verified_at"]}
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "benchmarks/ranks.h"
+#include "runtime/base/this_process.h"
 #include "trainer/distributed/ddp/make_replica.h"
 #include "trainer/distributed/ddp/sharded_replica.h"
 #include "trainer/model/resnet.h"
@@ -92,7 +93,7 @@ double waited(parallel::Replica& replica) {
 }
 
 int run(Options options) {
-  train::FailureReport report(0, 0, 1, train::host_name());
+  train::FailureReport report(0, 0, 1, this_host_name());
   Result<train::World> world = benchmarks::join(report, options["threads"], options["ucx"] != 0 ? "ucx" : "gloo");
   if (!world) {
     return report.own(world.error());

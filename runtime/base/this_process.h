@@ -10,7 +10,7 @@ namespace rollcall {
 
 // What this process can say of itself: the host that it is on, the CPUs that it may use, the file that it came from.
 
-/// gethostname(2); empty where it fails.
+/// gethostname(2), asked for here alone; empty where it fails, which Linux does for no reason but a short buffer.
 [[nodiscard]] std::string this_host_name();
 
 /// The CPUs that this process may run on (sched_getaffinity(2)), ascending, also on machines with more than 1024 of

@@ -19,7 +19,7 @@
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/format/seal.h"
 #include "trainer/checkpoint/format/writer.h"
-#include "trainer/storage/crc32c.h"
+#include "trainer/storage/crc.h"
 #include "trainer/storage/file.h"
 
 namespace {

@@ -19,7 +19,7 @@
 #include "trainer/data/sources/packed_file.h"
 #include "trainer/data/sources/packed_writer.h"
 #include "trainer/data/sources/tar_index.h"
-#include "trainer/storage/crc32c.h"
+#include "trainer/storage/crc.h"
 
 namespace {
 

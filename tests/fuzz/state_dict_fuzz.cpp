@@ -8,9 +8,9 @@
 #include <string>
 
 #include "tests/fuzz/require.h"
-#include "trainer/checkpoint/exchange/pickle_tree.h"
-#include "trainer/checkpoint/exchange/read_state_dict.h"
-#include "trainer/checkpoint/exchange/zip_writer.h"
+#include "trainer/checkpoint/exchange/pickle.h"
+#include "trainer/checkpoint/exchange/state_dict.h"
+#include "trainer/checkpoint/exchange/zip_archive.h"
 
 namespace {
 

@@ -63,7 +63,7 @@ def test_shards_may_move_to_main_memory_and_back(tmp_path, images, first, then):
     assert records(part, "step") == [record for record in records(whole, "step") if record["step"] > 17]
 
 
-@pytest.mark.parametrize("last_batch", ["pad", "keep"])
+@pytest.mark.parametrize("last_batch", ["pad", "drop"])
 def test_the_last_step_of_an_epoch_is_as_good_a_place_to_go_on_from_as_any(tmp_path, last_batch):
     """34 images in steps of 16: the third step reaches beyond the data set's end."""
     options = ["--data=fake", "--fake-size=40", *SMALL, "--batch-size=16", f"--last-batch={last_batch}", "--epochs=2", "--valid-epochs=0",

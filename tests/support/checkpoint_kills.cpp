@@ -38,7 +38,7 @@ constexpr int kKeep = 3;
 /// What a rank is at, for the statistics; in memory that the driver shares.
 enum Activity : int { Between, Creating, Writing, Sealing, Verifying, Naming, Tidying, kActivities };
 constexpr std::array<const char*, kActivities> kNames{
-    "between saves", "creating the skeleton",     "writing, fsync, reading back", "seal", "reading the seal back",
+    "between saves", "creating the structures",   "writing, fsync, reading back", "seal", "reading the seal back",
     "renaming",      "removing older checkpoints"};
 
 struct Shared {
@@ -82,9 +82,9 @@ struct Model {
 int run_rank(RankGroup& group, const std::string& folder, std::int64_t step, Shared& shared, int report) {
   auto& activity = shared.activity[group.rank()];
   WriterOptions options;
-  options.after = [&activity](Stage stage) {
+  options.after = [&activity](WritePoint point) {
     constexpr std::array kNext{Writing, Writing, Sealing, Verifying, Naming, Tidying};
-    activity = kNext[static_cast<std::size_t>(stage)];
+    activity = kNext[static_cast<std::size_t>(point)];
   };
   while (true) {
     ++step;

@@ -5,7 +5,6 @@
 #include <cstdio>
 
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/checkpoint/parameter_keys.h"
 #include "trainer/model/resnet.h"
 
 int main(int argc, char** argv) {

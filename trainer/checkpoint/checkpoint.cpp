@@ -3,60 +3,30 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
-#include <cstring>
 #include <exception>
+#include <map>
+#include <utility>
 
 #include "trainer/checkpoint/background/commit.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/model_state.h"
 #include "trainer/checkpoint/optimizer_state.h"
 #include "trainer/checkpoint/read_plan.h"
-#include "trainer/checkpoint/stored_content.h"
+#include "trainer/checkpoint/rng.h"
+#include "trainer/model/state.h"
 
 namespace rollcall::checkpoint {
 namespace {
 
-std::string rng_path(std::size_t rank) { return fmt::format("/rng/rank_{:04}/cpu", rank); }
-
-/// The bytes stay where they are.
-void add_rng(StateParts& parts, const std::vector<std::vector<std::byte>>& rng_per_rank) {
-  for (std::size_t rank = 0; rank < rng_per_rank.size(); ++rank) {
-    const auto& bytes = rng_per_rank[rank];
-    const auto size = static_cast<std::int64_t>(bytes.size());
-    parts.tensors.push_back({rng_path(rank),
-                             "",
-                             {size},
-                             at::kByte,
-                             torch::from_blob(const_cast<std::byte*>(bytes.data()), {size}, at::kByte),
-                             0});
-  }
-}
-
-Result<std::vector<std::vector<std::byte>>> read_rng(const StoredContent& stored, format::VerifyLevel level) {
-  std::vector<std::vector<std::byte>> rng_per_rank;
-  std::vector<format::ReadRequest> requests;
-  while (const format::ManifestEntry* const state = stored.tensor(rng_path(rng_per_rank.size()))) {
-    auto& bytes = rng_per_rank.emplace_back(state->bytes);
-    requests.push_back({state, 0, bytes});
-  }
-  if (Result<void> read = stored.reader().read(requests, level, 1); !read) {
-    return read.error();
-  }
-  return rng_per_rank;
-}
-
-Error unexpected(const std::string& value, const std::exception& error) {
-  const std::string text = error.what();
-  return fail("checkpoint", value, text.substr(0, text.find('\n')), "reporting this", ExitCode::Internal);
-}
-
-/// Runs `work`; what LibTorch throws becomes an Error (Internal) about `value`.
+/// Runs `work`; what LibTorch throws becomes an Error (Internal) about `value` of `setting`.
 template <typename Work>
-auto without_exceptions(const std::string& value, const Work& work) -> decltype(work()) {
+auto without_exceptions(const std::string& value, const Work& work, const char* setting = "checkpoint")
+    -> decltype(work()) {
   try {
     return work();
   } catch (const std::exception& error) {
-    return unexpected(value, error);
+    const std::string text = error.what();
+    return fail(setting, value, text.substr(0, text.find('\n')), "reporting this", ExitCode::Internal);
   }
 }
 
@@ -84,7 +54,7 @@ Result<Loaded> read_all(const format::CheckpointReader& reader, const TrainingSt
   if (!values) {
     return values.error();
   }
-  const StoredContent stored(reader, *std::move(values));
+  const OpenCheckpoint stored(reader, *std::move(values));
   Loaded loaded;
   if (Result<void> model = plan_model(loaded.reads, state.model, state.sharding, stored); !model) {
     return model.error();
@@ -155,7 +125,80 @@ Result<std::optional<LoadedInfo>> load_state(const LoadOptions& options, Trainin
   return std::optional(LoadedInfo{(*used)->path, std::move((*used)->warnings)});
 }
 
+/// What the keys of the last layer begin with: "fc." of "fc.bias".
+std::string prefix_of_last_layer(const torch::nn::Module& model) {
+  const std::vector<std::string> keys = model::state_keys(model);
+  const std::string last = keys.empty() ? "" : keys.back();
+  return last.substr(0, last.rfind('.') + 1);
+}
+
+struct InitPlan {
+  ReadPlan reads;
+  std::vector<std::string> left_out;
+};
+
+Result<InitPlan> plan_init(const format::CheckpointReader& reader, const torch::nn::Module& model,
+                           const Sharding* sharding) {
+  InitPlan plan;
+  const std::string last_layer = prefix_of_last_layer(model);
+  for (const auto& entry : model::named_state(model)) {
+    const auto shard = sharding != nullptr ? sharding->shard(entry.key()) : std::nullopt;
+    const at::Tensor& target = shard ? shard->rows : entry.value();
+    const format::ManifestEntry* const source = reader.find(model_path(entry.key()));
+    const std::string how = difference(entry.key(), entry.value().sizes(), target.scalar_type(), source);
+    if (how.empty()) {
+      plan.reads.fill(target, *source, shard ? shard->first_row : 0);
+    } else if (entry.key().starts_with(last_layer)) {
+      plan.left_out.push_back(how);
+    } else {
+      return fail("--init-from", reader.path(), "is of another model: " + how,
+                  "the --model that it was made with; only the last layer may differ", ExitCode::Mismatch);
+    }
+  }
+  return plan;
+}
+
+Result<std::vector<std::string>> init(const std::string& path, const torch::nn::Module& model, const Sharding* sharding,
+                                      format::VerifyLevel level, format::RankGroup& group) {
+  InitPlan plan;
+  const auto read = [&]() -> Result<void> {
+    const auto reader = format::CheckpointReader::open(path);
+    if (!reader) {
+      return reader.error();
+    }
+    auto planned = plan_init(*reader, model, sharding);
+    if (!planned) {
+      return planned.error();
+    }
+    plan = *std::move(planned);
+    return plan.reads.read(*reader, level);
+  };
+  if (Result<void> agreed = format::agree(group, read()); !agreed) {
+    Error error = agreed.error();
+    error.setting = "--init-from";
+    return error;
+  }
+  plan.reads.carry_out();
+  return std::move(plan.left_out);
+}
+
 }  // namespace
+
+std::vector<std::string> parameter_keys(const torch::OrderedDict<std::string, at::Tensor>& named,
+                                        const torch::optim::Optimizer& optimizer) {
+  std::map<const void*, std::string> key_of;
+  for (const auto& parameter : named) {
+    key_of[parameter.value().unsafeGetTensorImpl()] = parameter.key();
+  }
+  std::vector<std::string> keys;
+  for (const auto& group : optimizer.param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      const auto found = key_of.find(parameter.unsafeGetTensorImpl());
+      keys.push_back(found == key_of.end() ? "" : found->second);
+    }
+  }
+  return keys;
+}
 
 Result<StateParts> collect(const TrainingState& state, std::uint32_t rank, std::uint32_t size) {
   return without_exceptions("", [&]() -> Result<StateParts> {
@@ -174,16 +217,6 @@ Result<StateParts> collect(const TrainingState& state, std::uint32_t rank, std::
     }
     return parts;
   });
-}
-
-void add_generator(StateParts& parts, std::uint32_t rank, std::uint32_t size) {
-  const std::vector<std::byte> bytes = cpu_rng_state();
-  const auto length = static_cast<std::int64_t>(bytes.size());
-  const at::Tensor mine = torch::empty({length}, at::kByte);
-  std::memcpy(mine.mutable_data_ptr(), bytes.data(), bytes.size());
-  for (std::uint32_t each = 0; each < size; ++each) {
-    parts.tensors.push_back({rng_path(each), "", {length}, at::kByte, each == rank ? mine : at::Tensor(), 0});
-  }
 }
 
 Result<void> save(const std::string& folder, const TrainingState& state, const Retention& retention,
@@ -210,6 +243,13 @@ Result<std::optional<LoadedInfo>> load(const LoadOptions& options, TrainingState
 Result<std::optional<LoadedInfo>> load(const std::string& resume, const std::string& folder, TrainingState& state) {
   format::LoneRank alone;
   return load({.resume = resume, .folder = folder}, state, alone);
+}
+
+Result<std::vector<std::string>> init_from(const std::string& path, const torch::nn::Module& model,
+                                           const Sharding* sharding, format::VerifyLevel level,
+                                           format::RankGroup& group) {
+  return without_exceptions(
+      path, [&] { return init(path, model, sharding, level, group); }, "--init-from");
 }
 
 }  // namespace rollcall::checkpoint

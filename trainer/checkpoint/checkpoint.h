@@ -11,6 +11,7 @@
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/format/rank_group.h"
+#include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/progress.h"
 #include "trainer/checkpoint/sharding.h"
 #include "trainer/checkpoint/state_parts.h"
@@ -26,7 +27,7 @@ struct TrainingState {
   /// Names (keys of the model's state dict) of the optimizer's parameters, group after group.
   std::vector<std::string> parameter_keys_in_optimizer_order;
   Progress progress;
-  std::vector<std::vector<std::byte>> rng_per_rank;  ///< cpu_rng_state() of each rank; may be empty
+  std::vector<std::vector<std::byte>> rng_per_rank;  ///< cpu_rng_state() (rng.h) of each rank; may be empty
   std::string config_json;                           ///< the settings, for people; not read back
   std::vector<std::string> argv;                     ///< the command line, for people; not read back
   const Sharding* sharding = nullptr;                ///< null: this rank has all of the model
@@ -38,12 +39,14 @@ struct LoadedInfo {
   std::vector<std::string> warnings;  ///< damaged checkpoints that were passed over, for the user; on rank 0
 };
 
+/// The name of each of the optimizer's parameters, group after group, by the tensors that it was made from; empty for a
+/// parameter that is not in `named`.
+[[nodiscard]] std::vector<std::string> parameter_keys(const torch::OrderedDict<std::string, at::Tensor>& named,
+                                                      const torch::optim::Optimizer& optimizer);
+
 /// What this rank gives to a checkpoint of `state`, of `size` ranks in which it is rank `rank`. Not collective; copies
 /// nothing. Errors (Internal): the optimizer is neither SGD nor AdamW.
 [[nodiscard]] Result<StateParts> collect(const TrainingState& state, std::uint32_t rank, std::uint32_t size);
-
-/// Adds the state of this rank's generator, and names those of the others.
-void add_generator(StateParts& parts, std::uint32_t rank, std::uint32_t size);
 
 /// Saves `state` as <folder>/step-<global_step>.h5, atomically and verified (see format::write_checkpoint), then drops
 /// what `retention` does not keep; the checkpoint of progress.best_step stays, and best.h5 points to it. Collective:
@@ -78,9 +81,14 @@ struct LoadOptions {
 [[nodiscard]] Result<std::optional<LoadedInfo>> load(const std::string& resume, const std::string& folder,
                                                      TrainingState& state);
 
-/// State of LibTorch's default CPU generator.
-[[nodiscard]] std::vector<std::byte> cpu_rng_state();
-/// Errors (BadData): the bytes are no such state.
-[[nodiscard]] Result<void> set_cpu_rng_state(const std::vector<std::byte>& state);
+/// Fills `model` with the parameters and buffers of checkpoint `path`, for a training that begins with them: optimizer
+/// and progress of the checkpoint do not matter. The last layer may be of another number of classes: then it stays as
+/// it is, and is told: one text a tensor, "fc.bias: [10] there and [4] here". All or nothing. Collective.
+///
+/// Errors, the same on all ranks: Mismatch where any other tensor is missing, or of another shape or type; those of
+/// format::CheckpointReader.
+[[nodiscard]] Result<std::vector<std::string>> init_from(const std::string& path, const torch::nn::Module& model,
+                                                         const Sharding* sharding, format::VerifyLevel level,
+                                                         format::RankGroup& group);
 
 }  // namespace rollcall::checkpoint

@@ -1,14 +1,19 @@
 #include "trainer/checkpoint/live_content.h"
 
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <memory>
 #include <string_view>
 
 namespace rollcall::checkpoint {
 namespace {
 
+c10::Stream current_stream(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
+
 constexpr std::string_view kOptimizerState = "/optimizer/state/";
 
-background::StridedBytes values_of(const at::Tensor& host) {
+format::StridedBytes values_of(const at::Tensor& host) {
   return {static_cast<const std::byte*>(host.const_data_ptr()), static_cast<std::size_t>(host.element_size()),
           host.sizes().vec(), host.strides().vec()};
 }
@@ -24,6 +29,48 @@ Result<void> wait_for(DeviceCopies& copies) {
 }
 
 }  // namespace
+
+DeviceCopies::Streams::Streams(c10::Device of_device)
+    : device(of_device),
+      beside(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device)),
+      copied_beside(device.type()),
+      copied_in_order(device.type()) {}
+
+at::Tensor DeviceCopies::copy(const std::string& name, const at::Tensor& rows, bool changes_at_once) {
+  if (!streams_) {
+    streams_.emplace(rows.device());
+  }
+  at::Tensor& host = pinned_[name];
+  if (!host.defined() || host.sizes() != rows.sizes() || host.scalar_type() != rows.scalar_type()) {
+    host = at::empty(rows.sizes(), rows.options().device(at::kCPU).pinned_memory(true));
+  }
+  const c10::Stream computing = current_stream(streams_->device);
+  if (changes_at_once) {
+    host.copy_(rows, /*non_blocking=*/true);
+    streams_->copied_in_order.record(computing);
+    return host;
+  }
+  c10::Event written(streams_->device.type());  // what computes `rows` is done
+  written.record(computing);
+  written.block(streams_->beside);
+  const c10::StreamGuard guard(streams_->beside);
+  host.copy_(rows, /*non_blocking=*/true);
+  streams_->copied_beside.record(streams_->beside);
+  return host;
+}
+
+void DeviceCopies::hold_back() {
+  if (streams_) {
+    streams_->copied_beside.block(current_stream(streams_->device));
+  }
+}
+
+void DeviceCopies::wait() {
+  if (streams_) {
+    streams_->copied_in_order.synchronize();
+    streams_->copied_beside.synchronize();
+  }
+}
 
 background::LiveContent live_content(const StateParts& parts, const std::set<std::string>& parameter_keys,
                                      DeviceCopies& device_copies) {

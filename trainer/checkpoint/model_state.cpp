@@ -67,7 +67,7 @@ void add_model(StateParts& parts, const torch::nn::Module& model, const Sharding
 }
 
 Result<void> plan_model(ReadPlan& plan, const torch::nn::Module& model, const Sharding* sharding,
-                        const StoredContent& stored) {
+                        const OpenCheckpoint& stored) {
   const std::string& path = stored.reader().path();
   std::set<std::string> known;
   for (const auto& entry : model::named_state(model)) {

@@ -6,7 +6,6 @@
 #include "trainer/checkpoint/read_plan.h"
 #include "trainer/checkpoint/sharding.h"
 #include "trainer/checkpoint/state_parts.h"
-#include "trainer/checkpoint/stored_content.h"
 
 namespace rollcall::checkpoint {
 
@@ -23,6 +22,6 @@ void add_model(StateParts& parts, const torch::nn::Module& model, const Sharding
 /// Has every tensor of `model` filled by `plan`. Errors (Mismatch): a key is missing on one side, or shape or type
 /// differ; the reason names the first.
 [[nodiscard]] Result<void> plan_model(ReadPlan& plan, const torch::nn::Module& model, const Sharding* sharding,
-                                      const StoredContent& stored);
+                                      const OpenCheckpoint& stored);
 
 }  // namespace rollcall::checkpoint

@@ -11,7 +11,6 @@
 #include "trainer/checkpoint/read_plan.h"
 #include "trainer/checkpoint/sharding.h"
 #include "trainer/checkpoint/state_parts.h"
-#include "trainer/checkpoint/stored_content.h"
 
 namespace rollcall::checkpoint {
 
@@ -33,6 +32,6 @@ struct OptimizerPlan {
 /// parameters or shapes differ; BadData where a part is missing; Internal as above.
 [[nodiscard]] Result<OptimizerPlan> plan_optimizer(ReadPlan& reads, const torch::optim::Optimizer& optimizer,
                                                    const std::vector<std::string>& keys, const Sharding* sharding,
-                                                   const StoredContent& stored);
+                                                   const OpenCheckpoint& stored);
 
 }  // namespace rollcall::checkpoint

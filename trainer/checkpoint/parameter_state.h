@@ -9,7 +9,6 @@
 #include "trainer/checkpoint/read_plan.h"
 #include "trainer/checkpoint/sharding.h"
 #include "trainer/checkpoint/state_parts.h"
-#include "trainer/checkpoint/stored_content.h"
 
 namespace rollcall::checkpoint {
 
@@ -34,7 +33,7 @@ class StateSink {
 class StateSource {
  public:
   /// All outlive it. `parameter`: what the optimizer updates.
-  StateSource(const StoredContent& stored, ReadPlan& plan, const at::Tensor& parameter, std::string key,
+  StateSource(const OpenCheckpoint& stored, ReadPlan& plan, const at::Tensor& parameter, std::string key,
               const Sharding* sharding)
       : stored_(stored), plan_(plan), parameter_(parameter), key_(std::move(key)), sharding_(sharding) {}
 
@@ -46,7 +45,7 @@ class StateSource {
  private:
   [[nodiscard]] std::string path(const std::string& name) const;
 
-  const StoredContent& stored_;
+  const OpenCheckpoint& stored_;
   ReadPlan& plan_;
   const at::Tensor& parameter_;
   std::string key_;

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "trainer/checkpoint/read_plan.h"
+
 namespace rollcall::checkpoint {
 namespace {
 
@@ -14,7 +16,7 @@ void add_sums(std::map<std::string, format::Value>& values, const std::string& p
 }
 
 template <typename T>
-bool take(const StoredContent& stored, const std::string& path, T& into) {
+bool take(const OpenCheckpoint& stored, const std::string& path, T& into) {
   const T* const value = stored.value<T>(path);
   if (value != nullptr) {
     into = *value;
@@ -22,7 +24,7 @@ bool take(const StoredContent& stored, const std::string& path, T& into) {
   return value != nullptr;
 }
 
-metrics::RunningAverage read_sums(const StoredContent& stored, const std::string& path) {
+metrics::RunningAverage read_sums(const OpenCheckpoint& stored, const std::string& path) {
   metrics::RunningAverage sums;
   const bool whole =
       take(stored, path + "/loss_sum", sums.loss_sum) && take(stored, path + "/correct_top1", sums.correct_top1) &&
@@ -53,7 +55,7 @@ void add_progress(std::map<std::string, format::Value>& values, const Progress& 
   add_sums(values, "/progress/unrecorded", progress.unrecorded);
 }
 
-std::optional<Progress> read_progress(const StoredContent& stored) {
+std::optional<Progress> read_progress(const OpenCheckpoint& stored) {
   Progress progress;
   const bool whole = take(stored, "/progress/epoch", progress.epoch) &&
                      take(stored, "/progress/step_in_epoch", progress.step_in_epoch) &&

@@ -6,12 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "trainer/checkpoint/format/best.h"
 #include "trainer/checkpoint/format/content.h"
-#include "trainer/checkpoint/stored_content.h"
+#include "trainer/checkpoint/format/retention.h"
 #include "trainer/metrics/running_average.h"
 
 namespace rollcall::checkpoint {
+
+class OpenCheckpoint;
 
 using format::Best;
 
@@ -41,6 +42,6 @@ struct Progress {
 void add_progress(std::map<std::string, format::Value>& values, const Progress& progress);
 
 /// Nothing where a part is missing. Files of versions that did not have the sums or the loss scale give a fresh run's.
-[[nodiscard]] std::optional<Progress> read_progress(const StoredContent& stored);
+[[nodiscard]] std::optional<Progress> read_progress(const OpenCheckpoint& stored);
 
 }  // namespace rollcall::checkpoint

@@ -3,7 +3,9 @@
 #include <torch/torch.h>
 
 #include <cstddef>
+#include <map>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,6 +13,32 @@
 #include "trainer/checkpoint/format/reader.h"
 
 namespace rollcall::checkpoint {
+
+/// A checkpoint that is being loaded: look-up by path. The reader must outlive it. Values were read, tensors are not.
+class OpenCheckpoint {
+ public:
+  OpenCheckpoint(const format::CheckpointReader& reader, std::map<std::string, format::Value> values)
+      : reader_(reader), values_(std::move(values)) {}
+
+  /// Null where there is none.
+  [[nodiscard]] const format::ManifestEntry* tensor(const std::string& path) const {
+    const format::ManifestEntry* const entry = reader_.find(path);
+    return entry != nullptr && entry->kind == format::Kind::Tensor ? entry : nullptr;
+  }
+
+  /// Null where there is none or it is of another type.
+  template <typename T>
+  [[nodiscard]] const T* value(const std::string& path) const {
+    const auto found = values_.find(path);
+    return found == values_.end() ? nullptr : std::get_if<T>(&found->second);
+  }
+
+  [[nodiscard]] const format::CheckpointReader& reader() const { return reader_; }
+
+ private:
+  const format::CheckpointReader& reader_;
+  std::map<std::string, format::Value> values_;
+};
 
 /// What a rank is going to read from a checkpoint. Everything goes into memory of its own first, of the size of this
 /// rank's part; the training's tensors are touched by carry_out() alone.

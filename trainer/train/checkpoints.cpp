@@ -12,8 +12,7 @@
 #include "runtime/storage/purge_age.h"
 #include "trainer/checkpoint/background/stage.h"
 #include "trainer/checkpoint/format/folder.h"
-#include "trainer/checkpoint/init_from.h"
-#include "trainer/checkpoint/parameter_keys.h"
+#include "trainer/checkpoint/rng.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/train/step_size.h"
 

@@ -66,9 +66,4 @@ void prepare_process(int threads) {
   }
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
-}
-
 }  // namespace rollcall::train

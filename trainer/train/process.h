@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <string>
 
 namespace rollcall::train {
 
@@ -22,9 +21,6 @@ void prepare_process(int threads);
 /// are aligned (to c10::gAlignment) within an ordinary block. For the whole process and its whole life; call it before
 /// tensors are made. Failed allocations throw c10::Error as LibTorch's own do.
 void keep_tensor_memory();
-
-/// gethostname(2), or "?".
-[[nodiscard]] std::string host_name();
 
 /// Seconds of a monotonic clock.
 inline double seconds_now() {

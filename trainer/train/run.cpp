@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/rendezvous/meet.h"
 #include "runtime/settings/markdown.h"
@@ -269,7 +270,7 @@ int join_and_work(const config::Options& options, const Environment& environment
     return report.of_this_node(step.error());
   }
   report = FailureReport(step->facts.rank, step->facts.local_rank, step->facts.world_size,
-                         step->facts.this_host.empty() ? host_name() : step->facts.this_host);
+                         step->facts.this_host.empty() ? this_host_name() : step->facts.this_host);
   const Environment patched = resolve::apply(step->patch, environment);
   prepare_process(parse_integer<int>(patched.get("OMP_NUM_THREADS").value_or("")).value_or(0));
   trace.mark("bootstrap");
@@ -308,7 +309,7 @@ int run(const Environment& environment, const std::vector<std::string>& argument
   FailureReport report(
       probable(environment, {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"}),
       probable(environment, {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "LOCAL_RANK"}), 1,
-      host_name());
+      this_host_name());
   try {
     catch_stop_signals();
     const Result<config::Options> options = config::read_options(environment, arguments);

@@ -8,11 +8,11 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/base/this_process.h"
 #include "runtime/contract/exit_codes.h"
 #include "runtime/rendezvous/meet.h"
 #include "trainer/distributed/process_group/factory.h"
 #include "trainer/distributed/process_group/store.h"
-#include "trainer/train/process.h"
 
 namespace rollcall::train {
 namespace {
@@ -37,7 +37,7 @@ World world_of(const job::JobFacts& facts) {
   world.rank = facts.rank;
   world.world_size = facts.world_size;
   world.num_nodes = facts.num_nodes;
-  world.host = facts.this_host.empty() ? host_name() : facts.this_host;
+  world.host = facts.this_host.empty() ? this_host_name() : facts.this_host;
   world.rendezvous = "none";
   world.backend = "none";
   return world;

@@ -1,12 +1,11 @@
 // What copies for a checkpoint promise, one promise at a time, on a device that makes copies as late as it may.
 
-#include "trainer/checkpoint/device_copies.h"
+#include "trainer/checkpoint/live_content.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/support/multiproc.h"
 #include "tests/support/stand_in_device.h"
-#include "trainer/checkpoint/live_content.h"
 
 namespace rollcall::checkpoint {
 namespace {
@@ -101,7 +100,7 @@ TEST(DeviceCopies, NothingToWaitForWhereNothingWasCopied) {
   copies.wait();
 }
 
-std::vector<float> floats(const background::StridedBytes& values) {
+std::vector<float> floats(const format::StridedBytes& values) {
   const auto* const first = reinterpret_cast<const float*>(values.data);
   return {first, first + 2};
 }

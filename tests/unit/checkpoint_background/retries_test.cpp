@@ -1,4 +1,4 @@
-#include "trainer/checkpoint/background/retries.h"
+#include "trainer/checkpoint/background/saver.h"
 
 #include <gmock/gmock.h>
 

@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "trainer/checkpoint/exchange/pickle_tree.h"
+#include "trainer/checkpoint/exchange/pickle.h"
 
 namespace rollcall::checkpoint::exchange {
 namespace {

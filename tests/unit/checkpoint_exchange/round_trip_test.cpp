@@ -3,8 +3,8 @@
 #include <array>
 
 #include "tests/unit/checkpoint_exchange/exchange_files.h"
-#include "trainer/checkpoint/exchange/read_state_dict.h"
-#include "trainer/checkpoint/exchange/safetensors_file.h"
+#include "trainer/checkpoint/exchange/safetensors.h"
+#include "trainer/checkpoint/exchange/state_dict.h"
 #include "trainer/checkpoint/exchange/torch_file.h"
 
 namespace rollcall::checkpoint::exchange {

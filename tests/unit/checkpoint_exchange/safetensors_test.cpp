@@ -2,7 +2,7 @@
 
 #include "tests/unit/checkpoint_exchange/exchange_files.h"
 #include "trainer/checkpoint/exchange/little_endian.h"
-#include "trainer/checkpoint/exchange/read_state_dict.h"
+#include "trainer/checkpoint/exchange/state_dict.h"
 
 namespace rollcall::checkpoint::exchange {
 namespace {

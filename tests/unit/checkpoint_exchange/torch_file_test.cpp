@@ -3,10 +3,8 @@
 #include <array>
 
 #include "tests/unit/checkpoint_exchange/exchange_files.h"
-#include "trainer/checkpoint/exchange/strided_copy.h"
 #include "trainer/checkpoint/exchange/torch_file.h"
 #include "trainer/checkpoint/exchange/zip_archive.h"
-#include "trainer/checkpoint/exchange/zip_writer.h"
 
 namespace rollcall::checkpoint::exchange {
 namespace {
@@ -127,14 +125,6 @@ TEST(TorchFile, MembersBeginAtMultiplesOf64BytesAndAreChecked) {
   bytes[static_cast<std::size_t>(second)] = '3';
   format::write_file(archive.path(), bytes);
   EXPECT_THAT(zip->read(*zip->find("bb")).error().reason, HasSubstr("checksum of member bb"));
-}
-
-TEST(StridedCopy, KnowsWhatIsContiguous) {
-  EXPECT_TRUE(is_contiguous({0, {2, 3}, {3, 1}}));
-  EXPECT_TRUE(is_contiguous({0, {2, 1, 3}, {3, 99, 1}}));
-  EXPECT_TRUE(is_contiguous({0, {}, {}}));
-  EXPECT_TRUE(is_contiguous({0, {1LL << 62, 1LL << 62, 0}, {1, 1, 1}}));
-  EXPECT_FALSE(is_contiguous({0, {2, 3}, {1, 2}}));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "trainer/checkpoint/format/best.h"
+#include "trainer/checkpoint/format/retention.h"
 
 #include <gmock/gmock.h>
 

@@ -1,9 +1,9 @@
-#include "trainer/checkpoint/format/blocks.h"
+#include "trainer/checkpoint/format/block_file.h"
 
 #include <gmock/gmock.h>
 
-#include "trainer/checkpoint/format/fragments.h"
-#include "trainer/storage/crc32c.h"
+#include "trainer/checkpoint/format/manifest.h"
+#include "trainer/storage/crc.h"
 
 namespace rollcall::checkpoint::format {
 namespace {

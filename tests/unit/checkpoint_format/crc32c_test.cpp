@@ -1,4 +1,4 @@
-#include "trainer/storage/crc32c.h"
+#include "trainer/storage/crc.h"
 
 #include <gtest/gtest.h>
 

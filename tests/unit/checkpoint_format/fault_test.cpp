@@ -27,12 +27,12 @@ void flip_byte(const std::string& path, std::size_t at) {
   file.put(byte);
 }
 
-/// A child that ends by SIGKILL right after the `count`-th stage of writing `path`; false where it finished before.
+/// A child that ends by SIGKILL right after the `count`-th point of writing `path`; false where it finished before.
 bool killed_while_writing(const std::string& path, const Content& content, int count) {
   const pid_t child = ::fork();
   if (child == 0) {
     int passed = 0;
-    const auto written = write_checkpoint(path, content, {.after = [&](Stage) {
+    const auto written = write_checkpoint(path, content, {.after = [&](WritePoint) {
                                             if (++passed == count) {
                                               ::raise(SIGKILL);
                                             }
@@ -61,7 +61,7 @@ TEST(CheckpointFaults, WriterKilledAtAnyPointLeavesTheNewFileOrThePreviousOne) {
     remove_stale_temporaries(folder.path());
     EXPECT_EQ(folder.names().size(), is_second ? 2U : 1U) << "point " << points + 1;
   }
-  EXPECT_EQ(points, 7);  // a skeleton, one block, synced, sealed, verified, renamed, and the one that nobody killed
+  EXPECT_EQ(points, 7);  // structures, one block, synced, sealed, verified, renamed, and the one that nobody killed
 }
 
 /// Runs `write` in a child whose files cannot grow beyond `limit` bytes, as on a full disk; its exit code.
@@ -103,8 +103,8 @@ TEST(CheckpointFaults, DataThatChangedOnItsWayToTheDiskIsNoticedBeforeTheFileGet
   const std::string temporary = temporary_name(folder.file("a.h5"));
   for (const ReadBack read_back : {ReadBack::Device, ReadBack::Memory}) {
     const auto written = write_checkpoint(folder.file("a.h5"), sample.content,
-                                          {.read_back = read_back, .after = [&](Stage stage) {
-                                             if (stage == Stage::BlockWritten) {
+                                          {.read_back = read_back, .after = [&](WritePoint point) {
+                                             if (point == WritePoint::BlockWritten) {
                                                flip_byte(temporary, first_offset_of(temporary, sample.weight));
                                              }
                                            }});

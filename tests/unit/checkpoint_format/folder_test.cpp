@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "runtime/base/this_process.h"
 
 #include "tests/unit/checkpoint_format/sample_content.h"
-#include "trainer/checkpoint/format/host.h"
 
 namespace rollcall::checkpoint::format {
 namespace {
@@ -110,8 +110,8 @@ TEST(CheckpointFolder, TemporaryFilesOfDeadWritersAreRemovedAndOthersLeft) {
   }
   ::waitpid(dead, nullptr, 0);
   const std::string stem = "step-00000001.h5.tmp-";
-  const std::string of_dead = stem + host_name() + "-" + std::to_string(dead);
-  const std::string of_living = stem + host_name() + "-" + std::to_string(::getppid());
+  const std::string of_dead = stem + this_host_name() + "-" + std::to_string(dead);
+  const std::string of_living = stem + this_host_name() + "-" + std::to_string(::getppid());
   const std::string of_elsewhere = stem + "other-host-1";
   const std::string of_elsewhere_old = stem + "other-host-2";
   for (const auto& name : {of_dead, of_living, of_elsewhere, of_elsewhere_old, std::string("notes.tmp-x")}) {
@@ -119,7 +119,7 @@ TEST(CheckpointFolder, TemporaryFilesOfDeadWritersAreRemovedAndOthersLeft) {
   }
   const auto two_days_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(48);
   std::filesystem::last_write_time(folder.file(of_elsewhere_old), two_days_ago);
-  const std::string link_of_dead = "step-00000002.h5.tmp-" + host_name() + "-" + std::to_string(dead);
+  const std::string link_of_dead = "step-00000002.h5.tmp-" + this_host_name() + "-" + std::to_string(dead);
   std::filesystem::create_symlink("step-00000002.h5", folder.file(link_of_dead));  // was to become best.h5
   remove_stale_temporaries(folder.path());
   EXPECT_THAT(folder.names(), testing::UnorderedElementsAre("notes.tmp-x", of_elsewhere, of_living));

@@ -9,7 +9,7 @@
 #include "tests/unit/checkpoint_format/sample_content.h"
 #include "trainer/checkpoint/format/file_state.h"
 #include "trainer/checkpoint/format/seal.h"
-#include "trainer/storage/crc32c.h"
+#include "trainer/storage/crc.h"
 
 namespace rollcall::checkpoint::format {
 namespace {

@@ -1,11 +1,11 @@
-#include "trainer/tools/checkpoint/prune_plan.h"
+#include "trainer/tools/checkpoint/prune.h"
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <random>
 
-#include "trainer/checkpoint/format/file_name.h"
+#include "trainer/checkpoint/format/file_state.h"
 
 namespace rollcall::checkpoint_tool {
 namespace {
@@ -15,8 +15,8 @@ using checkpoint::format::FileState;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-SeenFile file_named(const std::string& name, FileState state, std::optional<std::int64_t> step = std::nullopt) {
-  SeenFile file;
+ListedFile file_named(const std::string& name, FileState state, std::optional<std::int64_t> step = std::nullopt) {
+  ListedFile file;
   file.path = "run/" + name;
   file.entry = {.inode = 1, .modified = 0, .links = 1, .is_regular = true};
   file.state = state;
@@ -24,9 +24,9 @@ SeenFile file_named(const std::string& name, FileState state, std::optional<std:
   return file;
 }
 
-SeenFile sound(std::int64_t step) { return file_named(checkpoint_name(step), FileState::Committed, step); }
+ListedFile sound(std::int64_t step) { return file_named(checkpoint_name(step), FileState::Committed, step); }
 
-std::vector<std::string> going(const std::vector<SeenFile>& files, const PruneRules& rules) {
+std::vector<std::string> going(const std::vector<ListedFile>& files, const PruneRules& rules) {
   const std::vector<Fate> fates = fates_of(files, rules);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < files.size(); ++i) {
@@ -41,7 +41,7 @@ std::vector<std::string> going(const std::vector<SeenFile>& files, const PruneRu
 constexpr PruneRules kOnlyNewest{.keep_last = 1, .keep_best = 0, .keep_every = 0};
 
 TEST(PrunePlan, TellsWhyEachCheckpointStays) {
-  std::vector<SeenFile> files;
+  std::vector<ListedFile> files;
   for (std::int64_t step = 10; step <= 60; step += 10) {
     files.push_back(sound(step));
   }
@@ -57,7 +57,7 @@ TEST(PrunePlan, TellsWhyEachCheckpointStays) {
 }
 
 TEST(PrunePlan, TheBestAreThoseThatAnyCheckpointTellsOfAndThatAreThere) {
-  std::vector<SeenFile> files{sound(10), sound(20), sound(30), sound(40)};
+  std::vector<ListedFile> files{sound(10), sound(20), sound(30), sound(40)};
   files[1].best = {{5, 0.99}, {20, 0.8}, {10, 0.7}};  // that of step 5 is no longer there
   files[3].best = {{20, 0.8}};
   EXPECT_THAT(going(files, {.keep_last = 1, .keep_best = 1}), ElementsAre(checkpoint_name(10), checkpoint_name(30)));
@@ -65,7 +65,7 @@ TEST(PrunePlan, TheBestAreThoseThatAnyCheckpointTellsOfAndThatAreThere) {
 }
 
 TEST(PrunePlan, WhatTheLinkPointsToIsAmongTheBestUnlessNoneAreWanted) {
-  std::vector<SeenFile> files{sound(10), sound(20)};
+  std::vector<ListedFile> files{sound(10), sound(20)};
   files[0].is_best = true;
   EXPECT_THAT(going(files, {.keep_last = 1, .keep_best = 1}), IsEmpty());
   EXPECT_EQ(fates_of(files, {.keep_last = 1})[0].why, "the best");
@@ -74,7 +74,7 @@ TEST(PrunePlan, WhatTheLinkPointsToIsAmongTheBestUnlessNoneAreWanted) {
 
 TEST(PrunePlan, WhatIsNotSoundDoesNotCount) {
   for (const FileState state : {FileState::Damaged, FileState::Newer, FileState::Unreadable}) {
-    std::vector<SeenFile> files{sound(10), sound(20), sound(30)};
+    std::vector<ListedFile> files{sound(10), sound(20), sound(30)};
     files[2].state = state;
     files[2].reason = "is what it is";
     EXPECT_THAT(going(files, kOnlyNewest), ElementsAre(checkpoint_name(10)));
@@ -83,7 +83,7 @@ TEST(PrunePlan, WhatIsNotSoundDoesNotCount) {
 }
 
 TEST(PrunePlan, OnlyLeftoversOfDeadWritersGo) {
-  const std::vector<SeenFile> others{
+  const std::vector<ListedFile> others{
       file_named("step-00000001.h5.tmp-a-1", FileState::Writing, 1),
       file_named("step-00000001.h5.tmp-a-2", FileState::Unfinished, 1),
       file_named("step-00000001.h5.tmp-a-3", FileState::Unnamed, 1),
@@ -95,13 +95,14 @@ TEST(PrunePlan, OnlyLeftoversOfDeadWritersGo) {
   };
   EXPECT_THAT(going(others, kOnlyNewest), ElementsAre("step-00000001.h5.tmp-a-2"))
       << "a finished one may be the only good state";
-  std::vector<SeenFile> with_checkpoint = others;
+  std::vector<ListedFile> with_checkpoint = others;
   with_checkpoint.push_back(sound(1));
   EXPECT_THAT(going(with_checkpoint, kOnlyNewest), ElementsAre("step-00000001.h5.tmp-a-2", "step-00000001.h5.tmp-a-3"));
 }
 
 TEST(PrunePlan, LinksAndFoldersStayAndDoNotCount) {
-  std::vector<SeenFile> files{sound(10), sound(20), file_named("step-00000030.h5.tmp-a-2", FileState::Unfinished, 30)};
+  std::vector<ListedFile> files{sound(10), sound(20),
+                                file_named("step-00000030.h5.tmp-a-2", FileState::Unfinished, 30)};
   files[1].entry.is_regular = false;
   files[2].entry.is_regular = false;
   EXPECT_THAT(going(files, kOnlyNewest), IsEmpty());
@@ -110,7 +111,7 @@ TEST(PrunePlan, LinksAndFoldersStayAndDoNotCount) {
 TEST(PrunePlan, ASoundCheckpointAlwaysStaysAndASecondLookFindsNothing) {
   std::mt19937 random(7);  // the same folders each time
   for (int round = 0; round < 500; ++round) {
-    std::vector<SeenFile> files;
+    std::vector<ListedFile> files;
     std::vector<checkpoint::format::Best> best;
     const std::size_t keep_best_of_training = random() % 3;
     for (std::int64_t step = 7; step <= 84; step += 7) {
@@ -125,7 +126,7 @@ TEST(PrunePlan, ASoundCheckpointAlwaysStaysAndASecondLookFindsNothing) {
                            .keep_every = static_cast<std::int64_t>(random() % 40)};
     const bool had_sound = std::ranges::any_of(files, is_usable_checkpoint);
     const auto fates = fates_of(files, rules);
-    std::vector<SeenFile> left;
+    std::vector<ListedFile> left;
     for (std::size_t i = 0; i < files.size(); ++i) {
       if (!fates[i].goes) {
         left.push_back(files[i]);

@@ -8,13 +8,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "runtime/base/this_process.h"
 #include "tests/unit/checkpoint_format/sample_content.h"
-#include "trainer/checkpoint/format/best.h"
-#include "trainer/checkpoint/format/host.h"
+#include "trainer/checkpoint/format/retention.h"
 #include "trainer/config/trainer_settings.h"
-#include "trainer/tools/checkpoint/command.h"
 #include "trainer/tools/checkpoint/program.h"
-#include "trainer/tools/checkpoint/pruning.h"
+#include "trainer/tools/checkpoint/prune.h"
 
 namespace rollcall::checkpoint_tool {
 namespace {
@@ -110,7 +109,7 @@ pid_t dead_process() {
 }
 
 std::string temporary_of(std::int64_t step, pid_t writer) {
-  return checkpoint_name(step) + ".tmp-" + checkpoint::format::host_name() + "-" + std::to_string(writer);
+  return checkpoint_name(step) + ".tmp-" + this_host_name() + "-" + std::to_string(writer);
 }
 
 TEST(Prune, KeepsWhatTheTrainersOptionsKeep) {
@@ -232,9 +231,9 @@ TEST(Prune, WhatATrainingReplacesMeanwhileStays) {
   const TemporaryFolder folder;
   write_steps(folder, 40);
   Pruning pruning{.folder = folder.path(), .rules = {.keep_last = 1}, .files = {}};
-  auto seen = look_at(folder.path());
-  ASSERT_TRUE(seen);
-  for (SeenFile& file : *seen) {
+  auto listed = list_files(folder.path());
+  ASSERT_TRUE(listed);
+  for (ListedFile& file : *listed) {
     pruning.files.push_back({std::move(file), {}});
   }
   std::ranges::reverse(pruning.files);

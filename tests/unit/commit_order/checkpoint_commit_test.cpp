@@ -17,8 +17,8 @@ namespace {
 using format::checkpoint_name;
 using format::ReadBack;
 using format::SampleContent;
-using format::Stage;
 using format::TemporaryFolder;
+using format::WritePoint;
 using testing::ElementsAre;
 using testing::UnorderedElementsAre;
 using testing_support::between;
@@ -28,26 +28,26 @@ using testing_support::mark_trace;
 using testing_support::TracedCall;
 using testing_support::without_reads;
 
-std::string name_of(Stage stage) {
-  switch (stage) {
-    case Stage::SkeletonCreated:
+std::string name_of(WritePoint point) {
+  switch (point) {
+    case WritePoint::StructuresCreated:
       return "created";
-    case Stage::BlockWritten:
+    case WritePoint::BlockWritten:
       return "block";
-    case Stage::Settled:
+    case WritePoint::Settled:
       return "settled";
-    case Stage::Sealed:
+    case WritePoint::Sealed:
       return "sealed";
-    case Stage::Verified:
+    case WritePoint::Verified:
       return "verified";
-    case Stage::Renamed:
+    case WritePoint::Renamed:
       return "renamed";
   }
   return "";
 }
 
 format::WriterOptions traced_options(ReadBack read_back) {
-  return {.read_back = read_back, .threads = 1, .after = [](Stage stage) { mark_trace(name_of(stage)); }};
+  return {.read_back = read_back, .threads = 1, .after = [](WritePoint point) { mark_trace(name_of(point)); }};
 }
 
 /// A folder "all/run" for checkpoints, as a trace names it, and a stage "all/stage".

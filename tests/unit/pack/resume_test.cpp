@@ -10,7 +10,7 @@
 #include "tests/unit/pack/image_tree.h"
 #include "trainer/data/sources/image_folder.h"
 #include "trainer/data/sources/packed_file.h"
-#include "trainer/storage/crc32c.h"
+#include "trainer/storage/crc.h"
 #include "trainer/tools/pack/journal.h"
 #include "trainer/tools/pack/pack_tree.h"
 #include "trainer/tools/pack/partial_file.h"

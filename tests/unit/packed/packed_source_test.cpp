@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "tests/unit/packed/sample_file.h"
-#include "trainer/storage/hdf5_objects.h"
+#include "trainer/storage/hdf5.h"
 
 namespace rollcall::data {
 namespace {

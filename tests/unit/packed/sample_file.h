@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "trainer/data/sources/packed_writer.h"
-#include "trainer/storage/crc32c.h"
+#include "trainer/storage/crc.h"
 #include "trainer/storage/file.h"
 
 namespace rollcall::test {

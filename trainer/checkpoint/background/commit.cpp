@@ -4,9 +4,7 @@
 #include <optional>
 
 #include "trainer/checkpoint/background/stage.h"
-#include "trainer/checkpoint/format/dtype.h"
 #include "trainer/checkpoint/format/folder.h"
-#include "trainer/checkpoint/format/room.h"
 
 namespace rollcall::checkpoint::background {
 namespace {
@@ -29,8 +27,8 @@ Result<void> make_ready(const std::string& folder, std::uint64_t bytes) {
     return prepared;
   }
   format::remove_stale_temporaries(folder);  // before the look: they may be what fills the disk
-  const std::optional<format::Room> room = format::room_at(folder);
-  return room ? format::check_room(folder, *room, bytes) : Result<void>();
+  const std::optional<format::FreeSpace> space = format::free_space_at(folder);
+  return space ? format::check_free_space(folder, *space, bytes) : Result<void>();
 }
 
 }  // namespace

@@ -1,9 +1,75 @@
 #include "trainer/checkpoint/background/saver.h"
 
+#include <pthread.h>
+
 #include <cassert>
 #include <utility>
 
 namespace rollcall::checkpoint::background {
+
+SaveOutcome write_with_retries(std::int64_t step, const RetryPolicy& policy, const std::function<Result<void>()>& write,
+                               const std::function<bool(std::chrono::duration<double>)>& pause) {
+  const auto started = std::chrono::steady_clock::now();
+  SaveOutcome outcome;
+  outcome.step = step;
+  std::chrono::duration<double> length = policy.first_pause;
+  for (std::int64_t tries = 0;; ++tries) {
+    outcome.written = write();
+    const bool lost_peer = !outcome.written && outcome.written.error().exit_code == ExitCode::Unavailable;
+    if (outcome.written || lost_peer || tries == policy.retries || !pause(length)) {
+      outcome.durable_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+      return outcome;
+    }
+    outcome.failures.push_back(outcome.written.error().reason);
+    length *= 2;
+  }
+}
+
+BackgroundThread::BackgroundThread() : thread_([this] { run(); }) {}
+
+BackgroundThread::~BackgroundThread() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void BackgroundThread::start(std::function<void()> work) {
+  {
+    const std::lock_guard lock(mutex_);
+    assert(!work_);
+    work_ = std::move(work);
+  }
+  changed_.notify_all();
+}
+
+void BackgroundThread::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !work_; });
+}
+
+bool BackgroundThread::busy() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<bool>(work_);
+}
+
+void BackgroundThread::run() {
+  pthread_setname_np(pthread_self(), "rollcall-save");  // for top, gdb and whoever gives it another priority
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return work_ || ending_; });
+    if (!work_) {
+      return;
+    }
+    lock.unlock();
+    work_();
+    lock.lock();
+    work_ = nullptr;
+    changed_.notify_all();
+  }
+}
 
 BackgroundSaver::BackgroundSaver(RetryPolicy policy) : policy_(policy) {}
 

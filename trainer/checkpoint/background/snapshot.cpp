@@ -15,7 +15,7 @@ std::size_t padded(std::size_t bytes) {
 }
 
 std::size_t bytes_of(const LiveTensor& tensor) {
-  return tensor.values.data == nullptr ? 0 : total_bytes(tensor.values);
+  return tensor.values.data == nullptr ? 0 : format::total_bytes(tensor.values);
 }
 
 std::size_t bytes_to_copy(const LiveTensor& tensor) { return tensor.is_copy ? 0 : bytes_of(tensor); }
@@ -65,7 +65,7 @@ Result<void> Snapshot::begin(LiveContent live) {
       continue;
     }
     if (tensor.changes_at_once) {
-      copy_row_major(tensor.values, to);
+      format::copy_row_major(tensor.values, to);
     } else {
       rest_.push_back({std::move(tensor.values), to});
     }
@@ -75,7 +75,7 @@ Result<void> Snapshot::begin(LiveContent live) {
 
 void Snapshot::copy_rest() {
   for (std::size_t i = next_++; i < rest_.size(); i = next_++) {
-    copy_row_major(rest_[i].from, rest_[i].to);
+    format::copy_row_major(rest_[i].from, rest_[i].to);
     if (++copied_ == rest_.size()) {
       copied_.notify_all();
     }

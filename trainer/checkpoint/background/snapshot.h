@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/checkpoint/background/strided_copy.h"
 #include "trainer/checkpoint/format/content.h"
+#include "trainer/checkpoint/format/strided_copy.h"
 
 namespace rollcall::checkpoint::background {
 
 /// A tensor of a checkpoint whose values lie in a running training's own memory.
 struct LiveTensor {
   format::TensorView view;      ///< what it is in the checkpoint; without bytes
-  StridedBytes values;          ///< `data` null: this rank gives nothing of it
+  format::StridedBytes values;  ///< `data` null: this rank gives nothing of it
   bool changes_at_once = true;  ///< false: it stays as it is until the optimizer's next step
   bool is_copy = false;         ///< of a device's memory already, under way or there; contiguous, nobody changes it
 };
@@ -55,7 +55,7 @@ class Snapshot {
 
  private:
   struct Copy {
-    StridedBytes from;
+    format::StridedBytes from;
     std::span<std::byte> to;
   };
 

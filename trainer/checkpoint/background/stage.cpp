@@ -12,11 +12,11 @@
 #include <string_view>
 #include <vector>
 
+#include "trainer/checkpoint/format/block_file.h"
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/format/reader.h"
-#include "trainer/checkpoint/format/write_failure.h"
 #include "trainer/checkpoint/format/writer.h"
-#include "trainer/storage/crc32c.h"
+#include "trainer/storage/crc.h"
 #include "trainer/storage/file.h"
 
 namespace rollcall::checkpoint::background {

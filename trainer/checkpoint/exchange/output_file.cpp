@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "trainer/checkpoint/format/writer.h"
+#include "trainer/checkpoint/format/file_state.h"
 
 namespace rollcall::checkpoint::exchange {
 namespace {

@@ -1,29 +1,14 @@
 #include "trainer/checkpoint/exchange/pickle_machine.h"
 
-#include <array>
 #include <string_view>
 
 namespace rollcall::checkpoint::exchange {
 namespace {
 
-using format::DType;
-
 constexpr std::size_t kMostValues = 4'000'000;  ///< some 200,000 tensors
 // Tuples and texts can be referred to again and again: what is copied of them must be short.
 constexpr std::size_t kMostDimensions = 64;  ///< as in PyTorch
 constexpr std::size_t kLongestKey = 255;     ///< of a storage; torch.save counts from 0
-
-struct StorageType {
-  std::string_view name;
-  DType dtype;
-};
-constexpr std::array kStorageTypes{
-    StorageType{"HalfStorage", DType::Float16},  StorageType{"BFloat16Storage", DType::BFloat16},
-    StorageType{"FloatStorage", DType::Float32}, StorageType{"DoubleStorage", DType::Float64},
-    StorageType{"BoolStorage", DType::Bool},     StorageType{"ByteStorage", DType::UInt8},
-    StorageType{"CharStorage", DType::Int8},     StorageType{"ShortStorage", DType::Int16},
-    StorageType{"IntStorage", DType::Int32},     StorageType{"LongStorage", DType::Int64},
-};
 
 std::optional<PickleGlobal> known_global(const std::string& module, const std::string& name) {
   if (module == "collections" && name == "OrderedDict") {
@@ -35,12 +20,8 @@ std::optional<PickleGlobal> known_global(const std::string& module, const std::s
   if (module == "torch._utils" && name == "_rebuild_parameter") {
     return PickleGlobal{PickleName::RebuildParameter};
   }
-  for (const StorageType& type : kStorageTypes) {
-    if (module == "torch" && name == type.name) {
-      return PickleGlobal{PickleName::StorageType, type.dtype};
-    }
-  }
-  return std::nullopt;
+  const auto dtype = module == "torch" ? dtype_of_storage(name) : std::nullopt;
+  return dtype ? std::optional(PickleGlobal{PickleName::StorageType, *dtype}) : std::nullopt;
 }
 
 }  // namespace

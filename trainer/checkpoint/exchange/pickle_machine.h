@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/checkpoint/exchange/pickle_tree.h"
+#include "trainer/checkpoint/exchange/pickle.h"
 
 namespace rollcall::checkpoint::exchange {
 

@@ -1,8 +1,14 @@
 #include "trainer/checkpoint/exchange/state_dict.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <string_view>
+
+#include "trainer/checkpoint/exchange/little_endian.h"
+#include "trainer/checkpoint/exchange/safetensors.h"
+#include "trainer/checkpoint/exchange/torch_file.h"
+#include "trainer/checkpoint/exchange/zip_archive.h"
 
 namespace rollcall::checkpoint::exchange {
 namespace {
@@ -16,6 +22,50 @@ bool remove_prefix(StateDict& state, std::string_view prefix) {
     tensor.key.erase(0, prefix.size());
   }
   return true;
+}
+
+/// Whether HDF5's signature is where its specification (section II.A) says: at 0, or at 512, 1024, 2048 ... after what
+/// a program put before it.
+bool is_hdf5(const InputFile& file) {
+  constexpr std::uint64_t kSignature = 0x0a1a0a0d46444889;  // "\x89HDF\r\n\x1a\n"
+  constexpr std::uint64_t kFarthest = 1 << 20;
+  std::array<std::byte, 8> found{};
+  for (std::uint64_t at = 0; at <= kFarthest; at = at == 0 ? 512 : 2 * at) {
+    if (!file.read(found, at)) {
+      return false;
+    }
+    if (number_at<std::uint64_t>(found, 0) == kSignature) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Result<StateDict> read_by_signature(InputFile file, const std::string& key) {
+  std::array<std::byte, 9> first{};
+  if (file.size() < first.size()) {
+    return file.unusable("is too short for a state dict");
+  }
+  if (auto read = file.read(first, 0); !read) {
+    return read.error();
+  }
+  // Before the others: the eight bytes of length at its beginning may look like any of them.
+  if (first[8] == std::byte{'{'}) {
+    return read_safetensors(file);
+  }
+  if (number_at<std::uint32_t>(first, 0) == kZipSignature) {
+    return read_torch_file(std::move(file), key);
+  }
+  if (is_hdf5(file)) {
+    return file.unusable("is an HDF5 file, such as rollcall's own checkpoints, which need no import",
+                         "rollcall-checkpoint show");
+  }
+  if (first[0] == std::byte{0x80}) {
+    return file.unusable("is a pickle without a zip archive around it, as torch.save wrote it before PyTorch 1.6",
+                         "torch.save(torch.load(FILE, weights_only=True), NEW_FILE) in Python");
+  }
+  return file.unusable("is neither a safetensors file nor one of torch.save",
+                       "torch.save(model.state_dict(), FILE) in Python");
 }
 
 }  // namespace
@@ -36,6 +86,18 @@ std::optional<std::uint64_t> byte_count(format::DType dtype, std::span<const std
 void remove_wrapper_prefixes(StateDict& state) {
   while (remove_prefix(state, "module.") || remove_prefix(state, "_orig_mod.")) {
   }
+}
+
+Result<StateDict> read_state_dict(const std::string& path, const std::string& key) {
+  auto file = InputFile::open(path);
+  if (!file) {
+    return file.error();
+  }
+  auto state = read_by_signature(*std::move(file), key);
+  if (state) {
+    remove_wrapper_prefixes(*state);
+  }
+  return state;
 }
 
 }  // namespace rollcall::checkpoint::exchange

@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/checkpoint/format/dtype.h"
+#include "runtime/base/result.h"
+#include "trainer/checkpoint/format/content.h"
 
 namespace rollcall::checkpoint::exchange {
 
@@ -31,5 +32,12 @@ struct StateDict {
 
 /// Takes "module." (DistributedDataParallel) and "_orig_mod." (torch.compile) off all keys, where all have them.
 void remove_wrapper_prefixes(StateDict& state);
+
+/// Reads a state dict from a file of another program's, told by its first bytes: a zip file of torch.save or a
+/// safetensors file. Nothing in it is executed. `key`: see read_torch_file(). Prefixes that wrappers put before all
+/// names are taken off (remove_wrapper_prefixes()).
+///
+/// Errors: NoInput, BadData (the message says what to do in Python), InputOutput.
+[[nodiscard]] Result<StateDict> read_state_dict(const std::string& path, const std::string& key = "");
 
 }  // namespace rollcall::checkpoint::exchange

@@ -3,8 +3,134 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "trainer/checkpoint/format/schema.h"
+
 namespace rollcall::checkpoint::format {
+namespace {
+
+struct Row {
+  DType dtype;
+  std::string_view name;
+  std::size_t size;
+};
+
+constexpr std::array kRows{
+    Row{DType::Float16, "float16", 2}, Row{DType::BFloat16, "bfloat16", 2}, Row{DType::Float32, "float32", 4},
+    Row{DType::Float64, "float64", 8}, Row{DType::Bool, "bool", 1},         Row{DType::UInt8, "uint8", 1},
+    Row{DType::Int8, "int8", 1},       Row{DType::Int16, "int16", 2},       Row{DType::Int32, "int32", 4},
+    Row{DType::Int64, "int64", 8},
+};
+
+const Row& row_of(DType dtype) { return kRows[static_cast<std::size_t>(dtype)]; }
+
+template <typename Number>
+void set_number(EncodedValue& encoded, const char* type, Number number) {
+  encoded.entry.type = type;
+  encoded.entry.element_bytes = sizeof(number);
+  encoded.bytes.resize(sizeof(number));
+  std::memcpy(encoded.bytes.data(), &number, sizeof(number));
+}
+
+void set_texts(EncodedValue& encoded, std::span<const std::string> texts) {
+  std::size_t longest = 1;
+  for (const std::string& text : texts) {
+    longest = std::max(longest, text.size());
+  }
+  encoded.entry.type = schema::kText;
+  encoded.entry.element_bytes = longest;
+  encoded.bytes.resize(longest * texts.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    std::memcpy(encoded.bytes.data() + i * longest, texts[i].data(), texts[i].size());
+  }
+}
+
+struct SetValue {
+  EncodedValue& encoded;
+
+  void operator()(std::int64_t number) const { set_number(encoded, schema::kInt64, number); }
+  void operator()(std::uint64_t number) const { set_number(encoded, schema::kUInt64, number); }
+  void operator()(double number) const { set_number(encoded, schema::kFloat64, number); }
+  void operator()(const std::string& text) const { set_texts(encoded, std::span(&text, 1)); }
+  void operator()(const std::vector<std::string>& texts) const {
+    encoded.entry.shape = {static_cast<std::int64_t>(texts.size())};
+    set_texts(encoded, texts);
+  }
+};
+
+template <typename Number>
+std::optional<Value> number_in(const ManifestEntry& entry, std::span<const std::byte> bytes) {
+  Number number{};
+  if (!entry.shape.empty() || bytes.size() != sizeof(number)) {
+    return std::nullopt;
+  }
+  std::memcpy(&number, bytes.data(), sizeof(number));
+  return number;
+}
+
+std::string without_padding(std::span<const std::byte> text) {
+  const auto* const characters = reinterpret_cast<const char*>(text.data());
+  return {characters, ::strnlen(characters, text.size())};
+}
+
+std::optional<Value> texts_in(const ManifestEntry& entry, std::span<const std::byte> bytes) {
+  if (entry.shape.empty()) {
+    return without_padding(bytes);
+  }
+  const std::uint64_t length = entry.element_bytes;
+  if (entry.shape.size() > 1 || length == 0) {
+    return std::nullopt;
+  }
+  std::vector<std::string> texts;
+  for (std::size_t at = 0; at + length <= bytes.size(); at += length) {
+    texts.push_back(without_padding(bytes.subspan(at, length)));
+  }
+  return texts;
+}
+
+}  // namespace
+
+std::string_view dtype_name(DType dtype) { return row_of(dtype).name; }
+
+std::size_t dtype_size(DType dtype) { return row_of(dtype).size; }
+
+std::optional<DType> dtype_from_name(std::string_view name) {
+  for (const Row& row : kRows) {
+    if (row.name == name) {
+      return row.dtype;
+    }
+  }
+  return std::nullopt;
+}
 
 std::string shape_text(std::span<const std::int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
+
+EncodedValue encode_value(const std::string& path, const Value& value) {
+  EncodedValue encoded;
+  encoded.entry.name = path;
+  encoded.entry.kind = Kind::Value;
+  std::visit(SetValue{encoded}, value);
+  encoded.entry.bytes = encoded.bytes.size();
+  return encoded;
+}
+
+std::optional<Value> decode_value(const ManifestEntry& entry, std::span<const std::byte> bytes) {
+  if (entry.kind != Kind::Value) {
+    return std::nullopt;
+  }
+  if (entry.type == schema::kText) {
+    return texts_in(entry, bytes);
+  }
+  if (entry.type == schema::kInt64) {
+    return number_in<std::int64_t>(entry, bytes);
+  }
+  if (entry.type == schema::kUInt64) {
+    return number_in<std::uint64_t>(entry, bytes);
+  }
+  return entry.type == schema::kFloat64 ? number_in<double>(entry, bytes) : std::nullopt;
+}
 
 }  // namespace rollcall::checkpoint::format

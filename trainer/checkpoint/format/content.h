@@ -4,14 +4,25 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
-#include "trainer/checkpoint/format/dtype.h"
+#include "trainer/checkpoint/format/manifest.h"
 
 namespace rollcall::checkpoint::format {
+
+/// Element types of tensors, named as PyTorch names them.
+enum class DType { Float16, BFloat16, Float32, Float64, Bool, UInt8, Int8, Int16, Int32, Int64 };
+
+/// "float32" and so on: the value of a tensor's `dtype` attribute.
+[[nodiscard]] std::string_view dtype_name(DType dtype);
+[[nodiscard]] std::optional<DType> dtype_from_name(std::string_view name);
+/// Bytes of one element.
+[[nodiscard]] std::size_t dtype_size(DType dtype);
 
 /// One tensor, or this rank's part of one: row-major, contiguous, little-endian. The bytes belong to somebody else and
 /// outlive the view.
@@ -42,5 +53,17 @@ struct LoadedContent {
 
 /// "[64,3,7,7]", as messages show shapes.
 [[nodiscard]] std::string shape_text(std::span<const std::int64_t> shape);
+
+/// A value as it lies in the file.
+struct EncodedValue {
+  ManifestEntry entry;  ///< without offset and checksums
+  std::vector<std::byte> bytes;
+};
+
+/// Numbers are little-endian; texts have a common length, padded with NUL.
+[[nodiscard]] EncodedValue encode_value(const std::string& path, const Value& value);
+
+/// The number or text(s) of an entry whose bytes these are; nothing for kinds that this version does not know.
+[[nodiscard]] std::optional<Value> decode_value(const ManifestEntry& entry, std::span<const std::byte> bytes);
 
 }  // namespace rollcall::checkpoint::format

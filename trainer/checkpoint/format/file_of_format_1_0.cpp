@@ -13,10 +13,10 @@
 #include <optional>
 
 #include "runtime/base/text.h"
-#include "trainer/checkpoint/format/dtype.h"
+#include "trainer/checkpoint/format/content.h"
 #include "trainer/checkpoint/format/schema.h"
-#include "trainer/storage/crc32c.h"
-#include "trainer/storage/hdf5_objects.h"
+#include "trainer/storage/crc.h"
+#include "trainer/storage/hdf5.h"
 
 namespace rollcall::checkpoint::format {
 namespace {
@@ -68,7 +68,7 @@ bool complete_entry(hid_t file, ManifestEntry& entry) {
     entry.type = *dtype;
     entry.state_dict_key = storage::read_text_attribute(object.get(), schema::kStateDictKeyAttribute).value_or("");
   } else {
-    entry.kind = Kind::Metadata;
+    entry.kind = Kind::Value;
     entry.type = value_type(type.get());
   }
   const auto known = dtype_from_name(entry.type);

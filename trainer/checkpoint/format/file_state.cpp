@@ -1,13 +1,49 @@
 #include "trainer/checkpoint/format/file_state.h"
 
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
 #include <array>
+#include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <utility>
 
-#include "trainer/checkpoint/format/file_name.h"
+#include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
 
 namespace rollcall::checkpoint::format {
 namespace {
+
+constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kSuffix = ".h5";
+constexpr std::string_view kTemporaryMark = ".tmp-";
+
+/// HOST-PID
+bool parse_writer(std::string_view text, FileName& name) {
+  const auto dash = text.rfind('-');
+  const auto pid = dash == std::string_view::npos ? std::nullopt : parse_integer<pid_t>(text.substr(dash + 1));
+  if (!pid || *pid <= 0) {
+    return false;
+  }
+  name.kind = NameKind::Temporary;
+  name.writer_host = text.substr(0, dash);
+  name.writer_pid = *pid;
+  return true;
+}
+
+bool parse_ending(std::string_view ending, FileName& name) {
+  if (ending.starts_with(kTemporaryMark)) {
+    return parse_writer(ending.substr(kTemporaryMark.size()), name);
+  }
+  if (ending == kDamagedEnding) {
+    name.kind = NameKind::SetAside;
+  } else if (ending == kSupersededEnding) {
+    name.kind = NameKind::Superseded;
+  }
+  return ending.empty() || name.kind != NameKind::Checkpoint;
+}
 
 constexpr std::array kNames{
     std::pair{FileState::Committed, "committed"},   std::pair{FileState::Writing, "being written"},
@@ -41,6 +77,35 @@ FileStatus of_temporary(const std::string& path, const FileName& name) {
 }
 
 }  // namespace
+
+std::string checkpoint_name(std::int64_t step) { return fmt::format("{}{:08}{}", kPrefix, step, kSuffix); }
+
+std::optional<FileName> parse_file_name(std::string_view text) {
+  const auto suffix = text.find(kSuffix);
+  if (!text.starts_with(kPrefix) || suffix == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const auto step = parse_integer<std::int64_t>(text.substr(kPrefix.size(), suffix - kPrefix.size()));
+  FileName name;
+  if (!step || !parse_ending(text.substr(suffix + kSuffix.size()), name)) {
+    return std::nullopt;
+  }
+  name.step = *step;
+  return name;
+}
+
+std::string temporary_name(const std::string& path) {
+  return path + std::string(kTemporaryMark) + this_host_name() + "-" + std::to_string(::getpid());
+}
+
+bool writer_is_dead(const FileName& name, const std::string& path) {
+  if (name.writer_host == this_host_name()) {
+    return name.writer_pid != ::getpid() && ::kill(name.writer_pid, 0) != 0 && errno == ESRCH;
+  }
+  std::error_code unknown;
+  const auto written = std::filesystem::last_write_time(path, unknown);
+  return !unknown && std::filesystem::file_time_type::clock::now() - written > std::chrono::hours(24);
+}
 
 std::string_view state_name(FileState state) {
   for (const auto& [named, text] : kNames) {

@@ -1,6 +1,10 @@
 #include "trainer/checkpoint/format/folder.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/quota.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,8 +13,6 @@
 #include <filesystem>
 #include <span>
 
-#include "trainer/checkpoint/format/reader.h"
-#include "trainer/checkpoint/format/writer.h"
 #include "trainer/storage/file.h"
 
 namespace rollcall::checkpoint::format {
@@ -68,6 +70,34 @@ void point_best_to(const std::string& folder, std::int64_t best_step) {
   if (::symlink(name.c_str(), temporary.c_str()) == 0 && std::rename(temporary.c_str(), link.c_str()) != 0) {
     ::unlink(temporary.c_str());
   }
+}
+
+/// dqb_curspace is in bytes, the limits in blocks of this size (quotactl(2)).
+constexpr std::uint64_t kQuotaBlock = 1024;
+
+std::optional<std::uint64_t> left_by_quota([[maybe_unused]] int folder) {
+#ifdef SYS_quotactl_fd
+  struct dqblk quota {};
+  if (::syscall(SYS_quotactl_fd, folder, QCMD(Q_GETQUOTA, USRQUOTA), ::geteuid(), &quota) != 0) {
+    return std::nullopt;
+  }
+  const std::uint64_t limit = quota.dqb_bhardlimit * kQuotaBlock;
+  const bool known = (quota.dqb_valid & QIF_BLIMITS) != 0 && (quota.dqb_valid & QIF_SPACE) != 0 && limit != 0;
+  return known ? std::optional(limit - std::min<std::uint64_t>(limit, quota.dqb_curspace)) : std::nullopt;
+#else
+  return std::nullopt;
+#endif
+}
+
+std::string mebibytes(std::uint64_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1U << 20));
+}
+
+Error too_little(const std::string& path, const std::string& what, std::uint64_t left, std::uint64_t bytes) {
+  return fail("--checkpoint-dir", path,
+              fmt::format("a checkpoint takes {}, and {} leaves {}", mebibytes(bytes), what, mebibytes(left)),
+              "freeing space or quota there, a smaller --keep-last, or another --checkpoint-dir",
+              ExitCode::InputOutput);
 }
 
 }  // namespace
@@ -152,6 +182,25 @@ void tidy_folder(const std::string& folder, std::int64_t step, std::int64_t best
   }
   remove_stale_temporaries(folder);
   static_cast<void>(storage::sync_folder_of(fs::path(folder) / checkpoint_name(step)));
+}
+
+std::optional<FreeSpace> free_space_at(const std::string& path) {
+  const storage::File folder(path, O_RDONLY | O_DIRECTORY);
+  struct statvfs status {};
+  if (!folder || ::fstatvfs(folder.descriptor(), &status) != 0) {
+    return std::nullopt;
+  }
+  return FreeSpace{std::uint64_t{status.f_bavail} * status.f_frsize, left_by_quota(folder.descriptor())};
+}
+
+Result<void> check_free_space(const std::string& path, const FreeSpace& space, std::uint64_t bytes) {
+  if (space.of_file_system < bytes) {
+    return too_little(path, "the file system", space.of_file_system, bytes);
+  }
+  if (space.of_quota && *space.of_quota < bytes) {
+    return too_little(path, "your quota", *space.of_quota, bytes);
+  }
+  return {};
 }
 
 }  // namespace rollcall::checkpoint::format

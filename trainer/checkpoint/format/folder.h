@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/checkpoint/format/file_name.h"
+#include "trainer/checkpoint/format/file_state.h"
 #include "trainer/checkpoint/format/rank_group.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/format/retention.h"
@@ -31,6 +31,21 @@ struct UsedCheckpoint {
 
 /// Creates `folder` with its parents. Errors (CannotCreate): it cannot be made or written to.
 [[nodiscard]] Result<void> prepare_folder(const std::string& folder);
+
+/// Bytes that this user may still write to a file system.
+struct FreeSpace {
+  std::uint64_t of_file_system = 0;  ///< for users who are not root
+  std::optional<std::uint64_t>
+      of_quota;  ///< what a quota leaves of it; nothing where none is in force or can be asked for
+};
+
+/// Free space at the folder `path`. Quotas are asked for by quotactl_fd(2), which local file systems answer; Lustre and
+/// GPFS have means of their own, and there the allocation at the start of a write tells. Nothing where the system does
+/// not say.
+[[nodiscard]] std::optional<FreeSpace> free_space_at(const std::string& path);
+
+/// Errors (InputOutput): `space` is less than `bytes`; says what is missing and where. Pure.
+[[nodiscard]] Result<void> check_free_space(const std::string& path, const FreeSpace& space, std::uint64_t bytes);
 
 /// What a rank does with a checkpoint: reads of it what it needs. Called again with an earlier one where any rank found
 /// this one damaged.

@@ -1,10 +1,15 @@
 #include "trainer/checkpoint/format/manifest.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
 
 #include "trainer/checkpoint/format/schema.h"
 #include "trainer/checkpoint/format/seal.h"
+#include "trainer/storage/crc.h"
 
 namespace rollcall::checkpoint::format {
 namespace {
@@ -59,7 +64,7 @@ Kind kind_named(const std::string& name) {
   if (name == kTensorKind) {
     return Kind::Tensor;
   }
-  return name == kValueKind ? Kind::Metadata : Kind::Unknown;
+  return name == kValueKind ? Kind::Value : Kind::Unknown;
 }
 
 bool take_entry(const json& row, ManifestEntry& entry) {
@@ -87,6 +92,35 @@ std::string entry_problem(const ManifestEntry& entry, std::uint64_t piece_bytes,
   const std::uint64_t pieces = bytes / piece_bytes + (bytes % piece_bytes != 0 ? 1 : 0);
   if (entry.pieces.size() != (pieces > 1 ? pieces : 0)) {
     return entry.name + " has another number of checksums than of pieces";
+  }
+  return "";
+}
+
+std::uint64_t piece_of(const Fragment& fragment) { return fragment.first_byte / kPieceBytes; }
+
+bool continues(const Fragment& before, const Fragment& next) {
+  return before.dataset == next.dataset && before.first_byte + before.bytes == next.first_byte &&
+         piece_of(before) == piece_of(next);
+}
+
+/// One data set's checksums from its fragments, which are joined and sorted.
+std::string set_checksums_of(ManifestEntry& entry, std::span<const Fragment> fragments) {
+  std::uint64_t written = 0;
+  entry.crc32c = 0;
+  for (const Fragment& fragment : fragments) {
+    if (fragment.first_byte != written || fragment.bytes > entry.bytes - written) {
+      break;
+    }
+    entry.crc32c = storage::crc32c_combine(entry.crc32c, fragment.crc32c, fragment.bytes);
+    entry.pieces.push_back(fragment.crc32c);
+    written += fragment.bytes;
+  }
+  const std::uint64_t pieces = (entry.bytes + kPieceBytes - 1) / kPieceBytes;
+  if (written != entry.bytes || fragments.size() != pieces) {
+    return fmt::format("{}: byte {} was written by no rank or by two", entry.name, written);
+  }
+  if (pieces <= 1) {
+    entry.pieces.clear();
   }
   return "";
 }
@@ -157,6 +191,63 @@ std::string layout_problem(const Manifest& manifest, std::uint64_t file_bytes) {
     }
   }
   return "";
+}
+
+void sum_up(std::vector<Fragment>& fragments, std::uint64_t dataset, std::uint64_t first_byte,
+            std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const std::uint64_t rest_of_piece = kPieceBytes - first_byte % kPieceBytes;
+    const auto part = bytes.first(std::min<std::size_t>(bytes.size(), rest_of_piece));
+    fragments.push_back({dataset, first_byte, part.size(), storage::crc32c(part)});
+    bytes = bytes.subspan(part.size());
+    first_byte += part.size();
+  }
+}
+
+void join(std::vector<Fragment>& fragments) {
+  std::sort(fragments.begin(), fragments.end(), [](const Fragment& a, const Fragment& b) {
+    return std::tie(a.dataset, a.first_byte) < std::tie(b.dataset, b.first_byte);
+  });
+  std::vector<Fragment> joined;
+  for (const Fragment& fragment : fragments) {
+    if (!joined.empty() && continues(joined.back(), fragment)) {
+      Fragment& before = joined.back();
+      before.crc32c = storage::crc32c_combine(before.crc32c, fragment.crc32c, fragment.bytes);
+      before.bytes += fragment.bytes;
+    } else {
+      joined.push_back(fragment);
+    }
+  }
+  fragments = std::move(joined);
+}
+
+std::vector<std::byte> to_bytes(const std::vector<Fragment>& fragments) {
+  const auto bytes = std::as_bytes(std::span(fragments));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::optional<std::vector<Fragment>> fragments_from_bytes(std::span<const std::byte> bytes) {
+  if (bytes.size() % sizeof(Fragment) != 0) {
+    return std::nullopt;
+  }
+  std::vector<Fragment> fragments(bytes.size() / sizeof(Fragment));
+  if (!bytes.empty()) {
+    std::memcpy(fragments.data(), bytes.data(), bytes.size());
+  }
+  return fragments;
+}
+
+std::string set_checksums(std::vector<ManifestEntry>& datasets, std::vector<Fragment> fragments) {
+  join(fragments);
+  auto next = fragments.begin();
+  for (std::size_t i = 0; i < datasets.size(); ++i) {
+    const auto end = std::find_if(next, fragments.end(), [i](const Fragment& f) { return f.dataset != i; });
+    if (std::string problem = set_checksums_of(datasets[i], std::span(next, end)); !problem.empty()) {
+      return problem;
+    }
+    next = end;
+  }
+  return next == fragments.end() ? "" : "a rank wrote a data set that does not exist";
 }
 
 }  // namespace rollcall::checkpoint::format

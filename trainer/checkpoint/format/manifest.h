@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,14 +20,14 @@ struct FileInfo {
 
 enum class Kind {
   Tensor,
-  Metadata,  ///< a number or text(s): a Value
-  Unknown,   ///< of a later version: its checksum is known, its meaning is not
+  Value,    ///< a number or text(s)
+  Unknown,  ///< of a later version: its checksum is known, its meaning is not
 };
 
 /// One data set of a checkpoint file.
 struct ManifestEntry {
   std::string name;  ///< path of the data set
-  Kind kind = Kind::Metadata;
+  Kind kind = Kind::Value;
   std::string type;  ///< tensors: a dtype's name; values: "int64", "uint64", "float64" or "text"
   std::uint64_t element_bytes = 0;
   std::vector<std::int64_t> shape;  ///< empty: a scalar
@@ -47,6 +49,9 @@ struct Manifest {
 /// reads little else; large enough that the table stays short (11 bytes of JSON a MiB).
 inline constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20U;
 
+/// Data sets begin at multiples of it; so what lies between two of them and is shorter is padding.
+inline constexpr std::uint64_t kAlignment = 64;
+
 /// JSON; docs/checkpoint_format.md has its fields.
 [[nodiscard]] std::string manifest_to_json(const Manifest& manifest);
 
@@ -59,5 +64,30 @@ inline constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20U;
 
 /// shape's product; nothing where it overflows or is negative.
 [[nodiscard]] std::optional<std::uint64_t> element_count(const std::vector<std::int64_t>& shape);
+
+/// The checksum of a stretch of a data set that lies within one piece: what a rank tells of what it wrote.
+struct Fragment {
+  std::uint64_t dataset = 0;     ///< its number in the manifest
+  std::uint64_t first_byte = 0;  ///< in the data set
+  std::uint64_t bytes = 0;
+  std::uint32_t crc32c = 0;
+
+  friend bool operator==(const Fragment&, const Fragment&) = default;
+};
+
+/// Appends the fragments of `bytes`, which begin at `first_byte` of a data set.
+void sum_up(std::vector<Fragment>& fragments, std::uint64_t dataset, std::uint64_t first_byte,
+            std::span<const std::byte> bytes);
+
+/// Joins neighbours in the same piece; sorted afterwards.
+void join(std::vector<Fragment>& fragments);
+
+/// For sending: bytes of this machine's order (all ranks have the same).
+[[nodiscard]] std::vector<std::byte> to_bytes(const std::vector<Fragment>& fragments);
+[[nodiscard]] std::optional<std::vector<Fragment>> fragments_from_bytes(std::span<const std::byte> bytes);
+
+/// Fills in the checksums of all data sets from the fragments of all ranks. What is wrong, or an empty text: every byte
+/// must have been written by one rank, and by one only.
+[[nodiscard]] std::string set_checksums(std::vector<ManifestEntry>& datasets, std::vector<Fragment> fragments);
 
 }  // namespace rollcall::checkpoint::format

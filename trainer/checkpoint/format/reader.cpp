@@ -2,22 +2,22 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
 #include <cassert>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <memory>
 #include <thread>
 
-#include "trainer/checkpoint/format/blocks.h"
 #include "trainer/checkpoint/format/file_of_format_1_0.h"
 #include "trainer/checkpoint/format/parallel_for.h"
 #include "trainer/checkpoint/format/schema.h"
 #include "trainer/checkpoint/format/seal.h"
-#include "trainer/checkpoint/format/structure.h"
-#include "trainer/checkpoint/format/value_bytes.h"
-#include "trainer/storage/crc32c.h"
+#include "trainer/storage/crc.h"
 
 namespace rollcall::checkpoint::format {
 namespace {
@@ -42,6 +42,30 @@ void cut_at_pieces(const ReadRequest& request, std::uint64_t piece_bytes, std::v
     parts.push_back({request.entry, at, rest.first(count)});
     rest = rest.subspan(count);
     at += count;
+  }
+}
+
+std::uint64_t aligned(std::uint64_t number, std::uint64_t alignment) {
+  return (number + alignment - 1) / alignment * alignment;
+}
+
+/// One stretch of memory for all tensors, in huge pages where the system has them: to get 300 MB page by page takes as
+/// long as to read them.
+void place_in_memory(LoadedContent& loaded, std::vector<ReadRequest>& requests) {
+  constexpr std::uint64_t kHugePage = std::uint64_t{2} << 20U;
+  std::uint64_t total = 0;
+  for (const ReadRequest& request : requests) {
+    total += aligned(request.entry->bytes, kAlignment);
+  }
+  auto& memory = loaded.storage.emplace_back(std::make_unique_for_overwrite<std::byte[]>(total + kHugePage));
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory.get());
+  std::byte* next = memory.get() + (aligned(begin, kHugePage) - begin);
+  static_cast<void>(::madvise(next, total, MADV_HUGEPAGE));
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const std::uint64_t bytes = requests[i].entry->bytes;
+    requests[i].into = {next, bytes};
+    loaded.content.tensors[i].bytes = requests[i].into;
+    next += aligned(bytes, kAlignment);
   }
 }
 
@@ -189,7 +213,7 @@ Result<void> CheckpointReader::read_part(const ReadRequest& request, VerifyLevel
 Result<std::map<std::string, Value>> CheckpointReader::values() const {
   std::map<std::string, Value> values;
   for (const ManifestEntry& entry : manifest_.datasets) {
-    if (entry.kind != Kind::Metadata) {
+    if (entry.kind != Kind::Value) {
       continue;
     }
     std::vector<std::byte> bytes(entry.bytes);
@@ -197,7 +221,7 @@ Result<std::map<std::string, Value>> CheckpointReader::values() const {
     if (Result<void> got = read(std::span(&request, 1), VerifyLevel::Full, 1); !got) {
       return got.error();
     }
-    if (auto value = value_of(entry, bytes)) {
+    if (auto value = decode_value(entry, bytes)) {
       values.emplace(entry.name, std::move(*value));
     }
   }
@@ -239,6 +263,32 @@ std::size_t default_threads() { return std::clamp(std::thread::hardware_concurre
 Result<void> verify_file(const std::string& path, VerifyLevel level) {
   const auto reader = CheckpointReader::open(path);
   return reader ? reader->verify(level, default_threads()) : reader.error();
+}
+
+Result<LoadedContent> read_checkpoint(const std::string& path) {
+  const auto reader = CheckpointReader::open(path);
+  if (!reader) {
+    return reader.error();
+  }
+  LoadedContent loaded;
+  std::vector<ReadRequest> requests;
+  for (const ManifestEntry& entry : reader->datasets()) {
+    const auto dtype = entry.kind == Kind::Tensor ? dtype_from_name(entry.type) : std::nullopt;
+    if (dtype) {
+      loaded.content.tensors.push_back({entry.name, entry.state_dict_key, *dtype, entry.shape, {}});
+      requests.push_back({&entry, 0, {}});
+    }
+  }
+  place_in_memory(loaded, requests);
+  auto values = reader->values();
+  if (!values) {
+    return values.error();
+  }
+  loaded.content.values = *std::move(values);
+  if (Result<void> read = reader->read(requests, VerifyLevel::Full, default_threads()); !read) {
+    return read.error();
+  }
+  return loaded;
 }
 
 }  // namespace rollcall::checkpoint::format

@@ -6,6 +6,9 @@
 #include <optional>
 #include <span>
 
+#include "trainer/checkpoint/format/manifest.h"
+#include "trainer/storage/file.h"
+
 namespace rollcall::checkpoint::format {
 
 /// The first 64 bytes of a file, written last: the commit marker. A file without them was never finished. They tell
@@ -17,7 +20,7 @@ struct Seal {
   std::uint64_t manifest_offset = 0;
   std::uint64_t manifest_bytes = 0;
   std::uint32_t manifest_crc32c = 0;
-  std::uint32_t structure_crc32c = 0;  ///< see structure.h
+  std::uint32_t structure_crc32c = 0;  ///< see structure_crc32c()
 
   friend bool operator==(const Seal&, const Seal&) = default;
 };
@@ -34,5 +37,12 @@ inline constexpr std::uint64_t kUserBlockBytes = 4096;
 
 /// Nothing where it is none, or its checksum is wrong.
 [[nodiscard]] std::optional<Seal> decode_seal(std::span<const std::byte> bytes);
+
+/// CRC-32C of a file's bytes that are neither its seal nor belong to a data set: HDF5's structures and attributes.
+/// Stretches shorter than kAlignment between two data sets are padding and left out. `manifest_entry`: /manifest, which
+/// is not in `manifest`. Nothing where the system fails to read (errno) or the file is shorter than `file_bytes`.
+[[nodiscard]] std::optional<std::uint32_t> structure_crc32c(const storage::File& file, std::uint64_t file_bytes,
+                                                            const Manifest& manifest,
+                                                            const ManifestEntry& manifest_entry);
 
 }  // namespace rollcall::checkpoint::format

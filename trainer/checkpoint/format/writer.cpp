@@ -9,21 +9,122 @@
 #include <cstdio>
 #include <ctime>
 #include <future>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <vector>
 
-#include "trainer/checkpoint/format/host.h"
+#include "trainer/checkpoint/format/file_state.h"
+#include "trainer/checkpoint/format/hdf5_structures.h"
+#include "trainer/checkpoint/format/manifest.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/format/schema.h"
 #include "trainer/checkpoint/format/seal.h"
-#include "trainer/checkpoint/format/skeleton.h"
-#include "trainer/checkpoint/format/structure.h"
-#include "trainer/checkpoint/format/write_failure.h"
-#include "trainer/checkpoint/format/write_plan.h"
 #include "trainer/storage/file.h"
 
 namespace rollcall::checkpoint::format {
 namespace {
+
+ManifestEntry entry_of(const TensorView& tensor) {
+  ManifestEntry entry;
+  entry.name = tensor.path;
+  entry.kind = Kind::Tensor;
+  entry.type = dtype_name(tensor.dtype);
+  entry.element_bytes = dtype_size(tensor.dtype);
+  entry.shape = tensor.shape;
+  entry.state_dict_key = tensor.state_dict_key;
+  entry.bytes = element_count(tensor.shape).value_or(0) * entry.element_bytes;
+  return entry;
+}
+
+/// All data sets of `content`: its tensors, then `values`.
+std::vector<ManifestEntry> entries_of(const Content& content, const std::vector<EncodedValue>& values) {
+  std::vector<ManifestEntry> entries;
+  entries.reserve(content.tensors.size() + values.size());
+  for (const TensorView& tensor : content.tensors) {
+    entries.push_back(entry_of(tensor));
+  }
+  for (const EncodedValue& value : values) {
+    entries.push_back(value.entry);
+  }
+  return entries;
+}
+
+/// What rank 0 tells the others: which file, and where in it each data set is. No checksums yet.
+struct WritePlan {
+  std::string temporary;
+  std::vector<ManifestEntry> datasets;
+};
+
+Error not_placed(const WritePlan& plan, const std::string& reason) {
+  return fail("checkpoint", plan.temporary, reason, "starting all ranks with the same settings", ExitCode::Mismatch);
+}
+
+/// `plan` becomes rank 0's. Collective. Errors: as of RankGroup; Internal where something else arrives.
+Result<void> share(WritePlan& plan, RankGroup& group) {
+  if (group.size() == 1) {
+    return {};
+  }
+  std::vector<std::byte> bytes;
+  if (group.rank() == 0) {
+    nlohmann::json rows = nlohmann::json::array();
+    for (const ManifestEntry& entry : plan.datasets) {
+      rows.push_back({entry.name, entry.offset, entry.bytes});
+    }
+    const auto packed = nlohmann::json::to_cbor({{"temporary", plan.temporary}, {"datasets", std::move(rows)}});
+    const auto view = std::as_bytes(std::span(packed));
+    bytes.assign(view.begin(), view.end());
+  }
+  if (Result<void> told = group.broadcast(bytes); !told || group.rank() == 0) {
+    return told;
+  }
+  const auto* const packed = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  const auto json = nlohmann::json::from_cbor(packed, packed + bytes.size(), true, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("temporary") || !json.contains("datasets")) {
+    return fail("checkpoint", "", "rank 0 sent something else than its plan", "reporting this", ExitCode::Internal);
+  }
+  plan.temporary = json["temporary"].get<std::string>();
+  for (const auto& row : json["datasets"]) {
+    ManifestEntry& entry = plan.datasets.emplace_back();
+    row.at(0).get_to(entry.name);
+    row.at(1).get_to(entry.offset);
+    row.at(2).get_to(entry.bytes);
+  }
+  return {};
+}
+
+/// This rank's bytes and their places; `values` only on rank 0. Errors (Mismatch): a tensor that `plan` does not have,
+/// or more bytes than it has.
+Result<std::vector<PlacedSlice>> place(const Content& content, const std::vector<EncodedValue>& values,
+                                       const WritePlan& plan) {
+  std::map<std::string_view, std::size_t> number_of;
+  for (std::size_t i = 0; i < plan.datasets.size(); ++i) {
+    number_of.emplace(plan.datasets[i].name, i);
+  }
+  std::vector<PlacedSlice> slices;
+  const auto add = [&](const std::string& name, std::uint64_t first_byte, std::span<const std::byte> bytes) {
+    const auto found = number_of.find(name);
+    if (found == number_of.end()) {
+      return false;
+    }
+    const ManifestEntry& entry = plan.datasets[found->second];
+    slices.push_back(
+        {entry.offset + first_byte, found->second, first_byte, bytes, first_byte + bytes.size() == entry.bytes});
+    return first_byte <= entry.bytes && bytes.size() <= entry.bytes - first_byte;
+  };
+  for (const TensorView& tensor : content.tensors) {
+    if (!tensor.bytes.empty() && !add(tensor.path, tensor.first_byte, tensor.bytes)) {
+      return not_placed(plan, fmt::format("{} is not on rank 0 or has another size there", tensor.path));
+    }
+  }
+  for (const EncodedValue& value : values) {
+    if (!add(value.entry.name, 0, value.bytes)) {
+      return not_placed(plan, fmt::format("{} is there twice", value.entry.name));
+    }
+  }
+  return slices;
+}
 
 /// ISO 8601 in UTC: "2025-01-31T23:59:59Z".
 std::string now_text() {
@@ -92,21 +193,21 @@ class Write {
     plan_.temporary = temporary_name(path_);
     ::unlink(plan_.temporary.c_str());  // of a dead process that had our number
     for (const auto& [name, value] : content_.values) {
-      values_.push_back(store_value(name, value));
+      values_.push_back(encode_value(name, value));
     }
     manifest_.info = {fmt::format("{}.{}", schema::kMajorVersion, schema::kMinorVersion), options_.writer,
                       options_.torch_version, now_text()};
     manifest_.piece_bytes = kPieceBytes;
     manifest_.datasets = entries_of(content_, values_);
-    auto created = Skeleton::create(plan_.temporary, manifest_.info, manifest_.datasets);
+    auto created = Hdf5Structures::create(plan_.temporary, manifest_.info, manifest_.datasets);
     if (!created) {
       return created.error();
     }
-    skeleton_ = *std::move(created);
+    structures_ = *std::move(created);
     plan_.datasets = manifest_.datasets;
     Result<void> allocated = allocate(plan_.temporary, plan_.datasets);
     if (allocated) {
-      passed(Stage::SkeletonCreated);
+      passed(WritePoint::StructuresCreated);
     }
     return allocated;
   }
@@ -124,7 +225,7 @@ class Write {
       return file.error();
     }
     blocks_ = *std::move(file);
-    return blocks_->write(cut_into_blocks(*std::move(slices)), [this] { passed(Stage::BlockWritten); });
+    return blocks_->write(cut_into_blocks(*std::move(slices)), [this] { passed(WritePoint::BlockWritten); });
   }
 
   /// While the device is busy with the data, rank 0 ends HDF5's part, which takes time of a core.
@@ -133,7 +234,7 @@ class Write {
     const Result<void> finished = finish_structures();
     Result<void> settled = data.get();
     if (settled) {
-      passed(Stage::Settled);
+      passed(WritePoint::Settled);
     }
     return finished ? settled : finished;  // that two ranks wrote the same bytes says more than that they differ
   }
@@ -151,7 +252,7 @@ class Write {
     if (const std::string problem = set_checksums(manifest_.datasets, std::move(fragments)); !problem.empty()) {
       return fail("checkpoint", path_, problem, "reporting this", ExitCode::Internal);
     }
-    auto own = skeleton_->finish(manifest_);
+    auto own = structures_->finish(manifest_);
     if (!own) {
       return own.error();
     }
@@ -167,11 +268,11 @@ class Write {
     if (Result<void> sealed = put_seal(own_entry_); !sealed) {
       return sealed;
     }
-    passed(Stage::Sealed);
+    passed(WritePoint::Sealed);
     if (auto verified = verify_file(plan_.temporary, VerifyLevel::Metadata); !verified) {
       return write_failure(plan_.temporary, "reading back what was written failed: " + verified.error().reason);
     }
-    passed(Stage::Verified);
+    passed(WritePoint::Verified);
     return {};
   }
 
@@ -203,13 +304,13 @@ class Write {
     if (!storage::sync_folder_of(path_)) {
       return system_failure(path_, "its folder cannot be written to the device", errno);
     }
-    passed(Stage::Renamed);
+    passed(WritePoint::Renamed);
     return {};
   }
 
-  void passed(Stage stage) const {
+  void passed(WritePoint point) const {
     if (options_.after) {
-      options_.after(stage);
+      options_.after(point);
     }
   }
 
@@ -219,19 +320,15 @@ class Write {
   RankGroup& group_;
   bool leads_;
   WritePlan plan_;
-  std::vector<StoredValue> values_;  ///< of rank 0
-  Manifest manifest_;                ///< of rank 0
-  ManifestEntry own_entry_;          ///< of rank 0: /manifest's
-  std::optional<Skeleton> skeleton_;
+  std::vector<EncodedValue> values_;  ///< of rank 0
+  Manifest manifest_;                 ///< of rank 0
+  ManifestEntry own_entry_;           ///< of rank 0: /manifest's
+  std::optional<Hdf5Structures> structures_;
   std::optional<BlockFile> blocks_;
   bool renamed_ = false;
 };
 
 }  // namespace
-
-std::string temporary_name(const std::string& path) {
-  return path + ".tmp-" + host_name() + "-" + std::to_string(::getpid());
-}
 
 Result<void> write_checkpoint(const std::string& path, const Content& content, const WriterOptions& options,
                               RankGroup& group) {

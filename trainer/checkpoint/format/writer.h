@@ -12,8 +12,8 @@
 namespace rollcall::checkpoint::format {
 
 /// Points that a write passes, in this order (BlockWritten once for each block of this rank).
-enum class Stage {
-  SkeletonCreated,  ///< rank 0: the temporary file is there, and room for all data sets
+enum class WritePoint {
+  StructuresCreated,  ///< rank 0: the temporary file is there, and room for all data sets
   BlockWritten,
   Settled,   ///< this rank's data is on the device and was read back; rank 0: so are HDF5's structures, in memory
   Sealed,    ///< rank 0: structures, checksums, manifest and seal are on the device
@@ -25,12 +25,9 @@ struct WriterOptions {
   std::string writer = "rollcall";  ///< program and version
   std::string torch_version{};      ///< empty: unknown
   ReadBack read_back = ReadBack::Memory;
-  std::size_t threads = 2;             ///< blocks on their way at a time, with 2 MiB of buffer each
-  std::function<void(Stage)> after{};  ///< told after each stage, by one thread at a time; may be empty
+  std::size_t threads = 2;                  ///< blocks on their way at a time, with 2 MiB of buffer each
+  std::function<void(WritePoint)> after{};  ///< told at each point, by one thread at a time; may be empty
 };
-
-/// Name of the file that this process writes before it renames it to `path`: "<path>.tmp-<host>-<pid>".
-[[nodiscard]] std::string temporary_name(const std::string& path);
 
 /// Writes a checkpoint of all ranks of `group` to `path` so that the file of that name is at every instant absent, the
 /// former one or the whole new one: rank 0 creates the structures (HDF5), every rank writes its bytes of each tensor

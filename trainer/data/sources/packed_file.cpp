@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "trainer/storage/crc32c.h"
+#include "trainer/storage/crc.h"
 
 namespace rollcall::data {
 namespace {

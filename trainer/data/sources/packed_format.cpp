@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "runtime/base/text.h"
-#include "trainer/storage/hdf5_objects.h"
+#include "trainer/storage/hdf5.h"
 
 namespace rollcall::data {
 namespace {

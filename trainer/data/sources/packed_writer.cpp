@@ -11,9 +11,9 @@
 #include <span>
 
 #include "trainer/data/sources/packed_format.h"
-#include "trainer/storage/crc32c.h"
+#include "trainer/storage/crc.h"
 #include "trainer/storage/file.h"
-#include "trainer/storage/hdf5_objects.h"
+#include "trainer/storage/hdf5.h"
 
 namespace rollcall::data {
 namespace {
@@ -34,19 +34,10 @@ Handle file_creation() {
   return properties;
 }
 
-Handle dataset_creation() {
-  Handle properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
-  H5Pset_layout(properties.get(), H5D_CONTIGUOUS);
-  H5Pset_alloc_time(properties.get(), H5D_ALLOC_TIME_EARLY);
-  H5Pset_fill_time(properties.get(), H5D_FILL_TIME_NEVER);
-  H5Pset_obj_track_times(properties.get(), false);
-  return properties;
-}
-
 Handle create_dataset(hid_t file, const char* name, hid_t type, std::uint64_t elements) {
-  const hsize_t extent = elements;
-  const Handle space(H5Screate_simple(1, &extent, nullptr), H5Sclose);
-  return {H5Dcreate2(file, name, type, space.get(), H5P_DEFAULT, dataset_creation().get(), H5P_DEFAULT), H5Dclose};
+  const auto extent = static_cast<std::int64_t>(elements);
+  return storage::create_hdf5_dataset(file, name, type, std::span(&extent, 1), H5P_DEFAULT,
+                                      storage::hdf5_dataset_creation().get());
 }
 
 /// Creates /data without writing it; where it begins in the file, or nothing where HDF5 refused.

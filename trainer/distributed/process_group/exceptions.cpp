@@ -1,27 +1,21 @@
 #include "trainer/distributed/process_group/exceptions.h"
 
 #include <c10/util/Exception.h>
-#include <unistd.h>
-#include <array>
 #include <new>
 #include <string_view>
 
+#include "runtime/base/this_process.h"
 #include "trainer/distributed/process_group/collective_failure.h"
 
 namespace rollcall::process_group {
 namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
-}
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
 
 std::string Speaker::text() const {
-  return "rank " + std::to_string(rank) + " of " + std::to_string(world_size) + " on " + host_name();
+  return "rank " + std::to_string(rank) + " of " + std::to_string(world_size) + " on " + this_host_name();
 }
 
 std::optional<Error> out_of_memory(const std::exception& error) {

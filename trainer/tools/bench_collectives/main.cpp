@@ -13,6 +13,7 @@
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
 #include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
 #include "runtime/command_line/command_line.h"
 #include "runtime/rendezvous/meet.h"
 #include "runtime/settings/launch_settings.h"
@@ -214,7 +215,7 @@ Result<bool> measure_all(const Options& options, const train::World& world) {
 }
 
 int measure_in_world(const Options& options, const Environment& environment) {
-  train::FailureReport report(0, 0, 1, train::host_name());
+  train::FailureReport report(0, 0, 1, this_host_name());
   Result<train::World> world = join(options, environment, report);
   if (!world) {
     return report.common(world.error());

@@ -4,13 +4,34 @@
 
 #include "runtime/base/text.h"
 #include "runtime/command_line/command_line.h"
-#include "trainer/tools/checkpoint/command.h"
+#include "trainer/tools/checkpoint/checkpoint_file.h"
 #include "trainer/tools/checkpoint/json_report.h"
+#include "trainer/tools/checkpoint/program.h"
 #include "trainer/tools/checkpoint/statistics.h"
-#include "trainer/tools/checkpoint/stored_file.h"
 
 namespace rollcall::checkpoint_tool {
 namespace {
+
+using command_line::Flag;
+
+/// The exit code where the checkpoints differ, as diff(1) has it.
+constexpr int kDiffer = 1;
+
+constexpr std::array kFlags{
+    kHelp,
+    kJson,
+    Flag{"model", 0, "only the model's parameters and buffers"},
+};
+
+constexpr std::string_view kText =
+    R"help(Compares two checkpoints tensor by tensor (model, optimizer, generators) and value by value: which
+differ, in how many elements, and by how much at most, absolutely and relative to the larger of both. Two NaN are equal,
+and so are 0 and -0. Exit code 0: equal; 1: not.
+
+Examples:
+  rollcall-checkpoint diff run1/checkpoints/step-00000100.h5 run2/checkpoints/step-00000100.h5
+  rollcall-checkpoint diff --model before.h5 after.h5
+)help";
 
 /// What is to be said of one tensor that is not the same in both.
 struct Row {
@@ -26,14 +47,14 @@ struct Comparison {
   std::vector<std::string> values;  ///< paths of values that differ or are in one only
 };
 
-std::string described(const StoredTensor& tensor) {
+std::string described(const CheckpointTensor& tensor) {
   return fmt::format("{}{}", checkpoint::format::dtype_name(tensor.dtype),
                      checkpoint::format::shape_text(tensor.shape));
 }
 
 /// Nothing is in the row's name where the two are equal.
-Result<Row> compare_tensors(const StoredFile& a, const StoredTensor& left, const StoredFile& b,
-                            const StoredTensor& right) {
+Result<Row> compare_tensors(const CheckpointFile& a, const CheckpointTensor& left, const CheckpointFile& b,
+                            const CheckpointTensor& right) {
   if (left.dtype != right.dtype || left.shape != right.shape) {
     return Row{left.name(),
                left.dtype != right.dtype ? "other type" : "other shape",
@@ -54,7 +75,7 @@ Result<Row> compare_tensors(const StoredFile& a, const StoredTensor& left, const
 }
 
 /// Paths of values that differ or are in one only.
-std::vector<std::string> differing_values(const StoredFile& a, const StoredFile& b) {
+std::vector<std::string> differing_values(const CheckpointFile& a, const CheckpointFile& b) {
   std::set<std::string> paths;
   for (const auto* const values : {&a.values(), &b.values()}) {
     for (const auto& [path, value] : *values) {
@@ -68,20 +89,21 @@ std::vector<std::string> differing_values(const StoredFile& a, const StoredFile&
   return {paths.begin(), paths.end()};
 }
 
-bool is_wanted(const StoredTensor& tensor, bool only_model) {
+bool is_wanted(const CheckpointTensor& tensor, bool only_model) {
   return !only_model || tensor.path.starts_with("/model/");
 }
 
-Result<Comparison> compare(const StoredFile& a, const StoredFile& b, bool only_model, metrics::WorkProgress& progress) {
+Result<Comparison> compare(const CheckpointFile& a, const CheckpointFile& b, bool only_model,
+                           metrics::WorkProgress& progress) {
   Comparison found;
   progress.begin("comparing", a.tensors().size());
   std::uint64_t done = 0;
   std::uint64_t bytes = 0;
-  for (const StoredTensor& left : a.tensors()) {
+  for (const CheckpointTensor& left : a.tensors()) {
     if (!is_wanted(left, only_model)) {
       continue;
     }
-    const StoredTensor* const right = b.find(left.path);
+    const CheckpointTensor* const right = b.find(left.path);
     if (right == nullptr) {
       found.rows.push_back({left.name(), "only in A", described(left), {}});
       continue;
@@ -96,7 +118,7 @@ Result<Comparison> compare(const StoredFile& a, const StoredFile& b, bool only_m
     }
     progress.step(++done, bytes += left.bytes + right->bytes);
   }
-  for (const StoredTensor& right : b.tensors()) {
+  for (const CheckpointTensor& right : b.tensors()) {
     if (is_wanted(right, only_model) && a.find(right.path) == nullptr) {
       found.rows.push_back({right.name(), "only in B", described(right), {}});
     }
@@ -128,7 +150,7 @@ std::string comparison_text(const Comparison& found) {
                             found.values.size());
 }
 
-Json comparison_json(const StoredFile& a, const StoredFile& b, const Comparison& found) {
+Json comparison_json(const CheckpointFile& a, const CheckpointFile& b, const Comparison& found) {
   Json tensors = Json::array();
   for (const Row& row : found.rows) {
     Json json{{"name", row.name}, {"what", row.what}, {"detail", row.detail}};
@@ -145,14 +167,12 @@ Json comparison_json(const StoredFile& a, const StoredFile& b, const Comparison&
           {"values", found.values}};
 }
 
-}  // namespace
-
-Result<int> run_diff(CommandContext& context) {
-  const auto a = StoredFile::open(context.arguments[0]);
+Result<int> run(CommandContext& context) {
+  const auto a = CheckpointFile::open(context.arguments[0]);
   if (!a) {
     return a.error();
   }
-  const auto b = StoredFile::open(context.arguments[1]);
+  const auto b = CheckpointFile::open(context.arguments[1]);
   if (!b) {
     return b.error();
   }
@@ -166,6 +186,12 @@ Result<int> run_diff(CommandContext& context) {
     context.out << comparison_text(*found);
   }
   return found->rows.empty() && found->values.empty() ? to_int(ExitCode::Success) : kDiffer;
+}
+
+}  // namespace
+
+Command diff_command() {
+  return {"diff", "which tensors differ, and how much", "A B", kText, 2, 2, kFlags, kProgressTable, run};
 }
 
 }  // namespace rollcall::checkpoint_tool

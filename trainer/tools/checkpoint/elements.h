@@ -5,7 +5,7 @@
 #include <cstring>
 #include <span>
 
-#include "trainer/checkpoint/format/dtype.h"
+#include "trainer/checkpoint/format/content.h"
 
 namespace rollcall::checkpoint_tool {
 

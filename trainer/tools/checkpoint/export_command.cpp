@@ -4,18 +4,38 @@
 
 #include "runtime/base/text.h"
 #include "trainer/checkpoint/exchange/output_file.h"
-#include "trainer/checkpoint/exchange/safetensors_file.h"
+#include "trainer/checkpoint/exchange/safetensors.h"
 #include "trainer/checkpoint/exchange/torch_file.h"
 #include "trainer/metrics/human_numbers.h"
-#include "trainer/tools/checkpoint/command.h"
+#include "trainer/tools/checkpoint/checkpoint_file.h"
 #include "trainer/tools/checkpoint/json_report.h"
-#include "trainer/tools/checkpoint/stored_file.h"
+#include "trainer/tools/checkpoint/program.h"
 
 namespace rollcall::checkpoint_tool {
 namespace {
 
 using checkpoint::exchange::OutputFile;
 using checkpoint::exchange::StateDict;
+
+using settings::Kind;
+using settings::Setting;
+
+constexpr std::array kTable{
+    Setting{"to", Kind::Choice, "auto", "auto|torch|safetensors",
+            "format; auto: by OUT's name (.pt, .pth and .bin: torch; .safetensors)", "Export",
+            "auto|torch|safetensors"},
+};
+
+constexpr std::string_view kText =
+    R"help(Writes the model's parameters and buffers as other programs read them: a file of torch.save, or
+safetensors. The names are torchvision's:
+
+  torchvision.models.resnet50(num_classes=10).load_state_dict(torch.load(OUT, weights_only=True))
+
+Examples:
+  rollcall-checkpoint export checkpoints/best.h5 resnet50.pth
+  rollcall-checkpoint export checkpoints resnet50.safetensors      the newest
+)help";
 
 /// "torch" or "safetensors", from --to or from the name of the file.
 Result<std::string> target_format(const CommandContext& context, const std::string& path) {
@@ -33,13 +53,13 @@ Result<std::string> target_format(const CommandContext& context, const std::stri
   return fail("--to", "auto", "cannot tell the format from the name " + path, "--to=torch or --to=safetensors");
 }
 
-Result<StateDict> read_model(const StoredFile& file) {
+Result<StateDict> read_model(const CheckpointFile& file) {
   const auto model = file.model();
   if (!model) {
     return model.error();
   }
   StateDict state;
-  for (const StoredTensor* const tensor : *model) {
+  for (const CheckpointTensor* const tensor : *model) {
     auto bytes = file.read(*tensor);
     if (!bytes) {
       return bytes.error();
@@ -50,15 +70,13 @@ Result<StateDict> read_model(const StoredFile& file) {
   return state;
 }
 
-}  // namespace
-
-Result<int> run_export(CommandContext& context) {
+Result<int> run(CommandContext& context) {
   const std::string& path = context.arguments[1];
   const auto to = target_format(context, path);
   if (!to) {
     return to.error();
   }
-  const auto file = StoredFile::open(context.arguments[0]);
+  const auto file = CheckpointFile::open(context.arguments[0]);
   if (!file) {
     return file.error();
   }
@@ -90,6 +108,12 @@ Result<int> run_export(CommandContext& context) {
                                printable(file->path()), metrics::human_bytes(out->size()));
   }
   return to_int(ExitCode::Success);
+}
+
+}  // namespace
+
+Command export_command() {
+  return {"export", "its model for PyTorch or safetensors", "CHECKPOINT OUT", kText, 2, 2, kOutFlags, kTable, run};
 }
 
 }  // namespace rollcall::checkpoint_tool

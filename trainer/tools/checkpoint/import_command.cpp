@@ -1,15 +1,36 @@
 #include <fmt/format.h>
 
 #include "runtime/base/text.h"
-#include "trainer/checkpoint/exchange/read_state_dict.h"
-#include "trainer/tools/checkpoint/command.h"
+#include "trainer/checkpoint/exchange/state_dict.h"
 #include "trainer/tools/checkpoint/json_report.h"
 #include "trainer/tools/checkpoint/known_models.h"
 #include "trainer/tools/checkpoint/new_checkpoint.h"
+#include "trainer/tools/checkpoint/program.h"
 
 namespace rollcall::checkpoint_tool {
+namespace {
 
-Result<int> run_import(CommandContext& context) {
+using settings::Kind;
+using settings::Setting;
+
+constexpr std::array kTable{
+    Setting{"key", Kind::Text, "", "NAME",
+            "the item of the file's dict that is the state dict; empty: the dict itself, or what it holds as "
+            "state_dict, model_state_dict or model",
+            "Import"},
+};
+
+constexpr std::string_view kText =
+    R"help(Makes a checkpoint of a state dict: a file of torch.save (PyTorch 1.6 or newer) or safetensors. Nothing in the
+file is executed: of Python's pickles only what makes up a state dict is understood, and all else refused. "module." and
+"_orig_mod." before all names are taken off.
+
+Examples:
+  rollcall-checkpoint import resnet50-11ad3fa6.pth start.h5
+  rollcall-checkpoint import --key=model_ema model_599.pth start.h5
+)help";
+
+Result<int> run(CommandContext& context) {
   const std::string& from = context.arguments[0];
   const std::string& path = context.arguments[1];
   auto state = checkpoint::exchange::read_state_dict(from, context.options.text("key"));
@@ -40,6 +61,12 @@ Result<int> run_import(CommandContext& context) {
               : "a model that rollcall-train does not have (it has resnet18, 34, 50, 101 and 152)");
   }
   return to_int(ExitCode::Success);
+}
+
+}  // namespace
+
+Command import_command() {
+  return {"import", "a model of PyTorch's as a checkpoint", "FILE OUT", kText, 2, 2, kOutFlags, kTable, run};
 }
 
 }  // namespace rollcall::checkpoint_tool

@@ -2,7 +2,7 @@
 
 namespace rollcall::checkpoint_tool {
 
-Json tensor_json(const StoredTensor& tensor) {
+Json tensor_json(const CheckpointTensor& tensor) {
   return {{"name", tensor.name()}, {"path", tensor.path},   {"dtype", checkpoint::format::dtype_name(tensor.dtype)},
           {"shape", tensor.shape}, {"bytes", tensor.bytes}, {"crc32c", tensor.crc32c}};
 }

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "trainer/checkpoint/format/content.h"
+#include "trainer/tools/checkpoint/checkpoint_file.h"
 #include "trainer/tools/checkpoint/statistics.h"
-#include "trainer/tools/checkpoint/stored_file.h"
 
 namespace rollcall::checkpoint_tool {
 
@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 // The objects of `--json`, described in docs/checkpoint_tool.md: the same thing has the same form in all commands.
 
 /// {"name", "path", "dtype", "shape", "bytes", "crc32c"}
-[[nodiscard]] Json tensor_json(const StoredTensor& tensor);
+[[nodiscard]] Json tensor_json(const CheckpointTensor& tensor);
 [[nodiscard]] Json value_json(const checkpoint::format::Value& value);
 [[nodiscard]] Json statistics_json(const Statistics& statistics);
 /// Numbers that are not finite are null.

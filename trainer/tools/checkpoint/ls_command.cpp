@@ -7,16 +7,26 @@
 #include "runtime/base/text.h"
 #include "runtime/command_line/command_line.h"
 #include "trainer/metrics/human_numbers.h"
-#include "trainer/tools/checkpoint/command.h"
+#include "trainer/tools/checkpoint/checkpoint_listing.h"
 #include "trainer/tools/checkpoint/json_report.h"
-#include "trainer/tools/checkpoint/seen_file.h"
+#include "trainer/tools/checkpoint/program.h"
 
 namespace rollcall::checkpoint_tool {
 namespace {
 
+constexpr std::string_view kText =
+    R"help(Lists checkpoints, newest first, and what became of others: unfinished, damaged, set aside, superseded, being
+written (docs/checkpoint_format.md explains each state). Files are told apart by their seals and tables of contents; that
+every byte is right only `verify` says.
+
+Examples:
+  rollcall-checkpoint ls $SCRATCH/run/checkpoints
+  rollcall-checkpoint ls --json checkpoints | jq '.files[] | select(.state == "committed").path'
+)help";
+
 std::string step_text(const std::optional<std::int64_t>& number) { return number ? std::to_string(*number) : "-"; }
 
-std::vector<std::string> row_of(const SeenFile& file, const std::string& name) {
+std::vector<std::string> row_of(const ListedFile& file, const std::string& name) {
   const std::string note = file.reason.empty() ? (file.is_best ? "best" : "") : file.reason;
   return {printable(name),
           std::string(checkpoint::format::state_name(file.state)),
@@ -28,7 +38,7 @@ std::vector<std::string> row_of(const SeenFile& file, const std::string& name) {
           printable(note)};
 }
 
-Json json_of(const SeenFile& file) {
+Json json_of(const ListedFile& file) {
   const auto number = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
   return {{"path", file.path},           {"state", checkpoint::format::state_name(file.state)},
           {"reason", file.reason},       {"step", number(file.step)},
@@ -37,9 +47,7 @@ Json json_of(const SeenFile& file) {
           {"created", file.created}};
 }
 
-}  // namespace
-
-Result<int> run_ls(CommandContext& context) {
+Result<int> run(CommandContext& context) {
   std::vector<std::string> paths = context.arguments;
   if (paths.empty()) {
     paths.emplace_back(".");
@@ -47,11 +55,11 @@ Result<int> run_ls(CommandContext& context) {
   std::vector<std::vector<std::string>> rows{{"FILE", "STATE", "STEP", "EPOCH", "BEST SO FAR", "SIZE", "CREATED", ""}};
   Json files = Json::array();
   for (const std::string& path : paths) {
-    const auto seen = look_at(path);
-    if (!seen) {
-      return seen.error();
+    const auto listed = list_files(path);
+    if (!listed) {
+      return listed.error();
     }
-    for (const SeenFile& file : *seen) {
+    for (const ListedFile& file : *listed) {
       const bool only_folder = paths.size() == 1 && path != file.path;
       rows.push_back(row_of(file, only_folder ? std::filesystem::path(file.path).filename().string() : file.path));
       files.push_back(json_of(file));
@@ -65,6 +73,12 @@ Result<int> run_ls(CommandContext& context) {
     context.out << command_line::text_table(rows);
   }
   return to_int(ExitCode::Success);
+}
+
+}  // namespace
+
+Command ls_command() {
+  return {"ls", "files, their states, steps and sizes", "[FOLDER|FILE...]", kText, 0, kAnyNumber, kListFlags, {}, run};
 }
 
 }  // namespace rollcall::checkpoint_tool

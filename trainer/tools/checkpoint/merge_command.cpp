@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "runtime/base/text.h"
-#include "trainer/tools/checkpoint/command.h"
+#include "trainer/tools/checkpoint/checkpoint_file.h"
 #include "trainer/tools/checkpoint/elements.h"
 #include "trainer/tools/checkpoint/json_report.h"
 #include "trainer/tools/checkpoint/new_checkpoint.h"
-#include "trainer/tools/checkpoint/stored_file.h"
+#include "trainer/tools/checkpoint/program.h"
 
 namespace rollcall::checkpoint_tool {
 namespace {
@@ -15,15 +15,25 @@ namespace {
 using checkpoint::exchange::StateDict;
 using checkpoint::format::Value;
 
-Error other_model(const StoredFile& file, const StoredFile& first, const std::string& key) {
+constexpr std::string_view kText =
+    R"help(Averages the models of several checkpoints, element by element: the mean of the last ones of a run often
+generalises better than each ("model soup", checkpoint averaging). Numbers without fractions, such as BatchNorm's counters,
+are the last one's. Running means and variances are averaged too, which is close to what a pass over the training data would
+give. A checkpoint of rollcall's has no shards that would have to be joined: it is one file whatever the parallelism.
+
+Examples:
+  rollcall-checkpoint merge mean.h5 checkpoints/step-00000900.h5 checkpoints/step-00001000.h5
+)help";
+
+Error other_model(const CheckpointFile& file, const CheckpointFile& first, const std::string& key) {
   return fail("checkpoint", file.path(), fmt::format("is not of the model of {}: {} differs", first.path(), key),
               "checkpoints of one model", ExitCode::Mismatch);
 }
 
-Result<std::vector<StoredFile>> open_all(std::span<const std::string> paths) {
-  std::vector<StoredFile> files;
+Result<std::vector<CheckpointFile>> open_all(std::span<const std::string> paths) {
+  std::vector<CheckpointFile> files;
   for (const std::string& path : paths) {
-    auto file = StoredFile::open(path);
+    auto file = CheckpointFile::open(path);
     if (!file) {
       return file.error();
     }
@@ -33,18 +43,18 @@ Result<std::vector<StoredFile>> open_all(std::span<const std::string> paths) {
 }
 
 /// Names, types and shapes of the models are the same.
-Result<void> check_same_model(const std::vector<StoredFile>& files) {
+Result<void> check_same_model(const std::vector<CheckpointFile>& files) {
   const auto first = files.front().model();
   if (!first) {
     return first.error();
   }
-  for (const StoredFile& file : files) {
+  for (const CheckpointFile& file : files) {
     const auto model = file.model();
     if (!model) {
       return model.error();
     }
-    for (const StoredTensor* const tensor : *first) {
-      const StoredTensor* const other = file.find(tensor->path);
+    for (const CheckpointTensor* const tensor : *first) {
+      const CheckpointTensor* const other = file.find(tensor->path);
       if (other == nullptr || other->dtype != tensor->dtype || other->shape != tensor->shape) {
         return other_model(file, files.front(), tensor->key);
       }
@@ -57,13 +67,13 @@ Result<void> check_same_model(const std::vector<StoredFile>& files) {
 }
 
 /// The mean of a tensor over all files, computed in float64; of the last file where it has no fractions.
-Result<std::unique_ptr<std::byte[]>> merged(const std::vector<StoredFile>& files, const StoredTensor& tensor) {
+Result<std::unique_ptr<std::byte[]>> merged(const std::vector<CheckpointFile>& files, const CheckpointTensor& tensor) {
   if (!is_floating_point(tensor.dtype)) {
     return files.back().read(*files.back().find(tensor.path));
   }
   std::vector<double> sums(tensor.elements(), 0.0);
   std::unique_ptr<std::byte[]> last;
-  for (const StoredFile& file : files) {
+  for (const CheckpointFile& file : files) {
     auto bytes = file.read(*file.find(tensor.path));
     if (!bytes) {
       return bytes.error();
@@ -83,12 +93,12 @@ Result<std::unique_ptr<std::byte[]>> merged(const std::vector<StoredFile>& files
   return last;
 }
 
-Result<StateDict> merge_models(const std::vector<StoredFile>& files, metrics::WorkProgress& progress) {
+Result<StateDict> merge_models(const std::vector<CheckpointFile>& files, metrics::WorkProgress& progress) {
   const auto model = *files.back().model();  // check_same_model() saw it
   progress.begin("averaging", model.size());
   StateDict state;
   std::uint64_t read = 0;
-  for (const StoredTensor* const tensor : model) {
+  for (const CheckpointTensor* const tensor : model) {
     auto bytes = merged(files, *tensor);
     if (!bytes) {
       return bytes.error();
@@ -101,9 +111,7 @@ Result<StateDict> merge_models(const std::vector<StoredFile>& files, metrics::Wo
   return state;
 }
 
-}  // namespace
-
-Result<int> run_merge(CommandContext& context) {
+Result<int> run(CommandContext& context) {
   const std::string& path = context.arguments.front();
   const auto sources = std::span<const std::string>(context.arguments).subspan(1);
   const auto files = open_all(sources);
@@ -129,6 +137,13 @@ Result<int> run_merge(CommandContext& context) {
                                state->tensors.size());
   }
   return to_int(ExitCode::Success);
+}
+
+}  // namespace
+
+Command merge_command() {
+  return {"merge", "the mean of several models", "OUT CHECKPOINT...", kText, 3, kAnyNumber, kOutFlags, kProgressTable,
+          run};
 }
 
 }  // namespace rollcall::checkpoint_tool

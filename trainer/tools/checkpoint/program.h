@@ -1,8 +1,17 @@
 #pragma once
 
-#include <iosfwd>
+#include <array>
+#include <cstddef>
+#include <ostream>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "runtime/base/result.h"
+#include "runtime/command_line/command_line.h"
+#include "runtime/settings/settings.h"
+#include "trainer/metrics/progress_display.h"
 
 namespace rollcall::checkpoint_tool {
 
@@ -10,9 +19,58 @@ namespace rollcall::checkpoint_tool {
 /// nothing is thrown.
 int run(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) noexcept;
 
-/// `rollcall-checkpoint --help`, and that of one command. Every line has at most 110 columns.
-[[nodiscard]] std::string program_help();
-struct Command;
-[[nodiscard]] std::string command_help(const Command& command);
+/// What a command works with.
+struct CommandContext {
+  settings::Settings options;  ///< of Command::table
+  command_line::ParsedCommandLine line;
+  std::vector<std::string> arguments;  ///< as many as the command takes
+  metrics::WorkProgress& progress;     ///< on standard error
+  std::ostream& out;
+
+  [[nodiscard]] bool json() const { return line.has("json"); }
+};
+
+/// One subcommand of `rollcall-checkpoint`, from which dispatch and help come.
+struct Command {
+  std::string_view name;
+  std::string_view summary;    ///< one clause, for `--help`
+  std::string_view arguments;  ///< "CHECKPOINT [TENSOR...]"
+  std::string_view text;       ///< paragraphs of `rollcall-checkpoint NAME --help`; every line ends with a line feed
+  std::size_t at_least;        ///< arguments
+  std::size_t at_most;
+  std::span<const command_line::Flag> flags;
+  settings::Table table;
+  /// The exit code. What a command finds is printed to `out` before an Error tells of it.
+  Result<int> (*run)(CommandContext& context);
+};
+
+// Each in a file of its own.
+[[nodiscard]] Command ls_command();
+[[nodiscard]] Command show_command();
+[[nodiscard]] Command verify_command();
+[[nodiscard]] Command diff_command();
+[[nodiscard]] Command export_command();
+[[nodiscard]] Command import_command();
+[[nodiscard]] Command merge_command();
+[[nodiscard]] Command prune_command();
+
+/// All of them, in the order of the help.
+[[nodiscard]] std::span<const Command> all_commands();
+
+// What several commands have in common.
+inline constexpr std::size_t kAnyNumber = 1'000'000;  ///< of arguments
+inline constexpr command_line::Flag kHelp{"help", 'h', "show this text"};
+inline constexpr command_line::Flag kJson{"json", 0, "print one JSON object (docs/checkpoint_tool.md)"};
+inline constexpr std::array kListFlags{kHelp, kJson};
+inline constexpr std::array kOutFlags{kHelp, kJson, command_line::Flag{"overwrite", 0, "replace OUT if it is there"}};
+inline constexpr settings::Setting kProgress{
+    "progress",
+    settings::Kind::Choice,
+    "auto",
+    "auto|bar|lines|none",
+    "progress display on stderr; auto: a bar on a terminal, else a line every ten seconds",
+    "Running",
+    "auto|bar|lines|none"};
+inline constexpr std::array kProgressTable{kProgress};
 
 }  // namespace rollcall::checkpoint_tool

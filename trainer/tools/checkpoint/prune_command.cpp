@@ -5,18 +5,54 @@
 
 #include "runtime/base/text.h"
 #include "runtime/command_line/command_line.h"
-#include "trainer/checkpoint/format/file_name.h"
+#include "trainer/checkpoint/format/file_state.h"
 #include "trainer/metrics/human_numbers.h"
-#include "trainer/tools/checkpoint/command.h"
+#include "trainer/tools/checkpoint/checkpoint_file.h"
 #include "trainer/tools/checkpoint/json_report.h"
-#include "trainer/tools/checkpoint/pruning.h"
-#include "trainer/tools/checkpoint/stored_file.h"
+#include "trainer/tools/checkpoint/program.h"
+#include "trainer/tools/checkpoint/prune.h"
 
 namespace rollcall::checkpoint_tool {
 namespace {
 
 namespace fs = std::filesystem;
 namespace format = checkpoint::format;
+
+using command_line::Flag;
+using settings::Kind;
+using settings::Setting;
+
+constexpr std::array kFlags{
+    kHelp,
+    kJson,
+    Flag{"dry-run", 0, "remove nothing, tell what would go"},
+};
+
+// The trainer's own, trainer/config/trainer_settings.cpp: the same names, defaults and limits.
+constexpr std::array kTable{
+    Setting{"keep-last", Kind::Integer, "3", "N", "newest checkpoints that are kept", "Retention", "", 1, 1e6},
+    Setting{"keep-best", Kind::Integer, "1", "N", "checkpoints of the best validations that are kept besides",
+            "Retention", "", 0, 1e6},
+    Setting{"keep-every", Kind::Integer, "0", "STEPS",
+            "of each so many steps the first checkpoint is kept for ever; 0: none", "Retention", "", 0, 1e15},
+    Setting{
+        "verify", Kind::Choice, "full", "full|metadata",
+        "what is compared with its checksums before anything is removed: the newest keep-last checkpoints whole, or "
+        "their tables of contents",
+        "Retention", "full|metadata"},
+    kProgress,
+};
+
+constexpr std::string_view kText =
+    R"help(Removes the checkpoints of FOLDER that a training with these options would have removed, the oldest first,
+and what crashes left: temporary files whose writer is dead. Before that the newest ones are read whole: damaged ones do
+not count, so that one which can be used always stays. Everything else is left alone, symbolic links and files set aside
+too. A training may be at work in the folder meanwhile.
+
+Examples:
+  rollcall-checkpoint prune --dry-run checkpoints
+  rollcall-checkpoint prune --keep-last=1 --keep-best=2 --keep-every=10000 $SCRATCH/run/checkpoints
+)help";
 
 /// Where checkpoints are there and none of them can be used. Files that are no checkpoints may have gone all the same.
 Result<void> check_usable(const Pruning& pruning) {
@@ -106,23 +142,21 @@ Result<Pruning> look_into(const CommandContext& context) {
   if (fs::is_regular_file(pruning.folder, ignored)) {
     return fail("checkpoint", pruning.folder, "is a file", "the folder that holds it", ExitCode::NoInput);
   }
-  auto seen = look_at(pruning.folder);
-  if (!seen) {
-    return seen.error();
+  auto listed = list_files(pruning.folder);
+  if (!listed) {
+    return listed.error();
   }
-  if (std::ranges::none_of(*seen, is_of_training)) {
+  if (std::ranges::none_of(*listed, is_of_training)) {
     return no_checkpoint_in(pruning.folder);
   }
-  std::ranges::reverse(*seen);
-  for (SeenFile& file : *seen) {
+  std::ranges::reverse(*listed);
+  for (ListedFile& file : *listed) {
     pruning.files.push_back({std::move(file), {}});
   }
   return pruning;
 }
 
-}  // namespace
-
-Result<int> run_prune(CommandContext& context) {
+Result<int> run(CommandContext& context) {
   auto pruning = look_into(context);
   if (!pruning) {
     return pruning.error();
@@ -142,5 +176,9 @@ Result<int> run_prune(CommandContext& context) {
   const Result<void> usable = check_usable(*pruning);
   return usable ? Result<int>(to_int(ExitCode::Success)) : usable.error();
 }
+
+}  // namespace
+
+Command prune_command() { return {"prune", "remove superfluous ones", "FOLDER", kText, 1, 1, kFlags, kTable, run}; }
 
 }  // namespace rollcall::checkpoint_tool

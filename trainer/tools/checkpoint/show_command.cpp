@@ -4,15 +4,34 @@
 #include "runtime/command_line/command_line.h"
 #include "trainer/checkpoint/format/schema.h"
 #include "trainer/metrics/human_numbers.h"
-#include "trainer/tools/checkpoint/command.h"
+#include "trainer/tools/checkpoint/checkpoint_file.h"
 #include "trainer/tools/checkpoint/json_report.h"
-#include "trainer/tools/checkpoint/stored_file.h"
+#include "trainer/tools/checkpoint/program.h"
 
 namespace rollcall::checkpoint_tool {
 namespace {
 
 using checkpoint::format::Value;
 using Rows = std::vector<std::vector<std::string>>;
+
+using command_line::Flag;
+
+constexpr std::array kFlags{
+    kHelp,
+    kJson,
+    Flag{"tensors", 0, "list all tensors: type, shape, size, checksum"},
+};
+
+constexpr std::string_view kText =
+    R"help(Prints what a checkpoint says of itself: who wrote it and when, how far the training was, its settings, and how
+many tensors of what it holds. With names of tensors: what is in these (least, greatest, mean, standard deviation; how
+many zeros, NaN and infinities). Every byte that is shown was checked.
+
+Examples:
+  rollcall-checkpoint show checkpoints
+  rollcall-checkpoint show --tensors checkpoints/best.h5
+  rollcall-checkpoint show best.h5 fc.weight /optimizer/state/fc.weight/exp_avg_sq
+)help";
 
 std::string value_text(const Value& value) {
   if (const auto* const text = std::get_if<std::string>(&value)) {
@@ -29,14 +48,14 @@ std::string value_text(const Value& value) {
 }
 
 /// Tensors below "/model", "/optimizer" and so on: how many, and how much.
-Rows group_rows(const StoredFile& file) {
+Rows group_rows(const CheckpointFile& file) {
   struct Sum {
     std::uint64_t tensors = 0;
     std::uint64_t elements = 0;
     std::uint64_t bytes = 0;
   };
   std::map<std::string, Sum> sums;
-  for (const StoredTensor& tensor : file.tensors()) {
+  for (const CheckpointTensor& tensor : file.tensors()) {
     Sum& sum = sums[tensor.path.substr(0, tensor.path.find('/', 1))];
     sum.tensors += 1;
     sum.elements += tensor.elements();
@@ -49,7 +68,7 @@ Rows group_rows(const StoredFile& file) {
   return rows;
 }
 
-std::string summary_text(const StoredFile& file) {
+std::string summary_text(const CheckpointFile& file) {
   const auto& info = file.info();
   Rows facts{
       {"file", printable(file.path())},
@@ -65,9 +84,9 @@ std::string summary_text(const StoredFile& file) {
   return command_line::text_table(facts) + "\n" + command_line::text_table(group_rows(file));
 }
 
-std::string tensors_text(const StoredFile& file) {
+std::string tensors_text(const CheckpointFile& file) {
   Rows rows{{"TENSOR", "TYPE", "SHAPE", "BYTES", "CRC-32C"}};
-  for (const StoredTensor& tensor : file.tensors()) {
+  for (const CheckpointTensor& tensor : file.tensors()) {
     rows.push_back({printable(tensor.name()), std::string(checkpoint::format::dtype_name(tensor.dtype)),
                     checkpoint::format::shape_text(tensor.shape), std::to_string(tensor.bytes),
                     fmt::format("{:08x}", tensor.crc32c)});
@@ -75,7 +94,7 @@ std::string tensors_text(const StoredFile& file) {
   return command_line::text_table(rows);
 }
 
-Json summary_json(const StoredFile& file, bool with_tensors) {
+Json summary_json(const CheckpointFile& file, bool with_tensors) {
   Json values = Json::object();
   for (const auto& [path, value] : file.values()) {
     values[path] = value_json(value);
@@ -86,7 +105,7 @@ Json summary_json(const StoredFile& file, bool with_tensors) {
             {"values", std::move(values)}};
   if (with_tensors) {
     json["tensors"] = Json::array();
-    for (const StoredTensor& tensor : file.tensors()) {
+    for (const CheckpointTensor& tensor : file.tensors()) {
       json["tensors"].push_back(tensor_json(tensor));
     }
   }
@@ -94,11 +113,11 @@ Json summary_json(const StoredFile& file, bool with_tensors) {
 }
 
 /// The tensors that were named, with what is in them.
-Result<int> show_tensors(CommandContext& context, const StoredFile& file, std::span<const std::string> names) {
+Result<int> show_tensors(CommandContext& context, const CheckpointFile& file, std::span<const std::string> names) {
   Json tensors = Json::array();
   Rows rows{{"TENSOR", "TYPE", "SHAPE", "MINIMUM", "MAXIMUM", "MEAN", "DEVIATION", "ZEROS", "NAN", "INFINITE"}};
   for (const std::string& name : names) {
-    const StoredTensor* const tensor = file.find(name);
+    const CheckpointTensor* const tensor = file.find(name);
     if (tensor == nullptr) {
       return unknown_tensor(file, name);
     }
@@ -123,10 +142,8 @@ Result<int> show_tensors(CommandContext& context, const StoredFile& file, std::s
   return to_int(ExitCode::Success);
 }
 
-}  // namespace
-
-Result<int> run_show(CommandContext& context) {
-  const auto file = StoredFile::open(context.arguments.front());
+Result<int> run(CommandContext& context) {
+  const auto file = CheckpointFile::open(context.arguments.front());
   if (!file) {
     return file.error();
   }
@@ -141,6 +158,12 @@ Result<int> run_show(CommandContext& context) {
     context.out << (all ? tensors_text(*file) : summary_text(*file));
   }
   return to_int(ExitCode::Success);
+}
+
+}  // namespace
+
+Command show_command() {
+  return {"show", "what is in it", "CHECKPOINT [TENSOR...]", kText, 1, kAnyNumber, kFlags, {}, run};
 }
 
 }  // namespace rollcall::checkpoint_tool

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "trainer/checkpoint/format/dtype.h"
+#include "trainer/checkpoint/format/content.h"
 
 namespace rollcall::checkpoint_tool {
 

@@ -7,14 +7,32 @@
 #include "runtime/base/text.h"
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/metrics/human_numbers.h"
-#include "trainer/tools/checkpoint/command.h"
+#include "trainer/tools/checkpoint/checkpoint_file.h"
 #include "trainer/tools/checkpoint/json_report.h"
-#include "trainer/tools/checkpoint/stored_file.h"
+#include "trainer/tools/checkpoint/program.h"
 
 namespace rollcall::checkpoint_tool {
 namespace {
 
 using Seconds = std::chrono::duration<double>;
+
+using settings::Kind;
+using settings::Setting;
+
+constexpr std::array kTable{
+    Setting{"num-workers", Kind::Integer, "0", "N", "threads that read and check; 0: up to four", "Running", "", 0,
+            1024},
+    kProgress,
+};
+
+constexpr std::string_view kText =
+    R"help(Reads checkpoints whole (all of a folder) and compares every byte with its checksum. What is damaged is named,
+tensor by tensor. Exit code 65: something is damaged.
+
+Examples:
+  rollcall-checkpoint verify checkpoints
+  rollcall-checkpoint verify --num-workers=8 /archive/run7/best.h5
+)help";
 
 struct Verified {
   std::string path;
@@ -50,7 +68,7 @@ Result<Verified> verify(const std::string& path, std::size_t threads, metrics::W
   const auto begun = std::chrono::steady_clock::now();
   Verified report;
   report.path = path;
-  const auto file = StoredFile::open(path);
+  const auto file = CheckpointFile::open(path);
   auto damaged = file ? file->damaged(threads, progress) : Result<std::vector<std::string>>(file.error());
   if (damaged) {
     report.bytes = file->file_bytes();
@@ -85,9 +103,7 @@ Json json_of(const Verified& report) {
           {"reason", report.reason}, {"bytes", report.bytes},   {"seconds", report.seconds}};
 }
 
-}  // namespace
-
-Result<int> run_verify(CommandContext& context) {
+Result<int> run(CommandContext& context) {
   const auto files = files_of(context.arguments);
   if (!files) {
     return files.error();
@@ -117,6 +133,14 @@ Result<int> run_verify(CommandContext& context) {
                 "--resume=auto, which passes over them, or another copy", ExitCode::BadData);
   }
   return to_int(ExitCode::Success);
+}
+
+}  // namespace
+
+Command verify_command() {
+  return {
+      "verify", "read all and check every checksum", "CHECKPOINT|FOLDER...", kText, 1, kAnyNumber, kListFlags, kTable,
+      run};
 }
 
 }  // namespace rollcall::checkpoint_tool

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "trainer/storage/crc32c.h"
+#include "trainer/storage/crc.h"
 
 namespace rollcall::pack {
 namespace {

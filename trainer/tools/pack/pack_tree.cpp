@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "trainer/data/sources/packed_file.h"
-#include "trainer/storage/crc32c.h"
+#include "trainer/storage/crc.h"
 #include "trainer/tools/pack/ordered_pool.h"
 #include "trainer/tools/pack/partial_file.h"
 

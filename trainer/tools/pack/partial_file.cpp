@@ -10,7 +10,7 @@
 #include <cstdio>
 
 #include "trainer/data/sources/packed_file.h"
-#include "trainer/storage/crc32c.h"
+#include "trainer/storage/crc.h"
 
 namespace rollcall::pack {
 namespace {

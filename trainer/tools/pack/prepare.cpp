@@ -19,7 +19,7 @@
 #include "trainer/data/jpeg/repack.h"
 #include "trainer/data/pixels.h"
 #include "trainer/data/sources/image_folder.h"
-#include "trainer/storage/crc32c.h"
+#include "trainer/storage/crc.h"
 
 namespace rollcall::pack {
 namespace {

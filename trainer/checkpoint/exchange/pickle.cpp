@@ -1,0 +1,239 @@
+#include "trainer/checkpoint/exchange/pickle.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "trainer/checkpoint/exchange/little_endian.h"
+#include "trainer/checkpoint/exchange/pickle_machine.h"
+
+namespace rollcall::checkpoint::exchange {
+namespace {
+
+using format::DType;
+
+struct StorageType {
+  std::string_view name;
+  DType dtype;
+};
+constexpr std::array kStorageTypes{
+    StorageType{"HalfStorage", DType::Float16},  StorageType{"BFloat16Storage", DType::BFloat16},
+    StorageType{"FloatStorage", DType::Float32}, StorageType{"DoubleStorage", DType::Float64},
+    StorageType{"BoolStorage", DType::Bool},     StorageType{"ByteStorage", DType::UInt8},
+    StorageType{"CharStorage", DType::Int8},     StorageType{"ShortStorage", DType::Int16},
+    StorageType{"IntStorage", DType::Int32},     StorageType{"LongStorage", DType::Int64},
+};
+
+constexpr std::size_t kMostBytes = std::size_t{32} << 20;
+
+/// Decodes instructions, which are those of Python's Lib/pickletools.py, and hands them to the machine.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  /// The tree, or nothing: failure() says why.
+  std::optional<PickleTree> run() {
+    bool stopped = false;
+    while (!stopped) {
+      if (at_ >= bytes_.size()) {
+        machine_.refuse("is damaged: it ends too early");
+        return std::nullopt;
+      }
+      const auto code = std::to_integer<unsigned char>(bytes_[at_++]);
+      stopped = code == '.';
+      if (!stopped && !execute(code)) {
+        return std::nullopt;
+      }
+    }
+    return machine_.finish();
+  }
+  [[nodiscard]] const std::string& failure() const { return machine_.failure(); }
+
+ private:
+  bool execute(unsigned char code) {
+    switch (code) {
+      case 'N':
+        return machine_.push(std::monostate());
+      case 0x88:
+      case 0x89:
+        return machine_.push(code == 0x88);
+      case '}':
+        return machine_.push(PickleDict());
+      case ']':
+        return machine_.push(PickleSequence{false, {}});
+      case ')':
+        return machine_.tuple(0);
+      case 0x85:
+      case 0x86:
+      case 0x87:
+        return machine_.tuple(code - 0x84U);
+      case 't':
+        return machine_.tuple_since_mark();
+      case '(':
+        return machine_.push_mark();
+      case 'a':
+        return machine_.append_one();
+      case 'e':
+        return machine_.append_since_mark();
+      case 's':
+        return machine_.set_one_item();
+      case 'u':
+        return machine_.set_items_since_mark();
+      case 'R':
+        return machine_.reduce();
+      case 'Q':
+        return machine_.persistent_id();
+      case 'b':
+        return machine_.build();
+      default:
+        return execute_with_operand(code);
+    }
+  }
+
+  bool execute_with_operand(unsigned char code) {
+    switch (code) {
+      case 0x80:
+        return protocol();
+      case 'K':
+        return push_integer<std::uint8_t>();
+      case 'M':
+        return push_integer<std::uint16_t>();
+      case 'J':
+        return push_integer<std::int32_t>();
+      case 0x8a:
+        return long_integer();
+      case 'G':
+        return floating_point();
+      case 'X':
+        return text();
+      case 'c':
+        return global();
+      case 'h':
+        return with_number<std::uint8_t>([this](auto memo) { return machine_.get(memo); });
+      case 'j':
+        return with_number<std::uint32_t>([this](auto memo) { return machine_.get(memo); });
+      case 'q':
+        return with_number<std::uint8_t>([this](auto memo) { return machine_.put(memo); });
+      case 'r':
+        return with_number<std::uint32_t>([this](auto memo) { return machine_.put(memo); });
+      default:
+        return machine_.refuse(
+            fmt::format("uses instruction 0x{:02x}, which torch.save does not write for state dicts", code));
+    }
+  }
+
+  /// The next `count` bytes; a null pointer where there are not so many.
+  const std::byte* take(std::size_t count) {
+    if (count > bytes_.size() - at_) {
+      machine_.refuse("is damaged: it ends too early");
+      return nullptr;
+    }
+    at_ += count;
+    return bytes_.data() + at_ - count;
+  }
+
+  template <typename Number, typename Action>
+  bool with_number(Action action) {
+    const std::byte* const operand = take(sizeof(Number));
+    return operand != nullptr && action(number_at<Number>({operand, sizeof(Number)}, 0));
+  }
+
+  template <typename Number>
+  bool push_integer() {
+    return with_number<Number>([this](auto number) { return machine_.push(static_cast<std::int64_t>(number)); });
+  }
+
+  bool protocol() {
+    return with_number<std::uint8_t>([this](auto version) {
+      return version == 2 || machine_.refuse(fmt::format("is of pickle protocol {}, and torch.save's is 2", version));
+    });
+  }
+
+  /// A little-endian two's-complement number of any length, of which 8 bytes are accepted.
+  bool long_integer() {
+    const std::byte* const length = take(1);
+    const std::size_t count = length == nullptr ? 0 : std::to_integer<std::size_t>(*length);
+    const std::byte* const digits = length == nullptr ? nullptr : take(count);
+    if (digits == nullptr) {
+      return false;
+    }
+    if (count > sizeof(std::int64_t)) {
+      return machine_.refuse("holds a number of more than 64 bits");
+    }
+    const bool negative = count > 0 && (digits[count - 1] & std::byte{0x80}) != std::byte{0};
+    std::int64_t number = negative ? -1 : 0;
+    std::memcpy(&number, digits, count);
+    return machine_.push(number);
+  }
+
+  /// The one instruction with a big-endian operand.
+  bool floating_point() {
+    return with_number<std::uint64_t>(
+        [this](auto bits) { return machine_.push(std::bit_cast<double>(__builtin_bswap64(bits))); });
+  }
+
+  bool text() {
+    return with_number<std::uint32_t>([this](auto length) {
+      const std::byte* const characters = take(length);
+      return characters != nullptr && machine_.push(std::string(reinterpret_cast<const char*>(characters), length));
+    });
+  }
+
+  std::optional<std::string> line() {
+    const auto* const begin = reinterpret_cast<const char*>(bytes_.data()) + at_;
+    const auto* const end = static_cast<const char*>(std::memchr(begin, '\n', bytes_.size() - at_));
+    if (end == nullptr) {
+      machine_.refuse("is damaged: it ends too early");
+      return std::nullopt;
+    }
+    at_ += static_cast<std::size_t>(end - begin) + 1;
+    return std::string(begin, end);
+  }
+
+  bool global() {
+    const auto module = line();
+    const auto name = module ? line() : std::nullopt;
+    return name && machine_.global(*module, *name);
+  }
+
+  std::span<const std::byte> bytes_;
+  std::size_t at_ = 0;
+  PickleMachine machine_;
+};
+
+}  // namespace
+
+std::string_view storage_name(DType dtype) {
+  return std::ranges::find(kStorageTypes, dtype, &StorageType::dtype)->name;
+}
+
+std::optional<DType> dtype_of_storage(std::string_view name) {
+  const auto found = std::ranges::find(kStorageTypes, name, &StorageType::name);
+  return found == kStorageTypes.end() ? std::nullopt : std::optional(found->dtype);
+}
+
+const PickleIndex* PickleTree::find(const PickleDict& dict, std::string_view key) const {
+  const PickleIndex* found = nullptr;
+  for (const auto& [name, value] : dict.items) {
+    const auto* const text = as<std::string>(name);
+    found = text != nullptr && *text == key ? &value : found;
+  }
+  return found;
+}
+
+Result<PickleTree> read_pickle(std::span<const std::byte> bytes, const std::string& path) {
+  constexpr const char* kAction = "torch.save(model.state_dict(), FILE) in Python, or safetensors";
+  if (bytes.size() > kMostBytes) {
+    return fail("state dict", path, "has a pickle of more than 32 MiB", kAction, ExitCode::BadData);
+  }
+  Reader reader(bytes);
+  auto tree = reader.run();
+  if (!tree) {
+    return fail("state dict", path, "its pickle " + reader.failure(), kAction, ExitCode::BadData);
+  }
+  return *std::move(tree);
+}
+
+}  // namespace rollcall::checkpoint::exchange

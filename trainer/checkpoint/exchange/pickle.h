@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "trainer/checkpoint/format/content.h"
+
+namespace rollcall::checkpoint::exchange {
+
+/// What a pickle of tensors is made of. Values are told by their index in PickleTree::values, so that a pickle whose
+/// values contain each other cannot send a reader round in circles unless the reader follows indices without end.
+using PickleIndex = std::uint32_t;
+
+/// The names that a pickle may speak of. Each is understood as data; nothing is ever imported or called.
+enum class PickleName { OrderedDict, RebuildTensor, RebuildParameter, StorageType };
+
+/// The names of torch's classes of elements: "FloatStorage". Nothing for names of other things.
+[[nodiscard]] std::string_view storage_name(format::DType dtype);
+[[nodiscard]] std::optional<format::DType> dtype_of_storage(std::string_view name);
+
+struct PickleGlobal {
+  PickleName name = PickleName::OrderedDict;
+  format::DType dtype = format::DType::Float32;  ///< of a StorageType
+};
+struct PickleSequence {
+  bool is_tuple = false;
+  std::vector<PickleIndex> items;
+};
+struct PickleDict {
+  std::vector<std::pair<PickleIndex, PickleIndex>> items;  ///< in the pickle's order; of equal keys the last counts
+};
+/// The elements of one or several tensors: the member "data/<key>" of the archive.
+struct PickleStorage {
+  std::string key;
+  format::DType dtype = format::DType::Float32;
+  std::int64_t elements = 0;
+};
+/// A window into a storage; offset and strides count elements and are as the pickle tells them, checked by nobody.
+struct PickleTensor {
+  PickleIndex storage = 0;  ///< of a PickleStorage
+  std::int64_t offset = 0;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides;  ///< as many as dimensions
+};
+
+/// monostate is None.
+using PickleValue = std::variant<std::monostate, bool, std::int64_t, double, std::string, PickleGlobal, PickleSequence,
+                                 PickleDict, PickleStorage, PickleTensor>;
+
+struct PickleTree {
+  std::vector<PickleValue> values;
+  PickleIndex root = 0;
+
+  template <typename T>
+  [[nodiscard]] const T* as(PickleIndex index) const {
+    return std::get_if<T>(&values[index]);
+  }
+  /// The value of a text key, or null.
+  [[nodiscard]] const PickleIndex* find(const PickleDict& dict, std::string_view key) const;
+};
+
+/// Reads a pickle of protocol 2 as torch.save writes it for dicts, lists and tuples of tensors, numbers and texts. It
+/// is an interpreter of data only: of the pickle machine's instructions those that build such values are known, and of
+/// Python's names those above. Everything else, which may run code when Python loads it, is refused.
+///
+/// Takes time and memory in proportion to `bytes`, of which 32 MiB are accepted. Errors (BadData) have `path` as value
+/// and name the instruction or the name that is refused. Pure.
+[[nodiscard]] Result<PickleTree> read_pickle(std::span<const std::byte> bytes, const std::string& path);
+
+}  // namespace rollcall::checkpoint::exchange

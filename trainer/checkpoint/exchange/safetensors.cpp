@@ -1,0 +1,191 @@
+#include "trainer/checkpoint/exchange/safetensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+
+#include "trainer/checkpoint/exchange/little_endian.h"
+#include "trainer/checkpoint/format/content.h"
+
+namespace rollcall::checkpoint::exchange {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::uint64_t kLongestHeader = 100'000'000;  // the reference implementation's limit
+constexpr const char* kMetadata = "__metadata__";
+
+/// One tensor as the header tells it; the place is counted from the end of the header.
+struct Entry {
+  StateTensor tensor;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+struct TypeName {
+  std::string_view name;
+  format::DType dtype;
+};
+
+/// The names of element types in safetensors files that checkpoints have too.
+constexpr std::array kTypeNames{
+    TypeName{"F16", format::DType::Float16}, TypeName{"BF16", format::DType::BFloat16},
+    TypeName{"F32", format::DType::Float32}, TypeName{"F64", format::DType::Float64},
+    TypeName{"BOOL", format::DType::Bool},   TypeName{"U8", format::DType::UInt8},
+    TypeName{"I8", format::DType::Int8},     TypeName{"I16", format::DType::Int16},
+    TypeName{"I32", format::DType::Int32},   TypeName{"I64", format::DType::Int64},
+};
+
+std::optional<format::DType> dtype_of(const std::string& name) {
+  const auto found = std::ranges::find(kTypeNames, name, &TypeName::name);
+  return found == kTypeNames.end() ? std::nullopt : std::optional(found->dtype);
+}
+
+/// The unsigned numbers of a JSON list; nothing where there are other things.
+std::optional<std::vector<std::int64_t>> numbers(const Json& parent, const char* name) {
+  const auto list = parent.find(name);
+  if (list == parent.end() || !list->is_array()) {
+    return std::nullopt;
+  }
+  std::vector<std::int64_t> found;
+  for (const Json& number : *list) {
+    if (!number.is_number_unsigned() || !std::in_range<std::int64_t>(number.get<std::uint64_t>())) {
+      return std::nullopt;
+    }
+    found.push_back(static_cast<std::int64_t>(number.get<std::uint64_t>()));
+  }
+  return found;
+}
+
+Result<Entry> entry_of(const InputFile& file, const std::string& key, const Json& json) {
+  const bool named = json.is_object() && json.contains("dtype") && json["dtype"].is_string();
+  const auto shape = named ? numbers(json, "shape") : std::nullopt;
+  const auto place = shape ? numbers(json, "data_offsets") : std::nullopt;
+  if (!place || place->size() != 2) {
+    return file.unusable(fmt::format("is damaged: tensor {} is not described as it should be", key));
+  }
+  const auto type = json["dtype"].get<std::string>();
+  const auto dtype = dtype_of(type);
+  if (!dtype) {
+    return file.unusable(fmt::format("holds tensor {} of type {}, which checkpoints do not have", key, type),
+                         "converting it to float32 or bfloat16 first");
+  }
+  const auto begin = static_cast<std::uint64_t>((*place)[0]);
+  const auto end = static_cast<std::uint64_t>((*place)[1]);
+  if (begin > end || byte_count(*dtype, *shape) != end - begin) {
+    return file.unusable(fmt::format("is damaged: tensor {} has not the bytes that its shape needs", key));
+  }
+  return Entry{{key, *dtype, *shape, {}}, begin, end};
+}
+
+/// All tensors of the header, in the order of their bytes, which fill the rest of the file without gap or overlap.
+Result<std::vector<Entry>> entries_of(const InputFile& file, const Json& header, std::uint64_t data_bytes) {
+  std::vector<Entry> entries;
+  for (const auto& [key, json] : header.items()) {
+    if (key == kMetadata) {
+      continue;
+    }
+    auto entry = entry_of(file, key, json);
+    if (!entry) {
+      return entry.error();
+    }
+    entries.push_back(*std::move(entry));
+  }
+  std::ranges::stable_sort(entries, {}, [](const Entry& entry) { return std::pair(entry.begin, entry.end); });
+  std::uint64_t at = 0;
+  for (const Entry& entry : entries) {
+    if (entry.begin != at) {
+      return file.unusable("is damaged: its tensors overlap or leave gaps");
+    }
+    at = entry.end;
+  }
+  if (at != data_bytes) {
+    return file.unusable(fmt::format("is cut or damaged: it has {} bytes of tensors instead of {}", data_bytes, at),
+                         "copying it anew");
+  }
+  return entries;
+}
+
+std::string type_name(format::DType dtype) {
+  return std::string(std::ranges::find(kTypeNames, dtype, &TypeName::dtype)->name);
+}
+
+/// Eight bytes of length and the JSON, filled up with blanks so that the tensors begin at a multiple of eight.
+std::string header_of(std::span<const StateTensor* const> tensors) {
+  nlohmann::json header{{"__metadata__", {{"format", "pt"}}}};
+  std::uint64_t at = 0;
+  for (const StateTensor* const tensor : tensors) {
+    header[tensor->key] = {{"dtype", type_name(tensor->dtype)},
+                           {"shape", tensor->shape},
+                           {"data_offsets", {at, at + tensor->bytes.size()}}};
+    at += tensor->bytes.size();
+  }
+  std::string json = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  json.resize((json.size() + 7) / 8 * 8, ' ');
+  std::string text;
+  append_number<std::uint64_t>(text, json.size());
+  return text + json;
+}
+
+}  // namespace
+
+Result<StateDict> read_safetensors(const InputFile& file) {
+  std::array<std::byte, 8> length_bytes{};
+  if (auto read = file.read(length_bytes, 0); !read) {
+    return read.error();
+  }
+  const auto length = number_at<std::uint64_t>(length_bytes, 0);
+  if (length > kLongestHeader || length > file.size() - length_bytes.size()) {
+    return file.unusable("is damaged or no safetensors file: its header is longer than the file");
+  }
+  const auto text = file.read(length, length_bytes.size());
+  if (!text) {
+    return text.error();
+  }
+  const auto* const begin = reinterpret_cast<const char*>(text->get());
+  const auto header = Json::parse(begin, begin + length, nullptr, /*allow_exceptions=*/false);
+  if (!header.is_object()) {
+    return file.unusable("is damaged or no safetensors file: its header is no JSON object");
+  }
+  const std::uint64_t data = length_bytes.size() + length;
+  auto entries = entries_of(file, header, file.size() - data);
+  if (!entries) {
+    return entries.error();
+  }
+  StateDict state;
+  for (Entry& entry : *entries) {
+    auto bytes = file.read(entry.end - entry.begin, data + entry.begin);
+    if (!bytes) {
+      return bytes.error();
+    }
+    entry.tensor.bytes = {bytes->get(), entry.end - entry.begin};
+    state.storage.push_back(*std::move(bytes));
+    state.tensors.push_back(std::move(entry.tensor));
+  }
+  return state;
+}
+
+Result<void> write_safetensors(OutputFile& out, std::span<const StateTensor> tensors) {
+  std::vector<const StateTensor*> ordered;
+  for (const StateTensor& tensor : tensors) {
+    ordered.push_back(&tensor);
+  }
+  std::ranges::stable_sort(
+      ordered, [](std::size_t a, std::size_t b) { return a > b; },
+      [](const StateTensor* tensor) { return format::dtype_size(tensor->dtype); });
+  if (auto written = out.append(header_of(ordered)); !written) {
+    return written;
+  }
+  for (const StateTensor* const tensor : ordered) {
+    if (auto written = out.append(tensor->bytes); !written) {
+      return written;
+    }
+  }
+  return {};
+}
+
+}  // namespace rollcall::checkpoint::exchange

@@ -1,0 +1,312 @@
+#include "trainer/checkpoint/exchange/torch_file.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "trainer/checkpoint/exchange/little_endian.h"
+#include "trainer/checkpoint/exchange/pickle.h"
+#include "trainer/checkpoint/exchange/zip_archive.h"
+#include "trainer/checkpoint/format/strided_copy.h"
+
+namespace rollcall::checkpoint::exchange {
+namespace {
+
+constexpr std::string_view kPickle = "/data.pkl";
+/// What the names of other programs' checkpoints are: torchvision's references, Lightning, PyTorch's tutorials.
+constexpr std::array kUsualKeys{"state_dict", "model_state_dict", "model"};
+
+std::string keys_text(const PickleTree& tree, const PickleDict& dict) {
+  constexpr std::size_t kMostKeys = 10;
+  std::vector<std::string> keys;
+  for (const auto& item : dict.items) {
+    const auto* const key = tree.as<std::string>(item.first);
+    if (key != nullptr && keys.size() < kMostKeys) {
+      keys.push_back(*key);
+    }
+  }
+  return fmt::format("{}{}", fmt::join(keys, ", "), dict.items.size() > keys.size() ? ", ..." : "");
+}
+
+/// The dict of tensors within the tree.
+Result<const PickleDict*> find_state_dict(const PickleTree& tree, const std::string& key, const InputFile& file) {
+  const auto* const root = tree.as<PickleDict>(tree.root);
+  if (root == nullptr) {
+    return file.unusable("holds no dict", "torch.save(model.state_dict(), FILE) in Python");
+  }
+  const auto holds_tensor = [&](const auto& item) { return tree.as<PickleTensor>(item.second) != nullptr; };
+  if (key.empty() && std::ranges::all_of(root->items, holds_tensor)) {
+    return root;
+  }
+  const auto at = [&](std::string_view name) -> const PickleDict* {
+    const PickleIndex* const index = tree.find(*root, name);
+    return index == nullptr ? nullptr : tree.as<PickleDict>(*index);
+  };
+  if (!key.empty()) {
+    const PickleDict* const found = at(key);
+    return found != nullptr
+               ? Result<const PickleDict*>(found)
+               : file.unusable(fmt::format("holds no dict called {}; it holds {}", key, keys_text(tree, *root)),
+                               "one of these as --key");
+  }
+  for (const char* const name : kUsualKeys) {
+    if (const PickleDict* const found = at(name)) {
+      return found;
+    }
+  }
+  return file.unusable(fmt::format("is no state dict; it holds {}", keys_text(tree, *root)),
+                       "--key=NAME of the item that is one");
+}
+
+/// Gives tensors their bytes out of the archive.
+class TensorReader {
+ public:
+  TensorReader(const ZipArchive& archive, std::string prefix, const PickleTree& tree)
+      : archive_(archive), prefix_(std::move(prefix)), tree_(tree) {}
+
+  Result<void> add(const std::string& key, const PickleTensor& tensor) {
+    const PickleStorage& storage = *tree_.as<PickleStorage>(tensor.storage);  // the pickle machine made sure
+    const auto bytes = bytes_of(key, storage);
+    if (!bytes) {
+      return bytes.error();
+    }
+    const auto count = byte_count(storage.dtype, tensor.shape);
+    if (!count || !format::lies_within(tensor.offset, tensor.shape, tensor.strides, storage.elements)) {
+      return archive_.file().unusable(fmt::format("is damaged: tensor {} does not lie within its elements", key),
+                                      "saving it anew, after .contiguous() where it was expanded");
+    }
+    const std::size_t size = format::dtype_size(storage.dtype);
+    const std::size_t offset = *count == 0 ? 0 : static_cast<std::size_t>(tensor.offset) * size;
+    if (format::is_contiguous(tensor.shape, tensor.strides)) {
+      state_.tensors.push_back({key, storage.dtype, tensor.shape, bytes->subspan(offset, *count)});
+      return {};
+    }
+    return add_copy(key, storage.dtype, {bytes->data() + offset, size, tensor.shape, tensor.strides});
+  }
+
+  /// After the last add().
+  [[nodiscard]] StateDict finish() && { return std::move(state_); }
+
+ private:
+  /// The elements of a storage, read once however many tensors share it.
+  Result<std::span<const std::byte>> bytes_of(const std::string& tensor, const PickleStorage& storage) {
+    const ZipEntry* const entry = archive_.find(prefix_ + "/data/" + storage.key);
+    const auto elements = byte_count(storage.dtype, std::array{storage.elements});
+    if (entry == nullptr || !elements || *elements > entry->bytes) {
+      return archive_.file().unusable(fmt::format("is damaged: the elements of tensor {} are missing", tensor));
+    }
+    const auto known = read_.find(storage.key);
+    if (known != read_.end()) {
+      return known->second;
+    }
+    auto bytes = archive_.read(*entry);
+    if (!bytes) {
+      return bytes.error();
+    }
+    const std::span<const std::byte> view(bytes->get(), entry->bytes);
+    state_.storage.push_back(*std::move(bytes));
+    read_.emplace(storage.key, view);
+    return view;
+  }
+
+  Result<void> add_copy(const std::string& key, format::DType dtype, const format::StridedBytes& elements) {
+    const std::size_t count = format::total_bytes(elements);
+    // Copies of one storage made again and again would let a small file use all memory.
+    copied_ += count;
+    if (copied_ > 4 * archive_.file().size()) {
+      return archive_.file().unusable("holds tensors that share their elements too often", "saving them with .clone()");
+    }
+    state_.storage.push_back(std::make_unique_for_overwrite<std::byte[]>(count));
+    const std::span<std::byte> copy(state_.storage.back().get(), count);
+    format::copy_row_major(elements, copy);
+    state_.tensors.push_back({key, dtype, elements.sizes, copy});
+    return {};
+  }
+
+  const ZipArchive& archive_;
+  std::string prefix_;
+  const PickleTree& tree_;
+  StateDict state_;
+  std::map<std::string, std::span<const std::byte>> read_;  ///< by the storage's key; each key is one member
+  std::uint64_t copied_ = 0;
+};
+
+/// "archive" for a file whose pickle is the member "archive/data.pkl". torch calls it after the file, sometimes.
+Result<std::string> find_prefix(const ZipArchive& archive) {
+  for (const ZipEntry& entry : archive.entries()) {
+    const bool in_one_folder = entry.name.find('/') == entry.name.size() - std::min(kPickle.size(), entry.name.size());
+    if (entry.name.ends_with(kPickle) && in_one_folder) {
+      return entry.name.substr(0, entry.name.size() - kPickle.size());
+    }
+  }
+  return archive.file().unusable("is a zip archive, but torch.save did not write it: data.pkl is missing",
+                                 "torch.save(model.state_dict(), FILE) in Python");
+}
+
+Result<void> check_byte_order(const ZipArchive& archive, const std::string& prefix) {
+  const ZipEntry* const entry = archive.find(prefix + "/byteorder");
+  if (entry == nullptr) {
+    return {};  // before PyTorch 2.1, and little-endian on every machine that counts
+  }
+  const auto order = archive.read(*entry);
+  if (!order) {
+    return order.error();
+  }
+  const std::string_view text(reinterpret_cast<const char*>(order->get()), entry->bytes);
+  return text == "little" ? Result<void>()
+                          : archive.file().unusable("was written on a big-endian machine", "saving it as safetensors");
+}
+
+Result<StateDict> read_tensors(const ZipArchive& archive, const std::string& prefix, const PickleTree& tree,
+                               const PickleDict& dict) {
+  TensorReader reader(archive, prefix, tree);
+  std::map<std::string_view, PickleIndex> last;  // of equal keys Python keeps the last value, in the first one's place
+  for (const auto& [key_index, value] : dict.items) {
+    const auto* const key = tree.as<std::string>(key_index);
+    if (key == nullptr || tree.as<PickleTensor>(value) == nullptr) {
+      return archive.file().unusable(fmt::format("holds {}, which is no tensor", key ? *key : "a key that is no text"),
+                                     "saving only what is a tensor");
+    }
+    last[*key] = value;
+  }
+  for (const auto& item : dict.items) {
+    const std::string& key = *tree.as<std::string>(item.first);
+    const auto found = last.find(key);
+    if (found == last.end()) {
+      continue;
+    }
+    if (auto added = reader.add(key, *tree.as<PickleTensor>(found->second)); !added) {
+      return added.error();
+    }
+    last.erase(found);
+  }
+  return std::move(reader).finish();
+}
+
+/// Instructions of Lib/pickletools.py, protocol 2, without the memo: nothing is referred to twice.
+class Pickle {
+ public:
+  Pickle& code(std::string_view instructions) {
+    text_ += instructions;
+    return *this;
+  }
+  Pickle& global(std::string_view module, std::string_view name) {
+    text_.append("c").append(module).append("\n").append(name).append("\n");
+    return *this;
+  }
+  Pickle& text(std::string_view value) {
+    text_ += 'X';
+    append_number(text_, static_cast<std::uint32_t>(value.size()));
+    text_ += value;
+    return *this;
+  }
+  Pickle& integer(std::int64_t value) {
+    if (std::in_range<std::int32_t>(value)) {
+      text_ += 'J';
+      append_number(text_, static_cast<std::int32_t>(value));
+    } else {
+      text_ += "\x8a\x08";
+      append_number(text_, value);
+    }
+    return *this;
+  }
+  Pickle& integers(std::span<const std::int64_t> values) {
+    code("(");
+    for (const std::int64_t value : values) {
+      integer(value);
+    }
+    return code("t");
+  }
+  [[nodiscard]] const std::string& bytes() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+std::vector<std::int64_t> contiguous_strides(std::span<const std::int64_t> shape) {
+  std::vector<std::int64_t> strides(shape.size(), 1);
+  for (std::size_t i = shape.size(); i-- > 1;) {
+    strides[i - 1] = strides[i] * std::max<std::int64_t>(shape[i], 1);
+  }
+  return strides;
+}
+
+/// torch._utils._rebuild_tensor_v2(storage, 0, shape, strides, False, OrderedDict()), the storage being told by its
+/// key.
+void add_tensor(Pickle& pickle, const StateTensor& tensor, const std::string& storage_key) {
+  const auto elements = static_cast<std::int64_t>(tensor.bytes.size() / format::dtype_size(tensor.dtype));
+  pickle.text(tensor.key).global("torch._utils", "_rebuild_tensor_v2").code("((");
+  pickle.text("storage").global("torch", storage_name(tensor.dtype)).text(storage_key).text("cpu").integer(elements);
+  pickle.code("tQ").integer(0).integers(tensor.shape).integers(contiguous_strides(tensor.shape)).code("\x89");
+  pickle.global("collections", "OrderedDict").code(")RtR");
+}
+
+std::string pickle_of(std::span<const StateTensor> tensors) {
+  Pickle pickle;
+  pickle.code("\x80\x02").global("collections", "OrderedDict").code(")R(");
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    add_tensor(pickle, tensors[i], std::to_string(i));
+  }
+  pickle.code("u.");
+  return pickle.bytes();
+}
+
+}  // namespace
+
+Result<StateDict> read_torch_file(InputFile file, const std::string& key) {
+  auto archive = ZipArchive::open(std::move(file));
+  if (!archive) {
+    return archive.error();
+  }
+  const auto prefix = find_prefix(*archive);
+  if (!prefix) {
+    return prefix.error();
+  }
+  if (auto order = check_byte_order(*archive, *prefix); !order) {
+    return order.error();
+  }
+  const ZipEntry& entry = *archive->find(*prefix + std::string(kPickle));
+  const auto pickle = archive->read(entry);
+  if (!pickle) {
+    return pickle.error();
+  }
+  const auto tree = read_pickle({pickle->get(), entry.bytes}, archive->file().path());
+  if (!tree) {
+    return tree.error();
+  }
+  const auto dict = find_state_dict(*tree, key, archive->file());
+  if (!dict) {
+    return dict.error();
+  }
+  return read_tensors(*archive, *prefix, *tree, **dict);
+}
+
+Result<void> write_torch_file(OutputFile& out, std::span<const StateTensor> tensors) {
+  ZipWriter zip(out);
+  const auto add_text = [&](const std::string& name, std::string_view text) {
+    return zip.add("archive/" + name, std::as_bytes(std::span(text)));
+  };
+  const std::array<std::pair<std::string, std::string>, 5> texts{{{"data.pkl", pickle_of(tensors)},
+                                                                  {".format_version", "1"},
+                                                                  {".storage_alignment", "64"},
+                                                                  {"byteorder", "little"},
+                                                                  {"version", "3\n"}}};
+  for (const auto& [name, text] : texts) {
+    if (auto added = add_text(name, text); !added) {
+      return added;
+    }
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (auto added = zip.add("archive/data/" + std::to_string(i), tensors[i].bytes); !added) {
+      return added;
+    }
+  }
+  return zip.finish();
+}
+
+}  // namespace rollcall::checkpoint::exchange

@@ -1,0 +1,216 @@
+#include "trainer/checkpoint/format/hdf5_structures.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "trainer/checkpoint/format/block_file.h"
+#include "trainer/checkpoint/format/content.h"
+#include "trainer/checkpoint/format/schema.h"
+#include "trainer/checkpoint/format/seal.h"
+#include "trainer/storage/crc.h"
+#include "trainer/storage/hdf5.h"
+
+namespace rollcall::checkpoint::format {
+namespace {
+
+using storage::Handle;
+
+static_assert(std::endian::native == std::endian::little, "tensors are written as they lie in memory");
+
+Handle half_precision() {
+  Handle type(H5Tcopy(H5T_IEEE_F32LE), H5Tclose);
+  H5Tset_fields(type.get(), 15, 10, 5, 0, 10);
+  H5Tset_size(type.get(), 2);
+  H5Tset_ebias(type.get(), 15);
+  return type;
+}
+
+hid_t standard_type(DType dtype) {
+  switch (dtype) {
+    case DType::BFloat16:
+      return H5T_STD_U16LE;
+    case DType::Float64:
+      return H5T_IEEE_F64LE;
+    case DType::Bool:
+    case DType::UInt8:
+      return H5T_STD_U8LE;
+    case DType::Int8:
+      return H5T_STD_I8LE;
+    case DType::Int16:
+      return H5T_STD_I16LE;
+    case DType::Int32:
+      return H5T_STD_I32LE;
+    case DType::Int64:
+      return H5T_STD_I64LE;
+    case DType::Float16:
+    case DType::Float32:
+      break;
+  }
+  return H5T_IEEE_F32LE;
+}
+
+/// File types: little-endian; bfloat16 as uint16 and bool as uint8 (the `dtype` attribute tells); float16 as IEEE 754
+/// binary16. The bytes go through unconverted.
+Handle hdf5_type(DType dtype) {
+  return dtype == DType::Float16 ? half_precision() : Handle(H5Tcopy(standard_type(dtype)), H5Tclose);
+}
+
+/// The file type of a tensor or value; an invalid handle where this version does not know its type.
+Handle hdf5_type(const ManifestEntry& entry) {
+  if (entry.kind == Kind::Tensor) {
+    const auto dtype = dtype_from_name(entry.type);
+    return dtype ? hdf5_type(*dtype) : Handle();
+  }
+  if (entry.type == schema::kText) {
+    return storage::hdf5_text_type(entry.element_bytes);
+  }
+  if (entry.type == schema::kUInt64) {
+    return {H5Tcopy(H5T_STD_U64LE), H5Tclose};
+  }
+  return {H5Tcopy(entry.type == schema::kInt64 ? H5T_STD_I64LE : H5T_IEEE_F64LE), H5Tclose};
+}
+
+bool write_root_attributes(hid_t file, const FileInfo& info) {
+  return storage::write_text_attribute(file, schema::kFormatAttribute, schema::kFormat) &&
+         storage::write_text_attribute(file, schema::kVersionAttribute, info.format_version) &&
+         storage::write_text_attribute(file, schema::kWriterAttribute, info.writer) &&
+         storage::write_text_attribute(file, schema::kTorchVersionAttribute, info.torch_version) &&
+         storage::write_text_attribute(file, schema::kCreatedAttribute, info.created) &&
+         storage::write_flag_attribute(file, schema::kCompleteAttribute, false);
+}
+
+bool write_tensor_attributes(hid_t object, const ManifestEntry& entry) {
+  return storage::write_text_attribute(object, schema::kDTypeAttribute, entry.type) &&
+         storage::write_text_attribute(object, schema::kDimOrderAttribute, schema::kRowMajor) &&
+         storage::write_text_attribute(object, schema::kStateDictKeyAttribute, entry.state_dict_key);
+}
+
+/// HDF5 takes room for its structures in blocks of this size, so that they do not lie scattered among the data: what
+/// about so many data sets with their attributes need.
+hsize_t structure_block_bytes(std::size_t datasets) {
+  constexpr hsize_t kPerDataset = 768;
+  constexpr hsize_t kPage = 4096;
+  return (datasets * kPerDataset + 2 * kPage) / kPage * kPage;
+}
+
+Handle file_access(std::size_t datasets) {
+  Handle properties = storage::hdf5_file_access();
+  H5Pset_alignment(properties.get(), /*threshold=*/1, kAlignment);
+  H5Pset_meta_block_size(properties.get(), structure_block_bytes(datasets));
+  H5Pset_small_data_block_size(properties.get(), 0);  // no room between small data sets
+  return properties;
+}
+
+Handle file_creation() {
+  Handle properties(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
+  H5Pset_userblock(properties.get(), kUserBlockBytes);
+  return properties;
+}
+
+Handle link_creation() {
+  Handle properties(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
+  H5Pset_create_intermediate_group(properties.get(), 1);
+  return properties;
+}
+
+bool write_checksum(Handle& attribute, std::uint32_t checksum) {
+  return attribute && H5Awrite(attribute.get(), H5T_STD_U32LE, &checksum) >= 0 && attribute.close();
+}
+
+}  // namespace
+
+Hdf5Structures::Hdf5Structures(std::string path, Handle file)
+    : path_(std::move(path)),
+      file_(std::move(file)),
+      link_creation_(link_creation()),
+      dataset_creation_(storage::hdf5_dataset_creation()) {}
+
+Error Hdf5Structures::failure(const std::string& what) const {
+  return write_failure(path_, "cannot be written: " + storage::hdf5_reason() + (what.empty() ? "" : " (" + what + ")"));
+}
+
+Result<Hdf5Structures> Hdf5Structures::create(const std::string& path, const FileInfo& info,
+                                              std::vector<ManifestEntry>& datasets) {
+  storage::silence_hdf5();
+  Hdf5Structures structures(
+      path, Handle(H5Fcreate(path.c_str(), H5F_ACC_EXCL, file_creation().get(), file_access(datasets.size()).get()),
+                   H5Fclose));
+  if (!structures.file_) {
+    return fail("checkpoint", path, "cannot be created: " + storage::hdf5_reason(),
+                "making the folder writable or setting --checkpoint-dir to another one", ExitCode::CannotCreate);
+  }
+  if (!write_root_attributes(structures.file_.get(), info)) {
+    return structures.failure("");
+  }
+  for (ManifestEntry& entry : datasets) {
+    if (Result<void> created = structures.create_dataset(entry); !created) {
+      return created.error();
+    }
+  }
+  return structures;
+}
+
+Result<void> Hdf5Structures::create_dataset(ManifestEntry& entry) {
+  Handle object = storage::create_hdf5_dataset(file_.get(), entry.name.c_str(), hdf5_type(entry).get(), entry.shape,
+                                               link_creation_.get(), dataset_creation_.get());
+  if (!object || (entry.kind == Kind::Tensor && !write_tensor_attributes(object.get(), entry))) {
+    return failure(entry.name);
+  }
+  checksums_.push_back(storage::create_uint32_attribute(object.get(), schema::kCrcAttribute));
+  const haddr_t offset = H5Dget_offset(object.get());
+  const bool placed = offset != HADDR_UNDEF || entry.bytes == 0;
+  if (!placed || !object.close()) {
+    return failure(entry.name);
+  }
+  entry.offset = entry.bytes == 0 ? 0 : offset;
+  return {};
+}
+
+bool Hdf5Structures::write_checksums(const std::vector<ManifestEntry>& datasets) {
+  for (std::size_t i = 0; i < datasets.size(); ++i) {
+    if (!write_checksum(checksums_[i], datasets[i].crc32c)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Result<ManifestEntry> Hdf5Structures::finish(const Manifest& manifest) {
+  const std::string text = manifest_to_json(manifest);
+  ManifestEntry own;
+  own.name = schema::kManifest;
+  own.kind = Kind::Value;
+  own.type = schema::kText;
+  own.element_bytes = own.bytes = text.size();
+  own.crc32c = storage::crc32c(std::as_bytes(std::span(text)));
+  if (Result<void> created = create_dataset(own); !created) {
+    return created.error();
+  }
+  Handle object(H5Dopen2(file_.get(), schema::kManifest, H5P_DEFAULT), H5Dclose);
+  const bool written =
+      object && H5Dwrite(object.get(), hdf5_type(own).get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()) >= 0 &&
+      object.close() && write_checksum(checksums_.back(), own.crc32c) && write_checksums(manifest.datasets) &&
+      storage::update_flag_attribute(file_.get(), schema::kCompleteAttribute, true);
+  if (!written || !file_.close()) {
+    return failure("");
+  }
+  return own;
+}
+
+Result<void> check_structures(const std::string& path, const std::vector<ManifestEntry>& datasets) {
+  storage::silence_hdf5();
+  const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, storage::hdf5_file_access().get()), H5Fclose);
+  const auto in_place = [&file](const ManifestEntry& entry) {
+    const Handle object(H5Dopen2(file.get(), entry.name.c_str(), H5P_DEFAULT), H5Dclose);
+    return object && storage::read_uint32_attribute(object.get(), schema::kCrcAttribute) == entry.crc32c &&
+           (entry.bytes == 0 || H5Dget_offset(object.get()) == entry.offset);
+  };
+  if (!file || storage::read_uint32_attribute(file.get(), schema::kCompleteAttribute) != 1U ||
+      !std::all_of(datasets.begin(), datasets.end(), in_place)) {
+    return write_failure(path, "reading back what was written failed: HDF5's structures are not in order");
+  }
+  return {};
+}
+
+}  // namespace rollcall::checkpoint::format

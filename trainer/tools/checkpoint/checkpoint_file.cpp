@@ -1,0 +1,179 @@
+#include "trainer/tools/checkpoint/checkpoint_file.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "runtime/base/text.h"
+#include "trainer/checkpoint/format/folder.h"
+#include "trainer/checkpoint/format/schema.h"
+
+namespace rollcall::checkpoint_tool {
+namespace {
+
+namespace format = checkpoint::format;
+
+constexpr std::uint64_t kBatchBytes = std::uint64_t{64} << 20;  ///< read at once when verifying
+
+std::uint64_t bytes_of(std::span<const format::ManifestEntry> entries) {
+  std::uint64_t bytes = 0;
+  for (const format::ManifestEntry& entry : entries) {
+    bytes += entry.bytes;
+  }
+  return bytes;
+}
+
+/// The first data sets, as many as fit into `room`, at least one.
+std::span<const format::ManifestEntry> next_batch(std::span<const format::ManifestEntry> entries, std::uint64_t room) {
+  std::size_t count = 1;
+  std::uint64_t bytes = entries.front().bytes;
+  while (count < entries.size() && bytes + entries[count].bytes <= room) {
+    bytes += entries[count++].bytes;
+  }
+  return entries.first(count);
+}
+
+/// Reads data sets whole, through a buffer that may be smaller than one of them.
+Result<void> check(const format::CheckpointReader& reader, std::span<const format::ManifestEntry> entries,
+                   std::span<std::byte> buffer, std::size_t threads) {
+  std::vector<format::ReadRequest> requests;
+  std::size_t used = 0;
+  for (const format::ManifestEntry& entry : entries) {
+    for (std::uint64_t at = 0; at < entry.bytes;) {
+      const auto count = std::min<std::uint64_t>(entry.bytes - at, buffer.size() - used);
+      requests.push_back({&entry, at, buffer.subspan(used, count)});
+      at += count;
+      used += count;
+      if (used == buffer.size()) {
+        if (auto read = reader.read(requests, format::VerifyLevel::Full, threads); !read) {
+          return read;
+        }
+        requests.clear();
+        used = 0;
+      }
+    }
+  }
+  return reader.read(requests, format::VerifyLevel::Full, threads);
+}
+
+Result<CheckpointFile> open_newest(const std::string& folder) {
+  const auto listed = format::list_checkpoints(folder);
+  for (const format::ListedCheckpoint& checkpoint : listed) {
+    auto file = CheckpointFile::open(checkpoint.path);
+    if (file || file.error().exit_code != ExitCode::BadData || &checkpoint == &listed.back()) {
+      return file;
+    }
+  }
+  return no_checkpoint_in(folder);
+}
+
+}  // namespace
+
+Result<CheckpointFile> CheckpointFile::open(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    return open_newest(path);
+  }
+  auto reader = format::CheckpointReader::open(path);
+  if (!reader) {
+    return reader.error();
+  }
+  CheckpointFile file;
+  file.reader_ = std::make_unique<format::CheckpointReader>(*std::move(reader));
+  auto values = file.reader_->values();
+  if (!values) {
+    return values.error();
+  }
+  file.values_ = *std::move(values);
+  for (const format::ManifestEntry& entry : file.reader_->datasets()) {
+    const auto dtype = format::dtype_from_name(entry.type);
+    if (entry.kind == format::Kind::Tensor && dtype) {
+      file.number_of_.emplace(entry.name, file.tensors_.size());
+      file.number_of_.emplace(entry.state_dict_key, file.tensors_.size());
+      file.tensors_.push_back(
+          {entry.name, entry.state_dict_key, *dtype, entry.shape, entry.bytes, entry.crc32c, &entry});
+    }
+  }
+  file.number_of_.erase("");
+  return file;
+}
+
+const CheckpointTensor* CheckpointFile::find(std::string_view name) const {
+  const auto found = number_of_.find(name);
+  return found == number_of_.end() ? nullptr : &tensors_[found->second];
+}
+
+Result<std::vector<const CheckpointTensor*>> CheckpointFile::model() const {
+  const auto keys = values().find(format::schema::kModelKeys);
+  const auto* const names = keys == values().end() ? nullptr : std::get_if<std::vector<std::string>>(&keys->second);
+  if (names == nullptr) {
+    return fail("checkpoint", path(), "holds no list of the model's tensors", "another checkpoint", ExitCode::BadData);
+  }
+  std::map<std::string_view, const CheckpointTensor*> by_key;
+  for (const CheckpointTensor& tensor : tensors_) {
+    by_key.emplace(tensor.key, &tensor);
+  }
+  std::vector<const CheckpointTensor*> model;
+  for (const std::string& name : *names) {
+    const auto found = by_key.find(name);
+    if (name.empty() || found == by_key.end()) {
+      return fail("checkpoint", path(), "lacks the tensor " + name, "another checkpoint", ExitCode::BadData);
+    }
+    model.push_back(found->second);
+  }
+  return model;
+}
+
+Result<std::unique_ptr<std::byte[]>> CheckpointFile::read(const CheckpointTensor& tensor) const {
+  auto bytes = std::make_unique_for_overwrite<std::byte[]>(tensor.bytes);
+  const format::ReadRequest request{tensor.entry, 0, {bytes.get(), tensor.bytes}};
+  if (auto read = reader_->read({&request, 1}, format::VerifyLevel::Full, format::default_threads()); !read) {
+    return read.error();
+  }
+  return bytes;
+}
+
+Result<std::vector<std::string>> CheckpointFile::damaged(std::size_t threads, metrics::WorkProgress& progress) const {
+  if (auto structure = reader_->verify(format::VerifyLevel::Metadata, threads); !structure) {
+    return structure.error();
+  }
+  const std::span<const format::ManifestEntry> all(reader_->datasets());
+  std::vector<std::byte> buffer(std::min<std::uint64_t>(kBatchBytes, file_bytes()));
+  std::vector<std::string> found;
+  progress.begin("verifying " + std::filesystem::path(path()).filename().string(), all.size());
+  std::uint64_t bytes = 0;
+  for (std::size_t done = 0; done < all.size();) {
+    const auto batch = next_batch(all.subspan(done), buffer.size());
+    const auto sound = check(*reader_, batch, buffer, threads);
+    // Which ones of the batch are damaged? One at a time.
+    for (std::size_t i = 0; i < batch.size() && !sound; ++i) {
+      const auto alone = check(*reader_, batch.subspan(i, 1), buffer, threads);
+      if (!alone && alone.error().exit_code != ExitCode::BadData) {
+        return alone.error();
+      }
+      if (!alone) {
+        found.push_back(batch[i].state_dict_key.empty() ? batch[i].name : batch[i].state_dict_key);
+      }
+    }
+    done += batch.size();
+    bytes += bytes_of(batch);
+    progress.step(done, bytes);
+  }
+  return found;
+}
+
+Error no_checkpoint_in(const std::string& folder) {
+  return fail("checkpoint", folder, "holds no checkpoint (step-*.h5)", "the folder that --checkpoint-dir named",
+              ExitCode::NoInput);
+}
+
+Error unknown_tensor(const CheckpointFile& file, const std::string& name) {
+  std::vector<std::string> names;
+  for (const CheckpointTensor& tensor : file.tensors()) {
+    names.push_back(tensor.name());
+  }
+  const auto meant = nearest(name, names);
+  return fail("tensor", name, "is not in " + file.path(),
+              meant ? *meant : "rollcall-checkpoint show --tensors, which names all");
+}
+
+}  // namespace rollcall::checkpoint_tool

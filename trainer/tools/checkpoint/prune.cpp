@@ -1,0 +1,240 @@
+#include "trainer/tools/checkpoint/prune.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <map>
+
+#include "trainer/checkpoint/format/file_state.h"
+#include "trainer/checkpoint/format/reader.h"
+#include "trainer/checkpoint/format/retention.h"
+#include "trainer/storage/file.h"
+#include "trainer/tools/checkpoint/checkpoint_file.h"
+
+namespace rollcall::checkpoint_tool {
+namespace {
+
+namespace fs = std::filesystem;
+namespace format = checkpoint::format;
+using format::FileState;
+
+std::string name_of(const ListedFile& file) { return fs::path(file.path).filename().string(); }
+
+bool contains(const std::vector<std::int64_t>& steps, std::int64_t step) {
+  return std::ranges::find(steps, step) != steps.end();
+}
+
+/// Of the usable checkpoints, ascending.
+std::vector<std::int64_t> usable_steps(const std::vector<ListedFile>& files) {
+  std::vector<std::int64_t> steps;
+  for (const ListedFile& file : files) {
+    if (is_usable_checkpoint(file)) {
+      steps.push_back(*file.step);
+    }
+  }
+  std::ranges::sort(steps);
+  return steps;
+}
+
+/// Those of `steps` whose validations were the `count` best, and that of best.h5. A training's newest checkpoint tells
+/// of as many as its own --keep-best kept; older ones may tell of more.
+std::vector<std::int64_t> best_steps(const std::vector<ListedFile>& files, const std::vector<std::int64_t>& steps,
+                                     std::size_t count) {
+  std::map<std::int64_t, double> metrics;
+  std::vector<std::int64_t> best_of_link;
+  for (const ListedFile& file : files) {
+    if (!is_usable_checkpoint(file)) {
+      continue;
+    }
+    for (const format::Best& validation : file.best) {
+      metrics.emplace(validation.step, validation.metric);
+    }
+    if (file.is_best && count > 0) {
+      best_of_link.push_back(*file.step);
+    }
+  }
+  std::vector<format::Best> best;
+  for (const auto& [step, metric] : metrics) {
+    if (contains(steps, step)) {
+      format::note_validation(best, {step, metric}, count);
+    }
+  }
+  std::vector<std::int64_t> found = best_of_link;
+  for (const format::Best& validation : best) {
+    found.push_back(validation.step);
+  }
+  return found;
+}
+
+/// What the rules say of the usable checkpoints of a folder.
+class Rules {
+ public:
+  Rules(const std::vector<ListedFile>& files, const PruneRules& rules)
+      : rules_(rules), steps_(usable_steps(files)), best_(best_steps(files, steps_, rules.keep_best)) {
+    superfluous_ = format::superfluous_steps(
+        steps_, {.keep_last = rules.keep_last, .keep_every = rules.keep_every, .best_steps = best_});
+  }
+
+  [[nodiscard]] bool any() const { return !steps_.empty(); }
+
+  [[nodiscard]] Fate fate_of(const ListedFile& file) const {
+    const std::int64_t step = *file.step;
+    if (contains(superfluous_, step)) {
+      return {true, "superfluous"};
+    }
+    std::vector<std::string> reasons;
+    if (steps_.end() - std::ranges::find(steps_, step) <= rules_.keep_last) {
+      reasons.push_back(fmt::format("one of the newest {}", rules_.keep_last));
+    }
+    if (contains(best_, step)) {
+      reasons.emplace_back(file.is_best ? "the best" : "one of the best");
+    }
+    if (reasons.empty()) {
+      reasons.push_back(fmt::format("the first of its {} steps", rules_.keep_every));
+    }
+    return {false, fmt::format("{}", fmt::join(reasons, ", "))};
+  }
+
+ private:
+  PruneRules rules_;
+  std::vector<std::int64_t> steps_;  ///< ascending
+  std::vector<std::int64_t> best_;
+  std::vector<std::int64_t> superfluous_;
+};
+
+/// Of a file that is no usable checkpoint.
+Fate fate_of_other(const ListedFile& file, bool has_usable) {
+  if (!file.entry.is_regular) {
+    return {false, "no regular file"};
+  }
+  switch (file.state) {
+    case FileState::Unfinished:
+      return {true, "left by a crash"};
+    case FileState::Unnamed:
+      return has_usable ? Fate{true, "left by a crash"} : Fate{false, "whole, and no sound checkpoint is beside it"};
+    case FileState::Writing:
+      return {false, "its writer may be at work"};
+    case FileState::SetAside:
+    case FileState::Superseded:
+      return {false, "yours to look at and delete"};
+    case FileState::Committed:
+      return {false, "not a name that a training gives"};
+    case FileState::Damaged:
+    case FileState::Newer:
+    case FileState::Unreadable:
+      return {false, file.reason};
+    case FileState::Foreign:
+      break;
+  }
+  return {false, "no checkpoint"};
+}
+
+/// Reads a usable checkpoint whole. One that is not sound is usable no longer.
+void verify(PrunedFile& pruned, metrics::WorkProgress& progress) {
+  ListedFile& file = pruned.file;
+  const auto opened = CheckpointFile::open(file.path);
+  const auto damaged =
+      opened ? opened->damaged(format::default_threads(), progress) : Result<std::vector<std::string>>(opened.error());
+  progress.end();
+  if (!damaged) {
+    const bool is_damage = damaged.error().exit_code == ExitCode::BadData;
+    file.state = is_damage ? format::FileState::Damaged : format::FileState::Unreadable;
+    file.reason = damaged.error().reason;
+  } else if (!damaged->empty()) {
+    file.state = format::FileState::Damaged;
+    file.reason = fmt::format("{} of its tensors and values damaged", damaged->size());
+  }
+  pruned.verified = is_usable_checkpoint(file);
+}
+
+/// best.h5 would lead nowhere.
+void remove_link_to(const ListedFile& removed) {
+  const fs::path link = fs::path(removed.path).parent_path() / "best.h5";
+  std::error_code ignored;
+  if (removed.is_best && fs::is_symlink(link, ignored) && !fs::exists(link, ignored)) {
+    ::unlink(link.c_str());
+  }
+}
+
+/// Removes a file that is still the one that was looked at: a training may be at work in the folder.
+Result<void> remove_file(PrunedFile& pruned) {
+  const ListedFile& file = pruned.file;
+  const auto now = DirectoryEntry::at(file.path);
+  if (!now || !now->is_same_file_as(file.entry)) {
+    pruned.fate = {false, now ? "was replaced meanwhile" : "was removed meanwhile"};
+    return {};
+  }
+  if (::unlink(file.path.c_str()) != 0 && errno != ENOENT) {
+    return fail("checkpoint", file.path, "cannot be removed: " + errno_text(errno), "a folder that you may write to",
+                ExitCode::InputOutput);
+  }
+  pruned.removed = true;
+  remove_link_to(file);
+  return {};
+}
+
+}  // namespace
+
+bool is_of_training(const ListedFile& file) { return format::parse_file_name(name_of(file)).has_value(); }
+
+bool is_usable_checkpoint(const ListedFile& file) {
+  return file.state == FileState::Committed && file.entry.is_regular && file.step &&
+         name_of(file) == format::checkpoint_name(*file.step);
+}
+
+std::vector<Fate> fates_of(const std::vector<ListedFile>& files, const PruneRules& rules) {
+  const Rules of_checkpoints(files, rules);
+  std::vector<Fate> fates;
+  fates.reserve(files.size());
+  for (const ListedFile& file : files) {
+    fates.push_back(is_usable_checkpoint(file) ? of_checkpoints.fate_of(file)
+                                               : fate_of_other(file, of_checkpoints.any()));
+  }
+  return fates;
+}
+
+void decide(Pruning& pruning) {
+  std::vector<ListedFile> files;
+  for (const PrunedFile& pruned : pruning.files) {
+    files.push_back(pruned.file);
+  }
+  const std::vector<Fate> fates = fates_of(files, pruning.rules);
+  for (std::size_t i = 0; i < fates.size(); ++i) {
+    pruning.files[i].fate = fates[i];
+  }
+}
+
+void verify_newest(Pruning& pruning, metrics::WorkProgress& progress) {
+  std::int64_t sound = 0;
+  for (auto pruned = pruning.files.rbegin(); pruned != pruning.files.rend() && sound < pruning.rules.keep_last;
+       ++pruned) {
+    if (is_usable_checkpoint(pruned->file)) {
+      verify(*pruned, progress);
+      sound += pruned->verified ? 1 : 0;
+    }
+  }
+}
+
+Result<void> remove_files(Pruning& pruning) {
+  bool any = false;
+  for (PrunedFile& pruned : pruning.files) {
+    if (!pruned.fate.goes) {
+      continue;
+    }
+    if (Result<void> removed = remove_file(pruned); !removed) {
+      return removed;
+    }
+    any = any || pruned.removed;
+  }
+  if (any && !storage::sync_folder_of(pruning.files.front().file.path)) {
+    return fail("checkpoint", pruning.folder, "cannot be written to the device: " + errno_text(errno),
+                "having the file system checked", ExitCode::InputOutput);
+  }
+  return {};
+}
+
+}  // namespace rollcall::checkpoint_tool
