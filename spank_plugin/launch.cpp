@@ -60,9 +60,9 @@ Result<void> check_before_launch(const DdpOption& option, const std::optional<st
   if (!in_srun) {
     return settings::check_ddp_option(option.key_values);
   }
-  const bool readable = site_file && ::access(site_file->c_str(), R_OK) == 0;
+  const bool there = site_file && ::access(site_file->c_str(), F_OK) == 0;
   const auto settings = settings::load_launch_settings(
-      Environment::of_this_process(), {.site_file = readable ? site_file : std::nullopt, .ddp = option.key_values});
+      Environment::of_this_process(), {.site_file = there ? site_file : std::nullopt, .ddp = option.key_values});
   return settings ? Result<void>() : settings.error();
 }
 

@@ -12,7 +12,8 @@ namespace rollcall::spank {
 
 /// Whether the settings would load: a mistake is refused here, once, before anything starts. In srun all layers are
 /// looked at; in sbatch and salloc, whose environment need not be the step's, the option's own text. A site profile
-/// that does not exist on the submitting host is no error yet: the nodes have the last word.
+/// that does not exist on the submitting host is no error yet: the nodes have the last word. One that the user may not
+/// read is an error: each node would say so.
 [[nodiscard]] Result<void> check_before_launch(const DdpOption& option, const std::optional<std::string>& site_file,
                                                bool in_srun);
 

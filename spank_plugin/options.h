@@ -15,8 +15,8 @@ struct DdpOption {
 
 /// Reads the argument as SPANK hands it over. Slurm writes a bare `--ddp` in four ways, by place and version: a null
 /// pointer, "", "(null)" and (from `--ddp=`) "" again; all mean "on". "off" turns an outer --ddp off for this step.
-/// Everything else is settings, which are checked where they are loaded: once on the submitting host (launch.h), once
-/// on a node (step_on_node.h).
+/// Everything else is settings, which are checked where they are loaded: once on the submitting host (launch.h), and in
+/// each task (task.h).
 [[nodiscard]] DdpOption parse_option(const char* argument);
 
 /// The option's entry for spank_option_register; `callback` is called for every --ddp that Slurm meets, at times twice.

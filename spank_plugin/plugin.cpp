@@ -1,5 +1,7 @@
 // The hooks that Slurm calls, and nothing else. None lets an exception out; none fails on a node before task_init,
-// since an earlier failure drains the node; none does more than look at a flag unless --ddp was given.
+// since an earlier failure drains the node; none does more than look at a flag or variable unless --ddp was given.
+
+#include <unistd.h>
 
 #include <exception>
 #include <optional>
@@ -8,7 +10,6 @@
 #include "spank_plugin/options.h"
 #include "spank_plugin/slurm_spank.h"
 #include "spank_plugin/spank_env.h"
-#include "spank_plugin/step_on_node.h"
 #include "spank_plugin/task.h"
 
 SPANK_PLUGIN(rollcall, 1)
@@ -21,7 +22,8 @@ using namespace rollcall;
 std::optional<std::string> g_site_file;
 std::optional<std::string> g_task_prolog;
 std::optional<spank::DdpOption> g_option;
-std::optional<Result<spank::StepOnNode>> g_step;
+bool g_option_was_lost = false;  // Slurm passes over an error of the callback on a node
+spank::SharedByTasks g_shared;
 
 /// Runs a hook's body. An exception is a bug or a lack of memory: it becomes a line and an error.
 template <typename Body>
@@ -55,8 +57,10 @@ Result<void> take_option_here(const spank::DdpOption& option) {
 
 /// Called for every --ddp that Slurm meets, at times twice for one: the last word counts.
 int on_option(int, const char* argument, int remote) noexcept {
-  return guarded([&]() -> int {
+  g_option_was_lost = true;
+  const int status = guarded([&]() -> int {
     g_option = spank::parse_option(argument);
+    g_option_was_lost = false;
     if (remote == 0) {
       if (const Result<void> taken = take_option_here(*g_option); !taken) {
         spank::print_error(taken.error());
@@ -65,6 +69,7 @@ int on_option(int, const char* argument, int remote) noexcept {
     }
     return ESPANK_SUCCESS;
   });
+  return remote == 0 ? status : ESPANK_SUCCESS;  // on a node task_init ends the task instead
 }
 
 }  // namespace
@@ -73,8 +78,8 @@ int on_option(int, const char* argument, int remote) noexcept {
 extern "C" {
 
 int slurm_spank_init(spank_t handle, int argument_count, char** arguments) {
-  return guarded([&]() -> int {
-    const spank_context_t context = spank_context();
+  const spank_context_t context = spank_context();
+  const int status = guarded([&]() -> int {
     if (context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR || context == S_CTX_REMOTE) {
       static spank_option option = spank::ddp_option(on_option);
       g_site_file = spank::site_file(argument_count, arguments);
@@ -86,25 +91,40 @@ int slurm_spank_init(spank_t handle, int argument_count, char** arguments) {
     }
     return ESPANK_SUCCESS;
   });
+  return context == S_CTX_REMOTE ? ESPANK_SUCCESS : status;
 }
 
 int slurm_spank_user_init(spank_t handle, int, char**) {
   guarded([&]() -> int {
     if (g_option && g_option->enabled && spank::is_srun_step(handle)) {
-      g_step = fail("--ddp", "", "the step could not be observed", "reporting it", ExitCode::Internal);
-      g_step = spank::observe_step(handle, *g_option, g_site_file);
+      g_shared = spank::share_among_tasks(handle);
     }
     return ESPANK_SUCCESS;
   });
-  return ESPANK_SUCCESS;  // whatever happened: task_init tells
+  return ESPANK_SUCCESS;  // whatever happened: a failure here would drain the node
 }
 
 int slurm_spank_task_init(spank_t handle, int, char**) {
-  return guarded([&]() -> int {
-    if (g_step) {
-      spank::set_up_task(handle, *std::move(g_step));  // a task's process is its own: nobody else reads it there
+  bool promised = false;
+  const int status = guarded([&]() -> int {
+    if (!spank::is_srun_step(handle)) {
+      return ESPANK_SUCCESS;
+    }
+    promised = g_option_was_lost || (g_option && g_option->enabled);
+    if (g_option_was_lost) {
+      spank::end_task(handle,
+                      fail("--ddp", "", "could not be taken over on the node", "reporting it", ExitCode::Internal));
+    }
+    if (promised) {
+      spank::set_up_task(handle, *g_option, g_site_file, g_shared);
+    } else {
+      spank::drop_values_of_other_steps(handle);
     }
     return ESPANK_SUCCESS;
   });
+  if (status != ESPANK_SUCCESS && promised) {
+    ::_exit(to_int(ExitCode::Internal));  // under `optional` the program would run without what it was promised
+  }
+  return ESPANK_SUCCESS;
 }
 }

@@ -13,7 +13,8 @@ constexpr int kLongest = 1 << 22;  // beyond the kernel's own limit of one varia
 constexpr std::array kTaskVariables{"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURMD_NODENAME",
                                     "PMIX_RANK",    "PMI_RANK",      "SLURM_GTIDS"};
 
-/// One variable, of any length; nothing where it is unset or SPANK does not tell.
+}  // namespace
+
 std::optional<std::string> get_variable(spank_t spank, const std::string& name) {
   for (int size = kFirstGuess; size <= kLongest; size *= 4) {
     std::string buffer(static_cast<std::size_t>(size), '\0');
@@ -28,8 +29,6 @@ std::optional<std::string> get_variable(spank_t spank, const std::string& name) 
   }
   return std::nullopt;
 }
-
-}  // namespace
 
 Environment snapshot(spank_t spank) {
   char** entries = nullptr;

@@ -15,6 +15,9 @@ namespace rollcall::spank {
 /// The environment of a step or task as SPANK shows it. Everything here is for the remote context (slurmstepd) only: in
 /// srun the environment is the process's own. Not thread-safe, as SPANK itself.
 
+/// One variable of that environment, of any length; nothing where it is unset or SPANK does not tell.
+[[nodiscard]] std::optional<std::string> get_variable(spank_t spank, const std::string& name);
+
 /// The whole environment that the step's tasks (before task_init) or this task (in task_init) will have. Slurm's own
 /// variables of the task are read one by one on top: not every implementation of SPANK puts them into the array.
 [[nodiscard]] Environment snapshot(spank_t spank);

@@ -1,91 +1,220 @@
 #include "spank_plugin/task.h"
 
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <string>
+#include <array>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/text.h"
+#include "runtime/base/time_limit.h"
 #include "runtime/contract/env_vars.h"
+#include "runtime/job/marker.h"
 #include "runtime/launchers/slurm.h"
 #include "runtime/resolve/resolve.h"
+#include "runtime/settings/launch_settings.h"
 #include "runtime/step/resolved_step.h"
+#include "runtime/storage/folders.h"
+#include "runtime/storage/purge_age.h"
 #include "spank_plugin/spank_env.h"
+#include "spank_plugin/step_layout.h"
 
 namespace rollcall::spank {
 namespace {
 
 bool is_zero(const Environment& task, std::string_view name) { return task.get(name) == "0"; }
 
-bool spares_rank_0(const Environment& task, const StepOnNode& step) {
-  Environment first = task;
-  for (const std::string_view name : {env::kSlurmProcId, env::kSlurmLocalId, env::kSlurmNodeId}) {
-    first.set(std::string(name), "0");
-  }
-  first.unset(env::kPmixRank);
-  const Result<job::JobFacts> facts = launchers::facts_from_slurm(first);
-  return facts && resolve::resolve(*facts, step.settings, step.network, first, 1);
+bool any_head_name_resolves(const network::NetworkView& view) {
+  return std::ranges::any_of(view.head_names, [](const auto& name) { return !name.addresses.empty(); });
 }
 
-/// An interface that the site's profile names exists on all nodes: where it does not, the node is at fault. One that
-/// the user named is missing everywhere.
-bool is_fault_of_this_node(const Error& error, const StepOnNode& step) {
-  const bool head_unknown_only_here = !any_head_name_resolves(step.network) && step.own_name_resolves;
-  const auto from_a_file = [&](const settings::Setting& setting) {
-    return setting.name == error.setting && step.settings.value(setting.name).origin.starts_with('/');
-  };
-  const bool interface_of_site =
-      error.setting.starts_with("interface.") && std::ranges::any_of(step.settings.table(), from_a_file);
-  return head_unknown_only_here || interface_of_site;
-}
-
-/// Whether the task with environment `task` is the one that tells the user about `error`. `step` is null where the step
-/// could not be observed.
-bool tells_the_user(const Error& error, const Environment& task, const StepOnNode* step) {
-  if (is_zero(task, env::kSlurmProcId) || step == nullptr) {
-    return is_zero(task, env::kSlurmProcId);
+/// The name of this process while rollcall works in it: without cgroups Slurm takes whatever is called as slurmstepd is
+/// for slurmstepd (proctrack/linuxproc), and its SIGKILL would pass by a task that hangs.
+class OwnName {
+ public:
+  OwnName() {
+    ::prctl(PR_GET_NAME, before_.data());
+    ::prctl(PR_SET_NAME, "rollcall-task");
   }
-  return (is_zero(task, env::kSlurmLocalId) && is_fault_of_this_node(error, *step)) ||
-         (task.get(env::kSlurmProcId) == "1" && spares_rank_0(task, *step));
-}
+  ~OwnName() { ::prctl(PR_SET_NAME, before_.data()); }
+  OwnName(const OwnName&) = delete;
+  OwnName& operator=(const OwnName&) = delete;
 
-[[noreturn]] void end_task(const Error& error, const Environment& task, const StepOnNode* step) {
-  if (tells_the_user(error, task, step)) {
-    print_error(error);
+ private:
+  std::array<char, 16> before_{};
+};
+
+/// One task on its way to its environment. What it found out so far tells whose an error is.
+class TaskSetUp {
+ public:
+  TaskSetUp(spank_t spank, const DdpOption& option, const std::optional<std::string>& site_file, SharedByTasks& shared)
+      : spank_(spank), option_(option), site_file_(site_file), shared_(shared), task_(snapshot(spank)) {}
+
+  void run() {
+    if (const Result<void> done = set_up(); !done) {
+      if (tells_the_user(done.error())) {
+        print_error(done.error());
+      }
+      ::_exit(to_int(done.error().exit_code));
+    }
   }
-  ::_exit(to_int(error.exit_code));
-}
+
+ private:
+  Result<void> set_up() {
+    if (const Result<void> checked = check_user(); !checked) {
+      return checked;
+    }
+    limit_.doing("reads the settings");
+    Result<settings::Settings> settings =
+        settings::load_launch_settings(task_, {.site_file = site_file_, .ddp = option_.key_values});
+    if (!settings) {
+      return settings.error();
+    }
+    settings_ = *std::move(settings);
+    limit_.set_patience(TimeLimit::Seconds(settings_->number(settings::kTaskTimeout)));
+    limit_.doing("asks Slurm for the step's layout");
+    Result<job::JobFacts> facts = task_facts(spank_, task_, *settings_);
+    if (!facts) {
+      return facts.error();
+    }
+    facts->step_gpus = shared_.gpus;
+    facts_ = *std::move(facts);
+    network_ = observe(*facts_);
+    Result<resolve::EnvPatch> patch = step::resolve_here(*facts_, *settings_, *network_, task_);
+    return patch ? give(*patch) : patch.error();
+  }
+
+  Result<void> check_user() {
+    uid_t job_user = 0;
+    if (spank_get_item(spank_, S_JOB_UID, &job_user) == ESPANK_SUCCESS && job_user == ::geteuid()) {
+      return {};
+    }
+    return fail("--ddp", fmt::format("user {}", ::geteuid()), "the task would be set up as another user than the job's",
+                "reporting it to your administrator", ExitCode::Internal);
+  }
+
+  network::ResolvedName look_up(const std::string& name) {
+    limit_.doing("looks up " + name);
+    return shared_.look_ups ? shared_.look_ups->resolve(name, network::resolve_name) : network::resolve_name(name);
+  }
+
+  network::NetworkView observe(const job::JobFacts& facts) {
+    return step::observe_network(facts, *settings_, task_, [this](const std::string& name) { return look_up(name); });
+  }
+
+  /// Makes the caches' folders, sets the variables, tells the warnings. A cache that cannot be made is left alone.
+  Result<void> give(resolve::EnvPatch& patch) {
+    limit_.doing("makes the folders of caches");
+    const std::vector<storage::RefusedCache> refused = storage::make_cache_folders(patch);
+    storage::leave_out(patch, refused);
+    if (const Result<void> applied = apply(spank_, patch); !applied) {
+      return applied;
+    }
+    std::vector<std::string> warnings;
+    if (facts_->rank == 0) {
+      limit_.doing("looks for old files");
+      warnings = patch.warnings;
+      if (auto old = storage::purge_warning(*settings_, task_, storage::kAtLaunch)) {
+        warnings.push_back(*std::move(old));
+      }
+    }
+    for (const storage::RefusedCache& cache : refused) {
+      if (facts_->rank == 0 || (facts_->local_rank == 0 && cache.only_here)) {
+        warnings.push_back(cache.warning);
+      }
+    }
+    for (const std::string& warning : warnings) {
+      slurm_spank_log("rollcall: warning: %s", printable(warning).c_str());
+    }
+    return {};
+  }
+
+  /// Once on this node, whoever of its tasks comes first.
+  bool speaks_for_node() {
+    return shared_.look_ups ? shared_.look_ups->claim_to_speak() : is_zero(task_, env::kSlurmLocalId);
+  }
+
+  /// A head node without an address is the fault of this node where its own name, made by the same rule, has one.
+  bool head_is_unknown_only_here() {
+    if (!network_ || !facts_ || any_head_name_resolves(*network_) || facts_->head_host == facts_->this_host) {
+      return false;
+    }
+    job::JobFacts own = *facts_;
+    own.head_host = own.this_host;
+    return any_head_name_resolves(observe(own));
+  }
+
+  bool spares_rank_0() {
+    Environment first = task_;
+    for (const std::string_view name : {env::kSlurmProcId, env::kSlurmLocalId, env::kSlurmNodeId}) {
+      first.set(std::string(name), "0");
+    }
+    first.unset(env::kPmixRank);
+    const Result<job::JobFacts> facts = launchers::facts_from_slurm(first);
+    return settings_ && network_ && facts && resolve::resolve(*facts, *settings_, *network_, first, 1);
+  }
+
+  bool tells_the_user(const Error& error) {
+    if (error.of_this_node || head_is_unknown_only_here()) {
+      return speaks_for_node();
+    }
+    return is_zero(task_, env::kSlurmProcId) || (task_.get(env::kSlurmProcId) == "1" && spares_rank_0());
+  }
+
+  /// In the watching thread: the task itself hangs, perhaps with a lock of Slurm's log.
+  [[noreturn]] void give_up(const std::string& doing, TimeLimit::Seconds patience) {
+    const Error error = settings::out_of_time(task_.get(env::kSlurmNodeName).value_or("this node"), doing, patience);
+    if (speaks_for_node()) {
+      const std::string line = error.message() + "\n";
+      [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+    }
+    ::_exit(to_int(error.exit_code));
+  }
+
+  const OwnName own_name_{};
+  spank_t spank_;
+  const DdpOption& option_;
+  const std::optional<std::string>& site_file_;
+  SharedByTasks& shared_;
+  const Environment task_;
+  std::optional<settings::Settings> settings_{};
+  std::optional<job::JobFacts> facts_{};
+  std::optional<network::NetworkView> network_{};
+  TimeLimit limit_{settings::default_task_timeout(),
+                   [this](const std::string& doing, TimeLimit::Seconds patience) { give_up(doing, patience); }};
+};
 
 }  // namespace
 
 void print_error(const Error& error) { slurm_error("%s", error.message().c_str()); }
 
-void set_up_task(spank_t spank, Result<StepOnNode> on_node) {
-  const Environment task = snapshot(spank);
-  const Result<StepOnNode> step = on_node ? with_layout(spank, *std::move(on_node), task) : std::move(on_node);
-  if (!step) {
-    end_task(step.error(), task, nullptr);
+SharedByTasks share_among_tasks(spank_t spank) {
+  return {.look_ups = network::SharedLookUps::make(),
+          .gpus = get_variable(spank, std::string(env::kSlurmStepGpus)).value_or("")};
+}
+
+void set_up_task(spank_t spank, const DdpOption& option, const std::optional<std::string>& site_file,
+                 SharedByTasks& shared) {
+  TaskSetUp(spank, option, site_file, shared).run();
+}
+
+void end_task(spank_t spank, const Error& error) {
+  if (get_variable(spank, std::string(env::kSlurmProcId)) == "0") {
+    print_error(error);
   }
-  const Result<job::JobFacts> facts = task_facts(spank, task, *step);
-  if (!facts) {
-    end_task(facts.error(), task, &*step);
+  ::_exit(to_int(error.exit_code));
+}
+
+void drop_values_of_other_steps(spank_t spank) {
+  if (!get_variable(spank, std::string(env::kMarker))) {
+    return;
   }
-  Result<resolve::EnvPatch> patch = step::resolve_here(*facts, step->settings, step->network, task);
-  if (!patch) {
-    end_task(patch.error(), task, &*step);
-  }
-  storage::leave_out(*patch, step->folders.refused);
-  if (const Result<void> applied = apply(spank, *patch); !applied) {
-    end_task(applied.error(), task, &*step);
-  }
-  std::vector<std::string> warnings = warnings_about(step->folders, *facts);
-  if (facts->rank == 0) {
-    warnings.insert(warnings.begin(), patch->warnings.begin(), patch->warnings.end());
-  }
-  for (const std::string& warning : warnings) {
-    slurm_spank_log("rollcall: warning: %s", printable(warning).c_str());
+  for (const std::string& name : job::marked_values(snapshot(spank))) {
+    spank_unsetenv(spank, name.c_str());
   }
 }
 

@@ -19,6 +19,7 @@ struct Error {
   std::string reason;   ///< what is wrong with it
   std::string action;   ///< what to try; empty only where nothing can be advised
   ExitCode exit_code = ExitCode::Usage;
+  bool of_this_node = false;  ///< other nodes of the step need not have it: a file, a port range, an interface is wrong
 
   /// "rollcall: <setting>: <value>: <reason>; try <action>" on one line, control characters replaced by '?'.
   [[nodiscard]] std::string message() const;

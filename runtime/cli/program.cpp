@@ -165,7 +165,8 @@ int run_program(const std::vector<std::string>& arguments, const Environment& en
 
 int report_error(const Error& error, const Environment& environment, std::ostream& err) {
   const bool same_everywhere = error.exit_code == ExitCode::Usage || error.exit_code == ExitCode::Configuration;
-  if (!same_everywhere || is_first_rank(environment)) {
+  const bool first_of_node = environment.get(env::kSlurmLocalId).value_or("0") == "0";
+  if (error.of_this_node ? first_of_node : !same_everywhere || is_first_rank(environment)) {
     err << error.message() << std::endl;
   }
   return to_int(error.exit_code);

@@ -17,7 +17,8 @@ int run_program(const std::vector<std::string>& arguments, const Environment& en
                 std::ostream& err);
 
 /// Prints the error's line, except where it is one that every task of the step has alike (Usage, Configuration) and
-/// this is not rank 0 of it: one line a step, not one a task. Returns the process's exit code.
+/// this is not rank 0 of it: one line a step, not one a task. What is wrong on a node alone is told by its first task.
+/// Returns the process's exit code.
 int report_error(const Error& error, const Environment& environment, std::ostream& err);
 
 /// `rollcall` as a task prolog (contract/env_vars.h): Slurm runs it before each task, as the job's user, with the

@@ -8,6 +8,7 @@
 
 #include "runtime/base/child_process.h"
 #include "runtime/base/text.h"
+#include "runtime/base/time_limit.h"
 #include "runtime/cli/command.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/settings/launch_settings.h"
@@ -36,11 +37,14 @@ void tell_user(const std::string& text) {
 }
 
 /// The step as the plugin would resolve it: never through PMIx, whose only client slot belongs to the program.
-Result<step::ResolvedStep> resolve_for(const Environment& task, const std::string& option) {
+Result<step::ResolvedStep> resolve_for(const Environment& task, const std::string& option, TimeLimit& limit) {
+  limit.doing("reads the settings");
   Result<settings::Settings> settings = settings::load_launch_settings(task, {.ddp = option});
   if (!settings) {
     return settings.error();
   }
+  limit.set_patience(TimeLimit::Seconds(settings->number(settings::kTaskTimeout)));
+  limit.doing("looks up the head node or makes folders");
   Result<step::ResolvedStep> step = step::resolve_this_step(task, *settings, nullptr);
   if (!step) {
     return step;
@@ -135,7 +139,10 @@ int run_task_prolog(const Environment& environment) {
     std::cout.flush();
     return to_int(ExitCode::Success);
   }
-  Result<step::ResolvedStep> step = resolve_for(task, *option);
+  TimeLimit limit(settings::default_task_timeout(), [&task](const std::string& doing, TimeLimit::Seconds patience) {
+    ::_exit(report(settings::out_of_time(task.get(env::kSlurmNodeName).value_or("this node"), doing, patience), task));
+  });
+  Result<step::ResolvedStep> step = resolve_for(task, *option, limit);
   if (!step) {
     return report(step.error(), task);
   }

@@ -63,4 +63,20 @@ std::optional<std::string> set_by_user(const Environment& environment, std::stri
   return value && !is_marked(marker_of(environment), name, *value) ? value : std::nullopt;
 }
 
+std::vector<std::string> marked_values(const Environment& environment) {
+  std::vector<std::string> names;
+  const Marker marker = marker_of(environment);
+  for (const auto& [name, hash] : marker) {
+    if (is_marked(marker, name, environment.get(name).value_or(""))) {
+      names.push_back(name);
+    }
+  }
+  for (const std::string_view ours : {env::kStep, env::kMarker}) {
+    if (environment.get(ours)) {
+      names.emplace_back(ours);
+    }
+  }
+  return names;
+}
+
 }  // namespace rollcall::job

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/base/environment.h"
 #include "runtime/job/job_facts.h"
@@ -33,5 +34,9 @@ using Marker = std::map<std::string, std::uint32_t, std::less<>>;
 
 /// The value of `name` where the user set it: not empty, and not a marked one.
 [[nodiscard]] std::optional<std::string> set_by_user(const Environment& environment, std::string_view name);
+
+/// The names of all that a rollcall set in `environment`, unchanged since, with those that tell so (ROLLCALL_SET,
+/// ROLLCALL_STEP). Empty where there is no marker. Pure.
+[[nodiscard]] std::vector<std::string> marked_values(const Environment& environment);
 
 }  // namespace rollcall::job

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 #include <map>
 #include <numeric>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/node_list.h"
@@ -103,9 +104,6 @@ void cross_check_pmix(const Environment& environment, job::JobFacts& facts) {
   }
 }
 
-/// Slurm's own limit of components (MAX_HET_JOB_COMPS) is 128.
-constexpr std::uint32_t kMostComponents = 1024;
-
 std::uint32_t number_of_components(const Environment& environment) {
   const auto number = parse_integer<std::uint32_t>(environment.get(env::kSlurmHetSize).value_or(""));
   return std::min(number.value_or(0), kMostComponents);
@@ -121,8 +119,13 @@ std::vector<std::string> nodes_of_component(const Environment& environment, std:
 /// The host of each rank: a name, a node list or NAME*COUNT a line. Ends early at what is none of these, or once there
 /// are more than `most`: then it is not this step's file.
 std::vector<std::string> read_hosts(const std::string& path, std::size_t most) {
+  constexpr std::size_t kLongest = std::size_t{16} << 20;
   std::vector<std::string> hosts;
-  std::ifstream file(path);
+  std::string content;
+  if (!read_small_file(path, kLongest, content).reason.empty()) {
+    return hosts;
+  }
+  std::istringstream file(std::move(content));
   for (std::string line; hosts.size() <= most && std::getline(file, line);) {
     const std::string_view entry = trim(std::string_view(line).substr(0, line.find('#')));
     if (entry.empty()) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -8,6 +9,9 @@
 #include "runtime/job/job_facts.h"
 
 namespace rollcall::launchers {
+
+/// Slurm's own limit of a het job's components (MAX_HET_JOB_COMPS).
+inline constexpr std::uint32_t kMostComponents = 128;
 
 /// Why `environment` is not that of a task of an ordinary step, or nothing where it is one. The batch, interactive and
 /// extern steps are none: they run one process whatever the job's size.

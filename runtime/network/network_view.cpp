@@ -80,13 +80,14 @@ std::optional<std::string> owner(const Address& address, const std::vector<Inter
 }
 
 /// Looks names up until one is usable; keeps all that were tried.
-std::vector<ResolvedName> resolve_until_usable(const std::vector<std::string>& names, bool loopback_usable) {
+std::vector<ResolvedName> resolve_until_usable(const std::vector<std::string>& names, bool loopback_usable,
+                                               const LookUp& look_up) {
   const auto usable = [&](const Address& address) {
     return usable_across_nodes(address) || (address.loopback && loopback_usable);
   };
   std::vector<ResolvedName> tried;
   for (const std::string& name : names) {
-    tried.push_back(resolve_name(name));
+    tried.push_back(look_up(name));
     const std::vector<Address>& addresses = tried.back().addresses;
     if (std::any_of(addresses.begin(), addresses.end(), usable)) {
       break;
@@ -190,19 +191,19 @@ PortRange ephemeral_ports() {
   return {32768, 60999};
 }
 
-NetworkView observe(const HeadNode& head, const std::vector<std::string>& peer_names) {
+NetworkView observe(const HeadNode& head, const std::vector<std::string>& peer_names, const LookUp& look_up) {
   NetworkView view;
   view.host_name = this_host_name();
   view.interfaces = list_interfaces();
   view.ephemeral_ports = ephemeral_ports();
-  view.head_names = resolve_until_usable(head.names, head.loopback_usable);
+  view.head_names = resolve_until_usable(head.names, head.loopback_usable, look_up);
   std::optional<Address> target = route_target(view.head_names);
   // The head's own name tells by which interface the others reach it, unless it is loopback here (127.0.1.1 in
   // /etc/hosts) or no interface has it: only then is a second look-up worth its time.
   const bool on_an_interface =
       target && (usable_across_nodes(*target) || head.loopback_usable) && owner(*target, view.interfaces);
   if (head.is_this_host && !on_an_interface && !peer_names.empty()) {
-    target = route_target(resolve_until_usable(peer_names, head.loopback_usable));
+    target = route_target(resolve_until_usable(peer_names, head.loopback_usable, look_up));
   }
   if (target) {
     view.route_interface = route_interface(*target, view.interfaces);

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,7 +42,7 @@ struct ResolvedName {
   std::string error;  ///< getaddrinfo's text where it failed
 };
 
-/// What this host says about its network, observed once per node and step. `resolve` reads it and does no I/O itself.
+/// What this host says about its network. `resolve` reads it and does no I/O itself.
 struct NetworkView {
   std::string host_name;  ///< gethostname(2)
   std::vector<Interface> interfaces;
@@ -63,6 +64,9 @@ struct NetworkView {
 /// resolver's order otherwise, without duplicates; or the resolver's error. May block as long as the resolver does.
 [[nodiscard]] ResolvedName resolve_name(const std::string& name);
 
+/// How a name is looked up: resolve_name(), or what remembers its answers (SharedLookUps).
+using LookUp = std::function<ResolvedName(const std::string& name)>;
+
 /// This host's interfaces with their addresses (getifaddrs(3)), in the kernel's order. Empty where the kernel refuses.
 [[nodiscard]] std::vector<Interface> list_interfaces();
 
@@ -81,10 +85,11 @@ struct HeadNode {
   bool loopback_usable = false;  ///< a step of one node, or setting host.loopback is allow
 };
 
-/// All of the above for one step. Names of the head node after the first that has a usable address are not looked up
-/// (an unknown name can cost seconds). `route_interface` leads to the head node; on the head node it owns the head's
-/// address, or, where that is loopback or no interface's, leads to the first of `peer_names` that resolves. One look-up
-/// in the usual case.
-[[nodiscard]] NetworkView observe(const HeadNode& head, const std::vector<std::string>& peer_names);
+/// All of the above for one step, with names looked up by `look_up`. Names of the head node after the first that has a
+/// usable address are not looked up (an unknown name can cost seconds). `route_interface` leads to the head node; on
+/// the head node it owns the head's address, or, where that is loopback or no interface's, leads to the first of
+/// `peer_names` that resolves. One look-up in the usual case.
+[[nodiscard]] NetworkView observe(const HeadNode& head, const std::vector<std::string>& peer_names,
+                                  const LookUp& look_up = resolve_name);
 
 }  // namespace rollcall::network

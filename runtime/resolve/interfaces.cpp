@@ -66,7 +66,9 @@ Result<void> add_one(const Library& library, const network::NetworkView& view, c
   const std::string setting(library.setting);
   const auto choice = library.choose(setting, inputs.settings.list(library.setting), view);
   if (!choice && !users_value) {
-    return choice.error();
+    Error error = choice.error();
+    error.of_this_node = !is_users_choice(inputs.settings, library.setting);  // the site's are on all nodes
+    return error;
   }
   if (choice && !choice->value.empty()) {
     const std::string origin = inputs.settings.is_default(library.setting) ? "network" : "setting " + setting;

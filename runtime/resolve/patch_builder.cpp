@@ -100,4 +100,8 @@ bool keep_known(std::string_view name, std::string_view setting, const Inputs& i
   return false;
 }
 
+bool is_users_choice(const settings::Settings& settings, std::string_view name) {
+  return !settings.is_default(name) && !settings.value(name).origin.starts_with('/');
+}
+
 }  // namespace rollcall::resolve

@@ -98,7 +98,9 @@ Result<void> add_master_port(const Inputs& inputs, PatchBuilder& patch) {
   const auto [first, last] = inputs.settings.port_range(kRange);
   const auto choice = choose_rendezvous_port(inputs.facts, {first, last}, inputs.network.ephemeral_ports);
   if (!choice) {
-    return choice.error();
+    Error error = choice.error();
+    error.of_this_node = !is_users_choice(inputs.settings, kRange);  // each has a range of ephemeral ports
+    return error;
   }
   const std::string origin = inputs.facts.reserved_ports.empty() ? "setting port.range" : inputs.facts.source;
   patch.propose({env::kMasterPort, std::to_string(choice->port), origin, choice->reason});

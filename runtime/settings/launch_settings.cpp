@@ -1,5 +1,7 @@
 #include "runtime/settings/launch_settings.h"
 
+#include <fmt/format.h>
+
 #include <array>
 
 #include "runtime/settings/layers.h"
@@ -49,6 +51,9 @@ constexpr std::array kLaunchTable{
             1e9},
     Setting{"doctor.clock", Kind::Number, "0.5", "SECONDS", "how far rollcall doctor lets the nodes' clocks be apart",
             "Doctor", "", 0.0001, 86400},
+    Setting{kTaskTimeout, Kind::Number, "30", "SECONDS",
+            "how long srun --ddp may take to read files, look names up and make folders before it ends a task", "Task",
+            "", 0.1, 3600},
     Setting{"threads", Kind::Integer, "auto", "N|auto|keep",
             "OMP_NUM_THREADS: a number, auto (the CPUs of the task) or keep (leave unset)", "Task", "auto|keep", 1,
             65536},
@@ -101,6 +106,18 @@ constexpr std::array kLaunchTable{
 }  // namespace
 
 Table launch_table() { return kLaunchTable; }
+
+std::chrono::duration<double> default_task_timeout() {
+  return std::chrono::duration<double>(Settings(launch_table()).number(kTaskTimeout));
+}
+
+Error out_of_time(const std::string& host, const std::string& doing, std::chrono::duration<double> patience) {
+  Error error =
+      fail(std::string(kTaskTimeout), fmt::format("{:g} s", patience.count()), fmt::format("{} still {}", host, doing),
+           "what that waits for, a file server or a name server", ExitCode::Unavailable);
+  error.of_this_node = true;
+  return error;
+}
 
 Result<Settings> load_launch_settings(const Environment& environment, const LaunchLayers& layers) {
   Result<Settings> settings = load_settings(

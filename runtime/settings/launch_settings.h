@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,14 @@ namespace rollcall::settings {
 
 /// The settings of launching: what the plugin, `rollcall env`, `rollcall exec` and the trainer's rendezvous read.
 [[nodiscard]] Table launch_table();
+
+/// The setting that limits how long a task may take to get its environment.
+inline constexpr std::string_view kTaskTimeout = "task.timeout";
+/// Its default: what holds as long as the settings themselves are not read.
+[[nodiscard]] std::chrono::duration<double> default_task_timeout();
+/// The error of a task on `host` that still is `doing` something ("looks up jwb0001i") after `patience`.
+[[nodiscard]] Error out_of_time(const std::string& host, const std::string& doing,
+                                std::chrono::duration<double> patience);
 
 /// What a caller knows of the layers below and above the variables.
 struct LaunchLayers {

@@ -132,7 +132,9 @@ Result<Settings> load_settings(Table table, const Environment& environment, cons
   for (const auto& apply : {apply_site_file, apply_user_file}) {
     const Result<void> applied = apply(settings, environment, layers);
     if (!applied) {
-      return applied.error();
+      Error error = applied.error();
+      error.of_this_node = true;  // each node has its files
+      return error;
     }
   }
   const Result<void> applied = apply_environment(settings, environment, layers.other_tables);

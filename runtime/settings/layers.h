@@ -45,7 +45,8 @@ struct StandardLayers {
 /// $ROLLCALL_SITE_CONFIG, else /etc/rollcall/site.toml where that exists, else the installed profile that fits this
 /// machine, see site_profile.h) < the user's file
 /// (${XDG_CONFIG_HOME:-$HOME/.config}/rollcall/config.toml where it exists) < ROLLCALL_* variables.
-/// Reads files: as root call it only with an `environment` of root's own, for it names the user's file.
+/// Reads files: as root call it only with an `environment` of root's own, for it names the user's file. What is wrong
+/// in a file is an error `of_this_node`.
 [[nodiscard]] Result<Settings> load_settings(Table table, const Environment& environment,
                                              const StandardLayers& layers = {});
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <filesystem>
 
+#include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
@@ -100,8 +101,8 @@ std::string head_of(const std::string& content) {
 
 Result<SiteSection> read_head(const std::string& path) {
   std::string content;
-  if (const int error_number = read_file(path, content); error_number != 0) {
-    return fail(path, "", errno_text(error_number), "making the installed profiles readable", ExitCode::Configuration);
+  if (const FileReading read = read_small_file(path, kLongestFile, content); !read.reason.empty()) {
+    return fail(path, "", read.reason, "making the installed profiles readable", ExitCode::Configuration);
   }
   const Result<toml::table> root = parse_toml(head_of(content), path);
   return root ? read_section(*root, path) : root.error();
@@ -208,7 +209,7 @@ SiteClues clues_of_this_machine(const Environment& environment) {
   clues.variable = environment.get(env::kSystemName).value_or("");
   clues.cluster = environment.get(env::kSlurmClusterName).value_or("");
   std::string content;
-  if (read_file(kSystemNameFile, content) == 0) {
+  if (read_small_file(kSystemNameFile, kLongestFile, content).reason.empty()) {
     clues.file = trim(content.substr(0, content.find('\n')));
   }
   clues.host = this_host_name();

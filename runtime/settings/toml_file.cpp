@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
-#include <memory>
 #include <optional>
 #include <stdexcept>
 
+#include "runtime/base/small_file.h"
 #include "runtime/settings/site_profile.h"
 #include "runtime/settings/values.h"
 
@@ -84,6 +83,37 @@ std::optional<std::size_t> line_with_stray_character(std::string_view content) {
       return line;
     }
     content.remove_prefix(end == std::string_view::npos ? content.size() : end + 1);
+  }
+  return std::nullopt;
+}
+
+/// The line, counted from 1, with a key of more than kMostParts parts (`a.b.c = 1`); nothing where there is none.
+/// toml++ limits how deep values are nested, but makes a table of each part, and takes the tables apart by a function
+/// that calls itself: such a file would cost the process its stack. Text within triple quotes counts as a key's.
+std::optional<std::size_t> line_with_long_key(std::string_view content) {
+  constexpr std::size_t kMostParts = 32;
+  std::size_t line = 1;
+  std::size_t dots = 0;
+  for (std::size_t at = 0; at < content.size();) {
+    const char c = content[at];
+    if ((c == '"' || c == '\'') && may_begin_token(content, at)) {
+      const std::string_view rest = content.substr(0, content.find('\n', at));
+      at = end_of_string(rest, at);
+      continue;
+    }
+    if (c == '#') {
+      at = std::min(content.find('\n', at), content.size());
+      continue;
+    }
+    if (std::string_view("\n=,[]{}").find(c) != std::string_view::npos) {
+      dots = 0;
+    }
+    dots += c == '.' ? 1 : 0;
+    if (dots >= kMostParts) {
+      return line;
+    }
+    line += c == '\n' ? 1 : 0;
+    ++at;
   }
   return std::nullopt;
 }
@@ -170,26 +200,16 @@ Result<void> apply_section(const TomlFile& file, const toml::table& root, std::s
 
 }  // namespace
 
-// C streams, because C++'s do not tell why they failed.
-int read_file(const std::string& path, std::string& content) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
-  if (file == nullptr) {
-    return errno;
-  }
-  std::array<char, 4096> block;
-  for (std::size_t count = 1; count > 0;) {
-    count = std::fread(block.data(), 1, block.size(), file.get());
-    content.append(block.data(), count);
-  }
-  return std::ferror(file.get()) != 0 ? errno : 0;
-}
-
 void throw_toml_fault(const char* expectation) { throw TomlLibraryFault(expectation); }
 
 Result<toml::table> parse_toml(const std::string& content, const std::string& path) {
   if (const auto line = line_with_stray_character(content)) {
     return fail(fmt::format("{}:{}", path, *line), "", "a character beyond ASCII stands outside quotes and comments",
                 "quoting it", ExitCode::Configuration);
+  }
+  if (const auto line = line_with_long_key(content)) {
+    return fail(fmt::format("{}:{}", path, *line), "", "a key has too many parts", "the names that rollcall knows",
+                ExitCode::Configuration);
   }
   try {
     return toml::parse(content, path);
@@ -204,12 +224,13 @@ Result<toml::table> parse_toml(const std::string& content, const std::string& pa
 
 Result<std::optional<toml::table>> read_toml(const std::string& path, bool required) {
   std::string content;
-  const int error_number = read_file(path, content);
-  if (!required && (error_number == ENOENT || error_number == ENOTDIR)) {
+  const FileReading read = read_small_file(path, kLongestFile, content);
+  if (!required && (read.error_number == ENOENT || read.error_number == ENOTDIR)) {
     return std::optional<toml::table>();
   }
-  if (error_number != 0) {
-    return fail(path, "", errno_text(error_number), "naming a configuration file that can be read", ExitCode::NoInput);
+  if (!read.reason.empty()) {
+    return fail(path, "", read.reason, "naming a configuration file that can be read",
+                read.error_number != 0 ? ExitCode::NoInput : ExitCode::Configuration);
   }
   Result<toml::table> root = parse_toml(content, path);
   if (!root) {

@@ -21,6 +21,8 @@ namespace rollcall::settings {
 #define ROLLCALL_NDEBUG_WAS_SET
 #undef NDEBUG
 #endif
+// Tables within tables are walked by functions that call themselves.
+#define TOML_MAX_NESTED_VALUES 32
 #define TOML_ASSERT(expr) (static_cast<bool>(expr) ? void(0) : ::rollcall::settings::throw_toml_fault(#expr))
 
 #include <toml++/toml.h>
@@ -34,13 +36,13 @@ namespace rollcall::settings {
 
 // For toml_file.cpp and site_profile.cpp only, since toml++ is a large header; others call apply_toml_file().
 
-/// Appends the file to `content`; 0 or the errno value.
-[[nodiscard]] int read_file(const std::string& path, std::string& content);
+/// No configuration file is longer.
+inline constexpr std::size_t kLongestFile = std::size_t{64} << 10;
 
-/// A TOML text; the error (Configuration) names file and line.
+/// A TOML text; the error (Configuration) names file and line. What is nested deeper than anything of ours is refused.
 [[nodiscard]] Result<toml::table> parse_toml(const std::string& content, const std::string& path);
 
-/// A TOML file; nothing where it is missing and not `required`. Errors: NoInput where it cannot be read, otherwise
+/// A TOML file; nothing where it is missing and not `required`. Errors: NoInput where the system refuses it, otherwise
 /// Configuration.
 [[nodiscard]] Result<std::optional<toml::table>> read_toml(const std::string& path, bool required);
 

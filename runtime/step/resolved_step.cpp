@@ -11,7 +11,7 @@
 namespace rollcall::step {
 
 network::NetworkView observe_network(const job::JobFacts& facts, const settings::Settings& settings,
-                                     const Environment& user) {
+                                     const Environment& user, const network::LookUp& look_up) {
   const std::string& rule = settings.text("host.template");
   network::HeadNode head{.names = network::candidate_names(rule, facts.head_host)};
   if (facts.head_host.empty()) {
@@ -27,7 +27,7 @@ network::NetworkView observe_network(const job::JobFacts& facts, const settings:
       peers = network::candidate_names(rule, host);
     }
   }
-  return network::observe(head, peers);
+  return network::observe(head, peers, look_up);
 }
 
 Result<resolve::EnvPatch> resolve_here(const job::JobFacts& facts, const settings::Settings& settings,

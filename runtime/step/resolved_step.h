@@ -57,7 +57,8 @@ enum class Scope {
 /// towards it found. Does I/O: name look-ups, /proc, getifaddrs. Never fails: what could not be observed is missing
 /// from the view, with the reason beside the name.
 [[nodiscard]] network::NetworkView observe_network(const job::JobFacts& facts, const settings::Settings& settings,
-                                                   const Environment& user);
+                                                   const Environment& user,
+                                                   const network::LookUp& look_up = network::resolve_name);
 
 /// resolve::resolve() for this process, whose CPUs are counted here.
 [[nodiscard]] Result<resolve::EnvPatch> resolve_here(const job::JobFacts& facts, const settings::Settings& settings,

@@ -32,13 +32,13 @@ struct RefusedCache {
 };
 
 /// Makes the folders of the caches that `patch` sets (make_own_folder), as this process's user, and says which of them
-/// must be left alone. Once per node and step is enough.
+/// must be left alone. In the task itself: /tmp may be its own.
 [[nodiscard]] std::vector<RefusedCache> make_cache_folders(const resolve::EnvPatch& patch);
 
 /// Takes the refused ones out of a task's patch. The warnings are the caller's to tell.
 void leave_out(resolve::EnvPatch& patch, const std::vector<RefusedCache>& refused);
 
-/// What the plugin does for all tasks of a node at once, for this task: makes the caches' folders, takes those that
+/// What the plugin does, for this task: makes the caches' folders, takes those that
 /// cannot be used out of `step.patch`, and (rank 0) adds a warning of files that the site will soon delete. Never
 /// fails.
 void prepare_folders(step::ResolvedStep& step, const settings::Settings& settings, const Environment& environment);

@@ -4,9 +4,12 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 
 import pytest
+
+from minicluster import SLURM
 
 RANK_NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK")
 
@@ -100,6 +103,63 @@ def test_values_of_an_outer_step_do_not_leak_into_an_inner_one(cluster):
     check_world(read(), 3)
     assert {e["OMP_NUM_THREADS"] for e in read()} != {"9"}
     assert not any("TORCH_DISTRIBUTED_DEBUG" in e for e in read())
+
+
+@pytest.mark.parametrize("option", [[], ["--ddp=off"]], ids=["no option", "off"])
+def test_values_of_an_outer_step_do_not_leak_into_a_plain_inner_one(cluster, option):
+    record, read = cluster.recorder()
+    inner = shlex.join(["srun", "--overlap", *option, "-N2", "-n2", *record])
+    script = f"export OWN=mine MASTER_PORT=12345; test $RANK != 0 || {inner}"
+    cluster.run("salloc", "-N2", "srun", "--ddp=variables=ADDED=1,debug,threads=9", "-N2", "-n2", "bash", "-c", script)
+    inside = read()
+    assert len(inside) == 2
+    for e in inside:
+        assert e["OWN"] == "mine" and e["MASTER_PORT"] == "12345"  # what the program itself set is the user's
+        left = [name for name in has_values_of_ours(e) if name != "MASTER_PORT"]
+        assert left == [] and not {"ADDED", "TORCH_DISTRIBUTED_DEBUG", "GLOO_SOCKET_IFNAME", "OMP_NUM_THREADS"} & e.keys()
+
+
+def requests_for_layouts(cluster):
+    found = re.search(r"REQUEST_STEP_LAYOUT\s.*count:(\d+)", cluster.run("sdiag").stdout)
+    return int(found[1]) if found else 0
+
+
+def test_a_number_of_components_that_a_user_made_up_costs_slurmctld_nothing(cluster):
+    record, read = cluster.recorder()
+    before = requests_for_layouts(cluster)
+    cluster.run("srun", "--ddp", "-N2", "--ntasks-per-node=2", "--export=ALL,SLURM_HET_SIZE=1024", *record)
+    check_world(read(), 4)
+    assert requests_for_layouts(cluster) - before <= 4  # one a task at most
+
+
+NEWER = r'''
+#include <slurm/spank.h>
+SPANK_PLUGIN(rollcall, 1)
+static int take(int value, const char* text, int remote) { return value - value + (text && remote ? 0 : 0); }
+int slurm_spank_init(spank_t handle, int count, char** arguments) {
+  static struct spank_option option = {"ddp", "x", "x", 2, 0, take};
+  return count && arguments ? 0 : spank_option_register(handle, &option);
+}
+'''
+
+
+def test_a_node_whose_plugin_is_older_than_that_of_srun_ends_the_step(cluster, tmp_path):
+    """The stand-in for the newer one takes any setting; the nodes' plugin knows none of that name."""
+    if SLURM or shutil.which("gcc") is None:
+        pytest.skip("built against this machine's Slurm")
+    (tmp_path / "newer.c").write_text(NEWER)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "newer.so", tmp_path / "newer.c"], check=True)
+    (tmp_path / "plugstack.conf").write_text(f"required {tmp_path}/newer.so\n")
+    slurm = (cluster.folder / "etc" / "slurm.conf").read_text()
+    plugstack = f"PlugStackConfig={tmp_path}/plugstack.conf"
+    (tmp_path / "slurm.conf").write_text(re.sub(r"PlugStackConfig=.*", plugstack, slurm) if "PlugStackConfig=" in slurm
+                                         else f"{slurm}\n{plugstack}\n")
+    newer = ["env", f"SLURM_CONF={tmp_path}/slurm.conf", "srun", "-N2", "--ntasks-per-node=2"]
+    assert cluster.run(*newer, "--ddp=threads=3", "printenv", "OMP_NUM_THREADS").stdout.split() == ["3"] * 4  # it does reach them
+    result = cluster.run(*newer, "--ddp=of.tomorrow=1", "echo", "ran", check=False)
+    assert result.returncode == 64 and "ran" not in result.stdout
+    (line,) = rollcall_lines(result.stderr)
+    assert "--ddp=of.tomorrow: unknown setting" in line
 
 
 def test_settings_in_the_option_apply_to_the_step(cluster):

@@ -159,6 +159,16 @@ TEST(Program, ErrorThatAllTasksHaveIsPrintedByTheFirstRankOnly) {
   EXPECT_THAT(run({"env", "--jsn"}, environment_of({{"SLURM_PROCID", "0"}, {"RANK", "5"}})).err, IsEmpty());
 }
 
+TEST(Program, ErrorOfAFileIsPrintedByTheFirstTaskOfEachNode) {
+  const auto of_task = [](const char* rank, const char* local) {
+    return environment_of(
+        {{"ROLLCALL_SITE_CONFIG", "/dev/null/site.toml"}, {"SLURM_PROCID", rank}, {"SLURM_LOCALID", local}});
+  };
+  EXPECT_THAT(run({"env"}, of_task("4", "0")).err, HasSubstr("/dev/null/site.toml"));
+  EXPECT_THAT(run({"env"}, of_task("5", "1")).err, IsEmpty());
+  EXPECT_EQ(run({"env"}, of_task("5", "1")).code, 66);
+}
+
 TEST(Program, HelpAnswersEvenWhereTheConfigurationIsBroken) {
   const Environment environment = environment_of({{"ROLLCALL_PORT_RANGE", "broken"}});
   EXPECT_EQ(run({"env", "--help"}, environment).code, 0);

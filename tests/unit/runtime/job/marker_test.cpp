@@ -37,5 +37,15 @@ TEST(Marker, ValueIsTheUsersUnlessItIsMarkedAndUnchanged) {
   EXPECT_EQ(set_by_user(environment, "MASTER_ADDR"), std::nullopt);
 }
 
+TEST(Marker, TellsWhatIsLeftOfAnotherStep) {
+  Environment environment;
+  EXPECT_TRUE(marked_values(environment).empty());
+  environment.set("RANK", "1");
+  environment.set("WORLD_SIZE", "4");
+  environment.set("ROLLCALL_STEP", "7.0");
+  environment.set("ROLLCALL_SET", to_text({{"RANK", fnv1a("1")}, {"WORLD_SIZE", fnv1a("2")}, {"TORCH_HOME", 5}}));
+  EXPECT_EQ(marked_values(environment), (std::vector<std::string>{"RANK", "ROLLCALL_STEP", "ROLLCALL_SET"}));
+}
+
 }  // namespace
 }  // namespace rollcall::job

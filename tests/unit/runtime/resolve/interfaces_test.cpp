@@ -68,6 +68,25 @@ TEST(ResolveNetwork, NcclTakesPrefixesWhereOneMatchesAndGlooDoesNot) {
   EXPECT_FALSE(step.run());
 }
 
+TEST(ResolveNetwork, WhatTheSiteSaysAndANodeLacksIsThatNodesFault) {
+  for (const auto& [origin, of_node] : {std::pair("/etc/rollcall/site.toml", true), std::pair("--ddp", false)}) {
+    Step step;
+    ASSERT_TRUE(step.settings.set("interface.gloo", "hsn0", origin));
+    const auto patch = step.run();
+    ASSERT_FALSE(patch);
+    EXPECT_EQ(patch.error().of_this_node, of_node) << origin;
+  }
+}
+
+TEST(ResolveNetwork, APortRangeThatANodeGivesAwayIsThatNodesFault) {
+  Step step;
+  step.network.ephemeral_ports = {25000, 60999};
+  ASSERT_FALSE(step.run());
+  EXPECT_TRUE(step.run().error().of_this_node);
+  ASSERT_TRUE(step.settings.set("port.range", "26000-26999", "ROLLCALL_PORT_RANGE"));
+  EXPECT_FALSE(step.run().error().of_this_node);
+}
+
 TEST(ResolveNetwork, TensorPipeGetsWhatGlooGets) {
   Step step;
   step.set("interface.gloo", "hsn0,ib0");

@@ -46,5 +46,33 @@ TEST(TomlCharacters, BeyondAsciiStandInQuotesAndComments) {
   EXPECT_EQ(values.text("venv"), "/home/jos\303\251/\"v");
 }
 
+std::string repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) {
+    all += text;
+  }
+  return all;
+}
+
+// Each part of a key is a table, and tables are taken apart by a function that calls itself.
+INSTANTIATE_TEST_SUITE_P(Deep, DamagedToml,
+                         testing::Values(repeated("a.", 30'000) + "a = 1", "[" + repeated("a.", 30'000) + "a]",
+                                         repeated("\"a\".", 15'000) + "a = 1",
+                                         "x = 1\n 'b'" + repeated(" . a", 15'000) + " = 1",
+                                         "a = {" + repeated("b.", 30'000) + "c = 1}", repeated("a = {", 10'000),
+                                         std::string(60'000, '['), "a = " + std::string(60'000, '['),
+                                         "a = " + repeated("{a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a = ", 1'000)));
+
+TEST(TomlLength, DotsElsewhereThanInKeysAreFree) {
+  const std::string path = testing::TempDir() + "rollcall-dots-" + std::to_string(::getpid()) + ".toml";
+  std::ofstream(path) << "# " << std::string(100, '.') << "\nvenv = '" << std::string(100, '.') << "' # "
+                      << std::string(100, '.') << "\n";
+  Settings values(launch_table());
+  const Result<void> applied = apply_toml_file(values, path, true);
+  std::filesystem::remove(path);
+  ASSERT_TRUE(applied) << applied.error().message();
+  EXPECT_EQ(values.text("venv"), std::string(100, '.'));
+}
+
 }  // namespace
 }  // namespace rollcall::settings

@@ -1,0 +1,64 @@
+#include "runtime/base/small_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "runtime/base/result.h"
+
+namespace rollcall {
+namespace {
+
+FileReading refused(int error_number) { return {error_number, errno_text(error_number)}; }
+
+FileReading too_long(std::size_t most) { return {0, fmt::format("is longer than {} bytes", most)}; }
+
+/// From an open file, which may grow.
+FileReading read_to_end(int file, std::size_t most, std::string& content) {
+  std::array<char, 4096> block;
+  std::size_t length = 0;
+  for (;;) {
+    const ssize_t got = ::read(file, block.data(), block.size());
+    if (got == 0) {
+      return {};
+    }
+    if (got < 0 && errno != EINTR) {
+      return refused(errno);
+    }
+    const std::size_t count = got < 0 ? 0 : static_cast<std::size_t>(got);
+    length += count;
+    if (length > most) {
+      return too_long(most);
+    }
+    content.append(block.data(), count);
+  }
+}
+
+}  // namespace
+
+FileReading read_small_file(const std::string& path, std::size_t most, std::string& content) {
+  // O_NONBLOCK: opening a FIFO would wait for somebody who writes.
+  const int file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  if (file < 0) {
+    return refused(errno);
+  }
+  struct stat status {};
+  FileReading reading;
+  if (::fstat(file, &status) != 0) {
+    reading = refused(errno);
+  } else if (S_ISDIR(status.st_mode)) {
+    reading = refused(EISDIR);
+  } else if (!S_ISREG(status.st_mode)) {
+    reading = {0, "is no regular file"};
+  } else {
+    reading = read_to_end(file, most, content);
+  }
+  ::close(file);
+  return reading;
+}
+
+}  // namespace rollcall

@@ -1,0 +1,57 @@
+#include "runtime/base/time_limit.h"
+
+#include <pthread.h>
+
+#include <csignal>
+#include <system_error>
+#include <utility>
+
+namespace rollcall {
+
+TimeLimit::TimeLimit(Seconds patience, OnExpiry on_expiry) : on_expiry_(std::move(on_expiry)), patience_(patience) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the thread
+  try {
+    thread_ = std::thread([this] { watch(); });
+  } catch (const std::system_error&) {
+    // A limit of processes: the program that follows will tell.
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+TimeLimit::~TimeLimit() {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void TimeLimit::set_patience(Seconds patience) {
+  const std::lock_guard lock(mutex_);
+  patience_ = patience;
+  changed_.notify_all();
+}
+
+void TimeLimit::doing(std::string what) {
+  const std::lock_guard lock(mutex_);
+  doing_ = std::move(what);
+}
+
+void TimeLimit::watch() {
+  std::unique_lock lock(mutex_);
+  const auto end = [&] { return begin_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(patience_); };
+  while (!over_ && std::chrono::steady_clock::now() < end()) {
+    changed_.wait_until(lock, end());
+  }
+  if (!over_) {
+    on_expiry_(doing_, patience_);
+  }
+}
+
+}  // namespace rollcall

@@ -1,0 +1,56 @@
+#include "runtime/base/small_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+namespace rollcall {
+namespace {
+
+class SmallFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "/small-fileXXXXXX";
+    folder_ = mkdtemp(pattern.data());
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  FileReading read(const std::string& name) { return read_small_file(folder_ / name, 10, content_); }
+
+  std::filesystem::path folder_;
+  std::string content_;
+};
+
+TEST_F(SmallFile, IsReadWhole) {
+  std::ofstream(folder_ / "ten") << "0123456789";
+  EXPECT_EQ(read("ten").reason, "");
+  EXPECT_EQ(content_, "0123456789");
+}
+
+TEST_F(SmallFile, OfTheKernelHasNoLengthAndIsReadAllTheSame) {
+  EXPECT_EQ(read_small_file("/proc/self/comm", 100, content_).reason, "");
+  EXPECT_NE(content_, "");
+}
+
+TEST_F(SmallFile, MayBeNoLonger) {
+  std::ofstream(folder_ / "eleven") << "0123456789a";
+  EXPECT_EQ(read("eleven").reason, "is longer than 10 bytes");
+  EXPECT_EQ(read("eleven").error_number, 0);
+}
+
+TEST_F(SmallFile, IsNothingElse) {
+  ASSERT_EQ(mkfifo((folder_ / "fifo").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", folder_ / "zeros");
+  EXPECT_EQ(read("fifo").reason, "is no regular file");  // at once, though nobody writes
+  EXPECT_EQ(read("zeros").reason, "is no regular file");
+  EXPECT_EQ(read(".").error_number, EISDIR);
+  EXPECT_EQ(read("absent").error_number, ENOENT);
+  EXPECT_EQ(content_, "");
+}
+
+}  // namespace
+}  // namespace rollcall
