@@ -9,7 +9,7 @@
 
 #include <torch/torch.h>
 
-#include "trainer/distributed/process_group/exceptions.h"
+#include "trainer/distributed/errors/exceptions.h"
 
 namespace rollcall::train {
 namespace {

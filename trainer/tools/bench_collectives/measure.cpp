@@ -3,7 +3,7 @@
 #include <torch/torch.h>
 #include <chrono>
 
-#include "trainer/distributed/process_group/awaited.h"
+#include "trainer/distributed/process_group/collectives.h"
 
 namespace rollcall::bench_collectives {
 namespace {
