@@ -12,7 +12,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
-#include "trainer/distributed/process_group/backends.h"
+#include "trainer/distributed/backends/backends.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/distributed/process_group/factory.h"
 
@@ -25,7 +25,7 @@ constexpr std::chrono::seconds kTimeout{60};
 process_group::Group bare_group(const c10::intrusive_ptr<c10d::Store>& store, const std::string& backend, int rank,
                                 int size) {
   auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
-  const process_group::ProcessGroupOptions options{.backend = backend, .timeout = kTimeout};
+  const process_group::BackendOptions options{.timeout = kTimeout};
 #ifdef ROLLCALL_UCX
   backend == "ucx" ? process_group::add_ucx(*group, store, options) : process_group::add_gloo(*group, store, options);
 #else

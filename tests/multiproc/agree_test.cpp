@@ -1,4 +1,4 @@
-#include "trainer/distributed/process_group/agree.h"
+#include "trainer/distributed/process_group/collectives.h"
 
 #include <gtest/gtest.h>
 

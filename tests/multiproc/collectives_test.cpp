@@ -7,7 +7,7 @@
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
 #include "tests/support/multiproc.h"
-#include "trainer/distributed/process_group/in_place_gloo.h"
+#include "trainer/distributed/backends/gloo/gloo.h"
 
 namespace rollcall::process_group {
 namespace {

@@ -34,13 +34,13 @@ void check_memory(Rank& rank) {
   const auto optimizer = testing_support::make_adam(*replica);
   train_step(*replica, network, *optimizer, rank.rank);
   module.reset_counters();
-  MULTIPROC_CHECK(module.counters().whole_bytes == 0);
+  MULTIPROC_CHECK(module.counters().unsharded_bytes == 0);
   train_step(*replica, network, *optimizer, rank.rank);
-  const std::vector<std::int64_t> groups = module.whole_bytes();
+  const std::vector<std::int64_t> groups = module.unsharded_bytes_of_blocks();
   const std::int64_t largest = *std::max_element(groups.begin() + 1, groups.end());
   // What shares a buffer is there twice while it is copied out of it; the root's, before all others.
-  MULTIPROC_CHECK(module.counters().peak_whole_bytes <= std::max(2 * groups[0], groups[0] + 2 * largest));
-  MULTIPROC_CHECK(module.counters().whole_bytes == 0);
+  MULTIPROC_CHECK(module.counters().peak_unsharded_bytes <= std::max(2 * groups[0], groups[0] + 2 * largest));
+  MULTIPROC_CHECK(module.counters().unsharded_bytes == 0);
   // Parameters, gradients and both moments of Adam: 1/N each, but for the rounding up of rows.
   std::int64_t held = 0;
   for (const auto& entry : replica->named_parameters()) {
@@ -77,8 +77,8 @@ TEST(Fsdp, BlocksThatDivideEvenlyAreNeverThereTwice) {
       fsdp::ShardedModule& module = replica->sharded();
       module.reset_counters();
       replica->forward([&] { return stack->forward(torch::ones({1, 16})).sum(); }).backward();
-      const std::int64_t block = module.whole_bytes().back();
-      MULTIPROC_CHECK(module.counters().peak_whole_bytes == (alone_from_bytes == 1 ? block : 2 * block));
+      const std::int64_t block = module.unsharded_bytes_of_blocks().back();
+      MULTIPROC_CHECK(module.counters().peak_unsharded_bytes == (alone_from_bytes == 1 ? block : 2 * block));
     }
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
@@ -103,9 +103,9 @@ TEST(Fsdp, ALargeBlockIsOnTheWayBeforeTheSmallOnesInFrontOfItCompute) {
     module->reset_counters();
     replica->forward([&] { return stack->forward(torch::ones({1, 16})).sum(); }).backward();
     MULTIPROC_CHECK((gathers == std::vector<std::int64_t>{4, 4, 4, 5, 5}));
-    std::vector<std::int64_t> blocks = module->whole_bytes();
+    std::vector<std::int64_t> blocks = module->unsharded_bytes_of_blocks();
     std::ranges::sort(blocks, std::greater());
-    MULTIPROC_CHECK(module->counters().peak_whole_bytes <= blocks[0] + blocks[1]);
+    MULTIPROC_CHECK(module->counters().peak_unsharded_bytes <= blocks[0] + blocks[1]);
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
@@ -123,7 +123,7 @@ void check_traffic(Rank& rank, AfterForward after, std::int64_t alone_from_bytes
   for (int i = 0; i < 2; ++i) {
     module.reset_counters();
     train_step(*replica, network, *optimizer, rank.rank);
-    const std::vector<std::int64_t> groups = module.whole_bytes();
+    const std::vector<std::int64_t> groups = module.unsharded_bytes_of_blocks();
     const std::int64_t all = std::accumulate(groups.begin(), groups.end(), std::int64_t{0});
     // The root and the last block stay whole between forward and backward; the others are gathered twice.
     const std::int64_t again = after == AfterForward::Keep ? 0 : all - groups.front() - groups.back();

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "tests/multiproc/fsdp_network.h"
-#include "trainer/distributed/process_group/exceptions.h"
+#include "trainer/distributed/errors/exceptions.h"
 
 namespace rollcall::parallel {
 namespace {
@@ -120,8 +120,8 @@ TEST(FsdpMemory, MemoryForWholeBlocksIsThatOfAFewBlocksWhateverTheModelsDepth) {
     // A block is smaller than a page and takes one. The root takes three; as with each block there is room for its
     // parameters, for the all-gather's result and twice for gradients.
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    MULTIPROC_CHECK(replica->sharded().unsharded_bytes() >= 6 * page);
-    MULTIPROC_CHECK(replica->sharded().unsharded_bytes() <= kBlocks / 3 * page);
+    MULTIPROC_CHECK(replica->sharded().pool_bytes() >= 6 * page);
+    MULTIPROC_CHECK(replica->sharded().pool_bytes() <= kBlocks / 3 * page);
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }

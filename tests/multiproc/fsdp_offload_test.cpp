@@ -138,7 +138,7 @@ TEST(FsdpOffload, AShardGoesUpForEachGatherAndItsGradientComesDownOnce) {
         replica->zero_grad();
         replica->forward([&] { return batch_loss(network, step, rank.rank); }).backward();
         optimizer->step();
-        const std::vector<std::int64_t> groups = module.whole_bytes();
+        const std::vector<std::int64_t> groups = module.unsharded_bytes_of_blocks();
         const std::int64_t mine = std::accumulate(groups.begin(), groups.end(), std::int64_t{0}) / rank.world_size;
         const std::int64_t kept = (groups.front() + groups.back()) / rank.world_size;
         const std::int64_t again = after == AfterForward::Shard ? mine - kept : 0;
@@ -161,7 +161,7 @@ TEST(FsdpOffload, MemoryForWholeBlocksIsThatOfAFewBlocks) {
     const auto replica = sharded(network, make_mesh(rank), options);
     testing_support::train(*replica, network, rank.rank, /*max_norm=*/0, /*steps=*/4);
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    MULTIPROC_CHECK(replica->sharded().unsharded_bytes() <= kBlocks / 3 * page);
+    MULTIPROC_CHECK(replica->sharded().pool_bytes() <= kBlocks / 3 * page);
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }

@@ -102,7 +102,7 @@ TEST(Fsdp, EvaluationNeedsNoGradientAndLeavesNothingWhole) {
       const at::Tensor outputs = replica->evaluate([&] { return network->forward(images); });
       MULTIPROC_CHECK(torch::equal(outputs, alone->forward(images)));
       MULTIPROC_CHECK(!outputs.requires_grad());
-      MULTIPROC_CHECK(replica->sharded().counters().whole_bytes == 0);
+      MULTIPROC_CHECK(replica->sharded().counters().unsharded_bytes == 0);
     }
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);

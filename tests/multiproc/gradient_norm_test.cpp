@@ -1,6 +1,6 @@
 // The norm of a model's gradients, whoever has which part of them, and what is scaled by it.
 
-#include "trainer/distributed/ddp/gradient_norm.h"
+#include "trainer/distributed/ddp/replica.h"
 
 #include <gtest/gtest.h>
 #include <cmath>

@@ -5,13 +5,13 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "tests/support/multiproc.h"
-#include "trainer/distributed/backends/c10d/backend.h"
-#include "trainer/distributed/process_group/attendance.h"
-#include "trainer/distributed/process_group/backends.h"
-#include "trainer/distributed/process_group/first_failure.h"
-#include "trainer/distributed/process_group/lost_peer_search.h"
+#include "trainer/distributed/backends/backends.h"
+#include "trainer/distributed/backends/c10d/engine_backend.h"
 #include "trainer/distributed/process_group/store.h"
-#include "trainer/distributed/process_group/watchdog.h"
+#include "trainer/distributed/watchdog/first_failure.h"
+#include "trainer/distributed/watchdog/lost_peer_search.h"
+#include "trainer/distributed/watchdog/rank_query.h"
+#include "trainer/distributed/watchdog/watchdog.h"
 
 namespace rollcall::process_group {
 namespace {
@@ -37,7 +37,7 @@ TEST(TimeLimits, OfGlooAreTheGroups) {
 class RecordingEngine final : public Engine {
  public:
   explicit RecordingEngine(std::vector<milliseconds>& asked) : asked_(asked) {}
-  void close() override {}
+  void shutdown() override {}
   void submit(Operation operation) override {
     asked_.push_back(operation.timeout);
     operation.done("", 0);
@@ -108,15 +108,15 @@ TEST(TimeLimits, OfAnswersGrowWithHowSeldomRanksLook) {
 
 TEST(TimeLimits, OfAnswersAreShortWhereOneMayBeLostAndLongWhereMachinesAreBusy) {
   const Allowance allowance{.for_one = milliseconds(1), .for_many = milliseconds(2)};
-  const auto patience_with = [&](std::vector<Attendance::Presence> others) {
-    std::vector<Attendance> ranks(1);
-    ranks[0].presence = Attendance::Here;
-    for (const Attendance::Presence presence : others) {
+  const auto patience_with = [&](std::vector<RankStatus::Presence> others) {
+    std::vector<RankStatus> ranks(1);
+    ranks[0].presence = RankStatus::Here;
+    for (const RankStatus::Presence presence : others) {
       ranks.emplace_back().presence = presence;
     }
     return patience(ranks, allowance).count();
   };
-  using enum Attendance::Presence;
+  using enum RankStatus::Presence;
   EXPECT_EQ(patience_with({}), 0);
   EXPECT_EQ(patience_with({Here, Left, Ended, GaveUp}), 0);
   EXPECT_EQ(patience_with({Here, Silent}), 1);
@@ -128,7 +128,7 @@ TEST(TimeLimits, OfAnswersAreShortWhereOneMayBeLostAndLongWhereMachinesAreBusy) 
 /// A search on rank 0 of two, with one collective that began at second 0 of the test's own clock.
 class LostPeerSearchTest : public testing::Test {
  protected:
-  using Clock = Outcome::Clock;
+  using Clock = WatchedCollective::Clock;
 
   LostPeerSearchTest()
       : watchdog_(std::make_shared<Watchdog>(
@@ -139,10 +139,10 @@ class LostPeerSearchTest : public testing::Test {
             nullptr)),
         search_([this] { return broken_; }),
         pending_(c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get())),
-        outcome_(Outcome::of(
+        collective_(WatchedCollective::of(
             pending_, watchdog_,
             {.number = 1, .operation = "all-reduce", .type = "float32", .sizes = "[1]", .details = "sum"}, zero_)) {
-    search_.add(outcome_);
+    search_.add(collective_);
   }
   ~LostPeerSearchTest() override { watchdog_->stop(); }
 
@@ -161,24 +161,24 @@ class LostPeerSearchTest : public testing::Test {
   std::shared_ptr<Watchdog> watchdog_;
   LostPeerSearch search_;
   c10::intrusive_ptr<c10::ivalue::Future> pending_;
-  std::shared_ptr<Outcome> outcome_;
+  std::shared_ptr<WatchedCollective> collective_;
 };
 
 TEST_F(LostPeerSearchTest, AnEndedProcessIsBelievedATenthOfASecondLater) {
   process_ended(milliseconds(5'000));
   look(milliseconds(5'099));
-  EXPECT_FALSE(outcome_->is_settled()) << "what it sent may still be on its way";
+  EXPECT_FALSE(collective_->is_settled()) << "what it sent may still be on its way";
   look(milliseconds(5'100));
-  EXPECT_TRUE(outcome_->is_settled());
+  EXPECT_TRUE(collective_->is_settled());
 }
 
 TEST_F(LostPeerSearchTest, AnEndedProcessOfWhichTheStoreSaysNothingIsBelievedASecondLater) {
   has_left_ = std::nullopt;
   process_ended(milliseconds(5'000));
   look(milliseconds(5'999));
-  EXPECT_FALSE(outcome_->is_settled());
+  EXPECT_FALSE(collective_->is_settled());
   look(milliseconds(6'000));
-  EXPECT_TRUE(outcome_->is_settled());
+  EXPECT_TRUE(collective_->is_settled());
 }
 
 TEST_F(LostPeerSearchTest, WhoLeftInGoodOrderIsNotLost) {
@@ -188,15 +188,15 @@ TEST_F(LostPeerSearchTest, WhoLeftInGoodOrderIsNotLost) {
   for (int second = 5; second < 100; ++second) {
     look(seconds(second));
   }
-  EXPECT_FALSE(outcome_->is_settled());
+  EXPECT_FALSE(collective_->is_settled());
 }
 
 TEST_F(LostPeerSearchTest, AClosedConnectionIsLookedForOnceACollectiveTakesASecond) {
   broken_ = {1};
   look(milliseconds(999));
-  EXPECT_FALSE(outcome_->is_settled());
+  EXPECT_FALSE(collective_->is_settled());
   look(milliseconds(1'000));
-  EXPECT_TRUE(outcome_->is_settled());
+  EXPECT_TRUE(collective_->is_settled());
 }
 
 TEST_F(LostPeerSearchTest, ConnectionsAreLookedAtLessAndLessOftenDownToEveryHalfMinute) {
@@ -205,7 +205,7 @@ TEST_F(LostPeerSearchTest, ConnectionsAreLookedAtLessAndLessOftenDownToEveryHalf
     looks.push_back(0);
     return std::vector<std::uint32_t>();
   });
-  search.add(outcome_);
+  search.add(collective_);
   std::vector<int> seconds_of_looks;
   for (int second = 0; second <= 100; ++second) {
     const std::size_t before = looks.size();

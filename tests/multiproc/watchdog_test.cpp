@@ -5,9 +5,9 @@
 #include <thread>
 
 #include "tests/support/multiproc.h"
-#include "trainer/distributed/process_group/attendance.h"
-#include "trainer/distributed/process_group/collective_failure.h"
+#include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/distributed/watchdog/rank_query.h"
 
 namespace rollcall::process_group {
 namespace {
@@ -227,12 +227,12 @@ TEST(Watchdog, RanksThatAgreeTrainWithComparisonAsWithout) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-Attendance here(std::uint64_t issued, std::uint64_t ended, std::string last) {
-  return {Attendance::Here, {.issued = issued, .ended = ended, .last = std::move(last)}};
+RankStatus here(std::uint64_t issued, std::uint64_t ended, std::string last) {
+  return {RankStatus::Here, {.issued = issued, .ended = ended, .last = std::move(last)}};
 }
 
-TEST(Attendance, TextNamesAtMostEightRanks) {
-  std::vector<Attendance> ranks(12);
+TEST(RankStatus, TextNamesAtMostEightRanks) {
+  std::vector<RankStatus> ranks(12);
   ranks[0] = here(5, 4, "all-reduce 5");
   ranks[1] = here(4, 3, "all-gather 4");
   ranks[2] = here(0, 0, "");
@@ -246,44 +246,44 @@ TEST(Attendance, TextNamesAtMostEightRanks) {
   EXPECT_EQ(who_is_missing(4, {ranks[0]}), "all ranks have arrived");
 }
 
-TEST(Attendance, OnlyThoseWhoNeverComeAreGone) {
-  std::vector<Attendance> ranks(5);
+TEST(RankStatus, OnlyThoseWhoNeverComeAreGone) {
+  std::vector<RankStatus> ranks(5);
   ranks[1] = here(2, 2, "all-reduce 2");
   EXPECT_EQ(who_is_gone(3, ranks), "");
-  ranks[2].presence = Attendance::Ended;
-  ranks[3] = {Attendance::Left, {.issued = 3, .ended = 3, .last = "barrier 3"}};
+  ranks[2].presence = RankStatus::Ended;
+  ranks[3] = {RankStatus::Left, {.issued = 3, .ended = 3, .last = "barrier 3"}};
   EXPECT_EQ(who_is_gone(3, ranks), "rank 2 is lost: its process ended");
   EXPECT_EQ(who_is_gone(4, ranks),
             "rank 2 is lost: its process ended; rank 3 has left the group, its last collective was barrier 3");
-  ranks[4] = {Attendance::GaveUp, {.issued = 4, .ended = 3, .last = "barrier 4"}, "the disk is full"};
+  ranks[4] = {RankStatus::GaveUp, {.issued = 4, .ended = 3, .last = "barrier 4"}, "the disk is full"};
   EXPECT_EQ(who_is_gone(3, ranks), "rank 2 is lost: its process ended; rank 4 gave up: the disk is full");
   EXPECT_NE(who_is_missing(3, ranks).find("rank 4 gave up: the disk is full"), std::string::npos);
 }
 
-TEST(Attendance, RanksOfAPartOfTheStepAreCalledByTheirNumbersInIt) {
-  std::vector<Attendance> column(3);
+TEST(RankStatus, RanksOfAPartOfTheStepAreCalledByTheirNumbersInIt) {
+  std::vector<RankStatus> column(3);
   column[0] = here(3, 2, "barrier 3");
-  column[1].presence = Attendance::Ended;
-  column[2].presence = Attendance::Ended;
+  column[1].presence = RankStatus::Ended;
+  column[2].presence = RankStatus::Ended;
   EXPECT_EQ(who_is_gone(3, column, {.first = 1, .stride = 4}),
             "rank 5 is lost: its process ended; rank 9 is lost: its process ended");
 }
 
-TEST(Attendance, GoesThroughTheStoreUnharmed) {
-  const auto again = parse_attendance(serialise(here(5, 3, "all-gather 4")));
+TEST(RankStatus, GoesThroughTheStoreUnharmed) {
+  const auto again = parse_rank_status(serialise(here(5, 3, "all-gather 4")));
   ASSERT_TRUE(again);
-  EXPECT_EQ(again->presence, Attendance::Here);
-  EXPECT_EQ(again->whereabouts.issued, 5U);
-  EXPECT_EQ(again->whereabouts.ended, 3U);
-  EXPECT_EQ(again->whereabouts.last, "all-gather 4");
-  EXPECT_EQ(parse_attendance(serialise(Attendance{.presence = Attendance::Ended, .whereabouts = {}}))->presence,
-            Attendance::Ended);
-  const auto gave_up = parse_attendance(serialise({Attendance::GaveUp, {}, "the disk is full"}));
+  EXPECT_EQ(again->presence, RankStatus::Here);
+  EXPECT_EQ(again->progress.issued, 5U);
+  EXPECT_EQ(again->progress.ended, 3U);
+  EXPECT_EQ(again->progress.last, "all-gather 4");
+  EXPECT_EQ(parse_rank_status(serialise(RankStatus{.presence = RankStatus::Ended, .progress = {}}))->presence,
+            RankStatus::Ended);
+  const auto gave_up = parse_rank_status(serialise({RankStatus::GaveUp, {}, "the disk is full"}));
   ASSERT_TRUE(gave_up);
-  EXPECT_EQ(gave_up->presence, Attendance::GaveUp);
+  EXPECT_EQ(gave_up->presence, RankStatus::GaveUp);
   EXPECT_EQ(gave_up->reason, "the disk is full");
   for (const char* text : {"", "here\n5\nx\ny\n", "elsewhere\n5\n4\ny\n", "here\n5\n4\ny"}) {
-    EXPECT_FALSE(parse_attendance(text)) << text;
+    EXPECT_FALSE(parse_rank_status(text)) << text;
   }
 }
 

@@ -43,16 +43,18 @@ TRAINER = {
     "checkpoint": ["checkpoint/background", "checkpoint/format", "metrics", "model", "optim", "storage"],
     "distributed/algorithms": [],
     "distributed/processes": [],
-    "distributed/backends": ["distributed/algorithms", "distributed/processes"],
-    "distributed/process_group": ["distributed/backends", "distributed/algorithms", "distributed/processes"],
+    "distributed/errors": [],
+    "distributed/backends": ["distributed/algorithms", "distributed/processes", "distributed/errors"],
+    "distributed/watchdog": ["distributed/processes", "distributed/errors"],
+    "distributed/process_group": ["distributed/backends", "distributed/watchdog", "distributed/processes", "distributed/errors"],
     "distributed/fsdp": ["distributed/process_group"],
     "distributed/ddp": ["distributed/fsdp", "distributed/process_group", "model"],
     "precision": ["distributed/process_group", "model"],
     "config": ["data/datasets", "data/loader", "data/transforms", "data/sampling", "data", "metrics", "optim", "checkpoint",
                "checkpoint/background", "checkpoint/format", "distributed/ddp", "precision"],
     "train": ["config", "data/datasets", "data/loader", "data/sampling", "metrics", "model", "optim", "checkpoint",
-              "checkpoint/background", "checkpoint/format", "distributed/process_group", "distributed/fsdp", "distributed/ddp",
-              "precision"],
+              "checkpoint/background", "checkpoint/format", "distributed/errors", "distributed/process_group", "distributed/fsdp",
+              "distributed/ddp", "precision"],
     "tools/pack": ["data/sources", "data/image", "data/jpeg", "data", "metrics", "storage"],
     "tools/checkpoint": ["checkpoint/exchange", "checkpoint/format", "metrics", "storage"],
     "tools/bench_collectives": ["config", "metrics", "distributed/process_group", "train"],
@@ -124,12 +126,28 @@ def test_runtime_and_plugin_include_neither_libtorch_nor_the_trainer():
     assert bad == []
 
 
-def test_only_the_process_group_names_a_back_end():
+def test_only_the_back_ends_folders_name_what_they_are_made_of():
+    """c10d's own back ends, UCX and MPI."""
     bad = [
         f"{path.relative_to(ROOT)} includes {name}"
         for path in sources("trainer")
         for name in includes(path)
-        if re.search(r"ProcessGroup(Gloo|NCCL|MPI|UCC)", name) and "distributed" not in path.parts
+        if re.search(r"ProcessGroup(Gloo|NCCL|MPI|UCC)|^ucp/|^mpi\.h$", name)
+        and not path.relative_to(ROOT).as_posix().startswith("trainer/distributed/backends/")
+    ]
+    assert bad == []
+
+
+def test_parts_of_the_network_know_no_libtorch():
+    """What runs under the sanitizers without LibTorch, and the plugin for MPI."""
+    folders = ["algorithms", "processes", "backends/engine", "backends/ucx/engine", "backends/mpi/plugin"]
+    bad = [
+        f"{path.relative_to(ROOT)} includes {name}"
+        for folder in folders
+        for path in sources(f"trainer/distributed/{folder}")
+        for name in includes(path)
+        if re.match(r"(torch|ATen|c10)/", name)
+        or re.match(r"trainer/", name) and not any(name.startswith(f"trainer/distributed/{known}/") for known in folders)
     ]
     assert bad == []
 

@@ -7,13 +7,11 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/base/run_within.h"
 #include "runtime/base/text.h"
-#include "trainer/distributed/process_group/within.h"
 
 namespace rollcall::train {
 namespace {
-
-using process_group::within;
 
 constexpr const char* kKey = "rollcall/failures";
 constexpr const char* kCodeKey = "rollcall/failure_code";
@@ -89,7 +87,7 @@ void FailureReport::end_process_unless_departed(int code) const {
 
 void FailureReport::leave_code(int code) const {
   if (store_) {  // where rank 0 is gone, nobody will ask
-    (void)within<bool>(kPatience, [store = store_, code] {
+    (void)run_within(kPatience, [store = store_, code] {
       store->compareSet(kCodeKey, {}, bytes(std::to_string(code)));
       return true;
     });
@@ -104,14 +102,14 @@ void FailureReport::needs_store_no_more() const {
 
 std::optional<int> FailureReport::code_of_the_cause() const {
   // Where rank 0 is gone meanwhile, this rank's own code will do.
-  return within<std::optional<int>>(kPatience,
-                                    [store = store_]() -> std::optional<int> {
-                                      if (!store->check({kCodeKey})) {
-                                        return std::nullopt;
-                                      }
-                                      const std::vector<std::uint8_t> text = store->get(kCodeKey);
-                                      return parse_integer<int>(std::string(text.begin(), text.end()));
-                                    })
+  return run_within(kPatience,
+                    [store = store_]() -> std::optional<int> {
+                      if (!store->check({kCodeKey})) {
+                        return std::nullopt;
+                      }
+                      const std::vector<std::uint8_t> text = store->get(kCodeKey);
+                      return parse_integer<int>(std::string(text.begin(), text.end()));
+                    })
       .value_or(std::nullopt);
 }
 
@@ -119,8 +117,7 @@ FailureReport::Claim FailureReport::claim() const {
   if (!store_) {
     return Claim::NoStore;
   }
-  const std::optional<std::int64_t> number =
-      within<std::int64_t>(kPatience, [store = store_] { return store->add(kKey, 1); });
+  const std::optional<std::int64_t> number = run_within(kPatience, [store = store_] { return store->add(kKey, 1); });
   if (!number) {
     return Claim::NoStore;
   }

@@ -8,8 +8,7 @@
 #include <functional>
 #include <utility>
 
-#include "trainer/distributed/process_group/collective_failure.h"
-#include "trainer/distributed/process_group/exceptions.h"
+#include "trainer/distributed/errors/exceptions.h"
 #include "trainer/train/process.h"
 
 namespace rollcall::train {
@@ -21,34 +20,29 @@ Outcome failed(Error error, bool lost_peer = false) {
 }
 
 Error lost_peer_error(const World& world, const std::string& what) {
-  return fail("process group", world.backend,
-              "a collective failed, so a peer was lost: " + what.substr(0, what.find('\n')),
+  return fail("process group", world.backend, "a collective failed, so a peer was lost: " + what,
               "looking for the first rank that ended, in this output and in Slurm's", ExitCode::Unavailable);
 }
 
-/// Runs LibTorch code: what it throws becomes the outcome. Back ends throw their own std::runtime_error when a peer is
-/// gone. Nothing where all went well.
+/// Runs LibTorch code: what it throws becomes the outcome. Nothing where all went well.
 std::optional<Outcome> catch_training_errors(const World& world, const std::function<void()>& work) {
-  try {
-    work();
+  using process_group::Caught;
+  const std::optional<Caught> caught = process_group::catch_exception(work);
+  if (!caught) {
     return std::nullopt;
-  } catch (const process_group::CollectiveFailure& failure) {
-    return failed(failure.error(), failure.error().exit_code == ExitCode::Unavailable);
-  } catch (const c10::DistError& error) {
-    return failed(lost_peer_error(world, error.what_without_backtrace()), true);
-  } catch (const c10::Error& error) {
-    if (const std::optional<Error> memory = process_group::out_of_memory(error)) {
-      return failed(*memory);
-    }
-    const std::string what = error.what_without_backtrace();
-    return failed(fail("training step", "", what.substr(0, what.find('\n')), "a smaller --batch-size if memory ran out",
-                       ExitCode::Internal));
-  } catch (const std::exception& error) {
-    if (const std::optional<Error> memory = process_group::out_of_memory(error)) {
-      return failed(*memory);
-    }
-    return failed(lost_peer_error(world, error.what()), true);
   }
+  switch (caught->kind) {
+    case Caught::Explained:
+      return failed(caught->error, caught->error.exit_code == ExitCode::Unavailable);
+    case Caught::NoMemory:
+      return failed(caught->error);
+    case Caught::LostPeer:
+      return failed(lost_peer_error(world, caught->text), true);
+    case Caught::Refused:
+      break;
+  }
+  return failed(
+      fail("training step", "", caught->text, "a smaller --batch-size if memory ran out", ExitCode::Internal));
 }
 
 /// The batch where the model computes.

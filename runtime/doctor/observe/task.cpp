@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "runtime/base/run_within.h"
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"

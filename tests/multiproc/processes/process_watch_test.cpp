@@ -6,8 +6,7 @@
 #include <csignal>
 #include <thread>
 
-#include "trainer/distributed/processes/process_identity.h"
-#include "trainer/distributed/processes/process_watch.h"
+#include "trainer/distributed/processes/processes.h"
 
 namespace rollcall::process_group {
 namespace {

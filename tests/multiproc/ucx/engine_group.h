@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/support/rank_processes.h"
-#include "trainer/distributed/backends/ucx/connect.h"
+#include "trainer/distributed/backends/ucx/engine/engine.h"
 
 /// Groups over UCX without LibTorch, so that the sanitizers see all of the project's own code in them.
 namespace rollcall::testing_support {

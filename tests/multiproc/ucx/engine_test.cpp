@@ -1,6 +1,6 @@
 // The UCX engine among real processes, through shared memory and TCP, in good times and bad.
 
-#include "trainer/distributed/backends/ucx/engine.h"
+#include "trainer/distributed/backends/ucx/engine/engine.h"
 
 #include <gtest/gtest.h>
 #include <numeric>
@@ -319,7 +319,7 @@ TEST_P(UcxEngine, ClosingEndsWhatAnotherThreadWaitsFor) {
     std::vector<float> values(100, 1);
     std::future<std::string> never = submit(*engine, message(false, 1 - place.rank, 77, values));
     std::thread helper([&] { expect_failure(help_with(*engine, std::move(never)), {"given up", "gave up", "left"}); });
-    engine->close();
+    engine->shutdown();
     helper.join();
   });
   EXPECT_TRUE(all_succeeded(ranks->wait())) << report(ranks->wait());

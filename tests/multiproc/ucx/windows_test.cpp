@@ -1,10 +1,10 @@
-#include "trainer/distributed/backends/ucx/windows.h"
+#include "trainer/distributed/backends/ucx/engine/windows.h"
 
 #include <gtest/gtest.h>
 #include <cstdlib>
 #include <optional>
 
-#include "trainer/distributed/processes/process_identity.h"
+#include "trainer/distributed/processes/processes.h"
 
 namespace rollcall::process_group::ucx {
 namespace {

@@ -1,10 +1,8 @@
-#include "trainer/distributed/fsdp/block_ledger.h"
+#include "trainer/distributed/fsdp/unsharded_memory.h"
 
 #include <gtest/gtest.h>
 #include <array>
 #include <random>
-
-#include "trainer/distributed/fsdp/unsharded_memory.h"
 
 namespace rollcall::parallel::fsdp {
 namespace {

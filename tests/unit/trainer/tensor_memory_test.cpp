@@ -7,7 +7,7 @@
 
 #include <torch/torch.h>
 
-#include "trainer/distributed/process_group/exceptions.h"
+#include "trainer/distributed/errors/exceptions.h"
 #include "trainer/train/process.h"
 
 namespace rollcall::train {

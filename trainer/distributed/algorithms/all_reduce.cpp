@@ -1,7 +1,7 @@
 #include <bit>
 
 #include "trainer/distributed/algorithms/algorithms.h"
-#include "trainer/distributed/algorithms/ring.h"
+#include "trainer/distributed/algorithms/segments.h"
 #include "trainer/distributed/algorithms/windows.h"
 
 namespace rollcall::process_group {

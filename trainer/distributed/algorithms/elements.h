@@ -12,8 +12,6 @@ enum class ElementType : std::uint8_t { Float32, Float64, Float16, BFloat16, Int
 /// How two values become one. Of bools, Sum and Max are "or", Product and Min "and". Min and Max of a NaN are NaN.
 enum class Reduction : std::uint8_t { Sum, Product, Min, Max, BitAnd, BitOr, BitXor };
 
-[[nodiscard]] std::size_t size_of(ElementType type);
-
 /// target[i] = target[i] (op) source[i] for `count` elements; the areas do not overlap. Commutative bit for bit, so
 /// that two ranks that combine the same values in turned order agree. Integers wrap around; Float16 and BFloat16
 /// compute in Float32 and round to nearest even.

@@ -2,13 +2,10 @@
 
 #include <torch/csrc/autograd/engine.h>
 #include <algorithm>
+#include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <utility>
-
-#include "trainer/distributed/ddp/gradient_compression.h"
-#include "trainer/distributed/ddp/gradient_norm.h"
-#include "trainer/distributed/ddp/same_model.h"
 
 namespace rollcall::parallel {
 namespace {
@@ -25,6 +22,39 @@ void restore(std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& sa
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     tensors[i].copy_(saved[i]);
   }
+}
+
+struct Compression {
+  process_group::Group group;
+  c10::ScalarType type;
+};
+
+class CompressionHook : public c10d::CppCommHookInterface<Compression> {
+ public:
+  explicit CompressionHook(const Compression& compression) : c10d::CppCommHookInterface<Compression>(compression) {}
+
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
+    const torch::NoGradGuard no_grad;
+    at::Tensor gradients = bucket.getBufferRef();
+    std::vector<at::Tensor> compressed{gradients.to(state_.type).div_(state_.group->getSize())};
+    return state_.group->allreduce(compressed)
+        ->getFuture()
+        ->then(
+            [gradients, compressed](c10::ivalue::Future& done) -> c10::IValue {
+              (void)done.value();  // throws what went wrong
+              const torch::NoGradGuard no_gradient;
+              gradients.copy_(compressed.front());
+              return gradients;
+            },
+            c10::TensorType::get());
+  }
+};
+
+/// A communication hook for c10d::Reducer that averages a bucket in `type`: the gradients are rounded to it, divided by
+/// the number of ranks so that float16 does not overflow, added up by one all-reduce, and put back into the bucket.
+/// What fp16_compress_hook and bf16_compress_hook of PyTorch do.
+std::unique_ptr<c10d::CommHookInterface> compress_gradients(const process_group::Group& group, c10::ScalarType type) {
+  return std::make_unique<CompressionHook>(Compression{group, type});
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <torch/torch.h>
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/distributed/ddp/data_parallel_options.h"
 #include "trainer/distributed/ddp/replica.h"
 #include "trainer/distributed/process_group/collectives.h"
 
@@ -16,6 +17,24 @@ class Reducer;
 }  // namespace c10d
 
 namespace rollcall::parallel {
+
+/// How DataParallel synchronises. The same on every rank.
+struct DataParallelOptions {
+  /// Look for parameters that the loss does not depend on, in each forward's graph; without it a step that leaves some
+  /// out is an error in the next one. They keep their gradient where no rank used them.
+  bool find_unused_parameters = false;
+  /// Every step uses the same parameters in the same order: found out in the first one, unused ones included.
+  bool static_graph = false;
+  /// Type in which gradients travel (bfloat16 or half), divided by the number of ranks before they are added up.
+  /// Nothing: their own.
+  std::optional<c10::ScalarType> compression;
+  /// Give every rank rank 0's buffers (BatchNorm statistics) before each step. Off: each rank keeps its own until
+  /// sync_buffers().
+  bool broadcast_buffers = true;
+  /// PyTorch's own figures: the first bucket is small so that communication starts early.
+  std::size_t first_bucket_bytes = std::size_t{1} << 20;
+  std::size_t bucket_bytes = std::size_t{25} << 20;
+};
 
 /// Synchronous data parallelism (DDP) around a module: every rank has a replica, gradients are averaged over the ranks
 /// while backward still runs. The algorithm is that of PyTorch's DistributedDataParallel (Li et al., VLDB 2020), by the

@@ -4,7 +4,7 @@
 
 #include "trainer/distributed/ddp/data_parallel.h"
 #include "trainer/distributed/ddp/sharded_replica.h"
-#include "trainer/distributed/process_group/agree.h"
+#include "trainer/distributed/process_group/collectives.h"
 
 namespace rollcall::parallel {
 namespace {

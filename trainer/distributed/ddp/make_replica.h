@@ -6,7 +6,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "runtime/base/result.h"
-#include "trainer/distributed/ddp/data_parallel_options.h"
+#include "trainer/distributed/ddp/data_parallel.h"
 #include "trainer/distributed/ddp/replica.h"
 #include "trainer/distributed/fsdp/options.h"
 #include "trainer/distributed/process_group/mesh.h"

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "runtime/base/result.h"
+#include "trainer/distributed/process_group/collectives.h"
 
 namespace rollcall::parallel {
 
@@ -73,5 +75,22 @@ class Replica {
   /// This rank's part of a tensor of parameter `name`'s shape.
   [[nodiscard]] virtual at::Tensor part_of(const std::string& /*name*/, const at::Tensor& whole) const { return whole; }
 };
+
+// What every kind of Replica begins with and needs.
+
+/// Checks that all ranks have parameters of the same names, shapes, types and strides. Errors: (Mismatch) they do not;
+/// the same error on every rank, which names the first difference; (Unavailable) a peer was lost. Collective;
+/// `group` is not null.
+[[nodiscard]] Result<void> verify_same_model(const torch::nn::Module& module, const process_group::Group& group);
+
+/// Gives every rank rank 0's values. Collective; `group` is not null. Throws what c10d throws.
+void broadcast_values(const std::vector<at::Tensor>& tensors, const process_group::Group& group);
+
+/// Scales the gradients of `parameters` so that their common 2-norm is at most `max_norm` > 0, as torch's
+/// clip_grad_norm_ does; sums are taken in float64, so that dividing the work otherwise changes nothing that float32
+/// shows. Parameters are on one device, which the group has a back end for. `group`: the ranks whose gradients belong
+/// to one model; null where this rank has all. Returns the norm before. Collective over `group`. Throws what c10d
+/// throws.
+double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm, const process_group::Group& group);
 
 }  // namespace rollcall::parallel

@@ -2,9 +2,6 @@
 
 #include <utility>
 
-#include "trainer/distributed/ddp/gradient_norm.h"
-#include "trainer/distributed/ddp/same_model.h"
-
 namespace rollcall::parallel {
 namespace {
 

@@ -37,18 +37,18 @@ void Communicator::around_collective() const {
   }
 }
 
-Pending Communicator::all_gather(const process_group::Group& group, std::vector<at::Tensor> wholes,
+Pending Communicator::all_gather(const process_group::Group& group, std::vector<at::Tensor> gathered,
                                  std::vector<at::Tensor> mine) {
   counters.gathers += 1;
   Pending pending(options_.around_collective, counters);
-  for (std::size_t i = 0; i < wholes.size(); ++i) {
+  for (std::size_t i = 0; i < gathered.size(); ++i) {
     if (!group) {
-      copy_pieces(wholes[i], mine[i], {{0, 0, bytes(mine[i])}});
+      copy_pieces(gathered[i], mine[i], {{0, 0, bytes(mine[i])}});
       continue;
     }
-    counters.gathered_bytes += bytes(wholes[i]) - bytes(mine[i]);
+    counters.gathered_bytes += bytes(gathered[i]) - bytes(mine[i]);
     around_collective();
-    at::Tensor output = as_bytes(wholes[i]);
+    at::Tensor output = as_bytes(gathered[i]);
     at::Tensor input = as_bytes(mine[i]);
     pending.add(group->all_gather_single(output, input));
   }

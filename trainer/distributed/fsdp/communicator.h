@@ -39,8 +39,8 @@ class Communicator {
   [[nodiscard]] std::int64_t replicas() const { return process_group::world_size_of(mesh_.replicate); }
   [[nodiscard]] const process_group::Mesh& mesh() const { return mesh_; }
 
-  /// Each of `wholes` becomes the one of `mine` of all ranks of `group` (of this mesh, or null), back to back.
-  [[nodiscard]] Pending all_gather(const process_group::Group& group, std::vector<at::Tensor> wholes,
+  /// Each of `gathered` becomes the one of `mine` of all ranks of `group` (of this mesh, or null), back to back.
+  [[nodiscard]] Pending all_gather(const process_group::Group& group, std::vector<at::Tensor> gathered,
                                    std::vector<at::Tensor> mine);
 
   /// Of each of `parts` (as many equal ones as the shard group has ranks, back to back) sends part r to rank r; the one

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "trainer/distributed/fsdp/gather_whole.h"
+#include "trainer/distributed/fsdp/device_memory.h"
 
 namespace rollcall::parallel::fsdp {
 namespace {
@@ -15,8 +15,8 @@ c10::Device device_of(const torch::nn::Module& module) {
   return parameters.empty() ? c10::Device(c10::kCPU) : parameters.front().device();
 }
 
-/// Gathers, reductions and checkpoints need a back end for each device that shards or whole parameters are on.
-void check_back_ends(const process_group::Mesh& mesh, c10::DeviceType type) {
+/// Gathers, reductions and checkpoints need a back end for each device that shards or unsharded parameters are on.
+void check_backends(const process_group::Mesh& mesh, c10::DeviceType type) {
   for (const process_group::Group& group : {mesh.world, mesh.shard, mesh.replicate, mesh.reshard}) {
     if (group) {
       const std::vector<c10::Device> devices = group->getDeviceTypes();
@@ -27,6 +27,40 @@ void check_back_ends(const process_group::Mesh& mesh, c10::DeviceType type) {
   }
 }
 
+/// The tensor whose rows the ranks of `group` hold: on its rank 0, in `part`'s type and with the sizes and strides of
+/// `like` (whose values are not read); undefined elsewhere. `part` is this rank's rows in any memory layout.
+/// Collective; each shard travels once. Throws what c10d throws.
+at::Tensor gather_rows(const process_group::Group& group, const at::Tensor& like, const RowShards& rows,
+                       const at::Tensor& part) {
+  const torch::NoGradGuard no_grad;
+  const auto rank = static_cast<std::int64_t>(process_group::rank_of(group));
+  at::Tensor mine = at::zeros({rows.padded_numel()}, part.options().requires_grad(false));
+  shard_view(mine, like, rows, rank, 0).copy_(part.detach());
+  std::vector<at::Tensor> parts{mine};
+  if (group) {
+    std::vector<std::vector<at::Tensor>> outputs;
+    if (rank == 0) {
+      parts.clear();
+      for (int i = 0; i < group->getSize(); ++i) {
+        parts.push_back(at::empty_like(mine));
+      }
+      outputs.push_back(parts);
+    }
+    std::vector<at::Tensor> inputs{mine};
+    group->gather(outputs, inputs)->wait();
+  }
+  if (rank != 0) {
+    return {};
+  }
+  at::Tensor all = at::empty_strided(like.sizes(), like.strides(), mine.options());
+  const auto element = static_cast<std::int64_t>(all.element_size());
+  for (std::size_t r = 0; r < parts.size(); ++r) {
+    const auto from = static_cast<std::int64_t>(r);
+    copy_pieces(all, parts[r], {{rows.offset_of(from) * element, 0, rows.numel_of(from) * element}});
+  }
+  return all;
+}
+
 }  // namespace
 
 ShardedModule::ShardedModule(std::shared_ptr<torch::nn::Module> module, process_group::Mesh mesh,
@@ -35,9 +69,9 @@ ShardedModule::ShardedModule(std::shared_ptr<torch::nn::Module> module, process_
       options_(options),
       communicator_(std::move(mesh), options_),
       memory_(device_of(*module_)) {
-  check_back_ends(communicator_.mesh(), memory_.device().type());
+  check_backends(communicator_.mesh(), memory_.device().type());
   if (options_.cpu_offload) {
-    check_back_ends(communicator_.mesh(), at::kCPU);
+    check_backends(communicator_.mesh(), at::kCPU);
     host_link_.emplace(memory_, communicator_.counters);
   }
   make_groups();
@@ -86,7 +120,7 @@ void ShardedModule::index_parameters() {
   std::map<const void*, Location> by_tensor;
   const auto add = [&](ParameterGroup& group) {
     for (std::size_t i = 0; i < group.size(); ++i) {
-      by_tensor[group.whole(i).unsafeGetTensorImpl()] = {&group, i};
+      by_tensor[group.unsharded(i).unsafeGetTensorImpl()] = {&group, i};
     }
   };
   if (root_) {
@@ -120,10 +154,10 @@ at::Tensor ShardedModule::forward(const std::function<at::Tensor()>& run) {
 
 void ShardedModule::zero_grad() {
   if (root_) {
-    root_->zero_grad();
+    root_->gradients().zero();
   }
   for (const std::unique_ptr<ParameterGroup>& block : blocks_) {
-    block->zero_grad();
+    block->gradients().zero();
   }
 }
 
@@ -143,7 +177,7 @@ at::Tensor ShardedModule::gather(const std::string& name, const at::Tensor& part
   if (process_group::rank_of(mesh.replicate) != 0) {
     return {};  // another row of the mesh has the same
   }
-  return gather_whole(mesh.shard, location.group->whole(location.index), location.group->rows(location.index), part);
+  return gather_rows(mesh.shard, location.group->unsharded(location.index), location.group->rows(location.index), part);
 }
 
 at::Tensor ShardedModule::part_of(const std::string& name, const at::Tensor& whole) const {
@@ -154,16 +188,16 @@ at::Tensor ShardedModule::part_of(const std::string& name, const at::Tensor& who
 }
 
 void ShardedModule::reset_counters() {
-  const std::int64_t held = communicator_.counters.whole_bytes;
+  const std::int64_t held = communicator_.counters.unsharded_bytes;
   communicator_.counters = Counters{};
-  communicator_.counters.whole_bytes = held;
-  communicator_.counters.peak_whole_bytes = held;
+  communicator_.counters.unsharded_bytes = held;
+  communicator_.counters.peak_unsharded_bytes = held;
 }
 
-std::vector<std::int64_t> ShardedModule::whole_bytes() const {
-  std::vector<std::int64_t> bytes{root_ ? root_->whole_bytes() : 0};
+std::vector<std::int64_t> ShardedModule::unsharded_bytes_of_blocks() const {
+  std::vector<std::int64_t> bytes{root_ ? root_->unsharded_bytes() : 0};
   for (const std::unique_ptr<ParameterGroup>& block : blocks_) {
-    bytes.push_back(block->whole_bytes());
+    bytes.push_back(block->unsharded_bytes());
   }
   return bytes;
 }

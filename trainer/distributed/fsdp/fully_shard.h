@@ -10,6 +10,7 @@
 
 #include "runtime/base/result.h"
 #include "trainer/distributed/fsdp/blocks.h"
+#include "trainer/distributed/fsdp/communicator.h"
 #include "trainer/distributed/fsdp/host_link.h"
 #include "trainer/distributed/fsdp/options.h"
 #include "trainer/distributed/fsdp/parameter_group.h"
@@ -19,7 +20,7 @@
 namespace rollcall::parallel::fsdp {
 
 /// A module whose parameters, gradients and optimizer state are divided among ranks (FSDP): each rank holds 1/N of
-/// every tensor, cut along dimension 0, and a block's parameters are whole only while it computes. The algorithm is
+/// every tensor, cut along dimension 0, and a block's parameters are unsharded only while it computes. The algorithm is
 /// that of PyTorch's fully_shard ("FSDP2").
 ///
 /// The module computes on the device of its parameters. There its shards live, or in main memory
@@ -60,11 +61,11 @@ class ShardedModule {
 
   [[nodiscard]] const process_group::Mesh& mesh() const { return communicator_.mesh(); }
   [[nodiscard]] const Counters& counters() const { return communicator_.counters; }
-  /// Bytes of main memory that this rank keeps for whole parameters and for gradients on their way, in use or not.
-  [[nodiscard]] std::size_t unsharded_bytes() const { return memory_.held(); }
+  /// Bytes of main memory that this rank keeps for unsharded parameters and for gradients on their way, in use or not.
+  [[nodiscard]] std::size_t pool_bytes() const { return memory_.held(); }
   void reset_counters();
-  /// Bytes of whole parameters by block, the root's first (0 where it has none), padding included.
-  [[nodiscard]] std::vector<std::int64_t> whole_bytes() const;
+  /// Bytes of unsharded parameters by block, the root's first (0 where it has none), padding included.
+  [[nodiscard]] std::vector<std::int64_t> unsharded_bytes_of_blocks() const;
 
  private:
   friend Result<std::unique_ptr<ShardedModule>> fully_shard(std::shared_ptr<torch::nn::Module>, process_group::Mesh,

@@ -9,7 +9,7 @@ namespace rollcall::parallel::fsdp {
 
 /// What a block's parameters become between its forward and its backward.
 enum class AfterForward {
-  Keep,       ///< stay whole: most memory, one all-gather a step
+  Keep,       ///< stay unsharded: most memory, one all-gather a step
   Shard,      ///< shards again: least memory, two all-gathers a step
   SmallShard  ///< shards over Mesh::reshard, a few ranks near by, which alone take part in the second all-gather
 };
@@ -46,8 +46,8 @@ struct Counters {
   std::int64_t replicated_bytes = 0;  ///< of gradient shards that were all-reduced over replicas
   std::int64_t uploaded_bytes = 0;    ///< with Options::cpu_offload: of shards copied to where the model computes
   std::int64_t downloaded_bytes = 0;  ///< with Options::cpu_offload: of gradients' shards copied back
-  std::int64_t whole_bytes = 0;       ///< now held beyond the shards: whole parameters and all-gathers' results
-  std::int64_t peak_whole_bytes = 0;
+  std::int64_t unsharded_bytes = 0;   ///< now held beyond the shards: unsharded parameters and all-gathers' results
+  std::int64_t peak_unsharded_bytes = 0;
   double waited_seconds = 0;  ///< for collectives that computation did not hide
 };
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "trainer/distributed/fsdp/whole_parameter.h"
-
 namespace rollcall::parallel::fsdp {
 namespace {
 
@@ -37,8 +35,8 @@ ParameterGroup::ParameterGroup(const GroupContext& context, std::string name, st
       options_(context.options),
       name_(std::move(name)) {
   const torch::NoGradGuard no_grad;
-  sort_for_travel(members, communicator_.size(), options_);
-  bundles_ = bundles_of(members, communicator_.size(), options_);
+  sort_for_coalescing(members, communicator_.size(), options_);
+  layout_.messages = coalesce(members, communicator_.size(), options_);
   const at::ScalarType type = members.at(0).tensor.scalar_type();
   std::int64_t numel = 0;
   for (const Member& member : members) {
@@ -51,95 +49,78 @@ ParameterGroup::ParameterGroup(const GroupContext& context, std::string name, st
   for (const Member& member : members) {
     add(member);
   }
-  for (const Bundle& bundle : bundles_) {
-    add_pieces(bundle);
+  for (const Coalesced& message : layout_.messages) {
+    add_pieces(message);
   }
-  flat_gradient_ = at::empty({reduce_numel_}, home);
-  state_ = State::Whole;
-  count_whole(whole_bytes());
-  make_shards();
+  gradients_.emplace(context, layout_, shards_, home);
+  count_unsharded(unsharded_bytes());
+  reshard();
 }
 
 void ParameterGroup::add(const Member& member) {
   Slot slot{.name = member.name,
-            .whole = member.tensor,
+            .unsharded = member.tensor,
             .rows = RowShards(member.tensor, communicator_.size()),
             .offset = 0,
-            .gather_offset = gather_bytes_,
-            .whole_offset = room_bytes_,
-            .accumulated = {}};
-  for (const Slot& before : slots_) {
+            .gather_offset = layout_.gather_bytes,
+            .unsharded_offset = layout_.unsharded_bytes};
+  for (const Slot& before : layout_.slots) {
     slot.offset += before.rows.padded_numel();
   }
   const bool trainable = member.tensor.requires_grad();
-  cut(slot);
-  shards_.push_back(part_of(flat_, slot).detach());
+  copy_own_part(slot);
+  shards_.push_back(shard_view(flat_, slot.unsharded, slot.rows, communicator_.rank(), slot.offset).detach());
   shards_.back().requires_grad_(trainable);
   const at::ScalarType type =
       member.keeps_type ? flat_.scalar_type() : options_.parameter_type.value_or(flat_.scalar_type());
-  own_memory(slot.whole, type);
+  own_memory(slot.unsharded, type);
   one_type_ = one_type_ && type == flat_.scalar_type();
-  gather_bytes_ += padded_bytes(slot);
-  room_bytes_ += memory_.aligned(static_cast<std::int64_t>(slot.whole.nbytes()));
+  layout_.gather_bytes += slot.padded_bytes();
+  layout_.unsharded_bytes += memory_.aligned(static_cast<std::int64_t>(slot.unsharded.nbytes()));
   if (trainable) {
-    trainable_ += 1;
-    reduce_numel_ += slot.rows.padded_numel();
+    layout_.trainable += 1;
+    layout_.reduce_numel += slot.rows.padded_numel();
   }
-  slots_.push_back(std::move(slot));
+  layout_.slots.push_back(std::move(slot));
 }
 
-/// This rank's part of the whole values into the flat shard.
-void ParameterGroup::cut(const Slot& slot) {
+/// This rank's part of the unsharded values into the flat shard.
+void ParameterGroup::copy_own_part(const Slot& slot) {
   const std::int64_t rank = communicator_.rank();
   const std::int64_t numel = slot.rows.numel_of(rank);
-  flat_.narrow(0, slot.offset, numel).copy_(in_memory_order(slot.whole).narrow(0, slot.rows.offset_of(rank), numel));
+  flat_.narrow(0, slot.offset, numel)
+      .copy_(in_memory_order(slot.unsharded).narrow(0, slot.rows.offset_of(rank), numel));
 }
 
-at::Tensor ParameterGroup::part_of(const at::Tensor& flat, const Slot& slot) const {
-  return shard_view(flat, slot.whole, slot.rows, communicator_.rank(), slot.offset);
-}
-
-void ParameterGroup::add_pieces(const Bundle& bundle) {
-  if (bundle.in_place) {
+void ParameterGroup::add_pieces(const Coalesced& message) {
+  if (message.in_place) {
     return;
   }
-  const Span span = gathered_span(bundle);
-  for (std::size_t i = bundle.first; i < bundle.first + bundle.count; ++i) {
-    const Slot& slot = slots_[i];
-    const auto element = static_cast<std::int64_t>(slot.whole.element_size());
+  const GroupLayout::Span span = layout_.gathered_span(message);
+  for (std::size_t i = message.first; i < message.first + message.count; ++i) {
+    const Slot& slot = layout_.slots[i];
+    const auto element = static_cast<std::int64_t>(slot.unsharded.element_size());
     for (std::int64_t rank = 0; rank < communicator_.size(); ++rank) {
-      pieces_.push_back({.to = slot.whole_offset + slot.rows.offset_of(rank) * element,
+      pieces_.push_back({.to = slot.unsharded_offset + slot.rows.offset_of(rank) * element,
                          .from = rank * span.size + slot.gather_offset - span.begin,
                          .bytes = slot.rows.numel_of(rank) * element});
     }
   }
 }
 
-ParameterGroup::Span ParameterGroup::gathered_span(const Bundle& bundle) const {
-  const std::int64_t begin = slots_[bundle.first].gather_offset;
-  const std::size_t end = bundle.first + bundle.count;
-  return {begin, (end == slots_.size() ? gather_bytes_ : slots_[end].gather_offset) - begin};
-}
-
 /// Of the buffer that some share in an all-gather.
 std::int64_t ParameterGroup::buffer_bytes() const {
   std::int64_t bytes = 0;
-  for (const Bundle& bundle : bundles_) {
-    bytes += bundle.in_place ? 0 : gathered_span(bundle).size * communicator_.size();
+  for (const Coalesced& message : layout_.messages) {
+    bytes += message.in_place ? 0 : layout_.gathered_span(message).size * communicator_.size();
   }
   return bytes;
 }
 
-std::int64_t ParameterGroup::padded_bytes(const Slot& slot) const {
-  return slot.rows.padded_numel() * static_cast<std::int64_t>(slot.whole.element_size());
-}
-
-std::int64_t ParameterGroup::whole_bytes() const { return gather_bytes_ * communicator_.size(); }
-
-void ParameterGroup::count_whole(std::int64_t bytes) {
+void ParameterGroup::count_unsharded(std::int64_t bytes) {
   Counters& counters = communicator_.counters;
-  counters.whole_bytes += bytes;
-  counters.peak_whole_bytes = std::max(counters.peak_whole_bytes, counters.whole_bytes);
+  counters.unsharded_bytes += bytes;
+  counters.peak_unsharded_bytes = std::max(counters.peak_unsharded_bytes, counters.unsharded_bytes);
 }
 
 /// This rank's part of an all-gather, where the model computes and in the types in which it does.
@@ -148,35 +129,37 @@ at::Tensor ParameterGroup::gather_input() const {
   if (one_type_) {
     return values;
   }
-  at::Tensor input = at::empty({gather_bytes_}, values.options().dtype(at::kByte));
-  for (const Slot& slot : slots_) {
-    const at::Tensor converted = values.narrow(0, slot.offset, slot.rows.padded_numel()).to(slot.whole.scalar_type());
-    copy_pieces(input, converted, {{slot.gather_offset, 0, padded_bytes(slot)}});
+  at::Tensor input = at::empty({layout_.gather_bytes}, values.options().dtype(at::kByte));
+  for (const Slot& slot : layout_.slots) {
+    const at::Tensor converted =
+        values.narrow(0, slot.offset, slot.rows.padded_numel()).to(slot.unsharded.scalar_type());
+    copy_pieces(input, converted, {{slot.gather_offset, 0, slot.padded_bytes()}});
   }
   return input;
 }
 
 void ParameterGroup::issue_gather() {
   const at::Tensor input = gather_input().view(at::kByte);
-  std::vector<at::Tensor> wholes;
+  std::vector<at::Tensor> gathered;
   std::vector<at::Tensor> mine;
-  for (const Bundle& bundle : bundles_) {
-    const Span span = gathered_span(bundle);
+  for (const Coalesced& message : layout_.messages) {
+    const GroupLayout::Span span = layout_.gathered_span(message);
     const std::int64_t bytes = span.size * communicator_.size();
-    wholes.push_back(bundle.in_place ? room_.narrow(0, slots_[bundle.first].whole_offset, bytes) : buffer_);
+    const std::int64_t place = layout_.slots[message.first].unsharded_offset;
+    gathered.push_back(message.in_place ? room_.narrow(0, place, bytes) : buffer_);
     mine.push_back(input.narrow(0, span.begin, span.size));
   }
-  pending_ = communicator_.all_gather(communicator_.mesh().shard, std::move(wholes), std::move(mine));
+  pending_ = communicator_.all_gather(communicator_.mesh().shard, std::move(gathered), std::move(mine));
 }
 
 void ParameterGroup::start_gather() {
-  if (state_ == State::Gathering || state_ == State::Whole) {
+  if (state_ == State::Gathering || state_ == State::Unsharded) {
     return;
   }
   const torch::NoGradGuard no_grad;
-  room_ = memory_.take(room_bytes_);
+  room_ = memory_.take(layout_.unsharded_bytes);
   buffer_ = memory_.take(buffer_bytes());
-  count_whole(whole_bytes() + buffer_bytes());
+  count_unsharded(unsharded_bytes() + buffer_bytes());
   if (state_ == State::SmallShards) {
     pending_ = communicator_.all_gather(communicator_.mesh().reshard, {buffer_}, {small_});
   } else if (host_link_ != nullptr) {
@@ -194,37 +177,37 @@ void ParameterGroup::await_gather() {
   }
 }
 
-void ParameterGroup::make_whole(bool keep_small) {
+void ParameterGroup::unshard(bool keep_small) {
   start_gather();
   if (state_ != State::Gathering) {
     return;
   }
   await_gather();
   copy_pieces(room_, buffer_, pieces_);
-  for (const Slot& slot : slots_) {
-    lend(slot.whole, room_, slot.whole_offset);
+  for (const Slot& slot : layout_.slots) {
+    lend(slot.unsharded, room_, slot.unsharded_offset);
   }
   if (keep_small && !small_.defined()) {
     const process_group::Group& group = communicator_.mesh().reshard;
-    const std::int64_t piece = whole_bytes() / process_group::world_size_of(group);
+    const std::int64_t piece = unsharded_bytes() / process_group::world_size_of(group);
     small_ = buffer_.narrow(0, process_group::rank_of(group) * piece, piece).clone();
-    count_whole(piece);
+    count_unsharded(piece);
   }
   room_.reset();
   buffer_.reset();
-  count_whole(-buffer_bytes());
-  state_ = State::Whole;
+  count_unsharded(-buffer_bytes());
+  state_ = State::Unsharded;
 }
 
-void ParameterGroup::make_shards() {
-  if (state_ != State::Whole) {
+void ParameterGroup::reshard() {
+  if (state_ != State::Unsharded) {
     return;
   }
-  for (const Slot& slot : slots_) {
-    release(slot.whole, slot.name);
+  for (const Slot& slot : layout_.slots) {
+    release(slot.unsharded, slot.name);
   }
-  count_whole(-whole_bytes());
-  state_ = small_.defined() ? State::SmallShards : State::Shards;
+  count_unsharded(-unsharded_bytes());
+  state_ = small_.defined() ? State::SmallShards : State::Sharded;
 }
 
 void ParameterGroup::forget() {
@@ -232,15 +215,15 @@ void ParameterGroup::forget() {
     await_gather();
     room_.reset();
     buffer_.reset();
-    count_whole(-whole_bytes() - buffer_bytes());
-    state_ = State::Shards;
+    count_unsharded(-unsharded_bytes() - buffer_bytes());
+    state_ = State::Sharded;
   }
   if (small_.defined()) {
-    count_whole(-static_cast<std::int64_t>(small_.nbytes()));
+    count_unsharded(-static_cast<std::int64_t>(small_.nbytes()));
     small_.reset();
   }
-  make_shards();
-  state_ = State::Shards;
+  reshard();
+  state_ = State::Sharded;
 }
 
 }  // namespace rollcall::parallel::fsdp

@@ -19,14 +19,14 @@ class AfterGradient : public torch::autograd::PostAccumulateGradHook {
   std::function<void()> call_;
 };
 
-/// Bytes of the whole parameters of two blocks, not counting `root`.
+/// Bytes of the unsharded parameters of two blocks, not counting `root`.
 std::int64_t two_largest(const std::vector<ParameterGroup*>& groups, const ParameterGroup* root) {
   std::int64_t largest = 0;
   std::int64_t next = 0;
   for (const ParameterGroup* const group : groups) {
     if (group != root) {
-      next = std::max(next, std::min(largest, group->whole_bytes()));
-      largest = std::max(largest, group->whole_bytes());
+      next = std::max(next, std::min(largest, group->unsharded_bytes()));
+      largest = std::max(largest, group->unsharded_bytes());
     }
   }
   return largest + next;
@@ -47,7 +47,7 @@ Schedule::Schedule(const Options& options, std::vector<ParameterGroup*> groups, 
 Schedule::~Schedule() {
   for (const std::unique_ptr<Entry>& entry : entries_) {
     for (std::size_t i = 0; i < entry->group->trainable(); ++i) {
-      torch::autograd::impl::set_post_acc_grad_hooks(entry->group->whole(i), nullptr);
+      torch::autograd::impl::set_post_acc_grad_hooks(entry->group->unsharded(i), nullptr);
     }
   }
 }
@@ -55,7 +55,7 @@ Schedule::~Schedule() {
 void Schedule::await_gradients(Entry& entry) {
   for (std::size_t i = 0; i < entry.group->trainable(); ++i) {
     torch::autograd::impl::set_post_acc_grad_hooks(
-        entry.group->whole(i), std::make_unique<AfterGradient>([this, &entry] { gradient_arrived(entry); }));
+        entry.group->unsharded(i), std::make_unique<AfterGradient>([this, &entry] { gradient_arrived(entry); }));
   }
 }
 
@@ -84,7 +84,7 @@ void Schedule::gather_ahead(const ParameterGroup& group, const std::vector<Param
   if (!options_.prefetch) {
     return;
   }
-  std::int64_t room = room_bytes_ - (&group == root_ ? 0 : group.whole_bytes());
+  std::int64_t room = room_bytes_ - (&group == root_ ? 0 : group.unsharded_bytes());
   for (ParameterGroup* const one : next) {
     room -= one->gathering_bytes();
     if (one != next.front() && room < 0) {
@@ -111,7 +111,7 @@ void Schedule::before_block(ParameterGroup& group) {
   this_order_.push_back(&group);
   const bool keep_small =
       options_.after_forward == AfterForward::SmallShard && &group != root_ && at::GradMode::is_enabled();
-  group.make_whole(keep_small);
+  group.unshard(keep_small);
   gather_ahead(group, all_after(group));
 }
 
@@ -125,7 +125,7 @@ void Schedule::after_block(ParameterGroup& group, const at::Tensor& output) {
   // The last block's backward comes next.
   const bool keep = &group == root_ || options_.after_forward == AfterForward::Keep || all_after(group).empty();
   if (!training || !keep) {
-    group.make_shards();
+    group.reshard();
   }
 }
 
@@ -149,7 +149,7 @@ void Schedule::before_backward(Entry& entry) {
   }
   entry.in_backward = true;
   entry.missing_gradients = entry.group->trainable();
-  entry.group->make_whole();
+  entry.group->unshard();
   gather_ahead(*entry.group, all_before(entry));
 }
 
@@ -166,22 +166,22 @@ void Schedule::gradient_arrived(Entry& entry) {
 void Schedule::after_backward(Entry& entry) {
   entry.in_backward = false;
   if (!reduce_) {
-    entry.group->accumulate();
-    entry.group->make_shards();
+    entry.group->gradients().accumulate();
+    entry.group->reshard();
     return;
   }
   while (reductions_.size() >= std::max<std::size_t>(1, options_.reductions_in_flight)) {
     finish_oldest();
   }
-  Running running{entry.group, entry.group->start_reduction()};
-  entry.group->make_shards();
+  Running running{entry.group, entry.group->gradients().start()};
+  entry.group->reshard();
   reductions_.push_back(std::move(running));
 }
 
 void Schedule::finish_oldest() {
   Running running = std::move(reductions_.front());
   reductions_.pop_front();
-  running.group->finish(running.reduction);
+  running.group->gradients().finish(running.reduction);
 }
 
 void Schedule::end_backward() {

@@ -19,7 +19,7 @@ namespace rollcall::parallel::fsdp {
 /// returned, nothing reads or writes the shards any more.
 class Schedule {
  public:
-  /// `groups` in the order in which blocks are expected to run; `root`, one of them or null, is whole from the
+  /// `groups` in the order in which blocks are expected to run; `root`, one of them or null, is unsharded from the
   /// beginning of the forward to its own last gradient. `host_link` of the groups, or null. All outlive the schedule.
   Schedule(const Options& options, std::vector<ParameterGroup*> groups, ParameterGroup* root, HostLink* host_link);
   Schedule(const Schedule&) = delete;
@@ -43,7 +43,7 @@ class Schedule {
   };
   struct Running {
     ParameterGroup* group;
-    ParameterGroup::Reduction reduction;
+    GroupGradients::Reduction reduction;
   };
 
   [[nodiscard]] Entry& entry_of(const ParameterGroup& group);
@@ -62,7 +62,7 @@ class Schedule {
   HostLink* host_link_;
   std::vector<std::unique_ptr<Entry>> entries_;
   ParameterGroup* root_;
-  std::int64_t room_bytes_ = 0;              ///< for blocks that are whole or on the way: the two largest
+  std::int64_t room_bytes_ = 0;              ///< for blocks that are unsharded or on the way: the two largest
   std::vector<ParameterGroup*> order_;       ///< as forwards began, in the last whole pass
   std::vector<ParameterGroup*> this_order_;  ///< in this pass
   std::vector<Entry*> forwarded_;            ///< as forwards ended, whose backward is to come

@@ -4,11 +4,10 @@
 #include <torch/torch.h>
 #include <unistd.h>
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <new>
-#include <vector>
-
-#include "trainer/distributed/fsdp/block_ledger.h"
+#include <utility>
 
 namespace rollcall::parallel::fsdp {
 namespace {
@@ -27,6 +26,53 @@ void unmap(const std::vector<Block>& blocks) {
 }
 
 }  // namespace
+
+BlockLedger::Block BlockLedger::take(Free::iterator block) {
+  const Block taken{.address = block->second, .bytes = block->first};
+  free_bytes_ -= taken.bytes;
+  free_.erase(block);
+  return taken;
+}
+
+void BlockLedger::count_used(std::size_t bytes) {
+  used_ += bytes;
+  most_used_ = std::max(most_used_, used_);
+}
+
+std::optional<BlockLedger::Block> BlockLedger::reuse(std::size_t bytes) {
+  const auto smallest = free_.lower_bound(bytes);
+  if (smallest == free_.end()) {
+    return std::nullopt;
+  }
+  const Block block = take(smallest);
+  count_used(block.bytes);
+  return block;
+}
+
+std::vector<BlockLedger::Block> BlockLedger::make_room(std::size_t bytes) {
+  const std::size_t limit = std::max(most_used_, used_ + bytes);
+  std::vector<Block> gone;
+  while (!free_.empty() && held() + bytes > limit) {
+    gone.push_back(take(std::prev(free_.end())));
+  }
+  return gone;
+}
+
+std::vector<BlockLedger::Block> BlockLedger::release() {
+  std::vector<Block> gone;
+  while (!free_.empty()) {
+    gone.push_back(take(free_.begin()));
+  }
+  return gone;
+}
+
+void BlockLedger::add(const Block& block) { count_used(block.bytes); }
+
+void BlockLedger::give_back(const Block& block) {
+  used_ -= block.bytes;
+  free_bytes_ += block.bytes;
+  free_.emplace(block.bytes, block.address);
+}
 
 class UnshardedMemory::Pool {
  public:
@@ -84,5 +130,27 @@ std::int64_t UnshardedMemory::aligned(std::int64_t bytes) const {
 }
 
 std::size_t UnshardedMemory::held() const { return pool_ ? pool_->held() : 0; }
+
+void release(const at::Tensor& parameter, const std::string& name) {
+  c10::StorageImpl* const storage = parameter.storage().unsafeGetStorageImpl();
+  storage->clear_data_ptr_access_error_msg_();
+  storage->set_data_ptr_noswap(at::DataPtr(nullptr, parameter.device()));
+  storage->set_nbytes(0);
+  storage->release_data_and_set_meta_custom_data_ptr_error_msg_(
+      "parameter " + name +
+      " is sharded, and this rank holds only its shard of it: use the replica's named_parameters() (shards) or "
+      "gather() (whole) instead of the module's");
+}
+
+void lend(const at::Tensor& parameter, const at::Tensor& memory, std::int64_t begin) {
+  auto reference = std::make_unique<at::Tensor>(memory);
+  char* const address = static_cast<char*>(memory.mutable_data_ptr()) + begin;
+  at::DataPtr data(
+      address, reference.release(), [](void* held) { delete static_cast<at::Tensor*>(held); }, parameter.device());
+  c10::StorageImpl* const storage = parameter.storage().unsafeGetStorageImpl();
+  storage->clear_data_ptr_access_error_msg_();
+  storage->set_data_ptr_noswap(std::move(data));
+  storage->set_nbytes(static_cast<std::size_t>(parameter.numel()) * parameter.element_size());
+}
 
 }  // namespace rollcall::parallel::fsdp

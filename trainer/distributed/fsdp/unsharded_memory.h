@@ -2,12 +2,59 @@
 
 #include <ATen/core/Tensor.h>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace rollcall::parallel::fsdp {
 
-/// Memory of what exists only while a block of the model computes: whole parameters, results of all-gathers, gradients
-/// on their way.
+/// The accounts of a pool of memory blocks: which are free, which serves a request, and which must go so that the pool
+/// never holds more than was once needed at the same time. Pure: it hands addresses around and never looks at them.
+/// Not thread-safe.
+class BlockLedger {
+ public:
+  struct Block {
+    void* address = nullptr;
+    std::size_t bytes = 0;
+  };
+
+  /// The smallest free block of at least `bytes`, in use from now on; nothing where a new one is needed.
+  [[nodiscard]] std::optional<Block> reuse(std::size_t bytes);
+
+  /// Before a new block of `bytes`: takes free blocks out, largest first, until what is held with the new one is no
+  /// more than most_used() or what is in use with the new one. The caller gives them back to the system.
+  [[nodiscard]] std::vector<Block> make_room(std::size_t bytes);
+
+  /// A new block, in use.
+  void add(const Block& block);
+
+  /// `block`, which was in use, is free.
+  void give_back(const Block& block);
+
+  /// Takes all free blocks out, for the caller to give back to the system.
+  [[nodiscard]] std::vector<Block> release();
+
+  /// Bytes of all blocks, free or in use.
+  [[nodiscard]] std::size_t held() const { return used_ + free_bytes_; }
+  /// Most bytes that were in use at the same time.
+  [[nodiscard]] std::size_t most_used() const { return most_used_; }
+
+ private:
+  using Free = std::multimap<std::size_t, void*>;  ///< by size
+  Block take(Free::iterator block);
+  void count_used(std::size_t bytes);
+
+  Free free_;
+  std::size_t free_bytes_ = 0;
+  std::size_t used_ = 0;
+  std::size_t most_used_ = 0;
+};
+
+/// Memory of what exists only while a block of the model computes: unsharded parameters, results of all-gathers,
+/// gradients on their way.
 ///
 /// In main memory a pool of its own, apart from malloc's heap: there blocks that come and go between others that stay
 /// leave holes which the process keeps, and what sharding saves would not show. Freed blocks serve the next request
@@ -38,5 +85,19 @@ class UnshardedMemory {
   c10::Device device_;
   std::shared_ptr<Pool> pool_;  ///< null: the device's allocator
 };
+
+// The memory of a module's own parameter, which comes and goes while the tensor object stays. What autograd saved of
+// it (also views, as linear layers do) refers to the same memory, so it is right again once the memory is back with
+// the same values.
+
+/// Frees the memory, or drops the parameter's reference to it. Until lend(), whoever reads or writes the tensor gets a
+/// c10::Error that names the parameter and says what to do: a copy, an optimizer or a checkpoint can neither crash nor
+/// see an empty tensor.
+void release(const at::Tensor& parameter, const std::string& name);
+
+/// Lets `parameter` live in `memory`, bytes of its device, from byte `begin` on until release(), with the values that
+/// are or will be there. Whoever writes them through `memory` leaves the parameter's version alone, by which autograd
+/// would notice a change.
+void lend(const at::Tensor& parameter, const at::Tensor& memory, std::int64_t begin);
 
 }  // namespace rollcall::parallel::fsdp

@@ -4,7 +4,7 @@
 #include <torch/types.h>
 #include <cstdint>
 #include <functional>
-#include <string>
+#include <optional>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
@@ -37,5 +37,31 @@ using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 
 /// Runs other code that calls c10d through `group`, with the same errors.
 [[nodiscard]] Result<void> guard_collective(const Group& group, const std::function<void()>& work);
+
+// Agreement on how something went that each rank did for itself.
+
+/// What all ranks know after agree(); the same on each but for `prints`.
+struct Agreement {
+  std::optional<Error> failure;         ///< of the lowest rank that failed; nothing where all succeeded
+  std::uint32_t first_failed_rank = 0;  ///< whose failure it is
+  std::uint32_t failed_ranks = 0;       ///< how many failed
+  bool prints = false;  ///< this rank is the first that failed: it alone prints, all exit with the same code
+};
+
+/// Every rank contributes its own outcome and learns whether all succeeded. Collective; one all-reduce of one number
+/// where they did. Errors (Unavailable): a peer was lost, so nothing is agreed on.
+[[nodiscard]] Result<Agreement> agree(const Group& group, const Result<void>& mine);
+
+/// agree() for code that only needs to go on or to end: the first failing rank's Error on every rank, or a lost peer's.
+[[nodiscard]] Result<void> agree_or_fail(const Group& group, const Result<void>& mine);
+
+/// Options of a collective whose caller waits at once: the back end may let the waiting thread do the work, instead of
+/// waking one of its own. As dist.all_reduce() of PyTorch asks by default.
+template <typename Options>
+[[nodiscard]] Options awaited() {
+  Options options;
+  options.asyncOp = false;
+  return options;
+}
 
 }  // namespace rollcall::process_group

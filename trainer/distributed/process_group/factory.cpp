@@ -2,22 +2,23 @@
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
-#include "trainer/distributed/process_group/backends.h"
-#include "trainer/distributed/process_group/exceptions.h"
-#include "trainer/distributed/process_group/host_peers.h"
-#include "trainer/distributed/process_group/watched_backend.h"
+#include "trainer/distributed/backends/backends.h"
+#include "trainer/distributed/backends/gloo/gloo.h"
+#include "trainer/distributed/errors/exceptions.h"
+#include "trainer/distributed/watchdog/rank_query.h"
+#include "trainer/distributed/watchdog/watched_backend.h"
 
 namespace rollcall::process_group {
 namespace {
 
-using AddBackend = void (*)(c10d::ProcessGroup&, const c10::intrusive_ptr<c10d::Store>&, const ProcessGroupOptions&);
+using AddBackend = void (*)(c10d::ProcessGroup&, const c10::intrusive_ptr<c10d::Store>&, const BackendOptions&);
 
 #ifdef ROLLCALL_UCX
 constexpr bool kHasUcx = true;
 #else
 constexpr bool kHasUcx = false;
 void add_ucx(c10d::ProcessGroup& /*group*/, const c10::intrusive_ptr<c10d::Store>& /*store*/,
-             const ProcessGroupOptions& /*options*/) {}
+             const BackendOptions& /*options*/) {}
 #endif
 
 #ifdef ROLLCALL_CUDA
@@ -26,7 +27,7 @@ constexpr bool kHasNccl = true;
 constexpr bool kHasNccl = false;
 bool nccl_is_usable() { return false; }
 void add_nccl(c10d::ProcessGroup& /*group*/, const c10::intrusive_ptr<c10d::Store>& /*store*/,
-              const ProcessGroupOptions& /*options*/) {}
+              const BackendOptions& /*options*/) {}
 #endif
 
 /// What carries collectives, by device. The first named is for tensors on CPUs: also with NCCL, small collectives of
@@ -92,6 +93,7 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
   }
   NamedProcessGroup named{nullptr, choice->name};
   const RankNames& names = options.names;
+  const BackendOptions of_backend{.timeout = options.timeout, .names = names};
   const Speaker speaker{names.number(rank), names.ranks == 0 ? world_size : names.ranks};
   const Result<void> made =
       catch_exceptions(speaker, "process group", "the ranks could not be connected with " + choice->name,
@@ -100,9 +102,9 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
                                                                                        static_cast<int>(world_size));
                          const auto of_watchdog = c10::make_intrusive<c10d::PrefixStore>("watchdog", store);
                          publish_process(*of_watchdog, rank);
-                         choice->on_cpu(*named.process_group, store, options);
+                         choice->on_cpu(*named.process_group, store, of_backend);
                          if (choice->on_cuda != nullptr) {  // last, so that it becomes the default
-                           choice->on_cuda(*named.process_group, store, options);
+                           choice->on_cuda(*named.process_group, store, of_backend);
                          }
                          named.process_group->setGroupName("rollcall");
                          named.process_group = watch(named.process_group, of_watchdog,
@@ -111,7 +113,8 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
                                                       .names = options.names,
                                                       .timeout = options.timeout,
                                                       .compare = options.compare_calls,
-                                                      .first_failure = options.first_failure});
+                                                      .first_failure = options.first_failure},
+                                                     &broken_gloo_peers);
                        });
   if (!made) {
     return made.error();

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/distributed/process_group/first_failure.h"
 #include "trainer/distributed/processes/rank_names.h"
+#include "trainer/distributed/watchdog/first_failure.h"
 
 namespace rollcall::process_group {
 

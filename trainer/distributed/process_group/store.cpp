@@ -4,7 +4,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include "trainer/distributed/process_group/exceptions.h"
+#include "trainer/distributed/errors/exceptions.h"
 
 namespace rollcall::process_group {
 namespace {

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "trainer/distributed/process_group/awaited.h"
+#include "trainer/distributed/process_group/collectives.h"
 
 namespace rollcall::bench_collectives {
 namespace {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <future>
 
+#include "runtime/base/run_within.h"
 #include "runtime/base/this_process.h"
 #include "runtime/doctor/observe/observe.h"
 

@@ -58,6 +58,39 @@ bool averages(const c10d::ReduceOp& operation) {
   return static_cast<c10d::ReduceOp::RedOpType>(operation) == c10d::ReduceOp::AVG;
 }
 
+/// The bytes of one of `world_size` equal parts of `tensor`.
+std::size_t equal_part(const at::Tensor& tensor, int world_size) {
+  TORCH_CHECK_VALUE(tensor.numel() == 0 || tensor.size(0) % world_size == 0, tensor.size(0),
+                    " rows cannot be divided evenly among ", world_size, " ranks");
+  return tensor.nbytes() / static_cast<std::size_t>(world_size);
+}
+
+/// The bytes of each rank's rows of `tensor`; equal parts where `rows` is empty.
+std::vector<std::size_t> part_bytes(const at::Tensor& tensor, const std::vector<std::int64_t>& rows, int world_size) {
+  const auto ranks = static_cast<std::size_t>(world_size);
+  if (rows.empty()) {
+    return std::vector<std::size_t>(ranks, equal_part(tensor, world_size));
+  }
+  TORCH_CHECK_VALUE(rows.size() == ranks, "as many split sizes as ranks are needed");
+  const std::int64_t all = tensor.dim() == 0 ? 1 : tensor.size(0);
+  std::vector<std::size_t> bytes;
+  std::int64_t sum = 0;
+  for (const std::int64_t count : rows) {
+    bytes.push_back(all == 0 ? 0 : tensor.nbytes() / static_cast<std::size_t>(all) * static_cast<std::size_t>(count));
+    sum += count;
+  }
+  TORCH_CHECK_VALUE(sum == all, "split sizes add up to ", sum, " of ", all, " rows");
+  return bytes;
+}
+
+std::vector<std::size_t> bytes_of_each(const std::vector<at::Tensor>& tensors) {
+  std::vector<std::size_t> bytes;
+  for (const at::Tensor& tensor : tensors) {
+    bytes.push_back(tensor.nbytes());
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.mutable_data_ptr()); }
@@ -84,6 +117,57 @@ Collective reducing(CollectiveKind kind, const at::Tensor& part, const c10d::Red
   TORCH_CHECK_TYPE(combine_function(collective.element, collective.reduction).has_value(), "no bitwise reduction of ",
                    type);
   return collective;
+}
+
+Collective copying(CollectiveKind kind, std::size_t bytes, std::int64_t root) {
+  Collective collective;
+  collective.kind = kind;
+  collective.bytes = bytes;
+  collective.root = static_cast<std::uint32_t>(root);
+  return collective;
+}
+
+Collective exchanging(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& outputs) {
+  Collective collective = copying(CollectiveKind::AllToAll, 0);
+  collective.send_bytes = bytes_of_each(inputs);
+  collective.receive_bytes = bytes_of_each(outputs);
+  return collective;
+}
+
+Collective exchanging(const at::Tensor& input, const std::vector<std::int64_t>& input_rows, const at::Tensor& output,
+                      const std::vector<std::int64_t>& output_rows, int world_size) {
+  if (!input_rows.empty() || !output_rows.empty()) {
+    Collective collective = copying(CollectiveKind::AllToAll, 0);
+    collective.send_bytes = part_bytes(input, input_rows, world_size);
+    collective.receive_bytes = part_bytes(output, output_rows, world_size);
+    return collective;
+  }
+  TORCH_CHECK_VALUE(input.nbytes() == output.nbytes(), "equal parts of ", input.nbytes(), " bytes cannot become ",
+                    output.nbytes(), " bytes");
+  return copying(CollectiveKind::AllToAll, equal_part(input, world_size));
+}
+
+at::Tensor room_for(const at::Tensor& part, int world_size) {
+  return at::empty({part.numel() * world_size}, part.options());
+}
+
+void check_list(const std::vector<at::Tensor>& list, const at::Tensor& part, int world_size) {
+  TORCH_CHECK_VALUE(list.size() == static_cast<std::size_t>(world_size), list.size(), " tensors for ", world_size,
+                    " ranks");
+  for (const at::Tensor& tensor : list) {
+    check_tensor(tensor);
+    TORCH_CHECK_VALUE(tensor.numel() == part.numel() && tensor.scalar_type() == part.scalar_type(),
+                      "tensors of the list differ in size or type from this rank's");
+  }
+}
+
+void check_whole(const at::Tensor& whole, const at::Tensor& part, int world_size) {
+  check_tensor(whole);
+  check_tensor(part);
+  TORCH_CHECK_TYPE(whole.scalar_type() == part.scalar_type(), "tensors of different types: ", whole.scalar_type(),
+                   " and ", part.scalar_type());
+  TORCH_CHECK_VALUE(whole.numel() == part.numel() * world_size, "a tensor of ", whole.numel(), " elements is not ",
+                    world_size, " times one of ", part.numel());
 }
 
 at::Tensor reducible(const at::Tensor& tensor, const c10d::ReduceOp& operation) {

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+#include <chrono>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "trainer/distributed/processes/rank_names.h"
+
+namespace rollcall::process_group {
+
+// One function and one folder per back end. They throw what c10d throws.
+
+struct BackendOptions {
+  std::chrono::milliseconds timeout{600'000};  ///< a collective that takes longer is an error
+  RankNames names{};                           ///< of the group's ranks, in messages
+};
+
+/// Gloo carries this group's collectives on CPU tensors, and it becomes the default back end.
+void add_gloo(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, const BackendOptions& options);
+
+#ifdef ROLLCALL_UCX
+/// UCX carries this group's collectives on CPU tensors, and it becomes the default back end.
+void add_ucx(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, const BackendOptions& options);
+#endif
+
+/// MPI, in the plugin rollcall_mpi.so, carries this group's collectives on CPU tensors, and it becomes the default back
+/// end. Throws CollectiveFailure with the errors of mpi::Plugin::connect(), or: (Usage) there is no plugin;
+/// (Unavailable) it cannot be opened, since a library that it needs is not found; (Mismatch) it is of another build.
+void add_mpi(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, const BackendOptions& options);
+
+#ifdef ROLLCALL_CUDA
+/// Whether NCCL has a GPU to work on.
+[[nodiscard]] bool nccl_is_usable();
+
+/// NCCL carries this group's collectives on CUDA tensors of the current device, and it becomes the default back end.
+void add_nccl(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, const BackendOptions& options);
+#endif
+
+}  // namespace rollcall::process_group

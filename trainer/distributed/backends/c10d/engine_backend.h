@@ -1,0 +1,119 @@
+#pragma once
+
+#include <torch/torch.h>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
+#include <vector>
+
+#include "trainer/distributed/backends/engine/engine.h"
+
+namespace rollcall::process_group {
+
+/// c10d's collectives and messages over an Engine, for dense CPU tensors of any strides (those that are not contiguous
+/// are copied). What each does is c10d's contract; docs/backends.md has the table.
+///
+/// All operations are asynchronous and go on while the caller computes (see Engine). Collectives run in the order in
+/// which they are called, on all ranks the same; send and recv run beside them. Every one has a timeout, its own or the
+/// group's. The first failure ends the group.
+///
+/// Thread-safe as c10d asks: one thread calls, any may wait. Callbacks of futures run on the engine's thread or one
+/// that waits, and must not destroy the group. Throws c10::Error for arguments that cannot be; failures come out of
+/// Work::wait().
+class EngineBackend final : public c10d::Backend {
+ public:
+  using WorkPointer = c10::intrusive_ptr<c10d::Work>;
+  using Tensors = std::vector<at::Tensor>;
+  using TensorLists = std::vector<std::vector<at::Tensor>>;
+
+  /// `name`: "ucx"; errors begin with it.
+  EngineBackend(std::string name, std::unique_ptr<Engine> engine, int rank, int world_size,
+                std::chrono::milliseconds timeout);
+  ~EngineBackend() override { engine_->shutdown(); }
+  EngineBackend(const EngineBackend&) = delete;
+  EngineBackend& operator=(const EngineBackend&) = delete;
+
+  const std::string getBackendName() const override { return name_; }
+  c10::intrusive_ptr<Options> getBackendOptions() override;
+  void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
+  std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
+  c10d::ErrorType getError() override;
+  void abort() override;
+  void shutdown() override;
+
+  WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPointer allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPointer reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  WorkPointer reduce_scatter(Tensors& outputs, TensorLists& inputs, const c10d::ReduceScatterOptions& options) override;
+  WorkPointer reduce_scatter_single(at::Tensor& output, at::Tensor& input,
+                                    const c10d::ReduceScatterOptions& options) override;
+  WorkPointer reduce_scatter_single_coalesced(Tensors& outputs, Tensors& inputs,
+                                              const c10d::ReduceScatterOptions& options) override;
+
+  WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPointer allgather(TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
+  WorkPointer all_gather_single(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override;
+  WorkPointer all_gather_single_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& options) override;
+  WorkPointer gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& options) override;
+  WorkPointer scatter(Tensors& outputs, TensorLists& inputs, const c10d::ScatterOptions& options) override;
+  WorkPointer all_to_all_single(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_rows,
+                                std::vector<std::int64_t>& input_rows, const c10d::AllToAllOptions& options) override;
+  WorkPointer alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
+  WorkPointer barrier(const c10d::BarrierOptions& options) override;
+
+  WorkPointer send(Tensors& tensors, int peer, int tag) override;
+  WorkPointer recv(Tensors& tensors, int peer, int tag) override;
+  WorkPointer recvAnysource(Tensors& tensors, int tag) override;
+
+ private:
+  /// A collective on its way into the engine.
+  struct Call {
+    c10d::OpType type = c10d::OpType::UNKNOWN;
+    std::string name;  ///< "all_reduce"
+    std::chrono::milliseconds timeout = c10d::kUnsetTimeout;
+    bool awaited = false;   ///< see Operation
+    Collective collective;  ///< but for its memory
+    at::Tensor input;       ///< contiguous; may be undefined
+    at::Tensor output;      ///< contiguous; may be undefined
+    Tensors results;
+    std::function<void()> finish;  ///< on the engine's thread, once the output is complete; may be empty
+  };
+
+  /// `collective` as c10d's `options` ask for it; what it reads, writes and gives back is for the caller to add.
+  template <typename Options>
+  [[nodiscard]] static Call call_of(c10d::OpType type, const char* name, const Options& options,
+                                    Collective collective) {
+    Call call;
+    call.type = type;
+    call.name = name;
+    call.timeout = options.timeout;
+    call.awaited = !options.asyncOp;
+    call.collective = std::move(collective);
+    return call;
+  }
+
+  [[nodiscard]] std::chrono::milliseconds timeout_or(std::chrono::milliseconds asked) const;
+  WorkPointer run(Call call);
+  WorkPointer run_message(c10d::OpType type, Tensors& tensors, std::optional<std::uint32_t> peer, int tag);
+
+  std::string name_;
+  std::shared_ptr<Engine> engine_;  ///< shared with threads that wait for an operation
+  std::chrono::milliseconds timeout_;
+  std::atomic<std::uint64_t> sequence_{0};
+};
+
+/// An exchange among `size` ranks by way of `store`, which nobody else uses, and whose errors it throws. Once.
+[[nodiscard]] Exchange exchange_over(c10::intrusive_ptr<c10d::Store> store, int rank, int size);
+
+/// `engine` carries this group's collectives on CPU tensors, and it becomes the default back end.
+void set_engine(c10d::ProcessGroup& group, const std::string& name, c10d::ProcessGroup::BackendType type,
+                std::unique_ptr<Engine> engine, std::chrono::milliseconds timeout);
+
+}  // namespace rollcall::process_group

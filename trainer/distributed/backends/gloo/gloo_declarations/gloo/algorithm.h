@@ -1,0 +1,2 @@
+// Included by ProcessGroupGloo.hpp, which needs nothing of it.
+#pragma once

@@ -1,0 +1,195 @@
+#include "trainer/distributed/backends/mpi/plugin/engine.h"
+
+#include <sys/prctl.h>
+#include <algorithm>
+#include <utility>
+
+#include "trainer/distributed/backends/mpi/plugin/start.h"
+#include "trainer/distributed/backends/mpi/plugin/world.h"
+
+namespace rollcall::process_group::mpi {
+namespace {
+
+using std::chrono::microseconds;
+
+/// So long after MPI did something, it is asked without a pause but for other threads' turns.
+constexpr microseconds kEager{300};
+/// Afterwards, between questions.
+constexpr microseconds kNap{40};
+/// MPI does not tell whether a question moved anything. One in vain takes less than a microsecond, one that copied a
+/// fragment more than this.
+constexpr microseconds kBusy{3};
+constexpr std::chrono::milliseconds kLeave{300};
+constexpr unsigned long kTimerSlackNanoseconds = 1000;  // Linux's own would double the nap
+
+}  // namespace
+
+/// An operation that MPI was asked for.
+struct Engine::Running {
+  Operation operation;
+  std::uint64_t number = 0;  ///< of a collective
+  Started started;
+  Clock::time_point deadline;
+};
+
+Engine::Engine(MPI_Comm communicator) : communicator_(communicator) {
+  thread_ = std::thread([this] { run(); });
+}
+
+Engine::~Engine() { shutdown(); }
+
+void Engine::shutdown() {
+  if (thread_.joinable()) {
+    submissions_.stop();
+    thread_.join();
+  }
+}
+
+void Engine::run() {
+  prctl(PR_SET_TIMERSLACK, kTimerSlackNanoseconds);
+  while (take_new()) {
+    if (!test_all()) {
+      check_timeouts();
+      wait_a_little();
+    }
+  }
+  if (!running_.empty()) {
+    fail_all("the group was given up");
+  } else if (!has_given_up()) {
+    leave();
+  }
+}
+
+void Engine::leave() {
+  const Clock::time_point deadline = Clock::now() + kLeave;
+  MPI_Request barrier = MPI_REQUEST_NULL;
+  std::unique_lock lock(mpi_mutex());
+  MPI_Ibarrier(communicator_, &barrier);
+  int done = 0;
+  while (MPI_Test(&barrier, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0 && Clock::now() < deadline) {
+    lock.unlock();
+    std::this_thread::sleep_for(kNap);
+    lock.lock();
+  }
+  if (done != 0) {
+    MPI_Comm_free(&communicator_);
+  }
+}
+
+/// False where the engine ends.
+bool Engine::take_new() {
+  const bool stops = submissions_.is_stopped();  // first: so all that was submitted before is taken
+  for (Operation& operation : submissions_.take()) {
+    begin(std::move(operation));
+  }
+  if (const std::optional<std::string> reason = submissions_.take_abort()) {
+    fail_all(*reason);
+  }
+  return !stops;
+}
+
+void Engine::begin(Operation operation) {
+  auto running = std::make_unique<Running>();
+  running->operation = std::move(operation);
+  running->deadline = Clock::now() + running->operation.timeout;
+  running->number = running->operation.message ? 0 : collectives_++;
+  if (!failure_.empty()) {
+    return report_end(running->operation, running->number, failure_, 0);
+  }
+  {
+    const std::lock_guard lock(mpi_mutex());
+    if (running->operation.message) {
+      start(*running->operation.message, communicator_, running->started);
+    } else {
+      start(running->operation.collective, communicator_, running->started);
+    }
+  }
+  if (!running->started.refusal.empty()) {
+    return report_end(running->operation, running->number, running->started.refusal, 0);
+  }
+  running_.push_back(std::move(running));
+  active_ = Clock::now();
+}
+
+/// Whether it has ended.
+bool Engine::test(Running& running) {
+  int done = 0;
+  MPI_Status status{};
+  int code = MPI_SUCCESS;
+  {
+    const std::lock_guard lock(mpi_mutex());
+    code = MPI_Test(&running.started.request, &done, &status);
+  }
+  if (code != MPI_SUCCESS || done != 0) {
+    end(running, code, status);
+  }
+  return code != MPI_SUCCESS || done != 0;
+}
+
+void Engine::end(const Running& running, int code, const MPI_Status& status) {
+  const std::optional<PointToPoint>& message = running.operation.message;
+  if (code == MPI_SUCCESS && message && !message->sends) {
+    int received = 0;
+    {
+      const std::lock_guard lock(mpi_mutex());
+      MPI_Get_count(&status, MPI_BYTE, &received);
+    }
+    if (static_cast<std::size_t>(received) == message->bytes) {
+      return report_end(running.operation, running.number, "", static_cast<std::uint32_t>(status.MPI_SOURCE));
+    }
+    failure_ = "a message of " + std::to_string(received) + " bytes came";
+  } else if (code != MPI_SUCCESS) {
+    failure_ = text_of(code);
+  }
+  report_end(running.operation, running.number, failure_, 0);
+}
+
+/// Whether something ended.
+bool Engine::test_all() {
+  const Clock::time_point asked = Clock::now();
+  const bool ended =
+      std::erase_if(running_, [this](const std::unique_ptr<Running>& running) { return test(*running); }) > 0;
+  const Clock::time_point answered = Clock::now();
+  if (ended || answered - asked > kBusy) {
+    active_ = answered;
+  }
+  if (!failure_.empty()) {
+    fail_all(failure_);
+  }
+  return ended;
+}
+
+void Engine::check_timeouts() {
+  const Clock::time_point now = Clock::now();
+  const auto late = std::find_if(running_.begin(), running_.end(),
+                                 [&](const std::unique_ptr<Running>& running) { return now >= running->deadline; });
+  if (late != running_.end()) {
+    fail_all("not done within " + std::to_string((*late)->operation.timeout.count()) + " ms");
+  }
+}
+
+void Engine::wait_a_little() {
+  if (!running_.empty() && Clock::now() - active_ < kEager) {
+    std::this_thread::yield();
+    return;
+  }
+  submissions_.wait(running_.empty() ? std::nullopt : std::optional(kNap));
+}
+
+void Engine::fail_all(const std::string& reason) {
+  // MPI may still write into their memory.
+  static auto& abandoned = *new std::vector<std::unique_ptr<Running>>;
+  failure_ = reason;
+  failed_.store(true, std::memory_order_release);
+  if (!running_.empty()) {
+    give_up();
+  }
+  for (std::unique_ptr<Running>& running : running_) {
+    report_end(running->operation, running->number, reason, 0);
+    const std::lock_guard lock(mpi_mutex());
+    abandoned.push_back(std::move(running));
+  }
+  running_.clear();
+}
+
+}  // namespace rollcall::process_group::mpi

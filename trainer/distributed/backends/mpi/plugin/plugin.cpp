@@ -1,0 +1,110 @@
+#include "trainer/distributed/backends/mpi/plugin/plugin.h"
+
+#include <mpi.h>
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include "trainer/distributed/backends/mpi/plugin/engine.h"
+#include "trainer/distributed/backends/mpi/plugin/world.h"
+
+namespace rollcall::process_group::mpi {
+namespace {
+
+/// A rank as MPI sees it.
+struct Place {
+  int rank = 0;
+  int size = 0;
+  std::string job;  ///< the launcher's name for it; may be empty
+};
+
+Place place_of_this_process() {
+  Place place;
+  const std::lock_guard lock(mpi_mutex());
+  MPI_Comm_rank(MPI_COMM_WORLD, &place.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &place.size);
+  const char* const job = std::getenv("PMIX_NAMESPACE");
+  place.job = job == nullptr ? "" : job;
+  return place;
+}
+
+std::string pack(const Place& place) {
+  return std::to_string(place.rank) + " " + std::to_string(place.size) + " " + place.job;
+}
+
+Place unpack(const std::string& text) {
+  const std::size_t first = text.find(' ');
+  const std::size_t second = text.find(' ', first + 1);
+  return Place{std::stoi(text), std::stoi(text.substr(first)), text.substr(second + 1)};
+}
+
+/// MPI's ranks of the group's, where all are different ranks of one MPI job. The same answer on all ranks.
+Result<std::vector<int>> ranks_in_mpi(const std::vector<std::string>& records) {
+  std::vector<int> ranks;
+  const Place first = unpack(records.at(0));
+  for (std::size_t rank = 0; rank < records.size(); ++rank) {
+    const Place place = unpack(records[rank]);
+    const auto same = std::find(ranks.begin(), ranks.end(), place.rank);
+    if (place.job != first.job || place.size != first.size || same != ranks.end()) {
+      return fail("--backend", "mpi",
+                  "the ranks are not of one MPI job: rank " + std::to_string(rank) + " is number " +
+                      std::to_string(place.rank) + " of " + std::to_string(place.size) + " in MPI, rank 0 is number " +
+                      std::to_string(first.rank) + " of " + std::to_string(first.size),
+                  "one `srun --mpi=pmix` or one `mpirun` for all ranks", ExitCode::Mismatch);
+    }
+    ranks.push_back(place.rank);
+  }
+  return ranks;
+}
+
+/// The ranks wait for each other in it; the store has just brought all of them here.
+Result<MPI_Comm> communicator_of(const std::vector<int>& ranks) {
+  const std::lock_guard lock(mpi_mutex());
+  MPI_Group world = MPI_GROUP_NULL;
+  MPI_Group group = MPI_GROUP_NULL;
+  MPI_Comm communicator = MPI_COMM_NULL;
+  MPI_Comm_group(MPI_COMM_WORLD, &world);
+  MPI_Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &group);
+  constexpr int kTag = 0;
+  const int code = MPI_Comm_create_group(MPI_COMM_WORLD, group, kTag, &communicator);
+  MPI_Group_free(&group);
+  MPI_Group_free(&world);
+  if (code != MPI_SUCCESS) {
+    return failed("MPI_Comm_create_group", code);
+  }
+  MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
+  return communicator;
+}
+
+/// Plugin::connect().
+Result<std::unique_ptr<process_group::Engine>> connect(const Exchange& exchange) {
+  if (const Result<void> begun = begin(); !begun) {
+    return begun.error();
+  }
+  if (has_given_up()) {
+    return fail("--backend", "mpi", "a group of this process has failed, after which MPI cannot be used",
+                "starting the processes anew, or --backend=ucx", ExitCode::Unavailable);
+  }
+  const Result<std::vector<std::string>> records = exchange(pack(place_of_this_process()));
+  if (!records) {
+    return records.error();
+  }
+  const Result<std::vector<int>> ranks = ranks_in_mpi(*records);
+  if (!ranks) {
+    return ranks.error();
+  }
+  const Result<MPI_Comm> communicator = communicator_of(*ranks);
+  if (!communicator) {
+    return communicator.error();
+  }
+  return std::unique_ptr<process_group::Engine>(std::make_unique<Engine>(*communicator));
+}
+
+}  // namespace
+}  // namespace rollcall::process_group::mpi
+
+extern "C" __attribute__((visibility("default"))) const rollcall::process_group::mpi::Plugin& rollcall_mpi_plugin() {
+  static const rollcall::process_group::mpi::Plugin plugin{ROLLCALL_PLUGIN_BUILD,
+                                                           &rollcall::process_group::mpi::connect};
+  return plugin;
+}

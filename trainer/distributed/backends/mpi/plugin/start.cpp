@@ -1,0 +1,294 @@
+#include "trainer/distributed/backends/mpi/plugin/start.h"
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "trainer/distributed/backends/mpi/plugin/world.h"
+
+namespace rollcall::process_group::mpi {
+namespace {
+
+template <ElementType kElement, Reduction kReduction>
+void combine(void* source, void* target, int* count, MPI_Datatype* /*type*/) {
+  (*combine_function(kElement, kReduction))(target, source, static_cast<std::size_t>(*count));
+}
+
+template <ElementType kElement>
+MPI_User_function* function_of(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::Sum:
+      return &combine<kElement, Reduction::Sum>;
+    case Reduction::Product:
+      return &combine<kElement, Reduction::Product>;
+    case Reduction::Min:
+      return &combine<kElement, Reduction::Min>;
+    case Reduction::Max:
+      return &combine<kElement, Reduction::Max>;
+    case Reduction::BitAnd:
+      return &combine<kElement, Reduction::BitAnd>;
+    case Reduction::BitOr:
+      return &combine<kElement, Reduction::BitOr>;
+    case Reduction::BitXor:
+      break;
+  }
+  return &combine<kElement, Reduction::BitXor>;
+}
+
+/// Null where MPI knows the type.
+MPI_User_function* own_function(ElementType element, Reduction reduction) {
+  switch (element) {
+    case ElementType::Float16:
+      return function_of<ElementType::Float16>(reduction);
+    case ElementType::BFloat16:
+      return function_of<ElementType::BFloat16>(reduction);
+    case ElementType::Bool:
+      return function_of<ElementType::Bool>(reduction);
+    default:
+      return nullptr;
+  }
+}
+
+MPI_Datatype type_of(ElementType element) {
+  switch (element) {
+    case ElementType::Float32:
+      return MPI_FLOAT;
+    case ElementType::Float64:
+      return MPI_DOUBLE;
+    case ElementType::Float16:
+    case ElementType::BFloat16:
+      return MPI_UINT16_T;  // what an operation of ours is told
+    case ElementType::Int8:
+      return MPI_INT8_T;
+    case ElementType::UInt8:
+    case ElementType::Bool:
+      return MPI_UINT8_T;
+    case ElementType::Int16:
+      return MPI_INT16_T;
+    case ElementType::Int32:
+      return MPI_INT32_T;
+    case ElementType::Int64:
+      return MPI_INT64_T;
+  }
+  return MPI_DATATYPE_NULL;
+}
+
+MPI_Op operation_of_mpi(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::Sum:
+      return MPI_SUM;
+    case Reduction::Product:
+      return MPI_PROD;
+    case Reduction::Min:
+      return MPI_MIN;
+    case Reduction::Max:
+      return MPI_MAX;
+    case Reduction::BitAnd:
+      return MPI_BAND;
+    case Reduction::BitOr:
+      return MPI_BOR;
+    case Reduction::BitXor:
+      break;
+  }
+  return MPI_BXOR;
+}
+
+/// How elements are combined. MPI's own operations where MPI knows the type; operations of ours, which call
+/// combine_function(), for half precision and bools.
+struct Reducing {
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_Op operation = MPI_OP_NULL;
+};
+
+/// An MPI type of that size, for elements that are only moved; nothing for sizes other than 1, 2, 4, 8 and 16.
+std::optional<MPI_Datatype> movable_type(std::size_t element_bytes) {
+  switch (element_bytes) {
+    case 1:
+      return MPI_UINT8_T;
+    case 2:
+      return MPI_UINT16_T;
+    case 4:
+      return MPI_UINT32_T;
+    case 8:
+      return MPI_UINT64_T;
+    case 16:
+      return MPI_C_DOUBLE_COMPLEX;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// An operation of ours is made once and lives as long as the process. Errors: MPI's.
+Result<Reducing> reducing(ElementType element, Reduction reduction) {
+  static std::map<std::pair<ElementType, Reduction>, MPI_Op> own;
+  MPI_User_function* const function = own_function(element, reduction);
+  if (function == nullptr) {
+    return Reducing{type_of(element), operation_of_mpi(reduction)};
+  }
+  const auto [place, is_new] = own.try_emplace({element, reduction}, MPI_OP_NULL);
+  if (is_new) {
+    constexpr int kCommutes = 1;
+    if (const int code = MPI_Op_create(function, kCommutes, &place->second); code != MPI_SUCCESS) {
+      own.erase(place);
+      return failed("MPI_Op_create", code);
+    }
+  }
+  return Reducing{type_of(element), place->second};
+}
+
+constexpr std::size_t kMostElements = std::numeric_limits<int>::max();
+
+/// Memory for MPI to be told of where there is none to move.
+std::byte g_nothing_to_send{};
+std::byte g_nothing_to_receive{};
+
+const void* send_buffer(const Collective& collective) {
+  return collective.input == nullptr ? &g_nothing_to_send : collective.input;
+}
+
+void* receive_buffer(const Collective& collective) {
+  return collective.output == nullptr ? &g_nothing_to_receive : collective.output;
+}
+
+/// A collective's arguments in MPI's words.
+struct Arguments {
+  const Collective& collective;
+  MPI_Comm communicator;
+  int count = 0;  ///< elements of a part
+  Reducing reducing;
+  int root = 0;
+  int rank = 0;
+
+  [[nodiscard]] bool is_root() const { return rank == root; }
+};
+
+int start_reduction(const Arguments& arguments, MPI_Request* request) {
+  void* const output = arguments.collective.output;
+  const auto [type, operation] = arguments.reducing;
+  switch (arguments.collective.kind) {
+    case CollectiveKind::AllReduce:
+      return MPI_Iallreduce(MPI_IN_PLACE, output, arguments.count, type, operation, arguments.communicator, request);
+    case CollectiveKind::Reduce:
+      return MPI_Ireduce(arguments.is_root() ? MPI_IN_PLACE : output, arguments.is_root() ? output : nullptr,
+                         arguments.count, type, operation, arguments.root, arguments.communicator, request);
+    default:
+      return MPI_Ireduce_scatter_block(arguments.collective.input, output, arguments.count, type, operation,
+                                       arguments.communicator, request);
+  }
+}
+
+int start_copy(const Arguments& arguments, MPI_Request* request) {
+  const Collective& collective = arguments.collective;
+  const int count = arguments.count;
+  MPI_Datatype const type = arguments.reducing.type;
+  // This rank's part may lie in its place already: equal buffers are an error to MPI.
+  const std::byte* const place = collective.output + collective.bytes * static_cast<std::size_t>(arguments.rank);
+  const bool in_place = collective.input == place;
+  switch (collective.kind) {
+    case CollectiveKind::AllGather:
+      return MPI_Iallgather(in_place ? MPI_IN_PLACE : collective.input, count, type, collective.output, count, type,
+                            arguments.communicator, request);
+    case CollectiveKind::Gather:
+      return MPI_Igather(collective.input, count, type, collective.output, count, type, arguments.root,
+                         arguments.communicator, request);
+    case CollectiveKind::AllToAll:
+      return MPI_Ialltoall(collective.input, count, type, collective.output, count, type, arguments.communicator,
+                           request);
+    case CollectiveKind::Scatter:
+      return MPI_Iscatter(collective.input, count, type, collective.output, count, type, arguments.root,
+                          arguments.communicator, request);
+    default:
+      return MPI_Ibcast(collective.output, count, type, arguments.root, arguments.communicator, request);
+  }
+}
+
+/// `bytes` of each rank as counts, then where they begin.
+bool append_counts(const std::vector<std::size_t>& bytes, std::size_t element_bytes, std::vector<int>& counts) {
+  std::vector<int> offsets;
+  std::size_t offset = 0;
+  for (const std::size_t part : bytes) {
+    offsets.push_back(static_cast<int>(offset));
+    counts.push_back(static_cast<int>(part / element_bytes));
+    offset += part / element_bytes;
+  }
+  counts.insert(counts.end(), offsets.begin(), offsets.end());
+  return offset <= kMostElements;
+}
+
+int start_uneven_all_to_all(const Arguments& arguments, Started& started) {
+  const Collective& collective = arguments.collective;
+  const std::size_t ranks = collective.send_bytes.size();
+  MPI_Datatype const type = arguments.reducing.type;
+  if (!append_counts(collective.send_bytes, collective.element_bytes, started.counts) ||
+      !append_counts(collective.receive_bytes, collective.element_bytes, started.counts)) {
+    return MPI_ERR_COUNT;
+  }
+  const int* const counts = started.counts.data();
+  return MPI_Ialltoallv(send_buffer(collective), counts, counts + ranks, type, receive_buffer(collective),
+                        counts + 2 * ranks, counts + 3 * ranks, type, arguments.communicator, &started.request);
+}
+
+/// The types of `collective`, or why there are none.
+Result<Reducing> types_of(const Collective& collective) {
+  if (reduces(collective.kind)) {
+    return reducing(collective.element, collective.reduction);
+  }
+  const std::optional<MPI_Datatype> type = movable_type(collective.element_bytes);
+  return type ? Result<Reducing>(Reducing{*type, MPI_OP_NULL}) : failed("an element's size", MPI_ERR_TYPE);
+}
+
+int start_any(const Arguments& arguments, Started& started) {
+  const Collective& collective = arguments.collective;
+  if (collective.kind == CollectiveKind::Barrier) {
+    return MPI_Ibarrier(arguments.communicator, &started.request);
+  }
+  if (collective.kind == CollectiveKind::AllToAll && collective.parts_differ()) {
+    return start_uneven_all_to_all(arguments, started);
+  }
+  if (collective.bytes == 0) {
+    return MPI_SUCCESS;  // on all ranks
+  }
+  return reduces(collective.kind) ? start_reduction(arguments, &started.request)
+                                  : start_copy(arguments, &started.request);
+}
+
+void note(int code, Started& started) {
+  if (code != MPI_SUCCESS) {
+    started.refusal = text_of(code);
+  }
+}
+
+}  // namespace
+
+void start(const Collective& collective, MPI_Comm communicator, Started& started) {
+  const std::size_t count = collective.bytes / collective.element_bytes;
+  if (count > kMostElements) {
+    started.refusal = "more than 2147483647 elements, which is all that MPI 3 can count; try smaller tensors";
+    return;
+  }
+  const Result<Reducing> types = types_of(collective);
+  if (!types) {
+    started.refusal = types.error().reason;
+    return;
+  }
+  Arguments arguments{collective, communicator, static_cast<int>(count), *types, static_cast<int>(collective.root), 0};
+  MPI_Comm_rank(communicator, &arguments.rank);
+  note(start_any(arguments, started), started);
+}
+
+void start(const PointToPoint& message, MPI_Comm communicator, Started& started) {
+  const int peer = message.peer ? static_cast<int>(*message.peer) : MPI_ANY_SOURCE;
+  const int tag = static_cast<int>(message.tag);
+  if (message.bytes > kMostElements) {
+    started.refusal = "more than 2147483647 bytes, which is all that a message of MPI 3 can have; try smaller tensors";
+    return;
+  }
+  const int bytes = static_cast<int>(message.bytes);
+  note(message.sends ? MPI_Isend(message.data, bytes, MPI_BYTE, peer, tag, communicator, &started.request)
+                     : MPI_Irecv(message.data, bytes, MPI_BYTE, peer, tag, communicator, &started.request),
+       started);
+}
+
+}  // namespace rollcall::process_group::mpi

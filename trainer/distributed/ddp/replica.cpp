@@ -1,0 +1,97 @@
+#include "trainer/distributed/ddp/replica.h"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+#include <string>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+
+#include "runtime/base/text.h"
+
+namespace rollcall::parallel {
+namespace {
+
+/// Pieces large enough to be fast; a few are copied at a time. PyTorch takes 250 MiB: the whole of most models a
+/// second time, before sharding has freed any of it.
+constexpr std::size_t kBroadcastBytes = std::size_t{4} << 20;
+
+/// One line per parameter: name, type, shape, strides, whether it is trained. Replicas with equal text can be reduced
+/// together.
+std::string describe(const torch::nn::Module& module) {
+  std::ostringstream text;
+  for (const auto& parameter : module.named_parameters()) {
+    const at::Tensor& tensor = parameter.value();
+    text << parameter.key() << " " << tensor.dtype() << " " << tensor.sizes() << " strides " << tensor.strides()
+         << (tensor.requires_grad() ? "\n" : " frozen\n");
+  }
+  return text.str();
+}
+
+/// Compares this rank's description with rank 0's.
+Result<void> compare(const std::string& mine, const std::string& first, std::uint32_t rank) {
+  const std::vector<std::string> my_lines = split(mine, '\n');
+  const std::vector<std::string> first_lines = split(first, '\n');
+  for (std::size_t i = 0; i < std::max(my_lines.size(), first_lines.size()); ++i) {
+    const std::string my_line = i < my_lines.size() ? my_lines[i] : "";
+    const std::string first_line = i < first_lines.size() ? first_lines[i] : "";
+    if (my_line != first_line) {
+      return fail("model", my_line.empty() ? "nothing" : my_line,
+                  "rank " + std::to_string(rank) + " has this where rank 0 has " +
+                      (first_line.empty() ? "nothing" : first_line),
+                  "giving every rank the same --model, --num-classes and --channels-last", ExitCode::Mismatch);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+// c10d has a check of its own (verify_params_across_processes), but only the ranks that differ learn of it: rank 0 then
+// waits for them, and replicas whose numbers of dimensions differ make the check itself fail in the transport.
+Result<void> verify_same_model(const torch::nn::Module& module, const process_group::Group& group) {
+  const std::string mine = describe(module);
+  const Result<std::vector<std::vector<std::uint8_t>>> all =
+      process_group::all_gather_bytes(group, {mine.begin(), mine.end()});
+  if (!all) {
+    return all.error();
+  }
+  const std::string first(all->front().begin(), all->front().end());
+  return process_group::agree_or_fail(group, compare(mine, first, process_group::rank_of(group)));
+}
+
+void broadcast_values(const std::vector<at::Tensor>& tensors, const process_group::Group& group) {
+  if (tensors.empty()) {
+    return;
+  }
+  const torch::NoGradGuard no_grad;
+  c10d::broadcast_coalesced(group, tensors, kBroadcastBytes);
+}
+
+double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm, const process_group::Group& group) {
+  constexpr double kEpsilon = 1e-6;  // of torch's clip_grad_norm_
+  const torch::NoGradGuard no_grad;
+  // Where the gradients are, so that the group's back end for that device adds up the squares.
+  const c10::Device device = parameters.empty() ? c10::Device(c10::kCPU) : parameters.front().device();
+  at::Tensor squares = torch::zeros({1}, at::TensorOptions(at::kDouble).device(device));
+  for (const at::Tensor& parameter : parameters) {
+    if (parameter.grad().defined() && parameter.grad().numel() > 0) {
+      squares += torch::linalg_vector_norm(parameter.grad(), 2, c10::nullopt, false, at::kDouble).square();
+    }
+  }
+  if (group) {
+    std::vector<at::Tensor> tensors{squares};
+    group->allreduce(tensors)->wait();
+  }
+  const double norm = std::sqrt(squares.item<double>());
+  const double factor = max_norm / (norm + kEpsilon);
+  if (factor < 1) {
+    for (const at::Tensor& parameter : parameters) {
+      if (parameter.grad().defined()) {
+        parameter.grad().mul_(factor);
+      }
+    }
+  }
+  return norm;
+}
+
+}  // namespace rollcall::parallel

@@ -1,0 +1,68 @@
+#include "trainer/distributed/errors/exceptions.h"
+
+#include <c10/util/Exception.h>
+#include <new>
+#include <string_view>
+
+#include "runtime/base/this_process.h"
+
+namespace rollcall::process_group {
+namespace {
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+std::string Speaker::text() const {
+  return "rank " + std::to_string(rank) + " of " + std::to_string(world_size) + " on " + this_host_name();
+}
+
+std::optional<Error> out_of_memory(const std::exception& error) {
+  const std::string what = first_line(error.what());
+  const bool of_torch = what.find("can't allocate memory") != std::string::npos;  // of c10's allocator for CPUs
+  if (!of_torch && dynamic_cast<const std::bad_alloc*>(&error) == nullptr) {
+    return std::nullopt;
+  }
+  constexpr std::string_view kBefore = "tried to allocate ";
+  const std::size_t size = what.find(kBefore);
+  const std::string bytes = size == std::string::npos ? "" : what.substr(size + kBefore.size());
+  return fail(
+      "memory", bytes.empty() ? "an allocation" : bytes.substr(0, bytes.find(" bytes") + 6),
+      "could not be had: this rank's part of the training does not fit its memory limit",
+      "--parallel=fsdp, which divides parameters, gradients and optimizer state among the ranks; where it is on, "
+      "more ranks, a smaller --batch-size or more memory from Slurm (--mem)",
+      ExitCode::Unavailable);
+}
+
+std::optional<Caught> catch_exception(const std::function<void()>& work) {
+  const auto unless_memory = [](const std::exception& error, Caught::Kind kind, const std::string& text) {
+    const std::optional<Error> memory = out_of_memory(error);
+    return memory ? Caught{Caught::NoMemory, *memory, ""} : Caught{kind, Error(), first_line(text)};
+  };
+  try {
+    work();
+    return std::nullopt;
+  } catch (const CollectiveFailure& failure) {
+    return Caught{Caught::Explained, failure.error(), ""};
+  } catch (const c10::DistError& error) {
+    return Caught{Caught::LostPeer, Error(), first_line(error.what_without_backtrace())};
+  } catch (const c10::Error& error) {
+    return unless_memory(error, Caught::Refused, error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return unless_memory(error, Caught::LostPeer, error.what());
+  }
+}
+
+Result<void> catch_exceptions(const Speaker& speaker, const std::string& setting, const std::string& what,
+                              const std::string& action, const std::function<void()>& work) {
+  const std::optional<Caught> caught = catch_exception(work);
+  if (!caught) {
+    return {};
+  }
+  if (caught->kind == Caught::Explained || caught->kind == Caught::NoMemory) {
+    return caught->error;
+  }
+  return fail(setting, speaker.text(), what + ": " + caught->text, action, ExitCode::Unavailable);
+}
+
+}  // namespace rollcall::process_group

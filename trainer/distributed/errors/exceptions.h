@@ -1,0 +1,63 @@
+#pragma once
+
+#include <c10/util/Exception.h>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "runtime/base/result.h"
+
+namespace rollcall::process_group {
+
+/// Thrown where a watched collective fails, with all that the ranks found out about it. Exit code Unavailable: a peer
+/// was lost or did not come in time; Mismatch: ranks called different collectives.
+class CollectiveFailure : public c10::DistError {
+ public:
+  explicit CollectiveFailure(rollcall::Error error)
+      : c10::DistError(c10::SourceLocation{__func__, __FILE__, __LINE__}, error.message()), error_(std::move(error)) {}
+
+  [[nodiscard]] const rollcall::Error& error() const { return error_; }
+
+ private:
+  rollcall::Error error_;
+};
+
+/// Who speaks in an error: "rank 3 of 4 on jwb0002".
+struct Speaker {
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 1;
+
+  [[nodiscard]] std::string text() const;
+};
+
+/// The Error (Unavailable) of what LibTorch or the standard library throws when an allocation fails; nothing for any
+/// other exception.
+[[nodiscard]] std::optional<Error> out_of_memory(const std::exception& error);
+
+/// What code that calls LibTorch threw.
+struct Caught {
+  enum Kind {
+    Explained,  ///< a CollectiveFailure: `error` is its own
+    NoMemory,   ///< `error` is that of out_of_memory()
+    LostPeer,   ///< c10d's exception, or one that is not LibTorch's: Gloo throws classes of its own
+    Refused,    ///< LibTorch does not do what it was asked for
+  };
+
+  Kind kind;
+  Error error;       ///< of the first two
+  std::string text;  ///< of the others: the exception's first line
+};
+
+/// Runs `work` and says what it threw; nothing where all went well.
+[[nodiscard]] std::optional<Caught> catch_exception(const std::function<void()>& work);
+
+/// Runs `work`, which calls c10d. What it throws becomes an Error (Unavailable): setting `setting`, value who speaks,
+/// reason `what` and the first line of the exception, and the given action; where the exception has an Error of its own
+/// (see Caught) that one.
+[[nodiscard]] Result<void> catch_exceptions(const Speaker& speaker, const std::string& setting, const std::string& what,
+                                            const std::string& action, const std::function<void()>& work);
+
+}  // namespace rollcall::process_group

@@ -1,0 +1,174 @@
+#include "trainer/distributed/fsdp/group_gradients.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "trainer/distributed/fsdp/device_memory.h"
+
+namespace rollcall::parallel::fsdp {
+namespace {
+
+/// `mean` becomes the sum of the rows of `received` over `ranks`. On CPUs piece by piece, so that a piece is still in
+/// the cache of the core that added it up when it is divided.
+void take_mean(const at::Tensor& mean, const at::Tensor& received, double ranks) {
+  constexpr std::int64_t kElementsOfACore = 32768;  // also the least that LibTorch gives a thread
+  const std::int64_t most = mean.is_cpu() ? kElementsOfACore * at::get_num_threads() : mean.numel();
+  for (std::int64_t begin = 0; begin < mean.numel(); begin += most) {
+    const std::int64_t numel = std::min(most, mean.numel() - begin);
+    at::Tensor piece = mean.narrow(0, begin, numel);
+    Communicator::add_up(piece, received.narrow(1, begin, numel));
+    piece.div_(ranks);
+  }
+}
+
+}  // namespace
+
+GroupGradients::GroupGradients(const GroupContext& context, const GroupLayout& layout, std::vector<at::Tensor>& shards,
+                               const at::TensorOptions& home)
+    : communicator_(context.communicator),
+      memory_(context.memory),
+      host_link_(context.host_link),
+      options_(context.options),
+      layout_(layout),
+      shards_(shards),
+      flat_(at::empty({layout.reduce_numel}, home)),
+      accumulated_(layout.slots.size()) {}
+
+at::ScalarType GroupGradients::reduce_type() const { return options_.reduce_type.value_or(flat_.scalar_type()); }
+
+at::Tensor GroupGradients::take(std::size_t slot) {
+  const at::Tensor& unsharded = layout_.slots[slot].unsharded;
+  at::Tensor gradient = std::move(unsharded.mutable_grad());
+  unsharded.mutable_grad().reset();
+  if (gradient.defined()) {
+    gradient = gradient.detach().to(reduce_type());
+    if (!same_layout(gradient, unsharded)) {
+      gradient = at::empty_strided(unsharded.sizes(), unsharded.strides(), gradient.options()).copy_(gradient);
+    }
+  }
+  if (!accumulated_[slot].defined()) {
+    return gradient;
+  }
+  const at::Tensor before = std::exchange(accumulated_[slot], at::Tensor());
+  return gradient.defined() ? before.add_(gradient) : before;
+}
+
+/// Zeros where no rank has anything: in the rows that pad a tensor, and for a gradient that the loss does not depend
+/// on.
+void GroupGradients::copy_in(const Slot& slot, const at::Tensor& gradient, const at::Tensor& parts,
+                             const Span& span) const {
+  const auto element = static_cast<std::int64_t>(parts.element_size());
+  std::vector<Piece> pieces;
+  for (std::int64_t rank = 0; rank < communicator_.size(); ++rank) {
+    const Piece piece{.to = (rank * span.size + slot.offset - span.begin) * element,
+                      .from = slot.rows.offset_of(rank) * element,
+                      .bytes = gradient.defined() ? slot.rows.numel_of(rank) * element : 0};
+    pieces.push_back(piece);
+    set_zero(parts, piece.to + piece.bytes, slot.rows.padded_numel() * element - piece.bytes);
+  }
+  if (gradient.defined()) {
+    copy_pieces(parts, gradient, pieces);
+  }
+}
+
+/// Room for every rank's part of `numel` gradients.
+at::Tensor GroupGradients::exchange_memory(std::int64_t numel) const {
+  const auto element = static_cast<std::int64_t>(c10::elementSize(reduce_type()));
+  return memory_.take(communicator_.size() * numel * element).view(reduce_type()).view({communicator_.size(), numel});
+}
+
+/// The gradients of a message as they travel, taken from the unsharded parameters.
+at::Tensor GroupGradients::parts_of(const Coalesced& message) {
+  if (message.in_place) {
+    if (const at::Tensor gradient = take(message.first); gradient.defined()) {
+      return in_memory_order(gradient);
+    }
+  }
+  const Span span = layout_.reduced_span(message);
+  const at::Tensor parts = exchange_memory(span.size);
+  for (std::size_t i = message.first; i < std::min(message.first + message.count, layout_.trainable); ++i) {
+    copy_in(layout_.slots[i], take(i), parts, span);
+  }
+  return parts;
+}
+
+GroupGradients::Reduction GroupGradients::start() {
+  const torch::NoGradGuard no_grad;
+  Reduction reduction;
+  for (const Coalesced& message : layout_.trainable_messages()) {
+    reduction.parts.push_back(parts_of(message));
+    reduction.received.push_back(exchange_memory(layout_.reduced_span(message).size));
+  }
+  reduction.pending = communicator_.exchange(reduction.received, reduction.parts);
+  return reduction;
+}
+
+/// What a reduction that came to its end makes of the gradients, in `memory`.
+at::Tensor GroupGradients::mean_of(const Reduction& reduction, const at::Tensor& memory) {
+  at::Tensor mean = memory;
+  const auto ranks = static_cast<double>(communicator_.size() * communicator_.replicas());
+  const std::vector<Coalesced> messages = layout_.trainable_messages();
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const Span span = layout_.reduced_span(messages[i]);
+    take_mean(mean.narrow(0, span.begin, span.size), reduction.received[i], ranks);
+  }
+  communicator_.add_replicas(mean);
+  return mean;
+}
+
+void GroupGradients::finish(Reduction& reduction) {
+  const torch::NoGradGuard no_grad;
+  reduction.pending.wait();
+  const bool adds = any();
+  const at::TensorOptions here = at::TensorOptions(flat_.scalar_type()).device(memory_.device());
+  const at::Tensor mean =
+      mean_of(reduction, adds || host_link_ != nullptr ? at::empty({layout_.reduce_numel}, here) : flat_);
+  if (adds) {
+    return add(mean);
+  }
+  if (host_link_ != nullptr) {
+    host_link_->download(flat_, mean);
+  }
+  for (std::size_t i = 0; i < layout_.trainable; ++i) {
+    shards_[i].mutable_grad() = shard_memory(layout_.slots[i]);
+  }
+}
+
+bool GroupGradients::any() const {
+  return std::any_of(shards_.begin(), shards_.end(), [](const at::Tensor& shard) { return shard.grad().defined(); });
+}
+
+at::Tensor GroupGradients::part_of(const at::Tensor& flat, const Slot& slot) const {
+  return shard_view(flat, slot.unsharded, slot.rows, communicator_.rank(), slot.offset);
+}
+
+at::Tensor GroupGradients::shard_memory(const Slot& slot) const {
+  // data(): zero_grad() of an optimizer would refuse what autograd takes for a view.
+  return part_of(flat_, slot).data();
+}
+
+void GroupGradients::add(const at::Tensor& mean) {
+  const at::Tensor more = host_link_ != nullptr ? host_link_->downloaded(mean) : mean;
+  for (std::size_t i = 0; i < layout_.trainable; ++i) {
+    const at::Tensor part = part_of(more, layout_.slots[i]);
+    at::Tensor& gradient = shards_[i].mutable_grad();
+    gradient = gradient.defined() ? gradient.add_(part) : shard_memory(layout_.slots[i]).copy_(part);
+  }
+}
+
+void GroupGradients::accumulate() {
+  const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < layout_.trainable; ++i) {
+    accumulated_[i] = take(i);
+  }
+}
+
+void GroupGradients::zero() {
+  for (std::size_t i = 0; i < layout_.slots.size(); ++i) {
+    layout_.slots[i].unsharded.mutable_grad().reset();
+    accumulated_[i].reset();
+    shards_[i].mutable_grad().reset();
+  }
+}
+
+}  // namespace rollcall::parallel::fsdp

@@ -1,0 +1,199 @@
+#include "trainer/distributed/watchdog/watchdog.h"
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/run_within.h"
+#include "trainer/distributed/errors/exceptions.h"
+
+namespace rollcall::process_group {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr std::uint64_t kSignaturesKept = 1024;  // a rank may be this many collectives ahead of the slowest
+
+std::vector<std::uint8_t> bytes(const std::string& text) { return {text.begin(), text.end()}; }
+std::string text(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+std::string signature_key(std::uint64_t number) { return "signature/" + std::to_string(number); }
+
+std::string seconds_text(milliseconds time) {
+  const std::string digits = std::to_string(static_cast<double>(time.count()) / 1000);
+  return digits.substr(0, digits.find('.') + 2) + " s";
+}
+
+std::string first_line(const std::string& what) { return what.substr(0, what.find('\n')); }
+
+/// Rank 0 serves all looks of a step: fewer of them where there are many ranks.
+milliseconds interval_of(const WatchdogOptions& options) {
+  return milliseconds(std::max<std::uint32_t>(100, options.world_size / 4));
+}
+
+/// It is the step's rank 0 that holds it, which need not be one of the group's.
+std::string silent_store(const ProcessWatch& host_peers, const RankNames& names) {
+  const std::string holder = "rank 0, which holds the store, ";
+  const bool is_member = names.number(0) == 0;
+  if (is_member && host_peers.has_ended(0)) {
+    return holder + "is lost: its process ended";
+  }
+  return holder + (is_member && host_peers.lives(0)
+                       ? "does not answer, but its process lives: it is stopped or gets no processor"
+                       : "does not answer: it is stopped or lost");
+}
+
+}  // namespace
+
+Watchdog::Watchdog(const c10::intrusive_ptr<c10d::Store>& store, const WatchdogOptions& options,
+                   std::function<std::vector<std::uint32_t>()> broken_peers)
+    : options_(options),
+      store_(store->clone()),
+      shared_(std::make_shared<Shared>(watch_host_peers(*store_, options.rank), std::move(broken_peers), options)) {
+  std::thread([shared = shared_, interval = interval_of(options), rank_query = rank_query(store->clone())] {
+    answer_and_look(*shared, interval, rank_query);
+    const std::lock_guard lock(shared->mutex);
+    shared->stopped = true;
+    shared->changed.notify_all();
+  }).detach();
+}
+
+RankQuery Watchdog::rank_query(const c10::intrusive_ptr<c10d::Store>& store) const {
+  return {store, shared_->host_peers, options_.rank, options_.world_size, options_.names};
+}
+
+void Watchdog::answer_and_look(Shared& shared, milliseconds interval, const RankQuery& rank_query) {
+  bool may_be_asked = true;
+  const auto answer = [&] {
+    if (may_be_asked && rank_query.is_asked()) {
+      rank_query.answer(shared.progress());
+      may_be_asked = false;
+    }
+  };
+  const auto try_it = [&](const std::function<void()>& use_store) {
+    try {
+      use_store();
+    } catch (const std::exception&) {
+      may_be_asked = false;  // the store went with rank 0: nobody can ask any more
+    }
+  };
+  const LostPeerSearch::HasLeft has_left = [&rank_query](std::uint32_t rank) {
+    return run_within(std::chrono::seconds(2), [rank_query, rank] { return rank_query.has_left(rank); });
+  };
+  milliseconds pause = interval;
+  while (!shared.stop) {
+    const std::vector<std::uint32_t> ended = shared.host_peers->await_end(pause);
+    for (const std::uint32_t rank : ended) {
+      shared.search.process_ended(rank, has_left, steady_clock::now());
+    }
+    pause = ended.empty() ? interval : std::min(interval, LostPeerSearch::kAfterAnEnd);
+    if (!shared.stop) {
+      try_it(answer);
+      shared.search.look(has_left, steady_clock::now());
+    }
+  }
+  try_it([&] { tell_end(shared, rank_query); });
+}
+
+void Watchdog::tell_end(Shared& shared, const RankQuery& rank_query) {
+  if (shared.failed) {
+    return;
+  }
+  if (const std::optional<std::string> failure = shared.first_failure->told()) {
+    rank_query.give_up(shared.progress(), *failure);
+  } else {
+    rank_query.leave(shared.progress());
+  }
+}
+
+void Watchdog::stop() {
+  shared_->search.forget_connections();
+  std::unique_lock lock(shared_->mutex);
+  if (shared_->stop) {
+    return;
+  }
+  shared_->stop = true;
+  shared_->host_peers->wake();
+  // Where rank 0 is stopped, the thread waits for its store and is left behind.
+  shared_->changed.wait_for(lock, std::chrono::seconds(1), [this] { return shared_->stopped; });
+}
+
+void Watchdog::begin(CollectiveCall& call) {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->now.issued += 1;
+    call.number = shared_->now.issued;
+    shared_->now.last = to_text(call);
+  }
+  if (options_.compare) {
+    compare_with_rank_0(call);
+  }
+}
+
+void Watchdog::end(const CollectiveCall& call) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->now.ended = std::max(shared_->now.ended, call.number);
+}
+
+std::uint64_t Watchdog::issued() const { return shared_->progress().issued; }
+
+void Watchdog::compare_with_rank_0(const CollectiveCall& call) {
+  const std::string mine = signature(call);
+  if (options_.rank == 0) {
+    store_->set(signature_key(call.number), bytes(mine));
+    if (call.number > kSignaturesKept) {
+      store_->deleteKey(signature_key(call.number - kSignaturesKept));
+    }
+    return;
+  }
+  const auto since = steady_clock::now();
+  std::string of_rank_0;
+  try {
+    store_->wait({signature_key(call.number)}, options_.timeout);
+    of_rank_0 = text(store_->get(signature_key(call.number)));
+  } catch (const std::exception& error) {
+    throw CollectiveFailure(explain(call, since, error.what()));
+  }
+  if (of_rank_0 != mine) {
+    const Error mismatch = fail(
+        "collective", std::to_string(call.number),
+        options_.names.of(options_.rank) + " calls " + mine + " where " + options_.names.of(0) + " calls " + of_rank_0,
+        "making all ranks run the same collectives in the same order", ExitCode::Mismatch);
+    options_.first_failure->tell(mismatch.reason);
+    throw CollectiveFailure(mismatch);
+  }
+}
+
+std::string Watchdog::ask_all(std::uint64_t number, bool late) {
+  const Allowance allowance = options_.answers.value_or(allowance_of(interval_of(options_)));
+  const std::optional<std::string> missing =
+      run_within(allowance.for_many + std::chrono::seconds(3),
+                 [rank_query = rank_query(store_), number, late, allowance, own = shared_->progress()] {
+                   return rank_query.ask(number, own, /*anybody_gone=*/!late, allowance);
+                 });
+  return missing.value_or(silent_store(*shared_->host_peers, options_.names));
+}
+
+Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point since, const std::string& what) {
+  const std::lock_guard lock(explaining_);
+  if (told_) {
+    return *told_;
+  }
+  shared_->failed = true;
+  const bool late = steady_clock::now() - since >= options_.timeout * 9 / 10;
+  const std::string missing = ask_all(call.number, late);
+  const std::string reason =
+      (late ? "did not end within " + seconds_text(options_.timeout) + ": " : "failed, so a peer was lost: ") +
+      missing + " (" + first_line(what) + ")";
+  options_.first_failure->tell(to_text(call) + (late ? " did not end: " : " failed: ") + missing);
+  const std::string action = "looking for the first rank that ended or stands still, in this output and in Slurm's";
+  told_ = fail("collective", to_text(call), reason,
+               late ? action + "; a longer --collective-timeout if it was only slow" : action, ExitCode::Unavailable);
+  return *told_;
+}
+
+}  // namespace rollcall::process_group

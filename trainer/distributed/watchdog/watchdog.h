@@ -1,0 +1,117 @@
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "trainer/distributed/processes/processes.h"
+#include "trainer/distributed/processes/rank_names.h"
+#include "trainer/distributed/watchdog/first_failure.h"
+#include "trainer/distributed/watchdog/lost_peer_search.h"
+#include "trainer/distributed/watchdog/rank_query.h"
+#include "trainer/distributed/watchdog/watched_collective.h"
+
+namespace rollcall::process_group {
+
+struct WatchdogOptions {
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 1;
+  RankNames names{};
+  std::chrono::milliseconds timeout{600'000};  ///< after it the back end gives a collective up
+  bool compare = false;  ///< before each collective: does this rank call what rank 0 calls? Waits for rank 0
+  std::optional<Allowance> answers{};  ///< for the answers of other ranks; nothing: as world_size asks for
+  std::shared_ptr<FirstFailure> first_failure = std::make_shared<FirstFailure>();  ///< of all groups that share it
+};
+
+/// Numbers a group's collectives on this rank, and finds out why one failed. A thread answers other ranks,
+/// which ask through the store only once something is wrong; until then all it does is look whether somebody
+/// asks. So a rank that computes too long, or waits in another collective, still says where it is, and one that does
+/// not answer is stopped or lost. The same thread sees processes of this host end, so that a lost one of these need not
+/// be waited for.
+///
+/// Thread-safe.
+class Watchdog {
+ public:
+  /// `store` is the group's own; its connections are cloned. Ranks of this host are watched that called
+  /// publish_process() before, with the same store. `broken_peers` returns the ranks to which connections are closed,
+  /// for watch(); not called any more after stop().
+  Watchdog(const c10::intrusive_ptr<c10d::Store>& store, const WatchdogOptions& options,
+           std::function<std::vector<std::uint32_t>()> broken_peers);
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+  ~Watchdog() { stop(); }
+
+  /// To be called before the group's back ends go: asks and looks no more, at most 1 s. Other ranks learn that this one
+  /// leaves in good order or, where something else than this group has failed, why it gives up. Where this group has,
+  /// they know.
+  void stop();
+  /// Whether this group could go on, but its process cannot: what stop() tells.
+  [[nodiscard]] bool gives_up() const { return !shared_->failed && options_.first_failure->told().has_value(); }
+
+  /// Before a collective is issued: gives it its number. With WatchdogOptions::compare throws CollectiveFailure
+  /// (Mismatch) where rank 0 calls another one, and (Unavailable) where rank 0 does not come in time.
+  void begin(CollectiveCall& call);
+  void end(const CollectiveCall& call);
+  [[nodiscard]] std::uint64_t issued() const;
+  [[nodiscard]] const RankNames& names() const { return options_.names; }
+
+  /// Ends it where a peer turns out to be lost of which the back end says nothing.
+  void watch(const std::shared_ptr<WatchedCollective>& collective) { shared_->search.add(collective); }
+
+  /// What to tell of `call`, which began at `since` and failed with `what`: asks all ranks where they are. After a time
+  /// that only a timeout explains it names who has not arrived. The first failure of a group is told for all that
+  /// follow.
+  [[nodiscard]] Error explain(const CollectiveCall& call, std::chrono::steady_clock::time_point since,
+                              const std::string& what);
+
+ private:
+  /// What the answering thread shares with this object, and may outlive it with.
+  struct Shared {
+    Shared(std::shared_ptr<ProcessWatch> peers, std::function<std::vector<std::uint32_t>()> broken_peers,
+           const WatchdogOptions& options)
+        : host_peers(std::move(peers)),
+          search(std::move(broken_peers), options.names),
+          first_failure(options.first_failure) {}
+
+    const std::shared_ptr<ProcessWatch> host_peers;
+    LostPeerSearch search;
+    const std::shared_ptr<const FirstFailure> first_failure;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::atomic<bool> stop{false};
+    bool stopped = false;
+    std::atomic<bool> failed{false};  ///< a collective has
+    RankProgress now;
+
+    [[nodiscard]] RankProgress progress() {
+      const std::lock_guard lock(mutex);
+      return now;
+    }
+  };
+
+  static void answer_and_look(Shared& shared, std::chrono::milliseconds interval, const RankQuery& rank_query);
+  static void tell_end(Shared& shared, const RankQuery& rank_query);
+  [[nodiscard]] RankQuery rank_query(const c10::intrusive_ptr<c10d::Store>& store) const;
+  void compare_with_rank_0(const CollectiveCall& call);
+  /// `late`: a timeout says that somebody did not come, not who.
+  [[nodiscard]] std::string ask_all(std::uint64_t number, bool late);
+
+  const WatchdogOptions options_;
+  c10::intrusive_ptr<c10d::Store> store_;  ///< a connection beside the thread's
+  const std::shared_ptr<Shared> shared_;
+  std::mutex explaining_;
+  std::optional<Error> told_;
+};
+
+}  // namespace rollcall::process_group

@@ -1,0 +1,281 @@
+#include "trainer/distributed/watchdog/watched_backend.h"
+
+#include <chrono>
+#include <memory>
+#include <sstream>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <utility>
+
+#include "trainer/distributed/errors/exceptions.h"
+#include "trainer/distributed/watchdog/watched_collective.h"
+
+namespace rollcall::process_group {
+namespace {
+
+/// A collective under way whose failure is a CollectiveFailure. All else is the back end's own Work.
+class WatchedWork final : public c10d::Work {
+ public:
+  /// `may_wait_for_ever`: the back end does not end everything that waits for a lost peer; `inner` has a future.
+  WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
+              bool may_wait_for_ever);
+
+  bool isCompleted() override { return watched_ ? watched_->future()->completed() : inner_->isCompleted(); }
+  bool isSuccess() const override { return watched_ ? watched_->future()->hasValue() : inner_->isSuccess(); }
+  std::exception_ptr exception() const override {
+    return watched_ ? watched_->future()->exception_ptr() : inner_->exception();
+  }
+  int sourceRank() const override { return inner_->sourceRank(); }
+  std::vector<at::Tensor> result() override { return inner_->result(); }
+  void synchronize() override { inner_->synchronize(); }
+  bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
+  void blockCurrentStream() override { inner_->blockCurrentStream(); }
+  void abort() override { inner_->abort(); }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override { return inner_->getFutureResult(); }
+  float getDuration() const override { return inner_->getDuration(); }
+  uint64_t getSequencenumber() const override { return call_.number; }
+  std::chrono::milliseconds getTimeout() const override { return inner_->getTimeout(); }
+  uint64_t getCompletionKey() const override { return inner_->getCompletionKey(); }
+
+ private:
+  c10::intrusive_ptr<c10d::Work> inner_;
+  std::shared_ptr<Watchdog> watchdog_;
+  CollectiveCall call_;
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+  std::shared_ptr<WatchedCollective> watched_;  ///< null where the back end ends everything itself
+};
+
+WatchedWork::WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
+                         bool may_wait_for_ever)
+    : c10d::Work(/*rank=*/-1, inner->retrieveOpType()),
+      inner_(std::move(inner)),
+      watchdog_(std::move(watchdog)),
+      call_(std::move(call)) {
+  if (may_wait_for_ever) {
+    watched_ = WatchedCollective::of(inner_->getFuture(), watchdog_, call_, since_);
+    watchdog_->watch(watched_);
+  }
+}
+
+bool WatchedWork::wait(std::chrono::milliseconds timeout) {
+  if (watched_ && timeout == kNoTimeout) {
+    watched_->future()->waitAndThrow();
+    return true;
+  }
+  try {
+    const bool done = inner_->wait(timeout);
+    watchdog_->end(call_);
+    return done;
+  } catch (const std::exception& error) {
+    throw CollectiveFailure(watchdog_->explain(call_, since_, error.what()));
+  }
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> WatchedWork::getFuture() {
+  if (watched_) {
+    return watched_->future();
+  }
+  const auto future = inner_->getFuture();
+  // Not `this`: whoever waits for the future need not keep the work.
+  return future->then(
+      [watchdog = watchdog_, call = call_, since = since_](c10::ivalue::Future& done) -> c10::IValue {
+        if (done.hasError()) {
+          throw CollectiveFailure(watchdog->explain(call, since, done.tryRetrieveErrorMessage()));
+        }
+        watchdog->end(call);
+        return done.value();
+      },
+      future->elementType());
+}
+
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+using Tensors = std::vector<at::Tensor>;
+using Lists = std::vector<Tensors>;
+
+std::string sizes_of(const Tensors& tensors) {
+  std::ostringstream text;
+  for (const at::Tensor& tensor : tensors) {
+    text << (text.tellp() > 0 ? " " : "") << tensor.sizes();
+  }
+  return text.str();
+}
+
+/// `tensors`: what must have the same sizes and type on every rank.
+CollectiveCall call_of(const char* operation, const Tensors& tensors, std::string details = "") {
+  CollectiveCall call;
+  call.operation = operation;
+  call.sizes = sizes_of(tensors);
+  call.details = std::move(details);
+  for (const at::Tensor& tensor : tensors) {
+    call.type = c10::toString(tensor.scalar_type());
+    call.bytes += static_cast<std::int64_t>(tensor.nbytes());
+  }
+  return call;
+}
+
+/// Ranks may give tensors of different sizes.
+CollectiveCall call_of_any_size(const char* operation, const Tensors& tensors) {
+  CollectiveCall call = call_of(operation, tensors);
+  call.sizes.clear();
+  return call;
+}
+
+std::string name_of(const c10d::ReduceOp& op) {
+  switch (static_cast<c10d::ReduceOp::RedOpType>(op)) {
+    case c10d::ReduceOp::SUM:
+      return "sum";
+    case c10d::ReduceOp::AVG:
+      return "mean";
+    case c10d::ReduceOp::PRODUCT:
+      return "product";
+    case c10d::ReduceOp::MIN:
+      return "minimum";
+    case c10d::ReduceOp::MAX:
+      return "maximum";
+    default:
+      return "operator " + std::to_string(static_cast<int>(static_cast<c10d::ReduceOp::RedOpType>(op)));
+  }
+}
+
+bool is_gloo(const c10d::Backend& backend) { return backend.getBackendName() == "gloo"; }
+
+class WatchedBackend final : public c10d::Backend {
+ public:
+  WatchedBackend(c10::intrusive_ptr<c10d::Backend> inner, std::shared_ptr<Watchdog> watchdog)
+      : c10d::Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)), watchdog_(std::move(watchdog)) {}
+
+  WatchedBackend(const WatchedBackend&) = delete;
+  WatchedBackend& operator=(const WatchedBackend&) = delete;
+  ~WatchedBackend() override {
+    const bool gives_up = watchdog_->gives_up();
+    watchdog_->stop();                    // first: who hears of it asks the store why
+    if (gives_up && !is_gloo(*inner_)) {  // whose goodbye is a closed connection in any case
+      inner_->abort();
+    }
+  }
+
+  const std::string getBackendName() const override { return inner_->getBackendName(); }
+  void setTimeout(std::chrono::milliseconds timeout) override { inner_->setTimeout(timeout); }
+  bool supportsCoalescing() const override { return inner_->supportsCoalescing(); }
+  void startCoalescing() override { inner_->startCoalescing(); }
+  WorkPtr endCoalescing() override { return inner_->endCoalescing(); }
+  uint64_t getSequenceNumberForGroup() override { return watchdog_->issued(); }
+  std::shared_ptr<c10::Allocator> getMemAllocator() override { return inner_->getMemAllocator(); }
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool all) override {
+    inner_->monitoredBarrier(options, all);
+  }
+  c10d::ErrorType getError() override { return inner_->getError(); }
+  void abort() override { inner_->abort(); }
+  void shutdown() override { inner_->shutdown(); }
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
+    return watched(call_of("broadcast", tensors, root(options.rootRank)),
+                   [&] { return inner_->broadcast(tensors, options); });
+  }
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    return watched(call_of("all-reduce", tensors, name_of(options.reduceOp)),
+                   [&] { return inner_->allreduce(tensors, options); });
+  }
+  WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override {
+    return watched(call_of("all-reduce", tensors, name_of(options.reduceOp)),
+                   [&] { return inner_->allreduce_coalesced(tensors, options); });
+  }
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override {
+    return watched(call_of("reduce", tensors, name_of(options.reduceOp) + ", " + root(options.rootRank)),
+                   [&] { return inner_->reduce(tensors, options); });
+  }
+  WorkPtr allgather(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override {
+    return watched(call_of("all-gather", inputs), [&] { return inner_->allgather(outputs, inputs, options); });
+  }
+  WorkPtr all_gather_single(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override {
+    return watched(call_of("all-gather", {input}), [&] { return inner_->all_gather_single(output, input, options); });
+  }
+  WorkPtr all_gather_single_coalesced(Tensors& outputs, Tensors& inputs,
+                                      const c10d::AllgatherOptions& options) override {
+    return watched(call_of("all-gather", inputs),
+                   [&] { return inner_->all_gather_single_coalesced(outputs, inputs, options); });
+  }
+  WorkPtr gather(Lists& outputs, Tensors& inputs, const c10d::GatherOptions& options) override {
+    return watched(call_of("gather", inputs, root(options.rootRank)),
+                   [&] { return inner_->gather(outputs, inputs, options); });
+  }
+  WorkPtr scatter(Tensors& outputs, Lists& inputs, const c10d::ScatterOptions& options) override {
+    return watched(call_of("scatter", outputs, root(options.rootRank)),
+                   [&] { return inner_->scatter(outputs, inputs, options); });
+  }
+  WorkPtr reduce_scatter(Tensors& outputs, Lists& inputs, const c10d::ReduceScatterOptions& options) override {
+    return watched(
+        call_of("reduce-scatter", outputs, name_of(options.reduceOp)),
+        [&] { return inner_->reduce_scatter(outputs, inputs, options); }, kNoFuture);
+  }
+  WorkPtr reduce_scatter_single(at::Tensor& output, at::Tensor& input,
+                                const c10d::ReduceScatterOptions& options) override {
+    return watched(
+        call_of("reduce-scatter", {output}, name_of(options.reduceOp)),
+        [&] { return inner_->reduce_scatter_single(output, input, options); }, kNoFuture);
+  }
+  WorkPtr reduce_scatter_single_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& options) override {
+    return watched(
+        call_of("reduce-scatter", outputs, name_of(options.reduceOp)),
+        [&] { return inner_->reduce_scatter_single_coalesced(outputs, inputs, options); }, kNoFuture);
+  }
+  WorkPtr all_to_all_single(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_sizes,
+                            std::vector<std::int64_t>& input_sizes, const c10d::AllToAllOptions& options) override {
+    const bool equal = output_sizes.empty() && input_sizes.empty();
+    return watched(equal ? call_of("all-to-all", {input}) : call_of_any_size("all-to-all", {input}),
+                   [&] { return inner_->all_to_all_single(output, input, output_sizes, input_sizes, options); });
+  }
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override {
+    return watched(call_of_any_size("all-to-all", inputs), [&] { return inner_->alltoall(outputs, inputs, options); });
+  }
+  WorkPtr barrier(const c10d::BarrierOptions& options) override {
+    return watched(call_of("barrier", {}), [&] { return inner_->barrier(options); });
+  }
+  WorkPtr send(Tensors& tensors, int to, int tag) override { return inner_->send(tensors, to, tag); }
+  WorkPtr recv(Tensors& tensors, int from, int tag) override { return inner_->recv(tensors, from, tag); }
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override { return inner_->recvAnysource(tensors, tag); }
+
+ private:
+  /// Gloo's reduce-scatter: an all-reduce whose Work can only be waited for.
+  static constexpr bool kNoFuture = false;
+
+  [[nodiscard]] std::string root(std::int64_t rank) const {
+    return "root " + std::to_string(watchdog_->names().number(static_cast<std::uint32_t>(rank)));
+  }
+
+  template <typename Issue>
+  WorkPtr watched(CollectiveCall call, const Issue& issue, bool has_future = true) {
+    watchdog_->begin(call);
+    return c10::make_intrusive<WatchedWork>(issue(), watchdog_, std::move(call), has_future && is_gloo(*inner_));
+  }
+
+  c10::intrusive_ptr<c10d::Backend> inner_;
+  std::shared_ptr<Watchdog> watchdog_;
+};
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::ProcessGroup> watch(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                                             const c10::intrusive_ptr<c10d::Store>& store,
+                                             const WatchdogOptions& options, BrokenPeers broken_peers_of_gloo) {
+  // Gloo's alone, on CPUs; kept by the wrapper, which stops the watchdog before it lets go of it.
+  std::function<std::vector<std::uint32_t>()> broken_peers;
+  for (const c10::Device& device : group->getDeviceTypes()) {
+    if (c10d::Backend* inner = group->getBackend(device.type()).get(); is_gloo(*inner)) {
+      broken_peers = [inner, broken_peers_of_gloo] { return broken_peers_of_gloo(*inner); };
+    }
+  }
+  const auto watchdog = std::make_shared<Watchdog>(store, options, std::move(broken_peers));
+  auto watched = c10::make_intrusive<c10d::ProcessGroup>(store, group->getRank(), group->getSize());
+  for (const c10::Device& device : group->getDeviceTypes()) {
+    const c10::intrusive_ptr<c10d::Backend> inner = group->getBackend(device.type());
+    watched->setBackend(device.type(), c10d::ProcessGroup::strToBackendType(inner->getBackendName()),
+                        c10::intrusive_ptr<c10d::Backend>(c10::make_intrusive<WatchedBackend>(inner, watchdog)));
+  }
+  watched->setDefaultBackend(group->getBackendType());
+  watched->setGroupName(group->getGroupName());
+  return watched;
+}
+
+}  // namespace rollcall::process_group
