@@ -74,7 +74,7 @@ TEST(CheckpointWriter, MayBeSkippedOnlyWhereItMaySoAndOneIsUnderWayOnSomeRank) {
   EXPECT_TRUE(writer.may_save(Urgency::MaySkip, false));
   EXPECT_TRUE(writer.may_save(Urgency::Due, true));
   EXPECT_TRUE(writer.may_save(Urgency::Final, true));
-  const config::CheckpointConfig patient{.background = true, .skip_while_writer = false};
+  const config::CheckpointConfig patient{.background = true, .skip_while_saving = false};
   EXPECT_TRUE(CheckpointWriter(patient, nullptr).may_save(Urgency::MaySkip, true));
 }
 

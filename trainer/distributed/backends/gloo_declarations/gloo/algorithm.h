@@ -1,2 +1,0 @@
-// Included by ProcessGroupGloo.hpp, which needs nothing of it.
-#pragma once
