@@ -96,7 +96,7 @@ void FailureReport::leave_code(int code) const {
 
 void FailureReport::needs_store_no_more() const {
   if (store_) {
-    (void)within<std::int64_t>(kPatience, [store = store_] { return store->add(kReadKey, 1); });
+    (void)run_within(kPatience, [store = store_] { return store->add(kReadKey, 1); });
   }
 }
 

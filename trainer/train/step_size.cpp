@@ -6,6 +6,7 @@
 
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/progress.h"
+#include "trainer/checkpoint/read_plan.h"
 #include "trainer/distributed/process_group/collectives.h"
 
 namespace rollcall::train {
