@@ -76,6 +76,16 @@ def test_the_last_step_of_an_epoch_is_as_good_a_place_to_go_on_from_as_any(tmp_p
     assert trainer_ranks.differences(whole / "step-00000006.h5", part / "step-00000006.h5") == []
 
 
+def test_an_epoch_is_not_ended_by_larger_steps_of_which_none_is_left(tmp_path):
+    """18 images are left of 34: one step of 16, none of 32."""
+    options = ["--data=fake", "--fake-size=40", *SMALL, "--max-steps=1", "--train-num-workers=1"]
+    trainer_ranks.run(tmp_path, *options, "--batch-size=16", ranks=1)
+    kept = trainer_ranks.checkpoints(tmp_path)[0].read_bytes()
+    trainer_ranks.run(tmp_path, *options, "--batch-size=32", ranks=1)
+    assert [path.read_bytes() for path in trainer_ranks.checkpoints(tmp_path)] == [kept]
+    assert records(tmp_path, "epoch") == [] and len(records(tmp_path, "validation")) == 1
+
+
 @pytest.mark.parametrize("size", [20, 80])
 def test_a_data_set_of_another_size_is_refused_by_both_sizes(tmp_path, size):
     options = ["--data=fake", *SMALL, "--valid-epochs=0", "--train-num-workers=1"]

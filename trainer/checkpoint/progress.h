@@ -23,12 +23,12 @@ struct Progress {
   std::int64_t step_in_epoch = 0;    ///< steps done in it
   std::int64_t global_step = 0;      ///< steps done in all epochs
   std::int64_t sample_position = 0;  ///< samples done in the epoch's global order, of all ranks
-  std::int64_t dataset_size = 0;     ///< training samples that the order is of; 0: a file that does not say
   double best_metric = 0;            ///< highest validation metric; meaningless while best_step < 0
   std::int64_t best_step = -1;       ///< the global step at which it was reached
   std::int64_t world_size = 1;
   std::int64_t batch_size = 0;  ///< per rank and step, over all batches whose gradients are accumulated
   std::uint64_t seed = 0;
+  std::int64_t dataset_size = 0;           ///< training samples that the order is of; 0: a file that does not say
   double loss_scale = 65536;               ///< of the next step, in float16; see precision::LossScaler
   std::int64_t loss_scale_good_steps = 0;  ///< steps with finite gradients since it changed
   std::int64_t skipped_steps = 0;          ///< steps left out because gradients were not finite

@@ -185,7 +185,7 @@ Result<void> Checkpoints::confirm_same_step(const checkpoint::Progress& progress
 }
 
 /// The position counts in an order of so many images: in another data set it means nothing.
-Result<void> Checkpoints::keep_position(checkpoint::Progress& progress, std::int64_t dataset_size) const {
+Result<void> Checkpoints::keep_position(checkpoint::Progress& progress, std::int64_t dataset_size) {
   const std::int64_t images_of_step = progress.world_size * progress.batch_size;
   // Files of earlier versions do not say how many images there were, and count the last step's padding.
   const bool other = progress.dataset_size > 0 ? progress.dataset_size != dataset_size
@@ -200,11 +200,14 @@ Result<void> Checkpoints::keep_position(checkpoint::Progress& progress, std::int
   }
   progress.dataset_size = dataset_size;
   progress.sample_position = std::min(progress.sample_position, dataset_size);
+  // By the steps of the run that wrote it: this run's may be larger, and leave more out.
+  const std::int64_t left = dataset_size - progress.sample_position;
+  ends_an_epoch_ = progress.step_in_epoch > 0 && left < (config_.data.sampling.drop_last ? images_of_step : 1);
   return {};
 }
 
 Result<void> Checkpoints::continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
-                                      std::vector<std::string>& warnings) const {
+                                      std::vector<std::string>& warnings) {
   const checkpoint::Progress fresh = std::exchange(progress, state.progress);
   if (Result<void> same = keep_position(progress, fresh.dataset_size); !same) {
     return same;

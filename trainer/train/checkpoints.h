@@ -51,6 +51,8 @@ class Checkpoints {
   /// Of the saves that are under way and of those that ended.
   [[nodiscard]] CheckpointWriter& writer() { return writer_; }
 
+  /// Whether the checkpoint that was loaded is of an epoch's last step, and only the epoch's end is left of it.
+  [[nodiscard]] bool ends_an_epoch() const { return ends_an_epoch_; }
   [[nodiscard]] bool due_after_step(std::int64_t global_step) const;
   [[nodiscard]] bool due_after_epoch(std::int64_t finished_epochs) const;
 
@@ -59,9 +61,9 @@ class Checkpoints {
   [[nodiscard]] Result<std::string> init();
   [[nodiscard]] checkpoint::Retention retention(const checkpoint::Progress& progress) const;
   [[nodiscard]] checkpoint::TrainingState state_of(const checkpoint::Progress& progress) const;
-  [[nodiscard]] Result<void> keep_position(checkpoint::Progress& progress, std::int64_t dataset_size) const;
+  [[nodiscard]] Result<void> keep_position(checkpoint::Progress& progress, std::int64_t dataset_size);
   [[nodiscard]] Result<void> continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
-                                         std::vector<std::string>& warnings) const;
+                                         std::vector<std::string>& warnings);
 
   const config::TrainConfig& config_;
   Training& training_;
@@ -71,6 +73,7 @@ class Checkpoints {
   std::vector<std::string> argv_;
   std::vector<std::string> parameter_keys_;  ///< in the optimizer's order
   std::set<std::string> parameters_;
+  bool ends_an_epoch_ = false;
 };
 
 }  // namespace rollcall::train

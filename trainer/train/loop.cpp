@@ -77,19 +77,19 @@ Outcome Loop::run() {
       return *stop;
     }
   }
-  while (progress_.epoch < config_.run.epochs && (!at_last_step() || epoch_is_complete())) {
+  if (checkpoints_.ends_an_epoch() && at_last_step() &&
+      progress_.epoch < config_.run.epochs) {  // a kill came between its last step and its end
+    observer_.begin_epoch(progress_.step_in_epoch);
+    if (Stop stop = after_epoch()) {
+      return *stop;
+    }
+  }
+  while (progress_.epoch < config_.run.epochs && !at_last_step()) {
     if (Stop stop = train_epoch()) {
       return *stop;
     }
   }
   return Outcome{};
-}
-
-/// Whether the checkpoint that the run goes on from is of an epoch's last step, and nothing but its end is left.
-bool Loop::epoch_is_complete() const {
-  data::Sampler rest = *training_.data.train_sampler;
-  rest.set_epoch(static_cast<std::uint64_t>(progress_.epoch), progress_.sample_position);
-  return progress_.step_in_epoch > 0 && rest.steps() == 0;
 }
 
 at::Tensor Loop::model_outputs(const data::Batch& batch) {

@@ -52,7 +52,6 @@ class Loop {
     Totals totals = {};
   };
 
-  [[nodiscard]] bool epoch_is_complete() const;
   [[nodiscard]] at::Tensor model_outputs(const data::Batch& batch);
   [[nodiscard]] Stop train_epoch();
   /// Gradients of one batch, `done` having been added up in this step before.
