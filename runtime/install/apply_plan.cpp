@@ -70,10 +70,16 @@ Result<void> replace_link(const std::string& path, const std::string& target) {
 
 Result<void> apply_one(const FileChange& change, const ImageRoot& root) {
   const std::string entry = root.entry_on_this_machine(change.path);
+  if (entry.empty()) {
+    return cannot(root.shown(change.path), ELOOP);
+  }
   if (!change.text && !change.link_to) {
     return ::unlink(entry.c_str()) == 0 || errno == ENOENT ? Result<void>() : cannot(entry, errno);
   }
   const std::string path = change.text ? root.on_this_machine(change.path) : entry;
+  if (path.empty()) {
+    return cannot(root.shown(change.path), ELOOP);
+  }
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);
   if (error) {

@@ -52,8 +52,11 @@ std::string ImageRoot::resolve(const std::string& path, bool follows_last) const
     place.push_back(name);
     std::error_code none;
     const std::filesystem::path target = std::filesystem::read_symlink(folder_ + joined(place), none);
-    if (none || (names.empty() && !follows_last) || ++links > kMostLinks) {
+    if (none || (names.empty() && !follows_last)) {
       continue;
+    }
+    if (++links > kMostLinks) {
+      return "";
     }
     place.pop_back();
     if (target.is_absolute()) {

@@ -19,7 +19,8 @@ class ImageRoot {
   [[nodiscard]] std::string shown(const std::string& path) const { return folder_ + path; }
 
   /// Where `path` (absolute) is on this machine. An image's links are the image's: an absolute one begins at its root,
-  /// and `..` stays below it, as openat2(2) has it with RESOLVE_IN_ROOT. What is not there yet is taken by name.
+  /// and `..` stays below it, as openat2(2) has it with RESOLVE_IN_ROOT. What is not there yet is taken by name. Empty,
+  /// which names no file, where there are more links than the kernel follows.
   [[nodiscard]] std::string on_this_machine(const std::string& path) const;
   /// The same, with `path` itself not followed where it is a link.
   [[nodiscard]] std::string entry_on_this_machine(const std::string& path) const;

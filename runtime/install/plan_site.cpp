@@ -46,8 +46,7 @@ Result<void> want_line(const SiteInput& input, const ReadFile& read, Plan& plan)
     return fail("--site", input.root.shown(others.front().file), "loads " + others.front().plugin + " already",
                 "taking that line out, and again", ExitCode::Configuration);
   }
-  const std::string separated = rest.empty() || rest.ends_with('\n') ? rest : rest + "\n";
-  if (const std::string wanted = with_block(separated, line_for(input, read)); wanted != present) {
+  if (const std::string wanted = with_block(rest, line_for(input, read)); wanted != present) {
     plan.changes.push_back({path, wanted, std::nullopt, "srun, sbatch and salloc load the plugin"});
   }
   return {};

@@ -52,8 +52,7 @@ Seal seal_of(std::string_view file) {
 }
 
 std::string with_block(std::string_view file, std::string_view lines) {
-  std::string text(file);
-  return text.append(mark_line(kBlockMark, lines)).append(lines).append(kBlockEnd);
+  return mark_line(kBlockMark, lines).append(lines).append(kBlockEnd).append(file);
 }
 
 std::optional<Seal> block_of(std::string_view file) {
