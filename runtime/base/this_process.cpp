@@ -47,7 +47,7 @@ std::optional<std::vector<std::uint32_t>> affinity(int cpus) {
 
 std::string this_host_name() {
   std::array<char, HOST_NAME_MAX + 1> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+  return gethostname(name.data(), name.size()) == 0 ? name.data() : "";
 }
 
 std::vector<std::uint32_t> cpus_of_this_process() {

@@ -1,6 +1,9 @@
 #include "runtime/base/time_limit.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <system_error>
@@ -29,6 +32,16 @@ TimeLimit::~TimeLimit() {
   changed_.notify_all();
   if (thread_.joinable()) {
     thread_.join();
+    wait_until_gone();
+  }
+}
+
+/// join() returns before the kernel has taken the thread off its process, and what follows may need a process of one
+/// thread: setns(2) and unshare(2) refuse any other.
+void TimeLimit::wait_until_gone() const {
+  constexpr int kTries = 100'000;
+  for (int tried = 0; tried < kTries && ::syscall(SYS_tgkill, ::getpid(), tid_, 0) == 0; ++tried) {
+    ::sched_yield();
   }
 }
 
@@ -45,6 +58,7 @@ void TimeLimit::doing(std::string what) {
 
 void TimeLimit::watch() {
   std::unique_lock lock(mutex_);
+  tid_ = static_cast<int>(::syscall(SYS_gettid));
   const auto end = [&] { return begin_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(patience_); };
   while (!over_ && std::chrono::steady_clock::now() < end()) {
     changed_.wait_until(lock, end());

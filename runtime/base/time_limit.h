@@ -33,6 +33,7 @@ class TimeLimit {
 
  private:
   void watch();
+  void wait_until_gone() const;
 
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   const OnExpiry on_expiry_;
@@ -41,6 +42,7 @@ class TimeLimit {
   Seconds patience_;
   std::string doing_;
   bool over_ = false;
+  int tid_ = 0;  ///< the thread's, to the kernel; final when it has ended
   std::thread thread_;
 };
 

@@ -40,7 +40,7 @@ std::optional<std::string> scalar_text(const toml::node& node) {
 
 /// A quote opens a string only where a value or key may begin.
 bool may_begin_token(std::string_view line, std::size_t at) {
-  return at == 0 || std::string_view(" \t=[{,.").find(line[at - 1]) != std::string_view::npos;
+  return at == 0 || std::string_view(" \t\n=[{,.").find(line[at - 1]) != std::string_view::npos;
 }
 
 /// The position behind the string that begins at `at`, or the line's end.

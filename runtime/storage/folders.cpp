@@ -73,15 +73,15 @@ class Walk {
     const std::string where = place_ + "/" + name;
     struct stat status {};
     if (::fstatat(folder_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
-      const bool made =
-          errno == ENOENT && (::mkdirat(folder_, name.c_str(), exposed_ ? 0700 : 0777) == 0 || errno == EEXIST);
+      const bool made = errno == ENOENT &&
+                        (::mkdirat(folder_, name.c_str(), exposed_ || shared_ ? 0700 : 0777) == 0 || errno == EEXIST);
       if (!made || ::fstatat(folder_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
         return failed(where);
       }
     }
     if (S_ISLNK(status.st_mode)) {
       if (shared_ && !is_trusted(status)) {
-        return belongs_to_another(where, status);
+        return belongs_to_another(where, status, exposed_);
       }
       return exposed_ ? FolderObjection{where + " is a link", true} : follow(name, where);
     }
@@ -116,7 +116,7 @@ class Walk {
     folder_ = next;
     place_ = where;
     if ((exposed_ || shared_) && !is_trusted(status)) {
-      return belongs_to_another(where, status);
+      return belongs_to_another(where, status, exposed_);
     }
     const bool sticky_and_roots = status.st_uid == 0 && (status.st_mode & S_ISVTX) != 0;
     if (exposed_ && (status.st_mode & kOthersWrite) != 0 && !sticky_and_roots) {
@@ -129,8 +129,9 @@ class Walk {
 
   static bool is_trusted(const struct stat& status) { return status.st_uid == ::geteuid() || status.st_uid == 0; }
 
-  static FolderObjection belongs_to_another(const std::string& where, const struct stat& status) {
-    return {fmt::format("{} belongs to user {}", where, status.st_uid), true};
+  /// What a project shares is most likely seen by all nodes, /tmp by one.
+  static FolderObjection belongs_to_another(const std::string& where, const struct stat& status, bool foreign) {
+    return {fmt::format("{} belongs to user {}", where, status.st_uid), foreign};
   }
 
   std::deque<std::string> names_;

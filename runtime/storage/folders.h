@@ -20,7 +20,8 @@ struct FolderObjection {
 /// Below a folder that everybody may write to (/tmp, /dev/shm) anybody could have made a folder of a name that is easy
 /// to guess, and would then own what this user runs from it. There each folder is made with mode 0700, and one that
 /// exists is used only if it is no link, belongs to this user or root, and nobody else may write to it. Below a folder
-/// that a group may write to, a project's, what exists must belong to this user or root, links too. Elsewhere the
+/// that a group may write to, a project's, what is made has that mode too, and what exists must belong to this user or
+/// root, links as well. Elsewhere the
 /// user's umask holds, and links are followed. Opens nothing for writing. Thread-safe; two processes may do it at once.
 [[nodiscard]] FolderObjection make_own_folder(const std::string& path);
 

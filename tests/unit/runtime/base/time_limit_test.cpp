@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <string>
 
 namespace rollcall {
@@ -54,6 +56,18 @@ TEST(TimeLimit, LeavesAloneWhatEndsInTime) {
   }
   EXPECT_FALSE(expired);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+}
+
+TEST(TimeLimit, LeavesAProcessOfOneThread) {
+  const auto tasks = [] {
+    const std::filesystem::directory_iterator all("/proc/self/task");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = tasks();
+  for (int i = 0; i < 500; ++i) {
+    { TimeLimit limit(1h, end_with); }
+    ASSERT_EQ(tasks(), before);
+  }
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ std::string repeated(const std::string& text, int times) {
 INSTANTIATE_TEST_SUITE_P(Deep, DamagedToml,
                          testing::Values(repeated("a.", 30'000) + "a = 1", "[" + repeated("a.", 30'000) + "a]",
                                          repeated("\"a\".", 15'000) + "a = 1",
+                                         "x = 1\n\"=\"" + repeated(".\"=\"", 12'000) + " = 1",
                                          "x = 1\n 'b'" + repeated(" . a", 15'000) + " = 1",
                                          "a = {" + repeated("b.", 30'000) + "c = 1}", repeated("a = {", 10'000),
                                          std::string(60'000, '['), "a = " + std::string(60'000, '['),

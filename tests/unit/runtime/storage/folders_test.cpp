@@ -93,7 +93,15 @@ TEST_F(OwnFolder, WhereAGroupMayWriteWhatSomebodyElseMadeIsRefused) {
   ASSERT_EQ(chown((top_ / "project" / "victim").c_str(), 4711, 0), 0);
   const FolderObjection planted = make_own_folder(top_ / "project" / "victim" / ".cache" / "torch");
   EXPECT_THAT(planted.reason, HasSubstr("project/victim belongs to user 4711"));
-  EXPECT_TRUE(planted.foreign);
+  EXPECT_FALSE(planted.foreign) << "all nodes see a project's folder: one of them tells";
+}
+
+TEST_F(OwnFolder, WhereAGroupMayWriteWhatIsMadeIsClosedToIt) {
+  make("project", 02770);
+  const mode_t before = umask(0002);
+  EXPECT_THAT(make_own_folder(top_ / "project/me/torch").reason, IsEmpty());
+  umask(before);
+  EXPECT_EQ(mode_of(top_ / "project/me") & 0777, 0700u);
 }
 
 TEST_F(OwnFolder, WhereAGroupMayWriteALinkOfSomebodyElsesIsRefused) {
