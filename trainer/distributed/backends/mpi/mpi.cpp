@@ -44,22 +44,18 @@ Result<const mpi::Plugin*> plugin() {
   return opened;
 }
 
-Result<std::unique_ptr<Engine>> connect(const Exchange& exchange) {
+Result<std::unique_ptr<Engine>> connect(const Exchange& arrival, const Exchange& exchange) {
   const Result<const mpi::Plugin*> opened = plugin();
-  return opened ? (*opened)->connect(exchange) : Result<std::unique_ptr<Engine>>(opened.error());
+  return opened ? (*opened)->connect(arrival, exchange) : Result<std::unique_ptr<Engine>>(opened.error());
 }
 
 }  // namespace
 
 void add_mpi(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, const BackendOptions& options) {
-  // MPI begins only where all ranks have ended what this process was before, a client of PMIx: a rank that ends it
-  // later would be counted as absent from what MPI does then (rendezvous/exec_step.cpp).
-  const auto arrived = c10::make_intrusive<c10d::PrefixStore>("mpi/arrived", store);
-  if (const auto all = exchange_over(arrived, group.getRank(), group.getSize())(""); !all) {
-    throw CollectiveFailure(all.error());
-  }
-  const auto own = c10::make_intrusive<c10d::PrefixStore>("mpi", store);
-  Result<std::unique_ptr<Engine>> engine = connect(exchange_over(own, group.getRank(), group.getSize()));
+  const auto over = [&](const char* name) {
+    return exchange_over(c10::make_intrusive<c10d::PrefixStore>(name, store), group.getRank(), group.getSize());
+  };
+  Result<std::unique_ptr<Engine>> engine = connect(over("mpi/arrived"), over("mpi"));
   if (!engine) {
     throw CollectiveFailure(engine.error());
   }

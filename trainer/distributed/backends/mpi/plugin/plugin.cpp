@@ -77,13 +77,19 @@ Result<MPI_Comm> communicator_of(const std::vector<int>& ranks) {
 }
 
 /// Plugin::connect().
-Result<std::unique_ptr<process_group::Engine>> connect(const Exchange& exchange) {
-  if (const Result<void> begun = begin(); !begun) {
-    return begun.error();
+Result<std::unique_ptr<process_group::Engine>> connect(const Exchange& arrival, const Exchange& exchange) {
+  if (const Result<void> launched = check_launched(); !launched) {
+    return launched.error();
   }
   if (has_given_up()) {
     return fail("--backend", "mpi", "a group of this process has failed, after which MPI cannot be used",
                 "starting the processes anew, or --backend=ucx", ExitCode::Unavailable);
+  }
+  if (const auto all = arrival(""); !all) {
+    return all.error();
+  }
+  if (const Result<void> begun = begin(); !begun) {
+    return begun.error();
   }
   const Result<std::vector<std::string>> records = exchange(pack(place_of_this_process()));
   if (!records) {

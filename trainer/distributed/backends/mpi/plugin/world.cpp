@@ -35,10 +35,6 @@ void finalize_at_exit(int status, void* /*unused*/) {
 }
 
 Result<void> initialize() {
-  if (!was_launched()) {
-    return fail("--backend", "mpi", "no MPI launcher started this process",
-                "`srun --mpi=pmix --ddp ... PROGRAM`, `mpirun -n N PROGRAM`, or --backend=auto");
-  }
   // This process was a PMIx client before MPI becomes one; see rendezvous/exec_step.h.
   setenv(std::string(env::kPmixGds).c_str(), "hash", 0);
   int provided = MPI_THREAD_SINGLE;
@@ -72,6 +68,12 @@ std::string text_of(int code) {
 Error failed(const std::string& what, int code) {
   return fail("--backend", "mpi", what + ": " + text_of(code), "a small MPI program in this job, or --backend=auto",
               ExitCode::Unavailable);
+}
+
+Result<void> check_launched() {
+  return was_launched() ? Result<void>()
+                        : fail("--backend", "mpi", "no MPI launcher started this process",
+                               "`srun --mpi=pmix --ddp ... PROGRAM`, `mpirun -n N PROGRAM`, or --backend=auto");
 }
 
 Result<void> begin() {

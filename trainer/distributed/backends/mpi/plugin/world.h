@@ -19,9 +19,12 @@ namespace rollcall::process_group::mpi {
 /// "--backend: mpi: ...", Unavailable.
 [[nodiscard]] Error failed(const std::string& what, int code);
 
-/// MPI_Init_thread(), once a process, and MPI_Finalize() at its end (see finalize_at_exit() in world.cpp). Errors:
-/// (Usage) nothing shows that an MPI launcher started this process, where Open MPI would end it with a page of its own
-/// errors; (Unavailable) MPI failed.
+/// Error (Usage): nothing shows that an MPI launcher started this process, where Open MPI would end it with a page of
+/// its own errors.
+[[nodiscard]] Result<void> check_launched();
+
+/// MPI_Init_thread(), once a process, and MPI_Finalize() at its end (see finalize_at_exit() in world.cpp). Where
+/// check_launched() found no error. Errors: (Unavailable) MPI failed.
 [[nodiscard]] Result<void> begin();
 
 /// A group failed: MPI cannot go on, neither in other groups nor in new ones, and is not finalized at the end.
