@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <utility>
 #include <vector>
 
+#include "runtime/base/run_within.h"
 #include "runtime/base/text.h"
 #include "runtime/base/time_limit.h"
 #include "runtime/contract/env_vars.h"
@@ -25,6 +27,9 @@
 
 namespace rollcall::spank {
 namespace {
+
+/// For a line on the way to a file or a reader that does not take it.
+constexpr std::chrono::seconds kTelling{2};
 
 bool is_zero(const Environment& task, std::string_view name) { return task.get(name) == "0"; }
 
@@ -165,12 +170,13 @@ class TaskSetUp {
     return is_zero(task_, env::kSlurmProcId) || (task_.get(env::kSlurmProcId) == "1" && spares_rank_0());
   }
 
-  /// In the watching thread: the task itself hangs, perhaps with a lock of Slurm's log.
+  /// In the watching thread: the task itself hangs, perhaps with a lock of Slurm's log. What it writes to may hang as
+  /// well.
   [[noreturn]] void give_up(const std::string& doing, TimeLimit::Seconds patience) {
     const Error error = settings::out_of_time(task_.get(env::kSlurmNodeName).value_or("this node"), doing, patience);
     if (speaks_for_node()) {
       const std::string line = error.message() + "\n";
-      [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+      (void)run_within(kTelling, [line] { return ::write(STDERR_FILENO, line.data(), line.size()); });
     }
     ::_exit(to_int(error.exit_code));
   }

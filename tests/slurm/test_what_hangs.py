@@ -1,7 +1,9 @@
 """Files, file servers and name servers that a user or nobody controls hold up the user's own tasks at most: never
 slurmstepd, and so never a node. What hangs is ended after the setting task.timeout, or with the job, like any program."""
 
+import contextlib
 import os
+import pathlib
 import shutil
 import subprocess
 import threading
@@ -194,13 +196,38 @@ def test_a_file_server_that_does_not_answer_costs_the_time_limit(silent):
     check_nodes(silent)
 
 
+def tasks_that_are_set_up():
+    names = [path.read_text().strip() for path in pathlib.Path("/proc").glob("[0-9]*/comm") if path.exists()]
+    return names.count("rollcall-task")
+
+
+def test_a_task_ends_in_time_though_nobody_takes_its_last_line(silent, tmp_path):
+    """Its errors go to a FIFO that is full."""
+    for part in (tmp_path, *list(tmp_path.parents)[:2]):
+        part.chmod(0o755)
+    path = tmp_path / "errors-0"
+    os.mkfifo(path)
+    path.chmod(0o666)
+    full = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        with contextlib.suppress(BlockingIOError):
+            while os.write(full, b"x" * 4096):
+                pass
+        begin = time.monotonic()
+        step = silent.run("srun", "--ddp=task.timeout=1,host.template=hangs-{host}", "-N1", f"--error={tmp_path}/errors-%t", "true", check=False)
+        assert step.returncode == 69 and time.monotonic() - begin < 15
+        check_nodes(silent)
+    finally:
+        os.close(full)
+
+
 @pytest.mark.parametrize("options", [["--ddp=host.template=hangs-{host}"], ["--ddp", "--export=ALL,XDG_CONFIG_HOME=/hangs/"]],
                          ids=["name server", "file server"])
 def test_a_step_that_hangs_can_be_cancelled(silent, options):
     step = srun_in_background(silent, *options, "-N2", "--ntasks-per-node=2")
     step.start()
     job = poll(lambda: silent.run("squeue", "-h", "-t", "running", "-o", "%i").stdout.split(), "a job that runs")[0]
-    time.sleep(1)
+    poll(lambda: tasks_that_are_set_up() == 4, "tasks that hang")
     silent.run("scancel", job)
     begin = time.monotonic()
     check_nodes(silent)
