@@ -114,7 +114,7 @@ def test_a_validation_that_is_due_is_left_out_where_none_is_wanted_any_more(tmp_
 
 def test_an_epoch_whose_last_step_alone_was_saved_is_ended_by_the_next_run(tmp_path, pictures):
     """A kill between the save of an epoch's last step and that of its end leaves such a file."""
-    options = whole_training.options({**SETTINGS, "data": str(pictures), "valid-epochs": 2, "checkpoint-steps": 2, "keep-last": 9})
+    options = whole_training.options({**SETTINGS, "data": str(pictures), "valid-epochs": 2, "checkpoint-steps": 2, "checkpoint-epochs": 0})
     trainer_ranks.run(tmp_path / "before", *options, "--max-steps=3", ranks=1)
     (tmp_path / "after").mkdir()
     shutil.copy(tmp_path / "before" / "step-00000002.h5", tmp_path / "after")

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import shutil
 import sys
 
 import pytest
@@ -80,6 +81,18 @@ def test_nodes_reach_each_other_under_the_name_with_i_only(network):
 def test_each_node_is_a_host_of_its_own(network):
     result = network.run("srun", "-N4", "hostname")
     assert sorted(result.stdout.split()) == ["jwb0001", "jwb0002", "jwb0003", "jwb0004"]
+
+
+def test_a_slow_start_makes_no_interface_in_the_machines_own_network(network, short_folder, plugin, tmp_path):
+    """A host's process that has not left for its namespaces yet is no host."""
+    slow = tmp_path / "unshare"
+    slow.write_text(f'#!/bin/sh\nsleep 0.5\nexec {shutil.which("unshare")} "$@"\n')
+    slow.chmod(0o755)
+    before = os.listdir("/sys/class/net")
+    other = Netcluster(short_folder / "n-slow", f"--plugin={plugin}")
+    other.script(*other.slurm, *other.options, "--nodes=1", "start", env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    other.stop()
+    assert os.listdir("/sys/class/net") == before
 
 
 # ---------------------------------------------------------------- programs
