@@ -11,21 +11,6 @@
 #include "runtime/storage/folders.h"
 
 namespace rollcall::cli {
-namespace {
-
-/// Changes this process's own environment: execvp then looks the program up in the new PATH, where a venv may stand.
-void apply_to_this_process(const resolve::EnvPatch& patch) {
-  for (const resolve::EnvChange& change : patch.changes) {
-    if (change.action == resolve::Action::Set) {
-      setenv(change.name.c_str(), change.value.c_str(), 1);
-    } else if (change.action == resolve::Action::Unset) {
-      unsetenv(change.name.c_str());
-    }
-  }
-}
-
-}  // namespace
-
 Result<void> check_head_is_known(const step::ResolvedStep& step) {
   const resolve::EnvChange* const address = step.patch.find(env::kMasterAddr);
   if (step.facts.head_known_to_all || (address != nullptr && address->action == resolve::Action::Keep)) {
@@ -64,7 +49,8 @@ Result<void> run_exec(CommandContext& context) {
   }
   context.out.flush();
   context.err.flush();
-  apply_to_this_process(step->patch);
+  // execvp then looks the program up in the new PATH, where a venv may stand.
+  step::apply_to_this_process(step->patch);
   const int error_number = become_program(program);
   const bool absent = error_number == ENOENT;
   return fail("exec", program.front(), errno_text(error_number),

@@ -1,5 +1,7 @@
 #include "runtime/step/resolved_step.h"
 
+#include <cstdlib>
+
 #include <utility>
 
 #include "runtime/base/this_process.h"
@@ -63,6 +65,16 @@ Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::
     return patch.error();
   }
   return ResolvedStep{*std::move(observed), *std::move(patch)};
+}
+
+void apply_to_this_process(const resolve::EnvPatch& patch) {
+  for (const resolve::EnvChange& change : patch.changes) {
+    if (change.action == resolve::Action::Set) {
+      setenv(change.name.c_str(), change.value.c_str(), 1);
+    } else if (change.action == resolve::Action::Unset) {
+      unsetenv(change.name.c_str());
+    }
+  }
 }
 
 }  // namespace rollcall::step

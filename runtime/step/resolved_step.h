@@ -64,4 +64,8 @@ enum class Scope {
 [[nodiscard]] Result<resolve::EnvPatch> resolve_here(const job::JobFacts& facts, const settings::Settings& settings,
                                                      const network::NetworkView& network, const Environment& user);
 
+/// Changes the environment of this process itself, for libraries in it and for the program that it becomes. No other
+/// thread may read the environment meanwhile.
+void apply_to_this_process(const resolve::EnvPatch& patch);
+
 }  // namespace rollcall::step

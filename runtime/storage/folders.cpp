@@ -130,8 +130,8 @@ class Walk {
   static bool is_trusted(const struct stat& status) { return status.st_uid == ::geteuid() || status.st_uid == 0; }
 
   /// What a project shares is most likely seen by all nodes, /tmp by one.
-  static FolderObjection belongs_to_another(const std::string& where, const struct stat& status, bool foreign) {
-    return {fmt::format("{} belongs to user {}", where, status.st_uid), foreign};
+  static FolderObjection belongs_to_another(const std::string& where, const struct stat& status, bool only_here) {
+    return {fmt::format("{} belongs to user {}", where, status.st_uid), only_here};
   }
 
   std::deque<std::string> names_;
@@ -161,7 +161,7 @@ std::vector<RefusedCache> make_cache_folders(const resolve::EnvPatch& patch) {
       refused.push_back(
           {change.name,
            fmt::format("{}: {}: {}; the cache is left where it was", change.name, change.value, objection.reason),
-           objection.foreign});
+           objection.only_here});
     }
   }
   return refused;

@@ -8,10 +8,10 @@
 
 namespace rollcall::storage {
 
-/// Why a folder cannot be used, and whether somebody else's doing on this node is the cause.
+/// Why a folder cannot be used.
 struct FolderObjection {
-  std::string reason;  ///< a clause: "/tmp/me belongs to user 1001"
-  bool foreign = false;
+  std::string reason;      ///< a clause: "/tmp/me belongs to user 1001"
+  bool only_here = false;  ///< most likely a matter of this node alone: somebody else's doing in its /tmp, say
 };
 
 /// Makes the folder `path` (absolute) and what is missing above it, for this process's user, and checks that it can be
@@ -21,15 +21,15 @@ struct FolderObjection {
 /// to guess, and would then own what this user runs from it. There each folder is made with mode 0700, and one that
 /// exists is used only if it is no link, belongs to this user or root, and nobody else may write to it. Below a folder
 /// that a group may write to, a project's, what is made has that mode too, and what exists must belong to this user or
-/// root, links as well. Elsewhere the
-/// user's umask holds, and links are followed. Opens nothing for writing. Thread-safe; two processes may do it at once.
+/// root, links as well. Elsewhere the user's umask holds, and links are followed. Opens nothing for writing.
+/// Thread-safe; two processes may do it at once.
 [[nodiscard]] FolderObjection make_own_folder(const std::string& path);
 
 /// A cache variable that is not set after all, since its folder cannot be used.
 struct RefusedCache {
   std::string variable;
   std::string warning;     ///< without the "rollcall:" prefix
-  bool only_here = false;  ///< most likely a matter of this node alone: somebody else's folder is in the way
+  bool only_here = false;  ///< as FolderObjection has it
 };
 
 /// Makes the folders of the caches that `patch` sets (make_own_folder), as this process's user, and says which of them
@@ -39,9 +39,8 @@ struct RefusedCache {
 /// Takes the refused ones out of a task's patch. The warnings are the caller's to tell.
 void leave_out(resolve::EnvPatch& patch, const std::vector<RefusedCache>& refused);
 
-/// What the plugin does, for this task: makes the caches' folders, takes those that
-/// cannot be used out of `step.patch`, and (rank 0) adds a warning of files that the site will soon delete. Never
-/// fails.
+/// For a task that the plugin does not set up: makes the caches' folders, takes those that cannot be used out of
+/// `step.patch`, and (rank 0) adds a warning of files that the site will soon delete. Never fails.
 void prepare_folders(step::ResolvedStep& step, const settings::Settings& settings, const Environment& environment);
 
 }  // namespace rollcall::storage

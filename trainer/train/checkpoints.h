@@ -18,8 +18,8 @@
 namespace rollcall::train {
 
 /// Creates the folder of checkpoints and the stage on rank 0, proves that they can be written, and finishes what a
-/// killed run left in the stage, or with --resume=never clears it. A line for people, or an empty text. Errors:
-/// CannotCreate; Usage where ranks on several nodes would stage; those of publish_left_over().
+/// killed run left in the stage, or otherwise than with --resume=auto clears it. A line for people, or an empty text.
+/// Errors: CannotCreate; Usage where ranks on several nodes would stage; those of publish_left_over().
 [[nodiscard]] Result<std::string> prepare_folders(const config::CheckpointConfig& config, const World& world);
 
 /// A warning where the site deletes old files (settings scratch.* of `launch`) and a checkpoint is near that age.

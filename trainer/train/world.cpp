@@ -21,17 +21,6 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
-/// Gloo, NCCL and UCX read their interface variables from the process's own environment.
-void put_into_process(const resolve::EnvPatch& patch) {
-  for (const resolve::EnvChange& change : patch.changes) {
-    if (change.action == resolve::Action::Set) {
-      setenv(change.name.c_str(), change.value.c_str(), 1);
-    } else if (change.action == resolve::Action::Unset) {
-      unsetenv(change.name.c_str());
-    }
-  }
-}
-
 World world_of(const job::JobFacts& facts) {
   World world;
   world.rank = facts.rank;
@@ -58,7 +47,7 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
                          const config::ProcessGroupConfig& config, std::unique_ptr<launchers::PmixClient> pmix,
                          FailureReport& report, metrics::StartupTrace& trace) {
   World world = world_of(step.facts);
-  put_into_process(step.patch);
+  step::apply_to_this_process(step.patch);  // Gloo, NCCL and UCX read their interface variables there
   if (world.world_size == 1) {
     return world;
   }

@@ -59,7 +59,7 @@ TEST_F(OwnFolder, ALinkWhereEverybodyMayWriteIsRefused) {
   std::filesystem::create_symlink(top_ / "target", top_ / "open/me");
   const FolderObjection objection = make_own_folder(top_ / "open/me/triton");
   EXPECT_THAT(objection.reason, HasSubstr("open/me is a link"));
-  EXPECT_TRUE(objection.foreign);
+  EXPECT_TRUE(objection.only_here);
   EXPECT_FALSE(std::filesystem::exists(top_ / "target/triton"));
 }
 
@@ -79,7 +79,7 @@ TEST_F(OwnFolder, AFolderOfSomebodyElseIsRefused) {
   ASSERT_EQ(chown(path.c_str(), 4711, 4711), 0);
   const FolderObjection objection = make_own_folder(path + "/triton");
   EXPECT_THAT(objection.reason, HasSubstr("belongs to user 4711"));
-  EXPECT_TRUE(objection.foreign);
+  EXPECT_TRUE(objection.only_here);
 }
 
 TEST_F(OwnFolder, WhereAGroupMayWriteWhatSomebodyElseMadeIsRefused) {
@@ -93,7 +93,7 @@ TEST_F(OwnFolder, WhereAGroupMayWriteWhatSomebodyElseMadeIsRefused) {
   ASSERT_EQ(chown((top_ / "project" / "victim").c_str(), 4711, 0), 0);
   const FolderObjection planted = make_own_folder(top_ / "project" / "victim" / ".cache" / "torch");
   EXPECT_THAT(planted.reason, HasSubstr("project/victim belongs to user 4711"));
-  EXPECT_FALSE(planted.foreign) << "all nodes see a project's folder: one of them tells";
+  EXPECT_FALSE(planted.only_here) << "all nodes see a project's folder: one of them tells";
 }
 
 TEST_F(OwnFolder, WhereAGroupMayWriteWhatIsMadeIsClosedToIt) {
@@ -132,7 +132,7 @@ TEST_F(OwnFolder, LinksOfTheUsersOwnAreFollowedAndTheirTargetsChecked) {
 
 TEST_F(OwnFolder, AFileInTheWayAndARelativePathAreRefused) {
   EXPECT_THAT(make_own_folder("/dev/null/cache").reason, HasSubstr("/dev/null"));
-  EXPECT_FALSE(make_own_folder("/dev/null/cache").foreign);
+  EXPECT_FALSE(make_own_folder("/dev/null/cache").only_here);
   EXPECT_THAT(make_own_folder("cache").reason, HasSubstr("no absolute path"));
 }
 
