@@ -82,7 +82,7 @@ def test_an_epoch_is_not_ended_by_larger_steps_of_which_none_is_left(tmp_path):
     options = ["--data=fake", "--fake-size=40", *SMALL, "--max-steps=1", "--train-num-workers=1"]
     trainer_ranks.run(tmp_path, *options, "--batch-size=16", ranks=1)
     kept = trainer_ranks.checkpoints(tmp_path)[0].read_bytes()
-    trainer_ranks.run(tmp_path, *options, "--batch-size=32", ranks=1)
+    trainer_ranks.run(tmp_path, *options, "--batch-size=32", "--resume=continue-with-changes", ranks=1)
     assert [path.read_bytes() for path in trainer_ranks.checkpoints(tmp_path)] == [kept]
     assert records(tmp_path, "epoch") == [] and len(records(tmp_path, "validation")) == 1
 

@@ -7,6 +7,7 @@ from trainer_ranks import SMALL, checkpoints, records
 pytest.importorskip("h5py")
 
 # 88 images to train with, eleven steps of eight an epoch, so that each change is in the middle of one. SGD, whose course bears rounding.
+CHANGED = "--resume=continue-with-changes"
 OPTIONS = (*SMALL, "--data=fake", "--fake-size=103", "--valid-epochs=0", "--checkpoint-epochs=0", "--epochs=9", "--optimizer=sgd", "--lr=0.002",
            "--log-steps=1", "--keep-last=9")
 
@@ -48,7 +49,7 @@ def test_a_start_of_the_same_ranks_keeps_what_the_change_chose(tmp_path):
 
 def test_where_it_does_not_divide_or_was_asked_otherwise_a_warning_tells_what_would(tmp_path):
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", "--checkpoint-steps=1", ranks=2)
-    smaller = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", "--batch-size=3", "--last-batch=pad", ranks=2)
+    smaller = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", "--batch-size=3", "--last-batch=pad", CHANGED, ranks=2)
     assert "warning: --batch-size: 3: a step has 6 images with 2 ranks, and had 8 with 2 ranks" in smaller
     assert "try --batch-size=2 --grad-accumulation=2" in smaller
     for later in checkpoints(tmp_path)[2:]:
@@ -60,7 +61,7 @@ def test_where_it_does_not_divide_or_was_asked_otherwise_a_warning_tells_what_wo
 
 def test_each_image_is_seen_once_an_epoch_though_steps_are_others(tmp_path):
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=4", ranks=2)
-    trainer_ranks.run(tmp_path, *OPTIONS, "--epochs=1", "--batch-size=3", "--last-batch=pad", ranks=1)
+    trainer_ranks.run(tmp_path, *OPTIONS, "--epochs=1", "--batch-size=3", "--last-batch=pad", CHANGED, ranks=1)
     epoch = records(tmp_path, "epoch")[-1]
     assert epoch["samples"] == 88
     assert sum(record["samples"] for record in records(tmp_path, "step")) == 88

@@ -329,6 +329,7 @@ def progress(tmp_path, _trees):
     assert erase not in trainer_ranks.run(tmp_path / "auto", *SMALLEST, "--max-steps=3", ranks=1)  # no terminal here
 
 
+ONE_FOLDER = "tests/python/test_one_training_one_folder.py"
 BACKGROUND_SAVES = "tests/python/test_background_saves.py"
 TABLE = {
     "data": Numbers({"data": "fake"}, {"fake-size": 40}),
@@ -416,6 +417,9 @@ TABLE = {
     "checkpoint-read-back": checkpoint_read_back,
     "checkpoint-retries": Elsewhere(BACKGROUND_SAVES, "test_a_save_that_fails_is_a_warning_and_the_next_one_is_made"),
     "checkpoint-failures": Elsewhere(BACKGROUND_SAVES, "test_too_many_failures_in_a_row_stop_all_ranks"),
+    "run-name": Elsewhere(ONE_FOLDER, "test_each_element_of_a_job_array_has_a_folder_and_a_name_decides"),
+    "lease-timeout": Elsewhere(ONE_FOLDER, "test_a_holder_elsewhere_is_judged_by_its_renewals"),
+    "max-skipped-steps": Elsewhere("tests/python/test_not_finite.py", "test_steps_without_finite_gradients_are_left_out_and_then_end_the_run"),
     "save-before-limit": Elsewhere("tests/python/test_save_before_limit.py", "test_all_ranks_save_and_end_before_the_limit_that_rank_0_knows"),
     "resume": resume,
     "verify": verify,

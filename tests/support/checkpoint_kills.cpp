@@ -129,7 +129,7 @@ bool holds_step(const std::string& path, std::int64_t step) {
 
 /// What is wrong with the folder, or an empty text; `newest` becomes the newest step there.
 std::string inspect(const std::string& folder, std::int64_t reported, std::int64_t& newest) {
-  const std::vector<ListedCheckpoint> listed = list_checkpoints(folder);
+  const std::vector<ListedCheckpoint> listed = *list_checkpoints(folder);
   newest = listed.empty() ? 0 : listed.front().step;
   if (newest < reported) {
     return fmt::format("step {} was reported committed, and the newest is {}", reported, newest);

@@ -54,7 +54,7 @@ TRAINER = {
                "checkpoint/background", "checkpoint/format", "distributed/ddp", "precision"],
     "train": ["config", "data/datasets", "data/loader", "data/sampling", "metrics", "model", "optim", "checkpoint",
               "checkpoint/background", "checkpoint/format", "distributed/errors", "distributed/process_group", "distributed/fsdp",
-              "distributed/ddp", "precision"],
+              "distributed/ddp", "precision", "storage"],
     "tools/pack": ["data/sources", "data/image", "data/jpeg", "data", "metrics", "storage"],
     "tools/checkpoint": ["checkpoint/exchange", "checkpoint/format", "metrics", "storage"],
     "tools/bench_collectives": ["config", "metrics", "distributed/process_group", "train"],

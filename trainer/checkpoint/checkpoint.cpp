@@ -214,6 +214,7 @@ Result<StateParts> collect(const TrainingState& state, std::uint32_t rank, std::
       add_rng(parts, state.rng_per_rank);
       parts.values["/config/json"] = state.config_json;
       parts.values["/config/argv"] = state.argv;
+      parts.values["/config/slurm_job"] = state.job;
     }
     return parts;
   });

@@ -197,7 +197,9 @@ CheckpointConfig checkpoint_config(const Settings& settings) {
   using checkpoint::format::ReadBack;
   using checkpoint::format::VerifyLevel;
   CheckpointConfig config;
-  config.load.resume = settings.text("resume");
+  config.accept_changes = settings.text("resume") == "continue-with-changes";
+  config.load.resume = config.accept_changes ? "auto" : settings.text("resume");
+  config.lease_timeout = settings.number("lease-timeout");
   config.load.verify = settings.text("verify") == "full" ? VerifyLevel::Full : VerifyLevel::Metadata;
   config.init_from = settings.text("init-from");
   config.every_epochs = settings.integer("checkpoint-epochs");
@@ -228,6 +230,7 @@ metrics::ProgressStyle progress_style(const std::string& name) {
 RunConfig run_config(const Settings& settings) {
   return {.epochs = settings.integer("epochs"),
           .max_steps = settings.integer("max-steps"),
+          .max_skipped_steps = settings.integer("max-skipped-steps"),
           .valid_epochs = settings.integer("valid-epochs"),
           .seed = seed_of(settings),
           .folder = {},
@@ -235,9 +238,13 @@ RunConfig run_config(const Settings& settings) {
           .log_steps = settings.integer("log-steps")};
 }
 
-/// A job name as one part of a path.
-std::string folder_name(const Environment& environment) {
-  std::string name = environment.get_non_empty("SLURM_JOB_NAME").value_or("run");
+/// The run's name as one part of a path.
+std::string folder_name(const Settings& settings, const Environment& environment) {
+  const std::string& given = settings.text("run-name");
+  std::string name = given.empty() ? environment.get_non_empty("SLURM_JOB_NAME").value_or("run") : given;
+  if (const auto element = environment.get_non_empty("SLURM_ARRAY_TASK_ID")) {
+    name += "-" + *element;
+  }
   for (char& c : name) {
     if (c == '/' || static_cast<unsigned char>(c) <= ' ') {
       c = '_';
@@ -248,7 +255,7 @@ std::string folder_name(const Environment& environment) {
 
 Result<void> choose_folders(TrainConfig& config, const Settings& settings, const Environment& environment) {
   const std::optional<std::string> scratch = environment.get_non_empty("SCRATCH");
-  const std::string base = scratch.value_or(".") + "/rollcall/" + folder_name(environment);
+  const std::string base = scratch.value_or(".") + "/rollcall/" + folder_name(settings, environment);
   const auto chosen = [&](const char* setting, const std::string& otherwise) -> Result<std::string> {
     const std::string& text = settings.text(setting);
     return text.empty() ? Result<std::string>(otherwise) : settings::expand_path(text, environment, setting);

@@ -72,6 +72,8 @@ struct ParallelConfig {
 
 struct CheckpointConfig {
   checkpoint::LoadOptions load{};  ///< its folder is also the one that is written to
+  bool accept_changes = false;     ///< go on from a checkpoint of a training that other settings defined
+  double lease_timeout = 60;       ///< seconds
   std::string init_from{};         ///< path of a checkpoint; empty: none
   std::string stage{};             ///< folder in which checkpoints are made first; empty: none
   std::string stage_given{};       ///< as given
@@ -90,8 +92,9 @@ struct CheckpointConfig {
 
 struct RunConfig {
   std::int64_t epochs = 120;
-  std::int64_t max_steps = 0;      ///< 0: no limit
-  std::int64_t valid_epochs = 10;  ///< validate after so many epochs; 0: never
+  std::int64_t max_steps = 0;           ///< 0: no limit
+  std::int64_t max_skipped_steps = 10;  ///< in a row; 0: any number
+  std::int64_t valid_epochs = 10;       ///< validate after so many epochs; 0: never
   std::uint64_t seed = 0;
   std::string folder{};  ///< of metrics.jsonl
   metrics::ProgressStyle progress = metrics::ProgressStyle::Auto;
@@ -119,8 +122,9 @@ struct TrainConfig {
 [[nodiscard]] Result<DataConfig> make_data_config(const settings::Settings& settings, const Environment& environment);
 
 /// Everything that `settings`, of trainer_table(), decide. Folders: --checkpoint-dir and --run-dir, else below
-/// $SCRATCH/rollcall/<job name>, else below ./rollcall/<job name> with a warning. Jobs of one name share a folder: that
-/// is how a job that is submitted again finds its checkpoints. Nothing is created.
+/// $SCRATCH/rollcall/<run name>, else below ./rollcall/<run name> with a warning. The run's name is setting run-name or
+/// the job's, then the number of an array's element: so a job that is submitted again finds its checkpoints, and
+/// elements do not share theirs. Nothing is created.
 ///
 /// Errors: a ${VARIABLE} in a path is not set; (Usage) settings that contradict each other: one of --parallel=fsdp's
 /// with another kind, two types.

@@ -136,6 +136,10 @@ constexpr std::array kTrainerTable{
     Setting{"clip-grad-norm", Kind::Number, "0", "NORM",
             "scale gradients so that their norm over all parameters is at most this; 0: do not", "Training", "", 0,
             1e9},
+    Setting{"max-skipped-steps", Kind::Integer, "10", "N",
+            "a step whose gradients are not finite is left out; so many of them in a row end the training; 0: any "
+            "number does not. precision=fp16 has a rule of its own",
+            "Training", "", 0, kMost},
     Setting{
         "precision", Kind::Choice, "fp32", "fp32|bf16|fp16",
         "type in which convolutions and matrix products compute; weights, their updates, statistics and the loss stay "
@@ -198,10 +202,17 @@ constexpr std::array kTrainerTable{
             "a collective that takes longer is an error, which names the ranks that did not come", "Parallel", "", 1,
             1e6},
 
-    Setting{"checkpoint-dir", Kind::Path, "", "DIR",
-            "folder of the checkpoints; empty: $SCRATCH/rollcall/<job name>/checkpoints, or below ./ where SCRATCH is "
-            "unset",
+    Setting{"run-name", Kind::Text, "", "NAME",
+            "name of this training, whose folder is $SCRATCH/rollcall/<run name>, or below ./ where SCRATCH is unset; "
+            "empty: the job's name. Elements of a job array have their number behind it",
             "Checkpoints"},
+    Setting{"checkpoint-dir", Kind::Path, "", "DIR",
+            "folder of the checkpoints, of this training alone; empty: checkpoints below the run's folder",
+            "Checkpoints"},
+    Setting{"lease-timeout", Kind::Number, "60", "SECONDS",
+            "how long a run waits where another one writes to its folder: until that has ended, or has given no sign "
+            "of life for so long",
+            "Checkpoints", "", 0, 1e6},
     Setting{"checkpoint-epochs", Kind::Integer, "1", "N",
             "save after every N epochs; 0: only at the end and on signals", "Checkpoints", "", 0, 1e9},
     Setting{"checkpoint-steps", Kind::Integer, "0", "N", "save also after every N steps; 0: do not", "Checkpoints", "",
@@ -237,9 +248,10 @@ constexpr std::array kTrainerTable{
     Setting{"save-before-limit", Kind::Number, "0", "SECONDS",
             "save and end with code 75 so long before the job's time limit; 0: leave that to a signal", "Checkpoints",
             "", 0, 1e6},
-    Setting{"resume", Kind::Text, "auto", "auto|never|FILE",
-            "continue from the newest sound checkpoint, start afresh, or continue from FILE", "Checkpoints",
-            "auto|never"},
+    Setting{"resume", Kind::Text, "auto", "auto|continue-with-changes|never|FILE",
+            "continue from the newest sound checkpoint where it is of this training; also where settings that define a "
+            "training were changed since; start afresh; or continue from FILE",
+            "Checkpoints", "auto|continue-with-changes|never"},
     Setting{
         "verify", Kind::Choice, "full", "full|metadata",
         "what loading a checkpoint compares with its checksums: everything it reads, or the table of contents alone",

@@ -96,6 +96,20 @@ Result<std::unique_ptr<torch::optim::Optimizer>> make_optimizer(
   return (*kind)->make(options, parameters);
 }
 
+Options options_of(const torch::optim::Optimizer& optimizer) {
+  Options options;
+  for (const torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
+    options.push_back(group.options().clone());
+  }
+  return options;
+}
+
+void set_options(torch::optim::Optimizer& optimizer, const Options& options) {
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    optimizer.param_groups()[i].set_options(options[i]->clone());
+  }
+}
+
 void set_learning_rate(torch::optim::Optimizer& optimizer, double learning_rate) {
   for (torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
     group.options().set_lr(learning_rate);

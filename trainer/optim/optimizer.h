@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/base/result.h"
 
@@ -50,6 +51,12 @@ enum class LearningRateScaling {
 /// Errors (Usage): unknown name, a number outside its range, Nesterov without momentum.
 [[nodiscard]] Result<std::unique_ptr<torch::optim::Optimizer>> make_optimizer(
     const OptimizerOptions& options, const torch::OrderedDict<std::string, at::Tensor>& parameters);
+
+/// A copy of each parameter group's options.
+using Options = std::vector<std::unique_ptr<torch::optim::OptimizerOptions>>;
+[[nodiscard]] Options options_of(const torch::optim::Optimizer& optimizer);
+/// Gives the groups what options_of() said of this optimizer; it may have loaded others since.
+void set_options(torch::optim::Optimizer& optimizer, const Options& options);
 
 /// Sets the learning rate of all parameter groups; takes effect at the next step().
 void set_learning_rate(torch::optim::Optimizer& optimizer, double learning_rate);

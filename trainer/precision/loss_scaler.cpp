@@ -1,5 +1,6 @@
 #include "trainer/precision/loss_scaler.h"
 
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -59,6 +60,18 @@ bool LossScaler::unscale(torch::optim::Optimizer& optimizer, const process_group
   }
   found_inf_ = found_inf.to(at::kCPU);
   return found_inf_.item<float>() == 0;
+}
+
+bool finite_gradients(torch::optim::Optimizer& optimizer) {
+  const torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> largest;
+  for (auto& [type, gradients] : gradients_of(optimizer)) {
+    // The largest absolute value: not a number where any is none, and no sum that could overflow.
+    for (const at::Tensor& value : at::_foreach_norm(gradients, std::numeric_limits<double>::infinity())) {
+      largest.push_back(value.to(at::kFloat));
+    }
+  }
+  return largest.empty() || torch::stack(largest).isfinite().all().item<bool>();
 }
 
 void LossScaler::update() {

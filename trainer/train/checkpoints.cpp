@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/torch.h>
+#include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <utility>
@@ -14,6 +16,7 @@
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/rng.h"
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/optim/optimizer.h"
 #include "trainer/train/step_size.h"
 
 namespace rollcall::train {
@@ -76,18 +79,32 @@ class ReplicaSharding final : public checkpoint::Sharding {
 
 }  // namespace
 
-Result<std::string> prepare_folders(const config::CheckpointConfig& config, const World& world) {
+Result<RunFolder> prepare_folders(const config::CheckpointConfig& config, const World& world,
+                                  const Environment& environment) {
   if (!config.stage.empty() && world.num_nodes > 1) {
     return unusable_stage(config, "ranks on several nodes write one file, and have no folder of one node in common",
                           "leaving it out: --checkpoint-mode=async writes from memory");
   }
+  RunFolder folder;
   if (world.rank != 0) {
-    return std::string();
+    return folder;
   }
   if (Result<void> prepared = checkpoint::format::prepare_folder(config.load.folder); !prepared) {
     return prepared.error();
   }
-  return config.stage.empty() ? std::string() : prepare_stage(config);
+  Result<Lease> lease =
+      Lease::take(config.load.folder, environment, std::chrono::duration<double>(config.lease_timeout),
+                  [](const std::string& line) { fmt::print(stderr, "rollcall: {}\n", line); });
+  if (!lease) {
+    return lease.error();
+  }
+  folder.lease.emplace(*std::move(lease));
+  Result<std::string> note = config.stage.empty() ? std::string() : prepare_stage(config);
+  if (!note) {
+    return note.error();
+  }
+  folder.note = *std::move(note);
+  return folder;
 }
 
 std::optional<std::string> checkpoint_purge_warning(const settings::Settings& launch, const Environment& environment,
@@ -109,14 +126,17 @@ std::optional<std::string> checkpoint_purge_warning(const settings::Settings& la
 }
 
 Checkpoints::Checkpoints(const config::TrainConfig& config, Training& training, const World& world,
-                         process_group::Group saving_group, std::vector<std::string> argv)
+                         process_group::Group saving_group, const Lease* lease, std::vector<std::string> argv,
+                         std::string job)
     : config_(config),
       training_(training),
       world_(world),
       sharding_(training.replica->is_sharded() ? std::make_unique<ReplicaSharding>(*training.replica, *training.model)
                                                : nullptr),
       writer_(config.checkpoint, std::move(saving_group)),
+      lease_(lease),
       argv_(std::move(argv)),
+      job_(std::move(job)),
       parameter_keys_(checkpoint::parameter_keys(training.replica->named_parameters(), *training.optimizer)),
       parameters_(parameter_keys_.begin(), parameter_keys_.end()) {}
 
@@ -128,16 +148,19 @@ checkpoint::TrainingState Checkpoints::state_of(const checkpoint::Progress& prog
           .rng_per_rank = {},
           .config_json = config_.json,
           .argv = argv_,
+          .job = job_,
           .sharding = sharding_.get()};
 }
 
 Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vector<std::string>& warnings) {
   checkpoint::TrainingState state = state_of(progress);
+  const optim::Options own = optim::options_of(*training_.optimizer);
   const Result<std::optional<checkpoint::LoadedInfo>> loaded =
       checkpoint::load(config_.checkpoint.load, state, writer_.group());
   if (!loaded) {
     return loaded.error();
   }
+  optim::set_options(*training_.optimizer, own);
   if (!loaded->has_value()) {
     return config_.checkpoint.init_from.empty() ? std::string() : init();
   }
@@ -148,11 +171,22 @@ Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vecto
   if (!change.warning.empty()) {
     warnings.push_back(change.warning);
   }
-  if (Result<void> continued = continue_at(progress, state, warnings); !continued) {
+  if (Result<void> continued = continue_at(progress, state); !continued) {
     return continued.error();
+  }
+  if (is_finished(progress)) {
+    return fmt::format(
+        "{} is the end of this training, at step {}: nothing is left to do; more --epochs go on, "
+        "--resume=never starts afresh",
+        (*loaded)->path, progress.global_step);
   }
   return fmt::format("resumed from {} at epoch {}, step {} (--resume=never starts afresh){}{}", (*loaded)->path,
                      progress.epoch + 1, progress.global_step, change.note.empty() ? "" : "; ", change.note);
+}
+
+bool Checkpoints::is_finished(const checkpoint::Progress& progress) const {
+  const bool steps_done = config_.run.max_steps > 0 && progress.global_step >= config_.run.max_steps;
+  return (steps_done || progress.epoch >= config_.run.epochs) && progress.validation_due == 0 && !ends_an_epoch_;
 }
 
 Result<std::string> Checkpoints::init() {
@@ -195,7 +229,8 @@ Result<void> Checkpoints::keep_position(checkpoint::Progress& progress, std::int
     return fail("--data", config_.data.given,
                 fmt::format("has {} training images, the checkpoint of step {} is of a training with {}", dataset_size,
                             progress.global_step, before),
-                "the data set of before, --resume=never with --init-from=FILE, or another --checkpoint-dir",
+                "the data set of before, or another --run-name or --checkpoint-dir, with --init-from=FILE to begin "
+                "with what was trained",
                 ExitCode::Mismatch);
   }
   progress.dataset_size = dataset_size;
@@ -206,21 +241,20 @@ Result<void> Checkpoints::keep_position(checkpoint::Progress& progress, std::int
   return {};
 }
 
-Result<void> Checkpoints::continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
-                                      std::vector<std::string>& warnings) {
+Result<void> Checkpoints::continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state) {
   const checkpoint::Progress fresh = std::exchange(progress, state.progress);
   if (Result<void> same = keep_position(progress, fresh.dataset_size); !same) {
     return same;
   }
   progress.world_size = fresh.world_size;
   progress.batch_size = fresh.batch_size;
-  if (state.progress.seed != fresh.seed) {
-    warnings.push_back(
-        fmt::format("--seed: {}: the checkpoint was written with seed {}, which decides the order of the images; "
-                    "going on with {}",
-                    fresh.seed, state.progress.seed, fresh.seed));
-    progress.seed = fresh.seed;
+  if (state.progress.seed != fresh.seed && training_.data.datasets.split_by_seed) {
+    return fail("--seed", fmt::format("{}", fresh.seed),
+                fmt::format("seed {} decided which images validate, and the model would be trained with those now",
+                            state.progress.seed),
+                fmt::format("--seed={}, or data with a train and a val part", state.progress.seed), ExitCode::Mismatch);
   }
+  progress.seed = fresh.seed;  // look_back() has told where it is another one
   if (world_.rank < state.rng_per_rank.size()) {
     return checkpoint::set_cpu_rng_state(state.rng_per_rank[world_.rank]);
   }
@@ -233,6 +267,9 @@ Result<bool> Checkpoints::save(const checkpoint::Progress& progress, Urgency urg
   }
   if (urgency != Urgency::Final && writer_.gave_up()) {  // all ranks know of the same saves here
     return writer_.last_failure();
+  }
+  if (Result<void> finite = check_weights(progress); !finite) {
+    return finite.error();
   }
   Result<checkpoint::StateParts> parts = checkpoint::collect(state_of(progress), world_.rank, world_.world_size);
   if (!parts) {
@@ -250,8 +287,32 @@ Result<bool> Checkpoints::save(const checkpoint::Progress& progress, Urgency urg
   return true;
 }
 
+Result<void> Checkpoints::check_weights(const checkpoint::Progress& progress) const {
+  const torch::NoGradGuard no_grad;
+  std::string bad;
+  for (const auto& parameter : training_.replica->named_parameters()) {
+    if (bad.empty() && parameter.value().numel() > 0 && !parameter.value().isfinite().all().item<bool>()) {
+      bad = parameter.key();
+    }
+  }
+  at::Tensor ranks = world_.device.place(torch::tensor({std::int64_t{bad.empty() ? 0 : 1}}, at::kLong));
+  if (Result<void> reduced = process_group::all_reduce_sum(world_.process_group, ranks); !reduced) {
+    return reduced;
+  }
+  if (ranks.item<std::int64_t>() == 0) {
+    return {};
+  }
+  return fail("weights", bad.empty() ? "of another rank" : bad,
+              fmt::format("not finite after step {}, which is not saved", progress.global_step),
+              "submitting again, which goes on from the last checkpoint; where it comes again, "
+              "--resume=continue-with-changes with a smaller --lr",
+              ExitCode::BadData);
+}
+
 checkpoint::Retention Checkpoints::retention(const checkpoint::Progress& progress) const {
   checkpoint::Retention retention = config_.checkpoint.retention;
+  // Until its validation has shown that the model is sound, no other one goes for it.
+  retention.keep_last += progress.validation_due != 0 ? 1 : 0;
   for (const checkpoint::Best& best : progress.best) {
     retention.best_steps.push_back(best.step);
   }

@@ -12,15 +12,24 @@
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/config/train_config.h"
 #include "trainer/train/checkpoint_writer.h"
+#include "trainer/train/lease.h"
 #include "trainer/train/training.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {
 
-/// Creates the folder of checkpoints and the stage on rank 0, proves that they can be written, and finishes what a
-/// killed run left in the stage, or otherwise than with --resume=auto clears it. A line for people, or an empty text.
-/// Errors: CannotCreate; Usage where ranks on several nodes would stage; those of publish_left_over().
-[[nodiscard]] Result<std::string> prepare_folders(const config::CheckpointConfig& config, const World& world);
+/// A run's hold on its folder.
+struct RunFolder {
+  std::optional<Lease> lease;  ///< rank 0's
+  std::string note;            ///< a line for people, or empty
+};
+
+/// Creates the folder of checkpoints and the stage on rank 0, proves that they can be written, takes the folder's
+/// lease, and finishes what a killed run left in the stage, or otherwise than with --resume=auto clears it. Waits where
+/// another run holds the folder, and tells so. Errors: CannotCreate; Usage where ranks on several nodes would stage;
+/// those of Lease::take() and publish_left_over().
+[[nodiscard]] Result<RunFolder> prepare_folders(const config::CheckpointConfig& config, const World& world,
+                                                const Environment& environment);
 
 /// A warning where the site deletes old files (settings scratch.* of `launch`) and a checkpoint is near that age.
 [[nodiscard]] std::optional<std::string> checkpoint_purge_warning(const settings::Settings& launch,
@@ -34,13 +43,13 @@ namespace rollcall::train {
 /// communicate, and the first two have the same outcome on every rank.
 class Checkpoints {
  public:
-  /// All references outlive this object.
+  /// All references outlive this object, and so does `lease`, which is null but on rank 0.
   Checkpoints(const config::TrainConfig& config, Training& training, const World& world,
-              process_group::Group saving_group, std::vector<std::string> argv);
+              process_group::Group saving_group, const Lease* lease, std::vector<std::string> argv, std::string job);
 
   /// Fills the training's model and optimizer and `progress` from the checkpoint that setting `resume` means, or else
   /// the model from the one that `init-from` means. Returns a line for people, or an empty text where there is nothing.
-  /// `warnings` gets what else they should know.
+  /// `warnings` gets what else they should know. The optimizer's options stay this run's.
   [[nodiscard]] Result<std::string> load(checkpoint::Progress& progress, std::vector<std::string>& warnings);
   /// A node on which the newest file cannot be read soundly falls back to another one than the rest: an error
   /// (Mismatch).
@@ -50,6 +59,9 @@ class Checkpoints {
   [[nodiscard]] Result<bool> save(const checkpoint::Progress& progress, Urgency urgency, bool others_saving);
   /// Of the saves that are under way and of those that ended.
   [[nodiscard]] CheckpointWriter& writer() { return writer_; }
+
+  /// Whether another run has taken the folder, so far as this rank knows.
+  [[nodiscard]] bool lost_folder() const { return lease_ != nullptr && lease_->lost(); }
 
   /// Whether the checkpoint that was loaded is of an epoch's last step, and only the epoch's end is left of it.
   [[nodiscard]] bool ends_an_epoch() const { return ends_an_epoch_; }
@@ -61,16 +73,20 @@ class Checkpoints {
   [[nodiscard]] Result<std::string> init();
   [[nodiscard]] checkpoint::Retention retention(const checkpoint::Progress& progress) const;
   [[nodiscard]] checkpoint::TrainingState state_of(const checkpoint::Progress& progress) const;
+  [[nodiscard]] bool is_finished(const checkpoint::Progress& progress) const;
+  /// Errors (BadData), the same on all ranks: a weight is not finite.
+  [[nodiscard]] Result<void> check_weights(const checkpoint::Progress& progress) const;
   [[nodiscard]] Result<void> keep_position(checkpoint::Progress& progress, std::int64_t dataset_size);
-  [[nodiscard]] Result<void> continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
-                                         std::vector<std::string>& warnings);
+  [[nodiscard]] Result<void> continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state);
 
   const config::TrainConfig& config_;
   Training& training_;
   const World& world_;
   std::unique_ptr<checkpoint::Sharding> sharding_;  ///< null: every rank has the whole model
   CheckpointWriter writer_;
+  const Lease* lease_;
   std::vector<std::string> argv_;
+  std::string job_;
   std::vector<std::string> parameter_keys_;  ///< in the optimizer's order
   std::set<std::string> parameters_;
   bool ends_an_epoch_ = false;

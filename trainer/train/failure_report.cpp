@@ -58,8 +58,11 @@ int FailureReport::own(const Error& error) {
   if (claimed == Claim::First || (claimed == Claim::NoStore && local_rank_ == 0)) {
     print(error);
   }
+  // One that misses another rank has that one's failure to thank for it.
+  const bool follows = claimed == Claim::Late && error.exit_code == ExitCode::Unavailable;
+  const int code = follows ? code_of_the_cause().value_or(to_int(error.exit_code)) : to_int(error.exit_code);
   needs_store_no_more();
-  return to_int(error.exit_code);
+  return code;
 }
 
 int FailureReport::lost_peer(const Error& error) {

@@ -29,7 +29,8 @@ class FailureReport {
   /// the first rank of another node a second later, if the step still lives, for then rank 0 does not share the
   /// failure.
   int of_this_node(const Error& error) const;
-  /// This rank's own failure: printed, unless another rank was first.
+  /// This rank's own failure: printed, unless another rank was first. Returns its exit code, or that of the other's
+  /// where this one is Unavailable and so may well follow from it.
   int own(const Error& error);
   /// The failure of a collective: printed only if no rank told its cause, that is, if a rank died without a word.
   /// Returns the exit code of the cause where it is known: the step's exit code is the highest of its ranks'. From here

@@ -156,32 +156,27 @@ Loop::Stop Loop::train_batch(const data::Batch& read, std::int64_t done, StepSum
 }
 
 Loop::Stop Loop::finish_step(StepSums& sums) {
-  bool skipped = false;
-  const Stop stop = catch_training_errors(world_, [&] {
-    if (training_.loss_scaler.unscale(*training_.optimizer, world_.process_group)) {
-      if (config_.optim.clip_grad_norm > 0) {
-        replica_.clip_grad_norm(config_.optim.clip_grad_norm);
-      }
-      checkpoints_.writer().before_update();
-      training_.optimizer->step();
-    } else {
-      progress_.skipped_steps += 1;
-      skipped = true;
-    }
-    training_.loss_scaler.update();
-  });
-  if (stop) {
+  precision::LossScaler& scaler = training_.loss_scaler;
+  if (Stop stop = catch_training_errors(world_, [&] {
+        const bool finite = scaler.on() ? scaler.unscale(*training_.optimizer, world_.process_group)
+                                        : precision::finite_gradients(*training_.optimizer);
+        sums.totals.non_finite = finite ? 0 : 1;
+      })) {
     return stop;
-  }
-  if (Stop hopeless = keep_loss_scale(skipped)) {
-    return hopeless;
   }
   sums.totals.stopping = asked_to_stop() ? 1 : 0;
   sums.totals.saving = checkpoints_.writer().under_way() ? 1 : 0;
   sums.totals.gave_up = checkpoints_.writer().gave_up() ? 1 : 0;
+  sums.totals.evicted = checkpoints_.lost_folder() ? 1 : 0;
   const Result<Totals> totals = over_ranks(sums.totals, world_.process_group, world_.device);
   if (!totals) {
     return failed(totals.error(), true);
+  }
+  if (Stop stop = catch_training_errors(world_, [&] { update(totals->non_finite == 0); })) {
+    return stop;
+  }
+  if (Stop stop = after_update(*totals)) {
+    return stop;
   }
   metrics::DataWait wait;
   wait.waited = totals->waited / world_.world_size;
@@ -192,25 +187,64 @@ Loop::Stop Loop::finish_step(StepSums& sums) {
   return after_step(*totals);
 }
 
-Loop::Stop Loop::keep_loss_scale(bool skipped) {
-  if (!training_.loss_scaler.on()) {
+void Loop::update(bool finite) {
+  if (finite) {
+    if (config_.optim.clip_grad_norm > 0) {
+      replica_.clip_grad_norm(config_.optim.clip_grad_norm);
+    }
+    checkpoints_.writer().before_update();
+    training_.optimizer->step();
+  }
+  training_.loss_scaler.update();
+}
+
+Loop::Stop Loop::after_update(const Totals& totals) {
+  const precision::LossScaler& scaler = training_.loss_scaler;
+  if (scaler.on()) {
+    progress_.loss_scale = scaler.state().scale;
+    progress_.loss_scale_good_steps = scaler.state().good_steps;
+  }
+  if (totals.non_finite == 0) {
+    skipped_in_a_row_ = 0;
     return std::nullopt;
   }
+  if (!std::isfinite(totals.average.loss_sum)) {
+    return std::nullopt;  // what after_step() tells
+  }
+  progress_.skipped_steps += 1;
+  skipped_in_a_row_ += 1;
+  const std::string where = non_finite_gradient();
+  observer_.skipped_step(progress_, scaler.on(), where);
   constexpr double kSmallest = 1.0 / (1 << 20);  // some 36 steps in a row did not fit
-  const precision::LossScale state = training_.loss_scaler.state();
-  progress_.loss_scale = state.scale;
-  progress_.loss_scale_good_steps = state.good_steps;
-  if (skipped) {
-    observer_.skipped_step(progress_);
+  if (scaler.on() && progress_.loss_scale < kSmallest) {
+    return failed(fail("--precision", "fp16", "gradients are not finite whatever the loss is scaled with",
+                       "--precision=bf16, or a smaller --lr", ExitCode::BadData),
+                  world_.rank != 0);
   }
-  if (state.scale >= kSmallest) {
-    return std::nullopt;
+  if (!scaler.on() && config_.run.max_skipped_steps > 0 && skipped_in_a_row_ >= config_.run.max_skipped_steps) {
+    return failed(fail("gradients", where,
+                       fmt::format("not finite in {} steps in a row, up to step {}; the weights are those of before",
+                                   skipped_in_a_row_, progress_.global_step + 1),
+                       "--clip-grad-norm, a smaller --lr with --resume=continue-with-changes, or another "
+                       "--max-skipped-steps",
+                       ExitCode::BadData),
+                  world_.rank != 0);  // every rank has it
   }
-  return failed(fail("--precision", "fp16", "gradients are not finite whatever the loss is scaled with",
-                     "--precision=bf16, or a smaller --lr", ExitCode::BadData));
+  return std::nullopt;
+}
+
+std::string Loop::non_finite_gradient() const {
+  for (const auto& parameter : replica_.named_parameters()) {
+    const at::Tensor gradient = parameter.value().grad();
+    if (gradient.defined() && !gradient.isfinite().all().item<bool>()) {
+      return "of " + parameter.key();
+    }
+  }
+  return "of another rank's part";
 }
 
 Loop::Stop Loop::after_step(const Totals& totals) {
+  steps_done_ += 1;
   progress_.global_step += 1;
   progress_.step_in_epoch += 1;
   progress_.sample_position = training_.data.train_sampler->position_after(progress_.step_in_epoch - first_step_);
@@ -219,8 +253,7 @@ Loop::Stop Loop::after_step(const Totals& totals) {
   observer_.step_done(progress_, totals.average, optim::learning_rate(training_.schedule, progress_.global_step - 1));
   if (!std::isfinite(totals.average.loss_sum)) {
     return failed(fail("loss", fmt::format("{}", totals.average.loss()),
-                       fmt::format("is not finite after step {}", progress_.global_step),
-                       "a smaller --lr or a longer --warmup-epochs; --resume=auto goes on from the last checkpoint",
+                       fmt::format("is not finite after step {}", progress_.global_step), not_finite_advice(),
                        ExitCode::BadData));
   }
   tell_saves();
@@ -229,6 +262,13 @@ Loop::Stop Loop::after_step(const Totals& totals) {
     const Error error = checkpoints_.writer().last_failure();
     tell_saves();
     return failed(error, world_.rank != 0);  // every rank has it
+  }
+  if (totals.evicted > 0) {
+    return failed(fail("--checkpoint-dir", config_.checkpoint.load.folder,
+                       "another run writes there, which took this one for dead",
+                       "looking why this one stood still for so long, or a longer --lease-timeout of the other",
+                       ExitCode::CannotCreate),
+                  world_.rank != 0);  // every rank has it
   }
   if (ends_in_mid_epoch()) {
     progress_.validation_due = config_.run.valid_epochs > 0 ? 1 : 0;
@@ -242,6 +282,13 @@ Loop::Stop Loop::after_step(const Totals& totals) {
     return stop ? stop : Outcome{};
   }
   return checkpoints_.due_after_step(progress_.global_step) ? save(Urgency::MaySkip) : std::nullopt;
+}
+
+std::string Loop::not_finite_advice() const {
+  return steps_done_ <= 1 && progress_.global_step > 1
+             ? "--resume=FILE with an earlier checkpoint than the one that this run went on from, and a smaller --lr"
+             : "submitting again, which goes on from the last checkpoint; where it comes again, "
+               "--resume=continue-with-changes with a smaller --lr";
 }
 
 Loop::Stop Loop::after_epoch() {
@@ -308,6 +355,13 @@ Loop::Stop Loop::validate() {
   const Result<Totals> totals = over_ranks(mine, world_.process_group, world_.device);
   if (!totals) {
     return failed(totals.error(), true);
+  }
+  if (!std::isfinite(totals->average.loss_sum)) {
+    observer_.validated(progress_, totals->average);
+    return failed(fail("validation loss", fmt::format("{}", totals->average.loss()),
+                       fmt::format("is not finite after step {}: the model has diverged", progress_.global_step),
+                       "--resume=FILE with a checkpoint of before, and a smaller --lr", ExitCode::BadData),
+                  world_.rank != 0);  // every rank has it
   }
   note_validation(totals->average);
   return std::nullopt;

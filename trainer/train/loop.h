@@ -58,8 +58,13 @@ class Loop {
   [[nodiscard]] Stop train_batch(const data::Batch& read, std::int64_t done, StepSums& sums);
   /// What the gradients of all its batches are for.
   [[nodiscard]] Stop finish_step(StepSums& sums);
-  /// After the loss scaler's update: into the progress, and a skipped step told. Ends a run that skips every step.
-  [[nodiscard]] Stop keep_loss_scale(bool skipped);
+  /// The optimizer's step, or, where gradients are not `finite`, none.
+  void update(bool finite);
+  /// Counts and tells a step that was left out; ends a run that leaves out every step.
+  [[nodiscard]] Stop after_update(const Totals& totals);
+  /// The first parameter with such a gradient: "of layer1.0.conv1.weight".
+  [[nodiscard]] std::string non_finite_gradient() const;
+  [[nodiscard]] std::string not_finite_advice() const;
   [[nodiscard]] Stop after_step(const Totals& totals);
   [[nodiscard]] Stop after_epoch();
   /// Saves where `saving` (nothing is lost then if the job ends while it validates), validates where that is due, and
@@ -90,8 +95,10 @@ class Loop {
   TimeLimit limit_;
   std::int64_t first_step_ = 0;  ///< of the current epoch that this run does
   std::int64_t steps_in_epoch_ = 0;
-  bool among_best_ = false;     ///< the last validation's checkpoint is to be kept
-  bool others_saving_ = false;  ///< a rank's save was under way when the last step ended
+  std::int64_t steps_done_ = 0;        ///< by this run
+  std::int64_t skipped_in_a_row_ = 0;  ///< steps left out
+  bool among_best_ = false;            ///< the last validation's checkpoint is to be kept
+  bool others_saving_ = false;         ///< a rank's save was under way when the last step ended
 };
 
 }  // namespace rollcall::train

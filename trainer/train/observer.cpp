@@ -105,9 +105,11 @@ void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningA
   }
 }
 
-void Observer::skipped_step(const checkpoint::Progress& progress) {
-  note(fmt::format("step {}: gradients are not finite in fp16: left out, loss scale now {} ({} steps left out so far)",
-                   progress.global_step + 1, progress.loss_scale, progress.skipped_steps));
+void Observer::skipped_step(const checkpoint::Progress& progress, bool scaled, const std::string& where) {
+  const std::string what = scaled ? fmt::format("in fp16: left out, loss scale now {}", progress.loss_scale)
+                                  : fmt::format("({}): left out", where);
+  note(fmt::format("step {}: gradients are not finite {} ({} steps left out so far)", progress.global_step + 1, what,
+                   progress.skipped_steps));
   record({{"event", std::string("skipped_step")},
           {"step", progress.global_step + 1},
           {"loss_scale", progress.loss_scale},

@@ -37,7 +37,8 @@ class Observer {
   /// emptied where a record is made of it.
   void step_done(checkpoint::Progress& progress, const metrics::RunningAverage& totals, double learning_rate);
   /// Gradients of this step were not finite, and the optimizer did not see them.
-  void skipped_step(const checkpoint::Progress& progress);
+  /// `scaled`: in float16, whose loss scale has changed. `where`: "of layer1.0.conv1.weight".
+  void skipped_step(const checkpoint::Progress& progress, bool scaled, const std::string& where);
   void end_epoch(const checkpoint::Progress& progress);
   void validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals);
   /// A save that ended, well or not.

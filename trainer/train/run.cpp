@@ -22,6 +22,7 @@
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/data_pipeline.h"
+#include "trainer/train/earlier_training.h"
 #include "trainer/train/failure_report.h"
 #include "trainer/train/loop.h"
 #include "trainer/train/observer.h"
@@ -109,7 +110,7 @@ class Session {
   [[nodiscard]] int run() {
     using Step = Result<void> (Session::*)();
     constexpr std::array<Step, 11> kSteps{
-        &Session::read_config,       &Session::prepare_folders, &Session::keep_step_size,   &Session::make_training,
+        &Session::read_config,       &Session::prepare_folders, &Session::look_back,        &Session::make_training,
         &Session::add_replica,       &Session::add_optimizer,   &Session::open_checkpoints, &Session::load_checkpoint,
         &Session::confirm_same_step, &Session::warm_up,         &Session::open_observer};
     for (const Step step : kSteps) {
@@ -123,22 +124,47 @@ class Session {
  private:
   Result<void> read_config() { return take(config::make_train_config(settings_, environment_), config_); }
 
-  Result<void> prepare_folders() { return take(train::prepare_folders(config_->checkpoint, world_), notes_[0]); }
+  Result<void> prepare_folders() {
+    return take(train::prepare_folders(config_->checkpoint, world_, environment_), folder_);
+  }
 
-  /// A training that goes on from a checkpoint with other ranks takes the accumulation that keeps the images of a step,
-  /// where nobody gave one.
-  Result<void> keep_step_size() {
-    if (config_->accumulation_given) {
-      return {};
+  /// A checkpoint of another training is none to go on from. With other ranks, a training takes the accumulation that
+  /// keeps the images of a step, where nobody gave one.
+  Result<void> look_back() {
+    GoingOn mine;
+    const Result<void> looked = world_.rank == 0 ? look_for_earlier(mine) : Result<void>();
+    const Result<GoingOn> found = share(mine, world_);
+    if (!looked || !found) {
+      return looked ? found.error() : looked.error();
     }
-    const Result<std::optional<std::int64_t>> kept = accumulation_of_checkpoint(*config_, world_);
-    if (!kept) {
-      return kept.error();
+    if (Result<void> set = found->from_own_job ? change("resume", "auto") : Result<void>(); !set) {
+      return set;
     }
-    if (!*kept) {
-      return {};
+    const auto kept = accumulation_for(found->images_of_step, world_.world_size, config_->batch_size());
+    if (kept && !config_->accumulation_given) {
+      if (Result<void> set = change("grad-accumulation", std::to_string(*kept)); !set) {
+        return set;
+      }
     }
-    const Result<void> set = settings_.set("grad-accumulation", std::to_string(**kept), "the checkpoint");
+    return earlier_ ? check_same_training(*earlier_, settings_, *config_, world_, warnings_) : Result<void>();
+  }
+
+  Result<void> look_for_earlier(GoingOn& found) {
+    checkpoint::LoadOptions options = config_->checkpoint.load;
+    if (options.resume != "auto") {
+      if (Result<void> looked = take(restarted_job_goes_on(options.folder, environment_), found.from_own_job);
+          !looked) {
+        return looked;
+      }
+      options.resume = found.from_own_job ? "auto" : options.resume;
+    }
+    const Result<void> looked = take(find_earlier_training(options), earlier_);
+    found.images_of_step = images_of_step(earlier_);
+    return looked;
+  }
+
+  Result<void> change(const char* setting, const std::string& text) {
+    const Result<void> set = settings_.set(setting, text, "the checkpoint");
     return set ? read_config() : set;
   }
 
@@ -151,16 +177,18 @@ class Session {
     if (!group) {
       return group.error();
     }
-    checkpoints_.emplace(*config_, *training_, world_, *std::move(group), arguments_);
+    checkpoints_.emplace(*config_, *training_, world_, *std::move(group), folder_.lease ? &*folder_.lease : nullptr,
+                         arguments_, environment_.get(env::kSlurmJobId).value_or(""));
     progress_ = first_progress(*config_, world_);
     progress_.dataset_size = training_->data.train_sampler->options().dataset_size;
     return {};
   }
 
   Result<void> load_checkpoint() {
-    warnings_ = config_->warnings;
-    warnings_.insert(warnings_.end(), training_->data.warnings.begin(), training_->data.warnings.end());
-    return take(checkpoints_->load(progress_, warnings_), notes_[1]);
+    for (const std::vector<std::string>* const more : {&config_->warnings, &training_->data.warnings}) {
+      warnings_.insert(warnings_.end(), more->begin(), more->end());
+    }
+    return take(checkpoints_->load(progress_, warnings_), resume_note_);
   }
 
   Result<void> confirm_same_step() { return checkpoints_->confirm_same_step(progress_); }
@@ -194,9 +222,9 @@ class Session {
       observer_->note(
           fmt::format("Slurm job {}, restart count {}", environment_.get(env::kSlurmJobId).value_or("?"), *times));
     }
-    for (const std::string& note : notes_) {
-      if (!note.empty()) {
-        observer_->note(note);
+    for (const std::string* const note : {&folder_.note, &resume_note_}) {
+      if (!note->empty()) {
+        observer_->note(*note);
       }
     }
     for (const std::string& warning : warnings_) {
@@ -250,11 +278,13 @@ class Session {
   World& world_;
   // In the order in which the steps make them.
   std::optional<config::TrainConfig> config_;
+  std::optional<EarlierTraining> earlier_;  ///< rank 0's
+  RunFolder folder_;                        ///< given back after all that writes to it has ended
   std::optional<Training> training_;
   std::optional<Checkpoints> checkpoints_;
   checkpoint::Progress progress_;
   std::optional<Observer> observer_;
-  std::array<std::string, 2> notes_;  ///< of the folders and of the checkpoint; may be empty
+  std::string resume_note_;  ///< may be empty
   std::vector<std::string> warnings_;
 };
 
@@ -278,7 +308,10 @@ int join_and_work(const config::Options& options, const Environment& environment
     Result<World> world = join_world(*step, patched, options.launch, config::make_process_group_config(options.trainer),
                                      *std::move(pmix), report, trace);
     if (!world) {
-      return world.error().exit_code == ExitCode::Mismatch ? report.common(world.error()) : report.own(world.error());
+      const bool common = world.error().exit_code == ExitCode::Mismatch;
+      const int failed = common ? report.common(world.error()) : report.own(world.error());
+      report.linger();
+      return failed;
     }
     const bool trains = options.request != config::Request::DryRun;
     const Result<void> proven = !trains || options.trace_startup ? dry_run(*world, options, trace) : Result<void>();

@@ -4,10 +4,6 @@
 #include <optional>
 #include <string>
 
-#include "runtime/base/result.h"
-#include "trainer/config/train_config.h"
-#include "trainer/train/world.h"
-
 namespace rollcall::train {
 
 /// What the images of one step of the optimizer are made up of.
@@ -40,12 +36,5 @@ struct StepSizeChange {
 /// `then`: of the checkpoint, its micro-batches counted as one. `now.accumulation` was chosen by the user or suits
 /// (accumulation_for()).
 [[nodiscard]] StepSizeChange step_size_change(const StepSize& then, const StepSize& now);
-
-/// The accumulation with which a training that goes on from a checkpoint has as many images a step as before; nothing
-/// where there is none, or that cannot be. Collective; the same on all ranks, rank 0 looking for the checkpoint.
-///
-/// Errors (Unavailable): a peer was lost. A checkpoint that cannot be read is none here: loading it tells.
-[[nodiscard]] Result<std::optional<std::int64_t>> accumulation_of_checkpoint(const config::TrainConfig& config,
-                                                                             const World& world);
 
 }  // namespace rollcall::train

@@ -39,12 +39,12 @@ Result<Totals> over_ranks(const Totals& mine, const c10::intrusive_ptr<c10d::Pro
   if (!process_group) {
     return mine;
   }
-  at::Tensor sums =
-      device.place(torch::tensor({mine.average.loss_sum, static_cast<double>(mine.average.correct_top1),
-                                  static_cast<double>(mine.average.correct_top5),
-                                  static_cast<double>(mine.average.samples), static_cast<double>(mine.stopping),
-                                  mine.waited, static_cast<double>(mine.saving), static_cast<double>(mine.gave_up)},
-                                 at::kDouble));
+  at::Tensor sums = device.place(torch::tensor(
+      {mine.average.loss_sum, static_cast<double>(mine.average.correct_top1),
+       static_cast<double>(mine.average.correct_top5), static_cast<double>(mine.average.samples),
+       static_cast<double>(mine.stopping), mine.waited, static_cast<double>(mine.saving),
+       static_cast<double>(mine.gave_up), static_cast<double>(mine.evicted), static_cast<double>(mine.non_finite)},
+      at::kDouble));
   if (const Result<void> reduced = process_group::all_reduce_sum(process_group, sums); !reduced) {
     return reduced.error();
   }
@@ -55,7 +55,9 @@ Result<Totals> over_ranks(const Totals& mine, const c10::intrusive_ptr<c10d::Pro
                 .stopping = whole(4),
                 .waited = sum[5],
                 .saving = whole(6),
-                .gave_up = whole(7)};
+                .gave_up = whole(7),
+                .evicted = whole(8),
+                .non_finite = whole(9)};
 }
 
 }  // namespace rollcall::train

@@ -19,13 +19,15 @@ namespace rollcall::train {
 /// With mixed labels, each label's loss by its weight: the same as one loss against the mixed label.
 [[nodiscard]] at::Tensor losses_of(const at::Tensor& outputs, const data::Batch& batch, double label_smoothing);
 
-/// What the ranks tell each other after a step.
+/// What the ranks tell each other once a step's gradients are there.
 struct Totals {
   metrics::RunningAverage average;
-  std::int64_t stopping = 0;  ///< ranks at which a stop signal has arrived
-  double waited = 0;          ///< seconds that ranks waited for their batch, summed up
-  std::int64_t saving = 0;    ///< ranks that are still saving in the background
-  std::int64_t gave_up = 0;   ///< ranks at which too many saves have failed
+  std::int64_t stopping = 0;    ///< ranks at which a stop signal has arrived
+  double waited = 0;            ///< seconds that ranks waited for their batch, summed up
+  std::int64_t saving = 0;      ///< ranks that are still saving in the background
+  std::int64_t gave_up = 0;     ///< ranks at which too many saves have failed
+  std::int64_t evicted = 0;     ///< 1: another run writes to the folder by now
+  std::int64_t non_finite = 0;  ///< ranks with gradients that are not finite
 };
 
 /// Of one batch: `outputs` [n, classes] float32, `labels` [n] int64, `losses` [n] float32 (one per sample), `counted`
@@ -33,7 +35,7 @@ struct Totals {
 [[nodiscard]] metrics::RunningAverage count(const at::Tensor& outputs, const at::Tensor& labels,
                                             const at::Tensor& losses, const at::Tensor& counted);
 
-/// The sums over all ranks, the same on each; one all-reduce of eight doubles (which hold counts exactly up to 2^53).
+/// The sums over all ranks, the same on each; one all-reduce of ten doubles (which hold counts exactly up to 2^53).
 /// `process_group` null: a world of one. They travel from and to `device`. Errors (Unavailable): a peer was lost.
 [[nodiscard]] Result<Totals> over_ranks(const Totals& mine, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
                                         const model::Device& device);

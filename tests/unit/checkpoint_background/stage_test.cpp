@@ -28,7 +28,9 @@ class Stage : public testing::Test {
   }
   static std::vector<std::int64_t> steps(const std::string& folder) {
     std::vector<std::int64_t> found;
-    for (const auto& listed : format::list_checkpoints(folder)) {
+    const auto all = format::list_checkpoints(folder);
+    EXPECT_TRUE(all);
+    for (const auto& listed : *all) {
       EXPECT_TRUE(format::verify_file(listed.path, format::VerifyLevel::Full));
       found.push_back(listed.step);
     }

@@ -34,11 +34,25 @@ TEST(CheckpointFolder, ListsItsCheckpointsNewestFirstAndNothingElse) {
     write_file(folder.file(name), {});
   }
   std::vector<std::int64_t> steps;
-  for (const ListedCheckpoint& checkpoint : list_checkpoints(folder.path())) {
+  const auto listed = list_checkpoints(folder.path());
+  ASSERT_TRUE(listed);
+  for (const ListedCheckpoint& checkpoint : *listed) {
     steps.push_back(checkpoint.step);
   }
   EXPECT_THAT(steps, ElementsAre(123456789012, 100, 9));
-  EXPECT_TRUE(list_checkpoints(folder.file("absent")).empty());
+  EXPECT_TRUE(list_checkpoints(folder.file("absent"))->empty());
+}
+
+TEST(CheckpointFolder, AFolderThatCannotBeListedIsNotTakenForAnEmptyOne) {
+  const TemporaryFolder folder;
+  write_file(folder.file("a file"), {});
+  const auto listed = list_checkpoints(folder.file("a file"));
+  ASSERT_FALSE(listed);
+  EXPECT_EQ(listed.error().exit_code, ExitCode::InputOutput);
+  LoneRank alone;
+  const auto used = use_latest(folder.file("a file"), alone, [](const CheckpointReader&) { return Result<void>(); });
+  ASSERT_FALSE(used);
+  EXPECT_EQ(used.error().exit_code, ExitCode::InputOutput);
 }
 
 TEST(CheckpointFolder, EmptyAndAbsentFoldersHoldNothingUsable) {

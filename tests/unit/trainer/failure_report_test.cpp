@@ -33,6 +33,18 @@ TEST(FailureReport, IsToldByTheFirstRankThatHasOne) {
   EXPECT_EQ(told.find("is not finite"), std::string::npos) << told;
 }
 
+TEST(FailureReport, ARankThatMissesAnotherEndsWithThatOnesCode) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  FailureReport cause(0, 0, 2, "here");
+  FailureReport other(1, 1, 2, "here");
+  cause.attach(store);
+  other.attach(store);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(cause.own(fail("--backend", "mpi", "", "", ExitCode::Usage)), to_int(ExitCode::Usage));
+  EXPECT_EQ(other.own(fail("store", "", "did not answer", "", ExitCode::Unavailable)), to_int(ExitCode::Usage));
+  testing::internal::GetCapturedStderr();
+}
+
 /// A store whose readers wait until the test lets them.
 class SlowToRead : public c10d::HashStore {
  public:

@@ -98,9 +98,13 @@ Result<void> publish(const std::string& staged, const std::string& folder, std::
 
 Result<std::optional<std::int64_t>> publish_left_over(const std::string& staged, const std::string& folder) {
   const auto there = format::list_checkpoints(folder);
-  const std::int64_t newest_there = there.empty() ? -1 : there.front().step;
+  const auto left_over = format::list_checkpoints(staged);
+  if (!there || !left_over) {
+    return there ? left_over.error() : there.error();
+  }
+  const std::int64_t newest_there = there->empty() ? -1 : there->front().step;
   std::optional<std::int64_t> published;
-  for (const format::ListedCheckpoint& left : format::list_checkpoints(staged)) {
+  for (const format::ListedCheckpoint& left : *left_over) {
     const bool wanted = !published && left.step > newest_there;
     if (wanted && format::verify_file(left.path, format::VerifyLevel::Full)) {
       if (Result<void> done = publish(staged, folder, left.step); !done) {
@@ -116,7 +120,8 @@ Result<std::optional<std::int64_t>> publish_left_over(const std::string& staged,
 }
 
 void discard_left_over(const std::string& staged) {
-  for (const format::ListedCheckpoint& left : format::list_checkpoints(staged)) {
+  const auto left_over = format::list_checkpoints(staged);
+  for (const format::ListedCheckpoint& left : left_over ? *left_over : std::vector<format::ListedCheckpoint>()) {
     ::unlink(left.path.c_str());
   }
   format::remove_stale_temporaries(staged);

@@ -20,14 +20,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<ListedCheckpoint> list_of_kind(const std::string& folder, NameKind kind) {
+Result<std::vector<ListedCheckpoint>> list_of_kind(const std::string& folder, NameKind kind) {
   std::vector<ListedCheckpoint> found;
-  std::error_code ignored;
-  for (fs::directory_iterator entry(folder, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const auto name = parse_file_name(entry->path().filename().string());
     if (name && name->kind == kind) {
       found.push_back({name->step, entry->path().string()});
     }
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return fail("checkpoint", folder, "cannot be listed: " + errno_text(error.value()),
+                "looking at that file system, then submitting again", ExitCode::InputOutput);
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.step > b.step; });
   return found;
@@ -102,18 +106,18 @@ Error too_little(const std::string& path, const std::string& what, std::uint64_t
 
 }  // namespace
 
-std::vector<ListedCheckpoint> list_checkpoints(const std::string& folder) {
+Result<std::vector<ListedCheckpoint>> list_checkpoints(const std::string& folder) {
   return list_of_kind(folder, NameKind::Checkpoint);
 }
 
 Result<void> prepare_folder(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (!error && ::access(folder.c_str(), W_OK | X_OK) != 0) {
+  if (!error && ::access(folder.c_str(), R_OK | W_OK | X_OK) != 0) {
     error = std::error_code(errno, std::generic_category());
   }
   if (error) {
-    return fail("--checkpoint-dir", folder, "cannot be written to: " + errno_text(error.value()),
+    return fail("--checkpoint-dir", folder, "cannot be listed and written to: " + errno_text(error.value()),
                 "making it writable or naming another folder", ExitCode::CannotCreate);
   }
   return {};
@@ -121,7 +125,12 @@ Result<void> prepare_folder(const std::string& folder) {
 
 Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, RankGroup& group,
                                                  const UseCheckpoint& use) {
-  const auto listed = group.rank() == 0 ? list_checkpoints(folder) : std::vector<ListedCheckpoint>();
+  Result<std::vector<ListedCheckpoint>> listing =
+      group.rank() == 0 ? list_checkpoints(folder) : std::vector<ListedCheckpoint>();
+  if (Result<void> agreed = agree(group, listing ? Result<void>() : listing.error()); !agreed) {
+    return agreed.error();
+  }
+  const std::vector<ListedCheckpoint> listed = *std::move(listing);
   std::vector<std::string> warnings;
   for (std::size_t next = 0;; ++next) {
     const auto path = share_path(next < listed.size() ? listed[next].path : "", group);
@@ -142,7 +151,8 @@ Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, Rank
       warnings.push_back(set_aside(listed[next], used.error()));
     }
   }
-  const std::size_t damaged = group.rank() == 0 ? list_of_kind(folder, NameKind::SetAside).size() : 0;
+  const auto aside = list_of_kind(folder, NameKind::SetAside);
+  const std::size_t damaged = group.rank() == 0 && aside ? aside->size() : 0;
   Result<void> none_damaged;
   if (damaged > 0 || !warnings.empty()) {
     none_damaged = fail("--resume", folder,
@@ -156,7 +166,8 @@ Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, Rank
 }
 
 void remove_stale_temporaries(const std::string& folder) {
-  for (const ListedCheckpoint& temporary : list_of_kind(folder, NameKind::Temporary)) {
+  const auto temporaries = list_of_kind(folder, NameKind::Temporary);
+  for (const ListedCheckpoint& temporary : temporaries ? *temporaries : std::vector<ListedCheckpoint>()) {
     const auto name = parse_file_name(file_name(temporary.path));
     if (name && writer_is_dead(*name, temporary.path)) {
       ::unlink(temporary.path.c_str());
@@ -168,8 +179,12 @@ void tidy_folder(const std::string& folder, std::int64_t step, std::int64_t best
   point_best_to(folder, best_step);
   Retention with_best = retention;
   with_best.best_steps.push_back(best_step);
+  const auto listed = list_checkpoints(folder);
+  if (!listed) {
+    return;  // what is not known completely is not judged
+  }
   std::vector<std::int64_t> steps;
-  for (const ListedCheckpoint& checkpoint : list_checkpoints(folder)) {
+  for (const ListedCheckpoint& checkpoint : *listed) {
     if (checkpoint.step > step) {
       static_cast<void>(
           std::rename(checkpoint.path.c_str(), (checkpoint.path + std::string(kSupersededEnding)).c_str()));

@@ -26,10 +26,11 @@ struct UsedCheckpoint {
   std::vector<std::string> warnings;  ///< on rank 0 one a damaged file, for the user
 };
 
-/// The checkpoints of `folder`, newest (highest step) first. A folder that does not exist holds none.
-[[nodiscard]] std::vector<ListedCheckpoint> list_checkpoints(const std::string& folder);
+/// The checkpoints of `folder`, newest (highest step) first. A folder that does not exist holds none. Errors
+/// (InputOutput): it cannot be read to its end; what is in it is not known then, and it must not be taken for empty.
+[[nodiscard]] Result<std::vector<ListedCheckpoint>> list_checkpoints(const std::string& folder);
 
-/// Creates `folder` with its parents. Errors (CannotCreate): it cannot be made or written to.
+/// Creates `folder` with its parents. Errors (CannotCreate): it cannot be made, listed or written to.
 [[nodiscard]] Result<void> prepare_folder(const std::string& folder);
 
 /// Bytes that this user may still write to a file system.
@@ -56,8 +57,8 @@ using UseCheckpoint = std::function<Result<void>(const CheckpointReader&)>;
 /// folder holds no checkpoint at all. Collective.
 ///
 /// Errors, the same on all ranks: BadData where there are only damaged ones; Mismatch where the newest is of a newer
-/// format; NoInput where a rank does not see what rank 0 sees; InputOutput where the newest cannot be read for another
-/// reason, as falling back then could discard good work; any other of `use`.
+/// format; NoInput where a rank does not see what rank 0 sees; InputOutput where the folder or the newest cannot be
+/// read for another reason, as falling back then could discard good work; any other of `use`.
 [[nodiscard]] Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, RankGroup& group,
                                                                const UseCheckpoint& use);
 

@@ -94,7 +94,9 @@ Result<Datasets> split_source(const DataOptions& options, const Source& source) 
     return fail("--data", options.source, "holds too few images to be split into training and validation",
                 "adding images, or giving the folders train and val", ExitCode::BadData);
   }
-  return make_images(options, source, std::move(split.train), source, std::move(split.valid));
+  Datasets datasets = make_images(options, source, std::move(split.train), source, std::move(split.valid));
+  datasets.split_by_seed = true;
+  return datasets;
 }
 
 /// A part of the data below `folder`, under one of its names: a folder, or a packed file.

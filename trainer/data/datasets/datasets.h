@@ -31,6 +31,7 @@ struct Datasets {
   std::shared_ptr<const Dataset> valid;
   std::int64_t num_classes = 0;          ///< outputs that the model needs; fake: 1000, as in the Jülich recipe
   std::vector<std::string> class_names;  ///< of the labels
+  bool split_by_seed = false;            ///< the seed decided which images train, and which validate
 };
 
 /// Opens the data. A folder that holds `train` or `train.h5` must hold `val`, `valid` or `validation` (or that with

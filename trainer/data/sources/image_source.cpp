@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> shards_in(const std::string& folder) {
+Result<std::vector<std::string>> shards_in(const std::string& folder) {
   std::vector<std::string> shards;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
@@ -26,6 +26,10 @@ std::vector<std::string> shards_in(const std::string& folder) {
     if (entry->path().extension() == ".tar" && entry->is_regular_file(ignored)) {
       shards.push_back(entry->path().string());
     }
+  }
+  if (error) {
+    return fail("--data", folder, "cannot be listed: " + errno_text(error.value()), "looking at that file system",
+                ExitCode::NoInput);
   }
   std::sort(shards.begin(), shards.end());
   return shards;
@@ -59,24 +63,32 @@ std::vector<std::string> expand_ranges(const std::string& pattern) {
 }
 
 /// Files that match; a name without wildcards stands for itself, so that a missing shard of a range is noticed.
-std::vector<std::string> match(const std::string& pattern) {
+Result<std::vector<std::string>> match(const std::string& pattern) {
+  std::vector<std::string> paths;
   if (pattern.find_first_of("*?[") == std::string::npos) {
-    return {pattern};
+    paths.push_back(pattern);
+    return paths;
   }
   glob_t found{};
-  std::vector<std::string> paths;
-  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0) {  // sorted
+  const int status = ::glob(pattern.c_str(), GLOB_ERR, nullptr, &found);  // sorted
+  if (status == 0) {
     paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   }
   ::globfree(&found);
+  if (status != 0 && status != GLOB_NOMATCH) {
+    return fail("--data", pattern, "a folder of it cannot be listed", "looking at that file system", ExitCode::NoInput);
+  }
   return paths;
 }
 
 Result<std::shared_ptr<const ImageSource>> open_pattern(const std::string& pattern) {
   std::vector<std::string> shards;
   for (const std::string& name : expand_ranges(pattern)) {
-    const std::vector<std::string> paths = match(name);
-    shards.insert(shards.end(), paths.begin(), paths.end());
+    const Result<std::vector<std::string>> paths = match(name);
+    if (!paths) {
+      return paths.error();
+    }
+    shards.insert(shards.end(), paths->begin(), paths->end());
   }
   const bool is_pattern = shards.size() != 1 || shards.front() != pattern;
   if (!is_pattern || shards.empty()) {
@@ -87,8 +99,12 @@ Result<std::shared_ptr<const ImageSource>> open_pattern(const std::string& patte
 }
 
 Result<std::shared_ptr<const ImageSource>> open_folder(const std::string& folder) {
-  if (const std::vector<std::string> shards = shards_in(folder); !shards.empty()) {
-    return TarSource::open(shards);
+  const Result<std::vector<std::string>> shards = shards_in(folder);
+  if (!shards) {
+    return shards.error();
+  }
+  if (!shards->empty()) {
+    return TarSource::open(*shards);
   }
   Result<ImageTree> tree = scan_image_tree(folder);
   if (!tree) {

@@ -57,9 +57,12 @@ Result<void> check(const format::CheckpointReader& reader, std::span<const forma
 
 Result<CheckpointFile> open_newest(const std::string& folder) {
   const auto listed = format::list_checkpoints(folder);
-  for (const format::ListedCheckpoint& checkpoint : listed) {
+  if (!listed) {
+    return listed.error();
+  }
+  for (const format::ListedCheckpoint& checkpoint : *listed) {
     auto file = CheckpointFile::open(checkpoint.path);
-    if (file || file.error().exit_code != ExitCode::BadData || &checkpoint == &listed.back()) {
+    if (file || file.error().exit_code != ExitCode::BadData || &checkpoint == &listed->back()) {
       return file;
     }
   }

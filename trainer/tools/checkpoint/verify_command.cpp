@@ -43,7 +43,7 @@ struct Verified {
   [[nodiscard]] bool sound() const { return damaged.empty() && reason.empty(); }
 };
 
-/// The files that are meant, newest first. Error (NoInput): a folder holds none.
+/// The files that are meant, newest first. Errors: a folder holds none (NoInput), or cannot be listed.
 Result<std::vector<std::string>> files_of(const std::vector<std::string>& arguments) {
   std::vector<std::string> files;
   for (const std::string& path : arguments) {
@@ -53,10 +53,13 @@ Result<std::vector<std::string>> files_of(const std::vector<std::string>& argume
       continue;
     }
     const auto listed = checkpoint::format::list_checkpoints(path);
-    if (listed.empty()) {
+    if (!listed) {
+      return listed.error();
+    }
+    if (listed->empty()) {
       return no_checkpoint_in(path);
     }
-    for (const auto& checkpoint : listed) {
+    for (const auto& checkpoint : *listed) {
       files.push_back(checkpoint.path);
     }
   }

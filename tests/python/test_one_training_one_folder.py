@@ -1,0 +1,231 @@
+"""A folder belongs to one training, and one run writes to it at a time."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+
+import pytest
+import trainer_ranks
+
+pytest.importorskip("h5py")
+
+OPTIONS = (*trainer_ranks.SMALL, "--data=fake", "--fake-size=103", "--valid-epochs=0", "--checkpoint-epochs=0", "--epochs=9", "--optimizer=sgd",
+           "--lr=0.002", "--log-steps=1", "--lease-timeout=0")
+
+
+def options_in(path):
+    """The options of the optimizer's first group of parameters in a checkpoint."""
+    import h5py
+    with h5py.File(path) as file:
+        return json.loads(file["optimizer/param_groups"][()])[0]
+
+
+def refused(folder, *options):
+    text = trainer_ranks.run(folder, *OPTIONS, *options, ranks=1, code=76)
+    lines = [line for line in text.splitlines() if line.startswith("rollcall: ")]
+    assert len(lines) == 1, text
+    return lines[0]
+
+
+# ---------------------------------------------------------------- which training
+
+
+def test_another_training_is_refused_and_each_difference_named(tmp_path):
+    trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1)
+    kept = trainer_ranks.checkpoints(tmp_path)[0].read_bytes()
+    line = refused(tmp_path, "--max-steps=2", "--lr=0.004", "--momentum=0.5", "--seed=3", "--batch-size=8")
+    for difference in ("--lr was 0.002 and is 0.004", "--momentum was 0.9 and is 0.5", "--seed was 0 and is 3", "--batch-size was 4 and is 8",
+                       "--run-name", "--resume=continue-with-changes", "--resume=never"):
+        assert difference in line
+    assert [path.read_bytes() for path in trainer_ranks.checkpoints(tmp_path)] == [kept]
+
+
+def test_what_does_not_define_a_training_may_change(tmp_path):
+    trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1)
+    text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", "--epochs=7", "--lr=2e-3", "--train-num-workers=0", "--keep-last=9",
+                             "--parallel=none", "--checkpoint-steps=1", ranks=1)
+    assert "resumed from" in text and "warning" not in text
+
+
+@pytest.mark.parametrize("change", ["--epochs=8", "--max-steps=3"])
+def test_a_cosine_that_ends_elsewhere_is_another_training(tmp_path, change):
+    trainer_ranks.run(tmp_path, *OPTIONS, "--lr-schedule=cosine", "--max-steps=1", ranks=1)
+    assert change.split("=")[0] + " was" in refused(tmp_path, "--lr-schedule=cosine", "--max-steps=1", change)
+
+
+def test_changes_that_are_asked_for_are_made_and_told(tmp_path):
+    """The optimizer's settings of the command line are in force, not those of the file."""
+    trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1)
+    changed = ("--lr=0.004", "--momentum=0.5", "--weight-decay=0.2")
+    text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", *changed, "--resume=continue-with-changes", ranks=1)
+    assert "resumed from" in text and "--momentum was 0.9 and is 0.5" in text
+    saved = options_in(trainer_ranks.checkpoints(tmp_path)[-1])
+    assert (saved["momentum"], saved["weight_decay"], saved["lr"]) == (0.5, 0.2, 0.004)
+    text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", *changed, ranks=1)
+    assert "resumed from" in text and "warning" not in text
+
+
+def test_a_named_file_of_another_training_is_taken_with_a_warning(tmp_path):
+    trainer_ranks.run(tmp_path / "one", *OPTIONS, "--max-steps=1", ranks=1)
+    file = trainer_ranks.checkpoints(tmp_path / "one")[0]
+    text = trainer_ranks.run(tmp_path / "two", *OPTIONS, "--max-steps=2", "--momentum=0.5", f"--resume={file}", ranks=1)
+    assert "--momentum was 0.9 and is 0.5" in text
+    assert options_in(trainer_ranks.checkpoints(tmp_path / "two")[-1])["momentum"] == 0.5
+
+
+def test_another_seed_may_not_train_with_what_validated(tmp_path):
+    """Pictures without a part for validation are split by the seed."""
+    import numpy
+    from PIL import Image
+    random = numpy.random.default_rng(5)
+    for number in range(60):
+        path = tmp_path / "pictures" / f"class {number % 3}" / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(random.integers(0, 255, (40, 40, 3), dtype=numpy.uint8)).save(path)
+    data = f"--data={tmp_path}/pictures"
+    trainer_ranks.run(tmp_path / "run", *OPTIONS, data, "--max-steps=1", ranks=1)
+    line = refused(tmp_path / "run", data, "--max-steps=2", "--seed=3", "--resume=continue-with-changes")
+    assert "--seed: 3: seed 0 decided which images validate" in line
+
+
+def test_a_finished_training_says_so(tmp_path):
+    first = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1)
+    again = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1)
+    assert "nothing is left to do" not in first and "is the end of this training, at step 1: nothing is left to do" in again
+
+
+# ---------------------------------------------------------------- which folder
+
+
+def test_each_element_of_a_job_array_has_a_folder_and_a_name_decides(tmp_path):
+    environment = {**trainer_ranks.environment(tmp_path, 0, 1), "SLURM_JOB_NAME": "sweep"}
+    train = [str(trainer_ranks.PROGRAM), *OPTIONS, "--max-steps=1"]
+    for more, options in (({}, []), ({"SLURM_ARRAY_TASK_ID": "7"}, []), ({"SLURM_ARRAY_TASK_ID": "7"}, ["--run-name=resnet/a"])):
+        subprocess.run([*train, *options], env={**environment, **more}, check=True, capture_output=True)
+    assert sorted(path.name for path in (tmp_path / "rollcall").iterdir()) == ["resnet_a-7", "sweep", "sweep-7"]
+    assert all((path / "checkpoints" / "step-00000001.h5").exists() for path in (tmp_path / "rollcall").iterdir())
+
+
+# ---------------------------------------------------------------- a job that Slurm restarts
+
+
+@pytest.mark.parametrize("resume", ["never", "FILE"])
+def test_a_restarted_job_goes_on_from_what_it_wrote(tmp_path, resume):
+    """--resume=never or FILE says where the job's first start begins; its restarts would else lose what that did."""
+    trainer_ranks.run(tmp_path / "other", *OPTIONS, "--max-steps=1", ranks=1)
+    given = f"--resume={tmp_path}/other/step-00000001.h5" if resume == "FILE" else "--resume=never"
+    run = tmp_path / "run"
+    trainer_ranks.run(run, *OPTIONS, "--max-steps=9", ranks=1, env={"SLURM_JOB_ID": "4"})  # of an earlier job, further on
+    job = {"SLURM_JOB_ID": "5"}
+    first = trainer_ranks.run(run, *OPTIONS, given, "--max-steps=2", ranks=1, env={**job, "SLURM_RESTART_COUNT": "1"})
+    assert "at epoch 1, step 9" not in first and "nothing is left" not in first
+    again = trainer_ranks.run(run, *OPTIONS, given, "--max-steps=3", ranks=1, env={**job, "SLURM_RESTART_COUNT": "2"})
+    assert f"resumed from {run}/step-00000002.h5" in again
+
+
+# ---------------------------------------------------------------- one writer
+
+
+def lease(folder):
+    return json.loads((folder / "lease.json").read_text())
+
+
+def running(folder, *options):
+    """A run that has begun to train, in the middle of a long epoch."""
+    process = trainer_ranks.start(folder, *OPTIONS, "--fake-size=100000", *options, ranks=1)[0]
+    for line in process.stdout:
+        if "step 1/" in line:
+            return process
+    raise AssertionError(process.communicate()[1])
+
+
+def end(process, number):
+    process.send_signal(number)
+    process.communicate()
+
+
+def test_a_second_run_does_not_write_to_the_folder_of_a_running_one(tmp_path):
+    process = running(tmp_path)
+    try:
+        assert lease(tmp_path)["pid"] == process.pid
+        text = trainer_ranks.run(tmp_path, *OPTIONS, "--fake-size=100000", ranks=1, code=73)
+        assert f"process {process.pid} on" in text and "writes there; try" in text and text.count("rollcall: ") == 1
+        assert trainer_ranks.checkpoints(tmp_path) == []
+    finally:
+        end(process, signal.SIGTERM)
+    assert not (tmp_path / "lease.json").exists() and len(trainer_ranks.checkpoints(tmp_path)) == 1
+
+
+def test_a_run_that_waits_begins_when_the_other_ends(tmp_path):
+    first = running(tmp_path)
+    second = trainer_ranks.start(tmp_path, *OPTIONS, "--fake-size=100000", "--lease-timeout=120", "--max-steps=1", ranks=1)[0]
+    assert "waiting up to 120 s for its end" in second.stderr.readline()
+    end(first, signal.SIGTERM)
+    assert second.wait(120) == 0
+
+
+def test_a_killed_runs_folder_is_free_at_once(tmp_path):
+    end(running(tmp_path), signal.SIGKILL)
+    assert (tmp_path / "lease.json").exists()
+    trainer_ranks.run(tmp_path, *OPTIONS, "--fake-size=100000", "--max-steps=1", ranks=1)
+    assert not (tmp_path / "lease.json").exists()
+
+
+def elsewhere(folder, **more):
+    """The lease of a holder on another host, of whom nobody knows whether it lives."""
+    folder.mkdir(exist_ok=True)
+    holder = {"nonce": "0123", "host": "elsewhere", "boot": "another", "processes": "pid:[1]", "pid": 17, "started": "1", "job": "",
+              "restarts": "0"}
+    (folder / "lease.json").write_text(json.dumps({**holder, **more}))
+
+
+def test_a_holder_elsewhere_is_not_taken_for_dead_without_a_wait(tmp_path):
+    elsewhere(tmp_path)
+    assert "process 17 on elsewhere writes there" in trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, code=73)
+
+
+@pytest.mark.parametrize("renewed", [False, True], ids=["silent", "renewed"])
+def test_a_holder_elsewhere_is_judged_by_its_renewals(tmp_path, renewed):
+    elsewhere(tmp_path)
+    process = trainer_ranks.start(tmp_path, *OPTIONS, "--max-steps=1", "--lease-timeout=16", ranks=1)[0]
+    process.stderr.readline()
+    if renewed:
+        os.utime(tmp_path / "lease.json")
+    text = trainer_ranks.finish([process], 73 if renewed else 0)
+    assert ("writes there; try" in text) == renewed
+
+
+def test_the_same_job_restarted_knows_that_its_last_start_has_ended(tmp_path):
+    elsewhere(tmp_path, job="5", restarts="0")
+    trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, env={"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": "1"})
+
+
+@pytest.mark.parametrize("answer, code, free", [
+    ("", 0, True), ("PENDING", 0, True), ("slurm_load_jobs error: Invalid job id specified", 1, True),
+    ("RUNNING", 0, False), ("SUSPENDED", 0, False), ("Unable to contact slurm controller", 1, False)])
+def test_slurms_word_on_the_job_of_a_holder(tmp_path, answer, code, free):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    squeue = programs / "squeue"
+    squeue.write_text(f'#!/bin/sh\n[ "$*" = "--noheader --format=%T --jobs=77" ] || exit 9\necho "{answer}"\nexit {code}\n')
+    squeue.chmod(0o755)
+    elsewhere(tmp_path / "run", job="77")
+    trainer_ranks.run(tmp_path / "run", *OPTIONS, "--max-steps=1", ranks=1, code=0 if free else 73,
+                      env={"PATH": f"{programs}:{os.environ['PATH']}"})
+
+
+def test_a_run_whose_folder_was_taken_ends_and_saves_nothing(tmp_path):
+    """It had stood still for so long that the other one took it for dead."""
+    process = running(tmp_path)
+    elsewhere(tmp_path, nonce="4567")
+    text = process.communicate(timeout=120)
+    assert process.returncode == 73 and "another run writes there" in text[1]
+    assert trainer_ranks.checkpoints(tmp_path) == [] and lease(tmp_path)["nonce"] == "4567"
+
+
+def test_what_is_no_lease_is_nobodys(tmp_path):
+    (tmp_path / "lease.json").write_text("{")
+    process = trainer_ranks.start(tmp_path, *OPTIONS, "--max-steps=1", "--lease-timeout=16", ranks=1)
+    trainer_ranks.finish(process)
+    assert not pathlib.Path(tmp_path / "lease.json").exists()

@@ -1,0 +1,99 @@
+#include "trainer/config/identity.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "trainer/config/trainer_settings.h"
+
+namespace rollcall::config {
+namespace {
+
+/// A setting that is in none of these lists defines the training: so does each new one until somebody says otherwise.
+constexpr auto kMayChange = std::to_array<std::string_view>(
+    {// how fast, and where
+     "train-num-workers", "valid-num-workers", "prefetch", "channels-last", "parallel", "find-unused-parameters",
+     "static-graph", "first-bucket", "bucket", "shard-degree", "replicate-degree", "reshard-after-forward",
+     "accumulate", "cpu-offload", "backend", "collective-timeout",
+     // how far: see ends_schedule()
+     "epochs", "max-steps",
+     // what is kept, and where
+     "run-name", "run-dir", "checkpoint-dir", "checkpoint-epochs", "checkpoint-steps", "keep-last", "keep-best",
+     "keep-every", "checkpoint-mode", "checkpoint-stage", "checkpoint-overlap", "checkpoint-read-back",
+     "checkpoint-retries", "checkpoint-failures", "save-before-limit", "lease-timeout", "resume", "verify",
+     // what is told
+     "valid-epochs", "benchmark-epochs", "progress", "log-steps",
+     // a training that a broken picture ended goes on without it
+     "bad-samples", "max-skipped-steps",
+     // compared by what they come to: the images of a step, the number of classes, the images themselves
+     "batch-size", "grad-accumulation", "num-classes", "data", "fake-size"});
+
+/// Settings of the end of a training, by which the cosine's course is another one from its first step.
+bool ends_schedule(std::string_view name, const settings::Settings& now) {
+  return (name == "epochs" || name == "max-steps") && now.text("lr-schedule") == "cosine";
+}
+
+/// Whether two accepted texts mean the same: 3e-4 is 0.0003.
+bool same_value(settings::Kind kind, const std::string& one, const std::string& other) {
+  const bool numbers = kind == settings::Kind::Number || kind == settings::Kind::Integer;
+  return one == other || (numbers && std::strtod(one.c_str(), nullptr) == std::strtod(other.c_str(), nullptr) &&
+                          std::isdigit(static_cast<unsigned char>(one.back())) != 0 &&
+                          std::isdigit(static_cast<unsigned char>(other.back())) != 0);
+}
+
+nlohmann::json parsed(std::string_view text) {
+  nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  return json.is_object() ? json : nlohmann::json::object();
+}
+
+/// `otherwise` where the object does not have the setting.
+std::string value_in(const nlohmann::json& json, std::string_view name, std::string_view otherwise) {
+  const auto setting = json.find(name);
+  if (setting == json.end() || !setting->is_object() || !setting->contains("value")) {
+    return std::string(otherwise);
+  }
+  const nlohmann::json& value = setting->at("value");
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+}  // namespace
+
+bool may_change(std::string_view name) {
+  return std::find(kMayChange.begin(), kMayChange.end(), name) != kMayChange.end();
+}
+
+std::vector<Change> changes(std::string_view then, const settings::Settings& now) {
+  const nlohmann::json json = parsed(then);
+  std::vector<Change> found;
+  if (json.empty()) {
+    return found;
+  }
+  for (const settings::Setting& setting : now.table()) {
+    if (may_change(setting.name) && !ends_schedule(setting.name, now)) {
+      continue;
+    }
+    std::string before = value_in(json, setting.name, setting.default_text);
+    if (!same_value(setting.kind, before, now.text(setting.name))) {
+      found.push_back({settings::option_name(setting.name), std::move(before), now.text(setting.name)});
+    }
+  }
+  return found;
+}
+
+std::string setting_then(std::string_view then, std::string_view name) { return value_in(parsed(then), name, ""); }
+
+std::string changes_text(const std::vector<Change>& changes) {
+  std::string text;
+  for (const Change& change : changes) {
+    const auto shown = [](const std::string& value) { return value.empty() ? std::string("not given") : value; };
+    text += fmt::format("{}{} was {} and is {}", text.empty() ? "" : ", ", change.option, shown(change.then),
+                        shown(change.now));
+  }
+  return text;
+}
+
+}  // namespace rollcall::config

@@ -1,0 +1,159 @@
+#include "trainer/train/earlier_training.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <utility>
+
+#include "runtime/contract/env_vars.h"
+#include "trainer/checkpoint/format/folder.h"
+#include "trainer/checkpoint/read_plan.h"
+#include "trainer/config/identity.h"
+#include "trainer/distributed/process_group/collectives.h"
+
+namespace rollcall::train {
+namespace {
+
+/// What loading will look at, the newest first.
+Result<std::vector<std::string>> candidates(const checkpoint::LoadOptions& options) {
+  std::vector<std::string> paths;
+  if (options.resume == "never") {
+    return paths;
+  }
+  if (options.resume != "auto") {
+    paths.push_back(options.resume);
+    return paths;
+  }
+  const auto listed = checkpoint::format::list_checkpoints(options.folder);
+  if (!listed) {
+    return listed.error();
+  }
+  for (const checkpoint::format::ListedCheckpoint& checkpoint : *listed) {
+    paths.push_back(checkpoint.path);
+  }
+  return paths;
+}
+
+std::optional<EarlierTraining> read_earlier(const std::string& path) {
+  const auto reader = checkpoint::format::CheckpointReader::open(path);
+  if (!reader) {
+    return std::nullopt;
+  }
+  auto values = reader->values();
+  if (!values) {
+    return std::nullopt;
+  }
+  const checkpoint::OpenCheckpoint stored(*reader, *std::move(values));
+  const auto progress = checkpoint::read_progress(stored);
+  if (!progress) {
+    return std::nullopt;
+  }
+  const auto text = [&](const char* name) {
+    const auto* const value = stored.value<std::string>(name);
+    return value == nullptr ? std::string() : *value;
+  };
+  return EarlierTraining{path, *progress, text("/config/json"), text("/config/slurm_job")};
+}
+
+/// Steps of other sizes, where the user asked for them: other ranks alone are no other training.
+void add_step_size(std::vector<config::Change>& changes, const EarlierTraining& earlier,
+                   const config::TrainConfig& config, const World& world) {
+  const std::int64_t now = world.world_size * config.batch_size() * config.grad_accumulation();
+  if (images_of_step(earlier) == now) {
+    return;
+  }
+  const auto compare = [&](const char* name, std::int64_t value) {
+    std::string then = config::setting_then(earlier.config_json, name);
+    if (!then.empty() && then != std::to_string(value)) {
+      changes.push_back({"--" + std::string(name), std::move(then), std::to_string(value)});
+    }
+  };
+  compare("batch-size", config.batch_size());
+  if (config.accumulation_given) {
+    compare("grad-accumulation", config.grad_accumulation());
+  }
+}
+
+/// The data may lie elsewhere than before; made-up images are never those of a folder.
+void add_data(std::vector<config::Change>& changes, std::vector<std::string>& warnings, const EarlierTraining& earlier,
+              const config::TrainConfig& config) {
+  const std::string then = config::setting_then(earlier.config_json, "data");
+  const std::string& now = config.data.given;
+  if (then.empty() || then == now) {
+    return;
+  }
+  if (then == "fake" || now == "fake") {
+    changes.push_back({"--data", then, now});
+  } else {
+    warnings.push_back(fmt::format(
+        "--data: {}: the checkpoint was trained on {}; going on as if these were the same images", now, then));
+  }
+}
+
+}  // namespace
+
+Result<std::optional<EarlierTraining>> find_earlier_training(const checkpoint::LoadOptions& options) {
+  const Result<std::vector<std::string>> paths = candidates(options);
+  if (!paths) {
+    return paths.error();
+  }
+  for (const std::string& path : *paths) {
+    if (auto earlier = read_earlier(path)) {
+      return earlier;
+    }
+  }
+  return std::optional<EarlierTraining>();
+}
+
+Result<bool> restarted_job_goes_on(const std::string& folder, const Environment& environment) {
+  const auto job = environment.get_non_empty(env::kSlurmJobId);
+  if (!job || environment.get_non_empty(env::kSlurmRestartCount).value_or("0") == "0") {
+    return false;
+  }
+  const auto newest = find_earlier_training({.resume = "auto", .folder = folder});
+  if (!newest) {
+    return newest.error();
+  }
+  return newest->has_value() && (*newest)->job == *job;
+}
+
+std::int64_t images_of_step(const std::optional<EarlierTraining>& earlier) {
+  return earlier ? earlier->progress.world_size * earlier->progress.batch_size : 0;
+}
+
+Result<void> check_same_training(const EarlierTraining& earlier, const settings::Settings& settings,
+                                 const config::TrainConfig& config, const World& world,
+                                 std::vector<std::string>& warnings) {
+  std::vector<config::Change> changes = config::changes(earlier.config_json, settings);
+  add_step_size(changes, earlier, config, world);
+  add_data(changes, warnings, earlier, config);
+  if (changes.empty()) {
+    return {};
+  }
+  const config::CheckpointConfig& checkpoint = config.checkpoint;
+  const std::string resume = checkpoint.accept_changes ? "continue-with-changes" : checkpoint.load.resume;
+  const std::string text = config::changes_text(changes);
+  if (resume != "auto") {
+    warnings.push_back(
+        fmt::format("--resume: {}: {} is of a training defined otherwise: {}; going on with the new values", resume,
+                    earlier.path, text));
+    return {};
+  }
+  return fail("--resume", resume, fmt::format("{} is of another training: {}", earlier.path, text),
+              "another --run-name or --checkpoint-dir for a training of its own, --resume=continue-with-changes to go "
+              "on with the new values, or --resume=never to start afresh in this folder",
+              ExitCode::Mismatch);
+}
+
+Result<GoingOn> share(const GoingOn& mine, const World& world) {
+  at::Tensor numbers =
+      world.device.place(torch::tensor({mine.images_of_step, std::int64_t{mine.from_own_job ? 1 : 0}}, at::kLong));
+  if (Result<void> told = process_group::broadcast(world.process_group, numbers); !told) {
+    return told.error();
+  }
+  numbers = numbers.to(at::kCPU);
+  const std::int64_t* const number = numbers.const_data_ptr<std::int64_t>();
+  return GoingOn{.images_of_step = number[0], .from_own_job = number[1] != 0};
+}
+
+}  // namespace rollcall::train

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/environment.h"
+#include "runtime/base/result.h"
+#include "runtime/settings/settings.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/progress.h"
+#include "trainer/config/train_config.h"
+#include "trainer/train/world.h"
+
+namespace rollcall::train {
+
+/// What the checkpoint that a run will go on from says of its training, known before anything is built or loaded.
+struct EarlierTraining {
+  std::string path;
+  checkpoint::Progress progress;
+  std::string config_json;  ///< TrainConfig::json of the run that wrote it
+  std::string job;          ///< Slurm's number of the job that wrote it; empty: none
+};
+
+/// The first that can be read of those that loading will look at; nothing where there is none, or `options` say that a
+/// run begins afresh. A checkpoint that cannot be read is none here: loading it tells. Errors (InputOutput): the folder
+/// cannot be listed.
+[[nodiscard]] Result<std::optional<EarlierTraining>> find_earlier_training(const checkpoint::LoadOptions& options);
+
+/// Whether this is a job that Slurm restarted, and `folder`'s newest checkpoint is its own: then it goes on from that,
+/// though --resume says where its first start was to begin. Errors: those of find_earlier_training().
+[[nodiscard]] Result<bool> restarted_job_goes_on(const std::string& folder, const Environment& environment);
+
+/// Whether `settings`, of which `config` was made, mean the training that `earlier` is of (config::changes()).
+/// `warnings` gets what is different and accepted: --resume=continue-with-changes and --resume=FILE accept all.
+///
+/// Errors (Mismatch): it is another training; names each difference and the ways on.
+[[nodiscard]] Result<void> check_same_training(const EarlierTraining& earlier, const settings::Settings& settings,
+                                               const config::TrainConfig& config, const World& world,
+                                               std::vector<std::string>& warnings);
+
+/// What rank 0 found out and all ranks go by.
+struct GoingOn {
+  std::int64_t images_of_step = 0;  ///< of the checkpoint, over all ranks; 0: a run begins afresh
+  bool from_own_job = false;        ///< restarted_job_goes_on()
+};
+
+/// Rank 0's. Collective. Errors (Unavailable): a peer was lost.
+[[nodiscard]] Result<GoingOn> share(const GoingOn& mine, const World& world);
+
+/// Images of a step of the checkpoint, over all ranks; 0 for nothing.
+[[nodiscard]] std::int64_t images_of_step(const std::optional<EarlierTraining>& earlier);
+
+}  // namespace rollcall::train

@@ -1,0 +1,346 @@
+#include "trainer/train/lease.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <cstdio>
+#include <filesystem>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
+#include <span>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "runtime/base/child_process.h"
+#include "runtime/base/small_file.h"
+#include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
+#include "runtime/contract/env_vars.h"
+#include "trainer/storage/file.h"
+
+namespace rollcall::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFileName = "lease.json";
+constexpr std::size_t kMostBytes = 4096;
+constexpr std::chrono::milliseconds kLook{500};         ///< between two looks at another's lease
+constexpr std::chrono::seconds kPatienceWithSlurm{10};  ///< with a controller that does not answer
+constexpr std::chrono::seconds kPatienceAtEnd{2};       ///< with a file system that stands still
+
+/// Who has a lease.
+struct Holder {
+  std::string nonce;  ///< no other holder's
+  std::string host;
+  std::string boot;       ///< of the kernel: a host's name may be that of many containers
+  std::string processes;  ///< the namespace that `pid` counts in
+  std::int64_t pid = 0;
+  std::string started;  ///< of the process, in the kernel's ticks: numbers of processes are used again
+  std::string job;      ///< Slurm's; empty: none
+  std::string restarts;
+};
+
+std::string content_of(const std::string& path) {
+  std::string content;
+  return read_small_file(path, kMostBytes, content).reason.empty() ? content : std::string();
+}
+
+/// The fields of /proc/PID/stat behind the name, which may hold anything: the state comes first (proc(5)).
+std::vector<std::string> process_fields(std::int64_t pid) {
+  const std::string text = content_of(fmt::format("/proc/{}/stat", pid));
+  const std::size_t name_end = text.rfind(") ");
+  return name_end == std::string::npos ? std::vector<std::string>() : split(text.substr(name_end + 2), ' ');
+}
+
+/// Field 22 of /proc/PID/stat; empty where no such process runs any more.
+std::string start_of(std::int64_t pid) {
+  constexpr std::size_t kState = 0;
+  constexpr std::size_t kStart = 22 - 3;
+  const std::vector<std::string> fields = process_fields(pid);
+  const bool runs = fields.size() > kStart && fields[kState] != "Z" && fields[kState] != "X";
+  return runs ? fields[kStart] : "";
+}
+
+std::string target_of(const char* link) {
+  std::error_code ignored;
+  return fs::read_symlink(link, ignored).string();
+}
+
+Holder this_run(const Environment& environment) {
+  std::random_device random;
+  return {.nonce = fmt::format("{:08x}{:08x}", random(), random()),
+          .host = this_host_name(),
+          .boot = std::string(trim(content_of("/proc/sys/kernel/random/boot_id"))),
+          .processes = target_of("/proc/self/ns/pid"),
+          .pid = ::getpid(),
+          .started = start_of(::getpid()),
+          .job = environment.get_non_empty(env::kSlurmJobId).value_or(""),
+          .restarts = environment.get_non_empty(env::kSlurmRestartCount).value_or("0")};
+}
+
+std::string to_json(const Holder& holder) {
+  const nlohmann::ordered_json json{
+      {"nonce", holder.nonce}, {"host", holder.host},       {"boot", holder.boot}, {"processes", holder.processes},
+      {"pid", holder.pid},     {"started", holder.started}, {"job", holder.job},   {"restarts", holder.restarts}};
+  return json.dump(2) + "\n";
+}
+
+/// Of a file that is none of ours, or half written by one who died: a holder of whom nothing is known.
+Holder from_json(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  Holder holder;
+  if (!json.is_object()) {
+    return holder;
+  }
+  const auto take = [&](const char* name, std::string& into) {
+    if (const auto value = json.find(name); value != json.end() && value->is_string()) {
+      into = printable(value->get<std::string>());
+    }
+  };
+  take("nonce", holder.nonce);
+  take("host", holder.host);
+  take("boot", holder.boot);
+  take("processes", holder.processes);
+  take("started", holder.started);
+  take("job", holder.job);
+  take("restarts", holder.restarts);
+  if (const auto pid = json.find("pid"); pid != json.end() && pid->is_number_integer()) {
+    holder.pid = pid->get<std::int64_t>();
+  }
+  return holder;
+}
+
+std::string text_of(const Holder& holder) {
+  const std::string process = fmt::format("process {} on {}", holder.pid, holder.host.empty() ? "?" : holder.host);
+  return holder.job.empty() ? process : fmt::format("job {}, {}", holder.job, process);
+}
+
+enum class Standing { Dead, Alive, Unknown };
+
+/// What the kernel says, where it is the same one.
+Standing by_kernel(const Holder& holder, const Holder& self) {
+  if (holder.boot.empty() || holder.boot != self.boot || holder.processes != self.processes) {
+    return Standing::Unknown;
+  }
+  const std::string started = start_of(holder.pid);
+  return !started.empty() && started == holder.started ? Standing::Alive : Standing::Dead;
+}
+
+/// What Slurm says: squeue(1) lists jobs that have not ended, and refuses a number that it does not know any more.
+Standing by_slurm(const Holder& holder, const Holder& self, const Environment& environment) {
+  if (holder.job.empty() || !parse_integer<std::uint64_t>(holder.job)) {
+    return Standing::Unknown;
+  }
+  if (holder.job == self.job) {
+    return holder.restarts != self.restarts ? Standing::Dead : Standing::Unknown;
+  }
+  const Result<ChildOutput> asked = run_and_capture({"squeue", "--noheader", "--format=%T", "--jobs=" + holder.job},
+                                                    environment, {.patience = kPatienceWithSlurm, .alone = true});
+  if (!asked || asked->killed) {
+    return Standing::Unknown;
+  }
+  if (asked->exit_code != 0) {
+    return asked->text.find("Invalid job id") != std::string::npos ? Standing::Dead : Standing::Unknown;
+  }
+  const std::string_view state = trim(asked->text);
+  if (state.empty() || state == "PENDING") {  // it has ended, or is to begin once more
+    return Standing::Dead;
+  }
+  return state == "SUSPENDED" || state == "STOPPED" ? Standing::Alive : Standing::Unknown;
+}
+
+Standing standing_of(const Holder& holder, const Holder& self, const Environment& environment) {
+  const Standing known = by_kernel(holder, self);
+  return known == Standing::Unknown ? by_slurm(holder, self, environment) : known;
+}
+
+/// When it was renewed; nothing where it is gone. Opened, since a network file system looks at its server then.
+std::optional<timespec> renewed(const std::string& path) {
+  const storage::File file(path, O_RDONLY | O_NONBLOCK);
+  struct stat status {};
+  return file && ::fstat(file.descriptor(), &status) == 0 ? std::optional(status.st_mtim) : std::nullopt;
+}
+
+bool same_time(const std::optional<timespec>& a, const std::optional<timespec>& b) {
+  return a && b && a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+Error cannot_create(const std::string& path, int code) {
+  return fail("--checkpoint-dir", path, "cannot be created: " + errno_text(code),
+              "making its folder writable, or another --checkpoint-dir", ExitCode::CannotCreate);
+}
+
+Error held(const std::string& folder, const Holder& holder) {
+  return fail("--checkpoint-dir", folder, text_of(holder) + " writes there",
+              "waiting until that has ended, or another --run-name or --checkpoint-dir", ExitCode::CannotCreate);
+}
+
+/// Whether the file was made: it is there already where not. One who dies before it is written leaves an empty one.
+Result<bool> create(const std::string& path, const Holder& self) {
+  const storage::File file(path, O_WRONLY | O_CREAT | O_EXCL);
+  if (!file) {
+    return errno == EEXIST ? Result<bool>(false) : cannot_create(path, errno);
+  }
+  const std::string text = to_json(self);
+  if (!file.write_at(std::as_bytes(std::span(text)), 0)) {
+    const int code = errno;
+    ::unlink(path.c_str());
+    return cannot_create(path, code);
+  }
+  return true;
+}
+
+/// Takes a dead holder's file away; of several runs that try, one does. What turns out to be a new holder's comes back.
+void remove_dead(const std::string& path, const Holder& holder, const Holder& self) {
+  const std::string away = path + ".dead-" + self.nonce;
+  if (std::rename(path.c_str(), away.c_str()) != 0) {
+    return;
+  }
+  if (from_json(content_of(away)).nonce == holder.nonce || std::rename(away.c_str(), path.c_str()) != 0) {
+    ::unlink(away.c_str());
+  }
+}
+
+/// A look at another one's lease, and what has been seen of it so far.
+class Watch {
+ public:
+  Watch(std::string path, const Holder& self, const Environment& environment)
+      : path_(std::move(path)), self_(self), environment_(environment) {}
+
+  /// Whether the holder is dead, as far as is known by now; `over`: nothing more will be.
+  [[nodiscard]] Standing look(bool over) {
+    const Holder holder = from_json(content_of(path_));
+    const auto time = renewed(path_);
+    if (!last_ || holder.nonce != last_->nonce) {
+      last_ = holder;
+      first_seen_ = std::chrono::steady_clock::now();
+      alive_ = false;
+      time_ = time;
+      return standing_of(holder, self_, environment_);
+    }
+    alive_ = alive_ || !same_time(time, time_);
+    time_ = time;
+    const Standing known = over ? standing_of(holder, self_, environment_) : by_kernel(holder, self_);
+    if (known != Standing::Unknown || !over) {
+      return known;
+    }
+    const bool long_enough = std::chrono::steady_clock::now() - first_seen_ >= 3 * Lease::kRenewal;
+    return !alive_ && long_enough ? Standing::Dead : Standing::Alive;
+  }
+
+  [[nodiscard]] const Holder& holder() const { return *last_; }
+
+ private:
+  std::string path_;
+  const Holder& self_;
+  const Environment& environment_;
+  std::optional<Holder> last_;
+  std::chrono::steady_clock::time_point first_seen_;
+  std::optional<timespec> time_;
+  bool alive_ = false;  ///< renewed while it was watched
+};
+
+}  // namespace
+
+struct Lease::State {
+  std::string path;
+  std::string nonce;
+  std::atomic<bool> lost = false;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool ending = false;
+  bool ended = false;
+
+  /// The thread's: it keeps the state alive by itself, as a file system that stands still may hold it for ever.
+  void renew_until_ending() {
+    std::unique_lock lock(mutex);
+    while (!changed.wait_for(lock, kRenewal, [this] { return ending; })) {
+      lock.unlock();
+      renew();
+      lock.lock();
+    }
+    lock.unlock();
+    if (is_own()) {
+      ::unlink(path.c_str());
+    }
+    lock.lock();
+    ended = true;
+    changed.notify_all();
+  }
+
+  [[nodiscard]] bool is_own() const { return from_json(content_of(path)).nonce == nonce; }
+
+  void renew() {
+    const std::string content = content_of(path);
+    if (!content.empty() && from_json(content).nonce != nonce) {
+      lost = true;
+    } else if (!content.empty()) {
+      (void)::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+    }
+  }
+};
+
+Lease::Lease(std::shared_ptr<State> state) : state_(std::move(state)) {
+  std::thread([state = state_] { state->renew_until_ending(); }).detach();
+}
+
+Lease::Lease(Lease&&) noexcept = default;
+Lease& Lease::operator=(Lease&&) noexcept = default;
+
+Lease::~Lease() {
+  if (state_ == nullptr) {
+    return;
+  }
+  std::unique_lock lock(state_->mutex);
+  state_->ending = true;
+  state_->changed.notify_all();
+  (void)state_->changed.wait_for(lock, kPatienceAtEnd, [this] { return state_->ended; });
+}
+
+bool Lease::lost() const { return state_->lost; }
+
+Result<Lease> Lease::take(const std::string& folder, const Environment& environment,
+                          std::chrono::duration<double> patience, const std::function<void(const std::string&)>& say) {
+  const std::string path = (fs::path(folder) / kFileName).string();
+  const Holder self = this_run(environment);
+  const auto begin = std::chrono::steady_clock::now();
+  Watch watch(path, self, environment);
+  bool told = false;
+  while (true) {
+    const Result<bool> created = create(path, self);
+    if (!created) {
+      return created.error();
+    }
+    if (*created) {
+      auto state = std::make_shared<State>();
+      state->path = path;
+      state->nonce = self.nonce;
+      return Lease(std::move(state));
+    }
+    const bool over = std::chrono::steady_clock::now() - begin >= patience;
+    const Standing standing = watch.look(over);
+    if (standing == Standing::Dead) {
+      remove_dead(path, watch.holder(), self);
+      continue;
+    }
+    if (over) {
+      return held(folder, watch.holder());
+    }
+    if (!std::exchange(told, true)) {
+      say(fmt::format("{}: {} writes there; waiting up to {:.0f} s for its end, or for it to give no sign of life",
+                      folder, text_of(watch.holder()), patience.count()));
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+}  // namespace rollcall::train
