@@ -130,7 +130,7 @@ Result<Plan> site_plan(const CommandContext& context, install::SiteInput input) 
   input.plugin = *plugin;
   Result<Plan> plan = install::plan_site_install(input, input.root.reader());
   if (plan) {
-    for (const std::string& line : install::changeable_by_others(input.root.on_this_machine(*plugin))) {
+    for (const std::string& line : install::changeable_by_others(*plugin, input.root)) {
       plan->notes.push_back("warning: " + line);
     }
   }
