@@ -10,12 +10,14 @@
 
 namespace rollcall::install {
 
-/// One file as an installation wants it. An absent `text` and `link_to` mean: it shall not be there.
+/// One file as an installation wants it. An absent `text` and `link_to` mean: it shall not be there. A text goes into
+/// the file that a link points to.
 struct FileChange {
   std::string path;                    ///< as the installed system sees it
   std::optional<std::string> text;     ///< the whole content
   std::optional<std::string> link_to;  ///< a symbolic link to this
   std::string why;                     ///< one clause for --dry-run
+  bool of_target = false;              ///< what is removed is the file that `path` points to; a link stays
 };
 
 /// What to do, in order, and what to tell. Empty changes: all is as it should be.

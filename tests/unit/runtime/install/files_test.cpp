@@ -66,6 +66,19 @@ TEST_F(InstalledFiles, ALinkKeepsPointingToTheFileThatChanges) {
   EXPECT_EQ(read_file(real), "after");
 }
 
+TEST_F(InstalledFiles, AFileIsMadeAndRemovedWhereItsLinkPoints) {
+  const std::string link = folder_ / "link.conf";
+  std::filesystem::create_symlink("far/real.conf", link);
+  ASSERT_TRUE(apply({{{link, "new", std::nullopt, ""}}, {}, {}}, ImageRoot()));
+  EXPECT_EQ(read_file(folder_ / "far" / "real.conf"), "new");
+  EXPECT_EQ(read_link(link), "far/real.conf");
+  ASSERT_TRUE(apply({{{link, std::nullopt, std::nullopt, "", true}}, {}, {}}, ImageRoot()));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "far" / "real.conf"));
+  EXPECT_EQ(read_link(link), "far/real.conf");
+  ASSERT_TRUE(apply({{{link, std::nullopt, std::nullopt, ""}}, {}, {}}, ImageRoot()));
+  EXPECT_EQ(read_link(link), std::nullopt);
+}
+
 TEST_F(InstalledFiles, AnImagesLinksLeadToTheImagesOwnFiles) {
   const std::filesystem::path image = folder_ / "image";
   std::filesystem::create_directories(image / "etc");

@@ -183,6 +183,30 @@ TEST(SitePlan, AProfileOfSomebodyElseIsNotReplaced) {
   EXPECT_THAT(*plan->changes[0].text, HasSubstr("optional /o/spank_rollcall.so config=/etc/rollcall/site.toml\n"));
 }
 
+TEST(SitePlan, WhatWasThereBeforeIsGivenBack) {
+  const SiteInput input{"/etc/slurm.conf",         "/etc/plugstack.conf", "/o/spank_rollcall.so",
+                        "/etc/rollcall/site.toml", "debug = true\n",      ImageRoot()};
+  for (const std::optional<std::string>& before : {std::optional<std::string>(), std::optional<std::string>(""),
+                                                   std::optional<std::string>("optional /x/other.so\n")}) {
+    Files files;
+    if (before) {
+      files.texts["/etc/plugstack.conf"] = *before;
+    }
+    const Files untouched = files;
+    SiteInput other = input;
+    for (const char* plugin : {"/o/old/spank_rollcall.so", "/o/spank_rollcall.so"}) {  // and once more with a newer one
+      other.plugin = plugin;
+      const Result<Plan> plan = plan_site_install(other, files.read());
+      ASSERT_TRUE(plan) << plan.error().message();
+      files.apply(*plan);
+    }
+    const Result<Plan> undo = plan_site_uninstall(other, files.read());
+    ASSERT_TRUE(undo);
+    files.apply(*undo);
+    EXPECT_EQ(files.texts, untouched.texts);
+  }
+}
+
 TEST(TaskProlog, ValuesGoAsTheyAreAndLineFeedsAreWarnedOf) {
   resolve::EnvPatch patch;
   patch.changes = {{"A", "b 'c' $(d) ; \"e\"=f", resolve::Action::Set, "", ""},
