@@ -92,4 +92,8 @@ ReadFile ImageRoot::reader() const {
   return [root = *this](const std::string& path) { return read_file(root.on_this_machine(path)); };
 }
 
+ListNames ImageRoot::lister() const {
+  return [root = *this](const std::string& folder) { return names_in(root.on_this_machine(folder)); };
+}
+
 }  // namespace rollcall::install

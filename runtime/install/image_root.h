@@ -32,6 +32,8 @@ class ImageRoot {
   [[nodiscard]] std::vector<std::string> places_on_the_way(const std::string& path) const;
   /// Reads files of the installed system by its own paths.
   [[nodiscard]] ReadFile reader() const;
+  /// Lists its folders, likewise.
+  [[nodiscard]] ListNames lister() const;
 
  private:
   struct Way {

@@ -38,7 +38,7 @@ Result<void> want_profile(const SiteInput& input, const ReadFile& read, Plan& pl
   return {};
 }
 
-Result<void> want_line(const SiteInput& input, const ReadFile& read, Plan& plan) {
+Result<void> want_line(const SiteInput& input, const ReadFile& read, const ListNames& names, Plan& plan) {
   const std::string& path = input.plugstack;
   const std::string present = read(path).value_or("");
   const std::optional<Seal> block = block_of(present);
@@ -49,7 +49,7 @@ Result<void> want_line(const SiteInput& input, const ReadFile& read, Plan& plan)
   const ReadFile without_ours = [&](const std::string& name) {
     return name == path ? std::optional(rest) : read(name);
   };
-  if (const auto others = plugin_lines(path, without_ours); !others.empty()) {
+  if (const auto others = plugin_lines(path, without_ours, names); !others.empty()) {
     return fail("--site", input.root.shown(others.front().file), "loads " + others.front().plugin + " already",
                 "taking that line out, and again", ExitCode::Configuration);
   }
@@ -61,9 +61,9 @@ Result<void> want_line(const SiteInput& input, const ReadFile& read, Plan& plan)
 
 }  // namespace
 
-Result<Plan> plan_site_install(const SiteInput& input, const ReadFile& read) {
+Result<Plan> plan_site_install(const SiteInput& input, const ReadFile& read, const ListNames& names) {
   Plan plan;
-  for (const Result<void>& one : {want_profile(input, read, plan), want_line(input, read, plan)}) {
+  for (const Result<void>& one : {want_profile(input, read, plan), want_line(input, read, names, plan)}) {
     if (!one) {
       return one.error();
     }

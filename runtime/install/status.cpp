@@ -111,7 +111,7 @@ Status install_status(const Environment& environment) {
     const auto slurm = slurm_version(environment, status.slurm_conf);
     status.slurm_version = slurm ? slurm->text() : "";
     status.plugstack = plugstack_of(status.slurm_conf, read_file);
-    for (const PluginLine& line : plugin_lines(status.plugstack, read_file)) {
+    for (const PluginLine& line : plugin_lines(status.plugstack, read_file, names_in)) {
       const Way way = line.task_prolog.empty() ? Way::Site : Way::User;
       status.way = status.way == Way::None || status.way == way ? way : Way::SiteAndUser;
       status.plugin = status.plugin.empty() ? line.plugin : status.plugin;

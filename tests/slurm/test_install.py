@@ -385,8 +385,11 @@ def test_an_image_is_installed_into_whatever_its_links_name(rollcall, image, tmp
     assert (outside / "plugstack.conf").read_text() == "optional /opt/this_machines.so\n"
     assert "optional /opt/spank_rollcall.so" in (target / "plugstack.conf").read_text()
     (target / "more.conf").write_text("optional /opt/spank_rollcall.so\n")
-    again = site(rollcall, "install", *options)
-    assert again.returncode == 78 and f"{image}{outside}/more.conf" in again.stderr
+    for name in ("more.conf", "m*.conf"):
+        plugstack = target / "plugstack.conf"
+        plugstack.write_text(f"include {outside}/{name}\n")
+        again = site(rollcall, "install", *options)
+        assert again.returncode == 78 and f"{image}{outside}/more.conf" in again.stderr
 
 
 def test_taking_it_back_reaches_the_files_that_links_point_to(rollcall, image):
