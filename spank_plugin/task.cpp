@@ -114,8 +114,8 @@ class TaskSetUp {
   /// Makes the caches' folders, sets the variables, tells the warnings. A cache that cannot be made is left alone.
   Result<void> give(resolve::EnvPatch& patch) {
     limit_.doing("makes the folders of caches");
-    const std::vector<storage::RefusedCache> refused = storage::make_cache_folders(patch);
-    storage::leave_out(patch, refused);
+    const storage::CacheFolders folders = storage::make_cache_folders(patch);
+    storage::leave_out(patch, folders.refused);
     if (const Result<void> applied = apply(spank_, patch); !applied) {
       return applied;
     }
@@ -123,11 +123,12 @@ class TaskSetUp {
     if (facts_->rank == 0) {
       limit_.doing("looks for old files");
       warnings = patch.warnings;
+      warnings.insert(warnings.end(), folders.cautions.begin(), folders.cautions.end());
       if (auto old = storage::purge_warning(*settings_, task_, storage::kAtLaunch)) {
         warnings.push_back(*std::move(old));
       }
     }
-    for (const storage::RefusedCache& cache : refused) {
+    for (const storage::RefusedCache& cache : folders.refused) {
       if (facts_->rank == 0 || (facts_->local_rank == 0 && cache.only_here)) {
         warnings.push_back(cache.warning);
       }

@@ -95,7 +95,7 @@ Result<Plan> user_plan(const CommandContext& context) {
     return plugin.error();
   }
   return install::plan_user_install({*folder, *conf, *plugin, this_program(), companions_of(*conf)}, install::read_file,
-                                    install::read_link);
+                                    install::read_link, install::names_in);
 }
 
 Result<install::SiteInput> site_input(const CommandContext& context) {
@@ -128,9 +128,9 @@ Result<Plan> site_plan(const CommandContext& context, install::SiteInput input) 
     return plugin.error();
   }
   input.plugin = *plugin;
-  Result<Plan> plan = install::plan_site_install(input, input.root.reader());
+  Result<Plan> plan = install::plan_site_install(input, input.root.reader(), input.root.lister());
   if (plan) {
-    for (const std::string& line : install::changeable_by_others(input.root.on_this_machine(*plugin))) {
+    for (const std::string& line : install::changeable_by_others(*plugin, input.root)) {
       plan->notes.push_back("warning: " + line);
     }
   }

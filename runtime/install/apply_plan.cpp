@@ -35,10 +35,8 @@ bool write_and_close(int file, const std::string& text) {
   return ::close(file) == 0 && whole;
 }
 
-Result<void> replace(const std::string& name, const std::string& text) {
-  std::error_code error;
-  const fs::path target = fs::canonical(name, error);  // a link keeps pointing to what it points to
-  const std::string path = error ? name : target.string();
+/// `path` is no link.
+Result<void> replace(const std::string& path, const std::string& text) {
   const std::string beside = path + ".rollcall-new";
   struct stat old {};
   const bool existed = ::stat(path.c_str(), &old) == 0;
@@ -69,16 +67,14 @@ Result<void> replace_link(const std::string& path, const std::string& target) {
 }
 
 Result<void> apply_one(const FileChange& change, const ImageRoot& root) {
-  const std::string entry = root.entry_on_this_machine(change.path);
-  if (entry.empty()) {
+  // A link keeps pointing to what it points to.
+  const std::string path = change.text || change.of_target ? root.target_on_this_machine(change.path)
+                                                           : root.entry_on_this_machine(change.path);
+  if (path.empty()) {
     return cannot(root.shown(change.path), ELOOP);
   }
   if (!change.text && !change.link_to) {
-    return ::unlink(entry.c_str()) == 0 || errno == ENOENT ? Result<void>() : cannot(entry, errno);
-  }
-  const std::string path = change.text ? root.on_this_machine(change.path) : entry;
-  if (path.empty()) {
-    return cannot(root.shown(change.path), ELOOP);
+    return ::unlink(path.c_str()) == 0 || errno == ENOENT ? Result<void>() : cannot(path, errno);
   }
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);

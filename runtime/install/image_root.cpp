@@ -1,5 +1,6 @@
 #include "runtime/install/image_root.h"
 
+#include <algorithm>
 #include <deque>
 #include <filesystem>
 #include <system_error>
@@ -29,10 +30,8 @@ std::string joined(const std::vector<std::string>& parts) {
 
 }  // namespace
 
-std::string ImageRoot::resolve(const std::string& path, bool follows_last) const {
-  if (is_this_machine()) {
-    return path;
-  }
+ImageRoot::Way ImageRoot::walk(const std::string& path, bool follows_last) const {
+  Way way{"", {folder_ + "/"}};
   std::deque<std::string> names;
   push_front(names, path);
   std::vector<std::string> place;  // below folder_, free of links
@@ -53,10 +52,11 @@ std::string ImageRoot::resolve(const std::string& path, bool follows_last) const
     std::error_code none;
     const std::filesystem::path target = std::filesystem::read_symlink(folder_ + joined(place), none);
     if (none || (names.empty() && !follows_last)) {
+      way.places.push_back(folder_ + joined(place));
       continue;
     }
     if (++links > kMostLinks) {
-      return "";
+      return way;
     }
     place.pop_back();
     if (target.is_absolute()) {
@@ -64,15 +64,36 @@ std::string ImageRoot::resolve(const std::string& path, bool follows_last) const
     }
     push_front(names, target.string());
   }
-  return folder_ + joined(place);
+  way.end = folder_ + joined(place);
+  return way;
 }
 
-std::string ImageRoot::on_this_machine(const std::string& path) const { return resolve(path, true); }
+std::string ImageRoot::on_this_machine(const std::string& path) const {
+  return is_this_machine() ? path : walk(path, true).end;
+}
 
-std::string ImageRoot::entry_on_this_machine(const std::string& path) const { return resolve(path, false); }
+std::string ImageRoot::entry_on_this_machine(const std::string& path) const {
+  return is_this_machine() ? path : walk(path, false).end;
+}
+
+std::string ImageRoot::target_on_this_machine(const std::string& path) const { return walk(path, true).end; }
+
+std::vector<std::string> ImageRoot::places_on_the_way(const std::string& path) const {
+  std::vector<std::string> once;
+  for (std::string& place : walk(path, true).places) {
+    if (std::ranges::find(once, place) == once.end()) {
+      once.push_back(std::move(place));
+    }
+  }
+  return once;
+}
 
 ReadFile ImageRoot::reader() const {
   return [root = *this](const std::string& path) { return read_file(root.on_this_machine(path)); };
+}
+
+ListNames ImageRoot::lister() const {
+  return [root = *this](const std::string& folder) { return names_in(root.on_this_machine(folder)); };
 }
 
 }  // namespace rollcall::install

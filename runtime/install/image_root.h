@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "runtime/install/slurm_files.h"
 
@@ -24,11 +25,22 @@ class ImageRoot {
   [[nodiscard]] std::string on_this_machine(const std::string& path) const;
   /// The same, with `path` itself not followed where it is a link.
   [[nodiscard]] std::string entry_on_this_machine(const std::string& path) const;
+  /// The same on either, links followed: the file itself that `path` is or, where there is none yet, would be.
+  [[nodiscard]] std::string target_on_this_machine(const std::string& path) const;
+  /// Every folder that is entered on the way to `path` (absolute), links followed, from the root on, and where it ends:
+  /// whoever may change one of them decides what `path` is. Places on this machine, each once.
+  [[nodiscard]] std::vector<std::string> places_on_the_way(const std::string& path) const;
   /// Reads files of the installed system by its own paths.
   [[nodiscard]] ReadFile reader() const;
+  /// Lists its folders, likewise.
+  [[nodiscard]] ListNames lister() const;
 
  private:
-  [[nodiscard]] std::string resolve(const std::string& path, bool follows_last) const;
+  struct Way {
+    std::string end;                  ///< empty: too many links
+    std::vector<std::string> places;  ///< folders entered, and the end
+  };
+  [[nodiscard]] Way walk(const std::string& path, bool follows_last) const;
 
   std::string folder_;
 };

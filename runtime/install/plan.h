@@ -10,12 +10,14 @@
 
 namespace rollcall::install {
 
-/// One file as an installation wants it. An absent `text` and `link_to` mean: it shall not be there.
+/// One file as an installation wants it. An absent `text` and `link_to` mean: it shall not be there. A text goes into
+/// the file that a link points to.
 struct FileChange {
   std::string path;                    ///< as the installed system sees it
   std::optional<std::string> text;     ///< the whole content
   std::optional<std::string> link_to;  ///< a symbolic link to this
   std::string why;                     ///< one clause for --dry-run
+  bool of_target = false;              ///< what is removed is the file that `path` points to; a link stays
 };
 
 /// What to do, in order, and what to tell. Empty changes: all is as it should be.
@@ -47,13 +49,14 @@ struct SiteInput {
 };
 
 /// `install --user` and `uninstall --user`, `install --site` and `uninstall --site`. Pure but for the reading through
-/// `read` and `link`. Errors: CannotCreate where a file there is not rollcall's or was edited since (nothing of the
-/// plan would be done then); Configuration where the site's plugstack.conf loads rollcall already; Usage for paths that
-/// Slurm's files cannot hold.
-[[nodiscard]] Result<Plan> plan_user_install(const UserInput& input, const ReadFile& read, const ReadLink& link);
+/// `read`, `link` and `names`. Errors: CannotCreate where a file there is not rollcall's or was edited since (nothing
+/// of the plan would be done then); Configuration where the site's plugstack.conf loads rollcall already; Usage for
+/// paths that Slurm's files cannot hold.
+[[nodiscard]] Result<Plan> plan_user_install(const UserInput& input, const ReadFile& read, const ReadLink& link,
+                                             const ListNames& names);
 [[nodiscard]] Result<Plan> plan_user_uninstall(const std::string& folder, const std::vector<std::string>& present,
                                                const ReadFile& read, const ReadLink& link);
-[[nodiscard]] Result<Plan> plan_site_install(const SiteInput& input, const ReadFile& read);
+[[nodiscard]] Result<Plan> plan_site_install(const SiteInput& input, const ReadFile& read, const ListNames& names);
 [[nodiscard]] Result<Plan> plan_site_uninstall(const SiteInput& input, const ReadFile& read);
 
 /// A regular file's text; nothing where it is absent, no file, or not readable.

@@ -6,13 +6,20 @@
 namespace rollcall::install {
 namespace {
 
+/// In a block: there was no plugstack.conf before, so none is left behind.
+constexpr std::string_view kMadeFile = "# The file was made for them.\n";
+
+bool was_made(std::string_view plugstack) { return lines_of_block(plugstack).starts_with(kMadeFile); }
+
 Error edited(const std::string& path) {
   return fail(path, "", "what rollcall wrote there was edited since", "taking it out by hand", ExitCode::CannotCreate);
 }
 
-std::string line_for(const SiteInput& input, const ReadFile& read) {
+std::string lines_for(const SiteInput& input, const ReadFile& read) {
   const bool has_profile = input.profile || read(input.profile_path);
-  return fmt::format("optional {}{}\n", input.plugin, has_profile ? " config=" + input.profile_path : "");
+  const std::optional<std::string> present = read(input.plugstack);
+  return fmt::format("{}optional {}{}\n", !present || was_made(*present) ? kMadeFile : "", input.plugin,
+                     has_profile ? " config=" + input.profile_path : "");
 }
 
 Result<void> want_profile(const SiteInput& input, const ReadFile& read, Plan& plan) {
@@ -31,7 +38,7 @@ Result<void> want_profile(const SiteInput& input, const ReadFile& read, Plan& pl
   return {};
 }
 
-Result<void> want_line(const SiteInput& input, const ReadFile& read, Plan& plan) {
+Result<void> want_line(const SiteInput& input, const ReadFile& read, const ListNames& names, Plan& plan) {
   const std::string& path = input.plugstack;
   const std::string present = read(path).value_or("");
   const std::optional<Seal> block = block_of(present);
@@ -42,11 +49,11 @@ Result<void> want_line(const SiteInput& input, const ReadFile& read, Plan& plan)
   const ReadFile without_ours = [&](const std::string& name) {
     return name == path ? std::optional(rest) : read(name);
   };
-  if (const auto others = plugin_lines(path, without_ours); !others.empty()) {
+  if (const auto others = plugin_lines(path, without_ours, names); !others.empty()) {
     return fail("--site", input.root.shown(others.front().file), "loads " + others.front().plugin + " already",
                 "taking that line out, and again", ExitCode::Configuration);
   }
-  if (const std::string wanted = with_block(rest, line_for(input, read)); wanted != present) {
+  if (const std::string wanted = with_block(rest, lines_for(input, read)); wanted != present) {
     plan.changes.push_back({path, wanted, std::nullopt, "srun, sbatch and salloc load the plugin"});
   }
   return {};
@@ -54,9 +61,9 @@ Result<void> want_line(const SiteInput& input, const ReadFile& read, Plan& plan)
 
 }  // namespace
 
-Result<Plan> plan_site_install(const SiteInput& input, const ReadFile& read) {
+Result<Plan> plan_site_install(const SiteInput& input, const ReadFile& read, const ListNames& names) {
   Plan plan;
-  for (const Result<void>& one : {want_profile(input, read, plan), want_line(input, read, plan)}) {
+  for (const Result<void>& one : {want_profile(input, read, plan), want_line(input, read, names, plan)}) {
     if (!one) {
       return one.error();
     }
@@ -76,13 +83,14 @@ Result<Plan> plan_site_uninstall(const SiteInput& input, const ReadFile& read) {
   }
   if (block) {
     const std::string rest = without_block(present);
+    const bool none_is_left = rest.empty() && was_made(present);
     plan.changes.push_back(
-        {path, rest.empty() ? std::nullopt : std::optional(rest), std::nullopt, "without rollcall's lines"});
+        {path, none_is_left ? std::nullopt : std::optional(rest), std::nullopt, "without rollcall's lines", true});
   }
   const std::string& profile = input.profile_path;
   if (const auto text = read(profile)) {
     if (seal_of(*text) == Seal::Intact) {
-      plan.changes.push_back({profile, std::nullopt, std::nullopt, "as rollcall wrote it"});
+      plan.changes.push_back({profile, std::nullopt, std::nullopt, "as rollcall wrote it", true});
       plan.folders_to_remove.push_back(profile.substr(0, profile.rfind('/')));
     } else {
       plan.notes.push_back(input.root.shown(profile) + " was written or edited by somebody: left there");

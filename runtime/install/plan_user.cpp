@@ -65,8 +65,8 @@ std::string plugstack_text(const UserInput& input, const ReadFile& read) {
   return fmt::format("{}optional {} task_prolog={}\n", include, input.plugin, hook_path(input.folder));
 }
 
-Result<void> site_has_it_not(const UserInput& input, const ReadFile& read) {
-  const std::vector<PluginLine> lines = plugin_lines(plugstack_of(input.slurm_conf, read), read);
+Result<void> site_has_it_not(const UserInput& input, const ReadFile& read, const ListNames& names) {
+  const std::vector<PluginLine> lines = plugin_lines(plugstack_of(input.slurm_conf, read), read, names);
   if (lines.empty()) {
     return {};
   }
@@ -76,8 +76,9 @@ Result<void> site_has_it_not(const UserInput& input, const ReadFile& read) {
 
 }  // namespace
 
-Result<Plan> plan_user_install(const UserInput& input, const ReadFile& read, const ReadLink& link) {
-  for (const Result<void>& checked : {check_paths(input), site_has_it_not(input, read)}) {
+Result<Plan> plan_user_install(const UserInput& input, const ReadFile& read, const ReadLink& link,
+                               const ListNames& names) {
+  for (const Result<void>& checked : {check_paths(input), site_has_it_not(input, read, names)}) {
     if (!checked) {
       return checked.error();
     }

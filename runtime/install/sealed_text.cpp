@@ -63,6 +63,11 @@ std::optional<Seal> block_of(std::string_view file) {
   return is_intact(file, *block) ? Seal::Intact : Seal::Edited;
 }
 
+std::string_view lines_of_block(std::string_view file) {
+  const std::optional<Block> block = find_block(file);
+  return block && is_intact(file, *block) ? file.substr(block->lines, block->end - block->lines) : std::string_view();
+}
+
 std::string without_block(std::string_view file) {
   const std::optional<Block> block = find_block(file);
   if (!block || !is_intact(file, *block)) {

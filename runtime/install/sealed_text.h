@@ -23,6 +23,8 @@ enum class Seal {
 [[nodiscard]] std::string with_block(std::string_view file, std::string_view lines);
 /// Whether the file has such a block, and in which state; nothing: it has none.
 [[nodiscard]] std::optional<Seal> block_of(std::string_view file);
+/// What stands in its block, where that is Intact; otherwise empty. Points into `file`.
+[[nodiscard]] std::string_view lines_of_block(std::string_view file);
 /// The file as it was before with_block().
 [[nodiscard]] std::string without_block(std::string_view file);
 

@@ -1,9 +1,10 @@
 #include "runtime/install/slurm_files.h"
 
-#include <glob.h>
+#include <fnmatch.h>
 #include <strings.h>
 
 #include <sstream>
+#include <utility>
 
 #include "runtime/base/text.h"
 
@@ -50,14 +51,26 @@ void find_value(const std::string& path, std::string_view key, const ReadFile& r
   }
 }
 
-std::vector<std::string> matching_files(const std::string& pattern) {
-  glob_t matches{};
-  std::vector<std::string> files;
-  if (::glob(pattern.c_str(), 0, nullptr, &matches) == 0) {
-    files.assign(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);
+/// glob(3) itself would look at this machine's folders where files are read in an image. Names that no wildcard made
+/// are not looked for: whoever reads the file finds out.
+std::vector<std::string> matching_files(const std::string& pattern, const ListNames& names) {
+  std::vector<std::string> paths{""};
+  for (const std::string& part : split(pattern, '/')) {
+    if (part.empty()) {
+      continue;
+    }
+    std::vector<std::string> longer;
+    for (const std::string& folder : paths) {
+      const bool wild = part.find_first_of("*?[\\") != std::string::npos;
+      for (const std::string& name : wild ? names(folder + "/") : std::vector{part}) {
+        if (!wild || ::fnmatch(part.c_str(), name.c_str(), FNM_PERIOD) == 0) {
+          longer.push_back(folder + "/" + name);
+        }
+      }
+    }
+    paths = std::move(longer);
   }
-  ::globfree(&matches);
-  return files.empty() ? std::vector{pattern} : files;
+  return paths;
 }
 
 PluginLine plugin_line(const std::string& file, const std::vector<std::string>& words) {
@@ -72,15 +85,16 @@ PluginLine plugin_line(const std::string& file, const std::vector<std::string>& 
   return line;
 }
 
-void find_plugin_lines(const std::string& path, const ReadFile& read, int depth, std::vector<PluginLine>& found) {
+void find_plugin_lines(const std::string& path, const ReadFile& read, const ListNames& names, int depth,
+                       std::vector<PluginLine>& found) {
   const std::optional<std::string> text = depth < kDeepest ? read(path) : std::nullopt;
   for (const auto& words : words_of_lines(text.value_or(""))) {
     if (words.size() < 2) {
       continue;
     }
     if (words[0] == "include") {
-      for (const std::string& file : matching_files(beside(path, words[1]))) {
-        find_plugin_lines(file, read, depth + 1, found);
+      for (const std::string& file : matching_files(beside(path, words[1]), names)) {
+        find_plugin_lines(file, read, names, depth + 1, found);
       }
     } else if (words[1].ends_with("spank_rollcall.so")) {
       found.push_back(plugin_line(path, words));
@@ -105,9 +119,9 @@ std::optional<std::string> first_include(const std::string& path, const ReadFile
   return std::nullopt;
 }
 
-std::vector<PluginLine> plugin_lines(const std::string& path, const ReadFile& read) {
+std::vector<PluginLine> plugin_lines(const std::string& path, const ReadFile& read, const ListNames& names) {
   std::vector<PluginLine> found;
-  find_plugin_lines(path, read, 0, found);
+  find_plugin_lines(path, read, names, 0, found);
   return found;
 }
 

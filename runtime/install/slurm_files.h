@@ -11,6 +11,9 @@ namespace rollcall::install {
 /// How these functions read: the file's text, or nothing where it cannot be read. Tests pass a map.
 using ReadFile = std::function<std::optional<std::string>(const std::string& path)>;
 
+/// How they list a folder: the names in it, sorted; none where it cannot be read.
+using ListNames = std::function<std::vector<std::string>(const std::string& folder)>;
+
 /// The last value of `key` (any case) in slurm.conf at `path` and the files that it includes; nothing where it is
 /// unset. Included names without a leading '/' stand beside `path`. Wildcards are not followed.
 [[nodiscard]] std::optional<std::string> slurm_conf_value(const std::string& path, std::string_view key,
@@ -28,9 +31,10 @@ struct PluginLine {
   std::string task_prolog;  ///< its task_prolog=: a user's installation; empty: the site's
 };
 
-/// All lines of plugstack.conf at `path` and the files that it includes (wildcards through glob(3)) that load
+/// All lines of plugstack.conf at `path` and the files that it includes (wildcards as glob(3) has them) that load
 /// spank_rollcall.so, in order.
-[[nodiscard]] std::vector<PluginLine> plugin_lines(const std::string& path, const ReadFile& read);
+[[nodiscard]] std::vector<PluginLine> plugin_lines(const std::string& path, const ReadFile& read,
+                                                   const ListNames& names);
 
 /// plugstack.conf of the slurm.conf at `path`: its PlugStackConfig, or plugstack.conf beside it.
 [[nodiscard]] std::string plugstack_of(const std::string& slurm_conf, const ReadFile& read);

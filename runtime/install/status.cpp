@@ -111,7 +111,7 @@ Status install_status(const Environment& environment) {
     const auto slurm = slurm_version(environment, status.slurm_conf);
     status.slurm_version = slurm ? slurm->text() : "";
     status.plugstack = plugstack_of(status.slurm_conf, read_file);
-    for (const PluginLine& line : plugin_lines(status.plugstack, read_file)) {
+    for (const PluginLine& line : plugin_lines(status.plugstack, read_file, names_in)) {
       const Way way = line.task_prolog.empty() ? Way::Site : Way::User;
       status.way = status.way == Way::None || status.way == way ? way : Way::SiteAndUser;
       status.plugin = status.plugin.empty() ? line.plugin : status.plugin;
@@ -126,16 +126,14 @@ Status install_status(const Environment& environment) {
   return status;
 }
 
-std::vector<std::string> changeable_by_others(const std::string& path) {
+std::vector<std::string> changeable_by_others(const std::string& path, const ImageRoot& root) {
   std::vector<std::string> lines;
-  std::string part = path;
-  while (!part.empty()) {
+  for (const std::string& place : root.places_on_the_way(path)) {
     struct stat entry {};
     constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
-    if (::stat(part.c_str(), &entry) == 0 && (entry.st_uid != 0 || (entry.st_mode & kOthersWrite) != 0)) {
-      lines.push_back(part + ": others than root can change it; slurmstepd runs what stands there as root");
+    if (::stat(place.c_str(), &entry) == 0 && (entry.st_uid != 0 || (entry.st_mode & kOthersWrite) != 0)) {
+      lines.push_back(place + ": others than root can change it; slurmstepd runs what stands there as root");
     }
-    part = part.substr(0, part.rfind('/'));
   }
   return lines;
 }

@@ -45,7 +45,8 @@ struct Status {
 [[nodiscard]] std::string status_text(const Status& status);
 [[nodiscard]] std::string status_json(const Status& status);
 
-/// Who beside root can change `path` or a folder above it: a line for each; none where nobody can.
-[[nodiscard]] std::vector<std::string> changeable_by_others(const std::string& path);
+/// Who beside root can change `path`, as the system below `root` sees it, or a folder on the way there, those of links
+/// and of what they point to among them: a line for each; none where nobody can.
+[[nodiscard]] std::vector<std::string> changeable_by_others(const std::string& path, const ImageRoot& root);
 
 }  // namespace rollcall::install

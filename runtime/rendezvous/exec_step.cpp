@@ -25,8 +25,8 @@ namespace {
 constexpr const char* kKey = "rollcall.exec";
 constexpr const char* kFailed = "none";
 constexpr std::string_view kGds = "hash";
-/// For ranks of this node to leave PMIx in. They have just met, so it passes only where one of them is lost.
-constexpr std::chrono::seconds kLeaving{5};
+/// What a rank with an error gives the others of its node to leave PMIx with it, before it tells the error.
+constexpr std::chrono::seconds kFailing{5};
 
 std::chrono::duration<double> limit(const settings::Settings& settings) {
   return std::chrono::duration<double>(settings.number("rendezvous.timeout"));
@@ -112,6 +112,20 @@ std::optional<NodeBarrier> barrier_of_this_node(launchers::PmixClient& pmix) {
   return barrier ? std::optional<NodeBarrier>(*std::move(barrier)) : std::nullopt;
 }
 
+/// A PMIx server takes the end of a rank's client for the rank's absence from every fence that others of its node have
+/// begun, a client's that said goodbye too (OpenPMIx 3 to 6; its issue 4113). So no program may begin one before all
+/// have left. Where the endpoint is given nothing made them meet until now, so this may be a wait for one that starts.
+void leave_together(NodeBarrier& barrier, Result<step::ResolvedStep>& step, const settings::Settings& settings) {
+  using std::chrono::milliseconds;
+  const milliseconds patience = step ? std::chrono::ceil<milliseconds>(limit(settings)) : milliseconds(kFailing);
+  if (!barrier.wait(patience) && step) {
+    step->patch.warnings.push_back(fmt::format(
+        "rendezvous.timeout: {} s: a rank of this node did not come to rollcall exec; an MPI program fails where one "
+        "comes later; try starting all ranks through rollcall exec, or a longer time",
+        settings.number("rendezvous.timeout")));
+  }
+}
+
 }  // namespace
 
 Result<step::ResolvedStep> resolve_and_agree(const Environment& user, const settings::Settings& settings,
@@ -159,10 +173,8 @@ Result<step::ResolvedStep> resolve_for_exec(const Environment& user, const setti
   std::optional<NodeBarrier> barrier = barrier_of_this_node(**client);
   Result<step::ResolvedStep> step = resolve_and_agree(user, settings, **client);
   client->reset();
-  // A PMIx server takes the end of a rank's client for the rank's absence from every fence that others of its node have
-  // begun, a client's that said goodbye too (OpenPMIx 3 to 6; its issue 4113). So no program may begin one before.
-  if (step && barrier) {
-    (void)barrier->wait(kLeaving);
+  if (barrier) {
+    leave_together(*barrier, step, settings);
   }
   if (step && !users_gds) {
     step->patch.changes.push_back({std::string(env::kPmixGds), std::string(kGds), resolve::Action::Set, "pmix",

@@ -14,7 +14,8 @@ namespace rollcall::rendezvous {
 /// host's name. Collective then: every rank of the step calls it.
 ///
 /// The PMIx client is closed on return, so that the program's death is its own affair and the program can become a
-/// client itself; those of the other ranks of this node are closed as well, or their ranks are lost. The patch holds
+/// client itself; those of the other ranks of this node are closed as well, or their ranks are lost: each is waited for
+/// up to `rendezvous.timeout`, and a warning tells of one that did not come. The patch holds
 /// PMIX_MCA_gds=hash for that: a second client of the same rank finds nothing in the server's shared memory (PMIx 4.2).
 /// Under `auto` PMIx is left to the program where the user chose another PMIX_MCA_gds, and where Slurm's own variables
 /// say everything (an enclosing `srun --ddp`, or the user's MASTER_ADDR).

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <optional>
 #include <set>
@@ -47,7 +49,19 @@ void tell(int descriptor, const Address& whom, std::uint32_t local_rank) {
   (void)sendto(descriptor, &local_rank, sizeof local_rank, MSG_DONTWAIT | MSG_NOSIGNAL, whom.get(), whom.length);
 }
 
-/// The local rank that a word came from; nothing within `limit`.
+/// By the credentials that the kernel adds (SO_PASSCRED, unix(7)).
+bool sender_is_this_user(msghdr& message) {
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_CREDENTIALS) {
+      ucred sender{};
+      std::memcpy(&sender, CMSG_DATA(part), sizeof sender);
+      return sender.uid == getuid();
+    }
+  }
+  return false;
+}
+
+/// The local rank that a word of this user's came from; nothing within `limit`.
 std::optional<std::uint32_t> hear(int descriptor, Clock::duration limit) {
   pollfd wanted{descriptor, POLLIN, 0};
   const auto whole = std::chrono::ceil<std::chrono::milliseconds>(limit);
@@ -55,8 +69,15 @@ std::optional<std::uint32_t> hear(int descriptor, Clock::duration limit) {
     return std::nullopt;
   }
   std::uint32_t local_rank = 0;
-  const ssize_t got = recv(descriptor, &local_rank, sizeof local_rank, MSG_DONTWAIT);
-  return got == sizeof local_rank ? std::optional(local_rank) : std::nullopt;
+  iovec place{&local_rank, sizeof local_rank};
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(ucred))> beside{};
+  msghdr message{};
+  message.msg_iov = &place;
+  message.msg_iovlen = 1;
+  message.msg_control = beside.data();
+  message.msg_controllen = beside.size();
+  const ssize_t got = recvmsg(descriptor, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  return got == sizeof local_rank && sender_is_this_user(message) ? std::optional(local_rank) : std::nullopt;
 }
 
 }  // namespace
@@ -80,7 +101,9 @@ Result<NodeBarrier> NodeBarrier::join(const std::string& name, std::uint32_t loc
                                       std::uint32_t local_world_size) {
   const int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   const Address own = address_of(name, local_rank);
-  if (descriptor >= 0 && bind(descriptor, own.get(), own.length) == 0) {
+  const int on = 1;
+  if (descriptor >= 0 && setsockopt(descriptor, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0 &&
+      bind(descriptor, own.get(), own.length) == 0) {
     return NodeBarrier(descriptor, name, local_rank, local_world_size);
   }
   const int code = errno;

@@ -12,8 +12,8 @@ namespace rollcall::rendezvous {
 /// unix(7), so nothing is left behind and nothing crosses the network. Local rank 0 hears from all others and releases
 /// them. Movable; leaves on destruction. Not thread-safe.
 ///
-/// It orders, it protects nothing: another process of the node may take a name or send a word, and then ranks go on
-/// unordered, as without it.
+/// It orders, it protects nothing: another user of the node may take a name, and then ranks go on unordered, as without
+/// it. Words of other users are passed over.
 class NodeBarrier {
  public:
   /// Takes this rank's place in the barrier `name`, the same text in all `local_world_size` ranks of this node and in

@@ -56,61 +56,51 @@ std::size_t end_of_string(std::string_view line, std::size_t at) {
   return line.size();
 }
 
-bool has_stray_character(std::string_view line) {
-  std::size_t at = 0;
-  while (at < line.size() && line[at] != '#') {
-    if (static_cast<unsigned char>(line[at]) >= 0x80) {
-      return true;
-    }
-    const bool opens = (line[at] == '"' || line[at] == '\'') && may_begin_token(line, at);
-    at = opens ? end_of_string(line, at) : at + 1;
-  }
-  return false;
-}
+/// What toml++ must not see, and where.
+struct Refusal {
+  std::size_t line;  ///< counted from 1
+  const char* reason;
+  const char* action;
+};
 
-/// The line, counted from 1, on which a byte beyond ASCII stands elsewhere than in a comment or between quotes on one
-/// line; nothing where there is none. TOML 1.0 allows none there, and toml++ 3.3 has undefined behaviour for some of
-/// them (is_non_ascii_horizontal_whitespace), so it must not see them. A byte order mark at the start is passed over.
-/// Text within triple quotes counts as outside.
-std::optional<std::size_t> line_with_stray_character(std::string_view content) {
+/// The first place at which one of these stands; nothing where toml++ may read the text:
+/// - a byte beyond ASCII elsewhere than in a comment or between quotes. TOML 1.0 allows none there, and toml++ 3.3 has
+///   undefined behaviour for some of them (is_non_ascii_horizontal_whitespace). A byte order mark at the start is
+///   passed over.
+/// - a key of more than kMostParts parts (`a.b.c = 1`). toml++ limits how deep values are nested, but makes a table of
+///   each part, and takes the tables apart by a function that calls itself: the process would lose its stack.
+/// - text in triple quotes. No setting needs it, and without it every string ends on its line: what is a string here is
+///   one for toml++, as long as the text is TOML, and what comes after a place where it is none toml++ does not read.
+std::optional<Refusal> first_refusal(std::string_view content) {
+  constexpr std::size_t kMostParts = 32;
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (content.starts_with(kByteOrderMark)) {
     content.remove_prefix(kByteOrderMark.size());
   }
-  for (std::size_t line = 1; !content.empty(); ++line) {
-    const std::size_t end = content.find('\n');
-    if (has_stray_character(content.substr(0, end))) {
-      return line;
-    }
-    content.remove_prefix(end == std::string_view::npos ? content.size() : end + 1);
-  }
-  return std::nullopt;
-}
-
-/// The line, counted from 1, with a key of more than kMostParts parts (`a.b.c = 1`); nothing where there is none.
-/// toml++ limits how deep values are nested, but makes a table of each part, and takes the tables apart by a function
-/// that calls itself: such a file would cost the process its stack. Text within triple quotes counts as a key's.
-std::optional<std::size_t> line_with_long_key(std::string_view content) {
-  constexpr std::size_t kMostParts = 32;
   std::size_t line = 1;
   std::size_t dots = 0;
   for (std::size_t at = 0; at < content.size();) {
     const char c = content[at];
     if ((c == '"' || c == '\'') && may_begin_token(content, at)) {
-      const std::string_view rest = content.substr(0, content.find('\n', at));
-      at = end_of_string(rest, at);
+      if (content.substr(at, 3) == std::string(3, c)) {
+        return Refusal{line, "text stands in triple quotes", "single ones, on one line"};
+      }
+      at = end_of_string(content.substr(0, content.find('\n', at)), at);
       continue;
     }
     if (c == '#') {
       at = std::min(content.find('\n', at), content.size());
       continue;
     }
+    if (static_cast<unsigned char>(c) >= 0x80) {
+      return Refusal{line, "a character beyond ASCII stands outside quotes and comments", "quoting it"};
+    }
     if (std::string_view("\n=,[]{}").find(c) != std::string_view::npos) {
       dots = 0;
     }
     dots += c == '.' ? 1 : 0;
     if (dots >= kMostParts) {
-      return line;
+      return Refusal{line, "a key has too many parts", "the names that rollcall knows"};
     }
     line += c == '\n' ? 1 : 0;
     ++at;
@@ -203,12 +193,8 @@ Result<void> apply_section(const TomlFile& file, const toml::table& root, std::s
 void throw_toml_fault(const char* expectation) { throw TomlLibraryFault(expectation); }
 
 Result<toml::table> parse_toml(const std::string& content, const std::string& path) {
-  if (const auto line = line_with_stray_character(content)) {
-    return fail(fmt::format("{}:{}", path, *line), "", "a character beyond ASCII stands outside quotes and comments",
-                "quoting it", ExitCode::Configuration);
-  }
-  if (const auto line = line_with_long_key(content)) {
-    return fail(fmt::format("{}:{}", path, *line), "", "a key has too many parts", "the names that rollcall knows",
+  if (const std::optional<Refusal> refused = first_refusal(content)) {
+    return fail(fmt::format("{}:{}", path, refused->line), "", refused->reason, refused->action,
                 ExitCode::Configuration);
   }
   try {

@@ -39,7 +39,8 @@ namespace rollcall::settings {
 /// No configuration file is longer.
 inline constexpr std::size_t kLongestFile = std::size_t{64} << 10;
 
-/// A TOML text; the error (Configuration) names file and line. What is nested deeper than anything of ours is refused.
+/// A TOML text; the error (Configuration) names file and line. What is nested deeper than anything of ours is refused,
+/// and text in triple quotes, which would make it hard to tell.
 [[nodiscard]] Result<toml::table> parse_toml(const std::string& content, const std::string& path);
 
 /// A TOML file; nothing where it is missing and not `required`. Errors: NoInput where the system refuses it, otherwise

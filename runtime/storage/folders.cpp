@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <climits>
 #include <deque>
+#include <set>
 
 #include "runtime/base/result.h"
 #include "runtime/base/text.h"
@@ -44,7 +45,8 @@ class Walk {
       }
     }
     const bool usable = ::faccessat(folder_, ".", W_OK | X_OK, AT_EACCESS) == 0;
-    return usable ? FolderObjection{} : FolderObjection{fmt::format("{}: {}", place_, errno_text(errno)), false};
+    return usable ? FolderObjection{"", false, caution_}
+                  : FolderObjection{fmt::format("{}: {}", place_, errno_text(errno)), false, ""};
   }
 
  private:
@@ -56,6 +58,7 @@ class Walk {
     place_.clear();
     exposed_ = false;
     shared_ = false;
+    sticky_ = false;
   }
 
   void push_front(const std::string& path) {
@@ -67,14 +70,28 @@ class Walk {
     }
   }
 
-  FolderObjection failed(const std::string& where) { return {fmt::format("{}: {}", where, errno_text(errno)), false}; }
+  FolderObjection failed(const std::string& where) {
+    return {fmt::format("{}: {}", where, errno_text(errno)), false, ""};
+  }
 
   FolderObjection step(const std::string& name) {
     const std::string where = place_ + "/" + name;
+    if (exposed_ && !sticky_) {
+      // A node's own /tmp is sticky everywhere; this one is most likely seen by all nodes.
+      return {
+          fmt::format("anybody could put another folder there, since {} is not sticky (chmod +t {})", place_, place_),
+          false, ""};
+    }
+    if (shared_ && !sticky_ && group_ != ::geteuid() && caution_.empty()) {
+      caution_ = fmt::format("members of group {} could put another folder in the place of {}, since {} is not sticky",
+                             group_, where, place_);
+      caution_ += fmt::format("; try chmod +t {} by its owner, or another folder", place_);
+    }
     struct stat status {};
     if (::fstatat(folder_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
-      const bool made = errno == ENOENT &&
-                        (::mkdirat(folder_, name.c_str(), exposed_ || shared_ ? 0700 : 0777) == 0 || errno == EEXIST);
+      // Never 0777: with a umask of 0002 everything below would be a group's.
+      const mode_t mode = exposed_ || shared_ ? 0700 : 0755;
+      const bool made = errno == ENOENT && (::mkdirat(folder_, name.c_str(), mode) == 0 || errno == EEXIST);
       if (!made || ::fstatat(folder_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
         return failed(where);
       }
@@ -83,7 +100,7 @@ class Walk {
       if (shared_ && !is_trusted(status)) {
         return belongs_to_another(where, status, exposed_);
       }
-      return exposed_ ? FolderObjection{where + " is a link", true} : follow(name, where);
+      return exposed_ ? FolderObjection{where + " is a link", true, ""} : follow(name, where);
     }
     return enter(name, where);
   }
@@ -92,7 +109,7 @@ class Walk {
     std::array<char, PATH_MAX> target{};
     const ssize_t length = ::readlinkat(folder_, name.c_str(), target.data(), target.size() - 1);
     if (length < 0 || ++links_ > kMostLinks) {
-      return {where + ": a link that leads nowhere", false};
+      return {where + ": a link that leads nowhere", false, ""};
     }
     const std::string path(target.data(), static_cast<std::size_t>(length));
     push_front(path);
@@ -120,10 +137,12 @@ class Walk {
     }
     const bool sticky_and_roots = status.st_uid == 0 && (status.st_mode & S_ISVTX) != 0;
     if (exposed_ && (status.st_mode & kOthersWrite) != 0 && !sticky_and_roots) {
-      return {fmt::format("others may write to {}", where), true};
+      return {fmt::format("others may write to {}", where), true, ""};
     }
     exposed_ = (status.st_mode & kAnybodyWrites) != 0;
     shared_ = (status.st_mode & kGroupWrites) != 0;
+    sticky_ = (status.st_mode & S_ISVTX) != 0;
+    group_ = status.st_gid;
     return {};
   }
 
@@ -131,7 +150,7 @@ class Walk {
 
   /// What a project shares is most likely seen by all nodes, /tmp by one.
   static FolderObjection belongs_to_another(const std::string& where, const struct stat& status, bool only_here) {
-    return {fmt::format("{} belongs to user {}", where, status.st_uid), only_here};
+    return {fmt::format("{} belongs to user {}", where, status.st_uid), only_here, ""};
   }
 
   std::deque<std::string> names_;
@@ -139,6 +158,9 @@ class Walk {
   std::string place_;
   bool exposed_ = false;  ///< anybody may have put something into this folder
   bool shared_ = false;   ///< a group, a project's members say, may have
+  bool sticky_ = false;   ///< what stands in this folder stays in its place but for its owner and this folder's
+  gid_t group_ = 0;       ///< this folder's
+  std::string caution_;
   int links_ = 0;
 };
 
@@ -146,25 +168,28 @@ class Walk {
 
 FolderObjection make_own_folder(const std::string& path) {
   if (!path.starts_with('/')) {
-    return {path + " is no absolute path", false};
+    return {path + " is no absolute path", false, ""};
   }
   return Walk(path).run();
 }
 
-std::vector<RefusedCache> make_cache_folders(const resolve::EnvPatch& patch) {
-  std::vector<RefusedCache> refused;
+CacheFolders make_cache_folders(const resolve::EnvPatch& patch) {
+  CacheFolders folders;
+  std::set<std::string> told;
   for (const resolve::EnvChange& change : patch.changes) {
     if (change.action != resolve::Action::Set || resolve::find_cache(change.name) == nullptr) {
       continue;
     }
-    if (const FolderObjection objection = make_own_folder(change.value); !objection.reason.empty()) {
-      refused.push_back(
-          {change.name,
-           fmt::format("{}: {}: {}; the cache is left where it was", change.name, change.value, objection.reason),
-           objection.only_here});
+    const FolderObjection objection = make_own_folder(change.value);
+    const std::string cache = fmt::format("{}: {}: ", change.name, change.value);
+    if (!objection.reason.empty()) {
+      folders.refused.push_back(
+          {change.name, cache + objection.reason + "; the cache is left where it was", objection.only_here});
+    } else if (!objection.caution.empty() && told.insert(objection.caution).second) {
+      folders.cautions.push_back(cache + objection.caution);
     }
   }
-  return refused;
+  return folders;
 }
 
 void leave_out(resolve::EnvPatch& patch, const std::vector<RefusedCache>& refused) {
@@ -180,14 +205,16 @@ void leave_out(resolve::EnvPatch& patch, const std::vector<RefusedCache>& refuse
 }
 
 void prepare_folders(step::ResolvedStep& step, const settings::Settings& settings, const Environment& environment) {
-  const std::vector<RefusedCache> refused = make_cache_folders(step.patch);
-  leave_out(step.patch, refused);
-  for (const RefusedCache& cache : refused) {
-    step.patch.warnings.push_back(cache.warning);
+  const CacheFolders folders = make_cache_folders(step.patch);
+  leave_out(step.patch, folders.refused);
+  std::vector<std::string>& warnings = step.patch.warnings;
+  for (const RefusedCache& cache : folders.refused) {
+    warnings.push_back(cache.warning);
   }
   if (step.facts.rank == 0) {
+    warnings.insert(warnings.end(), folders.cautions.begin(), folders.cautions.end());
     if (const auto warning = purge_warning(settings, environment, kAtLaunch)) {
-      step.patch.warnings.push_back(*warning);
+      warnings.push_back(*warning);
     }
   }
 }

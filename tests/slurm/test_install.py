@@ -385,8 +385,26 @@ def test_an_image_is_installed_into_whatever_its_links_name(rollcall, image, tmp
     assert (outside / "plugstack.conf").read_text() == "optional /opt/this_machines.so\n"
     assert "optional /opt/spank_rollcall.so" in (target / "plugstack.conf").read_text()
     (target / "more.conf").write_text("optional /opt/spank_rollcall.so\n")
-    again = site(rollcall, "install", *options)
-    assert again.returncode == 78 and f"{image}{outside}/more.conf" in again.stderr
+    for name in ("more.conf", "m*.conf"):
+        plugstack = target / "plugstack.conf"
+        plugstack.write_text(f"include {outside}/{name}\n")
+        again = site(rollcall, "install", *options)
+        assert again.returncode == 78 and f"{image}{outside}/more.conf" in again.stderr
+
+
+def test_taking_it_back_reaches_the_files_that_links_point_to(rollcall, image):
+    """Other nodes may find them by another way than this one's links."""
+    (image / "srv").mkdir()
+    (image / "srv" / "stack.conf").write_text("")
+    (image / "etc" / "slurm" / "plugstack.conf").symlink_to("/srv/stack.conf")
+    (image / "etc" / "rollcall").mkdir()
+    (image / "etc" / "rollcall" / "site.toml").symlink_to("../../srv/site.toml")
+    before = tree(image / "etc"), tree(image / "srv")
+    options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
+    assert site(rollcall, "install", *options, f"--profile={SOURCE}/site_config/minicluster.toml").returncode == 0
+    assert "optional" in (image / "srv" / "stack.conf").read_text() and (image / "srv" / "site.toml").exists()
+    assert site(rollcall, "uninstall", *options).returncode == 0
+    assert (tree(image / "etc"), tree(image / "srv")) == before
 
 
 def test_an_administrators_edits_are_never_lost(rollcall, image):

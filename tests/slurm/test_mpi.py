@@ -112,6 +112,26 @@ exec {rollcall} exec -- {mpi_hello}"""
     assert len(result.stdout.splitlines()) == 3, result.stderr
 
 
+GIVEN = {"MASTER_ADDR": "localhost", "MASTER_PORT": "23456"}
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_rank_that_starts_late_is_not_lost_where_the_endpoint_is_given(rollcall, mpi_hello, mpirun, late):
+    """Nothing else makes the ranks meet then."""
+    script = f"[ $OMPI_COMM_WORLD_RANK = {late} ] && sleep 7; exec {rollcall} exec -- {mpi_hello}"
+    result = run(mpirun("-np", 3, "-x", "MASTER_ADDR", "-x", "MASTER_PORT", "sh", "-c", script), env=GIVEN)
+    assert len(result.stdout.splitlines()) == 3, result.stderr
+
+
+def test_a_rank_that_never_comes_where_the_endpoint_is_given_is_told(rollcall, mpirun, tmp_path):
+    script = f"""[ $OMPI_COMM_WORLD_RANK = 0 ] && exec {rollcall} exec -- sh -c 'echo went on; : > {tmp_path}/on'
+until [ -e {tmp_path}/on ]; do sleep 0.02; done"""
+    result = run(mpirun("-np", 2, "-x", "MASTER_ADDR", "-x", "MASTER_PORT", "sh", "-c", script),
+                 env={**GIVEN, "ROLLCALL_RENDEZVOUS_TIMEOUT": "1"})
+    assert result.stdout == "went on\n", result.stderr
+    assert "rendezvous.timeout: 1 s: a rank of this node did not come to rollcall exec" in result.stderr
+
+
 def test_exec_twice_in_a_row_is_as_good_as_once(cluster, rollcall, site, mpi_hello):
     twice = f"{rollcall} exec -- true; exec {rollcall} exec -- {mpi_hello}"
     result = cluster.run("srun", "--mpi=pmix", "-N1", "-n4", rollcall, "exec", "--", "sh", "-c", twice, env=site)

@@ -142,6 +142,26 @@ def test_a_cache_that_somebody_else_could_have_made_is_left_alone(site_cluster, 
     assert list((tmp_path / "trap").iterdir()) == []
 
 
+@pytest.mark.parametrize("by_command", [False, True], ids=["plugin", "command"])
+def test_who_could_exchange_the_folders_of_caches_is_told_once(site_cluster, prefix, tmp_path, by_command):
+    project = tmp_path / "project"
+    project.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder to a group of others")
+    os.chown(project, -1, 4711)
+    project.chmod(0o2770)
+    options = [str(prefix / "bin" / "rollcall"), "exec", "--"] if by_command else []
+    layout = [*([] if by_command else ["--ddp"]), "-N2", "--ntasks-per-node=2", *options]
+    environments, errors = site_cluster.environments(*layout, env={"SCRATCH": str(project)})
+    assert all(task["TORCH_HOME"] == f"{project}/.cache/torch" for task in environments)
+    (line,) = rollcall_lines(errors)
+    assert f"group 4711 could put another folder in the place of {project}/.cache" in line
+    project.chmod(0o777)
+    environments, errors = site_cluster.environments(*layout, env={"SCRATCH": str(project)})
+    assert all("TORCH_HOME" not in task and "TRITON_CACHE_DIR" in task for task in environments)
+    assert f"{project} is not sticky (chmod +t {project}); the cache is left where it was" in errors
+
+
 def test_without_scratch_a_warning_says_that_the_caches_stay(site_cluster):
     environments, errors = site_cluster.environments("--ddp", "-N2", env={"SCRATCH": ""})
     assert all("TORCH_HOME" not in task for task in environments)

@@ -16,6 +16,7 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
@@ -23,7 +24,7 @@ class InstalledFiles : public testing::Test {
  protected:
   void SetUp() override {
     std::string pattern = testing::TempDir() + "/installedXXXXXX";
-    folder_ = mkdtemp(pattern.data());
+    folder_ = std::filesystem::canonical(mkdtemp(pattern.data()));
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
@@ -65,6 +66,19 @@ TEST_F(InstalledFiles, ALinkKeepsPointingToTheFileThatChanges) {
   EXPECT_EQ(read_file(real), "after");
 }
 
+TEST_F(InstalledFiles, AFileIsMadeAndRemovedWhereItsLinkPoints) {
+  const std::string link = folder_ / "link.conf";
+  std::filesystem::create_symlink("far/real.conf", link);
+  ASSERT_TRUE(apply({{{link, "new", std::nullopt, ""}}, {}, {}}, ImageRoot()));
+  EXPECT_EQ(read_file(folder_ / "far" / "real.conf"), "new");
+  EXPECT_EQ(read_link(link), "far/real.conf");
+  ASSERT_TRUE(apply({{{link, std::nullopt, std::nullopt, "", true}}, {}, {}}, ImageRoot()));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "far" / "real.conf"));
+  EXPECT_EQ(read_link(link), "far/real.conf");
+  ASSERT_TRUE(apply({{{link, std::nullopt, std::nullopt, ""}}, {}, {}}, ImageRoot()));
+  EXPECT_EQ(read_link(link), std::nullopt);
+}
+
 TEST_F(InstalledFiles, AnImagesLinksLeadToTheImagesOwnFiles) {
   const std::filesystem::path image = folder_ / "image";
   std::filesystem::create_directories(image / "etc");
@@ -99,14 +113,54 @@ TEST_F(InstalledFiles, WhatOthersThanRootCanChangeIsTold) {
   }
   ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
   for (const mode_t mode : {0664, 0646}) {
-    EXPECT_THAT(changeable_by_others(make("plugin.so", mode)), Contains(StartsWith(folder_.string() + "/plugin.so: ")));
+    EXPECT_THAT(changeable_by_others(make("plugin.so", mode), ImageRoot()),
+                Contains(StartsWith(folder_.string() + "/plugin.so: ")));
   }
   const std::string plugin = make("plugin.so", 0755);
-  EXPECT_THAT(changeable_by_others(plugin), Not(Contains(StartsWith(folder_.string()))));
+  EXPECT_THAT(changeable_by_others(plugin, ImageRoot()), Not(Contains(StartsWith(folder_.string()))));
   ASSERT_EQ(chown(plugin.c_str(), 4711, 0), 0);
-  EXPECT_THAT(changeable_by_others(plugin), Contains(StartsWith(plugin + ": ")));
+  EXPECT_THAT(changeable_by_others(plugin, ImageRoot()), Contains(StartsWith(plugin + ": ")));
   ASSERT_EQ(chmod(folder_.c_str(), 0775), 0);
-  EXPECT_THAT(changeable_by_others(plugin), Contains(StartsWith(folder_.string() + ": ")));
+  EXPECT_THAT(changeable_by_others(plugin, ImageRoot()), Contains(StartsWith(folder_.string() + ": ")));
+}
+
+TEST_F(InstalledFiles, WhoCanChangeWhatLinksLeadToIsTold) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root can make files of root's";
+  }
+  namespace fs = std::filesystem;
+  ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
+  fs::create_directories(folder_ / "shared" / "sw" / "lib");
+  fs::create_directories(folder_ / "opt");
+  fs::create_directories(folder_ / "open");
+  fs::create_symlink("../shared/sw", folder_ / "opt" / "rollcall");
+  fs::create_symlink(folder_ / "opt" / "rollcall", folder_ / "open" / "link");
+  make("shared/sw/lib/plugin.so", 0755);
+  const std::string plugin = folder_ / "opt" / "rollcall" / "lib" / "plugin.so";
+  EXPECT_THAT(changeable_by_others(plugin, ImageRoot()), Not(Contains(StartsWith(folder_.string()))));
+  ASSERT_EQ(chmod((folder_ / "shared").c_str(), 0777), 0);
+  EXPECT_THAT(changeable_by_others(plugin, ImageRoot()), Contains(StartsWith((folder_ / "shared").string() + ": ")));
+  ASSERT_EQ(chmod((folder_ / "shared").c_str(), 0755), 0);
+  ASSERT_EQ(chmod((folder_ / "opt").c_str(), 0775), 0);
+  const std::string through_two = folder_ / "open" / "link" / "lib" / "plugin.so";
+  EXPECT_THAT(changeable_by_others(through_two, ImageRoot()), Contains(StartsWith((folder_ / "opt").string() + ": ")));
+}
+
+TEST_F(InstalledFiles, WhoCanChangeAnImageIsToldOfTheImageAlone) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root can make files of root's";
+  }
+  namespace fs = std::filesystem;
+  const fs::path image = folder_ / "image";
+  fs::create_directories(image / "opt" / "sw");
+  fs::create_directories(image / "shared");
+  fs::create_symlink("/shared", image / "opt" / "lib");
+  make("image/shared/plugin.so", 0755);
+  ASSERT_EQ(chmod(folder_.c_str(), 0777), 0);
+  const ImageRoot root(image);
+  EXPECT_THAT(changeable_by_others("/opt/lib/plugin.so", root), IsEmpty());
+  ASSERT_EQ(chmod((image / "shared").c_str(), 0777), 0);
+  EXPECT_THAT(changeable_by_others("/opt/lib/plugin.so", root), ElementsAre(StartsWith(image.string() + "/shared: ")));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <set>
 
 #include "runtime/cli/program.h"
 #include "runtime/install/plan.h"
@@ -26,6 +27,18 @@ struct Files {
   }
   [[nodiscard]] ReadLink link() const {
     return [this](const std::string& path) { return find(links, path); };
+  }
+  [[nodiscard]] ListNames names() const {
+    return [this](const std::string& folder) {
+      std::set<std::string> found;
+      const std::string above = folder.ends_with('/') ? folder : folder + "/";
+      for (const auto& [path, text] : texts) {
+        if (path.starts_with(above)) {
+          found.insert(path.substr(above.size(), path.find('/', above.size()) - above.size()));
+        }
+      }
+      return std::vector(found.begin(), found.end());
+    };
   }
   void apply(const Plan& plan) {
     for (const FileChange& change : plan.changes) {
@@ -89,12 +102,27 @@ TEST(SlurmFiles, PluginLinesAreFoundThroughIncludes) {
       {{"/s/p.conf", "include q.conf\noptional /x/other.so a\n#optional /x/spank_rollcall.so\nrequired\n"},
        {"/s/q.conf", "required /x/spank_rollcall.so config=/e/s.toml task_prolog=/h/t\ninclude p.conf\n"}},
       {}};
-  const std::vector<PluginLine> lines = plugin_lines("/s/p.conf", files.read());
+  const std::vector<PluginLine> lines = plugin_lines("/s/p.conf", files.read(), files.names());
   ASSERT_FALSE(lines.empty());
   EXPECT_EQ(lines[0].file, "/s/q.conf");
   EXPECT_TRUE(lines[0].required);
   EXPECT_EQ(lines[0].config, "/e/s.toml");
   EXPECT_EQ(lines[0].task_prolog, "/h/t");
+}
+
+TEST(SlurmFiles, WildcardsOfIncludesAreMatchedAmongTheNamesThatAreGiven) {
+  const Files files{{{"/s/p.conf", "include *.d/[ab]?.conf\ninclude /t/none*\n"},
+                     {"/s/one.d/b1.conf", "optional /2/spank_rollcall.so\n"},
+                     {"/s/one.d/a1.conf", "optional /1/spank_rollcall.so\n"},
+                     {"/s/one.d/c1.conf", "optional /no/spank_rollcall.so\n"},
+                     {"/s/.d/a1.conf", "optional /no/spank_rollcall.so\n"},
+                     {"/s/two.d/a1.conf", "optional /3/spank_rollcall.so\n"}},
+                    {}};
+  std::vector<std::string> plugins;
+  for (const PluginLine& line : plugin_lines("/s/p.conf", files.read(), files.names())) {
+    plugins.push_back(line.plugin);
+  }
+  EXPECT_THAT(plugins, ElementsAre("/1/spank_rollcall.so", "/2/spank_rollcall.so", "/3/spank_rollcall.so"));
 }
 
 TEST(PluginFile, VersionsAreReadAndFilesThatAreNoneRefused) {
@@ -119,7 +147,7 @@ UserInput user_input() { return {"/h/r/slurm", "/s/slurm.conf", "/o/spank_rollca
 TEST(UserPlan, InstallTwiceThenUninstallLeavesNothing) {
   Files files{{{"/s/slurm.conf", "ClusterName=x\n"}, {"/s/plugstack.conf", "optional /x/other.so\n"}}, {}};
   const Files before = files;
-  const Result<Plan> first = plan_user_install(user_input(), files.read(), files.link());
+  const Result<Plan> first = plan_user_install(user_input(), files.read(), files.link(), files.names());
   ASSERT_TRUE(first);
   files.apply(*first);
   EXPECT_THAT(files.texts["/h/r/slurm/slurm.conf"],
@@ -127,7 +155,7 @@ TEST(UserPlan, InstallTwiceThenUninstallLeavesNothing) {
   EXPECT_THAT(files.texts["/h/r/slurm/plugstack.conf"],
               HasSubstr("include /s/plugstack.conf\noptional /o/spank_rollcall.so task_prolog="));
   EXPECT_EQ(files.links["/h/r/slurm/mpi.conf"], "/s/mpi.conf");
-  EXPECT_TRUE(plan_user_install(user_input(), files.read(), files.link())->changes.empty());
+  EXPECT_TRUE(plan_user_install(user_input(), files.read(), files.link(), files.names())->changes.empty());
   const Result<Plan> undo = plan_user_uninstall(
       "/h/r/slurm", {"mpi.conf", "plugstack.conf", "rollcall-task-prolog", "slurm.conf"}, files.read(), files.link());
   ASSERT_TRUE(undo);
@@ -138,7 +166,7 @@ TEST(UserPlan, InstallTwiceThenUninstallLeavesNothing) {
 
 TEST(UserPlan, LinksOfTheUserStay) {
   Files files{{{"/s/slurm.conf", ""}}, {}};
-  files.apply(*plan_user_install(user_input(), files.read(), files.link()));
+  files.apply(*plan_user_install(user_input(), files.read(), files.link(), files.names()));
   files.links["/h/r/slurm/mine"] = "/elsewhere";
   const Result<Plan> undo = plan_user_uninstall("/h/r/slurm", {"mine"}, files.read(), files.link());
   ASSERT_TRUE(undo);
@@ -150,7 +178,7 @@ TEST(UserPlan, PathsThatSlurmCannotHoldAreRefused) {
   for (const char* folder : {"/h/my files/slurm", "/h/files#1/slurm", "/h/\"files\"/slurm", "/h/a\tb", "/h/a\nb"}) {
     UserInput input = user_input();
     input.folder = folder;
-    const Result<Plan> plan = plan_user_install(input, files.read(), files.link());
+    const Result<Plan> plan = plan_user_install(input, files.read(), files.link(), files.names());
     ASSERT_FALSE(plan) << folder;
     EXPECT_EQ(plan.error().value, folder);
   }
@@ -160,7 +188,7 @@ TEST(UserPlan, ASiteThatLoadsItNeedsNoInstallation) {
   for (const char* word : {"optional", "required"}) {
     const Files files{{{"/s/slurm.conf", ""}, {"/s/plugstack.conf", std::string(word) + " /x/spank_rollcall.so\n"}},
                       {}};
-    const Result<Plan> plan = plan_user_install(user_input(), files.read(), files.link());
+    const Result<Plan> plan = plan_user_install(user_input(), files.read(), files.link(), files.names());
     ASSERT_FALSE(plan) << word;
     EXPECT_EQ(plan.error().value, "/s/plugstack.conf");
     EXPECT_EQ(plan.error().exit_code, ExitCode::Configuration);
@@ -171,16 +199,40 @@ TEST(SitePlan, AProfileOfSomebodyElseIsNotReplaced) {
   const Files files{{{"/etc/rollcall/site.toml", "threads = \"3\"\n"}}, {}};
   SiteInput input{"/etc/slurm.conf",         "/etc/plugstack.conf", "/o/spank_rollcall.so",
                   "/etc/rollcall/site.toml", "debug = true\n",      ImageRoot("/i")};
-  const Result<Plan> refused = plan_site_install(input, files.read());
+  const Result<Plan> refused = plan_site_install(input, files.read(), files.names());
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().exit_code, ExitCode::CannotCreate);
   EXPECT_EQ(refused.error().value, "/i/etc/rollcall/site.toml");
   input.profile = std::nullopt;
-  const Result<Plan> plan = plan_site_install(input, files.read());
+  const Result<Plan> plan = plan_site_install(input, files.read(), files.names());
   ASSERT_TRUE(plan);
   ASSERT_EQ(plan->changes.size(), 1U);
   EXPECT_EQ(plan->changes[0].path, "/etc/plugstack.conf");
   EXPECT_THAT(*plan->changes[0].text, HasSubstr("optional /o/spank_rollcall.so config=/etc/rollcall/site.toml\n"));
+}
+
+TEST(SitePlan, WhatWasThereBeforeIsGivenBack) {
+  const SiteInput input{"/etc/slurm.conf",         "/etc/plugstack.conf", "/o/spank_rollcall.so",
+                        "/etc/rollcall/site.toml", "debug = true\n",      ImageRoot()};
+  for (const std::optional<std::string>& before : {std::optional<std::string>(), std::optional<std::string>(""),
+                                                   std::optional<std::string>("optional /x/other.so\n")}) {
+    Files files;
+    if (before) {
+      files.texts["/etc/plugstack.conf"] = *before;
+    }
+    const Files untouched = files;
+    SiteInput other = input;
+    for (const char* plugin : {"/o/old/spank_rollcall.so", "/o/spank_rollcall.so"}) {  // and once more with a newer one
+      other.plugin = plugin;
+      const Result<Plan> plan = plan_site_install(other, files.read(), files.names());
+      ASSERT_TRUE(plan) << plan.error().message();
+      files.apply(*plan);
+    }
+    const Result<Plan> undo = plan_site_uninstall(other, files.read());
+    ASSERT_TRUE(undo);
+    files.apply(*undo);
+    EXPECT_EQ(files.texts, untouched.texts);
+  }
 }
 
 TEST(TaskProlog, ValuesGoAsTheyAreAndLineFeedsAreWarnedOf) {

@@ -1,13 +1,21 @@
 #include "runtime/rendezvous/node_barrier.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <future>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "runtime/job/marker.h"
 
 namespace rollcall::rendezvous {
 namespace {
@@ -54,6 +62,35 @@ TEST(NodeBarrier, NobodyGoesOnBeforeTheLastHasCome) {
     }
     EXPECT_EQ(too_early, 0U) << "last: " << last;
   }
+}
+
+TEST(NodeBarrier, WordsOfOtherUsersReleaseNobody) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root can speak as another user";
+  }
+  const std::string name = own_name();
+  NodeBarrier waiting = joined(name, 1, 2);
+  const std::string place = fmt::format("rollcall-{}-{:08x}-1", getuid(), job::fnv1a(name));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::copy(place.begin(), place.end(), address.sun_path + 1);
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + place.size());
+  const auto released_by = [&](uid_t user) {
+    const pid_t speaker = fork();
+    if (speaker == 0) {
+      const std::uint32_t leader = 0;
+      const int descriptor = socket(AF_UNIX, SOCK_DGRAM, 0);
+      const bool said = setuid(user) == 0 && sendto(descriptor, &leader, sizeof leader, 0,
+                                                    reinterpret_cast<const sockaddr*>(&address), length) > 0;
+      _exit(said ? 0 : 1);
+    }
+    int status = -1;
+    EXPECT_EQ(waitpid(speaker, &status, 0), speaker);
+    EXPECT_EQ(status, 0);
+    return waiting.wait(milliseconds(50));
+  };
+  EXPECT_FALSE(released_by(4711));
+  EXPECT_TRUE(released_by(getuid()));
 }
 
 TEST(NodeBarrier, ALeaderThatTakesItsPlaceLateIsWaitedFor) {

@@ -64,6 +64,29 @@ INSTANTIATE_TEST_SUITE_P(Deep, DamagedToml,
                                          std::string(60'000, '['), "a = " + std::string(60'000, '['),
                                          "a = " + repeated("{a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a = ", 1'000)));
 
+/// The error of a file with this text.
+std::string refusal_of(const std::string& text) {
+  const std::string path = testing::TempDir() + "rollcall-refused-" + std::to_string(::getpid()) + ".toml";
+  std::ofstream(path, std::ios::binary) << text;
+  Settings values(launch_table());
+  const Result<void> applied = apply_toml_file(values, path, true);
+  std::filesystem::remove(path);
+  return applied ? "" : applied.error().message();
+}
+
+TEST(TomlLength, NothingHidesALongKeyFromTheLimit) {
+  const std::string key = repeated("a.", 100) + "a = 1";
+  for (const std::string quotes : {"\"\"\"", "'''"}) {
+    const std::string other = quotes[0] == '"' ? "'" : "\"";
+    EXPECT_THAT(refusal_of("x = [" + quotes + "\n " + other + " " + quotes + ", {" + key + "}]"),
+                testing::HasSubstr("triple quotes"));
+    EXPECT_THAT(refusal_of("x = 1\ny = " + quotes + "a" + quotes), testing::HasSubstr(".toml:2: text stands in"));
+  }
+  EXPECT_THAT(refusal_of("\xef\xbb\xbf\"a \" = {" + key + "}"), testing::HasSubstr("too many parts"));
+  EXPECT_THAT(refusal_of("x = [\"\\\"\", '\\', {" + key + "}]"), testing::HasSubstr("too many parts"));
+  EXPECT_THAT(refusal_of("x = ['\"\"\"', \"'''\", \"\", ''] # \"\"\""), testing::HasSubstr("unknown setting"));
+}
+
 TEST(TomlLength, DotsElsewhereThanInKeysAreFree) {
   const std::string path = testing::TempDir() + "rollcall-dots-" + std::to_string(::getpid()) + ".toml";
   std::ofstream(path) << "# " << std::string(100, '.') << "\nvenv = '" << std::string(100, '.') << "' # "

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -35,6 +36,24 @@ class OwnFolder : public testing::Test {
     return status.st_mode & 07777;
   }
 
+  /// A folder that a group may write to which is not numbered as this user is; empty where this user is in none.
+  std::string make_projects(const std::string& name) {
+    std::vector<gid_t> groups(static_cast<std::size_t>(getgroups(0, nullptr)));
+    getgroups(static_cast<int>(groups.size()), groups.data());
+    groups.push_back(geteuid() == 0 ? 4711 : getegid());
+    const std::string path = make(name, 0700);
+    for (const gid_t group : groups) {
+      if (group != geteuid() && chown(path.c_str(), static_cast<uid_t>(-1), group) == 0) {
+        group_ = group;
+        EXPECT_EQ(chmod(path.c_str(), 0770), 0);
+        return path;
+      }
+    }
+    return "";
+  }
+
+  gid_t group_ = 0;
+
   std::filesystem::path top_;
 };
 
@@ -69,6 +88,59 @@ TEST_F(OwnFolder, AFolderThatOthersMayWriteToIsRefused) {
   for (const char* name : {"open/me/triton", "open/ours/triton"}) {
     EXPECT_THAT(make_own_folder(top_ / name).reason, HasSubstr("others may write to")) << name;
   }
+}
+
+TEST_F(OwnFolder, WhereAnybodyCouldTakeItsPlaceItIsRefused) {
+  const std::string open = make("unsticky", 0777);
+  make("unsticky/mine", 0700);
+  for (const char* name : {"mine/torch", "new/torch"}) {
+    const FolderObjection objection = make_own_folder(open + "/" + name);
+    EXPECT_THAT(objection.reason, HasSubstr(open + " is not sticky")) << name;
+    EXPECT_FALSE(objection.only_here) << "a shared file system's, most likely: one task tells";
+  }
+  EXPECT_FALSE(std::filesystem::exists(open + "/new"));
+  EXPECT_FALSE(std::filesystem::exists(open + "/mine/torch"));
+  ASSERT_EQ(chmod(open.c_str(), 01777), 0);
+  EXPECT_THAT(make_own_folder(open + "/mine/torch").reason, IsEmpty());
+}
+
+TEST_F(OwnFolder, WhereAnybodyCouldTakeALinksPlaceItIsRefused) {
+  const std::string open = make("unsticky", 0777);
+  make("target", 0700);
+  std::filesystem::create_symlink(top_ / "target", open + "/link");
+  EXPECT_THAT(make_own_folder(open + "/link/torch").reason, HasSubstr(open + " is not sticky"));
+}
+
+TEST_F(OwnFolder, WhereAGroupCouldTakeItsPlaceItIsUsedWithAWarning) {
+  const std::string project = make_projects("project");
+  if (project.empty()) {
+    GTEST_SKIP() << "this user is in no project's group";
+  }
+  for (int there = 0; there < 2; ++there) {
+    const FolderObjection objection = make_own_folder(project + "/me/torch");
+    EXPECT_THAT(objection.reason, IsEmpty());
+    EXPECT_THAT(objection.caution, HasSubstr(fmt::format("group {}", group_)));
+    EXPECT_THAT(objection.caution, HasSubstr(project + "/me"));
+    EXPECT_THAT(objection.caution, HasSubstr("chmod +t " + project));
+  }
+  ASSERT_EQ(chmod(project.c_str(), 01770), 0);
+  EXPECT_THAT(make_own_folder(project + "/me/torch").caution, IsEmpty());
+}
+
+TEST_F(OwnFolder, TheUsersPrivateGroupIsNobodyElse) {
+  const std::string home = make("home", 0770);
+  if (chown(home.c_str(), static_cast<uid_t>(-1), geteuid()) != 0) {
+    GTEST_SKIP() << "this user has no group of its own";
+  }
+  EXPECT_THAT(make_own_folder(home + "/.cache/torch").caution, IsEmpty());
+}
+
+TEST_F(OwnFolder, IsNeverMadeForOthersToWriteTo) {
+  const mode_t before = umask(0);
+  EXPECT_THAT(make_own_folder(top_ / "a/b").reason, IsEmpty());
+  umask(before);
+  EXPECT_EQ(mode_of(top_ / "a"), 0755u);
+  EXPECT_EQ(mode_of(top_ / "a/b"), 0755u);
 }
 
 TEST_F(OwnFolder, AFolderOfSomebodyElseIsRefused) {
@@ -143,13 +215,27 @@ TEST_F(OwnFolder, CachesThatCannotBeMadeAreLeftOut) {
                    {"HF_HOME", good, resolve::Action::Set, "o", "r"},
                    {"PIP_CACHE_DIR", "/dev/null/users", resolve::Action::Keep, "user", "r"},
                    {"MASTER_ADDR", "/dev/null/no-cache", resolve::Action::Set, "o", "r"}};
-  const std::vector<RefusedCache> refused = make_cache_folders(patch);
+  const std::vector<RefusedCache> refused = make_cache_folders(patch).refused;
   ASSERT_EQ(refused.size(), 1u);
   EXPECT_THAT(refused.front().warning, HasSubstr("TORCH_HOME: /dev/null/torch"));
   leave_out(patch, refused);
   EXPECT_EQ(patch.find("TORCH_HOME")->action, resolve::Action::Unset);
   EXPECT_EQ(patch.find("HF_HOME")->action, resolve::Action::Set);
   EXPECT_TRUE(std::filesystem::is_directory(good));
+}
+
+TEST_F(OwnFolder, CachesThatAGroupCouldExchangeAreUsedAndToldOnceAFolder) {
+  const std::string project = make_projects("project");
+  if (project.empty()) {
+    GTEST_SKIP() << "this user is in no project's group";
+  }
+  resolve::EnvPatch patch;
+  patch.changes = {{"TORCH_HOME", project + "/me/torch", resolve::Action::Set, "o", "r"},
+                   {"HF_HOME", project + "/me/huggingface", resolve::Action::Set, "o", "r"}};
+  const CacheFolders folders = make_cache_folders(patch);
+  EXPECT_THAT(folders.refused, IsEmpty());
+  ASSERT_EQ(folders.cautions.size(), 1u);
+  EXPECT_THAT(folders.cautions.front(), HasSubstr("TORCH_HOME: " + project + "/me/torch: members of group"));
 }
 
 }  // namespace
