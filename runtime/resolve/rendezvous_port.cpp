@@ -14,11 +14,13 @@
 namespace rollcall::resolve {
 namespace {
 
-/// SplitMix64's finaliser (Steele et al., OOPSLA 2014): neighbouring step ids land far apart.
-std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
+/// Where the ports of job `id` begin, from 0 to `size` - 1: the fraction of id times the golden section, as part of the
+/// range. The first N of consecutive ids lie evenly in it, at least size / (2.7 N) - 1 ports apart (Knuth, The Art of
+/// Computer Programming, vol. 3, 6.4, theorem S and exercise 9); any others as chance would have it.
+std::uint32_t place_of_job(std::uint32_t id, std::uint32_t size) {
+  constexpr std::uint64_t kGoldenSection = 0x9e3779b97f4a7c15U;  // of 2^64
+  const std::uint64_t fraction = (id * kGoldenSection) >> 32;
+  return static_cast<std::uint32_t>((fraction * size) >> 32);
 }
 
 /// "17500-17503" or "17500"; nothing for anything else.
@@ -51,7 +53,7 @@ Result<std::uint16_t> port_at(const std::string& list, std::uint32_t index) {
   return static_cast<std::uint16_t>(range->first + left);
 }
 
-Result<PortChoice> hashed_port(const job::JobFacts& facts, network::PortRange range, network::PortRange ephemeral) {
+Result<PortChoice> port_of_ids(const job::JobFacts& facts, network::PortRange range, network::PortRange ephemeral) {
   if (range.first == 0 || range.last < range.first) {
     return fail("port.range", fmt::format("{}-{}", range.first, range.last), "is empty", "set it to, say, 20000-29999");
   }
@@ -62,9 +64,10 @@ Result<PortChoice> hashed_port(const job::JobFacts& facts, network::PortRange ra
   }
   const std::uint32_t job = facts.job_id.value_or(facts.port_salt);
   const std::uint32_t step = facts.step_id.value_or(facts.port_salt);
-  const std::uint64_t hash = mix((std::uint64_t{job} << 32) | step);
-  const auto port = static_cast<std::uint16_t>(range.first + (hash + facts.world_index) % range.size());
-  return PortChoice{port, fmt::format("hash of job {} step {} in port.range", job, step)};
+  // A het job has an id for each component, and nobody else's step has them: a further world takes the next one.
+  const std::uint64_t place = std::uint64_t{place_of_job(job + facts.world_index, range.size())} + step;
+  const auto port = static_cast<std::uint16_t>(range.first + place % range.size());
+  return PortChoice{port, fmt::format("place of job {} step {} in port.range", job, step)};
 }
 
 }  // namespace
@@ -72,7 +75,7 @@ Result<PortChoice> hashed_port(const job::JobFacts& facts, network::PortRange ra
 Result<PortChoice> choose_rendezvous_port(const job::JobFacts& facts, network::PortRange configured,
                                           network::PortRange ephemeral) {
   if (facts.reserved_ports.empty()) {
-    return hashed_port(facts, configured, ephemeral);
+    return port_of_ids(facts, configured, ephemeral);
   }
   const Result<std::uint16_t> reserved = port_at(facts.reserved_ports, facts.world_index);
   if (!reserved) {

@@ -18,9 +18,11 @@ struct PortChoice {
 /// Chooses MASTER_PORT for one step; the same facts give the same port on every node, with no communication.
 ///
 /// Order: the first port that Slurm reserved for the step (unique per step, see `MpiParams=ports=` in slurm.conf(5)),
-/// the second for its second world and so on; otherwise a hash of (job, step, world) into the `configured` range
-/// (setting port.range). Kernel-chosen source ports come from the `ephemeral` range, so a listener inside it can lose
-/// its port to any outgoing connection: a configured range that overlaps it is refused.
+/// the second for its second world and so on; otherwise a place in the `configured` range (setting port.range) that
+/// steps of one job do not share, as many as the range has ports, nor steps of consecutive jobs as long as jobs times
+/// steps is below a third of it. Jobs whose ids are far apart share a port with the odds of chance. Kernel-chosen
+/// source ports come from the `ephemeral` range, so a listener inside it can lose its port to any outgoing connection:
+/// a configured range that overlaps it is refused.
 ///
 /// Errors: `port.range` empty or overlapping the ephemeral range; SLURM_STEP_RESV_PORTS not a port list.
 /// Thread-safe: pure.
