@@ -5,7 +5,7 @@
 
 #include "runtime/base/result.h"
 #include "runtime/job/job_facts.h"
-#include "runtime/network/network_view.h"
+#include "runtime/network/ports.h"
 
 namespace rollcall::resolve {
 
@@ -20,13 +20,12 @@ struct PortChoice {
 /// Order: the first port that Slurm reserved for the step (unique per step, see `MpiParams=ports=` in slurm.conf(5)),
 /// the second for its second world and so on; otherwise a place in the `configured` range (setting port.range) that
 /// steps of one job do not share, as many as the range has ports, nor steps of consecutive jobs as long as jobs times
-/// steps is below a third of it. Jobs whose ids are far apart share a port with the odds of chance. Kernel-chosen
-/// source ports come from the `ephemeral` range, so a listener inside it can lose its port to any outgoing connection:
-/// a configured range that overlaps it is refused.
+/// steps is below a third of it. Jobs whose ids are far apart share a port with the odds of chance. Whether
+/// the kernel may have given the port away is another question (network::EphemeralPorts), which each node would answer
+/// by its own settings.
 ///
-/// Errors: `port.range` empty or overlapping the ephemeral range; SLURM_STEP_RESV_PORTS not a port list.
+/// Errors: `port.range` empty; SLURM_STEP_RESV_PORTS not a port list.
 /// Thread-safe: pure.
-[[nodiscard]] Result<PortChoice> choose_rendezvous_port(const job::JobFacts& facts, network::PortRange configured,
-                                                        network::PortRange ephemeral);
+[[nodiscard]] Result<PortChoice> choose_rendezvous_port(const job::JobFacts& facts, network::PortRange configured);
 
 }  // namespace rollcall::resolve

@@ -55,7 +55,7 @@ job::JobFacts task(const Step& step, std::uint32_t rank) {
 /// What srun --ddp gives a task: the port of its step, marked as rollcall's choice.
 Environment environment_of(const job::JobFacts& facts, const settings::Settings& settings) {
   const auto [first, last] = settings.port_range("port.range");
-  const std::string port = std::to_string(resolve::choose_rendezvous_port(facts, {first, last}, {32768, 60999})->port);
+  const std::string port = std::to_string(resolve::choose_rendezvous_port(facts, {first, last})->port);
   return Environment(
       {{"MASTER_ADDR", "127.0.0.1"},
        {"MASTER_PORT", port},

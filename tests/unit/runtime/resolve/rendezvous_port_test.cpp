@@ -1,8 +1,10 @@
 #include "runtime/resolve/rendezvous_port.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
 #include <vector>
 
 #include "tests/support/resolve_step.h"
@@ -10,17 +12,13 @@
 namespace rollcall::resolve {
 namespace {
 
-constexpr network::PortRange kEphemeral{32768, 60999};  // Linux's default
-
 job::JobFacts typical() {
   job::JobFacts facts;
   facts.job_id = 4711;
   return facts;
 }
 
-Result<PortChoice> choose(const job::JobFacts& facts) {
-  return choose_rendezvous_port(facts, {20000, 29999}, kEphemeral);
-}
+Result<PortChoice> choose(const job::JobFacts& facts) { return choose_rendezvous_port(facts, {20000, 29999}); }
 
 TEST(RendezvousPort, UsersValueWinsOverEverything) {
   Step step;
@@ -60,8 +58,32 @@ TEST(RendezvousPort, MalformedReservationIsAnErrorThatNamesTheVariable) {
   }
 }
 
-TEST(RendezvousPort, RangeInsideTheEphemeralPortsIsRefused) {
-  EXPECT_FALSE(choose_rendezvous_port(typical(), {60000, 61000}, kEphemeral));
+std::vector<std::string> warnings_of(const Step& step) {
+  const auto patch = step.run();
+  EXPECT_TRUE(patch) << patch.error().message();
+  return patch->warnings;
+}
+
+TEST(RendezvousPort, ThatTheKernelOfRankZerosHostMayGiveAwayIsUsedWithAWarning) {
+  Step step;
+  step.facts.rank = step.facts.node_rank = step.facts.local_rank = 0;
+  step.set("port.range", "40000-40099");
+  ASSERT_EQ(warnings_of(step).size(), 1U);
+  EXPECT_THAT(warnings_of(step)[0], testing::StartsWith("MASTER_PORT: 400"));
+  EXPECT_THAT(warnings_of(step)[0], testing::HasSubstr("the ephemeral ports 32768-60999"));
+  EXPECT_THAT(warnings_of(step)[0], testing::HasSubstr("ip_local_reserved_ports=40000-40099"));
+  const auto port = step.after().get("MASTER_PORT");
+  step.network.ephemeral_ports = {1024, 65535};
+  EXPECT_EQ(warnings_of(step).size(), 1U) << "a site where no range is outside of them";
+  step.network.ephemeral_ports.reserved = {{80, 80}, {40000, 40099}};
+  EXPECT_TRUE(warnings_of(step).empty());
+  EXPECT_EQ(step.after().get("MASTER_PORT"), port) << "the same on nodes whose kernels are set otherwise";
+  step.network.ephemeral_ports.reserved = {{80, 80}};
+  step.facts.reserved_ports = "40000-40003";
+  EXPECT_TRUE(warnings_of(step).empty()) << "Slurm's own range is the administrator's affair";
+  step.facts.reserved_ports = "";
+  step.facts.rank = 1;
+  EXPECT_TRUE(warnings_of(step).empty()) << "nothing listens there";
 }
 
 /// The ports of `jobs` consecutive jobs of `steps` steps each in a range of `size` ports, all of them in it.
@@ -72,7 +94,7 @@ std::set<std::uint16_t> ports_of(std::uint32_t first_job, std::uint32_t jobs, st
     job::JobFacts facts;
     facts.job_id = first_job + i / steps;
     facts.step_id = i % steps;
-    const std::uint16_t port = choose_rendezvous_port(facts, {20000, last}, kEphemeral)->port;
+    const std::uint16_t port = choose_rendezvous_port(facts, {20000, last})->port;
     EXPECT_TRUE(port >= 20000 && port <= last) << port;
     ports.insert(port);
   }
