@@ -9,10 +9,12 @@
 namespace rollcall::rendezvous {
 
 std::string world_name(const job::JobFacts& facts) {
-  const std::string step = facts.job_id ? fmt::format("{}-{}", *facts.job_id, facts.step_id.value_or(0))
-                                        : fmt::format("user{}-{:08x}", getuid(), facts.port_salt);
+  // Of mpirun's ranks only those that srun started for it know how often the job was restarted.
+  const std::string step = facts.job_id
+                               ? fmt::format("{}-{}-{}", *facts.job_id, facts.step_id.value_or(0), facts.restart_count)
+                               : fmt::format("user{}-{:08x}", getuid(), facts.port_salt);
   const std::string world = facts.first_rank == 0 ? "" : fmt::format("-from{}", facts.first_rank);
-  return fmt::format("{}-{}{}", step, facts.restart_count, world);
+  return step + world;
 }
 
 std::string new_nonce() {

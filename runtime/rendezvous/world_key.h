@@ -14,7 +14,7 @@ struct WorldKey {
 
 /// JOB-STEP-RESTART: unique per step and per start of a requeued job; with "-fromRANK" for the later worlds of a step
 /// with several. Outside Slurm's steps the user's number and the launcher's run stand for job and step:
-/// "user1000-0badcafe-0". The same in all ranks of a world; letters, digits and '-' only.
+/// "user1000-0badcafe". The same in all ranks of a world; letters, digits and '-' only.
 [[nodiscard]] std::string world_name(const job::JobFacts& facts);
 
 /// 64 bits of the kernel's random numbers, as 16 hexadecimal digits.

@@ -141,6 +141,16 @@ TEST(EndpointFile, ARequeuedJobHasAnotherOne) {
   EXPECT_NE(endpoint_file_path("/x", requeued), endpoint_file_path("/x", task(0, 2)));
 }
 
+TEST(EndpointFile, OutsideSlurmsStepsOnlyWhatAllRanksKnowNamesIt) {
+  job::JobFacts of_mpirun = task(0, 2);
+  of_mpirun.job_id = of_mpirun.step_id = std::nullopt;
+  of_mpirun.port_salt = 0x0badcafe;
+  const auto path = endpoint_file_path("/x", of_mpirun);
+  EXPECT_EQ(path, "/x/rollcall-user" + std::to_string(getuid()) + "-0badcafe.endpoint");
+  of_mpirun.restart_count = 1;  // known on the hosts where srun started mpirun's daemon, not where mpirun runs
+  EXPECT_EQ(endpoint_file_path("/x", of_mpirun), path);
+}
+
 TEST(EndpointFile, EachWorldOfAStepHasOneForAllItsRanks) {
   job::JobFacts zero = task(0, 2);
   zero.first_rank = 2;
