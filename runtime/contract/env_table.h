@@ -88,7 +88,7 @@ inline constexpr std::array kVariables{
              "nothing says where rank 0 is: a warning"},
     Variable{kMasterPort, Use::ReadAndWritten, "resolve, rendezvous; torch, Lightning, Accelerate, DeepSpeed",
              "TCP port at which rank 0 listens",
-             "first of SLURM_STEP_RESV_PORTS, else a hash of job and step into `port.range`"},
+             "first of SLURM_STEP_RESV_PORTS, else a place in `port.range` by job and step"},
     Variable{kTorchElasticRunId, Use::Read, "launchers; torchrun sets it",
              "set where torchrun started this process: its ranks are true"},
 

@@ -14,6 +14,7 @@
 #include "runtime/doctor/wire/client.h"
 #include "runtime/doctor/wire/message.h"
 #include "runtime/doctor/wire/server.h"
+#include "runtime/rendezvous/world_key.h"
 #include "runtime/step/resolved_step.h"
 
 namespace rollcall::doctor {
@@ -228,7 +229,7 @@ World lead(const job::JobFacts& step, const Limits& limits, const Candidates& ca
   world.limits = limits;
   const Clock::time_point deadline = after(limits.timeout_seconds);
   std::string problem;
-  Server server(listen(candidates, problem), step_key(step), step.world_size);
+  Server server(listen(candidates, problem), rendezvous::world_name(step), step.world_size);
   std::future<TaskFacts> own = std::async(std::launch::async, observe);
   const Texts reports = server.gather(deadline);
   world.tasks.push_back(own.get());
@@ -275,7 +276,7 @@ std::string answer(const Request& request, RingMember& ring, double timeout, boo
 /// Whether the collectives are to be run.
 Result<bool> follow(const job::JobFacts& step, const Limits& limits, const Candidates& candidates, RingMember& ring,
                     TaskFacts task) {
-  const Greeting greeting{step_key(step), step.rank, false};
+  const Greeting greeting{rendezvous::world_name(step), step.rank, false};
   const auto slurms_address = [&] { return step.head_host.empty() ? "" : slurms_address_of(step.head_host); };
   Result<Socket> rank_0 = find_rank_0(candidates, greeting, slurms_address, after(limits.timeout_seconds), task.head);
   if (!rank_0) {
@@ -318,7 +319,7 @@ Result<std::optional<World>> examine(const Environment& environment, const setti
   const job::JobFacts& facts = observed->facts;
   const Result<resolve::EnvPatch> patch = step::resolve_here(facts, settings, observed->network, environment);
   const Candidates candidates = candidates_of(facts, settings, observed->network, environment, patch);
-  RingMember ring(step_key(facts));
+  RingMember ring(rendezvous::world_name(facts));
   const auto observe = [&] {
     TaskFacts task = observe_task({*observed, patch, settings, environment});
     task.ring_port = ring.port();

@@ -34,6 +34,15 @@ Result<std::uint32_t> number(const Environment& environment, std::string_view na
   return *value;
 }
 
+/// What all ranks of a run have in common and another run may not: torchrun's run and the port. Neither MASTER_ADDR,
+/// which may have another name on rank 0's own host, nor torchrun's count of restarts, which its agents need not agree
+/// on; nor what only ranks of one host or one terminal share. 0 where nothing is said.
+std::uint32_t salt_of(const Environment& environment) {
+  const auto run = environment.get_non_empty(env::kTorchElasticRunId);
+  const auto port = explicit_value(environment, env::kMasterPort);
+  return run || port ? job::fnv1a(run.value_or("") + "\n" + port.value_or("")) : 0;
+}
+
 }  // namespace
 
 std::optional<std::string> why_not_explicit(const Environment& environment) {
@@ -79,6 +88,7 @@ Result<job::JobFacts> facts_from_environment(const Environment& environment) {
     return node.error();
   }
   facts.node_rank = *node;
+  facts.port_salt = salt_of(environment);
   facts.num_nodes = std::max(facts.num_nodes, facts.node_rank + 1);  // nodes need not have equally many ranks
   return facts;
 }

@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <fstream>
 #include <memory>
 
 #include "runtime/base/result.h"
@@ -180,15 +179,6 @@ std::vector<Interface> list_interfaces() {
 std::optional<std::string> route_interface(const Address& address, const std::vector<Interface>& interfaces) {
   const std::optional<Address> source = source_towards(address);
   return source ? owner(*source, interfaces) : std::nullopt;
-}
-
-PortRange ephemeral_ports() {
-  std::ifstream file("/proc/sys/net/ipv4/ip_local_port_range");
-  PortRange range;
-  if (file >> range.first >> range.last && range.first > 0 && range.first <= range.last) {
-    return range;
-  }
-  return {32768, 60999};
 }
 
 NetworkView observe(const HeadNode& head, const std::vector<std::string>& peer_names, const LookUp& look_up) {

@@ -2,23 +2,15 @@
 
 #include <sys/socket.h>
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "runtime/network/ports.h"
+
 namespace rollcall::network {
-
-/// An inclusive range of TCP ports, 1 <= first <= last <= 65535.
-struct PortRange {
-  std::uint16_t first = 0;
-  std::uint16_t last = 0;
-
-  [[nodiscard]] std::uint32_t size() const { return std::uint32_t{last} - first + 1; }
-  [[nodiscard]] bool overlaps(PortRange other) const { return first <= other.last && other.first <= last; }
-};
 
 /// An address of this host or of a name, in its usual notation.
 struct Address {
@@ -49,7 +41,7 @@ struct NetworkView {
   std::vector<ResolvedName> head_names;  ///< candidates for MASTER_ADDR, in order of preference
   std::optional<std::string>
       route_interface;  ///< the interface by which this host reaches the head node (or, on the head node, its peers)
-  PortRange ephemeral_ports{};  ///< /proc/sys/net/ipv4/ip_local_port_range
+  EphemeralPorts ephemeral_ports;
 };
 
 /// The address in a sockaddr, classified: loopback is 127/8, ::1 and their IPv4-mapped forms; link-local is 169.254/16
@@ -74,9 +66,6 @@ using LookUp = std::function<ResolvedName(const std::string& name)>;
 /// routing picks (connect(2) on a datagram socket, which sends nothing). For an address of this host: its owner.
 [[nodiscard]] std::optional<std::string> route_interface(const Address& address,
                                                          const std::vector<Interface>& interfaces);
-
-/// /proc/sys/net/ipv4/ip_local_port_range, Linux's default 32768-60999 where it cannot be read.
-[[nodiscard]] PortRange ephemeral_ports();
 
 /// How the head node may be found.
 struct HeadNode {

@@ -1,7 +1,6 @@
 #include "runtime/rendezvous/connect.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -11,17 +10,13 @@
 #include <cerrno>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "runtime/base/result.h"
-#include "runtime/base/this_process.h"
 
 namespace rollcall::rendezvous {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr milliseconds kFirstPause{2};
-constexpr milliseconds kLongestPause{50};
 
 /// Connects without blocking beyond `deadline`; 0 or errno, and the socket in `connected` where it is 0.
 int try_address(const addrinfo& address, Clock::time_point deadline, int& connected) {
@@ -44,19 +39,6 @@ int try_address(const addrinfo& address, Clock::time_point deadline, int& connec
     close(descriptor);
   }
   return error;
-}
-
-Error nobody(const std::optional<Endpoint>& last, const std::string& reason, std::chrono::duration<double> timeout,
-             const std::string& subject, const std::string& what) {
-  const std::string host = this_host_name();
-  if (!last) {
-    return fail(subject, what,
-                fmt::format("rank 0 did not appear there within {:g} s (seen from {})", timeout.count(), host),
-                "a folder that all nodes share, or looking at why rank 0 failed", ExitCode::Unavailable);
-  }
-  return fail(
-      "rendezvous", to_text(*last), fmt::format("did not answer {} within {:g} s ({})", host, timeout.count(), reason),
-      "looking at why rank 0 failed, another host.template, or a longer rendezvous.timeout", ExitCode::Unavailable);
 }
 
 }  // namespace
@@ -89,30 +71,6 @@ Attempt connect_once(const Endpoint& endpoint, Clock::time_point deadline) {
     }
   }
   return {-1, errno_text(error)};
-}
-
-Result<Endpoint> wait_until_accepting(const EndpointSource& source, std::chrono::duration<double> timeout,
-                                      const std::string& subject, const std::string& what) {
-  const Clock::time_point deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout);
-  std::optional<Endpoint> endpoint;
-  std::string reason;
-  milliseconds pause = kFirstPause;
-  while (true) {
-    if (std::optional<Endpoint> named = source()) {
-      endpoint = std::move(named);
-      const Attempt attempt = connect_once(*endpoint, deadline);
-      if (attempt.descriptor >= 0) {
-        close(attempt.descriptor);
-        return *endpoint;
-      }
-      reason = attempt.reason;
-    }
-    if (Clock::now() + pause >= deadline) {
-      return nobody(endpoint, reason, timeout, subject, what);
-    }
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 3 / 2, kLongestPause);
-  }
 }
 
 }  // namespace rollcall::rendezvous

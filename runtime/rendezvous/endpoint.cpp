@@ -3,13 +3,15 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
-#include <fstream>
 #include <string>
-#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/result.h"
 #include "runtime/base/text.h"
@@ -17,26 +19,66 @@
 namespace rollcall::rendezvous {
 namespace {
 
-constexpr std::string_view kFirstLine = "rollcall endpoint 1";
-constexpr mode_t kModeBeforeUmask = 0666;
+constexpr std::string_view kFirstLine = "rollcall endpoint 2";
+constexpr mode_t kUsersAlone = 0600;
+constexpr mode_t kOthersMayWrite = S_IWGRP | S_IWOTH;
 
-Error refuse(const std::filesystem::path& path, int error_number, ExitCode code) {
-  return fail("rendezvous.folder", path.parent_path().string(), "cannot be written: " + errno_text(error_number),
-              "a folder that exists and that all nodes can write", code);
+Error refuse(const std::filesystem::path& path, const std::string& reason, ExitCode code = ExitCode::CannotCreate) {
+  return fail("rendezvous.folder", path.parent_path().string(), "cannot be written: " + reason,
+              "a folder of your own that exists and that all nodes can write", code);
 }
 
-/// All of `text` into a new file; returns 0 or errno.
-int write_new(const std::filesystem::path& path, const std::string& text) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, kModeBeforeUmask);
+/// All of `text` into a new file; returns why it is none of this user's, or "". `error` becomes errno where that is
+/// why.
+std::string write_new(const std::filesystem::path& path, const std::string& text, int& error) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kUsersAlone);
   if (file < 0) {
-    return errno;
+    error = errno;
+    return errno_text(error);
   }
+  struct stat status {};
+  const bool known = fstat(file, &status) == 0;
   const ssize_t written = write(file, text.data(), text.size());
-  int error = written < 0 ? errno : (static_cast<std::size_t>(written) == text.size() ? 0 : ENOSPC);
+  error = written < 0 ? errno : (static_cast<std::size_t>(written) == text.size() ? 0 : ENOSPC);
   if (close(file) != 0 && error == 0) {
     error = errno;  // NFS reports a full disk here
   }
-  return error;
+  if (error == 0 && known && status.st_uid != geteuid()) {
+    return fmt::format("files there belong to user {}, whoever writes them", status.st_uid);
+  }
+  return error == 0 ? "" : errno_text(error);
+}
+
+/// Why nobody may believe what `status` is of, or "".
+std::string why_not_ours(const struct stat& status) {
+  if (!S_ISREG(status.st_mode)) {
+    return "is no file";
+  }
+  if (status.st_uid != geteuid()) {
+    return fmt::format("belongs to user {}, not to you", status.st_uid);
+  }
+  return (status.st_mode & kOthersMayWrite) != 0
+             ? fmt::format("may be written by others (mode {:04o})", status.st_mode & 07777U)
+             : "";
+}
+
+/// The head of a file that is this user's own; `refusal` says why it is not read.
+std::string read_own(const std::filesystem::path& path, std::string& refusal) {
+  std::array<char, 1024> text{};
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (file < 0) {
+    const int error = errno;
+    struct stat status {};
+    const bool there = error != ENOENT && lstat(path.c_str(), &status) == 0;  // another user's, who alone may read it
+    refusal = there ? why_not_ours(status) : "";
+    refusal = there && refusal.empty() ? "cannot be read: " + errno_text(error) : refusal;
+    return "";
+  }
+  struct stat status {};
+  refusal = fstat(file, &status) == 0 ? why_not_ours(status) : errno_text(errno);
+  const ssize_t count = refusal.empty() ? read(file, text.data(), text.size()) : 0;
+  close(file);
+  return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(0, count))};
 }
 
 }  // namespace
@@ -65,55 +107,65 @@ std::optional<Endpoint> parse_endpoint(std::string_view text) {
   return Endpoint{std::string(host), *port};
 }
 
-Result<EndpointFile> EndpointFile::publish(const std::filesystem::path& path, const Endpoint& endpoint) {
+Result<EndpointFile> EndpointFile::publish(const std::filesystem::path& path, const Endpoint& endpoint,
+                                           const WorldKey& key) {
   std::filesystem::path temporary = path;
-  temporary += fmt::format(".{}.tmp", getpid());
-  const std::string text = fmt::format("{}\n{}\n", kFirstLine, to_text(endpoint));
-  if (const int error = write_new(temporary, text); error != 0) {
+  temporary += fmt::format(".{}.tmp", key.nonce);
+  const std::string text = fmt::format("{}\n{}\n{} {}\n", kFirstLine, to_text(endpoint), key.name, key.nonce);
+  int error = 0;
+  if (const std::string reason = write_new(temporary, text, error); !reason.empty()) {
     unlink(temporary.c_str());
-    return refuse(path, error, error == ENOSPC || error == EDQUOT ? ExitCode::InputOutput : ExitCode::CannotCreate);
+    return refuse(path, reason, error == ENOSPC || error == EDQUOT ? ExitCode::InputOutput : ExitCode::CannotCreate);
   }
   if (rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
+    error = errno;
     unlink(temporary.c_str());
-    return refuse(path, error, ExitCode::CannotCreate);
+    struct stat status {};
+    const std::string other = lstat(path.c_str(), &status) == 0 ? why_not_ours(status) : "";
+    return refuse(path, other.empty() ? errno_text(error) : fmt::format("{} {}", path.filename().string(), other));
   }
-  return EndpointFile(path);
+  return EndpointFile(path, key);
 }
 
-EndpointFile::EndpointFile(EndpointFile&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+EndpointFile::EndpointFile(EndpointFile&& other) noexcept
+    : path_(std::exchange(other.path_, {})), key_(std::move(other.key_)) {}
 
 EndpointFile& EndpointFile::operator=(EndpointFile&& other) noexcept {
   path_.swap(other.path_);
+  std::swap(key_, other.key_);
   return *this;
 }
 
 EndpointFile::~EndpointFile() {
-  if (!path_.empty()) {
+  // A later run of the same name may have put its own there.
+  if (!path_.empty() && read_endpoint_file(path_, key_.name).nonce == key_.nonce) {
     unlink(path_.c_str());
   }
 }
 
 std::filesystem::path endpoint_file_path(const std::filesystem::path& folder, const job::JobFacts& facts) {
-  const std::string step = facts.job_id ? fmt::format("{}-{}", *facts.job_id, facts.step_id.value_or(0))
-                                        : fmt::format("user{}-{:08x}", getuid(), facts.port_salt);
-  const std::string world = facts.first_rank == 0 ? "" : fmt::format("-from{}", facts.first_rank);
-  return folder / fmt::format("rollcall-{}-{}{}.endpoint", step, facts.restart_count, world);
+  return folder / fmt::format("rollcall-{}.endpoint", world_name(facts));
 }
 
-std::optional<Endpoint> read_endpoint_file(const std::filesystem::path& path) {
+EndpointReading read_endpoint_file(const std::filesystem::path& path, const std::string& name) {
   // Reading the folder makes an NFS client drop its memory of "no such file", which can last a minute.
   if (DIR* const folder = opendir(path.parent_path().c_str()); folder != nullptr) {
     (void)readdir(folder);
     closedir(folder);
   }
-  std::ifstream file(path);
-  std::string first;
-  std::string second;
-  if (!std::getline(file, first) || !std::getline(file, second) || first != kFirstLine) {
-    return std::nullopt;
+  EndpointReading reading;
+  const std::vector<std::string> lines = split(read_own(path, reading.refusal), '\n');
+  if (lines.size() < 4 || lines[0] != kFirstLine) {  // the end of the third line makes a fourth, empty one
+    return reading;
   }
-  return parse_endpoint(second);
+  const std::vector<std::string> key = split(lines[2], ' ');
+  if (key.size() != 2 || key[0] != name) {
+    reading.refusal = fmt::format("is of {}, not of {}", key.empty() ? "nobody" : key.front(), name);
+    return reading;
+  }
+  reading.endpoint = parse_endpoint(lines[1]);
+  reading.nonce = key[1];
+  return reading;
 }
 
 }  // namespace rollcall::rendezvous

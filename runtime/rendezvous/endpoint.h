@@ -8,6 +8,7 @@
 
 #include "runtime/base/result.h"
 #include "runtime/job/job_facts.h"
+#include "runtime/rendezvous/world_key.h"
 
 namespace rollcall::rendezvous {
 
@@ -22,12 +23,15 @@ struct Endpoint {
 /// The reverse of to_text; nothing where `text` is no endpoint or the port is 0.
 [[nodiscard]] std::optional<Endpoint> parse_endpoint(std::string_view text);
 
-/// The file by which rank 0 tells the others its endpoint, on a file system that all nodes share. Written beside and
-/// renamed, so that a reader sees all of it or nothing; removed when the object dies. Movable.
+/// The file by which rank 0 tells the others its endpoint and its nonce, on a file system that all nodes share. Only
+/// its user can read it. Written beside and renamed, so that a reader sees all of it or nothing; removed when the
+/// object dies. Movable.
 class EndpointFile {
  public:
-  /// Errors (CannotCreate, InputOutput): the folder cannot be written.
-  [[nodiscard]] static Result<EndpointFile> publish(const std::filesystem::path& path, const Endpoint& endpoint);
+  /// Errors (CannotCreate, InputOutput): the folder cannot be written, another user's file is in the way, or files
+  /// there are not of the user who writes them, so that nobody could tell whose they are.
+  [[nodiscard]] static Result<EndpointFile> publish(const std::filesystem::path& path, const Endpoint& endpoint,
+                                                    const WorldKey& key);
 
   EndpointFile(const EndpointFile&) = delete;
   EndpointFile& operator=(const EndpointFile&) = delete;
@@ -36,17 +40,24 @@ class EndpointFile {
   ~EndpointFile();
 
  private:
-  explicit EndpointFile(std::filesystem::path path) : path_(std::move(path)) {}
+  EndpointFile(std::filesystem::path path, WorldKey key) : path_(std::move(path)), key_(std::move(key)) {}
 
   std::filesystem::path path_;  ///< empty: moved from
+  WorldKey key_;
 };
 
-/// FOLDER/rollcall-JOB-STEP-RESTART.endpoint: unique per step and per start of a requeued job; with "-fromRANK" for the
-/// later worlds of a step with several. Outside Slurm's steps the user's number and the launcher's run stand for job
-/// and step.
+/// FOLDER/rollcall-WORLD.endpoint, with world_name().
 [[nodiscard]] std::filesystem::path endpoint_file_path(const std::filesystem::path& folder, const job::JobFacts& facts);
 
-/// What the file says now; nothing where it is absent or not (wholly) an endpoint.
-[[nodiscard]] std::optional<Endpoint> read_endpoint_file(const std::filesystem::path& path);
+/// What an endpoint file says now.
+struct EndpointReading {
+  std::optional<Endpoint> endpoint = {};  ///< nothing where the file is absent, not (wholly) an endpoint, or refused
+  std::string nonce = {};                 ///< rank 0's
+  std::string refusal = {};               ///< why what is there is not believed: "belongs to user 1001, not to you"
+};
+
+/// Reads it for a rank of world `name`. Believed is only a file that belongs to the user, that nobody else may write
+/// to, and that names this world; whether rank 0 still listens there is another question.
+[[nodiscard]] EndpointReading read_endpoint_file(const std::filesystem::path& path, const std::string& name);
 
 }  // namespace rollcall::rendezvous

@@ -1,15 +1,19 @@
 #include "runtime/rendezvous/meet.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/marker.h"
 #include "runtime/network/network_view.h"
-#include "runtime/rendezvous/connect.h"
+#include "runtime/rendezvous/admission.h"
 #include "runtime/settings/values.h"
 
 namespace rollcall::rendezvous {
@@ -72,17 +76,55 @@ std::string own_reachable_name(const Call& call) {
   return host;
 }
 
-Result<Endpoint> wait_for(const Call& call, const Endpoint& endpoint) {
-  return wait_until_accepting([&] { return endpoint; }, call.timeout(), "rendezvous", to_text(endpoint));
+/// Where rank 0 listens under `address`, in order: MASTER_PORT, and where it is rollcall's choice for a step without
+/// reserved ports, those after it in the range, from whose end one goes on at its beginning.
+std::vector<std::uint16_t> ports_of(const Call& call, std::uint16_t port) {
+  constexpr std::uint32_t kMost = 16;
+  const auto [first, last] = call.settings.port_range("port.range");
+  const bool ours = !job::set_by_user(call.environment, env::kMasterPort) && call.facts.reserved_ports.empty();
+  std::vector<std::uint16_t> ports{port};
+  const std::uint32_t size = std::uint32_t{last} - first + 1;
+  for (std::uint32_t i = 1; ours && port >= first && port <= last && i < std::min(kMost, size); ++i) {
+    ports.push_back(static_cast<std::uint16_t>(first + (port - first + i) % size));
+  }
+  return ports;
 }
 
-Result<Meeting> meet_alone() {
+/// Rank 0's end: all others come to `listener`.
+Result<Meeting> receive_all(const Call& call, Meeting meeting) {
+  const Result<void> met = admit_others(*meeting.listener, meeting.key, call.facts.world_size, call.timeout());
+  return met ? Result<Meeting>(std::move(meeting)) : met.error();
+}
+
+/// Another rank's end.
+Result<Meeting> go_to(const Call& call, const PlaceSource& source, const std::string& method,
+                      const std::string& subject = "rendezvous", const std::string& what = "") {
+  const Newcomer newcomer{world_name(call.facts), call.facts.rank, call.facts.world_size};
+  Result<Admission> admission = be_admitted(source, newcomer, call.timeout(), subject, what);
+  return admission ? Result<Meeting>(Meeting{admission->endpoint, admission->key, std::nullopt, method, std::nullopt})
+                   : admission.error();
+}
+
+WorldKey new_key(const Call& call) { return {world_name(call.facts), new_nonce()}; }
+
+Result<Meeting> meet_alone(const Call& call) {
   Result<Listener> listener = Listener::on_loopback();
   if (!listener) {
     return listener.error();
   }
   const Endpoint endpoint{"127.0.0.1", listener->port()};
-  return Meeting{endpoint, std::move(*listener), "alone", std::nullopt};
+  return Meeting{endpoint, new_key(call), std::move(*listener), "alone", std::nullopt};
+}
+
+/// The first of `ports` that is free; the error is that of the first one.
+Result<Listener> listen_at_first_free(const std::vector<std::uint16_t>& ports) {
+  Result<Listener> listener = Listener::on_all_addresses(ports.front());
+  for (std::size_t i = 1; !listener && i < ports.size(); ++i) {
+    if (Result<Listener> other = Listener::on_all_addresses(ports[i])) {
+      return other;
+    }
+  }
+  return listener;
 }
 
 Result<Meeting> meet_by_address(const Call& call) {
@@ -96,23 +138,32 @@ Result<Meeting> meet_by_address(const Call& call) {
   if (!port) {
     return port.error();
   }
-  const Endpoint endpoint{*host, *port};
+  const std::vector<std::uint16_t> ports = ports_of(call, *port);
   if (call.facts.rank == 0) {
-    Result<Listener> listener = Listener::on_all_addresses(*port);
+    Result<Listener> listener = listen_at_first_free(ports);
     if (!listener) {
       return listener.error();
     }
-    return Meeting{endpoint, std::move(*listener), "address", std::nullopt};
+    const Endpoint endpoint{*host, listener->port()};
+    return receive_all(call, Meeting{endpoint, new_key(call), std::move(*listener), "address", std::nullopt});
   }
-  const Result<Endpoint> found = wait_for(call, endpoint);
-  return found ? Result<Meeting>(Meeting{endpoint, std::nullopt, "address", std::nullopt}) : found.error();
+  Places places;
+  for (const std::uint16_t one : ports) {
+    places.places.push_back({{*host, one}, ""});
+  }
+  return go_to(
+      call, [&] { return places; }, "address");
 }
+
+/// What rank 0 publishes over PMIx: "jwb0001i:29500 0123456789abcdef".
+std::string to_text(const Endpoint& endpoint, const WorldKey& key) { return to_text(endpoint) + " " + key.nonce; }
 
 /// Rank 0's failure goes into the fence as an empty text: without it the others would wait there for ever.
 Result<Meeting> publish_over_pmix(const Call& call) {
   Result<Listener> listener = listen_anywhere(call);
   const Endpoint endpoint{own_reachable_name(call), listener ? listener->port() : std::uint16_t{0}};
-  const Result<void> put = call.pmix->put(kPmixKey, listener ? to_text(endpoint) : "none");
+  const WorldKey key = new_key(call);
+  const Result<void> put = call.pmix->put(kPmixKey, listener ? to_text(endpoint, key) : "none");
   const Result<void> fenced = call.pmix->fence(call.timeout());
   if (!listener) {
     return listener.error();
@@ -120,7 +171,7 @@ Result<Meeting> publish_over_pmix(const Call& call) {
   if (!put || !fenced) {
     return put ? fenced.error() : put.error();
   }
-  return Meeting{endpoint, std::move(*listener), "pmix", std::nullopt};
+  return receive_all(call, Meeting{endpoint, key, std::move(*listener), "pmix", std::nullopt});
 }
 
 Result<Meeting> meet_over_pmix(const Call& call) {
@@ -134,12 +185,17 @@ Result<Meeting> meet_over_pmix(const Call& call) {
   if (!text) {
     return text.error();
   }
-  const std::optional<Endpoint> endpoint = parse_endpoint(*text);
+  const std::vector<std::string> parts = split(*text, ' ');
+  const std::optional<Endpoint> endpoint = parts.size() == 2 ? parse_endpoint(parts[0]) : std::nullopt;
   if (!endpoint) {
     return fail("rendezvous", *text, "rank 0 has no endpoint", "reading rank 0's own message", ExitCode::Unavailable);
   }
-  const Result<Endpoint> found = wait_for(call, *endpoint);
-  return found ? Result<Meeting>(Meeting{*endpoint, std::nullopt, "pmix", std::nullopt}) : found.error();
+  return go_to(
+      call,
+      [&] {
+        return Places{{{*endpoint, parts[1]}}, ""};
+      },
+      "pmix");
 }
 
 Result<Meeting> publish_in_file(const Call& call, const std::filesystem::path& path) {
@@ -148,11 +204,23 @@ Result<Meeting> publish_in_file(const Call& call, const std::filesystem::path& p
     return listener.error();
   }
   const Endpoint endpoint{own_reachable_name(call), listener->port()};
-  Result<EndpointFile> file = EndpointFile::publish(path, endpoint);
+  const WorldKey key = new_key(call);
+  Result<EndpointFile> file = EndpointFile::publish(path, endpoint, key);
   if (!file) {
     return file.error();
   }
-  return Meeting{endpoint, std::move(*listener), "file", std::move(*file)};
+  return receive_all(call, Meeting{endpoint, key, std::move(*listener), "file", std::move(*file)});
+}
+
+/// What the file says now. It may be of an earlier run: then nobody listens there, or a stranger, until rank 0 has
+/// written its own.
+Places places_in(const std::filesystem::path& path, const std::string& name) {
+  const EndpointReading reading = read_endpoint_file(path, name);
+  Places places{{}, reading.refusal};
+  if (reading.endpoint) {
+    places.places.push_back({*reading.endpoint, reading.nonce});
+  }
+  return places;
 }
 
 Result<Meeting> meet_by_file(const Call& call) {
@@ -169,10 +237,15 @@ Result<Meeting> meet_by_file(const Call& call) {
   if (call.facts.rank == 0) {
     return publish_in_file(call, path);
   }
-  // Asked again before every attempt: a file that another run left behind names a port where nobody listens.
-  const Result<Endpoint> found = wait_until_accepting([&] { return read_endpoint_file(path); }, call.timeout(),
-                                                      "rendezvous.folder", path.string());
-  return found ? Result<Meeting>(Meeting{*found, std::nullopt, "file", std::nullopt}) : found.error();
+  const std::string name = world_name(call.facts);
+  Result<Meeting> meeting = go_to(
+      call, [&] { return places_in(path, name); }, "file", "rendezvous.folder", path.string());
+  if (!meeting && meeting.error().setting == "rendezvous") {
+    Error error = meeting.error();
+    error.reason += fmt::format("; {} names it, perhaps left by an earlier run", path.string());
+    return error;
+  }
+  return meeting;
 }
 
 }  // namespace
@@ -209,7 +282,7 @@ Result<Meeting> meet(const job::JobFacts& facts, const Environment& patched, con
     return meet_by_address(call);
   }
   if (facts.world_size == 1) {
-    return meet_alone();
+    return meet_alone(call);
   }
   const bool users = job::set_by_user(patched, env::kMasterAddr) || job::set_by_user(patched, env::kMasterPort);
   return users || pmix_or_null == nullptr ? meet_by_address(call) : meet_over_pmix(call);

@@ -10,14 +10,15 @@
 #include "runtime/launchers/pmix.h"
 #include "runtime/rendezvous/endpoint.h"
 #include "runtime/rendezvous/listener.h"
+#include "runtime/rendezvous/world_key.h"
 #include "runtime/settings/settings.h"
 
 namespace rollcall::rendezvous {
 
-/// The ranks have found rank 0. Keep it until all ranks are connected: on rank 0 it owns the socket (until released)
-/// and the endpoint file, which slower ranks may still have to read.
+/// All ranks have met. On rank 0 it owns the socket (until released) and the endpoint file.
 struct Meeting {
   Endpoint endpoint;
+  WorldKey key;                      ///< the same in all ranks, with rank 0's nonce; "alone" has one, too
   std::optional<Listener> listener;  ///< rank 0 only: already listening on endpoint.port
   std::string method;                ///< "pmix", "file", "address" or "alone"
   std::optional<EndpointFile> file;  ///< rank 0 with method "file"
@@ -34,11 +35,15 @@ struct Meeting {
 ///
 /// auto: a world of one is "alone"; MASTER_ADDR or MASTER_PORT set by the user → address; a PMIx client → pmix;
 /// otherwise address. pmix and file: rank 0 binds a free port (MASTER_PORT where the user set it or Slurm reserved it),
-/// then publishes it, so no other process can take the port in between. address: rank 0 binds MASTER_PORT.
+/// then publishes it with a nonce, so no other process can take the port in between. address: rank 0 binds MASTER_PORT;
+/// where it is in use and ours to choose, the first free one of the next 15 in port.range, where the others look as
+/// well.
 ///
-/// The other ranks return once the endpoint accepted a TCP connection: LibTorch's own client waits much longer between
-/// attempts. Errors (Unavailable): port in use, nobody listens within `rendezvous.timeout`, PMIx asked for and absent;
-/// (Usage): nothing says where rank 0 is, no rendezvous.folder; (CannotCreate): the folder cannot be written.
+/// All ranks return once all are there, and each has shown that it is of this world (admission.h): a listener of
+/// another world, or of another run of this one, is passed over by name. LibTorch's own client waits much longer
+/// between attempts and believes any listener. Errors (Unavailable): port in use, not all ranks within
+/// `rendezvous.timeout`, PMIx asked for and absent; (Usage): nothing says where rank 0 is, no rendezvous.folder;
+/// (CannotCreate): the folder cannot be written.
 [[nodiscard]] Result<Meeting> meet(const job::JobFacts& facts, const Environment& patched,
                                    const settings::Settings& settings, launchers::PmixClient* pmix_or_null);
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -14,65 +13,64 @@
 namespace rollcall::resolve {
 namespace {
 
-/// SplitMix64's finaliser (Steele et al., OOPSLA 2014): neighbouring step ids land far apart.
-std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
-
-/// "17500-17503" or "17500"; nothing for anything else.
-std::optional<network::PortRange> parse_range(std::string_view text) {
-  const std::size_t dash = text.find('-');
-  const auto first = parse_integer<std::uint16_t>(text.substr(0, dash));
-  const auto last = dash == text.npos ? first : parse_integer<std::uint16_t>(text.substr(dash + 1));
-  const bool sound = first && last && *first > 0 && *first <= *last;
-  return sound ? std::optional(network::PortRange{*first, *last}) : std::nullopt;
+/// Where the ports of job `id` begin, from 0 to `size` - 1: the fraction of id times the golden section, as part of the
+/// range. The first N of consecutive ids lie evenly in it, at least size / (2.7 N) - 1 ports apart (Knuth, The Art of
+/// Computer Programming, vol. 3, 6.4, theorem S and exercise 9); any others as chance would have it.
+std::uint32_t place_of_job(std::uint32_t id, std::uint32_t size) {
+  constexpr std::uint64_t kGoldenSection = 0x9e3779b97f4a7c15U;  // of 2^64
+  const std::uint64_t fraction = (id * kGoldenSection) >> 32;
+  return static_cast<std::uint32_t>((fraction * size) >> 32);
 }
 
 /// The port at `index` of a list such as "17500-17503,17600"; beyond its end it begins anew.
 Result<std::uint16_t> port_at(const std::string& list, std::uint32_t index) {
-  std::vector<network::PortRange> ranges;
-  std::uint32_t count = 0;
-  for (const std::string& part : split(list, ',')) {
-    const std::optional<network::PortRange> range = parse_range(part);
-    if (!range) {
-      return fail("SLURM_STEP_RESV_PORTS", list, "is not a port list", "report it: Slurm sets this variable");
-    }
-    ranges.push_back(*range);
-    count += range->size();
+  const auto ranges = network::parse_port_list(list);
+  if (!ranges || ranges->empty()) {
+    return fail("SLURM_STEP_RESV_PORTS", list, "is not a port list", "report it: Slurm sets this variable");
   }
-  count = std::max(1U, count);  // a range has at least one port, and a list one range
+  std::uint32_t count = 0;
+  for (const network::PortRange range : *ranges) {
+    count += range.size();
+  }
   std::uint32_t left = index % count;
-  auto range = ranges.begin();
+  auto range = ranges->begin();
   for (; left >= range->size(); ++range) {
     left -= range->size();
   }
   return static_cast<std::uint16_t>(range->first + left);
 }
 
-Result<PortChoice> hashed_port(const job::JobFacts& facts, network::PortRange range, network::PortRange ephemeral) {
+Result<PortChoice> port_of_ids(const job::JobFacts& facts, network::PortRange range) {
   if (range.first == 0 || range.last < range.first) {
     return fail("port.range", fmt::format("{}-{}", range.first, range.last), "is empty", "set it to, say, 20000-29999");
   }
-  if (range.overlaps(ephemeral)) {
-    return fail("port.range", fmt::format("{}-{}", range.first, range.last),
-                fmt::format("overlaps this host's ephemeral ports {}-{}", ephemeral.first, ephemeral.last),
-                "choose a range below or above them");
-  }
   const std::uint32_t job = facts.job_id.value_or(facts.port_salt);
   const std::uint32_t step = facts.step_id.value_or(facts.port_salt);
-  const std::uint64_t hash = mix((std::uint64_t{job} << 32) | step);
-  const auto port = static_cast<std::uint16_t>(range.first + (hash + facts.world_index) % range.size());
-  return PortChoice{port, fmt::format("hash of job {} step {} in port.range", job, step)};
+  // A het job has an id for each component, and nobody else's step has them: a further world takes the next one.
+  const std::uint64_t place = std::uint64_t{place_of_job(job + facts.world_index, range.size())} + step;
+  const auto port = static_cast<std::uint16_t>(range.first + place % range.size());
+  return PortChoice{port, fmt::format("place of job {} step {} in port.range", job, step)};
+}
+
+/// Only rank 0's host matters. A refusal would leave no range at all to a site whose ephemeral ports are 1024-65535.
+void warn_of_ephemeral(const PortChoice& choice, network::PortRange configured, const Inputs& inputs,
+                       PatchBuilder& patch) {
+  const network::EphemeralPorts& ephemeral = inputs.network.ephemeral_ports;
+  if (inputs.facts.rank != 0 || !inputs.facts.reserved_ports.empty() || !ephemeral.contains(choice.port)) {
+    return;
+  }
+  patch.warn(fmt::format(
+      "MASTER_PORT: {}: may be in use when rank 0 takes it, for {} gives the ephemeral ports {}-{} to connections; try "
+      "a port.range outside of them, or net.ipv4.ip_local_reserved_ports={}-{} on all nodes",
+      choice.port, inputs.network.host_name, ephemeral.range.first, ephemeral.range.last, configured.first,
+      configured.last));
 }
 
 }  // namespace
 
-Result<PortChoice> choose_rendezvous_port(const job::JobFacts& facts, network::PortRange configured,
-                                          network::PortRange ephemeral) {
+Result<PortChoice> choose_rendezvous_port(const job::JobFacts& facts, network::PortRange configured) {
   if (facts.reserved_ports.empty()) {
-    return hashed_port(facts, configured, ephemeral);
+    return port_of_ids(facts, configured);
   }
   const Result<std::uint16_t> reserved = port_at(facts.reserved_ports, facts.world_index);
   if (!reserved) {
@@ -96,12 +94,11 @@ Result<void> add_master_port(const Inputs& inputs, PatchBuilder& patch) {
     return {};
   }
   const auto [first, last] = inputs.settings.port_range(kRange);
-  const auto choice = choose_rendezvous_port(inputs.facts, {first, last}, inputs.network.ephemeral_ports);
+  const auto choice = choose_rendezvous_port(inputs.facts, {first, last});
   if (!choice) {
-    Error error = choice.error();
-    error.of_this_node = !is_users_choice(inputs.settings, kRange);  // each has a range of ephemeral ports
-    return error;
+    return choice.error();
   }
+  warn_of_ephemeral(*choice, {first, last}, inputs, patch);
   const std::string origin = inputs.facts.reserved_ports.empty() ? "setting port.range" : inputs.facts.source;
   patch.propose({env::kMasterPort, std::to_string(choice->port), origin, choice->reason});
   return {};

@@ -45,7 +45,7 @@ struct EnvPatch {
 /// outer rollcall set it (variable ROLLCALL_SET names those, with a hash of the value it gave: a value changed since is
 /// the user's). Where a kept value disagrees with ours, a warning says so.
 ///
-/// Errors: no candidate name of the head node resolves usably; port.range is empty or overlaps the ephemeral range; a
+/// Errors: no candidate name of the head node resolves usably; port.range is empty; a
 /// user's RANK or WORLD_SIZE contradicts the step (exit code Mismatch); a configured interface exists nowhere.
 [[nodiscard]] Result<EnvPatch> resolve(const job::JobFacts& facts, const settings::Settings& settings,
                                        const network::NetworkView& network, const Environment& user,

@@ -33,8 +33,7 @@ constexpr std::array kLaunchTable{
     Setting{"nccl.net", Kind::Text, "", "NAME", "network plugin for NCCL (NCCL_NET); empty: NCCL chooses itself",
             "Network"},
     Setting{"port.range", Kind::PortRange, "20000-29999", "FIRST-LAST",
-            "ports for MASTER_PORT where Slurm reserved none for the step; must lie outside the ephemeral ports",
-            "Network"},
+            "ports for MASTER_PORT where Slurm reserved none for the step; best outside the ephemeral ones", "Network"},
     Setting{"rendezvous", Kind::Choice, "auto", "auto|pmix|file|address",
             "how the trainer's ranks find rank 0: over PMIx, through a file on a shared file system, or by MASTER_ADDR "
             "and MASTER_PORT",

@@ -13,10 +13,12 @@ using testing_support::Rank;
 using testing_support::RankResult;
 using testing_support::spawn;
 
-/// As meet() leaves it: rank 0 holds the listening socket, all know its port.
-rendezvous::Meeting meeting_of(std::optional<rendezvous::Listener> listener, std::uint16_t port) {
+/// As meet() leaves it: rank 0 holds the listening socket, all know its port and its key.
+rendezvous::Meeting meeting_of(std::optional<rendezvous::Listener> listener, std::uint16_t port,
+                               const std::string& world = "4711-0-0") {
   rendezvous::Meeting meeting;
   meeting.endpoint = {"127.0.0.1", port};
+  meeting.key = {world, "0123456789abcdef"};
   meeting.listener = std::move(listener);
   meeting.method = "address";
   return meeting;
@@ -40,6 +42,22 @@ TEST(Store, RanksConnectThroughTheSocketThatRankZeroHadBound) {
     MULTIPROC_CHECK(all_reduce_sum(group->process_group, tensor).has_value());
     MULTIPROC_CHECK(tensor.eq(6.0).all().item<bool>());
     MULTIPROC_CHECK(barrier(group->process_group).has_value());
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+TEST(Store, ARankOfAnotherWorldInTheSameStoreIsNotCounted) {
+  Result<rendezvous::Listener> listener = rendezvous::Listener::on_loopback();
+  ASSERT_TRUE(listener.has_value());
+  const std::vector<RankResult> ranks = spawn(2, [&](Rank& rank) {
+    const std::uint16_t port = listener->port();
+    std::optional<rendezvous::Listener> mine;
+    if (rank.rank == 0) {
+      mine = std::move(*listener);
+    }
+    rendezvous::Meeting meeting = meeting_of(std::move(mine), port, rank.rank == 0 ? "4711-0-0" : "4712-0-0");
+    const auto store = connect_store(meeting, rank.rank, rank.world_size, std::chrono::seconds(2));
+    MULTIPROC_CHECK(!store.has_value());
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }

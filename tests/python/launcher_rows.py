@@ -4,6 +4,7 @@ What is expected is written out, or computed here from what the documentation of
 the cached programs says; nothing is asked of rollcall. Hosts are named by numbers, so that no name server has a say."""
 import dataclasses
 import fcntl
+import math
 import os
 import re
 import socket
@@ -12,6 +13,7 @@ import struct
 from launcher_runs import CLOCK_AHEAD, doctor_of, program_behind_exec, program_of_the_task, trainings_of
 
 JOB, STEP_ID = 4711, 2
+GOLDEN_SECTION = (math.sqrt(5) - 1) / 2
 
 
 def slurm_task(hosts, tasks, rank, node, **more):
@@ -79,14 +81,10 @@ class ElsewhereProved:
 # ---------------------------------------------------------------- what is expected, computed
 
 
-def hashed_port(first, last, world=0):
-    """MASTER_PORT where Slurm reserved none: the finaliser of SplitMix64 (Steele et al., OOPSLA 2014) over job and step."""
-    mask = (1 << 64) - 1
-    x = JOB << 32 | STEP_ID
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & mask
-    x = (x ^ x >> 27) * 0x94D049BB133111EB & mask
-    x ^= x >> 31
-    return str(first + ((x + world & mask) % (last - first + 1)))
+def port_of_ids(first, last, world=0):
+    """MASTER_PORT where Slurm reserved none: steps lie side by side, jobs (and worlds) a golden section of the range apart."""
+    size = last - first + 1
+    return str(first + (math.floor((JOB + world) * GOLDEN_SECTION % 1 * size) + STEP_ID) % size)
 
 
 def route_to(address):
@@ -123,7 +121,7 @@ def failure(text, code="69"):
 
 OUTCOME = ("exit code", "standard error")
 GLOO_AND_TENSORPIPE = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
-DEFAULT_PORT = hashed_port(20000, 29999)
+DEFAULT_PORT = port_of_ids(20000, 29999)
 
 # ---------------------------------------------------------------- ranks and network
 
@@ -134,7 +132,7 @@ RANKS = [
          **endpoint("127.0.0.3", DEFAULT_PORT)},
         {"RANK": "0", "ROLE_RANK": "0", "JAX_PROCESS_ID": "0", "WORLD_SIZE": "3", "ROLE_WORLD_SIZE": "3", "JAX_NUM_PROCESSES": "3",
          "NODE_RANK": "0", "GROUP_RANK": "0", "CROSS_RANK": "0", "GROUP_WORLD_SIZE": "2", "CROSS_SIZE": "2",
-         **endpoint("127.0.0.1", hashed_port(20000, 29999, world=1))})),
+         **endpoint("127.0.0.1", port_of_ids(20000, 29999, world=1))})),
     Row("world", "component", changes={}),  # a step of one component
 ]
 
@@ -180,7 +178,7 @@ NETWORK = [
 
     Row("port.range", "12345-12345", changes=pairs(endpoint("127.0.0.1", DEFAULT_PORT), endpoint("127.0.0.1", "12345"))),
     Row("port.range", "10000-10999",
-        changes=pairs(endpoint("127.0.0.1", DEFAULT_PORT), endpoint("127.0.0.1", hashed_port(10000, 10999)))),
+        changes=pairs(endpoint("127.0.0.1", DEFAULT_PORT), endpoint("127.0.0.1", port_of_ids(10000, 10999)))),
     Row("port.range", "12345-12345", step={**ONE_NODE, "SLURM_STEP_RESV_PORTS": "17500-17501"}, changes={}),
 ]
 

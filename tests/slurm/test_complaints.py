@@ -37,20 +37,20 @@ def test_02_the_port_is_none_that_the_kernel_gives_to_others(cluster, command, b
     assert len(ports) == 1 and not ports & set(ephemeral_ports())
 
 
-def test_02_a_range_inside_the_ephemeral_ports_is_refused(cluster, command):
+def test_02_a_port_that_the_kernel_may_give_away_is_warned_of_once(cluster, command):
+    """Not refused: where all ports from 1024 on are ephemeral no range is outside of them."""
     first = ephemeral_ports()[0]
-    result = cluster.run("srun", *WITHOUT_RESERVED_PORTS, f"ROLLCALL_PORT_RANGE={first}-{first + 9}", *command, "true", check=False)
-    assert result.returncode != 0
+    result = cluster.run("srun", "-N2", *WITHOUT_RESERVED_PORTS, f"ROLLCALL_PORT_RANGE={first}-{first + 9}", *command, "true")
     (line,) = rollcall_lines(result.stderr)
-    assert "port.range" in line and "ephemeral" in line
+    assert "MASTER_PORT" in line and "ephemeral" in line and f"ip_local_reserved_ports={first}-{first + 9}" in line
 
 
-def test_03_forty_steps_without_reserved_ports_share_hardly_a_port(cluster, command):
-    """Here without Slurm's reservation, which rules it out: the hash of job and step, asked forty times."""
+def test_03_forty_steps_without_reserved_ports_share_no_port(cluster, command):
+    """Here without Slurm's reservation, which rules it out: the place of job and step in port.range, asked forty times."""
     steps = [*WITHOUT_RESERVED_PORTS, "bash", "-c",
              f"for step in {{0..39}}; do SLURM_STEP_ID=$step {shlex.join(command)} printenv MASTER_PORT; done"]
     ports = cluster.run("srun", "-n1", *steps).stdout.split()
-    assert len(ports) == 40 and len(set(ports)) > 37  # of 10,000; lottery numbers would give 39.9
+    assert len(ports) == 40 and len(set(ports)) == 40
 
 
 def test_05_an_address_of_the_users_stays_an_address(cluster):

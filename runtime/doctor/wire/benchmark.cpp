@@ -184,7 +184,7 @@ std::string RingMember::connect(const std::vector<rendezvous::Endpoint>& neighbo
 
 Result<Socket> RingMember::accept_left(Clock::time_point deadline) const {
   while (true) {
-    Result<Socket> left = accept_one(listener_->descriptor(), deadline);
+    Result<Socket> left = rendezvous::accept_one(listener_->descriptor(), deadline);
     if (!left) {
       return left;
     }

@@ -5,12 +5,15 @@
 #include <vector>
 
 #include "runtime/doctor/wire/ring.h"
-#include "runtime/doctor/wire/socket.h"
 #include "runtime/doctor/world.h"
 #include "runtime/rendezvous/endpoint.h"
 #include "runtime/rendezvous/listener.h"
+#include "runtime/rendezvous/socket.h"
 
 namespace rollcall::doctor {
+
+using rendezvous::Clock;
+using rendezvous::Socket;
 
 /// This process's place in the ring of the benchmark: a port for its left neighbour, a connection to its right one.
 class RingMember {

@@ -12,21 +12,17 @@ namespace {
 
 using rendezvous::Endpoint;
 
-/// Makes a step id that no step of this job has.
-constexpr std::uint32_t kSecondPortSalt = 0x40000000;
-
-std::uint16_t port_for(const job::JobFacts& facts, const settings::Settings& settings,
-                       const network::NetworkView& network) {
+std::uint16_t port_for(const job::JobFacts& facts, const settings::Settings& settings) {
   const auto [first, last] = settings.port_range("port.range");
-  const Result<resolve::PortChoice> chosen =
-      resolve::choose_rendezvous_port(facts, {first, last}, network.ephemeral_ports);
+  const Result<resolve::PortChoice> chosen = resolve::choose_rendezvous_port(facts, {first, last});
   return chosen ? chosen->port : 0;
 }
 
-/// The facts of a step that this job does not have: its port is not the step's own.
-job::JobFacts other_step(job::JobFacts facts) {
+/// The facts of a step whose port lies half of the range away.
+job::JobFacts other_step(job::JobFacts facts, const settings::Settings& settings) {
+  const auto [first, last] = settings.port_range("port.range");
   facts.reserved_ports.clear();
-  facts.step_id = facts.step_id.value_or(0) ^ kSecondPortSalt;
+  facts.step_id = facts.step_id.value_or(facts.port_salt) + (std::uint32_t{last} - first + 1) / 2;
   return facts;
 }
 
@@ -49,11 +45,11 @@ Candidates candidates_of(const job::JobFacts& facts, const settings::Settings& s
                          const Result<resolve::EnvPatch>& patch) {
   Candidates candidates;
   candidates.this_host = facts.this_host.empty() ? network.host_name : facts.this_host;
-  candidates.second_port = port_for(other_step(facts), settings, network);
+  candidates.second_port = port_for(other_step(facts, settings), settings);
   const Environment patched = patch ? resolve::apply(*patch, user) : user;
   const std::string host = patched.get(env::kMasterAddr).value_or("");
   const auto set_port = parse_integer<std::uint16_t>(patched.get(env::kMasterPort).value_or(""));
-  const std::uint16_t port = patch && set_port ? *set_port : port_for(facts, settings, network);
+  const std::uint16_t port = patch && set_port ? *set_port : port_for(facts, settings);
   for (const network::ResolvedName& name : network.head_names) {
     for (const network::Address& address : name.addresses) {
       if (!address.link_local) {

@@ -7,9 +7,12 @@
 #include "runtime/doctor/facts.h"
 #include "runtime/doctor/wire/candidates.h"
 #include "runtime/doctor/wire/message.h"
-#include "runtime/doctor/wire/socket.h"
+#include "runtime/rendezvous/socket.h"
 
 namespace rollcall::doctor {
+
+using rendezvous::Clock;
+using rendezvous::Socket;
 
 /// Finds rank 0: tries the expected endpoint for a second, then every candidate in turn, until one greets back, within
 /// `deadline`. `further_host` is asked once, after that second, for one more name or address of the head node (Slurm's

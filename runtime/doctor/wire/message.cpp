@@ -56,10 +56,6 @@ std::optional<Message> parse(std::string_view text) {
 
 }  // namespace
 
-std::string step_key(const job::JobFacts& facts) {
-  return fmt::format("{}.{}.{}", facts.job_id.value_or(0), facts.step_id.value_or(0), facts.restart_count);
-}
-
 std::string to_json_text(const TaskFacts& facts) {
   return nlohmann::json(facts).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

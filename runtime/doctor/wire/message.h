@@ -17,7 +17,7 @@ namespace rollcall::doctor {
 
 /// The first message on every connection. Whoever does not say this is an unexpected peer.
 struct Greeting {
-  std::string step;        ///< step_key(): ranks of another step that share a port are told apart
+  std::string step;        ///< world_name(): ranks of another step that share a port are told apart
   std::uint32_t rank = 0;  ///< of the sender
   bool probe = false;      ///< only asks whether this is rank 0's port; the connection ends after the answer
 };
@@ -36,9 +36,6 @@ struct Request {
   std::uint32_t size = 0;                        ///< members of the ring
   std::vector<rendezvous::Endpoint> neighbours;  ///< Connect: the right neighbour's endpoints, best first
 };
-
-/// JOB.STEP.RESTART: what tells this step from others.
-[[nodiscard]] std::string step_key(const job::JobFacts& facts);
 
 [[nodiscard]] std::string to_text(const Greeting& greeting);
 [[nodiscard]] std::optional<Greeting> parse_greeting(std::string_view text);

@@ -4,9 +4,12 @@
 #include <span>
 
 #include "runtime/base/result.h"
-#include "runtime/doctor/wire/socket.h"
+#include "runtime/rendezvous/socket.h"
 
 namespace rollcall::doctor {
+
+using rendezvous::Clock;
+using rendezvous::Socket;
 
 /// A member of a ring of `size` processes: it sends to its right and receives from its left neighbour. The collective
 /// operations are the ring algorithms (Patarasu and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of

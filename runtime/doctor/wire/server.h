@@ -7,10 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/doctor/wire/socket.h"
 #include "runtime/rendezvous/listener.h"
+#include "runtime/rendezvous/socket.h"
 
 namespace rollcall::doctor {
+
+using rendezvous::Clock;
+using rendezvous::Socket;
 
 /// Rank 0's end of the exchange: every other rank holds one connection to it. One thread, poll(2); every call ends at
 /// its deadline. A connection that is not of this step is closed.

@@ -9,7 +9,7 @@
 namespace rollcall::process_group {
 namespace {
 
-constexpr const char* kGenerationPrefix = "rollcall/0";
+constexpr const char* kGeneration = "0";
 constexpr const char* kArrived = "arrived";
 constexpr const char* kComplete = "complete";
 
@@ -39,7 +39,8 @@ Result<c10::intrusive_ptr<c10d::Store>> connect_store(rendezvous::Meeting& meeti
                          auto server = c10::make_intrusive<c10d::TCPStore>(
                              meeting.endpoint.host, store_options(meeting, rank, world_size, timeout));
                          server->setTimeout(timeout);
-                         store = c10::make_intrusive<c10d::PrefixStore>(kGenerationPrefix, server);
+                         store = c10::make_intrusive<c10d::PrefixStore>(
+                             "rollcall/" + rendezvous::to_text(meeting.key) + "/" + kGeneration, server);
                        });
   if (!connected) {
     return connected.error();

@@ -12,8 +12,8 @@ namespace rollcall::process_group {
 
 /// Connects this rank to the step's key-value store, which rank 0 serves on the socket of `meeting` (taken over: its
 /// listener is released). Collective: returns once every rank is connected, so that `meeting` may go. All keys get the
-/// prefix of this generation of ranks ("rollcall/0/"), so that later generations in the same store can never read its
-/// addresses.
+/// prefix of this world's meeting and generation of ranks ("rollcall/4711-0-0-0123456789abcdef/0/"), so that neither a
+/// stranger's keys nor those of other generations in the same store are ever taken for its own.
 ///
 /// `timeout` bounds the wait for the others and becomes the store's own.
 /// Errors (Unavailable): rank 0 cannot be reached; not all ranks came in time (says how many did).

@@ -15,6 +15,8 @@
 namespace rollcall::doctor {
 namespace {
 
+using rendezvous::encode_frame;
+using rendezvous::FrameBuffer;
 using rendezvous::Listener;
 using testing::ElementsAre;
 using testing::HasSubstr;

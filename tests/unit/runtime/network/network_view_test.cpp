@@ -101,8 +101,8 @@ TEST(Observe, ViewOfOneHostIsWhole) {
   ASSERT_EQ(view.head_names.size(), 2U);  // localhost is loopback only, so that the next name was tried
   EXPECT_FALSE(view.head_names[1].error.empty());
   EXPECT_EQ(view.route_interface, "lo");
-  EXPECT_GT(view.ephemeral_ports.first, 0);
-  EXPECT_GE(view.ephemeral_ports.last, view.ephemeral_ports.first);
+  EXPECT_GT(view.ephemeral_ports.range.first, 0);
+  EXPECT_GE(view.ephemeral_ports.range.last, view.ephemeral_ports.range.first);
 }
 
 TEST(Observe, WhereLoopbackIsUsableNoFurtherNameIsAsked) {

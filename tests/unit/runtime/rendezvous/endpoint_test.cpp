@@ -6,6 +6,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <string>
 
 #include "runtime/rendezvous/endpoint.h"
 
@@ -55,25 +57,79 @@ TEST(Endpoint, SurvivesARoundTripThroughText) {
   }
 }
 
-TEST(EndpointFile, IsWholeReadableByOthersAndGoneAtTheEnd) {
+const WorldKey kKey{"4711-0-0", "0123456789abcdef"};
+
+std::string refusal_of(const std::filesystem::path& path) {
+  const EndpointReading reading = read_endpoint_file(path, kKey.name);
+  EXPECT_FALSE(reading.endpoint);
+  return reading.refusal;
+}
+
+void write_whole(const std::filesystem::path& path, const std::string& name = kKey.name) {
+  std::ofstream(path) << "rollcall endpoint 2\njwb0001:20000\n" << name << " " << kKey.nonce << "\n";
+}
+
+TEST(EndpointFile, ThatOthersCouldHaveMadeIsRefusedByName) {
+  const Folder folder;
+  const auto path = endpoint_file_path(folder.path(), task(0, 2));
+  EXPECT_EQ(refusal_of(path), "") << "there is none";
+  write_whole(path);
+  ASSERT_TRUE(read_endpoint_file(path, kKey.name).endpoint);
+  for (const mode_t mode : {0620U, 0606U, 0666U}) {
+    chmod(path.c_str(), mode);
+    EXPECT_THAT(refusal_of(path), StartsWith("may be written by others (mode 06"));
+  }
+  chmod(path.c_str(), 0600);
+  if (geteuid() == 0) {
+    ASSERT_EQ(chown(path.c_str(), 1234, 1234), 0);
+    EXPECT_EQ(refusal_of(path), "belongs to user 1234, not to you");
+  }
+  EXPECT_EQ(refusal_of("/etc/hostname"), geteuid() == 0 ? "" : "belongs to user 0, not to you");
+  unlink(path.c_str());
+  ASSERT_EQ(symlink("/etc/hostname", path.c_str()), 0);
+  EXPECT_EQ(refusal_of(path), "is no file");
+  unlink(path.c_str());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(refusal_of(path), "is no file");
+}
+
+TEST(EndpointFile, OfAnotherWorldIsRefusedByBothNames) {
+  const Folder folder;
+  write_whole(folder.path() / "x", "4712-0-0");
+  EXPECT_EQ(refusal_of(folder.path() / "x"), "is of 4712-0-0, not of 4711-0-0");
+}
+
+TEST(EndpointFile, OfALaterRunOfItsNameStays) {
+  const Folder folder;
+  const auto path = endpoint_file_path(folder.path(), task(0, 2));
+  std::optional<Result<EndpointFile>> first = EndpointFile::publish(path, {"jwb0001", 1}, kKey);
+  const auto second = EndpointFile::publish(path, {"jwb0001", 2}, {kKey.name, "fedcba9876543210"});
+  first.reset();
+  EXPECT_EQ(read_endpoint_file(path, kKey.name).nonce, "fedcba9876543210");
+}
+
+TEST(EndpointFile, IsWholeTheUsersAloneAndGoneAtTheEnd) {
   const Folder folder;
   const auto path = endpoint_file_path(folder.path(), task(0, 2));
   EXPECT_EQ(path.filename(), "rollcall-4711-0-0.endpoint");
   std::ofstream(path) << "half a li";
-  EXPECT_FALSE(read_endpoint_file(path));
+  EXPECT_FALSE(read_endpoint_file(path, kKey.name).endpoint);
   {
-    const mode_t before = umask(022);
-    const auto file = EndpointFile::publish(path, {"jwb0001", 20000});
+    const mode_t before = umask(0);
+    const auto file = EndpointFile::publish(path, {"jwb0001", 20000}, kKey);
     umask(before);
     ASSERT_TRUE(file) << file.error().message();
-    EXPECT_EQ(to_text(*read_endpoint_file(path)), "jwb0001:20000");
-    EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0644));
+    const EndpointReading reading = read_endpoint_file(path, kKey.name);
+    ASSERT_TRUE(reading.endpoint) << reading.refusal;
+    EXPECT_EQ(to_text(*reading.endpoint), "jwb0001:20000");
+    EXPECT_EQ(reading.nonce, kKey.nonce);
+    EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600));
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(EndpointFile, UnwritableFolderIsAnErrorThatNamesIt) {
-  const auto file = EndpointFile::publish("/proc/rollcall/x.endpoint", {"a", 1});
+  const auto file = EndpointFile::publish("/proc/rollcall/x.endpoint", {"a", 1}, kKey);
   ASSERT_FALSE(file);
   EXPECT_EQ(file.error().exit_code, ExitCode::CannotCreate);
   EXPECT_THAT(file.error().message(), StartsWith("rollcall: rendezvous.folder: /proc/rollcall: cannot be written"));
@@ -83,6 +139,16 @@ TEST(EndpointFile, ARequeuedJobHasAnotherOne) {
   job::JobFacts requeued = task(0, 2);
   requeued.restart_count = 1;
   EXPECT_NE(endpoint_file_path("/x", requeued), endpoint_file_path("/x", task(0, 2)));
+}
+
+TEST(EndpointFile, OutsideSlurmsStepsOnlyWhatAllRanksKnowNamesIt) {
+  job::JobFacts of_mpirun = task(0, 2);
+  of_mpirun.job_id = of_mpirun.step_id = std::nullopt;
+  of_mpirun.port_salt = 0x0badcafe;
+  const auto path = endpoint_file_path("/x", of_mpirun);
+  EXPECT_EQ(path, "/x/rollcall-user" + std::to_string(getuid()) + "-0badcafe.endpoint");
+  of_mpirun.restart_count = 1;  // known on the hosts where srun started mpirun's daemon, not where mpirun runs
+  EXPECT_EQ(endpoint_file_path("/x", of_mpirun), path);
 }
 
 TEST(EndpointFile, EachWorldOfAStepHasOneForAllItsRanks) {

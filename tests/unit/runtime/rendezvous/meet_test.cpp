@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "runtime/job/marker.h"
-#include "runtime/rendezvous/connect.h"
+#include "runtime/rendezvous/admission.h"
 #include "runtime/rendezvous/meet.h"
 #include "runtime/settings/launch_settings.h"
 #include "tests/unit/runtime/thread_pmix.h"
@@ -102,6 +102,50 @@ TEST(Meet, PortInUseStopsRankZero) {
   const auto zero = meet(task(0, 2), at("localhost", taken->port()), with({}), nullptr);
   ASSERT_FALSE(zero);
   EXPECT_THAT(zero.error().reason, HasSubstr("is in use"));
+}
+
+TEST(Meet, APortOfOursThatIsInUseIsLeftForTheNextInTheRange) {
+  const auto foreign = Listener::on_all_addresses(0);
+  const std::uint16_t port = foreign->port();
+  for (const bool last_of_range : {false, true}) {
+    const std::uint16_t first = last_of_range ? port - 9 : port;
+    const settings::Settings settings =
+        with({{"port.range", std::to_string(first) + "-" + std::to_string(last_of_range ? port : port + 9)}});
+    Environment ours = at("127.0.0.1", port);
+    ours.set("ROLLCALL_SET", job::to_text({{"MASTER_ADDR", job::fnv1a("127.0.0.1")},
+                                           {"MASTER_PORT", job::fnv1a(std::to_string(port))}}));
+    std::optional<Result<Meeting>> other;
+    std::thread waiting([&] { other = meet(task(1, 2), ours, settings, nullptr); });
+    // The foreign program ends connections, as a store does on which somebody else speaks.
+    std::thread serving([&] { close(accept(foreign->descriptor(), nullptr, nullptr)); });
+    const auto zero = meet(task(0, 2), ours, settings, nullptr);
+    serving.join();
+    waiting.join();
+    ASSERT_TRUE(zero) << zero.error().message();
+    ASSERT_TRUE(*other) << other->error().message();
+    EXPECT_NE(zero->endpoint.port, port);
+    EXPECT_EQ(zero->endpoint.port, zero->listener->port());
+    EXPECT_EQ((*other)->endpoint.port, zero->endpoint.port);
+    EXPECT_GE(zero->endpoint.port, first);
+    EXPECT_EQ(to_text((*other)->key), to_text(zero->key));
+  }
+}
+
+TEST(Meet, AFileThatAnEarlierRunLeftIsNamedWhereAStrangerListensNow) {
+  const Folder folder;
+  const auto settings =
+      with({{"rendezvous", "file"}, {"rendezvous.folder", folder.path().string()}, {"rendezvous.timeout", "1"}});
+  const auto path = endpoint_file_path(folder.path(), task(0, 2));
+  const auto own = Listener::on_all_addresses(0);
+  const auto earlier = EndpointFile::publish(path, {"127.0.0.1", own->port()}, {"4711-0-0", "0123456789abcdef"});
+  std::thread zero([&] {
+    EXPECT_FALSE(admit_others(*own, {"4711-0-0", "fedcba9876543210"}, 2, std::chrono::duration<double>(2)));
+  });
+  const auto other = meet(task(1, 2), Environment(), settings, nullptr);
+  zero.join();
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().reason, HasSubstr("rank 0 of another start of 4711-0-0 listens there"));
+  EXPECT_THAT(other.error().reason, HasSubstr(path.string() + " names it, perhaps left by an earlier run"));
 }
 
 TEST(Meet, NobodyListeningIsAnErrorThatSaysWhereAndHowLong) {
@@ -216,10 +260,16 @@ TEST(Meet, ReservedPortIsTriedFirstAndAnotherTakenWhereItIsLost) {
   const settings::Settings settings = with({{"rendezvous", "file"}, {"rendezvous.folder", folder.path().string()}});
   Environment ours = at("localhost", reserved);
   ours.set("ROLLCALL_SET", job::to_text({{"MASTER_PORT", job::fnv1a(std::to_string(reserved))}}));
-  const auto first = meet(zero, ours, settings, nullptr);
+  const auto meet_two = [&] {
+    std::thread other([&] { EXPECT_TRUE(meet(task(1, 2), ours, settings, nullptr)); });
+    auto meeting = meet(zero, ours, settings, nullptr);
+    other.join();
+    return meeting;
+  };
+  const auto first = meet_two();
   ASSERT_TRUE(first) << first.error().message();
   EXPECT_EQ(first->endpoint.port, reserved);
-  const auto second = meet(zero, ours, settings, nullptr);
+  const auto second = meet_two();
   ASSERT_TRUE(second) << second.error().message();
   EXPECT_NE(second->endpoint.port, reserved);
 }
@@ -244,7 +294,7 @@ TEST(Meet, FourProcessesMeetThroughAFileDespiteAStaleOne) {
   const settings::Settings settings = with({{"rendezvous", "file"}, {"rendezvous.folder", folder.path().string()}});
   const auto path = endpoint_file_path(folder.path(), task(0, 4));
   const std::uint16_t nobody = free_port();
-  std::ofstream(path) << "rollcall endpoint 1\nlocalhost:" << nobody << "\n";
+  std::ofstream(path) << "rollcall endpoint 2\nlocalhost:" << nobody << "\n4711-0-0 0123456789abcdef\n";
   std::vector<pid_t> others;
   for (std::uint32_t rank = 1; rank < 4; ++rank) {
     others.push_back(start([&, rank] {

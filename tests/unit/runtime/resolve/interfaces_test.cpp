@@ -78,15 +78,6 @@ TEST(ResolveNetwork, WhatTheSiteSaysAndANodeLacksIsThatNodesFault) {
   }
 }
 
-TEST(ResolveNetwork, APortRangeThatANodeGivesAwayIsThatNodesFault) {
-  Step step;
-  step.network.ephemeral_ports = {25000, 60999};
-  ASSERT_FALSE(step.run());
-  EXPECT_TRUE(step.run().error().of_this_node);
-  ASSERT_TRUE(step.settings.set("port.range", "26000-26999", "ROLLCALL_PORT_RANGE"));
-  EXPECT_FALSE(step.run().error().of_this_node);
-}
-
 TEST(ResolveNetwork, TensorPipeGetsWhatGlooGets) {
   Step step;
   step.set("interface.gloo", "hsn0,ib0");

@@ -1,8 +1,10 @@
 #include "runtime/resolve/rendezvous_port.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
 #include <vector>
 
 #include "tests/support/resolve_step.h"
@@ -10,17 +12,13 @@
 namespace rollcall::resolve {
 namespace {
 
-constexpr network::PortRange kEphemeral{32768, 60999};  // Linux's default
-
 job::JobFacts typical() {
   job::JobFacts facts;
   facts.job_id = 4711;
   return facts;
 }
 
-Result<PortChoice> choose(const job::JobFacts& facts) {
-  return choose_rendezvous_port(facts, {20000, 29999}, kEphemeral);
-}
+Result<PortChoice> choose(const job::JobFacts& facts) { return choose_rendezvous_port(facts, {20000, 29999}); }
 
 TEST(RendezvousPort, UsersValueWinsOverEverything) {
   Step step;
@@ -39,9 +37,9 @@ TEST(RendezvousPort, TakesTheFirstPortThatSlurmReserved) {
 
 TEST(RendezvousPort, EachWorldOfAStepHasAPortOfItsOwn) {
   job::JobFacts facts = typical();
-  const std::uint16_t hashed = choose(facts)->port;
+  const std::uint16_t whole = choose(facts)->port;
   facts.world_index = 1;
-  EXPECT_NE(choose(facts)->port, hashed);
+  EXPECT_NE(choose(facts)->port, whole);
   facts.reserved_ports = "17500-17501,17600";
   std::vector<std::uint16_t> ports;
   for (facts.world_index = 0; facts.world_index < 4; ++facts.world_index) {
@@ -60,25 +58,78 @@ TEST(RendezvousPort, MalformedReservationIsAnErrorThatNamesTheVariable) {
   }
 }
 
-TEST(RendezvousPort, RangeInsideTheEphemeralPortsIsRefused) {
-  EXPECT_FALSE(choose_rendezvous_port(typical(), {60000, 61000}, kEphemeral));
+std::vector<std::string> warnings_of(const Step& step) {
+  const auto patch = step.run();
+  EXPECT_TRUE(patch) << patch.error().message();
+  return patch->warnings;
 }
 
-// Ten thousand concurrent steps of one job into ten thousand ports: a good hash fills 1 - 1/e = 63 % of them.
-TEST(RendezvousPort, StepsSpreadEvenlyAndStayInRange) {
-  std::set<std::uint16_t> seen;
-  for (std::uint32_t step = 0; step < 10'000; ++step) {
-    job::JobFacts facts = typical();
-    facts.step_id = step;
-    const std::uint16_t port = choose(facts)->port;
-    seen.insert(port);
-    facts.world_index = 3;
-    for (const std::uint16_t one : {port, choose(facts)->port}) {
-      ASSERT_GE(one, 20000);
-      ASSERT_LE(one, 29999);
+TEST(RendezvousPort, ThatTheKernelOfRankZerosHostMayGiveAwayIsUsedWithAWarning) {
+  Step step;
+  step.facts.rank = step.facts.node_rank = step.facts.local_rank = 0;
+  step.set("port.range", "40000-40099");
+  ASSERT_EQ(warnings_of(step).size(), 1U);
+  EXPECT_THAT(warnings_of(step)[0], testing::StartsWith("MASTER_PORT: 400"));
+  EXPECT_THAT(warnings_of(step)[0], testing::HasSubstr("the ephemeral ports 32768-60999"));
+  EXPECT_THAT(warnings_of(step)[0], testing::HasSubstr("ip_local_reserved_ports=40000-40099"));
+  const auto port = step.after().get("MASTER_PORT");
+  step.network.ephemeral_ports = {1024, 65535};
+  EXPECT_EQ(warnings_of(step).size(), 1U) << "a site where no range is outside of them";
+  step.network.ephemeral_ports.reserved = {{80, 80}, {40000, 40099}};
+  EXPECT_TRUE(warnings_of(step).empty());
+  EXPECT_EQ(step.after().get("MASTER_PORT"), port) << "the same on nodes whose kernels are set otherwise";
+  step.network.ephemeral_ports.reserved = {{80, 80}};
+  step.facts.reserved_ports = "40000-40003";
+  EXPECT_TRUE(warnings_of(step).empty()) << "Slurm's own range is the administrator's affair";
+  step.facts.reserved_ports = "";
+  step.facts.rank = 1;
+  EXPECT_TRUE(warnings_of(step).empty()) << "nothing listens there";
+}
+
+/// The ports of `jobs` consecutive jobs of `steps` steps each in a range of `size` ports, all of them in it.
+std::set<std::uint16_t> ports_of(std::uint32_t first_job, std::uint32_t jobs, std::uint32_t steps, std::uint32_t size) {
+  const auto last = static_cast<std::uint16_t>(20000 + size - 1);
+  std::set<std::uint16_t> ports;
+  for (std::uint32_t i = 0; i < jobs * steps; ++i) {
+    job::JobFacts facts;
+    facts.job_id = first_job + i / steps;
+    facts.step_id = i % steps;
+    const std::uint16_t port = choose_rendezvous_port(facts, {20000, last})->port;
+    EXPECT_TRUE(port >= 20000 && port <= last) << port;
+    ports.insert(port);
+  }
+  return ports;
+}
+
+TEST(RendezvousPort, StepsOfAJobShareNoneAsLongAsTheRangeHasPortsAndJobsNoneForAThirdOfIt) {
+  for (const std::uint32_t size : {1U, 2U, 3U, 4U, 10U, 100U, 256U, 1000U, 9973U, 10000U, 12768U}) {
+    for (const std::uint32_t first_job : {1U, 4711U, 0xfffffff0U - 12768}) {
+      EXPECT_EQ(ports_of(first_job, 1, size, size).size(), size) << first_job;
+      EXPECT_EQ(ports_of(first_job, size / 3, 1, size).size(), size / 3) << first_job;
     }
   }
-  EXPECT_NEAR(static_cast<double>(seen.size()), 6321.0, 150.0);
+}
+
+TEST(RendezvousPort, ConcurrentStepsOfConsecutiveJobsShareNone) {
+  EXPECT_EQ(ports_of(4711, 8, 5, 10000).size(), 40U);
+  EXPECT_EQ(ports_of(815, 10, 20, 10000).size(), 200U);
+  EXPECT_EQ(ports_of(1, 64, 50, 10000).size(), 3200U);
+  EXPECT_EQ(ports_of(77, 5, 16, 256).size(), 80U);
+}
+
+// Jobs of a shared node: any ids, a step each. Chance gives 37 of 40 in a range of 256 ports.
+TEST(RendezvousPort, JobsOfAnyIdsAreSpreadNoWorseThanByChance) {
+  std::uint32_t id = 12345;
+  std::size_t distinct = 0;
+  for (int round = 0; round < 100; ++round) {
+    std::set<std::uint16_t> ports;
+    for (int i = 0; i < 40; ++i) {
+      id = id * 1664525U + 1013904223U;  // a linear congruential generator (Numerical Recipes, 7.1)
+      ports.merge(ports_of(id >> 8, 1, 1, 256));
+    }
+    distinct += ports.size();
+  }
+  EXPECT_GT(distinct, 3650U);
 }
 
 }  // namespace

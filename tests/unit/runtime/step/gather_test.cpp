@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
+#include <string>
 
 #include "runtime/job/marker.h"
 #include "runtime/step/gather.h"
@@ -39,6 +41,21 @@ TEST(Gather, ExplicitValuesAloneAreEnough) {
   EXPECT_EQ(gathered->facts.local_world_size, 4U);
   EXPECT_EQ(gathered->facts.node_rank, 1U);
   EXPECT_EQ(gathered->facts.num_nodes, 2U);
+}
+
+TEST(Gather, RunsOfExplicitRanksAreToldApartByWhatAllTheirRanksShare) {
+  const auto salt = [](const std::map<std::string, std::string, std::less<>>& more) {
+    std::map<std::string, std::string, std::less<>> variables{{"RANK", "1"}, {"WORLD_SIZE", "2"}};
+    variables.insert(more.begin(), more.end());
+    return gather(Environment(variables), nullptr)->facts.port_salt;
+  };
+  EXPECT_EQ(salt({}), 0U);
+  EXPECT_NE(salt({{"MASTER_PORT", "29500"}}), 0U);
+  EXPECT_NE(salt({{"MASTER_PORT", "29500"}}), salt({{"MASTER_PORT", "29501"}}));
+  EXPECT_NE(salt({{"TORCHELASTIC_RUN_ID", "a"}, {"MASTER_PORT", "29500"}}),
+            salt({{"TORCHELASTIC_RUN_ID", "b"}, {"MASTER_PORT", "29500"}}));
+  EXPECT_EQ(salt({{"MASTER_PORT", "29500"}, {"MASTER_ADDR", "localhost"}, {"TORCHELASTIC_RESTART_COUNT", "0"}}),
+            salt({{"MASTER_PORT", "29500"}, {"MASTER_ADDR", "jwb0001"}, {"TORCHELASTIC_RESTART_COUNT", "1"}}));
 }
 
 TEST(Gather, ANodeRankBeyondEvenlyFilledNodesMeansMoreNodes) {

@@ -9,9 +9,9 @@
 #include "runtime/base/result.h"
 #include "runtime/rendezvous/connect.h"
 
-namespace rollcall::doctor {
+namespace rollcall::rendezvous {
 
-/// More than the facts of any node: a longer frame comes from an unexpected peer.
+/// More than the facts of any node that a doctor reports: a longer frame comes from an unexpected peer.
 inline constexpr std::size_t kLongestFrame = std::size_t{1} << 22;
 
 /// The bytes of one message: its length (4 bytes, big endian), then `text`, at most kLongestFrame long.
@@ -31,8 +31,6 @@ class FrameBuffer {
 
   std::string bytes_;
 };
-
-using rendezvous::Clock;
 
 /// One TCP connection, owned, non-blocking, without Nagle's delay. Every call ends at its deadline at the latest.
 /// Movable; closes on destruction. Not thread-safe. Errors (Unavailable): the other end closed or reset, or the
@@ -71,4 +69,4 @@ class Socket {
 /// Accepts one connection from the listening socket `descriptor`, or fails at the deadline.
 [[nodiscard]] Result<Socket> accept_one(int descriptor, Clock::time_point deadline);
 
-}  // namespace rollcall::doctor
+}  // namespace rollcall::rendezvous

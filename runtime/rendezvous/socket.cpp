@@ -1,4 +1,4 @@
-#include "runtime/doctor/wire/socket.h"
+#include "runtime/rendezvous/socket.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -15,15 +15,13 @@
 
 #include "runtime/base/result.h"
 
-namespace rollcall::doctor {
+namespace rollcall::rendezvous {
 namespace {
 
 constexpr std::size_t kHeader = 4;
 
-using rendezvous::milliseconds_until;
-
 Error lost(const std::string& reason) {
-  return fail("doctor", "", reason, "looking at the other node", ExitCode::Unavailable);
+  return fail("connection", "", reason, "looking at the other node", ExitCode::Unavailable);
 }
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
@@ -183,4 +181,4 @@ Result<Socket> accept_one(int descriptor, Clock::time_point deadline) {
   }
 }
 
-}  // namespace rollcall::doctor
+}  // namespace rollcall::rendezvous

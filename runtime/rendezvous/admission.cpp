@@ -1,0 +1,324 @@
+#include "runtime/rendezvous/admission.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
+#include "runtime/rendezvous/connect.h"
+#include "runtime/rendezvous/socket.h"
+
+namespace rollcall::rendezvous {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr milliseconds kFirstPause{2};
+constexpr milliseconds kLongestPause{50};
+/// What a listener gets to answer in: rank 0 does so at once, a stranger perhaps never.
+constexpr std::chrono::seconds kPatience{5};
+/// What rank 0's word that all are there may take beyond its own time limit.
+constexpr std::chrono::seconds kMargin{5};
+
+constexpr std::string_view kHello = "rollcall meeting 1";
+constexpr std::string_view kHere = "here";
+constexpr std::string_view kRefused = "refused";
+constexpr std::string_view kBegin = "begin";
+constexpr std::string_view kFailed = "failed";
+
+Clock::time_point after(std::chrono::duration<double> time) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(time);
+}
+
+/// What a rank says first.
+struct Hello {
+  WorldKey key;
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 0;
+  std::string host;
+};
+
+std::string to_text(const Hello& hello) {
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", kHello, hello.key.name, hello.key.nonce, hello.rank, hello.world_size,
+                     hello.host);
+}
+
+std::optional<Hello> parse_hello(const std::string& text) {
+  const std::vector<std::string> lines = split(text, '\n');
+  if (lines.size() != 6 || lines[0] != kHello) {
+    return std::nullopt;
+  }
+  const auto rank = parse_integer<std::uint32_t>(lines[3]);
+  const auto size = parse_integer<std::uint32_t>(lines[4]);
+  return rank && size ? std::optional(Hello{{lines[1], lines[2]}, *rank, *size, lines[5]}) : std::nullopt;
+}
+
+/// Whatever came: it is printed on a user's terminal.
+std::string description_of(const Hello& hello) {
+  constexpr std::size_t kLongest = 80;
+  return fmt::format("rank {} of {} on {}", hello.rank, hello.key.name.substr(0, kLongest),
+                     hello.host.substr(0, kLongest));
+}
+
+/// Rank 0 while the others come.
+class Arrivals {
+ public:
+  Arrivals(const Listener& listener, const WorldKey& key, std::uint32_t world_size)
+      : listener_(listener.descriptor()), key_(key), world_size_(world_size), flags_(fcntl(listener_, F_GETFL)) {
+    fcntl(listener_, F_SETFL, flags_ | O_NONBLOCK);
+  }
+  Arrivals(const Arrivals&) = delete;
+  Arrivals& operator=(const Arrivals&) = delete;
+  ~Arrivals() { fcntl(listener_, F_SETFL, flags_); }
+
+  [[nodiscard]] bool complete() const { return members_.size() + 1 == world_size_; }
+
+  /// Waits until something happens and takes it in; false where the system cannot go on: `problem` says why.
+  [[nodiscard]] bool step(Clock::time_point deadline, std::string& problem) {
+    wait(deadline);
+    if (!accept_waiting(problem)) {
+      return false;
+    }
+    for (auto member = members_.begin(); member != members_.end();) {
+      member = member->second.socket.take_arrived() ? std::next(member) : members_.erase(member);
+    }
+    for (Socket& newcomer : newcomers_) {
+      hear(newcomer);
+    }
+    std::erase_if(newcomers_, [](const Socket& newcomer) { return !newcomer.is_open(); });
+    return true;
+  }
+
+  void tell_all(const std::string& text) {
+    for (auto& [rank, member] : members_) {
+      (void)member.socket.send_frame(text, Clock::now());  // a few bytes into an empty buffer: this does not wait
+    }
+  }
+
+  /// "only 2 of 4 ranks came within 60 s: 1, 3 are missing".
+  [[nodiscard]] std::string who_is_missing(std::chrono::duration<double> timeout) const {
+    constexpr std::size_t kMostNamed = 8;
+    std::vector<std::uint32_t> missing;
+    for (std::uint32_t rank = 1; rank < world_size_ && missing.size() < kMostNamed; ++rank) {
+      if (!members_.contains(rank)) {
+        missing.push_back(rank);
+      }
+    }
+    const std::size_t all = world_size_ - 1 - members_.size();
+    return fmt::format("only {} of {} ranks came within {:g} s: without {}{}{}", members_.size() + 1, world_size_,
+                       timeout.count(), fmt::join(missing, ", "),
+                       all > missing.size() ? fmt::format(" and {} more", all - missing.size()) : "",
+                       refused_.empty() ? "" : "; refused: " + refused_);
+  }
+
+ private:
+  struct Member {
+    Socket socket;
+    std::string host;
+  };
+
+  void wait(Clock::time_point deadline) const {
+    std::vector<pollfd> waiting{{listener_, POLLIN, 0}};
+    for (const Socket& newcomer : newcomers_) {
+      waiting.push_back({newcomer.descriptor(), POLLIN, 0});
+    }
+    for (const auto& [rank, member] : members_) {
+      waiting.push_back({member.socket.descriptor(), POLLIN, 0});
+    }
+    poll(waiting.data(), waiting.size(), milliseconds_until(deadline));
+  }
+
+  [[nodiscard]] bool accept_waiting(std::string& problem) {
+    while (true) {
+      const int descriptor = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      if (descriptor >= 0) {
+        newcomers_.emplace_back(descriptor);
+      } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        return true;
+      } else if (errno != EINTR && errno != ECONNABORTED) {
+        problem = errno_text(errno);
+        return false;
+      }
+    }
+  }
+
+  /// Closes what ended, what is no rollcall and whom it refuses.
+  void hear(Socket& newcomer) {
+    const bool alive = newcomer.take_arrived();
+    const std::optional<std::string> text = newcomer.frames().next();
+    if (!text) {
+      newcomer = alive && !newcomer.frames().broken() ? std::move(newcomer) : Socket();
+      return;
+    }
+    Socket socket = std::exchange(newcomer, Socket());
+    const std::optional<Hello> hello = parse_hello(*text);
+    if (!hello) {
+      return;
+    }
+    const std::string reason = why_not(*hello);
+    const std::string answer = reason.empty() ? fmt::format("{}\n{}\n{}", kHere, key_.name, key_.nonce)
+                                              : fmt::format("{}\n{}", kRefused, reason);
+    const bool told = socket.send_frame(answer, Clock::now()).has_value();
+    if (!reason.empty()) {
+      refused_ = description_of(*hello);
+    } else if (told && alive) {
+      members_.insert_or_assign(hello->rank, Member{std::move(socket), hello->host});
+    }
+  }
+
+  [[nodiscard]] std::string why_not(const Hello& hello) const {
+    const std::string here = this_host_name();
+    if (hello.key.name != key_.name) {
+      return fmt::format("rank 0 of another world listens there: {} on {}, not {}", key_.name, here,
+                         hello.key.name.substr(0, 80));
+    }
+    if (!hello.key.nonce.empty() && hello.key.nonce != key_.nonce) {
+      return fmt::format("rank 0 of another start of {} listens there, on {}", key_.name, here);
+    }
+    if (hello.world_size != world_size_ || hello.rank == 0 || hello.rank >= world_size_) {
+      return fmt::format("rank {} of {} is none of the {} ranks of {} on {}", hello.rank, hello.world_size, world_size_,
+                         key_.name, here);
+    }
+    const auto other = members_.find(hello.rank);
+    return other == members_.end()
+               ? ""
+               : fmt::format("rank {} of {} is there already, from {}", hello.rank, key_.name, other->second.host);
+  }
+
+  int listener_;
+  const WorldKey& key_;
+  std::uint32_t world_size_;
+  int flags_;
+  std::vector<Socket> newcomers_;  ///< connected, but have not said yet who they are
+  std::map<std::uint32_t, Member> members_;
+  std::string refused_;  ///< the last stranger
+};
+
+/// What came of one place: an admission, a final error, or why to go on looking.
+struct Answer {
+  std::optional<Result<Admission>> final = {};
+  std::string reason = {};
+  bool refused = false;  ///< rank 0 of another world says so itself
+};
+
+Error given_up(const Endpoint& endpoint, const std::string& reason) {
+  return fail("rendezvous", to_text(endpoint), reason, "looking which tasks did not start or why rank 0 failed",
+              ExitCode::Unavailable);
+}
+
+/// Rank 0 of this world answered: it waits for the others no longer than `timeout` from before now.
+Result<Admission> await_others(Socket& socket, const Admission& admission, std::chrono::duration<double> timeout) {
+  const Result<std::string> text = socket.receive_frame(after(timeout) + kMargin);
+  if (!text) {
+    return given_up(admission.endpoint,
+                    fmt::format("rank 0 of {} is gone: {}", admission.key.name, text.error().reason));
+  }
+  const std::vector<std::string> lines = split(*text, '\n');
+  if (lines.size() == 2 && lines[0] == kFailed) {
+    return given_up(admission.endpoint, lines[1]);
+  }
+  return *text == kBegin ? Result<Admission>(admission)
+                         : given_up(admission.endpoint, "rank 0 speaks another version's language");
+}
+
+Answer ask_at(const Place& place, const Newcomer& newcomer, std::chrono::duration<double> timeout,
+              Clock::time_point deadline) {
+  const auto patience = [&] { return std::min<Clock::time_point>(deadline, Clock::now() + kPatience); };
+  const Attempt attempt = connect_once(place.endpoint, patience());
+  if (attempt.descriptor < 0) {
+    return {std::nullopt, attempt.reason};
+  }
+  Socket socket(attempt.descriptor);
+  const Hello hello{{newcomer.world, place.nonce}, newcomer.rank, newcomer.world_size, this_host_name()};
+  const Result<void> sent = socket.send_frame(to_text(hello), patience());
+  const Result<std::string> text = sent ? socket.receive_frame(patience()) : Result<std::string>(sent.error());
+  const std::vector<std::string> lines = split(text ? *text : "", '\n');
+  if (lines.size() == 2 && lines[0] == kRefused) {
+    return {std::nullopt, lines[1], true};
+  }
+  const bool named = lines.size() == 3 && lines[0] == kHere && lines[1] == newcomer.world && !lines[2].empty();
+  if (!named || (!place.nonce.empty() && lines[2] != place.nonce)) {
+    return {std::nullopt, fmt::format("something else listens there{}", text ? "" : ": " + text.error().reason)};
+  }
+  return {await_others(socket, Admission{place.endpoint, {lines[1], lines[2]}}, timeout), ""};
+}
+
+Error nobody(const std::optional<Endpoint>& last, const std::string& reason, std::chrono::duration<double> timeout,
+             const std::string& subject, const std::string& what) {
+  const std::string host = this_host_name();
+  if (!last) {
+    return fail(subject, what,
+                reason.empty()
+                    ? fmt::format("rank 0 did not appear there within {:g} s (seen from {})", timeout.count(), host)
+                    : fmt::format("{}, for {:g} s (seen from {})", reason, timeout.count(), host),
+                "a folder of your own that all nodes share, or looking at why rank 0 failed", ExitCode::Unavailable);
+  }
+  return fail(
+      "rendezvous", to_text(*last), fmt::format("did not answer {} within {:g} s ({})", host, timeout.count(), reason),
+      "looking at why rank 0 failed, another host.template, or a longer rendezvous.timeout", ExitCode::Unavailable);
+}
+
+}  // namespace
+
+Result<void> admit_others(const Listener& listener, const WorldKey& key, std::uint32_t world_size,
+                          std::chrono::duration<double> timeout) {
+  const Clock::time_point deadline = after(timeout);
+  Arrivals arrivals(listener, key, world_size);
+  std::string problem;
+  while (!arrivals.complete() && problem.empty() && Clock::now() < deadline) {
+    if (!arrivals.step(deadline, problem)) {
+      break;
+    }
+  }
+  if (arrivals.complete()) {
+    arrivals.tell_all(std::string(kBegin));
+    return {};
+  }
+  const std::string reason = problem.empty() ? arrivals.who_is_missing(timeout) : "cannot accept ranks: " + problem;
+  arrivals.tell_all(fmt::format("{}\n{}", kFailed, reason));
+  return fail("rendezvous", key.name, reason, "looking which tasks did not start, or a longer rendezvous.timeout",
+              ExitCode::Unavailable);
+}
+
+Result<Admission> be_admitted(const PlaceSource& source, const Newcomer& newcomer,
+                              std::chrono::duration<double> timeout, const std::string& subject,
+                              const std::string& what) {
+  const Clock::time_point deadline = after(timeout);
+  std::optional<Endpoint> last;
+  std::string reason;
+  bool refused = false;
+  milliseconds pause = kFirstPause;
+  while (true) {
+    const Places known = source();
+    for (const Place& place : known.places) {
+      Answer answer = ask_at(place, newcomer, timeout, deadline);
+      if (answer.final) {
+        return *std::move(answer.final);
+      }
+      if (answer.refused || !refused) {  // who listens there says more than that nobody does any longer
+        refused = answer.refused;
+        last = place.endpoint;
+        reason = std::move(answer.reason);
+      }
+    }
+    if (known.places.empty() && !known.refusal.empty()) {
+      last.reset();
+      reason = known.refusal;
+    }
+    if (Clock::now() + pause >= deadline) {
+      return nobody(last, reason, timeout, subject, what);
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 3 / 2, kLongestPause);
+  }
+}
+
+}  // namespace rollcall::rendezvous

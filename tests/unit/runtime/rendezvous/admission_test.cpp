@@ -1,0 +1,209 @@
+#include "runtime/rendezvous/admission.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <future>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "runtime/rendezvous/connect.h"
+#include "runtime/rendezvous/socket.h"
+
+namespace rollcall::rendezvous {
+namespace {
+
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::HasSubstr;
+
+const WorldKey kKey{"4711-0-0", "0123456789abcdef"};
+
+Clock::time_point soon() { return Clock::now() + seconds(30); }
+
+Listener listener() {
+  Result<Listener> made = Listener::on_all_addresses(0);
+  EXPECT_TRUE(made);
+  return *std::move(made);
+}
+
+PlaceSource at(const Listener& rank_0, const std::string& nonce = "") {
+  return [place = Place{{"127.0.0.1", rank_0.port()}, nonce}] { return Places{{place}, ""}; };
+}
+
+Result<Admission> come(const PlaceSource& source, const Newcomer& newcomer, double timeout = 30) {
+  return be_admitted(source, newcomer, std::chrono::duration<double>(timeout), "rendezvous.folder", "/x");
+}
+
+/// Rank 0 of a world of `size`, on a thread.
+std::future<Result<void>> rank_0(const Listener& own, std::uint32_t size, double timeout = 30) {
+  return std::async(std::launch::async, [&own, size, timeout] {
+    return admit_others(own, kKey, size, std::chrono::duration<double>(timeout));
+  });
+}
+
+std::future<Result<Admission>> rank(const Listener& zero, std::uint32_t number, std::uint32_t size) {
+  return std::async(std::launch::async, [&zero, number, size] { return come(at(zero), {kKey.name, number, size}); });
+}
+
+/// A connection on which `text` was said, as a frame.
+Socket saying(const Listener& own, const std::string& text) {
+  Socket socket(connect_once({"127.0.0.1", own.port()}, soon()).descriptor);
+  EXPECT_TRUE(socket.send_frame(text, soon()));
+  return socket;
+}
+
+std::string hello(const std::string& world, const std::string& nonce, int number, int size) {
+  return "rollcall meeting 1\n" + world + "\n" + nonce + "\n" + std::to_string(number) + "\n" + std::to_string(size) +
+         "\nfar";
+}
+
+TEST(Admission, AllGoOnTogetherWithRankZerosKey) {
+  const Listener own = listener();
+  auto zero = rank_0(own, 3);
+  auto one = rank(own, 1, 3);
+  auto two = rank(own, 2, 3);
+  EXPECT_TRUE(zero.get());
+  for (auto* other : {&one, &two}) {
+    const Result<Admission> admission = other->get();
+    ASSERT_TRUE(admission) << admission.error().message();
+    EXPECT_EQ(to_text(admission->key), "4711-0-0-0123456789abcdef");
+    EXPECT_EQ(admission->endpoint.port, own.port());
+  }
+}
+
+TEST(Admission, ARankOfAnotherWorldIsRefusedByBothNames) {
+  const Listener own = listener();
+  auto zero = rank_0(own, 2);
+  const auto stranger = come(at(own), {"4712-0-0", 1, 2}, 1);
+  ASSERT_FALSE(stranger);
+  EXPECT_EQ(stranger.error().exit_code, ExitCode::Unavailable);
+  EXPECT_THAT(stranger.error().reason, HasSubstr("rank 0 of another world listens there: 4711-0-0 on "))
+      << stranger.error().message();
+  EXPECT_THAT(stranger.error().reason, HasSubstr("not 4712-0-0"));
+  EXPECT_TRUE(rank(own, 1, 2).get());
+  EXPECT_TRUE(zero.get()) << "the stranger does not keep the world from meeting";
+}
+
+TEST(Admission, WhoReadTheNonceOfAnEarlierRunIsRefused) {
+  const Listener own = listener();
+  auto zero = rank_0(own, 2);
+  const auto late = come(at(own, "fedcba9876543210"), {kKey.name, 1, 2}, 1);
+  ASSERT_FALSE(late);
+  EXPECT_THAT(late.error().reason, HasSubstr("rank 0 of another start of 4711-0-0 listens there"));
+  EXPECT_TRUE(come(at(own, kKey.nonce), {kKey.name, 1, 2}));
+  EXPECT_TRUE(zero.get());
+}
+
+TEST(Admission, ARankThatCannotBeOfThisWorldIsRefused) {
+  const Listener own = listener();
+  auto zero = rank_0(own, 3);
+  const Socket one = saying(own, hello(kKey.name, "", 1, 3));
+  for (const auto& [number, size, reason] :
+       {std::tuple{2, 4, "rank 2 of 4 is none of the 3 ranks"}, std::tuple{3, 3, "rank 3 of 3 is none"},
+        std::tuple{0, 3, "rank 0 of 3 is none"}, std::tuple{1, 3, "rank 1 of 4711-0-0 is there already, from far"}}) {
+    const Result<std::string> answer = saying(own, hello(kKey.name, "", number, size)).receive_frame(soon());
+    ASSERT_TRUE(answer);
+    EXPECT_THAT(*answer, AllOf(testing::StartsWith("refused\n"), HasSubstr(reason)));
+  }
+  auto two = rank(own, 2, 3);
+  EXPECT_TRUE(zero.get());
+  EXPECT_TRUE(two.get());
+}
+
+TEST(Admission, StrangersThatSayAnythingElseDoNotDisturb) {
+  const Listener own = listener();
+  auto zero = rank_0(own, 2);
+  const Socket silent(connect_once({"127.0.0.1", own.port()}, soon()).descriptor);
+  Socket browser(connect_once({"127.0.0.1", own.port()}, soon()).descriptor);
+  ASSERT_TRUE(transfer(browser, std::as_bytes(std::span("GET / HTTP/1.1\r\n\r\n", 18)), browser, {}, soon()));
+  EXPECT_FALSE(browser.receive_frame(soon())) << "is hung up on";
+  EXPECT_FALSE(saying(own, "rollcall meeting 2\nx").receive_frame(soon()));
+  EXPECT_FALSE(saying(own, "").receive_frame(soon()));
+  EXPECT_TRUE(rank(own, 1, 2).get());
+  EXPECT_TRUE(zero.get());
+}
+
+TEST(Admission, AListenerThatIsNoRankZeroIsNotBelieved) {
+  const Listener foreign = listener();
+  for (const std::string answer : {"", "here", "here\n4711-0-0\n", "here\n4712-0-0\nabc", "HTTP/1.1 400"}) {
+    auto serving = std::async(std::launch::async, [&] {
+      Result<Socket> socket = accept_one(foreign.descriptor(), soon());
+      (void)socket->receive_frame(soon());
+      (void)socket->send_frame(answer, soon());
+    });
+    // One round is enough: afterwards nobody accepts, so that a second would only wait.
+    bool asked = false;
+    const PlaceSource once = [&] { return std::exchange(asked, true) ? Places{} : at(foreign)(); };
+    const auto other = come(once, {kKey.name, 1, 2}, 0.5);
+    ASSERT_FALSE(other) << answer;
+    EXPECT_THAT(other.error().reason, HasSubstr("something else listens there")) << answer;
+    serving.get();
+  }
+}
+
+TEST(Admission, WhoIsMissingIsNamedToAllThatCame) {
+  const Listener own = listener();
+  auto zero = rank_0(own, 4, 2);
+  auto two = rank(own, 2, 4);
+  const Result<std::string> refused = saying(own, hello("4712-3-0", "", 1, 4)).receive_frame(soon());
+  const Result<void> met = zero.get();
+  ASSERT_FALSE(met);
+  EXPECT_EQ(met.error().exit_code, ExitCode::Unavailable);
+  EXPECT_THAT(met.error().message(),
+              HasSubstr("rendezvous: 4711-0-0: only 2 of 4 ranks came within 2 s: without 1, 3"));
+  EXPECT_THAT(met.error().reason, HasSubstr("refused: rank 1 of 4712-3-0 on far"));
+  const Result<Admission> told = two.get();
+  ASSERT_FALSE(told);
+  EXPECT_EQ(told.error().reason, met.error().reason);
+}
+
+TEST(Admission, ARankThatLeftIsAwaitedAgain) {
+  const Listener own = listener();
+  auto zero = rank_0(own, 3);
+  {
+    Socket first = saying(own, hello(kKey.name, "", 1, 3));
+    ASSERT_TRUE(first.receive_frame(soon()));
+  }
+  auto two = rank(own, 2, 3);
+  auto again = rank(own, 1, 3);  // refused as long as rank 0 has not seen the first one leave
+  EXPECT_TRUE(zero.get());
+  EXPECT_TRUE(two.get());
+  EXPECT_TRUE(again.get());
+}
+
+TEST(Admission, RankZerosDeathIsToldAtOnce) {
+  auto own = std::optional<Listener>(listener());
+  auto one = rank(*own, 1, 2);
+  Result<Socket> socket = accept_one(own->descriptor(), soon());
+  (void)socket->receive_frame(soon());
+  ASSERT_TRUE(socket->send_frame("here\n4711-0-0\n0123456789abcdef", soon()));
+  *socket = Socket();
+  const Result<Admission> admission = one.get();
+  ASSERT_FALSE(admission);
+  EXPECT_THAT(admission.error().reason, HasSubstr("rank 0 of 4711-0-0 is gone"));
+}
+
+TEST(Admission, TheListenerGoesOnAsItWas) {
+  const Listener own = listener();
+  auto zero = rank_0(own, 2);
+  EXPECT_TRUE(rank(own, 1, 2).get());
+  EXPECT_TRUE(zero.get());
+  EXPECT_EQ(fcntl(own.descriptor(), F_GETFL) & O_NONBLOCK, 0);
+  const Socket next(connect_once({"127.0.0.1", own.port()}, soon()).descriptor);
+  EXPECT_TRUE(accept_one(own.descriptor(), soon())) << "waits for the store";
+}
+
+TEST(Admission, WhatIsNotBelievedIsTheReasonWhereNothingElseIsFound) {
+  const auto other = come([] { return Places{{}, "belongs to user 1234, not to you"}; }, {kKey.name, 1, 2}, 0.1);
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().message(), HasSubstr("rendezvous.folder: /x: belongs to user 1234, not to you"));
+}
+
+}  // namespace
+}  // namespace rollcall::rendezvous
