@@ -14,6 +14,7 @@
 #include "runtime/base/run_within.h"
 #include "runtime/base/text.h"
 #include "runtime/base/time_limit.h"
+#include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/marker.h"
 #include "runtime/launchers/slurm.h"
@@ -88,6 +89,7 @@ class TaskSetUp {
     }
     facts->step_gpus = shared_.gpus;
     facts_ = *std::move(facts);
+    facts->sees_accelerator = sees_accelerator();
     network_ = observe(*facts_);
     Result<resolve::EnvPatch> patch = step::resolve_here(*facts_, *settings_, *network_, task_);
     return patch ? give(*patch) : patch.error();

@@ -26,6 +26,7 @@ inline constexpr std::string_view kRestartCount = "TORCHELASTIC_RESTART_COUNT";
 inline constexpr std::string_view kMasterAddr = "MASTER_ADDR";
 inline constexpr std::string_view kMasterPort = "MASTER_PORT";
 
+inline constexpr std::string_view kAccelerateUseCpu = "ACCELERATE_USE_CPU";
 inline constexpr std::string_view kTorchrunNodes = "PET_NNODES";
 inline constexpr std::string_view kTorchrunNodeRank = "PET_NODE_RANK";
 inline constexpr std::string_view kTorchrunMasterAddr = "PET_MASTER_ADDR";
