@@ -217,6 +217,9 @@ inline constexpr std::array kVariables{
     Variable{kSlurmStepGpus, Use::Read, "resolve; Slurm", "GPUs of the step (in a task: perhaps only its own)"},
     Variable{kSlurmGpusOnNode, Use::Read, "resolve; Slurm", "number of GPUs of the step on this node"},
     Variable{kSlurmJobGpus, Use::Read, "resolve; Slurm", "GPUs of the job on this node"},
+    Variable{kKillOnBadExit, Use::Read, "spank_plugin; Slurm",
+             "whether srun ends a step with its first failing task: srun --ddp says 1 to srun where the user said "
+             "nothing and `kill-on-bad-exit` is on; no task has it from there"},
     Variable{
         kTaskProlog, Use::Read, "install; Slurm",
         "program before each task; where only the user has rollcall, srun --ddp names rollcall's, and a task finds "

@@ -94,6 +94,9 @@ inline constexpr std::string_view kPmiKvsName = "PMI_KVSNAME";
 inline constexpr std::string_view kTorchElasticRunId = "TORCHELASTIC_RUN_ID";
 inline constexpr std::string_view kSlurmJobEndTime = "SLURM_JOB_END_TIME";
 
+/// Slurm's own: whether srun ends a step with its first failing task.
+inline constexpr std::string_view kKillOnBadExit = "SLURM_KILL_BAD_EXIT";
+
 // Between srun and the nodes where only the user has rollcall (`rollcall install --user`): the srun half of the plugin
 // names a task prolog, which is `rollcall` under another name, and hands it the option. srun passes SLURM_* on even
 // with --export=NONE; the prolog takes all three out of the task's environment.
