@@ -6,7 +6,7 @@
 
 #include "runtime/base/result.h"
 #include "runtime/install/image_root.h"
-#include "runtime/install/slurm_files.h"
+#include "runtime/job/slurm_files.h"
 
 namespace rollcall::install {
 

@@ -126,6 +126,7 @@ Result<Settings> load_launch_settings(const Environment& environment, const Laun
   Result<Settings> settings = load_settings(
       launch_table(), environment, StandardLayers{.site_file = layers.site_file, .other_tables = layers.other_tables});
   if (settings) {
+    settings->doubt_site(layers.site_doubt);
     if (const Result<void> applied = apply_key_values(*settings, layers.ddp, kDdp); !applied) {
       return applied.error();
     }

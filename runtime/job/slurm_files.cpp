@@ -1,13 +1,14 @@
-#include "runtime/install/slurm_files.h"
+#include "runtime/job/slurm_files.h"
 
 #include <glob.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include <sstream>
 
 #include "runtime/base/text.h"
 
-namespace rollcall::install {
+namespace rollcall::job {
 namespace {
 
 constexpr int kDeepest = 8;  // files that include each other end here
@@ -90,6 +91,18 @@ void find_plugin_lines(const std::string& path, const ReadFile& read, int depth,
 
 }  // namespace
 
+std::string slurm_conf_in_force(const Environment& environment) {
+  if (const auto named = environment.get_non_empty("SLURM_CONF")) {
+    return *named;
+  }
+  for (const char* const place : kSlurmConfPlaces) {
+    if (::access(place, R_OK) == 0) {
+      return place;
+    }
+  }
+  return "";
+}
+
 std::optional<std::string> slurm_conf_value(const std::string& path, std::string_view key, const ReadFile& read) {
   std::optional<std::string> found;
   find_value(path, key, read, 0, found);
@@ -115,4 +128,4 @@ std::string plugstack_of(const std::string& slurm_conf, const ReadFile& read) {
   return slurm_conf_value(slurm_conf, "PlugStackConfig", read).value_or(beside(slurm_conf, "plugstack.conf"));
 }
 
-}  // namespace rollcall::install
+}  // namespace rollcall::job
