@@ -12,6 +12,7 @@
 #include "runtime/base/environment.h"
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
+#include "runtime/job/srun_arguments.h"
 #include "runtime/settings/launch_settings.h"
 #include "spank_plugin/slurm_spank.h"
 
@@ -21,32 +22,34 @@ namespace {
 // How sbatch and salloc hand an option on to the steps inside; some versions put SLURM_SPANK_ in front.
 constexpr std::string_view kHandedOn = "_SLURM_SPANK_OPTION_rollcall_ddp";
 
-/// srun's own arguments up to "--". The program's cannot be told from them before srun has parsed its options.
-std::vector<std::string> own_arguments() {
+std::vector<std::string> command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::vector<std::string> arguments;
-  for (std::string& argument : split(std::string(std::istreambuf_iterator<char>(file), {}), '\0')) {
-    if (argument == "--") {
-      break;
-    }
-    arguments.push_back(std::move(argument));
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  if (text.ends_with('\0')) {
+    text.pop_back();
   }
-  return arguments;
+  return split(text, '\0');
 }
 
-bool seems_to_ask_for_ddp() {
-  for (const std::string& argument : own_arguments()) {
-    if (argument.starts_with("--ddp")) {
-      return true;
-    }
+/// What this srun will be asked for, by its command line or by the job; nothing: without --ddp.
+std::optional<DdpOption> option_of_this_srun() {
+  if (const std::optional<std::string> text = job::srun_option(command_line(), "--ddp")) {
+    return parse_option(text->c_str());
   }
   const Environment own = Environment::of_this_process();
   for (const auto& [name, value] : own.variables()) {
     if (name.ends_with(kHandedOn)) {
-      return true;
+      return parse_option(value.c_str());
     }
   }
-  return false;
+  return std::nullopt;
+}
+
+/// The settings as far as this host knows them: the nodes may have a profile that it lacks.
+Result<settings::Settings> settings_here(const DdpOption& option, const std::optional<std::string>& site_file) {
+  const bool there = site_file && ::access(site_file->c_str(), F_OK) == 0;
+  return settings::load_launch_settings(Environment::of_this_process(),
+                                        {.site_file = there ? site_file : std::nullopt, .ddp = option.key_values});
 }
 
 std::string users_prolog() {
@@ -60,17 +63,26 @@ Result<void> check_before_launch(const DdpOption& option, const std::optional<st
   if (!in_srun) {
     return settings::check_ddp_option(option.key_values);
   }
-  const bool there = site_file && ::access(site_file->c_str(), F_OK) == 0;
-  const auto settings = settings::load_launch_settings(
-      Environment::of_this_process(), {.site_file = there ? site_file : std::nullopt, .ddp = option.key_values});
+  const Result<settings::Settings> settings = settings_here(option, site_file);
   return settings ? Result<void>() : settings.error();
 }
+
+bool announce_end_with_first_failure(const std::optional<std::string>& site_file) {
+  const std::optional<DdpOption> option = option_of_this_srun();
+  if (!option || !option->enabled || ::getenv(env::kKillOnBadExit.data()) != nullptr) {
+    return false;
+  }
+  const Result<settings::Settings> settings = settings_here(*option, site_file);
+  return settings && settings->on("kill-on-bad-exit") && ::setenv(env::kKillOnBadExit.data(), "1", 1) == 0;
+}
+
+void withdraw_end_with_first_failure() { ::unsetenv(env::kKillOnBadExit.data()); }
 
 void announce_task_prolog(const std::string& program) {
   ::unsetenv(env::kHandedOption.data());
   ::unsetenv(env::kUsersTaskProlog.data());
-  if (!seems_to_ask_for_ddp()) {
-    return;
+  if (!option_of_this_srun()) {
+    return;  // but not where it is off in the end: `--ddp --ddp=off` asks for it first
   }
   if (const std::string users = users_prolog(); !users.empty() && users != program) {
     ::setenv(env::kUsersTaskProlog.data(), users.c_str(), 1);
@@ -86,13 +98,10 @@ Result<void> hand_to_task_prolog(const std::string& program, const DdpOption& op
   if (users_prolog() != program) {
     return fail("--ddp", "", "was not recognised in time", "writing it in full, on srun's command line");
   }
-  for (const std::string& argument : own_arguments()) {
-    if (argument.starts_with("--task-prolog")) {
-      return fail("--task-prolog", "",
-                  "takes the place of the task prolog that --ddp needs where only you installed rollcall",
-                  "SLURM_TASK_PROLOG=PROGRAM srun --ddp ..., which runs both (an option of your own program: write -- "
-                  "before the program)");
-    }
+  if (job::srun_option(command_line(), "--task-prolog")) {
+    return fail("--task-prolog", "",
+                "takes the place of the task prolog that --ddp needs where only you installed rollcall",
+                "SLURM_TASK_PROLOG=PROGRAM srun --ddp ..., which runs both");
   }
   ::setenv(env::kHandedOption.data(), option.key_values.c_str(), 1);
   return {};

@@ -17,11 +17,21 @@ namespace rollcall::spank {
 [[nodiscard]] Result<void> check_before_launch(const DdpOption& option, const std::optional<std::string>& site_file,
                                                bool in_srun);
 
+// Slurm ends a step with its first failing task only where srun is told so (--kill-on-bad-exit), and a program that
+// waits for a rank that is gone waits for long.
+
+/// For slurm_spank_init in srun, later is too late: tells srun by SLURM_KILL_BAD_EXIT, if it will be asked for --ddp
+/// and the setting kill-on-bad-exit is on. The user's own variable stands, and --kill-on-bad-exit on the command line
+/// wins over both. Whether the variable is ours.
+[[nodiscard]] bool announce_end_with_first_failure(const std::optional<std::string>& site_file);
+/// For slurm_spank_init_post_opt, when srun has read the variable: the step's own sruns shall not find it.
+void withdraw_end_with_first_failure();
+
 // An installation without an administrator (`rollcall install --user`): no half of the plugin runs on the nodes, so a
 // task prolog does its work. Such a line in plugstack.conf has `task_prolog=PATH`.
 
-/// For slurm_spank_init in srun, later is too late: names `program` as the step's task prolog if this srun seems to ask
-/// for --ddp (on its command line, or handed on from the job). The user's own SLURM_TASK_PROLOG will be run by it.
+/// For slurm_spank_init in srun, later is too late: names `program` as the step's task prolog if this srun asks for
+/// --ddp (on its command line, or handed on from the job). The user's own SLURM_TASK_PROLOG will be run by it.
 void announce_task_prolog(const std::string& program);
 
 /// For the option's callback in srun: what the prolog is to do. Error: the prolog will not run, since --task-prolog on

@@ -23,6 +23,7 @@ std::optional<std::string> g_site_file;
 std::optional<std::string> g_task_prolog;
 std::optional<spank::DdpOption> g_option;
 bool g_option_was_lost = false;  // Slurm passes over an error of the callback on a node
+bool g_ends_with_first_failure = false;
 spank::SharedByTasks g_shared;
 
 /// Runs a hook's body. An exception is a bug or a lack of memory: it becomes a line and an error.
@@ -84,6 +85,9 @@ int slurm_spank_init(spank_t handle, int argument_count, char** arguments) {
       static spank_option option = spank::ddp_option(on_option);
       g_site_file = spank::site_file(argument_count, arguments);
       g_task_prolog = spank::task_prolog(argument_count, arguments);
+      if (context == S_CTX_LOCAL) {
+        g_ends_with_first_failure = spank::announce_end_with_first_failure(g_site_file);
+      }
       if (context == S_CTX_LOCAL && g_task_prolog) {
         spank::announce_task_prolog(*g_task_prolog);
       }
@@ -92,6 +96,13 @@ int slurm_spank_init(spank_t handle, int argument_count, char** arguments) {
     return ESPANK_SUCCESS;
   });
   return context == S_CTX_REMOTE ? ESPANK_SUCCESS : status;
+}
+
+int slurm_spank_init_post_opt(spank_t, int, char**) {
+  if (g_ends_with_first_failure) {
+    spank::withdraw_end_with_first_failure();
+  }
+  return ESPANK_SUCCESS;
 }
 
 int slurm_spank_user_init(spank_t handle, int, char**) {

@@ -11,8 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/end_by_term.h"
 #include "runtime/base/run_within.h"
 #include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
 #include "runtime/base/time_limit.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/marker.h"
@@ -87,6 +89,7 @@ class TaskSetUp {
       return facts.error();
     }
     facts->step_gpus = shared_.gpus;
+    facts->sees_accelerator = sees_accelerator();
     facts_ = *std::move(facts);
     network_ = observe(*facts_);
     Result<resolve::EnvPatch> patch = step::resolve_here(*facts_, *settings_, *network_, task_);
@@ -183,6 +186,7 @@ class TaskSetUp {
   }
 
   const OwnName own_name_{};
+  const EndByTerm end_by_term_{};
   spank_t spank_;
   const DdpOption& option_;
   const std::optional<std::string>& site_file_;

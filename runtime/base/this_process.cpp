@@ -1,6 +1,7 @@
 #include "runtime/base/this_process.h"
 
 #include <dlfcn.h>
+#include <glob.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -66,6 +67,25 @@ std::vector<std::uint32_t> cpus_of_this_process() {
 
 std::uint32_t number_of_cpus() {
   return static_cast<std::uint32_t>(std::max<std::size_t>(1, cpus_of_this_process().size()));
+}
+
+bool sees_accelerator() {
+  // NVIDIA, AMD, Intel and other displays, Habana and TPU, TPU, Huawei, AWS, Cambricon, Moore Threads.
+  for (const char* const pattern :
+       {"/dev/nvidia[0-9]*", "/dev/kfd", "/dev/dri/renderD*", "/dev/accel*/accel*", "/dev/accel[0-9]*",
+        "/dev/vfio/[0-9]*", "/dev/davinci[0-9]*", "/dev/neuron[0-9]*", "/dev/cambricon_dev[0-9]*", "/dev/mthreads*"}) {
+    glob_t found{};
+    bool usable = false;
+    if (::glob(pattern, GLOB_NOSORT, nullptr, &found) == 0) {
+      usable = std::any_of(found.gl_pathv, found.gl_pathv + found.gl_pathc,
+                           [](const char* path) { return ::access(path, R_OK | W_OK) == 0; });
+    }
+    ::globfree(&found);
+    if (usable) {
+      return true;
+    }
+  }
+  return false;
 }
 
 std::optional<std::filesystem::path> find_above_own_file(const std::filesystem::path& path) {

@@ -8,7 +8,8 @@
 
 namespace rollcall {
 
-// What this process can say of itself: the host that it is on, the CPUs that it may use, the file that it came from.
+// What this process can say of itself: the host that it is on, the CPUs and devices that it may
+// use, the file that it came from.
 
 /// gethostname(2), asked for here alone; empty where it fails, which Linux does for no reason but a short buffer.
 [[nodiscard]] std::string this_host_name();
@@ -20,6 +21,10 @@ namespace rollcall {
 
 /// How many they are; at least 1.
 [[nodiscard]] std::uint32_t number_of_cpus();
+
+/// Whether a device file of a GPU or another accelerator is there and this process may open it, also by the rules of
+/// its cgroup. None is opened: that would wake the device. A file that may be something else (a display's) counts.
+[[nodiscard]] bool sees_accelerator();
 
 /// `path` below one of the folders above the program or plugin that this code was linked into, the nearest that has it:
 /// where `cmake --install` puts what belongs to it; the build folder has the same layout. Nothing where there is none.

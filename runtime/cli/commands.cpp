@@ -22,6 +22,7 @@ constexpr std::array kEnvFlags{
     kHelp,
     Flag{"json", 0, "print facts, variables, warnings and sources as JSON"},
     Flag{"export", 0, "print lines for a shell: export NAME='value' and unset NAME"},
+    Flag{"all-ranks", 0, "print the table of every rank, each line with its rank in front"},
     Flag{"verbose", 'v', "print also who was asked for the facts, and what they are"},
 };
 constexpr std::array kExecFlags{kHelp};
@@ -55,10 +56,11 @@ constexpr std::array kProgramFlags{
 
 constexpr std::string_view kEnvText =
     R"help(Prints what rollcall would do to the environment of this task: each variable, its value, who knows
-it and why. Nothing is changed. Variables that you set are kept.
+it and why. Nothing is changed. Variables that you set are kept. Of a step rank 0 prints.
 
 Examples:
-  srun -n 1 rollcall env                     what a task of this step would get
+  srun rollcall env                          what rank 0 of this step would get
+  srun rollcall env --all-ranks              what every rank would get
   srun rollcall env --json                   the same of every task, for programs
   rollcall env --host-template='{host}i'     try a setting
   eval "$(rollcall env --export)"            apply it to this shell

@@ -10,6 +10,7 @@
 #include "runtime/base/text.h"
 #include "runtime/cli/command.h"
 #include "runtime/command_line/command_line.h"
+#include "runtime/job/marker.h"
 #include "runtime/step/resolved_step.h"
 
 namespace rollcall::cli {
@@ -67,7 +68,39 @@ Json facts_json(const job::JobFacts& facts) {
   return json;
 }
 
+Environment without_values_of_rollcall(Environment environment) {
+  for (const std::string& name : job::marked_values(environment)) {
+    environment.unset(name);
+  }
+  return environment;
+}
+
+/// The tasks of a step print at once, and their lines mix: each says whose it is.
+std::string with_rank(const std::string& text, std::uint32_t rank) {
+  std::string lines;
+  for (const std::string& line : split(trim(text), '\n')) {
+    lines += line.empty() ? "\n" : fmt::format("{}: {}\n", rank, line);
+  }
+  return lines;
+}
+
 }  // namespace
+
+void explain_kept(const resolve::EnvPatch& alone, resolve::EnvPatch& patch) {
+  for (resolve::EnvChange& change : patch.changes) {
+    const bool set_before = change.action == resolve::Action::Keep && change.origin == "rollcall";
+    const resolve::EnvChange* const own = set_before ? alone.find(change.name) : nullptr;
+    if (own == nullptr || own->action != resolve::Action::Set) {
+      continue;
+    }
+    if (own->value == change.value) {
+      change.origin = own->origin;
+      change.reason = own->reason;
+    } else {
+      change.reason += fmt::format(", by settings unknown here; without it: {} ({})", own->value, own->reason);
+    }
+  }
+}
 
 Result<void> run_env(CommandContext& context) {
   const command_line::ParsedCommandLine& line = context.line;
@@ -75,9 +108,13 @@ Result<void> run_env(CommandContext& context) {
     const std::string& extra = line.positional.empty() ? line.program.front() : line.positional.front();
     return fail("env", extra, "is one argument too many", "rollcall exec -- PROGRAM to run a program");
   }
-  const Result<step::ResolvedStep> step = step::resolve_this_step(context.environment, context.settings, nullptr);
+  Result<step::ResolvedStep> step = step::resolve_this_step(context.environment, context.settings, nullptr);
   if (!step) {
     return step.error();
+  }
+  if (const Result<resolve::EnvPatch> alone = step::resolve_here(step->facts, context.settings, step->network,
+                                                                 without_values_of_rollcall(context.environment))) {
+    explain_kept(*alone, step->patch);
   }
   if (line.has("json")) {
     context.out << env_json(*step, context.settings);
@@ -88,11 +125,22 @@ Result<void> run_env(CommandContext& context) {
     context.err << warning_lines(step->patch);
     return {};
   }
-  context.out << env_table(step->patch) << '\n' << settings::site_text(context.settings);
-  if (line.has("verbose")) {
-    context.out << '\n' << facts_text(*step);
+  const std::uint32_t rank = step->facts.first_rank + step->facts.rank;
+  const bool all_ranks = line.has("all-ranks");
+  if (rank != 0 && !all_ranks) {
+    return {};
   }
-  context.err << warning_lines(step->patch);
+  std::string text = env_table(step->patch) + "\n" + settings::site_text(context.settings);
+  if (line.has("verbose")) {
+    text += "\n" + facts_text(*step);
+  }
+  if (!all_ranks && step->facts.world_size > 1) {
+    text += fmt::format(
+        "\nrank 0 of {}: the others have ranks, and perhaps addresses, of their own; --all-ranks prints each\n",
+        step->facts.world_size);
+  }
+  context.out << (all_ranks ? with_rank(text, rank) : text);
+  context.err << (rank == 0 ? warning_lines(step->patch) : "");
   return {};
 }
 

@@ -12,6 +12,11 @@ namespace rollcall::cli {
 /// forms have them whole), control characters shown as '?'.
 [[nodiscard]] std::string env_table(const resolve::EnvPatch& patch);
 
+/// Gives what an enclosing rollcall of this step set (`srun --ddp rollcall env`) the reasons of `alone`, which is what
+/// this one would do without the other: the same value has the same reason. A value that this one would make otherwise
+/// comes from settings that it does not see (`--ddp=...`): that is said, with its own. Pure.
+void explain_kept(const resolve::EnvPatch& alone, resolve::EnvPatch& patch);
+
 /// Lines that a POSIX shell can eval: `export NAME='value'` and `unset NAME`. What the user set is left out.
 [[nodiscard]] std::string env_exports(const resolve::EnvPatch& patch);
 

@@ -8,6 +8,7 @@
 #include "runtime/base/text.h"
 #include "runtime/cli/command.h"
 #include "runtime/contract/env_vars.h"
+#include "runtime/job/plugin_profile.h"
 #include "runtime/settings/launch_settings.h"
 #include "runtime/settings/markdown.h"
 
@@ -26,7 +27,9 @@ struct Output {
 Result<Settings> read_settings(std::span<const command_line::Flag> flags, std::span<const std::string> arguments,
                                command_line::StopAt stop, const Environment& environment, ParsedCommandLine& parsed,
                                Settings& options) {
-  Result<Settings> launch = settings::load_launch_settings(environment);
+  const job::PluginProfile profile = job::profile_of_plugin(environment);
+  Result<Settings> launch =
+      settings::load_launch_settings(environment, {.site_file = profile.file, .site_doubt = profile.doubt});
   // --help must answer even where a file is broken, so the command line is read first, into the defaults if need be.
   Settings values = launch ? *launch : Settings(settings::launch_table());
   const std::array<Settings*, 2> targets{&options, &values};

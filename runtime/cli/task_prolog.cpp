@@ -11,6 +11,7 @@
 #include "runtime/base/time_limit.h"
 #include "runtime/cli/command.h"
 #include "runtime/contract/env_vars.h"
+#include "runtime/job/plugin_profile.h"
 #include "runtime/settings/launch_settings.h"
 #include "runtime/step/resolved_step.h"
 #include "runtime/storage/folders.h"
@@ -39,7 +40,9 @@ void tell_user(const std::string& text) {
 /// The step as the plugin would resolve it: never through PMIx, whose only client slot belongs to the program.
 Result<step::ResolvedStep> resolve_for(const Environment& task, const std::string& option, TimeLimit& limit) {
   limit.doing("reads the settings");
-  Result<settings::Settings> settings = settings::load_launch_settings(task, {.ddp = option});
+  const job::PluginProfile profile = job::profile_of_plugin(task);
+  Result<settings::Settings> settings =
+      settings::load_launch_settings(task, {.site_file = profile.file, .site_doubt = profile.doubt, .ddp = option});
   if (!settings) {
     return settings.error();
   }

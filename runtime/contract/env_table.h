@@ -92,11 +92,15 @@ inline constexpr std::array kVariables{
     Variable{kTorchElasticRunId, Use::Read, "launchers; torchrun sets it",
              "set where torchrun started this process: its ranks are true"},
 
+    Variable{kAccelerateUseCpu, Use::ReadAndWritten, "resolve; Accelerate, transformers.Trainer",
+             "train on CPUs: without it Accelerate takes ranks without a GPU for programs of their own, each of which "
+             "trains alone",
+             "true", "the task sees an accelerator, or is the only one"},
     Variable{kTorchrunNodes, Use::ReadAndWritten, "resolve; torchrun",
              "default of torchrun --nnodes; for torchrun --standalone in a step of several nodes add --nnodes=1",
              "as GROUP_WORLD_SIZE", kNoTorchrun},
     Variable{kTorchrunNodeRank, Use::ReadAndWritten, "resolve; torchrun", "default of torchrun --node-rank",
-             "as GROUP_RANK", kNoTorchrun},
+             "RANK: torchrun's nodes count as their tasks do, rank 0's first", kNoTorchrun},
     Variable{kTorchrunMasterAddr, Use::ReadAndWritten, "resolve; torchrun", "default of torchrun --master-addr",
              "MASTER_ADDR, whoever set it", kNoTorchrun},
     Variable{kTorchrunMasterPort, Use::ReadAndWritten, "resolve; torchrun", "default of torchrun --master-port",
@@ -105,7 +109,9 @@ inline constexpr std::array kVariables{
         kTorchrunRendezvousConf, Use::ReadAndWritten, "resolve; torchrun",
         "default of torchrun --rdzv-conf: whether this node opens the store, which torchrun otherwise guesses from "
         "names",
-        "is_host=1 on the head node, else is_host=0", kNoTorchrun},
+        "is_host=1 on the head node; nothing elsewhere, where torchrun guesses right (is_host=0 where "
+        "`host.loopback` says that all nodes are one machine)",
+        "several tasks share a node (each would start a torchrun of its own)"},
     Variable{kTorchrunLocalAddr, Use::ReadAndWritten, "resolve; torchrun",
              "default of torchrun --local-addr: this node's address instead of a name that the others may not know",
              "an address of GLOO_SOCKET_IFNAME, IPv4 first, never link-local", kNoTorchrun},
@@ -211,6 +217,9 @@ inline constexpr std::array kVariables{
     Variable{kSlurmStepGpus, Use::Read, "resolve; Slurm", "GPUs of the step (in a task: perhaps only its own)"},
     Variable{kSlurmGpusOnNode, Use::Read, "resolve; Slurm", "number of GPUs of the step on this node"},
     Variable{kSlurmJobGpus, Use::Read, "resolve; Slurm", "GPUs of the job on this node"},
+    Variable{kKillOnBadExit, Use::Read, "spank_plugin; Slurm",
+             "whether srun ends a step with its first failing task: srun --ddp says 1 to srun where the user said "
+             "nothing and `kill-on-bad-exit` is on; no task has it from there"},
     Variable{
         kTaskProlog, Use::Read, "install; Slurm",
         "program before each task; where only the user has rollcall, srun --ddp names rollcall's, and a task finds "

@@ -26,6 +26,7 @@ inline constexpr std::string_view kRestartCount = "TORCHELASTIC_RESTART_COUNT";
 inline constexpr std::string_view kMasterAddr = "MASTER_ADDR";
 inline constexpr std::string_view kMasterPort = "MASTER_PORT";
 
+inline constexpr std::string_view kAccelerateUseCpu = "ACCELERATE_USE_CPU";
 inline constexpr std::string_view kTorchrunNodes = "PET_NNODES";
 inline constexpr std::string_view kTorchrunNodeRank = "PET_NODE_RANK";
 inline constexpr std::string_view kTorchrunMasterAddr = "PET_MASTER_ADDR";
@@ -92,6 +93,9 @@ inline constexpr std::string_view kPmiJobId = "PMI_JOBID";
 inline constexpr std::string_view kPmiKvsName = "PMI_KVSNAME";
 inline constexpr std::string_view kTorchElasticRunId = "TORCHELASTIC_RUN_ID";
 inline constexpr std::string_view kSlurmJobEndTime = "SLURM_JOB_END_TIME";
+
+/// Slurm's own: whether srun ends a step with its first failing task.
+inline constexpr std::string_view kKillOnBadExit = "SLURM_KILL_BAD_EXIT";
 
 // Between srun and the nodes where only the user has rollcall (`rollcall install --user`): the srun half of the plugin
 // names a task prolog, which is `rollcall` under another name, and hands it the option. srun passes SLURM_* on even

@@ -104,16 +104,6 @@ std::optional<std::string> read_link(const std::string& path) {
   return error ? std::nullopt : std::optional(target.string());
 }
 
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    names.push_back(entry->path().filename().string());
-  }
-  std::ranges::sort(names);
-  return names;
-}
-
 Result<void> apply(const Plan& plan, const ImageRoot& root) {
   for (const FileChange& change : plan.changes) {
     if (Result<void> done = apply_one(change, root); !done) {

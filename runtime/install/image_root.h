@@ -4,9 +4,18 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/install/slurm_files.h"
+#include "runtime/job/slurm_files.h"
 
 namespace rollcall::install {
+
+using job::first_include;
+using job::ListNames;
+using job::names_in;
+using job::plugin_lines;
+using job::PluginLine;
+using job::plugstack_of;
+using job::ReadFile;
+using job::slurm_conf_value;
 
 /// Where the system lies that is installed: this machine's own root, or a folder with the image of another one. Paths
 /// are those that the installed system will see. A plain value; thread-safe.

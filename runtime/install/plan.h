@@ -6,7 +6,7 @@
 
 #include "runtime/base/result.h"
 #include "runtime/install/image_root.h"
-#include "runtime/install/slurm_files.h"
+#include "runtime/job/slurm_files.h"
 
 namespace rollcall::install {
 
@@ -62,9 +62,6 @@ struct SiteInput {
 /// A regular file's text; nothing where it is absent, no file, or not readable.
 [[nodiscard]] std::optional<std::string> read_file(const std::string& path);
 [[nodiscard]] std::optional<std::string> read_link(const std::string& path);
-
-/// Names of files and folders in a folder, sorted; none where it cannot be read.
-[[nodiscard]] std::vector<std::string> names_in(const std::string& folder);
 
 /// Carries out a plan on the system below `root`: each file is written beside its place and renamed into it, so that a
 /// reader sees the old or the new one; an existing file keeps its mode and owner, a new one gets 0644. Error:

@@ -4,33 +4,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "runtime/install/plan.h"
 #include "runtime/install/plugin_file.h"
-#include "runtime/install/slurm_files.h"
+#include "runtime/job/slurm_files.h"
 
 namespace rollcall::install {
 namespace {
 
-constexpr std::array kUsualPlaces{"/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf",
-                                  "/usr/local/etc/slurm.conf", "/opt/slurm/etc/slurm.conf"};
-
 bool readable(const std::string& path) { return ::access(path.c_str(), R_OK) == 0; }
-
-std::string slurm_conf_in_force(const Environment& environment) {
-  if (const auto named = environment.get_non_empty("SLURM_CONF")) {
-    return *named;
-  }
-  for (const char* const place : kUsualPlaces) {
-    if (readable(place)) {
-      return place;
-    }
-  }
-  return "";
-}
 
 void check_plugin(Status& status) {
   const std::optional<std::string> bytes = read_file(status.plugin);
@@ -95,7 +79,7 @@ Result<std::string> site_slurm_conf(const Environment& environment, const std::s
   } else if (current && readable(*current)) {
     return *current;
   }
-  for (const char* const place : kUsualPlaces) {
+  for (const char* const place : job::kSlurmConfPlaces) {
     if (readable(root.on_this_machine(place))) {
       return std::string(place);
     }
@@ -106,7 +90,7 @@ Result<std::string> site_slurm_conf(const Environment& environment, const std::s
 
 Status install_status(const Environment& environment) {
   Status status;
-  status.slurm_conf = slurm_conf_in_force(environment);
+  status.slurm_conf = job::slurm_conf_in_force(environment);
   if (!status.slurm_conf.empty()) {
     const auto slurm = slurm_version(environment, status.slurm_conf);
     status.slurm_version = slurm ? slurm->text() : "";

@@ -41,6 +41,7 @@ struct JobFacts {
   std::uint16_t agreed_port = 0;  ///< the port that rank 0 found free and told all ranks; 0: none was agreed on
   std::string reserved_ports;     ///< SLURM_STEP_RESV_PORTS or empty
   std::string step_gpus;          ///< the step's GPUs on this node where the source knows them (the plugin), or empty
+  bool sees_accelerator = true;   ///< whether a device of any accelerator is this task's to use, or nobody looked
   std::vector<std::string> warnings;  ///< disagreements that do not stop the job ("PMIx says rank 3, Slurm 2")
 };
 

@@ -52,12 +52,19 @@ std::string first_numbers(std::size_t count) {
   return list;
 }
 
+/// The GPUs that the task will see, as CUDA_VISIBLE_DEVICES names them; nothing: unset or empty.
+std::string visible_gpus(const Inputs& inputs, const PatchBuilder& patch) {
+  const EnvChange* const changed = patch.find(env::kCudaVisible);
+  return changed != nullptr ? changed->value : inputs.user.get(env::kCudaVisible).value_or("");
+}
+
+bool names_no_gpu(std::string_view visible) { return visible.starts_with('-') || visible == "NoDevFiles"; }
+
 /// Without it jax.distributed.initialize() takes GPU number SLURM_LOCALID of those that it sees: one that does not
 /// exist where a task sees its own GPU only, and one of several where a node's only task sees all.
 void add_local_devices(const Inputs& inputs, PatchBuilder& patch) {
-  const EnvChange* const changed = patch.find(env::kCudaVisible);
-  const std::string visible = changed != nullptr ? changed->value : inputs.user.get(env::kCudaVisible).value_or("");
-  if (visible.empty() || visible.starts_with('-') || visible == "NoDevFiles") {
+  const std::string visible = visible_gpus(inputs, patch);
+  if (visible.empty() || names_no_gpu(visible)) {
     return;
   }
   const auto count = static_cast<std::size_t>(std::ranges::count(visible, ',')) + 1;
@@ -69,31 +76,55 @@ void add_local_devices(const Inputs& inputs, PatchBuilder& patch) {
   }
 }
 
+/// torchrun's c10d rendezvous opens the store where the endpoint's name is the node's own (_matches_machine_hostname in
+/// torch/distributed/elastic/rendezvous/utils.py), which "jwb0001i" is nowhere: the head node is told. The others guess
+/// right by themselves, and have to guess: told not to open a store they open none for --standalone either. Only where
+/// all nodes are one machine would each take itself for the head.
+void add_store_host(const Inputs& inputs, PatchBuilder& patch) {
+  const bool is_head = inputs.facts.rank == 0;
+  if (is_head || inputs.settings.text("host.loopback") == "allow") {
+    patch.propose({env::kTorchrunRendezvousConf, is_head ? "is_host=1" : "is_host=0", inputs.facts.source,
+                   "the store of --rdzv-backend=c10d is on the head node"});
+  }
+}
+
 }  // namespace
 
-// torchrun takes the default of its option --NAME from PET_<NAME> (torch/distributed/argparse_util.py).
+// torchrun takes the default of its option --NAME from PET_<NAME> (torch/distributed/argparse_util.py). It numbers
+// nodes as their tasks are numbered: under an arbitrary distribution rank 0 need not be on the step's first node.
 // - Without PET_NODE_RANK its static rendezvous believes every node to be the first.
-// - Its c10d rendezvous opens the store where the endpoint's name is the node's own (_matches_machine_hostname in
-//   torch/distributed/elastic/rendezvous/utils.py), which "jwb0001i" is nowhere: is_host says it.
 // - It tells the other nodes this node's own name, which they need not know: PET_LOCAL_ADDR is told instead.
 Result<void> add_torchrun(const Inputs& inputs, PatchBuilder& patch) {
   const job::JobFacts& facts = inputs.facts;
   const EnvChange* const host = patch.find(env::kMasterAddr);
   const EnvChange* const port = patch.find(env::kMasterPort);
-  if (facts.local_world_size != 1 || facts.num_nodes == 1 || host == nullptr || port == nullptr) {
+  if (facts.local_world_size != 1 || facts.world_size != facts.num_nodes || host == nullptr || port == nullptr) {
     return {};
   }
   constexpr auto kReason = "one task a node: torchrun needs no more than --nproc-per-node";
   const std::string address = host->value;  // proposals below may move what `host` points to
   const std::string port_text = port->value;
+  add_store_host(inputs, patch);
+  if (facts.num_nodes == 1) {
+    return {};
+  }
   patch.propose({env::kTorchrunNodes, std::to_string(facts.num_nodes), facts.source, kReason});
-  patch.propose({env::kTorchrunNodeRank, std::to_string(facts.node_rank), facts.source, kReason});
+  patch.propose({env::kTorchrunNodeRank, std::to_string(facts.rank), facts.source, kReason});
   patch.propose({env::kTorchrunMasterAddr, address, "MASTER_ADDR", kReason});
   patch.propose({env::kTorchrunMasterPort, port_text, "MASTER_PORT", kReason});
-  patch.propose({env::kTorchrunRendezvousConf, facts.node_rank == 0 ? "is_host=1" : "is_host=0", facts.source,
-                 "the store of --rdzv-backend=c10d is on the head node"});
   if (const std::optional<std::string> own = own_address(inputs, patch)) {
     patch.propose({env::kTorchrunLocalAddr, *own, "network", "this node, as the others reach it"});
+  }
+  return {};
+}
+
+// Accelerate joins ranks that see no accelerator only where it is told to use CPUs (PartialState._prepare_backend in
+// accelerate/state.py). Nothing is said where a device might be usable: it would not be used.
+Result<void> add_accelerate(const Inputs& inputs, PatchBuilder& patch) {
+  const std::string visible = visible_gpus(inputs, patch);
+  const bool none = visible.empty() ? !inputs.facts.sees_accelerator : names_no_gpu(visible);
+  if (none && inputs.facts.world_size > 1) {
+    patch.propose({env::kAccelerateUseCpu, "true", "this node", "the task sees no accelerator"});
   }
   return {};
 }

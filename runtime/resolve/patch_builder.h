@@ -95,6 +95,8 @@ struct Inputs {
 [[nodiscard]] Result<void> add_ranks(const Inputs& inputs, PatchBuilder& patch);
 [[nodiscard]] Result<void> add_master_address(const Inputs& inputs, PatchBuilder& patch);
 [[nodiscard]] Result<void> add_master_port(const Inputs& inputs, PatchBuilder& patch);
+/// ACCELERATE_USE_CPU; after add_gpus.
+[[nodiscard]] Result<void> add_accelerate(const Inputs& inputs, PatchBuilder& patch);
 /// What JAX reads; after add_master_* and add_gpus, for it follows from what they decided.
 [[nodiscard]] Result<void> add_jax(const Inputs& inputs, PatchBuilder& patch);
 /// GLOO_SOCKET_IFNAME, TP_SOCKET_IFNAME, NCCL_SOCKET_IFNAME, UCX_NET_DEVICES, NCCL_NET.

@@ -53,6 +53,9 @@ constexpr std::array kLaunchTable{
     Setting{kTaskTimeout, Kind::Number, "30", "SECONDS",
             "how long srun --ddp may take to read files, look names up and make folders before it ends a task", "Task",
             "", 0.1, 3600},
+    Setting{"kill-on-bad-exit", Kind::Switch, "true", "on|off",
+            "srun --ddp ends the step once a task fails, as srun --kill-on-bad-exit=1 does; what you tell srun wins",
+            "Task"},
     Setting{"threads", Kind::Integer, "auto", "N|auto|keep",
             "OMP_NUM_THREADS: a number, auto (the CPUs of the task) or keep (leave unset)", "Task", "auto|keep", 1,
             65536},
@@ -122,6 +125,7 @@ Result<Settings> load_launch_settings(const Environment& environment, const Laun
   Result<Settings> settings = load_settings(
       launch_table(), environment, StandardLayers{.site_file = layers.site_file, .other_tables = layers.other_tables});
   if (settings) {
+    settings->doubt_site(layers.site_doubt);
     if (const Result<void> applied = apply_key_values(*settings, layers.ddp, kDdp); !applied) {
       return applied.error();
     }

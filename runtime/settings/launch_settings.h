@@ -26,6 +26,7 @@ inline constexpr std::string_view kTaskTimeout = "task.timeout";
 /// What a caller knows of the layers below and above the variables.
 struct LaunchLayers {
   std::optional<std::string> site_file = {};  ///< the site profile that plugstack.conf or an option names
+  std::string site_doubt = {};                ///< why `site_file` may not be the plugin's, see Settings::doubt_site()
   std::string_view ddp = {};                  ///< the text of `--ddp=`, "key=value,key=value"
   std::span<const Table> other_tables = {};   ///< as in apply_environment()
 };

@@ -49,7 +49,7 @@ constexpr std::string_view kEnvironmentIntroduction = R"(# Environment variables
 Generated from `runtime/contract/env_table.h`: do not edit. `rollcall --print-environment-markdown` prints it.
 
 `srun --ddp`, `rollcall exec` and `rollcall-train` set the same variables, by the same rules, for every task of a step;
-`srun --ddp` and `rollcall exec` can be followed by any program. `srun -n1 rollcall env` shows each value with its origin
+`srun --ddp` and `rollcall exec` can be followed by any program. `srun rollcall env` shows each value with its origin
 and reason, in your step and on your site.
 
 **A variable that you set is kept**, whatever rollcall would have set; where the two disagree, a warning says so. Values

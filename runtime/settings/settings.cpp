@@ -146,8 +146,11 @@ std::string print_config(const Settings& settings, bool json) {
 
 std::string site_text(const Settings& settings) {
   const std::optional<SiteProfile>& site = settings.site();
-  return site ? fmt::format("site profile: {}, recognised by {}, {}\n", site->name, site->recognised_by, site->file)
-              : "site profile: none\n";
+  const std::string doubt =
+      settings.site_doubt().empty() ? "" : fmt::format("srun --ddp may take another: {}\n", settings.site_doubt());
+  return (site ? fmt::format("site profile: {}, recognised by {}, {}\n", site->name, site->recognised_by, site->file)
+               : "site profile: none\n") +
+         doubt;
 }
 
 }  // namespace rollcall::settings

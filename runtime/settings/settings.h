@@ -77,6 +77,9 @@ class Settings {
   /// Notes the site profile; its file may be applied then, and may lock settings: only it can set those.
   void set_site(SiteProfile site) { site_ = std::move(site); }
   [[nodiscard]] const std::optional<SiteProfile>& site() const { return site_; }
+  /// Notes why the profile in force may not be the one that `srun --ddp` would take; "" for no doubt.
+  void doubt_site(std::string reason) { site_doubt_ = std::move(reason); }
+  [[nodiscard]] const std::string& site_doubt() const { return site_doubt_; }
   /// `name` must be in the table.
   void lock(std::string_view name) { locked_.emplace(name); }
   [[nodiscard]] bool is_locked(std::string_view name) const { return locked_.contains(name); }
@@ -99,6 +102,7 @@ class Settings {
   std::map<std::string, SettingValue, std::less<>> values_;
   std::set<std::string, std::less<>> locked_;
   std::optional<SiteProfile> site_;
+  std::string site_doubt_;
 };
 
 /// The row of that name, '.', '-' and '_' counting as the same; null where there is none.
@@ -109,7 +113,7 @@ class Settings {
 [[nodiscard]] std::string print_config(const Settings& settings, bool json);
 
 /// "site profile: NAME, recognised by ..., FILE" and a line feed, for people; "site profile: none" where none is in
-/// force.
+/// force. A second line holds the doubt about it, if any.
 [[nodiscard]] std::string site_text(const Settings& settings);
 
 /// ROLLCALL_PORT_RANGE for "port.range"; "train-num-workers" -> ROLLCALL_TRAIN_NUM_WORKERS.

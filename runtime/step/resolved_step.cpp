@@ -50,6 +50,7 @@ Result<ObservedStep> observe_this_step(const Environment& user, const settings::
       return chosen.error();
     }
   }
+  step.facts.sees_accelerator = sees_accelerator();
   step.network = observe_network(step.facts, settings, user);
   return step;
 }

@@ -219,6 +219,7 @@ DOCTOR = [
 # ---------------------------------------------------------------- the task
 
 TASK = [
+    ElsewhereProved("kill-on-bad-exit", "off", "slurm/test_first_failure.py::test_the_setting_turns_it_off", "kill-on-bad-exit"),
     ElsewhereProved("task.timeout", "1", "slurm/test_what_hangs.py::test_a_name_server_that_does_not_answer_costs_the_time_limit",
                     "task.timeout"),
     Row("threads", "7", step={**ONE_NODE, "SLURM_CPUS_PER_TASK": "1"}, changes={"OMP_NUM_THREADS": ("1", "7")}),
@@ -357,6 +358,7 @@ REFUSED = {
     "doctor.bandwidth": ["0.0009", "10001", "fast"],
     "doctor.latency": ["0.9", "1000000001", "low"],
     "doctor.clock": ["0.00009", "86401", "auto"],
+    "kill-on-bad-exit": ["maybe"],
     "task.timeout": ["0.09", "3601", "1m"],
     "threads": ["0", "65537", "2.5", "all"],
     "gpus.visible": ["all"],

@@ -48,15 +48,27 @@ def test_a_script_of_the_framework_trains_unchanged(cluster, tmp_path, expected,
     check_world(run(cluster, tmp_path, "srun", *LAYOUT, sys.executable, SCRIPTS / script), expected)
 
 
-@pytest.mark.parametrize("options", [
-    "--nnodes=$SLURM_NNODES --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT",
-    "--nnodes=$SLURM_NNODES --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT",
-    "",
-])
+C10D = "--nnodes=$SLURM_NNODES --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT"
+
+
+@pytest.mark.parametrize("options", ["--nnodes=$SLURM_NNODES --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT", C10D, ""])
 def test_torchrun_as_one_task_a_node(cluster, tmp_path, expected, options):
     pytest.importorskip("torch")
     torchrun = f"exec {sys.executable} -m torch.distributed.run --nproc-per-node=2 {options} {SCRIPTS}/plain.py $0"
     check_world(run(cluster, tmp_path, "srun", "--ddp", "-N2", "--ntasks-per-node=1", "sh", "-c", torchrun), expected)
+
+
+def test_torchrun_with_c10d_starts_anew_after_a_rank_is_killed(cluster, tmp_path):
+    pytest.importorskip("torch")
+    script = tmp_path / "dies_once.py"
+    script.write_text("import os, runpy, signal, sys\n"
+                      "if (os.environ['TORCHELASTIC_RESTART_COUNT'], os.environ['RANK']) == ('0', '1'):\n"
+                      "    os.kill(os.getpid(), signal.SIGKILL)\n"
+                      f"sys.path.insert(0, '{SCRIPTS}')\n"
+                      f"runpy.run_path('{SCRIPTS}/plain.py')\n")
+    torchrun = f"exec {sys.executable} -m torch.distributed.run --nproc-per-node=1 --max-restarts=1 {C10D} {script} $0"
+    answers = run(cluster, tmp_path, "srun", "--ddp", "-N2", "--ntasks-per-node=1", "sh", "-c", torchrun)
+    assert [answer["rank"] for answer in answers] == [0, 1]
 
 
 def test_jax_finds_its_coordinator(cluster, tmp_path):

@@ -325,7 +325,7 @@ def symbols(plugin, *options):
 def test_only_spanks_symbols_are_exported(plugin):
     assert symbols(plugin, "--defined-only") == {
         "plugin_name", "plugin_type", "plugin_version", "spank_plugin_version",
-        "slurm_spank_init", "slurm_spank_user_init", "slurm_spank_task_init"}
+        "slurm_spank_init", "slurm_spank_init_post_opt", "slurm_spank_user_init", "slurm_spank_task_init"}
 
 
 def test_nothing_is_wanted_from_a_host_program_but_spank_and_libc(plugin):

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "runtime/command_line/command_line.h"
+#include "runtime/job/plugin_profile.h"
 #include "runtime/settings/launch_settings.h"
 #include "runtime/settings/layers.h"
 #include "trainer/config/trainer_settings.h"
@@ -60,17 +61,19 @@ Request request_of(const command_line::ParsedCommandLine& parsed) {
 Result<Options> read_options(const Environment& environment, const std::vector<std::string>& arguments) {
   const std::array<settings::Table, 1> launch_only{settings::launch_table()};
   const std::array<settings::Table, 1> trainer_only{trainer_table()};
-  Result<settings::Settings> trainer =
-      settings::load_settings(trainer_table(), environment,
-                              {.site_file = {}, .section = settings::kTrainerSection, .other_tables = launch_only});
+  const job::PluginProfile profile = job::profile_of_plugin(environment);
+  Result<settings::Settings> trainer = settings::load_settings(
+      trainer_table(), environment,
+      {.site_file = profile.file, .section = settings::kTrainerSection, .other_tables = launch_only});
   if (!trainer) {
     return trainer.error();
   }
   Result<settings::Settings> launch = settings::load_settings(
-      settings::launch_table(), environment, {.site_file = {}, .section = {}, .other_tables = trainer_only});
+      settings::launch_table(), environment, {.site_file = profile.file, .section = {}, .other_tables = trainer_only});
   if (!launch) {
     return launch.error();
   }
+  launch->doubt_site(profile.doubt);
   Options options{.trainer = *std::move(trainer), .launch = *std::move(launch)};
   const std::array targets{&options.trainer, &options.launch};
   const Result<command_line::ParsedCommandLine> parsed = command_line::parse_command_line(targets, kFlags, arguments);

@@ -4,7 +4,7 @@ import accelerate
 import regression
 import torch
 
-accelerator = accelerate.Accelerator(cpu=True)
+accelerator = accelerate.Accelerator()
 rank, world_size = accelerator.process_index, accelerator.num_processes
 raw = regression.model()
 network, optimizer = accelerator.prepare(raw, torch.optim.SGD(raw.parameters(), lr=regression.RATE))

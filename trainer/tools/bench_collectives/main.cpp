@@ -15,6 +15,7 @@
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/command_line/command_line.h"
+#include "runtime/job/plugin_profile.h"
 #include "runtime/rendezvous/meet.h"
 #include "runtime/settings/launch_settings.h"
 #include "runtime/settings/layers.h"
@@ -94,8 +95,9 @@ Result<void> check(const Options& options) {
 /// `arguments` lacks the program's own name. Errors (Usage), and those of the layers of launch settings.
 Result<Options> read_options(const Environment& environment, const std::vector<std::string>& arguments) {
   settings::Settings own{settings::Table(kTable)};
-  Result<settings::Settings> launch = settings::load_settings(settings::launch_table(), environment,
-                                                              {.site_file = {}, .section = {}, .other_tables = {}});
+  const job::PluginProfile profile = job::profile_of_plugin(environment);
+  Result<settings::Settings> launch = settings::load_settings(
+      settings::launch_table(), environment, {.site_file = profile.file, .section = {}, .other_tables = {}});
   if (!launch) {
     return launch.error();
   }

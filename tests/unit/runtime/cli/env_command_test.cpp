@@ -43,6 +43,25 @@ TEST(EnvReport, TableIsAlignedAndComplete) {
             "OLD                 unset   rollcall  left by an outer step\n");
 }
 
+TEST(EnvReport, WhatTheOptionSetHasTheReasonThatItWasSetFor) {
+  resolve::EnvPatch patch;
+  patch.changes = {{"MASTER_ADDR", "jwb01i", Action::Keep, "rollcall", "set for this step already"},
+                   {"MASTER_PORT", "20007", Action::Keep, "rollcall", "set for this step already"},
+                   {"HF_HOME", "/mine", Action::Keep, "user", "set by the user"}};
+  const resolve::EnvPatch alone{{{"MASTER_ADDR", "jwb01i", Action::Set, "setting host.template", "rank 0 is there"},
+                                 {"MASTER_PORT", "20001", Action::Set, "setting port.range", "hash"},
+                                 {"HF_HOME", "/site", Action::Set, "setting cache.shared", "policy"}},
+                                {}};
+  explain_kept(alone, patch);
+  EXPECT_EQ(patch.changes[0].origin, "setting host.template");
+  EXPECT_EQ(patch.changes[0].reason, "rank 0 is there");
+  EXPECT_EQ(patch.changes[0].action, Action::Keep);
+  EXPECT_THAT(patch.changes[1].reason,
+              testing::AllOf(HasSubstr("set for this step already"), HasSubstr("20001 (hash)")));
+  EXPECT_EQ(patch.changes[1].origin, "rollcall");
+  EXPECT_EQ(patch.changes[2].reason, "set by the user");
+}
+
 TEST(EnvReport, TableShowsNoControlCharacters) {
   resolve::EnvPatch patch;
   patch.changes = {{"PATH", "/a\x1b[2J\n", Action::Keep, "user", "why"}};

@@ -9,7 +9,7 @@
 #include "runtime/install/plan.h"
 #include "runtime/install/plugin_file.h"
 #include "runtime/install/sealed_text.h"
-#include "runtime/install/slurm_files.h"
+#include "runtime/job/slurm_files.h"
 
 namespace rollcall::install {
 namespace {

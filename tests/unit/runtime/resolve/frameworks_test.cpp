@@ -30,6 +30,7 @@ Step one_task_a_node() {
 /// Every setting that makes a variable appear is on.
 Step with_everything_on() {
   Step step = one_task_a_node();
+  step.facts.rank = 0;
   step.set("interface.ucx", "mlx5_0:1");
   step.set("nccl.net", "AWS Libfabric");
   step.set("gpus.visible", "node");
@@ -81,7 +82,6 @@ TEST(ResolveFrameworks, TorchrunAsTheOnlyTaskOfANodeFindsTheOtherNodes) {
   EXPECT_EQ(after.get("PET_NODE_RANK"), "1");
   EXPECT_EQ(after.get("PET_MASTER_ADDR"), "jwb0001i");
   EXPECT_EQ(after.get("PET_MASTER_PORT"), "23456");
-  EXPECT_EQ(after.get("PET_RDZV_CONF"), "is_host=0");
   EXPECT_EQ(after.get("PET_LOCAL_ADDR"), "10.78.0.2");
   std::vector<network::Address>& addresses = step.network.interfaces.back().addresses;
   addresses.pop_back();
@@ -90,12 +90,46 @@ TEST(ResolveFrameworks, TorchrunAsTheOnlyTaskOfANodeFindsTheOtherNodes) {
   EXPECT_EQ(step.after().get("PET_LOCAL_ADDR"), std::nullopt);
 }
 
+TEST(ResolveFrameworks, TorchrunOpensItsStoreWhereRank0IsAndGuessesElsewhere) {
+  Step step = one_task_a_node();
+  step.set("host.loopback", "refuse");
+  EXPECT_EQ(step.after().get("PET_RDZV_CONF"), std::nullopt);  // is_host=0 would hold for --standalone, too
+  step.facts.rank = 0;
+  step.facts.node_rank = 0;
+  EXPECT_EQ(step.after().get("PET_RDZV_CONF"), "is_host=1");
+  step.facts.num_nodes = 1;
+  step.facts.world_size = 1;
+  step.facts.tasks_per_node = {1};
+  EXPECT_EQ(step.after().get("PET_RDZV_CONF"), "is_host=1");
+}
+
+TEST(ResolveFrameworks, WhereAllNodesAreOneMachineOneTorchrunAloneOpensTheStore) {
+  Step step = one_task_a_node();
+  step.set("host.loopback", "allow");
+  EXPECT_EQ(step.after().get("PET_RDZV_CONF"), "is_host=0");
+}
+
+TEST(ResolveFrameworks, TorchrunCountsNodesAsTheirTasksAreCounted) {
+  Step step = one_task_a_node();
+  step.facts.rank = 0;  // -m arbitrary: rank 0 is on the step's second node
+  step.facts.node_rank = 1;
+  step.facts.head_host = step.facts.hosts[1];
+  EXPECT_EQ(step.after().get("PET_NODE_RANK"), "0");
+  EXPECT_EQ(step.after().get("PET_RDZV_CONF"), "is_host=1");
+}
+
 TEST(ResolveFrameworks, TorchrunIsLeftAloneWhereItCouldNotKnowBetter) {
   Step several_tasks;
   EXPECT_FALSE(several_tasks.after().get("PET_NNODES"));
+  EXPECT_FALSE(several_tasks.after().get("PET_RDZV_CONF"));
   Step one_node = one_task_a_node();
+  one_node.facts.rank = 0;
   one_node.facts.num_nodes = 1;
+  one_node.facts.world_size = 1;
   EXPECT_FALSE(one_node.after().get("PET_NNODES"));
+  Step two_tasks_on_the_other = one_task_a_node();
+  two_tasks_on_the_other.facts.world_size = 3;
+  EXPECT_FALSE(two_tasks_on_the_other.after().get("PET_NNODES"));
 }
 
 TEST(ResolveFrameworks, TheTableNamesAllThatIsWrittenAndNothingElse) {
@@ -105,7 +139,8 @@ TEST(ResolveFrameworks, TheTableNamesAllThatIsWrittenAndNothingElse) {
   for (const EnvChange& change : patch->changes) {
     written.insert(change.name);
   }
-  written.emplace(env::kPmixGds);  // written behind resolve: by rendezvous/exec_step.cpp
+  written.emplace(env::kAccelerateUseCpu);  // where there is no GPU
+  written.emplace(env::kPmixGds);           // written behind resolve: by rendezvous/exec_step.cpp
   for (const env::Variable& row : env::kVariables) {
     EXPECT_EQ(written.erase(std::string(row.name)) == 1, row.use != env::Use::Read) << row.name;
     EXPECT_EQ(row.value_from.empty(), row.use == env::Use::Read) << row.name;
@@ -151,6 +186,27 @@ TEST(ResolveFrameworks, JaxCountsTheGpusThatTheTaskSees) {
   step.facts.local_world_size = 1;
   step.facts.local_rank = 0;
   EXPECT_EQ(step.after().get("JAX_LOCAL_DEVICE_IDS"), "0,1");
+}
+
+TEST(ResolveFrameworks, AccelerateIsToldToUseCpusWhereThereIsNothingElse) {
+  Step step;
+  EXPECT_EQ(step.after().get("ACCELERATE_USE_CPU"), std::nullopt);
+  step.facts.sees_accelerator = false;
+  EXPECT_EQ(step.after().get("ACCELERATE_USE_CPU"), "true");
+  step.user.set("CUDA_VISIBLE_DEVICES", "0");  // Slurm gave it one
+  EXPECT_EQ(step.after().get("ACCELERATE_USE_CPU"), std::nullopt);
+  step.facts.sees_accelerator = true;
+  for (const char* const none : {"NoDevFiles", "-1"}) {
+    step.user.set("CUDA_VISIBLE_DEVICES", none);
+    EXPECT_EQ(step.after().get("ACCELERATE_USE_CPU"), "true") << none;
+  }
+  step.user.set("ACCELERATE_USE_CPU", "false");
+  EXPECT_EQ(step.after().get("ACCELERATE_USE_CPU"), "false");
+  Step alone;
+  alone.facts.sees_accelerator = false;
+  alone.facts.rank = 0;
+  alone.facts.world_size = 1;
+  EXPECT_EQ(alone.after().get("ACCELERATE_USE_CPU"), std::nullopt);
 }
 
 TEST(ResolveFrameworks, CpusThatSrunLostAreTold) {

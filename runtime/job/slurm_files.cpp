@@ -1,14 +1,18 @@
-#include "runtime/install/slurm_files.h"
+#include "runtime/job/slurm_files.h"
 
 #include <fnmatch.h>
 #include <strings.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "runtime/base/text.h"
 
-namespace rollcall::install {
+namespace rollcall::job {
 namespace {
 
 constexpr int kDeepest = 8;  // files that include each other end here
@@ -104,6 +108,18 @@ void find_plugin_lines(const std::string& path, const ReadFile& read, const List
 
 }  // namespace
 
+std::string slurm_conf_in_force(const Environment& environment) {
+  if (const auto named = environment.get_non_empty("SLURM_CONF")) {
+    return *named;
+  }
+  for (const char* const place : kSlurmConfPlaces) {
+    if (::access(place, R_OK) == 0) {
+      return place;
+    }
+  }
+  return "";
+}
+
 std::optional<std::string> slurm_conf_value(const std::string& path, std::string_view key, const ReadFile& read) {
   std::optional<std::string> found;
   find_value(path, key, read, 0, found);
@@ -119,6 +135,16 @@ std::optional<std::string> first_include(const std::string& path, const ReadFile
   return std::nullopt;
 }
 
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
 std::vector<PluginLine> plugin_lines(const std::string& path, const ReadFile& read, const ListNames& names) {
   std::vector<PluginLine> found;
   find_plugin_lines(path, read, names, 0, found);
@@ -129,4 +155,4 @@ std::string plugstack_of(const std::string& slurm_conf, const ReadFile& read) {
   return slurm_conf_value(slurm_conf, "PlugStackConfig", read).value_or(beside(slurm_conf, "plugstack.conf"));
 }
 
-}  // namespace rollcall::install
+}  // namespace rollcall::job

@@ -1,18 +1,32 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace rollcall::install {
+#include "runtime/base/environment.h"
+
+namespace rollcall::job {
 
 /// How these functions read: the file's text, or nothing where it cannot be read. Tests pass a map.
 using ReadFile = std::function<std::optional<std::string>(const std::string& path)>;
 
 /// How they list a folder: the names in it, sorted; none where it cannot be read.
 using ListNames = std::function<std::vector<std::string>(const std::string& folder)>;
+
+/// This machine's own way to list.
+[[nodiscard]] std::vector<std::string> names_in(const std::string& folder);
+
+/// Where slurm.conf usually is: also where slurmd keeps it of a Slurm without files on its nodes ("configless").
+inline constexpr std::array kSlurmConfPlaces{"/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf",
+                                             "/run/slurm/conf/slurm.conf", "/usr/local/etc/slurm.conf",
+                                             "/opt/slurm/etc/slurm.conf"};
+
+/// SLURM_CONF, else the first of the usual places that can be read; empty: none. In a job Slurm sets the variable.
+[[nodiscard]] std::string slurm_conf_in_force(const Environment& environment);
 
 /// The last value of `key` (any case) in slurm.conf at `path` and the files that it includes; nothing where it is
 /// unset. Included names without a leading '/' stand beside `path`. Wildcards are not followed.
@@ -39,4 +53,4 @@ struct PluginLine {
 /// plugstack.conf of the slurm.conf at `path`: its PlugStackConfig, or plugstack.conf beside it.
 [[nodiscard]] std::string plugstack_of(const std::string& slurm_conf, const ReadFile& read);
 
-}  // namespace rollcall::install
+}  // namespace rollcall::job

@@ -1,0 +1,56 @@
+#include "runtime/job/srun_arguments.h"
+
+namespace rollcall::job {
+namespace {
+
+// What takes no argument, or only one behind "=": `srun --help` of Slurm 22.05 to 26.05.
+constexpr std::string_view kAlone = "EHIKOQVXZhklsuv";
+constexpr std::string_view kAloneLong =
+    "|async|bcast|compress|consolidate-segments|contiguous|ddp|disable-status|exact|exclusive|"
+    "external-launcher|get-user-env|help|hold|immediate|interactive|kill-on-bad-exit|label|"
+    "multi-prog|nice|no-allocate|no-kill|oom-kill-step|overcommit|overlap|oversubscribe|parsable|"
+    "preserve-env|propagate|pty|quiet|quit-on-interrupt|reboot|resv-ports|send-libs|share|spread-job|"
+    "spread-segments|test-only|unbuffered|usage|use-min-nodes|verbose|version|wait-for-children|x11|";
+
+/// Whether the argument of `word`, an option, is the next word.
+bool takes_next_word(std::string_view word) {
+  if (word.starts_with("--")) {
+    const bool known = kAloneLong.find("|" + std::string(word.substr(2)) + "|") != std::string_view::npos;
+    return !known && word.find('=') == std::string_view::npos;
+  }
+  // "-lN2": the first letter that takes an argument takes the rest of the word, if there is one.
+  const std::size_t first = word.find_first_not_of(kAlone, 1);
+  return first == word.size() - 1;
+}
+
+}  // namespace
+
+std::optional<std::string> srun_option(std::span<const std::string> arguments, std::string_view option) {
+  std::optional<std::string> found;
+  bool before_program = true;
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    const std::string_view word = arguments[i];
+    if (word == ":") {
+      before_program = true;  // srun's own separator, wherever it stands
+      continue;
+    }
+    if (!before_program) {
+      continue;
+    }
+    if (word == "--" || word.size() < 2 || !word.starts_with('-')) {
+      before_program = false;
+      continue;
+    }
+    const std::string_view name = word.substr(0, word.find('='));
+    if (name == option) {
+      found = name.size() < word.size() ? std::string(word.substr(name.size() + 1)) : "";
+    }
+    if (takes_next_word(word) && i + 1 < arguments.size() && !arguments[i + 1].starts_with('-')) {
+      ++i;
+      found = name == option ? arguments[i] : found;
+    }
+  }
+  return found;
+}
+
+}  // namespace rollcall::job

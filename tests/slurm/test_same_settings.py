@@ -1,0 +1,69 @@
+"""The command without `--ddp` sees what the plugin sees, and tells what the plugin did and why."""
+
+import os
+
+import pytest
+
+TWO_NODES = ["-N2", "--ntasks-per-node=2"]
+STRANGER = 12345  # a user id that is neither root nor Slurm's
+
+
+def test_the_command_takes_the_profile_that_plugstack_gives_the_plugin(cluster, rollcall):
+    by_plugin, _ = cluster.environments("--ddp", *TWO_NODES)
+    by_command, errors = cluster.environments(*TWO_NODES, str(rollcall), "exec", "--")
+    for plugins, commands in zip(by_plugin, by_command, strict=True):
+        assert plugins["MASTER_ADDR"] == commands["MASTER_ADDR"] == "localhost"
+        assert plugins["GLOO_SOCKET_IFNAME"] == commands["GLOO_SOCKET_IFNAME"]
+    assert "rollcall" not in errors
+
+
+def test_the_doctor_finds_nothing_wrong_on_a_cluster_that_works(cluster, rollcall):
+    result = cluster.run("srun", *TWO_NODES, str(rollcall), "doctor", "--no-bench", "--only=environment,head-name,head-port,interface",
+                         check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_outside_a_job_the_profile_is_named(cluster, rollcall):
+    shown = cluster.run(str(rollcall), "--print-config").stdout
+    assert f"recognised by config= in plugstack.conf, {cluster.folder}/etc/site.toml" in shown
+
+
+def test_a_profile_of_the_users_choice_comes_first(cluster, rollcall, tmp_path):
+    (tmp_path / "mine.toml").write_text('[host]\ntemplate = "localhost"\nloopback = "allow"\n')
+    shown = cluster.run(str(rollcall), "--print-config", env={"ROLLCALL_SITE_CONFIG": str(tmp_path / "mine.toml")}).stdout
+    assert "recognised by ROLLCALL_SITE_CONFIG" in shown
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_where_the_profile_cannot_be_told_that_is_said(cluster, rollcall):
+    plugstack = cluster.folder / "etc" / "plugstack.conf"
+    owner = plugstack.stat().st_uid
+    os.chown(plugstack, STRANGER, -1)
+    try:
+        result = cluster.run(str(rollcall), "--print-config")
+    finally:
+        os.chown(plugstack, owner, -1)
+    assert f"srun --ddp may take another: {plugstack}: belongs neither to root nor to the owner of slurm.conf" in result.stdout
+    assert "site profile: none" in result.stdout
+
+
+def rows(table):
+    return {line.split()[0]: line for line in table.splitlines() if line and not line.startswith(" ")}
+
+
+def test_what_the_option_set_keeps_its_reason(cluster, rollcall):
+    alone = rows(cluster.run("srun", *TWO_NODES, str(rollcall), "env").stdout)
+    within = rows(cluster.run("srun", "--ddp", *TWO_NODES, str(rollcall), "env").stdout)
+    for name in ("MASTER_ADDR", "GLOO_SOCKET_IFNAME", "OMP_NUM_THREADS"):
+        assert "already" not in within[name]
+        assert alone[name].split(maxsplit=3)[3] == within[name].split(maxsplit=3)[3]
+    other = rows(cluster.run("srun", "--ddp=threads=3", *TWO_NODES, str(rollcall), "env").stdout)
+    assert "set for this step already, by settings unknown here" in other["OMP_NUM_THREADS"]
+
+
+def test_a_step_prints_one_table_and_every_ranks_if_asked(cluster, rollcall):
+    one = cluster.run("srun", *TWO_NODES, str(rollcall), "env").stdout
+    assert one.count("VARIABLE") == 1 and "rank 0 of 4" in one and "--all-ranks" in one
+    lines = cluster.run("srun", *TWO_NODES, str(rollcall), "env", "--all-ranks").stdout.splitlines()
+    tables = {rank: [line for line in lines if line.startswith(f"{rank}: ")] for rank in range(4)}
+    assert all(sum(line.split()[1:3] == ["RANK", str(rank)] for line in table) == 1 for rank, table in tables.items())
