@@ -18,6 +18,9 @@ struct JobFacts {
   std::optional<std::uint32_t> job_id;
   std::optional<std::uint32_t> step_id;
   std::uint32_t restart_count = 0;  ///< how often the job was requeued (SLURM_RESTART_COUNT)
+  /// The ranks are tasks of this step for certain: not those of a launcher whose ranks may just look like them on some
+  /// nodes.
+  bool is_slurms_step = true;
   std::uint32_t port_salt = 0;  ///< without a step id: tells concurrent runs on one host apart, the same in all ranks
 
   std::uint32_t rank = 0;  ///< 0 <= rank < world_size

@@ -23,6 +23,9 @@ namespace {
 using std::chrono::milliseconds;
 constexpr milliseconds kFirstPause{2};
 constexpr milliseconds kLongestPause{50};
+/// Between two looks at other places than the first, where rank 0 is but seldom.
+constexpr milliseconds kOthers{1000};
+constexpr std::size_t kLongestHello = 4096;  ///< bytes: names of a world and a host, and numbers
 /// What a listener gets to answer in: rank 0 does so at once, a stranger perhaps never.
 constexpr std::chrono::seconds kPatience{5};
 /// What rank 0's word that all are there may take beyond its own time limit.
@@ -90,10 +93,12 @@ class Arrivals {
     for (auto member = members_.begin(); member != members_.end();) {
       member = member->second.socket.take_arrived() ? std::next(member) : members_.erase(member);
     }
-    for (Socket& newcomer : newcomers_) {
-      hear(newcomer);
+    for (Waiting& newcomer : newcomers_) {
+      hear(newcomer.socket);
     }
-    std::erase_if(newcomers_, [](const Socket& newcomer) { return !newcomer.is_open(); });
+    std::erase_if(newcomers_, [now = Clock::now()](const Waiting& newcomer) {
+      return !newcomer.socket.is_open() || newcomer.until < now;
+    });
     return true;
   }
 
@@ -125,10 +130,15 @@ class Arrivals {
     std::string host;
   };
 
+  struct Waiting {
+    Socket socket;
+    Clock::time_point until;
+  };
+
   void wait(Clock::time_point deadline) const {
     std::vector<pollfd> waiting{{listener_, POLLIN, 0}};
-    for (const Socket& newcomer : newcomers_) {
-      waiting.push_back({newcomer.descriptor(), POLLIN, 0});
+    for (const Waiting& newcomer : newcomers_) {
+      waiting.push_back({newcomer.socket.descriptor(), POLLIN, 0});
     }
     for (const auto& [rank, member] : members_) {
       waiting.push_back({member.socket.descriptor(), POLLIN, 0});
@@ -140,12 +150,17 @@ class Arrivals {
     while (true) {
       const int descriptor = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (descriptor >= 0) {
-        newcomers_.emplace_back(descriptor);
+        newcomers_.push_back({Socket(descriptor), after(kPatience)});
       } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
         return true;
-      } else if (errno != EINTR && errno != ECONNABORTED) {
+      } else if ((errno == EMFILE || errno == ENFILE) && !newcomers_.empty()) {
+        newcomers_.erase(newcomers_.begin());  // the one that has been silent for longest
+      } else if (errno == EBADF || errno == EINVAL || errno == ENOTSOCK || errno == EMFILE || errno == ENFILE) {
         problem = errno_text(errno);
         return false;
+      } else if (errno != EINTR && errno != ECONNABORTED) {  // of the network, as accept(2) has it: the next may do
+        std::this_thread::sleep_for(kFirstPause);
+        return true;
       }
     }
   }
@@ -155,7 +170,8 @@ class Arrivals {
     const bool alive = newcomer.take_arrived();
     const std::optional<std::string> text = newcomer.frames().next();
     if (!text) {
-      newcomer = alive && !newcomer.frames().broken() ? std::move(newcomer) : Socket();
+      const bool may_speak = alive && !newcomer.frames().broken() && newcomer.frames().size() < kLongestHello;
+      newcomer = may_speak ? std::move(newcomer) : Socket();
       return;
     }
     Socket socket = std::exchange(newcomer, Socket());
@@ -197,7 +213,7 @@ class Arrivals {
   const WorldKey& key_;
   std::uint32_t world_size_;
   int flags_;
-  std::vector<Socket> newcomers_;  ///< connected, but have not said yet who they are
+  std::vector<Waiting> newcomers_;  ///< connected, but have not said yet who they are; the longest there first
   std::map<std::uint32_t, Member> members_;
   std::string refused_;  ///< the last stranger
 };
@@ -296,9 +312,15 @@ Result<Admission> be_admitted(const PlaceSource& source, const Newcomer& newcome
   std::string reason;
   bool refused = false;
   milliseconds pause = kFirstPause;
+  Clock::time_point others_next = Clock::now();
   while (true) {
     const Places known = source();
+    const bool all = refused || Clock::now() >= others_next;
+    others_next = all ? after(kOthers) : others_next;
     for (const Place& place : known.places) {
+      if (!all && &place != &known.places.front()) {
+        break;
+      }
       Answer answer = ask_at(place, newcomer, timeout, deadline);
       if (answer.final) {
         return *std::move(answer.final);

@@ -104,13 +104,14 @@ Socket::~Socket() {
 
 bool Socket::take_arrived() {
   std::array<char, 16384> piece{};
-  while (true) {
+  while (!frames_.broken() && frames_.size() < kHeader + kLongestFrame) {
     const ssize_t count = recv(descriptor_, piece.data(), piece.size(), 0);
     if (count <= 0) {
       return count < 0 && would_block(errno);
     }
     frames_.append({piece.data(), static_cast<std::size_t>(count)});
   }
+  return true;  // what is there already comes first
 }
 
 Result<void> Socket::send_frame(std::string_view text, Clock::time_point deadline) {

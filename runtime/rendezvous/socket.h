@@ -25,6 +25,8 @@ class FrameBuffer {
   [[nodiscard]] std::optional<std::string> next();
   /// The bytes cannot be a frame: this is no rollcall at the other end. Nothing more will come out.
   [[nodiscard]] bool broken() const;
+  /// Bytes that have arrived and are no whole message yet, or wait to be asked for.
+  [[nodiscard]] std::size_t size() const { return bytes_.size(); }
 
  private:
   [[nodiscard]] std::optional<std::size_t> length() const;

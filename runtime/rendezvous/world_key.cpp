@@ -10,7 +10,7 @@ namespace rollcall::rendezvous {
 
 std::string world_name(const job::JobFacts& facts) {
   // Of mpirun's ranks only those that srun started for it know how often the job was restarted.
-  const std::string step = facts.job_id
+  const std::string step = facts.job_id && facts.is_slurms_step
                                ? fmt::format("{}-{}-{}", *facts.job_id, facts.step_id.value_or(0), facts.restart_count)
                                : fmt::format("user{}-{:08x}", getuid(), facts.port_salt);
   const std::string world = facts.first_rank == 0 ? "" : fmt::format("-from{}", facts.first_rank);

@@ -133,9 +133,11 @@ void cross_check(const job::JobFacts& other, job::JobFacts& facts) {
   }
 }
 
-job::JobFacts with_slurms_nodes(const job::JobFacts& other, const job::JobFacts& slurm) {
+job::JobFacts with_slurms_nodes(const job::JobFacts& other, const job::JobFacts& slurm, Launched launched) {
   job::JobFacts facts = slurm;
   facts.source = other.source;
+  facts.is_slurms_step = launched == Launched::BySlurm;
+  facts.port_salt = other.port_salt;
   cross_check(other, facts);
   if (!facts.head_known_to_all && !other.head_host.empty()) {
     facts.head_host = other.head_host;
@@ -184,7 +186,7 @@ Result<job::JobFacts> merge_with_slurm(const job::JobFacts& other, const job::Jo
   if (launched == Launched::BySlurm && !agree) {
     return contradicts_its_own_server(other, slurm);
   }
-  return agree && launched != Launched::ByAnother ? with_slurms_nodes(other, slurm)
+  return agree && launched != Launched::ByAnother ? with_slurms_nodes(other, slurm, launched)
                                                   : not_slurms_task(other, slurm, trace);
 }
 

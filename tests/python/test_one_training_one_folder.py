@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 
@@ -101,9 +102,12 @@ def test_a_finished_training_says_so(tmp_path):
 def test_each_element_of_a_job_array_has_a_folder_and_a_name_decides(tmp_path):
     environment = {**trainer_ranks.environment(tmp_path, 0, 1), "SLURM_JOB_NAME": "sweep"}
     train = [str(trainer_ranks.PROGRAM), *OPTIONS, "--max-steps=1"]
+    printed = []
     for more, options in (({}, []), ({"SLURM_ARRAY_TASK_ID": "7"}, []), ({"SLURM_ARRAY_TASK_ID": "7"}, ["--run-name=resnet/a"])):
-        subprocess.run([*train, *options], env={**environment, **more}, check=True, capture_output=True)
-    assert sorted(path.name for path in (tmp_path / "rollcall").iterdir()) == ["resnet_a-7", "sweep", "sweep-7"]
+        done = subprocess.run([*train, *options], env={**environment, **more}, check=True, capture_output=True, text=True)
+        printed.append("of the job array trains by itself" in done.stderr)
+    assert printed == [False, True, False]
+    assert sorted(path.name for path in (tmp_path / "rollcall").iterdir()) == ["resnet_a", "sweep", "sweep-7"]
     assert all((path / "checkpoints" / "step-00000001.h5").exists() for path in (tmp_path / "rollcall").iterdir())
 
 
@@ -122,6 +126,17 @@ def test_a_restarted_job_goes_on_from_what_it_wrote(tmp_path, resume):
     assert "at epoch 1, step 9" not in first and "nothing is left" not in first
     again = trainer_ranks.run(run, *OPTIONS, given, "--max-steps=3", ranks=1, env={**job, "SLURM_RESTART_COUNT": "2"})
     assert f"resumed from {run}/step-00000002.h5" in again
+
+
+def test_a_restarted_job_goes_on_from_what_its_stage_holds(tmp_path):
+    run, stage, job = tmp_path / "run", tmp_path / "stage", {"SLURM_JOB_ID": "5"}
+    stage.mkdir()
+    options = (*OPTIONS, f"--checkpoint-stage={stage}")
+    trainer_ranks.run(run, *options, "--max-steps=2", ranks=1, env=job)
+    trainer_ranks.run(tmp_path / "longer", *OPTIONS, "--max-steps=4", ranks=1, env=job)
+    shutil.copy(tmp_path / "longer" / "step-00000004.h5", next(stage.iterdir()))
+    again = trainer_ranks.run(run, *options, "--resume=never", "--max-steps=5", ranks=1, env={**job, "SLURM_RESTART_COUNT": "1"})
+    assert "the checkpoint of step 4 was still in" in again and f"resumed from {run}/step-00000004.h5" in again
 
 
 # ---------------------------------------------------------------- one writer
@@ -210,9 +225,26 @@ def test_slurms_word_on_the_job_of_a_holder(tmp_path, answer, code, free):
     squeue = programs / "squeue"
     squeue.write_text(f'#!/bin/sh\n[ "$*" = "--noheader --format=%T --jobs=77" ] || exit 9\necho "{answer}"\nexit {code}\n')
     squeue.chmod(0o755)
-    elsewhere(tmp_path / "run", job="77")
-    trainer_ranks.run(tmp_path / "run", *OPTIONS, "--max-steps=1", ranks=1, code=0 if free else 73,
-                      env={"PATH": f"{programs}:{os.environ['PATH']}"})
+    elsewhere(tmp_path / "run", job="77", cluster="here")
+    trainer_ranks.run(tmp_path / "run", *OPTIONS, "--max-steps=1", "--lease-timeout=9", ranks=1, code=0 if free else 73,
+                      env={"PATH": f"{programs}:{os.environ['PATH']}", "SLURM_CLUSTER_NAME": "here"})
+
+
+@pytest.mark.parametrize("what", ["renewed", "of another cluster"])
+def test_slurms_word_does_not_count_where_the_holder_lives_or_is_another_clusters(tmp_path, what):
+    """PrivateData hides a job that runs; two clusters with one file system both have a job 77."""
+    squeue = tmp_path / "programs" / "squeue"
+    squeue.parent.mkdir()
+    squeue.write_text("#!/bin/sh\necho Invalid job id specified\nexit 1\n")
+    squeue.chmod(0o755)
+    run = tmp_path / "run"
+    elsewhere(run, job="77", cluster="there" if what == "of another cluster" else "here")
+    process = trainer_ranks.start(run, *OPTIONS, "--max-steps=1", "--lease-timeout=9", ranks=1,
+                                  env={"PATH": f"{squeue.parent}:{os.environ['PATH']}", "SLURM_CLUSTER_NAME": "here"})
+    process[0].stderr.readline()
+    if what == "renewed":
+        os.utime(run / "lease.json")
+    trainer_ranks.finish(process, 73)
 
 
 def test_a_run_whose_folder_was_taken_ends_and_saves_nothing(tmp_path):

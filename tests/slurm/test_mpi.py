@@ -186,7 +186,7 @@ def test_under_salloc_and_mpirun_slurms_stale_rank_is_not_believed(cluster, roll
 
 
 def test_the_report_says_who_answered_and_who_was_stale(cluster, rollcall, site, mpirun):
-    script = "#!/bin/sh\n" + shlex.join(map(str, mpirun("-np", 2, rollcall, "env", "--verbose"))) + "\n"
+    script = "#!/bin/sh\n" + shlex.join(map(str, mpirun("-np", 2, rollcall, "env", "--verbose", "--all-ranks"))) + "\n"
     output = cluster.batch(script, "-N1", "-n2", env=site)
     assert "ompi          answered  rank 1 of 2" in output
     assert "slurm         declined  " in output

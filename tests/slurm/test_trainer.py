@@ -175,7 +175,10 @@ def test_checkpoint_of_another_model_is_refused(train, tmp_path):
     before = checkpoints(tmp_path)
     result = train(*SMALL, "--max-steps=2", "--model=resnet34")
     assert result.returncode == 76
-    assert len(MESSAGE.findall(result.stderr)) == 1 and "another model" in result.stderr
+    assert len(MESSAGE.findall(result.stderr)) == 1 and "--model was resnet18 and is resnet34" in result.stderr
+    result = train(*SMALL, "--max-steps=2", "--model=resnet34", "--resume=continue-with-changes")
+    assert result.returncode == 76
+    assert len(MESSAGE.findall(result.stderr)) == 1 and "is of another model" in result.stderr
     assert checkpoints(tmp_path) == before
 
 

@@ -30,7 +30,7 @@ struct TrainingState {
   std::vector<std::vector<std::byte>> rng_per_rank;  ///< cpu_rng_state() (rng.h) of each rank; may be empty
   std::string config_json;                           ///< the settings; not read back by load()
   std::vector<std::string> argv;                     ///< the command line, for people; not read back
-  std::string job;                                   ///< number of the Slurm job; empty: none
+  std::string job{};                                 ///< number of the Slurm job; empty: none
   const Sharding* sharding = nullptr;                ///< null: this rank has all of the model
 };
 

@@ -242,7 +242,7 @@ RunConfig run_config(const Settings& settings) {
 std::string folder_name(const Settings& settings, const Environment& environment) {
   const std::string& given = settings.text("run-name");
   std::string name = given.empty() ? environment.get_non_empty("SLURM_JOB_NAME").value_or("run") : given;
-  if (const auto element = environment.get_non_empty("SLURM_ARRAY_TASK_ID")) {
+  if (const auto element = environment.get_non_empty("SLURM_ARRAY_TASK_ID"); element && given.empty()) {
     name += "-" + *element;
   }
   for (char& c : name) {
@@ -278,6 +278,11 @@ Result<void> choose_folders(TrainConfig& config, const Settings& settings, const
     return run.error();
   }
   config.run.folder = *std::move(run);
+  const auto element = environment.get_non_empty("SLURM_ARRAY_TASK_ID");
+  if (element && !named && settings.text("run-name").empty()) {
+    config.warnings.push_back("element " + *element + " of the job array trains by itself, in " + folder +
+                              "; elements that go on from each other need --run-name=NAME");
+  }
   if (!scratch && !named) {
     config.warnings.push_back("SCRATCH is not set: checkpoints go to " + folder +
                               " below the current folder; set SCRATCH or --checkpoint-dir");

@@ -122,9 +122,9 @@ struct TrainConfig {
 [[nodiscard]] Result<DataConfig> make_data_config(const settings::Settings& settings, const Environment& environment);
 
 /// Everything that `settings`, of trainer_table(), decide. Folders: --checkpoint-dir and --run-dir, else below
-/// $SCRATCH/rollcall/<run name>, else below ./rollcall/<run name> with a warning. The run's name is setting run-name or
-/// the job's, then the number of an array's element: so a job that is submitted again finds its checkpoints, and
-/// elements do not share theirs. Nothing is created.
+/// $SCRATCH/rollcall/<run name>, else below ./rollcall/<run name> with a warning. The run's name is setting run-name,
+/// or the job's with the number of an array's element: so a job that is submitted again finds its checkpoints, and
+/// elements do not share theirs by accident. Nothing is created.
 ///
 /// Errors: a ${VARIABLE} in a path is not set; (Usage) settings that contradict each other: one of --parallel=fsdp's
 /// with another kind, two types.

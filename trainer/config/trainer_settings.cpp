@@ -202,10 +202,12 @@ constexpr std::array kTrainerTable{
             "a collective that takes longer is an error, which names the ranks that did not come", "Parallel", "", 1,
             1e6},
 
-    Setting{"run-name", Kind::Text, "", "NAME",
-            "name of this training, whose folder is $SCRATCH/rollcall/<run name>, or below ./ where SCRATCH is unset; "
-            "empty: the job's name. Elements of a job array have their number behind it",
-            "Checkpoints"},
+    Setting{
+        "run-name", Kind::Text, "", "NAME",
+        "name of this training, whose folder is $SCRATCH/rollcall/<run name>, or below ./ where SCRATCH is unset; "
+        "empty: the job's name, and the number of a job array's element behind it: elements that go on from each other "
+        "need a run-name",
+        "Checkpoints"},
     Setting{"checkpoint-dir", Kind::Path, "", "DIR",
             "folder of the checkpoints, of this training alone; empty: checkpoints below the run's folder",
             "Checkpoints"},

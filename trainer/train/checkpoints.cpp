@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/torch.h>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include "trainer/checkpoint/rng.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/optim/optimizer.h"
+#include "trainer/train/earlier_training.h"
 #include "trainer/train/step_size.h"
 
 namespace rollcall::train {
@@ -28,12 +30,25 @@ Error unusable_stage(const config::CheckpointConfig& config, const std::string& 
   return fail("--checkpoint-stage", config.stage_given, reason, action, ExitCode::CannotCreate);
 }
 
-Result<std::string> prepare_stage(const config::CheckpointConfig& config) {
+/// Whether this run goes on from what the stage or the folder holds.
+Result<bool> goes_on(const config::CheckpointConfig& config, const Environment& environment) {
+  if (config.load.resume == "auto") {
+    return true;
+  }
+  const Result<bool> staged = restarted_job_goes_on(config.stage, environment);
+  return staged && !*staged ? restarted_job_goes_on(config.load.folder, environment) : staged;
+}
+
+Result<std::string> prepare_stage(const config::CheckpointConfig& config, const Environment& environment) {
   const storage::FolderObjection objection = storage::make_own_folder(fs::absolute(config.stage).string());
   if (!objection.reason.empty()) {
     return unusable_stage(config, objection.reason, "another folder of this node");
   }
-  if (config.load.resume != "auto") {
+  const Result<bool> keeps = goes_on(config, environment);
+  if (!keeps) {
+    return keeps.error();
+  }
+  if (!*keeps) {
     checkpoint::background::discard_left_over(config.stage);
     return std::string();
   }
@@ -92,14 +107,17 @@ Result<RunFolder> prepare_folders(const config::CheckpointConfig& config, const 
   if (Result<void> prepared = checkpoint::format::prepare_folder(config.load.folder); !prepared) {
     return prepared.error();
   }
-  Result<Lease> lease =
-      Lease::take(config.load.folder, environment, std::chrono::duration<double>(config.lease_timeout),
-                  [](const std::string& line) { fmt::print(stderr, "rollcall: {}\n", line); });
+  std::chrono::duration<double> patience(config.lease_timeout);
+  if (world.world_size > 1) {  // the other ranks wait in a collective meanwhile
+    patience = std::min<std::chrono::duration<double>>(patience, world.group_options.timeout / 2);
+  }
+  Result<Lease> lease = Lease::take(config.load.folder, environment, patience,
+                                    [](const std::string& line) { fmt::print(stderr, "rollcall: {}\n", line); });
   if (!lease) {
     return lease.error();
   }
   folder.lease.emplace(*std::move(lease));
-  Result<std::string> note = config.stage.empty() ? std::string() : prepare_stage(config);
+  Result<std::string> note = config.stage.empty() ? std::string() : prepare_stage(config, environment);
   if (!note) {
     return note.error();
   }

@@ -33,9 +33,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFileName = "lease.json";
 constexpr std::size_t kMostBytes = 4096;
-constexpr std::chrono::milliseconds kLook{500};         ///< between two looks at another's lease
-constexpr std::chrono::seconds kPatienceWithSlurm{10};  ///< with a controller that does not answer
-constexpr std::chrono::seconds kPatienceAtEnd{2};       ///< with a file system that stands still
+constexpr std::chrono::milliseconds kLook{500};        ///< between two looks at another's lease
+constexpr std::chrono::seconds kPatienceWithSlurm{5};  ///< with a controller that does not answer
+constexpr std::chrono::seconds kPatienceAtEnd{2};      ///< with a file system that stands still
 
 /// Who has a lease.
 struct Holder {
@@ -45,6 +45,7 @@ struct Holder {
   std::string processes;  ///< the namespace that `pid` counts in
   std::int64_t pid = 0;
   std::string started;  ///< of the process, in the kernel's ticks: numbers of processes are used again
+  std::string cluster;  ///< Slurm's name of it: another one counts its jobs by itself
   std::string job;      ///< Slurm's; empty: none
   std::string restarts;
 };
@@ -83,14 +84,16 @@ Holder this_run(const Environment& environment) {
           .processes = target_of("/proc/self/ns/pid"),
           .pid = ::getpid(),
           .started = start_of(::getpid()),
+          .cluster = environment.get_non_empty(env::kSlurmClusterName).value_or(""),
           .job = environment.get_non_empty(env::kSlurmJobId).value_or(""),
           .restarts = environment.get_non_empty(env::kSlurmRestartCount).value_or("0")};
 }
 
 std::string to_json(const Holder& holder) {
   const nlohmann::ordered_json json{
-      {"nonce", holder.nonce}, {"host", holder.host},       {"boot", holder.boot}, {"processes", holder.processes},
-      {"pid", holder.pid},     {"started", holder.started}, {"job", holder.job},   {"restarts", holder.restarts}};
+      {"nonce", holder.nonce},         {"host", holder.host}, {"boot", holder.boot},
+      {"processes", holder.processes}, {"pid", holder.pid},   {"started", holder.started},
+      {"cluster", holder.cluster},     {"job", holder.job},   {"restarts", holder.restarts}};
   return json.dump(2) + "\n";
 }
 
@@ -111,6 +114,7 @@ Holder from_json(const std::string& text) {
   take("boot", holder.boot);
   take("processes", holder.processes);
   take("started", holder.started);
+  take("cluster", holder.cluster);
   take("job", holder.job);
   take("restarts", holder.restarts);
   if (const auto pid = json.find("pid"); pid != json.end() && pid->is_number_integer()) {
@@ -135,13 +139,16 @@ Standing by_kernel(const Holder& holder, const Holder& self) {
   return !started.empty() && started == holder.started ? Standing::Alive : Standing::Dead;
 }
 
+/// A job that Slurm has started again has ended before.
+bool is_earlier_start(const Holder& holder, const Holder& self) {
+  return !holder.job.empty() && holder.job == self.job && holder.cluster == self.cluster &&
+         holder.restarts != self.restarts;
+}
+
 /// What Slurm says: squeue(1) lists jobs that have not ended, and refuses a number that it does not know any more.
 Standing by_slurm(const Holder& holder, const Holder& self, const Environment& environment) {
-  if (holder.job.empty() || !parse_integer<std::uint64_t>(holder.job)) {
+  if (!parse_integer<std::uint64_t>(holder.job) || holder.cluster != self.cluster || holder.job == self.job) {
     return Standing::Unknown;
-  }
-  if (holder.job == self.job) {
-    return holder.restarts != self.restarts ? Standing::Dead : Standing::Unknown;
   }
   const Result<ChildOutput> asked = run_and_capture({"squeue", "--noheader", "--format=%T", "--jobs=" + holder.job},
                                                     environment, {.patience = kPatienceWithSlurm, .alone = true});
@@ -156,11 +163,6 @@ Standing by_slurm(const Holder& holder, const Holder& self, const Environment& e
     return Standing::Dead;
   }
   return state == "SUSPENDED" || state == "STOPPED" ? Standing::Alive : Standing::Unknown;
-}
-
-Standing standing_of(const Holder& holder, const Holder& self, const Environment& environment) {
-  const Standing known = by_kernel(holder, self);
-  return known == Standing::Unknown ? by_slurm(holder, self, environment) : known;
 }
 
 /// When it was renewed; nothing where it is gone. Opened, since a network file system looks at its server then.
@@ -216,37 +218,51 @@ class Watch {
   Watch(std::string path, const Holder& self, const Environment& environment)
       : path_(std::move(path)), self_(self), environment_(environment) {}
 
-  /// Whether the holder is dead, as far as is known by now; `over`: nothing more will be.
+  /// How the holder stands, as far as is known by now; where the waiting is `over`, Unknown no longer. Slurm may not
+  /// know a job that lives (PrivateData hides it), so its word counts only where nothing is renewed.
   [[nodiscard]] Standing look(bool over) {
-    const Holder holder = from_json(content_of(path_));
-    const auto time = renewed(path_);
-    if (!last_ || holder.nonce != last_->nonce) {
-      last_ = holder;
-      first_seen_ = std::chrono::steady_clock::now();
-      alive_ = false;
-      time_ = time;
-      return standing_of(holder, self_, environment_);
-    }
-    alive_ = alive_ || !same_time(time, time_);
-    time_ = time;
-    const Standing known = over ? standing_of(holder, self_, environment_) : by_kernel(holder, self_);
-    if (known != Standing::Unknown || !over) {
+    take_in();
+    const Standing known = is_earlier_start(*holder_, self_) ? Standing::Dead : by_kernel(*holder_, self_);
+    if (known != Standing::Unknown) {
       return known;
     }
-    const bool long_enough = std::chrono::steady_clock::now() - first_seen_ >= 3 * Lease::kRenewal;
-    return !alive_ && long_enough ? Standing::Dead : Standing::Alive;
+    const auto now = std::chrono::steady_clock::now();
+    const auto quiet = renewals_ ? std::chrono::steady_clock::duration(0) : now - first_seen_;
+    if (slurms_word_ == Standing::Dead && quiet > Lease::kRenewal + std::chrono::seconds(1)) {
+      return Standing::Dead;
+    }
+    if (!over) {
+      return Standing::Unknown;
+    }
+    const bool silent = quiet >= 3 * Lease::kRenewal && slurms_word_ != Standing::Alive;
+    return silent ? Standing::Dead : Standing::Alive;
   }
 
-  [[nodiscard]] const Holder& holder() const { return *last_; }
+  [[nodiscard]] const Holder& holder() const { return *holder_; }
 
  private:
+  void take_in() {
+    Holder holder = from_json(content_of(path_));
+    const auto time = renewed(path_);
+    if (!holder_ || holder.nonce != holder_->nonce) {
+      holder_ = std::move(holder);
+      first_seen_ = std::chrono::steady_clock::now();
+      renewals_ = false;
+      slurms_word_ = by_slurm(*holder_, self_, environment_);
+    } else {
+      renewals_ = renewals_ || !same_time(time, time_);
+    }
+    time_ = time;
+  }
+
   std::string path_;
   const Holder& self_;
   const Environment& environment_;
-  std::optional<Holder> last_;
+  std::optional<Holder> holder_;
   std::chrono::steady_clock::time_point first_seen_;
   std::optional<timespec> time_;
-  bool alive_ = false;  ///< renewed while it was watched
+  bool renewals_ = false;  ///< since it was first seen
+  Standing slurms_word_ = Standing::Unknown;
 };
 
 }  // namespace

@@ -70,7 +70,7 @@ class Temporary {
 
 std::string stage_folder(const std::string& stage, const std::string& folder) {
   std::error_code ignored;
-  const std::string whole = fs::weakly_canonical(folder, ignored).string();
+  const std::string whole = fs::weakly_canonical(fs::absolute(folder), ignored).string();
   const std::uint32_t hash = storage::crc32c(std::as_bytes(std::span(whole)));
   return (fs::path(stage) / fmt::format("rollcall-{}-{:08x}", ::geteuid(), hash)).string();
 }

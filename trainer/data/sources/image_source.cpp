@@ -3,6 +3,7 @@
 #include <glob.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -70,7 +71,11 @@ Result<std::vector<std::string>> match(const std::string& pattern) {
     return paths;
   }
   glob_t found{};
-  const int status = ::glob(pattern.c_str(), GLOB_ERR, nullptr, &found);  // sorted
+  // A folder of others, or one that is none, cannot hold what is meant; a file system that does not answer can.
+  const auto is_failure = [](const char* /*folder*/, int code) {
+    return code == EACCES || code == EPERM || code == ENOENT || code == ENOTDIR ? 0 : 1;
+  };
+  const int status = ::glob(pattern.c_str(), 0, is_failure, &found);  // sorted
   if (status == 0) {
     paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   }

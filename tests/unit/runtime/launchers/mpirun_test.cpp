@@ -139,6 +139,14 @@ TEST(Pmi, HydraInsideSlurmIsBelieved) {
   EXPECT_EQ(gathered->facts.world_size, 3U);
 }
 
+TEST(Pmi, ARankOfHydraThatLooksLikeTheStepsTaskIsNamedAsTheOthersAre) {
+  const Environment alike = with(slurm_task(), {{"PMI_RANK", "3"}, {"PMI_SIZE", "5"}, {"MPI_LOCALNRANKS", "2"}});
+  const auto gathered = gather(alike, nullptr);
+  ASSERT_TRUE(gathered) << gathered.error().message();
+  EXPECT_EQ(gathered->facts.source, "pmi");
+  EXPECT_FALSE(gathered->facts.is_slurms_step);
+}
+
 TEST(Pmi, PalsNamesItsLocalRanksDifferently) {
   const auto facts = facts_from_pmi(
       Environment({{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}, {"PMI_LOCAL_RANK", "1"}, {"PMI_LOCAL_SIZE", "4"}}));
@@ -154,6 +162,7 @@ TEST(Pmi, SlurmsOwnPluginAddsNothingToSlurmsFacts) {
   EXPECT_EQ(gathered->facts.local_world_size, 2U);
   EXPECT_EQ(gathered->facts.head_host, "jwb0007");
   EXPECT_THAT(gathered->facts.warnings, IsEmpty());
+  EXPECT_TRUE(gathered->facts.is_slurms_step);
   const auto changed = gather(with(task, {{"PMI_RANK", "2"}}), nullptr);
   ASSERT_FALSE(changed);
   EXPECT_EQ(changed.error().exit_code, ExitCode::Mismatch);

@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <future>
 #include <optional>
@@ -11,6 +13,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "runtime/rendezvous/connect.h"
 #include "runtime/rendezvous/socket.h"
@@ -127,6 +130,40 @@ TEST(Admission, StrangersThatSayAnythingElseDoNotDisturb) {
   EXPECT_FALSE(saying(own, "").receive_frame(soon()));
   EXPECT_TRUE(rank(own, 1, 2).get());
   EXPECT_TRUE(zero.get());
+}
+
+TEST(Admission, WhoTalksWithoutEndIsClosedBeforeItTakesMemory) {
+  const Listener own = listener();
+  Socket stranger(connect_once({"127.0.0.1", own.port()}, soon()).descriptor);
+  const std::string length{0, 0x3F, 0, 0};  // of a frame that may be: 4,128,768 bytes
+  const std::string endless = length + std::string(100'000, 'x');
+  ASSERT_GT(send(stranger.descriptor(), endless.data(), endless.size(), MSG_NOSIGNAL), 0);
+  auto zero = rank_0(own, 2);
+  const Result<std::string> answer = stranger.receive_frame(soon());
+  EXPECT_FALSE(answer);
+  EXPECT_THAT(answer.error().reason, HasSubstr("closed"));
+  EXPECT_TRUE(rank(own, 1, 2).get());
+  EXPECT_TRUE(zero.get());
+}
+
+TEST(Admission, SilentConnectionsMakeRoomForRanks) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const Listener own = listener();
+  std::vector<Socket> silent;
+  for (int i = 0; i < 40; ++i) {
+    silent.emplace_back(connect_once({"127.0.0.1", own.port()}, soon()).descriptor);
+    ASSERT_TRUE(silent.back().is_open());
+  }
+  Socket one = saying(own, hello(kKey.name, "", 1, 2));
+  const int next = ::dup(0);  // what is open now stays so, and 20 more may be
+  ::close(next);
+  rlimit few = before;
+  few.rlim_cur = static_cast<rlim_t>(next) + 20;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  const Result<void> met = admit_others(own, kKey, 2, seconds(30));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(met) << met.error().message();
 }
 
 TEST(Admission, AListenerThatIsNoRankZeroIsNotBelieved) {

@@ -149,6 +149,9 @@ TEST(EndpointFile, OutsideSlurmsStepsOnlyWhatAllRanksKnowNamesIt) {
   EXPECT_EQ(path, "/x/rollcall-user" + std::to_string(getuid()) + "-0badcafe.endpoint");
   of_mpirun.restart_count = 1;  // known on the hosts where srun started mpirun's daemon, not where mpirun runs
   EXPECT_EQ(endpoint_file_path("/x", of_mpirun), path);
+  of_mpirun.job_id = 4711;  // a rank that happens to look like a task of the step
+  of_mpirun.is_slurms_step = false;
+  EXPECT_EQ(endpoint_file_path("/x", of_mpirun), path);
 }
 
 TEST(EndpointFile, EachWorldOfAStepHasOneForAllItsRanks) {
