@@ -108,7 +108,10 @@ std::optional<NodeBarrier> barrier_of_this_node(launchers::PmixClient& pmix) {
   if (!local_rank || !local_size || *local_size < 2) {
     return std::nullopt;
   }
-  Result<NodeBarrier> barrier = NodeBarrier::join("exec " + pmix.name_space(), *local_rank, *local_size);
+  // Nodes may share a host, where several slurmds run: each has a barrier of its own.
+  const Result<std::uint32_t> node = pmix.fact(launchers::PmixFact::NodeId);
+  const std::string name = fmt::format("exec {} {}", pmix.name_space(), node ? std::to_string(*node) : "");
+  Result<NodeBarrier> barrier = NodeBarrier::join(name, *local_rank, *local_size);
   return barrier ? std::optional<NodeBarrier>(*std::move(barrier)) : std::nullopt;
 }
 
