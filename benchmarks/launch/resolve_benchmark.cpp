@@ -47,7 +47,7 @@ network::NetworkView network_of_a_node() {
   network.interfaces = {{"lo", true, true, {}}, {"eth0", true, false, {}}, {"ib0", true, false, {}}};
   network.head_names = {{"jwb00001", {{"10.78.0.1", true, false, false}}, ""}};
   network.route_interface = "ib0";
-  network.ephemeral_ports = {32768, 60999};
+  network.ephemeral_ports = {.range = {32768, 60999}};
   return network;
 }
 

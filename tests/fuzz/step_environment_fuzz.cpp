@@ -34,7 +34,7 @@ network::NetworkView made_up_network() {
   view.interfaces = {{"lo", true, true, {}}, {"ib0", true, false, {}}};
   view.head_names = {{"jwb0001i", {{"10.78.0.1", true, false, false}}, ""}};
   view.route_interface = "ib0";
-  view.ephemeral_ports = {32768, 60999};
+  view.ephemeral_ports = {.range = {32768, 60999}};
   return view;
 }
 

@@ -36,7 +36,7 @@ struct Step {
                           {"ib0", true, false, {{"10.78.0.2", true, false, false}}}};
     network.head_names = {{"jwb0001i", {{"10.78.0.1", true, false, false}}, ""}};
     network.route_interface = "ib0";
-    network.ephemeral_ports = {32768, 60999};
+    network.ephemeral_ports = {.range = {32768, 60999}};
     user.set("PATH", "/usr/bin:/bin");
   }
   void set(const char* name, const char* text) { ASSERT_TRUE(settings.set(name, text, "test")); }

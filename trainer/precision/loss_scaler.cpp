@@ -1,8 +1,9 @@
 #include "trainer/precision/loss_scaler.h"
 
-#include <limits>
 #include <map>
 #include <vector>
+
+#include "trainer/precision/finite.h"
 
 namespace rollcall::precision {
 namespace {
@@ -12,17 +13,13 @@ constexpr double kGrowthFactor = 2;
 constexpr double kBackoffFactor = 0.5;
 constexpr std::int64_t kGrowthInterval = 2000;
 
-/// By type, as the operator wants them; without the empty ones that a shard may be.
-std::map<at::ScalarType, std::vector<at::Tensor>> gradients_of(torch::optim::Optimizer& optimizer) {
-  std::map<at::ScalarType, std::vector<at::Tensor>> gradients;
-  for (const torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
-    for (const at::Tensor& parameter : group.params()) {
-      if (parameter.grad().defined() && parameter.grad().numel() > 0) {
-        gradients[parameter.grad().scalar_type()].push_back(parameter.grad());
-      }
-    }
+/// By type, as the operator wants them.
+std::map<at::ScalarType, std::vector<at::Tensor>> gradients_by_type(const torch::optim::Optimizer& optimizer) {
+  std::map<at::ScalarType, std::vector<at::Tensor>> by_type;
+  for (const at::Tensor& gradient : gradients_of(optimizer)) {
+    by_type[gradient.scalar_type()].push_back(gradient);
   }
-  return gradients;
+  return by_type;
 }
 
 /// Where the gradients are; see LossScaler::unscale().
@@ -51,7 +48,7 @@ bool LossScaler::unscale(torch::optim::Optimizer& optimizer, const process_group
   const c10::Device device = device_of(optimizer);
   const at::Tensor inverse = scale_.to(at::kDouble).reciprocal().to(at::kFloat).to(device);
   at::Tensor found_inf = torch::zeros({1}, at::TensorOptions(at::kFloat).device(device));
-  for (auto& [type, gradients] : gradients_of(optimizer)) {
+  for (auto& [type, gradients] : gradients_by_type(optimizer)) {
     at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, inverse);
   }
   if (group) {
@@ -60,18 +57,6 @@ bool LossScaler::unscale(torch::optim::Optimizer& optimizer, const process_group
   }
   found_inf_ = found_inf.to(at::kCPU);
   return found_inf_.item<float>() == 0;
-}
-
-bool finite_gradients(torch::optim::Optimizer& optimizer) {
-  const torch::NoGradGuard no_grad;
-  std::vector<at::Tensor> largest;
-  for (auto& [type, gradients] : gradients_of(optimizer)) {
-    // The largest absolute value: not a number where any is none, and no sum that could overflow.
-    for (const at::Tensor& value : at::_foreach_norm(gradients, std::numeric_limits<double>::infinity())) {
-      largest.push_back(value.to(at::kFloat));
-    }
-  }
-  return largest.empty() || torch::stack(largest).isfinite().all().item<bool>();
 }
 
 void LossScaler::update() {

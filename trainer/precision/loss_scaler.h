@@ -53,8 +53,4 @@ class LossScaler {
   at::Tensor found_inf_;   ///< [1] float32: above 0 where a gradient of the last step was not finite
 };
 
-/// Whether all gradients of the optimizer's parameters on this rank are finite; reads each once. On CPUs and on the
-/// parameters' device.
-[[nodiscard]] bool finite_gradients(torch::optim::Optimizer& optimizer);
-
 }  // namespace rollcall::precision

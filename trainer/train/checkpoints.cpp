@@ -18,6 +18,8 @@
 #include "trainer/checkpoint/rng.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/optim/optimizer.h"
+#include "trainer/precision/finite.h"
+#include "trainer/train/divergence.h"
 #include "trainer/train/earlier_training.h"
 #include "trainer/train/step_size.h"
 
@@ -306,25 +308,16 @@ Result<bool> Checkpoints::save(const checkpoint::Progress& progress, Urgency urg
 }
 
 Result<void> Checkpoints::check_weights(const checkpoint::Progress& progress) const {
-  const torch::NoGradGuard no_grad;
-  std::string bad;
-  for (const auto& parameter : training_.replica->named_parameters()) {
-    if (bad.empty() && parameter.value().numel() > 0 && !parameter.value().isfinite().all().item<bool>()) {
-      bad = parameter.key();
-    }
-  }
-  at::Tensor ranks = world_.device.place(torch::tensor({std::int64_t{bad.empty() ? 0 : 1}}, at::kLong));
+  const auto parameters = training_.replica->named_parameters();
+  const bool finite = precision::all_finite(parameters.values());
+  at::Tensor ranks = world_.device.place(torch::tensor({std::int64_t{finite ? 0 : 1}}, at::kLong));
   if (Result<void> reduced = process_group::all_reduce_sum(world_.process_group, ranks); !reduced) {
     return reduced;
   }
   if (ranks.item<std::int64_t>() == 0) {
     return {};
   }
-  return fail("weights", bad.empty() ? "of another rank" : bad,
-              fmt::format("not finite after step {}, which is not saved", progress.global_step),
-              "submitting again, which goes on from the last checkpoint; where it comes again, "
-              "--resume=continue-with-changes with a smaller --lr",
-              ExitCode::BadData);
+  return weights_not_finite(precision::first_not_finite(parameters), progress.global_step);
 }
 
 checkpoint::Retention Checkpoints::retention(const checkpoint::Progress& progress) const {

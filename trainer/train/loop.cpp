@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "trainer/distributed/errors/exceptions.h"
+#include "trainer/precision/finite.h"
+#include "trainer/train/divergence.h"
 #include "trainer/train/process.h"
 
 namespace rollcall::train {
@@ -159,7 +161,7 @@ Loop::Stop Loop::finish_step(StepSums& sums) {
   precision::LossScaler& scaler = training_.loss_scaler;
   if (Stop stop = catch_training_errors(world_, [&] {
         const bool finite = scaler.on() ? scaler.unscale(*training_.optimizer, world_.process_group)
-                                        : precision::finite_gradients(*training_.optimizer);
+                                        : precision::all_finite(precision::gradients_of(*training_.optimizer));
         sums.totals.non_finite = finite ? 0 : 1;
       })) {
     return stop;
@@ -213,34 +215,27 @@ Loop::Stop Loop::after_update(const Totals& totals) {
   }
   progress_.skipped_steps += 1;
   skipped_in_a_row_ += 1;
-  const std::string where = non_finite_gradient();
-  observer_.skipped_step(progress_, scaler.on(), where);
+  const std::string where = first_bad_gradient();
+  observer_.skipped_step(progress_, scaler.on(), place_of(where));
   constexpr double kSmallest = 1.0 / (1 << 20);  // some 36 steps in a row did not fit
+  const std::int64_t most = config_.run.max_skipped_steps;
   if (scaler.on() && progress_.loss_scale < kSmallest) {
-    return failed(fail("--precision", "fp16", "gradients are not finite whatever the loss is scaled with",
-                       "--precision=bf16, or a smaller --lr", ExitCode::BadData),
-                  world_.rank != 0);
+    return failed(gradients_not_finite_at_any_scale(), world_.rank != 0);  // every rank has it
   }
-  if (!scaler.on() && config_.run.max_skipped_steps > 0 && skipped_in_a_row_ >= config_.run.max_skipped_steps) {
-    return failed(fail("gradients", where,
-                       fmt::format("not finite in {} steps in a row, up to step {}; the weights are those of before",
-                                   skipped_in_a_row_, progress_.global_step + 1),
-                       "--clip-grad-norm, a smaller --lr with --resume=continue-with-changes, or another "
-                       "--max-skipped-steps",
-                       ExitCode::BadData),
-                  world_.rank != 0);  // every rank has it
+  if (!scaler.on() && most > 0 && skipped_in_a_row_ >= most) {
+    return failed(gradients_not_finite(where, skipped_in_a_row_, progress_.global_step + 1), world_.rank != 0);
   }
   return std::nullopt;
 }
 
-std::string Loop::non_finite_gradient() const {
+std::string Loop::first_bad_gradient() const {
+  torch::OrderedDict<std::string, at::Tensor> gradients;
   for (const auto& parameter : replica_.named_parameters()) {
-    const at::Tensor gradient = parameter.value().grad();
-    if (gradient.defined() && !gradient.isfinite().all().item<bool>()) {
-      return "of " + parameter.key();
+    if (parameter.value().grad().defined()) {
+      gradients.insert(parameter.key(), parameter.value().grad());
     }
   }
-  return "of another rank's part";
+  return precision::first_not_finite(gradients);
 }
 
 Loop::Stop Loop::after_step(const Totals& totals) {
@@ -252,9 +247,8 @@ Loop::Stop Loop::after_step(const Totals& totals) {
   progress_.unrecorded += totals.average;
   observer_.step_done(progress_, totals.average, optim::learning_rate(training_.schedule, progress_.global_step - 1));
   if (!std::isfinite(totals.average.loss_sum)) {
-    return failed(fail("loss", fmt::format("{}", totals.average.loss()),
-                       fmt::format("is not finite after step {}", progress_.global_step), not_finite_advice(),
-                       ExitCode::BadData));
+    return failed(
+        loss_not_finite(totals.average.loss(), progress_.global_step, steps_done_ == 1 && progress_.global_step > 1));
   }
   tell_saves();
   others_saving_ = totals.saving > 0;
@@ -282,13 +276,6 @@ Loop::Stop Loop::after_step(const Totals& totals) {
     return stop ? stop : Outcome{};
   }
   return checkpoints_.due_after_step(progress_.global_step) ? save(Urgency::MaySkip) : std::nullopt;
-}
-
-std::string Loop::not_finite_advice() const {
-  return steps_done_ <= 1 && progress_.global_step > 1
-             ? "--resume=FILE with an earlier checkpoint than the one that this run went on from, and a smaller --lr"
-             : "submitting again, which goes on from the last checkpoint; where it comes again, "
-               "--resume=continue-with-changes with a smaller --lr";
 }
 
 Loop::Stop Loop::after_epoch() {
@@ -358,9 +345,7 @@ Loop::Stop Loop::validate() {
   }
   if (!std::isfinite(totals->average.loss_sum)) {
     observer_.validated(progress_, totals->average);
-    return failed(fail("validation loss", fmt::format("{}", totals->average.loss()),
-                       fmt::format("is not finite after step {}: the model has diverged", progress_.global_step),
-                       "--resume=FILE with a checkpoint of before, and a smaller --lr", ExitCode::BadData),
+    return failed(validation_not_finite(totals->average.loss(), progress_.global_step),
                   world_.rank != 0);  // every rank has it
   }
   note_validation(totals->average);

@@ -62,9 +62,8 @@ class Loop {
   void update(bool finite);
   /// Counts and tells a step that was left out; ends a run that leaves out every step.
   [[nodiscard]] Stop after_update(const Totals& totals);
-  /// The first parameter with such a gradient: "of layer1.0.conv1.weight".
-  [[nodiscard]] std::string non_finite_gradient() const;
-  [[nodiscard]] std::string not_finite_advice() const;
+  /// The first parameter of this rank whose gradient is not finite; empty where there is none.
+  [[nodiscard]] std::string first_bad_gradient() const;
   [[nodiscard]] Stop after_step(const Totals& totals);
   [[nodiscard]] Stop after_epoch();
   /// Saves where `saving` (nothing is lost then if the job ends while it validates), validates where that is due, and

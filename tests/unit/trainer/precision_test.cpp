@@ -7,6 +7,7 @@
 #include "trainer/model/resnet.h"
 #include "trainer/model/state.h"
 #include "trainer/precision/autocast.h"
+#include "trainer/precision/finite.h"
 #include "trainer/precision/loss_scaler.h"
 
 namespace rollcall::precision {
@@ -113,6 +114,37 @@ TEST(LossScaler, DividesHalvesOnOverflowAndDoublesAfter2000GoodSteps) {
   EXPECT_EQ(scaler.state(), (LossScale{.scale = 4, .good_steps = 0}));
   EXPECT_FALSE(step(std::numeric_limits<float>::quiet_NaN()));
   EXPECT_EQ(scaler.state(), (LossScale{.scale = 2, .good_steps = 0}));
+}
+
+TEST(Finite, IsExactAlsoWhereANormOverflows) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const at::Tensor good = torch::ones({3, 5});
+  const auto with = [&](std::initializer_list<float> numbers) {
+    return all_finite({good, torch::tensor(std::vector<float>(numbers)), torch::ones({2}, at::kBFloat16)});
+  };
+  EXPECT_TRUE(all_finite({}));
+  EXPECT_TRUE(with({0, -1}));
+  EXPECT_TRUE(with({3e38F, -3e38F}));  // whose squares are not
+  EXPECT_FALSE(with({1, inf}));
+  EXPECT_FALSE(with({inf, -inf}));
+  EXPECT_FALSE(with({std::numeric_limits<float>::quiet_NaN()}));
+  EXPECT_TRUE(all_finite({torch::full({4}, 60000, at::kHalf)}));
+}
+
+TEST(Finite, NamesTheFirstAndLeavesAbsentAndEmptyGradientsOut) {
+  torch::OrderedDict<std::string, at::Tensor> named;
+  named.insert("a", torch::ones({2}));
+  named.insert("empty", torch::ones({0, 3}));
+  EXPECT_EQ(first_not_finite(named), "");
+  named.insert("b", torch::full({2}, std::numeric_limits<float>::quiet_NaN()));
+  EXPECT_EQ(first_not_finite(named), "b");
+  const at::Tensor without = torch::zeros({1}).requires_grad_();
+  const at::Tensor shard = torch::zeros({0}).requires_grad_();
+  shard.mutable_grad() = torch::zeros({0});
+  Trained trained;
+  trained.set_gradient(8);
+  torch::optim::SGD optimizer({without, shard, trained.parameter}, torch::optim::SGDOptions(0.1));
+  EXPECT_EQ(gradients_of(optimizer).size(), 1U);
 }
 
 TEST(LossScaler, PassesEverythingThroughWhereItIsOff) {

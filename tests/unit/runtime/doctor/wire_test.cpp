@@ -228,7 +228,7 @@ TEST(DoctorCandidates, AreTheSameOnEveryNodeAndNameTheExpectedEndpointFirst) {
   const job::JobFacts facts = healthy_world().step;
   network::NetworkView network;
   network.head_names = {{"jwb0001i", {{"10.78.0.1", true, false, false}, {"fe80::1", false, false, true}}, ""}};
-  network.ephemeral_ports = {32768, 60999};
+  network.ephemeral_ports = {.range = {32768, 60999}};
   resolve::EnvPatch patch;
   patch.changes = {{"MASTER_ADDR", "jwb0001i", resolve::Action::Set, "", ""},
                    {"MASTER_PORT", "29500", resolve::Action::Set, "", ""}};
@@ -248,7 +248,7 @@ TEST(DoctorCandidates, ANameThatDoesNotResolveIsNotAskedForAgain) {
   const settings::Settings settings(settings::launch_table());
   network::NetworkView network;
   network.head_names = {{"jwb0001x", {}, "Name or service not known"}, {"jwb0001", {}, "Name or service not known"}};
-  network.ephemeral_ports = {32768, 60999};
+  network.ephemeral_ports = {.range = {32768, 60999}};
   const Candidates candidates = candidates_of(healthy_world().step, settings, network, Environment(), kUnresolved);
   ASSERT_TRUE(candidates.expected);
   EXPECT_EQ(candidates.expected->host, "jwb0001x");

@@ -73,7 +73,7 @@ TEST(RendezvousPort, ThatTheKernelOfRankZerosHostMayGiveAwayIsUsedWithAWarning) 
   EXPECT_THAT(warnings_of(step)[0], testing::HasSubstr("the ephemeral ports 32768-60999"));
   EXPECT_THAT(warnings_of(step)[0], testing::HasSubstr("ip_local_reserved_ports=40000-40099"));
   const auto port = step.after().get("MASTER_PORT");
-  step.network.ephemeral_ports = {1024, 65535};
+  step.network.ephemeral_ports = {.range = {1024, 65535}};
   EXPECT_EQ(warnings_of(step).size(), 1U) << "a site where no range is outside of them";
   step.network.ephemeral_ports.reserved = {{80, 80}, {40000, 40099}};
   EXPECT_TRUE(warnings_of(step).empty());
