@@ -25,8 +25,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(rollcall_options INTERFACE -Wno-restrict)
 endif()
 target_include_directories(rollcall_options INTERFACE ${PROJECT_SOURCE_DIR})
-# Header-only fmt: LibTorch's wheel ships another version of fmt, and only inline code of both can live in one program.
-target_compile_definitions(rollcall_options INTERFACE FMT_HEADER_ONLY)
+
+# fmt of the system, compiled into the programs, which so need no library of it where they run; its names stay theirs.
+add_library(rollcall_fmt STATIC ${PROJECT_SOURCE_DIR}/cmake/fmt_library.cpp)
+target_include_directories(rollcall_fmt SYSTEM PUBLIC
+  $<TARGET_PROPERTY:fmt::fmt-header-only,INTERFACE_INCLUDE_DIRECTORIES>)
+target_link_libraries(rollcall_options INTERFACE rollcall_fmt)
 
 if(ROLLCALL_SANITIZER)
   add_compile_options(-fsanitize=${ROLLCALL_SANITIZER} -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -41,6 +45,11 @@ function(rollcall_layer name folder)
   if(sources)
     add_library(rollcall_${name} STATIC ${sources})
     target_link_libraries(rollcall_${name} PUBLIC rollcall_options ${ARG_DEPENDS})
+    if(ROLLCALL_UNITY)
+      set_target_properties(rollcall_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+      # A class with members of its file's anonymous namespace is taken for one of a header.
+      target_compile_options(rollcall_${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+    endif()
   else()
     add_library(rollcall_${name} INTERFACE)
     target_link_libraries(rollcall_${name} INTERFACE rollcall_options ${ARG_DEPENDS})

@@ -27,7 +27,7 @@ constexpr std::string_view kSkip =
     "none|answer|way|environment|own-name|head-name|reverse-name|interface|head-port|ring|clock|scratch|venv|versions|"
     "devices|cpus|shm|memlock|speed|collectives";
 
-constexpr std::array kTable{
+constexpr std::array kDoctorTable{
     Setting{"only", Kind::List, "all", "CHECK[,CHECK...]", "run these checks; --list names them", "Doctor", kOnly},
     Setting{"skip", Kind::List, "none", "CHECK[,CHECK...]", "leave these checks out", "Doctor", kSkip},
     Setting{"collectives", Kind::List, "none", "BACKEND[,BACKEND...]",
@@ -39,7 +39,7 @@ constexpr std::array kTable{
 Result<std::vector<std::string_view>> named(const CommandContext& context, const std::string& option) {
   std::vector<std::string_view> names;
   for (const std::string& name : context.options.list(option)) {
-    if (context.options.is_default(option) || name == kTable[option == "only" ? 0 : 1].default_text) {
+    if (context.options.is_default(option) || name == kDoctorTable[option == "only" ? 0 : 1].default_text) {
       return names;
     }
     const auto found = std::ranges::find(doctor::all_checks(), name, &Check::name);
@@ -76,10 +76,10 @@ Result<std::vector<std::string_view>> wanted_checks(const CommandContext& contex
 /// The back ends that --collectives names; none for its default word. Whether this build of the trainer has them is for
 /// rollcall-bench-collectives to say.
 Result<std::vector<std::string>> wanted_backends(const CommandContext& context) {
-  const std::vector<std::string> known = split(kTable[2].choices, '|');
+  const std::vector<std::string> known = split(kDoctorTable[2].choices, '|');
   const std::vector<std::string> backends = context.options.list("collectives");
   for (const std::string& name : backends) {
-    if (name == kTable[2].default_text) {
+    if (name == kDoctorTable[2].default_text) {
       return std::vector<std::string>();
     }
     if (std::ranges::find(known, name) == known.end()) {
@@ -124,7 +124,7 @@ Result<void> verdict(const std::vector<doctor::Checked>& findings) {
 
 }  // namespace
 
-settings::Table doctor_table() { return kTable; }
+settings::Table doctor_table() { return kDoctorTable; }
 
 Result<void> run_doctor(CommandContext& context) {
   const command_line::ParsedCommandLine& line = context.line;

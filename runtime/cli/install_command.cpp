@@ -20,7 +20,7 @@ using settings::Setting;
 
 constexpr const char* kProfile = "/etc/rollcall/site.toml";
 
-constexpr std::array kTable{
+constexpr std::array kInstallTable{
     Setting{"slurm.conf", Kind::Text, "", "FILE", "the site's slurm.conf, where it is not in a usual place", "install"},
     Setting{"plugin", Kind::Text, "", "FILE", "spank_rollcall.so as the nodes see it (beside rollcall)", "install"},
     Setting{"profile", Kind::Text, "", "FILE", "with --site: the profile to put to /etc/rollcall/site.toml", "install"},
@@ -176,7 +176,7 @@ Result<void> carry_out(const Result<Plan>& plan, const install::ImageRoot& root,
 
 }  // namespace
 
-settings::Table install_table() { return kTable; }
+settings::Table install_table() { return kInstallTable; }
 
 Result<void> run_install(CommandContext& context) {
   if (Result<void> checked = check_command_line(context, "install"); !checked) {

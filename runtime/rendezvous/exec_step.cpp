@@ -23,7 +23,7 @@ namespace rollcall::rendezvous {
 namespace {
 
 constexpr const char* kKey = "rollcall.exec";
-constexpr const char* kFailed = "none";
+constexpr const char* kNone = "none";
 constexpr std::string_view kGds = "hash";
 /// What a rank with an error gives the others of its node to leave PMIx with it, before it tells the error.
 constexpr std::chrono::seconds kFailing{5};
@@ -77,7 +77,7 @@ Result<Endpoint> choose_endpoint(const Result<step::ResolvedStep>& step, const s
 Result<Endpoint> tell_all(const Result<step::ResolvedStep>& step, const settings::Settings& settings,
                           launchers::PmixClient& pmix) {
   Result<Endpoint> endpoint = choose_endpoint(step, settings);
-  const Result<void> put = pmix.put(kKey, endpoint ? to_text(*endpoint) : kFailed);
+  const Result<void> put = pmix.put(kKey, endpoint ? to_text(*endpoint) : kNone);
   const Result<void> fenced = pmix.fence(limit(settings));
   if (!endpoint || (put && fenced)) {
     return endpoint;

@@ -108,13 +108,13 @@ Result<SiteSection> read_head(const std::string& path) {
   return root ? read_section(*root, path) : root.error();
 }
 
-bool same_name(std::string_view a, std::string_view b) {
+bool same_letters(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
   return std::ranges::equal(a, b, {}, lower, lower);
 }
 
 bool contains(const std::vector<std::string>& names, const std::string& clue) {
-  return !clue.empty() && std::ranges::any_of(names, [&](const std::string& name) { return same_name(name, clue); });
+  return !clue.empty() && std::ranges::any_of(names, [&](const std::string& name) { return same_letters(name, clue); });
 }
 
 /// How `section` fits the clues: "SYSTEMNAME=jedi", "cluster name jedi"; nothing where it does not. `strength` 0 asks

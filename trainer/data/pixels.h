@@ -28,6 +28,9 @@ struct ImageSize {
   friend bool operator==(const ImageSize&, const ImageSize&) = default;
 };
 
+/// How many parts of `divisor` cover `dividend`; neither is negative.
+inline int divided_up(int dividend, int divisor) { return (dividend + divisor - 1) / divisor; }
+
 /// Bytes of a pixel in memory: red, green, blue and one that means nothing. Four keep every pixel in one SIMD lane.
 inline constexpr int kPixelBytes = 4;
 

@@ -12,13 +12,13 @@ namespace rollcall::train {
 namespace {
 
 volatile std::sig_atomic_t arrived = 0;
-volatile std::sig_atomic_t training = 0;
+volatile std::sig_atomic_t trains = 0;
 
 void remember(int signal) {
-  if (signal == SIGTERM && training == 0) {
+  if (signal == SIGTERM && trains == 0) {
     _exit(to_int(ExitCode::Ended));
   }
-  if (signal == SIGINT && (training == 0 || arrived == SIGINT)) {
+  if (signal == SIGINT && (trains == 0 || arrived == SIGINT)) {
     std::signal(SIGINT, SIG_DFL);
     std::raise(SIGINT);
   }
@@ -37,7 +37,7 @@ void catch_stop_signals() {
   }
 }
 
-void training_begins() { training = 1; }
+void training_begins() { trains = 1; }
 
 int stop_signal() { return arrived; }
 

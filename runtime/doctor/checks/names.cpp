@@ -14,7 +14,7 @@ const network::ResolvedName* usable(const NameFacts& names) {
   return found == names.head.end() ? nullptr : &*found;
 }
 
-constexpr const char* kAction =
+constexpr const char* kNamesAction =
     "try getent hosts NAME on that node, then set host.template to a name that resolves on all nodes";
 
 /// Empty where the name is fine on this node.
@@ -76,7 +76,7 @@ Findings check_head_name(const World& world) {
       continue;
     }
     if (const std::string reason = objection(*node, world); !reason.empty()) {
-      grouped.add(Status::Bad, node->host, reason, kAction);
+      grouped.add(Status::Bad, node->host, reason, kNamesAction);
     } else if (meaning.empty() || node->host != world.step.head_host) {
       const network::ResolvedName* const name = usable(node->node.names);
       meaning = fmt::format("{} is {} everywhere", name->name, name->addresses.front().text);

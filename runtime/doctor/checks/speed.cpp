@@ -86,7 +86,7 @@ const Measurement* row_of(const Benchmark& benchmark, bool largest) {
   return found;
 }
 
-constexpr const char* kAction =
+constexpr const char* kSpeedAction =
     "compare with iperf3 between two of the nodes; check interface.gloo and MASTER_ADDR: is this the fast network?";
 
 std::string text_of(const CollectiveRow& row) {
@@ -95,7 +95,7 @@ std::string text_of(const CollectiveRow& row) {
 }
 
 /// What `backend` showed.
-Finding judge(const std::vector<CollectiveRow>& rows, const std::string& backend) {
+Finding judge_speed(const std::vector<CollectiveRow>& rows, const std::string& backend) {
   std::string seen;
   for (const CollectiveRow& row : rows) {
     if (row.backend != backend) {
@@ -145,14 +145,14 @@ Findings check_speed(const World& world) {
         {world.limits.gigabytes ? Status::Bad : Status::Notice,
          {},
          fmt::format("{}; at least {:.3g} GB/s is expected: {}", seen, *expected.gigabytes, expected.gigabytes_reason),
-         kAction});
+         kSpeedAction});
   }
   if (expected.microseconds && hop > *expected.microseconds) {
     findings.push_back({world.limits.microseconds ? Status::Bad : Status::Notice,
                         {},
                         fmt::format("{}; at most {:.3g} us a hop is expected: {}", seen, *expected.microseconds,
                                     expected.microseconds_reason),
-                        kAction});
+                        kSpeedAction});
   }
   if (findings.empty()) {
     const std::string rule = expected.gigabytes ? fmt::format("; expected at least {:.3g} GB/s: {}",
@@ -176,7 +176,7 @@ Findings check_collectives(const World& world) {
   for (const CollectiveRow& row : collectives.rows) {
     if (std::ranges::find(judged, row.backend) == judged.end()) {
       judged.push_back(row.backend);
-      findings.push_back(judge(collectives.rows, row.backend));
+      findings.push_back(judge_speed(collectives.rows, row.backend));
     }
   }
   return findings;

@@ -13,7 +13,7 @@ double share_of(std::uint64_t free, std::uint64_t total) {
   return total == 0 ? 1 : static_cast<double>(free) / static_cast<double>(total);
 }
 
-void judge(const TaskFacts& task, Grouped& grouped) {
+void judge_storage(const TaskFacts& task, Grouped& grouped) {
   const FolderFacts& folder = task.node.scratch;
   if (!folder.error.empty()) {
     grouped.add(Status::Bad, task.host, fmt::format("{} cannot be written: {}", folder.path, folder.error),
@@ -47,7 +47,7 @@ Findings check_scratch(const World& world) {
   for (const TaskFacts* task : nodes_of(world)) {
     const FolderFacts& folder = task->node.scratch;
     if (!folder.path.empty()) {
-      judge(*task, grouped);
+      judge_storage(*task, grouped);
       good = fmt::format("{} can be written, {} free", folder.path, bytes_text(static_cast<double>(folder.free_bytes)));
     }
   }

@@ -80,12 +80,12 @@ Result<void> share(WritePlan& plan, RankGroup& group) {
     return told;
   }
   const auto* const packed = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  const auto json = nlohmann::json::from_cbor(packed, packed + bytes.size(), true, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("temporary") || !json.contains("datasets")) {
+  const auto message = nlohmann::json::from_cbor(packed, packed + bytes.size(), true, /*allow_exceptions=*/false);
+  if (!message.is_object() || !message.contains("temporary") || !message.contains("datasets")) {
     return fail("checkpoint", "", "rank 0 sent something else than its plan", "reporting this", ExitCode::Internal);
   }
-  plan.temporary = json["temporary"].get<std::string>();
-  for (const auto& row : json["datasets"]) {
+  plan.temporary = message["temporary"].get<std::string>();
+  for (const auto& row : message["datasets"]) {
     ManifestEntry& entry = plan.datasets.emplace_back();
     row.at(0).get_to(entry.name);
     row.at(1).get_to(entry.offset);

@@ -166,10 +166,9 @@ bool starts_with(std::span<const std::byte> file, std::span<const std::byte> mag
   return file.size() >= magic.size() && std::equal(magic.begin(), magic.end(), file.begin());
 }
 
-int reduced(int length, int reduction) { return (length + reduction - 1) / reduction; }
-
 Box reduced(const Box& box, int reduction) {
-  return {box.left / reduction, box.top / reduction, reduced(box.width, reduction), reduced(box.height, reduction)};
+  return {box.left / reduction, box.top / reduction, divided_up(box.width, reduction),
+          divided_up(box.height, reduction)};
 }
 
 }  // namespace
@@ -199,7 +198,7 @@ class ImageDecoder::State {
 
   Result<PixelView> decode(const Box& box, int reduction) {
     const Box upright = reduced(box, reduction);
-    const ImageSize stored{reduced(size_.width, reduction), reduced(size_.height, reduction)};
+    const ImageSize stored{divided_up(size_.width, reduction), divided_up(size_.height, reduction)};
     const Result<PixelView> view = decode_stored(orientation_.stored_box(upright, stored), reduction);
     if (!view || orientation_.is_upright()) {
       return view;

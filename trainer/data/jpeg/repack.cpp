@@ -15,9 +15,7 @@
 namespace rollcall::data {
 namespace {
 
-constexpr long kMaxMemory = 1L << 30;  // of each of the two sets of coefficients
-
-int divided_up(int dividend, int divisor) { return (dividend + divisor - 1) / divisor; }
+constexpr long kMaxCoefficientMemory = 1L << 30;  // of each of the two sets of coefficients
 
 /// How the MCUs of a picture are put into tiles.
 struct TileLayout {
@@ -126,7 +124,7 @@ const char* Recoder::obstacle() const {
 Result<ImageSize> Recoder::read(std::span<const std::byte> jpeg) {
   const bool header = errors_.run([&] {
     jpeg_create_decompress(&source_);
-    source_.mem->max_memory_to_use = kMaxMemory;
+    source_.mem->max_memory_to_use = kMaxCoefficientMemory;
     jpeg_mem_src(&source_, reinterpret_cast<const unsigned char*>(jpeg.data()), jpeg.size());
     jpeg_read_header(&source_, TRUE);
   });
@@ -192,7 +190,7 @@ Result<std::span<const std::byte>> Recoder::write() {
   const bool done = errors_.run([&] {
     Arrays arrays{};
     jpeg_create_compress(&target_);
-    target_.mem->max_memory_to_use = kMaxMemory;
+    target_.mem->max_memory_to_use = kMaxCoefficientMemory;
     describe_target(layout, arrays);
     jpeg_mem_dest(&target_, &written_, &written_bytes_);
     jpeg_write_coefficients(&target_, arrays.data());

@@ -13,8 +13,6 @@ namespace {
 constexpr int kBlockSide = 8;
 constexpr int kMaxTileMcus = 64;
 
-int divided_up(int dividend, int divisor) { return (dividend + divisor - 1) / divisor; }
-
 int number_at(std::span<const std::byte> bytes, std::size_t offset) { return std::to_integer<int>(bytes[offset]); }
 
 /// The parts of a header that tiles depend on.

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kMostClasses = 10'000'000;
 
-Error unreadable(const std::string& path, int error_number, ExitCode code) {
+Error unreadable_shard(const std::string& path, int error_number, ExitCode code) {
   return fail("--data", path, "cannot be read: " + errno_text(error_number), "checking the file and its permissions",
               code);
 }
@@ -60,7 +60,7 @@ class ShardReader {
   Result<void> read(std::vector<TarSource::Picture>& pictures) {
     const auto size = file_.regular_size();
     if (!size) {
-      return unreadable(path_, errno, ExitCode::NoInput);
+      return unreadable_shard(path_, errno, ExitCode::NoInput);
     }
     const Result<std::vector<TarMember>> members = index_tar(
         *size, [&](std::span<std::byte> bytes, std::uint64_t at) { return file_.read_at(bytes, at) == bytes.size(); });
@@ -100,7 +100,7 @@ class ShardReader {
   Result<void> take_label(const TarMember& member) {
     std::string text(std::min<std::uint64_t>(member.bytes, 32), '\0');
     if (file_.read_at(std::as_writable_bytes(std::span(text)), member.offset) != text.size()) {
-      return unreadable(path_, errno, ExitCode::InputOutput);
+      return unreadable_shard(path_, errno, ExitCode::InputOutput);
     }
     label_ = parse_integer<std::int64_t>(trim(text));
     if (!label_ || *label_ < 0 || *label_ >= kMostClasses) {
@@ -200,7 +200,7 @@ Result<std::shared_ptr<const ImageSource>> TarSource::open(const std::vector<std
   for (const std::string& path : shards) {
     files.emplace_back(path, O_RDONLY);
     if (!files.back()) {
-      return unreadable(path, errno, ExitCode::NoInput);
+      return unreadable_shard(path, errno, ExitCode::NoInput);
     }
     const auto shard = static_cast<std::uint32_t>(files.size() - 1);
     if (auto read = ShardReader(path, files.back(), shard).read(pictures); !read) {
@@ -227,7 +227,7 @@ Result<ImageSource::Sample> TarSource::fetch(std::int64_t index, FetchBuffer& bu
   const std::span<std::byte> bytes = std::span(buffer.bytes).first(picture.bytes);
   const auto count = files_[picture.shard].read_at(bytes, picture.offset);
   if (!count) {
-    return unreadable(describe(index), errno, ExitCode::InputOutput);
+    return unreadable_shard(describe(index), errno, ExitCode::InputOutput);
   }
   if (*count != bytes.size()) {
     return fail("--data", describe(index), "the archive became shorter while it is in use", "writing the shard again",

@@ -5,9 +5,6 @@
 namespace rollcall::process_group {
 namespace {
 
-constexpr Place kInput{Area::Input, 0};
-constexpr Place kOutput{Area::Output, 0};
-
 /// Bruck's algorithm: after round i this rank has the blocks of 2^i ranks from its own on, in ceil(log2 N) rounds for
 /// any N; at the end they are turned into place.
 Plan bruck_all_gather(const PlanContext& context, std::size_t bytes) {

@@ -5,9 +5,6 @@
 namespace rollcall::process_group {
 namespace {
 
-constexpr Place kInput{Area::Input, 0};
-constexpr Place kOutput{Area::Output, 0};
-
 /// The offset of each part, and behind the last one the size of all.
 std::vector<std::size_t> offsets_of(const std::vector<std::size_t>& bytes) {
   std::vector<std::size_t> offsets{0};

@@ -23,6 +23,10 @@ struct Place {
   [[nodiscard]] Place operator+(std::size_t bytes) const { return Place{area, offset + bytes}; }
 };
 
+/// Where an area begins.
+inline constexpr Place kInput{Area::Input, 0};
+inline constexpr Place kOutput{Area::Output, 0};
+
 enum class Action : std::uint8_t {
   Send,     ///< `source` goes to rank `peer`
   Receive,  ///< `target` comes from rank `peer`

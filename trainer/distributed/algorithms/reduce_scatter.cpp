@@ -5,9 +5,6 @@
 namespace rollcall::process_group {
 namespace {
 
-constexpr Place kInput{Area::Input, 0};
-constexpr Place kOutput{Area::Output, 0};
-
 /// Every rank sends each other one its part: as little traffic as a ring's, in one round.
 Plan exchange_parts(const PlanContext& context, std::size_t bytes) {
   PlanBuilder builder(context.world_size);

@@ -5,8 +5,6 @@
 namespace rollcall::process_group {
 namespace {
 
-constexpr Place kInput{Area::Input, 0};
-constexpr Place kOutput{Area::Output, 0};
 constexpr std::size_t kSlots = 2;
 
 enum class Kind : Word { AllReduce = 1, ReduceScatter, AllGather, AllToAll };

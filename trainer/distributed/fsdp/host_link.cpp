@@ -19,7 +19,7 @@ void put_behind(const c10::Stream& after, const c10::Stream& before) {
   here.block(after);
 }
 
-std::int64_t bytes(const at::Tensor& tensor) { return static_cast<std::int64_t>(tensor.nbytes()); }
+std::int64_t size_of(const at::Tensor& tensor) { return static_cast<std::int64_t>(tensor.nbytes()); }
 
 }  // namespace
 
@@ -49,8 +49,8 @@ void HostLink::on_way_up(const std::function<void()>& work) {
 }
 
 at::Tensor HostLink::upload(const at::Tensor& host) {
-  counters_.uploaded_bytes += bytes(host);
-  const at::Tensor device = memory_.take(bytes(host)).view(host.scalar_type());
+  counters_.uploaded_bytes += size_of(host);
+  const at::Tensor device = memory_.take(size_of(host)).view(host.scalar_type());
   return device.copy_(host, /*non_blocking=*/true);
 }
 
@@ -61,7 +61,7 @@ void HostLink::await_uploads() {
 }
 
 void HostLink::download(at::Tensor& host, const at::Tensor& device) {
-  counters_.downloaded_bytes += bytes(device);
+  counters_.downloaded_bytes += size_of(device);
   if (!streams_) {
     host.copy_(device);
     return;
@@ -76,7 +76,7 @@ void HostLink::download(at::Tensor& host, const at::Tensor& device) {
 }
 
 at::Tensor HostLink::downloaded(const at::Tensor& device) {
-  counters_.downloaded_bytes += bytes(device);
+  counters_.downloaded_bytes += size_of(device);
   if (streams_) {
     streams_->downloaded.synchronize();
   }
