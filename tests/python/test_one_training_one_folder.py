@@ -1,10 +1,12 @@
 """A folder belongs to one training, and one run writes to it at a time."""
+import contextlib
 import json
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
+import threading
 
 import pytest
 import trainer_ranks
@@ -88,6 +90,71 @@ def test_another_seed_may_not_train_with_what_validated(tmp_path):
     trainer_ranks.run(tmp_path / "run", *OPTIONS, data, "--max-steps=1", ranks=1)
     line = refused(tmp_path / "run", data, "--max-steps=2", "--seed=3", "--resume=continue-with-changes")
     assert "--seed: 3: seed 0 decided which images validate" in line
+
+
+@pytest.mark.parametrize("change", [(), ("--lr-scaling=none",)], ids=["scaled", "unscaled"])
+def test_a_step_in_other_batches_does_not_change_the_learning_rate_unasked(tmp_path, change):
+    """The images of a step stay, by more accumulation, and by that number the learning rate would be scaled."""
+    trainer_ranks.run(tmp_path, *OPTIONS, *change, "--max-steps=1", ranks=1)
+    if change:
+        assert "resumed from" in trainer_ranks.run(tmp_path, *OPTIONS, *change, "--max-steps=2", "--batch-size=2", ranks=1)
+        return
+    line = refused(tmp_path, "--max-steps=2", "--batch-size=2")
+    assert "--batch-size was 4 and is 2 (the learning rate would be scaled for 2 batches a step, not 1)" in line
+
+
+def test_what_a_training_began_with_is_not_needed_to_go_on(tmp_path):
+    trainer_ranks.run(tmp_path / "first", *OPTIONS, "--max-steps=1", ranks=1)
+    begin = f"--init-from={trainer_ranks.checkpoints(tmp_path / 'first')[0]}"
+    trainer_ranks.run(tmp_path / "run", *OPTIONS, begin, "--max-steps=1", ranks=1)
+    shutil.rmtree(tmp_path / "first")
+    text = trainer_ranks.run(tmp_path / "run", *OPTIONS, "--max-steps=2", ranks=1)
+    assert "resumed from" in text and "warning" not in text
+    text = trainer_ranks.run(tmp_path / "run", *OPTIONS, "--init-from=/elsewhere/a.h5", "--max-steps=3", ranks=1)
+    assert "--init-from: /elsewhere/a.h5: is not read" in text
+
+
+@pytest.mark.parametrize("resume", ["never", "file"])
+def test_a_training_that_was_given_up_for_another_is_kept(tmp_path, resume):
+    """Whether its steps are earlier or later ones, and of the same number too."""
+    run = tmp_path / "run"
+    trainer_ranks.run(run, *OPTIONS, "--max-steps=6", "--checkpoint-steps=2", "--checkpoint-mode=sync", "--keep-last=9", ranks=1)
+    kept = {path.name: path.read_bytes() for path in trainer_ranks.checkpoints(run)}
+    assert len(kept) == 3
+    if resume == "file":
+        trainer_ranks.run(tmp_path / "other", *OPTIONS, "--max-steps=3", "--lr=0.003", ranks=1)
+    value = "never" if resume == "never" else str(tmp_path / "other" / "step-00000003.h5")
+    trainer_ranks.run(run, *OPTIONS, "--lr=0.003", "--max-steps=8", "--checkpoint-steps=4", "--checkpoint-mode=sync", "--keep-last=1",
+                      f"--resume={value}", ranks=1)
+    aside = {path.name.removesuffix(".superseded"): path.read_bytes() for path in run.glob("*.superseded*")}
+    assert aside == kept
+    assert [path.name for path in trainer_ranks.checkpoints(run)] == ["step-00000008.h5"]
+
+
+def test_behind_a_damaged_file_another_training_is_not_gone_on_from(tmp_path):
+    trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", ranks=1)
+    old = (tmp_path / "step-00000002.h5").read_bytes()
+    trainer_ranks.run(tmp_path, *OPTIONS, "--lr=0.003", "--max-steps=4", "--resume=never", ranks=1)
+    (tmp_path / "step-00000002.h5").write_bytes(old)
+    newest = tmp_path / "step-00000004.h5"
+    with newest.open("r+b") as file:
+        file.seek(newest.stat().st_size // 2)
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 255]))
+    text = trainer_ranks.run(tmp_path, *OPTIONS, "--lr=0.003", "--max-steps=5", ranks=1, code=76)
+    assert "step-00000002.h5 is of another training: --lr was 0.002 and is 0.003" in text
+
+
+def test_a_mistyped_file_leaves_the_stage_alone(tmp_path):
+    run, stage = tmp_path / "run", tmp_path / "stage"
+    stage.mkdir()
+    options = (*OPTIONS, f"--checkpoint-stage={stage}")
+    trainer_ranks.run(run, *options, "--max-steps=1", ranks=1)
+    shutil.copy(run / "step-00000001.h5", next(stage.iterdir()) / "step-00000001.h5")
+    before = sorted(path.name for path in stage.rglob("*"))
+    trainer_ranks.run(run, *options, "--max-steps=2", "--resume=/nowhere/step-00000001.h5", ranks=1, code=66)
+    assert sorted(path.name for path in stage.rglob("*")) == before
 
 
 def test_a_finished_training_says_so(tmp_path):
@@ -200,15 +267,36 @@ def test_a_holder_elsewhere_is_not_taken_for_dead_without_a_wait(tmp_path):
     assert "process 17 on elsewhere writes there" in trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, code=73)
 
 
-@pytest.mark.parametrize("renewed", [False, True], ids=["silent", "renewed"])
-def test_a_holder_elsewhere_is_judged_by_its_renewals(tmp_path, renewed):
+@contextlib.contextmanager
+def renewing(path):
+    """As a holder does that lives."""
+    ended = threading.Event()
+
+    def renew():
+        while not ended.wait(1):
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(path)
+
+    thread = threading.Thread(target=renew)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("renewals", ["none", "one", "all"])
+def test_a_holder_elsewhere_is_judged_by_its_renewals(tmp_path, renewals):
+    """One that was killed after a renewal is as dead as another."""
     elsewhere(tmp_path)
     process = trainer_ranks.start(tmp_path, *OPTIONS, "--max-steps=1", "--lease-timeout=16", ranks=1)[0]
     process.stderr.readline()
-    if renewed:
+    if renewals == "one":
         os.utime(tmp_path / "lease.json")
-    text = trainer_ranks.finish([process], 73 if renewed else 0)
-    assert ("writes there; try" in text) == renewed
+    with renewing(tmp_path / "lease.json") if renewals == "all" else contextlib.nullcontext():
+        text = trainer_ranks.finish([process], 73 if renewals == "all" else 0)
+    assert ("writes there; try" in text) == (renewals == "all")
 
 
 def test_the_same_job_restarted_knows_that_its_last_start_has_ended(tmp_path):
@@ -242,9 +330,8 @@ def test_slurms_word_does_not_count_where_the_holder_lives_or_is_another_cluster
     process = trainer_ranks.start(run, *OPTIONS, "--max-steps=1", "--lease-timeout=9", ranks=1,
                                   env={"PATH": f"{squeue.parent}:{os.environ['PATH']}", "SLURM_CLUSTER_NAME": "here"})
     process[0].stderr.readline()
-    if what == "renewed":
-        os.utime(run / "lease.json")
-    trainer_ranks.finish(process, 73)
+    with renewing(run / "lease.json") if what == "renewed" else contextlib.nullcontext():
+        trainer_ranks.finish(process, 73)
 
 
 def test_a_run_whose_folder_was_taken_ends_and_saves_nothing(tmp_path):
@@ -254,6 +341,17 @@ def test_a_run_whose_folder_was_taken_ends_and_saves_nothing(tmp_path):
     text = process.communicate(timeout=120)
     assert process.returncode == 73 and "another run writes there" in text[1]
     assert trainer_ranks.checkpoints(tmp_path) == [] and lease(tmp_path)["nonce"] == "4567"
+
+
+def test_a_run_whose_folder_is_taken_while_it_validates_saves_nothing(tmp_path):
+    """Its validation has no steps that would tell."""
+    options = ("--fake-size=200", "--max-steps=1", "--valid-epochs=1", "--checkpoint-steps=0")
+    process = running(tmp_path, *options)
+    holder = lease(tmp_path)
+    (tmp_path / "lease.json").write_text(json.dumps({**holder, "nonce": "another"}))
+    text = trainer_ranks.finish([process], 73)
+    assert "another run writes there, which took this one for dead" in text
+    assert trainer_ranks.checkpoints(tmp_path) == []
 
 
 def test_what_is_no_lease_is_nobodys(tmp_path):

@@ -30,7 +30,9 @@ constexpr auto kMayChange = std::to_array<std::string_view>(
      // a training that a broken picture ended goes on without it
      "bad-samples", "max-skipped-steps",
      // compared by what they come to: the images of a step, the number of classes, the images themselves
-     "batch-size", "grad-accumulation", "num-classes", "data", "fake-size"});
+     "batch-size", "grad-accumulation", "num-classes", "data", "fake-size",
+     // read only where a training begins; another one is told
+     "init-from"});
 
 /// Settings of the end of a training, by which the cosine's course is another one from its first step.
 bool ends_schedule(std::string_view name, const settings::Settings& now) {

@@ -50,8 +50,7 @@ Result<std::string> prepare_stage(const config::CheckpointConfig& config, const 
   if (!keeps) {
     return keeps.error();
   }
-  if (!*keeps) {
-    checkpoint::background::discard_left_over(config.stage);
+  if (!*keeps) {  // what lies there is another run's, and goes when this one saves
     return std::string();
   }
   const auto published = checkpoint::background::publish_left_over(config.stage, config.load.folder);
@@ -68,6 +67,14 @@ bool lies_below(const std::string& path, const std::string& folder) {
   const fs::path relative =
       fs::weakly_canonical(path, ignored).lexically_relative(fs::weakly_canonical(folder, ignored));
   return !relative.empty() && *relative.begin() != "..";
+}
+
+/// The step up to which the checkpoints of `folder` are those of the training that goes on from `path` at `step`; -1:
+/// none are.
+std::int64_t line_of(const std::string& path, const std::string& folder, std::int64_t step) {
+  std::error_code ignored;
+  const fs::path expected = fs::path(folder) / checkpoint::format::checkpoint_name(step);
+  return fs::equivalent(path, expected, ignored) ? step : -1;
 }
 
 /// The replica's way of dividing parameters, in the checkpoint's terms.
@@ -111,7 +118,10 @@ Result<RunFolder> prepare_folders(const config::CheckpointConfig& config, const 
   }
   std::chrono::duration<double> patience(config.lease_timeout);
   if (world.world_size > 1) {  // the other ranks wait in a collective meanwhile
-    patience = std::min<std::chrono::duration<double>>(patience, world.group_options.timeout / 2);
+    // Less than three renewals cannot find out that a holder elsewhere is dead.
+    const std::chrono::duration<double> most = std::max<std::chrono::duration<double>>(
+        world.group_options.timeout / 2, 3 * Lease::kRenewal + std::chrono::seconds(1));
+    patience = std::min(patience, most);
   }
   Result<Lease> lease = Lease::take(config.load.folder, environment, patience,
                                     [](const std::string& line) { fmt::print(stderr, "rollcall: {}\n", line); });
@@ -185,6 +195,8 @@ Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vecto
     return config_.checkpoint.init_from.empty() ? std::string() : init();
   }
   warnings.insert(warnings.end(), (*loaded)->warnings.begin(), (*loaded)->warnings.end());
+  loaded_from_ = (*loaded)->path;
+  line_begins_at_ = line_of(loaded_from_, config_.checkpoint.load.folder, state.progress.global_step);
   const StepSizeChange change =
       step_size_change({state.progress.world_size, state.progress.batch_size, 1},
                        {world_.world_size, config_.batch_size(), config_.grad_accumulation()});
@@ -288,8 +300,14 @@ Result<bool> Checkpoints::save(const checkpoint::Progress& progress, Urgency urg
   if (urgency != Urgency::Final && writer_.gave_up()) {  // all ranks know of the same saves here
     return writer_.last_failure();
   }
-  if (Result<void> finite = check_weights(progress); !finite) {
-    return finite.error();
+  if (Result<void> allowed = check_before_save(progress); !allowed) {
+    return allowed.error();
+  }
+  if (std::exchange(first_save_, false) && world_.rank == 0) {
+    checkpoint::format::supersede(config_.checkpoint.load.folder, line_begins_at_);
+    if (!config_.checkpoint.stage.empty()) {
+      checkpoint::background::discard_left_over(config_.checkpoint.stage);
+    }
   }
   Result<checkpoint::StateParts> parts = checkpoint::collect(state_of(progress), world_.rank, world_.world_size);
   if (!parts) {
@@ -307,14 +325,21 @@ Result<bool> Checkpoints::save(const checkpoint::Progress& progress, Urgency urg
   return true;
 }
 
-Result<void> Checkpoints::check_weights(const checkpoint::Progress& progress) const {
+Result<void> Checkpoints::check_before_save(const checkpoint::Progress& progress) const {
   const auto parameters = training_.replica->named_parameters();
   const bool finite = precision::all_finite(parameters.values());
-  at::Tensor ranks = world_.device.place(torch::tensor({std::int64_t{finite ? 0 : 1}}, at::kLong));
+  const bool lost = lease_ != nullptr && lease_->lost_by_now();
+  at::Tensor ranks =
+      world_.device.place(torch::tensor({std::int64_t{lost ? 1 : 0}, std::int64_t{finite ? 0 : 1}}, at::kLong));
   if (Result<void> reduced = process_group::all_reduce_sum(world_.process_group, ranks); !reduced) {
     return reduced;
   }
-  if (ranks.item<std::int64_t>() == 0) {
+  ranks = ranks.to(at::kCPU);
+  const std::int64_t* const number = ranks.const_data_ptr<std::int64_t>();
+  if (number[0] > 0) {
+    return taken_over(config_.checkpoint.load.folder);
+  }
+  if (number[1] == 0) {
     return {};
   }
   return weights_not_finite(precision::first_not_finite(parameters), progress.global_step);

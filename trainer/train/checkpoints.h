@@ -25,9 +25,9 @@ struct RunFolder {
 };
 
 /// Creates the folder of checkpoints and the stage on rank 0, proves that they can be written, takes the folder's
-/// lease, and finishes what a killed run left in the stage, or otherwise than with --resume=auto clears it. Waits where
-/// another run holds the folder, and tells so. Errors: CannotCreate; Usage where ranks on several nodes would stage;
-/// those of Lease::take() and publish_left_over().
+/// lease, and finishes what a killed run left in the stage, if it is to be gone on from. Waits where another
+/// run holds the folder, and tells so. Errors: CannotCreate; Usage where ranks on several nodes would stage; those of
+/// Lease::take() and publish_left_over().
 [[nodiscard]] Result<RunFolder> prepare_folders(const config::CheckpointConfig& config, const World& world,
                                                 const Environment& environment);
 
@@ -51,11 +51,14 @@ class Checkpoints {
   /// the model from the one that `init-from` means. Returns a line for people, or an empty text where there is nothing.
   /// `warnings` gets what else they should know. The optimizer's options stay this run's.
   [[nodiscard]] Result<std::string> load(checkpoint::Progress& progress, std::vector<std::string>& warnings);
+  /// The file that load() used; empty where it used none.
+  [[nodiscard]] const std::string& loaded_from() const { return loaded_from_; }
   /// A node on which the newest file cannot be read soundly falls back to another one than the rest: an error
   /// (Mismatch).
   [[nodiscard]] Result<void> confirm_same_step(const checkpoint::Progress& progress) const;
-  /// Saves, or begins to (see CheckpointWriter); false where it is left out. `others_saving`: whether any rank's save
-  /// was under way when the ranks last talked.
+  /// Before its first save, a run that did not go on from the folder's newest checkpoint sets aside what others left
+  /// there. Saves, or begins to (see CheckpointWriter); false where it is left out. `others_saving`: whether any rank's
+  /// save was under way when the ranks last talked.
   [[nodiscard]] Result<bool> save(const checkpoint::Progress& progress, Urgency urgency, bool others_saving);
   /// Of the saves that are under way and of those that ended.
   [[nodiscard]] CheckpointWriter& writer() { return writer_; }
@@ -74,8 +77,8 @@ class Checkpoints {
   [[nodiscard]] checkpoint::Retention retention(const checkpoint::Progress& progress) const;
   [[nodiscard]] checkpoint::TrainingState state_of(const checkpoint::Progress& progress) const;
   [[nodiscard]] bool is_finished(const checkpoint::Progress& progress) const;
-  /// Errors (BadData), the same on all ranks: a weight is not finite.
-  [[nodiscard]] Result<void> check_weights(const checkpoint::Progress& progress) const;
+  /// Errors, the same on all ranks: BadData: a weight is not finite; CannotCreate: another run has taken the folder.
+  [[nodiscard]] Result<void> check_before_save(const checkpoint::Progress& progress) const;
   [[nodiscard]] Result<void> keep_position(checkpoint::Progress& progress, std::int64_t dataset_size);
   [[nodiscard]] Result<void> continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state);
 
@@ -90,6 +93,9 @@ class Checkpoints {
   std::vector<std::string> parameter_keys_;  ///< in the optimizer's order
   std::set<std::string> parameters_;
   bool ends_an_epoch_ = false;
+  std::string loaded_from_;
+  std::int64_t line_begins_at_ = -1;  ///< checkpoints of the folder with higher steps are of other trainings
+  bool first_save_ = true;            ///< the next one is
 };
 
 }  // namespace rollcall::train

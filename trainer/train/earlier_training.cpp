@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/read_plan.h"
@@ -55,11 +56,31 @@ std::optional<EarlierTraining> read_earlier(const std::string& path) {
   return EarlierTraining{path, *progress, text("/config/json"), text("/config/slurm_job")};
 }
 
+/// Batches of a step that the scaling of the learning rate counts: over ranks, and accumulated.
+std::int64_t batches_of(std::int64_t images, std::int64_t batch_size) {
+  return batch_size > 0 ? images / batch_size : 0;
+}
+
+/// A step of as many images in other batches, by whose number the learning rate is scaled.
+void add_scaling(std::vector<config::Change>& changes, const EarlierTraining& earlier,
+                 const config::TrainConfig& config, std::int64_t images) {
+  const bool scales = config.optim.scale_optim_params || config.optim.scaling != optim::LearningRateScaling::None;
+  const std::string then = config::setting_then(earlier.config_json, "batch-size");
+  const std::int64_t before = batches_of(images, parse_integer<std::int64_t>(then).value_or(0));
+  const std::int64_t now = batches_of(images, config.batch_size());
+  if (scales && before > 0 && before != now) {
+    changes.push_back({"--batch-size", then,
+                       fmt::format("{} (the learning rate would be scaled for {} batches a step, not {})",
+                                   config.batch_size(), now, before)});
+  }
+}
+
 /// Steps of other sizes, where the user asked for them: other ranks alone are no other training.
 void add_step_size(std::vector<config::Change>& changes, const EarlierTraining& earlier,
                    const config::TrainConfig& config, const World& world) {
   const std::int64_t now = world.world_size * config.batch_size() * config.grad_accumulation();
   if (images_of_step(earlier) == now) {
+    add_scaling(changes, earlier, config, now);
     return;
   }
   const auto compare = [&](const char* name, std::int64_t value) {
@@ -87,6 +108,17 @@ void add_data(std::vector<config::Change>& changes, std::vector<std::string>& wa
   } else {
     warnings.push_back(fmt::format(
         "--data: {}: the checkpoint was trained on {}; going on as if these were the same images", now, then));
+  }
+}
+
+/// A training that goes on does not read it again: it may have moved, or no longer be given.
+void warn_of_other_beginning(std::vector<std::string>& warnings, const EarlierTraining& earlier,
+                             const config::TrainConfig& config) {
+  const std::string then = config::setting_then(earlier.config_json, "init-from");
+  const std::string& now = config.checkpoint.init_from;
+  if (!now.empty() && now != then) {
+    warnings.push_back(fmt::format("--init-from: {}: is not read, as {} is gone on from, whose training began with {}",
+                                   now, earlier.path, then.empty() ? "random weights" : then));
   }
 }
 
@@ -127,6 +159,7 @@ Result<void> check_same_training(const EarlierTraining& earlier, const settings:
   std::vector<config::Change> changes = config::changes(earlier.config_json, settings);
   add_step_size(changes, earlier, config, world);
   add_data(changes, warnings, earlier, config);
+  warn_of_other_beginning(warnings, earlier, config);
   if (changes.empty()) {
     return {};
   }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <mutex>
@@ -136,7 +137,10 @@ Standing by_kernel(const Holder& holder, const Holder& self) {
     return Standing::Unknown;
   }
   const std::string started = start_of(holder.pid);
-  return !started.empty() && started == holder.started ? Standing::Alive : Standing::Dead;
+  if (started.empty()) {  // it is gone, or another user's, whom /proc with hidepid does not show
+    return ::kill(static_cast<pid_t>(holder.pid), 0) != 0 && errno == ESRCH ? Standing::Dead : Standing::Unknown;
+  }
+  return started == holder.started ? Standing::Alive : Standing::Dead;
 }
 
 /// A job that Slurm has started again has ended before.
@@ -218,24 +222,35 @@ class Watch {
   Watch(std::string path, const Holder& self, const Environment& environment)
       : path_(std::move(path)), self_(self), environment_(environment) {}
 
-  /// How the holder stands, as far as is known by now; where the waiting is `over`, Unknown no longer. Slurm may not
-  /// know a job that lives (PrivateData hides it), so its word counts only where nothing is renewed.
+  /// How the holder stands, as far as is known by now. Where the waiting is `over`, Unknown means that renewals
+  /// have come and one is overdue: one more, or three that do not come, decide. Slurm may not know a job that lives
+  /// (PrivateData hides it), so its word counts only where nothing is renewed.
   [[nodiscard]] Standing look(bool over) {
     take_in();
     const Standing known = is_earlier_start(*holder_, self_) ? Standing::Dead : by_kernel(*holder_, self_);
     if (known != Standing::Unknown) {
       return known;
     }
-    const auto now = std::chrono::steady_clock::now();
-    const auto quiet = renewals_ ? std::chrono::steady_clock::duration(0) : now - first_seen_;
-    if (slurms_word_ == Standing::Dead && quiet > Lease::kRenewal + std::chrono::seconds(1)) {
+    const auto quiet = std::chrono::steady_clock::now() - last_sign_;
+    if (quiet <= Lease::kRenewal + std::chrono::seconds(1)) {
+      return over ? Standing::Alive : Standing::Unknown;
+    }
+    if (!slurms_word_) {
+      slurms_word_ = by_slurm(*holder_, self_, environment_);
+    }
+    if (slurms_word_ == Standing::Dead && !renewals_) {
       return Standing::Dead;
     }
     if (!over) {
       return Standing::Unknown;
     }
-    const bool silent = quiet >= 3 * Lease::kRenewal && slurms_word_ != Standing::Alive;
-    return silent ? Standing::Dead : Standing::Alive;
+    if (slurms_word_ == Standing::Alive) {
+      return Standing::Alive;
+    }
+    if (quiet >= 3 * Lease::kRenewal) {
+      return Standing::Dead;
+    }
+    return renewals_ ? Standing::Unknown : Standing::Alive;
   }
 
   [[nodiscard]] const Holder& holder() const { return *holder_; }
@@ -246,23 +261,27 @@ class Watch {
     const auto time = renewed(path_);
     if (!holder_ || holder.nonce != holder_->nonce) {
       holder_ = std::move(holder);
-      first_seen_ = std::chrono::steady_clock::now();
-      renewals_ = false;
-      slurms_word_ = by_slurm(*holder_, self_, environment_);
-    } else {
-      renewals_ = renewals_ || !same_time(time, time_);
+      note_sign(false);
+    } else if (!same_time(time, time_)) {
+      note_sign(true);
     }
     time_ = time;
+  }
+
+  void note_sign(bool renewal) {
+    last_sign_ = std::chrono::steady_clock::now();
+    renewals_ = renewal;
+    slurms_word_.reset();
   }
 
   std::string path_;
   const Holder& self_;
   const Environment& environment_;
   std::optional<Holder> holder_;
-  std::chrono::steady_clock::time_point first_seen_;
+  std::chrono::steady_clock::time_point last_sign_;  ///< a renewal, or that it was first seen
   std::optional<timespec> time_;
-  bool renewals_ = false;  ///< since it was first seen
-  Standing slurms_word_ = Standing::Unknown;
+  bool renewals_ = false;                ///< seen
+  std::optional<Standing> slurms_word_;  ///< asked for where no renewal came, once
 };
 
 }  // namespace
@@ -296,12 +315,19 @@ struct Lease::State {
   [[nodiscard]] bool is_own() const { return from_json(content_of(path)).nonce == nonce; }
 
   void renew() {
-    const std::string content = content_of(path);
-    if (!content.empty() && from_json(content).nonce != nonce) {
-      lost = true;
-    } else if (!content.empty()) {
+    if (look()) {
       (void)::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
     }
+  }
+
+  /// Whether the file says that it is this run's; notes where it is another's.
+  bool look() {
+    const std::string content = content_of(path);
+    const bool own = !content.empty() && from_json(content).nonce == nonce;
+    if (!content.empty() && !own) {
+      lost = true;
+    }
+    return own;
   }
 };
 
@@ -322,7 +348,18 @@ Lease::~Lease() {
   (void)state_->changed.wait_for(lock, kPatienceAtEnd, [this] { return state_->ended; });
 }
 
+Error taken_over(const std::string& folder) {
+  return fail("--checkpoint-dir", folder, "another run writes there, which took this one for dead",
+              "looking why this one stood still for so long, or a longer --lease-timeout of the other",
+              ExitCode::CannotCreate);
+}
+
 bool Lease::lost() const { return state_->lost; }
+
+bool Lease::lost_by_now() const {
+  state_->look();
+  return state_->lost;
+}
 
 Result<Lease> Lease::take(const std::string& folder, const Environment& environment,
                           std::chrono::duration<double> patience, const std::function<void(const std::string&)>& say) {
@@ -348,7 +385,7 @@ Result<Lease> Lease::take(const std::string& folder, const Environment& environm
       remove_dead(path, watch.holder(), self);
       continue;
     }
-    if (over) {
+    if (over && standing == Standing::Alive) {
       return held(folder, watch.holder());
     }
     if (!std::exchange(told, true)) {

@@ -24,7 +24,7 @@ class Lease {
   static constexpr std::chrono::seconds kRenewal{5};
 
   /// Takes the lease of `folder`, which exists; waits at most `patience` for another holder to end or to be found dead,
-  /// and tells so by `say`, once. A patience below three renewals cannot find out that a holder on another host died.
+  /// and tells so by `say`, once; and beyond that at most three renewals, where none has come lately.
   ///
   /// Errors: CannotCreate: another run writes there, or the file cannot be made; InputOutput.
   [[nodiscard]] static Result<Lease> take(const std::string& folder, const Environment& environment,
@@ -37,6 +37,8 @@ class Lease {
 
   /// Whether another run has it by now. Any thread; does not look at the file system.
   [[nodiscard]] bool lost() const;
+  /// As lost(), after a look at the file.
+  [[nodiscard]] bool lost_by_now() const;
 
  private:
   struct State;
@@ -44,5 +46,8 @@ class Lease {
 
   std::shared_ptr<State> state_;  ///< null: moved from
 };
+
+/// What a run ends with whose lease of `folder` another one has taken.
+[[nodiscard]] Error taken_over(const std::string& folder);
 
 }  // namespace rollcall::train

@@ -258,11 +258,7 @@ Loop::Stop Loop::after_step(const Totals& totals) {
     return failed(error, world_.rank != 0);  // every rank has it
   }
   if (totals.evicted > 0) {
-    return failed(fail("--checkpoint-dir", config_.checkpoint.load.folder,
-                       "another run writes there, which took this one for dead",
-                       "looking why this one stood still for so long, or a longer --lease-timeout of the other",
-                       ExitCode::CannotCreate),
-                  world_.rank != 0);  // every rank has it
+    return failed(taken_over(config_.checkpoint.load.folder), world_.rank != 0);  // every rank has it
   }
   if (ends_in_mid_epoch()) {
     progress_.validation_due = config_.run.valid_epochs > 0 ? 1 : 0;

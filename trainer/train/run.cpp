@@ -104,7 +104,8 @@ class Session {
         environment_(environment),
         arguments_(arguments),
         report_(report),
-        world_(world) {}
+        world_(world),
+        given_resume_(options.trainer.text("resume")) {}
 
   /// Returns the exit code.
   [[nodiscard]] int run() {
@@ -188,7 +189,21 @@ class Session {
     for (const std::vector<std::string>* const more : {&config_->warnings, &training_->data.warnings}) {
       warnings_.insert(warnings_.end(), more->begin(), more->end());
     }
-    return take(checkpoints_->load(progress_, warnings_), resume_note_);
+    const Result<void> loaded = take(checkpoints_->load(progress_, warnings_), resume_note_);
+    return loaded ? confirm_same_training() : loaded;
+  }
+
+  /// The file that look_back() judged may have turned out damaged, and the one before it be another training's.
+  Result<void> confirm_same_training() {
+    if (!earlier_ || checkpoints_->loaded_from() == earlier_->path || checkpoints_->loaded_from().empty()) {
+      return {};
+    }
+    if (Result<void> looked =
+            take(find_earlier_training({.resume = checkpoints_->loaded_from(), .folder = {}}), earlier_);
+        !looked || !earlier_) {
+      return looked;
+    }
+    return check_same_training(*earlier_, settings_, *config_, world_, warnings_);
   }
 
   Result<void> confirm_same_step() { return checkpoints_->confirm_same_step(progress_); }
@@ -232,13 +247,20 @@ class Session {
     }
   }
 
+  /// What else a job of another number has to do to go on from what this one saved: it would begin there again.
+  [[nodiscard]] std::string without_resume() const {
+    const std::string& resume = given_resume_;
+    return resume == "auto" || resume == "continue-with-changes" ? "" : fmt::format(" without --resume={}", resume);
+  }
+
   int end_of_run(const Outcome& outcome) {
     switch (outcome.ending) {
       case Ending::Finished:
         observer_->finished(progress_, "finished");
         return to_int(ExitCode::Success);
       case Ending::Interrupted:
-        observer_->finished(progress_, "interrupted, a checkpoint was saved: submit again to go on");
+        observer_->finished(progress_,
+                            "interrupted, a checkpoint was saved: submit again" + without_resume() + " to go on");
         return to_int(ExitCode::Interrupted);
       case Ending::Failed:
         world_.group_options.first_failure->tell(outcome.failure->error.message());
@@ -276,6 +298,7 @@ class Session {
   const std::vector<std::string>& arguments_;
   FailureReport& report_;
   World& world_;
+  const std::string given_resume_;  ///< before a restart changed it
   // In the order in which the steps make them.
   std::optional<config::TrainConfig> config_;
   std::optional<EarlierTraining> earlier_;  ///< rank 0's

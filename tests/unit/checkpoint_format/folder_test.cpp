@@ -1,10 +1,14 @@
 #include "trainer/checkpoint/format/folder.h"
 
 #include <gmock/gmock.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "runtime/base/this_process.h"
+#include <array>
+#include <thread>
 
+#include "runtime/base/this_process.h"
+#include "tests/support/socket_group.h"
 #include "tests/unit/checkpoint_format/sample_content.h"
 
 namespace rollcall::checkpoint::format {
@@ -114,6 +118,50 @@ TEST(CheckpointFolder, CheckpointsOfAnAbandonedRunNeitherHideNorDisplaceThoseOfT
   tidy_folder(folder.path(), 10, -1, {.keep_last = 1});
   EXPECT_THAT(folder.names(), ElementsAre("step-00000010.h5", "step-00000500.h5.superseded"));
   EXPECT_EQ(step_in(*load_latest(folder.path())), 10);
+}
+
+/// What both ranks of a group make of the folder whose newest file rank 1 reads as damaged.
+std::array<Result<std::optional<UsedCheckpoint>>, 2> with_a_sick_second_rank(const TemporaryFolder& folder) {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
+  std::array<Result<std::optional<UsedCheckpoint>>, 2> used{std::optional<UsedCheckpoint>(),
+                                                            std::optional<UsedCheckpoint>()};
+  const auto rank = [&](std::uint32_t number) {
+    testing_support::SocketGroup group(number, 2, {ends.at(number)});
+    used.at(number) = use_latest(folder.path(), group, [&](const CheckpointReader&) {
+      return number == 0 ? Result<void>() : fail("checkpoint", "", "is read wrongly", "", ExitCode::BadData);
+    });
+  };
+  std::thread other(rank, 1);
+  rank(0);
+  other.join();
+  return used;
+}
+
+TEST(CheckpointFolder, AFileThatOneRankAloneReadsWronglyIsNotSetAside) {
+  const TemporaryFolder folder;
+  write_step(folder, 10);
+  write_step(folder, 20);
+  for (const Result<std::optional<UsedCheckpoint>>& used : with_a_sick_second_rank(folder)) {
+    ASSERT_FALSE(used);
+    EXPECT_EQ(used.error().exit_code, ExitCode::InputOutput);
+    EXPECT_THAT(used.error().message(), HasSubstr("rank 0 that it is sound"));
+  }
+  EXPECT_THAT(folder.names(), ElementsAre("step-00000010.h5", "step-00000020.h5"));
+}
+
+TEST(CheckpointFolder, WhatIsSupersededKeepsAllItsFilesAndNoNameForTheBest) {
+  const TemporaryFolder folder;
+  for (int times = 0; times < 2; ++times) {
+    write_step(folder, 10);
+    write_step(folder, 20);
+    tidy_folder(folder.path(), 20, /*best_step=*/20, {.keep_last = 2});
+    supersede(folder.path(), 10);
+  }
+  EXPECT_THAT(folder.names(),
+              ElementsAre("step-00000010.h5", "step-00000020.h5.superseded", "step-00000020.h5.superseded-2"));
+  supersede(folder.path(), -1);
+  EXPECT_EQ(folder.names().front(), "step-00000010.h5.superseded");
 }
 
 TEST(CheckpointFolder, TemporaryFilesOfDeadWritersAreRemovedAndOthersLeft) {

@@ -39,7 +39,7 @@ bool parse_ending(std::string_view ending, FileName& name) {
   }
   if (ending == kDamagedEnding) {
     name.kind = NameKind::SetAside;
-  } else if (ending == kSupersededEnding) {
+  } else if (ending.starts_with(kSupersededEnding)) {
     name.kind = NameKind::Superseded;
   }
   return ending.empty() || name.kind != NameKind::Checkpoint;

@@ -62,6 +62,17 @@ Result<void> open_and_use(const std::string& path, const UseCheckpoint& use) {
   return reader ? use(*reader) : reader.error();
 }
 
+/// Rank 0's word on a file that some rank has read as damaged: memory or the file system of one node may be at fault,
+/// and a sound file must not be set aside.
+Result<void> confirm_damage(const std::string& path, const Result<void>& mine, std::uint32_t rank, const Error& told) {
+  if (rank != 0 || (!mine && mine.error().exit_code == ExitCode::BadData) || !verify_file(path, VerifyLevel::Full)) {
+    return {};
+  }
+  return fail("--resume", path, fmt::format("another rank finds that it {}, and rank 0 that it is sound", told.reason),
+              "looking at the nodes of this job, of which one reads wrong data, or the job on other ones",
+              ExitCode::InputOutput);
+}
+
 void point_best_to(const std::string& folder, std::int64_t best_step) {
   const std::string name = checkpoint_name(best_step);
   const std::string link = (fs::path(folder) / "best.h5").string();
@@ -140,12 +151,16 @@ Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, Rank
     if (path->empty()) {
       break;
     }
-    const Result<void> used = agree(group, open_and_use(*path, use));
+    const Result<void> mine = open_and_use(*path, use);
+    const Result<void> used = agree(group, mine);
     if (used) {
       return std::optional(UsedCheckpoint{*path, std::move(warnings)});
     }
     if (used.error().exit_code != ExitCode::BadData) {
       return used.error();
+    }
+    if (Result<void> damaged = agree(group, confirm_damage(*path, mine, group.rank(), used.error())); !damaged) {
+      return damaged.error();
     }
     if (group.rank() == 0) {
       warnings.push_back(set_aside(listed[next], used.error()));
@@ -175,7 +190,28 @@ void remove_stale_temporaries(const std::string& folder) {
   }
 }
 
+void supersede(const std::string& folder, std::int64_t last) {
+  const auto listed = list_checkpoints(folder);
+  const fs::path best = fs::path(folder) / "best.h5";
+  std::error_code ignored;
+  const fs::path meant = fs::read_symlink(best, ignored);
+  for (const ListedCheckpoint& checkpoint : listed ? *listed : std::vector<ListedCheckpoint>()) {
+    if (checkpoint.step <= last) {
+      continue;
+    }
+    if (meant == fs::path(file_name(checkpoint.path))) {
+      ::unlink(best.c_str());
+    }
+    std::string aside = checkpoint.path + std::string(kSupersededEnding);
+    for (int number = 2; ::access(aside.c_str(), F_OK) == 0; ++number) {
+      aside = fmt::format("{}{}-{}", checkpoint.path, kSupersededEnding, number);
+    }
+    static_cast<void>(std::rename(checkpoint.path.c_str(), aside.c_str()));
+  }
+}
+
 void tidy_folder(const std::string& folder, std::int64_t step, std::int64_t best_step, const Retention& retention) {
+  supersede(folder, step);
   point_best_to(folder, best_step);
   Retention with_best = retention;
   with_best.best_steps.push_back(best_step);
@@ -185,10 +221,7 @@ void tidy_folder(const std::string& folder, std::int64_t step, std::int64_t best
   }
   std::vector<std::int64_t> steps;
   for (const ListedCheckpoint& checkpoint : *listed) {
-    if (checkpoint.step > step) {
-      static_cast<void>(
-          std::rename(checkpoint.path.c_str(), (checkpoint.path + std::string(kSupersededEnding)).c_str()));
-    } else {
+    if (checkpoint.step <= step) {
       steps.push_back(checkpoint.step);
     }
   }

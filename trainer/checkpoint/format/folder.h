@@ -62,9 +62,14 @@ using UseCheckpoint = std::function<Result<void>(const CheckpointReader&)>;
 [[nodiscard]] Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, RankGroup& group,
                                                                const UseCheckpoint& use);
 
+/// Renames the checkpoints of `folder` of steps above `last` to "<name>.superseded", or where that is taken
+/// "<name>.superseded-2" and so on: they are of a training that was given up for another, and nothing removes them. A
+/// best.h5 that means one of them goes. Only the writer calls this.
+void supersede(const std::string& folder, std::int64_t last);
+
 /// After `step` was written: points best.h5 (a symbolic link) to the checkpoint of `best_step` where there is one, and
-/// removes what superfluous_steps() names, `best_step` being among the best. Checkpoints with a higher step are of a
-/// run that was abandoned for this one; they are renamed to "<name>.superseded". Removes temporary files of dead
+/// removes what superfluous_steps() names, `best_step` being among the best; checkpoints of higher steps are
+/// superseded. Removes temporary files of dead
 /// writers. Failures are not reported: nothing here is needed for the checkpoint's safety, and the next save tries
 /// again. Only the writer calls this.
 void tidy_folder(const std::string& folder, std::int64_t step, std::int64_t best_step, const Retention& retention);
