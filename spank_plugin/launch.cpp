@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/base/environment.h"
+#include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/srun_arguments.h"
@@ -47,7 +48,7 @@ std::optional<DdpOption> option_of_this_srun() {
 
 /// The settings as far as this host knows them: the nodes may have a profile that it lacks.
 Result<settings::Settings> settings_here(const DdpOption& option, const std::optional<std::string>& site_file) {
-  const bool there = site_file && ::access(site_file->c_str(), F_OK) == 0;
+  const bool there = site_file && may_exist(*site_file);
   return settings::load_launch_settings(Environment::of_this_process(),
                                         {.site_file = there ? site_file : std::nullopt, .ddp = option.key_values});
 }
@@ -76,6 +77,21 @@ bool announce_end_with_first_failure(const std::optional<std::string>& site_file
   return settings && settings->on("kill-on-bad-exit") && ::setenv(env::kKillOnBadExit.data(), "1", 1) == 0;
 }
 
+void say_if_end_with_first_failure_is_missing(const DdpOption& option, const std::optional<std::string>& site_file) {
+  static bool said = false;
+  const bool is_told_otherwise = ::getenv(env::kKillOnBadExit.data()) != nullptr;
+  if (said || !option.enabled || is_told_otherwise || option_of_this_srun()) {
+    return;
+  }
+  const Result<settings::Settings> settings = settings_here(option, site_file);
+  if (settings && settings->on("kill-on-bad-exit")) {
+    said = true;
+    slurm_spank_log(
+        "rollcall: note: --ddp: was not recognised in time to end the step with its first failing task; write it in "
+        "full and as srun's first option, or add --kill-on-bad-exit");
+  }
+}
+
 void withdraw_end_with_first_failure() { ::unsetenv(env::kKillOnBadExit.data()); }
 
 void announce_task_prolog(const std::string& program) {
@@ -96,7 +112,7 @@ Result<void> hand_to_task_prolog(const std::string& program, const DdpOption& op
     return {};
   }
   if (users_prolog() != program) {
-    return fail("--ddp", "", "was not recognised in time", "writing it in full, on srun's command line");
+    return fail("--ddp", "", "was not recognised in time", "writing it in full, as srun's first option");
   }
   if (job::srun_option(command_line(), "--task-prolog")) {
     return fail("--task-prolog", "",

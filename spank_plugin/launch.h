@@ -24,6 +24,9 @@ namespace rollcall::spank {
 /// and the setting kill-on-bad-exit is on. The user's own variable stands, and --kill-on-bad-exit on the command line
 /// wins over both. Whether the variable is ours.
 [[nodiscard]] bool announce_end_with_first_failure(const std::optional<std::string>& site_file);
+/// For the option's callback in srun: says once that the step will not end with its first failing task, where --ddp was
+/// abbreviated or stands behind an option that is not known, so that it was not seen before.
+void say_if_end_with_first_failure_is_missing(const DdpOption& option, const std::optional<std::string>& site_file);
 /// For slurm_spank_init_post_opt, when srun has read the variable: the step's own sruns shall not find it.
 void withdraw_end_with_first_failure();
 

@@ -47,6 +47,9 @@ Result<void> take_option_here(const spank::DdpOption& option) {
       return checked;
     }
   }
+  if (in_srun) {
+    spank::say_if_end_with_first_failure_is_missing(option, g_site_file);
+  }
   if (in_srun && g_task_prolog) {
     return spank::hand_to_task_prolog(*g_task_prolog, option);
   }

@@ -93,7 +93,25 @@ class TaskSetUp {
     facts_ = *std::move(facts);
     network_ = observe(*facts_);
     Result<resolve::EnvPatch> patch = step::resolve_here(*facts_, *settings_, *network_, task_);
-    return patch ? give(*patch) : patch.error();
+    if (!patch) {
+      return patch.error();
+    }
+    const Result<void> checked = check_layout_is_known(*patch);
+    return checked ? give(*patch) : checked;
+  }
+
+  /// slurmctld answers each task by itself: one may be told what another is not.
+  Result<void> check_layout_is_known(const resolve::EnvPatch& patch) {
+    if (step::check_head_is_known(*facts_, patch)) {
+      return {};
+    }
+    Error error = fail("MASTER_ADDR", "",
+                       fmt::format("{} was not told where rank 0 is: slurmctld did not answer, or its answer does not "
+                                   "fit the step",
+                                   facts_->this_host),
+                       "again, or exporting MASTER_ADDR", ExitCode::Unavailable);
+    error.of_this_node = true;
+    return error;
   }
 
   Result<void> check_user() {

@@ -40,6 +40,10 @@ FileReading read_to_end(int file, std::size_t most, std::string& content) {
 
 }  // namespace
 
+bool may_exist(const std::string& path) {
+  return ::access(path.c_str(), F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
 FileReading read_small_file(const std::string& path, std::size_t most, std::string& content) {
   // O_NONBLOCK: opening a FIFO would wait for somebody who writes.
   const int file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);

@@ -12,6 +12,10 @@ struct FileReading {
   std::string reason;
 };
 
+/// False where nothing has this name; true where something does or the system does not say, as in a folder that this
+/// process may not enter: reading it then says why not.
+[[nodiscard]] bool may_exist(const std::string& path);
+
 /// Appends the whole of a regular file to `content`. Whatever the name stands for, it costs neither time nor memory
 /// without bound: a FIFO, a device or a folder is refused, and so is what is longer than `most` bytes, also where it
 /// grows while it is read. Only a file system that does not answer can hold this up.

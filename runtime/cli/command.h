@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <ostream>
 #include <span>
 #include <string>
@@ -22,6 +23,7 @@ struct CommandContext {
   command_line::ParsedCommandLine line;
   std::ostream& out;  ///< results; messages go to `err`
   std::ostream& err;
+  std::optional<Error> broken_settings{};  ///< with Command::mends_profiles: why `settings` has the defaults
 };
 
 /// One subcommand of `rollcall`: a row of the table from which dispatch, help and completion come.
@@ -34,6 +36,7 @@ struct Command {
   command_line::StopAt stop = command_line::StopAt::Separator;
   Result<void> (*run)(CommandContext& context) = nullptr;
   settings::Table table{};  ///< options of this command alone that take a value; the command line is their only layer
+  bool mends_profiles = false;  ///< runs on the defaults where a profile cannot be read, which it may be there to mend
 };
 
 /// All subcommands, in the order of the help.
@@ -61,10 +64,6 @@ struct Command {
 /// Becomes `program` (name first, looked up in this process's PATH); open standard files and signal dispositions stay
 /// as they are. Returns only where that failed: the errno value.
 [[nodiscard]] int become_program(const std::vector<std::string>& program);
-
-/// Whether every task knows where rank 0 is. A program that starts without MASTER_ADDR fails or waits for half an hour:
-/// better none starts. Every rank comes to the same conclusion, even rank 0, which knows its own host.
-[[nodiscard]] Result<void> check_head_is_known(const step::ResolvedStep& step);
 
 /// The options of `rollcall doctor` that take a value: --only, --skip, --collectives. They have no file and no
 /// variable.

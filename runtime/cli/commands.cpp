@@ -126,9 +126,9 @@ const std::array kCommands{
             kDoctorFlags, StopAt::Separator, run_doctor, doctor_table()},
     Command{"install", "make srun --ddp work, for yourself or for a site",
             "rollcall install --user|--site|--status [OPTIONS]", kInstallText, kInstallFlags, StopAt::Separator,
-            run_install, install_table()},
+            run_install, install_table(), true},
     Command{"uninstall", "take back what install wrote", "rollcall uninstall --user|--site [OPTIONS]", kUninstallText,
-            kUninstallFlags, StopAt::Separator, run_uninstall, install_table()},
+            kUninstallFlags, StopAt::Separator, run_uninstall, install_table(), true},
     Command{"completion", "print a completion script for bash", "rollcall completion bash", kCompletionText,
             kCompletionFlags, StopAt::Separator, run_completion},
 };

@@ -6,19 +6,10 @@
 #include <cstdlib>
 
 #include "runtime/cli/env_command.h"
-#include "runtime/contract/env_vars.h"
 #include "runtime/rendezvous/exec_step.h"
 #include "runtime/storage/folders.h"
 
 namespace rollcall::cli {
-Result<void> check_head_is_known(const step::ResolvedStep& step) {
-  const resolve::EnvChange* const address = step.patch.find(env::kMasterAddr);
-  if (step.facts.head_known_to_all || (address != nullptr && address->action == resolve::Action::Keep)) {
-    return {};
-  }
-  return fail("MASTER_ADDR", "", "nothing in a task's environment says where rank 0 is in a step placed like this one",
-              "srun --ddp, or exporting MASTER_ADDR or SLURM_HOSTFILE");
-}
 
 int become_program(const std::vector<std::string>& program) {
   std::vector<char*> arguments;
@@ -40,7 +31,7 @@ Result<void> run_exec(CommandContext& context) {
   if (!step) {
     return step.error();
   }
-  if (const Result<void> checked = check_head_is_known(*step); !checked) {
+  if (const Result<void> checked = step::check_head_is_known(step->facts, step->patch); !checked) {
     return checked.error();
   }
   storage::prepare_folders(*step, context.settings, context.environment);

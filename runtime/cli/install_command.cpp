@@ -183,7 +183,11 @@ Result<void> run_install(CommandContext& context) {
     return checked;
   }
   if (context.line.has("status")) {
-    const install::Status status = install::install_status(context.environment);
+    install::Status status = install::install_status(context.environment);
+    if (context.broken_settings) {
+      const Error& error = *context.broken_settings;
+      status.problems.push_back(error.message().substr(std::string_view("rollcall: ").size()));
+    }
     context.out << (context.line.has("json") ? install::status_json(status) : install::status_text(status));
     return {};
   }

@@ -9,6 +9,7 @@
 #include "runtime/cli/command.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/plugin_profile.h"
+#include "runtime/launchers/slurm.h"
 #include "runtime/settings/launch_settings.h"
 #include "runtime/settings/markdown.h"
 
@@ -23,10 +24,11 @@ struct Output {
   std::ostream& err;
 };
 
-/// The launch settings with every layer applied, the command line last; `parsed` receives the rest of it.
+/// The launch settings with every layer applied, the command line last; `parsed` receives the rest of it. Where the
+/// layers cannot be read that is the error, unless there is a place for it, `broken_or_null`.
 Result<Settings> read_settings(std::span<const command_line::Flag> flags, std::span<const std::string> arguments,
                                command_line::StopAt stop, const Environment& environment, ParsedCommandLine& parsed,
-                               Settings& options) {
+                               Settings& options, std::optional<Error>* broken_or_null = nullptr) {
   const job::PluginProfile profile = job::profile_of_plugin(environment);
   Result<Settings> launch =
       settings::load_launch_settings(environment, {.site_file = profile.file, .site_doubt = profile.doubt});
@@ -39,7 +41,10 @@ Result<Settings> read_settings(std::span<const command_line::Flag> flags, std::s
   }
   parsed = *std::move(line);
   if (!launch && !parsed.has("help") && !parsed.has("version")) {
-    return launch.error();
+    if (broken_or_null == nullptr) {
+      return launch.error();
+    }
+    *broken_or_null = launch.error();
   }
   return values;
 }
@@ -48,7 +53,9 @@ Result<void> run_command(const Command& command, std::span<const std::string> ar
                          Output output) {
   ParsedCommandLine line;
   Settings options(command.table);
-  Result<Settings> values = read_settings(command.flags, arguments, command.stop, environment, line, options);
+  std::optional<Error> broken;
+  Result<Settings> values = read_settings(command.flags, arguments, command.stop, environment, line, options,
+                                          command.mends_profiles ? &broken : nullptr);
   if (!values) {
     return values.error();
   }
@@ -56,7 +63,8 @@ Result<void> run_command(const Command& command, std::span<const std::string> ar
     output.out << command_help(command);
     return {};
   }
-  CommandContext context{environment, *std::move(values), std::move(options), std::move(line), output.out, output.err};
+  CommandContext context{environment, *std::move(values), std::move(options), std::move(line),
+                         output.out,  output.err,         std::move(broken)};
   return command.run(context);
 }
 
@@ -140,14 +148,37 @@ Result<void> dispatch(std::span<const std::string> arguments, const Environment&
                             : run_command(*command, arguments.subspan(1), environment, output);
 }
 
-/// A guess that works before anything is resolved. SLURM_PROCID comes last: `salloc` and mpirun leave it stale.
-bool is_first_rank(const Environment& environment) {
-  for (const std::string_view name : {env::kRank, env::kPmixRank, env::kSlurmProcId}) {
-    if (const std::optional<std::string> rank = environment.get_non_empty(name)) {
-      return *rank == "0";
+/// A guess that works before anything is resolved; "0" where nothing says a rank. In a task of srun RANK counts only
+/// as torchrun's: it may be a left-over of the user's shell or of an outer step. `salloc` leaves a stale SLURM_PROCID,
+/// mpirun those of its daemons, beside a PMIX_RANK of its own.
+std::string likely_rank(const Environment& environment) {
+  const bool of_srun = !launchers::why_not_a_slurm_task(environment) && !environment.get(env::kTorchElasticRunId);
+  const std::string_view first = of_srun ? env::kPmixRank : env::kRank;
+  const std::string_view second = of_srun ? env::kSlurmProcId : env::kPmixRank;
+  for (const std::string_view name : {first, second, env::kSlurmProcId}) {
+    if (std::optional<std::string> rank = environment.get_non_empty(name)) {
+      return *std::move(rank);
     }
   }
-  return true;
+  return "0";
+}
+
+/// Whether this is the task that tells the user. A contradiction of the user's RANK may spare rank 0: then it is rank 1
+/// that tells.
+bool tells_the_user(const Error& error, const Environment& environment) {
+  if (error.of_this_node) {
+    return environment.get(env::kSlurmLocalId).value_or("0") == "0";
+  }
+  const std::string rank = likely_rank(environment);
+  switch (error.exit_code) {
+    case ExitCode::Usage:
+    case ExitCode::Configuration:
+      return rank == "0";
+    case ExitCode::Mismatch:
+      return rank == "0" || rank == "1";
+    default:
+      return true;
+  }
 }
 
 }  // namespace
@@ -167,9 +198,7 @@ int run_program(const std::vector<std::string>& arguments, const Environment& en
 }
 
 int report_error(const Error& error, const Environment& environment, std::ostream& err) {
-  const bool same_everywhere = error.exit_code == ExitCode::Usage || error.exit_code == ExitCode::Configuration;
-  const bool first_of_node = environment.get(env::kSlurmLocalId).value_or("0") == "0";
-  if (error.of_this_node ? first_of_node : !same_everywhere || is_first_rank(environment)) {
+  if (tells_the_user(error, environment)) {
     err << error.message() << std::endl;
   }
   return to_int(error.exit_code);

@@ -17,7 +17,8 @@ int run_program(const std::vector<std::string>& arguments, const Environment& en
                 std::ostream& err);
 
 /// Prints the error's line, except where it is one that every task of the step has alike (Usage, Configuration) and
-/// this is not rank 0 of it: one line a step, not one a task. What is wrong on a node alone is told by its first task.
+/// this is not rank 0 of it: one line a step, not one a task. What is wrong on a node alone is told by its first task,
+/// a Mismatch by ranks 0 and 1.
 /// Returns the process's exit code.
 int report_error(const Error& error, const Environment& environment, std::ostream& err);
 

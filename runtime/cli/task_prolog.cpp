@@ -52,7 +52,7 @@ Result<step::ResolvedStep> resolve_for(const Environment& task, const std::strin
   if (!step) {
     return step;
   }
-  if (const Result<void> checked = check_head_is_known(*step); !checked) {
+  if (const Result<void> checked = step::check_head_is_known(step->facts, step->patch); !checked) {
     return checked.error();
   }
   storage::prepare_folders(*step, *settings, task);
@@ -70,11 +70,13 @@ Result<int> run_users_prolog(const std::string& program, Environment& task) {
   return output->exit_code;
 }
 
-/// One line a node: the tasks of a node see the same network, and Slurm adds a line of its own for each.
+/// One line a node: the tasks of a node see the same network, and Slurm adds a line of its own for each. Not so where
+/// the error is of a rank: the user's RANK is right in one task and wrong in the others.
 int report(const Error& error, const Environment& task) {
   std::ostringstream text;
   const int code = report_error(error, task, text);
-  if (!text.str().empty() && task.get(env::kSlurmLocalId).value_or("0") == "0") {
+  const bool of_rank = error.exit_code == ExitCode::Mismatch;
+  if (!text.str().empty() && (of_rank || task.get(env::kSlurmLocalId).value_or("0") == "0")) {
     tell_user(text.str());
   }
   std::cout.flush();

@@ -66,7 +66,25 @@ Result<void> replace_link(const std::string& path, const std::string& target) {
   return {};
 }
 
-Result<void> apply_one(const FileChange& change, const ImageRoot& root) {
+/// Makes `folder` and what is missing above it.
+Result<void> make_folders(const fs::path& folder, bool for_all_users) {
+  constexpr mode_t kForAll = 0755;
+  constexpr mode_t kAsUmaskSays = 0777;
+  std::error_code error;
+  if (fs::is_directory(folder, error) || folder == folder.parent_path()) {
+    return {};
+  }
+  if (Result<void> above = make_folders(folder.parent_path(), for_all_users); !above) {
+    return above;
+  }
+  if (::mkdir(folder.c_str(), kAsUmaskSays) != 0) {
+    const int error_number = errno;
+    return error_number == EEXIST && fs::is_directory(folder, error) ? Result<void>() : cannot(folder, error_number);
+  }
+  return !for_all_users || ::chmod(folder.c_str(), kForAll) == 0 ? Result<void>() : cannot(folder, errno);
+}
+
+Result<void> apply_one(const FileChange& change, const ImageRoot& root, bool for_all_users) {
   // A link keeps pointing to what it points to.
   const std::string path = change.text || change.of_target ? root.target_on_this_machine(change.path)
                                                            : root.entry_on_this_machine(change.path);
@@ -76,10 +94,8 @@ Result<void> apply_one(const FileChange& change, const ImageRoot& root) {
   if (!change.text && !change.link_to) {
     return ::unlink(path.c_str()) == 0 || errno == ENOENT ? Result<void>() : cannot(path, errno);
   }
-  std::error_code error;
-  fs::create_directories(fs::path(path).parent_path(), error);
-  if (error) {
-    return cannot(path, error.value());
+  if (Result<void> made = make_folders(fs::path(path).parent_path(), for_all_users); !made) {
+    return made;
   }
   return change.text ? replace(path, *change.text) : replace_link(path, *change.link_to);
 }
@@ -106,7 +122,7 @@ std::optional<std::string> read_link(const std::string& path) {
 
 Result<void> apply(const Plan& plan, const ImageRoot& root) {
   for (const FileChange& change : plan.changes) {
-    if (Result<void> done = apply_one(change, root); !done) {
+    if (Result<void> done = apply_one(change, root, plan.for_all_users); !done) {
       return done;
     }
   }

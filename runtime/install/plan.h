@@ -25,6 +25,7 @@ struct Plan {
   std::vector<FileChange> changes;
   std::vector<std::string> folders_to_remove;  ///< where they are empty afterwards
   std::vector<std::string> notes;              ///< lines for the user: what to do next, what was left alone
+  bool for_all_users = false;                  ///< folders that are made get 0755, whatever the umask
 };
 
 /// Reads the target of a symbolic link; nothing where `path` is none.
@@ -47,6 +48,9 @@ struct SiteInput {
   std::optional<std::string> profile;  ///< the text that shall be there; nothing: none is to be written
   ImageRoot root;                      ///< for messages: every path is as the installed system sees it
 };
+
+/// Whether a line of slurm.conf or plugstack.conf can hold `path`, which is called `name` in the error (Usage). Pure.
+[[nodiscard]] Result<void> check_slurm_path(const std::string& name, const std::string& path);
 
 /// `install --user` and `uninstall --user`, `install --site` and `uninstall --site`. Pure but for the reading through
 /// `read`, `link` and `names`. Errors: CannotCreate where a file there is not rollcall's or was edited since (nothing

@@ -62,7 +62,11 @@ Result<void> want_line(const SiteInput& input, const ReadFile& read, const ListN
 }  // namespace
 
 Result<Plan> plan_site_install(const SiteInput& input, const ReadFile& read, const ListNames& names) {
+  if (const Result<void> checked = check_slurm_path("--plugin", input.plugin); !checked) {
+    return checked.error();
+  }
   Plan plan;
+  plan.for_all_users = true;
   for (const Result<void>& one : {want_profile(input, read, plan), want_line(input, read, names, plan)}) {
     if (!one) {
       return one.error();

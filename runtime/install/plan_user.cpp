@@ -16,9 +16,8 @@ Result<void> check_paths(const UserInput& input) {
                                    {"--slurm-conf", &input.slurm_conf},
                                    {"--plugin", &input.plugin},
                                    {"rollcall", &input.program}}) {
-    if (path->find_first_of(" \t\n#\"") != std::string::npos) {
-      return fail(name, *path, "has a character that Slurm's configuration files cannot hold in a path",
-                  "another place for it");
+    if (Result<void> checked = check_slurm_path(name, *path); !checked) {
+      return checked;
     }
   }
   return {};
@@ -75,6 +74,14 @@ Result<void> site_has_it_not(const UserInput& input, const ReadFile& read, const
 }
 
 }  // namespace
+
+Result<void> check_slurm_path(const std::string& name, const std::string& path) {
+  if (path.find_first_of(" \t\n#\"") == std::string::npos) {
+    return {};
+  }
+  return fail(name, path, "has a character that Slurm's configuration files cannot hold in a path",
+              "another place for it");
+}
 
 Result<Plan> plan_user_install(const UserInput& input, const ReadFile& read, const ReadLink& link,
                                const ListNames& names) {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cstddef>
 
@@ -64,7 +63,7 @@ PluginProfile profile_of_plugin(const Environment& environment) {
     if (line.config.empty() || profile.file) {
       continue;
     }
-    if (::access(line.config.c_str(), F_OK) == 0) {
+    if (may_exist(line.config)) {
       profile.file = line.config;
     } else {
       reader.note(line.config, fmt::format("is not on this host, and {} names it", line.file));

@@ -74,8 +74,12 @@ std::string description_of(const Hello& hello) {
 /// Rank 0 while the others come.
 class Arrivals {
  public:
-  Arrivals(const Listener& listener, const WorldKey& key, std::uint32_t world_size)
-      : listener_(listener.descriptor()), key_(key), world_size_(world_size), flags_(fcntl(listener_, F_GETFL)) {
+  Arrivals(const Listener& listener, const WorldKey& key, std::uint32_t world_size, Nonce nonce)
+      : listener_(listener.descriptor()),
+        key_(key),
+        world_size_(world_size),
+        nonce_(nonce),
+        flags_(fcntl(listener_, F_GETFL)) {
     fcntl(listener_, F_SETFL, flags_ | O_NONBLOCK);
   }
   Arrivals(const Arrivals&) = delete;
@@ -91,7 +95,9 @@ class Arrivals {
       return false;
     }
     for (auto member = members_.begin(); member != members_.end();) {
-      member = member->second.socket.take_arrived() ? std::next(member) : members_.erase(member);
+      // A member has nothing to say: what it says is not read, and would wake this loop again and again.
+      const bool stays = member->second.socket.take_arrived() && member->second.socket.frames().size() == 0;
+      member = stays ? std::next(member) : members_.erase(member);
     }
     for (Waiting& newcomer : newcomers_) {
       hear(newcomer.socket);
@@ -196,6 +202,9 @@ class Arrivals {
       return fmt::format("rank 0 of another world listens there: {} on {}, not {}", key_.name, here,
                          hello.key.name.substr(0, 80));
     }
+    if (hello.key.nonce.empty() && nonce_ == Nonce::KnownToRanks) {
+      return fmt::format("rank 0 of {} listens there, on {}, to whom shows this start's nonce", key_.name, here);
+    }
     if (!hello.key.nonce.empty() && hello.key.nonce != key_.nonce) {
       return fmt::format("rank 0 of another start of {} listens there, on {}", key_.name, here);
     }
@@ -212,6 +221,7 @@ class Arrivals {
   int listener_;
   const WorldKey& key_;
   std::uint32_t world_size_;
+  Nonce nonce_;
   int flags_;
   std::vector<Waiting> newcomers_;  ///< connected, but have not said yet who they are; the longest there first
   std::map<std::uint32_t, Member> members_;
@@ -285,9 +295,9 @@ Error nobody(const std::optional<Endpoint>& last, const std::string& reason, std
 }  // namespace
 
 Result<void> admit_others(const Listener& listener, const WorldKey& key, std::uint32_t world_size,
-                          std::chrono::duration<double> timeout) {
+                          std::chrono::duration<double> timeout, Nonce nonce) {
   const Clock::time_point deadline = after(timeout);
-  Arrivals arrivals(listener, key, world_size);
+  Arrivals arrivals(listener, key, world_size, nonce);
   std::string problem;
   while (!arrivals.complete() && problem.empty() && Clock::now() < deadline) {
     if (!arrivals.step(deadline, problem)) {

@@ -18,12 +18,19 @@ namespace rollcall::rendezvous {
 // rank says "rollcall meeting 1", name, nonce (or nothing), rank, world size, host, a line each; rank 0 answers "here",
 // name, nonce, or "refused" and the reason; and once all have come, "begin", or "failed" and the reason.
 
+/// How the other ranks get to know rank 0's nonce.
+enum class Nonce {
+  KnownToRanks,  ///< over PMIx or from a file: who lacks it is none of them
+  ToldHere,      ///< in rank 0's answer: MASTER_ADDR and MASTER_PORT say nothing of it
+};
+
 /// Rank 0's part: accepts on `listener` until all other ranks of the world `key` are there, tells them so, and leaves
 /// the socket as it was: whoever connects from then on waits in its queue for the next owner. Strangers get a refusal
-/// that names this world. A rank that left is awaited again.
+/// that names this world. A rank that left, or says more than it has to, is awaited again. `nonce` says whether the
+/// ranks have it from elsewhere: then it is told to none that does not show it.
 /// Errors (Unavailable): not all came within `timeout`; names who is missing and who was refused. All that came know.
 [[nodiscard]] Result<void> admit_others(const Listener& listener, const WorldKey& key, std::uint32_t world_size,
-                                        std::chrono::duration<double> timeout);
+                                        std::chrono::duration<double> timeout, Nonce nonce);
 
 /// Where rank 0 may be.
 struct Place {

@@ -91,8 +91,8 @@ std::vector<std::uint16_t> ports_of(const Call& call, std::uint16_t port) {
 }
 
 /// Rank 0's end: all others come to `listener`.
-Result<Meeting> receive_all(const Call& call, Meeting meeting) {
-  const Result<void> met = admit_others(*meeting.listener, meeting.key, call.facts.world_size, call.timeout());
+Result<Meeting> receive_all(const Call& call, Meeting meeting, Nonce nonce) {
+  const Result<void> met = admit_others(*meeting.listener, meeting.key, call.facts.world_size, call.timeout(), nonce);
   return met ? Result<Meeting>(std::move(meeting)) : met.error();
 }
 
@@ -145,7 +145,8 @@ Result<Meeting> meet_by_address(const Call& call) {
       return listener.error();
     }
     const Endpoint endpoint{*host, listener->port()};
-    return receive_all(call, Meeting{endpoint, new_key(call), std::move(*listener), "address", std::nullopt});
+    return receive_all(call, Meeting{endpoint, new_key(call), std::move(*listener), "address", std::nullopt},
+                       Nonce::ToldHere);
   }
   Places places;
   for (const std::uint16_t one : ports) {
@@ -171,7 +172,7 @@ Result<Meeting> publish_over_pmix(const Call& call) {
   if (!put || !fenced) {
     return put ? fenced.error() : put.error();
   }
-  return receive_all(call, Meeting{endpoint, key, std::move(*listener), "pmix", std::nullopt});
+  return receive_all(call, Meeting{endpoint, key, std::move(*listener), "pmix", std::nullopt}, Nonce::KnownToRanks);
 }
 
 Result<Meeting> meet_over_pmix(const Call& call) {
@@ -209,7 +210,7 @@ Result<Meeting> publish_in_file(const Call& call, const std::filesystem::path& p
   if (!file) {
     return file.error();
   }
-  return receive_all(call, Meeting{endpoint, key, std::move(*listener), "file", std::move(*file)});
+  return receive_all(call, Meeting{endpoint, key, std::move(*listener), "file", std::move(*file)}, Nonce::KnownToRanks);
 }
 
 /// What the file says now. It may be of an earlier run: then nobody listens there, or a stranger, until rank 0 has

@@ -67,7 +67,7 @@ Result<void> add_one(const Library& library, const network::NetworkView& view, c
   const auto choice = library.choose(setting, inputs.settings.list(library.setting), view);
   if (!choice && !users_value) {
     Error error = choice.error();
-    error.of_this_node = !is_users_choice(inputs.settings, library.setting);  // the site's are on all nodes
+    error.of_this_node = true;  // whoever chose it: it may be down here and up on rank 0's node
     return error;
   }
   if (choice && !choice->value.empty()) {

@@ -47,7 +47,9 @@ void PatchBuilder::keep(std::string_view name, const std::string& value, bool of
 void PatchBuilder::propose(const Proposal& proposal) {
   if (const auto value = users(proposal.name)) {
     keep(proposal.name, *value, true);
-    if (*value != proposal.value) {
+    if (*value != proposal.value && proposal.setting == "variables") {
+      warn(fmt::format("{}: is kept because you set it; the setting variables has another value", proposal.name));
+    } else if (*value != proposal.value) {
       warn(fmt::format("{}: {}: is kept because you set it; without it rollcall would set {} ({})", proposal.name,
                        *value, proposal.value, proposal.reason));
     }
@@ -98,10 +100,6 @@ bool keep_known(std::string_view name, std::string_view setting, const Inputs& i
     return true;
   }
   return false;
-}
-
-bool is_users_choice(const settings::Settings& settings, std::string_view name) {
-  return !settings.is_default(name) && !settings.value(name).origin.starts_with('/');
 }
 
 }  // namespace rollcall::resolve

@@ -85,9 +85,6 @@ struct Inputs {
 [[nodiscard]] bool keep_known(std::string_view name, std::string_view setting, const Inputs& inputs,
                               PatchBuilder& patch);
 
-/// Whether the user chose the value of a setting: it is then likely wrong on all nodes or on none.
-[[nodiscard]] bool is_users_choice(const settings::Settings& settings, std::string_view name);
-
 // One function for each group of variables; resolve() calls them in its order. Each adds its changes and warnings.
 
 /// RANK, WORLD_SIZE, LOCAL_RANK and their kin for torchrun, Lightning and DeepSpeed. Error (Mismatch): the user's RANK

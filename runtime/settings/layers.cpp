@@ -1,9 +1,8 @@
 #include "runtime/settings/layers.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
+#include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 #include "runtime/contract/env_table.h"
 #include "runtime/contract/env_vars.h"
@@ -61,7 +60,7 @@ Result<std::optional<SiteProfile>> find_site(const Environment& environment, con
   if (const auto named = environment.get_non_empty(env::kSiteConfig)) {
     return std::optional(SiteProfile{"", *named, std::string(env::kSiteConfig)});
   }
-  if (::access(kSiteFile, F_OK) == 0) {
+  if (may_exist(kSiteFile)) {
     return std::optional(SiteProfile{"", kSiteFile, "its place"});
   }
   return recognise_site(installed_site_folder(), clues_of_this_machine(environment));
@@ -108,7 +107,7 @@ Result<void> apply_environment(Settings& settings, const Environment& environmen
         other_tables, [&variable = name](Table table) { return setting_of_variable(table, variable) != nullptr; });
     const std::optional<std::string> meant = nearest_variable(tables, name);
     if (!foreign && (meant || !other_tables.empty())) {
-      return fail(name, value, "unknown setting", meant ? *meant : "unsetting it");
+      return fail(name, "", "unknown setting", meant ? *meant : "unsetting it");  // its value may be a secret
     }
   }
   return {};

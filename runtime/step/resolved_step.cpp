@@ -68,6 +68,15 @@ Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::
   return ResolvedStep{*std::move(observed), *std::move(patch)};
 }
 
+Result<void> check_head_is_known(const job::JobFacts& facts, const resolve::EnvPatch& patch) {
+  const resolve::EnvChange* const address = patch.find(env::kMasterAddr);
+  if (facts.head_known_to_all || (address != nullptr && address->action == resolve::Action::Keep)) {
+    return {};
+  }
+  return fail("MASTER_ADDR", "", "nothing in a task's environment says where rank 0 is in a step placed like this one",
+              "srun --ddp, or exporting MASTER_ADDR or SLURM_HOSTFILE");
+}
+
 void apply_to_this_process(const resolve::EnvPatch& patch) {
   for (const resolve::EnvChange& change : patch.changes) {
     if (change.action == resolve::Action::Set) {

@@ -64,6 +64,11 @@ enum class Scope {
 [[nodiscard]] Result<resolve::EnvPatch> resolve_here(const job::JobFacts& facts, const settings::Settings& settings,
                                                      const network::NetworkView& network, const Environment& user);
 
+/// Whether every task knows where rank 0 is, or keeps a MASTER_ADDR that somebody else gave. A program that starts
+/// without one trains alone, fails, or waits for half an hour: better none starts. Where the environment decides, every
+/// rank comes to the same conclusion, even rank 0, which knows its own host. Error: Usage. Pure.
+[[nodiscard]] Result<void> check_head_is_known(const job::JobFacts& facts, const resolve::EnvPatch& patch);
+
 /// Changes the environment of this process itself, for libraries in it and for the program that it becomes. No other
 /// thread may read the environment meanwhile.
 void apply_to_this_process(const resolve::EnvPatch& patch);

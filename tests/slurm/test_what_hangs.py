@@ -50,6 +50,10 @@ static int open_as(const char* name, const char* path, int flags, int mode) {
 OPEN(open)
 OPEN(open64)
 
+#ifdef NO_LAYOUT
+void* slurm_job_step_layout_get(void* step) { return step ? NULL : step; }
+#endif
+
 int getaddrinfo(const char* node, const char* service, const struct addrinfo* hints, struct addrinfo** found) {
   if (node && strncmp(node, "hangs", 5) == 0) hang();
   int (*real)(const char*, const char*, const struct addrinfo*, struct addrinfo**) = dlsym(RTLD_NEXT, "getaddrinfo");
@@ -256,6 +260,25 @@ def test_a_node_without_the_sites_profile_says_so(cluster, plugin, short_folder,
         assert "jwb0002" not in step.stdout
         (line,) = rollcall_lines(step.stderr)
         assert f"{profile}: No such file or directory" in line
+        check_nodes(apart)
+    finally:
+        apart.stop()
+
+
+def test_a_node_that_slurmctld_does_not_answer_ends_the_step(short_folder, tmp_path, plugin):
+    """A program that started there without MASTER_ADDR would train alone."""
+    apart = Minicluster(short_folder / "apart", "--nodes=2", f"--plugin={plugin}").start()
+    try:
+        library = stand_in(tmp_path, "-DNO_LAYOUT")
+        apart.script("restart-node", "jwb0002", env={**clean_environment(), "LD_PRELOAD": str(library)})
+        step = ["-m", "arbitrary", "-n3", "-w", "jwb0001,jwb0002,jwb0002"]
+        run = ["sh", "-c", "echo ran on $SLURMD_NODENAME with $MASTER_ADDR"]
+        lost = apart.run("srun", "--ddp", *step, *run, check=False)
+        assert lost.returncode == 69 and "jwb0002" not in lost.stdout, lost.stderr
+        (line,) = rollcall_lines(lost.stderr)
+        assert "MASTER_ADDR: jwb0002 was not told where rank 0 is" in line
+        told = apart.run("srun", "--ddp", *step, *run, env={"MASTER_ADDR": "127.0.0.1"})
+        assert told.stdout.count("with 127.0.0.1") == 3
         check_nodes(apart)
     finally:
         apart.stop()

@@ -52,5 +52,15 @@ TEST_F(SmallFile, IsNothingElse) {
   EXPECT_EQ(content_, "");
 }
 
+TEST_F(SmallFile, ThatCannotBeLookedForMayExist) {
+  std::ofstream(folder_ / "file") << "x";
+  std::filesystem::create_symlink(folder_ / "loop",
+                                  folder_ / "loop");  // as a folder that may not be entered: no ENOENT
+  EXPECT_TRUE(may_exist(folder_ / "file"));
+  EXPECT_TRUE(may_exist(folder_ / "loop"));
+  EXPECT_FALSE(may_exist(folder_ / "absent"));
+  EXPECT_FALSE(may_exist(folder_ / "file" / "below"));
+}
+
 }  // namespace
 }  // namespace rollcall

@@ -159,6 +159,31 @@ TEST(Program, ErrorThatAllTasksHaveIsPrintedByTheFirstRankOnly) {
   EXPECT_THAT(run({"env", "--jsn"}, environment_of({{"SLURM_PROCID", "0"}, {"RANK", "5"}})).err, IsEmpty());
 }
 
+Environment task_of_srun(const char* rank, const char* users_rank) {
+  return environment_of({{"SLURM_JOB_ID", "1"},
+                         {"SLURM_STEP_ID", "0"},
+                         {"SLURM_PROCID", rank},
+                         {"SLURM_STEP_NODELIST", "a"},
+                         {"RANK", users_rank}});
+}
+
+TEST(Program, AStaleRankHidesNoErrorOfATaskOfSrun) {
+  EXPECT_THAT(run({"env", "--jsn"}, task_of_srun("0", "1")).err, HasSubstr("--jsn"));
+  EXPECT_THAT(run({"env", "--jsn"}, task_of_srun("1", "0")).err, IsEmpty());
+  Environment worker = task_of_srun("0", "1");  // torchrun starts its own from one task
+  worker.set("TORCHELASTIC_RUN_ID", "x");
+  EXPECT_THAT(run({"env", "--jsn"}, worker).err, IsEmpty());
+}
+
+TEST(Program, AContradictionIsToldByRanks0And1) {
+  const Error error = fail("RANK", "0", "disagrees", "unsetting it", ExitCode::Mismatch);
+  for (const auto& [rank, told] : {std::pair("0", true), {"1", true}, {"2", false}}) {
+    std::ostringstream text;
+    EXPECT_EQ(report_error(error, task_of_srun(rank, "0"), text), 76);
+    EXPECT_EQ(!text.str().empty(), told) << rank;
+  }
+}
+
 TEST(Program, ErrorOfAFileIsPrintedByTheFirstTaskOfEachNode) {
   const auto of_task = [](const char* rank, const char* local) {
     return environment_of(
@@ -174,6 +199,15 @@ TEST(Program, HelpAnswersEvenWhereTheConfigurationIsBroken) {
   EXPECT_EQ(run({"env", "--help"}, environment).code, 0);
   EXPECT_EQ(run({"--version"}, environment).code, 0);
   EXPECT_EQ(run({"--print-config"}, environment).code, 64);
+}
+
+TEST(Program, ABrokenProfileDoesNotStopWhatMendsIt) {
+  const Environment environment = environment_of({{"ROLLCALL_SITE_CONFIG", "/dev/null/site.toml"}});
+  const Outcome status = run({"install", "--status"}, environment);
+  EXPECT_EQ(status.code, 0);
+  EXPECT_THAT(status.out, HasSubstr("problem: /dev/null/site.toml"));
+  EXPECT_THAT(run({"uninstall", "--user"}, environment).err, HasSubstr("HOME"));  // got as far as its own subject
+  EXPECT_EQ(run({"env"}, environment).code, 66);
 }
 
 TEST(Program, CompletionKnowsCommandsOptionsAndValues) {

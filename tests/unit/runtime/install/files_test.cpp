@@ -46,15 +46,21 @@ class InstalledFiles : public testing::Test {
 TEST_F(InstalledFiles, KeepTheirModeAndNewOnesAreReadByAll) {
   const std::string secret = make("secret.conf", 0640);
   const std::string fresh = folder_ / "etc" / "new.conf";
+  const std::string sites = folder_ / "made" / "for" / "site.toml";
   const mode_t before = umask(0077);
   const Result<void> applied =
       apply({{{secret, "after", std::nullopt, ""}, {fresh, "new", std::nullopt, ""}}, {}, {}}, ImageRoot());
+  const Result<void> for_all = apply({{{sites, "new", std::nullopt, ""}}, {}, {}, true}, ImageRoot());
   umask(before);
   ASSERT_TRUE(applied) << applied.error().message();
   EXPECT_EQ(read_file(secret), "after");
   EXPECT_EQ(mode_of(secret), 0640U);
   EXPECT_EQ(mode_of(fresh), 0644U);
-  EXPECT_THAT(names_in(folder_), ElementsAre("etc", "secret.conf"));
+  EXPECT_EQ(mode_of(folder_ / "etc"), 0700U);
+  ASSERT_TRUE(for_all) << for_all.error().message();
+  EXPECT_EQ(mode_of(folder_ / "made"), 0755U);
+  EXPECT_EQ(mode_of(folder_ / "made" / "for"), 0755U);
+  EXPECT_THAT(names_in(folder_), ElementsAre("etc", "made", "secret.conf"));
 }
 
 TEST_F(InstalledFiles, ALinkKeepsPointingToTheFileThatChanges) {

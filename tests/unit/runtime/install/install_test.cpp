@@ -211,6 +211,15 @@ TEST(SitePlan, AProfileOfSomebodyElseIsNotReplaced) {
   EXPECT_THAT(*plan->changes[0].text, HasSubstr("optional /o/spank_rollcall.so config=/etc/rollcall/site.toml\n"));
 }
 
+TEST(SitePlan, APathThatPlugstackCannotHoldIsRefused) {
+  const Files files;
+  const SiteInput input{"/etc/slurm.conf",         "/etc/plugstack.conf", "/opt/my plugins/spank_rollcall.so",
+                        "/etc/rollcall/site.toml", std::nullopt,          ImageRoot()};
+  const Result<Plan> plan = plan_site_install(input, files.read(), files.names());
+  ASSERT_FALSE(plan);
+  EXPECT_THAT(plan.error().message(), HasSubstr("--plugin: /opt/my plugins/spank_rollcall.so: has a character"));
+}
+
 TEST(SitePlan, WhatWasThereBeforeIsGivenBack) {
   const SiteInput input{"/etc/slurm.conf",         "/etc/plugstack.conf", "/o/spank_rollcall.so",
                         "/etc/rollcall/site.toml", "debug = true\n",      ImageRoot()};

@@ -21,14 +21,16 @@ TEST(SrunArguments, AnOptionIsFoundBeforeTheProgram) {
   EXPECT_EQ(ddp("srun -N2 -n 4 --gpus-per-task 1 -lu -K --exclusive --mem=4G --ddp=off python"), "off");
   EXPECT_EQ(ddp("srun --ddp=a=1 --ddp=b=2 python"), "b=2");
   EXPECT_EQ(ddp("srun --new-option --ddp python"), "");
-  EXPECT_EQ(ddp("srun --new-option value --ddp python"), "");
+  EXPECT_EQ(ddp("srun --ddp --new-option value python"), "");
+  EXPECT_EQ(ddp("srun --new-option=value --ddp python"), "");
 }
 
 TEST(SrunArguments, TheProgramsOwnOptionsAreItsOwn) {
   for (const char* const line :
        {"srun", "srun python train.py --ddp", "srun -N2 -n 4 python --ddp", "srun -lN 2 --label train --ddp=1",
         "srun --kill-on-bad-exit train --ddp", "srun --mpi=pmix train --ddp", "srun -- --ddp",
-        "srun --job-name x train --ddp", "srun -N2 train --ddp : -N1 other --ddp"}) {
+        "srun --job-name x train --ddp", "srun --container-writable train --ddp",
+        "srun --new-option value --ddp python", "srun -N2 train --ddp : -N1 other --ddp"}) {
     EXPECT_EQ(ddp(line), "none") << line;
   }
 }

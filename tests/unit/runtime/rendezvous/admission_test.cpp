@@ -44,9 +44,10 @@ Result<Admission> come(const PlaceSource& source, const Newcomer& newcomer, doub
 }
 
 /// Rank 0 of a world of `size`, on a thread.
-std::future<Result<void>> rank_0(const Listener& own, std::uint32_t size, double timeout = 30) {
-  return std::async(std::launch::async, [&own, size, timeout] {
-    return admit_others(own, kKey, size, std::chrono::duration<double>(timeout));
+std::future<Result<void>> rank_0(const Listener& own, std::uint32_t size, double timeout = 30,
+                                 Nonce nonce = Nonce::ToldHere) {
+  return std::async(std::launch::async, [&own, size, timeout, nonce] {
+    return admit_others(own, kKey, size, std::chrono::duration<double>(timeout), nonce);
   });
 }
 
@@ -100,6 +101,32 @@ TEST(Admission, WhoReadTheNonceOfAnEarlierRunIsRefused) {
   ASSERT_FALSE(late);
   EXPECT_THAT(late.error().reason, HasSubstr("rank 0 of another start of 4711-0-0 listens there"));
   EXPECT_TRUE(come(at(own, kKey.nonce), {kKey.name, 1, 2}));
+  EXPECT_TRUE(zero.get());
+}
+
+TEST(Admission, TheNonceIsNotToldToWhoShouldKnowIt) {
+  const Listener own = listener();
+  auto zero = rank_0(own, 2, 30, Nonce::KnownToRanks);
+  Socket stranger = saying(own, hello(kKey.name, "", 1, 2));
+  const Result<std::string> answer = stranger.receive_frame(soon());
+  ASSERT_TRUE(answer);
+  EXPECT_THAT(*answer, testing::StartsWith("refused\n"));
+  EXPECT_EQ(answer->find(kKey.nonce), std::string::npos);
+  EXPECT_TRUE(come(at(own, kKey.nonce), {kKey.name, 1, 2}));
+  EXPECT_TRUE(zero.get());
+}
+
+TEST(Admission, AMemberThatTalksOnIsDroppedAndAwaitedAgain) {
+  const Listener own = listener();
+  auto zero = rank_0(own, 2 + 1);
+  Socket talks = saying(own, hello(kKey.name, "", 1, 3));
+  ASSERT_TRUE(talks.receive_frame(soon()));
+  ASSERT_TRUE(talks.send_frame("more", soon()));
+  EXPECT_FALSE(talks.receive_frame(soon()));  // closed, not "begin"
+  auto one = rank(own, 1, 3);
+  auto two = rank(own, 2, 3);
+  EXPECT_TRUE(one.get());
+  EXPECT_TRUE(two.get());
   EXPECT_TRUE(zero.get());
 }
 
@@ -161,7 +188,7 @@ TEST(Admission, SilentConnectionsMakeRoomForRanks) {
   rlimit few = before;
   few.rlim_cur = static_cast<rlim_t>(next) + 20;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-  const Result<void> met = admit_others(own, kKey, 2, seconds(30));
+  const Result<void> met = admit_others(own, kKey, 2, seconds(30), Nonce::ToldHere);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_TRUE(met) << met.error().message();
 }

@@ -139,7 +139,8 @@ TEST(Meet, AFileThatAnEarlierRunLeftIsNamedWhereAStrangerListensNow) {
   const auto own = Listener::on_all_addresses(0);
   const auto earlier = EndpointFile::publish(path, {"127.0.0.1", own->port()}, {"4711-0-0", "0123456789abcdef"});
   std::thread zero([&] {
-    EXPECT_FALSE(admit_others(*own, {"4711-0-0", "fedcba9876543210"}, 2, std::chrono::duration<double>(2)));
+    EXPECT_FALSE(
+        admit_others(*own, {"4711-0-0", "fedcba9876543210"}, 2, std::chrono::duration<double>(2), Nonce::ToldHere));
   });
   const auto other = meet(task(1, 2), Environment(), settings, nullptr);
   zero.join();

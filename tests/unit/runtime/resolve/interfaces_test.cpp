@@ -68,13 +68,13 @@ TEST(ResolveNetwork, NcclTakesPrefixesWhereOneMatchesAndGlooDoesNot) {
   EXPECT_FALSE(step.run());
 }
 
-TEST(ResolveNetwork, WhatTheSiteSaysAndANodeLacksIsThatNodesFault) {
-  for (const auto& [origin, of_node] : {std::pair("/etc/rollcall/site.toml", true), std::pair("--ddp", false)}) {
+TEST(ResolveNetwork, WhatANodeLacksIsThatNodesFaultWhoeverChoseIt) {
+  for (const char* const origin : {"/etc/rollcall/site.toml", "--ddp", "ROLLCALL_INTERFACE_GLOO"}) {
     Step step;
     ASSERT_TRUE(step.settings.set("interface.gloo", "hsn0", origin));
     const auto patch = step.run();
     ASSERT_FALSE(patch);
-    EXPECT_EQ(patch.error().of_this_node, of_node) << origin;
+    EXPECT_TRUE(patch.error().of_this_node) << origin;
   }
 }
 

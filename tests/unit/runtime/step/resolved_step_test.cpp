@@ -57,6 +57,23 @@ TEST(ResolvedStep, OfSeveralNodesOnOneMachineTakesTheTemplate) {
   EXPECT_EQ(step->patch.find("GLOO_SOCKET_IFNAME")->value, "lo");
 }
 
+TEST(ResolvedStep, HeadThatNobodyNamesIsAnErrorUnlessAnAddressIsKept) {
+  Environment user = slurm_step("rollcall-nowhere[1-2]", "2");
+  user.set("SLURM_DISTRIBUTION", "arbitrary");
+  for (const char* const rank : {"0", "1"}) {
+    user.set("SLURM_PROCID", rank);
+    user.set("SLURM_NODEID", rank);
+    const auto step =
+        resolve_this_step(user, with({{"host.template", "localhost"}, {"host.loopback", "allow"}}), nullptr);
+    ASSERT_TRUE(step) << step.error().message();
+    EXPECT_FALSE(check_head_is_known(step->facts, step->patch)) << rank;
+  }
+  user.set("MASTER_ADDR", "localhost");
+  const auto step = resolve_this_step(user, with({{"interface.gloo", "none"}}), nullptr);
+  ASSERT_TRUE(step) << step.error().message();
+  EXPECT_TRUE(check_head_is_known(step->facts, step->patch));
+}
+
 TEST(ResolvedStep, HeadThatDoesNotResolveIsAnError) {
   const auto step =
       resolve_this_step(slurm_step("rollcall-nowhere[1-2]", "2"), with({{"host.template", "{host}i"}}), nullptr);
