@@ -85,7 +85,7 @@ inline constexpr std::array kVariables{
              "host of rank 0, under a name that all nodes reach",
              "first of SLURM_STEP_NODELIST (arbitrary distribution: the step's layout) through `host.template`, "
              "looked up on each node",
-             "nothing says where rank 0 is: a warning"},
+             "nothing says where rank 0 is: ends the task (69)"},
     Variable{kMasterPort, Use::ReadAndWritten, "resolve, rendezvous; torch, Lightning, Accelerate, DeepSpeed",
              "TCP port at which rank 0 listens",
              "first of SLURM_STEP_RESV_PORTS, else a place in `port.range` by job and step"},

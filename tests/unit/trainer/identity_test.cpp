@@ -62,9 +62,8 @@ TEST(Identity, EverySettingEitherDefinesTheTrainingOrMayChange) {
 }
 
 TEST(Identity, ModelDataSeedOptimizerAndScheduleDefineATraining) {
-  for (const char* const name :
-       {"model", "seed", "optimizer", "lr", "lr-schedule", "weight-decay", "momentum", "adam-beta1", "precision",
-        "mixup", "image-size", "label-smoothing", "sync-bn"}) {
+  for (const char* const name : {"model", "seed", "optimizer", "lr", "lr-schedule", "weight-decay", "momentum",
+                                 "adam-beta1", "precision", "mixup", "image-size", "label-smoothing", "sync-bn"}) {
     EXPECT_FALSE(may_change(name)) << name;
   }
 }

@@ -196,7 +196,7 @@ void supersede(const std::string& folder, std::int64_t last) {
   std::error_code ignored;
   const fs::path meant = fs::read_symlink(best, ignored);
   for (const ListedCheckpoint& checkpoint : listed ? *listed : std::vector<ListedCheckpoint>()) {
-    if (checkpoint.step <= last) {
+    if (checkpoint.step <= last || !fs::is_regular_file(checkpoint.path, ignored)) {
       continue;
     }
     if (meant == fs::path(file_name(checkpoint.path))) {
