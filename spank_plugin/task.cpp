@@ -5,9 +5,9 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,7 +23,6 @@
 #include "runtime/settings/launch_settings.h"
 #include "runtime/step/resolved_step.h"
 #include "runtime/storage/folders.h"
-#include "runtime/storage/purge_age.h"
 #include "spank_plugin/spank_env.h"
 #include "spank_plugin/step_layout.h"
 
@@ -33,11 +32,11 @@ namespace {
 /// For a line on the way to a file or a reader that does not take it.
 constexpr std::chrono::seconds kTelling{2};
 
-bool is_zero(const Environment& task, std::string_view name) { return task.get(name) == "0"; }
+/// The first task that ends with an error has Slurm kill the step: whoever does not tell it lets the one that does come
+/// first.
+constexpr std::chrono::seconds kOthersTell{1};
 
-bool any_head_name_resolves(const network::NetworkView& view) {
-  return std::ranges::any_of(view.head_names, [](const auto& name) { return !name.addresses.empty(); });
-}
+bool is_zero(const Environment& task, std::string_view name) { return task.get(name) == "0"; }
 
 /// The name of this process while rollcall works in it: without cgroups Slurm takes whatever is called as slurmstepd is
 /// for slurmstepd (proctrack/linuxproc), and its SIGKILL would pass by a task that hangs.
@@ -65,6 +64,8 @@ class TaskSetUp {
     if (const Result<void> done = set_up(); !done) {
       if (tells_the_user(done.error())) {
         print_error(done.error());
+      } else {
+        std::this_thread::sleep_for(kOthersTell);
       }
       ::_exit(to_int(done.error().exit_code));
     }
@@ -134,27 +135,12 @@ class TaskSetUp {
 
   /// Makes the caches' folders, sets the variables, tells the warnings. A cache that cannot be made is left alone.
   Result<void> give(resolve::EnvPatch& patch) {
-    limit_.doing("makes the folders of caches");
-    const storage::CacheFolders folders = storage::make_cache_folders(patch);
-    storage::leave_out(patch, folders.refused);
+    limit_.doing("makes the folders of caches and looks for old files");
+    storage::prepare_folders(*facts_, patch, *settings_, task_);
     if (const Result<void> applied = apply(spank_, patch); !applied) {
       return applied;
     }
-    std::vector<std::string> warnings;
-    if (facts_->rank == 0) {
-      limit_.doing("looks for old files");
-      warnings = patch.warnings;
-      warnings.insert(warnings.end(), folders.cautions.begin(), folders.cautions.end());
-      if (auto old = storage::purge_warning(*settings_, task_, storage::kAtLaunch)) {
-        warnings.push_back(*std::move(old));
-      }
-    }
-    for (const storage::RefusedCache& cache : folders.refused) {
-      if (facts_->rank == 0 || (facts_->local_rank == 0 && cache.only_here)) {
-        warnings.push_back(cache.warning);
-      }
-    }
-    for (const std::string& warning : warnings) {
+    for (const std::string& warning : step::warnings_to_tell(*facts_, patch)) {
       slurm_spank_log("rollcall: warning: %s", printable(warning).c_str());
     }
     return {};
@@ -165,14 +151,10 @@ class TaskSetUp {
     return shared_.look_ups ? shared_.look_ups->claim_to_speak() : is_zero(task_, env::kSlurmLocalId);
   }
 
-  /// A head node without an address is the fault of this node where its own name, made by the same rule, has one.
   bool head_is_unknown_only_here() {
-    if (!network_ || !facts_ || any_head_name_resolves(*network_) || facts_->head_host == facts_->this_host) {
-      return false;
-    }
-    job::JobFacts own = *facts_;
-    own.head_host = own.this_host;
-    return any_head_name_resolves(observe(own));
+    return network_ && facts_ &&
+           step::head_is_unknown_only_here(*facts_, *settings_, *network_, task_,
+                                           [this](const std::string& name) { return look_up(name); });
   }
 
   bool spares_rank_0() {

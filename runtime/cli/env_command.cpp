@@ -122,7 +122,7 @@ Result<void> run_env(CommandContext& context) {
   }
   if (line.has("export")) {
     context.out << env_exports(step->patch);
-    context.err << warning_lines(step->patch);
+    context.err << warning_lines(step->patch.all_warnings());
     return {};
   }
   const std::uint32_t rank = step->facts.first_rank + step->facts.rank;
@@ -140,7 +140,7 @@ Result<void> run_env(CommandContext& context) {
         step->facts.world_size);
   }
   context.out << (all_ranks ? with_rank(text, rank) : text);
-  context.err << (rank == 0 ? warning_lines(step->patch) : "");
+  context.err << (rank == 0 ? warning_lines(step->patch.all_warnings()) : "");
   return {};
 }
 
@@ -181,9 +181,9 @@ std::string facts_text(const step::ResolvedStep& step) {
   return text;
 }
 
-std::string warning_lines(const resolve::EnvPatch& patch) {
+std::string warning_lines(const std::vector<std::string>& warnings) {
   std::string lines;
-  for (const std::string& warning : patch.warnings) {
+  for (const std::string& warning : warnings) {
     lines += "rollcall: warning: " + printable(warning) + "\n";
   }
   return lines;
@@ -208,7 +208,7 @@ std::string env_json(const step::ResolvedStep& step, const settings::Settings& s
   }
   const Json all{{"facts", facts_json(step.facts)},
                  {"variables", variables},
-                 {"warnings", step.patch.warnings},
+                 {"warnings", step.patch.all_warnings()},
                  {"sources", sources},
                  {"site", site}};
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/resolve/resolve.h"
 #include "runtime/step/resolved_step.h"
@@ -27,6 +28,6 @@ void explain_kept(const resolve::EnvPatch& alone, resolve::EnvPatch& patch);
 [[nodiscard]] std::string facts_text(const step::ResolvedStep& step);
 
 /// "rollcall: warning: ..." one a line.
-[[nodiscard]] std::string warning_lines(const resolve::EnvPatch& patch);
+[[nodiscard]] std::string warning_lines(const std::vector<std::string>& warnings);
 
 }  // namespace rollcall::cli

@@ -34,10 +34,8 @@ Result<void> run_exec(CommandContext& context) {
   if (const Result<void> checked = step::check_head_is_known(step->facts, step->patch); !checked) {
     return checked.error();
   }
-  storage::prepare_folders(*step, context.settings, context.environment);
-  if (step->facts.rank == 0) {
-    context.err << warning_lines(step->patch);
-  }
+  storage::prepare_folders(step->facts, step->patch, context.settings, context.environment);
+  context.err << warning_lines(step::warnings_to_tell(step->facts, step->patch));
   context.out.flush();
   context.err.flush();
   // execvp then looks the program up in the new PATH, where a venv may stand.

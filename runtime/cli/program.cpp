@@ -2,12 +2,17 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <optional>
 #include <string>
+#include <thread>
 
+#include "runtime/base/first_on_host.h"
 #include "runtime/base/text.h"
 #include "runtime/cli/command.h"
 #include "runtime/contract/env_vars.h"
+#include "runtime/job/marker.h"
 #include "runtime/job/plugin_profile.h"
 #include "runtime/launchers/slurm.h"
 #include "runtime/settings/launch_settings.h"
@@ -163,43 +168,93 @@ std::string likely_rank(const Environment& environment) {
   return "0";
 }
 
-/// Whether this is the task that tells the user. A contradiction of the user's RANK may spare rank 0: then it is rank 1
-/// that tells.
-bool tells_the_user(const Error& error, const Environment& environment) {
+/// Which tasks have an error, as far as it can be told from the error.
+enum class Concerned {
+  All,       ///< every task of the step alike
+  FirstTwo,  ///< what may spare rank 0 does not spare rank 1: a contradiction of the user's RANK
+  ThisNode,  ///< some or all tasks of this node
+  ThisTask,
+};
+
+Concerned concerned_by(const Error& error) {
   if (error.of_this_node) {
-    return environment.get(env::kSlurmLocalId).value_or("0") == "0";
+    return Concerned::ThisNode;
   }
-  const std::string rank = likely_rank(environment);
   switch (error.exit_code) {
     case ExitCode::Usage:
     case ExitCode::Configuration:
-      return rank == "0";
+    case ExitCode::NoInput:
+    case ExitCode::Unavailable:
+      return Concerned::All;
     case ExitCode::Mismatch:
-      return rank == "0" || rank == "1";
+      return Concerned::FirstTwo;
+    case ExitCode::NotFound:
+    case ExitCode::NotExecutable:
+      return Concerned::ThisNode;
     default:
-      return true;
+      return Concerned::ThisTask;
   }
+}
+
+/// What the tasks of this step on this node ask with; nothing where this is the only one, or no task of srun.
+std::optional<std::string> name_of_node(const Environment& environment) {
+  const Result<job::JobFacts> facts = launchers::facts_from_slurm(environment);
+  return facts && facts->local_world_size > 1 ? std::optional(job::step_name(*facts) + "-" + facts->this_host)
+                                              : std::nullopt;
+}
+
+/// Whether this task tells, and until when it has to live for the others to know: then its end takes so long.
+struct Teller {
+  bool tells = true;
+  std::chrono::milliseconds stays{0};
+};
+
+/// What tasks of a node that start together need at most to come to the same error.
+constexpr std::chrono::milliseconds kStays{1000};
+
+Teller teller_of(const Error& error, const Environment& environment) {
+  const std::string rank = likely_rank(environment);
+  switch (concerned_by(error)) {
+    case Concerned::All:
+      return {rank == "0"};
+    case Concerned::FirstTwo:
+      return {rank == "0" || rank == "1"};
+    case Concerned::ThisNode:
+      if (const std::optional<std::string> node = name_of_node(environment)) {
+        return {is_first_on_host(*node), kStays};
+      }
+      return {};
+    case Concerned::ThisTask:
+      return {};
+  }
+  return {};
 }
 
 }  // namespace
 
 int run_program(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out,
                 std::ostream& err) {
+  const Tell tell = [&err](const std::string& lines) { err << lines << std::flush; };
   const Result<void> done = dispatch(arguments, environment, Output{out, err});
   out.flush();
   if (!done) {
-    return report_error(done.error(), environment, err);
+    return report_error(done.error(), environment, tell);
   }
   if (!out) {
     return report_error(fail("standard output", "", "cannot be written", "another place for it", ExitCode::InputOutput),
-                        environment, err);
+                        environment, tell);
   }
   return to_int(ExitCode::Success);
 }
 
-int report_error(const Error& error, const Environment& environment, std::ostream& err) {
-  if (tells_the_user(error, environment)) {
-    err << error.message() << std::endl;
+int report_error(const Error& error, const Environment& environment, const Tell& tell) {
+  const Teller teller = teller_of(error, environment);
+  if (teller.tells) {
+    tell(error.message() + "\n");
+  }
+  if (teller.tells && teller.stays.count() > 0) {
+    std::signal(SIGTERM, SIG_IGN);  // another task ended before: this one's exit code still counts
+    std::this_thread::sleep_for(teller.stays);
   }
   return to_int(error.exit_code);
 }

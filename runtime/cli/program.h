@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -16,11 +17,14 @@ namespace rollcall::cli {
 int run_program(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out,
                 std::ostream& err);
 
-/// Prints the error's line, except where it is one that every task of the step has alike (Usage, Configuration) and
-/// this is not rank 0 of it: one line a step, not one a task. What is wrong on a node alone is told by its first task,
-/// a Mismatch by ranks 0 and 1.
-/// Returns the process's exit code.
-int report_error(const Error& error, const Environment& environment, std::ostream& err);
+/// What shows lines to the user.
+using Tell = std::function<void(const std::string& lines)>;
+
+/// Tells the error's line where this task is the one to tell: rank 0 what every task of the step has alike (Usage,
+/// Configuration, NoInput, Unavailable), the first that fails of a node what is of this node, ranks 0 and 1 a Mismatch.
+/// Who tells for a node of several tasks stays for a second, so that the others see it. Returns the process's exit
+/// code.
+int report_error(const Error& error, const Environment& environment, const Tell& tell);
 
 /// `rollcall` as a task prolog (contract/env_vars.h): Slurm runs it before each task, as the job's user, with the
 /// task's environment, and takes `export NAME=value` and `unset NAME` lines from its standard output. Runs the user's

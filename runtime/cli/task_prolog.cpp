@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <iostream>
-#include <sstream>
 
 #include "runtime/base/child_process.h"
 #include "runtime/base/text.h"
 #include "runtime/base/time_limit.h"
 #include "runtime/cli/command.h"
+#include "runtime/cli/env_command.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/plugin_profile.h"
 #include "runtime/settings/launch_settings.h"
@@ -55,7 +55,7 @@ Result<step::ResolvedStep> resolve_for(const Environment& task, const std::strin
   if (const Result<void> checked = step::check_head_is_known(step->facts, step->patch); !checked) {
     return checked.error();
   }
-  storage::prepare_folders(*step, *settings, task);
+  storage::prepare_folders(step->facts, step->patch, *settings, task);
   return step;
 }
 
@@ -70,15 +70,8 @@ Result<int> run_users_prolog(const std::string& program, Environment& task) {
   return output->exit_code;
 }
 
-/// One line a node: the tasks of a node see the same network, and Slurm adds a line of its own for each. Not so where
-/// the error is of a rank: the user's RANK is right in one task and wrong in the others.
 int report(const Error& error, const Environment& task) {
-  std::ostringstream text;
-  const int code = report_error(error, task, text);
-  const bool of_rank = error.exit_code == ExitCode::Mismatch;
-  if (!text.str().empty() && (of_rank || task.get(env::kSlurmLocalId).value_or("0") == "0")) {
-    tell_user(text.str());
-  }
+  const int code = report_error(error, task, tell_user);
   std::cout.flush();
   return code;
 }
@@ -152,12 +145,8 @@ int run_task_prolog(const Environment& environment) {
     return report(step.error(), task);
   }
   std::cout << task_prolog_lines(step->patch, step->patch.warnings);
-  if (step->facts.rank == 0 && !step->patch.warnings.empty()) {
-    std::string text;
-    for (const std::string& warning : step->patch.warnings) {
-      text.append("rollcall: warning: ").append(warning).append("\n");
-    }
-    tell_user(text);
+  if (const auto warnings = step::warnings_to_tell(step->facts, step->patch); !warnings.empty()) {
+    tell_user(warning_lines(warnings));
   }
   std::cout.flush();
   return to_int(std::cout ? ExitCode::Success : ExitCode::InputOutput);

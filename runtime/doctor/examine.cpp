@@ -340,7 +340,9 @@ Result<std::optional<World>> examine(const Environment& environment, const setti
     (void)measure_collectives(bench_program(environment), expected.collectives, settings, environment);
   }
   if (!followed && facts.local_rank == 0) {
-    return followed.error();
+    Error error = followed.error();
+    error.of_this_node = true;  // rank 0 may be reached from elsewhere
+    return error;
   }
   return std::optional<World>();
 }

@@ -74,6 +74,12 @@ Result<Endpoint> choose_endpoint(const Result<step::ResolvedStep>& step, const s
   return Endpoint{step->facts.this_host.empty() ? this_host_name() : step->facts.this_host, *free};
 }
 
+/// What a PMIx server says, one for each node, others may say otherwise.
+Error of_this_server(Error error) {
+  error.of_this_node = true;
+  return error;
+}
+
 Result<Endpoint> tell_all(const Result<step::ResolvedStep>& step, const settings::Settings& settings,
                           launchers::PmixClient& pmix) {
   Result<Endpoint> endpoint = choose_endpoint(step, settings);
@@ -82,16 +88,16 @@ Result<Endpoint> tell_all(const Result<step::ResolvedStep>& step, const settings
   if (!endpoint || (put && fenced)) {
     return endpoint;
   }
-  return put ? fenced.error() : put.error();
+  return of_this_server(put ? fenced.error() : put.error());
 }
 
 Result<Endpoint> be_told(std::uint32_t first_rank, const settings::Settings& settings, launchers::PmixClient& pmix) {
   if (const Result<void> fenced = pmix.fence(limit(settings)); !fenced) {
-    return fenced.error();
+    return of_this_server(fenced.error());
   }
   const Result<std::string> text = pmix.get(first_rank, kKey, limit(settings));
   if (!text) {
-    return text.error();
+    return of_this_server(text.error());
   }
   const std::optional<Endpoint> endpoint = parse_endpoint(*text);
   if (!endpoint) {
@@ -122,7 +128,7 @@ void leave_together(NodeBarrier& barrier, Result<step::ResolvedStep>& step, cons
   using std::chrono::milliseconds;
   const milliseconds patience = step ? std::chrono::ceil<milliseconds>(limit(settings)) : milliseconds(kFailing);
   if (!barrier.wait(patience) && step) {
-    step->patch.warnings.push_back(fmt::format(
+    step->patch.node_warnings.push_back(fmt::format(
         "rendezvous.timeout: {} s: a rank of this node did not come to rollcall exec; an MPI program fails where one "
         "comes later; try starting all ranks through rollcall exec, or a longer time",
         settings.number("rendezvous.timeout")));
@@ -168,7 +174,7 @@ Result<step::ResolvedStep> resolve_for_exec(const Environment& user, const setti
   }
   Result<std::unique_ptr<launchers::PmixClient>> client = pmix_for(user, settings);
   if (!client) {
-    return client.error();
+    return user.get_non_empty(env::kPmixNamespace) ? of_this_server(client.error()) : client.error();
   }
   if (*client == nullptr) {
     return step::resolve_this_step(user, settings, nullptr);

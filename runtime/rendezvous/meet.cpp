@@ -132,7 +132,7 @@ Result<Meeting> meet_by_address(const Call& call) {
   const auto port_text = call.environment.get_non_empty(env::kMasterPort);
   if (!host || !port_text) {
     return fail(host ? "MASTER_PORT" : "MASTER_ADDR", "", "is not set, so that nothing says where rank 0 is",
-                "srun --ddp, srun --mpi=pmix, or setting MASTER_ADDR and MASTER_PORT", ExitCode::Usage);
+                "srun --ddp, srun --mpi=pmix, or setting MASTER_ADDR and MASTER_PORT", ExitCode::Unavailable);
   }
   const Result<std::uint16_t> port = parse_port(*port_text);
   if (!port) {

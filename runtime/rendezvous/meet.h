@@ -42,7 +42,7 @@ struct Meeting {
 /// All ranks return once all are there, and each has shown that it is of this world (admission.h): a listener of
 /// another world, or of another run of this one, is passed over by name. LibTorch's own client waits much longer
 /// between attempts and believes any listener. Errors (Unavailable): port in use, not all ranks within
-/// `rendezvous.timeout`, PMIx asked for and absent; (Usage): nothing says where rank 0 is, no rendezvous.folder;
+/// `rendezvous.timeout`, PMIx asked for and absent, nothing says where rank 0 is; (Usage): no rendezvous.folder;
 /// (CannotCreate): the folder cannot be written.
 [[nodiscard]] Result<Meeting> meet(const job::JobFacts& facts, const Environment& patched,
                                    const settings::Settings& settings, launchers::PmixClient* pmix_or_null);

@@ -68,11 +68,13 @@ Error no_usable_name(const std::vector<ResolvedName>& names, const Place& place)
     return std::any_of(name.addresses.begin(), name.addresses.end(), [](const Address& a) { return a.loopback; });
   };
   const bool loopback = std::any_of(names.begin(), names.end(), is_loopback);
-  return fail(
+  Error error = fail(
       "host.template", names.front().name, reason,
       loopback ? "a template whose name resolves across nodes, or host.loopback=allow where all nodes are one machine"
                : "a template whose name resolves, checking it with getent hosts NAME",
       ExitCode::Unavailable);
+  error.of_this_node = loopback;  // rank 0 takes its own loopback address
+  return error;
 }
 
 MasterAddressChoice take(const ResolvedName& name, const Place& place) {

@@ -51,6 +51,7 @@ class PatchBuilder {
   /// sets anew in every step.
   void set_unmarked(EnvChange change) { patch_.changes.push_back(std::move(change)); }
   void warn(std::string text) { patch_.warnings.push_back(std::move(text)); }
+  void warn_of_this_node(std::string text) { patch_.node_warnings.push_back(std::move(text)); }
 
   /// What was decided about `name` so far, or null. Valid until the next change.
   [[nodiscard]] const EnvChange* find(std::string_view name) const { return patch_.find(name); }

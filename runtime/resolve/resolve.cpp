@@ -33,6 +33,12 @@ const EnvChange* EnvPatch::find(std::string_view name) const {
   return nullptr;
 }
 
+std::vector<std::string> EnvPatch::all_warnings() const {
+  std::vector<std::string> all = warnings;
+  all.insert(all.end(), node_warnings.begin(), node_warnings.end());
+  return all;
+}
+
 Environment apply(const EnvPatch& patch, Environment environment) {
   for (const EnvChange& change : patch.changes) {
     if (change.action == Action::Set) {

@@ -31,9 +31,12 @@ struct EnvChange {
 /// Everything that rollcall does to one task's environment.
 struct EnvPatch {
   std::vector<EnvChange> changes;
-  std::vector<std::string> warnings;  ///< one-line texts without the "rollcall:" prefix
+  std::vector<std::string> warnings;       ///< one-line texts without the "rollcall:" prefix; the step's: rank 0 tells
+  std::vector<std::string> node_warnings;  ///< of what other nodes need not have: the first task of each node tells
 
   [[nodiscard]] const EnvChange* find(std::string_view name) const;
+  /// Of the step and of this node.
+  [[nodiscard]] std::vector<std::string> all_warnings() const;
 };
 
 /// The environment after the patch.

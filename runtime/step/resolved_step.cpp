@@ -1,7 +1,9 @@
 #include "runtime/step/resolved_step.h"
 
-#include <cstdlib>
+#include <netdb.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "runtime/base/this_process.h"
@@ -11,6 +13,13 @@
 #include "runtime/step/gather.h"
 
 namespace rollcall::step {
+namespace {
+
+bool any_head_name_resolves(const network::NetworkView& network) {
+  return std::ranges::any_of(network.head_names, [](const auto& name) { return !name.addresses.empty(); });
+}
+
+}  // namespace
 
 network::NetworkView observe_network(const job::JobFacts& facts, const settings::Settings& settings,
                                      const Environment& user, const network::LookUp& look_up) {
@@ -30,6 +39,24 @@ network::NetworkView observe_network(const job::JobFacts& facts, const settings:
     }
   }
   return network::observe(head, peers, look_up);
+}
+
+bool head_is_unknown_only_here(const job::JobFacts& facts, const settings::Settings& settings,
+                               const network::NetworkView& network, const Environment& user,
+                               const network::LookUp& look_up) {
+  if (any_head_name_resolves(network)) {
+    return false;
+  }
+  const auto unanswered = [](const auto& name) { return name.error == ::gai_strerror(EAI_AGAIN); };
+  if (std::ranges::any_of(network.head_names, unanswered)) {
+    return true;
+  }
+  if (facts.head_host == facts.this_host) {
+    return false;
+  }
+  job::JobFacts own = facts;
+  own.head_host = own.this_host;
+  return any_head_name_resolves(observe_network(own, settings, user, look_up));
 }
 
 Result<resolve::EnvPatch> resolve_here(const job::JobFacts& facts, const settings::Settings& settings,
@@ -63,7 +90,9 @@ Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::
   }
   Result<resolve::EnvPatch> patch = resolve_here(observed->facts, settings, observed->network, user);
   if (!patch) {
-    return patch.error();
+    Error error = patch.error();
+    error.of_this_node |= head_is_unknown_only_here(observed->facts, settings, observed->network, user);
+    return error;
   }
   return ResolvedStep{*std::move(observed), *std::move(patch)};
 }
@@ -74,7 +103,15 @@ Result<void> check_head_is_known(const job::JobFacts& facts, const resolve::EnvP
     return {};
   }
   return fail("MASTER_ADDR", "", "nothing in a task's environment says where rank 0 is in a step placed like this one",
-              "srun --ddp, or exporting MASTER_ADDR or SLURM_HOSTFILE");
+              "srun --ddp, or exporting MASTER_ADDR or SLURM_HOSTFILE", ExitCode::Unavailable);
+}
+
+std::vector<std::string> warnings_to_tell(const job::JobFacts& facts, const resolve::EnvPatch& patch) {
+  std::vector<std::string> warnings = facts.rank == 0 ? patch.warnings : std::vector<std::string>();
+  if (facts.local_rank == 0) {
+    warnings.insert(warnings.end(), patch.node_warnings.begin(), patch.node_warnings.end());
+  }
+  return warnings;
 }
 
 void apply_to_this_process(const resolve::EnvPatch& patch) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "runtime/base/environment.h"
@@ -42,7 +43,7 @@ enum class Scope {
 [[nodiscard]] Result<ObservedStep> observe_this_step(const Environment& user, const settings::Settings& settings,
                                                      launchers::PmixClient* pmix_or_null, Scope scope = Scope::World);
 
-/// The same, and resolves. Errors: those of observe_this_step() and resolve::resolve().
+/// The same, and resolves. Errors: those of observe_this_step() and resolve::resolve(), told apart by `of_this_node`.
 [[nodiscard]] Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::Settings& settings,
                                                      launchers::PmixClient* pmix_or_null);
 
@@ -60,14 +61,24 @@ enum class Scope {
                                                    const Environment& user,
                                                    const network::LookUp& look_up = network::resolve_name);
 
+/// Whether it is a matter of this node that no name of the head node leads anywhere: the name server does not answer
+/// it, or this node's own name, made by the same rule, leads somewhere. False where a name of the head has an address.
+/// Does I/O as observe_network() does.
+[[nodiscard]] bool head_is_unknown_only_here(const job::JobFacts& facts, const settings::Settings& settings,
+                                             const network::NetworkView& network, const Environment& user,
+                                             const network::LookUp& look_up = network::resolve_name);
+
 /// resolve::resolve() for this process, whose CPUs are counted here.
 [[nodiscard]] Result<resolve::EnvPatch> resolve_here(const job::JobFacts& facts, const settings::Settings& settings,
                                                      const network::NetworkView& network, const Environment& user);
 
 /// Whether every task knows where rank 0 is, or keeps a MASTER_ADDR that somebody else gave. A program that starts
 /// without one trains alone, fails, or waits for half an hour: better none starts. Where the environment decides, every
-/// rank comes to the same conclusion, even rank 0, which knows its own host. Error: Usage. Pure.
+/// rank comes to the same conclusion, even rank 0, which knows its own host. Error: Unavailable. Pure.
 [[nodiscard]] Result<void> check_head_is_known(const job::JobFacts& facts, const resolve::EnvPatch& patch);
+
+/// The warnings that this task tells, of the patch: rank 0 those of the step, the first task of a node those of it.
+[[nodiscard]] std::vector<std::string> warnings_to_tell(const job::JobFacts& facts, const resolve::EnvPatch& patch);
 
 /// Changes the environment of this process itself, for libraries in it and for the program that it becomes. No other
 /// thread may read the environment meanwhile.

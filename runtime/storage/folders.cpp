@@ -164,6 +164,13 @@ class Walk {
   int links_ = 0;
 };
 
+/// Unset, not forgotten: the value of an enclosing rollcall must not come through.
+void leave_out(resolve::EnvChange& change) {
+  change.action = resolve::Action::Unset;
+  change.value.clear();
+  change.reason = "its folder cannot be used";
+}
+
 }  // namespace
 
 FolderObjection make_own_folder(const std::string& path) {
@@ -173,48 +180,26 @@ FolderObjection make_own_folder(const std::string& path) {
   return Walk(path).run();
 }
 
-CacheFolders make_cache_folders(const resolve::EnvPatch& patch) {
-  CacheFolders folders;
+void prepare_folders(const job::JobFacts& facts, resolve::EnvPatch& patch, const settings::Settings& settings,
+                     const Environment& environment) {
   std::set<std::string> told;
-  for (const resolve::EnvChange& change : patch.changes) {
+  for (resolve::EnvChange& change : patch.changes) {
     if (change.action != resolve::Action::Set || resolve::find_cache(change.name) == nullptr) {
       continue;
     }
     const FolderObjection objection = make_own_folder(change.value);
     const std::string cache = fmt::format("{}: {}: ", change.name, change.value);
     if (!objection.reason.empty()) {
-      folders.refused.push_back(
-          {change.name, cache + objection.reason + "; the cache is left where it was", objection.only_here});
+      std::vector<std::string>& warnings = objection.only_here ? patch.node_warnings : patch.warnings;
+      warnings.push_back(cache + objection.reason + "; the cache is left where it was");
+      leave_out(change);
     } else if (!objection.caution.empty() && told.insert(objection.caution).second) {
-      folders.cautions.push_back(cache + objection.caution);
+      patch.warnings.push_back(cache + objection.caution);
     }
   }
-  return folders;
-}
-
-void leave_out(resolve::EnvPatch& patch, const std::vector<RefusedCache>& refused) {
-  for (resolve::EnvChange& change : patch.changes) {
-    const auto same = [&](const RefusedCache& cache) { return cache.variable == change.name; };
-    if (change.action == resolve::Action::Set && std::ranges::any_of(refused, same)) {
-      // Unset, not forgotten: the value of an enclosing rollcall must not come through.
-      change.action = resolve::Action::Unset;
-      change.value.clear();
-      change.reason = "its folder cannot be used";
-    }
-  }
-}
-
-void prepare_folders(step::ResolvedStep& step, const settings::Settings& settings, const Environment& environment) {
-  const CacheFolders folders = make_cache_folders(step.patch);
-  leave_out(step.patch, folders.refused);
-  std::vector<std::string>& warnings = step.patch.warnings;
-  for (const RefusedCache& cache : folders.refused) {
-    warnings.push_back(cache.warning);
-  }
-  if (step.facts.rank == 0) {
-    warnings.insert(warnings.end(), folders.cautions.begin(), folders.cautions.end());
+  if (facts.rank == 0) {
     if (const auto warning = purge_warning(settings, environment, kAtLaunch)) {
-      warnings.push_back(*warning);
+      patch.warnings.push_back(*warning);
     }
   }
 }

@@ -3,8 +3,10 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/environment.h"
+#include "runtime/job/job_facts.h"
 #include "runtime/resolve/resolve.h"
-#include "runtime/step/resolved_step.h"
+#include "runtime/settings/settings.h"
 
 namespace rollcall::storage {
 
@@ -29,28 +31,10 @@ struct FolderObjection {
 /// nothing for writing. Thread-safe; two processes may do it at once.
 [[nodiscard]] FolderObjection make_own_folder(const std::string& path);
 
-/// A cache variable that is not set after all, since its folder cannot be used.
-struct RefusedCache {
-  std::string variable;
-  std::string warning;     ///< without the "rollcall:" prefix
-  bool only_here = false;  ///< as FolderObjection has it
-};
-
-struct CacheFolders {
-  std::vector<RefusedCache> refused;
-  std::vector<std::string> cautions;  ///< warnings of caches that are set all the same; the same folder's once
-};
-
-/// Makes the folders of the caches that `patch` sets (make_own_folder), as this process's user, and says which of them
-/// must be left alone. In the task itself: /tmp may be its own.
-[[nodiscard]] CacheFolders make_cache_folders(const resolve::EnvPatch& patch);
-
-/// Takes the refused ones out of a task's patch. The warnings are the caller's to tell.
-void leave_out(resolve::EnvPatch& patch, const std::vector<RefusedCache>& refused);
-
-/// For a task that the plugin does not set up: makes the caches' folders, takes those that cannot be used out of
-/// `step.patch`, and (rank 0) adds warnings of what their groups could do and of files that the site will soon delete.
-/// Never fails.
-void prepare_folders(step::ResolvedStep& step, const settings::Settings& settings, const Environment& environment);
+/// Makes the folders of the caches that a task's patch sets (make_own_folder), as this process's user, takes those that
+/// cannot be used out of `patch`, and adds warnings: of those, of what a cache's group could do, and (rank 0) of files
+/// that the site will soon delete. In the task itself: /tmp may be its own. Never fails.
+void prepare_folders(const job::JobFacts& facts, resolve::EnvPatch& patch, const settings::Settings& settings,
+                     const Environment& environment);
 
 }  // namespace rollcall::storage

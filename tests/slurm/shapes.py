@@ -68,13 +68,13 @@ def in_batch(directives, script):
 
 def het_direct(tasks, *components):
     """srun A : B without an allocation around it. The tasks stay until all have recorded themselves, as those of a real
-    program do: slurmctld forgets a component whose tasks have ended, and with it where rank 0 was."""
+    program do: slurmctld forgets a component whose tasks have ended, and with it where rank 0 was. The components end a second
+    apart: with --mpi=pmix, Slurm 22.05's srun may wait for ever for a thread of its own where two end in the same instant."""
     def start(cluster, launch, command):
-        all_there = f"for i in {{1..1000}}; do [ $(ls {command[-1]} | wc -l) = {tasks} ] && exit; sleep 0.02; done; exit 1"
-        command = ["bash", "-c", f"{shlex.join(command)}; {all_there}"]
+        all_there = f"for i in {{1..1000}}; do [ $(ls {command[-1]} | wc -l) = {tasks} ] && break; sleep 0.02; done"
         parts = [["srun", *launch.options]]
-        for options in components:
-            parts[-1] += [*options, *launch.prefix, *command]
+        for component, options in enumerate(components):
+            parts[-1] += [*options, *launch.prefix, "bash", "-c", f"{shlex.join(command)}; {all_there}; sleep {component}"]
             parts.append([":"])
         arguments = [word for part in parts[:-1] for word in part]
         cluster.run(*arguments)

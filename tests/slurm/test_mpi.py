@@ -232,6 +232,8 @@ def test_exec_under_pmix_gives_what_the_plugin_gives(cluster, rollcall, site, re
 
 def test_a_het_step_under_pmix_is_one_world(cluster, rollcall, site, recorded):
     command, read = recorded
+    # Slurm 22.05's srun may wait for ever for a thread of its own PMIx part where both components end in the same instant.
+    command[-1] += "; [ $RANK = 0 ] || sleep 1"
     inner = shlex.join(map(str, ["srun", "--mpi=pmix", "--het-group=0,1", rollcall, "exec", "--", *command]))
     result = cluster.run("salloc", "-N1", "-n1", ":", "-N2", "-n3", "bash", "-c", inner, env=site)
     check_world(read(), 4)
@@ -250,8 +252,9 @@ def test_pmix_tells_the_host_of_rank_0_where_slurm_hides_it(cluster, rollcall, s
     hosts.write_text("jwb0003\njwb0001\njwb0003\n")
     result = cluster.run("srun", "--mpi=pmix", "-m", "arbitrary", "-n3", rollcall, "exec", "--", "true", check=False,
                          env={**site, "SLURM_HOSTFILE": str(hosts), "ROLLCALL_HOST_TEMPLATE": "{host}.example"})
-    assert result.returncode != 0
-    assert "rollcall: host.template: jwb0003.example: does not resolve on jwb0001" in result.stderr
+    assert result.returncode == 69
+    assert "rollcall: host.template: jwb0003.example: does not resolve on jwb0003" in result.stderr
+    assert "MASTER_ADDR" not in result.stderr  # the others know where it is, and fail as rank 0 does
 
 
 @pytest.mark.parametrize("variable, value", [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "9")])

@@ -221,15 +221,32 @@ def test_link_local_and_loopback_addresses_are_never_chosen(network, useless):
     assert environments[1]["MASTER_ADDR"] == "jwb0001"
 
 
-def test_an_interface_of_the_site_that_one_node_lacks_names_the_node_and_drains_none(network):
+@contextlib.contextmanager
+def one_node_without_ib0(network):
     def rename(old, new):
         network.script("on", "jwb0003", "sh", "-c", f"ip link set {old} down; ip link set {old} name {new}; ip link set {new} up")
     rename("ib0", "ib9")
     try:
-        result = network.run("srun", "--ddp", "-N4", "true", check=False)
-        states = network.nodes_in_state("drained", "draining", "down")
+        yield
     finally:
         rename("ib9", "ib0")
+
+
+@pytest.mark.parametrize("by_command", [False, True], ids=["plugin", "command"])
+def test_an_interface_of_the_users_that_one_node_lacks_is_told_by_that_node_once(network, rollcall, by_command):
+    users = dict.fromkeys(("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"), "ib0")
+    users |= {"MASTER_ADDR": "10.78.0.1", "ROLLCALL_SITE_CONFIG": str(network.folder / "etc" / "site.toml")}
+    front = [str(rollcall), "exec", "--"] if by_command else ["--ddp"]
+    with one_node_without_ib0(network):
+        result = network.run("srun", "-N4", "--ntasks-per-node=2", *front, "true", env=users)
+    lines = [line for line in rollcall_lines(result.stderr) if "GLOO_SOCKET_IFNAME" in line]
+    assert len(lines) == 1 and "GLOO_SOCKET_IFNAME: ib0: is no interface of jwb0003" in lines[0], result.stderr
+
+
+def test_an_interface_of_the_site_that_one_node_lacks_names_the_node_and_drains_none(network):
+    with one_node_without_ib0(network):
+        result = network.run("srun", "--ddp", "-N4", "true", check=False)
+        states = network.nodes_in_state("drained", "draining", "down")
     assert result.returncode == 69
     (line,) = rollcall_lines(result.stderr)
     assert "interface.gloo: ib0: is no interface that is up on jwb0003" in line

@@ -333,3 +333,20 @@ def test_nothing_is_wanted_from_a_host_program_but_spank_and_libc(plugin):
     assert {name for name in foreign if name.startswith("_Z") and not name.startswith("_ZGTt")} == set()
     needed = subprocess.run(["objdump", "-p", plugin], stdout=subprocess.PIPE, text=True, check=True).stdout
     assert "libstdc++" not in needed and "toml" not in needed
+
+
+# ---------------------------------------------------------------- the command, which tells as the plugin does
+
+
+def test_what_all_tasks_of_the_command_find_alike_is_told_once(cluster, rollcall):
+    step = ["srun", "-N2", "--ntasks-per-node=2", rollcall, "exec", "--host-template=nowhere.invalid", "--host-loopback=refuse"]
+    result = cluster.run(*step, "true", check=False)
+    assert result.returncode == 69
+    (line,) = rollcall_lines(result.stderr)
+    assert "host.template" in line
+
+
+def test_a_program_that_the_command_does_not_find_is_told_once_a_node(cluster, rollcall):
+    result = cluster.run("srun", "-N2", "--ntasks-per-node=3", rollcall, "exec", "--", "/nowhere/program", check=False)
+    assert result.returncode == 127
+    assert len(rollcall_lines(result.stderr)) == 2, result.stderr

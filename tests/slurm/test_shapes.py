@@ -175,7 +175,8 @@ def test_a_host_file_that_does_not_describe_the_step_is_not_believed(nodes, roll
     launch = with_command(shape, nodes, rollcall)
     inner = ["bash", "-c", f"SLURM_HOSTFILE={file} exec {shlex.join([*launch.prefix, 'true'])}"]
     result = nodes.run("srun", "-m", "arbitrary", "-n3", "-w", "x0003,x0001,x0003", *inner, check=False)
-    assert result.returncode != 0 and "MASTER_ADDR: " in result.stderr
+    assert result.returncode == 69
+    assert [line for line in result.stderr.splitlines() if "rollcall: MASTER_ADDR: " in line] != []
 
 
 # ---------------------------------------------------------------- one rollcall in another

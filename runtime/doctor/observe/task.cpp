@@ -180,7 +180,7 @@ TaskFacts observe_task(const TaskInputs& inputs) {
   task.cores = cores_of(cpus_of_this_process(), kSys);
   task.locked_memory = locked_memory();
   if (inputs.patch) {
-    task.warnings = inputs.patch->warnings;
+    task.warnings = inputs.patch->all_warnings();
   } else {
     task.resolve_error = inputs.patch.error().message();
   }

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 
 #include "runtime/doctor/wire/message.h"
@@ -14,6 +15,10 @@ namespace {
 
 /// A rank whose connection broke may come again on another one: it gives up an endpoint that is slow to answer.
 constexpr std::chrono::seconds kGrace{2};
+
+// What strangers may hold, as at the rendezvous (rendezvous/admission.cpp).
+constexpr std::chrono::seconds kPatience{5};    ///< for a newcomer to say who it is
+constexpr std::size_t kLongestGreeting = 4096;  ///< bytes that are no whole greeting yet
 
 constexpr const char* kGone = "its connection ended: the process was killed or failed";
 
@@ -30,10 +35,14 @@ void Server::accept_waiting() {
   for (const rendezvous::Listener& listener : listeners_) {
     while (true) {
       const int descriptor = accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (descriptor < 0) {
+      const bool full = descriptor < 0 && (errno == EMFILE || errno == ENFILE);
+      if (full && !newcomers_.empty()) {
+        newcomers_.erase(newcomers_.begin());
+      } else if (descriptor < 0) {
         break;
+      } else {
+        newcomers_.push_back({Socket(descriptor), Clock::now() + kPatience});
       }
-      newcomers_.emplace_back(descriptor);
     }
   }
 }
@@ -53,15 +62,17 @@ void Server::greet(Socket& newcomer, const std::string& text) {
 }
 
 void Server::hear_newcomers(std::map<std::uint32_t, std::string>& reports) {
-  for (Socket& newcomer : newcomers_) {
+  for (auto& [newcomer, until] : newcomers_) {
     const bool alive = newcomer.take_arrived();
     if (const std::optional<std::string> text = newcomer.frames().next()) {
       greet(newcomer, *text);
-    } else if (!alive || newcomer.frames().broken()) {
+    } else if (!alive || newcomer.frames().broken() || newcomer.frames().size() > kLongestGreeting) {
       newcomer = Socket();
     }
   }
-  std::erase_if(newcomers_, [](const Socket& newcomer) { return !newcomer.is_open(); });
+  std::erase_if(newcomers_, [now = Clock::now()](const Newcomer& newcomer) {
+    return !newcomer.socket.is_open() || newcomer.until < now;
+  });
   hear_clients(reports);
 }
 
@@ -87,8 +98,8 @@ void Server::wait(Clock::time_point deadline, bool accepting) const {
   for (const rendezvous::Listener& listener : listeners_) {
     waiting.push_back({accepting ? listener.descriptor() : -1, POLLIN, 0});
   }
-  for (const Socket& newcomer : newcomers_) {
-    waiting.push_back({accepting ? newcomer.descriptor() : -1, POLLIN, 0});
+  for (const Newcomer& newcomer : newcomers_) {
+    waiting.push_back({accepting ? newcomer.socket.descriptor() : -1, POLLIN, 0});
   }
   for (const auto& [rank, socket] : clients_) {
     waiting.push_back({socket.descriptor(), POLLIN, 0});

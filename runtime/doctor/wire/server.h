@@ -38,6 +38,11 @@ class Server {
   [[nodiscard]] const std::map<std::uint32_t, std::string>& losses() const { return losses_; }
 
  private:
+  struct Newcomer {
+    Socket socket;
+    Clock::time_point until;
+  };
+
   void accept_waiting();
   void greet(Socket& newcomer, const std::string& text);
   void hear_newcomers(std::map<std::uint32_t, std::string>& reports);
@@ -48,7 +53,7 @@ class Server {
   std::vector<rendezvous::Listener> listeners_;
   std::string step_;
   std::uint32_t world_size_;
-  std::vector<Socket> newcomers_;  ///< connected, but have not said yet who they are
+  std::vector<Newcomer> newcomers_;  ///< connected, but have not said yet who they are; the longest there first
   std::map<std::uint32_t, Socket> clients_;
   std::map<std::uint32_t, std::string> losses_;
   Clock::time_point last_loss_{};

@@ -51,6 +51,7 @@ TEST(EnvReport, WhatTheOptionSetHasTheReasonThatItWasSetFor) {
   const resolve::EnvPatch alone{{{"MASTER_ADDR", "jwb01i", Action::Set, "setting host.template", "rank 0 is there"},
                                  {"MASTER_PORT", "20001", Action::Set, "setting port.range", "hash"},
                                  {"HF_HOME", "/site", Action::Set, "setting cache.shared", "policy"}},
+                                {},
                                 {}};
   explain_kept(alone, patch);
   EXPECT_EQ(patch.changes[0].origin, "setting host.template");
@@ -75,7 +76,8 @@ TEST(EnvReport, TableCutsLongValues) {
 }
 
 TEST(EnvReport, WarningsAreOneLineEach) {
-  EXPECT_EQ(warning_lines(typical_patch()), "rollcall: warning: MASTER_ADDR is head,?the step's is jwb01i\n");
+  EXPECT_EQ(warning_lines(typical_patch().all_warnings()),
+            "rollcall: warning: MASTER_ADDR is head,?the step's is jwb01i\n");
 }
 
 TEST(EnvReport, ExportsSetAndUnsetButLeaveTheUsersAlone) {

@@ -178,20 +178,47 @@ TEST(Program, AStaleRankHidesNoErrorOfATaskOfSrun) {
 TEST(Program, AContradictionIsToldByRanks0And1) {
   const Error error = fail("RANK", "0", "disagrees", "unsetting it", ExitCode::Mismatch);
   for (const auto& [rank, told] : {std::pair("0", true), {"1", true}, {"2", false}}) {
-    std::ostringstream text;
-    EXPECT_EQ(report_error(error, task_of_srun(rank, "0"), text), 76);
-    EXPECT_EQ(!text.str().empty(), told) << rank;
+    std::string text;
+    EXPECT_EQ(report_error(error, task_of_srun(rank, "0"), [&](const std::string& line) { text += line; }), 76);
+    EXPECT_EQ(!text.empty(), told) << rank;
   }
 }
 
-TEST(Program, ErrorOfAFileIsPrintedByTheFirstTaskOfEachNode) {
-  const auto of_task = [](const char* rank, const char* local) {
-    return environment_of(
-        {{"ROLLCALL_SITE_CONFIG", "/dev/null/site.toml"}, {"SLURM_PROCID", rank}, {"SLURM_LOCALID", local}});
-  };
-  EXPECT_THAT(run({"env"}, of_task("4", "0")).err, HasSubstr("/dev/null/site.toml"));
-  EXPECT_THAT(run({"env"}, of_task("5", "1")).err, IsEmpty());
-  EXPECT_EQ(run({"env"}, of_task("5", "1")).code, 66);
+TEST(Program, WhatAllTasksFindUnavailableIsToldByRank0) {
+  for (const ExitCode code : {ExitCode::Unavailable, ExitCode::NoInput}) {
+    const Error error = fail("host.template", "x", "does not resolve", "another", code);
+    for (const auto& [rank, told] : {std::pair("0", true), {"1", false}}) {
+      std::string text;
+      EXPECT_EQ(report_error(error, task_of_srun(rank, "0"), [&](const std::string& line) { text += line; }),
+                to_int(code));
+      EXPECT_EQ(!text.empty(), told) << rank;
+    }
+  }
+}
+
+/// Task `rank` of four on node "b", which has ranks 2 to 5.
+Environment task_of_node_b(const char* rank, const std::string& job) {
+  return environment_of({{"SLURM_JOB_ID", job},
+                         {"SLURM_STEP_ID", "0"},
+                         {"SLURM_PROCID", rank},
+                         {"SLURM_LOCALID", std::to_string(std::stoi(rank) - 2)},
+                         {"SLURM_NODEID", "1"},
+                         {"SLURM_STEP_NUM_TASKS", "6"},
+                         {"SLURM_STEP_NUM_NODES", "2"},
+                         {"SLURM_STEP_NODELIST", "a,b"},
+                         {"SLURM_STEP_TASKS_PER_NODE", "2,4"},
+                         {"SLURMD_NODENAME", "b"},
+                         {"ROLLCALL_SITE_CONFIG", "/dev/null/site.toml"}});
+}
+
+TEST_F(BecomingPrograms, ErrorOfANodeIsToldByWhicheverOfItsTasksFailsFirst) {
+  const std::string job = std::to_string(::getpid());
+  for (const char* const rank : {"3", "2", "5"}) {
+    const Outcome outcome = run({"env"}, task_of_node_b(rank, job));
+    EXPECT_EQ(outcome.code, 66);
+    EXPECT_EQ(outcome.err.empty(), std::string_view(rank) != "3") << rank;
+  }
+  EXPECT_THAT(run({"env"}, task_of_node_b("4", job + "1")).err, HasSubstr("/dev/null/site.toml"));
 }
 
 TEST(Program, HelpAnswersEvenWhereTheConfigurationIsBroken) {

@@ -129,6 +129,22 @@ TEST(DoctorServer, GathersAsksAndDismisses) {
   EXPECT_THAT(server.losses(), IsEmpty());
 }
 
+TEST(DoctorServer, AGreetingThatDoesNotEndIsHungUpOn) {
+  Listener own = listener();
+  const std::uint16_t port = own.port();
+  Server server(one(std::move(own)), "7.0.0", 2);
+  Socket endless = connected(port);
+  const std::string part = encode_frame(std::string(1 << 20, 'x')).substr(0, 8192);
+  ASSERT_TRUE(transfer(endless, std::as_bytes(std::span(part)), endless, {}, soon()));
+  std::thread right = client(port, 1, "one");
+  EXPECT_THAT(server.gather(soon()), ElementsAre(Pair(1, "one")));
+  server.tell({{1, to_text(Request{})}}, soon());
+  right.join();
+  const Result<std::string> answer = endless.receive_frame(soon());  // while the server lives
+  ASSERT_FALSE(answer);
+  EXPECT_THAT(answer.error().reason, testing::Not(HasSubstr("in time")));
+}
+
 TEST(DoctorServer, ListensToItsOwnStepOnly) {
   Listener own = listener();
   const std::uint16_t port = own.port();

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "runtime/settings/launch_settings.h"
 #include "runtime/storage/folders.h"
 
 namespace rollcall::storage {
@@ -208,6 +209,27 @@ TEST_F(OwnFolder, AFileInTheWayAndARelativePathAreRefused) {
   EXPECT_THAT(make_own_folder("cache").reason, HasSubstr("no absolute path"));
 }
 
+/// Rank 0 looks for old files besides.
+job::JobFacts rank_1() {
+  job::JobFacts facts;
+  facts.rank = 1;
+  facts.world_size = 2;
+  return facts;
+}
+
+TEST_F(OwnFolder, WhatSomebodyDidInOneNodesTmpIsAWarningOfThatNode) {
+  const std::filesystem::path exposed = top_ / "exposed";
+  std::filesystem::create_directory(exposed);
+  std::filesystem::permissions(exposed, std::filesystem::perms::all | std::filesystem::perms::sticky_bit);
+  std::filesystem::create_directory_symlink("/", exposed / "me");
+  resolve::EnvPatch patch;
+  patch.changes = {{"TRITON_CACHE_DIR", exposed / "me", resolve::Action::Set, "o", "r"}};
+  prepare_folders(rank_1(), patch, settings::Settings(settings::launch_table()), Environment());
+  EXPECT_THAT(patch.warnings, IsEmpty());
+  ASSERT_EQ(patch.node_warnings.size(), 1u);
+  EXPECT_THAT(patch.node_warnings.front(), HasSubstr("TRITON_CACHE_DIR"));
+}
+
 TEST_F(OwnFolder, CachesThatCannotBeMadeAreLeftOut) {
   resolve::EnvPatch patch;
   const std::string good = top_ / "good";
@@ -215,10 +237,9 @@ TEST_F(OwnFolder, CachesThatCannotBeMadeAreLeftOut) {
                    {"HF_HOME", good, resolve::Action::Set, "o", "r"},
                    {"PIP_CACHE_DIR", "/dev/null/users", resolve::Action::Keep, "user", "r"},
                    {"MASTER_ADDR", "/dev/null/no-cache", resolve::Action::Set, "o", "r"}};
-  const std::vector<RefusedCache> refused = make_cache_folders(patch).refused;
-  ASSERT_EQ(refused.size(), 1u);
-  EXPECT_THAT(refused.front().warning, HasSubstr("TORCH_HOME: /dev/null/torch"));
-  leave_out(patch, refused);
+  prepare_folders(rank_1(), patch, settings::Settings(settings::launch_table()), Environment());
+  ASSERT_EQ(patch.warnings.size(), 1u);
+  EXPECT_THAT(patch.warnings.front(), HasSubstr("TORCH_HOME: /dev/null/torch"));
   EXPECT_EQ(patch.find("TORCH_HOME")->action, resolve::Action::Unset);
   EXPECT_EQ(patch.find("HF_HOME")->action, resolve::Action::Set);
   EXPECT_TRUE(std::filesystem::is_directory(good));
@@ -232,10 +253,10 @@ TEST_F(OwnFolder, CachesThatAGroupCouldExchangeAreUsedAndToldOnceAFolder) {
   resolve::EnvPatch patch;
   patch.changes = {{"TORCH_HOME", project + "/me/torch", resolve::Action::Set, "o", "r"},
                    {"HF_HOME", project + "/me/huggingface", resolve::Action::Set, "o", "r"}};
-  const CacheFolders folders = make_cache_folders(patch);
-  EXPECT_THAT(folders.refused, IsEmpty());
-  ASSERT_EQ(folders.cautions.size(), 1u);
-  EXPECT_THAT(folders.cautions.front(), HasSubstr("TORCH_HOME: " + project + "/me/torch: members of group"));
+  prepare_folders(rank_1(), patch, settings::Settings(settings::launch_table()), Environment());
+  EXPECT_EQ(patch.find("TORCH_HOME")->action, resolve::Action::Set);
+  ASSERT_EQ(patch.warnings.size(), 1u);
+  EXPECT_THAT(patch.warnings.front(), HasSubstr("TORCH_HOME: " + project + "/me/torch: members of group"));
 }
 
 }  // namespace
