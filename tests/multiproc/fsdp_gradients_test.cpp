@@ -44,6 +44,29 @@ TEST(Fsdp, AccumulatedGradientsTravelOnceAndAreTheSumOfTheBatches) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
+TEST(Fsdp, GradientsThatTravelInBfloat16AreAccumulatedInFloat32AndRoundedOnce) {
+  const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
+    Network alone = make_network();
+    for (std::int64_t i = 0; i < 3; ++i) {
+      batch_loss(alone, i, 0).backward();
+    }
+    Network network = make_network();
+    fsdp::Options options;
+    options.reduce_type = at::kBFloat16;
+    const auto replica = sharded(network, make_mesh(rank), options);
+    for (std::int64_t i = 0; i < 3; ++i) {
+      replica->set_gradient_sync(i == 2);
+      replica->forward([&] { return batch_loss(network, i, 0); }).backward();
+    }
+    for (const auto& entry : replica->named_parameters()) {
+      const at::Tensor sum = alone->named_parameters()[entry.key()].grad();
+      const at::Tensor expected = sum.to(at::kBFloat16).to(at::kFloat);
+      MULTIPROC_CHECK(torch::equal(entry.value().grad(), replica->part_of(entry.key(), expected)));
+    }
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
 // With accumulation into the shards no whole gradient outlives its micro-batch, at the price of N reductions.
 TEST(Fsdp, GradientsAccumulatedInShardsAreTheSameAndTravelEachTime) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {

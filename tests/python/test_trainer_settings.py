@@ -417,6 +417,7 @@ TABLE = {
     "checkpoint-read-back": checkpoint_read_back,
     "checkpoint-retries": Elsewhere(BACKGROUND_SAVES, "test_a_save_that_fails_is_a_warning_and_the_next_one_is_made"),
     "checkpoint-failures": Elsewhere(BACKGROUND_SAVES, "test_too_many_failures_in_a_row_stop_all_ranks"),
+    "checkpoint-timeout": Elsewhere("tests/python/test_stalled_file_system.py", "test_after_a_save_that_took_too_long_the_next_ones_are_made"),
     "run-name": Elsewhere(ONE_FOLDER, "test_each_element_of_a_job_array_has_a_folder_and_a_name_decides"),
     "lease-timeout": Elsewhere(ONE_FOLDER, "test_a_holder_elsewhere_is_judged_by_its_renewals"),
     "max-skipped-steps": Elsewhere("tests/python/test_not_finite.py", "test_steps_without_finite_gradients_are_left_out_and_then_end_the_run"),

@@ -24,7 +24,8 @@ constexpr auto kMayChange = std::to_array<std::string_view>(
      // what is kept, and where
      "run-name", "run-dir", "checkpoint-dir", "checkpoint-epochs", "checkpoint-steps", "keep-last", "keep-best",
      "keep-every", "checkpoint-mode", "checkpoint-stage", "checkpoint-overlap", "checkpoint-read-back",
-     "checkpoint-retries", "checkpoint-failures", "save-before-limit", "lease-timeout", "resume", "verify",
+     "checkpoint-retries", "checkpoint-failures", "checkpoint-timeout", "save-before-limit", "lease-timeout", "resume",
+     "verify",
      // what is told
      "valid-epochs", "benchmark-epochs", "progress", "log-steps",
      // a training that a broken picture ended goes on without it

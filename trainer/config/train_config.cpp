@@ -212,6 +212,7 @@ CheckpointConfig checkpoint_config(const Settings& settings) {
   config.read_back = settings.text("checkpoint-read-back") == "device" ? ReadBack::Device : ReadBack::Memory;
   config.retries = settings.integer("checkpoint-retries");
   config.most_failures = settings.integer("checkpoint-failures");
+  config.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(settings.number("checkpoint-timeout") * 1000));
   config.save_before_limit = settings.number("save-before-limit");
   config.save_before_limit_given = settings.text("save-before-limit");
   return config;

@@ -85,9 +85,10 @@ struct CheckpointConfig {
   bool skip_while_saving = true;  ///< a save by `every_steps` that is due while another is under way
   checkpoint::format::ReadBack read_back = checkpoint::format::ReadBack::Memory;
   std::int64_t retries = 2;
-  std::int64_t most_failures = 3;         ///< in a row; 0: any number
-  double save_before_limit = 0;           ///< seconds; 0: leave that to a signal
-  std::string save_before_limit_given{};  ///< as given
+  std::int64_t most_failures = 3;                ///< in a row; 0: any number
+  std::chrono::milliseconds timeout{1'800'000};  ///< of the ranks' collectives in a save
+  double save_before_limit = 0;                  ///< seconds; 0: leave that to a signal
+  std::string save_before_limit_given{};         ///< as given
 };
 
 struct RunConfig {

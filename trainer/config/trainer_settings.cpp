@@ -247,6 +247,9 @@ constexpr std::array kTrainerTable{
             "saves in a row that may fail before training stops; 0: it goes on in any case; the last save of a run may "
             "not",
             "Checkpoints", "", 0, 1e6},
+    Setting{"checkpoint-timeout", Kind::Number, "1800", "SECONDS",
+            "how long ranks wait in a save for one whose file system stands still, before that save has failed",
+            "Checkpoints", "", 1, 1e6},
     Setting{"save-before-limit", Kind::Number, "0", "SECONDS",
             "save and end with code 75 so long before the job's time limit; 0: leave that to a signal", "Checkpoints",
             "", 0, 1e6},

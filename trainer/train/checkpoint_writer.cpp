@@ -1,5 +1,6 @@
 #include "trainer/train/checkpoint_writer.h"
 
+#include <fmt/format.h>
 #include <torch/torch.h>
 #include <torch/version.h>
 #include <thread>
@@ -81,12 +82,48 @@ Result<std::vector<std::vector<std::byte>>> CheckpointGroup::gather(std::span<co
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(const config::CheckpointConfig& config, process_group::Group group)
-    : config_(config), group_(std::make_unique<CheckpointGroup>(std::move(group))), policy_{.retries = config.retries} {
-  if (config.background) {
-    saver_ = std::make_unique<background::BackgroundSaver>(policy_);
+CheckpointWriter::CheckpointWriter(const config::CheckpointConfig& config, const World& world)
+    : config_(config), world_(world), policy_{.retries = config.retries} {}
+
+Result<std::unique_ptr<CheckpointWriter>> CheckpointWriter::open(const config::CheckpointConfig& config,
+                                                                 const World& world) {
+  std::unique_ptr<CheckpointWriter> writer(new CheckpointWriter(config, world));
+  if (Result<void> made = writer->restore_group(true); !made) {
+    return made.error();
   }
+  if (config.background) {
+    writer->saver_ = std::make_unique<background::BackgroundSaver>(writer->policy_);
+  }
+  return writer;
 }
+
+Result<void> CheckpointWriter::restore_group(bool failed) {
+  if (!failed) {
+    return {};
+  }
+  group_.reset();
+  first_failure_ = std::make_shared<process_group::FirstFailure>();
+  process_group::Group group;
+  if (world_.process_group) {
+    process_group::ProcessGroupOptions options = world_.group_options;
+    options.backend = "gloo";
+    options.compare_calls = false;
+    options.timeout = config_.timeout;
+    options.timeout_setting = "--checkpoint-timeout";
+    options.first_failure = first_failure_;
+    const std::string name = fmt::format("checkpoints-{}", ++groups_made_);
+    const auto made = process_group::make_process_group(c10::make_intrusive<c10d::PrefixStore>(name, world_.store),
+                                                        world_.rank, world_.world_size, options);
+    if (!made) {
+      return made.error();
+    }
+    group = made->process_group;
+  }
+  group_ = std::make_unique<CheckpointGroup>(std::move(group));
+  return {};
+}
+
+bool CheckpointWriter::wait_for_ranks() { return !checkpoint::format::agree(*group_, {}); }
 
 bool CheckpointWriter::may_save(Urgency urgency, bool others_saving) {
   if (urgency == Urgency::MaySkip && others_saving && config_.skip_while_saving) {
@@ -154,11 +191,22 @@ void CheckpointWriter::settle() {
 void CheckpointWriter::note(background::SaveOutcome outcome) {
   if (outcome.written) {
     failed_in_a_row_ = 0;
+    saved_once_ = true;
   } else {
+    outcome.written = with_advice(outcome.written.error(), outcome.durable_seconds);
     failed_in_a_row_ += 1;
     last_failure_ = outcome.written.error();
   }
   reports_.push_back({std::move(outcome), stall_seconds_});
+}
+
+Error CheckpointWriter::with_advice(Error error, double seconds) const {
+  const bool known = error.action.find("--checkpoint-timeout") != std::string::npos;
+  if (error.exit_code == ExitCode::Unavailable && seconds * 1000 >= static_cast<double>(config_.timeout.count()) &&
+      !known) {
+    error.action += "; a longer --checkpoint-timeout if this rank's file system was only slow";
+  }
+  return error;
 }
 
 bool CheckpointWriter::gave_up() const {
@@ -176,18 +224,6 @@ std::vector<SaveReport> CheckpointWriter::take_reports() {
     settle();
   }
   return std::exchange(reports_, {});
-}
-
-Result<process_group::Group> make_saving_group(const World& world) {
-  if (!world.process_group) {
-    return process_group::Group();
-  }
-  process_group::ProcessGroupOptions options = world.group_options;
-  options.backend = "gloo";
-  options.compare_calls = false;
-  const auto made = process_group::make_process_group(
-      c10::make_intrusive<c10d::PrefixStore>("checkpoints", world.store), world.rank, world.world_size, options);
-  return made ? Result<process_group::Group>(made->process_group) : Result<process_group::Group>(made.error());
 }
 
 }  // namespace rollcall::train

@@ -14,7 +14,7 @@
 #include "trainer/checkpoint/live_content.h"
 #include "trainer/checkpoint/state_parts.h"
 #include "trainer/config/train_config.h"
-#include "trainer/distributed/process_group/collectives.h"
+#include "trainer/distributed/process_group/factory.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {
@@ -34,10 +34,15 @@ struct SaveReport {
 
 /// Writes states in the background or at once, by settings checkpoint-mode, checkpoint-overlap, checkpoint-retries and
 /// checkpoint-failures. Main thread only; all ranks call the same functions in the same order.
+///
+/// The ranks that save together have a process group of their own, for a thread of its own, with the patience of
+/// setting checkpoint-timeout: a file system that stands still for longer than a collective of the training may take
+/// ends neither. A group that failed (Gloo closes all its connections then) is made anew before the next save.
 class CheckpointWriter {
  public:
-  /// `group` is used by no one else. `config` outlives this object.
-  CheckpointWriter(const config::CheckpointConfig& config, process_group::Group group);
+  /// The arguments outlive this object. Collective. Errors: those of make_process_group().
+  [[nodiscard]] static Result<std::unique_ptr<CheckpointWriter>> open(const config::CheckpointConfig& config,
+                                                                      const World& world);
 
   /// Saves `parts`, whose tensors the training may change once before_update() has returned (except those of no key in
   /// `parameter_keys` and no optimizer: at once). Called again only where `may_save` said so. Errors: with
@@ -47,6 +52,16 @@ class CheckpointWriter {
   /// Waits for a save that is under way, except where this one is to be skipped instead: false. `others_saving`:
   /// whether any rank's was under way when the ranks last talked.
   [[nodiscard]] bool may_save(Urgency urgency, bool others_saving);
+
+  /// Before each save, after may_save(): waits for the other ranks, with the patience of checkpoint-timeout, where a
+  /// file system holds one of them up. Whether the group has failed, so far as this rank knows. Collective.
+  [[nodiscard]] bool wait_for_ranks();
+  /// Makes the group anew where `failed` on any rank. Collective. Errors: those of make_process_group().
+  [[nodiscard]] Result<void> restore_group(bool failed);
+  /// Whether a save of this run has succeeded. Not while one is under way.
+  [[nodiscard]] bool saved_once() const { return saved_once_; }
+  /// The ranks that still wait for this one in a save hear why it ends.
+  void give_up(const std::string& reason) const { first_failure_->tell(reason); }
 
   /// To be called before the optimizer's step.
   void before_update();
@@ -62,13 +77,21 @@ class CheckpointWriter {
   [[nodiscard]] checkpoint::format::RankGroup& group() { return *group_; }
 
  private:
+  CheckpointWriter(const config::CheckpointConfig& config, const World& world);
+
   void settle();
   void note(checkpoint::background::SaveOutcome outcome);
+  /// The others gave a rank up that a save held for too long, which hears of lost peers then.
+  [[nodiscard]] Error with_advice(Error error, double seconds) const;
   [[nodiscard]] Result<void> write_now(const checkpoint::background::Destination& destination,
                                        const checkpoint::StateParts& parts);
 
   const config::CheckpointConfig& config_;
+  const World& world_;
+  int groups_made_ = 0;
+  std::shared_ptr<process_group::FirstFailure> first_failure_;  ///< of the group: the training outlives it
   std::unique_ptr<checkpoint::format::RankGroup> group_;
+  bool saved_once_ = false;
   checkpoint::background::RetryPolicy policy_;
   double stall_seconds_ = 0;  ///< of the save under way
   std::int64_t failed_in_a_row_ = 0;
@@ -77,9 +100,5 @@ class CheckpointWriter {
   checkpoint::DeviceCopies device_copies_;
   std::unique_ptr<checkpoint::background::BackgroundSaver> saver_;  ///< null: everything at once; ends first
 };
-
-/// A process group of all ranks that nothing else uses, so that a thread of its own can write checkpoints with it.
-/// Null in a world of one. Collective. Errors: those of make_process_group().
-[[nodiscard]] Result<process_group::Group> make_saving_group(const World& world);
 
 }  // namespace rollcall::train

@@ -156,14 +156,14 @@ std::optional<std::string> checkpoint_purge_warning(const settings::Settings& la
 }
 
 Checkpoints::Checkpoints(const config::TrainConfig& config, Training& training, const World& world,
-                         process_group::Group saving_group, const Lease* lease, std::vector<std::string> argv,
+                         std::unique_ptr<CheckpointWriter> writer, const Lease* lease, std::vector<std::string> argv,
                          std::string job)
     : config_(config),
       training_(training),
       world_(world),
       sharding_(training.replica->is_sharded() ? std::make_unique<ReplicaSharding>(*training.replica, *training.model)
                                                : nullptr),
-      writer_(config.checkpoint, std::move(saving_group)),
+      writer_(std::move(writer)),
       lease_(lease),
       argv_(std::move(argv)),
       job_(std::move(job)),
@@ -186,7 +186,7 @@ Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vecto
   checkpoint::TrainingState state = state_of(progress);
   const optim::Options own = optim::options_of(*training_.optimizer);
   const Result<std::optional<checkpoint::LoadedInfo>> loaded =
-      checkpoint::load(config_.checkpoint.load, state, writer_.group());
+      checkpoint::load(config_.checkpoint.load, state, writer_->group());
   if (!loaded) {
     return loaded.error();
   }
@@ -224,7 +224,7 @@ bool Checkpoints::is_finished(const checkpoint::Progress& progress) const {
 Result<std::string> Checkpoints::init() {
   const std::string& path = config_.checkpoint.init_from;
   const auto left_out =
-      checkpoint::init_from(path, *training_.model, sharding_.get(), config_.checkpoint.load.verify, writer_.group());
+      checkpoint::init_from(path, *training_.model, sharding_.get(), config_.checkpoint.load.verify, writer_->group());
   if (!left_out) {
     return left_out.error();
   }
@@ -294,20 +294,14 @@ Result<void> Checkpoints::continue_at(checkpoint::Progress& progress, const chec
 }
 
 Result<bool> Checkpoints::save(const checkpoint::Progress& progress, Urgency urgency, bool others_saving) {
-  if (!writer_.may_save(urgency, others_saving)) {
+  if (!writer_->may_save(urgency, others_saving)) {
     return false;
   }
-  if (urgency != Urgency::Final && writer_.gave_up()) {  // all ranks know of the same saves here
-    return writer_.last_failure();
+  if (urgency != Urgency::Final && writer_->gave_up()) {  // all ranks know of the same saves here
+    return writer_->last_failure();
   }
-  if (Result<void> allowed = check_before_save(progress); !allowed) {
-    return allowed.error();
-  }
-  if (std::exchange(first_save_, false) && world_.rank == 0) {
-    checkpoint::format::supersede(config_.checkpoint.load.folder, line_begins_at_);
-    if (!config_.checkpoint.stage.empty()) {
-      checkpoint::background::discard_left_over(config_.checkpoint.stage);
-    }
+  if (Result<void> ready = prepare_save(progress); !ready) {
+    return ready.error();
   }
   Result<checkpoint::StateParts> parts = checkpoint::collect(state_of(progress), world_.rank, world_.world_size);
   if (!parts) {
@@ -318,19 +312,24 @@ Result<bool> Checkpoints::save(const checkpoint::Progress& progress, Urgency urg
                                                   .step = progress.global_step,
                                                   .retention = retention(progress),
                                                   .stage = config_.checkpoint.stage};
+  if (!writer_->saved_once()) {
+    destination.line_begins_at = line_begins_at_;
+  }
   destination.best_step = config_.checkpoint.keep_best > 0 ? progress.best_step : -1;
-  if (Result<void> saved = writer_.save(std::move(destination), *parts, parameters_, urgency); !saved) {
+  if (Result<void> saved = writer_->save(std::move(destination), *parts, parameters_, urgency); !saved) {
     return saved.error();
   }
   return true;
 }
 
-Result<void> Checkpoints::check_before_save(const checkpoint::Progress& progress) const {
+Result<void> Checkpoints::prepare_save(const checkpoint::Progress& progress) {
   const auto parameters = training_.replica->named_parameters();
   const bool finite = precision::all_finite(parameters.values());
   const bool lost = lease_ != nullptr && lease_->lost_by_now();
-  at::Tensor ranks =
-      world_.device.place(torch::tensor({std::int64_t{lost ? 1 : 0}, std::int64_t{finite ? 0 : 1}}, at::kLong));
+  // Last what may wait for a file system, on any rank; the collective below has less patience.
+  const bool group_failed = writer_->wait_for_ranks();
+  at::Tensor ranks = world_.device.place(
+      torch::tensor({std::int64_t{lost}, std::int64_t{!finite}, std::int64_t{group_failed}}, at::kLong));
   if (Result<void> reduced = process_group::all_reduce_sum(world_.process_group, ranks); !reduced) {
     return reduced;
   }
@@ -339,10 +338,10 @@ Result<void> Checkpoints::check_before_save(const checkpoint::Progress& progress
   if (number[0] > 0) {
     return taken_over(config_.checkpoint.load.folder);
   }
-  if (number[1] == 0) {
-    return {};
+  if (number[1] > 0) {
+    return weights_not_finite(precision::first_not_finite(parameters), progress.global_step);
   }
-  return weights_not_finite(precision::first_not_finite(parameters), progress.global_step);
+  return writer_->restore_group(number[2] > 0);
 }
 
 checkpoint::Retention Checkpoints::retention(const checkpoint::Progress& progress) const {

@@ -45,7 +45,8 @@ class Checkpoints {
  public:
   /// All references outlive this object, and so does `lease`, which is null but on rank 0.
   Checkpoints(const config::TrainConfig& config, Training& training, const World& world,
-              process_group::Group saving_group, const Lease* lease, std::vector<std::string> argv, std::string job);
+              std::unique_ptr<CheckpointWriter> writer, const Lease* lease, std::vector<std::string> argv,
+              std::string job);
 
   /// Fills the training's model and optimizer and `progress` from the checkpoint that setting `resume` means, or else
   /// the model from the one that `init-from` means. Returns a line for people, or an empty text where there is nothing.
@@ -56,12 +57,12 @@ class Checkpoints {
   /// A node on which the newest file cannot be read soundly falls back to another one than the rest: an error
   /// (Mismatch).
   [[nodiscard]] Result<void> confirm_same_step(const checkpoint::Progress& progress) const;
-  /// Before its first save, a run that did not go on from the folder's newest checkpoint sets aside what others left
+  /// With its first save, a run that did not go on from the folder's newest checkpoint sets aside what others left
   /// there. Saves, or begins to (see CheckpointWriter); false where it is left out. `others_saving`: whether any rank's
   /// save was under way when the ranks last talked.
   [[nodiscard]] Result<bool> save(const checkpoint::Progress& progress, Urgency urgency, bool others_saving);
   /// Of the saves that are under way and of those that ended.
-  [[nodiscard]] CheckpointWriter& writer() { return writer_; }
+  [[nodiscard]] CheckpointWriter& writer() { return *writer_; }
 
   /// Whether another run has taken the folder, so far as this rank knows.
   [[nodiscard]] bool lost_folder() const { return lease_ != nullptr && lease_->lost(); }
@@ -77,8 +78,9 @@ class Checkpoints {
   [[nodiscard]] checkpoint::Retention retention(const checkpoint::Progress& progress) const;
   [[nodiscard]] checkpoint::TrainingState state_of(const checkpoint::Progress& progress) const;
   [[nodiscard]] bool is_finished(const checkpoint::Progress& progress) const;
-  /// Errors, the same on all ranks: BadData: a weight is not finite; CannotCreate: another run has taken the folder.
-  [[nodiscard]] Result<void> check_before_save(const checkpoint::Progress& progress) const;
+  /// Errors, the same on all ranks: BadData: a weight is not finite; CannotCreate: another run has taken the folder;
+  /// Unavailable: the ranks could not be connected again for saving.
+  [[nodiscard]] Result<void> prepare_save(const checkpoint::Progress& progress);
   [[nodiscard]] Result<void> keep_position(checkpoint::Progress& progress, std::int64_t dataset_size);
   [[nodiscard]] Result<void> continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state);
 
@@ -86,7 +88,7 @@ class Checkpoints {
   Training& training_;
   const World& world_;
   std::unique_ptr<checkpoint::Sharding> sharding_;  ///< null: every rank has the whole model
-  CheckpointWriter writer_;
+  std::unique_ptr<CheckpointWriter> writer_;
   const Lease* lease_;
   std::vector<std::string> argv_;
   std::string job_;
@@ -95,7 +97,6 @@ class Checkpoints {
   bool ends_an_epoch_ = false;
   std::string loaded_from_;
   std::int64_t line_begins_at_ = -1;  ///< checkpoints of the folder with higher steps are of other trainings
-  bool first_save_ = true;            ///< the next one is
 };
 
 }  // namespace rollcall::train

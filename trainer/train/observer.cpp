@@ -144,7 +144,7 @@ void Observer::validated(const checkpoint::Progress& progress, const metrics::Ru
 void Observer::saved(const SaveReport& report) {
   const auto& outcome = report.outcome;
   for (const std::string& failure : outcome.failures) {
-    warn(fmt::format("the checkpoint of step {} {}; tried again", outcome.step, failure));
+    warn(fmt::format("the checkpoint of step {}: {}; tried again", outcome.step, failure));
   }
   if (!outcome.written) {
     const Error& error = outcome.written.error();

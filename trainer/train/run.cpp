@@ -174,11 +174,11 @@ class Session {
   Result<void> add_optimizer() { return train::add_optimizer(*training_, *config_, world_); }
 
   Result<void> open_checkpoints() {
-    Result<process_group::Group> group = make_saving_group(world_);
-    if (!group) {
-      return group.error();
+    Result<std::unique_ptr<CheckpointWriter>> writer = CheckpointWriter::open(config_->checkpoint, world_);
+    if (!writer) {
+      return writer.error();
     }
-    checkpoints_.emplace(*config_, *training_, world_, *std::move(group), folder_.lease ? &*folder_.lease : nullptr,
+    checkpoints_.emplace(*config_, *training_, world_, *std::move(writer), folder_.lease ? &*folder_.lease : nullptr,
                          arguments_, environment_.get(env::kSlurmJobId).value_or(""));
     progress_ = first_progress(*config_, world_);
     progress_.dataset_size = training_->data.train_sampler->options().dataset_size;
@@ -264,6 +264,7 @@ class Session {
         return to_int(ExitCode::Interrupted);
       case Ending::Failed:
         world_.group_options.first_failure->tell(outcome.failure->error.message());
+        checkpoints_->writer().give_up(outcome.failure->error.message());
         return outcome.failure->lost_peer ? report_.lost_peer(outcome.failure->error)
                                           : report_.own(outcome.failure->error);
     }

@@ -1,8 +1,11 @@
 #include "trainer/checkpoint/background/commit.h"
 
 #include <gmock/gmock.h>
+#include <sys/mount.h>
 
 #include <filesystem>
+#include <optional>
+#include <utility>
 
 #include "tests/unit/checkpoint_format/sample_content.h"
 
@@ -20,11 +23,16 @@ class Commit : public testing::Test {
  protected:
   Result<void> save(std::int64_t step, std::int64_t best_step = -1) {
     format::LoneRank alone;
-    return commit({.folder = folder_.path(), .step = step, .best_step = best_step, .retention = {.keep_last = 1}},
+    return commit({.folder = folder_.path(),
+                   .step = step,
+                   .best_step = best_step,
+                   .retention = {.keep_last = 1},
+                   .line_begins_at = std::exchange(line_begins_at_, std::nullopt)},
                   SampleContent(step).content, {}, alone);
   }
 
   TemporaryFolder folder_;
+  std::optional<std::int64_t> line_begins_at_;  ///< of the next save
 };
 
 TEST_F(Commit, DropsFormerCheckpointsOnceTheNewOneIsThere) {
@@ -51,6 +59,32 @@ TEST_F(Commit, KeepsTheBestAndPointsToIt) {
   ASSERT_TRUE(save(40, 40));
   EXPECT_THAT(folder_.names(), ElementsAre("best.h5", checkpoint_name(40)));
   EXPECT_EQ(fs::read_symlink(folder_.file("best.h5")), checkpoint_name(40));
+}
+
+TEST_F(Commit, TheFirstOfARunPutsAsideWhatIsOfAnotherTraining) {
+  ASSERT_TRUE(save(10));
+  ASSERT_TRUE(save(20));
+  line_begins_at_ = 10;
+  ASSERT_TRUE(save(30));
+  EXPECT_THAT(folder_.names(), ElementsAre(checkpoint_name(20) + ".superseded", checkpoint_name(30)));
+}
+
+TEST_F(Commit, WhatCannotBePutAsideIsNotReplaced) {
+  ASSERT_TRUE(save(10));
+  const std::string sound = folder_.file(checkpoint_name(10));
+  // What something is mounted on cannot be renamed.
+  if (::mount(sound.c_str(), sound.c_str(), "", MS_BIND, nullptr) != 0) {
+    GTEST_SKIP() << "mounting is refused here";
+  }
+  line_begins_at_ = -1;
+  const Result<void> refused = save(20);
+  EXPECT_EQ(::umount(sound.c_str()), 0);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().exit_code, ExitCode::InputOutput);
+  EXPECT_THAT(folder_.names(), ElementsAre(checkpoint_name(10)));
+  line_begins_at_ = -1;
+  ASSERT_TRUE(save(20)) << "the next try";
+  EXPECT_THAT(folder_.names(), ElementsAre(checkpoint_name(10) + ".superseded", checkpoint_name(20)));
 }
 
 }  // namespace

@@ -25,6 +25,13 @@ struct Model {
   }
 };
 
+std::unique_ptr<CheckpointWriter> opened(const config::CheckpointConfig& config) {
+  static const World alone;
+  auto writer = CheckpointWriter::open(config, alone);
+  EXPECT_TRUE(writer);
+  return *std::move(writer);
+}
+
 /// The lowest and the highest number of a tensor in a checkpoint.
 std::pair<float, float> range_in(const std::string& path, const std::string& tensor) {
   const auto read = checkpoint::format::read_checkpoint(path);
@@ -45,7 +52,8 @@ std::pair<float, float> range_in(const std::string& path, const std::string& ten
 TEST(CheckpointWriter, InTheBackgroundIsOfItsOwnStepWhereTheUpdateWaits) {
   const TemporaryFolder folder;
   const config::CheckpointConfig config{.background = true};
-  CheckpointWriter writer(config, nullptr);
+  const auto open = opened(config);
+  CheckpointWriter& writer = *open;
   Model model;
   for (int step = 1; step <= 3; ++step) {
     const auto number = static_cast<float>(step);
@@ -69,19 +77,21 @@ TEST(CheckpointWriter, InTheBackgroundIsOfItsOwnStepWhereTheUpdateWaits) {
 
 TEST(CheckpointWriter, MayBeSkippedOnlyWhereItMaySoAndOneIsUnderWayOnSomeRank) {
   const config::CheckpointConfig config{.background = true};
-  CheckpointWriter writer(config, nullptr);
+  const auto open = opened(config);
+  CheckpointWriter& writer = *open;
   EXPECT_FALSE(writer.may_save(Urgency::MaySkip, true));
   EXPECT_TRUE(writer.may_save(Urgency::MaySkip, false));
   EXPECT_TRUE(writer.may_save(Urgency::Due, true));
   EXPECT_TRUE(writer.may_save(Urgency::Final, true));
   const config::CheckpointConfig patient{.background = true, .skip_while_saving = false};
-  EXPECT_TRUE(CheckpointWriter(patient, nullptr).may_save(Urgency::MaySkip, true));
+  EXPECT_TRUE(opened(patient)->may_save(Urgency::MaySkip, true));
 }
 
 TEST(CheckpointWriter, GivesUpAfterSoManyFailuresInARowAndASuccessBeginsAnew) {
   const TemporaryFolder folder;
   const config::CheckpointConfig config{.background = false, .retries = 0, .most_failures = 2};
-  CheckpointWriter writer(config, nullptr);
+  const auto open = opened(config);
+  CheckpointWriter& writer = *open;
   const Model model;
   const auto save = [&](std::int64_t step, bool fails) {
     if (fails) {

@@ -31,6 +31,18 @@ Result<void> make_ready(const std::string& folder, std::uint64_t bytes) {
   return space ? format::check_free_space(folder, *space, bytes) : Result<void>();
 }
 
+/// What another training left where this one saves for the first time.
+Result<void> give_way(const Destination& destination) {
+  if (!destination.line_begins_at) {
+    return {};
+  }
+  Result<void> superseded = format::supersede(destination.folder, *destination.line_begins_at);
+  if (superseded && !destination.stage.empty()) {
+    discard_left_over(destination.stage);
+  }
+  return superseded;
+}
+
 }  // namespace
 
 Result<void> commit(const Destination& destination, const format::Content& content,
@@ -39,6 +51,9 @@ Result<void> commit(const Destination& destination, const format::Content& conte
   const bool stages = !destination.stage.empty();
   const std::uint64_t bytes = whole_bytes(content);
   Result<void> ready = leads ? make_ready(destination.folder, bytes) : Result<void>();
+  if (ready && leads) {
+    ready = give_way(destination);
+  }
   if (ready && leads && stages) {
     ready = make_ready(destination.stage, bytes);
   }
@@ -54,6 +69,10 @@ Result<void> commit(const Destination& destination, const format::Content& conte
   }
   if (written && leads) {
     format::tidy_folder(destination.folder, destination.step, destination.best_step, destination.retention);
+  }
+  if (written) {
+    // Nobody waits elsewhere for a rank 0 whose file system stands still. What was written is there, whoever is lost.
+    static_cast<void>(format::agree(group, {}));
   }
   return written;
 }

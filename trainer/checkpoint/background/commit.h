@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "runtime/base/result.h"
@@ -18,6 +19,9 @@ struct Destination {
   std::int64_t best_step = -1;  ///< to which best.h5 is to point
   format::Retention retention{};
   std::string stage{};  ///< folder of this node in which the file is made first (see stage.h); empty: none
+  /// Until a run has saved once: the folder's checkpoints of higher steps, and what lies in the stage, are of trainings
+  /// that were given up for this one. The former are superseded before anything is written, the latter goes.
+  std::optional<std::int64_t> line_begins_at{};
 };
 
 /// Writes `content` as <folder>/step-<step>.h5, verified (see format::write_checkpoint); only then drops what the

@@ -190,12 +190,15 @@ void remove_stale_temporaries(const std::string& folder) {
   }
 }
 
-void supersede(const std::string& folder, std::int64_t last) {
+Result<void> supersede(const std::string& folder, std::int64_t last) {
   const auto listed = list_checkpoints(folder);
+  if (!listed) {
+    return listed.error();
+  }
   const fs::path best = fs::path(folder) / "best.h5";
   std::error_code ignored;
   const fs::path meant = fs::read_symlink(best, ignored);
-  for (const ListedCheckpoint& checkpoint : listed ? *listed : std::vector<ListedCheckpoint>()) {
+  for (const ListedCheckpoint& checkpoint : *listed) {
     if (checkpoint.step <= last || !fs::is_regular_file(checkpoint.path, ignored)) {
       continue;
     }
@@ -206,12 +209,20 @@ void supersede(const std::string& folder, std::int64_t last) {
     for (int number = 2; ::access(aside.c_str(), F_OK) == 0; ++number) {
       aside = fmt::format("{}{}-{}", checkpoint.path, kSupersededEnding, number);
     }
-    static_cast<void>(std::rename(checkpoint.path.c_str(), aside.c_str()));
+    if (std::rename(checkpoint.path.c_str(), aside.c_str()) != 0) {
+      return fail(
+          "checkpoint", checkpoint.path,
+          "is of a training that was given up, and cannot be renamed to " + file_name(aside) + ": " + errno_text(errno),
+          "moving it elsewhere, or another --checkpoint-dir", ExitCode::InputOutput);
+    }
   }
+  return {};
 }
 
 void tidy_folder(const std::string& folder, std::int64_t step, std::int64_t best_step, const Retention& retention) {
-  supersede(folder, step);
+  if (!supersede(folder, step)) {
+    return;  // what may be another training's is not removed
+  }
   point_best_to(folder, best_step);
   Retention with_best = retention;
   with_best.best_steps.push_back(best_step);

@@ -64,8 +64,9 @@ using UseCheckpoint = std::function<Result<void>(const CheckpointReader&)>;
 
 /// Renames the checkpoints of `folder` of steps above `last` to "<name>.superseded", or where that is taken
 /// "<name>.superseded-2" and so on: they are of a training that was given up for another, and nothing removes them. A
-/// best.h5 that means one of them goes. Only the writer calls this.
-void supersede(const std::string& folder, std::int64_t last);
+/// best.h5 that means one of them goes. Only the writer calls this. Errors (InputOutput): some may have their names
+/// still.
+[[nodiscard]] Result<void> supersede(const std::string& folder, std::int64_t last);
 
 /// After `step` was written: points best.h5 (a symbolic link) to the checkpoint of `best_step` where there is one, and
 /// removes what superfluous_steps() names, `best_step` being among the best; checkpoints of higher steps are

@@ -90,8 +90,8 @@ bool write_tensor_attributes(hid_t object, const ManifestEntry& entry) {
 /// about so many data sets with their attributes need.
 hsize_t structure_block_bytes(std::size_t datasets) {
   constexpr hsize_t kPerDataset = 768;
-  constexpr hsize_t kWhole = 4096;
-  return (datasets * kPerDataset + 2 * kWhole) / kWhole * kWhole;
+  constexpr hsize_t kBlock = 4096;
+  return (datasets * kPerDataset + 2 * kBlock) / kBlock * kBlock;
 }
 
 Handle file_access(std::size_t datasets) {

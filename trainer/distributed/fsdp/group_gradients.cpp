@@ -41,7 +41,7 @@ at::Tensor GroupGradients::take(std::size_t slot) {
   at::Tensor gradient = std::move(unsharded.mutable_grad());
   unsharded.mutable_grad().reset();
   if (gradient.defined()) {
-    gradient = gradient.detach().to(reduce_type());
+    gradient = gradient.detach();
     if (!same_layout(gradient, unsharded)) {
       gradient = at::empty_strided(unsharded.sizes(), unsharded.strides(), gradient.options()).copy_(gradient);
     }
@@ -51,6 +51,11 @@ at::Tensor GroupGradients::take(std::size_t slot) {
   }
   const at::Tensor before = std::exchange(accumulated_[slot], at::Tensor());
   return gradient.defined() ? before.add_(gradient) : before;
+}
+
+at::Tensor GroupGradients::take_to_send(std::size_t slot) {
+  const at::Tensor gradient = take(slot);
+  return gradient.defined() ? gradient.to(reduce_type()) : gradient;
 }
 
 /// Zeros where no rank has anything: in the rows that pad a tensor, and for a gradient that the loss does not depend
@@ -80,14 +85,14 @@ at::Tensor GroupGradients::exchange_memory(std::int64_t numel) const {
 /// The gradients of a message as they travel, taken from the unsharded parameters.
 at::Tensor GroupGradients::parts_of(const Coalesced& message) {
   if (message.in_place) {
-    if (const at::Tensor gradient = take(message.first); gradient.defined()) {
+    if (const at::Tensor gradient = take_to_send(message.first); gradient.defined()) {
       return in_memory_order(gradient);
     }
   }
   const Span span = layout_.reduced_span(message);
   const at::Tensor parts = exchange_memory(span.size);
   for (std::size_t i = message.first; i < std::min(message.first + message.count, layout_.trainable); ++i) {
-    copy_in(layout_.slots[i], take(i), parts, span);
+    copy_in(layout_.slots[i], take_to_send(i), parts, span);
   }
   return parts;
 }
@@ -159,7 +164,8 @@ void GroupGradients::add(const at::Tensor& mean) {
 void GroupGradients::accumulate() {
   const torch::NoGradGuard no_grad;
   for (std::size_t i = 0; i < layout_.trainable; ++i) {
-    accumulated_[i] = take(i);
+    const at::Tensor sum = take(i);
+    accumulated_[i] = sum.defined() ? sum.to(flat_.scalar_type()) : sum;
   }
 }
 

@@ -52,7 +52,9 @@ class GroupGradients {
 
   [[nodiscard]] at::ScalarType reduce_type() const;
   [[nodiscard]] at::Tensor exchange_memory(std::int64_t numel) const;
+  /// The gradient that autograd made, with what was put aside.
   [[nodiscard]] at::Tensor take(std::size_t slot);
+  [[nodiscard]] at::Tensor take_to_send(std::size_t slot);
   void copy_in(const Slot& slot, const at::Tensor& gradient, const at::Tensor& parts, const Span& span) const;
   [[nodiscard]] at::Tensor parts_of(const Coalesced& message);
   [[nodiscard]] at::Tensor mean_of(const Reduction& reduction, const at::Tensor& memory);
@@ -68,7 +70,7 @@ class GroupGradients {
   const GroupLayout& layout_;
   std::vector<at::Tensor>& shards_;
   at::Tensor flat_;  ///< of the shards; as long as the group, so that malloc finds no use for its place in between
-  std::vector<at::Tensor> accumulated_;  ///< by slot, put aside, in the reduction's type
+  std::vector<at::Tensor> accumulated_;  ///< by slot, put aside, in the shards' type
 };
 
 }  // namespace rollcall::parallel::fsdp

@@ -112,6 +112,7 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
                                                       .world_size = world_size,
                                                       .names = options.names,
                                                       .timeout = options.timeout,
+                                                      .timeout_setting = options.timeout_setting,
                                                       .compare = options.compare_calls,
                                                       .first_failure = options.first_failure},
                                                      &broken_gloo_peers);

@@ -19,10 +19,11 @@ namespace rollcall::process_group {
 [[nodiscard]] std::vector<std::string> cpu_backends();
 
 struct ProcessGroupOptions {
-  std::string backend = "auto";                ///< "auto", "gloo", "ucx", "mpi" or "nccl"
-  std::chrono::milliseconds timeout{600'000};  ///< a collective that takes longer is an error
-  bool compare_calls = false;                  ///< see WatchdogOptions::compare
-  RankNames names{};                           ///< of the group's ranks, in messages
+  std::string backend = "auto";                          ///< "auto", "gloo", "ucx", "mpi" or "nccl"
+  std::chrono::milliseconds timeout{600'000};            ///< a collective that takes longer is an error
+  const char* timeout_setting = "--collective-timeout";  ///< which decided that, for messages
+  bool compare_calls = false;                            ///< see WatchdogOptions::compare
+  RankNames names{};                                     ///< of the group's ranks, in messages
   /// Groups made with copies of the same options share what they and their process fail with.
   std::shared_ptr<FirstFailure> first_failure = std::make_shared<FirstFailure>();
 };

@@ -1,5 +1,6 @@
 #include "trainer/distributed/watchdog/watchdog.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <exception>
 #include <functional>
@@ -192,7 +193,8 @@ Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point sin
   options_.first_failure->tell(to_text(call) + (late ? " did not end: " : " failed: ") + missing);
   const std::string action = "looking for the first rank that ended or stands still, in this output and in Slurm's";
   told_ = fail("collective", to_text(call), reason,
-               late ? action + "; a longer --collective-timeout if it was only slow" : action, ExitCode::Unavailable);
+               late ? fmt::format("{}; a longer {} if it was only slow", action, options_.timeout_setting) : action,
+               ExitCode::Unavailable);
   return *told_;
 }
 

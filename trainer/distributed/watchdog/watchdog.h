@@ -28,7 +28,8 @@ struct WatchdogOptions {
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
   RankNames names{};
-  std::chrono::milliseconds timeout{600'000};  ///< after it the back end gives a collective up
+  std::chrono::milliseconds timeout{600'000};            ///< after it the back end gives a collective up
+  const char* timeout_setting = "--collective-timeout";  ///< which decided that, for messages
   bool compare = false;  ///< before each collective: does this rank call what rank 0 calls? Waits for rank 0
   std::optional<Allowance> answers{};  ///< for the answers of other ranks; nothing: as world_size asks for
   std::shared_ptr<FirstFailure> first_failure = std::make_shared<FirstFailure>();  ///< of all groups that share it

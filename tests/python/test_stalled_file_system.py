@@ -1,0 +1,110 @@
+"""Checkpoints on a file system that stands still for a while, as Lustre does when a server of it is replaced: really frozen."""
+import fcntl
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+import trainer_ranks
+from trainer_ranks import SMALL, records
+
+FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
+STALL = 6  # seconds
+SHORT = 2  # what a time-out takes that is to pass in a stall
+
+
+class Room:
+    """A file system of its own that can be made to stand still: whoever writes there waits."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+    def freeze(self):
+        fcntl.ioctl(self.descriptor, FIFREEZE, 0)
+
+    def thaw(self):
+        fcntl.ioctl(self.descriptor, FITHAW, 0)
+
+
+@pytest.fixture(name="room")
+def fixture_room(tmp_path):
+    image, folder = tmp_path / "image", tmp_path / "room"
+    folder.mkdir()
+    with open(image, "wb") as file:
+        file.truncate(1 << 30)  # sparse
+    for command in (["mkfs.ext4", "-q", image], ["mount", "-o", "loop", image, folder]):
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            pytest.skip(f"no file system can be mounted here: {getattr(error, 'stderr', error)}")
+    room = Room(folder)
+    try:
+        room.freeze()
+        room.thaw()
+        yield room
+    except PermissionError:
+        pytest.skip("freezing a file system is refused here")
+    finally:
+        try:
+            room.thaw()
+        except OSError:
+            pass  # it is not frozen
+        os.close(room.descriptor)
+        subprocess.run(["umount", folder], check=True)
+
+
+def wait_for(condition, processes, what):
+    end = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < end, what
+        assert all(process.poll() is None for process in processes), trainer_ranks.finish(processes)
+        time.sleep(0.02)
+
+
+def written(run):
+    return [record["written"] for record in records(run, "checkpoint")] if (run / "metrics.jsonl").exists() else []
+
+
+def train_through_a_stall(tmp_path, room, *options):
+    """What is printed by two ranks whose file system stands still after their first save, and the numbers of steps at its begin and end."""
+    run = tmp_path / "run"
+    processes = trainer_ranks.start(run, *SMALL, "--optimizer=sgd", "--momentum=0", "--data=fake", "--fake-size=80", "--valid-epochs=0",
+                                    "--checkpoint-epochs=0", "--checkpoint-steps=1", "--epochs=100000", "--log-steps=1",
+                                    "--lr=0.001", "--keep-last=2", f"--checkpoint-dir={room.folder}", f"--run-dir={run}", *options)
+    try:
+        wait_for(lambda: len(written(run)) >= 1, processes, "nothing was saved")
+        room.freeze()
+        begin = len(records(run, "step"))
+        time.sleep(STALL)  # the stall itself
+        end = len(records(run, "step"))
+        saves = len(written(run))
+        room.thaw()
+        wait_for(lambda: sum(written(run)[saves:]) >= 2, processes, "nothing was saved after the stall")
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        return trainer_ranks.finish(processes, code=75), (begin, end), run
+    finally:
+        for process in processes:
+            process.kill()
+
+
+@pytest.mark.parametrize("overlap", ["skip", "wait"])
+def test_a_stall_longer_than_a_collective_may_take_costs_no_save(tmp_path, room, overlap):
+    output, (begin, end), run = train_through_a_stall(tmp_path, room, f"--collective-timeout={SHORT}", f"--checkpoint-overlap={overlap}")
+    assert "was not written" not in output and all(written(run))
+    if overlap == "skip":
+        assert end > begin + 5, "training waited for a save in the background"
+
+
+def test_saving_at_once_waits_as_long(tmp_path, room):
+    output, _, run = train_through_a_stall(tmp_path, room, f"--collective-timeout={SHORT}", "--checkpoint-mode=sync")
+    assert "was not written" not in output and all(written(run))
+
+
+def test_after_a_save_that_took_too_long_the_next_ones_are_made(tmp_path, room):
+    output, _, run = train_through_a_stall(tmp_path, room, f"--checkpoint-timeout={SHORT}", "--checkpoint-retries=0")
+    assert written(run).count(False) == 1, output
+    assert output.count("was not written") == 1 and "longer --checkpoint-timeout" in output
