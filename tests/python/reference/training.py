@@ -82,7 +82,7 @@ def make_optimizer(settings, network, ranks):
 
 
 class Training:
-    def __init__(self, changes, ranks, initial=None):
+    def __init__(self, changes, ranks, initial=None, after_step=None):
         unknown = changes.keys() - DEFAULTS.keys()
         assert not unknown, f"the reference does not know {sorted(unknown)}"
         self.settings, self.ranks = {**DEFAULTS, **changes}, ranks
@@ -95,6 +95,7 @@ class Training:
         if self.settings["channels-last"]:
             self.network = self.network.to(memory_format=torch.channels_last)
         self.initial = {name: value.clone() for name, value in self.network.state_dict().items()}
+        self.after_step = after_step
         self.optimizer, self.base_rate = make_optimizer(self.settings, self.network, ranks)
         self.scaler = torch.amp.GradScaler("cpu", enabled=self.settings["precision"] == "fp16")
         self.steps_per_epoch = order.steps_of_epoch(
@@ -189,6 +190,26 @@ class Training:
         self.step += 1
         return rate
 
+    def state(self):
+        """What a checkpoint of this moment holds: all weights, and rank 0's statistics."""
+        self.use_buffers_of(0)
+        return {name: value.clone() for name, value in self.network.state_dict().items()}
+
+    def moments(self):
+        """{parameter: {"exp_avg": ..., ...}} of this moment."""
+        names = {parameter: name for name, parameter in self.network.named_parameters()}
+        return {names[parameter]: {key: torch.as_tensor(value).clone() for key, value in state.items() if value is not None}
+                for parameter, state in self.optimizer.state.items()}
+
+    @torch.no_grad()
+    def go_on_from(self, state, moments):
+        """Continues from these weights, statistics of rank 0 and moments instead of its own."""
+        self.network.load_state_dict(state)
+        self.keep_buffers_of(0)
+        for name, parameter in self.network.named_parameters():
+            for key, value in moments.get(name, {}).items():
+                self.optimizer.state[parameter][key].copy_(value)
+
     def record(self, event, sums, **more):
         self.records.append({"event": event, "step": self.step, **more, **sums.means()})
 
@@ -201,6 +222,8 @@ class Training:
             for sums in (of_epoch, self.unrecorded):
                 for name, value in vars(self.sums).items():
                     setattr(sums, name, getattr(sums, name) + value)
+            if self.after_step:
+                self.after_step(self)
             if self.step % settings["log-steps"] == 0 or step + 1 == self.steps_per_epoch:
                 self.record("step", self.unrecorded, epoch=epoch, learning_rate=rate)
                 self.unrecorded = Sums()
@@ -232,20 +255,17 @@ class Training:
                 self.validate(finished)
             if last:
                 break
-        self.use_buffers_of(0)
-        names = {parameter: name for name, parameter in self.network.named_parameters()}
-        moments = {names[parameter]: {key: torch.as_tensor(value).clone() for key, value in state.items() if value is not None}
-                   for parameter, state in self.optimizer.state.items()}
-        state = {name: value.clone() for name, value in self.network.state_dict().items()}
         scale = self.scaler.get_scale() if self.scaler.is_enabled() else 65536.0
-        return Run(self.records, self.initial, state, moments, scale, self.skipped)
+        return Run(self.records, self.initial, self.state(), self.moments(), scale, self.skipped)
 
 
-def train(changes, ranks=1, initial=None):
-    """A whole training with these settings, by rollcall-train's names; one thread, as the tests' ranks have."""
+def train(changes, ranks=1, initial=None, after_step=None):
+    """A whole training with these settings, by rollcall-train's names; one thread, as the tests' ranks have.
+
+    `after_step` is called with the Training after each step."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return Training(changes, ranks, initial).run()
+        return Training(changes, ranks, initial, after_step).run()
     finally:
         torch.set_num_threads(threads)
