@@ -33,7 +33,8 @@ CASES = {
     "square-root rule": (2, {**ADAMW, "scale-optim-params": True, "adam-beta1": 0.8, "adam-beta2": 0.95, "adam-eps": 1e-6}),
 }
 # The two sides round differently here: compared step by step.
-ROUNDED = {name: whole_training.ROUNDED for name, (_, settings) in CASES.items() if settings["optimizer"] == "adamw" or "clip-grad-norm" in settings}
+ROUNDED = {name: whole_training.ROUNDED for name, (_, settings) in CASES.items()
+           if settings["optimizer"] == "adamw" or "clip-grad-norm" in settings}
 # Sums over all ranks' images are added up in another order than over one batch, already on the way forward.
 ROUNDED["statistics of all ranks together"] = 1e-3
 

@@ -84,10 +84,11 @@ def names_set(environment):
     return [entry.split(":")[0] for entry in environment["ROLLCALL_SET"].split(",")]
 
 
+ODD_FOLDER = "/tmp/a b 'q' ;`x`"
 STEPS = [  # on a node that is named where one will do: both sides of the comparison must lie on the same
     ["--ddp", "-N2", "--ntasks-per-node=2"],
     ["--ddp=threads=3,debug,interface.gloo=none", "-N2"],
-    ["--ddp=cache.shared=/tmp/a b 'q' ;`x`", "-N1", "-wjwb0001"],
+    [f"--ddp=cache.shared={ODD_FOLDER}", "-N1", "-wjwb0001"],
     ["--ddp", "-N1", "-n1", "-wjwb0001"],
     ["--ddp", "-N2", "-n3", "--distribution=cyclic"],
     ["--ddp=host.template=localhost,host.loopback=allow", "-N2", "--export=NONE"],
@@ -105,6 +106,7 @@ def test_every_variable_is_what_the_plugin_on_the_nodes_gives(installed, plain, 
         by_plugin, plugin_errors = installed.environments(*options, conf=plain.folder / "etc" / "slurm.conf")
     finally:
         plugstack.write_text("")
+        shutil.rmtree(ODD_FOLDER, ignore_errors=True)
     assert len(by_prolog) == len(by_plugin) > 0
     assert rollcall_lines(errors) == rollcall_lines(plugin_errors)
     for mine, sites in zip(by_prolog, by_plugin):
