@@ -213,7 +213,7 @@ inline constexpr std::array kVariables{
         kSlurmCpusPerTask, Use::Read, "resolve; Slurm",
         "CPUs of one task, where sbatch or srun was asked for them; since Slurm 22.05 srun does not take sbatch's, "
         "and tasks that got fewer cause a warning: export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun"},
-    Variable{kSlurmCpusOnNode, Use::Read, "resolve; Slurm", "CPUs of the step on this node"},
+    Variable{kSlurmCpusOnNode, Use::Read, "resolve, rollcall-train; Slurm", "CPUs of the step on this node"},
     Variable{kSlurmStepGpus, Use::Read, "resolve; Slurm", "GPUs of the step (in a task: perhaps only its own)"},
     Variable{kSlurmGpusOnNode, Use::Read, "resolve; Slurm", "number of GPUs of the step on this node"},
     Variable{kSlurmJobGpus, Use::Read, "resolve; Slurm", "GPUs of the job on this node"},

@@ -17,10 +17,11 @@ constexpr std::array kTrainerTable{
             "Data", "fake"},
     Setting{"train-num-workers", Kind::Integer, "auto", "N|auto",
             "threads that load training images; 0: the main thread loads them; auto: the task's CPUs beyond those that "
-            "compute, at least 1",
+            "compute, at least 1, and more where the first steps wait for data",
             "Data", "auto", 0, 1024},
     Setting{"valid-num-workers", Kind::Integer, "auto", "N|auto",
-            "threads that load validation images; as train-num-workers", "Data", "auto", 0, 1024},
+            "threads that load validation images; auto: the task's CPUs beyond those that compute, at least 1", "Data",
+            "auto", 0, 1024},
     Setting{"prefetch", Kind::Integer, "2", "N", "batches that each worker may be ahead", "Data", "", 1, 1024},
     Setting{"fake-size", Kind::Integer, "1000", "N", "data=fake: made-up images, before the split 85/10/5", "Data", "",
             20, 1e9},

@@ -98,7 +98,7 @@ void print_json(const Pass& median, const std::vector<Pass>& passes, const DataP
                               {"fetch_us", microseconds(median.times.fetch, n)},
                               {"decode_us", microseconds(median.times.decode, n)},
                               {"augment_us", microseconds(median.times.augment, n)},
-                              {"workers", pipeline.train_workers},
+                              {"workers", pipeline.train_loading.workers},
                               {"peak_memory_bytes", peak_memory_bytes()},
                               {"epochs", epochs}};
   fmt::print("{}\n", object.dump());
@@ -106,7 +106,7 @@ void print_json(const Pass& median, const std::vector<Pass>& passes, const DataP
 
 void print_table(const Pass& median, const std::vector<Pass>& passes, const DataPipeline& pipeline) {
   const std::int64_t n = median.times.samples;
-  fmt::print("{} images an epoch, {} workers, median of {} epochs\n", median.images, pipeline.train_workers,
+  fmt::print("{} images an epoch, {} workers, median of {} epochs\n", median.images, pipeline.train_loading.workers,
              passes.size());
   fmt::print("  images per second        {:9.1f}   (slowest {:.1f}, fastest {:.1f})\n", median.images_per_second(),
              passes.front().images_per_second(), passes.back().images_per_second());
@@ -127,7 +127,8 @@ Result<void> benchmark_data(const settings::Settings& settings, const Environmen
   if (!config) {
     return config.error();
   }
-  Result<DataPipeline> pipeline = make_data_pipeline(*config, 0, 1, model::Device());
+  Result<DataPipeline> pipeline =
+      make_data_pipeline(*config, 0, 1, share_of_node(environment, 1, false), model::Device());
   if (!pipeline) {
     return pipeline.error();
   }

@@ -1,11 +1,10 @@
 #include "trainer/train/data_pipeline.h"
 
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <algorithm>
 #include <utility>
 
-#include "runtime/base/this_process.h"
+#include "trainer/metrics/human_numbers.h"
 
 namespace rollcall::train {
 namespace {
@@ -26,35 +25,53 @@ void make_samplers(DataPipeline& pipeline, const data::SamplerOptions& wanted, s
                                                            .pad = true});
 }
 
-void make_loaders(DataPipeline& pipeline, const config::DataConfig& config, const model::Device& device) {
+void make_loaders(DataPipeline& pipeline, const config::DataConfig& config, const NodeShare& share,
+                  const model::Device& device) {
   data::LoaderOptions options = config.loading;
   options.pinned = device.wants_pinned_batches();
-  options.workers = number_of_workers(config.valid_workers, number_of_cpus(), at::get_num_threads());
-  pipeline.valid_loader = std::make_unique<data::Loader>(pipeline.datasets.valid, options);
-  options.workers = number_of_workers(config.train_workers, number_of_cpus(), at::get_num_threads());
+  options.workers = workers_at_first(config.valid_workers, share, options);
+  pipeline.valid_loading = options;
+  options.workers = workers_at_first(config.train_workers, share, options);
   options.mixing = config.datasets.augment;
-  pipeline.train_loader = std::make_unique<data::Loader>(pipeline.datasets.train, options);
-  pipeline.train_workers = options.workers;
+  pipeline.train_loading = options;
+  if (!config.train_workers) {
+    pipeline.tuning = WorkerTuning(options.workers, most_workers(share, options));
+  }
+}
+
+/// The tensors are made at once, and filled as batches are read: where they do not fit, the kernel would end the rank
+/// in the middle of its first steps.
+Result<void> check_memory(const DataPipeline& pipeline, const NodeShare& share) {
+  const std::uint64_t needed = bytes_read_ahead(pipeline.train_loading) + bytes_read_ahead(pipeline.valid_loading);
+  if (share.memory == 0 || needed <= share.memory) {
+    return {};
+  }
+  return fail(
+      "--train-num-workers", std::to_string(pipeline.train_loading.workers),
+      fmt::format("batches read ahead for training and validation (--prefetch={}) take {} of each rank's {}",
+                  pipeline.train_loading.prefetch, metrics::human_bytes(needed), metrics::human_bytes(share.memory)),
+      "fewer workers, --prefetch=1, a smaller --batch-size, or more memory for each task (--mem-per-cpu)");
 }
 
 /// Workers beyond the CPUs of the task take turns and slow the computation down.
-void warn_of_workers(DataPipeline& pipeline) {
-  const std::uint32_t cpus = number_of_cpus();
-  if (pipeline.train_workers > static_cast<int>(cpus)) {
+void warn_of_workers(DataPipeline& pipeline, const NodeShare& share) {
+  const int workers = pipeline.train_loading.workers;
+  if (workers > static_cast<int>(share.cpus)) {
     pipeline.warnings.push_back(
         fmt::format("--train-num-workers: {}: each rank has {} CPUs; try --cpus-per-task={} in sbatch, or auto",
-                    pipeline.train_workers, cpus, pipeline.train_workers + 1));
+                    workers, share.cpus, workers + 1));
   }
+}
+
+std::string describe_ring(const data::LoaderOptions& options) {
+  return fmt::format("{} batches read ahead ({})", options.workers * options.prefetch,
+                     metrics::human_bytes(bytes_read_ahead(options)));
 }
 
 }  // namespace
 
-int number_of_workers(std::optional<int> asked, std::uint32_t cpus, int compute_threads) {
-  return asked.value_or(std::max(1, static_cast<int>(cpus) - compute_threads));
-}
-
 Result<DataPipeline> make_data_pipeline(const config::DataConfig& config, std::uint32_t rank, std::uint32_t world_size,
-                                        const model::Device& device) {
+                                        const NodeShare& share, const model::Device& device) {
   Result<data::Datasets> datasets = data::make_datasets(config.datasets);
   if (!datasets) {
     return datasets.error();
@@ -70,9 +87,30 @@ Result<DataPipeline> make_data_pipeline(const config::DataConfig& config, std::u
   DataPipeline pipeline;
   pipeline.datasets = *std::move(datasets);
   make_samplers(pipeline, config.sampling, rank, world_size);
-  make_loaders(pipeline, config, device);
-  warn_of_workers(pipeline);
+  make_loaders(pipeline, config, share, device);
+  if (const Result<void> fits = check_memory(pipeline, share); !fits) {
+    return fits.error();
+  }
+  warn_of_workers(pipeline, share);
+  pipeline.train_loader = std::make_unique<data::Loader>(pipeline.datasets.train, pipeline.train_loading);
+  pipeline.valid_loader = std::make_unique<data::Loader>(pipeline.datasets.valid, pipeline.valid_loading);
   return pipeline;
+}
+
+Result<void> DataPipeline::continue_with_workers(int workers, std::int64_t next_batch) {
+  train_loading.workers = workers;
+  train_loader.reset();  // first, so that there are never two rings
+  train_loader = std::make_unique<data::Loader>(datasets.train, train_loading);
+  return train_loader->start(*train_sampler, next_batch);
+}
+
+std::string describe_loading(const DataPipeline& pipeline, const config::DataConfig& config, const NodeShare& share) {
+  const data::LoaderOptions& train = pipeline.train_loading;
+  const std::string why = config.train_workers ? ""
+                                               : fmt::format(" (auto: {} CPUs, {} compute)", share.cpus,
+                                                             std::min(share.cpus, share.compute_cpus));
+  return fmt::format("each rank loads with {} workers{}, {}; for validation {}, {}", train.workers, why,
+                     describe_ring(train), pipeline.valid_loading.workers, describe_ring(pipeline.valid_loading));
 }
 
 }  // namespace rollcall::train

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "trainer/data/loader/loader.h"
 #include "trainer/data/sampling/sampler.h"
 #include "trainer/model/device.h"
+#include "trainer/train/workers.h"
 
 namespace rollcall::train {
 
@@ -24,18 +24,25 @@ struct DataPipeline {
   std::unique_ptr<data::Sampler> valid_sampler;
   std::unique_ptr<data::Loader> train_loader;
   std::unique_ptr<data::Loader> valid_loader;
-  int train_workers = 0;
+  data::LoaderOptions train_loading;
+  data::LoaderOptions valid_loading;
+  WorkerTuning tuning;  ///< of the training loader's workers
   std::vector<std::string> warnings;
+
+  /// Makes the training loader anew with so many workers; it goes on with `next_batch` of the sampler's epoch, and its
+  /// batches are the same bits as without the change. Errors (Unavailable): so many threads cannot be started.
+  [[nodiscard]] Result<void> continue_with_workers(int workers, std::int64_t next_batch);
 };
 
-/// For batches that go to `device`. Errors: data set missing, empty class, batch larger than the data, sizes and ranges
-/// that do not fit together.
+/// A rank's part, for batches that go to `device`. Errors: data set missing, empty class, batch larger than the data,
+/// sizes and ranges that do not fit together, batches read ahead that the rank has no memory for.
 [[nodiscard]] Result<DataPipeline> make_data_pipeline(const config::DataConfig& config, std::uint32_t rank,
-                                                      std::uint32_t world_size, const model::Device& device);
+                                                      std::uint32_t world_size, const NodeShare& share,
+                                                      const model::Device& device);
 
-/// How many workers a loader gets: the number asked for, or else the CPUs that this process may use beyond those that
-/// compute, at least 1.
-[[nodiscard]] int number_of_workers(std::optional<int> asked, std::uint32_t cpus, int compute_threads);
+/// "each rank loads with 2 workers (auto: 8 CPUs, 6 compute), 4 batches read ahead (735.0 MiB); for validation ...".
+[[nodiscard]] std::string describe_loading(const DataPipeline& pipeline, const config::DataConfig& config,
+                                           const NodeShare& share);
 
 /// --benchmark-data: reads the training set for `benchmark-epochs` epochs with the settings' loader and throws the
 /// batches away; prints images per second, per second of CPU time, and where the time went: for people, or as one JSON

@@ -184,9 +184,31 @@ Loop::Stop Loop::finish_step(StepSums& sums) {
   wait.waited = totals->waited / world_.world_size;
   wait.elapsed = seconds_now() - sums.begin;
   wait.loading = sums.loading;
-  wait.workers = training_.data.train_workers;
+  wait.workers = training_.data.train_loading.workers;
   observer_.waited_for_data(wait);
-  return after_step(*totals);
+  if (Stop stop = after_step(*totals)) {
+    return stop;
+  }
+  return adjust_workers(sums.totals.waited, wait);
+}
+
+Loop::Stop Loop::adjust_workers(double waited, const metrics::DataWait& step) {
+  DataPipeline& data = training_.data;
+  const std::optional<int> workers = data.tuning.after_step(waited, step.elapsed, step.loading);
+  if (!workers) {
+    return std::nullopt;
+  }
+  const std::int64_t next_batch = (progress_.step_in_epoch - first_step_) * config_.grad_accumulation();
+  const Result<void> changed = data.continue_with_workers(*workers, next_batch);
+  if (changed) {
+    observer_.note(fmt::format("step {}: training waited for data: {} workers from here on, {} before",
+                               progress_.global_step, *workers, step.workers));
+    return std::nullopt;
+  }
+  observer_.warn(fmt::format("{} workers as before: {}", step.workers, changed.error().reason));
+  data.tuning = {};
+  const Result<void> as_before = data.continue_with_workers(step.workers, next_batch);
+  return as_before ? std::nullopt : Stop(failed(as_before.error()));
 }
 
 void Loop::update(bool finite) {

@@ -58,6 +58,8 @@ class Loop {
   [[nodiscard]] Stop train_batch(const data::Batch& read, std::int64_t done, StepSums& sums);
   /// What the gradients of all its batches are for.
   [[nodiscard]] Stop finish_step(StepSums& sums);
+  /// For --train-num-workers=auto: after a step for whose data this rank `waited` seconds.
+  [[nodiscard]] Stop adjust_workers(double waited, const metrics::DataWait& step);
   /// The optimizer's step, or, where gradients are not `finite`, none.
   void update(bool finite);
   /// Counts and tells a step that was left out; ends a run that leaves out every step.

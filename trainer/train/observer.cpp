@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "runtime/base/this_process.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/train/process.h"
 
@@ -167,9 +166,9 @@ void Observer::save_skipped(std::int64_t step) {
   record({{"event", std::string("checkpoint_skipped")}, {"step", step}});
 }
 
-void Observer::finished(const checkpoint::Progress& progress, const std::string& ending) {
+void Observer::finished(const checkpoint::Progress& progress, const std::string& ending, std::uint32_t cpus) {
   note(fmt::format("{} after step {}", ending, progress.global_step));
-  const bool cpus_left = static_cast<int>(number_of_cpus()) > run_wait_.workers;
+  const bool cpus_left = static_cast<int>(cpus) > run_wait_.workers;
   if (const std::string advice = metrics::input_bound_advice(run_wait_, cpus_left); !advice.empty()) {
     note(advice);
   }

@@ -45,7 +45,8 @@ class Observer {
   void saved(const SaveReport& report);
   /// A save that was left out, as the one before it was still under way.
   void save_skipped(std::int64_t step);
-  void finished(const checkpoint::Progress& progress, const std::string& ending);
+  /// `cpus`: that this rank may use.
+  void finished(const checkpoint::Progress& progress, const std::string& ending, std::uint32_t cpus);
 
  private:
   Observer(const config::RunConfig& config, std::uint32_t rank, metrics::ProgressStyle style,

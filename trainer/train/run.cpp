@@ -233,6 +233,7 @@ class Session {
     observer_->note(fmt::format("{} ranks on {} nodes, {} images a step, {} steps an epoch, back end {}, rendezvous {}",
                                 world_.world_size, world_.num_nodes, progress_.world_size * progress_.batch_size,
                                 training_->data.train_sampler->steps(), world_.backend, world_.rendezvous));
+    observer_->note(describe_loading(training_->data, config_->data, world_.share));
     if (const auto times = environment_.get_non_empty(env::kSlurmRestartCount)) {
       observer_->note(
           fmt::format("Slurm job {}, restart count {}", environment_.get(env::kSlurmJobId).value_or("?"), *times));
@@ -256,11 +257,12 @@ class Session {
   int end_of_run(const Outcome& outcome) {
     switch (outcome.ending) {
       case Ending::Finished:
-        observer_->finished(progress_, "finished");
+        observer_->finished(progress_, "finished", world_.share.cpus);
         return to_int(ExitCode::Success);
       case Ending::Interrupted:
         observer_->finished(progress_,
-                            "interrupted, a checkpoint was saved: submit again" + without_resume() + " to go on");
+                            "interrupted, a checkpoint was saved: submit again" + without_resume() + " to go on",
+                            world_.share.cpus);
         return to_int(ExitCode::Interrupted);
       case Ending::Failed:
         world_.group_options.first_failure->tell(outcome.failure->error.message());

@@ -67,7 +67,7 @@ optim::ScheduleOptions make_schedule(const config::TrainConfig& config, double l
 
 Result<Training> make_training(const config::TrainConfig& config, const World& world) {
   Training training;
-  Result<DataPipeline> data = make_data_pipeline(config.data, world.rank, world.world_size, world.device);
+  Result<DataPipeline> data = make_data_pipeline(config.data, world.rank, world.world_size, world.share, world.device);
   if (!data) {
     return data.error();
   }

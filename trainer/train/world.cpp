@@ -11,6 +11,7 @@
 #include "runtime/base/this_process.h"
 #include "runtime/contract/exit_codes.h"
 #include "runtime/rendezvous/meet.h"
+#include "trainer/distributed/process_group/collectives.h"
 #include "trainer/distributed/process_group/factory.h"
 #include "trainer/distributed/process_group/store.h"
 
@@ -21,12 +22,13 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
-World world_of(const job::JobFacts& facts) {
+World world_of(const job::JobFacts& facts, const Environment& environment) {
   World world;
   world.rank = facts.rank;
   world.world_size = facts.world_size;
   world.num_nodes = facts.num_nodes;
   world.host = facts.this_host.empty() ? this_host_name() : facts.this_host;
+  world.share = share_of_node(environment, facts.local_world_size, world.device.type() != at::kCPU);
   world.rendezvous = "none";
   world.backend = "none";
   return world;
@@ -46,7 +48,7 @@ void wait_for_others(const World& world) {
 Result<World> join_world(const step::ResolvedStep& step, const Environment& patched, const settings::Settings& launch,
                          const config::ProcessGroupConfig& config, std::unique_ptr<launchers::PmixClient> pmix,
                          FailureReport& report, metrics::StartupTrace& trace) {
-  World world = world_of(step.facts);
+  World world = world_of(step.facts, patched);
   step::apply_to_this_process(step.patch);  // Gloo, NCCL and UCX read their interface variables there
   if (world.world_size == 1) {
     return world;
@@ -89,6 +91,9 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
 void let_others_leave_first(World& world) {
   if (!world.store) {
     return;
+  }
+  if (!process_group::barrier(world.process_group)) {
+    return;  // a rank died since the last collective, and would be waited for
   }
   try {
     if (world.rank == 0) {

@@ -18,6 +18,7 @@
 #include "trainer/metrics/startup_trace.h"
 #include "trainer/model/device.h"
 #include "trainer/train/failure_report.h"
+#include "trainer/train/workers.h"
 
 namespace rollcall::train {
 
@@ -27,6 +28,7 @@ struct World {
   std::uint32_t world_size = 1;
   std::uint32_t num_nodes = 1;
   std::string host;
+  NodeShare share;  ///< of this rank
   model::Device device;
   std::string rendezvous;                            ///< how the ranks met: "pmix 127.0.0.1:43210"
   std::string backend;                               ///< "gloo", or "none" in a world of one
@@ -49,7 +51,7 @@ struct World {
 /// How the ranks end a run that all of them end alike: rank 0, which holds the store, leaves last. A watchdog of
 /// another rank that asked the store afterwards would make LibTorch print a warning with a stack trace. Called by all
 /// ranks once all other groups are gone; lets go of `world`'s own on all but rank 0, where it returns when all others
-/// have called it, at most 10 seconds later.
+/// have done so, at most 10 seconds later. Where a rank has died before, nobody waits for it.
 void let_others_leave_first(World& world);
 
 /// The same for an interrupted run: all but rank 0 end at once with 0, rank 0 returns and ends alone with the code that

@@ -1,6 +1,7 @@
 // In which order ranks end a run.
 
 #include <gtest/gtest.h>
+#include <csignal>
 #include <fstream>
 #include <thread>
 
@@ -39,6 +40,23 @@ TEST(Shutdown, RankZeroLeavesLast) {
     MULTIPROC_CHECK(rank.rank != 0 || std::filesystem::exists(rank.folder / "leaves1"));
     MULTIPROC_CHECK(rank.rank != 0 || std::filesystem::exists(rank.folder / "leaves2"));
   });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+TEST(Shutdown, NobodyWaitsForARankThatDied) {
+  testing_support::Ranks running(3, [](Rank& rank) {
+    World world = world_of(rank);
+    MULTIPROC_CHECK(process_group::barrier(world.process_group).has_value());
+    if (rank.rank == 1) {
+      raise(SIGKILL);
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    let_others_leave_first(world);
+    MULTIPROC_CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(8));  // the limit is 10
+  });
+  std::vector<testing_support::RankResult> ranks = running.wait();
+  EXPECT_EQ(ranks.at(1).signal, SIGKILL);
+  ranks.erase(ranks.begin() + 1);
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 

@@ -1,0 +1,118 @@
+#include "trainer/train/workers.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/base/memory_limit.h"
+#include "runtime/base/this_process.h"
+
+namespace rollcall::train {
+namespace {
+
+constexpr std::uint64_t kPlenty = std::uint64_t{1} << 40;
+/// A batch of 1 MiB.
+constexpr data::LoaderOptions kMebibyte{.workers = 1, .prefetch = 2, .batch_size = 256, .image_size = 18};
+constexpr std::uint64_t kBatch = 256 * 3 * 18 * 18 * 4;
+
+int at_first(std::uint32_t cpus, std::uint32_t compute_cpus, std::uint64_t memory = kPlenty) {
+  return workers_at_first(std::nullopt, {cpus, compute_cpus, memory}, kMebibyte);
+}
+
+TEST(WorkersAtFirst, AreOneForEachCpuThatDoesNotComputeAndAtLeastOne) {
+  EXPECT_EQ(at_first(16, 8), 8);
+  EXPECT_EQ(at_first(8, 1), 7);
+  EXPECT_EQ(at_first(2, 2), 1);
+  EXPECT_EQ(at_first(1, 4), 1);
+}
+
+TEST(WorkersAtFirst, AreTheNumberAskedFor) {
+  EXPECT_EQ(workers_at_first(0, {16, 1, kPlenty}, kMebibyte), 0);
+  EXPECT_EQ(workers_at_first(24, {2, 1, 0}, kMebibyte), 24);
+}
+
+TEST(WorkersAtFirst, ReadNoMoreAheadThanAnEighthOfTheMemoryHolds) {
+  EXPECT_EQ(at_first(16, 1, 8 * 7 * kBatch), 3);      // 3 * 2 + 1 batches
+  EXPECT_EQ(at_first(16, 1, 8 * 7 * kBatch - 1), 2);  // 6 batches: 2 * 2 + 1
+  EXPECT_EQ(at_first(16, 1, 0), 1);
+}
+
+TEST(BytesReadAhead, AreTheRings) {
+  data::LoaderOptions options = kMebibyte;
+  options.workers = 3;
+  EXPECT_EQ(bytes_read_ahead(options), 7 * kBatch);
+  options.workers = 0;
+  EXPECT_EQ(bytes_read_ahead(options), 2 * kBatch);
+  options.pixel_type = data::PixelType::BFloat16;
+  EXPECT_EQ(bytes_read_ahead(options), kBatch);
+}
+
+NodeShare share(const char* cpus_on_node, std::uint32_t ranks, bool on_gpu = false) {
+  Environment environment;
+  environment.set("SLURM_CPUS_ON_NODE", cpus_on_node);
+  return share_of_node(environment, ranks, on_gpu);
+}
+
+TEST(ShareOfNode, IsAnEqualPartOfTheStepsCpusAndNotMoreThanThisProcessMayUse) {
+  EXPECT_EQ(share("1000000", 1).cpus, number_of_cpus());
+  EXPECT_EQ(share("1000000", 1000000).cpus, 1U);
+  EXPECT_EQ(share("1000000", 2000000).cpus, 1U);
+  EXPECT_EQ(share("4", 4).cpus, 1U);
+  EXPECT_EQ(share("4", 4).memory, memory_limit() / 4);
+  EXPECT_EQ(share("4", 1, true).compute_cpus, 1U);
+}
+
+/// Steps of 100 ms until another number of workers is wanted; 0 where none is in 1000 steps.
+int tuned(WorkerTuning& tuning, double waited, double loading, int* steps = nullptr) {
+  for (int step = 1; step <= 1000; ++step) {
+    if (const std::optional<int> workers = tuning.after_step(waited, 0.1, loading)) {
+      if (steps != nullptr) {
+        *steps = step;
+      }
+      return *workers;
+    }
+  }
+  return 0;
+}
+
+TEST(WorkerTuning, WantsAsManyWorkersAsLoadAFifthFasterThanTheRankComputes) {
+  WorkerTuning tuning(1, 64);
+  int steps = 0;
+  EXPECT_EQ(tuned(tuning, 0.08, 0.1, &steps), 6);  // 100 ms of loading in 20 ms of computing
+  EXPECT_EQ(steps, 20);                            // of which the first four do not count
+  EXPECT_EQ(tuned(tuning, 0.01, 0.1), 7);          // still waiting: at least one more
+}
+
+TEST(WorkerTuning, LeavesARunAloneThatDoesNotWait) {
+  WorkerTuning tuning(1, 64);
+  EXPECT_EQ(tuned(tuning, 0.004, 0.5), 0);
+}
+
+TEST(WorkerTuning, StaysBelowItsLimit) {
+  WorkerTuning tuning(1, 4);
+  EXPECT_EQ(tuned(tuning, 0.08, 1), 4);
+  EXPECT_EQ(tuned(tuning, 0.08, 1), 0);
+  WorkerTuning full(4, 4);
+  EXPECT_EQ(tuned(full, 0.08, 1), 0);
+  WorkerTuning off;
+  EXPECT_EQ(tuned(off, 0.08, 1), 0);
+}
+
+TEST(WorkerTuning, EndsAfterTheFirstWindows) {
+  WorkerTuning tuning(1, 64);
+  for (int workers = 2; workers <= 6; ++workers) {
+    EXPECT_EQ(tuned(tuning, 0.01, 0.0), workers);
+  }
+  EXPECT_EQ(tuned(tuning, 0.01, 0.0), 0);
+}
+
+TEST(WorkerTuning, LooksForAtLeastASecond) {
+  WorkerTuning tuning(1, 64);
+  int steps = 0;
+  while (!tuning.after_step(0.005, 0.01, 0.01)) {
+    steps += 1;
+    ASSERT_LT(steps, 1000);
+  }
+  EXPECT_NEAR(steps, 4 + 100, 1);
+}
+
+}  // namespace
+}  // namespace rollcall::train

@@ -1,0 +1,81 @@
+#include "trainer/train/workers.h"
+
+#include <ATen/Parallel.h>
+#include <unistd.h>
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/base/memory_limit.h"
+#include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
+#include "runtime/contract/env_vars.h"
+
+namespace rollcall::train {
+namespace {
+
+std::uint64_t bytes_of_batch(const data::LoaderOptions& options) {
+  const auto size = static_cast<std::uint64_t>(options.image_size);
+  return static_cast<std::uint64_t>(options.batch_size) * 3 * size * size * data::bytes_of(options.pixel_type);
+}
+
+}  // namespace
+
+NodeShare share_of_node(const Environment& environment, std::uint32_t ranks_on_node, bool on_gpu) {
+  const auto online = static_cast<std::uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  const auto of_step = parse_integer<std::uint32_t>(environment.get(env::kSlurmCpusOnNode).value_or(""));
+  NodeShare share;
+  share.cpus = std::clamp(of_step.value_or(online) / ranks_on_node, 1U, number_of_cpus());
+  share.compute_cpus = on_gpu ? 1 : static_cast<std::uint32_t>(std::max(1, at::get_num_threads()));
+  share.memory = memory_limit() / ranks_on_node;
+  return share;
+}
+
+std::uint64_t bytes_read_ahead(const data::LoaderOptions& options) {
+  const int batches = options.workers * options.prefetch + (options.workers == 0 ? 2 : 1);
+  return static_cast<std::uint64_t>(batches) * bytes_of_batch(options);
+}
+
+int most_workers(const NodeShare& share, const data::LoaderOptions& options) {
+  const std::uint64_t batches = share.memory / 8 / bytes_of_batch(options);
+  const std::uint64_t fit = batches == 0 ? 0 : (batches - 1) / static_cast<std::uint64_t>(options.prefetch);
+  return static_cast<int>(std::clamp<std::uint64_t>(fit, 1, share.cpus));
+}
+
+int workers_at_first(std::optional<int> asked, const NodeShare& share, const data::LoaderOptions& options) {
+  const int spare = static_cast<int>(share.cpus) - static_cast<int>(share.compute_cpus);
+  return asked ? *asked : std::clamp(spare, 1, most_workers(share, options));
+}
+
+std::optional<int> WorkerTuning::after_step(double waited, double elapsed, double loading) {
+  constexpr int kWindows = 5;
+  constexpr int kLeftOut = 4;
+  constexpr int kSteps = 16;
+  constexpr double kSeconds = 1;
+  constexpr double kWaitsTooLong = 0.05;  // of the time
+  constexpr double kFaster = 1.2;
+  if (workers_ >= most_ || windows_ == kWindows) {
+    return std::nullopt;
+  }
+  window_.steps += 1;
+  if (window_.steps <= kLeftOut) {
+    return std::nullopt;
+  }
+  window_.waited += waited;
+  window_.elapsed += elapsed;
+  window_.loading += loading;
+  if (window_.steps < kLeftOut + kSteps || window_.elapsed < kSeconds) {
+    return std::nullopt;
+  }
+  const Window measured = window_;
+  window_ = {};
+  windows_ += 1;
+  if (measured.waited < kWaitsTooLong * measured.elapsed) {
+    return std::nullopt;
+  }
+  const double computing = std::max(measured.elapsed - measured.waited, 1e-6);
+  const double wanted = std::ceil(kFaster * measured.loading / computing);
+  workers_ = static_cast<int>(std::clamp(wanted, workers_ + 1.0, static_cast<double>(most_)));
+  return workers_;
+}
+
+}  // namespace rollcall::train
