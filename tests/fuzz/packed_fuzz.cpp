@@ -58,18 +58,19 @@ void read_tile_lengths(Bytes input) {
 }
 
 void read_tar(Bytes input) {
-  const auto members = data::index_tar(input.size(), [&](std::span<std::byte> bytes, std::uint64_t at) {
+  const auto read_at = [&](std::span<std::byte> bytes, std::uint64_t at) {
     if (at > input.size() || bytes.size() > input.size() - at) {
       std::abort();
     }
     std::copy_n(input.begin() + static_cast<std::ptrdiff_t>(at), bytes.size(), bytes.begin());
     return true;
-  });
-  for (const data::TarMember& member : members ? *members : std::vector<data::TarMember>()) {
+  };
+  (void)data::index_tar(input.size(), read_at, [&](const data::TarMember& member) {
     if (member.offset > input.size() || member.bytes > input.size() - member.offset) {
       std::abort();
     }
-  }
+    return Result<void>();
+  });
 }
 
 const std::string& path() {

@@ -18,6 +18,7 @@ import subprocess
 import time
 
 import pytest
+import launcher_runs
 import reference.training
 import trainer_ranks
 import whole_training
@@ -288,6 +289,21 @@ def checkpoint_stage(tmp_path, _trees):
     assert steps_saved(tmp_path / "a") == [1] and not [path for path in stage.rglob("*") if path.is_file()]
 
 
+def index_dir(tmp_path, trees):
+    """The list of the data's images is made by one run and found by the next one, which reads no class's folder."""
+    def folders_listed(name):
+        trace = tmp_path / f"trace {name}"
+        (tmp_path / name).mkdir()
+        command = ["strace", "-f", "-o", trace, "-e", "trace=openat", trainer_ranks.PROGRAM, *SMALLEST, f"--data={trees.same_bits}",
+                   "--max-steps=1", f"--checkpoint-dir={tmp_path}/{name}", f"--index-dir={tmp_path}/kept"]
+        ahead = {"LD_PRELOAD": str(launcher_runs.CLOCK_AHEAD)}  # the pictures are not from just now
+        subprocess.run(command, env={**trainer_ranks.environment(tmp_path, 0, 1), **ahead}, check=True, capture_output=True)
+        return re.findall(rf'"{trees.same_bits}/train/([^/"]+)", [A-Z_|]*O_DIRECTORY', trace.read_text())
+    assert len(folders_listed("a")) == 8
+    assert len(list((tmp_path / "kept").glob("*.index"))) == 2  # of train and val
+    assert folders_listed("b") == []
+
+
 def checkpoint_read_back(tmp_path, _trees):
     """Past the kernel's memory: with O_DIRECT, or after the kernel was told to forget."""
     def trace_of(value):
@@ -418,6 +434,7 @@ TABLE = {
     "keep-every": Elsewhere(BACKGROUND_SAVES, "test_the_newest_the_best_and_one_of_every_so_many_are_kept"),
     "checkpoint-mode": Elsewhere(BACKGROUND_SAVES, "test_each_save_is_written_waited_for_or_left_out_and_the_last_one_is_there"),
     "checkpoint-stage": checkpoint_stage,
+    "index-dir": index_dir,
     "checkpoint-overlap": Elsewhere(BACKGROUND_SAVES, "test_each_save_is_written_waited_for_or_left_out_and_the_last_one_is_there"),
     "checkpoint-read-back": checkpoint_read_back,
     "checkpoint-retries": Elsewhere(BACKGROUND_SAVES, "test_a_save_that_fails_is_a_warning_and_the_next_one_is_made"),

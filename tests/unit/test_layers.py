@@ -52,7 +52,7 @@ TRAINER = {
     "precision": ["distributed/process_group", "model"],
     "config": ["data/datasets", "data/loader", "data/transforms", "data/sampling", "data", "metrics", "optim", "checkpoint",
                "checkpoint/background", "checkpoint/format", "distributed/ddp", "precision"],
-    "train": ["config", "data/datasets", "data/loader", "data/sampling", "metrics", "model", "optim", "checkpoint",
+    "train": ["config", "data/datasets", "data/loader", "data/sampling", "data/sources", "metrics", "model", "optim", "checkpoint",
               "checkpoint/background", "checkpoint/format", "distributed/errors", "distributed/process_group", "distributed/fsdp",
               "distributed/ddp", "precision", "storage"],
     "tools/pack": ["data/sources", "data/image", "data/jpeg", "data", "metrics", "storage"],

@@ -23,7 +23,7 @@ constexpr auto kMayChange = std::to_array<std::string_view>(
      "epochs", "max-steps",
      // what is kept, and where
      "run-name", "run-dir", "checkpoint-dir", "checkpoint-epochs", "checkpoint-steps", "keep-last", "keep-best",
-     "keep-every", "checkpoint-mode", "checkpoint-stage", "checkpoint-overlap", "checkpoint-read-back",
+     "keep-every", "checkpoint-mode", "checkpoint-stage", "index-dir", "checkpoint-overlap", "checkpoint-read-back",
      "checkpoint-retries", "checkpoint-failures", "checkpoint-timeout", "save-before-limit", "lease-timeout", "resume",
      "verify",
      // what is told

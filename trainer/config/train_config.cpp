@@ -291,6 +291,17 @@ Result<void> choose_folders(TrainConfig& config, const Settings& settings, const
   return {};
 }
 
+/// SCRATCH outlives the job, as the data do; without it a folder of the job's own would only be filled.
+Result<std::string> index_folder_of(const Settings& settings, const Environment& environment) {
+  const std::string& text = settings.text("index-dir");
+  if (text == "none") {
+    return std::string();
+  }
+  const std::optional<std::string> scratch = environment.get_non_empty("SCRATCH");
+  const std::string otherwise = scratch ? *scratch + "/rollcall/index" : "";
+  return text.empty() ? Result<std::string>(otherwise) : settings::expand_path(text, environment, "--index-dir");
+}
+
 }  // namespace
 
 ProcessGroupConfig make_process_group_config(const Settings& settings) {
@@ -305,12 +316,17 @@ Result<DataConfig> make_data_config(const Settings& settings, const Environment&
   if (!source) {
     return source.error();
   }
+  Result<std::string> index_folder = index_folder_of(settings, environment);
+  if (!index_folder) {
+    return index_folder.error();
+  }
   return DataConfig{.given = settings.text("data"),
                     .datasets = dataset_options(settings, *std::move(source)),
                     .sampling = sampler_options(settings),
                     .loading = loader_options(settings),
                     .train_workers = workers(settings, "train-num-workers"),
                     .valid_workers = workers(settings, "valid-num-workers"),
+                    .index_folder = *std::move(index_folder),
                     .benchmark_epochs = settings.integer("benchmark-epochs")};
 }
 

@@ -42,6 +42,7 @@ struct DataConfig {
   data::LoaderOptions loading{};  ///< of both loaders; workers and pinned memory are up to the machine
   std::optional<int> train_workers = std::nullopt;  ///< nothing: as many as the machine has to spare
   std::optional<int> valid_workers = std::nullopt;
+  std::string index_folder;           ///< in which indices of the data are kept; empty: nowhere
   std::int64_t benchmark_epochs = 3;  ///< passes of --benchmark-data
 };
 

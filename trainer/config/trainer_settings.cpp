@@ -15,6 +15,10 @@ constexpr std::array kTrainerTable{
             "images: a class-per-folder tree, a packed file (rollcall-pack) or a folder of WebDataset tar shards, with "
             "train and val in it or to be split 85/10/5; or made-up images",
             "Data", "fake"},
+    Setting{"index-dir", Kind::Path, "", "DIR|none",
+            "where the list of the data's images is kept, so that the next run need not look through them; void once a "
+            "folder or shard has changed (default: $SCRATCH/rollcall/index); none: nowhere",
+            "Data", "none"},
     Setting{"train-num-workers", Kind::Integer, "auto", "N|auto",
             "threads that load training images; 0: the main thread loads them; auto: the task's CPUs beyond those that "
             "compute, at least 1, and more where the first steps wait for data",

@@ -21,6 +21,8 @@ class File {
   File() = default;
   /// open(2) with O_CLOEXEC added; test the result.
   File(const std::string& path, int flags, mode_t mode = 0666);
+  /// Owns `descriptor`; negative: none.
+  explicit File(int descriptor) : descriptor_(descriptor) {}
   File(File&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
   File& operator=(File&& other) noexcept {
     std::swap(descriptor_, other.descriptor_);

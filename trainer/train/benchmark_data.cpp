@@ -127,8 +127,13 @@ Result<void> benchmark_data(const settings::Settings& settings, const Environmen
   if (!config) {
     return config.error();
   }
+  data::SourceIndices indices(config->index_folder);
+  Result<data::Datasets> datasets = data::make_datasets(config->datasets, indices);
+  if (!datasets) {
+    return datasets.error();
+  }
   Result<DataPipeline> pipeline =
-      make_data_pipeline(*config, 0, 1, share_of_node(environment, 1, false), model::Device());
+      make_data_pipeline(*std::move(datasets), *config, 0, 1, share_of_node(environment, 1, false), model::Device());
   if (!pipeline) {
     return pipeline.error();
   }

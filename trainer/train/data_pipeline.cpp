@@ -70,13 +70,9 @@ std::string describe_ring(const data::LoaderOptions& options) {
 
 }  // namespace
 
-Result<DataPipeline> make_data_pipeline(const config::DataConfig& config, std::uint32_t rank, std::uint32_t world_size,
-                                        const NodeShare& share, const model::Device& device) {
-  Result<data::Datasets> datasets = data::make_datasets(config.datasets);
-  if (!datasets) {
-    return datasets.error();
-  }
-  const std::int64_t images = datasets->train->size();
+Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::DataConfig& config, std::uint32_t rank,
+                                        std::uint32_t world_size, const NodeShare& share, const model::Device& device) {
+  const std::int64_t images = datasets.train->size();
   const std::int64_t batches = config.sampling.accumulation * world_size;
   const std::int64_t needed = config.sampling.batch_size * batches;
   if (needed > images) {
@@ -85,7 +81,7 @@ Result<DataPipeline> make_data_pipeline(const config::DataConfig& config, std::u
                 fmt::format("--batch-size={} or fewer ranks", std::max<std::int64_t>(1, images / batches)));
   }
   DataPipeline pipeline;
-  pipeline.datasets = *std::move(datasets);
+  pipeline.datasets = std::move(datasets);
   make_samplers(pipeline, config.sampling, rank, world_size);
   make_loaders(pipeline, config, share, device);
   if (const Result<void> fits = check_memory(pipeline, share); !fits) {

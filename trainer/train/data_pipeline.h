@@ -34,11 +34,11 @@ struct DataPipeline {
   [[nodiscard]] Result<void> continue_with_workers(int workers, std::int64_t next_batch);
 };
 
-/// A rank's part, for batches that go to `device`. Errors: data set missing, empty class, batch larger than the data,
-/// sizes and ranges that do not fit together, batches read ahead that the rank has no memory for.
-[[nodiscard]] Result<DataPipeline> make_data_pipeline(const config::DataConfig& config, std::uint32_t rank,
-                                                      std::uint32_t world_size, const NodeShare& share,
-                                                      const model::Device& device);
+/// A rank's part, for batches that go to `device`. Errors: a batch larger than the data, batches read ahead that the
+/// rank has no memory for.
+[[nodiscard]] Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::DataConfig& config,
+                                                      std::uint32_t rank, std::uint32_t world_size,
+                                                      const NodeShare& share, const model::Device& device);
 
 /// "each rank loads with 2 workers (auto: 8 CPUs, 6 compute), 4 batches read ahead (735.0 MiB); for validation ...".
 [[nodiscard]] std::string describe_loading(const DataPipeline& pipeline, const config::DataConfig& config,

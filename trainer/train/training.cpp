@@ -7,6 +7,7 @@
 
 #include "trainer/distributed/ddp/sync_batch_norm.h"
 #include "trainer/model/state.h"
+#include "trainer/train/shared_data.h"
 
 namespace rollcall::train {
 namespace {
@@ -67,11 +68,18 @@ optim::ScheduleOptions make_schedule(const config::TrainConfig& config, double l
 
 Result<Training> make_training(const config::TrainConfig& config, const World& world) {
   Training training;
-  Result<DataPipeline> data = make_data_pipeline(config.data, world.rank, world.world_size, world.share, world.device);
+  std::vector<std::string> warnings;
+  Result<data::Datasets> datasets = open_shared_data(config.data, world, warnings);
+  if (!datasets) {
+    return datasets.error();
+  }
+  Result<DataPipeline> data =
+      make_data_pipeline(*std::move(datasets), config.data, world.rank, world.world_size, world.share, world.device);
   if (!data) {
     return data.error();
   }
   training.data = *std::move(data);
+  training.data.warnings.insert(training.data.warnings.end(), warnings.begin(), warnings.end());
   if (Result<void> checked = precision::check_operators(config.model.compute_type, world.device); !checked) {
     return checked.error();
   }

@@ -26,8 +26,8 @@ struct Training {
   optim::ScheduleOptions schedule;
 };
 
-/// Data, model and loss scaler. Errors: data set missing, empty class, batch larger than the data, unknown model,
-/// precision that this machine cannot train in.
+/// Data, model and loss scaler. Collective. Errors: data set missing, empty class, batch larger than the data, unknown
+/// model, precision that this machine cannot train in.
 [[nodiscard]] Result<Training> make_training(const config::TrainConfig& config, const World& world);
 
 /// The replica. Collective. Errors: those of parallel::make_replica().

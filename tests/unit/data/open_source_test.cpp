@@ -19,8 +19,18 @@ void touch(const std::string& path) {
   test::write_content(path, {'x'});
 }
 
+Result<std::shared_ptr<const ImageSource>> opened(const std::string& path) {
+  SourceIndices indices;
+  return open_source(path, indices);
+}
+
+Result<ImageTree> scanned(const std::string& path) {
+  SourceIndices indices;
+  return scan_image_tree(path, indices);
+}
+
 std::string refusal(const std::string& path) {
-  const auto source = open_source(path);
+  const auto source = opened(path);
   return source ? "opened" : source.error().message();
 }
 
@@ -41,10 +51,10 @@ TEST(OpenSource, TellsATreeAPackedFileAndShardsApart) {
   touch(folder.file("tree/cat/1.jpg"));
   touch(folder.file("tree/dog/1.png"));
   test::write_packed(folder.file("packed.h5"), test::three_samples());
-  const auto tree = open_source(folder.file("tree"));
+  const auto tree = opened(folder.file("tree"));
   ASSERT_TRUE(tree) << tree.error().message();
   EXPECT_EQ((*tree)->size(), 2);
-  const auto packed = open_source(folder.file("packed.h5"));
+  const auto packed = opened(folder.file("packed.h5"));
   ASSERT_TRUE(packed) << packed.error().message();
   EXPECT_EQ((*packed)->size(), 3);
 }
@@ -58,11 +68,11 @@ TEST(OpenSource, TakesShardsAsFolderFilePatternAndRange) {
                                                                 {folder.file("shard-{00..01}.tar"), 2},
                                                                 {folder.file("shard-{0..0}{1..2}.tar"), 2}};
   for (const auto& [name, size] : names) {
-    const auto source = open_source(name);
+    const auto source = opened(name);
     ASSERT_TRUE(source) << source.error().message();
     EXPECT_EQ((*source)->size(), size) << name;
   }
-  const auto in_order = open_source(folder.path());
+  const auto in_order = opened(folder.path());
   FetchBuffer buffer;
   for (std::int64_t i = 0; i < 3; ++i) {
     EXPECT_EQ((*in_order)->fetch(i, buffer)->label, i);
@@ -103,9 +113,9 @@ TEST(ImageTree, LinksToOtherFoldersAndTwoToTheSameAreFollowed) {
   touch(folder.file("cat/0.jpg"));
   fs::create_directory_symlink(elsewhere.path(), folder.file("cat/a"));
   fs::create_directory_symlink(elsewhere.path(), folder.file("cat/b"));
-  const auto tree = scan_image_tree(folder.path());
+  const auto tree = scanned(folder.path());
   ASSERT_TRUE(tree) << tree.error().message();
-  EXPECT_EQ(tree->files.size(), 3U);
+  EXPECT_EQ(tree->size(), 3U);
 }
 
 TEST(ImageTree, NamesMayHoldBlanksLineBreaksAndAnyScript) {
@@ -113,9 +123,9 @@ TEST(ImageTree, NamesMayHoldBlanksLineBreaksAndAnyScript) {
   for (const char* name : {"a b/1 2.jpg", "line\nbreak/x\n.PNG", "鸡/ü.jpeg"}) {
     touch(folder.file(name));
   }
-  const auto tree = scan_image_tree(folder.path());
+  const auto tree = scanned(folder.path());
   ASSERT_TRUE(tree);
-  EXPECT_THAT(tree->class_names, testing::ElementsAre("a b", "line\nbreak", "鸡"));
+  EXPECT_THAT(tree->class_names(), testing::ElementsAre("a b", "line\nbreak", "鸡"));
   FetchBuffer buffer;
   EXPECT_TRUE(ImageFolder(*tree).fetch(1, buffer));
 }

@@ -66,15 +66,26 @@ void write_text(const std::string& path, const std::string& text) {
   test::write_content(path, {text.begin(), text.end()});
 }
 
+Result<std::shared_ptr<const ImageSource>> opened(const std::vector<std::string>& shards) {
+  SourceIndices indices;
+  return TarSource::open(shards, indices);
+}
+
 Result<std::vector<TarMember>> index_of(const std::string& archive) {
-  return index_tar(archive.size(), [&](std::span<std::byte> bytes, std::uint64_t at) {
+  std::vector<TarMember> members;
+  const auto read_at = [&](std::span<std::byte> bytes, std::uint64_t at) {
     if (at + bytes.size() > archive.size()) {
       ADD_FAILURE() << "read outside of the archive";
       return false;
     }
     std::memcpy(bytes.data(), archive.data() + at, bytes.size());
     return true;
+  };
+  const Result<void> read = index_tar(archive.size(), read_at, [&](const TarMember& member) {
+    members.push_back(member);
+    return Result<void>();
   });
+  return read ? Result<std::vector<TarMember>>(members) : read.error();
 }
 
 TarWriter two_pictures() {
@@ -143,7 +154,7 @@ TEST(TarSource, GivesPicturesWithTheirLabels) {
   second.add("data.v2/0003.jpeg", "third");
   second.add("data.v2/0003.cls", "3");
   write_text(folder.file("b.tar"), second.finished());
-  const auto source = TarSource::open({folder.file("a.tar"), folder.file("b.tar")});
+  const auto source = opened({folder.file("a.tar"), folder.file("b.tar")});
   ASSERT_TRUE(source) << source.error().message();
   ASSERT_EQ((*source)->size(), 3);
   EXPECT_THAT((*source)->class_names(), testing::ElementsAre("0", "1", "2", "3"));
@@ -163,21 +174,21 @@ TEST(TarSource, TakesClassNamesFromBesideTheShards) {
   const TemporaryFolder folder;
   write_text(folder.file("a.tar"), two_pictures().finished());
   write_text(folder.file("classes.txt"), "cat\nred panda\r\n");
-  EXPECT_THAT((*TarSource::open({folder.file("a.tar")}))->class_names(), testing::ElementsAre("cat", "red panda"));
+  EXPECT_THAT((*opened({folder.file("a.tar")}))->class_names(), testing::ElementsAre("cat", "red panda"));
   write_text(folder.file("class_names.json"), R"(["x", "y", "z"])");
-  EXPECT_THAT((*TarSource::open({folder.file("a.tar")}))->class_names(), testing::ElementsAre("x", "y", "z"));
+  EXPECT_THAT((*opened({folder.file("a.tar")}))->class_names(), testing::ElementsAre("x", "y", "z"));
   write_text(folder.file("class_names.json"), R"(["x"])");
-  EXPECT_THAT(TarSource::open({folder.file("a.tar")}).error().message(),
+  EXPECT_THAT(opened({folder.file("a.tar")}).error().message(),
               HasSubstr("picture data/0001 has label 1, and there are 1 class names"));
   write_text(folder.file("class_names.json"), R"({"x": 1})");
-  EXPECT_THAT(TarSource::open({folder.file("a.tar")}).error().message(), HasSubstr("is no JSON list of texts"));
+  EXPECT_THAT(opened({folder.file("a.tar")}).error().message(), HasSubstr("is no JSON list of texts"));
 }
 
 TEST(TarSource, SaysWhatIsWrongWithAShard) {
   const TemporaryFolder folder;
   const auto refusal = [&](const TarWriter& tar) {
     write_text(folder.file("a.tar"), tar.finished());
-    const auto source = TarSource::open({folder.file("a.tar")});
+    const auto source = opened({folder.file("a.tar")});
     return source ? "opened" : source.error().message();
   };
   TarWriter without_label;
@@ -193,15 +204,15 @@ TEST(TarSource, SaysWhatIsWrongWithAShard) {
   }
   EXPECT_THAT(refusal(TarWriter()), HasSubstr("holds no tar archive with pictures"));
   write_text(folder.file("page.tar"), std::string(600, '<'));
-  EXPECT_THAT(TarSource::open({folder.file("page.tar")}).error().message(),
+  EXPECT_THAT(opened({folder.file("page.tar")}).error().message(),
               HasSubstr("page.tar: is a damaged tar archive: the header at 0 is wrong"));
-  EXPECT_EQ(TarSource::open({folder.file("none.tar")}).error().exit_code, ExitCode::NoInput);
+  EXPECT_EQ(opened({folder.file("none.tar")}).error().exit_code, ExitCode::NoInput);
 }
 
 TEST(TarSource, ShardThatIsCutWhileItIsReadIsAnError) {
   const TemporaryFolder folder;
   write_text(folder.file("a.tar"), two_pictures().finished());
-  const auto source = TarSource::open({folder.file("a.tar")});
+  const auto source = opened({folder.file("a.tar")});
   ASSERT_TRUE(source);
   std::filesystem::resize_file(folder.file("a.tar"), 600);
   FetchBuffer buffer;

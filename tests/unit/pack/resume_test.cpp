@@ -32,12 +32,14 @@ class Resume : public testing::Test {
     ASSERT_EQ(pack({tree(), folder_.file("whole.h5")}).exit_code, 0);
     whole_ = content_of_file(folder_.file("whole.h5"));
     const auto input = data::PackedFile::open(folder_.file("whole.h5"))->layout().input_crc32c;
-    const auto scanned = data::scan_image_tree(tree());
+    data::SourceIndices indices;
+    const auto scanned = data::scan_image_tree(tree(), indices);
     auto partial = PartialFile::open(out(), *input, false);
     ASSERT_TRUE(partial) << partial.error().message();
     Preparer preparer({});
-    for (const auto& file : scanned->files) {
-      ASSERT_TRUE(partial->append(preparer.prepare(tree() + "/" + file.path, static_cast<std::int32_t>(file.label))));
+    for (std::size_t file = 0; file < scanned->size(); ++file) {
+      const auto label = static_cast<std::int32_t>(scanned->label(file));
+      ASSERT_TRUE(partial->append(preparer.prepare(scanned->path(file), label)));
     }
     data_ = content_of_file(out() + ".partial");
     journal_ = content_of_file(out() + ".partial.journal");

@@ -2,13 +2,13 @@
 
 #include <filesystem>
 #include <initializer_list>
-#include <numeric>
 #include <optional>
 
 #include "trainer/data/datasets/fake_dataset.h"
 #include "trainer/data/datasets/image_dataset.h"
 #include "trainer/data/sampling/epoch_order.h"
 #include "trainer/data/sources/image_source.h"
+#include "trainer/data/sources/source_indices.h"
 
 namespace rollcall::data {
 namespace {
@@ -58,12 +58,6 @@ Transform eval_transform(const DataOptions& options) {
   return transform;
 }
 
-std::vector<std::int64_t> all_of(const ImageSource& source) {
-  std::vector<std::int64_t> members(static_cast<std::size_t>(source.size()));
-  std::iota(members.begin(), members.end(), 0);
-  return members;
-}
-
 Datasets make_fake(const DataOptions& options) {
   Split split = split_85_10_5(options.fake_samples, options.seed);
   Datasets datasets;
@@ -76,8 +70,8 @@ Datasets make_fake(const DataOptions& options) {
 
 using Source = std::shared_ptr<const ImageSource>;
 
-Datasets make_images(const DataOptions& options, const Source& train, std::vector<std::int64_t> train_members,
-                     const Source& valid, std::vector<std::int64_t> valid_members) {
+Datasets make_images(const DataOptions& options, const Source& train, ImageDataset::Members train_members,
+                     const Source& valid, ImageDataset::Members valid_members) {
   Datasets datasets;
   datasets.class_names = train->class_names();
   datasets.num_classes = static_cast<std::int64_t>(datasets.class_names.size());
@@ -115,17 +109,17 @@ std::optional<std::string> find_part(const fs::path& folder, std::initializer_li
   return std::nullopt;
 }
 
-Result<Datasets> two_parts(const DataOptions& options, const std::string& train_path) {
+Result<Datasets> two_parts(const DataOptions& options, const std::string& train_path, SourceIndices& indices) {
   const std::optional<std::string> valid_path = find_part(options.source, {"val", "valid", "validation"});
   if (!valid_path) {
     return fail("--data", options.source, "holds train, but nothing called val, valid or validation",
                 "adding one, or naming only what is to be split", ExitCode::NoInput);
   }
-  const Result<Source> train = open_source(train_path);
+  const Result<Source> train = open_source(train_path, indices);
   if (!train) {
     return train.error();
   }
-  const Result<Source> valid = open_source(*valid_path);
+  const Result<Source> valid = open_source(*valid_path, indices);
   if (!valid) {
     return valid.error();
   }
@@ -133,12 +127,12 @@ Result<Datasets> two_parts(const DataOptions& options, const std::string& train_
     return fail("--data", *valid_path, "does not have the same classes as " + train_path,
                 "making the names of both parts' classes equal", ExitCode::BadData);
   }
-  return make_images(options, *train, all_of(**train), *valid, all_of(**valid));
+  return make_images(options, *train, std::nullopt, *valid, std::nullopt);
 }
 
 }  // namespace
 
-Result<Datasets> make_datasets(const DataOptions& options) {
+Result<Datasets> make_datasets(const DataOptions& options, SourceIndices& indices) {
   if (std::optional<Error> error = check(options)) {
     return *std::move(error);
   }
@@ -146,9 +140,9 @@ Result<Datasets> make_datasets(const DataOptions& options) {
     return make_fake(options);
   }
   if (const std::optional<std::string> train = find_part(options.source, {"train"})) {
-    return two_parts(options, *train);
+    return two_parts(options, *train, indices);
   }
-  const Result<Source> source = open_source(options.source);
+  const Result<Source> source = open_source(options.source, indices);
   return source ? split_source(options, *source) : source.error();
 }
 

@@ -7,6 +7,7 @@
 
 #include "runtime/base/result.h"
 #include "trainer/data/datasets/dataset.h"
+#include "trainer/data/sources/source_indices.h"
 #include "trainer/data/transforms/augment_options.h"
 
 namespace rollcall::data {
@@ -39,7 +40,8 @@ struct Datasets {
 /// data (the last part is held out).
 ///
 /// Errors: Usage: sizes, crop ranges; those of open_source(); NoInput: no validation part; BadData: classes differ, too
-/// few images to split. Reads folders and tables, not pictures.
-[[nodiscard]] Result<Datasets> make_datasets(const DataOptions& options);
+/// few images to split. Reads folders and tables, not pictures, and of these only
+/// what is not among `indices`.
+[[nodiscard]] Result<Datasets> make_datasets(const DataOptions& options, SourceIndices& indices);
 
 }  // namespace rollcall::data

@@ -32,8 +32,8 @@ Result<PixelView> decode(ImageDecoder& decoder, ImageSize size, Resize& plan) {
 
 }  // namespace
 
-ImageDataset::ImageDataset(std::shared_ptr<const ImageSource> source, std::vector<std::int64_t> members,
-                           Transform transform, std::uint64_t seed)
+ImageDataset::ImageDataset(std::shared_ptr<const ImageSource> source, Members members, Transform transform,
+                           std::uint64_t seed)
     : source_(std::move(source)), members_(std::move(members)), transform_(std::move(transform)), seed_(seed) {}
 
 Result<std::int64_t> ImageDataset::read(std::int64_t index, std::uint64_t epoch, const OutputPixels& out,

@@ -9,7 +9,9 @@
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
+#include "trainer/data/sources/in_parallel.h"
 #include "trainer/storage/file.h"
 
 namespace rollcall::data {
@@ -27,8 +29,7 @@ Error unreadable_folder(const fs::path& folder, const std::error_code& error) {
               "checking the path and its permissions", ExitCode::NoInput);
 }
 
-bool is_image(const fs::path& path) {
-  std::string name = path.filename().string();
+bool is_image(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   constexpr std::array extensions{".jpg", ".jpeg", ".png"};
@@ -69,55 +70,109 @@ FolderIdentity identity_of(const fs::path& folder) {
   return ::stat(folder.c_str(), &facts) == 0 ? FolderIdentity{facts.st_dev, facts.st_ino} : FolderIdentity{};
 }
 
-/// The folders from a class's folder down to the one that is read: a link back to one of them would be followed for
-/// ever.
-class OpenFolders {
+/// Lists one class, whose folder is `name` below the root.
+class ClassScan {
  public:
-  explicit OpenFolders(const fs::path& top) : identities_{identity_of(top)} {}
+  ClassScan(const std::string& root, const std::string& name, SourceIndices& indices)
+      : root_(root), name_(name), indices_(indices) {}
 
-  /// `depth` of the entry as the iterator counts it, from 0. False where the folder is one of those above it.
-  [[nodiscard]] bool enter(const fs::path& folder, int depth) {
-    identities_.resize(static_cast<std::size_t>(depth) + 1);
-    const FolderIdentity identity = identity_of(folder);
-    const bool known = std::find(identities_.begin(), identities_.end(), identity) != identities_.end();
-    identities_.push_back(identity);
-    return !known;
+  /// The images in os.walk's sorted order: by folder path, then by name.
+  Result<void> run(std::uint32_t label) {
+    if (Result<void> listed = list(name_); !listed) {
+      return listed;
+    }
+    std::sort(folders_.begin(), folders_.end(), [](const Folder& a, const Folder& b) { return a.path < b.path; });
+    for (Folder& folder : folders_) {
+      std::sort(folder.images.begin(), folder.images.end());
+      for (const std::string& image : folder.images) {
+        samples.add({.label = label}, folder.path + "/" + image);
+      }
+    }
+    if (samples.size() == 0) {
+      return fail("--data", root_ + "/" + name_, "holds no .jpg, .jpeg or .png file",
+                  "adding images of this class or removing its folder", ExitCode::BadData);
+    }
+    folders_.clear();
+    return {};
   }
+
+  SampleIndexBuilder samples;
+  std::vector<Witness> witnesses;
 
  private:
-  std::vector<FolderIdentity> identities_;
+  struct Folder {
+    std::string path;  ///< relative to the root
+    std::vector<std::string> images;
+  };
+
+  /// `path`, relative to the root, and all below it.
+  Result<void> list(const std::string& path) {
+    const fs::path folder = fs::path(root_) / path;
+    const FolderIdentity identity = identity_of(folder);
+    if (std::find(open_.begin(), open_.end(), identity) != open_.end()) {  // and would be followed for ever
+      return fail("--data", folder.string(), "is a link that leads back to a folder above it", "removing the link",
+                  ExitCode::BadData);
+    }
+    open_.push_back(identity);
+    witnesses.push_back(witness_of(folder));  // before it is read: a change meanwhile shows
+    std::vector<std::string> below;
+    std::vector<std::string> images;
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+      std::error_code ignored;
+      std::string name = entry->path().filename().string();
+      if (entry->is_directory(ignored)) {
+        below.push_back(std::move(name));
+      } else if (is_image(name)) {
+        images.push_back(std::move(name));
+      }
+    }
+    if (error) {
+      return unreadable_folder(folder, error);
+    }
+    if (indices_.stop) {
+      return indexing_stopped(root_);
+    }
+    indices_.found += static_cast<std::int64_t>(images.size());
+    folders_.push_back({path, std::move(images)});
+    for (const std::string& name : below) {
+      if (Result<void> listed = list(path + "/" + name); !listed) {
+        return listed;
+      }
+    }
+    open_.pop_back();
+    return {};
+  }
+
+  const std::string& root_;
+  const std::string& name_;
+  SourceIndices& indices_;
+  std::vector<FolderIdentity> open_;  ///< from the class's folder down to the one that is read
+  std::vector<Folder> folders_;
 };
 
-/// The images below a class's folder in os.walk's sorted order: by folder path, then by name.
-Result<std::vector<fs::path>> find_images(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::path> images;
-  OpenFolders open_folders(folder);
-  const auto options = fs::directory_options::follow_directory_symlink;
-  for (fs::recursive_directory_iterator entry(folder, options, error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::error_code ignored;
-    if (entry->is_directory(ignored)) {
-      if (!open_folders.enter(entry->path(), entry.depth())) {
-        return fail("--data", entry->path().string(), "is a link that leads back to a folder above it",
-                    "removing the link", ExitCode::BadData);
-      }
-    } else if (is_image(entry->path())) {
-      images.push_back(entry->path());
-    }
+Result<SampleIndex> index_tree(const std::string& source, const std::string& root, SourceIndices& indices) {
+  SampleIndex::About about{.source = source, .class_names = {}, .witnesses = {witness_of(root)}};
+  Result<std::vector<std::string>> names = find_classes(root);
+  if (!names) {
+    return names.error();
   }
-  if (error) {
-    return unreadable_folder(folder, error);
+  about.class_names = *std::move(names);
+  std::vector<ClassScan> classes;
+  for (const std::string& name : about.class_names) {
+    classes.emplace_back(root, name, indices);
   }
-  if (images.empty()) {
-    return fail("--data", folder.string(), "holds no .jpg, .jpeg or .png file",
-                "adding images of this class or removing its folder", ExitCode::BadData);
+  const Result<void> scanned =
+      in_parallel(classes.size(), [&](std::size_t i) { return classes[i].run(static_cast<std::uint32_t>(i)); });
+  if (!scanned) {
+    return scanned.error();
   }
-  std::sort(images.begin(), images.end(), [](const fs::path& a, const fs::path& b) {
-    const int folders = a.parent_path().native().compare(b.parent_path().native());
-    return folders != 0 ? folders < 0 : a.filename().native() < b.filename().native();
-  });
-  return images;
+  SampleIndexBuilder samples;
+  for (ClassScan& scan : classes) {
+    samples.append(std::exchange(scan.samples, {}));
+    about.witnesses.insert(about.witnesses.end(), scan.witnesses.begin(), scan.witnesses.end());
+  }
+  return samples.finish(about);
 }
 
 }  // namespace
@@ -150,36 +205,24 @@ Result<std::span<const std::byte>> read_file(const std::string& path, std::vecto
   return std::span<const std::byte>(buffer.data(), done);
 }
 
-Result<ImageTree> scan_image_tree(const std::string& root) {
-  Result<std::vector<std::string>> names = find_classes(root);
-  if (!names) {
-    return names.error();
-  }
-  ImageTree tree{.root = root, .class_names = *std::move(names), .files = {}};
-  for (std::size_t label = 0; label < tree.class_names.size(); ++label) {
-    const Result<std::vector<fs::path>> images = find_images(fs::path(root) / tree.class_names[label]);
-    if (!images) {
-      return images.error();
-    }
-    for (const fs::path& image : *images) {
-      tree.files.push_back({image.lexically_relative(root).string(), static_cast<std::int64_t>(label)});
-    }
-  }
-  return tree;
+Result<ImageTree> scan_image_tree(const std::string& root, SourceIndices& indices) {
+  std::error_code ignored;
+  const std::string source = "tree\n" + fs::absolute(root, ignored).string();
+  Result<SampleIndex> index = indices.of(source, [&] { return index_tree(source, root, indices); });
+  return index ? Result<ImageTree>(ImageTree{root, *std::move(index)}) : index.error();
 }
 
 Result<ImageSource::Sample> ImageFolder::fetch(std::int64_t index, FetchBuffer& buffer) const {
-  const ImageTree::File& file = tree_.files[static_cast<std::size_t>(index)];
-  buffer.path.assign(tree_.root).append("/").append(file.path);
+  buffer.path.assign(tree_.root).append("/").append(tree_.index.name(index));
   const Result<std::span<const std::byte>> bytes = read_file(buffer.path, buffer.bytes);
   if (!bytes) {
     return bytes.error();
   }
-  return Sample{{.bytes = *bytes}, file.label};
+  return Sample{{.bytes = *bytes}, tree_.index.entry(index).label};
 }
 
 std::string ImageFolder::describe(std::int64_t index) const {
-  return (fs::path(tree_.root) / tree_.files[static_cast<std::size_t>(index)].path).string();
+  return (fs::path(tree_.root) / tree_.index.name(index)).string();
 }
 
 }  // namespace rollcall::data

@@ -3,11 +3,13 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/result.h"
 #include "trainer/data/sources/image_source.h"
+#include "trainer/data/sources/source_indices.h"
 
 namespace rollcall::data {
 
@@ -15,27 +17,31 @@ namespace rollcall::data {
 /// are the classes; every .jpg, .jpeg or .png file below one (in any case; links followed), sorted by folder and then
 /// by name, is a sample; other files are ignored. (torchvision takes further formats.)
 struct ImageTree {
-  struct File {
-    std::string path;  ///< relative to root
-    std::int64_t label = 0;
-  };
-
   std::string root;
-  std::vector<std::string> class_names;
-  std::vector<File> files;
+  SampleIndex index;  ///< its witnesses are all folders
+
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(index.size()); }
+  [[nodiscard]] const std::vector<std::string>& class_names() const { return index.about().class_names; }
+  /// Relative to root.
+  [[nodiscard]] std::string_view name(std::size_t file) const { return index.name(static_cast<std::int64_t>(file)); }
+  [[nodiscard]] std::string path(std::size_t file) const { return root + "/" + std::string(name(file)); }
+  [[nodiscard]] std::uint32_t label(std::size_t file) const {
+    return index.entry(static_cast<std::int64_t>(file)).label;
+  }
 };
 
+/// Lists the folders of several classes at a time, unless `indices` have the tree.
 /// Errors: NoInput where `root` or a folder below cannot be read; BadData without class folders,
 /// for an empty class, and for a link that leads back to a folder above it.
-[[nodiscard]] Result<ImageTree> scan_image_tree(const std::string& root);
+[[nodiscard]] Result<ImageTree> scan_image_tree(const std::string& root, SourceIndices& indices);
 
 /// The files of a tree as a source.
 class ImageFolder : public ImageSource {
  public:
   explicit ImageFolder(ImageTree tree) : tree_(std::move(tree)) {}
 
-  [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(tree_.files.size()); }
-  [[nodiscard]] const std::vector<std::string>& class_names() const override { return tree_.class_names; }
+  [[nodiscard]] std::int64_t size() const override { return tree_.index.size(); }
+  [[nodiscard]] const std::vector<std::string>& class_names() const override { return tree_.class_names(); }
   [[nodiscard]] Result<Sample> fetch(std::int64_t index, FetchBuffer& buffer) const override;
   [[nodiscard]] std::string describe(std::int64_t index) const override;
 

@@ -86,7 +86,7 @@ Result<std::vector<std::string>> match(const std::string& pattern) {
   return paths;
 }
 
-Result<std::shared_ptr<const ImageSource>> open_pattern(const std::string& pattern) {
+Result<std::shared_ptr<const ImageSource>> open_pattern(const std::string& pattern, SourceIndices& indices) {
   std::vector<std::string> shards;
   for (const std::string& name : expand_ranges(pattern)) {
     const Result<std::vector<std::string>> paths = match(name);
@@ -100,18 +100,18 @@ Result<std::shared_ptr<const ImageSource>> open_pattern(const std::string& patte
     return fail("--data", pattern, is_pattern ? "matches no file" : "does not exist",
                 "naming a folder of images, a packed file, or tar shards", ExitCode::NoInput);
   }
-  return TarSource::open(shards);
+  return TarSource::open(shards, indices);
 }
 
-Result<std::shared_ptr<const ImageSource>> open_folder(const std::string& folder) {
+Result<std::shared_ptr<const ImageSource>> open_folder(const std::string& folder, SourceIndices& indices) {
   const Result<std::vector<std::string>> shards = shards_in(folder);
   if (!shards) {
     return shards.error();
   }
   if (!shards->empty()) {
-    return TarSource::open(*shards);
+    return TarSource::open(*shards, indices);
   }
-  Result<ImageTree> tree = scan_image_tree(folder);
+  Result<ImageTree> tree = scan_image_tree(folder, indices);
   if (!tree) {
     return tree.error();
   }
@@ -120,15 +120,15 @@ Result<std::shared_ptr<const ImageSource>> open_folder(const std::string& folder
 
 }  // namespace
 
-Result<std::shared_ptr<const ImageSource>> open_source(const std::string& path) {
+Result<std::shared_ptr<const ImageSource>> open_source(const std::string& path, SourceIndices& indices) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
-    return open_folder(path);
+    return open_folder(path, indices);
   }
   if (!fs::exists(path, ignored)) {
-    return open_pattern(path);
+    return open_pattern(path, indices);
   }
-  return fs::path(path).extension() == ".tar" ? TarSource::open({path}) : PackedSource::open(path);
+  return fs::path(path).extension() == ".tar" ? TarSource::open({path}, indices) : PackedSource::open(path);
 }
 
 }  // namespace rollcall::data

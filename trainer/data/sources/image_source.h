@@ -18,6 +18,8 @@ struct FetchBuffer {
   std::string path;
 };
 
+class SourceIndices;
+
 /// Encoded pictures with labels: a tree of files, a packed file, tar shards. All members are thread-safe.
 class ImageSource {
  public:
@@ -42,11 +44,12 @@ class ImageSource {
   [[nodiscard]] virtual std::string describe(std::int64_t index) const = 0;
 };
 
-/// Opens what `path` names, told by what is there:
+/// Opens what `path` names, whose index is among `indices` then, told by what is there:
 ///  - a file: a packed file, as rollcall-pack writes it, or one WebDataset shard (*.tar);
 ///  - a folder with *.tar files: these shards, sorted by name; any other folder: a class-per-folder tree;
 ///  - otherwise a pattern of shards with '*', '?', '[...]' and WebDataset's "{000..146}": "/data/train-{000..146}.tar".
-/// Errors: NoInput: nothing of that name; else those of the source. One thread at a time (HDF5).
-[[nodiscard]] Result<std::shared_ptr<const ImageSource>> open_source(const std::string& path);
+/// A packed file holds its own index. Errors: NoInput: nothing of that name; else those of the source. One thread at a
+/// time (HDF5).
+[[nodiscard]] Result<std::shared_ptr<const ImageSource>> open_source(const std::string& path, SourceIndices& indices);
 
 }  // namespace rollcall::data

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "runtime/base/text.h"
 
@@ -129,9 +130,10 @@ bool read_pax(std::string_view text, Override& override) {
 
 class Indexer {
  public:
-  Indexer(std::uint64_t archive_bytes, const ReadAt& read_at) : archive_bytes_(archive_bytes), read_at_(read_at) {}
+  Indexer(std::uint64_t archive_bytes, const ReadAt& read_at, const TakeMember& take)
+      : archive_bytes_(archive_bytes), read_at_(read_at), take_(take) {}
 
-  Result<std::vector<TarMember>> run() {
+  Result<void> run() {
     while (at_ < archive_bytes_) {
       const Result<bool> more = read_member();
       if (!more) {
@@ -141,7 +143,7 @@ class Indexer {
         break;
       }
     }
-    return std::move(members_);
+    return {};
   }
 
  private:
@@ -194,24 +196,24 @@ class Indexer {
   }
 
   Result<void> take_member(const Header& header, std::uint64_t bytes) {
+    const Override override = std::exchange(override_, {});
     if (header.type == '0' || header.type == '\0' || header.type == '7') {
-      members_.push_back({override_.name.value_or(name_of(header)), at_, bytes});
+      return take_({override.name.value_or(name_of(header)), at_, bytes});
     }
-    override_ = {};
     return {};
   }
 
   std::uint64_t archive_bytes_;
   const ReadAt& read_at_;
+  const TakeMember& take_;
   std::uint64_t at_ = 0;
   Override override_;
-  std::vector<TarMember> members_;
 };
 
 }  // namespace
 
-Result<std::vector<TarMember>> index_tar(std::uint64_t archive_bytes, const ReadAt& read_at) {
-  return Indexer(archive_bytes, read_at).run();
+Result<void> index_tar(std::uint64_t archive_bytes, const ReadAt& read_at, const TakeMember& take) {
+  return Indexer(archive_bytes, read_at, take).run();
 }
 
 }  // namespace rollcall::data

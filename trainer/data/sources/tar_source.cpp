@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -14,8 +15,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "runtime/base/text.h"
+#include "trainer/data/sources/in_parallel.h"
 #include "trainer/data/sources/tar_index.h"
 
 namespace rollcall::data {
@@ -51,34 +54,62 @@ bool is_picture(std::string_view ending) {
   return std::find(known.begin(), known.end(), lower) != known.end();
 }
 
+/// Reads small pieces of a file that lie near each other by one pread(2): between two pictures of a shard are a label's
+/// header, the label and a picture's header.
+class NearbyReads {
+ public:
+  explicit NearbyReads(const storage::File& file) : file_(file) {}
+
+  [[nodiscard]] bool read_at(std::span<std::byte> bytes, std::uint64_t offset) {
+    if (bytes.size() > window_.size()) {
+      return file_.read_at(bytes, offset) == bytes.size();
+    }
+    if (offset < begin_ || offset + bytes.size() > begin_ + filled_) {
+      const auto count = file_.read_at(window_, offset);
+      begin_ = offset;
+      filled_ = count.value_or(0);
+      if (filled_ < bytes.size()) {
+        return false;
+      }
+    }
+    std::memcpy(bytes.data(), window_.data() + (offset - begin_), bytes.size());
+    return true;
+  }
+
+ private:
+  const storage::File& file_;
+  std::array<std::byte, 4096> window_{};
+  std::uint64_t begin_ = 0;
+  std::size_t filled_ = 0;
+};
+
 /// Pictures and labels of one shard, joined by key.
 class ShardReader {
  public:
-  ShardReader(const std::string& path, const storage::File& file, std::uint32_t shard)
-      : path_(path), file_(file), shard_(shard) {}
+  ShardReader(const std::string& path, const storage::File& file, std::uint32_t shard, SourceIndices& indices)
+      : path_(path), file_(file), reads_(file), shard_(shard), indices_(indices) {}
 
-  Result<void> read(std::vector<TarSource::Picture>& pictures) {
+  Result<void> read(SampleIndexBuilder& pictures) {
     const auto size = file_.regular_size();
     if (!size) {
       return unreadable_shard(path_, errno, ExitCode::NoInput);
     }
-    const Result<std::vector<TarMember>> members = index_tar(
-        *size, [&](std::span<std::byte> bytes, std::uint64_t at) { return file_.read_at(bytes, at) == bytes.size(); });
-    if (!members) {
-      Error error = members.error();
-      error.value = path_;
+    const Result<void> indexed = index_tar(
+        *size, [&](std::span<std::byte> bytes, std::uint64_t at) { return reads_.read_at(bytes, at); },
+        [&](const TarMember& member) { return take(member, pictures); });
+    if (!indexed) {
+      Error error = indexed.error();
+      error.value = error.value.empty() ? path_ : error.value;
       return error;
-    }
-    for (const TarMember& member : *members) {
-      if (auto taken = take(member, pictures); !taken) {
-        return taken.error();
-      }
     }
     return finish_sample(pictures);
   }
 
  private:
-  Result<void> take(const TarMember& member, std::vector<TarSource::Picture>& pictures) {
+  Result<void> take(const TarMember& member, SampleIndexBuilder& pictures) {
+    if (indices_.stop) {
+      return indexing_stopped(path_);
+    }
     const auto [key, ending] = split_name(member.name);
     if (key != key_) {
       if (auto finished = finish_sample(pictures); !finished) {
@@ -90,7 +121,7 @@ class ShardReader {
       if (member.bytes > std::numeric_limits<std::uint32_t>::max()) {
         return unusable(path_ + ": " + member.name, "has more than 4 GiB");
       }
-      picture_ = {member.offset, static_cast<std::uint32_t>(member.bytes), shard_, 0, std::string(key)};
+      picture_ = {.offset = member.offset, .bytes = static_cast<std::uint32_t>(member.bytes), .shard = shard_};
     } else if (ending == "cls") {
       return take_label(member);
     }
@@ -99,7 +130,7 @@ class ShardReader {
 
   Result<void> take_label(const TarMember& member) {
     std::string text(std::min<std::uint64_t>(member.bytes, 32), '\0');
-    if (file_.read_at(std::as_writable_bytes(std::span(text)), member.offset) != text.size()) {
+    if (!reads_.read_at(std::as_writable_bytes(std::span(text)), member.offset)) {
       return unreadable_shard(path_, errno, ExitCode::InputOutput);
     }
     label_ = parse_integer<std::int64_t>(trim(text));
@@ -110,13 +141,14 @@ class ShardReader {
   }
 
   /// Samples without a picture (texts, say) are passed over; one without a label is an error.
-  Result<void> finish_sample(std::vector<TarSource::Picture>& pictures) {
+  Result<void> finish_sample(SampleIndexBuilder& pictures) {
     if (picture_ && !label_) {
-      return unusable(path_ + ": " + picture_->key, "has no label, a member of the same name with the ending .cls");
+      return unusable(path_ + ": " + key_, "has no label, a member of the same name with the ending .cls");
     }
     if (picture_) {
-      picture_->label = *label_;
-      pictures.push_back(*std::move(picture_));
+      picture_->label = static_cast<std::uint32_t>(*label_);
+      pictures.add(*picture_, key_);
+      indices_.found += 1;
     }
     picture_.reset();
     label_.reset();
@@ -125,9 +157,11 @@ class ShardReader {
 
   const std::string& path_;
   const storage::File& file_;
+  NearbyReads reads_;
   std::uint32_t shard_;
+  SourceIndices& indices_;
   std::string key_;
-  std::optional<TarSource::Picture> picture_;
+  std::optional<SampleIndex::Entry> picture_;
   std::optional<std::int64_t> label_;
 };
 
@@ -152,9 +186,12 @@ std::vector<std::string> names_from_lines(const std::string& text) {
   return names;
 }
 
+/// Beside the shards.
+constexpr std::array kClassFiles{"class_names.json", "classes.txt"};
+
 /// Nothing where neither file is there.
 Result<std::optional<std::vector<std::string>>> read_class_names(const fs::path& folder) {
-  for (const char* name : {"class_names.json", "classes.txt"}) {
+  for (const char* const name : kClassFiles) {
     const std::string path = (folder / name).string();
     std::ifstream file(path, std::ios::binary);
     if (!file) {
@@ -173,9 +210,8 @@ Result<std::optional<std::vector<std::string>>> read_class_names(const fs::path&
   return std::optional<std::vector<std::string>>();
 }
 
-Result<std::vector<std::string>> class_names_for(const std::string& folder,
-                                                 const std::vector<TarSource::Picture>& pictures) {
-  const auto largest = std::max_element(pictures.begin(), pictures.end(),
+Result<std::vector<std::string>> class_names_for(const std::string& folder, const SampleIndexBuilder& pictures) {
+  const auto largest = std::max_element(pictures.entries().begin(), pictures.entries().end(),
                                         [](const auto& a, const auto& b) { return a.label < b.label; });
   Result<std::optional<std::vector<std::string>>> given = read_class_names(folder);
   if (!given) {
@@ -183,7 +219,8 @@ Result<std::vector<std::string>> class_names_for(const std::string& folder,
   }
   std::vector<std::string> names = (*given).value_or(std::vector<std::string>());
   if (given->has_value() && largest->label >= static_cast<std::int64_t>(names.size())) {
-    return unusable(folder, fmt::format("picture {} has label {}, and there are {} class names", largest->key,
+    const auto i = static_cast<std::size_t>(largest - pictures.entries().begin());
+    return unusable(folder, fmt::format("picture {} has label {}, and there are {} class names", pictures.name(i),
                                         largest->label, names.size()));
   }
   for (std::int64_t label = 0; !given->has_value() && label <= largest->label; ++label) {
@@ -192,35 +229,61 @@ Result<std::vector<std::string>> class_names_for(const std::string& folder,
   return names;
 }
 
-}  // namespace
-
-Result<std::shared_ptr<const ImageSource>> TarSource::open(const std::vector<std::string>& shards) {
-  std::vector<storage::File> files;
-  std::vector<Picture> pictures;
-  for (const std::string& path : shards) {
-    files.emplace_back(path, O_RDONLY);
-    if (!files.back()) {
-      return unreadable_shard(path, errno, ExitCode::NoInput);
-    }
-    const auto shard = static_cast<std::uint32_t>(files.size() - 1);
-    if (auto read = ShardReader(path, files.back(), shard).read(pictures); !read) {
-      return read.error();
-    }
+Result<SampleIndex> index_shards(const std::string& source, const std::vector<std::string>& shards,
+                                 const std::vector<storage::File>& files, SourceIndices& indices) {
+  const std::string folder = fs::path(shards.front()).parent_path().string();
+  SampleIndex::About about{.source = source, .class_names = {}, .witnesses = {}};
+  for (const std::string& shard : shards) {
+    about.witnesses.push_back(witness_of(shard));
   }
-  const std::string folder = shards.empty() ? "." : fs::path(shards.front()).parent_path().string();
-  if (pictures.empty()) {
+  for (const char* const name : kClassFiles) {
+    about.witnesses.push_back(witness_of((fs::path(folder) / name).string()));
+  }
+  std::vector<SampleIndexBuilder> of_shard(shards.size());
+  const Result<void> read = in_parallel(shards.size(), [&](std::size_t i) {
+    return ShardReader(shards[i], files[i], static_cast<std::uint32_t>(i), indices).read(of_shard[i]);
+  });
+  if (!read) {
+    return read.error();
+  }
+  SampleIndexBuilder pictures;
+  for (SampleIndexBuilder& more : of_shard) {
+    pictures.append(std::exchange(more, {}));
+  }
+  if (pictures.size() == 0) {
     return unusable(folder, "holds no tar archive with pictures");
   }
   Result<std::vector<std::string>> names = class_names_for(folder, pictures);
   if (!names) {
     return names.error();
   }
-  return std::shared_ptr<const ImageSource>(
-      std::make_shared<TarSource>(shards, std::move(files), std::move(pictures), *std::move(names)));
+  about.class_names = *std::move(names);
+  return pictures.finish(about);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const ImageSource>> TarSource::open(const std::vector<std::string>& shards,
+                                                           SourceIndices& indices) {
+  std::string source = "shards";
+  std::vector<storage::File> files;
+  for (const std::string& path : shards) {
+    files.emplace_back(path, O_RDONLY);
+    if (!files.back()) {
+      return unreadable_shard(path, errno, ExitCode::NoInput);
+    }
+    std::error_code ignored;
+    source += "\n" + fs::absolute(path, ignored).string();
+  }
+  Result<SampleIndex> index = indices.of(source, [&] { return index_shards(source, shards, files, indices); });
+  if (!index) {
+    return index.error();
+  }
+  return std::shared_ptr<const ImageSource>(std::make_shared<TarSource>(shards, std::move(files), *std::move(index)));
 }
 
 Result<ImageSource::Sample> TarSource::fetch(std::int64_t index, FetchBuffer& buffer) const {
-  const Picture& picture = pictures_[static_cast<std::size_t>(index)];
+  const SampleIndex::Entry& picture = index_.entry(index);
   if (buffer.bytes.size() < picture.bytes) {
     buffer.bytes.resize(picture.bytes);
   }
@@ -237,8 +300,7 @@ Result<ImageSource::Sample> TarSource::fetch(std::int64_t index, FetchBuffer& bu
 }
 
 std::string TarSource::describe(std::int64_t index) const {
-  const Picture& picture = pictures_[static_cast<std::size_t>(index)];
-  return paths_[picture.shard] + ": " + picture.key;
+  return paths_[index_.entry(index).shard] + ": " + std::string(index_.name(index));
 }
 
 }  // namespace rollcall::data

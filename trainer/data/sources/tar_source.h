@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trainer/data/sources/image_source.h"
+#include "trainer/data/sources/source_indices.h"
 #include "trainer/storage/file.h"
 
 namespace rollcall::data {
@@ -19,28 +20,18 @@ namespace rollcall::data {
 /// either they are the numbers themselves.
 class TarSource : public ImageSource {
  public:
-  struct Picture {
-    std::uint64_t offset = 0;
-    std::uint32_t bytes = 0;
-    std::uint32_t shard = 0;
-    std::int64_t label = 0;
-    std::string key;
-  };
+  /// The shards, which are sorted by the caller, all in one folder; several are indexed at a time, unless `indices`
+  /// have them. Errors: NoInput: cannot be read; BadData: a damaged archive, a picture without a label, a label that is
+  /// no number or has no name, no picture at all.
+  [[nodiscard]] static Result<std::shared_ptr<const ImageSource>> open(const std::vector<std::string>& shards,
+                                                                       SourceIndices& indices);
 
-  /// The shards, which are sorted by the caller, all in one folder.
-  /// Errors: NoInput: cannot be read; BadData: a damaged archive, a picture without a label, a label that is no number
-  /// or has no name, no picture at all.
-  [[nodiscard]] static Result<std::shared_ptr<const ImageSource>> open(const std::vector<std::string>& shards);
+  /// `index`: names are the samples' keys; witnesses: the shards, and the files with class names.
+  TarSource(std::vector<std::string> paths, std::vector<storage::File> files, SampleIndex index)
+      : paths_(std::move(paths)), files_(std::move(files)), index_(std::move(index)) {}
 
-  TarSource(std::vector<std::string> paths, std::vector<storage::File> files, std::vector<Picture> pictures,
-            std::vector<std::string> class_names)
-      : paths_(std::move(paths)),
-        files_(std::move(files)),
-        pictures_(std::move(pictures)),
-        class_names_(std::move(class_names)) {}
-
-  [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(pictures_.size()); }
-  [[nodiscard]] const std::vector<std::string>& class_names() const override { return class_names_; }
+  [[nodiscard]] std::int64_t size() const override { return index_.size(); }
+  [[nodiscard]] const std::vector<std::string>& class_names() const override { return index_.about().class_names; }
   [[nodiscard]] Result<Sample> fetch(std::int64_t index, FetchBuffer& buffer) const override;
   /// "SHARD: KEY"
   [[nodiscard]] std::string describe(std::int64_t index) const override;
@@ -48,8 +39,7 @@ class TarSource : public ImageSource {
  private:
   std::vector<std::string> paths_;
   std::vector<storage::File> files_;
-  std::vector<Picture> pictures_;
-  std::vector<std::string> class_names_;
+  SampleIndex index_;
 };
 
 }  // namespace rollcall::data

@@ -37,12 +37,12 @@ std::uint32_t input_checksum(const data::ImageTree& tree, const PrepareOptions& 
   std::string text = fmt::format("repack={} resize={} quality={}", options.repack, options.resize,
                                  options.resize > 0 ? options.quality : 0);
   const auto add = [&](std::string_view part) { text.append(1, '\0').append(part); };
-  for (const std::string& name : tree.class_names) {
+  for (const std::string& name : tree.class_names()) {
     add(name);
   }
-  for (const data::ImageTree::File& file : tree.files) {
-    add(file.path);
-    add(std::to_string(file.label));
+  for (std::size_t file = 0; file < tree.size(); ++file) {
+    add(tree.name(file));
+    add(std::to_string(tree.label(file)));
   }
   return storage::crc32c(std::as_bytes(std::span(text)));
 }
@@ -68,7 +68,7 @@ class TreePacker {
   [[nodiscard]] Result<data::PackedContent> content(const PartialFile& partial) const;
   [[nodiscard]] Result<PackReport> report(const PartialFile& partial) const;
 
-  [[nodiscard]] std::string path_of(std::size_t index) const { return tree_.root + "/" + tree_.files[index].path; }
+  [[nodiscard]] std::string path_of(std::size_t index) const { return tree_.path(index); }
   [[nodiscard]] std::string out_name() const { return fs::path(out_).filename().string(); }
 
   const data::ImageTree& tree_;
@@ -103,14 +103,14 @@ Result<std::optional<PackReport>> TreePacker::earlier_report() const {
 Error TreePacker::interrupted(const PartialFile& partial) const {
   return fail(
       "rollcall-pack", out_,
-      fmt::format("interrupted: {} of {} files are done", partial.records().size(), tree_.files.size()),
+      fmt::format("interrupted: {} of {} files are done", partial.records().size(), tree_.size()),
       fmt::format("the same command, which goes on from here (or removing {})", PartialFile::partial_files(out_)),
       ExitCode::Interrupted);
 }
 
 /// Keeps the samples up to the first whose bytes or file changed.
 Result<void> TreePacker::check_earlier_work(PartialFile& partial) {
-  const std::size_t count = std::min(partial.records().size(), tree_.files.size());
+  const std::size_t count = std::min(partial.records().size(), tree_.size());
   if (count == 0) {
     return partial.keep(0);
   }
@@ -148,18 +148,17 @@ std::optional<Error> TreePacker::objection(const PreparedSample& sample, std::si
 
 Result<void> TreePacker::pack_rest(PartialFile& partial) {
   const std::size_t first = partial.records().size();
-  progress_.begin("packing " + out_name(), tree_.files.size(), first);
+  progress_.begin("packing " + out_name(), tree_.size(), first);
   std::vector<Preparer> preparers;
   preparers.reserve(options_.threads);
   for (std::size_t thread = 0; thread < options_.threads; ++thread) {
     preparers.emplace_back(options_.prepare);
   }
   OrderedPool<PreparedSample> samples(
-      tree_.files.size() - first, options_.threads, [&](std::size_t thread, std::size_t index) {
-        const data::ImageTree::File& file = tree_.files[first + index];
-        return preparers[thread].prepare(path_of(first + index), static_cast<std::int32_t>(file.label));
+      tree_.size() - first, options_.threads, [&](std::size_t thread, std::size_t index) {
+        return preparers[thread].prepare(path_of(first + index), static_cast<std::int32_t>(tree_.label(first + index)));
       });
-  for (std::size_t index = first; index < tree_.files.size(); ++index) {
+  for (std::size_t index = first; index < tree_.size(); ++index) {
     const PreparedSample sample = samples.next();
     if (std::optional<Error> error = objection(sample, index)) {
       return *std::move(error);
@@ -168,7 +167,7 @@ Result<void> TreePacker::pack_rest(PartialFile& partial) {
       return added.error();
     }
     progress_.step(index + 1, partial.data_bytes());
-    if (stop_requested() && index + 1 < tree_.files.size()) {
+    if (stop_requested() && index + 1 < tree_.size()) {
       return interrupted(partial);
     }
   }
@@ -201,7 +200,7 @@ Result<void> TreePacker::verify(PartialFile& partial) {
 
 Result<data::PackedContent> TreePacker::content(const PartialFile& partial) const {
   data::PackedContent content{.columns = {},
-                              .class_names = tree_.class_names,
+                              .class_names = tree_.class_names(),
                               .data_bytes = partial.data_bytes(),
                               .writer = options_.writer,
                               .created = options_.created,
@@ -209,7 +208,7 @@ Result<data::PackedContent> TreePacker::content(const PartialFile& partial) cons
   for (std::size_t i = 0; i < partial.records().size(); ++i) {
     const JournalRecord& record = partial.records()[i];
     if (record.outcome != Outcome::Bad) {
-      content.columns.add(record.entry, tree_.files[i].path);
+      content.columns.add(record.entry, std::string(tree_.name(i)));
     }
   }
   if (content.columns.offset.empty()) {
@@ -223,21 +222,20 @@ Result<PackReport> TreePacker::report(const PartialFile& partial) const {
   PackReport report;
   report.out = out_;
   report.format_version = data::packed_schema::version();
-  report.classes = tree_.class_names.size();
+  report.classes = tree_.class_names().size();
   report.from_earlier_run = earlier_;
   std::set<fs::path> folders{""};
-  std::vector<bool> filled(tree_.class_names.size());
+  std::vector<bool> filled(tree_.class_names().size());
   for (std::size_t i = 0; i < partial.records().size(); ++i) {
     const JournalRecord& record = partial.records()[i];
-    const data::ImageTree::File& file = tree_.files[i];
-    folders.insert(fs::path(file.path).parent_path());
+    folders.insert(fs::path(tree_.name(i)).parent_path());
     if (record.outcome == Outcome::Bad) {
-      report.bad.push_back({file.path, record.note});
+      report.bad.push_back({std::string(tree_.name(i)), record.note});
       report.from_earlier_run -= i < earlier_ ? 1 : 0;
       continue;
     }
     ++report.samples;
-    filled[static_cast<std::size_t>(file.label)] = true;
+    filled[tree_.label(i)] = true;
     report.bytes_in += static_cast<std::uint64_t>(record.source.bytes);
     report.repacked += record.outcome == Outcome::Repacked || record.outcome == Outcome::ResizedAndRepacked ? 1 : 0;
     report.resized += record.outcome == Outcome::Resized || record.outcome == Outcome::ResizedAndRepacked ? 1 : 0;
@@ -247,10 +245,10 @@ Result<PackReport> TreePacker::report(const PartialFile& partial) const {
   }
   for (std::size_t label = 0; label < filled.size(); ++label) {
     if (!filled[label]) {
-      report.empty_classes.push_back(tree_.class_names[label]);
+      report.empty_classes.push_back(tree_.class_names()[label]);
     }
   }
-  report.inodes_in = tree_.files.size() + folders.size();
+  report.inodes_in = tree_.size() + folders.size();
   return report;
 }
 

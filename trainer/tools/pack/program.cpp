@@ -87,14 +87,15 @@ Result<std::vector<Job>> plan(const Options& options) {
 /// All trees before the first is packed, so that an empty class in val/ is told now and not in an hour.
 Result<std::vector<data::ImageTree>> scan(const std::vector<Job>& jobs) {
   std::vector<data::ImageTree> trees;
+  data::SourceIndices indices;
   for (const Job& job : jobs) {
-    Result<data::ImageTree> tree = data::scan_image_tree(job.tree);
+    Result<data::ImageTree> tree = data::scan_image_tree(job.tree, indices);
     if (!tree) {
       return tree.error();
     }
     trees.push_back(*std::move(tree));
   }
-  if (trees.front().class_names != trees.back().class_names) {
+  if (trees.front().class_names() != trees.back().class_names()) {
     return fail("rollcall-pack", jobs.back().tree, "does not have the same class folders as train",
                 "making the names of both folders' sub-folders equal", ExitCode::BadData);
   }

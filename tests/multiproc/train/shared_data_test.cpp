@@ -1,0 +1,149 @@
+// Rank 0 looks through the data, and every rank has them.
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <stdexcept>
+
+#include "tests/support/multiproc.h"
+#include "trainer/data/sources/image_folder.h"
+#include "trainer/train/shared_data.h"
+
+namespace rollcall::train {
+namespace {
+
+namespace fs = std::filesystem;
+using testing_support::all_succeeded;
+using testing_support::Rank;
+using testing_support::report;
+using testing_support::spawn;
+
+/// Classes a and b, each with `count` empty files, in parts train and val.
+void make_tree(const fs::path& root, int count) {
+  for (const char* const part : {"train", "val"}) {
+    for (const char* const name : {"a", "b"}) {
+      fs::create_directories(root / part / name);
+      for (int i = 0; i < count; ++i) {
+        std::ofstream(root / part / name / (std::to_string(i) + ".jpg"));
+      }
+    }
+  }
+}
+
+World world_of(Rank& rank, const std::string& host) {
+  World world;
+  world.rank = rank.rank;
+  world.world_size = rank.world_size;
+  world.host = host;
+  world.process_group = rank.make_group();
+  return world;
+}
+
+config::DataConfig config_of(const fs::path& tree, const std::string& index_folder) {
+  config::DataConfig config;
+  config.datasets.source = tree;
+  config.datasets.image_size = 8;
+  config.index_folder = index_folder;
+  return config;
+}
+
+/// Keeps, as if the train part of the tree had been looked through, an index of one picture that is not there.
+void keep_false_index(const fs::path& tree, const std::string& folder) {
+  data::SourceIndices indices;
+  const auto real = data::scan_image_tree(tree / "train", indices);
+  data::SampleIndexBuilder builder;
+  builder.add({.label = 1}, "b/nowhere.jpg");
+  const auto index = builder.finish(real->index.about());
+  const std::string& source = real->index.about().source;
+  MULTIPROC_CHECK(
+      data::keep_index(data::index_path(folder, source), *index, std::numeric_limits<std::int64_t>::max()).has_value());
+}
+
+/// What this rank has to see where rank 0 took the false index.
+void check_false_data(const data::Datasets& datasets) {
+  MULTIPROC_CHECK(datasets.train->size() == 1);
+  MULTIPROC_CHECK(datasets.train->describe(0).ends_with("b/nowhere.jpg"));
+  MULTIPROC_CHECK(datasets.valid->size() == 6);
+  MULTIPROC_CHECK(datasets.class_names == (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(SharedData, AreRankZerosOnAllRanksOfAllHosts) {
+  const auto ranks = spawn(4, [](Rank& rank) {
+    World world = world_of(rank, rank.rank == 0 ? "one" : "two");  // rank 1 receives, 2 and 3 map what it has
+    if (rank.rank == 0) {
+      make_tree(rank.folder / "data", 3);
+      keep_false_index(rank.folder / "data", rank.folder / "kept");
+    }
+    MULTIPROC_CHECK(process_group::barrier(world.process_group).has_value());
+    std::vector<std::string> warnings;
+    const auto opened = open_shared_data(config_of(rank.folder / "data", rank.folder / "kept"), world, warnings);
+    MULTIPROC_CHECK(opened.has_value());
+    check_false_data(*opened);
+    MULTIPROC_CHECK(warnings.empty());
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+TEST(SharedData, ReachARankThatSeesNoOtherProcess) {
+  const auto ranks = spawn(3, [](Rank& rank) {
+    World world = world_of(rank, "one");
+    if (rank.rank == 0) {
+      make_tree(rank.folder / "data", 3);
+      keep_false_index(rank.folder / "data", rank.folder / "kept");
+    }
+    MULTIPROC_CHECK(process_group::barrier(world.process_group).has_value());
+    if (rank.rank == 2 &&
+        (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+         mount("none", "/proc", "tmpfs", 0, nullptr) != 0)) {
+      std::ofstream(rank.folder / "no namespaces");  // then it sees them, which is tested above
+    }
+    std::vector<std::string> warnings;
+    const auto opened = open_shared_data(config_of(rank.folder / "data", rank.folder / "kept"), world, warnings);
+    MULTIPROC_CHECK(opened.has_value());
+    check_false_data(*opened);
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+TEST(SharedData, ThatRankZeroCannotOpenAreOneError) {
+  const auto ranks = spawn(3, [](Rank& rank) {
+    const World world = world_of(rank, "one");
+    std::vector<std::string> warnings;
+    const auto opened = open_shared_data(config_of(rank.folder / "nothing", ""), world, warnings);
+    MULTIPROC_CHECK(!opened && opened.error().exit_code == ExitCode::NoInput);
+    MULTIPROC_CHECK(opened.error().reason == "does not exist");
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+TEST(SharedData, OfAWorldOfOneAreJustOpened) {
+  const auto ranks = spawn(1, [](Rank& rank) {
+    make_tree(rank.folder / "data", 3);
+    std::vector<std::string> warnings;
+    const auto opened = open_shared_data(config_of(rank.folder / "data", ""), World{}, warnings);
+    MULTIPROC_CHECK(opened.has_value() && opened->train->size() == 6);
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+TEST(SharedData, ARankThatDiesMeanwhileEndsIt) {
+  testing_support::Ranks running(2, [](Rank& rank) {
+    const World world = world_of(rank, "one");
+    make_tree(rank.folder / ("data" + std::to_string(rank.rank)), 3);
+    MULTIPROC_CHECK(process_group::barrier(world.process_group).has_value());
+    if (rank.rank == 1) {
+      raise(SIGKILL);
+    }
+    std::vector<std::string> warnings;
+    const auto opened = open_shared_data(config_of(rank.folder / "data0", ""), world, warnings);
+    MULTIPROC_CHECK(!opened && opened.error().exit_code == ExitCode::Unavailable);
+  });
+  const auto& ranks = running.wait();
+  EXPECT_TRUE(ranks.at(0).succeeded()) << report(ranks);
+}
+
+}  // namespace
+}  // namespace rollcall::train

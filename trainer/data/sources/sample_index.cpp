@@ -1,0 +1,162 @@
+#include "trainer/data/sources/sample_index.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "trainer/storage/crc.h"
+
+namespace rollcall::data {
+namespace {
+
+using nlohmann::json;
+
+/// Begins the memory; entries, names and About (as MessagePack: names of files are any bytes) follow.
+struct Header {
+  std::array<char, 8> magic;
+  std::uint32_t crc32c;  ///< of all that follows the header
+  std::uint32_t unused;
+  std::uint64_t entries;
+  std::uint64_t name_bytes;
+  std::uint64_t about_bytes;
+};
+
+/// Its last digit changes with what the bytes mean, and with the rules by which sources are indexed.
+constexpr std::array<char, 8> kMagic{'R', 'C', 'I', 'N', 'D', 'E', 'X', '1'};
+
+std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000LL + time.tv_nsec; }
+
+std::vector<std::uint8_t> packed(const SampleIndex::About& about) {
+  json witnesses = json::array();
+  for (const Witness& witness : about.witnesses) {
+    witnesses.push_back({witness.path, witness.bytes, witness.modified, witness.changed});
+  }
+  return json::to_msgpack(json{{"source", about.source}, {"classes", about.class_names}, {"witnesses", witnesses}});
+}
+
+std::optional<SampleIndex::About> unpacked(std::span<const std::byte> bytes) {
+  const auto* const begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  const json object = json::from_msgpack(begin, begin + bytes.size(), /*strict=*/true, /*allow_exceptions=*/false);
+  try {
+    SampleIndex::About about{.source = object.at("source"), .class_names = object.at("classes"), .witnesses = {}};
+    for (const json& witness : object.at("witnesses")) {
+      about.witnesses.push_back({witness.at(0), witness.at(1), witness.at(2), witness.at(3)});
+    }
+    return about;
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
+void put(std::span<std::byte>& place, const void* bytes, std::size_t size) {
+  if (size > 0) {
+    std::memcpy(place.data(), bytes, size);
+    place = place.subspan(size);
+  }
+}
+
+std::string_view name_of(std::string_view names, std::span<const SampleIndex::Entry> entries, std::size_t i) {
+  const std::uint64_t begin = i == 0 ? 0 : entries[i - 1].name_end;
+  return names.substr(begin, entries[i].name_end - begin);
+}
+
+}  // namespace
+
+Witness witness_of(const std::string& path) {
+  struct stat facts {};
+  if (::stat(path.c_str(), &facts) != 0) {
+    return {.path = path};
+  }
+  return {path, facts.st_size, nanoseconds(facts.st_mtim), nanoseconds(facts.st_ctim)};
+}
+
+std::optional<SampleIndex> SampleIndex::from(storage::SharedMemory memory) {
+  const std::span<const std::byte> bytes = memory.bytes();
+  Header header{};
+  if (bytes.size() < sizeof header) {
+    return std::nullopt;
+  }
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const std::span<const std::byte> rest = bytes.subspan(sizeof header);
+  const std::uint64_t entry_bytes = rest.size() - std::min<std::uint64_t>(rest.size(), header.name_bytes) -
+                                    std::min<std::uint64_t>(rest.size(), header.about_bytes);
+  if (header.magic != kMagic || header.name_bytes > rest.size() || header.about_bytes > rest.size() ||
+      header.entries > rest.size() / sizeof(Entry) || header.entries * sizeof(Entry) != entry_bytes ||
+      storage::crc32c(rest) != header.crc32c) {
+    return std::nullopt;
+  }
+  std::optional<About> about = unpacked(rest.last(header.about_bytes));
+  if (!about) {
+    return std::nullopt;
+  }
+  SampleIndex index;
+  index.entries_ = {reinterpret_cast<const Entry*>(rest.data()), header.entries};
+  index.names_ = {reinterpret_cast<const char*>(rest.data()) + entry_bytes, header.name_bytes};
+  std::uint64_t name_begin = 0;
+  for (const Entry& entry : index.entries_) {
+    if (entry.name_end < name_begin || entry.name_end > header.name_bytes || entry.label >= about->class_names.size()) {
+      return std::nullopt;
+    }
+    name_begin = entry.name_end;
+  }
+  index.about_ = std::make_shared<About>(*std::move(about));
+  index.memory_ = std::make_shared<storage::SharedMemory>(std::move(memory));
+  return index;
+}
+
+std::string_view SampleIndex::name(std::int64_t i) const {
+  return name_of(names_, entries_, static_cast<std::size_t>(i));
+}
+
+std::string_view SampleIndexBuilder::name(std::size_t i) const { return name_of(names_, entries_, i); }
+
+void SampleIndexBuilder::add(SampleIndex::Entry entry, std::string_view name) {
+  names_ += name;
+  entry.name_end = names_.size();
+  entries_.push_back(entry);
+}
+
+void SampleIndexBuilder::append(const SampleIndexBuilder& other) {
+  const std::uint64_t before = names_.size();
+  names_ += other.names_;
+  for (SampleIndex::Entry entry : other.entries_) {
+    entry.name_end += before;
+    entries_.push_back(entry);
+  }
+}
+
+Result<SampleIndex> SampleIndexBuilder::finish(const SampleIndex::About& about) const {
+  const std::vector<std::uint8_t> packed_about = packed(about);
+  Header header{.magic = kMagic,
+                .crc32c = 0,
+                .unused = 0,
+                .entries = entries_.size(),
+                .name_bytes = names_.size(),
+                .about_bytes = packed_about.size()};
+  auto memory = storage::SharedMemory::make(sizeof header + entries_.size() * sizeof(SampleIndex::Entry) +
+                                            names_.size() + packed_about.size());
+  if (!memory) {
+    return fail("--data", about.source, "its index cannot be held in memory: " + errno_text(errno),
+                "more memory for the task", ExitCode::Unavailable);
+  }
+  std::span<std::byte> rest = memory->writable().subspan(sizeof header);
+  put(rest, entries_.data(), entries_.size() * sizeof(SampleIndex::Entry));
+  put(rest, names_.data(), names_.size());
+  put(rest, packed_about.data(), packed_about.size());
+  header.crc32c = storage::crc32c(memory->bytes().subspan(sizeof header));
+  std::span<std::byte> first = memory->writable();
+  put(first, &header, sizeof header);
+  std::optional<SampleIndex> index = SampleIndex::from(*std::move(memory));
+  if (!index) {
+    return fail("--data", about.source, "its index contradicts itself", "reporting this: it is a bug",
+                ExitCode::Internal);
+  }
+  return *std::move(index);
+}
+
+}  // namespace rollcall::data

@@ -1,0 +1,116 @@
+#include "trainer/data/sources/source_indices.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "trainer/storage/crc.h"
+#include "trainer/storage/file.h"
+
+namespace rollcall::data {
+namespace {
+
+std::int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+/// An index says which label a picture has, so it is taken from nobody else: a file of this user or of root that
+/// nobody else may write.
+bool is_ours(const storage::File& file) {
+  struct stat facts {};
+  return ::fstat(file.descriptor(), &facts) == 0 && S_ISREG(facts.st_mode) &&
+         (facts.st_uid == ::geteuid() || facts.st_uid == 0) && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+bool witnesses_stand(const SampleIndex& index) {
+  const std::vector<Witness>& witnesses = index.about().witnesses;
+  return std::all_of(witnesses.begin(), witnesses.end(),
+                     [](const Witness& witness) { return witness_of(witness.path) == witness; });
+}
+
+Error not_kept(const std::string& path, int error_number) {
+  return fail("--index-dir", path, "cannot be written: " + errno_text(error_number),
+              "another folder, or none to index the data at each start", ExitCode::CannotCreate);
+}
+
+}  // namespace
+
+std::string index_path(const std::string& folder, const std::string& source) {
+  // Two sources of one name would only cost each other their indices: read_index() compares the whole text.
+  return fmt::format("{}/{:08x}-{}.index", folder, storage::crc32c(std::as_bytes(std::span(source))), source.size());
+}
+
+std::optional<SampleIndex> read_index(const std::string& path, const std::string& source) {
+  const storage::File file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (!file || !is_ours(file)) {
+    return std::nullopt;
+  }
+  const auto size = file.regular_size();
+  auto memory = size && *size > 0 ? storage::SharedMemory::make(*size) : std::nullopt;
+  if (!memory || file.read_at(memory->writable(), 0) != *size) {
+    return std::nullopt;
+  }
+  std::optional<SampleIndex> index = SampleIndex::from(*std::move(memory));
+  return index && index->about().source == source && witnesses_stand(*index) ? std::move(index) : std::nullopt;
+}
+
+Result<void> keep_index(const std::string& path, const SampleIndex& index, std::int64_t began) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  const std::vector<Witness>& witnesses = index.about().witnesses;
+  const bool changing = std::any_of(witnesses.begin(), witnesses.end(), [&](const Witness& witness) {
+    return std::max(witness.modified, witness.changed) > began - kSecond;
+  });
+  if (changing || !witnesses_stand(index)) {
+    return {};
+  }
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  const std::string unfinished = fmt::format("{}.{}", path, ::getpid());
+  const storage::File file(unfinished, O_WRONLY | O_CREAT | O_EXCL, 0644);
+  if (!file) {
+    return not_kept(path, errno);
+  }
+  if (!file.write_at(index.memory().bytes(), 0) || !file.sync(storage::Cached::Keep) ||
+      std::rename(unfinished.c_str(), path.c_str()) != 0) {
+    const int failed = errno;
+    ::unlink(unfinished.c_str());
+    return not_kept(path, failed);
+  }
+  return {};
+}
+
+Result<SampleIndex> SourceIndices::of(const std::string& source, const std::function<Result<SampleIndex>()>& make) {
+  if (const auto known = indices_.find(source); known != indices_.end()) {
+    return known->second;
+  }
+  const std::string path = folder_.empty() ? "" : index_path(folder_, source);
+  if (std::optional<SampleIndex> kept = path.empty() ? std::nullopt : read_index(path, source)) {
+    indices_.emplace(source, *kept);
+    return *std::move(kept);
+  }
+  const std::int64_t began = now();
+  Result<SampleIndex> made = make();
+  if (!made) {
+    return made;
+  }
+  indices_.emplace(source, *made);
+  if (const Result<void> kept = path.empty() ? Result<void>() : keep_index(path, *made, began); !kept) {
+    warnings_.push_back(kept.error().message());
+  }
+  return made;
+}
+
+Error indexing_stopped(const std::string& source) {
+  return fail("--data", source, "indexing it was stopped", "looking at what stopped it", ExitCode::Unavailable);
+}
+
+}  // namespace rollcall::data

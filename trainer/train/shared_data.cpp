@@ -1,0 +1,240 @@
+#include "trainer/train/shared_data.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <future>
+#include <map>
+#include <utility>
+
+#include "trainer/data/sources/sample_index.h"
+#include "trainer/data/sources/source_indices.h"
+#include "trainer/distributed/process_group/collectives.h"
+
+namespace rollcall::train {
+namespace {
+
+using data::SampleIndex;
+using data::SourceIndices;
+using storage::SharedMemory;
+
+using Bytes = std::vector<std::uint8_t>;
+
+/// All ranks' numbers, by rank; each gives equally many.
+Result<std::vector<std::vector<std::int64_t>>> gather(const World& world, const std::vector<std::int64_t>& mine) {
+  Bytes bytes(mine.size() * sizeof(std::int64_t));
+  if (!bytes.empty()) {
+    std::memcpy(bytes.data(), mine.data(), bytes.size());
+  }
+  const Result<std::vector<Bytes>> all = process_group::all_gather_bytes(world.process_group, bytes);
+  if (!all) {
+    return all.error();
+  }
+  std::vector<std::vector<std::int64_t>> numbers;
+  for (const Bytes& theirs : *all) {
+    numbers.emplace_back(theirs.size() / sizeof(std::int64_t));
+    if (!theirs.empty()) {
+      std::memcpy(numbers.back().data(), theirs.data(), theirs.size());
+    }
+  }
+  return numbers;
+}
+
+/// For each rank the first one on its host.
+Result<std::vector<std::uint32_t>> first_ranks_of_hosts(const World& world) {
+  const Result<std::vector<Bytes>> hosts =
+      process_group::all_gather_bytes(world.process_group, Bytes(world.host.begin(), world.host.end()));
+  if (!hosts) {
+    return hosts.error();
+  }
+  std::vector<std::uint32_t> firsts;
+  for (const Bytes& host : *hosts) {
+    firsts.push_back(static_cast<std::uint32_t>(std::find(hosts->begin(), hosts->end(), host) - hosts->begin()));
+  }
+  return firsts;
+}
+
+/// Rank 0's looking through the data, in a thread of its own, while all ranks wait in short collectives: it may take
+/// longer than a collective's time limit, and a rank that dies is noticed.
+class FirstLook {
+ public:
+  FirstLook(const config::DataConfig& config, const World& world, SourceIndices& indices)
+      : config_(config), world_(world), indices_(indices) {}
+
+  /// Rank 0's data sets; on other ranks empty ones, once rank 0 has its own.
+  Result<data::Datasets> run() {
+    std::future<Result<data::Datasets>> looking;
+    if (world_.rank == 0) {
+      looking = std::async(std::launch::async, [this] { return data::make_datasets(config_.datasets, indices_); });
+    }
+    std::int64_t done = 0;
+    while (done == 0) {
+      const auto ready = [&] { return looking.wait_for(std::chrono::seconds(1)) == std::future_status::ready; };
+      done = world_.rank == 0 && ready() ? 1 : 0;
+      tell_progress();
+      at::Tensor state = torch::tensor({done}, at::kLong).to(world_.device.device());
+      if (const Result<void> told = process_group::broadcast(world_.process_group, state); !told) {
+        indices_.stop = true;
+        return told.error();
+      }
+      done = state.item<std::int64_t>();
+    }
+    Result<data::Datasets> datasets = world_.rank == 0 ? looking.get() : Result<data::Datasets>(data::Datasets{});
+    const Result<void> agreed =
+        process_group::agree_or_fail(world_.process_group, datasets ? Result<void>() : Result<void>(datasets.error()));
+    return agreed ? std::move(datasets) : Result<data::Datasets>(agreed.error());
+  }
+
+ private:
+  void tell_progress() {
+    seconds_ += 1;
+    if (world_.rank == 0 && seconds_ % 10 == 0) {
+      fmt::print("looking through {}: {} images so far\n", config_.given, indices_.found.load());
+      std::fflush(stdout);
+    }
+  }
+
+  const config::DataConfig& config_;
+  const World& world_;
+  SourceIndices& indices_;
+  int seconds_ = 0;
+};
+
+/// One index on its way from rank 0 to every rank.
+class Sending {
+ public:
+  Sending(const World& world, std::vector<std::uint32_t> firsts, const SampleIndex* index)
+      : world_(world), firsts_(std::move(firsts)), index_(index) {}
+
+  /// Errors (Unavailable): a peer was lost; on this rank: no memory.
+  Result<SampleIndex> run() {
+    const Result<std::vector<std::vector<std::int64_t>>> sizes =
+        gather(world_, {index_ != nullptr ? static_cast<std::int64_t>(index_->memory().bytes().size()) : 0});
+    if (!sizes) {
+      return sizes.error();
+    }
+    size_ = static_cast<std::size_t>(sizes->front().front());
+    const bool other_hosts = std::any_of(firsts_.begin(), firsts_.end(), [](std::uint32_t rank) { return rank != 0; });
+    if (const Result<void> sent = other_hosts ? send_to(is_first()) : Result<void>(); !sent) {
+      return sent.error();
+    }
+    if (const Result<void> shared = share(); !shared) {
+      return shared.error();
+    }
+    const Result<bool> some_lack = any(index() == nullptr);
+    if (!some_lack) {
+      return some_lack.error();
+    }
+    if (const Result<void> sent = *some_lack ? send_to(index() == nullptr) : Result<void>(); !sent) {
+      return sent.error();
+    }
+    return index() != nullptr ? Result<SampleIndex>(*index()) : Result<SampleIndex>(no_memory());
+  }
+
+ private:
+  [[nodiscard]] bool is_first() const { return firsts_[world_.rank] == world_.rank; }
+  [[nodiscard]] const SampleIndex* index() const { return received_ ? &*received_ : index_; }
+
+  /// In pieces, through all ranks; those that `keep` it hold it afterwards.
+  Result<void> send_to(bool keep) {
+    constexpr std::size_t kPiece = std::size_t{16} << 20;
+    std::optional<SharedMemory> memory = keep && index() == nullptr ? SharedMemory::make(size_) : std::nullopt;
+    const at::Tensor piece = torch::empty({static_cast<std::int64_t>(std::min(kPiece, size_))}, at::kByte);
+    for (std::size_t begin = 0; begin < size_; begin += kPiece) {
+      const std::size_t bytes = std::min(kPiece, size_ - begin);
+      if (world_.rank == 0) {
+        std::memcpy(piece.data_ptr(), index_->memory().bytes().data() + begin, bytes);
+      }
+      at::Tensor moved = piece.to(world_.device.device());
+      if (Result<void> sent = process_group::broadcast(world_.process_group, moved); !sent) {
+        return sent;
+      }
+      if (memory) {
+        const at::Tensor arrived = moved.cpu();
+        std::memcpy(memory->writable().data() + begin, arrived.data_ptr(), bytes);
+      }
+    }
+    if (memory) {
+      received_ = SampleIndex::from(*std::move(memory));
+    }
+    return {};
+  }
+
+  /// The first rank of a host tells the others where it has the index.
+  Result<void> share() {
+    const SampleIndex* const mine = is_first() ? index() : nullptr;
+    const Result<std::vector<std::vector<std::int64_t>>> places =
+        gather(world_, {mine != nullptr ? ::getpid() : -1, mine != nullptr ? mine->memory().descriptor() : -1});
+    if (!places) {
+      return places.error();
+    }
+    const std::vector<std::int64_t>& place = (*places)[firsts_[world_.rank]];
+    if (index() == nullptr && place[1] >= 0) {
+      auto memory = SharedMemory::of_process(static_cast<pid_t>(place[0]), static_cast<int>(place[1]));
+      if (memory && memory->bytes().size() == size_) {
+        received_ = SampleIndex::from(*std::move(memory));
+      }
+    }
+    return process_group::barrier(world_.process_group);  // the descriptors stay until all have been here
+  }
+
+  Result<bool> any(bool mine) {
+    at::Tensor sum = torch::tensor({mine ? 1 : 0}, at::kInt).to(world_.device.device());
+    const Result<void> added = process_group::all_reduce_sum(world_.process_group, sum);
+    return added ? Result<bool>(sum.item<int>() > 0) : Result<bool>(added.error());
+  }
+
+  [[nodiscard]] Error no_memory() const {
+    return fail("--data", "", fmt::format("no memory for its index of {} bytes", size_), "more memory for each task",
+                ExitCode::Unavailable);
+  }
+
+  const World& world_;
+  const std::vector<std::uint32_t> firsts_;
+  const SampleIndex* index_;  ///< rank 0's
+  std::optional<SampleIndex> received_;
+  std::size_t size_ = 0;
+};
+
+/// Afterwards `indices` are rank 0's on all ranks.
+Result<void> send_indices(const World& world, SourceIndices& indices) {
+  const Result<std::vector<std::uint32_t>> firsts = first_ranks_of_hosts(world);
+  const auto counts = gather(world, {static_cast<std::int64_t>(indices.all().size())});
+  if (!firsts || !counts) {
+    return firsts ? counts.error() : firsts.error();
+  }
+  auto mine = indices.all().begin();
+  for (std::int64_t i = 0; i < counts->front().front(); ++i) {
+    Result<SampleIndex> index = Sending(world, *firsts, world.rank == 0 ? &(mine++)->second : nullptr).run();
+    const Result<void> all_have =
+        process_group::agree_or_fail(world.process_group, index ? Result<void>() : Result<void>(index.error()));
+    if (!all_have) {
+      return all_have;
+    }
+    indices.receive(*index);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<data::Datasets> open_shared_data(const config::DataConfig& config, const World& world,
+                                        std::vector<std::string>& warnings) {
+  SourceIndices indices(config.index_folder);
+  Result<data::Datasets> first = FirstLook(config, world, indices).run();
+  if (!first || world.world_size == 1) {
+    warnings.insert(warnings.end(), indices.warnings().begin(), indices.warnings().end());
+    return first;
+  }
+  if (const Result<void> sent = send_indices(world, indices); !sent) {
+    return sent.error();
+  }
+  warnings.insert(warnings.end(), indices.warnings().begin(), indices.warnings().end());
+  return world.rank == 0 ? std::move(first) : data::make_datasets(config.datasets, indices);
+}
+
+}  // namespace rollcall::train

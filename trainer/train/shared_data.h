@@ -1,0 +1,19 @@
+#pragma once
+
+#include "runtime/base/result.h"
+#include "trainer/config/train_config.h"
+#include "trainer/data/datasets/datasets.h"
+#include "trainer/train/world.h"
+
+namespace rollcall::train {
+
+/// The data sets on every rank, where rank 0 alone has looked through the data: it lists folders and reads the headers
+/// of shards, or finds in --index-dir that nothing has changed; one rank of each node receives the indices, and the
+/// ranks of a node share them in memory. Rank 0 says how far it is, every ten seconds. Collective; a rank that is lost
+/// meanwhile ends it. `warnings` gets what kept an index from being kept.
+///
+/// Errors: rank 0's of make_datasets(), the others' own; Unavailable: a peer was lost, no memory.
+[[nodiscard]] Result<data::Datasets> open_shared_data(const config::DataConfig& config, const World& world,
+                                                      std::vector<std::string>& warnings);
+
+}  // namespace rollcall::train
