@@ -5,7 +5,6 @@ A tree of empty files in 1000 classes (--kind=tree), or tar shards of small pict
 unless it is there. Three ways, interleaved: every rank for itself; rank 0 for all; rank 0 with an index that an earlier run kept.
 With --peer, torchvision's ImageFolder lists the tree too, once for each rank at the same time, as a training with torchrun does.
 """
-import io
 import os
 import pathlib
 import shutil

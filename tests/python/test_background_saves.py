@@ -1,4 +1,5 @@
 """Saves in the background: what is left out, what fails, what is kept, and what a new training may begin with."""
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -94,7 +95,12 @@ def test_a_training_begins_with_the_model_of_another_and_a_head_of_its_own(tmp_p
 
 def threads_named(process, name):
     tasks = pathlib.Path(f"/proc/{process.pid}/task")
-    return [int(task.name) for task in tasks.iterdir() if (task / "comm").read_text().strip() == name]
+    found = []
+    for task in tasks.iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # threads of the start end meanwhile
+            if (task / "comm").read_text().strip() == name:
+                found.append(int(task.name))
+    return found
 
 
 def test_a_background_save_has_copied_its_step_before_the_next_update(tmp_path):

@@ -1,59 +1,26 @@
 """Checkpoints on a file system that stands still for a while, as Lustre does when a server of it is replaced: really frozen."""
-import fcntl
-import os
+import contextlib
 import signal
-import subprocess
 import time
 
+import own_file_system
 import pytest
 
 import trainer_ranks
 from trainer_ranks import SMALL, records
 
-FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
 STALL = 6  # seconds
 SHORT = 2  # what a time-out takes that is to pass in a stall
 
 
-class Room:
-    """A file system of its own that can be made to stand still: whoever writes there waits."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-
-    def freeze(self):
-        fcntl.ioctl(self.descriptor, FIFREEZE, 0)
-
-    def thaw(self):
-        fcntl.ioctl(self.descriptor, FITHAW, 0)
-
-
 @pytest.fixture(name="room")
 def fixture_room(tmp_path):
-    image, folder = tmp_path / "image", tmp_path / "room"
-    folder.mkdir()
-    with open(image, "wb") as file:
-        file.truncate(1 << 30)  # sparse
-    for command in (["mkfs.ext4", "-q", image], ["mount", "-o", "loop", image, folder]):
+    with contextlib.ExitStack() as stack:
         try:
-            subprocess.run(command, check=True, capture_output=True, text=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            pytest.skip(f"no file system can be mounted here: {getattr(error, 'stderr', error)}")
-    room = Room(folder)
-    try:
-        room.freeze()
-        room.thaw()
+            room = stack.enter_context(own_file_system.mounted(tmp_path))
+        except own_file_system.Refused as refused:
+            pytest.skip(str(refused))
         yield room
-    except PermissionError:
-        pytest.skip("freezing a file system is refused here")
-    finally:
-        try:
-            room.thaw()
-        except OSError:
-            pass  # it is not frozen
-        os.close(room.descriptor)
-        subprocess.run(["umount", folder], check=True)
 
 
 def wait_for(condition, processes, what):

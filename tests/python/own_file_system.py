@@ -1,0 +1,66 @@
+"""A file system of a test's own: one that can stand still, and one that can be full."""
+import contextlib
+import fcntl
+import os
+import pathlib
+import subprocess
+
+FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
+
+
+class Refused(Exception):
+    """This machine mounts no file system for this user, or freezes none."""
+
+
+class OwnFileSystem:
+    """ext4 in a sparse file, mounted at `folder`."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+    def freeze(self):
+        """Whoever writes there waits from here on."""
+        fcntl.ioctl(self.descriptor, FIFREEZE, 0)
+
+    def thaw(self):
+        fcntl.ioctl(self.descriptor, FITHAW, 0)
+
+    @contextlib.contextmanager
+    def filled(self, left):
+        """But for so many bytes."""
+        filler = self.folder / "filler"
+        facts = os.statvfs(self.folder)
+        with open(filler, "wb") as file:
+            os.posix_fallocate(file.fileno(), 0, max(1, facts.f_bavail * facts.f_frsize - left))
+        try:
+            yield
+        finally:
+            filler.unlink()
+
+
+@contextlib.contextmanager
+def mounted(place, size=1 << 30):
+    """In the folder `place`. Raises Refused."""
+    image, folder = place / "image", place / "room"
+    folder.mkdir()
+    with open(image, "wb") as file:
+        file.truncate(size)
+    for command in (["mkfs.ext4", "-q", image], ["mount", "-o", "loop", image, folder]):
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise Refused(f"no file system can be mounted here: {getattr(error, 'stderr', error)}") from error
+    room = OwnFileSystem(folder)
+    try:
+        try:
+            room.freeze()
+            room.thaw()
+        except PermissionError as error:
+            raise Refused("freezing a file system is refused here") from error
+        yield room
+    finally:
+        with contextlib.suppress(OSError):
+            room.thaw()
+        os.close(room.descriptor)
+        subprocess.run(["umount", folder], check=True)
