@@ -4,6 +4,7 @@ import fcntl
 import os
 import pathlib
 import subprocess
+import threading
 
 FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
 
@@ -28,15 +29,26 @@ class OwnFileSystem:
 
     @contextlib.contextmanager
     def filled(self, left):
-        """But for so many bytes."""
-        filler = self.folder / "filler"
-        facts = os.statvfs(self.folder)
+        """But for so many bytes; what somebody else frees meanwhile is filled too."""
+        filler, ended = self.folder / "filler", threading.Event()
+
+        def fill(file):
+            while not ended.wait(0.01):
+                facts = os.statvfs(self.folder)
+                free = facts.f_bavail * facts.f_frsize - left
+                if free > 0:
+                    with contextlib.suppress(OSError):  # others took it in between
+                        os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, free)
+
         with open(filler, "wb") as file:
-            os.posix_fallocate(file.fileno(), 0, max(1, facts.f_bavail * facts.f_frsize - left))
-        try:
-            yield
-        finally:
-            filler.unlink()
+            thread = threading.Thread(target=fill, args=(file,))
+            thread.start()
+            try:
+                yield
+            finally:
+                ended.set()
+                thread.join()
+        filler.unlink()
 
 
 @contextlib.contextmanager
