@@ -8,7 +8,6 @@
 #include "trainer/distributed/backends/backends.h"
 #include "trainer/distributed/backends/c10d/engine_backend.h"
 #include "trainer/distributed/process_group/store.h"
-#include "trainer/distributed/watchdog/first_failure.h"
 #include "trainer/distributed/watchdog/lost_peer_search.h"
 #include "trainer/distributed/watchdog/rank_query.h"
 #include "trainer/distributed/watchdog/watchdog.h"

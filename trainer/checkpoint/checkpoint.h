@@ -13,7 +13,6 @@
 #include "trainer/checkpoint/format/rank_group.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/progress.h"
-#include "trainer/checkpoint/sharding.h"
 #include "trainer/checkpoint/state_parts.h"
 
 namespace rollcall::checkpoint {

@@ -9,7 +9,6 @@
 
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/read_plan.h"
-#include "trainer/checkpoint/sharding.h"
 #include "trainer/checkpoint/state_parts.h"
 
 namespace rollcall::checkpoint {

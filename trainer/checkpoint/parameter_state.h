@@ -7,7 +7,6 @@
 #include <string>
 
 #include "trainer/checkpoint/read_plan.h"
-#include "trainer/checkpoint/sharding.h"
 #include "trainer/checkpoint/state_parts.h"
 
 namespace rollcall::checkpoint {

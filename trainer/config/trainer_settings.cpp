@@ -1,4 +1,4 @@
-#include "trainer/config/trainer_settings.h"
+#include "trainer/config/options.h"
 
 #include <array>
 

@@ -7,8 +7,8 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/base/run_within.h"
 #include "runtime/base/text.h"
+#include "runtime/base/time_limit.h"
 
 namespace rollcall::train {
 namespace {

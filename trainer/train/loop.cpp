@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "trainer/distributed/errors/exceptions.h"
-#include "trainer/precision/finite.h"
+#include "trainer/precision/loss_scaler.h"
 #include "trainer/train/divergence.h"
 #include "trainer/train/process.h"
 

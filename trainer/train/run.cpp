@@ -17,7 +17,6 @@
 #include "runtime/step/resolved_step.h"
 #include "trainer/config/options.h"
 #include "trainer/config/train_config.h"
-#include "trainer/config/trainer_settings.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/train/checkpoints.h"

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "trainer/tools/checkpoint/elements.h"
 #include "trainer/tools/checkpoint/statistics.h"
 
 namespace rollcall::checkpoint_tool {

@@ -9,7 +9,6 @@
 #include "tests/unit/checkpoint_format/sample_content.h"
 #include "tests/unit/commit_order/traced_calls.h"
 #include "trainer/checkpoint/background/commit.h"
-#include "trainer/checkpoint/background/stage.h"
 
 namespace rollcall::checkpoint {
 namespace {

@@ -5,7 +5,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "trainer/distributed/processes/rank_names.h"
+#include "trainer/distributed/processes/processes.h"
 
 namespace rollcall::process_group {
 

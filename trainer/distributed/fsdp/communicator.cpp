@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/distributed/fsdp/device_memory.h"
+#include "trainer/distributed/fsdp/unsharded_memory.h"
 
 namespace rollcall::parallel::fsdp {
 namespace {

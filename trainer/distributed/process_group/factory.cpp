@@ -6,7 +6,7 @@
 #include "trainer/distributed/backends/gloo/gloo.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/watchdog/rank_query.h"
-#include "trainer/distributed/watchdog/watched_backend.h"
+#include "trainer/distributed/watchdog/watchdog.h"
 
 namespace rollcall::process_group {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/distributed/processes/rank_names.h"
-#include "trainer/distributed/watchdog/first_failure.h"
+#include "trainer/distributed/processes/processes.h"
+#include "trainer/distributed/watchdog/watchdog.h"
 
 namespace rollcall::process_group {
 
@@ -38,7 +38,7 @@ struct NamedProcessGroup {
 /// tensors on the current CUDA device. "auto" is nccl where the program was built with CUDA and a GPU is there,
 /// otherwise gloo (docs/backends.md says why). Collective.
 ///
-/// A watchdog (watched_backend.h) is around it: collectives that fail throw CollectiveFailure.
+/// A watchdog (watch() of watchdog.h) is around it: collectives that fail throw CollectiveFailure.
 ///
 /// Gloo takes its interface from GLOO_SOCKET_IFNAME, NCCL from NCCL_SOCKET_IFNAME, UCX from UCX_NET_DEVICES, all of
 /// this process's environment. Errors: (Usage) unknown back end, one that the program was built without, or MPI where

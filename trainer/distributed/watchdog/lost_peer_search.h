@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/distributed/processes/rank_names.h"
+#include "trainer/distributed/processes/processes.h"
 #include "trainer/distributed/watchdog/watched_collective.h"
 
 namespace rollcall::process_group {

@@ -10,19 +10,41 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/result.h"
 #include "trainer/distributed/processes/processes.h"
-#include "trainer/distributed/processes/rank_names.h"
-#include "trainer/distributed/watchdog/first_failure.h"
 #include "trainer/distributed/watchdog/lost_peer_search.h"
 #include "trainer/distributed/watchdog/rank_query.h"
 #include "trainer/distributed/watchdog/watched_collective.h"
 
 namespace rollcall::process_group {
+
+/// Why the groups of this process that share it cannot go on: the first failure of any of them, or of the program
+/// itself. A group that is closed afterwards tells its other ranks so; they would otherwise hear that this rank left in
+/// good order. Thread-safe.
+class FirstFailure {
+ public:
+  /// `what` in one line, as it follows "rank 3 gave up: ". The first that is told stays.
+  void tell(const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    if (!what_) {
+      what_ = what;
+    }
+  }
+  [[nodiscard]] std::optional<std::string> told() const {
+    const std::lock_guard lock(mutex_);
+    return what_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<std::string> what_;
+};
 
 struct WatchdogOptions {
   std::uint32_t rank = 0;
@@ -114,5 +136,17 @@ class Watchdog {
   std::mutex explaining_;
   std::optional<Error> told_;
 };
+
+/// The ranks to which a back end has no connection any more.
+using BrokenPeers = std::vector<std::uint32_t> (*)(c10d::Backend&);
+
+/// `group` with a watchdog around its back ends: a collective that fails or takes longer than the timeout throws
+/// CollectiveFailure, which says what it was and who did not come. Point-to-point operations, which only two ranks
+/// call, pass through. `store` is the group's own. `broken_peers_of_gloo` is asked of the group's Gloo, where it has
+/// one. Every rank of the group calls it, though it waits for nobody.
+[[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> watch(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                                                           const c10::intrusive_ptr<c10d::Store>& store,
+                                                           const WatchdogOptions& options,
+                                                           BrokenPeers broken_peers_of_gloo);
 
 }  // namespace rollcall::process_group

@@ -1,4 +1,4 @@
-#include "trainer/distributed/watchdog/watched_backend.h"
+#include "trainer/distributed/watchdog/watchdog.h"
 
 #include <chrono>
 #include <memory>

@@ -15,7 +15,7 @@
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/command_line/command_line.h"
-#include "runtime/job/plugin_profile.h"
+#include "runtime/job/slurm_files.h"
 #include "runtime/rendezvous/meet.h"
 #include "runtime/settings/launch_settings.h"
 #include "runtime/settings/layers.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/distributed/backends/engine/submissions.h"
+#include "trainer/distributed/backends/engine/engine.h"
 
 namespace rollcall::process_group::mpi {
 

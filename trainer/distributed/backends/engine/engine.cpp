@@ -1,4 +1,4 @@
-#include "trainer/distributed/backends/engine/submissions.h"
+#include "trainer/distributed/backends/engine/engine.h"
 
 #include <utility>
 

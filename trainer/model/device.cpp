@@ -1,4 +1,4 @@
-#include "trainer/model/amx.h"
+#include "trainer/model/device.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +15,33 @@
 #include "trainer/storage/file.h"
 
 namespace rollcall::checkpoint::exchange {
+
+/// A file of another program's, whose bytes are not to be believed. Move only; read() is thread-safe.
+class InputFile {
+ public:
+  /// Errors (NoInput): it is not there, not readable or no regular file.
+  [[nodiscard]] static Result<InputFile> open(const std::string& path);
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+
+  /// Fills `bytes` from `offset` on. Errors: BadData where the file ends before; InputOutput where the system fails.
+  [[nodiscard]] Result<void> read(std::span<std::byte> bytes, std::uint64_t offset) const;
+  /// `count` bytes from `offset` on, in new memory that is only asked for where the file is that long. Errors: as
+  /// above.
+  [[nodiscard]] Result<std::unique_ptr<std::byte[]>> read(std::uint64_t count, std::uint64_t offset) const;
+
+  /// The error that says what is wrong with the file (BadData).
+  [[nodiscard]] Error unusable(std::string reason, std::string action = "saving the state dict anew") const;
+
+ private:
+  InputFile(std::string path, storage::File file, std::uint64_t size)
+      : path_(std::move(path)), file_(std::move(file)), size_(size) {}
+
+  std::string path_;
+  storage::File file_;
+  std::uint64_t size_;
+};
 
 /// A new file that is written from the front and has its name only once it is whole and on the device: before commit()
 /// it is "<path>.tmp-<host>-<pid>", which the destructor removes. Move only, one thread.
@@ -46,5 +77,22 @@ class OutputFile {
 
 /// What OutputFile::create() refuses: something of that name is there. For writers that create the file elsewhere.
 [[nodiscard]] Result<void> check_output_name(const std::string& path, bool overwrite);
+
+static_assert(std::endian::native == std::endian::little, "tensors are copied as they lie in memory");
+
+/// The number at `at`, which the caller has checked to lie within `bytes`.
+template <std::integral Number>
+[[nodiscard]] Number number_at(std::span<const std::byte> bytes, std::size_t at) {
+  Number number{};
+  std::memcpy(&number, bytes.data() + at, sizeof(number));
+  return number;
+}
+
+template <std::integral Number>
+void append_number(std::string& text, Number number) {
+  char bytes[sizeof(number)];
+  std::memcpy(bytes, &number, sizeof(number));
+  text.append(bytes, sizeof(number));
+}
 
 }  // namespace rollcall::checkpoint::exchange

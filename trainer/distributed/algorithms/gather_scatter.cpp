@@ -5,6 +5,59 @@
 namespace rollcall::process_group {
 namespace {
 
+/// Bruck's algorithm: after round i this rank has the blocks of 2^i ranks from its own on, in ceil(log2 N) rounds for
+/// any N; at the end they are turned into place.
+Plan bruck_all_gather(const PlanContext& context, std::size_t bytes) {
+  const std::uint32_t size = context.world_size;
+  PlanBuilder builder(size);
+  const Place turned = builder.scratch(size * bytes);
+  StepIndex ready = builder.copy(turned, kInput, bytes);
+  for (std::uint32_t held = 1; held < size; held *= 2) {
+    const std::uint32_t blocks = std::min(held, size - held);
+    builder.send((context.rank + size - held) % size, turned, blocks * bytes, {ready, kNoStep});
+    const StepIndex received = builder.receive((context.rank + held) % size, turned + held * bytes, blocks * bytes);
+    ready = builder.join(ready, received);
+  }
+  const std::size_t until_end = (size - context.rank) * bytes;
+  builder.copy(kOutput + context.rank * bytes, turned, until_end, {ready, kNoStep});
+  builder.copy(kOutput, turned + until_end, context.rank * bytes, {ready, kNoStep});
+  return std::move(builder).take();
+}
+
+Plan ring_all_gather(const PlanContext& context, std::size_t bytes) {
+  const Ring ring(context);
+  const Segments segments(context, bytes);
+  PlanBuilder builder(context.world_size);
+  std::vector<StepIndex> ready(context.depth, kNoStep);  // by lane: what the next round forwards
+  for_each_in_ring(
+      context, segments.count(), ring.size - 1, [&](std::uint32_t round, std::size_t number, std::size_t lane) {
+        const std::uint32_t outgoing = ring.gathered(round);
+        const Range part = segments.of(Range{0, bytes}, number);
+        const Place source = round == 0 ? kInput + part.begin : kOutput + (outgoing * bytes + part.begin);
+        builder.send(ring.right(), source, part.bytes, {round == 0 ? kNoStep : ready[lane], kNoStep});
+        ready[lane] = builder.receive(ring.left(), kOutput + (ring.before(outgoing) * bytes + part.begin), part.bytes);
+      });
+  // Last, so that the network has begun by then.
+  builder.copy(kOutput + context.rank * bytes, kInput, bytes);
+  return std::move(builder).take();
+}
+
+}  // namespace
+
+Plan plan_all_gather(const PlanContext& context, std::size_t bytes) {
+  if (context.world_size == 1) {
+    PlanBuilder builder(1);
+    builder.copy(kOutput, kInput, bytes);
+    return std::move(builder).take();
+  }
+  if (uses_windows(context, bytes * context.world_size)) {
+    return window_all_gather(context, bytes);
+  }
+  return bytes <= context.small_bytes ? bruck_all_gather(context, bytes) : ring_all_gather(context, bytes);
+}
+
+namespace {
+
 /// Every rank sends each other one its part: as little traffic as a ring's, in one round.
 Plan exchange_parts(const PlanContext& context, std::size_t bytes) {
   PlanBuilder builder(context.world_size);
