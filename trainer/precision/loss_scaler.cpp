@@ -114,4 +114,14 @@ std::string first_not_finite(const torch::OrderedDict<std::string, at::Tensor>& 
   return "";
 }
 
+std::string first_gradient_not_finite(const torch::OrderedDict<std::string, at::Tensor>& parameters) {
+  torch::OrderedDict<std::string, at::Tensor> gradients;
+  for (const auto& parameter : parameters) {
+    if (parameter.value().grad().defined()) {
+      gradients.insert(parameter.key(), parameter.value().grad());
+    }
+  }
+  return first_not_finite(gradients);
+}
+
 }  // namespace rollcall::precision

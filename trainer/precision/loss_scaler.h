@@ -65,5 +65,7 @@ class LossScaler {
 
 /// The key of the first tensor of `named` with a number that is not finite; empty where there is none.
 [[nodiscard]] std::string first_not_finite(const torch::OrderedDict<std::string, at::Tensor>& named);
+/// The first parameter whose gradient is not; empty where there is none.
+[[nodiscard]] std::string first_gradient_not_finite(const torch::OrderedDict<std::string, at::Tensor>& parameters);
 
 }  // namespace rollcall::precision

@@ -19,8 +19,8 @@
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/precision/loss_scaler.h"
-#include "trainer/train/divergence.h"
 #include "trainer/train/earlier_training.h"
+#include "trainer/train/outcome.h"
 #include "trainer/train/step_size.h"
 
 namespace rollcall::train {

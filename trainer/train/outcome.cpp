@@ -1,8 +1,10 @@
-#include "trainer/train/divergence.h"
+#include "trainer/train/outcome.h"
 
 #include <fmt/format.h>
 
 #include <utility>
+
+#include "trainer/distributed/errors/exceptions.h"
 
 namespace rollcall::train {
 namespace {
@@ -15,7 +17,34 @@ Error diverged(const char* what, const std::string& value, std::string reason, s
   return fail(what, value, std::move(reason), std::move(action), ExitCode::BadData);
 }
 
+Error lost_peer_error(const World& world, const std::string& what) {
+  return fail("process group", world.backend, "a collective failed, so a peer was lost: " + what,
+              "looking for the first rank that ended, in this output and in Slurm's", ExitCode::Unavailable);
+}
+
 }  // namespace
+
+Outcome failed(Error error, bool lost_peer) { return Outcome{Ending::Failed, Failure{std::move(error), lost_peer}}; }
+
+std::optional<Outcome> catch_training_errors(const World& world, const std::function<void()>& work) {
+  using process_group::Caught;
+  const std::optional<Caught> caught = process_group::catch_exception(work);
+  if (!caught) {
+    return std::nullopt;
+  }
+  switch (caught->kind) {
+    case Caught::Explained:
+      return failed(caught->error, caught->error.exit_code == ExitCode::Unavailable);
+    case Caught::NoMemory:
+      return failed(caught->error);
+    case Caught::LostPeer:
+      return failed(lost_peer_error(world, caught->text), true);
+    case Caught::Refused:
+      break;
+  }
+  return failed(
+      fail("training step", "", caught->text, "a smaller --batch-size if memory ran out", ExitCode::Internal));
+}
 
 Error loss_not_finite(double loss, std::int64_t step, bool first_of_run) {
   return diverged("loss", fmt::format("{}", loss), fmt::format("is not finite after step {}", step),
