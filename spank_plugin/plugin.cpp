@@ -9,7 +9,7 @@
 #include "spank_plugin/launch.h"
 #include "spank_plugin/options.h"
 #include "spank_plugin/slurm_spank.h"
-#include "spank_plugin/spank_env.h"
+#include "spank_plugin/spank_view.h"
 #include "spank_plugin/task.h"
 
 SPANK_PLUGIN(rollcall, 1)

@@ -22,8 +22,7 @@
 #include "runtime/settings/launch_settings.h"
 #include "runtime/step/resolved_step.h"
 #include "runtime/storage/folders.h"
-#include "spank_plugin/spank_env.h"
-#include "spank_plugin/step_layout.h"
+#include "spank_plugin/spank_view.h"
 
 namespace rollcall::spank {
 namespace {

@@ -16,7 +16,7 @@
 #include "runtime/job/slurm_files.h"
 #include "runtime/launchers/slurm.h"
 #include "runtime/settings/launch_settings.h"
-#include "runtime/settings/markdown.h"
+#include "runtime/settings/settings.h"
 
 namespace rollcall::cli {
 namespace {

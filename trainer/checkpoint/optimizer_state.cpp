@@ -1,4 +1,4 @@
-#include "trainer/checkpoint/optimizer_state.h"
+#include "trainer/checkpoint/training_state.h"
 
 #include <nlohmann/json.hpp>
 

@@ -15,7 +15,7 @@
 #include "runtime/storage/purge_age.h"
 #include "trainer/checkpoint/background/commit.h"
 #include "trainer/checkpoint/format/folder.h"
-#include "trainer/checkpoint/rng.h"
+#include "trainer/checkpoint/training_state.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/precision/loss_scaler.h"

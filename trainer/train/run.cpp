@@ -13,7 +13,7 @@
 #include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/rendezvous/meet.h"
-#include "runtime/settings/markdown.h"
+#include "runtime/settings/settings.h"
 #include "runtime/step/resolved_step.h"
 #include "trainer/config/options.h"
 #include "trainer/config/train_config.h"

@@ -4,7 +4,7 @@
 #include <torch/torch.h>
 
 #include "tests/unit/checkpoint_format/sample_content.h"
-#include "trainer/checkpoint/rng.h"
+#include "trainer/checkpoint/training_state.h"
 #include "trainer/model/state.h"
 
 namespace rollcall::checkpoint {
