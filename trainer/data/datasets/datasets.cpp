@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "runtime/base/bfloat16.h"
 #include "trainer/data/pixels.h"
 #include "trainer/data/sampling/random.h"
 #include "trainer/data/sampling/sampler.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/base/bfloat16.h"
 #include "trainer/data/pixels.h"
 #include "trainer/data/transforms/operations.h"
 #include "trainer/data/transforms/policy.h"

@@ -33,8 +33,6 @@ float float_of_half(std::uint16_t half) {
   return negative ? -magnitude : magnitude;
 }
 
-float float_of_bfloat16(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16U); }
-
 std::uint16_t half_of_float(float number) {
   const auto sign = static_cast<std::uint16_t>(std::signbit(number) ? 0x8000 : 0);
   const float magnitude = std::fabs(number);
@@ -54,12 +52,10 @@ std::uint16_t half_of_float(float number) {
 }
 
 std::uint16_t bfloat16_of_float(float number) {
-  const auto bits = std::bit_cast<std::uint32_t>(number);
   if (std::isnan(number)) {
-    return static_cast<std::uint16_t>((bits >> 16U) | 0x40U);
+    return static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(number) >> 16U) | 0x40U);
   }
-  const std::uint32_t rounding = 0x7fffU + ((bits >> 16U) & 1U);
-  return static_cast<std::uint16_t>((bits + rounding) >> 16U);
+  return to_bfloat16(number);
 }
 
 bool is_floating_point(DType dtype) {

@@ -5,14 +5,14 @@
 #include <cstring>
 #include <span>
 
+#include "runtime/base/bfloat16.h"
 #include "trainer/checkpoint/format/content.h"
 
 namespace rollcall::checkpoint_tool {
 
-/// IEEE 754 binary16 and bfloat16 to float, exactly; and back, to the nearest, ties to even, too large ones to
-/// infinity.
+/// IEEE 754 binary16 to float, exactly; and it and bfloat16 back, to the nearest, ties to even, too large ones to
+/// infinity. A NaN that becomes a bfloat16 keeps its payload.
 [[nodiscard]] float float_of_half(std::uint16_t half);
-[[nodiscard]] float float_of_bfloat16(std::uint16_t bits);
 [[nodiscard]] std::uint16_t half_of_float(float number);
 [[nodiscard]] std::uint16_t bfloat16_of_float(float number);
 
@@ -32,7 +32,7 @@ auto with_element_reader(checkpoint::format::DType dtype, Visit visit) {
     case DType::Float16:
       return visit([](const std::byte* at) { return double{float_of_half(element_at<std::uint16_t>(at))}; });
     case DType::BFloat16:
-      return visit([](const std::byte* at) { return double{float_of_bfloat16(element_at<std::uint16_t>(at))}; });
+      return visit([](const std::byte* at) { return double{from_bfloat16(element_at<std::uint16_t>(at))}; });
     case DType::Float32:
       return visit([](const std::byte* at) { return double{element_at<float>(at)}; });
     case DType::Float64:
