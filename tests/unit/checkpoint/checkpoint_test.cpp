@@ -209,6 +209,19 @@ TEST(Checkpoint, GivesBackTheProgress) {
   EXPECT_EQ(progress.seed, 0xffff'ffff'ffff'fffe);
 }
 
+TEST(Checkpoint, WithAPositionThatNoTrainingHasIsRefused) {
+  const TemporaryFolder folder;
+  Training first(Kind::Sgd, 1);
+  first.progress.sample_position = -64;
+  ASSERT_TRUE(save(folder.path(), first.state(), {}));
+  Training second(Kind::Sgd, 2);
+  TrainingState state = second.state();
+  const auto loaded = load(folder.file("step-00000000.h5"), "", state);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().reason, "does not tell how far the training was");
+  EXPECT_EQ(loaded.error().exit_code, ExitCode::BadData);
+}
+
 TEST(Checkpoint, OfAnotherModelIsRefusedByTheFirstKeyThatDiffersAndNothingIsTouched) {
   const TemporaryFolder folder;
   Training thousand(Kind::Sgd, 1, 1000);
