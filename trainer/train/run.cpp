@@ -114,7 +114,7 @@ class Session {
         &Session::add_replica,       &Session::add_optimizer,   &Session::open_checkpoints, &Session::load_checkpoint,
         &Session::confirm_same_step, &Session::warm_up,         &Session::open_observer};
     for (const Step step : kSteps) {
-      if (const std::optional<int> code = settle((this->*step)())) {
+      if (const std::optional<int> code = end_of_step((this->*step)())) {
         return *code;
       }
     }
@@ -283,7 +283,7 @@ class Session {
   }
 
   /// One rank's answer to "did your part of the set-up work?" is everybody's.
-  std::optional<int> settle(const Result<void>& mine) {
+  std::optional<int> end_of_step(const Result<void>& mine) {
     const Result<process_group::Agreement> agreement = process_group::agree(world_.process_group, mine);
     if (!agreement) {
       return report_.lost_peer(agreement.error());

@@ -41,7 +41,7 @@ class WatchedCollective {
 
   /// Ends it with a CollectiveFailure that says where all ranks are; seconds.
   void fail(const std::string& what);
-  [[nodiscard]] bool is_settled() const { return settled_; }
+  [[nodiscard]] bool has_ended() const { return ended_; }
   [[nodiscard]] Clock::time_point since() const { return since_; }
   [[nodiscard]] const FuturePointer& future() const { return future_; }
 
@@ -54,7 +54,7 @@ class WatchedCollective {
   const std::shared_ptr<Watchdog> watchdog_;
   const CollectiveCall call_;
   const Clock::time_point since_;
-  std::atomic<bool> settled_{false};
+  std::atomic<bool> ended_{false};
 };
 
 }  // namespace rollcall::process_group
