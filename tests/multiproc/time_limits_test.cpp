@@ -1,4 +1,4 @@
-// How long anything here may wait, at the most: what is asked of the back ends and of the store, and what is decided by
+// How long anything here may wait, at the most: what is asked of the backends and of the store, and what is decided by
 // a clock that the test brings. No time is measured.
 
 #include <gtest/gtest.h>

@@ -68,7 +68,7 @@ void say_done(const World& world, float ranks) {
   clock_gettime(CLOCK_MONOTONIC, &now);
   std::string line = fmt::format("DONE {}.{:06}\n", now.tv_sec, now.tv_nsec / 1000);
   if (world.rank == 0) {
-    line += fmt::format("{:.0f} of {} ranks on {} nodes, rendezvous {}, back end {}\n", ranks, world.world_size,
+    line += fmt::format("{:.0f} of {} ranks on {} nodes, rendezvous {}, backend {}\n", ranks, world.world_size,
                         world.num_nodes, world.rendezvous, world.backend);
   }
   std::fputs(line.c_str(), stdout);
@@ -229,7 +229,7 @@ class Session {
     observer_->note(fmt::format("{} on {}: {} training and {} validation images, {} classes", config_->model.name,
                                 config_->data.given, datasets.train->size(), datasets.valid->size(),
                                 datasets.class_names.size()));
-    observer_->note(fmt::format("{} ranks on {} nodes, {} images a step, {} steps an epoch, back end {}, rendezvous {}",
+    observer_->note(fmt::format("{} ranks on {} nodes, {} images a step, {} steps an epoch, backend {}, rendezvous {}",
                                 world_.world_size, world_.num_nodes, progress_.world_size * progress_.batch_size,
                                 training_->data.train_sampler->steps(), world_.backend, world_.rendezvous));
     observer_->note(describe_loading(training_->data, config_->data, world_.share));

@@ -147,14 +147,14 @@ c10::Device device_of(const torch::nn::Module& module) {
   return parameters.empty() ? c10::Device(c10::kCPU) : parameters.front().device();
 }
 
-/// Gathers, reductions and checkpoints need a back end for each device that shards or unsharded parameters are on.
+/// Gathers, reductions and checkpoints need a backend for each device that shards or unsharded parameters are on.
 void check_backends(const process_group::Mesh& mesh, c10::DeviceType type) {
   for (const process_group::Group& group : {mesh.world, mesh.shard, mesh.replicate, mesh.reshard}) {
     if (group) {
       const std::vector<c10::Device> devices = group->getDeviceTypes();
       TORCH_CHECK(
           std::any_of(devices.begin(), devices.end(), [&](const c10::Device& device) { return device.type() == type; }),
-          "the ranks' back end carries no tensors of ", type);
+          "the ranks' backend carries no tensors of ", type);
     }
   }
 }

@@ -117,7 +117,7 @@ class ShardedModule {
 };
 
 /// Divides `module` over `mesh`. All ranks give modules of equal structure and values; not collective itself. Errors
-/// (Internal): parameters are on several devices, or on one that the mesh's groups have no back end for; one cannot be
+/// (Internal): parameters are on several devices, or on one that the mesh's groups have no backend for; one cannot be
 /// cut along dimension 0; a block mixes types. Other devices than the CPU: not run on hardware.
 [[nodiscard]] Result<std::unique_ptr<ShardedModule>> fully_shard(std::shared_ptr<torch::nn::Module> module,
                                                                  process_group::Mesh mesh, const Options& options);

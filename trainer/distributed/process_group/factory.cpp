@@ -72,7 +72,7 @@ Result<Choice> choose(const std::string& asked) {
   if (asked == "gloo" || automatic) {
     return Choice{"gloo", &add_gloo, nullptr};
   }
-  return fail("--backend", asked, "is not a known back end", "auto, gloo, ucx, mpi or nccl");
+  return fail("--backend", asked, "is not a known backend", "auto, gloo, ucx, mpi or nccl");
 }
 
 }  // namespace

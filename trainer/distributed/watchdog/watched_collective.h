@@ -27,14 +27,14 @@ struct CollectiveCall {
 
 class Watchdog;
 
-/// How a collective ends for those who wait for it: as its back end says or, where the back end says nothing of a lost
+/// How a collective ends for those who wait for it: as its backend says or, where the backend says nothing of a lost
 /// peer, as the watchdog says. The first word counts. Thread-safe.
 class WatchedCollective {
  public:
   using FuturePointer = c10::intrusive_ptr<c10::ivalue::Future>;
   using Clock = std::chrono::steady_clock;
 
-  /// Follows `inner`, the back end's future of `call`, which began at `since`.
+  /// Follows `inner`, the backend's future of `call`, which began at `since`.
   [[nodiscard]] static std::shared_ptr<WatchedCollective> of(const FuturePointer& inner,
                                                              std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
                                                              Clock::time_point since);
