@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <string_view>
 #include <vector>
 
@@ -46,11 +47,20 @@ std::optional<DdpOption> option_of_this_srun() {
   return std::nullopt;
 }
 
-/// The settings as far as this host knows them: the nodes may have a profile that it lacks.
-Result<settings::Settings> settings_here(const DdpOption& option, const std::optional<std::string>& site_file) {
+/// The settings as far as this host knows them: the nodes may have a profile that it lacks. Slurm tells of one --ddp up
+/// to three times, and each text is loaded once: one that stays the same would be read and judged alike. One thread.
+const Result<settings::Settings>& settings_here(const DdpOption& option, const std::optional<std::string>& site_file) {
+  static std::map<std::string, Result<settings::Settings>> loaded;
+  const auto known = loaded.find(option.key_values);
+  if (known != loaded.end()) {
+    return known->second;
+  }
   const bool there = site_file && may_exist(*site_file);
-  return settings::load_launch_settings(Environment::of_this_process(),
-                                        {.site_file = there ? site_file : std::nullopt, .ddp = option.key_values});
+  return loaded
+      .emplace(option.key_values, settings::load_launch_settings(
+                                      Environment::of_this_process(),
+                                      {.site_file = there ? site_file : std::nullopt, .ddp = option.key_values}))
+      .first->second;
 }
 
 std::string users_prolog() {
@@ -64,7 +74,7 @@ Result<void> check_before_launch(const DdpOption& option, const std::optional<st
   if (!in_srun) {
     return settings::check_ddp_option(option.key_values);
   }
-  const Result<settings::Settings> settings = settings_here(option, site_file);
+  const Result<settings::Settings>& settings = settings_here(option, site_file);
   return settings ? Result<void>() : settings.error();
 }
 
@@ -73,7 +83,7 @@ bool announce_end_with_first_failure(const std::optional<std::string>& site_file
   if (!option || !option->enabled || ::getenv(env::kKillOnBadExit.data()) != nullptr) {
     return false;
   }
-  const Result<settings::Settings> settings = settings_here(*option, site_file);
+  const Result<settings::Settings>& settings = settings_here(*option, site_file);
   return settings && settings->on("kill-on-bad-exit") && ::setenv(env::kKillOnBadExit.data(), "1", 1) == 0;
 }
 
@@ -83,7 +93,7 @@ void say_if_end_with_first_failure_is_missing(const DdpOption& option, const std
   if (said || !option.enabled || is_told_otherwise || option_of_this_srun()) {
     return;
   }
-  const Result<settings::Settings> settings = settings_here(option, site_file);
+  const Result<settings::Settings>& settings = settings_here(option, site_file);
   if (settings && settings->on("kill-on-bad-exit")) {
     said = true;
     slurm_spank_log(

@@ -9,7 +9,7 @@
 #include "spank_plugin/launch.h"
 #include "spank_plugin/options.h"
 #include "spank_plugin/slurm_spank.h"
-#include "spank_plugin/spank_env.h"
+#include "spank_plugin/spank_view.h"
 #include "spank_plugin/task.h"
 
 SPANK_PLUGIN(rollcall, 1)
@@ -28,7 +28,7 @@ spank::SharedByTasks g_shared;
 
 /// Runs a hook's body. An exception is a bug or a lack of memory: it becomes a line and an error.
 template <typename Body>
-int guarded(Body body) noexcept {
+int run_hook(Body body) noexcept {
   try {
     return body();
   } catch (const std::exception& exception) {
@@ -62,7 +62,7 @@ Result<void> take_option_here(const spank::DdpOption& option) {
 /// Called for every --ddp that Slurm meets, at times twice for one: the last word counts.
 int on_option(int, const char* argument, int remote) noexcept {
   g_option_was_lost = true;
-  const int status = guarded([&]() -> int {
+  const int status = run_hook([&]() -> int {
     g_option = spank::parse_option(argument);
     g_option_was_lost = false;
     if (remote == 0) {
@@ -78,12 +78,12 @@ int on_option(int, const char* argument, int remote) noexcept {
 
 }  // namespace
 
-// spank.h declares them without noexcept; guarded() is what lets no exception out.
+// spank.h declares them without noexcept; run_hook() is what lets no exception out.
 extern "C" {
 
 int slurm_spank_init(spank_t handle, int argument_count, char** arguments) {
   const spank_context_t context = spank_context();
-  const int status = guarded([&]() -> int {
+  const int status = run_hook([&]() -> int {
     if (context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR || context == S_CTX_REMOTE) {
       static spank_option option = spank::ddp_option(on_option);
       g_site_file = spank::site_file(argument_count, arguments);
@@ -109,7 +109,7 @@ int slurm_spank_init_post_opt(spank_t, int, char**) {
 }
 
 int slurm_spank_user_init(spank_t handle, int, char**) {
-  guarded([&]() -> int {
+  run_hook([&]() -> int {
     if (g_option && g_option->enabled && spank::is_srun_step(handle)) {
       g_shared = spank::share_among_tasks(handle);
     }
@@ -120,7 +120,7 @@ int slurm_spank_user_init(spank_t handle, int, char**) {
 
 int slurm_spank_task_init(spank_t handle, int, char**) {
   bool promised = false;
-  const int status = guarded([&]() -> int {
+  const int status = run_hook([&]() -> int {
     if (!spank::is_srun_step(handle)) {
       return ESPANK_SUCCESS;
     }

@@ -7,12 +7,11 @@
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "runtime/base/end_by_term.h"
-#include "runtime/base/run_within.h"
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/base/time_limit.h"
@@ -23,8 +22,7 @@
 #include "runtime/settings/launch_settings.h"
 #include "runtime/step/resolved_step.h"
 #include "runtime/storage/folders.h"
-#include "spank_plugin/spank_env.h"
-#include "spank_plugin/step_layout.h"
+#include "spank_plugin/spank_view.h"
 
 namespace rollcall::spank {
 namespace {
@@ -52,6 +50,25 @@ class OwnName {
 
  private:
   std::array<char, 16> before_{};
+};
+
+/// While it lives, SIGTERM ends this process at once and without a word, with exit code 1: below the code of every
+/// cause, so that a step that Slurm ends for its first failing task has that task's exit code. The signal's own way,
+/// 143 for a shell and for srun, would be above all of them. exec(3) ends it, too. Not for a process that has something
+/// to save. One at a time; the constructor changes the whole process.
+class EndByTerm {
+ public:
+  EndByTerm() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { ::_exit(1); };
+    ::sigaction(SIGTERM, &action, &before_);
+  }
+  ~EndByTerm() { ::sigaction(SIGTERM, &before_, nullptr); }
+  EndByTerm(const EndByTerm&) = delete;
+  EndByTerm& operator=(const EndByTerm&) = delete;
+
+ private:
+  struct sigaction before_ {};
 };
 
 /// One task on its way to its environment. What it found out so far tells whose an error is.

@@ -86,11 +86,12 @@ int main(int argc, char** argv) {
     };
     static_cast<void>(load(path));  // into the page cache
     const double loaded = seconds_of([&] { return load(path); });
-    fmt::print(R"({{"save": {}, "save_read_back_memory": {}, "load_verify": {}, "created_at": {}, "settled_at": {}, )"
-               R"("sealed_at": {}, "verified_at": {}}})"
-               "\n",
-               device, memory, loaded, at(WritePoint::StructuresCreated), at(WritePoint::Settled),
-               at(WritePoint::Sealed), at(WritePoint::Verified));
+    fmt::print(
+        R"({{"save": {}, "save_read_back_memory": {}, "load_verify": {}, "created_at": {}, "data_verified_at": {}, )"
+        R"("sealed_at": {}, "verified_at": {}}})"
+        "\n",
+        device, memory, loaded, at(WritePoint::StructuresCreated), at(WritePoint::DataVerified), at(WritePoint::Sealed),
+        at(WritePoint::Verified));
   }
   return 0;
 }

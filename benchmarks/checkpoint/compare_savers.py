@@ -110,7 +110,7 @@ def ours(program, shapes, folder):
             "rollcall, verified from memory": line["save_read_back_memory"],
             "rollcall load + verify": line["load_verify"],
             "  from the device: structures created after": line["created_at"],
-            "  from the device: data on it and read back after": line["settled_at"],
+            "  from the device: data on it and read back after": line["data_verified_at"],
             "  from the device: sealed after": line["sealed_at"], "  from the device: seal read back after": line["verified_at"]}
 
 

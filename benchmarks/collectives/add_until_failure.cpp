@@ -94,6 +94,6 @@ int main(int argc, char** argv) {
     const std::string text = error.what();
     std::printf("%.6f %s\n", std::chrono::duration<double>(now).count(), text.substr(0, text.find('\n')).c_str());
     std::fflush(stdout);
-    _exit(0);  // a back end may take its time to let go
+    _exit(0);  // a backend may take its time to let go
   }
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our collectives over UCX against Gloo and Open MPI.
 
-Each back end has processes of its own, in turn for each size and run, so that none meets what another leaves behind: Gloo and UCX in
+Each backend has processes of its own, in turn for each size and run, so that none meets what another leaves behind: Gloo and UCX in
 rollcall-bench-collectives, Open MPI in mpi_collectives, which measures alike. Prints medians over the runs, and how many times as fast
 UCX is."""
 import collections
@@ -36,7 +36,7 @@ def mpi(ranks, size):
 
 
 def seconds_of(ranks):
-    """{(operation, MiB, back end): seconds of each run}"""
+    """{(operation, MiB, backend): seconds of each run}"""
     seconds = collections.defaultdict(list)
     for _ in range(options.runs):
         for size in SIZES:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""How long after kill -9 of one of four ranks the others have an error, on each back end.
+"""How long after kill -9 of one of four ranks the others have an error, on each backend.
 
-The ranks are processes of this host that do nothing but add up; one of them is killed at a random moment. `bare` is the back end's own
+The ranks are processes of this host that do nothing but add up; one of them is killed at a random moment. `bare` is the backend's own
 error; `watched` is what a training sees: the same, after the watchdog has asked all ranks where they are, so that it can name who is lost.
 
   benchmarks/collectives/kill_latency.py [--build build/dev] [--ranks 4] [--kills 20] [--mib 4] [--within 10]
@@ -57,7 +57,7 @@ def main():
     program, chance = options.build / "benchmarks/collectives/add_until_failure", random.Random(options.seed)
     print(f"{options.ranks} ranks, {options.kills} kills each, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; "
           "ms until a survivor's error")
-    print(f"{'back end':10}{'transport':11}{'error':9}{'median':>8}{'90 %':>8}{'max':>8}{'without':>9}")
+    print(f"{'backend':10}{'transport':11}{'error':9}{'median':>8}{'90 %':>8}{'max':>8}{'without':>9}")
     found = {}
     server = subprocess.Popen([program, "store"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     port = server.stdout.readline().strip()

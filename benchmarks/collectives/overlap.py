@@ -23,7 +23,7 @@ for mib in options.mib:
             runs[backend].append(measure.run_ranks(
                 [program, f"--ucx={ucx}", f"--mib={mib}", f"--compute-ms={options.compute_ms}"], options.ranks))
     for backend, results in runs.items():
-        rows.append({"back_end": backend, "mib": mib, **{name: statistics.median(r[name] for r in results) for name in results[0]}})
+        rows.append({"backend": backend, "mib": mib, **{name: statistics.median(r[name] for r in results) for name in results[0]}})
 if options.json:
     print(json.dumps({"benchmark": "all-reduce beside a computation", "unit": "ms", "ranks": options.ranks, "rows": rows}))
 else:
@@ -31,4 +31,4 @@ else:
     print(f"{'MiB':>4} {'':6}{'computation':>12}{'all-reduce':>12}{'both':>9}{'slowed by':>11}")
     for row in rows:
         slowed = row["compute_beside_ms"] - row["compute_ms"]
-        print(f"{row['mib']:4} {row['back_end']:6}{row['compute_ms']:12.1f}{row['sum_ms']:12.1f}{row['both_ms']:9.1f}{slowed:11.1f}")
+        print(f"{row['mib']:4} {row['backend']:6}{row['compute_ms']:12.1f}{row['sum_ms']:12.1f}{row['both_ms']:9.1f}{slowed:11.1f}")

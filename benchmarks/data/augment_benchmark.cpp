@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "trainer/data/transforms/batch_mix.h"
-#include "trainer/data/transforms/colour.h"
+#include "trainer/data/transforms/operations.h"
 #include "trainer/data/transforms/policy.h"
-#include "trainer/data/transforms/random_erasing.h"
 #include "trainer/data/transforms/transforms.h"
 
 namespace rollcall::data {

@@ -8,15 +8,15 @@
 #include <string>
 #include <thread>
 
-#include "runtime/base/first_on_host.h"
 #include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
 #include "runtime/cli/command.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/marker.h"
-#include "runtime/job/plugin_profile.h"
+#include "runtime/job/slurm_files.h"
 #include "runtime/launchers/slurm.h"
 #include "runtime/settings/launch_settings.h"
-#include "runtime/settings/markdown.h"
+#include "runtime/settings/settings.h"
 
 namespace rollcall::cli {
 namespace {

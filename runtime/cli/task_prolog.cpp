@@ -11,7 +11,7 @@
 #include "runtime/cli/command.h"
 #include "runtime/cli/env_command.h"
 #include "runtime/contract/env_vars.h"
-#include "runtime/job/plugin_profile.h"
+#include "runtime/job/slurm_files.h"
 #include "runtime/settings/launch_settings.h"
 #include "runtime/step/resolved_step.h"
 #include "runtime/storage/folders.h"

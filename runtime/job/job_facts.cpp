@@ -1,6 +1,13 @@
 #include "runtime/job/job_facts.h"
 
+#include <chrono>
 #include <numeric>
+#include <string>
+#include <vector>
+
+#include "runtime/base/child_process.h"
+#include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
 
 namespace rollcall::job {
 namespace {
@@ -25,6 +32,52 @@ void adopt_layout(const StepLayout& layout, JobFacts& facts) {
     facts.head_known_to_all = true;
   }
   facts.local_world_size = layout.tasks_per_node[facts.node_rank];
+}
+
+std::optional<std::int64_t> parse_time_left(std::string_view text) {
+  constexpr std::int64_t kHoursPerDay = 24;
+  constexpr std::int64_t kSixty = 60;
+  std::int64_t seconds = 0;
+  const std::size_t dash = text.find('-');
+  if (dash != std::string_view::npos) {
+    const auto days = parse_integer<std::uint32_t>(text.substr(0, dash));
+    if (!days) {
+      return std::nullopt;
+    }
+    seconds = *days * kHoursPerDay;  // in hours, until the parts below multiply it
+    text.remove_prefix(dash + 1);
+  }
+  const auto parts = split(text, ':');
+  if (parts.size() < 2 || parts.size() > 3 || (dash != std::string_view::npos && parts.size() != 3)) {
+    return std::nullopt;
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto number = parse_integer<std::uint32_t>(parts[i]);
+    if (!number) {
+      return std::nullopt;
+    }
+    seconds = i == 0 ? seconds + *number : seconds * kSixty + *number;
+  }
+  return seconds;
+}
+
+std::optional<double> ask_job_end_time(const Environment& environment, double now) {
+  const auto job = environment.get_non_empty(env::kSlurmJobId);
+  if (!job) {
+    return std::nullopt;
+  }
+  constexpr std::chrono::seconds kPatience{10};  // a busy controller answers late; training waits for it
+  const Result<std::string> answer =
+      output_of({"squeue", "--noheader", "--format=%L", "--jobs=" + *job}, environment, kPatience);
+  const auto left = parse_time_left(answer ? trim(*answer) : "");
+  return left ? std::optional(now + static_cast<double>(*left)) : std::nullopt;
+}
+
+std::optional<double> job_end_time(const Environment& environment, double now) {
+  if (const auto told = parse_integer<std::uint32_t>(environment.get(env::kSlurmJobEndTime).value_or(""))) {
+    return static_cast<double>(*told);
+  }
+  return ask_job_end_time(environment, now);
 }
 
 }  // namespace rollcall::job

@@ -1,4 +1,4 @@
-#include "runtime/settings/markdown.h"
+#include "runtime/settings/settings.h"
 
 #include <fmt/format.h>
 

@@ -13,7 +13,7 @@ using testing_support::Shape;
 using Tensors = std::vector<at::Tensor>;
 using TensorLists = std::vector<Tensors>;
 
-/// What a back end cannot do, as docs/backends.md says.
+/// What a backend cannot do, as docs/backends.md says.
 struct Limits {
   bool strided = true;  ///< takes tensors that are not contiguous
   bool int16 = true;    ///< reduces 16-bit integers

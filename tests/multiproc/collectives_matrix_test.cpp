@@ -1,4 +1,4 @@
-// Every collective and message of c10d on every back end that this program was built with;
+// Every collective and message of c10d on every backend that this program was built with;
 // tests/slurm/test_backend_mpi.py has MPI, which needs a launcher.
 
 #include <gtest/gtest.h>

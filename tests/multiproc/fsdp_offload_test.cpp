@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "tests/multiproc/fsdp_network.h"
-#include "trainer/model/amx.h"
+#include "trainer/model/device.h"
 
 namespace rollcall::parallel {
 namespace {

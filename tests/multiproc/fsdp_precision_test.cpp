@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tests/multiproc/fsdp_network.h"
-#include "trainer/model/amx.h"
+#include "trainer/model/device.h"
 
 namespace rollcall::parallel {
 namespace {

@@ -1,4 +1,4 @@
-// What the others see when one of four ranks is killed or stopped, on every back end: an error, never a hang, and a
+// What the others see when one of four ranks is killed or stopped, on every backend: an error, never a hang, and a
 // smaller group in the same processes.
 
 #include <gtest/gtest.h>

@@ -74,7 +74,7 @@ TEST(Store, AMissingRankIsAnErrorThatCountsThoseThatCame) {
   EXPECT_NE(ranks[0].message.find("only 1 of 2 ranks came within 1 s"), std::string::npos) << report(ranks);
 }
 
-TEST(Store, AnUnknownBackEndIsRefusedBeforeAnythingIsConnected) {
+TEST(Store, AnUnknownBackendIsRefusedBeforeAnythingIsConnected) {
   for (const char* name : {"glo", "GLOO", ""}) {
     const auto group = make_process_group(nullptr, 0, 2, {.backend = name});
     ASSERT_FALSE(group.has_value()) << name;

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "tests/multiproc/fsdp_network.h"
-#include "trainer/distributed/ddp/sync_batch_norm.h"
+#include "trainer/distributed/ddp/make_replica.h"
 
 namespace rollcall::parallel {
 namespace {

@@ -1,4 +1,4 @@
-// How long anything here may wait, at the most: what is asked of the back ends and of the store, and what is decided by
+// How long anything here may wait, at the most: what is asked of the backends and of the store, and what is decided by
 // a clock that the test brings. No time is measured.
 
 #include <gtest/gtest.h>
@@ -8,7 +8,6 @@
 #include "trainer/distributed/backends/backends.h"
 #include "trainer/distributed/backends/c10d/engine_backend.h"
 #include "trainer/distributed/process_group/store.h"
-#include "trainer/distributed/watchdog/first_failure.h"
 #include "trainer/distributed/watchdog/lost_peer_search.h"
 #include "trainer/distributed/watchdog/rank_query.h"
 #include "trainer/distributed/watchdog/watchdog.h"
@@ -167,18 +166,18 @@ class LostPeerSearchTest : public testing::Test {
 TEST_F(LostPeerSearchTest, AnEndedProcessIsBelievedATenthOfASecondLater) {
   process_ended(milliseconds(5'000));
   look(milliseconds(5'099));
-  EXPECT_FALSE(collective_->is_settled()) << "what it sent may still be on its way";
+  EXPECT_FALSE(collective_->has_ended()) << "what it sent may still be on its way";
   look(milliseconds(5'100));
-  EXPECT_TRUE(collective_->is_settled());
+  EXPECT_TRUE(collective_->has_ended());
 }
 
 TEST_F(LostPeerSearchTest, AnEndedProcessOfWhichTheStoreSaysNothingIsBelievedASecondLater) {
   has_left_ = std::nullopt;
   process_ended(milliseconds(5'000));
   look(milliseconds(5'999));
-  EXPECT_FALSE(collective_->is_settled());
+  EXPECT_FALSE(collective_->has_ended());
   look(milliseconds(6'000));
-  EXPECT_TRUE(collective_->is_settled());
+  EXPECT_TRUE(collective_->has_ended());
 }
 
 TEST_F(LostPeerSearchTest, WhoLeftInGoodOrderIsNotLost) {
@@ -188,15 +187,15 @@ TEST_F(LostPeerSearchTest, WhoLeftInGoodOrderIsNotLost) {
   for (int second = 5; second < 100; ++second) {
     look(seconds(second));
   }
-  EXPECT_FALSE(collective_->is_settled());
+  EXPECT_FALSE(collective_->has_ended());
 }
 
 TEST_F(LostPeerSearchTest, AClosedConnectionIsLookedForOnceACollectiveTakesASecond) {
   broken_ = {1};
   look(milliseconds(999));
-  EXPECT_FALSE(collective_->is_settled());
+  EXPECT_FALSE(collective_->has_ended());
   look(milliseconds(1'000));
-  EXPECT_TRUE(collective_->is_settled());
+  EXPECT_TRUE(collective_->has_ended());
 }
 
 TEST_F(LostPeerSearchTest, ConnectionsAreLookedAtLessAndLessOftenDownToEveryHalfMinute) {

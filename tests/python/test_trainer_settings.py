@@ -214,7 +214,7 @@ def parallel(tmp_path, _trees):
 def backend(tmp_path, _trees):
     for name in ("gloo", "ucx"):
         printed = train(tmp_path / name, f"--backend={name}", "--max-steps=2", "--log-steps=1", ranks=2)
-        assert f"back end {name}," in printed
+        assert f"backend {name}," in printed
     gloo, ucx = (trainer_ranks.records(tmp_path / name, "step") for name in ("gloo", "ucx"))
     assert len(gloo) == 2 and [r["loss"] for r in ucx] == pytest.approx([r["loss"] for r in gloo], rel=1e-5)
 

@@ -62,7 +62,7 @@ def test_training_gives_the_losses_of_gloo(cluster, rollcall_train, tmp_path, pa
         result = cluster.run("srun", "--ddp", "--mpi=pmix", "-N2", f"-n{ranks}", rollcall_train, *SMALL, *parallel, "--max-steps=3",
                              f"--backend={backend}", f"--checkpoint-dir={folder}",
                              env={"OMP_NUM_THREADS": "1", "SCRATCH": str(tmp_path)}, timeout=120)
-        assert f"back end {backend}" in result.stdout
+        assert f"backend {backend}" in result.stdout
         assert "Exception" not in result.stderr  # all left together
         lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         losses[backend] = [line["loss"] for line in lines if line["event"] == "step"]

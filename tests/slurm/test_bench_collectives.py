@@ -30,7 +30,7 @@ def test_every_operation_is_measured_and_right_on_both_nodes(cluster, program):
         assert row["bus_bytes_per_second"] == pytest.approx(factor * row["bytes"] / row["seconds"])
 
 
-def test_the_table_compares_back_ends(cluster, program):
+def test_the_table_compares_backends(cluster, program):
     lines = measure(cluster, program, "--backend=gloo,gloo").splitlines()
     assert lines[1].split()[:3] == ["operation", "with", "bytes"]
     assert [line.split()[1:3] for line in lines[2:]] == [["gloo", size] for size in ("4096", "4096", "65536", "65536")]

@@ -25,7 +25,6 @@
 #include "runtime/base/text.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/distributed/ddp/make_replica.h"
-#include "trainer/distributed/ddp/sync_batch_norm.h"
 #include "trainer/distributed/process_group/factory.h"
 #include "trainer/model/resnet.h"
 #include "trainer/model/state.h"

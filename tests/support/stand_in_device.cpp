@@ -297,7 +297,7 @@ const bool registered = [] {
   return true;
 }();
 
-/// The device's collectives, by another back end on the memory behind its tensors.
+/// The device's collectives, by another backend on the memory behind its tensors.
 class Collectives final : public c10d::Backend {
  public:
   using Tensors = std::vector<at::Tensor>;

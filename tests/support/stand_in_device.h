@@ -22,7 +22,7 @@ namespace rollcall::testing_support::stand_in {
 
 [[nodiscard]] c10::Device device();
 
-/// Lets the group carry the device's tensors, by its back end for CPUs; like NCCL a collective begins after what is on
+/// Lets the group carry the device's tensors, by its backend for CPUs; like NCCL a collective begins after what is on
 /// the current stream at its call.
 void add_backend(c10d::ProcessGroup& group);
 

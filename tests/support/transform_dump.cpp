@@ -18,7 +18,7 @@
 #include "tests/support/rgb_image.h"
 #include "trainer/data/image/image_decoder.h"
 #include "trainer/data/sources/image_folder.h"
-#include "trainer/data/transforms/colour.h"
+#include "trainer/data/transforms/operations.h"
 #include "trainer/data/transforms/policy.h"
 #include "trainer/data/transforms/transforms.h"
 

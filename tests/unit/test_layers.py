@@ -126,8 +126,8 @@ def test_runtime_and_plugin_include_neither_libtorch_nor_the_trainer():
     assert bad == []
 
 
-def test_only_the_back_ends_folders_name_what_they_are_made_of():
-    """c10d's own back ends, UCX and MPI."""
+def test_only_the_backends_folders_name_what_they_are_made_of():
+    """c10d's own backends, UCX and MPI."""
     bad = [
         f"{path.relative_to(ROOT)} includes {name}"
         for path in sources("trainer")

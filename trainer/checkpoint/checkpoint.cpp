@@ -9,10 +9,8 @@
 
 #include "trainer/checkpoint/background/commit.h"
 #include "trainer/checkpoint/format/reader.h"
-#include "trainer/checkpoint/model_state.h"
-#include "trainer/checkpoint/optimizer_state.h"
 #include "trainer/checkpoint/read_plan.h"
-#include "trainer/checkpoint/rng.h"
+#include "trainer/checkpoint/training_state.h"
 #include "trainer/model/state.h"
 
 namespace rollcall::checkpoint {

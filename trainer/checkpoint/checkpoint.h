@@ -13,7 +13,6 @@
 #include "trainer/checkpoint/format/rank_group.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/progress.h"
-#include "trainer/checkpoint/sharding.h"
 #include "trainer/checkpoint/state_parts.h"
 
 namespace rollcall::checkpoint {
@@ -27,7 +26,7 @@ struct TrainingState {
   /// Names (keys of the model's state dict) of the optimizer's parameters, group after group.
   std::vector<std::string> parameter_keys_in_optimizer_order;
   Progress progress;
-  std::vector<std::vector<std::byte>> rng_per_rank;  ///< cpu_rng_state() (rng.h) of each rank; may be empty
+  std::vector<std::vector<std::byte>> rng_per_rank;  ///< cpu_rng_state() of each rank; may be empty
   std::string config_json;                           ///< the settings; not read back by load()
   std::vector<std::string> argv;                     ///< the command line, for people; not read back
   std::string job{};                                 ///< number of the Slurm job; empty: none

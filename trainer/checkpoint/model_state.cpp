@@ -1,4 +1,4 @@
-#include "trainer/checkpoint/model_state.h"
+#include "trainer/checkpoint/training_state.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,8 +1,7 @@
-#include "trainer/checkpoint/optimizer_state.h"
+#include "trainer/checkpoint/training_state.h"
 
 #include <nlohmann/json.hpp>
 
-#include "trainer/checkpoint/parameter_state.h"
 #include "trainer/optim/optimizer_kind.h"
 
 namespace rollcall::checkpoint {
@@ -70,14 +69,47 @@ Result<std::vector<std::unique_ptr<torch::optim::OptimizerOptions>>> read_option
   return options;
 }
 
-optim::StateSink sink_of(const StateSink& sink) {
-  return {.tensor = [sink](const std::string& name, const at::Tensor& tensor) { sink.add(name, tensor); },
-          .number = [sink](const std::string& name, std::int64_t number) { sink.add(name, number); }};
+std::string state_path(const std::string& key, const std::string& name) {
+  return "/optimizer/state/" + key + "/" + name;
 }
 
-optim::StateSource source_of(const StateSource& source) {
-  return {.tensor = [source](const std::string& name) { return source.tensor(name); },
-          .number = [source](const std::string& name) { return source.number(name); }};
+// The state for one parameter on its way out and in: /optimizer/state/<key>/<name>, a tensor of the parameter's shape
+// or a number. `key` names the parameter in the state dict; `sharding` is null where every rank has all of it. All
+// outlives what these give.
+
+optim::StateSink sink_of(StateParts& parts, const std::string& key, const Sharding* sharding) {
+  return {.tensor =
+              [&parts, key, sharding](const std::string& name, const at::Tensor& tensor) {
+                if (const auto shard = sharding != nullptr ? sharding->shard(key) : std::nullopt) {
+                  parts.add(state_path(key, name), "", *shard, tensor, sharding->writes());
+                } else {
+                  parts.add(state_path(key, name), "", tensor);
+                }
+              },
+          .number = [&parts, key](const std::string& name,
+                                  std::int64_t number) { parts.values[state_path(key, name)] = number; }};
+}
+
+/// A tensor is like `parameter`, which the optimizer updates (device, strides), and gets the stored values when `reads`
+/// is carried out. Throws c10::Error where the shape differs.
+optim::StateSource source_of(const OpenCheckpoint& stored, ReadPlan& reads, const at::Tensor& parameter,
+                             const std::string& key, const Sharding* sharding) {
+  const auto tensor = [&stored, &reads, &parameter, key, sharding](const std::string& name) -> at::Tensor {
+    const format::ManifestEntry* const entry = stored.tensor(state_path(key, name));
+    if (entry == nullptr) {
+      return {};
+    }
+    const auto shard = sharding != nullptr ? sharding->shard(key) : std::nullopt;
+    const std::vector<std::int64_t> whole = shard ? shard->whole_shape : parameter.sizes().vec();
+    TORCH_CHECK(entry->shape == whole, entry->name, " is ", format::shape_text(entry->shape), " there and ",
+                format::shape_text(whole), " here");
+    return reads.make(parameter, *entry, shard ? shard->first_row : 0);
+  };
+  const auto number = [&stored, key](const std::string& name) -> std::optional<std::int64_t> {
+    const auto* const value = stored.value<std::int64_t>(state_path(key, name));
+    return value != nullptr ? std::optional(*value) : std::nullopt;
+  };
+  return {.tensor = tensor, .number = number};
 }
 
 }  // namespace
@@ -98,7 +130,7 @@ Result<void> add_optimizer(StateParts& parts, const torch::optim::Optimizer& opt
     for (std::size_t j = 0; j < groups[i].size(); ++j) {
       const auto found = optimizer.state().find(group.params()[j].unsafeGetTensorImpl());
       if (found != optimizer.state().end()) {
-        (*kind)->save_state(*found->second, sink_of(StateSink(parts, groups[i][j], sharding)));
+        (*kind)->save_state(*found->second, sink_of(parts, groups[i][j], sharding));
       }
     }
   }
@@ -144,8 +176,7 @@ Result<OptimizerPlan> plan_optimizer(ReadPlan& reads, const torch::optim::Optimi
     for (std::size_t i = 0; i < groups.size(); ++i) {
       for (std::size_t j = 0; j < groups[i].size(); ++j) {
         const at::Tensor& parameter = optimizer.param_groups()[i].params()[j];
-        if (auto state =
-                (*kind)->load_state(source_of(StateSource(stored, reads, parameter, groups[i][j], sharding)))) {
+        if (auto state = (*kind)->load_state(source_of(stored, reads, parameter, groups[i][j], sharding))) {
           plan.states.emplace_back(parameter.unsafeGetTensorImpl(), std::move(state));
         }
       }

@@ -55,6 +55,16 @@ void add_progress(std::map<std::string, format::Value>& values, const Progress& 
   add_sums(values, "/progress/unrecorded", progress.unrecorded);
 }
 
+namespace {
+
+/// What a file says that no training of ours wrote would be a place outside of the data.
+bool is_possible(const Progress& progress) {
+  return progress.epoch >= 0 && progress.step_in_epoch >= 0 && progress.global_step >= 0 &&
+         progress.sample_position >= 0 && progress.world_size >= 1 && progress.batch_size >= 0;
+}
+
+}  // namespace
+
 std::optional<Progress> read_progress(const OpenCheckpoint& stored) {
   Progress progress;
   const bool whole = take(stored, "/progress/epoch", progress.epoch) &&
@@ -75,7 +85,7 @@ std::optional<Progress> read_progress(const OpenCheckpoint& stored) {
   std::string best;
   progress.best = take(stored, format::kBestPath, best) ? format::best_from_json(best) : std::vector<Best>();
   progress.unrecorded = read_sums(stored, "/progress/unrecorded");
-  return whole ? std::optional(progress) : std::nullopt;
+  return whole && is_possible(progress) ? std::optional(progress) : std::nullopt;
 }
 
 }  // namespace rollcall::checkpoint

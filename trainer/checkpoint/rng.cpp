@@ -1,4 +1,4 @@
-#include "trainer/checkpoint/rng.h"
+#include "trainer/checkpoint/training_state.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>

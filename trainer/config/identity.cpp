@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "trainer/config/trainer_settings.h"
+#include "trainer/config/options.h"
 
 namespace rollcall::config {
 namespace {

@@ -5,10 +5,9 @@
 #include <string_view>
 
 #include "runtime/command_line/command_line.h"
-#include "runtime/job/plugin_profile.h"
+#include "runtime/job/slurm_files.h"
 #include "runtime/settings/launch_settings.h"
 #include "runtime/settings/layers.h"
-#include "trainer/config/trainer_settings.h"
 
 namespace rollcall::config {
 namespace {

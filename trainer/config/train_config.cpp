@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "runtime/settings/values.h"
-#include "trainer/checkpoint/background/stage.h"
+#include "trainer/checkpoint/background/commit.h"
 
 namespace rollcall::config {
 namespace {

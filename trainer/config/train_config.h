@@ -23,7 +23,7 @@
 
 namespace rollcall::config {
 
-// What the trainer's settings mean, in the types of those who use them. Made once from the table (trainer_settings.h);
+// What the trainer's settings mean, in the types of those who use them. Made once from the table (options.h);
 // nothing behind it knows a setting by its name, but for messages. Where a field says "as given", it is the setting's
 // text for messages. Defaults are the table's.
 

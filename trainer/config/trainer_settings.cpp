@@ -1,4 +1,4 @@
-#include "trainer/config/trainer_settings.h"
+#include "trainer/config/options.h"
 
 #include <array>
 
@@ -200,7 +200,7 @@ constexpr std::array kTrainerTable{
     Setting{"sync-bn", Kind::Switch, "false", "on|off",
             "batch norms normalise with the batches of all ranks together: for small batches per rank", "Parallel"},
     Setting{"backend", Kind::Choice, "auto", "auto|gloo|ucx|mpi|nccl",
-            "communication back end (docs/backends.md); auto: gloo on CPUs, nccl on GPUs; ucx: shared memory, TCP and "
+            "communication backend (docs/backends.md); auto: gloo on CPUs, nccl on GPUs; ucx: shared memory, TCP and "
             "InfiniBand; mpi: under srun --mpi=pmix or mpirun",
             "Parallel", "auto|gloo|ucx|mpi|nccl"},
     Setting{"collective-timeout", Kind::Number, "600", "SECONDS",

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -65,16 +64,6 @@ struct OutputPixels {
     return static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 3;
   }
 };
-
-/// The bits of the bfloat16 nearest to a finite value, halves to even: as PyTorch's conversion and AVX-512's.
-[[nodiscard]] constexpr std::uint16_t to_bfloat16(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
-}
-
-[[nodiscard]] constexpr float from_bfloat16(std::uint16_t bits) {
-  return std::bit_cast<float>(std::uint32_t{bits} << 16);
-}
 
 /// Uninitialised memory that only grows, so that work repeated on files of similar size stops allocating.
 class KeptMemory {

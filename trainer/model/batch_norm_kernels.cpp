@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "runtime/base/bfloat16.h"
+
 #define ROLLCALL_BATCH_NORM_ISA portable
 #define ROLLCALL_BATCH_NORM_TARGET
 #define ROLLCALL_BATCH_NORM_SET kPortableBatchNorm

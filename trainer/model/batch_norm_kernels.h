@@ -5,7 +5,7 @@
 
 namespace rollcall::model {
 
-// The passes of batch_norm_passes.h on channels-last memory, [rows][channels] with channels side by side, once for each
+// The passes of batch_norm.h on channels-last memory, [rows][channels] with channels side by side, once for each
 // instruction set. Each value is the same expression everywhere (but for fused multiply-adds, which the portable set
 // may lack); sums are taken in the order of the rows, four at a time. No LibTorch here.
 

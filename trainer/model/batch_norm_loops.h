@@ -13,17 +13,10 @@ namespace {
 #define ROLLCALL_INLINE ROLLCALL_BATCH_NORM_TARGET inline __attribute__((always_inline))
 
 ROLLCALL_INLINE float load(const float* from) { return *from; }
-ROLLCALL_INLINE float load(const std::uint16_t* from) {
-  return __builtin_bit_cast(float, static_cast<std::uint32_t>(*from) << 16);
-}
+ROLLCALL_INLINE float load(const std::uint16_t* from) { return from_bfloat16(*from); }
 
 ROLLCALL_INLINE void store(float* to, float value) { *to = value; }
-/// Rounds to nearest even, as c10::BFloat16 does; NaN stays NaN.
-ROLLCALL_INLINE void store(std::uint16_t* to, float value) {
-  const auto bits = __builtin_bit_cast(std::uint32_t, value);
-  const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
-  *to = static_cast<std::uint16_t>(value != value ? 0x7fc0U : rounded);
-}
+ROLLCALL_INLINE void store(std::uint16_t* to, float value) { *to = to_bfloat16(value); }
 
 // Both keep NaN, as LibTorch's do.
 ROLLCALL_INLINE float relu(float value) { return 0 > value ? 0 : value; }

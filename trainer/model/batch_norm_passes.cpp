@@ -1,4 +1,4 @@
-#include "trainer/model/batch_norm_passes.h"
+#include "trainer/model/batch_norm.h"
 
 #include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
@@ -17,7 +17,7 @@
 namespace rollcall::model {
 namespace {
 
-// The passes of batch_norm_passes.h for CPU tensors in channels-last memory, float32 or bfloat16, by the kernels of
+// The passes of batch_norm.h for CPU tensors in channels-last memory, float32 or bfloat16, by the kernels of
 // batch_norm_kernels.h: every pass reads its inputs once, and the epilogue costs no pass of its own. Sums are taken in
 // float32 over some thousand values, then in float64; their order depends on the number of threads, as LibTorch's
 // does.

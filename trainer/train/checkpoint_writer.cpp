@@ -129,7 +129,7 @@ bool CheckpointWriter::may_save(Urgency urgency, bool others_saving) {
   if (urgency == Urgency::MaySkip && others_saving && config_.skip_while_saving) {
     return false;
   }
-  settle();
+  finish_save();
   return true;
 }
 
@@ -175,7 +175,7 @@ void CheckpointWriter::before_update() {
   }
 }
 
-void CheckpointWriter::settle() {
+void CheckpointWriter::finish_save() {
   if (!saver_) {
     return;
   }
@@ -214,14 +214,14 @@ bool CheckpointWriter::gave_up() const {
 }
 
 Error CheckpointWriter::last_failure() {
-  settle();
+  finish_save();
   return last_failure_.value_or(
       fail("checkpoint", "", "a rank could not save, and this one could", "reporting this", ExitCode::Internal));
 }
 
 std::vector<SaveReport> CheckpointWriter::take_reports() {
   if (!under_way() && saver_) {
-    settle();
+    finish_save();
   }
   return std::exchange(reports_, {});
 }

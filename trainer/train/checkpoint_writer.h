@@ -79,7 +79,7 @@ class CheckpointWriter {
  private:
   CheckpointWriter(const config::CheckpointConfig& config, const World& world);
 
-  void settle();
+  void finish_save();
   void note(checkpoint::background::SaveOutcome outcome);
   /// The others gave a rank up that a save held for too long, which hears of lost peers then.
   [[nodiscard]] Error with_advice(Error error, double seconds) const;

@@ -13,14 +13,14 @@
 #include "runtime/settings/values.h"
 #include "runtime/storage/folders.h"
 #include "runtime/storage/purge_age.h"
-#include "trainer/checkpoint/background/stage.h"
+#include "trainer/checkpoint/background/commit.h"
 #include "trainer/checkpoint/format/folder.h"
-#include "trainer/checkpoint/rng.h"
+#include "trainer/checkpoint/training_state.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/optim/optimizer.h"
-#include "trainer/precision/finite.h"
-#include "trainer/train/divergence.h"
+#include "trainer/precision/loss_scaler.h"
 #include "trainer/train/earlier_training.h"
+#include "trainer/train/outcome.h"
 #include "trainer/train/step_size.h"
 
 namespace rollcall::train {

@@ -7,8 +7,8 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/base/run_within.h"
 #include "runtime/base/text.h"
+#include "runtime/base/time_limit.h"
 
 namespace rollcall::train {
 namespace {
@@ -17,7 +17,7 @@ constexpr const char* kKey = "rollcall/failures";
 constexpr const char* kCodeKey = "rollcall/failure_code";
 constexpr const char* kReadKey = "rollcall/failures_read";  ///< ranks that need the store no more
 constexpr std::chrono::seconds kPatience{5};  // with a store that answers within milliseconds, unless rank 0 is stopped
-constexpr std::chrono::seconds kDeparture{2};
+constexpr std::chrono::seconds kLongestEnd{2};
 
 std::vector<std::uint8_t> bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
@@ -74,14 +74,14 @@ int FailureReport::lost_peer(const Error& error) {
   const int own_code = to_int(error.exit_code);
   const int code = claimed == Claim::Late ? code_of_the_cause().value_or(own_code) : own_code;
   needs_store_no_more();
-  end_process_unless_departed(code);
+  end_process_unless_ended(code);
   return code;
 }
 
-void FailureReport::end_process_unless_departed(int code) const {
-  std::thread([departed = departed_, code] {
-    std::this_thread::sleep_for(kDeparture);
-    if (!*departed) {
+void FailureReport::end_process_unless_ended(int code) const {
+  std::thread([ended = ended_, code] {
+    std::this_thread::sleep_for(kLongestEnd);
+    if (!*ended) {
       std::fflush(nullptr);
       std::_Exit(code);
     }
@@ -128,7 +128,7 @@ FailureReport::Claim FailureReport::claim() const {
 }
 
 void FailureReport::linger() const {
-  *departed_ = true;
+  *ended_ = true;
   if (rank_ != 0 || !store_) {
     return;
   }

@@ -54,7 +54,7 @@ class FailureReport {
   Claim claim() const;
   void leave_code(int code) const;
   void needs_store_no_more() const;
-  void end_process_unless_departed(int code) const;
+  void end_process_unless_ended(int code) const;
   std::optional<int> code_of_the_cause() const;
   void print(const Error& error) const;
 
@@ -63,7 +63,7 @@ class FailureReport {
   std::uint32_t world_size_;
   std::string host_;
   bool is_cause_ = false;  ///< own() was called
-  std::shared_ptr<std::atomic<bool>> departed_ = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<std::atomic<bool>> ended_ = std::make_shared<std::atomic<bool>>(false);
   c10::intrusive_ptr<c10d::Store> store_;
 };
 

@@ -4,48 +4,13 @@
 #include <torch/torch.h>
 #include <chrono>
 #include <cmath>
-#include <exception>
-#include <functional>
 #include <utility>
 
-#include "trainer/distributed/errors/exceptions.h"
-#include "trainer/precision/finite.h"
-#include "trainer/train/divergence.h"
+#include "trainer/precision/loss_scaler.h"
 #include "trainer/train/process.h"
 
 namespace rollcall::train {
 namespace {
-
-/// A run that ends with `error`; `lost_peer`: every rank has it, or the first cause is on another one.
-Outcome failed(Error error, bool lost_peer = false) {
-  return Outcome{Ending::Failed, Failure{std::move(error), lost_peer}};
-}
-
-Error lost_peer_error(const World& world, const std::string& what) {
-  return fail("process group", world.backend, "a collective failed, so a peer was lost: " + what,
-              "looking for the first rank that ended, in this output and in Slurm's", ExitCode::Unavailable);
-}
-
-/// Runs LibTorch code: what it throws becomes the outcome. Nothing where all went well.
-std::optional<Outcome> catch_training_errors(const World& world, const std::function<void()>& work) {
-  using process_group::Caught;
-  const std::optional<Caught> caught = process_group::catch_exception(work);
-  if (!caught) {
-    return std::nullopt;
-  }
-  switch (caught->kind) {
-    case Caught::Explained:
-      return failed(caught->error, caught->error.exit_code == ExitCode::Unavailable);
-    case Caught::NoMemory:
-      return failed(caught->error);
-    case Caught::LostPeer:
-      return failed(lost_peer_error(world, caught->text), true);
-    case Caught::Refused:
-      break;
-  }
-  return failed(
-      fail("training step", "", caught->text, "a smaller --batch-size if memory ran out", ExitCode::Internal));
-}
 
 /// The batch where the model computes.
 data::Batch placed(data::Batch batch, const model::Device& device) {
@@ -237,7 +202,7 @@ Loop::Stop Loop::after_update(const Totals& totals) {
   }
   progress_.skipped_steps += 1;
   skipped_in_a_row_ += 1;
-  const std::string where = first_bad_gradient();
+  const std::string where = precision::first_gradient_not_finite(replica_.named_parameters());
   observer_.skipped_step(progress_, scaler.on(), place_of(where));
   constexpr double kSmallest = 1.0 / (1 << 20);  // some 36 steps in a row did not fit
   const std::int64_t most = config_.run.max_skipped_steps;
@@ -248,16 +213,6 @@ Loop::Stop Loop::after_update(const Totals& totals) {
     return failed(gradients_not_finite(where, skipped_in_a_row_, progress_.global_step + 1), world_.rank != 0);
   }
   return std::nullopt;
-}
-
-std::string Loop::first_bad_gradient() const {
-  torch::OrderedDict<std::string, at::Tensor> gradients;
-  for (const auto& parameter : replica_.named_parameters()) {
-    if (parameter.value().grad().defined()) {
-      gradients.insert(parameter.key(), parameter.value().grad());
-    }
-  }
-  return precision::first_not_finite(gradients);
 }
 
 Loop::Stop Loop::after_step(const Totals& totals) {

@@ -6,29 +6,13 @@
 #include "trainer/config/train_config.h"
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/observer.h"
+#include "trainer/train/outcome.h"
 #include "trainer/train/stop_request.h"
 #include "trainer/train/totals.h"
 #include "trainer/train/training.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {
-
-/// A failure, and whether it is only the echo of another rank's.
-struct Failure {
-  Error error;
-  bool lost_peer = false;
-};
-
-enum class Ending {
-  Finished,     ///< all epochs or --max-steps done
-  Interrupted,  ///< a stop signal arrived at some rank, or the job's limit is near; a checkpoint was saved
-  Failed,
-};
-
-struct Outcome {
-  Ending ending = Ending::Finished;
-  std::optional<Failure> failure;  ///< with Ending::Failed
-};
 
 /// The training loop: epochs of steps, validation, checkpoints, until the end or until a stop signal reached any rank
 /// (all ranks stop after the same step: the signal travels with the step's totals). Collective: every rank runs it with
@@ -64,8 +48,6 @@ class Loop {
   void update(bool finite);
   /// Counts and tells a step that was left out; ends a run that leaves out every step.
   [[nodiscard]] Stop after_update(const Totals& totals);
-  /// The first parameter of this rank whose gradient is not finite; empty where there is none.
-  [[nodiscard]] std::string first_bad_gradient() const;
   [[nodiscard]] Stop after_step(const Totals& totals);
   [[nodiscard]] Stop after_epoch();
   /// Saves where `saving` (nothing is lost then if the job ends while it validates), validates where that is due, and

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "trainer/model/amx.h"
+#include "trainer/model/device.h"
 
 namespace rollcall::train {
 namespace {

@@ -13,11 +13,10 @@
 #include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/rendezvous/meet.h"
-#include "runtime/settings/markdown.h"
+#include "runtime/settings/settings.h"
 #include "runtime/step/resolved_step.h"
 #include "trainer/config/options.h"
 #include "trainer/config/train_config.h"
-#include "trainer/config/trainer_settings.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/train/checkpoints.h"
@@ -69,7 +68,7 @@ void say_done(const World& world, float ranks) {
   clock_gettime(CLOCK_MONOTONIC, &now);
   std::string line = fmt::format("DONE {}.{:06}\n", now.tv_sec, now.tv_nsec / 1000);
   if (world.rank == 0) {
-    line += fmt::format("{:.0f} of {} ranks on {} nodes, rendezvous {}, back end {}\n", ranks, world.world_size,
+    line += fmt::format("{:.0f} of {} ranks on {} nodes, rendezvous {}, backend {}\n", ranks, world.world_size,
                         world.num_nodes, world.rendezvous, world.backend);
   }
   std::fputs(line.c_str(), stdout);
@@ -115,7 +114,7 @@ class Session {
         &Session::add_replica,       &Session::add_optimizer,   &Session::open_checkpoints, &Session::load_checkpoint,
         &Session::confirm_same_step, &Session::warm_up,         &Session::open_observer};
     for (const Step step : kSteps) {
-      if (const std::optional<int> code = settle((this->*step)())) {
+      if (const std::optional<int> code = end_of_step((this->*step)())) {
         return *code;
       }
     }
@@ -230,7 +229,7 @@ class Session {
     observer_->note(fmt::format("{} on {}: {} training and {} validation images, {} classes", config_->model.name,
                                 config_->data.given, datasets.train->size(), datasets.valid->size(),
                                 datasets.class_names.size()));
-    observer_->note(fmt::format("{} ranks on {} nodes, {} images a step, {} steps an epoch, back end {}, rendezvous {}",
+    observer_->note(fmt::format("{} ranks on {} nodes, {} images a step, {} steps an epoch, backend {}, rendezvous {}",
                                 world_.world_size, world_.num_nodes, progress_.world_size * progress_.batch_size,
                                 training_->data.train_sampler->steps(), world_.backend, world_.rendezvous));
     observer_->note(describe_loading(training_->data, config_->data, world_.share));
@@ -284,7 +283,7 @@ class Session {
   }
 
   /// One rank's answer to "did your part of the set-up work?" is everybody's.
-  std::optional<int> settle(const Result<void>& mine) {
+  std::optional<int> end_of_step(const Result<void>& mine) {
     const Result<process_group::Agreement> agreement = process_group::agree(world_.process_group, mine);
     if (!agreement) {
       return report_.lost_peer(agreement.error());

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "runtime/contract/exit_codes.h"
-#include "runtime/job/end_time.h"
+#include "runtime/job/job_facts.h"
 #include "trainer/train/process.h"
 
 namespace rollcall::train {

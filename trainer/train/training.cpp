@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "trainer/distributed/ddp/sync_batch_norm.h"
+#include "trainer/distributed/ddp/make_replica.h"
 #include "trainer/model/state.h"
 #include "trainer/train/shared_data.h"
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/base/memory_limit.h"
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"

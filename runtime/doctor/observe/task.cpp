@@ -10,9 +10,9 @@
 #include <memory>
 #include <utility>
 
-#include "runtime/base/run_within.h"
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
+#include "runtime/base/time_limit.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/network/choose_interface.h"
 #include "runtime/network/network_view.h"

@@ -4,7 +4,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
-#include "runtime/resolve/rendezvous_port.h"
+#include "runtime/resolve/master_endpoint.h"
 #include "runtime/resolve/resolve.h"
 
 namespace rollcall::doctor {

@@ -10,7 +10,7 @@
 
 #include "tests/support/multiproc.h"
 #include "trainer/checkpoint/format/reader.h"
-#include "trainer/config/trainer_settings.h"
+#include "trainer/config/options.h"
 #include "trainer/train/checkpoints.h"
 
 namespace rollcall::train {

@@ -63,7 +63,7 @@ TEST(LossScalerOnADevice, IsBitEqualToTheCpu) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(LossScalerOnADevice, RanksAgreeOverTheDevicesBackEnd) {
+TEST(LossScalerOnADevice, RanksAgreeOverTheDevicesBackend) {
   const auto ranks = spawn(2, [](Rank& rank) {
     const process_group::Group group = rank.make_group();
     stand_in::add_backend(*group);

@@ -1,4 +1,5 @@
 #include "trainer/data/transforms/batch_mix.h"
+#include "runtime/base/bfloat16.h"
 
 #include <gtest/gtest.h>
 #include <bit>

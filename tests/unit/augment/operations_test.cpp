@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "tests/support/levels_image.h"
-#include "trainer/data/transforms/affine.h"
-#include "trainer/data/transforms/colour.h"
+#include "trainer/data/transforms/operations.h"
 
 namespace rollcall::data {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "tests/support/levels_image.h"
-#include "trainer/data/transforms/colour.h"
+#include "trainer/data/transforms/operations.h"
 
 namespace rollcall::data {
 namespace {

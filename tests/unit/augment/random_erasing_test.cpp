@@ -1,4 +1,4 @@
-#include "trainer/data/transforms/random_erasing.h"
+#include "trainer/data/transforms/transforms.h"
 
 #include <gtest/gtest.h>
 #include <algorithm>

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "trainer/data/image/resize.h"
-#include "trainer/data/transforms/colour.h"
 #include "trainer/data/transforms/levels.h"
+#include "trainer/data/transforms/operations.h"
 #include "trainer/data/transforms/policy.h"
-#include "trainer/data/transforms/random_erasing.h"
+#include "trainer/data/transforms/transforms.h"
 
 namespace {
 

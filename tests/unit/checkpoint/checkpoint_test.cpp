@@ -4,7 +4,7 @@
 #include <torch/torch.h>
 
 #include "tests/unit/checkpoint_format/sample_content.h"
-#include "trainer/checkpoint/rng.h"
+#include "trainer/checkpoint/training_state.h"
 #include "trainer/model/state.h"
 
 namespace rollcall::checkpoint {
@@ -207,6 +207,19 @@ TEST(Checkpoint, GivesBackTheProgress) {
   EXPECT_EQ(progress.world_size, 4);
   EXPECT_EQ(progress.batch_size, 64);
   EXPECT_EQ(progress.seed, 0xffff'ffff'ffff'fffe);
+}
+
+TEST(Checkpoint, WithAPositionThatNoTrainingHasIsRefused) {
+  const TemporaryFolder folder;
+  Training first(Kind::Sgd, 1);
+  first.progress.sample_position = -64;
+  ASSERT_TRUE(save(folder.path(), first.state(), {}));
+  Training second(Kind::Sgd, 2);
+  TrainingState state = second.state();
+  const auto loaded = load(folder.file("step-00000000.h5"), "", state);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().reason, "does not tell how far the training was");
+  EXPECT_EQ(loaded.error().exit_code, ExitCode::BadData);
 }
 
 TEST(Checkpoint, OfAnotherModelIsRefusedByTheFirstKeyThatDiffersAndNothingIsTouched) {

@@ -1,4 +1,4 @@
-#include "trainer/checkpoint/background/stage.h"
+#include "trainer/checkpoint/background/commit.h"
 
 #include <gmock/gmock.h>
 
@@ -6,7 +6,6 @@
 #include <fstream>
 
 #include "tests/unit/checkpoint_format/sample_content.h"
-#include "trainer/checkpoint/background/commit.h"
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/format/reader.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/unit/checkpoint_format/sample_content.h"
-#include "trainer/checkpoint/exchange/output_file.h"
+#include "trainer/checkpoint/exchange/files.h"
 #include "trainer/checkpoint/exchange/state_dict.h"
 
 namespace rollcall::checkpoint::exchange {

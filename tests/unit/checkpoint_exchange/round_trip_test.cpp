@@ -3,9 +3,7 @@
 #include <array>
 
 #include "tests/unit/checkpoint_exchange/exchange_files.h"
-#include "trainer/checkpoint/exchange/safetensors.h"
 #include "trainer/checkpoint/exchange/state_dict.h"
-#include "trainer/checkpoint/exchange/torch_file.h"
 
 namespace rollcall::checkpoint::exchange {
 namespace {

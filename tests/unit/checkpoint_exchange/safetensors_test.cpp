@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/unit/checkpoint_exchange/exchange_files.h"
-#include "trainer/checkpoint/exchange/little_endian.h"
+#include "trainer/checkpoint/exchange/files.h"
 #include "trainer/checkpoint/exchange/state_dict.h"
 
 namespace rollcall::checkpoint::exchange {

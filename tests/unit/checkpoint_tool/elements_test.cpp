@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "trainer/tools/checkpoint/elements.h"
 #include "trainer/tools/checkpoint/statistics.h"
 
 namespace rollcall::checkpoint_tool {
@@ -25,8 +24,8 @@ TEST(Elements, EveryHalfComesBack) {
     } else {
       ASSERT_EQ(half_of_float(number), half) << bits;
     }
-    if (!std::isnan(float_of_bfloat16(half))) {
-      ASSERT_EQ(bfloat16_of_float(float_of_bfloat16(half)), half) << bits;
+    if (!std::isnan(from_bfloat16(half))) {
+      ASSERT_EQ(bfloat16_of_float(from_bfloat16(half)), half) << bits;
     }
   }
 }
@@ -41,9 +40,9 @@ TEST(Elements, RoundingIsToTheNearestAndTiesToEven) {
   EXPECT_EQ(float_of_half(half_of_float(0x1.8p-24F)), 0x1p-23F);
   EXPECT_EQ(float_of_half(half_of_float(0x1.ff8p-15F)), 0x1.ff8p-15F);  // the largest subnormal one
   EXPECT_EQ(float_of_half(half_of_float(0x1.ffcp-15F)), 0x1p-14F);      // the carry into the normal ones
-  EXPECT_EQ(float_of_bfloat16(bfloat16_of_float(257)), 256);
-  EXPECT_EQ(float_of_bfloat16(bfloat16_of_float(259)), 260);
-  EXPECT_TRUE(std::isnan(float_of_bfloat16(bfloat16_of_float(std::bit_cast<float>(0x7f800001U)))));
+  EXPECT_EQ(from_bfloat16(bfloat16_of_float(257)), 256);
+  EXPECT_EQ(from_bfloat16(bfloat16_of_float(259)), 260);
+  EXPECT_TRUE(std::isnan(from_bfloat16(bfloat16_of_float(std::bit_cast<float>(0x7f800001U)))));
 }
 
 template <typename Number, std::size_t count>

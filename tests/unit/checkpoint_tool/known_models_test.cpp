@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "trainer/tools/checkpoint/new_checkpoint.h"
+#include "trainer/tools/checkpoint/checkpoint_file.h"
 
 namespace rollcall::checkpoint_tool {
 namespace {

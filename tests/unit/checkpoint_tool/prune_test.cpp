@@ -11,7 +11,7 @@
 #include "runtime/base/this_process.h"
 #include "tests/unit/checkpoint_format/sample_content.h"
 #include "trainer/checkpoint/format/retention.h"
-#include "trainer/config/trainer_settings.h"
+#include "trainer/config/options.h"
 #include "trainer/tools/checkpoint/program.h"
 #include "trainer/tools/checkpoint/prune.h"
 

@@ -9,7 +9,6 @@
 #include "tests/unit/checkpoint_format/sample_content.h"
 #include "tests/unit/commit_order/traced_calls.h"
 #include "trainer/checkpoint/background/commit.h"
-#include "trainer/checkpoint/background/stage.h"
 
 namespace rollcall::checkpoint {
 namespace {
@@ -34,8 +33,8 @@ std::string name_of(WritePoint point) {
       return "created";
     case WritePoint::BlockWritten:
       return "block";
-    case WritePoint::Settled:
-      return "settled";
+    case WritePoint::DataVerified:
+      return "data verified";
     case WritePoint::Sealed:
       return "sealed";
     case WritePoint::Verified:
@@ -73,7 +72,7 @@ const std::vector<std::string> kSyncsAndReads{"fsync" + kTemporary, "read" + kTe
 
 /// Data is brought to the device and read back while this rank, if it leads, finishes HDF5's structures. Past the page
 /// cache it is read only once it is on the device.
-void expect_settled(const std::vector<TracedCall>& calls, ReadBack read_back, bool leads) {
+void expect_verified_data(const std::vector<TracedCall>& calls, ReadBack read_back, bool leads) {
   std::vector<std::vector<std::string>> expected;
   if (read_back == ReadBack::Device) {
     expected = {kSyncsAndReads};
@@ -88,7 +87,7 @@ void expect_settled(const std::vector<TracedCall>& calls, ReadBack read_back, bo
 
 /// What rank 0 does once its data is there.
 void expect_sealed_and_named(const std::vector<TracedCall>& trace) {
-  EXPECT_THAT(calls_of(between(trace, "settled", "sealed")),
+  EXPECT_THAT(calls_of(between(trace, "data verified", "sealed")),
               ElementsAre("read" + kTemporary, "write" + kTemporary, "fsync" + kTemporary));
   EXPECT_THAT(calls_of(between(trace, "sealed", "verified")), ElementsAre("read" + kTemporary));
   EXPECT_THAT(calls_of(between(trace, "verified", "renamed")),
@@ -105,7 +104,7 @@ TEST_P(CheckpointCommit, OfOneRank) {
   EXPECT_THAT(calls_of(between(trace, "", "created")),
               ElementsAre("unlink" + kTemporary, "write" + kTemporary, "allocate" + kTemporary));
   EXPECT_THAT(calls_of(between(trace, "created", "block")), kWrites);
-  expect_settled(between(trace, "block", "settled"), GetParam(), true);
+  expect_verified_data(between(trace, "block", "data verified"), GetParam(), true);
   expect_sealed_and_named(trace);
   EXPECT_EQ(trace.back().text, "== renamed");
 }
@@ -137,20 +136,20 @@ TEST_P(CheckpointCommit, OfSeveralRanksIsSealedOnceAllOfThemHaveSyncedTheirRows)
   }));
   const std::vector<TracedCall> trace = testing_support::stop_trace();
   ASSERT_TRUE(well);
-  expect_settled(between(trace, "block", "settled", 0), GetParam(), true);
+  expect_verified_data(between(trace, "block", "data verified", 0), GetParam(), true);
   expect_sealed_and_named(trace);
   const auto place = [&](std::uint32_t rank, const std::string& text) {
     return std::find_if(trace.begin(), trace.end(),
                         [&](const TracedCall& call) { return call.rank == rank && call.text == text; });
   };
-  const auto sealing = place(0, "== settled") + 1;
+  const auto sealing = place(0, "== data verified") + 1;
   for (std::uint32_t rank = 1; rank < kRanks; ++rank) {
     SCOPED_TRACE(rank);
     EXPECT_THAT(calls_of(between(trace, "", "block", rank), rank), kWrites);
-    expect_settled(between(trace, "block", "settled", rank), GetParam(), false);
+    expect_verified_data(between(trace, "block", "data verified", rank), GetParam(), false);
     const auto after = std::find_if(
         sealing, trace.end(), [](const TracedCall& call) { return call.rank == 0 && call.text.starts_with("write "); });
-    EXPECT_LT(place(rank, "== settled"), after) << "the seal says that all is on the device";
+    EXPECT_LT(place(rank, "== data verified"), after) << "the seal says that all is on the device";
     EXPECT_EQ(trace.end(),
               std::find_if(after, trace.end(), [rank](const TracedCall& call) { return call.rank == rank; }));
   }

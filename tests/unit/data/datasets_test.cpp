@@ -6,9 +6,7 @@
 
 #include "tests/support/rgb_image.h"
 #include "tests/support/test_images.h"
-#include "trainer/data/datasets/fake_dataset.h"
-#include "trainer/data/datasets/image_dataset.h"
-#include "trainer/data/sampling/epoch_order.h"
+#include "trainer/data/sampling/sampler.h"
 #include "trainer/data/sources/image_folder.h"
 
 namespace rollcall::data {

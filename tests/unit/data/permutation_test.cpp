@@ -1,4 +1,4 @@
-#include "trainer/data/sampling/epoch_order.h"
+#include "trainer/data/sampling/sampler.h"
 
 #include <gtest/gtest.h>
 #include <map>

@@ -1,4 +1,5 @@
 #include "trainer/data/image/resize_kernels.h"
+#include "runtime/base/bfloat16.h"
 
 #include <gtest/gtest.h>
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "trainer/data/datasets/fake_dataset.h"
+#include "trainer/data/datasets/datasets.h"
 #include "trainer/data/sampling/random.h"
 
 namespace rollcall::data {

@@ -11,7 +11,6 @@
 #include "trainer/data/sources/image_folder.h"
 #include "trainer/data/sources/packed_file.h"
 #include "trainer/storage/crc.h"
-#include "trainer/tools/pack/journal.h"
 #include "trainer/tools/pack/pack_tree.h"
 #include "trainer/tools/pack/partial_file.h"
 

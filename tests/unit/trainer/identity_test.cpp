@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trainer/config/trainer_settings.h"
+#include "trainer/config/options.h"
 
 namespace rollcall::config {
 namespace {

@@ -3,11 +3,10 @@
 #include <limits>
 #include <vector>
 
-#include "trainer/model/amx.h"
+#include "trainer/model/device.h"
 #include "trainer/model/resnet.h"
 #include "trainer/model/state.h"
 #include "trainer/precision/autocast.h"
-#include "trainer/precision/finite.h"
 #include "trainer/precision/loss_scaler.h"
 
 namespace rollcall::precision {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "trainer/config/trainer_settings.h"
+#include "trainer/config/options.h"
 
 namespace rollcall::config {
 namespace {

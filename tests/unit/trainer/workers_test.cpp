@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/base/memory_limit.h"
 #include "runtime/base/this_process.h"
 
 namespace rollcall::train {

@@ -1,10 +1,24 @@
 #include "trainer/checkpoint/background/commit.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
 
-#include "trainer/checkpoint/background/stage.h"
+#include "trainer/checkpoint/format/block_file.h"
 #include "trainer/checkpoint/format/folder.h"
+#include "trainer/checkpoint/format/reader.h"
+#include "trainer/checkpoint/format/writer.h"
+#include "trainer/storage/crc.h"
+#include "trainer/storage/file.h"
 
 namespace rollcall::checkpoint::background {
 namespace {
@@ -75,6 +89,113 @@ Result<void> commit(const Destination& destination, const format::Content& conte
     static_cast<void>(format::agree(group, {}));
   }
   return written;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+Error failure(const std::string& path, const std::string& what, int error_number) {
+  return format::write_failure(path, what + ": " + errno_text(error_number));
+}
+
+/// Copies a whole file to a new one, which is on the device on return.
+Result<void> copy_file(const std::string& from, const std::string& to) {
+  constexpr std::size_t kBlock = std::size_t{8} << 20;
+  const storage::File source(from, O_RDONLY);
+  const storage::File target(to, O_WRONLY | O_CREAT | O_EXCL);
+  if (!source || !target) {
+    return failure(source ? to : from, "cannot be opened", errno);
+  }
+  std::vector<std::byte> buffer(kBlock);
+  for (std::uint64_t offset = 0;;) {
+    const auto got = source.read_at(buffer, offset);
+    if (!got) {
+      return failure(from, "cannot be read", errno);
+    }
+    if (*got == 0) {
+      break;
+    }
+    if (!target.write_at(std::span(buffer).first(*got), offset)) {
+      return failure(to, "cannot be written", errno);
+    }
+    offset += *got;
+  }
+  return target.sync(storage::Cached::Drop) ? Result<void>() : failure(to, "cannot be written to the device", errno);
+}
+
+/// Removes the temporary file unless it got its name.
+class Temporary {
+ public:
+  explicit Temporary(std::string path) : path_(std::move(path)) { ::unlink(path_.c_str()); }
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+  ~Temporary() { ::unlink(path_.c_str()); }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+std::string stage_folder(const std::string& stage, const std::string& folder) {
+  std::error_code ignored;
+  const std::string whole = fs::weakly_canonical(fs::absolute(folder), ignored).string();
+  const std::uint32_t hash = storage::crc32c(std::as_bytes(std::span(whole)));
+  return (fs::path(stage) / fmt::format("rollcall-{}-{:08x}", ::geteuid(), hash)).string();
+}
+
+Result<void> publish(const std::string& staged, const std::string& folder, std::int64_t step) {
+  const std::string from = (fs::path(staged) / format::checkpoint_name(step)).string();
+  const std::string path = (fs::path(folder) / format::checkpoint_name(step)).string();
+  const Temporary temporary(format::temporary_name(path));
+  if (Result<void> copied = copy_file(from, temporary.path()); !copied) {
+    return copied;
+  }
+  if (const Result<void> sound = format::verify_file(temporary.path(), format::VerifyLevel::Full); !sound) {
+    return format::write_failure(temporary.path(), "reading back the copy failed: " + sound.error().reason);
+  }
+  if (std::rename(temporary.path().c_str(), path.c_str()) != 0) {
+    return fail("checkpoint", path, "the finished file cannot be given its name: " + errno_text(errno),
+                "removing what is in the way", ExitCode::CannotCreate);
+  }
+  if (!storage::sync_folder_of(path)) {
+    return failure(path, "its folder cannot be written to the device", errno);
+  }
+  ::unlink(from.c_str());
+  return {};
+}
+
+Result<std::optional<std::int64_t>> publish_left_over(const std::string& staged, const std::string& folder) {
+  const auto there = format::list_checkpoints(folder);
+  const auto left_over = format::list_checkpoints(staged);
+  if (!there || !left_over) {
+    return there ? left_over.error() : there.error();
+  }
+  const std::int64_t newest_there = there->empty() ? -1 : there->front().step;
+  std::optional<std::int64_t> published;
+  for (const format::ListedCheckpoint& left : *left_over) {
+    const bool wanted = !published && left.step > newest_there;
+    if (wanted && format::verify_file(left.path, format::VerifyLevel::Full)) {
+      if (Result<void> done = publish(staged, folder, left.step); !done) {
+        return done.error();
+      }
+      published = left.step;
+    } else {
+      ::unlink(left.path.c_str());
+    }
+  }
+  format::remove_stale_temporaries(staged);
+  return published;
+}
+
+void discard_left_over(const std::string& staged) {
+  const auto left_over = format::list_checkpoints(staged);
+  for (const format::ListedCheckpoint& left : left_over ? *left_over : std::vector<format::ListedCheckpoint>()) {
+    ::unlink(left.path.c_str());
+  }
+  format::remove_stale_temporaries(staged);
 }
 
 }  // namespace rollcall::checkpoint::background

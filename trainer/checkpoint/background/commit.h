@@ -18,7 +18,7 @@ struct Destination {
   std::int64_t step = 0;
   std::int64_t best_step = -1;  ///< to which best.h5 is to point
   format::Retention retention{};
-  std::string stage{};  ///< folder of this node in which the file is made first (see stage.h); empty: none
+  std::string stage{};  ///< folder of this node in which the file is made first (see stage_folder()); empty: none
   /// Until a run has saved once: the folder's checkpoints of higher steps, and what lies in the stage, are of trainings
   /// that were given up for this one. The former are superseded before anything is written, the latter goes.
   std::optional<std::int64_t> line_begins_at{};
@@ -32,5 +32,29 @@ struct Destination {
 /// too full. The checkpoints in the folder are as before.
 [[nodiscard]] Result<void> commit(const Destination& destination, const format::Content& content,
                                   const format::WriterOptions& options, format::RankGroup& group);
+
+/// A folder on this node, as fast as memory, in which a checkpoint is written and verified before it is copied to the
+/// folder of the checkpoints. It counts as saved only when it is there. States after a crash:
+///
+///   staged temporary            nothing was saved; the next write to the stage removes it
+///   staged file, no copy        not saved yet, but whole: publish_left_over() finishes it, on this node
+///   staged file, partial copy   the same; the partial copy has a temporary's name, and is removed as such
+///   staged file and whole copy  saved; publish_left_over() removes the staged one
+
+/// The stage's own folder below `stage` for checkpoints that go to `folder`: another one for each such folder and user.
+[[nodiscard]] std::string stage_folder(const std::string& stage, const std::string& folder);
+
+/// Copies the verified file step-<step>.h5 of the folder `staged` to `folder`: beside its name first, to the device,
+/// read back and compared with its checksums, then renamed; removes the staged one. Errors (InputOutput,
+/// CannotCreate): it is still staged, and `folder` as it was.
+[[nodiscard]] Result<void> publish(const std::string& staged, const std::string& folder, std::int64_t step);
+
+/// Publishes what a run that was killed left in `staged`: its newest sound checkpoint, if it is newer than all in
+/// `folder`. Gives its step, or nothing. Removes the others. Errors: those of publish().
+[[nodiscard]] Result<std::optional<std::int64_t>> publish_left_over(const std::string& staged,
+                                                                    const std::string& folder);
+
+/// Removes what a run that is not to be continued left in `staged`.
+void discard_left_over(const std::string& staged);
 
 }  // namespace rollcall::checkpoint::background

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstring>
 
-#include "trainer/checkpoint/exchange/little_endian.h"
+#include "trainer/checkpoint/exchange/files.h"
 #include "trainer/checkpoint/exchange/pickle_machine.h"
 
 namespace rollcall::checkpoint::exchange {

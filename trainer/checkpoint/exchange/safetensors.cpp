@@ -1,4 +1,4 @@
-#include "trainer/checkpoint/exchange/safetensors.h"
+#include "trainer/checkpoint/exchange/state_dict.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "trainer/checkpoint/exchange/little_endian.h"
+#include "trainer/checkpoint/exchange/files.h"
 #include "trainer/checkpoint/format/content.h"
 
 namespace rollcall::checkpoint::exchange {

@@ -5,9 +5,7 @@
 #include <limits>
 #include <string_view>
 
-#include "trainer/checkpoint/exchange/little_endian.h"
-#include "trainer/checkpoint/exchange/safetensors.h"
-#include "trainer/checkpoint/exchange/torch_file.h"
+#include "trainer/checkpoint/exchange/files.h"
 #include "trainer/checkpoint/exchange/zip_archive.h"
 
 namespace rollcall::checkpoint::exchange {

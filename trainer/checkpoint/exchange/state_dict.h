@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "trainer/checkpoint/exchange/files.h"
 #include "trainer/checkpoint/format/content.h"
 
 namespace rollcall::checkpoint::exchange {
@@ -39,5 +40,28 @@ void remove_wrapper_prefixes(StateDict& state);
 ///
 /// Errors: NoInput, BadData (the message says what to do in Python), InputOutput.
 [[nodiscard]] Result<StateDict> read_state_dict(const std::string& path, const std::string& key = "");
+
+/// Reads a safetensors file (github.com/huggingface/safetensors, "Format"): eight bytes N, N bytes of JSON, the
+/// tensors' bytes without gaps. Tensors come in the order of their bytes.
+///
+/// Errors: BadData: damaged, or elements of a type that checkpoints do not have; InputOutput.
+[[nodiscard]] Result<StateDict> read_safetensors(const InputFile& file);
+
+/// Writes a safetensors file that says `"format": "pt"`. Larger elements come first, so that all are aligned; tensors
+/// of one size keep their order. Errors (InputOutput): those of OutputFile.
+[[nodiscard]] Result<void> write_safetensors(OutputFile& out, std::span<const StateTensor> tensors);
+
+/// Reads a state dict from a zip file that torch.save wrote (PyTorch 1.6 or newer), without executing its pickle: see
+/// pickle.h. `key` names the item of the file's dict that is the state dict; empty: the dict itself, or what it
+/// holds under "state_dict", "model_state_dict" or "model". Tensors that share elements are given one after the other;
+/// those that are no plain row-major block are copied into one.
+///
+/// Errors: BadData: no such file, damaged, elements of a type that checkpoints do not have, a pickle that is more than
+/// data; InputOutput.
+[[nodiscard]] Result<StateDict> read_torch_file(InputFile file, const std::string& key = "");
+
+/// Writes what torch.save(state_dict, path) writes: torch.load(path, weights_only=True, mmap=True or not) gives an
+/// OrderedDict of the tensors in this order. Errors (InputOutput): those of OutputFile.
+[[nodiscard]] Result<void> write_torch_file(OutputFile& out, std::span<const StateTensor> tensors);
 
 }  // namespace rollcall::checkpoint::exchange

@@ -1,4 +1,4 @@
-#include "trainer/checkpoint/exchange/torch_file.h"
+#include "trainer/checkpoint/exchange/state_dict.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "trainer/checkpoint/exchange/little_endian.h"
+#include "trainer/checkpoint/exchange/files.h"
 #include "trainer/checkpoint/exchange/pickle.h"
 #include "trainer/checkpoint/exchange/zip_archive.h"
 #include "trainer/checkpoint/format/strided_copy.h"

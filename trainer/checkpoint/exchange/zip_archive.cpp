@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "trainer/checkpoint/exchange/little_endian.h"
+#include "trainer/checkpoint/exchange/files.h"
 #include "trainer/storage/crc.h"
 
 namespace rollcall::checkpoint::exchange {

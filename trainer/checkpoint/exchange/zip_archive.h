@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/checkpoint/exchange/input_file.h"
-#include "trainer/checkpoint/exchange/output_file.h"
+#include "trainer/checkpoint/exchange/files.h"
 
 namespace rollcall::checkpoint::exchange {
 

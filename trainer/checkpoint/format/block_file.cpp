@@ -174,7 +174,7 @@ Result<void> BlockFile::write_direct(const Block& block, std::byte* buffer) {
   return {};
 }
 
-Result<void> BlockFile::settle(const std::vector<std::string>& names) {
+Result<void> BlockFile::sync_and_verify(const std::vector<std::string>& names) {
   if (read_back_ == ReadBack::Device) {
     Result<void> synced = sync();
     return synced ? verify(names) : synced;

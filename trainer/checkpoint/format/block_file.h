@@ -58,7 +58,7 @@ class BlockFile {
   [[nodiscard]] Result<void> write(std::vector<Block> blocks, const std::function<void()>& after_block);
   /// fsync(2), and reads all blocks back: from the device after it, from memory meanwhile. InputOutput where a checksum
   /// differs, too: `names` are the data sets', by number.
-  [[nodiscard]] Result<void> settle(const std::vector<std::string>& names);
+  [[nodiscard]] Result<void> sync_and_verify(const std::vector<std::string>& names);
   /// Of all that was written, joined.
   [[nodiscard]] std::vector<Fragment> fragments() const;
 

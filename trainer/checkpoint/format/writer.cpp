@@ -177,7 +177,8 @@ class Write {
   Write& operator=(const Write&) = delete;
 
   Result<void> run() {
-    for (const auto step : {&Write::create, &Write::write_data, &Write::settle, &Write::seal, &Write::rename}) {
+    for (const auto step :
+         {&Write::create, &Write::write_data, &Write::sync_and_verify, &Write::seal, &Write::rename}) {
       if (Result<void> done = agree(group_, (this->*step)()); !done) {
         return done;
       }
@@ -229,14 +230,14 @@ class Write {
   }
 
   /// While the device is busy with the data, rank 0 ends HDF5's part, which takes time of a core.
-  Result<void> settle() {
-    auto data = std::async(std::launch::async, [this] { return blocks_->settle(names_of(plan_.datasets)); });
+  Result<void> sync_and_verify() {
+    auto data = std::async(std::launch::async, [this] { return blocks_->sync_and_verify(names_of(plan_.datasets)); });
     const Result<void> finished = finish_structures();
-    Result<void> settled = data.get();
-    if (settled) {
-      passed(WritePoint::Settled);
+    Result<void> verified = data.get();
+    if (verified) {
+      passed(WritePoint::DataVerified);
     }
-    return finished ? settled : finished;  // that two ranks wrote the same bytes says more than that they differ
+    return finished ? verified : finished;  // that two ranks wrote the same bytes says more than that they differ
   }
 
   Result<void> finish_structures() {

@@ -15,10 +15,10 @@ namespace rollcall::checkpoint::format {
 enum class WritePoint {
   StructuresCreated,  ///< rank 0: the temporary file is there, and room for all data sets
   BlockWritten,
-  Settled,   ///< this rank's data is on the device and was read back; rank 0: so are HDF5's structures, in memory
-  Sealed,    ///< rank 0: structures, checksums, manifest and seal are on the device
-  Verified,  ///< rank 0: their checksums were right, read back
-  Renamed,   ///< rank 0: the file has its name
+  DataVerified,  ///< this rank's data is on the device and was read back; rank 0: so are HDF5's structures, in memory
+  Sealed,        ///< rank 0: structures, checksums, manifest and seal are on the device
+  Verified,      ///< rank 0: their checksums were right, read back
+  Renamed,       ///< rank 0: the file has its name
 };
 
 struct WriterOptions {

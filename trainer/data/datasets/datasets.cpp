@@ -1,12 +1,18 @@
 #include "trainer/data/datasets/datasets.h"
 
+#include <algorithm>
+#include <array>
+#include <chrono>
 #include <filesystem>
 #include <initializer_list>
 #include <optional>
+#include <span>
+#include <utility>
 
-#include "trainer/data/datasets/fake_dataset.h"
-#include "trainer/data/datasets/image_dataset.h"
-#include "trainer/data/sampling/epoch_order.h"
+#include "runtime/base/bfloat16.h"
+#include "trainer/data/pixels.h"
+#include "trainer/data/sampling/random.h"
+#include "trainer/data/sampling/sampler.h"
 #include "trainer/data/sources/image_source.h"
 #include "trainer/data/sources/source_indices.h"
 
@@ -144,6 +150,108 @@ Result<Datasets> make_datasets(const DataOptions& options, SourceIndices& indice
   }
   const Result<Source> source = open_source(options.source, indices);
   return source ? split_source(options, *source) : source.error();
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Adds the time since the last lap to a sum.
+class Laps {
+ public:
+  void end(std::chrono::nanoseconds& sum) {
+    const Clock::time_point now = Clock::now();
+    sum += now - begin_;
+    begin_ = now;
+  }
+
+ private:
+  Clock::time_point begin_ = Clock::now();
+};
+
+/// Decodes what a plan needs; where the decoder halves the picture, the plan becomes one of the halved picture.
+Result<PixelView> decode(ImageDecoder& decoder, ImageSize size, Resize& plan) {
+  if (decoder.reduction_for(plan.source, {plan.width, plan.height}) == 1) {
+    return decoder.decode(needed(plan));
+  }
+  plan = halved(plan);
+  return decoder.decode(doubled(needed(plan), size), 2);
+}
+
+}  // namespace
+
+ImageDataset::ImageDataset(std::shared_ptr<const ImageSource> source, Members members, Transform transform,
+                           std::uint64_t seed)
+    : source_(std::move(source)), members_(std::move(members)), transform_(std::move(transform)), seed_(seed) {}
+
+Result<std::int64_t> ImageDataset::read(std::int64_t index, std::uint64_t epoch, const OutputPixels& out,
+                                        Workspace& workspace) const {
+  Laps laps;
+  const auto named = [&](Error error) {
+    error.value = describe(index);
+    return error;
+  };
+  const Result<ImageSource::Sample> sample = source_->fetch(number(index), workspace.buffer);
+  if (!sample) {
+    return sample.error();
+  }
+  laps.end(workspace.times.fetch);
+
+  const Result<ImageSize> size = workspace.decoder.open(sample->image);
+  if (!size) {
+    return named(size.error());
+  }
+  Random random(seed_, Purpose::Augmentation, epoch, static_cast<std::uint64_t>(number(index)));
+  Resize plan = std::visit([&](const auto& transform) { return transform.plan(*size, random); }, transform_);
+  const Result<PixelView> view = decode(workspace.decoder, *size, plan);
+  if (!view) {
+    return named(view.error());
+  }
+  laps.end(workspace.times.decode);
+
+  std::visit([&](const auto& transform) { transform.apply(*view, plan, random, out, workspace.scratch); }, transform_);
+  laps.end(workspace.times.augment);
+  ++workspace.times.samples;
+  return sample->label;
+}
+
+std::string ImageDataset::describe(std::int64_t index) const { return source_->describe(number(index)); }
+
+namespace {
+
+void fill_rounded(Random& random, std::span<std::uint16_t> out) {
+  std::array<float, 1024> part{};  // an even number: two draws share a random word
+  while (!out.empty()) {
+    const std::size_t count = std::min(part.size(), out.size());
+    random.fill_normal(std::span(part).first(count));
+    std::ranges::transform(std::span(part).first(count), out.begin(), to_bfloat16);
+    out = out.subspan(count);
+  }
+}
+
+}  // namespace
+
+FakeDataset::FakeDataset(std::vector<std::int64_t> members, std::uint64_t seed)
+    : members_(std::move(members)), seed_(seed) {
+  for (std::int64_t label = 0; label < kFakeClasses; ++label) {
+    class_names_.push_back(std::to_string(label));
+  }
+}
+
+Result<std::int64_t> FakeDataset::read(std::int64_t index, std::uint64_t /*epoch*/, const OutputPixels& out,
+                                       Workspace& /*workspace*/) const {
+  const auto sample = static_cast<std::uint64_t>(members_[static_cast<std::size_t>(index)]);
+  Random random(seed_, Purpose::FakePixels, 0, sample);
+  if (out.type == PixelType::Float32) {
+    random.fill_normal({static_cast<float*>(out.data), out.elements()});
+  } else {
+    fill_rounded(random, {static_cast<std::uint16_t*>(out.data), out.elements()});
+  }
+  return std::int64_t{Random(seed_, Purpose::FakeLabel, 0, sample).below(kFakeClasses)};
+}
+
+std::string FakeDataset::describe(std::int64_t index) const {
+  return "fake sample " + std::to_string(members_[static_cast<std::size_t>(index)]);
 }
 
 }  // namespace rollcall::data

@@ -210,7 +210,7 @@ class Strips {
   Scratch& scratch_ = scratch_of_this_thread();
 };
 
-bool wanted_is_inside(const Resize& request) {
+[[maybe_unused]] bool wanted_is_inside(const Resize& request) {
   const Box& wanted = request.wanted;
   return wanted.width > 0 && wanted.height > 0 && wanted.left >= 0 && wanted.right() <= request.width &&
          wanted.top >= 0 && wanted.bottom() <= request.height;

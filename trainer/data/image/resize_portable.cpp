@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/base/bfloat16.h"
 #include "trainer/data/image/resize_kernels.h"
 #include "trainer/data/pixels.h"
 

@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "trainer/data/sources/in_parallel.h"
+#include "trainer/data/sources/image_source.h"
 #include "trainer/storage/file.h"
 
 namespace rollcall::data {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -51,5 +52,10 @@ class ImageSource {
 /// A packed file holds its own index. Errors: NoInput: nothing of that name; else those of the source. One thread at a
 /// time (HDF5).
 [[nodiscard]] Result<std::shared_ptr<const ImageSource>> open_source(const std::string& path, SourceIndices& indices);
+
+/// Calls work(0) ... work(count - 1), each once, from a few threads: for what waits for storage rather than for a CPU.
+/// After a failure no further call begins. Errors: the failed call's of the lowest number, as if one came after the
+/// other.
+[[nodiscard]] Result<void> in_parallel(std::size_t count, const std::function<Result<void>(std::size_t)>& work);
 
 }  // namespace rollcall::data

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/storage/shared_memory.h"
+#include "trainer/storage/file.h"
 
 namespace rollcall::data {
 

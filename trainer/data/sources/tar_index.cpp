@@ -17,7 +17,7 @@ constexpr std::uint64_t kBlock = 512;
 constexpr std::uint64_t kMostExtension = 1 << 16;  // of a long name or a pax header
 
 /// A ustar header as it lies in the archive.
-struct Header {
+struct TarHeader {
   std::array<char, 100> name;
   std::array<char, 24> mode_owner_group;
   std::array<char, 12> size;
@@ -30,7 +30,7 @@ struct Header {
   std::array<char, 155> prefix;
   std::array<char, 12> padding;
 };
-static_assert(sizeof(Header) == kBlock);
+static_assert(sizeof(TarHeader) == kBlock);
 
 Error damaged_tar(std::string reason) {
   return fail("--data", "", "is a damaged tar archive: " + std::move(reason), "writing or copying it again",
@@ -68,10 +68,10 @@ std::optional<std::uint64_t> number_of(const std::array<char, N>& field) {
 }
 
 /// The sum of all bytes, those of the checksum counting as blanks. Some old programs added signed bytes.
-bool checksum_is_right(const Header& header) {
+bool checksum_is_right(const TarHeader& header) {
   std::array<unsigned char, kBlock> bytes{};
   std::memcpy(bytes.data(), &header, kBlock);
-  const auto begin = bytes.begin() + offsetof(Header, checksum);
+  const auto begin = bytes.begin() + offsetof(TarHeader, checksum);
   std::fill(begin, begin + sizeof(header.checksum), static_cast<unsigned char>(' '));
   std::int64_t sum = 0;
   std::int64_t signed_sum = 0;
@@ -83,12 +83,12 @@ bool checksum_is_right(const Header& header) {
   return told && (static_cast<std::int64_t>(*told) == sum || static_cast<std::int64_t>(*told) == signed_sum);
 }
 
-bool is_empty(const Header& header) {
+bool is_empty(const TarHeader& header) {
   const auto* const bytes = reinterpret_cast<const char*>(&header);
   return std::all_of(bytes, bytes + kBlock, [](char byte) { return byte == 0; });
 }
 
-std::string name_of(const Header& header) {
+std::string name_of(const TarHeader& header) {
   const bool ustar = std::memcmp(header.magic_and_version.data(), "ustar\0", 6) == 0;  // GNU's has a blank there
   const std::string prefix = ustar ? text_of(header.prefix) : "";
   return prefix.empty() ? text_of(header.name) : prefix + "/" + text_of(header.name);
@@ -149,7 +149,7 @@ class Indexer {
  private:
   /// False at the end of the archive.
   Result<bool> read_member() {
-    Header header;
+    TarHeader header;
     if (archive_bytes_ - at_ < kBlock || !read_at_(std::as_writable_bytes(std::span(&header, 1)), at_)) {
       return damaged_tar(fmt::format("it is cut at {} bytes", at_));
     }
@@ -195,7 +195,7 @@ class Indexer {
     return {};
   }
 
-  Result<void> take_member(const Header& header, std::uint64_t bytes) {
+  Result<void> take_member(const TarHeader& header, std::uint64_t bytes) {
     const Override override = std::exchange(override_, {});
     if (header.type == '0' || header.type == '\0' || header.type == '7') {
       return take_({override.name.value_or(name_of(header)), at_, bytes});

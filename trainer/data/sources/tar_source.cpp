@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "runtime/base/text.h"
-#include "trainer/data/sources/in_parallel.h"
+#include "trainer/data/sources/image_source.h"
 #include "trainer/data/sources/tar_index.h"
 
 namespace rollcall::data {

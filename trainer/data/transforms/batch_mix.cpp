@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numbers>
 
+#include "runtime/base/bfloat16.h"
 #include "trainer/data/pixels.h"
 
 namespace rollcall::data {

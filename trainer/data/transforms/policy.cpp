@@ -2,8 +2,7 @@
 
 #include <cmath>
 
-#include "trainer/data/transforms/affine.h"
-#include "trainer/data/transforms/colour.h"
+#include "trainer/data/transforms/operations.h"
 
 namespace rollcall::data {
 namespace {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <variant>
 
 #include "trainer/data/image/resize.h"
@@ -10,6 +11,22 @@
 #include "trainer/data/transforms/levels.h"
 
 namespace rollcall::data {
+
+/// Random erasing (Zhong, Zheng, Kang, Li, Yang, AAAI 2020), as torchvision: with the probability, a box with 0.02 to
+/// 0.33 of the area and a height/width from 0.3 to 3.3 (uniform in its logarithm) is overwritten after normalisation.
+class RandomErasing {
+ public:
+  explicit RandomErasing(double probability, EraseValue value = EraseValue::Zero)
+      : probability_(probability), value_(value) {}
+
+  /// The box to overwrite, or none: by chance, or because ten tries did not fit.
+  [[nodiscard]] std::optional<Box> choose(ImageSize size, Random& random) const;
+  void apply(const OutputPixels& out, Random& random, AugmentScratch& scratch) const;
+
+ private:
+  double probability_;
+  EraseValue value_;
+};
 
 /// (level / 255 - mean) / standard deviation per channel; ImageNet's values by default.
 struct Normalisation {

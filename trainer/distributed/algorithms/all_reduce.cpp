@@ -7,8 +7,6 @@
 namespace rollcall::process_group {
 namespace {
 
-constexpr Place kData{Area::Output, 0};
-
 /// Ranks beyond a power of two give their data to a partner before and get the result from it afterwards.
 struct Fold {
   explicit Fold(const PlanContext& context)

@@ -1,12 +1,13 @@
 #include "trainer/distributed/algorithms/elements.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <concepts>
 #include <functional>
 #include <limits>
 #include <type_traits>
+
+#include "runtime/base/bfloat16.h"
 
 // One binary for every processor: the loop is compiled several times and the loader picks. The sanitizers' run time is
 // not there yet when the loader asks, and clang names the levels otherwise.
@@ -27,15 +28,8 @@ namespace {
 struct BFloat16 {
   std::uint16_t bits;
 
-  [[nodiscard]] static float to_float(BFloat16 value) {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
-  }
-  [[nodiscard]] static BFloat16 from_float(float value) {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
-    // Rounding could carry a NaN's payload away into infinity: it becomes the quiet NaN.
-    return BFloat16{static_cast<std::uint16_t>(value == value ? rounded : 0x7fc0U)};
-  }
+  [[nodiscard]] static float to_float(BFloat16 value) { return from_bfloat16(value.bits); }
+  [[nodiscard]] static BFloat16 from_float(float value) { return BFloat16{to_bfloat16(value)}; }
 };
 
 /// IEEE 754 binary16, converted by the compiler (F16C where the processor has it).

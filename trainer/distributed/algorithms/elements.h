@@ -20,4 +20,10 @@ using CombineFunction = void (*)(void* target, const void* source, std::size_t c
 /// Nothing for a bitwise reduction of floating-point numbers.
 [[nodiscard]] std::optional<CombineFunction> combine_function(ElementType type, Reduction reduction);
 
+/// How a plan's Combine steps are done.
+struct Combining {
+  CombineFunction function = nullptr;
+  std::size_t element_bytes = 1;
+};
+
 }  // namespace rollcall::process_group

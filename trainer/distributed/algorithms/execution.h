@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -7,9 +8,33 @@
 
 #include "trainer/distributed/algorithms/elements.h"
 #include "trainer/distributed/algorithms/plan.h"
-#include "trainer/distributed/algorithms/transport.h"
 
 namespace rollcall::process_group {
+
+/// What a message is told by; the same on both sides.
+struct MessageName {
+  std::uint32_t operation = 0;  ///< number of the collective in its group
+  std::uint32_t message = 0;    ///< number of the message in it between these two ranks
+};
+
+/// A message under way. Null: it is through already.
+using Request = void*;
+
+enum class RequestState : std::uint8_t { UnderWay, Done, Failed };
+
+/// What carries the messages of plans. Messages of equal names between the same two ranks do not exist. Not
+/// thread-safe.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  /// `data` stays as it is until the request is done.
+  [[nodiscard]] virtual Request send(std::uint32_t peer, MessageName name, const void* data, std::size_t bytes) = 0;
+  /// `data` is complete once the request is done; fewer or more bytes than that are a failure.
+  [[nodiscard]] virtual Request receive(std::uint32_t peer, MessageName name, void* data, std::size_t bytes) = 0;
+  /// Releases the request unless it is under way.
+  [[nodiscard]] virtual RequestState test(Request request) = 0;
+};
 
 /// The memory of one operation; none of it is owned. Areas that the plan does not name may be null.
 struct Areas {
@@ -18,12 +43,6 @@ struct Areas {
   std::byte* scratch = nullptr;                     ///< of plan.scratch_bytes
   std::byte* window = nullptr;                      ///< seen by the other ranks
   std::vector<const std::byte*> peer_windows = {};  ///< theirs, by rank
-};
-
-/// How Combine steps are done.
-struct Combining {
-  CombineFunction function = nullptr;
-  std::size_t element_bytes = 1;
 };
 
 /// Runs one plan over a transport, a bit at a time, so that one thread can serve several. Not thread-safe.

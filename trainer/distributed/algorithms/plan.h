@@ -26,6 +26,7 @@ struct Place {
 /// Where an area begins.
 inline constexpr Place kInput{Area::Input, 0};
 inline constexpr Place kOutput{Area::Output, 0};
+inline constexpr Place kData = kOutput;  ///< of a collective that works in place
 
 enum class Action : std::uint8_t {
   Send,     ///< `source` goes to rank `peer`

@@ -5,8 +5,6 @@
 namespace rollcall::process_group {
 namespace {
 
-constexpr Place kData{Area::Output, 0};
-
 /// The ranks counted from the root on.
 struct Turned {
   Turned(const PlanContext& context, std::uint32_t root)

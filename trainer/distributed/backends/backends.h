@@ -5,22 +5,22 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "trainer/distributed/processes/rank_names.h"
+#include "trainer/distributed/processes/processes.h"
 
 namespace rollcall::process_group {
 
-// One function and one folder per back end. They throw what c10d throws.
+// One function and one folder per backend. They throw what c10d throws.
 
 struct BackendOptions {
   std::chrono::milliseconds timeout{600'000};  ///< a collective that takes longer is an error
   RankNames names{};                           ///< of the group's ranks, in messages
 };
 
-/// Gloo carries this group's collectives on CPU tensors, and it becomes the default back end.
+/// Gloo carries this group's collectives on CPU tensors, and it becomes the default backend.
 void add_gloo(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, const BackendOptions& options);
 
 #ifdef ROLLCALL_UCX
-/// UCX carries this group's collectives on CPU tensors, and it becomes the default back end.
+/// UCX carries this group's collectives on CPU tensors, and it becomes the default backend.
 void add_ucx(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, const BackendOptions& options);
 #endif
 
@@ -33,7 +33,7 @@ void add_mpi(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& s
 /// Whether NCCL has a GPU to work on.
 [[nodiscard]] bool nccl_is_usable();
 
-/// NCCL carries this group's collectives on CUDA tensors of the current device, and it becomes the default back end.
+/// NCCL carries this group's collectives on CUDA tensors of the current device, and it becomes the default backend.
 void add_nccl(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, const BackendOptions& options);
 #endif
 

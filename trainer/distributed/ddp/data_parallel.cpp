@@ -120,7 +120,7 @@ void DataParallel::make_reducer() {
 
 /// With a static graph the first backward only counts gradients; all are reduced at its end, once it is known which
 /// ones there are. In Python DistributedDataParallel's _DDPSink sees to it.
-void DataParallel::settle_static_graph(const at::Tensor& loss) {
+void DataParallel::delay_static_graph(const at::Tensor& loss) {
   if (options_.static_graph && first_backward_ && loss.requires_grad()) {
     loss.register_hook([this](const at::Tensor&) {
       torch::autograd::Engine::get_default_engine().queue_callback([this] { reducer_->delay_all_reduce(); });
@@ -144,7 +144,7 @@ at::Tensor DataParallel::forward(const Loss& loss) {
   reducer_->rebuild_buckets();
   at::Tensor result = loss();
   reducer_->prepare_for_backward({result});
-  settle_static_graph(result);
+  delay_static_graph(result);
   return result;
 }
 

@@ -84,7 +84,7 @@ class DataParallel final : public Replica {
 
   void broadcast_state() const;
   void make_reducer();
-  void settle_static_graph(const at::Tensor& loss);
+  void delay_static_graph(const at::Tensor& loss);
   void run_once(const Loss& loss);
 
   std::shared_ptr<torch::nn::Module> module_;

@@ -5,6 +5,7 @@
 #include "trainer/distributed/ddp/data_parallel.h"
 #include "trainer/distributed/ddp/sharded_replica.h"
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/model/batch_norm.h"
 
 namespace rollcall::parallel {
 namespace {
@@ -36,6 +37,38 @@ Result<std::unique_ptr<Replica>> make_replica(std::shared_ptr<torch::nn::Module>
     return as_replica(DataParallel::create(std::move(module), peers.world, options.data_parallel));
   }
   return make_sharded(std::move(module), options, peers);
+}
+
+namespace {
+
+class SumOverRanks final : public model::StatisticsSum {
+ public:
+  explicit SumOverRanks(process_group::Group group) : group_(std::move(group)) {}
+
+  void add_up(at::Tensor& sums) override {
+    std::vector<at::Tensor> tensors{sums};
+    group_->allreduce(tensors)->wait();
+  }
+
+ private:
+  process_group::Group group_;
+};
+
+}  // namespace
+
+std::size_t synchronise_batch_norms(torch::nn::Module& module, const process_group::Group& group) {
+  std::size_t synchronised = 0;
+  if (!group) {
+    return synchronised;
+  }
+  const auto ranks = c10::make_intrusive<SumOverRanks>(group);
+  for (const std::shared_ptr<torch::nn::Module>& child : module.modules()) {
+    if (auto* const batch_norm = child->as<model::BatchNormImpl>()) {
+      batch_norm->share_statistics(ranks);
+      synchronised += 1;
+    }
+  }
+  return synchronised;
 }
 
 }  // namespace rollcall::parallel

@@ -9,6 +9,7 @@
 #include "trainer/distributed/ddp/data_parallel.h"
 #include "trainer/distributed/ddp/replica.h"
 #include "trainer/distributed/fsdp/options.h"
+#include "trainer/distributed/process_group/collectives.h"
 #include "trainer/distributed/process_group/mesh.h"
 
 namespace rollcall::parallel {
@@ -31,5 +32,10 @@ struct Peers {
 /// DataParallel::create, make_mesh and ShardedReplica::create.
 [[nodiscard]] Result<std::unique_ptr<Replica>> make_replica(std::shared_ptr<torch::nn::Module> module,
                                                             const ReplicaOptions& options, const Peers& peers);
+
+/// Makes all model::BatchNorm of `module` normalise, in training, with the batches of all ranks of `group` together;
+/// see model::BatchNormImpl::share_statistics. Returns how many there are. A null `group` changes nothing. The module
+/// holds the group from then on. Not collective itself.
+std::size_t synchronise_batch_norms(torch::nn::Module& module, const process_group::Group& group);
 
 }  // namespace rollcall::parallel

@@ -70,7 +70,7 @@ void broadcast_values(const std::vector<at::Tensor>& tensors, const process_grou
 double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm, const process_group::Group& group) {
   constexpr double kEpsilon = 1e-6;  // of torch's clip_grad_norm_
   const torch::NoGradGuard no_grad;
-  // Where the gradients are, so that the group's back end for that device adds up the squares.
+  // Where the gradients are, so that the group's backend for that device adds up the squares.
   const c10::Device device = parameters.empty() ? c10::Device(c10::kCPU) : parameters.front().device();
   at::Tensor squares = torch::zeros({1}, at::TensorOptions(at::kDouble).device(device));
   for (const at::Tensor& parameter : parameters) {

@@ -4,12 +4,12 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/distributed/fsdp/device_memory.h"
+#include "trainer/distributed/fsdp/unsharded_memory.h"
 
 namespace rollcall::parallel::fsdp {
 namespace {
 
-/// Back ends do not know every element type, but they all move bytes.
+/// Backends do not know every element type, but they all move bytes.
 at::Tensor as_bytes(const at::Tensor& tensor) { return tensor.view({-1}).view(at::kByte); }
 
 void wait_for(c10d::Work& work, Counters& counters) {

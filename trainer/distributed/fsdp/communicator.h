@@ -27,7 +27,7 @@ class Pending {
 };
 
 /// The three collectives of sharded training over a mesh, each with the least traffic possible, and what they cost.
-/// Tensors are one-dimensional and on a device that the groups have a back end for. Main thread and autograd's thread,
+/// Tensors are one-dimensional and on a device that the groups have a backend for. Main thread and autograd's thread,
 /// not both at once. Throws what c10d throws.
 class Communicator {
  public:

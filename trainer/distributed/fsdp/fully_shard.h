@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/distributed/fsdp/blocks.h"
 #include "trainer/distributed/fsdp/communicator.h"
 #include "trainer/distributed/fsdp/host_link.h"
 #include "trainer/distributed/fsdp/options.h"
@@ -18,6 +17,31 @@
 #include "trainer/distributed/process_group/mesh.h"
 
 namespace rollcall::parallel::fsdp {
+
+/// A block's place in the model and the parameters that only it uses.
+struct Block {
+  std::string name;
+  torch::nn::AnyModule* place = nullptr;  ///< the element of a Sequential
+  std::vector<Member> members;
+};
+
+struct Division {
+  std::vector<Block> blocks;  ///< in the order in which Sequentials are registered
+  std::vector<Member> rest;   ///< of no block or of several: the root's
+};
+
+/// Divides a model into blocks: the elements of its outermost Sequentials that have parameters. Those are the stages
+/// and blocks of a ResNet, the layers of a transformer; what is inside a block stays together.
+[[nodiscard]] Division divide(torch::nn::Module& root);
+
+struct BlockEvents {
+  std::function<at::Tensor(const at::Tensor& input)> before;
+  std::function<void(const at::Tensor& output)> after;
+};
+
+/// Stands in for `place` from now on: runs `events` around its forward (one tensor in, one out). The model's
+/// registered children, names and parameters stay as they are. Returns what was there, to be put back.
+[[nodiscard]] torch::nn::AnyModule wrap(torch::nn::AnyModule& place, BlockEvents events);
 
 /// A module whose parameters, gradients and optimizer state are divided among ranks (FSDP): each rank holds 1/N of
 /// every tensor, cut along dimension 0, and a block's parameters are unsharded only while it computes. The algorithm is
@@ -93,7 +117,7 @@ class ShardedModule {
 };
 
 /// Divides `module` over `mesh`. All ranks give modules of equal structure and values; not collective itself. Errors
-/// (Internal): parameters are on several devices, or on one that the mesh's groups have no back end for; one cannot be
+/// (Internal): parameters are on several devices, or on one that the mesh's groups have no backend for; one cannot be
 /// cut along dimension 0; a block mixes types. Other devices than the CPU: not run on hardware.
 [[nodiscard]] Result<std::unique_ptr<ShardedModule>> fully_shard(std::shared_ptr<torch::nn::Module> module,
                                                                  process_group::Mesh mesh, const Options& options);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "trainer/distributed/fsdp/device_memory.h"
+#include "trainer/distributed/fsdp/unsharded_memory.h"
 
 namespace rollcall::parallel::fsdp {
 namespace {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "trainer/distributed/fsdp/communicator.h"
-#include "trainer/distributed/fsdp/device_memory.h"
 #include "trainer/distributed/fsdp/group_gradients.h"
 #include "trainer/distributed/fsdp/host_link.h"
 #include "trainer/distributed/fsdp/options.h"

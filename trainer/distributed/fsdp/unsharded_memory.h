@@ -11,6 +11,24 @@
 
 namespace rollcall::parallel::fsdp {
 
+// Memory operations on dense tensors of any layout, by bytes from a tensor's first element on. In main memory they are
+// memcpy and memset; on another device they are put on its current stream, many pieces in few kernels. Nothing is
+// recorded by autograd.
+
+struct Piece {
+  std::int64_t to = 0;
+  std::int64_t from = 0;
+  std::int64_t bytes = 0;
+};
+
+/// Copies pieces of `from` into `to`, which is on the same device, may have another type and does not overlap it.
+void copy_pieces(const at::Tensor& to, const at::Tensor& from, const std::vector<Piece>& pieces);
+
+void set_zero(const at::Tensor& tensor, std::int64_t begin, std::int64_t bytes);
+
+/// The elements of a dense tensor in the order in which they lie in memory: a view with one dimension.
+[[nodiscard]] at::Tensor in_memory_order(const at::Tensor& tensor);
+
 /// The accounts of a pool of memory blocks: which are free, which serves a request, and which must go so that the pool
 /// never holds more than was once needed at the same time. Pure: it hands addresses around and never looks at them.
 /// Not thread-safe.

@@ -55,7 +55,7 @@ struct Agreement {
 /// agree() for code that only needs to go on or to end: the first failing rank's Error on every rank, or a lost peer's.
 [[nodiscard]] Result<void> agree_or_fail(const Group& group, const Result<void>& mine);
 
-/// Options of a collective whose caller waits at once: the back end may let the waiting thread do the work, instead of
+/// Options of a collective whose caller waits at once: the backend may let the waiting thread do the work, instead of
 /// waking one of its own. As dist.all_reduce() of PyTorch asks by default.
 template <typename Options>
 [[nodiscard]] Options awaited() {

@@ -6,7 +6,7 @@
 #include "trainer/distributed/backends/gloo/gloo.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/watchdog/rank_query.h"
-#include "trainer/distributed/watchdog/watched_backend.h"
+#include "trainer/distributed/watchdog/watchdog.h"
 
 namespace rollcall::process_group {
 namespace {
@@ -72,7 +72,7 @@ Result<Choice> choose(const std::string& asked) {
   if (asked == "gloo" || automatic) {
     return Choice{"gloo", &add_gloo, nullptr};
   }
-  return fail("--backend", asked, "is not a known back end", "auto, gloo, ucx, mpi or nccl");
+  return fail("--backend", asked, "is not a known backend", "auto, gloo, ucx, mpi or nccl");
 }
 
 }  // namespace

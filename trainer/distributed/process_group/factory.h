@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/distributed/processes/rank_names.h"
-#include "trainer/distributed/watchdog/first_failure.h"
+#include "trainer/distributed/processes/processes.h"
+#include "trainer/distributed/watchdog/watchdog.h"
 
 namespace rollcall::process_group {
 
-/// The back ends for tensors on CPUs that this program was built with and that need no launcher of their own.
+/// The backends for tensors on CPUs that this program was built with and that need no launcher of their own.
 [[nodiscard]] std::vector<std::string> cpu_backends();
 
 struct ProcessGroupOptions {
@@ -28,7 +28,7 @@ struct ProcessGroupOptions {
   std::shared_ptr<FirstFailure> first_failure = std::make_shared<FirstFailure>();
 };
 
-/// All ranks of the step as one group, and the back end that carries its collectives: "gloo", "ucx", "mpi" or "nccl".
+/// All ranks of the step as one group, and the backend that carries its collectives: "gloo", "ucx", "mpi" or "nccl".
 struct NamedProcessGroup {
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   std::string backend;
@@ -38,10 +38,10 @@ struct NamedProcessGroup {
 /// tensors on the current CUDA device. "auto" is nccl where the program was built with CUDA and a GPU is there,
 /// otherwise gloo (docs/backends.md says why). Collective.
 ///
-/// A watchdog (watched_backend.h) is around it: collectives that fail throw CollectiveFailure.
+/// A watchdog (watch() of watchdog.h) is around it: collectives that fail throw CollectiveFailure.
 ///
 /// Gloo takes its interface from GLOO_SOCKET_IFNAME, NCCL from NCCL_SOCKET_IFNAME, UCX from UCX_NET_DEVICES, all of
-/// this process's environment. Errors: (Usage) unknown back end, one that the program was built without, or MPI where
+/// this process's environment. Errors: (Usage) unknown backend, one that the program was built without, or MPI where
 /// no MPI launcher started the ranks; (Unavailable) the ranks could not be connected.
 [[nodiscard]] Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Store>& store,
                                                            std::uint32_t rank, std::uint32_t world_size,

@@ -19,7 +19,7 @@ void LostPeerSearch::add(const std::shared_ptr<WatchedCollective>& collective) {
   const std::lock_guard lock(mutex_);
   std::erase_if(waiting_, [](const std::weak_ptr<WatchedCollective>& weak) {
     const std::shared_ptr<WatchedCollective> other = weak.lock();
-    return !other || other->is_settled();
+    return !other || other->has_ended();
   });
   waiting_.push_back(collective);
 }
@@ -31,7 +31,7 @@ std::vector<std::shared_ptr<WatchedCollective>> LostPeerSearch::waiting_for(mill
   const std::lock_guard lock(mutex_);
   for (const std::weak_ptr<WatchedCollective>& weak : waiting_) {
     if (std::shared_ptr<WatchedCollective> collective = weak.lock();
-        collective && !collective->is_settled() && collective->since() <= latest) {
+        collective && !collective->has_ended() && collective->since() <= latest) {
       old.push_back(std::move(collective));
     }
   }

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/distributed/processes/rank_names.h"
+#include "trainer/distributed/processes/processes.h"
 #include "trainer/distributed/watchdog/watched_collective.h"
 
 namespace rollcall::process_group {
 
-/// Ends collectives that wait for a lost peer although their back end does not say so. Gloo of LibTorch 2.15 is one: it
+/// Ends collectives that wait for a lost peer although their backend does not say so. Gloo of LibTorch 2.15 is one: it
 /// tells a closed connection to operations that wait for a message, not to one that had part of it, which then waits
 /// until its timeout (Pair::signalException of gloo/transport/tcp knows neither rx_ nor a send's ubuf). A peer is lost
 /// whose process is known to have ended and, where a collective takes longer than a second, whose connection is closed;

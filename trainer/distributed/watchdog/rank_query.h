@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "trainer/distributed/processes/processes.h"
-#include "trainer/distributed/processes/rank_names.h"
 
 namespace rollcall::process_group {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/base/run_within.h"
+#include "runtime/base/time_limit.h"
 #include "trainer/distributed/errors/exceptions.h"
 
 namespace rollcall::process_group {

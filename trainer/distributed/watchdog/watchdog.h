@@ -10,25 +10,47 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/result.h"
 #include "trainer/distributed/processes/processes.h"
-#include "trainer/distributed/processes/rank_names.h"
-#include "trainer/distributed/watchdog/first_failure.h"
 #include "trainer/distributed/watchdog/lost_peer_search.h"
 #include "trainer/distributed/watchdog/rank_query.h"
 #include "trainer/distributed/watchdog/watched_collective.h"
 
 namespace rollcall::process_group {
 
+/// Why the groups of this process that share it cannot go on: the first failure of any of them, or of the program
+/// itself. A group that is closed afterwards tells its other ranks so; they would otherwise hear that this rank left in
+/// good order. Thread-safe.
+class FirstFailure {
+ public:
+  /// `what` in one line, as it follows "rank 3 gave up: ". The first that is told stays.
+  void tell(const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    if (!what_) {
+      what_ = what;
+    }
+  }
+  [[nodiscard]] std::optional<std::string> told() const {
+    const std::lock_guard lock(mutex_);
+    return what_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<std::string> what_;
+};
+
 struct WatchdogOptions {
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
   RankNames names{};
-  std::chrono::milliseconds timeout{600'000};            ///< after it the back end gives a collective up
+  std::chrono::milliseconds timeout{600'000};            ///< after it the backend gives a collective up
   const char* timeout_setting = "--collective-timeout";  ///< which decided that, for messages
   bool compare = false;  ///< before each collective: does this rank call what rank 0 calls? Waits for rank 0
   std::optional<Allowance> answers{};  ///< for the answers of other ranks; nothing: as world_size asks for
@@ -53,7 +75,7 @@ class Watchdog {
   Watchdog& operator=(const Watchdog&) = delete;
   ~Watchdog() { stop(); }
 
-  /// To be called before the group's back ends go: asks and looks no more, at most 1 s. Other ranks learn that this one
+  /// To be called before the group's backends go: asks and looks no more, at most 1 s. Other ranks learn that this one
   /// leaves in good order or, where something else than this group has failed, why it gives up. Where this group has,
   /// they know.
   void stop();
@@ -67,7 +89,7 @@ class Watchdog {
   [[nodiscard]] std::uint64_t issued() const;
   [[nodiscard]] const RankNames& names() const { return options_.names; }
 
-  /// Ends it where a peer turns out to be lost of which the back end says nothing.
+  /// Ends it where a peer turns out to be lost of which the backend says nothing.
   void watch(const std::shared_ptr<WatchedCollective>& collective) { shared_->search.add(collective); }
 
   /// What to tell of `call`, which began at `since` and failed with `what`: asks all ranks where they are. After a time
@@ -114,5 +136,17 @@ class Watchdog {
   std::mutex explaining_;
   std::optional<Error> told_;
 };
+
+/// The ranks to which a backend has no connection any more.
+using BrokenPeers = std::vector<std::uint32_t> (*)(c10d::Backend&);
+
+/// `group` with a watchdog around its backends: a collective that fails or takes longer than the timeout throws
+/// CollectiveFailure, which says what it was and who did not come. Point-to-point operations, which only two ranks
+/// call, pass through. `store` is the group's own. `broken_peers_of_gloo` is asked of the group's Gloo, where it has
+/// one. Every rank of the group calls it, though it waits for nobody.
+[[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> watch(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                                                           const c10::intrusive_ptr<c10d::Store>& store,
+                                                           const WatchdogOptions& options,
+                                                           BrokenPeers broken_peers_of_gloo);
 
 }  // namespace rollcall::process_group

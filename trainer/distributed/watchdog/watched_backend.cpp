@@ -1,4 +1,4 @@
-#include "trainer/distributed/watchdog/watched_backend.h"
+#include "trainer/distributed/watchdog/watchdog.h"
 
 #include <chrono>
 #include <memory>
@@ -12,10 +12,10 @@
 namespace rollcall::process_group {
 namespace {
 
-/// A collective under way whose failure is a CollectiveFailure. All else is the back end's own Work.
+/// A collective under way whose failure is a CollectiveFailure. All else is the backend's own Work.
 class WatchedWork final : public c10d::Work {
  public:
-  /// `may_wait_for_ever`: the back end does not end everything that waits for a lost peer; `inner` has a future.
+  /// `may_wait_for_ever`: the backend does not end everything that waits for a lost peer; `inner` has a future.
   WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
               bool may_wait_for_ever);
 
@@ -42,7 +42,7 @@ class WatchedWork final : public c10d::Work {
   std::shared_ptr<Watchdog> watchdog_;
   CollectiveCall call_;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
-  std::shared_ptr<WatchedCollective> watched_;  ///< null where the back end ends everything itself
+  std::shared_ptr<WatchedCollective> watched_;  ///< null where the backend ends everything itself
 };
 
 WatchedWork::WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<Watchdog> watchdog, CollectiveCall call,

@@ -60,7 +60,7 @@ std::shared_ptr<WatchedCollective> WatchedCollective::of(const FuturePointer& in
 }
 
 void WatchedCollective::succeed(const c10::IValue& value) {
-  if (!settled_.exchange(true)) {
+  if (!ended_.exchange(true)) {
     watchdog_->end(call_);
     future_->markCompleted(value);
   }
@@ -68,7 +68,7 @@ void WatchedCollective::succeed(const c10::IValue& value) {
 
 void WatchedCollective::fail(const std::string& what) {
   const CollectiveFailure failure(watchdog_->explain(call_, since_, what));
-  if (!settled_.exchange(true)) {
+  if (!ended_.exchange(true)) {
     future_->setError(std::make_exception_ptr(failure));
   }
 }

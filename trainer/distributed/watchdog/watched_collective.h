@@ -27,21 +27,21 @@ struct CollectiveCall {
 
 class Watchdog;
 
-/// How a collective ends for those who wait for it: as its back end says or, where the back end says nothing of a lost
+/// How a collective ends for those who wait for it: as its backend says or, where the backend says nothing of a lost
 /// peer, as the watchdog says. The first word counts. Thread-safe.
 class WatchedCollective {
  public:
   using FuturePointer = c10::intrusive_ptr<c10::ivalue::Future>;
   using Clock = std::chrono::steady_clock;
 
-  /// Follows `inner`, the back end's future of `call`, which began at `since`.
+  /// Follows `inner`, the backend's future of `call`, which began at `since`.
   [[nodiscard]] static std::shared_ptr<WatchedCollective> of(const FuturePointer& inner,
                                                              std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
                                                              Clock::time_point since);
 
   /// Ends it with a CollectiveFailure that says where all ranks are; seconds.
   void fail(const std::string& what);
-  [[nodiscard]] bool is_settled() const { return settled_; }
+  [[nodiscard]] bool has_ended() const { return ended_; }
   [[nodiscard]] Clock::time_point since() const { return since_; }
   [[nodiscard]] const FuturePointer& future() const { return future_; }
 
@@ -54,7 +54,7 @@ class WatchedCollective {
   const std::shared_ptr<Watchdog> watchdog_;
   const CollectiveCall call_;
   const Clock::time_point since_;
-  std::atomic<bool> settled_{false};
+  std::atomic<bool> ended_{false};
 };
 
 }  // namespace rollcall::process_group

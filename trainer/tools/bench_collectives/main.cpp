@@ -15,7 +15,7 @@
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/command_line/command_line.h"
-#include "runtime/job/plugin_profile.h"
+#include "runtime/job/slurm_files.h"
 #include "runtime/rendezvous/meet.h"
 #include "runtime/settings/launch_settings.h"
 #include "runtime/settings/layers.h"
@@ -49,7 +49,7 @@ constexpr double kMostBytes = 1e12;
 
 constexpr std::array kTable{
     Setting{"backend", Kind::List, "auto", "NAME,...",
-            "back ends, of those that rollcall-train knows; several are measured in turn, with their ratio", "What"},
+            "backends, of those that rollcall-train knows; several are measured in turn, with their ratio", "What"},
     Setting{"operation", Kind::List, "all_reduce", "NAME,...",
             "all_reduce, reduce_scatter, all_gather, broadcast, all_to_all; all: these", "What"},
     Setting{"min-bytes", Kind::Integer, "1024", "BYTES", "size of the smallest buffer", "Sizes", "", 0, kMostBytes},

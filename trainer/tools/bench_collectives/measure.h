@@ -20,7 +20,7 @@ enum class Operation { AllReduce, ReduceScatter, AllGather, Broadcast, AllToAll 
 
 [[nodiscard]] double median(std::vector<double> values);
 
-/// A group that a back end carries.
+/// A group that a backend carries.
 struct Contestant {
   std::string backend;
   process_group::Group group;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "trainer/checkpoint/exchange/state_dict.h"
 #include "trainer/checkpoint/format/content.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/metrics/progress_display.h"
@@ -69,5 +70,15 @@ class CheckpointFile {
 
 /// "name: unknown tensor", with the nearest known one (Usage).
 [[nodiscard]] Error unknown_tensor(const CheckpointFile& file, const std::string& name);
+
+/// Writes a checkpoint that has a model and nothing else of a training (no optimizer, progress or generators), and
+/// `values` beside it, as safely as a training writes its own. Errors: BadData: a name that no checkpoint can hold;
+/// CannotCreate, InputOutput.
+[[nodiscard]] Result<void> write_model_checkpoint(const std::string& path, bool overwrite,
+                                                  const std::vector<checkpoint::exchange::StateTensor>& tensors,
+                                                  std::map<std::string, checkpoint::format::Value> values);
+
+/// What is wrong with a state dict's keys, or an empty text: each part between dots becomes a group or a data set.
+[[nodiscard]] std::string key_problem(const std::vector<checkpoint::exchange::StateTensor>& tensors);
 
 }  // namespace rollcall::checkpoint_tool

@@ -3,9 +3,8 @@
 #include <filesystem>
 
 #include "runtime/base/text.h"
-#include "trainer/checkpoint/exchange/output_file.h"
-#include "trainer/checkpoint/exchange/safetensors.h"
-#include "trainer/checkpoint/exchange/torch_file.h"
+#include "trainer/checkpoint/exchange/files.h"
+#include "trainer/checkpoint/exchange/state_dict.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/tools/checkpoint/checkpoint_file.h"
 #include "trainer/tools/checkpoint/json_report.h"

@@ -2,9 +2,9 @@
 
 #include "runtime/base/text.h"
 #include "trainer/checkpoint/exchange/state_dict.h"
+#include "trainer/tools/checkpoint/checkpoint_file.h"
 #include "trainer/tools/checkpoint/json_report.h"
 #include "trainer/tools/checkpoint/known_models.h"
-#include "trainer/tools/checkpoint/new_checkpoint.h"
 #include "trainer/tools/checkpoint/program.h"
 
 namespace rollcall::checkpoint_tool {

@@ -4,10 +4,9 @@
 
 #include "runtime/base/text.h"
 #include "trainer/tools/checkpoint/checkpoint_file.h"
-#include "trainer/tools/checkpoint/elements.h"
 #include "trainer/tools/checkpoint/json_report.h"
-#include "trainer/tools/checkpoint/new_checkpoint.h"
 #include "trainer/tools/checkpoint/program.h"
+#include "trainer/tools/checkpoint/statistics.h"
 
 namespace rollcall::checkpoint_tool {
 namespace {

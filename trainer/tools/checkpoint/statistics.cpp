@@ -1,13 +1,82 @@
 #include "trainer/tools/checkpoint/statistics.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-#include "trainer/tools/checkpoint/elements.h"
-
 namespace rollcall::checkpoint_tool {
+namespace {
+
+using checkpoint::format::DType;
+
+template <typename Number>
+void put(std::span<std::byte> out, std::size_t index, Number number) {
+  std::memcpy(out.data() + index * sizeof(number), &number, sizeof(number));
+}
+
+}  // namespace
+
+float float_of_half(std::uint16_t half) {
+  const bool negative = (half & 0x8000U) != 0;
+  const int exponent = (half >> 10U) & 0x1f;
+  const int fraction = half & 0x3ff;
+  float magnitude = 0;
+  if (exponent == 0x1f) {
+    magnitude = fraction == 0 ? std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
+  } else if (exponent == 0) {
+    magnitude = std::ldexp(static_cast<float>(fraction), -24);
+  } else {
+    magnitude = std::ldexp(static_cast<float>(fraction + 0x400), exponent - 25);
+  }
+  return negative ? -magnitude : magnitude;
+}
+
+std::uint16_t half_of_float(float number) {
+  const auto sign = static_cast<std::uint16_t>(std::signbit(number) ? 0x8000 : 0);
+  const float magnitude = std::fabs(number);
+  if (std::isnan(number)) {
+    return sign | 0x7e00;
+  }
+  if (magnitude >= 65520.0F) {  // half-way to the number after the largest
+    return sign | 0x7c00;
+  }
+  if (magnitude < 0x1p-14F) {  // subnormal: a multiple of 2^-24; nearbyint rounds ties to even
+    return sign | static_cast<std::uint16_t>(std::nearbyint(std::ldexp(magnitude, 24)));
+  }
+  int exponent = 0;
+  const float fraction = std::frexp(magnitude, &exponent);                          // in [0.5, 1)
+  const auto rounded = static_cast<int>(std::nearbyint(std::ldexp(fraction, 11)));  // 1024 to 2048; a carry is right
+  return sign | static_cast<std::uint16_t>(((exponent + 14) << 10) + (rounded - 0x400));
+}
+
+std::uint16_t bfloat16_of_float(float number) {
+  if (std::isnan(number)) {
+    return static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(number) >> 16U) | 0x40U);
+  }
+  return to_bfloat16(number);
+}
+
+bool is_floating_point(DType dtype) {
+  return dtype == DType::Float16 || dtype == DType::BFloat16 || dtype == DType::Float32 || dtype == DType::Float64;
+}
+
+void write_elements(std::span<const double> numbers, DType dtype, std::span<std::byte> out) {
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const double number = numbers[i];
+    if (dtype == DType::Float64) {
+      put(out, i, number);
+    } else if (dtype == DType::Float32) {
+      put(out, i, static_cast<float>(number));
+    } else if (dtype == DType::Float16) {
+      put(out, i, half_of_float(static_cast<float>(number)));
+    } else {
+      put(out, i, bfloat16_of_float(static_cast<float>(number)));
+    }
+  }
+}
+
 namespace {
 
 using checkpoint::format::DType;

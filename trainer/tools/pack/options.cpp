@@ -1,4 +1,4 @@
-#include "trainer/tools/pack/options.h"
+#include "trainer/tools/pack/program.h"
 
 #include <sched.h>
 

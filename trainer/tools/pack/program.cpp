@@ -18,7 +18,6 @@
 #include "runtime/base/text.h"
 #include "trainer/data/sources/packed_file.h"
 #include "trainer/metrics/progress_display.h"
-#include "trainer/tools/pack/options.h"
 #include "trainer/tools/pack/ordered_pool.h"
 #include "trainer/tools/pack/pack_tree.h"
 #include "trainer/tools/pack/report.h"

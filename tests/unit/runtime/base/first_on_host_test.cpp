@@ -1,4 +1,4 @@
-#include "runtime/base/first_on_host.h"
+#include "runtime/base/this_process.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-#include "runtime/base/memory_limit.h"
+#include "runtime/base/this_process.h"
 
 #include <gtest/gtest.h>
 #include <sys/sysinfo.h>

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <future>
 
-#include "runtime/base/run_within.h"
 #include "runtime/base/this_process.h"
+#include "runtime/base/time_limit.h"
 #include "runtime/doctor/observe/observe.h"
 
 namespace rollcall::doctor {

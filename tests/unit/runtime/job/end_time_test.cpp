@@ -1,4 +1,4 @@
-#include "runtime/job/end_time.h"
+#include "runtime/job/job_facts.h"
 
 #include <gtest/gtest.h>
 

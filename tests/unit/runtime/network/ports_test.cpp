@@ -1,4 +1,4 @@
-#include "runtime/network/ports.h"
+#include "runtime/network/network_view.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>

@@ -16,7 +16,7 @@
 
 #include "runtime/job/marker.h"
 #include "runtime/rendezvous/meet.h"
-#include "runtime/resolve/rendezvous_port.h"
+#include "runtime/resolve/master_endpoint.h"
 #include "runtime/settings/launch_settings.h"
 
 namespace rollcall::rendezvous {

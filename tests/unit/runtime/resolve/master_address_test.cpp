@@ -1,4 +1,4 @@
-#include "runtime/resolve/master_address.h"
+#include "runtime/resolve/master_endpoint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "runtime/resolve/rendezvous_port.h"
+#include "runtime/resolve/master_endpoint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/settings/launch_settings.h"
-#include "runtime/settings/markdown.h"
+#include "runtime/settings/settings.h"
 
 namespace rollcall::settings {
 namespace {

@@ -7,7 +7,7 @@
 namespace rollcall::process_group {
 namespace {
 
-/// An operation of the back end, as its caller sees it. Thread-safe.
+/// An operation of the backend, as its caller sees it. Thread-safe.
 class EngineWork final : public c10d::Work {
  public:
   EngineWork(int rank, c10d::OpType type, std::uint64_t sequence, std::vector<at::Tensor> results,

@@ -112,7 +112,7 @@ class EngineBackend final : public c10d::Backend {
 /// An exchange among `size` ranks by way of `store`, which nobody else uses, and whose errors it throws. Once.
 [[nodiscard]] Exchange exchange_over(c10::intrusive_ptr<c10d::Store> store, int rank, int size);
 
-/// `engine` carries this group's collectives on CPU tensors, and it becomes the default back end.
+/// `engine` carries this group's collectives on CPU tensors, and it becomes the default backend.
 void set_engine(c10d::ProcessGroup& group, const std::string& name, c10d::ProcessGroup::BackendType type,
                 std::unique_ptr<Engine> engine, std::chrono::milliseconds timeout);
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "trainer/distributed/backends/mpi/plugin/start.h"
 #include "trainer/distributed/backends/mpi/plugin/world.h"
 
 namespace rollcall::process_group::mpi {

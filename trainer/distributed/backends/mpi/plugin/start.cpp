@@ -1,4 +1,4 @@
-#include "trainer/distributed/backends/mpi/plugin/start.h"
+#include "trainer/distributed/backends/mpi/plugin/engine.h"
 
 #include <cstdint>
 #include <limits>

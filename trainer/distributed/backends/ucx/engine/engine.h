@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "runtime/base/result.h"
-#include "trainer/distributed/backends/engine/submissions.h"
+#include "trainer/distributed/backends/engine/engine.h"
 #include "trainer/distributed/backends/ucx/engine/operations.h"
 #include "trainer/distributed/backends/ucx/engine/windows.h"
 #include "trainer/distributed/backends/ucx/engine/worker.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "trainer/distributed/backends/engine/submissions.h"
+#include "trainer/distributed/backends/engine/engine.h"
 
 namespace rollcall::process_group::ucx {
 namespace {

@@ -9,12 +9,10 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/distributed/algorithms/transport.h"
+#include "trainer/distributed/algorithms/execution.h"
 #include "trainer/distributed/backends/ucx/engine/context.h"
 #include "trainer/distributed/backends/ucx/engine/messages.h"
-#include "trainer/distributed/backends/ucx/engine/peers.h"
 #include "trainer/distributed/processes/processes.h"
-#include "trainer/distributed/processes/rank_names.h"
 
 namespace rollcall::process_group::ucx {
 

@@ -1,0 +1,261 @@
+#include "runtime/resolve/master_endpoint.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/resolve/patch_builder.h"
+
+namespace rollcall::resolve {
+namespace {
+
+using network::Address;
+using network::ResolvedName;
+
+constexpr std::string_view kTemplate = "host.template";
+
+/// What an address is judged by.
+struct Place {
+  const job::JobFacts& facts;
+  std::string this_host;  ///< for messages
+  bool loopback_works;
+
+  [[nodiscard]] bool is_usable(const Address& address) const {
+    return !address.link_local && (!address.loopback || loopback_works);
+  }
+};
+
+Place place_of(const job::JobFacts& facts, const network::NetworkView& network, bool loopback_allowed) {
+  const bool this_is_head = facts.rank == 0 || (!facts.head_host.empty() && facts.head_host == facts.this_host);
+  return {facts, facts.this_host.empty() ? network.host_name : facts.this_host,
+          facts.num_nodes == 1 || loopback_allowed || this_is_head};
+}
+
+std::string describe(const std::vector<Address>& addresses) {
+  std::vector<std::string> texts;
+  texts.reserve(addresses.size());
+  for (const Address& address : addresses) {
+    texts.push_back(address.text);
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+/// "does not resolve on jwb0002 (Name or service not known)", "is loopback only (127.0.1.1) on jwb0002".
+std::string why_unusable(const ResolvedName& name, const Place& place) {
+  if (name.addresses.empty()) {
+    const std::string detail = name.error.empty() ? "" : " (" + name.error + ")";
+    return fmt::format("does not resolve on {}{}", place.this_host, detail);
+  }
+  const bool loopback =
+      std::any_of(name.addresses.begin(), name.addresses.end(), [](const Address& a) { return a.loopback; });
+  return fmt::format("resolves to {} only ({}) on {}", loopback ? "loopback" : "link-local addresses",
+                     describe(name.addresses), place.this_host);
+}
+
+Error no_usable_name(const std::vector<ResolvedName>& names, const Place& place) {
+  if (names.empty()) {
+    return fail("host.template", "", "gives no name for the head node", "setting it to, say, {host}",
+                ExitCode::Unavailable);
+  }
+  std::string reason = why_unusable(names.front(), place);
+  for (std::size_t i = 1; i < names.size(); ++i) {
+    reason += fmt::format(", and {} {}", names[i].name, why_unusable(names[i], place));
+  }
+  const auto is_loopback = [](const ResolvedName& name) {
+    return std::any_of(name.addresses.begin(), name.addresses.end(), [](const Address& a) { return a.loopback; });
+  };
+  const bool loopback = std::any_of(names.begin(), names.end(), is_loopback);
+  Error error = fail(
+      "host.template", names.front().name, reason,
+      loopback ? "a template whose name resolves across nodes, or host.loopback=allow where all nodes are one machine"
+               : "a template whose name resolves, checking it with getent hosts NAME",
+      ExitCode::Unavailable);
+  error.of_this_node = loopback;  // rank 0 takes its own loopback address
+  return error;
+}
+
+MasterAddressChoice take(const ResolvedName& name, const Place& place) {
+  const auto usable = [&](const Address& address) { return place.is_usable(address); };
+  const Address& first = *std::find_if(name.addresses.begin(), name.addresses.end(), usable);
+  const std::string rank0 = place.facts.head_host.empty() ? "the head node" : "rank 0 is on " + place.facts.head_host;
+  if (std::all_of(name.addresses.begin(), name.addresses.end(), usable)) {
+    return {name.name, fmt::format("{}, {} resolves to {}", rank0, name.name, describe(name.addresses)), {}};
+  }
+  return {first.text,
+          fmt::format("{}, the usable one of {}'s addresses {}", rank0, name.name, describe(name.addresses)),
+          {}};
+}
+
+/// A kept MASTER_ADDR of the user's is right where it is one of the head node's names or addresses.
+void warn_if_elsewhere(const std::string& value, const Inputs& inputs, PatchBuilder& patch) {
+  if (inputs.facts.head_host.empty() || value == inputs.facts.head_host || inputs.network.head_names.empty()) {
+    return;
+  }
+  for (const ResolvedName& name : inputs.network.head_names) {
+    bool same = name.name == value;
+    for (const Address& address : name.addresses) {
+      same = same || address.text == value;
+    }
+    if (same) {
+      return;
+    }
+  }
+  patch.warn(fmt::format("MASTER_ADDR: {}: is kept because you set it, though rank 0 is on {}", value,
+                         inputs.facts.head_host));
+}
+
+}  // namespace
+
+Result<MasterAddressChoice> choose_master_address(const job::JobFacts& facts, const network::NetworkView& network,
+                                                  bool loopback_allowed) {
+  const Place place = place_of(facts, network, loopback_allowed);
+  const std::vector<ResolvedName>& names = network.head_names;
+  const auto has_usable = [&](const ResolvedName& name) {
+    return std::any_of(name.addresses.begin(), name.addresses.end(),
+                       [&](const Address& address) { return place.is_usable(address); });
+  };
+  const auto found = std::find_if(names.begin(), names.end(), has_usable);
+  if (found == names.end()) {
+    if (facts.num_nodes > 1) {
+      return no_usable_name(names, place);
+    }
+    MasterAddressChoice alone{"127.0.0.1", "the step has one node", {}};
+    for (const ResolvedName& name : names) {
+      alone.warnings.push_back(fmt::format("host.template: {}: {}; 127.0.0.1 is used on this one node", name.name,
+                                           why_unusable(name, place)));
+    }
+    return alone;
+  }
+  MasterAddressChoice choice = take(*found, place);
+  for (auto skipped = names.begin(); skipped != found; ++skipped) {
+    choice.warnings.push_back(fmt::format("host.template: {}: {}; {} is used instead", skipped->name,
+                                          why_unusable(*skipped, place), found->name));
+  }
+  return choice;
+}
+
+Result<void> add_master_address(const Inputs& inputs, PatchBuilder& patch) {
+  if (keep_known(env::kMasterAddr, kTemplate, inputs, patch)) {
+    if (const auto value = patch.users(env::kMasterAddr)) {
+      warn_if_elsewhere(*value, inputs, patch);
+    }
+    return {};
+  }
+  if (inputs.facts.head_host.empty() && inputs.facts.num_nodes > 1) {
+    patch.warn("MASTER_ADDR: is not set, because nothing says where rank 0 is");
+    return {};
+  }
+  const auto choice =
+      choose_master_address(inputs.facts, inputs.network, inputs.settings.text("host.loopback") == "allow");
+  if (!choice) {
+    return choice.error();
+  }
+  for (const std::string& warning : choice->warnings) {
+    patch.warn(warning);
+  }
+  const bool templated = inputs.settings.text(kTemplate) != "{host}";
+  const std::string rule = templated ? fmt::format(", rule {}", inputs.settings.text(kTemplate)) : "";
+  patch.propose(
+      {env::kMasterAddr, choice->value, templated ? "setting host.template" : "network", choice->reason + rule});
+  return {};
+}
+
+namespace {
+
+/// Where the ports of job `id` begin, from 0 to `size` - 1: the fraction of id times the golden section, as part of the
+/// range. The first N of consecutive ids lie evenly in it, at least size / (2.7 N) - 1 ports apart (Knuth, The Art of
+/// Computer Programming, vol. 3, 6.4, theorem S and exercise 9); any others as chance would have it.
+std::uint32_t place_of_job(std::uint32_t id, std::uint32_t size) {
+  constexpr std::uint64_t kGoldenSection = 0x9e3779b97f4a7c15U;  // of 2^64
+  const std::uint64_t fraction = (id * kGoldenSection) >> 32;
+  return static_cast<std::uint32_t>((fraction * size) >> 32);
+}
+
+/// The port at `index` of a list such as "17500-17503,17600"; beyond its end it begins anew.
+Result<std::uint16_t> port_at(const std::string& list, std::uint32_t index) {
+  const auto ranges = network::parse_port_list(list);
+  if (!ranges || ranges->empty()) {
+    return fail("SLURM_STEP_RESV_PORTS", list, "is not a port list", "report it: Slurm sets this variable");
+  }
+  std::uint32_t count = 0;
+  for (const network::PortRange range : *ranges) {
+    count += range.size();
+  }
+  std::uint32_t left = index % count;
+  auto range = ranges->begin();
+  for (; left >= range->size(); ++range) {
+    left -= range->size();
+  }
+  return static_cast<std::uint16_t>(range->first + left);
+}
+
+Result<PortChoice> port_of_ids(const job::JobFacts& facts, network::PortRange range) {
+  if (range.first == 0 || range.last < range.first) {
+    return fail("port.range", fmt::format("{}-{}", range.first, range.last), "is empty", "set it to, say, 20000-29999");
+  }
+  const std::uint32_t job = facts.job_id.value_or(facts.port_salt);
+  const std::uint32_t step = facts.step_id.value_or(facts.port_salt);
+  // A het job has an id for each component, and nobody else's step has them: a further world takes the next one.
+  const std::uint64_t place = std::uint64_t{place_of_job(job + facts.world_index, range.size())} + step;
+  const auto port = static_cast<std::uint16_t>(range.first + place % range.size());
+  return PortChoice{port, fmt::format("place of job {} step {} in port.range", job, step)};
+}
+
+/// Only rank 0's host matters. A refusal would leave no range at all to a site whose ephemeral ports are 1024-65535.
+void warn_of_ephemeral(const PortChoice& choice, network::PortRange configured, const Inputs& inputs,
+                       PatchBuilder& patch) {
+  const network::EphemeralPorts& ephemeral = inputs.network.ephemeral_ports;
+  if (inputs.facts.rank != 0 || !inputs.facts.reserved_ports.empty() || !ephemeral.contains(choice.port)) {
+    return;
+  }
+  patch.warn(fmt::format(
+      "MASTER_PORT: {}: may be in use when rank 0 takes it, for {} gives the ephemeral ports {}-{} to connections; try "
+      "a port.range outside of them, or net.ipv4.ip_local_reserved_ports={}-{} on all nodes",
+      choice.port, inputs.network.host_name, ephemeral.range.first, ephemeral.range.last, configured.first,
+      configured.last));
+}
+
+}  // namespace
+
+Result<PortChoice> choose_rendezvous_port(const job::JobFacts& facts, network::PortRange configured) {
+  if (facts.reserved_ports.empty()) {
+    return port_of_ids(facts, configured);
+  }
+  const Result<std::uint16_t> reserved = port_at(facts.reserved_ports, facts.world_index);
+  if (!reserved) {
+    return reserved.error();
+  }
+  return PortChoice{*reserved, "reserved by Slurm for this step"};
+}
+
+Result<void> add_master_port(const Inputs& inputs, PatchBuilder& patch) {
+  constexpr std::string_view kRange = "port.range";
+  if (const auto value = patch.users(env::kMasterPort);
+      value && parse_integer<std::uint16_t>(*value).value_or(0) == 0) {
+    return fail("MASTER_PORT", *value, "is no port", "unset it, or a number from 1 to 65535", ExitCode::Usage);
+  }
+  if (keep_known(env::kMasterPort, kRange, inputs, patch)) {
+    return {};
+  }
+  if (inputs.facts.agreed_port != 0) {
+    patch.propose({env::kMasterPort, std::to_string(inputs.facts.agreed_port), "pmix",
+                   "rank 0 found it free and told all ranks over PMIx"});
+    return {};
+  }
+  const auto [first, last] = inputs.settings.port_range(kRange);
+  const auto choice = choose_rendezvous_port(inputs.facts, {first, last});
+  if (!choice) {
+    return choice.error();
+  }
+  warn_of_ephemeral(*choice, {first, last}, inputs, patch);
+  const std::string origin = inputs.facts.reserved_ports.empty() ? "setting port.range" : inputs.facts.source;
+  patch.propose({env::kMasterPort, std::to_string(choice->port), origin, choice->reason});
+  return {};
+}
+
+}  // namespace rollcall::resolve

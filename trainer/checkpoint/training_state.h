@@ -1,0 +1,69 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "trainer/checkpoint/format/reader.h"
+#include "trainer/checkpoint/read_plan.h"
+#include "trainer/checkpoint/state_parts.h"
+
+namespace rollcall::checkpoint {
+
+/// The path of a key of the state dict: "/model/layer1/0/conv1/weight".
+[[nodiscard]] std::string model_path(std::string key);
+
+/// How a stored tensor (null: there is none) differs from ours, or an empty text: "fc.bias is [10] there and [4] here".
+[[nodiscard]] std::string difference(const std::string& key, at::IntArrayRef sizes, at::ScalarType type,
+                                     const format::ManifestEntry* stored);
+
+/// Adds /model/... and /model_keys. `sharding` null: every rank has the whole model.
+void add_model(StateParts& parts, const torch::nn::Module& model, const Sharding* sharding);
+
+/// Has every tensor of `model` filled by `plan`. Errors (Mismatch): a key is missing on one side, or shape or type
+/// differ; the reason names the first.
+[[nodiscard]] Result<void> plan_model(ReadPlan& plan, const torch::nn::Module& model, const Sharding* sharding,
+                                      const OpenCheckpoint& stored);
+
+/// Adds /optimizer/type, /optimizer/param_groups and /optimizer/state/<key>/... of an SGD or AdamW optimizer. `keys`:
+/// names of its parameters, group after group. Errors (Internal): another kind of optimizer, or keys that do not fit.
+[[nodiscard]] Result<void> add_optimizer(StateParts& parts, const torch::optim::Optimizer& optimizer,
+                                         const std::vector<std::string>& keys, const Sharding* sharding);
+
+/// New state and options of an optimizer, complete and checked but not yet in use.
+struct OptimizerPlan {
+  std::vector<std::unique_ptr<torch::optim::OptimizerOptions>> options;  ///< one a group
+  std::vector<std::pair<void*, std::unique_ptr<torch::optim::OptimizerParamState>>> states;
+
+  /// Replaces the optimizer's whole state. Only once.
+  void carry_out(torch::optim::Optimizer& optimizer);
+};
+
+/// What add_optimizer wrote; the tensors' values come when `reads` is carried out. Errors: Mismatch where kind, groups,
+/// parameters or shapes differ; BadData where a part is missing; Internal as above.
+[[nodiscard]] Result<OptimizerPlan> plan_optimizer(ReadPlan& reads, const torch::optim::Optimizer& optimizer,
+                                                   const std::vector<std::string>& keys, const Sharding* sharding,
+                                                   const OpenCheckpoint& stored);
+
+/// State of LibTorch's default CPU generator.
+[[nodiscard]] std::vector<std::byte> cpu_rng_state();
+/// Errors (BadData): the bytes are no such state.
+[[nodiscard]] Result<void> set_cpu_rng_state(const std::vector<std::byte>& state);
+
+/// Adds the generators' states of all ranks: /rng/rank_0000/cpu and so on. The bytes stay where they are, and outlive
+/// `parts`.
+void add_rng(StateParts& parts, const std::vector<std::vector<std::byte>>& rng_per_rank);
+/// Adds the state of this rank's generator, and names those of the others.
+void add_generator(StateParts& parts, std::uint32_t rank, std::uint32_t size);
+
+/// The states of all ranks, by rank. Errors: those of format::CheckpointReader.
+[[nodiscard]] Result<std::vector<std::vector<std::byte>>> read_rng(const OpenCheckpoint& stored,
+                                                                   format::VerifyLevel level);
+
+}  // namespace rollcall::checkpoint

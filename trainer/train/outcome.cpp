@@ -1,0 +1,84 @@
+#include "trainer/train/outcome.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "trainer/distributed/errors/exceptions.h"
+
+namespace rollcall::train {
+namespace {
+
+constexpr const char* kAgain =
+    "submitting again, which goes on from the last checkpoint; where it comes again, --resume=continue-with-changes "
+    "with a smaller --lr";
+
+Error diverged(const char* what, const std::string& value, std::string reason, std::string action) {
+  return fail(what, value, std::move(reason), std::move(action), ExitCode::BadData);
+}
+
+Error lost_peer_error(const World& world, const std::string& what) {
+  return fail("process group", world.backend, "a collective failed, so a peer was lost: " + what,
+              "looking for the first rank that ended, in this output and in Slurm's", ExitCode::Unavailable);
+}
+
+}  // namespace
+
+Outcome failed(Error error, bool lost_peer) { return Outcome{Ending::Failed, Failure{std::move(error), lost_peer}}; }
+
+std::optional<Outcome> catch_training_errors(const World& world, const std::function<void()>& work) {
+  using process_group::Caught;
+  const std::optional<Caught> caught = process_group::catch_exception(work);
+  if (!caught) {
+    return std::nullopt;
+  }
+  switch (caught->kind) {
+    case Caught::Explained:
+      return failed(caught->error, caught->error.exit_code == ExitCode::Unavailable);
+    case Caught::NoMemory:
+      return failed(caught->error);
+    case Caught::LostPeer:
+      return failed(lost_peer_error(world, caught->text), true);
+    case Caught::Refused:
+      break;
+  }
+  return failed(
+      fail("training step", "", caught->text, "a smaller --batch-size if memory ran out", ExitCode::Internal));
+}
+
+Error loss_not_finite(double loss, std::int64_t step, bool first_of_run) {
+  return diverged("loss", fmt::format("{}", loss), fmt::format("is not finite after step {}", step),
+                  first_of_run ? "--resume=FILE with an earlier checkpoint than the one that this run went on from, "
+                                 "and a smaller --lr"
+                               : kAgain);
+}
+
+Error validation_not_finite(double loss, std::int64_t step) {
+  return diverged("validation loss", fmt::format("{}", loss),
+                  fmt::format("is not finite after step {}: the model has diverged", step),
+                  "--resume=FILE with a checkpoint of before, and a smaller --lr");
+}
+
+Error gradients_not_finite(const std::string& where, std::int64_t in_a_row, std::int64_t step) {
+  return diverged(
+      "gradients", place_of(where),
+      fmt::format("not finite in {} steps in a row, up to step {}; the weights are those of before", in_a_row, step),
+      "--clip-grad-norm, a smaller --lr with --resume=continue-with-changes, or another "
+      "--max-skipped-steps");
+}
+
+Error gradients_not_finite_at_any_scale() {
+  return diverged("--precision", "fp16", "gradients are not finite whatever the loss is scaled with",
+                  "--precision=bf16, or a smaller --lr");
+}
+
+Error weights_not_finite(const std::string& where, std::int64_t step) {
+  return diverged("weights", where.empty() ? "of another rank" : where,
+                  fmt::format("not finite after step {}, which is not saved", step), kAgain);
+}
+
+std::string place_of(const std::string& parameter) {
+  return parameter.empty() ? "of another rank's part" : "of " + parameter;
+}
+
+}  // namespace rollcall::train

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "runtime/base/result.h"
+#include "trainer/train/world.h"
+
+namespace rollcall::train {
+
+/// A failure, and whether it is only the echo of another rank's.
+struct Failure {
+  Error error;
+  bool lost_peer = false;
+};
+
+enum class Ending {
+  Finished,     ///< all epochs or --max-steps done
+  Interrupted,  ///< a stop signal arrived at some rank, or the job's limit is near; a checkpoint was saved
+  Failed,
+};
+
+struct Outcome {
+  Ending ending = Ending::Finished;
+  std::optional<Failure> failure;  ///< with Ending::Failed
+};
+
+/// A run that ends with `error`; `lost_peer`: every rank has it, or the first cause is on another one.
+[[nodiscard]] Outcome failed(Error error, bool lost_peer = false);
+
+/// Runs LibTorch code: what it throws becomes the outcome. Nothing where all went well.
+[[nodiscard]] std::optional<Outcome> catch_training_errors(const World& world, const std::function<void()>& work);
+
+// How a training ends whose numbers are no longer finite: what is told, and the way on. All are BadData.
+
+/// The loss of step `step`. `first_of_run`: the run went on from a checkpoint and has done no other step: it is that
+/// checkpoint's model which has diverged.
+[[nodiscard]] Error loss_not_finite(double loss, std::int64_t step, bool first_of_run);
+[[nodiscard]] Error validation_not_finite(double loss, std::int64_t step);
+/// After so many steps in a row that were left out. `where`: the first such parameter, or empty: another rank has it.
+[[nodiscard]] Error gradients_not_finite(const std::string& where, std::int64_t in_a_row, std::int64_t step);
+/// float16, with the smallest scale.
+[[nodiscard]] Error gradients_not_finite_at_any_scale();
+/// `where` as above. Nothing was saved.
+[[nodiscard]] Error weights_not_finite(const std::string& where, std::int64_t step);
+
+/// "of conv1.weight", "of another rank's part"
+[[nodiscard]] std::string place_of(const std::string& parameter);
+
+}  // namespace rollcall::train
