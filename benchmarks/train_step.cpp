@@ -1,7 +1,6 @@
 // ResNet-50's training step on one fixed batch, as peer_train_step.py does it in Python: forward, backward, SGD; data
 // parallel where RANK and WORLD_SIZE are set. Prints one JSON line (rank 0).
 //   train_step --batch-size=16 --image-size=224 --threads=1 --steps=5
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +16,7 @@
 #include "trainer/model/resnet.h"
 #include "trainer/model/state.h"
 #include "trainer/optim/optimizer.h"
+#include "trainer/torch.h"
 #include "trainer/train/process.h"
 #include "trainer/train/world.h"
 

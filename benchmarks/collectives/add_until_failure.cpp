@@ -1,7 +1,6 @@
 // One rank that adds up until that fails, and prints when it did: what kill_latency.py measures.
 // Usage: add_until_failure BACKEND watched|bare RANK RANKS PORT/PREFIX MIB
 // or, for the ranks' store at PORT, which it prints: add_until_failure store; until its input ends
-#include <torch/torch.h>
 #include <unistd.h>
 #include <chrono>
 #include <csignal>
@@ -15,6 +14,7 @@
 #include "trainer/distributed/backends/backends.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/distributed/process_group/factory.h"
+#include "trainer/torch.h"
 
 namespace {
 

@@ -1,7 +1,6 @@
 // What an all-reduce costs a computation that goes on meanwhile: each rank multiplies matrices, alone and beside an
 // asynchronous all-reduce. Prints one JSON line (rank 0); milliseconds, medians.
 //   sum_beside_compute --ucx=1 --mib=25 --compute-ms=100
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -10,6 +9,7 @@
 #include "benchmarks/ranks.h"
 #include "runtime/base/this_process.h"
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/torch.h"
 
 namespace rollcall {
 namespace {

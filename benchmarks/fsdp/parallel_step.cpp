@@ -4,7 +4,6 @@
 //   parallel_step --fsdp=1 --batch-size=16 --steps=5
 //   parallel_step --fsdp=1 --ucx=1 --batch-size=2
 //   parallel_step --fsdp=1 --layers=16 --width=2048 --batch-size=4
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -19,6 +18,7 @@
 #include "trainer/model/resnet.h"
 #include "trainer/model/state.h"
 #include "trainer/optim/optimizer.h"
+#include "trainer/torch.h"
 
 namespace rollcall {
 namespace {

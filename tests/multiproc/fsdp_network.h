@@ -1,6 +1,5 @@
 #pragma once
 
-#include <torch/torch.h>
 #include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
@@ -11,6 +10,7 @@
 #include "trainer/distributed/ddp/sharded_replica.h"
 #include "trainer/distributed/process_group/mesh.h"
 #include "trainer/model/batch_norm.h"
+#include "trainer/torch.h"
 
 /// A small network with what sharding can trip over, and its training by any Replica.
 namespace rollcall::testing_support {

@@ -63,7 +63,7 @@ Outcome train(Rank& rank, const process_group::Mesh& mesh, const fsdp::Options& 
   return outcome;
 }
 
-std::vector<fsdp::Options> every_option() {
+std::vector<fsdp::Options> every_offload_option() {
   std::vector<fsdp::Options> all;
   for (const AfterForward after : {AfterForward::Keep, AfterForward::Shard, AfterForward::SmallShard}) {
     for (const bool both : {true, false}) {
@@ -87,7 +87,7 @@ void check_offload_changes_nothing(Rank& rank, const process_group::MeshOptions&
   for (const std::string& backend : process_group::cpu_backends()) {
     rank.backend = backend;
     const process_group::Mesh mesh = make_mesh(rank, degrees);
-    for (fsdp::Options options : every_option()) {
+    for (fsdp::Options options : every_offload_option()) {
       const Outcome expected = train(rank, mesh, options);
       options.cpu_offload = true;
       MULTIPROC_CHECK(train(rank, mesh, options) == expected);

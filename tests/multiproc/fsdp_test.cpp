@@ -1,6 +1,7 @@
 #include "trainer/distributed/fsdp/fully_shard.h"
 
 #include <gtest/gtest.h>
+#include <torch/serialize.h>
 #include <map>
 #include <sstream>
 

@@ -1,6 +1,5 @@
 // One rank of the collectives' checks, for launchers: RANK and WORLD_SIZE say which.
 // Usage: collectives_in_step BACKEND FILE; the ranks meet in FILE, which must not exist yet.
-#include <torch/torch.h>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -8,6 +7,7 @@
 
 #include "tests/multiproc/collective_checks.h"
 #include "trainer/distributed/process_group/factory.h"
+#include "trainer/torch.h"
 
 namespace {
 

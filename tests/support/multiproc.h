@@ -1,12 +1,12 @@
 #pragma once
 
-#include <torch/torch.h>
 #include <chrono>
 #include <string>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
 #include "tests/support/rank_processes.h"
 #include "trainer/distributed/process_group/factory.h"
+#include "trainer/torch.h"
 
 /// Ranks as real processes that use LibTorch.
 ///

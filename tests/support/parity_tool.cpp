@@ -13,7 +13,6 @@
 
 #include <c10/util/irange.h>
 #include <torch/csrc/jit/serialization/pickle.h>
-#include <torch/torch.h>
 #include <cmath>
 #include <fstream>
 #include <iostream>
@@ -31,6 +30,7 @@
 #include "trainer/optim/optimizer.h"
 #include "trainer/precision/autocast.h"
 #include "trainer/precision/loss_scaler.h"
+#include "trainer/torch.h"
 
 namespace {
 

@@ -1,7 +1,8 @@
 #pragma once
 
-#include <torch/torch.h>
 #include <cstdint>
+
+#include "trainer/torch.h"
 
 namespace c10d {
 class ProcessGroup;

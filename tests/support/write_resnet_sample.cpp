@@ -1,11 +1,11 @@
 // write_resnet_sample FOLDER: saves a ResNet-18 of 10 classes after one SGD step, for tests that load it with
 // torchvision.
-#include <torch/torch.h>
 
 #include <cstdio>
 
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/model/resnet.h"
+#include "trainer/torch.h"
 
 int main(int argc, char** argv) {
   if (argc != 2) {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <torch/torch.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -14,6 +12,7 @@
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/progress.h"
 #include "trainer/checkpoint/state_parts.h"
+#include "trainer/torch.h"
 
 namespace rollcall::checkpoint {
 

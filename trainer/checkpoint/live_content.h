@@ -1,7 +1,6 @@
 #pragma once
 
 #include <c10/core/Event.h>
-#include <torch/torch.h>
 
 #include <cstdint>
 #include <map>
@@ -11,6 +10,7 @@
 
 #include "trainer/checkpoint/background/snapshot.h"
 #include "trainer/checkpoint/state_parts.h"
+#include "trainer/torch.h"
 
 namespace rollcall::checkpoint {
 

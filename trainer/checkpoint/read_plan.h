@@ -1,7 +1,5 @@
 #pragma once
 
-#include <torch/torch.h>
-
 #include <cstddef>
 #include <map>
 #include <span>
@@ -11,6 +9,7 @@
 
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/format/reader.h"
+#include "trainer/torch.h"
 
 namespace rollcall::checkpoint {
 

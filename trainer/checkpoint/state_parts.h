@@ -1,7 +1,5 @@
 #pragma once
 
-#include <torch/torch.h>
-
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "trainer/checkpoint/format/content.h"
+#include "trainer/torch.h"
 
 namespace rollcall::checkpoint {
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <torch/torch.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,6 +11,7 @@
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/read_plan.h"
 #include "trainer/checkpoint/state_parts.h"
+#include "trainer/torch.h"
 
 namespace rollcall::checkpoint {
 

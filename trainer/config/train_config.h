@@ -1,6 +1,5 @@
 #pragma once
 
-#include <torch/torch.h>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -20,6 +19,7 @@
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
 #include "trainer/precision/autocast.h"
+#include "trainer/torch.h"
 
 namespace rollcall::config {
 

@@ -1,8 +1,9 @@
 #pragma once
 
 #include <ATen/Context.h>
-#include <torch/torch.h>
 #include <cstdint>
+
+#include "trainer/torch.h"
 
 namespace rollcall::model {
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <torch/torch.h>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -9,6 +8,7 @@
 
 #include "runtime/base/result.h"
 #include "trainer/model/batch_norm.h"
+#include "trainer/torch.h"
 
 namespace rollcall::model {
 

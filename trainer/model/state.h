@@ -1,8 +1,9 @@
 #pragma once
 
-#include <torch/torch.h>
 #include <string>
 #include <vector>
+
+#include "trainer/torch.h"
 
 namespace rollcall::model {
 

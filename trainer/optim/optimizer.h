@@ -1,6 +1,5 @@
 #pragma once
 
-#include <torch/torch.h>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "trainer/torch.h"
 
 namespace rollcall::optim {
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <torch/torch.h>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,6 +10,7 @@
 #include <string_view>
 
 #include "trainer/optim/optimizer.h"
+#include "trainer/torch.h"
 
 namespace rollcall::optim {
 

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <torch/torch.h>
 #include <optional>
 
 #include "runtime/base/result.h"
 #include "trainer/model/device.h"
+#include "trainer/torch.h"
 
 namespace rollcall::precision {
 

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <torch/torch.h>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/torch.h"
 
 namespace rollcall::precision {
 

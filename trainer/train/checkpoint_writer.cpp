@@ -1,7 +1,6 @@
 #include "trainer/train/checkpoint_writer.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
 #include <torch/version.h>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -9,6 +8,7 @@
 
 #include "trainer/checkpoint/live_content.h"
 #include "trainer/distributed/process_group/factory.h"
+#include "trainer/torch.h"
 #include "trainer/train/process.h"
 
 namespace rollcall::train {

@@ -1,7 +1,6 @@
 #include "trainer/train/earlier_training.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "trainer/checkpoint/read_plan.h"
 #include "trainer/config/identity.h"
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/torch.h"
 
 namespace rollcall::train {
 namespace {

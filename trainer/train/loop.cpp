@@ -1,12 +1,12 @@
 #include "trainer/train/loop.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
 #include <chrono>
 #include <cmath>
 #include <utility>
 
 #include "trainer/precision/loss_scaler.h"
+#include "trainer/torch.h"
 #include "trainer/train/process.h"
 
 namespace rollcall::train {

@@ -1,9 +1,9 @@
 #include "trainer/train/totals.h"
 
-#include <torch/torch.h>
 #include <algorithm>
 
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/torch.h"
 
 namespace rollcall::train {
 

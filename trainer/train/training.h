@@ -2,14 +2,13 @@
 
 #include <memory>
 
-#include <torch/torch.h>
-
 #include "runtime/base/result.h"
 #include "trainer/config/train_config.h"
 #include "trainer/distributed/ddp/replica.h"
 #include "trainer/model/resnet.h"
 #include "trainer/optim/schedule.h"
 #include "trainer/precision/loss_scaler.h"
+#include "trainer/torch.h"
 #include "trainer/train/data_pipeline.h"
 #include "trainer/train/world.h"
 

@@ -26,10 +26,10 @@ struct Place {
   [[nodiscard]] static at::Tensor on_device(double value) { return torch::full({1000}, value).to(stand_in::device()); }
 };
 
-bool is(const at::Tensor& tensor, double value) { return tensor.to(at::kCPU).eq(value).all().item<bool>(); }
+bool holds(const at::Tensor& tensor, double value) { return tensor.to(at::kCPU).eq(value).all().item<bool>(); }
 
 /// In a process of its own: a device starts threads, and other tests fork.
-void run(const std::function<void(Place&)>& test) {
+void run_in_place(const std::function<void(Place&)>& test) {
   const auto ranks = spawn(1, [&](testing_support::Rank& /*rank*/) {
     Place place;
     test(place);
@@ -38,56 +38,56 @@ void run(const std::function<void(Place&)>& test) {
 }
 
 TEST(HostLink, WhatIsMadeOfAnUploadCanBeReadAfterAwaitUploads) {
-  run([](Place& place) {
+  run_in_place([](Place& place) {
     const at::Tensor host = place.on_host(1);
     const at::Tensor made = place.on_device(0);
     place.link.on_way_up([&] { made.copy_(place.link.upload(host)); });
     place.link.await_uploads();
-    MULTIPROC_CHECK(is(made, 1));
+    MULTIPROC_CHECK(holds(made, 1));
     MULTIPROC_CHECK(place.counters.uploaded_bytes == 4000);
   });
 }
 
 TEST(HostLink, AfterWaitTheSourceOfAnUploadMayChange) {
-  run([](Place& place) {
+  run_in_place([](Place& place) {
     const at::Tensor host = place.on_host(1);
     at::Tensor uploaded;
     place.link.on_way_up([&] { uploaded = place.link.upload(host); });
     place.link.wait();
     host.fill_(2);
     place.link.await_uploads();
-    MULTIPROC_CHECK(is(uploaded, 1));
+    MULTIPROC_CHECK(holds(uploaded, 1));
   });
 }
 
 TEST(HostLink, AnUploadComesAfterWhatTheComputingStreamHadToDo) {
-  run([](Place& place) {
+  run_in_place([](Place& place) {
     const at::Tensor host = place.on_host(2);
     const at::Tensor before = place.on_device(1);
     const at::Tensor copy = place.on_device(0);
     copy.copy_(before);  // late
     place.link.on_way_up([&] { before.copy_(place.link.upload(host)); });
     place.link.wait();  // for the upload alone
-    MULTIPROC_CHECK(is(copy, 1));
+    MULTIPROC_CHECK(holds(copy, 1));
     place.link.await_uploads();
-    MULTIPROC_CHECK(is(before, 2));
+    MULTIPROC_CHECK(holds(before, 2));
   });
 }
 
 TEST(HostLink, ADownloadHasWhatWasComputedBeforeAndIsThereAfterWait) {
-  run([](Place& place) {
+  run_in_place([](Place& place) {
     const at::Tensor device = place.on_device(0);
     at::Tensor host = place.on_host(5);
     device.copy_(place.on_device(1));  // late
     place.link.download(host, device);
     place.link.wait();
-    MULTIPROC_CHECK(is(host, 1));
+    MULTIPROC_CHECK(holds(host, 1));
     MULTIPROC_CHECK(place.counters.downloaded_bytes == 4000);
   });
 }
 
 TEST(HostLink, ADownloadsSourceLivesUntilItIsReadAndIsNotChangedBefore) {
-  run([](Place& place) {
+  run_in_place([](Place& place) {
     at::Tensor first = place.on_host(0);
     at::Tensor second = place.on_host(0);
     place.link.download(first, place.on_device(1));
@@ -96,16 +96,16 @@ TEST(HostLink, ADownloadsSourceLivesUntilItIsReadAndIsNotChangedBefore) {
     const at::Tensor another = place.on_device(8);
     another.copy_(other);
     place.link.wait();
-    MULTIPROC_CHECK(is(first, 1) && is(second, 2));
+    MULTIPROC_CHECK(holds(first, 1) && holds(second, 2));
   });
 }
 
 TEST(HostLink, WhatIsDownloadedAtOnceIsThereOnReturnAsAreTheDownloadsBefore) {
-  run([](Place& place) {
+  run_in_place([](Place& place) {
     at::Tensor earlier = place.on_host(0);
     place.link.download(earlier, place.on_device(1));
     const at::Tensor now = place.link.downloaded(place.on_device(2));
-    MULTIPROC_CHECK(now.is_cpu() && is(now, 2) && is(earlier, 1));
+    MULTIPROC_CHECK(now.is_cpu() && holds(now, 2) && holds(earlier, 1));
   });
 }
 

@@ -8,23 +8,23 @@
 namespace rollcall::data {
 namespace {
 
-Random random_of(std::uint64_t sample) { return {2, Purpose::Augmentation, 0, sample}; }
+Random erasing_random(std::uint64_t sample) { return {2, Purpose::Augmentation, 0, sample}; }
 
 TEST(RandomErasingOfASample, HappensWithItsProbability) {
   int erased = 0;
   for (std::uint64_t sample = 0; sample < 2000; ++sample) {
-    Random random = random_of(sample);
+    Random random = erasing_random(sample);
     erased += RandomErasing(0.25).choose({224, 224}, random) ? 1 : 0;
   }
   EXPECT_NEAR(erased, 500, 80);
-  Random random = random_of(0);
+  Random random = erasing_random(0);
   EXPECT_FALSE(RandomErasing(0).choose({224, 224}, random));
 }
 
 TEST(RandomErasingOfASample, ChoosesBoxesInTheirRangesInsideThePicture) {
   double area = 0;
   for (std::uint64_t sample = 0; sample < 2000; ++sample) {
-    Random random = random_of(sample);
+    Random random = erasing_random(sample);
     const std::optional<Box> box = RandomErasing(1).choose({200, 100}, random);
     ASSERT_TRUE(box);
     ASSERT_GE(std::min(box->left, box->top), 0);
@@ -43,13 +43,13 @@ TEST(RandomErasingOfASample, ChoosesBoxesInTheirRangesInsideThePicture) {
 }
 
 TEST(RandomErasingOfASample, GivesUpWhereNoBoxFits) {
-  Random random = random_of(0);
+  Random random = erasing_random(0);
   EXPECT_FALSE(RandomErasing(1).choose({100, 1}, random));
 }
 
 /// The box as apply() chooses it.
 Box box_of(std::uint64_t sample, ImageSize size) {
-  Random random = random_of(sample);
+  Random random = erasing_random(sample);
   return *RandomErasing(1).choose(size, random);
 }
 
@@ -57,7 +57,7 @@ template <typename Element>
 void expect_only_the_box_is_zero(PixelType type) {
   AugmentScratch scratch;
   std::vector<Element> pixels(30 * 20 * 3, Element{7});
-  Random random = random_of(5);
+  Random random = erasing_random(5);
   RandomErasing(1).apply({pixels.data(), type, 30, 20}, random, scratch);
   const Box box = box_of(5, {30, 20});
   for (int i = 0; i < 30 * 20 * 3; ++i) {
@@ -76,7 +76,7 @@ TEST(RandomErasingOfASample, WritesZerosIntoTheBoxAndNowhereElse) {
 TEST(RandomErasingOfASample, WritesStandardNormalNoise) {
   AugmentScratch scratch;
   std::vector<float> pixels(200 * 200 * 3, 100.0F);
-  Random random = random_of(6);
+  Random random = erasing_random(6);
   RandomErasing(1, EraseValue::Random).apply({pixels.data(), PixelType::Float32, 200, 200}, random, scratch);
   double sum = 0;
   double squares = 0;

@@ -1,11 +1,11 @@
 #include "trainer/checkpoint/checkpoint.h"
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
 
 #include "tests/unit/checkpoint_format/sample_content.h"
 #include "trainer/checkpoint/training_state.h"
 #include "trainer/model/state.h"
+#include "trainer/torch.h"
 
 namespace rollcall::checkpoint {
 namespace {

@@ -8,13 +8,13 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-Error disk_full() { return fail("checkpoint", "", "disk full", "", ExitCode::InputOutput); }
+Error no_space() { return fail("checkpoint", "", "disk full", "", ExitCode::InputOutput); }
 
 /// A save that fails `failures` times, and the pauses that were asked for; the last of them is refused from `most` on.
 struct Tried {
   Tried(int failures, const RetryPolicy& policy, std::size_t most = 99) {
     outcome = write_with_retries(
-        5, policy, [&] { return ++tries <= failures ? Result<void>(disk_full()) : Result<void>(); },
+        5, policy, [&] { return ++tries <= failures ? Result<void>(no_space()) : Result<void>(); },
         [&](std::chrono::duration<double> length) {
           pauses.push_back(length.count());
           return pauses.size() <= most;

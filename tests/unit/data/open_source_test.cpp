@@ -24,7 +24,7 @@ Result<std::shared_ptr<const ImageSource>> opened(const std::string& path) {
   return open_source(path, indices);
 }
 
-Result<ImageTree> scanned(const std::string& path) {
+Result<ImageTree> scanned_folder(const std::string& path) {
   SourceIndices indices;
   return scan_image_tree(path, indices);
 }
@@ -113,7 +113,7 @@ TEST(ImageTree, LinksToOtherFoldersAndTwoToTheSameAreFollowed) {
   touch(folder.file("cat/0.jpg"));
   fs::create_directory_symlink(elsewhere.path(), folder.file("cat/a"));
   fs::create_directory_symlink(elsewhere.path(), folder.file("cat/b"));
-  const auto tree = scanned(folder.path());
+  const auto tree = scanned_folder(folder.path());
   ASSERT_TRUE(tree) << tree.error().message();
   EXPECT_EQ(tree->size(), 3U);
 }
@@ -123,7 +123,7 @@ TEST(ImageTree, NamesMayHoldBlanksLineBreaksAndAnyScript) {
   for (const char* name : {"a b/1 2.jpg", "line\nbreak/x\n.PNG", "鸡/ü.jpeg"}) {
     touch(folder.file(name));
   }
-  const auto tree = scanned(folder.path());
+  const auto tree = scanned_folder(folder.path());
   ASSERT_TRUE(tree);
   EXPECT_THAT(tree->class_names(), testing::ElementsAre("a b", "line\nbreak", "鸡"));
   FetchBuffer buffer;

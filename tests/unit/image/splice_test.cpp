@@ -11,11 +11,11 @@
 namespace rollcall::data {
 namespace {
 
-using Bytes = std::vector<std::uint8_t>;
+using Stream = std::vector<std::uint8_t>;
 
 /// What unstuff() makes of a tile's data; nothing where it refuses them.
-std::optional<Bytes> unstuffed(const Bytes& data) {
-  Bytes out(data.size() + 1);
+std::optional<Stream> unstuffed(const Stream& data) {
+  Stream out(data.size() + 1);
   const std::uint8_t* const end = unstuff(std::as_bytes(std::span(data)), out.data());
   if (end == nullptr) {
     return std::nullopt;
@@ -24,21 +24,21 @@ std::optional<Bytes> unstuffed(const Bytes& data) {
   return out;
 }
 
-bool has_none(const Bytes& data) { return has_no_marker(std::as_bytes(std::span(data))); }
+bool has_none(const Stream& data) { return has_no_marker(std::as_bytes(std::span(data))); }
 
 TEST(TileData, WithoutAMarkerLosesItsStuffedZeros) {
-  EXPECT_EQ(unstuffed({}), Bytes{});
-  EXPECT_EQ(unstuffed({0, 1, 2}), (Bytes{0, 1, 2}));
-  EXPECT_EQ(unstuffed({1, 0xff, 0, 2, 0, 0xff, 0, 0xff, 0}), (Bytes{1, 0xff, 2, 0, 0xff, 0xff}));
-  for (const Bytes& data : {Bytes{}, {0, 1, 2}, {1, 0xff, 0, 2, 0, 0xff, 0, 0xff, 0}}) {
+  EXPECT_EQ(unstuffed({}), Stream{});
+  EXPECT_EQ(unstuffed({0, 1, 2}), (Stream{0, 1, 2}));
+  EXPECT_EQ(unstuffed({1, 0xff, 0, 2, 0, 0xff, 0, 0xff, 0}), (Stream{1, 0xff, 2, 0, 0xff, 0xff}));
+  for (const Stream& data : {Stream{}, {0, 1, 2}, {1, 0xff, 0, 2, 0, 0xff, 0, 0xff, 0}}) {
     EXPECT_TRUE(has_none(data));
   }
 }
 
 // Between a tile's beginning and the marker that ends it, a marker is damage: whatever follows would be another tile's.
 TEST(TileData, WithAMarkerOrHalfOfOneIsRefused) {
-  for (const Bytes& data :
-       {Bytes{0xff}, {1, 2, 0xff}, {0xff, 0xd0}, {1, 0xff, 0xd3, 2, 3}, {1, 0xff, 0, 0xff, 0xd9}, {0xff, 0xff, 0}}) {
+  for (const Stream& data :
+       {Stream{0xff}, {1, 2, 0xff}, {0xff, 0xd0}, {1, 0xff, 0xd3, 2, 3}, {1, 0xff, 0, 0xff, 0xd9}, {0xff, 0xff, 0}}) {
     EXPECT_EQ(unstuffed(data), std::nullopt) << testing::PrintToString(data);
     EXPECT_FALSE(has_none(data)) << testing::PrintToString(data);
   }

@@ -1,9 +1,9 @@
 #include "trainer/train/checkpoint_writer.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "tests/unit/checkpoint_format/sample_content.h"
+#include "trainer/torch.h"
 
 namespace rollcall::train {
 namespace {

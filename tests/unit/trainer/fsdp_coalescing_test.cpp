@@ -1,7 +1,8 @@
 #include "trainer/distributed/fsdp/shard_layout.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+
+#include "trainer/torch.h"
 
 namespace rollcall::parallel::fsdp {
 namespace {

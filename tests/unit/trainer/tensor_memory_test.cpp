@@ -5,9 +5,8 @@
 #include <cstdint>
 #include <functional>
 
-#include <torch/torch.h>
-
 #include "trainer/distributed/errors/exceptions.h"
+#include "trainer/torch.h"
 #include "trainer/train/process.h"
 
 namespace rollcall::train {

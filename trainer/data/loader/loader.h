@@ -1,7 +1,5 @@
 #pragma once
 
-#include <torch/torch.h>
-
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -16,6 +14,7 @@
 #include "trainer/data/pixels.h"
 #include "trainer/data/sampling/sampler.h"
 #include "trainer/data/transforms/augment_options.h"
+#include "trainer/torch.h"
 
 namespace rollcall::data {
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <torch/torch.h>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -10,6 +9,7 @@
 #include "runtime/base/result.h"
 #include "trainer/distributed/ddp/replica.h"
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/torch.h"
 
 namespace c10d {
 class Logger;

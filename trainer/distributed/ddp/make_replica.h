@@ -1,6 +1,5 @@
 #pragma once
 
-#include <torch/torch.h>
 #include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -11,6 +10,7 @@
 #include "trainer/distributed/fsdp/options.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/distributed/process_group/mesh.h"
+#include "trainer/torch.h"
 
 namespace rollcall::parallel {
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <torch/torch.h>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -8,6 +7,7 @@
 
 #include "runtime/base/result.h"
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/torch.h"
 
 namespace rollcall::parallel {
 

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
-#include <torch/torch.h>
 #include <functional>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
 #include "trainer/distributed/fsdp/options.h"
 #include "trainer/distributed/process_group/mesh.h"
+#include "trainer/torch.h"
 
 namespace rollcall::parallel::fsdp {
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <torch/torch.h>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +14,7 @@
 #include "trainer/distributed/fsdp/parameter_group.h"
 #include "trainer/distributed/fsdp/schedule.h"
 #include "trainer/distributed/process_group/mesh.h"
+#include "trainer/torch.h"
 
 namespace rollcall::parallel::fsdp {
 

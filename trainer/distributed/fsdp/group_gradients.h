@@ -1,6 +1,5 @@
 #pragma once
 
-#include <torch/torch.h>
 #include <cstdint>
 #include <vector>
 
@@ -9,6 +8,7 @@
 #include "trainer/distributed/fsdp/options.h"
 #include "trainer/distributed/fsdp/shard_layout.h"
 #include "trainer/distributed/fsdp/unsharded_memory.h"
+#include "trainer/torch.h"
 
 namespace rollcall::parallel::fsdp {
 

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <c10/core/Event.h>
-#include <torch/torch.h>
 #include <functional>
 #include <optional>
 
 #include "trainer/distributed/fsdp/options.h"
 #include "trainer/distributed/fsdp/unsharded_memory.h"
+#include "trainer/torch.h"
 
 namespace rollcall::parallel::fsdp {
 

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <torch/torch.h>
 #include <cstdint>
 #include <functional>
 #include <optional>
+
+#include "trainer/torch.h"
 
 namespace rollcall::parallel::fsdp {
 

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <torch/torch.h>
 #include <deque>
 #include <memory>
 #include <vector>
 
 #include "trainer/distributed/fsdp/host_link.h"
 #include "trainer/distributed/fsdp/parameter_group.h"
+#include "trainer/torch.h"
 
 namespace rollcall::parallel::fsdp {
 

@@ -1,8 +1,9 @@
 #include "trainer/distributed/fsdp/shard_layout.h"
 
-#include <torch/torch.h>
 #include <algorithm>
 #include <iterator>
+
+#include "trainer/torch.h"
 
 namespace rollcall::parallel::fsdp {
 

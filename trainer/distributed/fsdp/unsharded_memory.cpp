@@ -1,7 +1,6 @@
 #include "trainer/distributed/fsdp/unsharded_memory.h"
 
 #include <sys/mman.h>
-#include <torch/torch.h>
 #include <unistd.h>
 #include <algorithm>
 #include <cstring>
@@ -9,6 +8,8 @@
 #include <mutex>
 #include <new>
 #include <utility>
+
+#include "trainer/torch.h"
 
 namespace rollcall::parallel::fsdp {
 namespace {
@@ -68,15 +69,15 @@ at::Tensor in_memory_order(const at::Tensor& tensor) { return tensor.detach().as
 
 namespace {
 
-using Block = BlockLedger::Block;
+using MemoryBlock = BlockLedger::Block;
 
 std::size_t whole_pages(std::size_t bytes) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   return std::max<std::size_t>(1, (bytes + page - 1) / page) * page;
 }
 
-void unmap(const std::vector<Block>& blocks) {
-  for (const Block& block : blocks) {
+void unmap(const std::vector<MemoryBlock>& blocks) {
+  for (const MemoryBlock& block : blocks) {
     munmap(block.address, block.bytes);
   }
 }
@@ -84,7 +85,7 @@ void unmap(const std::vector<Block>& blocks) {
 }  // namespace
 
 BlockLedger::Block BlockLedger::take(Free::iterator block) {
-  const Block taken{.address = block->second, .bytes = block->first};
+  const MemoryBlock taken{.address = block->second, .bytes = block->first};
   free_bytes_ -= taken.bytes;
   free_.erase(block);
   return taken;
@@ -100,14 +101,14 @@ std::optional<BlockLedger::Block> BlockLedger::reuse(std::size_t bytes) {
   if (smallest == free_.end()) {
     return std::nullopt;
   }
-  const Block block = take(smallest);
+  const MemoryBlock block = take(smallest);
   count_used(block.bytes);
   return block;
 }
 
 std::vector<BlockLedger::Block> BlockLedger::make_room(std::size_t bytes) {
   const std::size_t limit = std::max(most_used_, used_ + bytes);
-  std::vector<Block> gone;
+  std::vector<MemoryBlock> gone;
   while (!free_.empty() && held() + bytes > limit) {
     gone.push_back(take(std::prev(free_.end())));
   }
@@ -115,16 +116,16 @@ std::vector<BlockLedger::Block> BlockLedger::make_room(std::size_t bytes) {
 }
 
 std::vector<BlockLedger::Block> BlockLedger::release() {
-  std::vector<Block> gone;
+  std::vector<MemoryBlock> gone;
   while (!free_.empty()) {
     gone.push_back(take(free_.begin()));
   }
   return gone;
 }
 
-void BlockLedger::add(const Block& block) { count_used(block.bytes); }
+void BlockLedger::add(const MemoryBlock& block) { count_used(block.bytes); }
 
-void BlockLedger::give_back(const Block& block) {
+void BlockLedger::give_back(const MemoryBlock& block) {
   used_ -= block.bytes;
   free_bytes_ += block.bytes;
   free_.emplace(block.bytes, block.address);
@@ -137,9 +138,9 @@ class UnshardedMemory::Pool {
   Pool& operator=(const Pool&) = delete;
   ~Pool() { unmap(ledger_.release()); }
 
-  Block take(std::size_t bytes) {
+  MemoryBlock take(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
-    if (const std::optional<Block> block = ledger_.reuse(bytes)) {
+    if (const std::optional<MemoryBlock> block = ledger_.reuse(bytes)) {
       return *block;
     }
     unmap(ledger_.make_room(bytes));
@@ -147,12 +148,12 @@ class UnshardedMemory::Pool {
     if (address == MAP_FAILED) {
       throw std::bad_alloc();
     }
-    const Block block{.address = address, .bytes = bytes};
+    const MemoryBlock block{.address = address, .bytes = bytes};
     ledger_.add(block);
     return block;
   }
 
-  void give_back(const Block& block) {
+  void give_back(const MemoryBlock& block) {
     const std::lock_guard lock(mutex_);
     ledger_.give_back(block);
   }
@@ -174,7 +175,7 @@ at::Tensor UnshardedMemory::take(std::int64_t bytes) const {
   if (!pool_) {
     return at::empty({bytes}, at::TensorOptions(at::kByte).device(device_));
   }
-  const Block block = pool_->take(whole_pages(static_cast<std::size_t>(bytes)));
+  const MemoryBlock block = pool_->take(whole_pages(static_cast<std::size_t>(bytes)));
   return at::from_blob(
       block.address, {bytes}, [pool = pool_, block](void*) { pool->give_back(block); }, at::TensorOptions(at::kByte));
 }

@@ -1,10 +1,10 @@
 #include "trainer/distributed/process_group/collectives.h"
 
-#include <torch/torch.h>
 #include <algorithm>
 #include <string>
 
 #include "trainer/distributed/errors/exceptions.h"
+#include "trainer/torch.h"
 
 namespace rollcall::process_group {
 namespace {

@@ -1,5 +1,5 @@
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/version.h>
 
 #include <array>
 #include <cstdint>
@@ -23,6 +23,7 @@
 #include "runtime/step/resolved_step.h"
 #include "trainer/distributed/process_group/factory.h"
 #include "trainer/tools/bench_collectives/measure.h"
+#include "trainer/torch.h"
 #include "trainer/train/failure_report.h"
 #include "trainer/train/process.h"
 #include "trainer/train/world.h"

@@ -1,13 +1,12 @@
 #include "trainer/tools/bench_collectives/measure.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
 
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/torch.h"
 
 namespace rollcall::bench_collectives {
 namespace {

@@ -14,13 +14,13 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-struct Outcome {
+struct DoctorOutcome {
   int code = 0;
   std::string out;
   std::string err;
 };
 
-Outcome doctor(std::vector<std::string> arguments) {
+DoctorOutcome doctor(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "doctor");
   std::ostringstream out;
   std::ostringstream err;
@@ -29,7 +29,7 @@ Outcome doctor(std::vector<std::string> arguments) {
 }
 
 TEST(DoctorCommand, ListsEveryCheckAndCompletesThem) {
-  const Outcome listed = doctor({"--list"});
+  const DoctorOutcome listed = doctor({"--list"});
   std::string all = "all";
   std::string none = "none";
   for (const doctor::Check& check : doctor::all_checks()) {
@@ -51,7 +51,7 @@ TEST(DoctorCommand, RefusesWhatItDoesNotKnowWithTheNearestName) {
 }
 
 TEST(DoctorCommand, RunsOnThisMachineAlone) {
-  const Outcome outcome = doctor({"--only=clock,versions", "--json"});
+  const DoctorOutcome outcome = doctor({"--only=clock,versions", "--json"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const nlohmann::json json = nlohmann::json::parse(outcome.out);
   EXPECT_EQ(json["step"]["world_size"], 1);

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 /// A healthy world, what breaks it, and what the check must then say.
-struct Case {
+struct CheckCase {
   const char* name;
   const char* check;
   std::function<void(World&)> breakage;
@@ -26,8 +26,8 @@ struct Case {
 
 NodeFacts& second_node(World& world) { return world.tasks[2].node; }
 
-const std::vector<Case>& cases() {
-  static const std::vector<Case> kCases{
+const std::vector<CheckCase>& cases() {
+  static const std::vector<CheckCase> kCases{
       {"SilentNode",
        "answer",
        [](World& w) {
@@ -359,10 +359,10 @@ const std::vector<Case>& cases() {
   return kCases;
 }
 
-class DoctorCheck : public testing::TestWithParam<Case> {};
+class DoctorCheck : public testing::TestWithParam<CheckCase> {};
 
 TEST_P(DoctorCheck, FindsIt) {
-  const Case& test = GetParam();
+  const CheckCase& test = GetParam();
   World world = healthy_world();
   test.breakage(world);
   const std::vector<Checked> findings = run_checks(world, {test.check});
@@ -389,7 +389,7 @@ TEST(DoctorChecks, EveryCheckIsGoodInAHealthyWorld) {
 
 TEST(DoctorChecks, EveryCheckHasACaseThatBreaksIt) {
   for (const Check& check : all_checks()) {
-    const auto breaks = [&](const Case& test) { return test.check == check.name && test.status != Status::Good; };
+    const auto breaks = [&](const CheckCase& test) { return test.check == check.name && test.status != Status::Good; };
     EXPECT_TRUE(std::any_of(cases().begin(), cases().end(), breaks)) << check.name;
   }
 }

@@ -15,13 +15,13 @@ using testing::ElementsAreArray;
 
 unsigned below(std::size_t limit, std::mt19937& random) { return static_cast<unsigned>(random() % limit); }
 
-struct Case {
+struct NodeListCase {
   const char* text;
   Names names;
 };
 
 TEST(NodeList, ExpandsWhatIsSeenInTheField) {
-  const std::vector<Case> cases{
+  const std::vector<NodeListCase> cases{
       {"jwb0001", {"jwb0001"}},
       {"jean-zay-ia[810,812-815]",
        {"jean-zay-ia810", "jean-zay-ia812", "jean-zay-ia813", "jean-zay-ia814", "jean-zay-ia815"}},
@@ -38,7 +38,7 @@ TEST(NodeList, ExpandsWhatIsSeenInTheField) {
       {"[7-8]", {"7", "8"}},
       {"x[00]", {"x00"}},
   };
-  for (const Case& c : cases) {
+  for (const NodeListCase& c : cases) {
     const auto names = expand_node_list(c.text);
     ASSERT_TRUE(names) << c.text << ": " << names.error().message();
     EXPECT_THAT(*names, ElementsAreArray(c.names)) << c.text;

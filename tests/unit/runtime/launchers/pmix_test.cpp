@@ -15,7 +15,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 /// Rank 2 of `mpirun -np 4` on one node, as Open MPI 4.1 describes it.
-Environment mpirun_rank() {
+Environment pmix_rank() {
   return Environment({{"OMPI_COMM_WORLD_RANK", "2"},
                       {"OMPI_COMM_WORLD_SIZE", "4"},
                       {"OMPI_COMM_WORLD_LOCAL_RANK", "2"},
@@ -27,7 +27,7 @@ Environment mpirun_rank() {
 }
 
 /// In a task whose rank 0 started mpirun: what mpirun leaves of Slurm's variables to its ranks.
-Environment inside_slurm(Environment ranks, std::uint32_t tasks) {
+Environment inside_slurms_step(Environment ranks, std::uint32_t tasks) {
   const std::string number = std::to_string(tasks);
   return with(std::move(ranks), {{"SLURM_JOB_ID", "4711"},
                                  {"SLURM_STEP_ID", "2"},
@@ -87,7 +87,7 @@ TEST(PmixAndSlurm, DifferentRanksFromSlurmsOwnServerAreAnError) {
 
 TEST(PmixAndSlurm, AnotherLaunchersServerIsBelieved) {
   SaidPmix pmix(2, 4, "1416888321");
-  const auto gathered = gather(inside_slurm(mpirun_rank(), 1), &pmix);
+  const auto gathered = gather(inside_slurms_step(pmix_rank(), 1), &pmix);
   ASSERT_TRUE(gathered) << gathered.error().message();
   EXPECT_EQ(gathered->facts.source, "pmix");
   EXPECT_EQ(gathered->facts.rank, 2U);

@@ -27,9 +27,9 @@ using testing::HasSubstr;
 
 const WorldKey kKey{"4711-0-0", "0123456789abcdef"};
 
-Clock::time_point soon() { return Clock::now() + seconds(30); }
+Clock::time_point in_time() { return Clock::now() + seconds(30); }
 
-Listener listener() {
+Listener rank_0_listener() {
   Result<Listener> made = Listener::on_all_addresses(0);
   EXPECT_TRUE(made);
   return *std::move(made);
@@ -57,8 +57,8 @@ std::future<Result<Admission>> rank(const Listener& zero, std::uint32_t number, 
 
 /// A connection on which `text` was said, as a frame.
 Socket saying(const Listener& own, const std::string& text) {
-  Socket socket(connect_once({"127.0.0.1", own.port()}, soon()).descriptor);
-  EXPECT_TRUE(socket.send_frame(text, soon()));
+  Socket socket(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor);
+  EXPECT_TRUE(socket.send_frame(text, in_time()));
   return socket;
 }
 
@@ -68,7 +68,7 @@ std::string hello(const std::string& world, const std::string& nonce, int number
 }
 
 TEST(Admission, AllGoOnTogetherWithRankZerosKey) {
-  const Listener own = listener();
+  const Listener own = rank_0_listener();
   auto zero = rank_0(own, 3);
   auto one = rank(own, 1, 3);
   auto two = rank(own, 2, 3);
@@ -82,7 +82,7 @@ TEST(Admission, AllGoOnTogetherWithRankZerosKey) {
 }
 
 TEST(Admission, ARankOfAnotherWorldIsRefusedByBothNames) {
-  const Listener own = listener();
+  const Listener own = rank_0_listener();
   auto zero = rank_0(own, 2);
   const auto stranger = come(at(own), {"4712-0-0", 1, 2}, 1);
   ASSERT_FALSE(stranger);
@@ -95,7 +95,7 @@ TEST(Admission, ARankOfAnotherWorldIsRefusedByBothNames) {
 }
 
 TEST(Admission, WhoReadTheNonceOfAnEarlierRunIsRefused) {
-  const Listener own = listener();
+  const Listener own = rank_0_listener();
   auto zero = rank_0(own, 2);
   const auto late = come(at(own, "fedcba9876543210"), {kKey.name, 1, 2}, 1);
   ASSERT_FALSE(late);
@@ -105,10 +105,10 @@ TEST(Admission, WhoReadTheNonceOfAnEarlierRunIsRefused) {
 }
 
 TEST(Admission, TheNonceIsNotToldToWhoShouldKnowIt) {
-  const Listener own = listener();
+  const Listener own = rank_0_listener();
   auto zero = rank_0(own, 2, 30, Nonce::KnownToRanks);
   Socket stranger = saying(own, hello(kKey.name, "", 1, 2));
-  const Result<std::string> answer = stranger.receive_frame(soon());
+  const Result<std::string> answer = stranger.receive_frame(in_time());
   ASSERT_TRUE(answer);
   EXPECT_THAT(*answer, testing::StartsWith("refused\n"));
   EXPECT_EQ(answer->find(kKey.nonce), std::string::npos);
@@ -117,12 +117,12 @@ TEST(Admission, TheNonceIsNotToldToWhoShouldKnowIt) {
 }
 
 TEST(Admission, AMemberThatTalksOnIsDroppedAndAwaitedAgain) {
-  const Listener own = listener();
+  const Listener own = rank_0_listener();
   auto zero = rank_0(own, 2 + 1);
   Socket talks = saying(own, hello(kKey.name, "", 1, 3));
-  ASSERT_TRUE(talks.receive_frame(soon()));
-  ASSERT_TRUE(talks.send_frame("more", soon()));
-  EXPECT_FALSE(talks.receive_frame(soon()));  // closed, not "begin"
+  ASSERT_TRUE(talks.receive_frame(in_time()));
+  ASSERT_TRUE(talks.send_frame("more", in_time()));
+  EXPECT_FALSE(talks.receive_frame(in_time()));  // closed, not "begin"
   auto one = rank(own, 1, 3);
   auto two = rank(own, 2, 3);
   EXPECT_TRUE(one.get());
@@ -131,13 +131,13 @@ TEST(Admission, AMemberThatTalksOnIsDroppedAndAwaitedAgain) {
 }
 
 TEST(Admission, ARankThatCannotBeOfThisWorldIsRefused) {
-  const Listener own = listener();
+  const Listener own = rank_0_listener();
   auto zero = rank_0(own, 3);
   const Socket one = saying(own, hello(kKey.name, "", 1, 3));
   for (const auto& [number, size, reason] :
        {std::tuple{2, 4, "rank 2 of 4 is none of the 3 ranks"}, std::tuple{3, 3, "rank 3 of 3 is none"},
         std::tuple{0, 3, "rank 0 of 3 is none"}, std::tuple{1, 3, "rank 1 of 4711-0-0 is there already, from far"}}) {
-    const Result<std::string> answer = saying(own, hello(kKey.name, "", number, size)).receive_frame(soon());
+    const Result<std::string> answer = saying(own, hello(kKey.name, "", number, size)).receive_frame(in_time());
     ASSERT_TRUE(answer);
     EXPECT_THAT(*answer, AllOf(testing::StartsWith("refused\n"), HasSubstr(reason)));
   }
@@ -147,26 +147,26 @@ TEST(Admission, ARankThatCannotBeOfThisWorldIsRefused) {
 }
 
 TEST(Admission, StrangersThatSayAnythingElseDoNotDisturb) {
-  const Listener own = listener();
+  const Listener own = rank_0_listener();
   auto zero = rank_0(own, 2);
-  const Socket silent(connect_once({"127.0.0.1", own.port()}, soon()).descriptor);
-  Socket browser(connect_once({"127.0.0.1", own.port()}, soon()).descriptor);
-  ASSERT_TRUE(transfer(browser, std::as_bytes(std::span("GET / HTTP/1.1\r\n\r\n", 18)), browser, {}, soon()));
-  EXPECT_FALSE(browser.receive_frame(soon())) << "is hung up on";
-  EXPECT_FALSE(saying(own, "rollcall meeting 2\nx").receive_frame(soon()));
-  EXPECT_FALSE(saying(own, "").receive_frame(soon()));
+  const Socket silent(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor);
+  Socket browser(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor);
+  ASSERT_TRUE(transfer(browser, std::as_bytes(std::span("GET / HTTP/1.1\r\n\r\n", 18)), browser, {}, in_time()));
+  EXPECT_FALSE(browser.receive_frame(in_time())) << "is hung up on";
+  EXPECT_FALSE(saying(own, "rollcall meeting 2\nx").receive_frame(in_time()));
+  EXPECT_FALSE(saying(own, "").receive_frame(in_time()));
   EXPECT_TRUE(rank(own, 1, 2).get());
   EXPECT_TRUE(zero.get());
 }
 
 TEST(Admission, WhoTalksWithoutEndIsClosedBeforeItTakesMemory) {
-  const Listener own = listener();
-  Socket stranger(connect_once({"127.0.0.1", own.port()}, soon()).descriptor);
+  const Listener own = rank_0_listener();
+  Socket stranger(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor);
   const std::string length{0, 0x3F, 0, 0};  // of a frame that may be: 4,128,768 bytes
   const std::string endless = length + std::string(100'000, 'x');
   ASSERT_GT(send(stranger.descriptor(), endless.data(), endless.size(), MSG_NOSIGNAL), 0);
   auto zero = rank_0(own, 2);
-  const Result<std::string> answer = stranger.receive_frame(soon());
+  const Result<std::string> answer = stranger.receive_frame(in_time());
   EXPECT_FALSE(answer);
   EXPECT_THAT(answer.error().reason, HasSubstr("closed"));
   EXPECT_TRUE(rank(own, 1, 2).get());
@@ -176,10 +176,10 @@ TEST(Admission, WhoTalksWithoutEndIsClosedBeforeItTakesMemory) {
 TEST(Admission, SilentConnectionsMakeRoomForRanks) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  const Listener own = listener();
+  const Listener own = rank_0_listener();
   std::vector<Socket> silent;
   for (int i = 0; i < 40; ++i) {
-    silent.emplace_back(connect_once({"127.0.0.1", own.port()}, soon()).descriptor);
+    silent.emplace_back(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor);
     ASSERT_TRUE(silent.back().is_open());
   }
   Socket one = saying(own, hello(kKey.name, "", 1, 2));
@@ -194,12 +194,12 @@ TEST(Admission, SilentConnectionsMakeRoomForRanks) {
 }
 
 TEST(Admission, AListenerThatIsNoRankZeroIsNotBelieved) {
-  const Listener foreign = listener();
+  const Listener foreign = rank_0_listener();
   for (const std::string answer : {"", "here", "here\n4711-0-0\n", "here\n4712-0-0\nabc", "HTTP/1.1 400"}) {
     auto serving = std::async(std::launch::async, [&] {
-      Result<Socket> socket = accept_one(foreign.descriptor(), soon());
-      (void)socket->receive_frame(soon());
-      (void)socket->send_frame(answer, soon());
+      Result<Socket> socket = accept_one(foreign.descriptor(), in_time());
+      (void)socket->receive_frame(in_time());
+      (void)socket->send_frame(answer, in_time());
     });
     // One round is enough: afterwards nobody accepts, so that a second would only wait.
     bool asked = false;
@@ -212,10 +212,10 @@ TEST(Admission, AListenerThatIsNoRankZeroIsNotBelieved) {
 }
 
 TEST(Admission, WhoIsMissingIsNamedToAllThatCame) {
-  const Listener own = listener();
+  const Listener own = rank_0_listener();
   auto zero = rank_0(own, 4, 2);
   auto two = rank(own, 2, 4);
-  const Result<std::string> refused = saying(own, hello("4712-3-0", "", 1, 4)).receive_frame(soon());
+  const Result<std::string> refused = saying(own, hello("4712-3-0", "", 1, 4)).receive_frame(in_time());
   const Result<void> met = zero.get();
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().exit_code, ExitCode::Unavailable);
@@ -228,11 +228,11 @@ TEST(Admission, WhoIsMissingIsNamedToAllThatCame) {
 }
 
 TEST(Admission, ARankThatLeftIsAwaitedAgain) {
-  const Listener own = listener();
+  const Listener own = rank_0_listener();
   auto zero = rank_0(own, 3);
   {
     Socket first = saying(own, hello(kKey.name, "", 1, 3));
-    ASSERT_TRUE(first.receive_frame(soon()));
+    ASSERT_TRUE(first.receive_frame(in_time()));
   }
   auto two = rank(own, 2, 3);
   auto again = rank(own, 1, 3);  // refused as long as rank 0 has not seen the first one leave
@@ -242,11 +242,11 @@ TEST(Admission, ARankThatLeftIsAwaitedAgain) {
 }
 
 TEST(Admission, RankZerosDeathIsToldAtOnce) {
-  auto own = std::optional<Listener>(listener());
+  auto own = std::optional<Listener>(rank_0_listener());
   auto one = rank(*own, 1, 2);
-  Result<Socket> socket = accept_one(own->descriptor(), soon());
-  (void)socket->receive_frame(soon());
-  ASSERT_TRUE(socket->send_frame("here\n4711-0-0\n0123456789abcdef", soon()));
+  Result<Socket> socket = accept_one(own->descriptor(), in_time());
+  (void)socket->receive_frame(in_time());
+  ASSERT_TRUE(socket->send_frame("here\n4711-0-0\n0123456789abcdef", in_time()));
   *socket = Socket();
   const Result<Admission> admission = one.get();
   ASSERT_FALSE(admission);
@@ -254,13 +254,13 @@ TEST(Admission, RankZerosDeathIsToldAtOnce) {
 }
 
 TEST(Admission, TheListenerGoesOnAsItWas) {
-  const Listener own = listener();
+  const Listener own = rank_0_listener();
   auto zero = rank_0(own, 2);
   EXPECT_TRUE(rank(own, 1, 2).get());
   EXPECT_TRUE(zero.get());
   EXPECT_EQ(fcntl(own.descriptor(), F_GETFL) & O_NONBLOCK, 0);
-  const Socket next(connect_once({"127.0.0.1", own.port()}, soon()).descriptor);
-  EXPECT_TRUE(accept_one(own.descriptor(), soon())) << "waits for the store";
+  const Socket next(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor);
+  EXPECT_TRUE(accept_one(own.descriptor(), in_time())) << "waits for the store";
 }
 
 TEST(Admission, WhatIsNotBelievedIsTheReasonWhereNothingElseIsFound) {

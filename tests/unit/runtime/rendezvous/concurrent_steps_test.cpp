@@ -22,7 +22,7 @@
 namespace rollcall::rendezvous {
 namespace {
 
-constexpr std::uint32_t kRanks = 3;
+constexpr std::uint32_t kRanksOfStep = 3;
 
 struct Step {
   std::uint32_t job = 0;
@@ -47,7 +47,7 @@ job::JobFacts task(const Step& step, std::uint32_t rank) {
   facts.job_id = step.job;
   facts.step_id = step.step;
   facts.rank = facts.local_rank = rank;
-  facts.world_size = facts.local_world_size = kRanks;
+  facts.world_size = facts.local_world_size = kRanksOfStep;
   facts.this_host = "localhost";
   return facts;
 }
@@ -90,21 +90,21 @@ void serve_until_closed(const Listener& listener, int end) {
   _exit(0);
 }
 
-/// What each rank of each of the `steps` found when all of them met at once; kRanks in a row for each step.
+/// What each rank of each of the `steps` found when all of them met at once; kRanksOfStep in a row for each step.
 std::vector<Found> all_at_once(const std::vector<Step>& steps, const settings::Settings& settings) {
-  const std::size_t bytes = steps.size() * kRanks * sizeof(Found);
+  const std::size_t bytes = steps.size() * kRanksOfStep * sizeof(Found);
   auto* const shared =
       static_cast<Found*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   std::array<int, 2> end{};
   EXPECT_EQ(pipe2(end.data(), O_CLOEXEC), 0);
   std::vector<pid_t> zeros;
   std::vector<pid_t> others;
-  for (std::size_t i = 0; i < steps.size() * kRanks; ++i) {
-    const auto rank = static_cast<std::uint32_t>(i % kRanks);
+  for (std::size_t i = 0; i < steps.size() * kRanksOfStep; ++i) {
+    const auto rank = static_cast<std::uint32_t>(i % kRanksOfStep);
     const pid_t process = fork();
     if (process == 0) {
       close(end[1]);
-      be_rank(steps[i / kRanks], rank, settings, end[0], shared[i]);
+      be_rank(steps[i / kRanksOfStep], rank, settings, end[0], shared[i]);
     }
     (rank == 0 ? zeros : others).push_back(process);
   }
@@ -113,7 +113,7 @@ std::vector<Found> all_at_once(const std::vector<Step>& steps, const settings::S
   close(end[1]);
   std::ranges::for_each(zeros, await);
   close(end[0]);
-  std::vector<Found> found(shared, shared + steps.size() * kRanks);
+  std::vector<Found> found(shared, shared + steps.size() * kRanksOfStep);
   munmap(shared, bytes);
   return found;
 }
@@ -122,10 +122,10 @@ std::vector<Found> all_at_once(const std::vector<Step>& steps, const settings::S
 void expect_own_worlds(const std::vector<Step>& steps, const std::vector<Found>& found) {
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found[i].port != 0) {
-      const Step& step = steps[i / kRanks];
-      const Found& zero = found[i / kRanks * kRanks];
-      EXPECT_EQ(found[i].port, zero.port) << "rank " << i % kRanks << " of " << step.job << "." << step.step;
-      EXPECT_STREQ(found[i].key.data(), zero.key.data()) << "rank " << i % kRanks;
+      const Step& step = steps[i / kRanksOfStep];
+      const Found& zero = found[i / kRanksOfStep * kRanksOfStep];
+      EXPECT_EQ(found[i].port, zero.port) << "rank " << i % kRanksOfStep << " of " << step.job << "." << step.step;
+      EXPECT_STREQ(found[i].key.data(), zero.key.data()) << "rank " << i % kRanksOfStep;
       EXPECT_TRUE(std::string(zero.key.data()).starts_with(fmt::format("{}-{}-0-", step.job, step.step)));
     }
   }

@@ -17,22 +17,22 @@ namespace {
 using testing::StartsWith;
 
 /// A folder of this test's own, removed at its end.
-class Folder {
+class EndpointFolder {
  public:
-  Folder() {
+  EndpointFolder() {
     std::string name = testing::TempDir() + "rollcall-XXXXXX";
     path_ = mkdtemp(name.data());
   }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { std::filesystem::remove_all(path_); }
+  EndpointFolder(const EndpointFolder&) = delete;
+  EndpointFolder& operator=(const EndpointFolder&) = delete;
+  ~EndpointFolder() { std::filesystem::remove_all(path_); }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
  private:
   std::filesystem::path path_;
 };
 
-job::JobFacts task(std::uint32_t rank, std::uint32_t world_size) {
+job::JobFacts rank_of(std::uint32_t rank, std::uint32_t world_size) {
   job::JobFacts facts;
   facts.job_id = 4711;
   facts.step_id = 0;
@@ -57,24 +57,24 @@ TEST(Endpoint, SurvivesARoundTripThroughText) {
   }
 }
 
-const WorldKey kKey{"4711-0-0", "0123456789abcdef"};
+const WorldKey kFileKey{"4711-0-0", "0123456789abcdef"};
 
 std::string refusal_of(const std::filesystem::path& path) {
-  const EndpointReading reading = read_endpoint_file(path, kKey.name);
+  const EndpointReading reading = read_endpoint_file(path, kFileKey.name);
   EXPECT_FALSE(reading.endpoint);
   return reading.refusal;
 }
 
-void write_whole(const std::filesystem::path& path, const std::string& name = kKey.name) {
-  std::ofstream(path) << "rollcall endpoint 2\njwb0001:20000\n" << name << " " << kKey.nonce << "\n";
+void write_whole(const std::filesystem::path& path, const std::string& name = kFileKey.name) {
+  std::ofstream(path) << "rollcall endpoint 2\njwb0001:20000\n" << name << " " << kFileKey.nonce << "\n";
 }
 
 TEST(EndpointFile, ThatOthersCouldHaveMadeIsRefusedByName) {
-  const Folder folder;
-  const auto path = endpoint_file_path(folder.path(), task(0, 2));
+  const EndpointFolder folder;
+  const auto path = endpoint_file_path(folder.path(), rank_of(0, 2));
   EXPECT_EQ(refusal_of(path), "") << "there is none";
   write_whole(path);
-  ASSERT_TRUE(read_endpoint_file(path, kKey.name).endpoint);
+  ASSERT_TRUE(read_endpoint_file(path, kFileKey.name).endpoint);
   for (const mode_t mode : {0620U, 0606U, 0666U}) {
     chmod(path.c_str(), mode);
     EXPECT_THAT(refusal_of(path), StartsWith("may be written by others (mode 06"));
@@ -94,73 +94,73 @@ TEST(EndpointFile, ThatOthersCouldHaveMadeIsRefusedByName) {
 }
 
 TEST(EndpointFile, OfAnotherWorldIsRefusedByBothNames) {
-  const Folder folder;
+  const EndpointFolder folder;
   write_whole(folder.path() / "x", "4712-0-0");
   EXPECT_EQ(refusal_of(folder.path() / "x"), "is of 4712-0-0, not of 4711-0-0");
 }
 
 TEST(EndpointFile, OfALaterRunOfItsNameStays) {
-  const Folder folder;
-  const auto path = endpoint_file_path(folder.path(), task(0, 2));
-  std::optional<Result<EndpointFile>> first = EndpointFile::publish(path, {"jwb0001", 1}, kKey);
-  const auto second = EndpointFile::publish(path, {"jwb0001", 2}, {kKey.name, "fedcba9876543210"});
+  const EndpointFolder folder;
+  const auto path = endpoint_file_path(folder.path(), rank_of(0, 2));
+  std::optional<Result<EndpointFile>> first = EndpointFile::publish(path, {"jwb0001", 1}, kFileKey);
+  const auto second = EndpointFile::publish(path, {"jwb0001", 2}, {kFileKey.name, "fedcba9876543210"});
   first.reset();
-  EXPECT_EQ(read_endpoint_file(path, kKey.name).nonce, "fedcba9876543210");
+  EXPECT_EQ(read_endpoint_file(path, kFileKey.name).nonce, "fedcba9876543210");
 }
 
 TEST(EndpointFile, IsWholeTheUsersAloneAndGoneAtTheEnd) {
-  const Folder folder;
-  const auto path = endpoint_file_path(folder.path(), task(0, 2));
+  const EndpointFolder folder;
+  const auto path = endpoint_file_path(folder.path(), rank_of(0, 2));
   EXPECT_EQ(path.filename(), "rollcall-4711-0-0.endpoint");
   std::ofstream(path) << "half a li";
-  EXPECT_FALSE(read_endpoint_file(path, kKey.name).endpoint);
+  EXPECT_FALSE(read_endpoint_file(path, kFileKey.name).endpoint);
   {
     const mode_t before = umask(0);
-    const auto file = EndpointFile::publish(path, {"jwb0001", 20000}, kKey);
+    const auto file = EndpointFile::publish(path, {"jwb0001", 20000}, kFileKey);
     umask(before);
     ASSERT_TRUE(file) << file.error().message();
-    const EndpointReading reading = read_endpoint_file(path, kKey.name);
+    const EndpointReading reading = read_endpoint_file(path, kFileKey.name);
     ASSERT_TRUE(reading.endpoint) << reading.refusal;
     EXPECT_EQ(to_text(*reading.endpoint), "jwb0001:20000");
-    EXPECT_EQ(reading.nonce, kKey.nonce);
+    EXPECT_EQ(reading.nonce, kFileKey.nonce);
     EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600));
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(EndpointFile, UnwritableFolderIsAnErrorThatNamesIt) {
-  const auto file = EndpointFile::publish("/proc/rollcall/x.endpoint", {"a", 1}, kKey);
+  const auto file = EndpointFile::publish("/proc/rollcall/x.endpoint", {"a", 1}, kFileKey);
   ASSERT_FALSE(file);
   EXPECT_EQ(file.error().exit_code, ExitCode::CannotCreate);
   EXPECT_THAT(file.error().message(), StartsWith("rollcall: rendezvous.folder: /proc/rollcall: cannot be written"));
 }
 
 TEST(EndpointFile, ARequeuedJobHasAnotherOne) {
-  job::JobFacts requeued = task(0, 2);
+  job::JobFacts requeued = rank_of(0, 2);
   requeued.restart_count = 1;
-  EXPECT_NE(endpoint_file_path("/x", requeued), endpoint_file_path("/x", task(0, 2)));
+  EXPECT_NE(endpoint_file_path("/x", requeued), endpoint_file_path("/x", rank_of(0, 2)));
 }
 
 TEST(EndpointFile, OutsideSlurmsStepsOnlyWhatAllRanksKnowNamesIt) {
-  job::JobFacts of_mpirun = task(0, 2);
+  job::JobFacts of_mpirun = rank_of(0, 2);
   of_mpirun.job_id = of_mpirun.step_id = std::nullopt;
   of_mpirun.port_salt = 0x0badcafe;
   const auto path = endpoint_file_path("/x", of_mpirun);
   EXPECT_EQ(path, "/x/rollcall-user" + std::to_string(getuid()) + "-0badcafe.endpoint");
   of_mpirun.restart_count = 1;  // known on the hosts where srun started mpirun's daemon, not where mpirun runs
   EXPECT_EQ(endpoint_file_path("/x", of_mpirun), path);
-  of_mpirun.job_id = 4711;  // a rank that happens to look like a task of the step
+  of_mpirun.job_id = 4711;  // a rank that happens to look like a rank_of of the step
   of_mpirun.is_slurms_step = false;
   EXPECT_EQ(endpoint_file_path("/x", of_mpirun), path);
 }
 
 TEST(EndpointFile, EachWorldOfAStepHasOneForAllItsRanks) {
-  job::JobFacts zero = task(0, 2);
+  job::JobFacts zero = rank_of(0, 2);
   zero.first_rank = 2;
-  job::JobFacts one = task(1, 2);
+  job::JobFacts one = rank_of(1, 2);
   one.first_rank = 2;
   EXPECT_EQ(endpoint_file_path("/x", zero), endpoint_file_path("/x", one));
-  EXPECT_NE(endpoint_file_path("/x", zero), endpoint_file_path("/x", task(0, 2)));
+  EXPECT_NE(endpoint_file_path("/x", zero), endpoint_file_path("/x", rank_of(0, 2)));
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ class Folder {
   std::filesystem::path path_;
 };
 
-settings::Settings with(const std::map<std::string, std::string>& values) {
+settings::Settings settings_with(const std::map<std::string, std::string>& values) {
   settings::Settings settings(settings::launch_table());
   for (const auto& [name, value] : values) {
     const Result<void> set = settings.set(name, value, "test");
@@ -62,7 +62,7 @@ job::JobFacts task(std::uint32_t rank, std::uint32_t world_size) {
   return facts;
 }
 
-Environment holding(const char* name, const char* value) {
+Environment meeting_with(const char* name, const char* value) {
   Environment environment;
   environment.set(name, value);
   return environment;
@@ -76,7 +76,7 @@ Environment at(const std::string& host, std::uint16_t port) {
 }
 
 TEST(Meet, AloneIsOnLoopback) {
-  const auto meeting = meet(task(0, 1), Environment(), with({}), nullptr);
+  const auto meeting = meet(task(0, 1), Environment(), settings_with({}), nullptr);
   ASSERT_TRUE(meeting) << meeting.error().message();
   EXPECT_EQ(meeting->method, "alone");
   EXPECT_EQ(meeting->endpoint.host, "127.0.0.1");
@@ -86,8 +86,8 @@ TEST(Meet, AloneIsOnLoopback) {
 TEST(Meet, ByAddressLateRankZeroIsWaitedFor) {
   const std::uint16_t port = free_port();
   std::optional<Result<Meeting>> other;
-  std::thread waiting([&] { other = meet(task(1, 2), at("localhost", port), with({}), nullptr); });
-  const auto zero = meet(task(0, 2), at("localhost", port), with({}), nullptr);
+  std::thread waiting([&] { other = meet(task(1, 2), at("localhost", port), settings_with({}), nullptr); });
+  const auto zero = meet(task(0, 2), at("localhost", port), settings_with({}), nullptr);
   waiting.join();
   ASSERT_TRUE(zero) << zero.error().message();
   ASSERT_TRUE(*other) << other->error().message();
@@ -99,7 +99,7 @@ TEST(Meet, ByAddressLateRankZeroIsWaitedFor) {
 
 TEST(Meet, PortInUseStopsRankZero) {
   const auto taken = Listener::on_all_addresses(0);
-  const auto zero = meet(task(0, 2), at("localhost", taken->port()), with({}), nullptr);
+  const auto zero = meet(task(0, 2), at("localhost", taken->port()), settings_with({}), nullptr);
   ASSERT_FALSE(zero);
   EXPECT_THAT(zero.error().reason, HasSubstr("is in use"));
 }
@@ -110,7 +110,7 @@ TEST(Meet, APortOfOursThatIsInUseIsLeftForTheNextInTheRange) {
   for (const bool last_of_range : {false, true}) {
     const std::uint16_t first = last_of_range ? port - 9 : port;
     const settings::Settings settings =
-        with({{"port.range", std::to_string(first) + "-" + std::to_string(last_of_range ? port : port + 9)}});
+        settings_with({{"port.range", std::to_string(first) + "-" + std::to_string(last_of_range ? port : port + 9)}});
     Environment ours = at("127.0.0.1", port);
     ours.set("ROLLCALL_SET", job::to_text({{"MASTER_ADDR", job::fnv1a("127.0.0.1")},
                                            {"MASTER_PORT", job::fnv1a(std::to_string(port))}}));
@@ -133,8 +133,8 @@ TEST(Meet, APortOfOursThatIsInUseIsLeftForTheNextInTheRange) {
 
 TEST(Meet, AFileThatAnEarlierRunLeftIsNamedWhereAStrangerListensNow) {
   const Folder folder;
-  const auto settings =
-      with({{"rendezvous", "file"}, {"rendezvous.folder", folder.path().string()}, {"rendezvous.timeout", "1"}});
+  const auto settings = settings_with(
+      {{"rendezvous", "file"}, {"rendezvous.folder", folder.path().string()}, {"rendezvous.timeout", "1"}});
   const auto path = endpoint_file_path(folder.path(), task(0, 2));
   const auto own = Listener::on_all_addresses(0);
   const auto earlier = EndpointFile::publish(path, {"127.0.0.1", own->port()}, {"4711-0-0", "0123456789abcdef"});
@@ -151,7 +151,7 @@ TEST(Meet, AFileThatAnEarlierRunLeftIsNamedWhereAStrangerListensNow) {
 
 TEST(Meet, NobodyListeningIsAnErrorThatSaysWhereAndHowLong) {
   const std::uint16_t port = free_port();
-  const auto other = meet(task(1, 2), at("127.0.0.1", port), with({{"rendezvous.timeout", "0.2"}}), nullptr);
+  const auto other = meet(task(1, 2), at("127.0.0.1", port), settings_with({{"rendezvous.timeout", "0.2"}}), nullptr);
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().exit_code, ExitCode::Unavailable);
   EXPECT_EQ(other.error().value, "127.0.0.1:" + std::to_string(port));
@@ -160,19 +160,19 @@ TEST(Meet, NobodyListeningIsAnErrorThatSaysWhereAndHowLong) {
 }
 
 TEST(Meet, WithoutMasterAddrByAddressIsAnError) {
-  const auto zero = meet(task(0, 2), Environment(), with({{"rendezvous", "address"}}), nullptr);
+  const auto zero = meet(task(0, 2), Environment(), settings_with({{"rendezvous", "address"}}), nullptr);
   ASSERT_FALSE(zero);
   EXPECT_EQ(zero.error().setting, "MASTER_ADDR");
 }
 
 TEST(Meet, PmixAskedForAndAbsentIsAnErrorThatSaysHowToGetIt) {
-  const auto zero = meet(task(0, 2), Environment(), with({{"rendezvous", "pmix"}}), nullptr);
+  const auto zero = meet(task(0, 2), Environment(), settings_with({{"rendezvous", "pmix"}}), nullptr);
   ASSERT_FALSE(zero);
   EXPECT_THAT(zero.error().message(), StartsWith("rollcall: rendezvous: pmix: "));
   EXPECT_THAT(zero.error().message(), HasSubstr("try srun --mpi=pmix"));
-  EXPECT_FALSE(pmix_for(Environment(), with({{"rendezvous", "pmix"}})));
-  EXPECT_EQ(*pmix_for(Environment(), with({})), nullptr);
-  EXPECT_EQ(*pmix_for(holding("PMIX_NAMESPACE", "x"), with({{"rendezvous", "address"}})), nullptr);
+  EXPECT_FALSE(pmix_for(Environment(), settings_with({{"rendezvous", "pmix"}})));
+  EXPECT_EQ(*pmix_for(Environment(), settings_with({})), nullptr);
+  EXPECT_EQ(*pmix_for(meeting_with("PMIX_NAMESPACE", "x"), settings_with({{"rendezvous", "address"}})), nullptr);
 }
 
 std::vector<Result<Meeting>> meet_in_threads(std::uint32_t ranks, const Environment& environment,
@@ -201,7 +201,7 @@ TEST(Meet, OverPmixAllRanksFindTheSocketThatWasBoundFirst) {
       job::to_text({{"MASTER_ADDR", job::fnv1a("localhost")}, {"MASTER_PORT", job::fnv1a("20000")}});
   Environment ours = at("localhost", 20000);
   ours.set("ROLLCALL_SET", marker);
-  const auto meetings = meet_in_threads(4, ours, with({}));
+  const auto meetings = meet_in_threads(4, ours, settings_with({}));
   for (const auto& meeting : meetings) {
     ASSERT_TRUE(meeting) << meeting.error().message();
     EXPECT_EQ(meeting->method, "pmix");
@@ -222,7 +222,7 @@ TEST(Meet, OverPmixEachWorldOfAStepHasARankZeroOfItsOwn) {
       const bool second = rank >= kFirstOfSecond;
       job::JobFacts facts = second ? task(rank - kFirstOfSecond, 3) : task(rank, 2);
       facts.first_rank = second ? kFirstOfSecond : 0;
-      found[rank] = meet(facts, Environment(), with({}), &pmix);
+      found[rank] = meet(facts, Environment(), settings_with({}), &pmix);
     });
   }
   for (std::thread& thread : threads) {
@@ -236,7 +236,7 @@ TEST(Meet, OverPmixEachWorldOfAStepHasARankZeroOfItsOwn) {
 }
 
 TEST(Meet, UsersMasterAddrBeatsPmix) {
-  const auto meetings = meet_in_threads(2, at("localhost", free_port()), with({}));
+  const auto meetings = meet_in_threads(2, at("localhost", free_port()), settings_with({}));
   for (const auto& meeting : meetings) {
     ASSERT_TRUE(meeting) << meeting.error().message();
     EXPECT_EQ(meeting->method, "address");
@@ -245,7 +245,7 @@ TEST(Meet, UsersMasterAddrBeatsPmix) {
 
 TEST(Meet, RankZerosFailureOverPmixReachesAllRanks) {
   const auto taken = Listener::on_all_addresses(0);
-  const auto meetings = meet_in_threads(3, at("localhost", taken->port()), with({{"rendezvous", "pmix"}}));
+  const auto meetings = meet_in_threads(3, at("localhost", taken->port()), settings_with({{"rendezvous", "pmix"}}));
   EXPECT_THAT(meetings[0].error().reason, HasSubstr("is in use"));
   for (std::size_t rank = 1; rank < 3; ++rank) {
     ASSERT_FALSE(meetings[rank]);
@@ -258,7 +258,8 @@ TEST(Meet, ReservedPortIsTriedFirstAndAnotherTakenWhereItIsLost) {
   const std::uint16_t reserved = free_port();
   zero.reserved_ports = std::to_string(reserved);
   const Folder folder;
-  const settings::Settings settings = with({{"rendezvous", "file"}, {"rendezvous.folder", folder.path().string()}});
+  const settings::Settings settings =
+      settings_with({{"rendezvous", "file"}, {"rendezvous.folder", folder.path().string()}});
   Environment ours = at("localhost", reserved);
   ours.set("ROLLCALL_SET", job::to_text({{"MASTER_PORT", job::fnv1a(std::to_string(reserved))}}));
   const auto meet_two = [&] {
@@ -292,7 +293,8 @@ int status_of(pid_t process) {
 
 TEST(Meet, FourProcessesMeetThroughAFileDespiteAStaleOne) {
   const Folder folder;
-  const settings::Settings settings = with({{"rendezvous", "file"}, {"rendezvous.folder", folder.path().string()}});
+  const settings::Settings settings =
+      settings_with({{"rendezvous", "file"}, {"rendezvous.folder", folder.path().string()}});
   const auto path = endpoint_file_path(folder.path(), task(0, 4));
   const std::uint16_t nobody = free_port();
   std::ofstream(path) << "rollcall endpoint 2\nlocalhost:" << nobody << "\n4711-0-0 0123456789abcdef\n";
@@ -316,13 +318,13 @@ TEST(Meet, FourProcessesMeetThroughAFileDespiteAStaleOne) {
 
 TEST(Meet, FileThatNeverAppearsIsAnErrorThatNamesIt) {
   const Folder folder;
-  const auto settings =
-      with({{"rendezvous", "file"}, {"rendezvous.folder", folder.path().string()}, {"rendezvous.timeout", "0.1"}});
+  const auto settings = settings_with(
+      {{"rendezvous", "file"}, {"rendezvous.folder", folder.path().string()}, {"rendezvous.timeout", "0.1"}});
   const auto other = meet(task(1, 2), Environment(), settings, nullptr);
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().setting, "rendezvous.folder");
   EXPECT_THAT(other.error().value, HasSubstr("rollcall-4711-0-0.endpoint"));
-  EXPECT_FALSE(meet(task(0, 2), Environment(), with({{"rendezvous", "file"}}), nullptr));
+  EXPECT_FALSE(meet(task(0, 2), Environment(), settings_with({{"rendezvous", "file"}}), nullptr));
 }
 
 }  // namespace

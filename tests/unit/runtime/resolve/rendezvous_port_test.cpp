@@ -12,7 +12,7 @@
 namespace rollcall::resolve {
 namespace {
 
-job::JobFacts typical() {
+job::JobFacts typical_facts() {
   job::JobFacts facts;
   facts.job_id = 4711;
   return facts;
@@ -29,14 +29,14 @@ TEST(RendezvousPort, UsersValueWinsOverEverything) {
 
 TEST(RendezvousPort, TakesTheFirstPortThatSlurmReserved) {
   for (const char* list : {"17500-17503", "17500", "17500,17502"}) {
-    job::JobFacts facts = typical();
+    job::JobFacts facts = typical_facts();
     facts.reserved_ports = list;
     EXPECT_EQ(choose(facts)->port, 17500) << list;
   }
 }
 
 TEST(RendezvousPort, EachWorldOfAStepHasAPortOfItsOwn) {
-  job::JobFacts facts = typical();
+  job::JobFacts facts = typical_facts();
   const std::uint16_t whole = choose(facts)->port;
   facts.world_index = 1;
   EXPECT_NE(choose(facts)->port, whole);
@@ -50,7 +50,7 @@ TEST(RendezvousPort, EachWorldOfAStepHasAPortOfItsOwn) {
 
 TEST(RendezvousPort, MalformedReservationIsAnErrorThatNamesTheVariable) {
   for (const char* list : {"abc", "0-3", "17500x", "99999", ",", "5-4"}) {
-    job::JobFacts facts = typical();
+    job::JobFacts facts = typical_facts();
     facts.reserved_ports = list;
     const auto choice = choose(facts);
     ASSERT_FALSE(choice) << list;

@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
 
-constexpr std::array kTrainerLike{
+constexpr std::array kLayered{
     Setting{"train-num-workers", Kind::Integer, "0", "N", "workers", "Data", "", 0, 64},
     Setting{"lr", Kind::Number, "0.1", "RATE", "rate", "Training", "", 0, 10},
 };
@@ -45,7 +45,7 @@ class SettingsLayers : public testing::Test {
   std::filesystem::path folder_;
 };
 
-Environment environment_of(std::map<std::string, std::string, std::less<>> variables) {
+Environment variables_only(std::map<std::string, std::string, std::less<>> variables) {
   return Environment(std::move(variables));
 }
 
@@ -117,7 +117,7 @@ TEST_F(SettingsLayers, FolderInPlaceOfTheFileIsAnError) {
 TEST_F(SettingsLayers, EachProgramReadsItsOwnPartOfTheFile) {
   const std::string path = write("site.toml", "threads = 3\n[trainer]\ntrain-num-workers = 8\nlr = 0.5\n");
   Settings launch(launch_table());
-  Settings trainer(kTrainerLike);
+  Settings trainer(kLayered);
   ASSERT_TRUE(apply_toml_file(launch, path, true));
   ASSERT_TRUE(apply_toml_file(trainer, path, true, kTrainerSection));
   EXPECT_EQ(launch.text("threads"), "3");
@@ -128,7 +128,7 @@ TEST_F(SettingsLayers, EachProgramReadsItsOwnPartOfTheFile) {
 
 TEST_F(SettingsLayers, VariablesSetSettings) {
   Settings settings(launch_table());
-  const auto environment = environment_of({{"ROLLCALL_PORT_RANGE", "20-30"}, {"PORT_RANGE", "1-2"}});
+  const auto environment = variables_only({{"ROLLCALL_PORT_RANGE", "20-30"}, {"PORT_RANGE", "1-2"}});
   ASSERT_TRUE(apply_environment(settings, environment));
   EXPECT_EQ(settings.text("port.range"), "20-30");
   EXPECT_EQ(settings.value("port.range").origin, "ROLLCALL_PORT_RANGE");
@@ -136,35 +136,35 @@ TEST_F(SettingsLayers, VariablesSetSettings) {
 
 TEST_F(SettingsLayers, MistypedVariableIsRefusedWithTheNearest) {
   Settings settings(launch_table());
-  const Result<void> applied = apply_environment(settings, environment_of({{"ROLLCALL_PROT_RANGE", "20-30"}}));
+  const Result<void> applied = apply_environment(settings, variables_only({{"ROLLCALL_PROT_RANGE", "20-30"}}));
   ASSERT_FALSE(applied);
   EXPECT_EQ(applied.error().message(), "rollcall: ROLLCALL_PROT_RANGE: unknown setting; try ROLLCALL_PORT_RANGE");
 }
 
 TEST_F(SettingsLayers, VariablesOfTheContractAreNoSettings) {
   Settings settings(launch_table());
-  const std::array<Table, 1> others{kTrainerLike};
+  const std::array<Table, 1> others{kLayered};
   EXPECT_TRUE(apply_environment(
-      settings, environment_of({{"ROLLCALL_SET", "RANK:0"}, {"ROLLCALL_STEP", "1.0"}, {"ROLLCALL_SITE_CONFIG", "x"}}),
+      settings, variables_only({{"ROLLCALL_SET", "RANK:0"}, {"ROLLCALL_STEP", "1.0"}, {"ROLLCALL_SITE_CONFIG", "x"}}),
       others));
 }
 
 TEST_F(SettingsLayers, VariablesOfOtherTablesArePassedOver) {
-  const auto environment = environment_of({{"ROLLCALL_TRAIN_NUM_WORKERS", "8"}, {"ROLLCALL_LR", "1"}});
+  const auto environment = variables_only({{"ROLLCALL_TRAIN_NUM_WORKERS", "8"}, {"ROLLCALL_LR", "1"}});
   Settings alone(launch_table());
   EXPECT_TRUE(apply_environment(alone, environment)) << "a program that knows one table only";
   Settings informed(launch_table());
-  const std::array<Table, 1> others{kTrainerLike};
+  const std::array<Table, 1> others{kLayered};
   EXPECT_TRUE(apply_environment(informed, environment, others));
 }
 
 TEST_F(SettingsLayers, ProgramThatKnowsAllTablesRefusesEveryUnknownVariable) {
   Settings settings(launch_table());
-  const std::array<Table, 1> others{kTrainerLike};
-  const auto far = environment_of({{"ROLLCALL_SOMETHING_ELSE", "1"}});
+  const std::array<Table, 1> others{kLayered};
+  const auto far = variables_only({{"ROLLCALL_SOMETHING_ELSE", "1"}});
   EXPECT_FALSE(apply_environment(settings, far, others));
   EXPECT_TRUE(apply_environment(settings, far));
-  const auto near_other = environment_of({{"ROLLCALL_TRAIN_NUM_WORKER", "1"}});
+  const auto near_other = variables_only({{"ROLLCALL_TRAIN_NUM_WORKER", "1"}});
   const Result<void> applied = apply_environment(settings, near_other, others);
   ASSERT_FALSE(applied);
   EXPECT_EQ(applied.error().action, "ROLLCALL_TRAIN_NUM_WORKERS");
@@ -207,7 +207,7 @@ TEST_F(SettingsLayers, UserFileOverridesTheSiteAndVariablesOverrideBoth) {
   const std::string site = write("site.toml", "threads = 1\n[host]\ntemplate = '{host}i'\n[port]\nrange = '1-2'\n");
   write("home/.config/rollcall/config.toml", "threads = 2\n[port]\nrange = '3-4'\n");
   const auto environment =
-      environment_of({{"HOME", folder_ / "home"}, {"ROLLCALL_SITE_CONFIG", site}, {"ROLLCALL_PORT_RANGE", "5-6"}});
+      variables_only({{"HOME", folder_ / "home"}, {"ROLLCALL_SITE_CONFIG", site}, {"ROLLCALL_PORT_RANGE", "5-6"}});
   const Result<Settings> settings = load_launch_settings(environment);
   ASSERT_TRUE(settings) << settings.error().message();
   EXPECT_EQ(settings->text("host.template"), "{host}i");
@@ -217,7 +217,7 @@ TEST_F(SettingsLayers, UserFileOverridesTheSiteAndVariablesOverrideBoth) {
 
 TEST_F(SettingsLayers, NamedSiteFileWinsOverTheVariableAndMustExist) {
   const std::string site = write("site.toml", "threads = 1\n");
-  const auto environment = environment_of({{"ROLLCALL_SITE_CONFIG", folder_ / "none.toml"}});
+  const auto environment = variables_only({{"ROLLCALL_SITE_CONFIG", folder_ / "none.toml"}});
   ASSERT_TRUE(load_launch_settings(environment, {.site_file = site}));
   EXPECT_EQ(load_launch_settings(environment, {.site_file = site})->text("threads"), "1");
   EXPECT_FALSE(load_launch_settings(environment));
@@ -225,9 +225,9 @@ TEST_F(SettingsLayers, NamedSiteFileWinsOverTheVariableAndMustExist) {
 
 TEST_F(SettingsLayers, XdgConfigHomeTakesTheUsersFileElsewhere) {
   write("xdg/rollcall/config.toml", "threads = 5\n[trainer]\nlr = 2\n");
-  const auto environment = environment_of({{"HOME", folder_ / "home"}, {"XDG_CONFIG_HOME", folder_ / "xdg"}});
+  const auto environment = variables_only({{"HOME", folder_ / "home"}, {"XDG_CONFIG_HOME", folder_ / "xdg"}});
   EXPECT_EQ(load_launch_settings(environment)->text("threads"), "5");
-  const Result<Settings> trainer = load_settings(kTrainerLike, environment, StandardLayers{.section = kTrainerSection});
+  const Result<Settings> trainer = load_settings(kLayered, environment, StandardLayers{.section = kTrainerSection});
   ASSERT_TRUE(trainer) << trainer.error().message();
   EXPECT_EQ(trainer->number("lr"), 2);
 }

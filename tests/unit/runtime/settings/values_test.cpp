@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr std::array kTable{
+constexpr std::array kTypes{
     Setting{"name", Kind::Text, "x", "TEXT", "a text", "G"},
     Setting{"count", Kind::Integer, "4", "N", "a count", "G", "auto", 1, 100},
     Setting{"rate", Kind::Number, "0.5", "RATE", "a rate", "G", "", 0, 1},
@@ -24,14 +24,14 @@ constexpr std::array kTable{
     Setting{"ports", Kind::PortRange, "1-2", "FIRST-LAST", "ports", "G"},
 };
 
-struct Case {
+struct ValueCase {
   const char* name;
   const char* text;
   const char* normal;  ///< nullptr: refused
 };
 
 TEST(SettingValues, EachKindAcceptsItsNotationAndNothingElse) {
-  const Case cases[] = {
+  const ValueCase cases[] = {
       {"name", "any thing", "any thing"},
       {"name", "", ""},
       {"name", "a\nb", nullptr},
@@ -80,8 +80,8 @@ TEST(SettingValues, EachKindAcceptsItsNotationAndNothingElse) {
       {"ports", "1-2-3", nullptr},
       {"ports", "1 - 2", nullptr},
   };
-  for (const Case& c : cases) {
-    Settings settings(kTable);
+  for (const ValueCase& c : cases) {
+    Settings settings(kTypes);
     const Result<void> set = settings.set(c.name, c.text, "test");
     EXPECT_EQ(set.has_value(), c.normal != nullptr) << c.name << " = " << c.text;
     if (set && c.normal != nullptr) {
@@ -91,7 +91,7 @@ TEST(SettingValues, EachKindAcceptsItsNotationAndNothingElse) {
 }
 
 TEST(SettingValues, GettersGiveTheTypeOfTheKind) {
-  const Settings settings(kTable);
+  const Settings settings(kTypes);
   EXPECT_EQ(settings.integer("count"), 4);
   EXPECT_EQ(settings.number("rate"), 0.5);
   EXPECT_FALSE(settings.on("bold"));
@@ -100,7 +100,7 @@ TEST(SettingValues, GettersGiveTheTypeOfTheKind) {
 }
 
 TEST(SettingValues, ValueKeepsItsOrigin) {
-  Settings settings(kTable);
+  Settings settings(kTypes);
   EXPECT_TRUE(settings.is_default("count"));
   ASSERT_TRUE(settings.set("count", "4", "ROLLCALL_COUNT"));
   EXPECT_FALSE(settings.is_default("count"));
@@ -108,14 +108,14 @@ TEST(SettingValues, ValueKeepsItsOrigin) {
 }
 
 TEST(SettingValues, RefusedValueLeavesTheOldOne) {
-  Settings settings(kTable);
+  Settings settings(kTypes);
   ASSERT_FALSE(settings.set("count", "0", "test"));
   EXPECT_EQ(settings.text("count"), "4");
   EXPECT_EQ(settings.value("count").origin, "default");
 }
 
 TEST(SettingValues, ErrorNamesSettingValueAndWhatIsAccepted) {
-  Settings settings(kTable);
+  Settings settings(kTypes);
   EXPECT_EQ(settings.set("count", "0", "--count").error().message(),
             "rollcall: --count: 0: is out of range; try a whole number from 1 to 100, or auto");
   EXPECT_EQ(settings.set("count", "0", "ROLLCALL_COUNT").error().setting, "ROLLCALL_COUNT");
@@ -123,13 +123,13 @@ TEST(SettingValues, ErrorNamesSettingValueAndWhatIsAccepted) {
 }
 
 TEST(SettingValues, MistypedChoiceSuggestsTheNearestOne) {
-  Settings settings(kTable);
+  Settings settings(kTypes);
   EXPECT_EQ(settings.set("colour", "gren", "--colour").error().message(),
             "rollcall: --colour: gren: is none of red, green; try green");
 }
 
 TEST(SettingValues, UnknownNameSuggestsTheNearestKnownOne) {
-  Settings settings(kTable);
+  Settings settings(kTypes);
   const Result<void> set = settings.set("colur", "red", "test");
   ASSERT_FALSE(set);
   EXPECT_EQ(set.error().message(), "rollcall: colur: unknown setting; try colour");

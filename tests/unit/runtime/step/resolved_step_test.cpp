@@ -11,7 +11,7 @@ namespace {
 
 using testing::StartsWith;
 
-settings::Settings with(const std::map<std::string, std::string>& values) {
+settings::Settings settings_of(const std::map<std::string, std::string>& values) {
   settings::Settings settings(settings::launch_table());
   for (const auto& [name, value] : values) {
     const Result<void> set = settings.set(name, value, "test");
@@ -27,7 +27,7 @@ Environment holding(const char* name, const char* value) {
 }
 
 TEST(ResolvedStep, OfOneProcessIsWhole) {
-  const auto step = resolve_this_step(holding("PATH", "/bin"), with({}), nullptr);
+  const auto step = resolve_this_step(holding("PATH", "/bin"), settings_of({}), nullptr);
   ASSERT_TRUE(step) << step.error().message();
   EXPECT_EQ(step->facts.source, "single");
   EXPECT_EQ(step->trace.size(), 6U);
@@ -50,7 +50,7 @@ Environment slurm_step(const char* list, const char* nodes) {
 }
 
 TEST(ResolvedStep, OfSeveralNodesOnOneMachineTakesTheTemplate) {
-  const auto settings = with({{"host.template", "localhost"}, {"host.loopback", "allow"}});
+  const auto settings = settings_of({{"host.template", "localhost"}, {"host.loopback", "allow"}});
   const auto step = resolve_this_step(slurm_step("rollcall-nowhere[1-2]", "2"), settings, nullptr);
   ASSERT_TRUE(step) << step.error().message();
   EXPECT_EQ(step->patch.find("MASTER_ADDR")->value, "localhost");
@@ -64,21 +64,21 @@ TEST(ResolvedStep, HeadThatNobodyNamesIsAnErrorUnlessAnAddressIsKept) {
     user.set("SLURM_PROCID", rank);
     user.set("SLURM_NODEID", rank);
     const auto step =
-        resolve_this_step(user, with({{"host.template", "localhost"}, {"host.loopback", "allow"}}), nullptr);
+        resolve_this_step(user, settings_of({{"host.template", "localhost"}, {"host.loopback", "allow"}}), nullptr);
     ASSERT_TRUE(step) << step.error().message();
     const Result<void> known = check_head_is_known(step->facts, step->patch);
     ASSERT_FALSE(known) << rank;
     EXPECT_EQ(known.error().exit_code, ExitCode::Unavailable);
   }
   user.set("MASTER_ADDR", "localhost");
-  const auto step = resolve_this_step(user, with({{"interface.gloo", "none"}}), nullptr);
+  const auto step = resolve_this_step(user, settings_of({{"interface.gloo", "none"}}), nullptr);
   ASSERT_TRUE(step) << step.error().message();
   EXPECT_TRUE(check_head_is_known(step->facts, step->patch));
 }
 
 TEST(ResolvedStep, HeadThatDoesNotResolveIsAnError) {
   const auto step =
-      resolve_this_step(slurm_step("rollcall-nowhere[1-2]", "2"), with({{"host.template", "{host}i"}}), nullptr);
+      resolve_this_step(slurm_step("rollcall-nowhere[1-2]", "2"), settings_of({{"host.template", "{host}i"}}), nullptr);
   ASSERT_FALSE(step);
   EXPECT_EQ(step.error().exit_code, ExitCode::Unavailable);
   EXPECT_THAT(step.error().message(),

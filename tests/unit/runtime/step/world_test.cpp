@@ -14,7 +14,7 @@ using launchers::slurm_task;
 using launchers::with;
 
 /// Task 2 of `srun --het-group=0,1`, one task on n3 and three on n[1-2]: Slurm sorts the nodes across components.
-Environment het_task() {
+Environment het_world_task() {
   return with(slurm_task(), {{"SLURM_HET_SIZE", "2"},
                              {"SLURM_JOB_NODELIST_HET_GROUP_0", "n3"},
                              {"SLURM_JOB_NODELIST_HET_GROUP_1", "n[1-2]"},
@@ -28,12 +28,12 @@ Environment het_task() {
 
 TEST(World, AComponentIsAWorldWhereAskedFor) {
   settings::Settings settings(settings::launch_table());
-  auto facts = facts_from_slurm(het_task());
-  ASSERT_TRUE(choose_world(het_task(), settings, *facts));
+  auto facts = facts_from_slurm(het_world_task());
+  ASSERT_TRUE(choose_world(het_world_task(), settings, *facts));
   EXPECT_EQ(facts->world_size, 4U);
   ASSERT_TRUE(settings.set("world", "component", "test"));
   for (int times = 0; times < 2; ++times) {
-    ASSERT_TRUE(choose_world(het_task(), settings, *facts));
+    ASSERT_TRUE(choose_world(het_world_task(), settings, *facts));
     EXPECT_EQ(facts->rank, 1U);
     EXPECT_EQ(facts->world_size, 3U);
     EXPECT_EQ(facts->node_rank, 0U);
@@ -50,9 +50,9 @@ TEST(World, AComponentIsAWorldWhereAskedFor) {
 TEST(World, RanksOfAComponentAreCountedFromItsFirst) {
   settings::Settings settings(settings::launch_table());
   ASSERT_TRUE(settings.set("world", "component", "test"));
-  const Environment task = with(het_task(), {{"SLURM_STEP_TASKS_PER_NODE", "2,1,3"},  // n3, the first, has three
-                                             {"SLURM_STEP_NUM_TASKS", "6"},
-                                             {"SLURM_PROCID", "4"}});
+  const Environment task = with(het_world_task(), {{"SLURM_STEP_TASKS_PER_NODE", "2,1,3"},  // n3, the first, has three
+                                                   {"SLURM_STEP_NUM_TASKS", "6"},
+                                                   {"SLURM_PROCID", "4"}});
   auto facts = facts_from_slurm(task);
   ASSERT_TRUE(facts) << facts.error().message();
   ASSERT_TRUE(choose_world(task, settings, *facts));
@@ -64,7 +64,7 @@ TEST(World, RanksOfAComponentAreCountedFromItsFirst) {
 TEST(World, AnUnknownComponentIsAnError) {
   settings::Settings settings(settings::launch_table());
   ASSERT_TRUE(settings.set("world", "component", "test"));
-  Environment task = het_task();
+  Environment task = het_world_task();
   task.unset("SLURM_JOB_NODELIST_HET_GROUP_1");
   auto facts = facts_from_slurm(task);
   const auto chosen = choose_world(task, settings, *facts);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <torch/torch.h>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "trainer/distributed/backends/engine/engine.h"
+#include "trainer/torch.h"
 
 namespace rollcall::process_group {
 

@@ -1,6 +1,5 @@
 #include "trainer/distributed/backends/c10d/tensors.h"
-
-#include <torch/torch.h>
+#include "trainer/torch.h"
 
 namespace rollcall::process_group {
 namespace {
