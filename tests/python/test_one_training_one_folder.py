@@ -354,6 +354,26 @@ def test_a_run_whose_folder_is_taken_while_it_validates_saves_nothing(tmp_path):
     assert trainer_ranks.checkpoints(tmp_path) == []
 
 
+@pytest.mark.parametrize("successor", ["runs", "has ended"])
+def test_a_run_whose_folder_is_taken_while_it_saves_gives_way(tmp_path, successor):
+    """It is stopped in the middle of a write. The other one goes on meanwhile, saves and may have ended, its lease with it."""
+    process = running(tmp_path, "--checkpoint-steps=3", "--checkpoint-overlap=wait")
+    while not any(".tmp-" in path.name for path in tmp_path.iterdir()):
+        assert process.poll() is None
+    process.send_signal(signal.SIGSTOP)
+    there = {path.name for path in trainer_ranks.checkpoints(tmp_path)}
+    (tmp_path / "step-00000900.h5").write_bytes(b"of the other one")
+    if successor == "runs":
+        elsewhere(tmp_path, nonce="4567")
+    else:
+        (tmp_path / "lease.json").unlink()
+    process.send_signal(signal.SIGCONT)
+    text = process.communicate(timeout=120)
+    assert process.returncode == 73 and "another run writes there" in text[1]
+    assert {path.name for path in tmp_path.glob("step-*")} == {*there, "step-00000900.h5"}
+    assert (tmp_path / "lease.json").exists() == (successor == "runs")
+
+
 def test_what_is_no_lease_is_nobodys(tmp_path):
     (tmp_path / "lease.json").write_text("{")
     process = trainer_ranks.start(tmp_path, *OPTIONS, "--max-steps=1", "--lease-timeout=16", ranks=1)

@@ -47,11 +47,14 @@ Result<MetricsWriter> MetricsWriter::open(const std::string& path) {
 }
 
 MetricsWriter::MetricsWriter(MetricsWriter&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), path_(std::move(other.path_)) {}
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      path_(std::move(other.path_)),
+      in_mid_line_(other.in_mid_line_) {}
 
 MetricsWriter& MetricsWriter::operator=(MetricsWriter&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   std::swap(path_, other.path_);
+  std::swap(in_mid_line_, other.in_mid_line_);
   return *this;
 }
 
@@ -61,7 +64,9 @@ MetricsWriter::~MetricsWriter() {
   }
 }
 
-Result<void> MetricsWriter::write(const Record& record) { return append(json_line(record)); }
+Result<void> MetricsWriter::write(const Record& record) {
+  return append(in_mid_line_ ? "\n" + json_line(record) : json_line(record));
+}
 
 Result<void> MetricsWriter::write_resume(std::int64_t global_step) {
   return write({{"event", std::string("resume")}, {"global_step", global_step}});
@@ -79,6 +84,7 @@ Result<void> MetricsWriter::append(const std::string& line) {
                   "freeing space or quota there, or naming another folder", ExitCode::InputOutput);
     }
     rest.remove_prefix(static_cast<std::size_t>(written));
+    in_mid_line_ = !rest.empty();
   }
   return {};
 }

@@ -26,7 +26,7 @@ class MetricsWriter {
   MetricsWriter& operator=(MetricsWriter&& other) noexcept;
   ~MetricsWriter();
 
-  /// Errors (InputOutput): disk full, quota.
+  /// A line that could not be written whole is ended by the next one that can. Errors (InputOutput): disk full, quota.
   [[nodiscard]] Result<void> write(const Record& record);
   /// {"event":"resume","global_step":N}: records of higher steps before this line belong to work that was lost.
   [[nodiscard]] Result<void> write_resume(std::int64_t global_step);
@@ -37,6 +37,7 @@ class MetricsWriter {
 
   int descriptor_;
   std::string path_;
+  bool in_mid_line_ = false;
 };
 
 }  // namespace rollcall::metrics

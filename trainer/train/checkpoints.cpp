@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <torch/torch.h>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -19,6 +18,7 @@
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/precision/loss_scaler.h"
+#include "trainer/torch.h"
 #include "trainer/train/earlier_training.h"
 #include "trainer/train/outcome.h"
 #include "trainer/train/step_size.h"
@@ -316,6 +316,11 @@ Result<bool> Checkpoints::save(const checkpoint::Progress& progress, Urgency urg
     destination.line_begins_at = line_begins_at_;
   }
   destination.best_step = config_.checkpoint.keep_best > 0 ? progress.best_step : -1;
+  if (lease_ != nullptr) {
+    destination.is_ours = [lease = lease_, folder = destination.folder]() -> Result<void> {
+      return lease->lost_by_now() ? taken_over(folder) : Result<void>();
+    };
+  }
   if (Result<void> saved = writer_->save(std::move(destination), *parts, parameters_, urgency); !saved) {
     return saved.error();
   }

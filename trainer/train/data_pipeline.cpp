@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "trainer/distributed/errors/exceptions.h"
 #include "trainer/metrics/human_numbers.h"
 
 namespace rollcall::train {
@@ -96,8 +97,16 @@ Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::D
 Result<void> DataPipeline::continue_with_workers(int workers, std::int64_t next_batch) {
   train_loading.workers = workers;
   train_loader.reset();  // first, so that there are never two rings
-  train_loader = std::make_unique<data::Loader>(datasets.train, train_loading);
-  return train_loader->start(*train_sampler, next_batch);
+  Result<void> started;
+  const auto caught = process_group::catch_exception([&] {
+    train_loader = std::make_unique<data::Loader>(datasets.train, train_loading);
+    started = train_loader->start(*train_sampler, next_batch);
+  });
+  if (caught) {  // no memory for the ring, where a limit says so (ulimit -v)
+    return fail("--train-num-workers", std::to_string(workers),
+                caught->text.empty() ? caught->error.reason : caught->text, "fewer workers", ExitCode::Unavailable);
+  }
+  return started;
 }
 
 std::string describe_loading(const DataPipeline& pipeline, const config::DataConfig& config, const NodeShare& share) {

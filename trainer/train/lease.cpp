@@ -320,11 +320,17 @@ struct Lease::State {
     }
   }
 
-  /// Whether the file says that it is this run's; notes where it is another's.
+  /// Whether the file says that it is this run's; notes where it is another's, or was and is gone.
   bool look() {
-    const std::string content = content_of(path);
-    const bool own = !content.empty() && from_json(content).nonce == nonce;
-    if (!content.empty() && !own) {
+    std::string content;
+    FileReading reading = read_small_file(path, kMostBytes, content);
+    if (reading.error_number == ENOENT) {  // or is put back this moment: see remove_dead()
+      std::this_thread::sleep_for(kLook);
+      content.clear();
+      reading = read_small_file(path, kMostBytes, content);
+    }
+    const bool own = reading.reason.empty() && from_json(content).nonce == nonce;
+    if (reading.error_number == ENOENT || (!content.empty() && !own)) {
       lost = true;
     }
     return own;

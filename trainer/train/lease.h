@@ -17,7 +17,7 @@ namespace rollcall::train {
 /// Whoever finds the file asks whether its holder still runs: on the same host the kernel, elsewhere Slurm, whose jobs
 /// end and restart. Where neither knows, a holder that renews nothing for the time that a run waits is taken for dead.
 /// A holder that was taken for dead and is not (its process was stopped, its file system stood still) finds another
-/// one's name in the file: lost().
+/// one's name in the file, or no file where that one has ended: lost().
 class Lease {
  public:
   /// The time between two renewals.
@@ -37,7 +37,7 @@ class Lease {
 
   /// Whether another run has it by now. Any thread; does not look at the file system.
   [[nodiscard]] bool lost() const;
-  /// As lost(), after a look at the file.
+  /// As lost(), after a look at the file. Any thread.
   [[nodiscard]] bool lost_by_now() const;
 
  private:

@@ -183,8 +183,12 @@ void Observer::record(metrics::Record record) {
     return;
   }
   if (const Result<void> written = writer_->write(record); !written) {
-    warn(written.error().message());
-    writer_.reset();  // once is enough: training goes on without records
+    if (records_lost_ == 0) {  // once is enough: training goes on without records until there is room again
+      warn(written.error().message());
+    }
+    records_lost_ += 1;
+  } else if (records_lost_ > 0) {
+    warn(fmt::format("metrics.jsonl lacks {} records, which could not be written", std::exchange(records_lost_, 0)));
   }
 }
 

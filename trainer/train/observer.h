@@ -64,6 +64,7 @@ class Observer {
   metrics::DataWait window_wait_;  ///< since the last record
   std::unique_ptr<metrics::ProgressDisplay> display_;
   std::optional<metrics::MetricsWriter> writer_;
+  std::int64_t records_lost_ = 0;  ///< since one was written
 };
 
 }  // namespace rollcall::train

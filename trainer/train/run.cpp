@@ -1,7 +1,7 @@
 #include "trainer/train/run.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/version.h>
 #include <array>
 #include <cstdio>
 #include <ctime>
@@ -19,6 +19,7 @@
 #include "trainer/config/train_config.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/torch.h"
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/data_pipeline.h"
 #include "trainer/train/earlier_training.h"
@@ -142,11 +143,22 @@ class Session {
     }
     const auto kept = accumulation_for(found->images_of_step, world_.world_size, config_->batch_size());
     if (kept && !config_->accumulation_given) {
+      tell_of_accumulation(*kept);
       if (Result<void> set = change("grad-accumulation", std::to_string(*kept)); !set) {
         return set;
       }
     }
     return earlier_ ? check_same_training(*earlier_, settings_, *config_, world_, warnings_) : Result<void>();
+  }
+
+  /// Of other ranks load_checkpoint() tells.
+  void tell_of_accumulation(std::int64_t kept) {
+    if (earlier_ && earlier_->progress.world_size == world_.world_size && kept != config_->grad_accumulation()) {
+      warnings_.push_back(
+          fmt::format("a step keeps the {} images that it had, by {} micro-batches of {} for each rank; "
+                      "--grad-accumulation=1 makes steps smaller, as --batch-size says",
+                      images_of_step(earlier_), kept, config_->batch_size()));
+    }
   }
 
   Result<void> look_for_earlier(GoingOn& found) {

@@ -50,6 +50,54 @@ TEST_F(Commit, ThatFailsDropsNothing) {
   EXPECT_TRUE(format::verify_file(folder_.file(checkpoint_name(10)), format::VerifyLevel::Full));
 }
 
+/// As a run that stood still in the middle of a save, while another one took its folder, went on and saved.
+class CommitOfAnotherRunsFolder : public Commit {
+ protected:
+  /// A save of step 20 in whose course the folder is lost: so many times it is still found to be this run's.
+  Result<void> save_and_lose(int times_ours, const std::string& stage = "") {
+    format::LoneRank alone;
+    int asked = 0;
+    return commit({.folder = folder_.path(),
+                   .step = 20,
+                   .retention = {.keep_last = 1},
+                   .stage = stage,
+                   .is_ours = [&]() -> Result<void> {
+                     return asked++ < times_ours ? Result<void>()
+                                                 : fail("lease", "", "lost", "", ExitCode::CannotCreate);
+                   }},
+                  SampleContent(20).content, {}, alone);
+  }
+};
+
+TEST_F(CommitOfAnotherRunsFolder, ChangesNothingThere) {
+  ASSERT_TRUE(save(30));
+  const Result<void> lost = save_and_lose(0);
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().setting, "lease");
+  EXPECT_THAT(folder_.names(), ElementsAre(checkpoint_name(30)));
+}
+
+TEST_F(CommitOfAnotherRunsFolder, GivesNoFileItsNameThere) {
+  const Result<void> lost = save_and_lose(1);
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().setting, "lease");
+  EXPECT_THAT(folder_.names(), ElementsAre());
+}
+
+TEST_F(CommitOfAnotherRunsFolder, PublishesNoStagedFileThere) {
+  const TemporaryFolder stage;
+  const Result<void> lost = save_and_lose(1, stage.path());
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().setting, "lease");
+  EXPECT_THAT(folder_.names(), ElementsAre());
+}
+
+TEST_F(CommitOfAnotherRunsFolder, SetsNothingAsideAndRemovesNothingThere) {
+  ASSERT_TRUE(save(10));
+  EXPECT_TRUE(save_and_lose(2)) << "the file has its name: it is saved";
+  EXPECT_THAT(folder_.names(), ElementsAre(checkpoint_name(10), checkpoint_name(20)));
+}
+
 TEST_F(Commit, KeepsTheBestAndPointsToIt) {
   ASSERT_TRUE(save(10, 10));
   ASSERT_TRUE(save(20, 10));

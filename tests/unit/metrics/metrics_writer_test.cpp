@@ -1,6 +1,9 @@
 #include "trainer/metrics/metrics_writer.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
 
 #include <cmath>
 #include <cstdlib>
@@ -67,6 +70,24 @@ TEST_F(MetricsWriterTest, FolderThatCannotBeMadeIsAnError) {
   const auto writer = MetricsWriter::open(folder_ + "/file/metrics.jsonl");
   ASSERT_FALSE(writer);
   EXPECT_EQ(writer.error().exit_code, ExitCode::CannotCreate);
+}
+
+/// The file may not grow beyond what it has and half of the next line, as on a disk that is nearly full.
+TEST_F(MetricsWriterTest, ALineThatWasCutOffIsEndedOnceThereIsRoomAgain) {
+  auto writer = MetricsWriter::open(path());
+  ASSERT_TRUE(writer->write({{"step", std::int64_t{1}}}));
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto signal_before = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit tight{std::filesystem::file_size(path()) + 5, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+  EXPECT_FALSE(writer->write({{"step", std::int64_t{2}}}));
+  EXPECT_FALSE(writer->write({{"step", std::int64_t{3}}}));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, signal_before);
+  ASSERT_TRUE(writer->write({{"step", std::int64_t{4}}}));
+  ASSERT_TRUE(writer->write({{"step", std::int64_t{5}}}));
+  EXPECT_EQ(lines(), (std::vector<std::string>{R"({"step":1})", R"({"ste)", R"({"step":4})", R"({"step":5})"}));
 }
 
 TEST_F(MetricsWriterTest, FullDiskIsAnError) {

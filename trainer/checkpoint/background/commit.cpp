@@ -45,6 +45,8 @@ Result<void> make_ready(const std::string& folder, std::uint64_t bytes) {
   return space ? format::check_free_space(folder, *space, bytes) : Result<void>();
 }
 
+Result<void> asked(const std::function<Result<void>()>& is_ours) { return is_ours ? is_ours() : Result<void>(); }
+
 /// What another training left where this one saves for the first time.
 Result<void> give_way(const Destination& destination) {
   if (!destination.line_begins_at) {
@@ -57,6 +59,21 @@ Result<void> give_way(const Destination& destination) {
   return superseded;
 }
 
+/// Rank 0's part before anything is written.
+Result<void> prepare(const Destination& destination, std::uint64_t bytes) {
+  Result<void> ready = asked(destination.is_ours);
+  if (ready) {
+    ready = make_ready(destination.folder, bytes);
+  }
+  if (ready) {
+    ready = give_way(destination);
+  }
+  if (ready && !destination.stage.empty()) {
+    ready = make_ready(destination.stage, bytes);
+  }
+  return ready;
+}
+
 }  // namespace
 
 Result<void> commit(const Destination& destination, const format::Content& content,
@@ -64,24 +81,22 @@ Result<void> commit(const Destination& destination, const format::Content& conte
   const bool leads = group.rank() == 0;
   const bool stages = !destination.stage.empty();
   const std::uint64_t bytes = whole_bytes(content);
-  Result<void> ready = leads ? make_ready(destination.folder, bytes) : Result<void>();
-  if (ready && leads) {
-    ready = give_way(destination);
-  }
-  if (ready && leads && stages) {
-    ready = make_ready(destination.stage, bytes);
-  }
-  if (Result<void> agreed = format::agree(group, ready); !agreed) {
+  if (Result<void> agreed = format::agree(group, leads ? prepare(destination, bytes) : Result<void>()); !agreed) {
     return agreed;
   }
   const std::filesystem::path first(stages ? destination.stage : destination.folder);
-  Result<void> written =
-      format::write_checkpoint((first / format::checkpoint_name(destination.step)).string(), content, options, group);
-  if (written && stages) {
-    written =
-        format::agree(group, leads ? publish(destination.stage, destination.folder, destination.step) : Result<void>());
+  format::WriterOptions in_folder = options;
+  if (!stages) {
+    in_folder.before_rename = destination.is_ours;
   }
-  if (written && leads) {
+  Result<void> written =
+      format::write_checkpoint((first / format::checkpoint_name(destination.step)).string(), content, in_folder, group);
+  if (written && stages) {
+    written = format::agree(
+        group,
+        leads ? publish(destination.stage, destination.folder, destination.step, destination.is_ours) : Result<void>());
+  }
+  if (written && leads && asked(destination.is_ours)) {
     format::tidy_folder(destination.folder, destination.step, destination.best_step, destination.retention);
   }
   if (written) {
@@ -146,7 +161,8 @@ std::string stage_folder(const std::string& stage, const std::string& folder) {
   return (fs::path(stage) / fmt::format("rollcall-{}-{:08x}", ::geteuid(), hash)).string();
 }
 
-Result<void> publish(const std::string& staged, const std::string& folder, std::int64_t step) {
+Result<void> publish(const std::string& staged, const std::string& folder, std::int64_t step,
+                     const std::function<Result<void>()>& is_ours) {
   const std::string from = (fs::path(staged) / format::checkpoint_name(step)).string();
   const std::string path = (fs::path(folder) / format::checkpoint_name(step)).string();
   const Temporary temporary(format::temporary_name(path));
@@ -155,6 +171,9 @@ Result<void> publish(const std::string& staged, const std::string& folder, std::
   }
   if (const Result<void> sound = format::verify_file(temporary.path(), format::VerifyLevel::Full); !sound) {
     return format::write_failure(temporary.path(), "reading back the copy failed: " + sound.error().reason);
+  }
+  if (Result<void> ours = asked(is_ours); !ours) {
+    return ours;
   }
   if (std::rename(temporary.path().c_str(), path.c_str()) != 0) {
     return fail("checkpoint", path, "the finished file cannot be given its name: " + errno_text(errno),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -22,14 +23,17 @@ struct Destination {
   /// Until a run has saved once: the folder's checkpoints of higher steps, and what lies in the stage, are of trainings
   /// that were given up for this one. The former are superseded before anything is written, the latter goes.
   std::optional<std::int64_t> line_begins_at{};
+  /// Asked on rank 0, on the writing thread, each time before a name in `folder` is given, changed or removed; an error
+  /// ends the write. A save may take so long that another run has the folder by then. Empty: nobody else can have it.
+  std::function<Result<void>()> is_ours{};
 };
 
 /// Writes `content` as <folder>/step-<step>.h5, verified (see format::write_checkpoint); only then drops what the
 /// retention does not keep. Looks for room first: a full disk is told before anything is written. Collective; may be
 /// called again after a failure.
 ///
-/// Errors: those of format::write_checkpoint; CannotCreate and InputOutput also where the folder cannot be made or is
-/// too full. The checkpoints in the folder are as before.
+/// Errors: those of format::write_checkpoint and of `is_ours`; CannotCreate and InputOutput also where the folder
+/// cannot be made or is too full. The checkpoints in the folder are as before.
 [[nodiscard]] Result<void> commit(const Destination& destination, const format::Content& content,
                                   const format::WriterOptions& options, format::RankGroup& group);
 
@@ -45,9 +49,10 @@ struct Destination {
 [[nodiscard]] std::string stage_folder(const std::string& stage, const std::string& folder);
 
 /// Copies the verified file step-<step>.h5 of the folder `staged` to `folder`: beside its name first, to the device,
-/// read back and compared with its checksums, then renamed; removes the staged one. Errors (InputOutput,
-/// CannotCreate): it is still staged, and `folder` as it was.
-[[nodiscard]] Result<void> publish(const std::string& staged, const std::string& folder, std::int64_t step);
+/// read back and compared with its checksums, then renamed where `is_ours` agrees (see Destination); removes the staged
+/// one. Errors (InputOutput, CannotCreate; those of `is_ours`): it is still staged, and `folder` as it was.
+[[nodiscard]] Result<void> publish(const std::string& staged, const std::string& folder, std::int64_t step,
+                                   const std::function<Result<void>()>& is_ours = {});
 
 /// Publishes what a run that was killed left in `staged`: its newest sound checkpoint, if it is newer than all in
 /// `folder`. Gives its step, or nothing. Removes the others. Errors: those of publish().

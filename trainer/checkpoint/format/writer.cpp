@@ -297,6 +297,9 @@ class Write {
     if (!leads_) {
       return {};
     }
+    if (Result<void> may = options_.before_rename ? options_.before_rename() : Result<void>(); !may) {
+      return may;
+    }
     if (std::rename(plan_.temporary.c_str(), path_.c_str()) != 0) {
       return fail("checkpoint", path_, "the finished file cannot be given its name: " + errno_text(errno),
                   "removing what is in the way", ExitCode::CannotCreate);

@@ -27,6 +27,8 @@ struct WriterOptions {
   ReadBack read_back = ReadBack::Memory;
   std::size_t threads = 2;                  ///< blocks on their way at a time, with 2 MiB of buffer each
   std::function<void(WritePoint)> after{};  ///< told at each point, by one thread at a time; may be empty
+  /// Asked on rank 0 before the file gets its name: an error ends the write, and `path` stays as it was. May be empty.
+  std::function<Result<void>()> before_rename{};
 };
 
 /// Writes a checkpoint of all ranks of `group` to `path` so that the file of that name is at every instant absent, the
