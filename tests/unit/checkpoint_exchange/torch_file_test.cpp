@@ -42,7 +42,7 @@ std::string tensor(const std::string& window, char elements = 6) {
 
 std::string dict_of(const std::string& item) { return "\x80\2}X\1\0\0\0w"s + item + "s."; }
 
-std::string reason(const std::string& pickle, const std::string& data = "abcdef") {
+std::string refusal_of_file(const std::string& pickle, const std::string& data = "abcdef") {
   const auto state = Archive(Members{{"a/data.pkl", pickle}, {"a/data/0", data}}).read();
   return state ? "" : state.error().reason;
 }
@@ -67,15 +67,16 @@ TEST(TorchFile, WindowsIntoAStorageAreCutOut) {
 }
 
 TEST(TorchFile, WindowsThatLeaveTheirStorageAreRefused) {
-  EXPECT_EQ(reason(dict_of(tensor(kWhole))), "");
+  EXPECT_EQ(refusal_of_file(dict_of(tensor(kWhole))), "");
   for (const std::string& window :
        {"K\1K\2K\3\x86K\3K\1\x86"s, "K\0K\2K\3\x86K\4K\1\x86"s, "K\6))"s, "K\0K\7\x85K\1\x85"s, "K\0K\7\x85K\0\x85"s,
         "J\xff\xff\xff\xff))"s, "K\2K\2\x85J\xff\xff\xff\xff\x85"s, "K\0J\xff\xff\xff\xff\x85K\1\x85"s,
         "K\0\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\2\x86\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\1\x86"s}) {
-    EXPECT_THAT(reason(dict_of(tensor(window))), HasSubstr("does not lie within")) << testing::PrintToString(window);
+    EXPECT_THAT(refusal_of_file(dict_of(tensor(window))), HasSubstr("does not lie within"))
+        << testing::PrintToString(window);
   }
-  EXPECT_THAT(reason(dict_of(tensor(kWhole, 7))), HasSubstr("missing"));  // more elements than the member has
-  EXPECT_THAT(reason(dict_of(tensor(kWhole)), "abc"), HasSubstr("missing"));
+  EXPECT_THAT(refusal_of_file(dict_of(tensor(kWhole, 7))), HasSubstr("missing"));  // more elements than the member has
+  EXPECT_THAT(refusal_of_file(dict_of(tensor(kWhole)), "abc"), HasSubstr("missing"));
 }
 
 TEST(TorchFile, CopiesWithoutEndAreRefused) {
@@ -86,7 +87,7 @@ TEST(TorchFile, CopiesWithoutEndAreRefused) {
             "ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storagectorch\nByteStorage\nX\1\0\0\0"s +
             "0X\3\0\0\0cpuJ\0\0\1\0tQK\0J\0\x80\0\0K\2\x86K\1J\0\x80\0\0\x86\x89)tR"s;
   }
-  EXPECT_THAT(reason(many + "u.", big), HasSubstr("too often"));
+  EXPECT_THAT(refusal_of_file(many + "u.", big), HasSubstr("too often"));
 }
 
 TEST(TorchFile, TheStateDictIsFoundWithinWhatTrainingsSave) {
@@ -99,8 +100,8 @@ TEST(TorchFile, TheStateDictIsFoundWithinWhatTrainingsSave) {
   EXPECT_EQ(archive.read("ema")->tensors.front().key, "v");
   EXPECT_THAT(archive.read("none").error().reason, HasSubstr("it holds epoch, model, ema"));
   EXPECT_FALSE(archive.read("epoch"));
-  EXPECT_THAT(reason("\x80\2}X\1\0\0\0aK\1s."s), HasSubstr("it holds a"));
-  EXPECT_THAT(reason("\x80\2K\1."s), HasSubstr("no dict"));
+  EXPECT_THAT(refusal_of_file("\x80\2}X\1\0\0\0aK\1s."s), HasSubstr("it holds a"));
+  EXPECT_THAT(refusal_of_file("\x80\2K\1."s), HasSubstr("no dict"));
 }
 
 TEST(TorchFile, OtherArchivesAreRefused) {

@@ -15,7 +15,7 @@ constexpr DecodeOptions kOwn{.dct_scaling = true};
 
 EncodedImage encoded(const Repacked& repacked) { return {.bytes = repacked.jpeg, .tiling = repacked.tiling()}; }
 
-Box doubled(const Box& half, ImageSize size) {
+Box twice_as_large(const Box& half, ImageSize size) {
   return {2 * half.left, 2 * half.top, std::min(2 * half.width, size.width - 2 * half.left),
           std::min(2 * half.height, size.height - 2 * half.top)};
 }
@@ -87,7 +87,7 @@ TEST_P(TiledJpegCrop, OfAHalvedPictureHasThePixelsOfTheWholeHalvedOriginal) {
       ASSERT_TRUE(decoder->open(encoded(*repacked)));
       for (int k = 0; k < 12; ++k) {
         const Box half = test::random_box({whole.width, whole.height}, random_);
-        const Box box = doubled(half, size);
+        const Box box = twice_as_large(half, size);
         if (decoder->reduction_for(box, {1, 1}) == 2) {
           const auto view = decoder->decode(box, 2);
           ASSERT_TRUE(view) << view.error().message();
