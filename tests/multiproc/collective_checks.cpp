@@ -13,7 +13,7 @@ using testing_support::tensor_of;
 using testing_support::tensor_of_rank;
 using testing_support::value_at;
 
-void check_all_reduce(const Place& place) {
+void check_all_reduce(const CollectivePlace& place) {
   for (const Shape& shape : shapes_of(place, reduced_types(place))) {
     for (const ReduceOp::RedOpType operation : testing_support::reductions_of(shape.type)) {
       c10d::AllreduceOptions options;
@@ -26,7 +26,7 @@ void check_all_reduce(const Place& place) {
   }
 }
 
-void check_reduce(const Place& place) {
+void check_reduce(const CollectivePlace& place) {
   for (const Shape& shape : shapes_of(place, {at::kFloat, at::kLong})) {
     for (const std::uint32_t root : roots_of(place)) {
       c10d::ReduceOptions options;
@@ -40,7 +40,7 @@ void check_reduce(const Place& place) {
   }
 }
 
-void check_broadcast(const Place& place) {
+void check_broadcast(const CollectivePlace& place) {
   for (const Shape& shape : shapes_of(place, moved_types())) {
     for (const std::uint32_t root : roots_of(place)) {
       c10d::BroadcastOptions options;
@@ -52,7 +52,7 @@ void check_broadcast(const Place& place) {
   }
 }
 
-void check_all_gather(const Place& place) {
+void check_all_gather(const CollectivePlace& place) {
   for (const Shape& shape : shapes_of(place, moved_types(), true)) {
     at::Tensor input = tensor_of_rank(shape, place.rank);
     at::Tensor output = torch::zeros({shape.count * place.signed_size()}, shape.type);
@@ -65,7 +65,7 @@ void check_all_gather(const Place& place) {
   }
 }
 
-void check_gather(const Place& place) {
+void check_gather(const CollectivePlace& place) {
   for (const Shape& shape : shapes_of(place, moved_types(), true)) {
     c10d::GatherOptions options;
     options.rootRank = place.size - 1;
@@ -82,7 +82,7 @@ void check_gather(const Place& place) {
   }
 }
 
-void check_scatter(const Place& place) {
+void check_scatter(const CollectivePlace& place) {
   for (const Shape& shape : shapes_of(place, moved_types(), true)) {
     c10d::ScatterOptions options;
     options.rootRank = place.size / 2;
@@ -99,7 +99,7 @@ void check_scatter(const Place& place) {
   }
 }
 
-void check_reduce_scatter(const Place& place) {
+void check_reduce_scatter(const CollectivePlace& place) {
   for (const Shape& shape : shapes_of(place, {at::kFloat, at::kBFloat16, at::kLong}, true)) {
     const at::Tensor expected = reduced(ReduceOp::SUM, shape, place.size, place.rank * shape.count);
     const Shape whole{shape.type, shape.count * place.signed_size(), shape.strided};
@@ -129,7 +129,7 @@ at::Tensor piece(std::uint32_t from, std::uint32_t to, const Shape& shape) {
                    [&](std::int64_t i) { return value_at(from * 16 + to, i); });
 }
 
-void check_all_to_all(const Place& place) {
+void check_all_to_all(const CollectivePlace& place) {
   for (const Shape& shape : shapes_of(place, moved_types(), true)) {
     if (shape.strided) {
       continue;
@@ -166,8 +166,8 @@ void check_all_to_all(const Place& place) {
 }  // namespace
 
 void check_every_collective(const Group& group, const std::string& backend) {
-  const Place place{group, static_cast<std::uint32_t>(group->getRank()), static_cast<std::uint32_t>(group->getSize()),
-                    limits_of(backend)};
+  const CollectivePlace place{group, static_cast<std::uint32_t>(group->getRank()),
+                              static_cast<std::uint32_t>(group->getSize()), limits_of(backend)};
   if (full_sweep()) {
     constexpr unsigned int kOneHour = 3600;
     alarm(kOneHour);  // in place of the time that a test's rank has

@@ -30,9 +30,9 @@ void expect_equal(const at::Tensor& got, const at::Tensor& expected, const std::
 }
 
 /// Few where many ranks share few cores.
-static bool is_large(const Place& place) { return place.size > 4 && !full_sweep(); }
+static bool is_large(const CollectivePlace& place) { return place.size > 4 && !full_sweep(); }
 
-std::vector<std::uint32_t> roots_of(const Place& place) {
+std::vector<std::uint32_t> roots_of(const CollectivePlace& place) {
   std::vector<std::uint32_t> roots{0};
   for (std::uint32_t root = is_large(place) ? place.size - 1 : 1; root < place.size; ++root) {
     roots.push_back(root);
@@ -40,7 +40,7 @@ std::vector<std::uint32_t> roots_of(const Place& place) {
   return roots;
 }
 
-std::vector<Shape> shapes_of(const Place& place, const std::vector<at::ScalarType>& types, bool parts) {
+std::vector<Shape> shapes_of(const CollectivePlace& place, const std::vector<at::ScalarType>& types, bool parts) {
   std::vector<Shape> shapes;
   const std::vector<std::int64_t> counts =
       is_large(place) ? std::vector<std::int64_t>{0, 7, 1001} : std::vector<std::int64_t>{0, 1, 7, 1001, 20011};
@@ -65,7 +65,7 @@ std::vector<Shape> shapes_of(const Place& place, const std::vector<at::ScalarTyp
   return shapes;
 }
 
-std::vector<at::ScalarType> reduced_types(const Place& place) {
+std::vector<at::ScalarType> reduced_types(const CollectivePlace& place) {
   std::vector<at::ScalarType> types{at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kChar,
                                     at::kByte,  at::kInt,    at::kLong, at::kBool};
   if (place.limits.int16) {
@@ -79,7 +79,7 @@ std::vector<at::ScalarType> moved_types() {
                       : std::vector<at::ScalarType>{at::kFloat, at::kByte};
 }
 
-at::Tensor all_of(const Place& place, const Shape& shape) {
+at::Tensor all_of(const CollectivePlace& place, const Shape& shape) {
   Tensors all;
   for (std::uint32_t rank = 0; rank < place.size; ++rank) {
     all.push_back(tensor_of_rank({shape.type, shape.count}, rank));
@@ -87,7 +87,7 @@ at::Tensor all_of(const Place& place, const Shape& shape) {
   return torch::cat(all);
 }
 
-Tensors room_for(const Place& place, const Shape& shape) {
+Tensors room_for(const CollectivePlace& place, const Shape& shape) {
   Tensors room;
   for (std::uint32_t rank = 0; rank < place.size; ++rank) {
     room.push_back(tensor_of(shape, [](std::int64_t) { return 0.0; }));
