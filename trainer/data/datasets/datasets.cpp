@@ -224,7 +224,7 @@ void fill_rounded(Random& random, std::span<std::uint16_t> out) {
   while (!out.empty()) {
     const std::size_t count = std::min(part.size(), out.size());
     random.fill_normal(std::span(part).first(count));
-    std::ranges::transform(std::span(part).first(count), out.begin(), to_bfloat16);
+    std::ranges::transform(std::span(part).first(count), out.begin(), [](float value) { return to_bfloat16(value); });
     out = out.subspan(count);
   }
 }
