@@ -59,6 +59,7 @@ TRAINER = {
     "tools/pack": ["data/sources", "data/image", "data/jpeg", "data", "metrics", "storage"],
     "tools/checkpoint": ["checkpoint/exchange", "checkpoint/format", "metrics", "storage"],
     "tools/report": ["report", "metrics"],
+    "tools/top": ["report", "metrics"],
     "tools/bench_collectives": ["config", "metrics", "distributed/process_group", "train"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)

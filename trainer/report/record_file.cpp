@@ -24,23 +24,6 @@ void clear_values(Map& map, const typename Map::mapped_type& empty) {
   }
 }
 
-/// An open file; closed in the destructor.
-class Input {
- public:
-  explicit Input(const std::string& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  Input(const Input&) = delete;
-  Input& operator=(const Input&) = delete;
-  ~Input() {
-    if (descriptor_ >= 0) {
-      ::close(descriptor_);
-    }
-  }
-  [[nodiscard]] int descriptor() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
 Error cannot_read(const std::string& path, int error_number) {
   return fail("RUN", path, "cannot be read: " + errno_text(error_number),
               "naming the folder of a run, in which rollcall-train writes metrics.jsonl", ExitCode::NoInput);
@@ -146,65 +129,91 @@ bool ReadRecord::parse(std::string_view line) {
   return nlohmann::json::sax_parse(line, &handler);
 }
 
-Result<FileNotes> read_records(const std::string& path, const std::function<void(const ReadRecord&)>& take,
-                               const std::function<bool()>& go_on) {
-  const Input input(path);
+Result<RecordFile> RecordFile::open(const std::string& path) {
+  RecordFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), path);
   struct stat facts {};
-  if (input.descriptor() < 0 || ::fstat(input.descriptor(), &facts) != 0) {
+  if (file.descriptor_ < 0 || ::fstat(file.descriptor_, &facts) != 0) {
     return cannot_read(path, errno);
   }
   if (!S_ISREG(facts.st_mode)) {
     return cannot_read(path, S_ISDIR(facts.st_mode) ? EISDIR : EINVAL);
   }
-  FileNotes notes;
-  ReadRecord record;
-  std::int64_t lines = 0;
-  const auto take_line = [&](std::string_view line) {
-    lines += 1;
-    if (line.size() < kLongestLine && record.parse(line)) {
-      notes.records += 1;
-      take(record);
-    } else if (!line.empty()) {
-      notes.first_unreadable = notes.unreadable_lines == 0 ? lines : notes.first_unreadable;
-      notes.unreadable_lines += 1;
+  return file;
+}
+
+RecordFile::RecordFile(RecordFile&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      path_(std::move(other.path_)),
+      notes_(other.notes_),
+      lines_(other.lines_),
+      rest_(std::move(other.rest_)) {}
+
+RecordFile& RecordFile::operator=(RecordFile&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(path_, other.path_);
+  std::swap(notes_, other.notes_);
+  std::swap(lines_, other.lines_);
+  std::swap(rest_, other.rest_);
+  return *this;
+}
+
+RecordFile::~RecordFile() {
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
+  }
+}
+
+void RecordFile::take_line(std::string_view line, const std::function<void(const ReadRecord&)>& take) {
+  lines_ += 1;
+  if (line.size() < kLongestLine && record_.parse(line)) {
+    notes_.records += 1;
+    take(record_);
+  } else if (!line.empty()) {
+    notes_.first_unreadable = notes_.unreadable_lines == 0 ? lines_ : notes_.first_unreadable;
+    notes_.unreadable_lines += 1;
+  }
+}
+
+bool RecordFile::take_block(std::string_view block, const std::function<void(const ReadRecord&)>& take,
+                            const std::function<bool()>& go_on) {
+  for (std::size_t end = block.find('\n'); end != std::string_view::npos; end = block.find('\n')) {
+    if (rest_.empty()) {
+      take_line(block.substr(0, end), take);
+    } else {
+      rest_.append(block.substr(0, end));
+      take_line(rest_, take);
+      rest_.clear();
     }
-  };
-  std::string rest;  // of a line whose end was not read yet
+    block.remove_prefix(end + 1);
+    if (go_on && lines_ % kLinesBetweenQuestions == 0 && !go_on()) {
+      return false;
+    }
+  }
+  if (rest_.size() < kLongestLine) {
+    rest_.append(block);
+  }
+  return true;
+}
+
+Result<void> RecordFile::read(const std::function<void(const ReadRecord&)>& take, const std::function<bool()>& go_on) {
   std::vector<char> buffer(1 << 20);
-  while (true) {
-    const ssize_t got = ::read(input.descriptor(), buffer.data(), buffer.size());
+  while (!notes_.out_of_time) {
+    const ssize_t got = ::read(descriptor_, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) {
       continue;
     }
     if (got < 0) {
-      return fail("RUN", path, "cannot be read: " + errno_text(errno), "looking at the file system",
+      return fail("RUN", path_, "cannot be read: " + errno_text(errno), "looking at the file system",
                   ExitCode::InputOutput);
     }
     if (got == 0) {
       break;
     }
-    notes.bytes += static_cast<std::uint64_t>(got);
-    std::string_view block(buffer.data(), static_cast<std::size_t>(got));
-    for (std::size_t end = block.find('\n'); end != std::string_view::npos; end = block.find('\n')) {
-      if (rest.empty()) {
-        take_line(block.substr(0, end));
-      } else {
-        rest.append(block.substr(0, end));
-        take_line(rest);
-        rest.clear();
-      }
-      block.remove_prefix(end + 1);
-      if (go_on && lines % kLinesBetweenQuestions == 0 && !go_on()) {
-        notes.out_of_time = true;
-        return notes;
-      }
-    }
-    if (rest.size() < kLongestLine) {
-      rest.append(block);
-    }
+    notes_.bytes += static_cast<std::uint64_t>(got);
+    notes_.out_of_time = !take_block(std::string_view(buffer.data(), static_cast<std::size_t>(got)), take, go_on);
   }
-  notes.unfinished_line = !rest.empty();
-  return notes;
+  notes_.unfinished_line = !rest_.empty();
+  return {};
 }
 
 }  // namespace rollcall::report

@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/result.h"
@@ -51,11 +51,35 @@ struct FileNotes {
   bool out_of_time = false;           ///< the rest was not read
 };
 
-/// Reads a file of records line by line, in memory for one line (at most 64 MiB; longer ones count as unreadable).
-/// `take` gets each record for the time of the call. `go_on` is asked every few thousand lines; false ends reading.
-/// Errors: NoInput: there is none, it is no file, or may not be read; InputOutput.
-[[nodiscard]] Result<FileNotes> read_records(const std::string& path,
-                                             const std::function<void(const ReadRecord&)>& take,
-                                             const std::function<bool()>& go_on = {});
+/// A file of records that is read line by line, in memory for one line (at most 64 MiB; longer ones count as
+/// unreadable), and may be read on once it has grown. One thread; move only.
+class RecordFile {
+ public:
+  /// Errors (NoInput): there is none, it is no file, or may not be read.
+  [[nodiscard]] static Result<RecordFile> open(const std::string& path);
+  RecordFile(RecordFile&& other) noexcept;
+  RecordFile& operator=(RecordFile&& other) noexcept;
+  ~RecordFile();
+
+  /// Reads to the present end of the file. `take` gets each record for the time of the call. `go_on` is asked every few
+  /// thousand lines; false ends reading for good. Errors: InputOutput.
+  [[nodiscard]] Result<void> read(const std::function<void(const ReadRecord&)>& take,
+                                  const std::function<bool()>& go_on = {});
+  [[nodiscard]] const FileNotes& notes() const { return notes_; }
+
+ private:
+  RecordFile(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
+  void take_line(std::string_view line, const std::function<void(const ReadRecord&)>& take);
+  /// The lines that end in `block`; the rest of it is kept. False where `go_on` said so.
+  bool take_block(std::string_view block, const std::function<void(const ReadRecord&)>& take,
+                  const std::function<bool()>& go_on);
+
+  int descriptor_;
+  std::string path_;
+  FileNotes notes_;
+  ReadRecord record_;
+  std::int64_t lines_ = 0;
+  std::string rest_;  ///< of a line whose end was not read yet
+};
 
 }  // namespace rollcall::report

@@ -69,18 +69,26 @@ std::string record_path(const std::string& run) {
   return std::filesystem::is_directory(run, ignored) ? run + "/metrics.jsonl" : run;
 }
 
-Result<Run> read_run(const std::string& run, const std::function<bool()>& go_on) {
+Run unread_run(const std::string& run) {
   Run result;
   result.path = record_path(run);
   result.name = name_of_run(result.path);
   result.now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return result;
+}
+
+Result<Run> read_run(const std::string& run, const std::function<bool()>& go_on) {
+  Run result = unread_run(run);
   RunReader reader(result);
-  const Result<FileNotes> file = read_records(
-      result.path, [&reader](const ReadRecord& record) { reader.take(record); }, go_on);
+  Result<RecordFile> file = RecordFile::open(result.path);
   if (!file) {
     return file.error();
   }
-  reader.finish(*file);
+  const Result<void> read = file->read([&reader](const ReadRecord& record) { reader.take(record); }, go_on);
+  if (!read) {
+    return read.error();
+  }
+  add_notes(result, file->notes());
   return result;
 }
 

@@ -92,7 +92,8 @@ struct Run {
   double peak_memory = 0;  ///< bytes, the most of any rank that is known
   double best_top1 = -1;   ///< of the validations; < 0: none
   std::int64_t best_step = 0;
-  double now = 0;  ///< when it was read, seconds since the epoch
+  double now = 0;                ///< when it was read, seconds since the epoch
+  std::int64_t clock_jumps = 0;  ///< records that are older than the one before them
 
   [[nodiscard]] double wall_seconds() const;
   [[nodiscard]] double node_hours() const;
@@ -106,13 +107,11 @@ struct Run {
   [[nodiscard]] std::string host_of(std::size_t rank) const;
 };
 
-/// Takes the records of one run, in their order.
+/// Takes the records of one run, in their order. `run` outlives it, and may be copied between two records.
 class RunReader {
  public:
   explicit RunReader(Run& run) : run_(run) {}
   void take(const ReadRecord& record);
-  /// After the last record: notes on the file, and what could be told of it only now.
-  void finish(const FileNotes& file);
 
  private:
   void take_begin(const ReadRecord& record);
@@ -122,18 +121,22 @@ class RunReader {
   void take_validation(const ReadRecord& record);
   void take_resume(std::int64_t step);
   void note_time(const ReadRecord& record);
-  void note_once(const std::string& note);
   Start& start();
 
   Run& run_;
-  std::int64_t clock_jumps_ = 0;
 };
+
+/// After the last record: notes on the file, and what can be told only then.
+void add_notes(Run& run, const FileNotes& file);
+
+/// A run without records whose file is that of RUN.
+[[nodiscard]] Run unread_run(const std::string& run);
 
 /// The file that RUN means: metrics.jsonl in the folder of that name, or a file of that name.
 [[nodiscard]] std::string record_path(const std::string& run);
 
 /// Reads a run. Whatever its file holds, there is an answer: what is wrong is in its notes. `go_on` as in
-/// read_records(). Errors: those of read_records().
+/// RecordFile::read(). Errors: those of RecordFile.
 [[nodiscard]] Result<Run> read_run(const std::string& run, const std::function<bool()>& go_on = {});
 
 }  // namespace rollcall::report

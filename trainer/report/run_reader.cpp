@@ -63,6 +63,12 @@ void read_hosts(const nlohmann::json& begin, Run& run) {
   }
 }
 
+void note_once(Run& run, const std::string& note) {
+  if (std::ranges::find(run.notes, note) == run.notes.end()) {
+    run.notes.push_back(note);
+  }
+}
+
 }  // namespace
 
 Start& RunReader::start() {
@@ -72,19 +78,13 @@ Start& RunReader::start() {
   return run_.starts.back();
 }
 
-void RunReader::note_once(const std::string& note) {
-  if (std::ranges::find(run_.notes, note) == run_.notes.end()) {
-    run_.notes.push_back(note);
-  }
-}
-
 void RunReader::note_time(const ReadRecord& record) {
   const double time = record.number("time");
   if (!std::isfinite(time)) {
     return;
   }
   Start& of = start();
-  clock_jumps_ += time + kClockMayDiffer < of.last ? 1 : 0;
+  run_.clock_jumps += time + kClockMayDiffer < of.last ? 1 : 0;
   of.last = std::max(of.last, time);
 }
 
@@ -114,7 +114,8 @@ void RunReader::take(const ReadRecord& record) {
     start().ending = event == "end" ? record.text("ending") : "failed: " + record.text("error");
     run_.peak_memory = std::max(run_.peak_memory, or_zero(record.number("peak_memory_bytes_of_rank_0")));
   } else if (event != "begin") {
-    note_once(event.empty() ? "there are records without an event" : "there are records of an unknown event, " + event);
+    note_once(run_,
+              event.empty() ? "there are records without an event" : "there are records of an unknown event, " + event);
   }
 }
 
@@ -122,10 +123,10 @@ void RunReader::take_begin(const ReadRecord& record) {
   run_.starts.emplace_back();
   Start& of = run_.starts.back();
   if (const std::int64_t schema = record.integer("schema"); schema > kKnownSchema) {
-    note_once(
-        fmt::format("a newer rollcall wrote this record (schema {}, this program knows {}): what it does not know "
-                    "is left out",
-                    schema, kKnownSchema));
+    note_once(run_, fmt::format(
+                        "a newer rollcall wrote this record (schema {}, this program knows {}): what it does not know "
+                        "is left out",
+                        schema, kKnownSchema));
   }
   of.began = or_zero(record.number("time"));
   of.from_step = of.to_step = record.integer("step", 0);
@@ -251,28 +252,28 @@ void RunReader::take_resume(std::int64_t step) {
   }
 }
 
-void RunReader::finish(const FileNotes& file) {
-  run_.file = file;
+void add_notes(Run& run, const FileNotes& file) {
+  run.file = file;
   if (file.records == 0) {
-    note_once(file.unfinished_line || file.unreadable_lines > 0
-                  ? "no line of the file is a record: it may be another program's"
-                  : "the file is empty: the run has not begun its first step");
+    note_once(run, file.unfinished_line || file.unreadable_lines > 0
+                       ? "no line of the file is a record: it may be another program's"
+                       : "the file is empty: the run has not begun its first step");
   }
   if (file.unreadable_lines > 0) {
-    note_once(fmt::format("{} lines are no records and were passed over, the first is line {}", file.unreadable_lines,
-                          file.first_unreadable));
+    note_once(run, fmt::format("{} lines are no records and were passed over, the first is line {}",
+                               file.unreadable_lines, file.first_unreadable));
   }
   if (file.unfinished_line && file.records > 0) {
-    note_once("the last line has no end: the run was killed while writing it, or is writing it now");
+    note_once(run, "the last line has no end: the run was killed while writing it, or is writing it now");
   }
   if (file.out_of_time) {
-    note_once("there was no time to read the whole record: rollcall-report reads it all");
+    note_once(run, "there was no time to read the whole record: rollcall-report reads it all");
   }
-  if (clock_jumps_ > 0) {
-    note_once(fmt::format("the clock went backwards {} times: times of this run may be wrong", clock_jumps_));
+  if (run.clock_jumps > 0) {
+    note_once(run, fmt::format("the clock went backwards {} times: times of this run may be wrong", run.clock_jumps));
   }
-  if (file.records > 0 && run_.seconds.empty()) {
-    note_once("the record has no times of steps: an older rollcall wrote it, or no step was recorded yet");
+  if (file.records > 0 && run.seconds.empty()) {
+    note_once(run, "the record has no times of steps: an older rollcall wrote it, or no step was recorded yet");
   }
 }
 
