@@ -85,7 +85,7 @@ _rollcall_program() {
   fi
 }
 complete -o default -F _rollcall_program rollcall-train rollcall-pack rollcall-checkpoint \
-  rollcall-bench-collectives
+  rollcall-bench-collectives rollcall-report rollcall-top
 )bash";
 }
 

@@ -35,6 +35,7 @@ TRAINER = {
     "data/datasets": ["data/sources", "data/transforms", "data/image", "data/sampling", "data"],
     "data/loader": ["data/datasets", "data/transforms", "data/image", "data/sampling", "data"],
     "metrics": [],
+    "report": ["metrics"],
     "model": [],
     "optim": [],
     "checkpoint/format": ["storage"],
@@ -57,6 +58,8 @@ TRAINER = {
               "distributed/ddp", "precision", "storage"],
     "tools/pack": ["data/sources", "data/image", "data/jpeg", "data", "metrics", "storage"],
     "tools/checkpoint": ["checkpoint/exchange", "checkpoint/format", "metrics", "storage"],
+    "tools/report": ["report", "metrics"],
+    "tools/top": ["report", "metrics"],
     "tools/bench_collectives": ["config", "metrics", "distributed/process_group", "train"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)

@@ -1,0 +1,225 @@
+"""rollcall-report: of a real run, of two, of records that are damaged; in a browser where one is there."""
+import html.parser
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import trainer_ranks
+from trainer_ranks import SMALL
+
+ROOT = pathlib.Path(os.environ.get("ROLLCALL_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
+REPORT = trainer_ranks.BUILD / "trainer" / "rollcall-report"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+OPTIONS = (*SMALL, "--num-classes=10", "--fake-size=47", "--epochs=2", "--valid-epochs=1", "--log-steps=1", "--lr=0.001",
+           "--train-num-workers=1", "--checkpoint-steps=3", "--checkpoint-epochs=0")
+
+
+class Page(html.parser.HTMLParser):
+    """What of a page a test asks for; fails where elements are not closed in their order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.elements, self.ids, self.tables, self.data, self.problems = [], [], [], [], [], []
+        self.cell = None
+        self.feed(text)
+        self.close()
+        self.problems += [f"not closed: {name}" for name in self.open]
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.elements.append((tag, attributes))
+        if "id" in attributes:
+            self.ids.append(attributes["id"])
+        if tag == "table":
+            self.tables.append([])
+        if tag == "tr":
+            self.tables[-1].append([])
+        if tag in ("th", "td"):
+            self.tables[-1][-1].append("")
+            self.cell = True
+        if tag == "script" and attributes.get("type") == "application/json":
+            self.data.append("")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.problems.append(f"</{tag}> at {self.getpos()}")
+        if tag in ("th", "td"):
+            self.cell = None
+
+    def handle_data(self, data):
+        if self.cell:
+            self.tables[-1][-1][-1] += data
+        elif self.open and self.open[-1] == "script" and self.elements[-1][1].get("type") == "application/json":
+            self.data[-1] += data
+
+    def charts(self):
+        return {data["title"]: data for data in map(json.loads, self.data) if "title" in data}
+
+    def table(self, first):
+        return next(table for table in self.tables if table[0][0] == first)
+
+
+def report(*arguments, code=0):
+    done = subprocess.run([REPORT, *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def make_run(folder, *options):
+    subprocess.run([sys.executable, ROOT / "benchmarks" / "report" / "make_run.py", folder, *options], check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Ended after the seventh step of ten, and gone on with; its page."""
+    folder = tmp_path_factory.mktemp("trained")
+    trainer_ranks.run(folder, *OPTIONS, "--max-steps=7")
+    trainer_ranks.run(folder, *OPTIONS)
+    assert report(folder).stdout == f"{folder}/report.html\n"
+    return folder, (folder / "report.html").read_text()
+
+
+def test_the_page_of_a_training_has_what_its_record_has(trained):
+    folder, text = trained
+    page = Page(text)
+    assert page.problems == [] and len(text) < 1_000_000 and len(page.ids) == len(set(page.ids))
+    steps = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines() if '"event":"step"' in line]
+    charts = page.charts()
+    assert set(charts) >= {"Loss", "Accuracy", "Learning rate", "Images a second", "Checkpoints"}
+    (training, validation) = charts["Loss"]["lines"]
+    assert training["x"] == [step["step"] for step in steps] == list(range(1, 11))
+    assert training["m"] == pytest.approx([step["loss"] for step in steps], rel=1e-5)
+    assert validation["x"] == [5, 7, 10]
+    assert ["run", f"{folder.name}: finished"] in page.table("what")
+
+
+def test_a_page_fetches_nothing_and_names_its_drawings(trained):
+    page = Page(trained[1])
+    assert not [e for e in page.elements if {"src", "href", "action"} & e[1].keys() or e[0] in ("img", "link", "iframe", "object")]
+    drawings = [attributes for tag, attributes in page.elements if tag == "svg" and attributes.get("role") == "img"]
+    assert len(drawings) >= 5
+    for drawing in drawings:
+        assert drawing["aria-labelledby"] in page.ids and drawing["aria-describedby"] in page.ids
+    assert [attributes for tag, attributes in page.elements if tag == "html"] == [{"lang": "en"}]
+    assert not [tag for tag, attributes in page.elements if tag == "th" and "scope" not in attributes]
+
+
+def test_text_json_and_csv_say_the_same(tmp_path):
+    run = make_run(tmp_path / "run", "--steps=2000", "--ranks=8", "--ranks-every=10")
+    text, found = report("--text", run).stdout, json.loads(report("--json", run).stdout)
+    assert len(text.splitlines()) == 10 and max(map(len, text.splitlines())) < 250
+    assert (found["step"], found["steps"], found["starts"], found["lost_steps"]) == (2000, 2000, 2, 200)
+    assert found["straggler"]["rank"] == 6 and "straggler: rank 6 on node0001" in text
+    assert 0 < found["goodput"] < 1 and found["node_hours"] == pytest.approx(2 * found["wall_seconds"] / 3600)
+    rows = [line.split(",") for line in report("--csv", run).stdout.splitlines()]
+    assert rows[0] == ["run", "curve", "first_step", "last_step", "mean", "least", "most"]
+    assert {row[1] for row in rows[1:]} >= {"loss training", "loss validation", "step backward", "saves training waited"}
+    assert max(int(row[3]) for row in rows[1:]) == 2000
+    assert not (run / "report.html").exists()
+
+
+def test_runs_side_by_side_show_where_they_differ(tmp_path):
+    one = make_run(tmp_path / "one", "--steps=500")
+    other = make_run(tmp_path / "other", "--steps=700", "--lr=0.4")
+    report(f"--output={tmp_path}/both.html", one, other)
+    text = (tmp_path / "both.html").read_text()
+    page = Page(text)
+    assert page.problems == [] and len(page.ids) == len(set(page.ids)) and len(text) < 1_000_000
+    assert page.table("setting") == [["setting", "one", "other"], ["lr", "0.1", "0.4"]]
+    assert [line["n"] for line in page.charts()["Loss: training"]["lines"]] == ["one", "other"]
+
+
+def test_what_cannot_be_read_is_told_and_the_rest_is_shown(tmp_path):
+    run = make_run(tmp_path / "run", "--steps=50")
+    with open(run / "metrics.jsonl", "a", encoding="utf-8") as file:
+        file.write('{"event":"step","step":51,"lo')
+    done = report("--text", run, tmp_path / "none")
+    assert "note        the last line has no end" in done.stdout
+    assert re.search(r"rollcall: RUN: \S+none: cannot be read: No such file or directory; try ", done.stderr)
+    assert "cannot be read" in report(tmp_path / "none", code=66).stderr
+    assert "no run is named" in report(code=64).stderr
+    if os.geteuid() != 0:
+        (run / "metrics.jsonl").chmod(0)
+        assert "Permission denied" in report(run, code=66).stderr
+
+
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium (Debian's package chromium)")
+
+
+def browse(page, folder, *options):
+    """The page as a browser has it after its script ran; nothing on the console."""
+    done = subprocess.run([CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--log-level=0",
+                           f"--user-data-dir={folder}/profile", "--virtual-time-budget=2000", *options, page.as_uri()],
+                          capture_output=True, text=True, check=True, timeout=240)
+    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+    return done.stdout
+
+
+# What a person does: points at the loss, steps on with a key, drags a range, shows all again.
+PERSON = """<script>
+const svg = document.querySelector('#loss > svg'), told = {}, figure = document.getElementById('loss');
+const box = svg.getBoundingClientRect(), pixels = box.width / 720;
+const at = (x, y) => ({clientX: box.left + x * pixels, clientY: box.top + y * pixels, bubbles: true});
+const line = () => svg.querySelector('.line').getAttribute('d');
+const all = line();
+svg.dispatchEvent(new PointerEvent('pointermove', at(400, 100)));
+told.hover = figure.querySelector('.tip').textContent;
+svg.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight', bubbles: true}));
+told.key = document.getElementById('told').textContent;
+svg.dispatchEvent(new PointerEvent('pointerdown', at(200, 100)));
+svg.dispatchEvent(new PointerEvent('pointermove', at(400, 100)));
+svg.dispatchEvent(new PointerEvent('pointerup', at(400, 100)));
+told.zoomed = line() !== all;
+told.ticks = [...svg.querySelectorAll('.grid text')].map(text => text.textContent);
+svg.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape', bubbles: true}));
+told.back = line() === all;
+const ranks = document.querySelector('#ranks > svg');
+if (ranks) {
+  const area = ranks.getBoundingClientRect();
+  ranks.dispatchEvent(new PointerEvent('pointermove', {clientX: area.left + area.width * .9, clientY: area.top + 5, bubbles: true}));
+  told.rank = document.querySelector('#ranks .tip').textContent;
+}
+told.buttons = [...document.querySelectorAll('#loss button')].map(button => button.getAttribute('aria-label'));
+told.wide = document.documentElement.scrollWidth <= innerWidth;
+const result = document.createElement('pre'); result.id = 'result'; result.textContent = JSON.stringify(told); document.body.appendChild(result);
+</script>"""
+
+
+@needs_chromium
+def test_a_browser_shows_values_zooms_and_reports_no_error(tmp_path):
+    run = make_run(tmp_path / "run", "--steps=5000", "--ranks=8", "--ranks-every=20")
+    report(run)
+    page = tmp_path / "used.html"
+    page.write_text((run / "report.html").read_text().replace("</body>", PERSON + "</body>"))
+    dom = browse(page, tmp_path, "--dump-dom")
+    told = json.loads(html.unescape(re.search(r'<pre id="result">(.*?)</pre>', dom).group(1)))
+    assert re.match(r"step \d+\ntraining: [\d.]+ \([\d.]+ to [\d.]+\)\nvalidation: [\d.]+ at \d+$", told["hover"])
+    assert re.match(r"step \d+\. training", told["key"]) and told["key"] != told["hover"]
+    assert told["zoomed"] and told["back"] and told["wide"] and len(told["ticks"]) > 6
+    assert re.match(r"rank 0, steps \d+-\d+\n[\d.]+ s of its own a step, [\d.]+ times the median", told["rank"])
+    assert told["buttons"] == ["Show all steps of Loss", "Download Loss as CSV"]
+
+
+@needs_chromium
+@pytest.mark.parametrize("size", ["1280,900", "390,844"])
+def test_pages_of_one_and_two_runs_fit_screens_and_draw_something(tmp_path, size):
+    one, two = make_run(tmp_path / "one", "--steps=300"), make_run(tmp_path / "two", "--steps=400", "--lr=0.2")
+    for name, runs in (("one", (one,)), ("both", (one, two))):
+        report(f"--output={tmp_path}/{name}.html", *runs)
+        picture = tmp_path / f"{name}.png"
+        browse(tmp_path / f"{name}.html", tmp_path, f"--screenshot={picture}", f"--window-size={size}")
+        image = pytest.importorskip("PIL.Image").open(picture).convert("RGB")
+        assert len(image.getcolors(1 << 24)) > 20

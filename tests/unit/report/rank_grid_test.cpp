@@ -1,0 +1,83 @@
+#include "trainer/report/rank_grid.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace rollcall::report {
+namespace {
+
+std::vector<RankStep> all_alike(std::size_t ranks, double seconds) {
+  return std::vector<RankStep>(ranks, RankStep{.data = 0, .forward = seconds});
+}
+
+TEST(RankGrid, NamesTheRankThatHoldsUpTheOthersAndWhy) {
+  RankGrid grid;
+  auto ranks = all_alike(5, 0.1);
+  ranks[3].data = 0.05;
+  for (std::int64_t step = 1; step <= 4; ++step) {
+    grid.add(step, ranks);
+  }
+  const auto slow = grid.straggler();
+  ASSERT_TRUE(slow);
+  EXPECT_EQ(slow->rank, 3U);
+  EXPECT_NEAR(slow->times(), 1.5, 1e-9);
+  EXPECT_TRUE(slow->by_data);
+  EXPECT_NEAR(*grid.cell(3, 0), 0.15, 1e-9);
+  EXPECT_NEAR(*grid.cell(2, 0), 0.1, 1e-9);
+}
+
+TEST(RankGrid, RanksThatAreAlikeHaveNoStraggler) {
+  RankGrid grid;
+  auto ranks = all_alike(4, 0.1);
+  ranks[1].forward = 0.105;
+  grid.add(1, ranks);
+  EXPECT_FALSE(grid.straggler());
+  RankGrid alone;
+  alone.add(1, all_alike(1, 0.1));
+  EXPECT_FALSE(alone.straggler());
+  EXPECT_FALSE(RankGrid().straggler());
+}
+
+TEST(RankGrid, ThousandsOfRanksAreSixtyFourRowsWithTheSlowestOfEach) {
+  RankGrid grid;
+  auto ranks = all_alike(4096, 0.1);
+  ranks[4095].forward = 0.4;
+  grid.add(1, ranks);
+  EXPECT_EQ(grid.rows(), 64U);
+  EXPECT_EQ(grid.ranks_of_row(), 64U);
+  EXPECT_NEAR(*grid.cell(63, 0), 0.4, 1e-9);
+  EXPECT_NEAR(*grid.cell(62, 0), 0.1, 1e-9);
+  EXPECT_EQ(grid.straggler()->rank, 4095U);
+}
+
+TEST(RankGrid, ALongRunKeepsAllItsRecordsInFewColumns) {
+  RankGrid grid;
+  for (std::int64_t step = 1; step <= 10'000; ++step) {
+    grid.add(step, all_alike(2, step > 5'000 ? 0.2 : 0.1));
+  }
+  EXPECT_LE(grid.columns().size(), RankGrid::kColumns);
+  std::int64_t records = 0;
+  std::int64_t before = 0;
+  for (const auto& column : grid.columns()) {
+    EXPECT_EQ(column.first_step, before + 1);
+    before = column.last_step;
+    records += column.records;
+  }
+  EXPECT_EQ(records, 10'000);
+  EXPECT_NEAR(*grid.cell(0, 0), 0.1, 1e-9);
+  EXPECT_NEAR(*grid.cell(1, grid.columns().size() - 1), 0.2, 1e-9);
+}
+
+TEST(RankGrid, ARankThatToldNothingHasNoValue) {
+  RankGrid grid;
+  auto ranks = all_alike(3, 0.1);
+  ranks[1].forward = std::nan("");
+  grid.add(1, ranks);
+  EXPECT_FALSE(grid.cell(1, 0));
+  EXPECT_TRUE(grid.cell(0, 0));
+  EXPECT_EQ(grid.ranks()[1].records, 0);
+}
+
+}  // namespace
+}  // namespace rollcall::report

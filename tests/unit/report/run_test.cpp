@@ -1,0 +1,201 @@
+#include "trainer/report/run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "trainer/report/page.h"
+#include "trainer/report/summary.h"
+#include "trainer/report/write_report.h"
+
+namespace rollcall::report {
+namespace {
+
+using RunOfTest = Run;  // testing::Test has a function of that name
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class RunTest : public testing::Test {
+ protected:
+  RunTest() {
+    std::string pattern = testing::TempDir() + "rollcall-report-XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~RunTest() override { std::filesystem::remove_all(folder_); }
+
+  [[nodiscard]] RunOfTest read(const std::string& text) const {
+    std::ofstream(folder_ + "/metrics.jsonl") << text;
+    Result<RunOfTest> run = read_run(folder_);
+    EXPECT_TRUE(run) << run.error().message();
+    return *std::move(run);
+  }
+
+  static std::string begin(double time, int step = 0, int schema = 1) {
+    return R"({"event":"begin","schema":)" + std::to_string(schema) + R"(,"step":)" + std::to_string(step) +
+           R"(,"rollcall":"0.1.0","job":"7","restart_count":0,"ranks":4,"nodes":2,"hosts":["a","b"],)"
+           R"("ranks_of_hosts":[2,2],"cpus_of_rank":3,"backend":"gloo","model":"resnet18","data":"fake",)"
+           R"("training_images":40,"images_of_step":8,"steps_of_epoch":5,"epochs":2,"max_steps":0,)"
+           R"("settings":{"lr":{"value":"0.1","origin":"--lr"}},"environment":[],"time":)" +
+           std::to_string(time) + "}\n";
+  }
+  static std::string step(int number, double time, double seconds = 1) {
+    return R"({"event":"step","step":)" + std::to_string(number) +
+           R"(,"epoch":0,"loss":2,"top1":0.25,"top5":0.5,"samples":8,"learning_rate":0.1,"images_per_second":8,)"
+           R"("data_wait_seconds":0.25,"data_wait_fraction":0.25,"loader_utilisation_of_rank_0":0.9,"steps":1,)"
+           R"("seconds":)" +
+           std::to_string(seconds) +
+           R"(,"forward_seconds":0.25,"backward_seconds":0.25,"wait_seconds":0,"optimizer_seconds":0.125,"time":)" +
+           std::to_string(time) + "}\n";
+  }
+  static std::string resume(int at) { return R"({"event":"resume","global_step":)" + std::to_string(at) + "}\n"; }
+  static std::string end(double time) {
+    return R"({"event":"end","ending":"finished","step":4,"time":)" + std::to_string(time) + "}\n";
+  }
+
+  std::string folder_;
+};
+
+TEST_F(RunTest, ARestartedRunIsOneWhoseLostStepsCountOnce) {
+  const RunOfTest run = read(begin(100) + step(1, 111) + step(2, 112) + step(3, 113) + begin(200, 1) + resume(1) +
+                             step(2, 211) + step(3, 212) + step(4, 213) + end(220));
+  EXPECT_EQ(run.step, 4);
+  EXPECT_EQ(run.lost_steps, 2);
+  EXPECT_EQ(run.lost_seconds, 2);
+  EXPECT_EQ(run.seconds.sum(), 4);
+  EXPECT_EQ(run.samples.sum(), 32);
+  ASSERT_EQ(run.starts.size(), 2U);
+  EXPECT_EQ(run.starts[0].seconds(), 13);
+  EXPECT_EQ(run.starts[0].startup_seconds(), 10);
+  EXPECT_EQ(run.starts[0].ending, "");
+  EXPECT_EQ(run.starts[1].from_step, 1);
+  EXPECT_EQ(run.starts[1].ending, "finished");
+  EXPECT_EQ(run.wall_seconds(), 33);
+  EXPECT_NEAR(run.goodput(), 4.0 / 33, 1e-12);
+  EXPECT_NEAR(run.node_hours(), 2 * 33 / 3600.0, 1e-12);
+  EXPECT_NEAR(run.core_hours(), 12 * 33 / 3600.0, 1e-12);
+  EXPECT_EQ(run.all_steps(), 10);
+  EXPECT_EQ(run.host_of(1), "a");
+  EXPECT_EQ(run.host_of(2), "b");
+  EXPECT_EQ(run.host_of(4), "");
+  EXPECT_THAT(run.notes, IsEmpty());
+}
+
+TEST_F(RunTest, TheTimeOfAllStartsIsAccountedFor) {
+  const RunOfTest run = read(
+      begin(100) + step(1, 111) + step(2, 112) +
+      R"({"event":"checkpoint","step":2,"written":true,"tries":1,"stall_seconds":0.5,"durable_seconds":3,"time":113})"
+      "\n"
+      R"({"event":"validation","epoch":1,"step":2,"loss":2,"top1":0.5,"top5":1,"samples":5,"seconds":4,"time":118})"
+      "\n" +
+      end(120));
+  double sum = 0;
+  for (const auto& [name, seconds] : time_budget(run)) {
+    sum += seconds;
+  }
+  EXPECT_NEAR(sum, run.wall_seconds(), 1e-9);
+  EXPECT_EQ(time_budget(run).front().second, 10);
+  EXPECT_EQ(run.part_seconds[0], 0.5);       // data
+  EXPECT_EQ(run.part_seconds.back(), 0.25);  // what is in no part
+  EXPECT_EQ(run.best_top1, 0.5);
+  EXPECT_THAT(advice(run).front(), HasSubstr("of the time went into 1 starts"));
+}
+
+TEST_F(RunTest, AnUnfinishedLineAndLinesThatAreNoRecordsAreTold) {
+  const RunOfTest run = read(begin(1) + "not json\n" + step(1, 12) + "[1,2]\n" + R"({"event":"step","st)");
+  EXPECT_EQ(run.step, 1);
+  EXPECT_FALSE(run.ended());
+  EXPECT_THAT(run.notes, ElementsAre(HasSubstr("2 lines are no records"), HasSubstr("the last line has no end")));
+  EXPECT_THAT(run.notes.front(), HasSubstr("the first is line 2"));
+  EXPECT_THAT(state_of(run), HasSubstr("still running, or was killed"));
+}
+
+TEST_F(RunTest, ANewerSchemaUnknownEventsAndAClockThatJumpedAreTold) {
+  const RunOfTest run = read(begin(1000, 0, 2) + step(1, 1002) + R"({"event":"dance","time":500})" + "\n" + end(1003));
+  EXPECT_THAT(run.notes, ElementsAre(HasSubstr("schema 2"), HasSubstr("unknown event, dance"),
+                                     HasSubstr("the clock went backwards 1 times")));
+  EXPECT_EQ(run.wall_seconds(), 3);
+}
+
+TEST_F(RunTest, AnEmptyFileAndForeignOnesHaveAReportThatSaysSo) {
+  EXPECT_THAT(read("").notes, ElementsAre(HasSubstr("the file is empty")));
+  const RunOfTest foreign = read("a,b\n1,2\n");
+  EXPECT_THAT(foreign.notes, testing::Contains(HasSubstr("no line of the file is a record")));
+  EXPECT_THAT(page_html({foreign}), HasSubstr("</html>"));
+  EXPECT_THAT(summary_text(foreign), HasSubstr("nothing recorded yet"));
+}
+
+TEST_F(RunTest, NumbersOfAllKindsDoNoHarm) {
+  const RunOfTest run =
+      read(begin(1) +
+           R"({"event":"step","step":1,"loss":null,"top1":1e308,"samples":-1,"seconds":1e300,"steps":1,"time":1e300})"
+           "\n"
+           R"({"event":"step","step":1e30,"loss":1})"
+           "\n"
+           R"({"event":"step","step":-5,"loss":1})"
+           "\n"
+           R"({"event":"ranks","step":2,"data_seconds":[null,1e308,2],"forward_seconds":[1]})"
+           "\n"
+           R"({"event":"step","step":"three","loss":[1]})"
+           "\n"
+           R"({"event":7})"
+           "\n");
+  EXPECT_THAT(page_html({run}), HasSubstr("</html>"));
+  EXPECT_THAT(summary_json(run), HasSubstr("\"step\":1"));
+  EXPECT_THAT(curves_csv({run}), HasSubstr("first_step"));
+}
+
+TEST_F(RunTest, TextsOfARunAreNoMarkup) {
+  const std::string evil = R"(<script>alert(1)</script><img src=x onerror=\"a\">)";
+  const RunOfTest run = read(R"({"event":"begin","schema":1,"step":0,"model":")" + evil + R"(","hosts":[")" + evil +
+                             R"("],"settings":{")" + evil + R"(":{"value":")" + evil + R"(","origin":"x"}},"time":1})" +
+                             "\n" + R"({"event":"failed","step":1,"error":")" + evil + R"(\u001b[2J","time":3})" +
+                             "\n" + R"({"event":")" + evil + "\"}\n");
+  const std::string page = page_html({run, run});
+  EXPECT_THAT(page, testing::Not(HasSubstr("<script>alert")));
+  EXPECT_THAT(page_html({run}), testing::Not(HasSubstr("<img")));
+  EXPECT_THAT(page, testing::Not(HasSubstr("\x1b")));
+  EXPECT_THAT(summary_text(run), testing::Not(HasSubstr("\x1b")));
+}
+
+TEST_F(RunTest, WhatCannotBeReadIsAnError) {
+  EXPECT_EQ(read_run(folder_ + "/none").error().exit_code, ExitCode::NoInput);
+  EXPECT_EQ(read_run(folder_).error().exit_code, ExitCode::NoInput);
+  ::mkfifo((folder_ + "/fifo").c_str(), 0600);
+  EXPECT_EQ(read_run(folder_ + "/fifo").error().exit_code, ExitCode::NoInput);
+}
+
+TEST_F(RunTest, ReadingEndsWhenItMayNotGoOn) {
+  std::ofstream file(folder_ + "/metrics.jsonl");
+  for (int i = 1; i <= 20'000; ++i) {
+    file << step(i, i);
+  }
+  file.close();
+  const Result<RunOfTest> run = read_run(folder_, [] { return false; });
+  ASSERT_TRUE(run);
+  EXPECT_LT(run->step, 20'000);
+  EXPECT_THAT(run->notes, testing::Contains(HasSubstr("no time to read the whole record")));
+}
+
+TEST_F(RunTest, ATrainingsReportIsAFileAndTenLines) {
+  static_cast<void>(read(begin(100) + step(1, 111) + end(120)));
+  const std::string text = report_of_run(folder_, 10);
+  EXPECT_EQ(std::ranges::count(text, '\n'), 11) << text;  // and where the page is
+  EXPECT_THAT(text, HasSubstr(folder_ + "/report.html\n"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/report.html"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 2);
+  EXPECT_THAT(report_of_run(folder_ + "/none", 10), HasSubstr("no report: "));
+  std::filesystem::create_directory(folder_ + "/taken");
+  std::ofstream(folder_ + "/taken/metrics.jsonl") << begin(1);
+  std::filesystem::create_directories(folder_ + "/taken/report.html/in the way");
+  EXPECT_THAT(report_of_run(folder_ + "/taken", 10), HasSubstr("no report: "));
+}
+
+}  // namespace
+}  // namespace rollcall::report

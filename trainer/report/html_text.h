@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rollcall::report {
+
+/// `text` for the content of an element or a quoted attribute: nothing in it is markup, no control character stays.
+[[nodiscard]] std::string escaped(std::string_view text);
+
+/// A table with a caption; the first row holds the headings, the first cell of each row names it. Cells are escaped.
+[[nodiscard]] std::string html_table(std::string_view caption, const std::vector<std::vector<std::string>>& rows);
+
+/// A number for people: four significant digits, thousands and small ones readable.
+[[nodiscard]] std::string short_number(double value);
+
+}  // namespace rollcall::report

@@ -1,0 +1,279 @@
+#include "trainer/report/page.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "trainer/metrics/human_numbers.h"
+#include "trainer/report/chart.h"
+#include "trainer/report/curves.h"
+#include "trainer/report/html_text.h"
+#include "trainer/report/page_parts.h"
+#include "trainer/report/summary.h"
+
+namespace rollcall::report {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+constexpr std::size_t kMostPoints = 9000;  // of all lines of a page together: what keeps it below 1 MB
+
+/// Seconds since the epoch as a time of this machine's zone.
+std::string clock_text(double seconds) {
+  return seconds > 0 ? fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(static_cast<std::time_t>(seconds))) : "-";
+}
+
+std::vector<Point> scaled(const std::vector<Point>& points, double scale) {
+  std::vector<Point> result = points;
+  for (Point& point : result) {
+    point.sum *= scale;
+    point.least *= scale;
+    point.most *= scale;
+  }
+  return result;
+}
+
+Chart empty_chart(const ChartPlan& plan) {
+  Chart chart;
+  chart.id = plan.id;
+  chart.title = plan.title;
+  chart.unit = plan.unit;
+  chart.stacked = plan.stacked;
+  chart.dots = plan.dots;
+  return chart;
+}
+
+std::size_t points_of_line(std::size_t lines) {
+  return std::clamp<std::size_t>(kMostPoints / std::max<std::size_t>(lines, 1), 50, 1024);
+}
+
+std::string charts_of_one(const Run& run) {
+  const std::vector<ChartPlan> plans = charts_of(run);
+  std::size_t lines = 0;
+  for (const ChartPlan& plan : plans) {
+    lines += plan.curves.size();
+  }
+  std::string html;
+  for (const ChartPlan& plan : plans) {
+    Chart chart = empty_chart(plan);
+    for (const Curve& curve : plan.curves) {
+      chart.lines.push_back({curve.name, scaled(thinned(curve.series->points(), points_of_line(lines)), plan.scale)});
+    }
+    html += chart_html(chart);
+  }
+  return html;
+}
+
+/// A chart for each curve, in which every run has a line.
+std::string charts_of_several(const std::vector<Run>& runs) {
+  std::vector<Chart> charts;
+  std::size_t lines = 0;
+  for (const Run& run : runs) {
+    for (const ChartPlan& plan : charts_of(run)) {
+      for (const Curve& curve : plan.curves) {
+        Chart chart = empty_chart(plan);
+        chart.stacked = false;
+        chart.title += plan.curves.size() == 1 ? "" : ": " + curve.name;
+        auto same = std::ranges::find(charts, chart.title, &Chart::title);
+        if (same == charts.end()) {
+          chart.id += std::to_string(charts.size());
+          same = charts.insert(charts.end(), chart);
+        }
+        same->lines.push_back({run.name, scaled(curve.series->points(), plan.scale)});
+        lines += 1;
+      }
+    }
+  }
+  std::string html;
+  for (Chart& chart : charts) {
+    for (ChartLine& line : chart.lines) {
+      line.points = thinned(line.points, points_of_line(lines));
+    }
+    html += chart_html(chart);
+  }
+  return html;
+}
+
+std::string budget_table(const std::vector<Run>& runs) {
+  Rows rows{{"part"}};
+  for (const Run& run : runs) {
+    rows.front().push_back(runs.size() > 1 ? run.name + " (s)" : "seconds");
+    rows.front().emplace_back("share");
+    const double wall = run.wall_seconds();
+    const auto budget = time_budget(run);
+    rows.resize(std::max(rows.size(), budget.size() + 1));
+    for (std::size_t i = 0; i < budget.size(); ++i) {
+      std::vector<std::string>& row = rows[i + 1];
+      if (row.empty()) {
+        row.push_back(budget[i].first);
+      }
+      row.push_back(short_number(budget[i].second));
+      row.push_back(wall > 0 ? fmt::format("{:.1f} %", 100 * budget[i].second / wall) : "-");
+    }
+  }
+  return html_table("Where the time went, all starts together, by rank 0's clock", rows);
+}
+
+std::string starts_table(const Run& run) {
+  Rows rows{{"start", "began", "took", "job", "nodes", "ranks", "from step", "to step", "ending"}};
+  for (const Start& start : run.starts) {
+    rows.push_back({std::to_string(rows.size()), clock_text(start.began), metrics::human_duration(start.seconds()),
+                    start.job.empty() ? "-" : start.job, std::to_string(start.nodes), std::to_string(start.ranks),
+                    std::to_string(start.from_step), std::to_string(start.to_step),
+                    start.ending.empty() ? "no record of an end" : start.ending});
+  }
+  return html_table("Starts of this run", rows);
+}
+
+std::string values_table(const std::string& caption, const std::string& what,
+                         const std::map<std::string, NamedValue>& values, bool changed_only) {
+  Rows rows{{what, "value", "origin"}};
+  for (const auto& [name, value] : values) {
+    if (!changed_only || value.origin != "default") {
+      rows.push_back({name, value.value, value.origin});
+    }
+  }
+  return rows.size() > 1 ? html_table(caption, rows) : "<p>None.</p>";
+}
+
+std::string environment_section(const Run& run) {
+  if (run.settings.empty() && run.environment.empty()) {
+    return "<p>Not recorded.</p>";
+  }
+  return fmt::format("<p>rollcall {}, LibTorch {}</p>", escaped(run.version), escaped(run.libtorch)) +
+         values_table("Settings that are not the default", "setting", run.settings, true) +
+         "<details><summary>All settings</summary>" + values_table("All settings", "setting", run.settings, false) +
+         "</details><details><summary>Variables of rank 0</summary>" +
+         values_table("Variables that rollcall set or found", "variable", run.environment, false) + "</details>";
+}
+
+/// Settings and variables in which runs differ.
+std::string differences_table(const std::vector<Run>& runs) {
+  Rows rows{{"setting"}};
+  std::set<std::string> names;
+  for (const Run& run : runs) {
+    rows.front().push_back(run.name);
+    for (const auto& [name, value] : run.settings) {
+      names.insert(name);
+    }
+  }
+  const auto value_in = [](const Run& run, const std::string& name) {
+    const auto found = run.settings.find(name);
+    return found == run.settings.end() ? std::string("not recorded") : found->second.value;
+  };
+  for (const std::string& name : names) {
+    std::vector<std::string> row{name};
+    for (const Run& run : runs) {
+      row.push_back(value_in(run, name));
+    }
+    if (std::ranges::any_of(row.begin() + 2, row.end(), [&](const std::string& value) { return value != row[1]; })) {
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows.size() > 1 ? html_table("Settings that differ", rows) : "<p>No recorded setting differs.</p>";
+}
+
+std::string summary_table(const std::vector<Run>& runs) {
+  Rows rows{{"what"}};
+  for (const Run& run : runs) {
+    rows.front().push_back(run.name);
+    const auto lines = summary(run);
+    rows.resize(lines.size() + 1);
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      if (rows[i + 1].empty()) {
+        rows[i + 1].push_back(lines[i].first);
+      }
+      rows[i + 1].push_back(lines[i].second);
+    }
+  }
+  return html_table("What matters, in ten lines", rows);
+}
+
+std::string list_of(const std::vector<std::string>& texts, const std::string& css) {
+  std::string html = texts.empty() ? "" : fmt::format("<ul class=\"{}\">", css);
+  for (const std::string& text : texts) {
+    html += "<li>" + escaped(text) + "</li>";
+  }
+  return html + (texts.empty() ? "" : "</ul>");
+}
+
+std::string section(const std::string& id, const std::string& title, const std::string& content) {
+  return content.empty() ? ""
+                         : fmt::format(
+                               "<section id=\"s-{0}\" aria-labelledby=\"h-{0}\"><h2 id=\"h-{0}\">{1}</h2>\n{2}"
+                               "</section>\n",
+                               id, title, content);
+}
+
+std::string notes_of(const std::vector<Run>& runs) {
+  std::vector<std::string> notes;
+  for (const Run& run : runs) {
+    for (const std::string& note : run.notes) {
+      notes.push_back(runs.size() > 1 ? run.name + ": " + note : note);
+    }
+  }
+  return list_of(notes, "notes");
+}
+
+std::string advice_of(const std::vector<Run>& runs) {
+  std::string html;
+  for (const Run& run : runs) {
+    const std::vector<std::string> texts = advice(run);
+    html += runs.size() > 1 ? "<h3>" + escaped(run.name) + "</h3>" : "";
+    html += texts.empty() ? "<p>Nothing stands out.</p>" : list_of(texts, "advice");
+  }
+  return html;
+}
+
+std::string body(const std::vector<Run>& runs) {
+  const bool several = runs.size() > 1;
+  std::string html = section("notes", "Notes on the record", notes_of(runs)) +
+                     section("summary", "Summary", summary_table(runs)) +
+                     section("cheaper", "What would have made it cheaper", advice_of(runs)) +
+                     (several ? section("differences", "Differences", differences_table(runs)) : "") +
+                     section("curves", "Curves", several ? charts_of_several(runs) : charts_of_one(runs.front()));
+  for (const Run& run : runs) {
+    const std::string id = std::to_string(&run - runs.data());
+    const std::string suffix = several ? ": " + escaped(run.name) : "";
+    html += several ? "" : section("ranks" + id, "Ranks", heat_map_html(run));
+    html += section("starts" + id, "Starts" + suffix, starts_table(run));
+    html += several ? "" : section("environment", "Settings and environment", environment_section(run));
+  }
+  return html + section("time", "Time", budget_table(runs));
+}
+
+}  // namespace
+
+std::string json_text(std::string_view text) {
+  std::string json = nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  for (std::size_t at = json.find('<'); at != std::string::npos; at = json.find('<', at)) {
+    json.replace(at, 1, "\\u003c");
+  }
+  return json;
+}
+
+std::string page_html(const std::vector<Run>& runs) {
+  std::string title = runs.front().name;
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    title += (i + 1 == runs.size() ? " and " : ", ") + runs[i].name;
+  }
+  const std::string state =
+      runs.size() == 1 ? state_of(runs.front()) : fmt::format("{} runs side by side", runs.size());
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+      "script-src 'unsafe-inline'\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
+      "<meta name=\"color-scheme\" content=\"light dark\"><title>{0} - rollcall "
+      "report</title>\n<style>{1}</style></head>\n"
+      "<body><header><h1>{0}</h1><p class=\"state\">{2}</p><p class=\"made\">Report of {3} by rollcall-report, from {4}"
+      "</p></header>\n<main>\n{5}</main>\n<p id=\"told\" class=\"hidden\" "
+      "aria-live=\"polite\"></p>\n<script>{6}</script>"
+      "</body></html>\n",
+      escaped(title), page_style(), escaped(state), clock_text(runs.front().now), escaped(runs.front().path),
+      body(runs), page_script());
+}
+
+}  // namespace rollcall::report

@@ -1,0 +1,246 @@
+#include "trainer/report/page_parts.h"
+
+namespace rollcall::report {
+
+// Colours of Okabe and Ito, which people with any colour vision tell apart, made darker or lighter for the background.
+std::string_view page_style() {
+  return R"css(
+:root{--page:#fff;--text:#1b1b1b;--soft:#5a5a5a;--line:#d7d7d7;--card:#f6f7f8;--warn:#8a4b00;--link:#0059a3;
+--c0:#0072b2;--c1:#c04a00;--c2:#00805e;--c3:#a8447f;--c4:#8a6d00;--c5:#3a7ca5;--c6:#555;--c7:#7a3fb0;
+--h0:#dfeef8;--h1:#c5dcec;--h2:#f3dfb0;--h3:#efc06b;--h4:#e38b3c;--h5:#c9501e;--h6:#8f1d14}
+@media (prefers-color-scheme:dark){:root{--page:#15181b;--text:#e8e8e8;--soft:#a9adb1;--line:#3a3f44;--card:#1d2125;
+--warn:#ffb561;--link:#7cc0ff;--c0:#56b4e9;--c1:#ff8c4c;--c2:#2ec79c;--c3:#e793c4;--c4:#e6c229;--c5:#9fc9e8;--c6:#bbb;
+--c7:#c39bf0;--h0:#1b2c38;--h1:#24465c;--h2:#5c4a1e;--h3:#8a6a1f;--h4:#b9722a;--h5:#e0653a;--h6:#ff8b7a}}
+*{box-sizing:border-box}
+body{margin:0 auto;max-width:1180px;padding:1rem;background:var(--page);color:var(--text);
+font:15px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
+h1{font-size:1.6rem;margin:.2rem 0;overflow-wrap:anywhere}h2{font-size:1.2rem;margin:1.6rem 0 .5rem}h3{font-size:1rem}
+.state{font-weight:600;margin:.2rem 0}.made,figcaption+p{color:var(--soft);margin:.2rem 0;overflow-wrap:anywhere}
+.notes{color:var(--warn)}
+.scroll{overflow-x:auto;margin:.4rem 0}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+caption{text-align:left;color:var(--soft);padding-bottom:.2rem}
+th,td{border-bottom:1px solid var(--line);padding:.25rem .7rem .25rem 0;text-align:left;vertical-align:top;
+overflow-wrap:anywhere}
+thead th{border-bottom:2px solid var(--line)}tbody th{font-weight:600;white-space:nowrap}th{overflow-wrap:break-word}
+#s-curves{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,460px),1fr));gap:1rem}
+#s-curves h2{grid-column:1/-1;margin-bottom:0}
+.chart{margin:0;padding:.6rem;background:var(--card);border:1px solid var(--line);border-radius:6px;position:relative;
+min-width:0}
+figcaption{font-weight:600}
+.chart>svg{width:100%;height:auto;display:block;touch-action:pan-y}
+.chart>svg:focus-visible,.scroll:focus-visible,button:focus-visible{outline:2px solid var(--link);outline-offset:2px}
+svg text{fill:var(--soft);font-size:12px}svg text.marked{fill:var(--text);font-weight:700}
+.grid path{stroke:var(--line);fill:none}
+.line{fill:none;stroke-width:1.8;stroke-linejoin:round}.dots{stroke-width:7;stroke-linecap:round;fill:none}
+.band{stroke:none;fill-opacity:.22}.area{stroke:none}
+)css"
+         R"css(.line.c0,.dots.c0{stroke:var(--c0)}.line.c1,.dots.c1{stroke:var(--c1)}.line.c2,.dots.c2{stroke:var(--c2)}
+.line.c3,.dots.c3{stroke:var(--c3)}.line.c4,.dots.c4{stroke:var(--c4)}.line.c5,.dots.c5{stroke:var(--c5)}
+.line.c6,.dots.c6{stroke:var(--c6)}.line.c7,.dots.c7{stroke:var(--c7)}
+.line.c1{stroke-dasharray:7 3}.line.c2{stroke-dasharray:2 3}.line.c3{stroke-dasharray:9 3 2 3}.line.c4{stroke-dasharray:12 4}
+.line.c5{stroke-dasharray:4 2}.line.c6{stroke-dasharray:1 2}.line.c7{stroke-dasharray:6 2 1 2 1 2}
+.band.c0,.area.c0{fill:var(--c0)}.band.c1,.area.c1{fill:var(--c1)}.band.c2,.area.c2{fill:var(--c2)}
+.band.c3,.area.c3{fill:var(--c3)}.band.c4,.area.c4{fill:var(--c4)}.band.c5,.area.c5{fill:var(--c5)}
+.band.c6,.area.c6{fill:var(--c6)}.band.c7,.area.c7{fill:var(--c7)}
+.h0{fill:var(--h0)}.h1{fill:var(--h1)}.h2{fill:var(--h2)}.h3{fill:var(--h3)}.h4{fill:var(--h4)}.h5{fill:var(--h5)}
+.h6{fill:var(--h6)}
+.legend{list-style:none;margin:.3rem 0;padding:0;display:flex;flex-wrap:wrap;gap:.2rem 1rem;font-size:.9rem}
+.legend li{overflow-wrap:anywhere}.key{width:24px;height:10px;margin-right:.35rem}
+.cursor{stroke:var(--text);stroke-width:1;stroke-dasharray:2 2}.chosen{fill:var(--link);fill-opacity:.18}
+.tip{position:absolute;z-index:2;pointer-events:none;background:var(--page);border:1px solid var(--line);border-radius:4px;
+padding:.3rem .5rem;font-size:.85rem;white-space:pre;box-shadow:0 1px 5px #0004;max-width:90%}
+.tools{float:right;font-weight:400}
+button{font:inherit;font-size:.85rem;color:var(--link);background:none;border:1px solid var(--line);border-radius:4px;
+padding:.1rem .5rem;margin-left:.4rem;cursor:pointer}
+details{margin:.3rem 0}summary{cursor:pointer;color:var(--link)}
+.hidden{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
+@media (max-width:520px){body{padding:.5rem}svg text{font-size:17px}tbody th{white-space:normal}}
+@media print{:root{--page:#fff;--text:#000;--soft:#333;--line:#bbb;--card:#fff}.tools,.tip{display:none}
+body{max-width:none;font-size:11px}.chart,tr{break-inside:avoid}#s-curves{grid-template-columns:1fr 1fr}
+*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
+)css";
+}
+
+// Without it the page is whole; with it charts tell values under the pointer or at the arrow keys, zoom into a range
+// that is dragged (two clicks, or Escape, show all again), and give what they show as CSV. By the measures of
+// chart.cpp.
+std::string_view page_script() {
+  return R"js(
+'use strict';
+(() => {
+  const W = 720, H = 260, L = 64, R = 24, T = 10, B = 34, NS = 'http://www.w3.org/2000/svg';
+  const told = document.getElementById('told');
+  const short = v => v === null || !isFinite(v) ? '-' : Math.abs(v) >= 1e5 || (v !== 0 && Math.abs(v) < 1e-3)
+    ? v.toExponential(2) : String(+v.toPrecision(Math.abs(v) >= 1000 ? 6 : 4));
+  const element = (name, attributes, parent) => {
+    const made = document.createElementNS(NS, name);
+    for (const key in attributes) made.setAttribute(key, attributes[key]);
+    parent.appendChild(made);
+    return made;
+  };
+  const button = (parent, text, label, action) => {
+    const made = document.createElement('button');
+    made.type = 'button'; made.textContent = text; made.setAttribute('aria-label', label);
+    made.addEventListener('click', action); parent.appendChild(made);
+    return made;
+  };
+  const ticks = (from, to, wanted) => {
+    const rough = (to - from) / wanted, power = 10 ** Math.floor(Math.log10(rough)), factor = rough / power;
+    const apart = power * (factor <= 1 ? 1 : factor <= 2 ? 2 : factor <= 5 ? 5 : 10), found = [];
+    for (let i = Math.ceil(from / apart); i * apart <= to && found.length <= 2 * wanted; ++i) found.push(i * apart);
+    return found;
+  };
+  const download = (name, rows) => {
+    const quoted = cell => /[",\n]/.test(cell) ? '"' + String(cell).replaceAll('"', '""') + '"' : cell;
+    const link = document.createElement('a');
+    link.href = URL.createObjectURL(new Blob([rows.map(row => row.map(quoted).join(',')).join('\n') + '\n'], {type: 'text/csv'}));
+    link.download = name + '.csv'; link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  };
+)js"
+         R"js(
+  // What charts and the map of ranks have in common: pointer, keys and the text beside them.
+  const cursorOf = (figure, svg, at, move) => {
+    const tip = document.createElement('div');
+    tip.className = 'tip'; tip.hidden = true; figure.appendChild(tip);
+    const place = event => {
+      const box = svg.getBoundingClientRect();
+      const view = svg.viewBox.baseVal;
+      return [(event.clientX - box.left) * view.width / box.width, (event.clientY - box.top) * view.height / box.height];
+    };
+    const show = (text, x) => {
+      tip.hidden = !text; tip.textContent = text || '';
+      const box = svg.getBoundingClientRect(), outer = figure.getBoundingClientRect();
+      const left = box.left - outer.left + x * box.width / W;
+      tip.style.top = (box.top - outer.top + 8) + 'px';
+      tip.style.left = Math.max(4, left > outer.width / 2 ? left - tip.offsetWidth - 12 : left + 12) + 'px';
+    };
+    svg.addEventListener('pointermove', event => show(...at(...place(event))));
+    svg.addEventListener('pointerleave', () => show(...at(null)));
+    svg.addEventListener('blur', () => show(...at(null)));
+    svg.addEventListener('keydown', event => {
+      const by = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1], PageUp: [-20, 0], PageDown: [20, 0]}[event.key];
+      if (!by) return;
+      const found = move(...by);
+      if (!found) return;
+      event.preventDefault();
+      show(...found); told.textContent = found[0].replaceAll('\n', '. ');
+    });
+    return place;
+  };
+  const chart = (figure, svg, data, tools) => {
+    const all = data.lines.flatMap(line => [(line.f || line.x)[0], line.x[line.x.length - 1]]);
+    const whole = [Math.min(...all), Math.max(Math.max(...all), Math.min(...all) + 1)];
+    const drawing = svg.querySelector('.drawing'), grid = svg.querySelector('.grid');
+    const first = [drawing.innerHTML, grid.innerHTML];
+    let [from, to] = whole, least, most, chosen = null, begun = null;
+    const x = step => L + (step - from) / (to - from) * (W - L - R);
+    const y = value => H - B - (value - least) / (most - least) * (H - T - B);
+    const cursor = element('path', {class: 'cursor', d: ''}, svg), range = element('path', {class: 'chosen', d: ''}, svg);
+    const inside = line => line.x.map((step, i) => i).filter(i => line.x[i] >= from && (line.f || line.x)[i] <= to);
+    const path = (line, at, values) => at.map((i, k) => (k ? 'L' : 'M') + x(line.x[i]).toFixed(1) + ' ' + y(values(i)).toFixed(1)).join('');
+    const draw = () => {
+      if (from === whole[0] && to === whole[1]) { [drawing.innerHTML, grid.innerHTML] = first; reset.hidden = true; return; }
+      reset.hidden = false;
+      const at = data.lines.map(inside), sums = data.lines[0].x.map(() => 0);
+      least = data.stacked || data.dots ? 0 : Infinity; most = -Infinity;
+      data.lines.forEach((line, n) => at[n].forEach(i => {
+        sums[i] += line.m[i];
+        least = Math.min(least, line.m[i]); most = Math.max(most, data.stacked ? sums[i] : line.m[i]);
+      }));
+      if (!(most > -Infinity)) return;
+      const margin = .06 * (most - least) || Math.abs(most) * .1 || 1;
+      most += margin; if (!data.stacked && !data.dots) least -= margin;
+      drawing.replaceChildren(); grid.replaceChildren();
+      for (const value of ticks(least, most, 5)) {
+        element('path', {d: `M${L} ${y(value).toFixed(1)}H${W - R}`}, grid);
+        element('text', {x: L - 6, y: y(value) + 4, 'text-anchor': 'end'}, grid).textContent = short(value);
+      }
+      for (const step of ticks(from, to, 7))
+        element('text', {x: x(step), y: H - B + 16, 'text-anchor': 'middle'}, grid).textContent = short(step);
+      let below = sums.map(() => 0);
+      data.lines.forEach((line, n) => {
+        const back = [...at[n]].reverse();
+        if (data.stacked) {
+          const above = below.map((value, i) => value + (line.m[i] || 0)), under = below;
+          element('path', {class: 'area c' + n % 8, d: path(line, at[n], i => above[i]) + path(line, back, i => under[i]).replace('M', 'L') + 'Z'}, drawing);
+          below = above;
+        } else if (data.dots) {
+          element('path', {class: 'dots c' + n % 8, d: at[n].map(i => `M${x(line.x[i]).toFixed(1)} ${y(line.m[i]).toFixed(1)}h0`).join('')}, drawing);
+        } else {
+          if (line.a) element('path', {class: 'band c' + n % 8, d: path(line, at[n], i => line.b[i]) + path(line, back, i => line.a[i]).replace('M', 'L') + 'Z'}, drawing);
+          element('path', {class: 'line c' + n % 8, d: path(line, at[n], i => line.m[i])}, drawing);
+        }
+      });
+    };
+)js"
+         R"js(    const reset = button(tools, 'All steps', 'Show all steps of ' + data.title, () => { [from, to] = whole; draw(); });
+    reset.hidden = true;
+    button(tools, 'CSV', 'Download ' + data.title + ' as CSV', () => download(figure.id, [['line', 'first_step', 'last_step', 'mean', 'least', 'most'],
+      ...data.lines.flatMap(line => line.x.map((step, i) => [line.n, (line.f || line.x)[i], step, line.m[i], (line.a || line.m)[i], (line.b || line.m)[i]]))]));
+    const nearest = (line, step) => {
+      let low = 0, high = line.x.length - 1;
+      while (high - low > 1) { const middle = (low + high) >> 1; line.x[middle] < step ? low = middle : high = middle; }
+      return Math.abs(line.x[low] - step) <= Math.abs(line.x[high] - step) ? low : high;
+    };
+    const tell = step => {
+      chosen = step;
+      cursor.setAttribute('d', `M${x(step).toFixed(1)} ${T}V${H - B}`);
+      const lines = data.lines.map(line => {
+        const i = nearest(line, step);
+        return line.n + ': ' + short(line.m[i]) + (data.unit ? ' ' + data.unit : '')
+          + (line.a && line.b[i] > line.a[i] ? ` (${short(line.a[i])} to ${short(line.b[i])})` : '') + (data.lines.length > 1 && line.x[i] !== step ? ' at ' + line.x[i] : '');
+      });
+      return ['step ' + step + '\n' + lines.join('\n'), x(step)];
+    };
+    const longest = data.lines.reduce((a, b) => b.x.length > a.x.length ? b : a);
+    const stepAt = at => from + (at - L) / (W - L - R) * (to - from);
+    const place = cursorOf(figure, svg, at => {
+      if (at === null || at < L || at > W - R) { cursor.setAttribute('d', ''); return ['', 0]; }
+      return tell(longest.x[nearest(longest, stepAt(at))]);
+    }, by => by ? tell(longest.x[Math.max(0, Math.min(longest.x.length - 1, nearest(longest, chosen === null ? from : chosen) + by))]) : null);
+    svg.addEventListener('pointerdown', event => { begun = place(event)[0]; });
+    svg.addEventListener('pointermove', event => {
+      if (begun === null) return;
+      const [now] = place(event);
+      range.setAttribute('d', Math.abs(now - begun) > 4 ? `M${begun} ${T}H${now}V${H - B}H${begun}Z` : '');
+    });
+    window.addEventListener('pointerup', event => {
+      if (begun === null) return;
+      const [a, b] = [begun, place(event)[0]].sort((p, q) => p - q);
+      begun = null; range.setAttribute('d', '');
+      if (b - a > 4) { [from, to] = [Math.max(whole[0], stepAt(a)), Math.min(whole[1], stepAt(b))]; draw(); }
+    });
+    const again = () => { [from, to] = whole; draw(); };
+    svg.addEventListener('dblclick', again);
+    svg.addEventListener('keydown', event => { if (event.key === 'Escape') again(); });
+  };
+  const heat = (figure, svg, data, tools) => {
+    const of = svg.querySelector('.heat').dataset, left = +of.left, width = +of.width, height = +of.height;
+    let at = [0, 0];
+    const tell = (column, row) => {
+      at = [column, row];
+      const seconds = data.cells[row][column];
+      return [`rank ${data.rows[row]}, steps ${data.columns[column]}\n` + (seconds === null ? 'no record'
+        : `${short(seconds)} s of its own a step, ${(seconds / data.median).toFixed(2)} times the median`), left + column * width];
+    };
+    cursorOf(figure, svg, (x, y) => {
+      const column = Math.floor((x - left) / width), row = Math.floor(y / height);
+      return x !== null && data.columns[column] && data.rows[row] ? tell(column, row) : ['', 0];
+    }, (right, down) => tell(Math.max(0, Math.min(data.columns.length - 1, at[0] + right)), Math.max(0, Math.min(data.rows.length - 1, at[1] + down))));
+    button(tools, 'CSV', 'Download the ranks as CSV', () => download('ranks', [['ranks', ...data.columns], ...data.cells.map((row, i) => [data.rows[i], ...row])]));
+  };
+  for (const figure of document.querySelectorAll('figure.chart')) {
+    const data = JSON.parse(figure.querySelector('script').textContent);
+    const tools = document.createElement('span');
+    tools.className = 'tools';
+    figure.insertBefore(tools, figure.firstChild);
+    (data.heat ? heat : chart)(figure, figure.querySelector(':scope > svg'), data, tools);
+  }
+  addEventListener('beforeprint', () => document.querySelectorAll('details').forEach(one => { one.open = true; }));
+})();
+)js";
+}
+
+}  // namespace rollcall::report

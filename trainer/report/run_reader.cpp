@@ -1,0 +1,280 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "trainer/report/run.h"
+
+namespace rollcall::report {
+namespace {
+
+constexpr std::int64_t kKnownSchema = 1;
+constexpr double kClockMayDiffer = 1;  // seconds between records that were made one after the other
+
+double or_zero(double value) { return std::isfinite(value) ? value : 0; }
+
+std::string text_of(const nlohmann::json& json) {
+  return json.is_string() ? json.get<std::string>()
+                          : json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string member(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  return found == json.end() ? "" : text_of(*found);
+}
+
+void read_settings(const nlohmann::json& begin, std::map<std::string, NamedValue>& settings) {
+  settings.clear();
+  const auto found = begin.find("settings");
+  if (found == begin.end() || !found->is_object()) {
+    return;
+  }
+  for (const auto& [name, setting] : found->items()) {
+    if (setting.is_object() && setting.contains("value")) {
+      settings[name] = {member(setting, "value"), member(setting, "origin")};
+    }
+  }
+}
+
+void read_environment(const nlohmann::json& begin, std::map<std::string, NamedValue>& environment) {
+  environment.clear();
+  const auto found = begin.find("environment");
+  if (found == begin.end() || !found->is_array()) {
+    return;
+  }
+  for (const nlohmann::json& variable : *found) {
+    if (variable.is_object() && member(variable, "action") != "unset") {
+      const std::string reason = member(variable, "reason");
+      environment[member(variable, "name")] = {member(variable, "value"),
+                                               member(variable, "origin") + (reason.empty() ? "" : ": " + reason)};
+    }
+  }
+}
+
+void read_hosts(const nlohmann::json& begin, Run& run) {
+  run.hosts.clear();
+  run.ranks_of_hosts.clear();
+  for (const nlohmann::json& host : begin.value("hosts", nlohmann::json::array())) {
+    run.hosts.push_back(text_of(host));
+  }
+  for (const nlohmann::json& ranks : begin.value("ranks_of_hosts", nlohmann::json::array())) {
+    run.ranks_of_hosts.push_back(ranks.is_number_integer() ? ranks.get<std::int64_t>() : 0);
+  }
+}
+
+void note_once(Run& run, const std::string& note) {
+  if (std::ranges::find(run.notes, note) == run.notes.end()) {
+    run.notes.push_back(note);
+  }
+}
+
+}  // namespace
+
+Start& RunReader::start() {
+  if (run_.starts.empty()) {
+    run_.starts.emplace_back();
+  }
+  return run_.starts.back();
+}
+
+void RunReader::note_time(const ReadRecord& record) {
+  const double time = record.number("time");
+  if (!std::isfinite(time)) {
+    return;
+  }
+  Start& of = start();
+  run_.clock_jumps += time + kClockMayDiffer < of.last ? 1 : 0;
+  of.last = std::max(of.last, time);
+}
+
+void RunReader::take(const ReadRecord& record) {
+  const std::string& event = record.event();
+  if (event == "begin") {
+    take_begin(record);
+  }
+  note_time(record);
+  if (event == "step") {
+    take_step(record);
+  } else if (event == "ranks") {
+    take_ranks(record);
+  } else if (event == "epoch") {
+    run_.epoch = record.integer("epoch") + 1;
+  } else if (event == "validation") {
+    take_validation(record);
+  } else if (event == "checkpoint") {
+    take_checkpoint(record);
+  } else if (event == "checkpoint_skipped") {
+    run_.left_out_checkpoints += 1;
+  } else if (event == "skipped_step") {
+    run_.left_out_steps += 1;
+  } else if (event == "resume") {
+    take_resume(record.integer("global_step"));
+  } else if (event == "end" || event == "failed") {
+    start().ending = event == "end" ? record.text("ending") : "failed: " + record.text("error");
+    run_.peak_memory = std::max(run_.peak_memory, or_zero(record.number("peak_memory_bytes_of_rank_0")));
+  } else if (event != "begin") {
+    note_once(run_,
+              event.empty() ? "there are records without an event" : "there are records of an unknown event, " + event);
+  }
+}
+
+void RunReader::take_begin(const ReadRecord& record) {
+  run_.starts.emplace_back();
+  Start& of = run_.starts.back();
+  if (const std::int64_t schema = record.integer("schema"); schema > kKnownSchema) {
+    note_once(run_, fmt::format(
+                        "a newer rollcall wrote this record (schema {}, this program knows {}): what it does not know "
+                        "is left out",
+                        schema, kKnownSchema));
+  }
+  of.began = or_zero(record.number("time"));
+  of.from_step = of.to_step = record.integer("step", 0);
+  of.ranks = std::max<std::int64_t>(record.integer("ranks", 1), 1);
+  of.nodes = std::max<std::int64_t>(record.integer("nodes", 1), 1);
+  of.cpus_of_rank = std::max<std::int64_t>(record.integer("cpus_of_rank", 1), 1);
+  of.restart_count = record.integer("restart_count", 0);
+  of.job = record.text("job");
+  run_.version = record.text("rollcall");
+  run_.libtorch = record.text("libtorch");
+  run_.model = record.text("model");
+  run_.data = record.text("data");
+  run_.backend = record.text("backend");
+  run_.training_images = record.integer("training_images", 0);
+  run_.images_of_step = record.integer("images_of_step", 0);
+  run_.steps_of_epoch = record.integer("steps_of_epoch", 0);
+  run_.epochs = record.integer("epochs", 0);
+  run_.max_steps = record.integer("max_steps", 0);
+  run_.job_ends = or_zero(record.number("job_ends"));
+  const nlohmann::json begin = nlohmann::json::parse(record.line(), nullptr, false);
+  if (begin.is_object()) {
+    read_settings(begin, run_.settings);
+    read_environment(begin, run_.environment);
+    read_hosts(begin, run_);
+  }
+}
+
+void RunReader::take_step(const ReadRecord& record) {
+  const std::int64_t step = record.integer("step");
+  if (step < 0) {
+    return;
+  }
+  run_.step = step;
+  run_.epoch = std::max<std::int64_t>(record.integer("epoch", 0), 0);
+  const double seconds = record.number("seconds");
+  const double time = record.number("time");
+  Start& of = start();
+  of.to_step = step;
+  if (of.first_step == 0 && std::isfinite(time) && std::isfinite(seconds)) {
+    of.first_step = time - seconds;
+  }
+  run_.loss.add(step, record.number("loss"));
+  run_.top1.add(step, record.number("top1"));
+  run_.top5.add(step, record.number("top5"));
+  run_.learning_rate.add(step, record.number("learning_rate"));
+  if (const double rate = record.number("images_per_second"); rate > 0) {  // 0: an epoch's first step has none
+    run_.images_per_second.add(step, rate);
+  }
+  run_.data_wait.add(step, record.number("data_wait_fraction"));
+  run_.samples.add(step, record.number("samples"));
+  run_.loader_utilisation = or_zero(record.number("loader_utilisation_of_rank_0"));
+  run_.seconds.add(step, seconds);
+  const double steps = record.number("steps");
+  if (!std::isfinite(seconds) || !(steps > 0)) {
+    return;
+  }
+  constexpr std::array names{"data_wait_seconds", "forward_seconds", "backward_seconds", "wait_seconds",
+                             "optimizer_seconds"};
+  double rest = seconds;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const double part = or_zero(record.number(names[i]));
+    rest -= part;
+    run_.parts[i].add(step, part / steps);
+    run_.part_seconds[i] += part;
+  }
+  run_.parts.back().add(step, std::max(rest, 0.0) / steps);
+  run_.part_seconds.back() += std::max(rest, 0.0);
+}
+
+void RunReader::take_ranks(const ReadRecord& record) {
+  const std::vector<double>& data = record.numbers("data_seconds");
+  const auto at = [&record](const char* name, std::size_t rank) {
+    const std::vector<double>& numbers = record.numbers(name);
+    return rank < numbers.size() ? numbers[rank] : std::nan("");
+  };
+  std::vector<RankStep> ranks(data.size());
+  for (std::size_t rank = 0; rank < data.size(); ++rank) {
+    ranks[rank] = {data[rank], at("forward_seconds", rank), at("backward_seconds", rank), at("wait_seconds", rank),
+                   at("peak_memory_mib", rank)};
+    run_.peak_memory = std::max(run_.peak_memory, or_zero(ranks[rank].peak_memory_mib) * (1 << 20));
+  }
+  run_.ranks.add(record.integer("step", 0), ranks);
+}
+
+void RunReader::take_checkpoint(const ReadRecord& record) {
+  const std::int64_t step = record.integer("step", 0);
+  const bool written = record.number("written") > 0;
+  run_.checkpoints += written ? 1 : 0;
+  run_.failed_checkpoints += written ? 0 : 1;
+  run_.retried_checkpoints += record.integer("tries", 1) > 1 ? 1 : 0;
+  run_.durable.add(step, record.number("durable_seconds"));
+  run_.stall.add(step, record.number("stall_seconds"));
+  run_.stall_seconds += or_zero(record.number("stall_seconds"));
+}
+
+void RunReader::take_validation(const ReadRecord& record) {
+  const std::int64_t step = record.integer("step", 0);
+  const double top1 = record.number("top1");
+  run_.valid_loss.add(step, record.number("loss"));
+  run_.valid_top1.add(step, top1);
+  run_.valid_top5.add(step, record.number("top5"));
+  run_.validation_seconds += or_zero(record.number("seconds"));
+  if (top1 > run_.best_top1) {
+    run_.best_top1 = top1;
+    run_.best_step = step;
+  }
+}
+
+void RunReader::take_resume(std::int64_t step) {
+  if (step < 0) {
+    return;
+  }
+  start().from_step = step;
+  run_.lost_steps += std::max<std::int64_t>(run_.step - step, 0);
+  run_.step = std::min(run_.step, step);
+  run_.lost_seconds += run_.seconds.forget_after(step);
+  for (Series* const series : {&run_.loss, &run_.top1, &run_.top5, &run_.learning_rate, &run_.images_per_second,
+                               &run_.data_wait, &run_.samples, &run_.valid_loss, &run_.valid_top1, &run_.valid_top5}) {
+    series->forget_after(step);
+  }
+  for (Series& part : run_.parts) {
+    part.forget_after(step);
+  }
+}
+
+void add_notes(Run& run, const FileNotes& file) {
+  run.file = file;
+  if (file.records == 0) {
+    note_once(run, file.unfinished_line || file.unreadable_lines > 0
+                       ? "no line of the file is a record: it may be another program's"
+                       : "the file is empty: the run has not begun its first step");
+  }
+  if (file.unreadable_lines > 0) {
+    note_once(run, fmt::format("{} lines are no records and were passed over, the first is line {}",
+                               file.unreadable_lines, file.first_unreadable));
+  }
+  if (file.unfinished_line && file.records > 0) {
+    note_once(run, "the last line has no end: the run was killed while writing it, or is writing it now");
+  }
+  if (file.out_of_time) {
+    note_once(run, "there was no time to read the whole record: rollcall-report reads it all");
+  }
+  if (run.clock_jumps > 0) {
+    note_once(run, fmt::format("the clock went backwards {} times: times of this run may be wrong", run.clock_jumps));
+  }
+  if (file.records > 0 && run.seconds.empty()) {
+    note_once(run, "the record has no times of steps: an older rollcall wrote it, or no step was recorded yet");
+  }
+}
+
+}  // namespace rollcall::report

@@ -1,0 +1,294 @@
+#include "trainer/report/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "runtime/base/text.h"
+#include "trainer/metrics/human_numbers.h"
+#include "trainer/report/curves.h"
+
+namespace rollcall::report {
+namespace {
+
+using metrics::human_bytes;
+using metrics::human_duration;
+
+std::string percent(double fraction) { return fmt::format("{:.{}f} %", 100 * fraction, fraction < 0.0995 ? 1 : 0); }
+
+std::string place_text(const Run& run) {
+  if (run.starts.empty() || run.starts.back().began == 0) {
+    return "not recorded";
+  }
+  const Start& last = run.starts.back();
+  std::string hosts;
+  constexpr std::size_t kNamed = 4;
+  for (std::size_t i = 0; i < std::min(run.hosts.size(), kNamed); ++i) {
+    hosts += (i > 0 ? ", " : "") + run.hosts[i];
+  }
+  hosts += run.hosts.size() > kNamed ? ", ..." : "";
+  std::string text = fmt::format("{} ranks on {} nodes ({}), {} CPUs a rank, back end {}", last.ranks, last.nodes,
+                                 hosts, last.cpus_of_rank, run.backend);
+  text += last.job.empty() ? "" : ", job " + last.job;
+  return text + (run.starts.size() > 1 ? fmt::format(", {} starts", run.starts.size()) : "");
+}
+
+std::string progress_of(const Run& run) {
+  const std::int64_t all = run.all_steps();
+  std::string text = all > 0 ? fmt::format("step {} of {}", run.step, all) : fmt::format("step {}", run.step);
+  text += run.left_out_steps > 0 ? fmt::format(", {} steps left out (gradients not finite)", run.left_out_steps) : "";
+  return text + (run.lost_steps > 0 ? fmt::format(", {} steps were done again after a restart", run.lost_steps) : "");
+}
+
+std::string quality_text(const Run& run) {
+  if (run.loss.empty()) {
+    return "none yet";
+  }
+  const Point& last = run.loss.points().back();
+  std::string text = fmt::format("loss {:.4f}, top-1 {:.2f} %", last.mean(), 100 * run.top1.points().back().mean());
+  if (run.best_top1 >= 0) {
+    text += fmt::format("; best validation top-1 {:.2f} % after step {}", 100 * run.best_top1, run.best_step);
+  }
+  return text;
+}
+
+std::string speed_text(const Run& run) {
+  const double seconds = run.seconds.sum();
+  if (seconds <= 0) {
+    return run.images_per_second.empty() ? "not recorded"
+                                         : fmt::format("{:.0f} images/s", run.images_per_second.mean());
+  }
+  double a_step = 0;
+  for (const Series& part : run.parts) {
+    a_step += part.mean();
+  }
+  return fmt::format("{:.1f} images/s, {:.3g} s a step", run.samples.sum() / seconds, a_step);
+}
+
+std::string parts_text(const Run& run) {
+  const double all = std::accumulate(run.part_seconds.begin(), run.part_seconds.end(), 0.0);
+  if (all <= 0) {
+    return "not recorded";
+  }
+  std::string text;
+  for (std::size_t i = 0; i < kParts.size(); ++i) {
+    text += fmt::format("{}{} {}", i > 0 ? ", " : "", kParts[i], percent(run.part_seconds[i] / all));
+  }
+  return text;
+}
+
+std::string straggler_text(const Run& run) {
+  if (run.ranks.ranks().empty()) {
+    return "not recorded";
+  }
+  const auto slow = run.ranks.straggler();
+  if (!slow) {
+    return run.ranks.ranks().size() == 1 ? "one rank" : "no straggler: all within a tenth of each other";
+  }
+  const std::string host = run.host_of(slow->rank);
+  return fmt::format("straggler: rank {}{} took {:.1f} times the median ({:.3g} s a step of its own{})", slow->rank,
+                     host.empty() ? "" : " on " + host, slow->times(), slow->seconds,
+                     slow->by_data ? ", waiting for data" : "");
+}
+
+std::string saves_text(const Run& run) {
+  std::string text = fmt::format("{} written", run.checkpoints);
+  text += run.failed_checkpoints > 0 ? fmt::format(", {} FAILED", run.failed_checkpoints) : "";
+  text += run.left_out_checkpoints > 0 ? fmt::format(", {} left out", run.left_out_checkpoints) : "";
+  if (!run.durable.empty()) {
+    text += fmt::format("; {:.3g} s each, at most {:.3g} s, of which training waited {:.3g} s in all",
+                        run.durable.mean(), run.durable.most(), run.stall_seconds);
+  }
+  return text;
+}
+
+std::string cost_text(const Run& run) {
+  if (run.wall_seconds() <= 0) {
+    return "not recorded";
+  }
+  return fmt::format("{}, {:.3g} node-hours, {:.3g} core-hours; {} of it in steps that count (goodput)",
+                     human_duration(run.wall_seconds()), run.node_hours(), run.core_hours(), percent(run.goodput()));
+}
+
+/// An advice, and the seconds that it may save.
+struct Saving {
+  double seconds = 0;
+  std::string text;
+};
+
+void advise_on_data(const Run& run, double all, std::vector<Saving>& savings) {
+  constexpr double kBusy = 0.8;
+  const double waited = run.part_seconds.front();
+  savings.push_back({waited, fmt::format("input-bound: {} of the time waited for data; {}", percent(waited / all),
+                                         run.loader_utilisation < kBusy && run.loader_utilisation > 0
+                                             ? "faster storage or a larger --prefetch: the workers themselves waited"
+                                             : "more workers (--train-num-workers) or CPUs a task, or rollcall-pack "
+                                               "--repack")});
+}
+
+}  // namespace
+
+std::string state_of(const Run& run) {
+  if (run.ended()) {
+    const std::string& ending = run.starts.back().ending;
+    return ending.substr(
+        0, ending.find(':') == std::string::npos || ending.starts_with("failed") ? ending.size() : ending.find(':'));
+  }
+  if (run.starts.empty() || run.starts.back().last == 0) {
+    return "nothing recorded yet";
+  }
+  return fmt::format("still running, or was killed: its last record is {} old",
+                     human_duration(run.now - run.starts.back().last));
+}
+
+std::vector<std::pair<std::string, double>> time_budget(const Run& run) {
+  double startup = 0;
+  for (const Start& start : run.starts) {
+    startup += start.startup_seconds();
+  }
+  std::vector<std::pair<std::string, double>> budget{{"start", startup}};
+  for (std::size_t i = 0; i < kParts.size(); ++i) {
+    budget.emplace_back(std::string("steps: ") + kParts[i], run.part_seconds[i]);
+  }
+  budget.emplace_back("validation", run.validation_seconds);
+  budget.emplace_back("waiting for checkpoints", run.stall_seconds);
+  double known = 0;
+  for (const auto& [name, seconds] : budget) {
+    known += seconds;
+  }
+  budget.emplace_back("not in any record", std::max(run.wall_seconds() - known, 0.0));
+  return budget;
+}
+
+std::vector<std::string> advice(const Run& run) {
+  constexpr double kWorthTelling = 0.05;
+  const double wall = run.wall_seconds();
+  const double steps = std::accumulate(run.part_seconds.begin(), run.part_seconds.end(), 0.0);
+  if (wall <= 0 || steps <= 0) {
+    return {};
+  }
+  const auto share = [wall](double seconds) { return percent(seconds / wall); };
+  std::vector<Saving> savings;
+  advise_on_data(run, steps, savings);
+  savings.push_back({run.lost_seconds, fmt::format("{} of the time went into {} steps that were done again: save more "
+                                                   "often (--checkpoint-steps), or --save-before-limit",
+                                                   share(run.lost_seconds), run.lost_steps)});
+  savings.push_back({run.stall_seconds, fmt::format("{} of the time training waited for checkpoints: "
+                                                    "--checkpoint-mode=async, or a larger --checkpoint-steps",
+                                                    share(run.stall_seconds))});
+  savings.push_back(
+      {run.validation_seconds,
+       fmt::format("{} of the time went into validations: a larger --valid-epochs", share(run.validation_seconds))});
+  const double startup = time_budget(run).front().second;
+  savings.push_back({startup, fmt::format("{} of the time went into {} starts: longer jobs, or a look at "
+                                          "rollcall-train --trace-startup",
+                                          share(startup), run.starts.size())});
+  if (const auto slow = run.ranks.straggler()) {
+    const double lost = (slow->times() - 1) / slow->times() * (run.part_seconds[0] + run.part_seconds[1]);
+    savings.push_back({std::max(lost, kWorthTelling * wall),
+                       fmt::format("all ranks wait for rank {}: look at its node, or leave it out (--exclude{})",
+                                   slow->rank, run.host_of(slow->rank).empty() ? "" : "=" + run.host_of(slow->rank))});
+  }
+  std::ranges::stable_sort(savings, std::ranges::greater(), &Saving::seconds);
+  std::vector<std::string> texts;
+  for (Saving& saving : savings) {
+    if (saving.seconds >= kWorthTelling * wall) {
+      texts.push_back(std::move(saving.text));
+    }
+  }
+  return texts;
+}
+
+std::vector<std::pair<std::string, std::string>> summary(const Run& run) {
+  const std::vector<std::string> cheaper = advice(run);
+  const std::string model = run.model.empty() ? "not recorded"
+                                              : fmt::format("{} on {}: {} training images, {} a step", run.model,
+                                                            run.data, run.training_images, run.images_of_step);
+  return {{"run", run.name + ": " + state_of(run)},
+          {"training", model},
+          {"where", place_text(run)},
+          {"progress", progress_of(run)},
+          {"result", quality_text(run)},
+          {"speed", speed_text(run)},
+          {"a step", parts_text(run)},
+          {"ranks", straggler_text(run) + (run.peak_memory > 0
+                                               ? fmt::format("; at most {} of memory a rank",
+                                                             human_bytes(static_cast<std::uint64_t>(run.peak_memory)))
+                                               : "")},
+          {"checkpoints", saves_text(run)},
+          {"cost", cost_text(run) + (cheaper.empty() ? "" : "; cheaper: " + cheaper.front())}};
+}
+
+std::string summary_text(const Run& run) {
+  std::string text;
+  for (const auto& [name, line] : summary(run)) {
+    text += fmt::format("{:<12}{}\n", name, printable(line));
+  }
+  for (const std::string& note : run.notes) {
+    text += fmt::format("{:<12}{}\n", "note", printable(note));
+  }
+  return text;
+}
+
+std::string summary_json(const Run& run) {
+  using Json = nlohmann::ordered_json;
+  const auto last = [](const Series& series) { return series.empty() ? Json() : Json(series.points().back().mean()); };
+  Json parts = Json::object();
+  for (std::size_t i = 0; i < kParts.size(); ++i) {
+    parts[kParts[i]] = run.part_seconds[i];
+  }
+  Json budget = Json::object();
+  for (const auto& [name, seconds] : time_budget(run)) {
+    budget[name] = seconds;
+  }
+  const auto slow = run.ranks.straggler();
+  const Json straggler =
+      slow ? Json{{"rank", slow->rank}, {"host", run.host_of(slow->rank)}, {"times", slow->times()}} : Json();
+  const Json all{{"run", run.name},
+                 {"file", run.path},
+                 {"state", state_of(run)},
+                 {"ended", run.ended()},
+                 {"step", run.step},
+                 {"steps", run.all_steps()},
+                 {"epochs", run.epochs},
+                 {"starts", run.starts.size()},
+                 {"loss", last(run.loss)},
+                 {"top1", last(run.top1)},
+                 {"best_top1", run.best_top1 >= 0 ? Json(run.best_top1) : Json()},
+                 {"best_step", run.best_top1 >= 0 ? Json(run.best_step) : Json()},
+                 {"learning_rate", last(run.learning_rate)},
+                 {"images_per_second", run.seconds.sum() > 0 ? Json(run.samples.sum() / run.seconds.sum()) : Json()},
+                 {"part_seconds", parts},
+                 {"time_budget_seconds", budget},
+                 {"straggler", straggler},
+                 {"peak_memory_bytes", run.peak_memory},
+                 {"checkpoints", run.checkpoints},
+                 {"failed_checkpoints", run.failed_checkpoints},
+                 {"lost_steps", run.lost_steps},
+                 {"wall_seconds", run.wall_seconds()},
+                 {"node_hours", run.node_hours()},
+                 {"core_hours", run.core_hours()},
+                 {"goodput", run.goodput()},
+                 {"advice", advice(run)},
+                 {"notes", run.notes}};
+  return all.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string curves_csv(const std::vector<Run>& runs) {
+  std::string text = "run,curve,first_step,last_step,mean,least,most\n";
+  for (const Run& run : runs) {
+    std::string name = run.name;
+    std::ranges::replace(name, '"', '\'');
+    for (const Curve& curve : curves_of(run)) {
+      for (const Point& point : curve.series->points()) {
+        text += fmt::format("\"{}\",{},{},{},{:.9g},{:.9g},{:.9g}\n", name, curve.name, point.first_step,
+                            point.last_step, point.mean(), point.least, point.most);
+      }
+    }
+  }
+  return text;
+}
+
+}  // namespace rollcall::report
