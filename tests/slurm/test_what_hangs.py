@@ -301,7 +301,7 @@ def test_a_setting_that_a_nodes_older_plugin_does_not_know_ends_its_tasks(short_
         newer = apart.run("srun", f"--ddp={known.decode()}=3", *step, check=False)
         assert newer.returncode == 76, newer.stderr
         assert [node for node in older if node in newer.stdout] == []
-        lines = sorted(rollcall_lines(newer.stderr))
+        lines = sorted(line[line.index("rollcall:"):] for line in rollcall_lines(newer.stderr))
         assert len(lines) == len(older), newer.stderr
         for node, line in zip(older, lines):
             assert f"--ddp={known.decode()}: unknown setting on {node}, whose plugin is of another version" in line
