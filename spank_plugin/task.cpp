@@ -93,6 +93,9 @@ class TaskSetUp {
     if (const Result<void> checked = check_user(); !checked) {
       return checked;
     }
+    if (const Result<void> checked = check_option_is_known(); !checked) {
+      return checked;
+    }
     limit_.doing("reads the settings");
     Result<settings::Settings> settings =
         settings::load_launch_settings(task_, {.site_file = site_file_, .ddp = option_.key_values});
@@ -128,6 +131,21 @@ class TaskSetUp {
                                    "fit the step",
                                    facts_->this_host),
                        "again, or exporting MASTER_ADDR", ExitCode::Unavailable);
+    error.of_this_node = true;
+    return error;
+  }
+
+  /// Where the step was started this very text was taken, by another build of the plugin then.
+  Result<void> check_option_is_known() {
+    const Result<void> checked = settings::check_ddp_option(option_.key_values);
+    if (checked) {
+      return {};
+    }
+    Error error = checked.error();
+    error.reason += fmt::format(" on {}, whose plugin is of another version than the one that took it",
+                                task_.get(env::kSlurmNodeName).value_or("this node"));
+    error.action = "one version of rollcall on all nodes";
+    error.exit_code = ExitCode::Mismatch;
     error.of_this_node = true;
     return error;
   }

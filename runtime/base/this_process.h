@@ -37,12 +37,4 @@ namespace rollcall {
 /// `root`: before /proc and /sys. Thread-safe.
 [[nodiscard]] std::uint64_t memory_limit(const std::string& root = "");
 
-/// Whether this is the first of this user's processes on this host to ask with these words. It stays so until the
-/// process ends or becomes another program: who asks later gets false. For what many processes find out alike and one
-/// is to say. True as well where nothing can be found out: said twice is better than not at all.
-///
-/// By the name of a socket in the abstract namespace (unix(7)), which leaves nothing behind; one of another user's does
-/// not count.
-[[nodiscard]] bool is_first_on_host(const std::string& occasion);
-
 }  // namespace rollcall

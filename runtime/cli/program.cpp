@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "runtime/base/text.h"
-#include "runtime/base/this_process.h"
+#include "runtime/base/first_on_host.h"
 #include "runtime/cli/command.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/marker.h"

@@ -7,13 +7,16 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/first_on_host.h"
 #include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
 #include "runtime/doctor/observe/observe.h"
 #include "runtime/doctor/wire/benchmark.h"
 #include "runtime/doctor/wire/candidates.h"
 #include "runtime/doctor/wire/client.h"
 #include "runtime/doctor/wire/message.h"
 #include "runtime/doctor/wire/server.h"
+#include "runtime/rendezvous/exec_step.h"
 #include "runtime/rendezvous/world_key.h"
 #include "runtime/step/resolved_step.h"
 
@@ -23,6 +26,7 @@ namespace {
 using Texts = std::map<std::uint32_t, std::string>;
 constexpr std::chrono::seconds kConnectPatience{5};
 constexpr int kClockRounds = 3;
+constexpr std::chrono::seconds kSlurmPatience{6};  ///< for what another rank of this node is told by Slurm
 /// How much longer than rank 0's own patience the others wait for its next word: it may be measuring.
 constexpr std::chrono::seconds kMargin{10};
 
@@ -157,7 +161,11 @@ void take_reports(World& world, const Texts& reports) {
 void name_silent_nodes(World& world) {
   const std::string reason = fmt::format("did not answer within {:g} s", world.limits.timeout_seconds);
   const job::JobFacts& step = world.step;
-  if (step.hosts.size() != step.tasks_per_node.size() || step.hosts.empty()) {
+  if (world.tasks.size() >= step.world_size) {
+    return;
+  }
+  // Who does not know where rank 0 is does not know the order of nodes either (`srun A : B`).
+  if (step.hosts.size() != step.tasks_per_node.size() || step.hosts.empty() || !step.head_known_to_all) {
     for (std::uint32_t rank = 0; rank < step.world_size; ++rank) {
       if (std::ranges::find(world.tasks, rank, &TaskFacts::rank) == world.tasks.end()) {
         world.missing.push_back({fmt::format("rank {}", rank), reason});
@@ -277,7 +285,12 @@ std::string answer(const Request& request, RingMember& ring, double timeout, boo
 Result<bool> follow(const job::JobFacts& step, const Limits& limits, const Candidates& candidates, RingMember& ring,
                     TaskFacts task) {
   const Greeting greeting{rendezvous::world_name(step), step.rank, false};
-  const auto slurms_address = [&] { return step.head_host.empty() ? "" : slurms_address_of(step.head_host); };
+  const auto slurms_address = [&] {
+    return step.head_host.empty()
+               ? ""
+               : asked_once_on_host(fmt::format("head-of-{}", rendezvous::world_name(step)), kSlurmPatience,
+                                    [&] { return slurms_address_of(step.head_host); });
+  };
   Result<Socket> rank_0 = find_rank_0(candidates, greeting, slurms_address, after(limits.timeout_seconds), task.head);
   if (!rank_0) {
     return rank_0.error();
@@ -291,6 +304,33 @@ Result<bool> follow(const job::JobFacts& step, const Limits& limits, const Candi
       *rank_0, [&](const Request& request) { return answer(request, ring, limits.timeout_seconds, collectives); },
       deadline);
   return served ? Result<bool>(collectives) : served.error();
+}
+
+/// This rank's world as `rollcall exec` would have it, and as far as can be told where exec would end with an error.
+struct OwnWorld {
+  step::ObservedStep step;
+  Result<resolve::EnvPatch> patch;
+  Environment of_second_client;  ///< what a PMIx client needs that comes after this rank's first
+};
+
+/// PMIx is asked only where the environment, alike in all ranks, does not say where rank 0 is: it keeps everybody
+/// waiting where one rank does not start, which is what the doctor is to tell.
+Result<OwnWorld> own_world(const Environment& environment, const settings::Settings& settings) {
+  Result<step::ObservedStep> observed = step::observe_this_step(environment, settings, nullptr);
+  if (!observed) {
+    return observed.error();
+  }
+  if (!observed->facts.head_known_to_all && environment.get_non_empty(env::kPmixNamespace)) {
+    if (Result<step::ResolvedStep> resolved = rendezvous::resolve_for_exec(environment, settings)) {
+      Environment further = environment;
+      if (const resolve::EnvChange* const gds = resolved->patch.find(env::kPmixGds)) {
+        further.set(gds->name, gds->value);
+      }
+      return OwnWorld{std::move(*resolved), std::move(resolved->patch), std::move(further)};
+    }
+  }
+  Result<resolve::EnvPatch> patch = step::resolve_here(observed->facts, settings, observed->network, environment);
+  return OwnWorld{*std::move(observed), std::move(patch), environment};
 }
 
 }  // namespace
@@ -311,33 +351,27 @@ Limits limits_of(const settings::Settings& settings) {
 
 Result<std::optional<World>> examine(const Environment& environment, const settings::Settings& settings,
                                      const Expectations& expected) {
-  const Result<step::ObservedStep> observed =
-      step::observe_this_step(environment, settings, nullptr, step::Scope::WholeStep);
-  if (!observed) {
-    return observed.error();
+  const Result<OwnWorld> own = own_world(environment, settings);
+  if (!own) {
+    return own.error();
   }
-  const job::JobFacts& facts = observed->facts;
-  const Result<resolve::EnvPatch> patch = step::resolve_here(facts, settings, observed->network, environment);
-  const Candidates candidates = candidates_of(facts, settings, observed->network, environment, patch);
+  const job::JobFacts& facts = own->step.facts;
+  const Candidates candidates = candidates_of(facts, settings, own->step.network, environment, own->patch);
   RingMember ring(rendezvous::world_name(facts));
-  const auto observe = [&] {
-    TaskFacts task = observe_task({*observed, patch, settings, environment});
-    task.ring_port = ring.port();
-    return task;
-  };
+  const auto observe = [&] { return observe_task({own->step, own->patch, settings, environment, ring.port()}); };
   if (facts.rank == 0) {
     World world = lead(facts, limits_of(settings), candidates, expected, ring, observe);
     world.way = observe_way(environment);
     if (world.collectives.absent.empty()) {
-      world.collectives =
-          measure_collectives(world.tasks.front().node.bench_program, expected.collectives, settings, environment);
+      world.collectives = measure_collectives(world.tasks.front().node.bench_program, expected.collectives, settings,
+                                              own->of_second_client);
     }
     return std::optional<World>(std::move(world));
   }
   const Result<bool> followed = follow(facts, limits_of(settings), candidates, ring, observe());
   if (followed && *followed) {
     // Rank 0's own run says what there is to say.
-    (void)measure_collectives(bench_program(environment), expected.collectives, settings, environment);
+    (void)measure_collectives(bench_program(environment), expected.collectives, settings, own->of_second_client);
   }
   if (!followed && facts.local_rank == 0) {
     Error error = followed.error();

@@ -18,11 +18,11 @@ struct Expectations {
   std::vector<std::string> collectives{};  ///< back ends that rollcall-bench-collectives measures; none: it is not run
 };
 
-/// Looks at this step: every rank calls it once. Rank 0 gets the World when all ranks have reported, or when
-/// rendezvous.timeout is over; the others get nothing, once rank 0 has what it needs of them. A process outside a step
-/// is a world of one. Ends within about twice rendezvous.timeout whatever the others do.
-/// Errors: Slurm's variables contradict each other; this rank cannot find rank 0, or rank 0 died (Unavailable). Of the
-/// latter kind only the first rank of a node speaks; the others get nothing.
+/// Looks at this rank's world (in a het step with world=component its component): every rank calls it once. Rank 0 gets
+/// the World when all ranks have reported, or when rendezvous.timeout is over; the others get nothing, once rank 0 has
+/// what it needs of them. A process outside a step is a world of one. Ends within about twice rendezvous.timeout
+/// whatever the others do. Errors: Slurm's variables contradict each other; this rank cannot find rank 0, or rank 0
+/// died (Unavailable). Of the latter kind only the first rank of a node speaks; the others get nothing.
 [[nodiscard]] Result<std::optional<World>> examine(const Environment& environment, const settings::Settings& settings,
                                                    const Expectations& expected);
 

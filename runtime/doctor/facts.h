@@ -8,7 +8,8 @@
 
 namespace rollcall::doctor {
 
-/// Everything in this file is observed by one rank and travels to rank 0 as JSON. Plain values; sizes in bytes unless
+/// Everything in this file is observed by one rank and travels to rank 0 as JSON, by the table in fact_table.h: a new
+/// member has a row there. Plain values; sizes in bytes unless
 /// the name says otherwise; an empty `error` means that the thing works.
 
 /// What names mean on one node.

@@ -52,6 +52,9 @@ std::string headline(const World& world) {
   if (step.job_id) {
     text += fmt::format("job {} step {}, ", *step.job_id, step.step_id.value_or(0));
   }
+  if (step.world_index > 0 || step.first_rank > 0) {
+    text += fmt::format("component {}, ", step.world_index);
+  }
   return text + fmt::format("{}, {}\n\n", count_text(step.num_nodes, "node"), count_text(step.world_size, "rank"));
 }
 
@@ -80,8 +83,10 @@ std::string benchmark_text(const Benchmark& benchmark) {
 using Json = nlohmann::ordered_json;
 
 Json step_json(const job::JobFacts& step) {
-  Json json{{"source", step.source},         {"job_id", nullptr},  {"step_id", nullptr}, {"num_nodes", step.num_nodes},
-            {"world_size", step.world_size}, {"hosts", step.hosts}};
+  Json json{{"source", step.source},       {"job_id", nullptr},
+            {"step_id", nullptr},          {"component", step.world_index},
+            {"num_nodes", step.num_nodes}, {"world_size", step.world_size},
+            {"hosts", step.hosts}};
   if (step.job_id) {
     json["job_id"] = *step.job_id;
   }

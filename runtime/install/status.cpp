@@ -4,9 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
 #include "runtime/install/plan.h"
 #include "runtime/install/plugin_file.h"
 #include "runtime/job/slurm_files.h"
@@ -41,14 +44,47 @@ void check_users_hook(const PluginLine& line, Status& status) {
   }
 }
 
-void note_unused_installation(const Environment& environment, Status& status) {
+/// "JOB.STEP" of the step whose task this is; empty: no task of srun's.
+std::string step_of(const Environment& environment) {
+  constexpr std::uint32_t kFirstSpecial = 0xffff'fff0;  // the batch script, salloc's shell (slurm.h)
+  const auto step = parse_integer<std::uint32_t>(environment.get(env::kSlurmStepId).value_or(""));
+  return step && *step < kFirstSpecial ? fmt::format("{}.{}", environment.get(env::kSlurmJobId).value_or(""), *step)
+                                       : "";
+}
+
+/// The slurm.conf of the user's installation; empty: there is none.
+std::string users_conf(const Environment& environment) {
   const Result<std::string> folder = user_folder(environment);
-  if (status.way == Way::None && folder && readable(*folder + "/slurm.conf")) {
+  return folder && readable(*folder + "/slurm.conf") ? *folder + "/slurm.conf" : "";
+}
+
+void note_unused_installation(const Environment& environment, Status& status) {
+  const std::string own = users_conf(environment);
+  if (status.way == Way::None && !own.empty()) {
     status.problems.push_back(
-        fmt::format("your installation is not in force; try export SLURM_CONF={}/slurm.conf", *folder));
+        step_of(environment).empty()
+            ? fmt::format("your installation is not in force; try export SLURM_CONF={}", own)
+            : fmt::format(
+                  "a task does not see whether your installation was in force where its step was started, as it is "
+                  "after export SLURM_CONF={}",
+                  own));
   }
   if (status.way == Way::SiteAndUser) {
     status.problems.push_back("the site has rollcall itself; try rollcall uninstall --user, and unset SLURM_CONF");
+  }
+}
+
+void look_at(const std::string& slurm_conf, const Environment& environment, Status& status) {
+  status.slurm_conf = slurm_conf;
+  const auto slurm = slurm_version(environment, slurm_conf);
+  status.slurm_version = slurm ? slurm->text() : "";
+  status.plugstack = plugstack_of(slurm_conf, read_file);
+  for (const PluginLine& line : plugin_lines(status.plugstack, read_file, names_in)) {
+    const Way way = line.task_prolog.empty() ? Way::Site : Way::User;
+    status.way = status.way == Way::None || status.way == way ? way : Way::SiteAndUser;
+    status.plugin = status.plugin.empty() ? line.plugin : status.plugin;
+    status.config = status.config.empty() ? line.config : status.config;
+    check_users_hook(line, status);
   }
 }
 
@@ -90,18 +126,14 @@ Result<std::string> site_slurm_conf(const Environment& environment, const std::s
 
 Status install_status(const Environment& environment) {
   Status status;
-  status.slurm_conf = job::slurm_conf_in_force(environment);
-  if (!status.slurm_conf.empty()) {
-    const auto slurm = slurm_version(environment, status.slurm_conf);
-    status.slurm_version = slurm ? slurm->text() : "";
-    status.plugstack = plugstack_of(status.slurm_conf, read_file);
-    for (const PluginLine& line : plugin_lines(status.plugstack, read_file, names_in)) {
-      const Way way = line.task_prolog.empty() ? Way::Site : Way::User;
-      status.way = status.way == Way::None || status.way == way ? way : Way::SiteAndUser;
-      status.plugin = status.plugin.empty() ? line.plugin : status.plugin;
-      status.config = status.config.empty() ? line.config : status.config;
-      check_users_hook(line, status);
-    }
+  if (const std::string in_force = job::slurm_conf_in_force(environment); !in_force.empty()) {
+    look_at(in_force, environment, status);
+  }
+  // slurmd gives tasks the site's SLURM_CONF, whatever the srun that started them had: what it did tells.
+  const std::string own = users_conf(environment);
+  const std::string step = step_of(environment);
+  if (status.way == Way::None && !own.empty() && !step.empty() && environment.get(env::kStep) == step) {
+    look_at(own, environment, status);
   }
   if (!status.plugin.empty()) {
     check_plugin(status);

@@ -28,7 +28,7 @@ enum class Way {
 
 struct Status {
   Way way = Way::None;
-  std::string slurm_conf;             ///< in force for this process; empty: none was found
+  std::string slurm_conf;             ///< in force where this process starts steps, or where its own was; empty: none
   std::string plugstack;              ///< its plugstack.conf
   std::string plugin;                 ///< path of the plugin in force; empty: none
   std::string plugin_version;         ///< the Slurm that it was built for; empty: unknown
@@ -37,7 +37,9 @@ struct Status {
   std::vector<std::string> problems;  ///< one line each: what is wrong and what to do
 };
 
-/// Finds out; changes nothing. Reads Slurm's configuration files and runs `srun --version`.
+/// Finds out; changes nothing. In a task whose environment a rollcall set, and of a step that no site's plugin can have
+/// done it for, it is the user's installation, though slurmd gives tasks the site's SLURM_CONF. Reads Slurm's
+/// configuration files and runs `srun --version`.
 [[nodiscard]] Status install_status(const Environment& environment);
 
 /// "none", "site", "user", "site and user".

@@ -21,8 +21,7 @@ namespace rollcall::rendezvous {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr milliseconds kFirstPause{2};
-constexpr milliseconds kLongestPause{50};
+constexpr milliseconds kPause{2};  ///< after a fault of the network
 /// Between two looks at other places than the first, where rank 0 is but seldom.
 constexpr milliseconds kOthers{1000};
 constexpr std::size_t kLongestHello = 4096;  ///< bytes: names of a world and a host, and numbers
@@ -165,7 +164,7 @@ class Arrivals {
         problem = errno_text(errno);
         return false;
       } else if (errno != EINTR && errno != ECONNABORTED) {  // of the network, as accept(2) has it: the next may do
-        std::this_thread::sleep_for(kFirstPause);
+        std::this_thread::sleep_for(kPause);
         return true;
       }
     }
@@ -317,11 +316,11 @@ Result<void> admit_others(const Listener& listener, const WorldKey& key, std::ui
 Result<Admission> be_admitted(const PlaceSource& source, const Newcomer& newcomer,
                               std::chrono::duration<double> timeout, const std::string& subject,
                               const std::string& what) {
+  const Clock::time_point begin = Clock::now();
   const Clock::time_point deadline = after(timeout);
   std::optional<Endpoint> last;
   std::string reason;
   bool refused = false;
-  milliseconds pause = kFirstPause;
   Clock::time_point others_next = Clock::now();
   while (true) {
     const Places known = source();
@@ -345,11 +344,11 @@ Result<Admission> be_admitted(const PlaceSource& source, const Newcomer& newcome
       last.reset();
       reason = known.refusal;
     }
-    if (Clock::now() + pause >= deadline) {
+    const milliseconds rest = rest_after(Clock::now() - begin);
+    if (Clock::now() + rest >= deadline) {
       return nobody(last, reason, timeout, subject, what);
     }
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 3 / 2, kLongestPause);
+    std::this_thread::sleep_for(rest);
   }
 }
 

@@ -59,8 +59,8 @@ struct Admission {
   WorldKey key;
 };
 
-/// Another rank's part: tries the places in turn, again and again (2 ms apart at first, growing to 50 ms), until rank 0
-/// of `newcomer`'s world answers at one of them, then waits for its word that all are there. Refused connections,
+/// Another rank's part: tries the places in turn, again and again (rest_after() lies between), until rank 0 of
+/// `newcomer`'s world answers at one of them, then waits for its word that all are there. Refused connections,
 /// unreachable hosts, names that do not resolve yet and strangers are tried again. `subject` and `what` are the error's
 /// setting and value where no place was ever known ("rendezvous.folder", the file's path).
 /// Errors (Unavailable): rank 0 was not found within `timeout`: which endpoint, the last reason, who listens there

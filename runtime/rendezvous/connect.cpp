@@ -48,6 +48,12 @@ int milliseconds_until(Clock::time_point deadline) {
   return static_cast<int>(std::clamp<decltype(left)>(left, 0, 1'000'000));
 }
 
+milliseconds rest_after(Clock::duration waited) {
+  constexpr milliseconds kShortest{2};
+  constexpr milliseconds kLongest{1000};
+  return std::clamp(std::chrono::duration_cast<milliseconds>(waited / 8), kShortest, kLongest);
+}
+
 Attempt connect_once(const Endpoint& endpoint, Clock::time_point deadline) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;

@@ -23,4 +23,10 @@ struct Attempt {
 /// resolver does; an address needs none.
 [[nodiscard]] Attempt connect_once(const Endpoint& endpoint, Clock::time_point deadline);
 
+/// How long to rest before the next attempt where the first was `waited` ago: an eighth of that, at least 2 ms, at most
+/// 1 s. Each attempt may ask a name server and reaches the head node's kernel, and all ranks of a world make them:
+/// where rank 0 is a minute late, that is some hundred a rank, and it costs no more than an eighth of the time by which
+/// rank 0 is late. Pure.
+[[nodiscard]] std::chrono::milliseconds rest_after(Clock::duration waited);
+
 }  // namespace rollcall::rendezvous

@@ -65,17 +65,15 @@ Result<resolve::EnvPatch> resolve_here(const job::JobFacts& facts, const setting
 }
 
 Result<ObservedStep> observe_this_step(const Environment& user, const settings::Settings& settings,
-                                       launchers::PmixClient* pmix_or_null, Scope scope) {
+                                       launchers::PmixClient* pmix_or_null) {
   Result<Gathered> gathered = gather(user, pmix_or_null);
   if (!gathered) {
     return gathered.error();
   }
   ObservedStep step{.facts = std::move(gathered->facts), .trace = std::move(gathered->trace), .network = {}};
   launchers::find_head_in_host_file(user, step.facts);
-  if (scope == Scope::World) {
-    if (const Result<void> chosen = choose_world(user, settings, step.facts); !chosen) {
-      return chosen.error();
-    }
+  if (const Result<void> chosen = choose_world(user, settings, step.facts); !chosen) {
+    return chosen.error();
   }
   step.facts.sees_accelerator = sees_accelerator();
   step.network = observe_network(step.facts, settings, user);

@@ -30,18 +30,12 @@ struct ResolvedStep : ObservedStep {
   resolve::EnvPatch patch;
 };
 
-/// Which ranks the facts are about where a het step holds several worlds.
-enum class Scope {
-  World,      ///< those of this task's world, see choose_world()
-  WholeStep,  ///< all of the step
-};
-
-/// Gathers the facts and observes the network. `user` is this task's environment (of_this_process()), `settings` has
-/// the launch table with all layers applied. `pmix_or_null`: a client that the caller owns and may keep for meet();
-/// null: do not ask PMIx. Reads the file that SLURM_HOSTFILE names, looks names up: for a process of the user's own.
-/// Errors: those of gather() and choose_world().
+/// Gathers the facts of this task's world and observes the network. `user` is this task's environment
+/// (of_this_process()), `settings` has the launch table with all layers applied. `pmix_or_null`: a client that the
+/// caller owns and may keep for meet(); null: do not ask PMIx. Reads the file that SLURM_HOSTFILE names, looks names
+/// up: for a process of the user's own. Errors: those of gather() and choose_world().
 [[nodiscard]] Result<ObservedStep> observe_this_step(const Environment& user, const settings::Settings& settings,
-                                                     launchers::PmixClient* pmix_or_null, Scope scope = Scope::World);
+                                                     launchers::PmixClient* pmix_or_null);
 
 /// The same, and resolves. Errors: those of observe_this_step() and resolve::resolve(), told apart by `of_this_node`.
 [[nodiscard]] Result<ResolvedStep> resolve_this_step(const Environment& user, const settings::Settings& settings,

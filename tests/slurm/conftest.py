@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-from minicluster import SLURM, SOURCE, Minicluster, missing_program
+from minicluster import SLURM, SOURCE, Minicluster, Netcluster, missing_program
 
 BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", SOURCE / "build" / "dev"))
 
@@ -51,6 +51,18 @@ def rollcall_train():
 def cluster(short_folder, plugin):
     """Four nodes with four CPUs each, with the plugin."""
     made = Minicluster(short_folder / "c", f"--plugin={plugin}").start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def network(short_folder, plugin):
+    """Four nodes that are hosts of their own, which reach each other over ib0 alone, and a login host."""
+    made = Netcluster(short_folder / "n", f"--plugin={plugin}")
+    started = made.script(*made.slurm, *made.options, "start", check=False)
+    if started.returncode == 69 and ("needs root" in started.stderr or "namespaces" in started.stderr):
+        pytest.skip(started.stderr.strip())
+    assert started.returncode == 0, started.stderr
     yield made
     made.stop()
 

@@ -307,6 +307,19 @@ def test_status_says_which_way_is_in_force(user):
     assert "rollcall-task-prolog" in status()["problems"][0]
 
 
+@pytest.mark.parametrize("option", [["--ddp"], []], ids=["with the option", "without"])
+def test_the_doctor_of_a_step_does_not_deny_the_installation_that_started_it(installed, option):
+    """slurmd gives tasks the site's SLURM_CONF, whatever srun had."""
+    step = installed.run("srun", *option, "-N2", str(installed.rollcall), "doctor", "--json", "--only=way")
+    findings = json.loads(step.stdout)["findings"]
+    assert [f for f in findings if "not in force" in f["reason"]] == []
+    if option:
+        (way,) = findings
+        assert way["status"] == "good" and way["reason"].startswith(f"srun has --ddp (user installation, {installed.plugin})")
+    else:
+        assert f"after export SLURM_CONF={installed.conf}" in findings[1]["reason"]
+
+
 def test_a_plugin_for_another_slurm_is_refused(user, plugin):
     others = [p for p in (plugin.parent / "spank_rollcall.so", plugin.parent.parent / "spank_rollcall.so",
                           plugin.parent / "trixie" / "spank_rollcall.so") if p.exists() and p != plugin]

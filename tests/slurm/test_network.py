@@ -1,7 +1,6 @@
 """A network as on real sites, in namespaces: names lead to a closed Ethernet, with an i behind them to an open InfiniBand."""
 
 import contextlib
-import json
 import os
 import pathlib
 import shutil
@@ -14,17 +13,6 @@ from minicluster import SOURCE, Netcluster, poll
 PROGRAM = [sys.executable, str(pathlib.Path(__file__).with_name("all_reduce.py"))]
 # How long programs of the tests wait for one another: where they can meet, as long as a slow machine may need.
 SHORT, LONG = "3", "120"
-
-
-@pytest.fixture(scope="module")
-def network(short_folder, plugin):
-    made = Netcluster(short_folder / "n", f"--plugin={plugin}")
-    started = made.script(*made.slurm, *made.options, "start", check=False)
-    if started.returncode == 69 and ("needs root" in started.stderr or "namespaces" in started.stderr):
-        pytest.skip(started.stderr.strip())
-    assert started.returncode == 0, started.stderr
-    yield made
-    made.stop()
 
 
 @pytest.fixture
@@ -133,43 +121,6 @@ def test_the_trainer_meets_with_the_option(network, rollcall_train, mpi):
         pytest.skip(f"this Slurm has no --mpi={mpi}")
     result = meeting(network, str(rollcall_train), "--dry-run", srun=["--ddp", f"--mpi={mpi}"], nodes=4)
     assert result.stdout.count("DONE ") == 4, result.stderr
-
-
-# ---------------------------------------------------------------- torchrun, one task a node
-
-
-def torchruns(network, options, *srun, nodes=2, env=None):
-    """A world by one torchrun a node: what its ranks reported, by the number of the node in the step."""
-    script = pathlib.Path(__file__).with_name("frameworks") / "plain.py"
-    folder = network.new_folder()
-    mine = f"{folder}/$SLURM_NODEID"
-    one = f"mkdir {mine}; exec {sys.executable} -m torch.distributed.run --nproc-per-node=1 {options} {script} {mine}"
-    network.run("srun", "--ddp", f"-N{nodes}", f"-n{nodes}", "--kill-on-bad-exit=1", *srun, "sh", "-c", one, timeout=240,
-                env={"OMP_NUM_THREADS": "1", **(env or {})})
-    reports = [(file.parent.name, json.loads(file.read_text())) for file in sorted(folder.glob("*/*.json"))]
-    return [(int(node), report["rank"], report["world_size"]) for node, report in reports]
-
-
-C10D = "--nnodes=$SLURM_NNODES --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT"
-
-
-def test_each_node_can_be_a_world_of_its_own(network, torch):
-    assert torchruns(network, "--standalone --nnodes=1") == [(0, 0, 1), (1, 0, 1)]
-
-
-@pytest.mark.parametrize("nodes", [1, 2])
-def test_the_store_of_c10d_is_opened_under_a_name_that_no_node_has(network, torch, nodes):
-    assert sorted(rank for _, rank, _ in torchruns(network, C10D, nodes=nodes)) == list(range(nodes))
-
-
-@pytest.mark.parametrize("options", ["", C10D], ids=["static", "c10d"])
-def test_torchrun_counts_nodes_as_their_tasks_are_counted(network, torch, tmp_path, options):
-    """Rank 0 is on jwb0002, node 1 of the step."""
-    (tmp_path / "hosts").write_text("jwb0002\njwb0001\n")
-    found = torchruns(network, options, "-m", "arbitrary", env={"SLURM_HOSTFILE": str(tmp_path / "hosts")})
-    assert len(found) == 2 and {size for _, _, size in found} == {2}
-    if not options:
-        assert found == [(0, 1, 2), (1, 0, 2)]  # c10d makes an order of its own
 
 
 # ---------------------------------------------------------------- what is chosen, and why

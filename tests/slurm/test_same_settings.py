@@ -47,6 +47,37 @@ def test_where_the_profile_cannot_be_told_that_is_said(cluster, rollcall):
     assert "site profile: none" in result.stdout
 
 
+@pytest.fixture
+def locked(cluster):
+    """The profile that plugstack.conf names locks a setting, which it sets itself."""
+    profile = cluster.folder / "etc" / "site.toml"
+    text = profile.read_text()
+    profile.write_text('threads = "2"\n\n' + text.replace("[site]", '[site]\nlocked = ["threads"]', 1))
+    yield profile
+    profile.write_text(text)
+
+
+@pytest.mark.parametrize("variables, options", [({}, ["--threads=5"]), ({"ROLLCALL_THREADS": "5"}, [])], ids=["option", "variable"])
+@pytest.mark.parametrize("command", ["exec", "doctor", "trainer"])
+def test_what_the_site_locks_holds_without_the_plugin(cluster, rollcall, request, locked, command, variables, options):
+    program = {"exec": [rollcall, "exec", *options, "--", "echo", "ran"], "doctor": [rollcall, "doctor", *options]}.get(command)
+    program = program or [request.getfixturevalue("rollcall_train"), "--print-config", *options]
+    step = cluster.run("srun", *TWO_NODES, *map(str, program), env=variables, check=False)
+    assert step.returncode == 64 and "ran" not in step.stdout
+    (line,) = [line for line in step.stderr.splitlines() if "rollcall: " in line]
+    assert f"is locked by the profile of this site, {locked}" in line
+
+
+def test_a_profile_of_the_users_choice_leaves_the_sites_locks_behind(cluster, rollcall, locked, tmp_path):
+    """As the guide says. The plugin, whose line has config=, does not follow the variable."""
+    (tmp_path / "mine.toml").write_text('[host]\ntemplate = "localhost"\nloopback = "allow"\n')
+    mine = {"ROLLCALL_SITE_CONFIG": str(tmp_path / "mine.toml"), "ROLLCALL_THREADS": "5"}
+    told = cluster.run("srun", "-N1", str(rollcall), "exec", "--", "printenv", "OMP_NUM_THREADS", env=mine)
+    assert told.stdout == "5\n"
+    refused = cluster.run("srun", "--ddp", "-N1", "true", env=mine, check=False)
+    assert refused.returncode != 0 and f"is locked by the profile of this site, {locked}" in refused.stderr
+
+
 def rows(table):
     return {line.split()[0]: line for line in table.splitlines() if line and not line.startswith(" ")}
 

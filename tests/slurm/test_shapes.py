@@ -1,6 +1,7 @@
 """Steps of every shape: each task's ranks, its world's one endpoint, and `rollcall exec` beside `srun --ddp`."""
 
 import collections
+import json
 import re
 import shlex
 
@@ -141,6 +142,30 @@ def test_a_local_rank_is_an_ordinal_of_a_visible_gpu(by_plugin):
         return int(e["LOCAL_RANK"]) < len(e["CUDA_VISIBLE_DEVICES"].split(","))
     assert not all(valid(e) for e in by_plugin(own))
     assert all(valid(e) for e in by_plugin(node))
+
+
+# ---------------------------------------------------------------- the doctor
+
+
+CHECKS = "--no-bench --only=answer,environment,head-name,head-port,ring"
+REPORT = '"$0" doctor --json {options} > "$1/$SLURM_JOB_ID.$SLURM_STEP_ID.$SLURM_PROCID"'
+
+
+@pytest.mark.parametrize("shape", **named(SHAPES))
+def test_the_doctor_looks_at_the_worlds_that_programs_have(nodes, rollcall, shape):
+    """One report for each world, by its rank 0, and nothing wrong in it."""
+    launch = with_plugin(shape) if shape.plugin_only else Launch(prefix=with_command(shape, nodes, rollcall).prefix[:2])
+    options = CHECKS if shape.plugin_only or not shape.settings else f"{CHECKS} --{shape.settings.replace('.', '-')}"
+    folder = nodes.new_folder()
+    shape.start(nodes, launch, ["bash", "-c", REPORT.format(options=options), str(rollcall), str(folder)])
+    reports = [json.loads(file.read_text()) for file in folder.iterdir() if file.stat().st_size]
+    assert [finding for report in reports for finding in report["findings"] if finding["status"] == "bad"] == []
+    sizes = sorted((report["step"]["world_size"], report["step"]["num_nodes"]) for report in reports)
+    if shape.plugin_only == "world=component":  # what the plugin decided holds, but it does not hand on how many nodes that are
+        sizes = [(size, None) for size, _ in sizes]
+        assert sizes == sorted((len(world), None) for world in shape.worlds)
+    else:
+        assert sizes == sorted((len(world), len(set(world))) for world in shape.worlds)
 
 
 # ---------------------------------------------------------------- where the command cannot know

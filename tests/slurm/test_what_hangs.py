@@ -282,3 +282,30 @@ def test_a_node_that_slurmctld_does_not_answer_ends_the_step(short_folder, tmp_p
         check_nodes(apart)
     finally:
         apart.stop()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may put another file in a file's place on one node")
+@pytest.mark.parametrize("older", [["jwb0002"], ["jwb0001", "jwb0002"]], ids=["one node", "all nodes"])
+def test_a_setting_that_a_nodes_older_plugin_does_not_know_ends_its_tasks(short_folder, tmp_path, plugin, older):
+    """srun's plugin takes it, so that nothing else would tell: Slurm passes over what a node's option handling fails with."""
+    known = b"scratch.warn-days"
+    assert known in plugin.read_bytes()
+    library = tmp_path / "older.so"
+    library.write_bytes(plugin.read_bytes().replace(known, b"scratch.warn-week"))
+    in_its_place = ["unshare", "--mount", "--propagation=private", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', library, plugin]
+    apart = Minicluster(short_folder / "apart", "--nodes=2", f"--plugin={plugin}").start()
+    try:
+        for node in older:
+            Minicluster(apart.folder, prefix=in_its_place).script("restart-node", node)
+        step = ["-N2", "--ntasks-per-node=3", "--kill-on-bad-exit=0", "sh", "-c", "echo ran on $SLURMD_NODENAME"]
+        newer = apart.run("srun", f"--ddp={known.decode()}=3", *step, check=False)
+        assert newer.returncode == 76, newer.stderr
+        assert [node for node in older if node in newer.stdout] == []
+        lines = sorted(line[line.index("rollcall:"):] for line in rollcall_lines(newer.stderr))
+        assert len(lines) == len(older), newer.stderr
+        for node, line in zip(older, lines):
+            assert f"--ddp={known.decode()}: unknown setting on {node}, whose plugin is of another version" in line
+        assert apart.run("srun", "--ddp=threads=2", *step).stdout.count("ran") == 6  # what both know
+        check_nodes(apart)
+    finally:
+        apart.stop()

@@ -1,6 +1,10 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "runtime/doctor/checks/grouped.h"
 
@@ -32,21 +36,43 @@ std::string objection(const TaskFacts& task, const World& world) {
   return "";
 }
 
-/// Nodes on which the name means another address than on most others. The head itself may call itself 127.0.1.1.
+/// "jwb0001i is 10.78.0.1, 10.78.0.2": in the order of their texts, since name servers turn theirs from answer to
+/// answer.
+std::string meaning_of(const network::ResolvedName& name) {
+  std::vector<std::string> texts;
+  for (const network::Address& address : name.addresses) {
+    texts.push_back(address.text);
+  }
+  std::ranges::sort(texts);
+  return fmt::format("{} is {}", name.name, fmt::join(texts, ", "));
+}
+
+bool shares_an_address(const network::ResolvedName& one, const network::ResolvedName& other) {
+  return std::ranges::any_of(one.addresses, [&](const network::Address& address) {
+    return std::ranges::find(other.addresses, address.text, &network::Address::text) != other.addresses.end();
+  });
+}
+
+/// Nodes on which the name means no address that it has on most others. The head itself may call itself 127.0.1.1.
 void find_disagreement(const World& world, Grouped& grouped) {
-  HostsByText hosts_by_address;
+  HostsByText hosts_by_meaning;
+  std::map<std::string, const network::ResolvedName*> names;
   for (const TaskFacts* node : nodes_of(world)) {
     const network::ResolvedName* const name = usable(node->node.names);
     if (name != nullptr && node->host != world.step.head_host) {
-      hosts_by_address[name->name + " is " + name->addresses.front().text].push_back(node->host);
+      hosts_by_meaning[meaning_of(*name)].push_back(node->host);
+      names.emplace(meaning_of(*name), name);
     }
   }
-  if (hosts_by_address.size() < 2) {
+  if (hosts_by_meaning.size() < 2) {
     return;
   }
-  const std::string& most = usual_text(hosts_by_address, world.step.head_host);
-  for (const auto& [meaning, hosts] : hosts_by_address) {
-    for (const std::string& host : meaning == most ? std::vector<std::string>() : hosts) {
+  const std::string& most = usual_text(hosts_by_meaning, world.step.head_host);
+  for (const auto& [meaning, hosts] : hosts_by_meaning) {
+    if (shares_an_address(*names.at(meaning), *names.at(most))) {
+      continue;
+    }
+    for (const std::string& host : hosts) {
       grouped.add(Status::Bad, host, fmt::format("{}, elsewhere {}", meaning, most),
                   "compare /etc/hosts and DNS of these nodes, or set host.template");
     }
@@ -79,7 +105,7 @@ Findings check_head_name(const World& world) {
       grouped.add(Status::Bad, node->host, reason, kNamesAction);
     } else if (meaning.empty() || node->host != world.step.head_host) {
       const network::ResolvedName* const name = usable(node->node.names);
-      meaning = fmt::format("{} is {} everywhere", name->name, name->addresses.front().text);
+      meaning = meaning_of(*name) + " everywhere";
     }
   }
   find_disagreement(world, grouped);

@@ -26,6 +26,7 @@ struct TaskInputs {
   const Result<resolve::EnvPatch>& patch;
   const settings::Settings& settings;
   const Environment& environment;
+  std::uint16_t ring_port = 0;  ///< where this rank's left neighbour may connect; 0: it does not listen
 };
 
 /// Looks at this rank and, where it is the first of its node, at the node. Nothing here waits longer than a share of

@@ -14,6 +14,7 @@
 #include "runtime/base/this_process.h"
 #include "runtime/base/time_limit.h"
 #include "runtime/contract/env_vars.h"
+#include "runtime/doctor/fact_table.h"
 #include "runtime/network/choose_interface.h"
 #include "runtime/network/network_view.h"
 #include "runtime/resolve/resolve.h"
@@ -123,24 +124,15 @@ std::int64_t slurm_gpus(const Environment& environment) {
   return static_cast<std::int64_t>(split(gpus.value_or(""), ',').size());
 }
 
-NodeFacts observe_node(const TaskInputs& inputs) {
-  NodeFacts node;
-  node.names = observe_names(inputs);
-  node.interfaces = observe_interfaces(inputs.step.network.interfaces, kSys);
-  node.interface_uses = interface_uses(inputs);
-  node.route_interface = inputs.step.network.route_interface.value_or("");
-  node.gpus = observe_gpus(kSys);
-  node.adapters = observe_adapters(kSys);
-  node.slurm_gpus = slurm_gpus(inputs.environment);
-  node.scratch = scratch_of(inputs);
-  node.venv = venv_of(inputs);
-  node.versions = observe_versions();
-  node.versions.rollcall = ROLLCALL_VERSION;
-  node.shm_bytes = file_system_bytes("/dev/shm");
-  node.cores = online_cores(kSys);
+Versions versions_here() {
+  Versions versions = observe_versions();
+  versions.rollcall = ROLLCALL_VERSION;
+  return versions;
+}
+
+std::string program_for_collectives(const TaskInputs& inputs) {
   const auto look = [environment = inputs.environment] { return bench_program(environment); };
-  node.bench_program = run_within(patience_of(inputs), look).value_or("");
-  return node;
+  return run_within(patience_of(inputs), look).value_or("");
 }
 
 /// Addresses of the interface that leads to the others, then this node's names by the site's rule.
@@ -169,29 +161,66 @@ bool is_of_this_step(const TaskInputs& inputs) {
          step == std::to_string(*inputs.step.facts.job_id) + "." + std::to_string(*inputs.step.facts.step_id);
 }
 
+std::string host_of(const TaskInputs& inputs) {
+  const std::string& slurms = inputs.step.facts.this_host;
+  return slurms.empty() ? inputs.step.network.host_name : slurms;
+}
+
+template <typename Owner, typename Value>
+Value value_of(Value Owner::*);
+
+/// How a fact is found out. One in the table that is not below does not compile.
+template <auto Place>
+decltype(value_of(Place)) look(const TaskInputs& inputs) = delete;
+
+#define LOOK(PLACE) \
+  template <>       \
+  decltype(value_of(&PLACE)) look<&PLACE>([[maybe_unused]] const TaskInputs& inputs)
+
+LOOK(NodeFacts::names) { return observe_names(inputs); }
+LOOK(NodeFacts::interfaces) { return observe_interfaces(inputs.step.network.interfaces, kSys); }
+LOOK(NodeFacts::interface_uses) { return interface_uses(inputs); }
+LOOK(NodeFacts::route_interface) { return inputs.step.network.route_interface.value_or(""); }
+LOOK(NodeFacts::gpus) { return observe_gpus(kSys); }
+LOOK(NodeFacts::adapters) { return observe_adapters(kSys); }
+LOOK(NodeFacts::slurm_gpus) { return slurm_gpus(inputs.environment); }
+LOOK(NodeFacts::scratch) { return scratch_of(inputs); }
+LOOK(NodeFacts::venv) { return venv_of(inputs); }
+LOOK(NodeFacts::versions) { return versions_here(); }
+LOOK(NodeFacts::shm_bytes) { return file_system_bytes("/dev/shm"); }
+LOOK(NodeFacts::cores) { return online_cores(kSys); }
+LOOK(NodeFacts::bench_program) { return program_for_collectives(inputs); }
+
+/// Every fact of `Owner`, in the order of the table.
+template <typename Owner>
+Owner look_at_all(const TaskInputs& inputs) {
+  Owner owner;
+  for_each_fact<Owner>([&]<auto Place>(const Fact<Place>&) { owner.*Place = look<Place>(inputs); });
+  return owner;
+}
+
+LOOK(TaskFacts::rank) { return inputs.step.facts.rank; }
+LOOK(TaskFacts::local_rank) { return inputs.step.facts.local_rank; }
+LOOK(TaskFacts::node_rank) { return inputs.step.facts.node_rank; }
+LOOK(TaskFacts::host) { return host_of(inputs); }
+LOOK(TaskFacts::cores) { return cores_of(cpus_of_this_process(), kSys); }
+LOOK(TaskFacts::locked_memory) { return locked_memory(); }
+LOOK(TaskFacts::resolve_error) { return inputs.patch ? "" : inputs.patch.error().message(); }
+LOOK(TaskFacts::warnings) { return inputs.patch ? inputs.patch->all_warnings() : std::vector<std::string>(); }
+LOOK(TaskFacts::environment_set) { return is_of_this_step(inputs); }
+LOOK(TaskFacts::head) { return HeadFacts(); }  // known once rank 0 is found
+LOOK(TaskFacts::ring_port) { return inputs.ring_port; }
+LOOK(TaskFacts::ring_addresses) { return ring_addresses(inputs); }
+LOOK(TaskFacts::first_on_node) { return inputs.step.facts.local_rank == 0; }
+LOOK(TaskFacts::node) {
+  return inputs.step.facts.local_rank == 0 ? look_at_all<NodeFacts>(inputs) : NodeFacts();  // others would see the same
+}
+
+#undef LOOK
+
 }  // namespace
 
-TaskFacts observe_task(const TaskInputs& inputs) {
-  TaskFacts task;
-  task.rank = inputs.step.facts.rank;
-  task.local_rank = inputs.step.facts.local_rank;
-  task.node_rank = inputs.step.facts.node_rank;
-  task.host = inputs.step.facts.this_host.empty() ? inputs.step.network.host_name : inputs.step.facts.this_host;
-  task.cores = cores_of(cpus_of_this_process(), kSys);
-  task.locked_memory = locked_memory();
-  if (inputs.patch) {
-    task.warnings = inputs.patch->all_warnings();
-  } else {
-    task.resolve_error = inputs.patch.error().message();
-  }
-  task.environment_set = is_of_this_step(inputs);
-  task.ring_addresses = ring_addresses(inputs);
-  task.first_on_node = inputs.step.facts.local_rank == 0;
-  if (task.first_on_node) {
-    task.node = observe_node(inputs);
-  }
-  return task;
-}
+TaskFacts observe_task(const TaskInputs& inputs) { return look_at_all<TaskFacts>(inputs); }
 
 std::string reverse_name(const std::string& address) {
   addrinfo hints{};

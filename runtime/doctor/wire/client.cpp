@@ -9,15 +9,12 @@ namespace rollcall::doctor {
 namespace {
 
 using rendezvous::Endpoint;
-using std::chrono::milliseconds;
 constexpr std::chrono::seconds kOneAttempt{2};
 /// For the attempt whose failure is reported: a busy rank 0 is no blocked port.
 constexpr std::chrono::seconds kLastAttempt{5};
 /// Rank 0 may start a little later than the others: until then only the expected endpoint is tried, so that a healthy
 /// step asks no name server for names that nobody needs.
 constexpr std::chrono::seconds kUntilOthers{1};
-constexpr milliseconds kFirstPause{5};
-constexpr milliseconds kLongestPause{500};
 
 /// A connection on which rank 0 greeted back, or why not.
 Result<Socket> greet_at(const Endpoint& endpoint, const Greeting& greeting, Clock::time_point deadline) {
@@ -76,9 +73,9 @@ Result<Socket> find_rank_0(const Candidates& candidates, const Greeting& greetin
   head.endpoint = candidates.expected ? rendezvous::to_text(*candidates.expected) : "";
   Candidates known = candidates;
   std::vector<Endpoint> endpoints = endpoints_of(known);
-  const Clock::time_point try_others = Clock::now() + kUntilOthers;
+  const Clock::time_point begin = Clock::now();
+  const Clock::time_point try_others = begin + kUntilOthers;
   bool asked_further = false;
-  milliseconds pause = kFirstPause;
   std::string first_reason = candidates.expected_error;
   while (true) {
     const bool others = !usable || Clock::now() > try_others;
@@ -99,11 +96,11 @@ Result<Socket> find_rank_0(const Candidates& candidates, const Greeting& greetin
       known.hosts.push_back(further_host());
       endpoints = known.hosts.back().empty() ? endpoints : endpoints_of(known);
     }
-    if (Clock::now() + pause >= deadline) {
+    const auto rest = rendezvous::rest_after(Clock::now() - begin);
+    if (Clock::now() + rest >= deadline) {
       return nobody(candidates, endpoints.size(), first_reason);
     }
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 3 / 2, kLongestPause);  // each round may ask the name servers
+    std::this_thread::sleep_for(rest);
   }
 }
 

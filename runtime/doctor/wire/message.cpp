@@ -4,34 +4,37 @@
 
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <string>
 
-namespace rollcall::network {
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Address, text, ipv4, loopback, link_local)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ResolvedName, name, addresses, error)
-}  // namespace rollcall::network
+#include "runtime/doctor/fact_table.h"
+
+/// Facts as their table has them.
+template <rollcall::doctor::HasFacts Owner>
+struct nlohmann::adl_serializer<Owner, void> {
+  static_assert(rollcall::doctor::lists_all_facts<Owner>, "a member without a row in fact_table.h would be lost here");
+
+  static void to_json(json& to, const Owner& owner) {
+    to = json::object();
+    rollcall::doctor::for_each_fact<Owner>([&]<auto Place>(const rollcall::doctor::Fact<Place>& fact) {
+      to[std::string(fact.name)] = owner.*Place;
+    });
+  }
+
+  static void from_json(const json& from, Owner& owner) {
+    (void)from.get_ref<const json::object_t&>();  // throws where it is none
+    rollcall::doctor::for_each_fact<Owner>([&]<auto Place>(const rollcall::doctor::Fact<Place>& fact) {
+      if (const auto found = from.find(std::string(fact.name)); found != from.end()) {
+        found->get_to(owner.*Place);
+      }
+    });
+  }
+};
 
 namespace rollcall::rendezvous {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Endpoint, host, port)
 }  // namespace rollcall::rendezvous
 
 namespace rollcall::doctor {
-
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(NameFacts, own, head, reverse_address, reverse_name,
-                                                reverse_name_leads_back)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(InterfaceFacts, name, up, loopback, megabits)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(InterfaceUse, setting, value, error)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Device, name, numa, active, gigabits)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(FolderFacts, path, error, free_bytes, total_bytes, free_inodes,
-                                                total_inodes, purge_warning)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(VenvFacts, path, version, error)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Versions, rollcall, slurm, kernel, glibc, pmix)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(NodeFacts, names, interfaces, interface_uses, route_interface, gpus,
-                                                adapters, slurm_gpus, scratch, venv, versions, shm_bytes, cores,
-                                                bench_program)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(HeadFacts, endpoint, error, used)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TaskFacts, rank, local_rank, node_rank, host, cores, locked_memory,
-                                                resolve_error, warnings, environment_set, head, ring_port,
-                                                ring_addresses, first_on_node, node)
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Greeting, step, rank, probe)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Request, what, index, size, neighbours)

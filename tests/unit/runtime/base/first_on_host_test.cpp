@@ -1,4 +1,4 @@
-#include "runtime/base/this_process.h"
+#include "runtime/base/first_on_host.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstring>
@@ -79,6 +80,50 @@ TEST(FirstOnHost, AnotherUsersSocketSilencesNobody) {
   EXPECT_TRUE(is_first_on_host(occasion));
   ::kill(squatter, SIGKILL);
   ::waitpid(squatter, nullptr, 0);
+}
+
+/// What a process of its own is told, and whether it had to ask.
+std::string told_in_child(const std::string& occasion, const std::string& own_answer) {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(::pipe(ends.data()), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const std::string answer = asked_once_on_host(occasion, std::chrono::seconds(30), [&] { return own_answer; });
+    ::_exit(::write(ends[1], answer.data(), answer.size()) == static_cast<ssize_t>(answer.size()) ? 0 : 1);
+  }
+  ::close(ends[1]);
+  std::array<char, 100> text{};
+  const ssize_t got = ::read(ends[0], text.data(), text.size());
+  ::close(ends[0]);
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
+  return {text.data(), static_cast<std::size_t>(got)};
+}
+
+TEST(AskedOnceOnHost, TheFirstAsksForAll) {
+  const std::string occasion = new_occasion("asks");
+  int asked = 0;
+  const auto ask = [&] {
+    ++asked;
+    return std::string("10.78.0.1");
+  };
+  EXPECT_EQ(asked_once_on_host(occasion, std::chrono::seconds(30), ask), "10.78.0.1");
+  EXPECT_EQ(told_in_child(occasion, "another"), "10.78.0.1");
+  EXPECT_EQ(asked_once_on_host(occasion, std::chrono::seconds(30), ask), "10.78.0.1");
+  EXPECT_EQ(asked, 1);
+}
+
+TEST(AskedOnceOnHost, AnEmptyAnswerIsOne) {
+  const std::string occasion = new_occasion("empty");
+  EXPECT_EQ(asked_once_on_host(occasion, std::chrono::seconds(30), [] { return ""; }), "");
+  EXPECT_EQ(told_in_child(occasion, "another"), "");
+}
+
+TEST(AskedOnceOnHost, WhoIsToldNothingAsks) {
+  const std::string occasion = new_occasion("silent");
+  ASSERT_TRUE(is_first_on_host(occasion));  // has the name, and never tells
+  EXPECT_EQ(asked_once_on_host(occasion, std::chrono::milliseconds(10), [] { return "asked"; }), "asked");
+  EXPECT_EQ(told_in_child(new_occasion("gone"), "first"), "first");
+  EXPECT_EQ(told_in_child(new_occasion("gone"), "second"), "second");  // the first has ended
 }
 
 }  // namespace

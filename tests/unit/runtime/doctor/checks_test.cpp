@@ -464,6 +464,24 @@ TEST(DoctorChecks, ANameThatMeansSomethingElseOnOneNode) {
   EXPECT_THAT(findings.front().finding.hosts, ElementsAre("jwb0003"));
 }
 
+TEST(DoctorChecks, ANameOfSeveralAddressesMayTurnThem) {
+  World world = healthy_world();
+  world.step.num_nodes = 3;
+  TaskFacts third = world.tasks[2];
+  third.host = "jwb0003";
+  const network::Address one{"10.78.0.1", true, false, false};
+  const network::Address other{"10.78.0.2", true, false, false};
+  world.tasks[2].node.names.head[0].addresses = {one, other};
+  for (const auto& answer : {std::vector{other, one}, std::vector{other}}) {  // another order, or a part of them
+    third.node.names.head[0].addresses = answer;
+    World told = world;
+    told.tasks.push_back(third);
+    const std::vector<Checked> findings = run_checks(told, {"head-name"});
+    ASSERT_EQ(findings.size(), 1U);
+    EXPECT_EQ(findings.front().finding.status, Status::Good) << findings.front().finding.reason;
+  }
+}
+
 TEST(DoctorChecks, CollectivesAreOneLineABackEnd) {
   World world = healthy_world();
   world.collectives.rows.push_back({"ucx", "all_reduce", 1024, 1e-5, 0.1, true});

@@ -144,9 +144,12 @@ TEST_F(SettingsLayers, MistypedVariableIsRefusedWithTheNearest) {
 TEST_F(SettingsLayers, VariablesOfTheContractAreNoSettings) {
   Settings settings(launch_table());
   const std::array<Table, 1> others{kLayered};
-  EXPECT_TRUE(apply_environment(
-      settings, variables_only({{"ROLLCALL_SET", "RANK:0"}, {"ROLLCALL_STEP", "1.0"}, {"ROLLCALL_SITE_CONFIG", "x"}}),
-      others));
+  EXPECT_TRUE(apply_environment(settings,
+                                variables_only({{"ROLLCALL_SET", "RANK:0"},
+                                                {"ROLLCALL_STEP", "1.0"},
+                                                {"ROLLCALL_SITE_CONFIG", "x"},
+                                                {"ROLLCALL_TEST_SLURM", "trixie"}}),
+                                others));
 }
 
 TEST_F(SettingsLayers, VariablesOfOtherTablesArePassedOver) {

@@ -1,0 +1,153 @@
+#include "runtime/base/first_on_host.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <thread>
+
+namespace rollcall {
+namespace {
+
+struct Address {
+  sockaddr_un place{};
+  socklen_t length = 0;
+
+  [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&place); }
+};
+
+Address address_of(const std::string& occasion) {
+  const std::string text = "rollcall-first-" + std::to_string(::geteuid()) + "-" + occasion;
+  Address address;
+  address.place.sun_family = AF_UNIX;
+  // A first byte of 0: the abstract namespace.
+  const std::size_t size = std::min(text.size(), sizeof address.place.sun_path - 1);
+  std::memcpy(address.place.sun_path + 1, text.data(), size);
+  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + size);
+  return address;
+}
+
+/// Connects to the socket of that name; again where its owner does not listen yet.
+int connect_to(int descriptor, const Address& address) {
+  constexpr int kTries = 20;
+  int status = -1;
+  for (int tried = 0; tried < kTries && status != 0; ++tried) {
+    status = ::connect(descriptor, address.get(), address.length);
+    if (status != 0 && errno != ECONNREFUSED) {
+      break;
+    }
+    if (status != 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  return status;
+}
+
+/// A connection to the socket of that name if it belongs to this user, which the caller closes; -1 otherwise, and where
+/// it has gone meanwhile.
+int connection_to_own(const Address& address) {
+  const int descriptor = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (descriptor < 0) {
+    return -1;
+  }
+  ucred owner{};
+  socklen_t length = sizeof owner;
+  if (connect_to(descriptor, address) == 0 && ::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &owner, &length) == 0 &&
+      owner.uid == ::geteuid()) {
+    return descriptor;
+  }
+  ::close(descriptor);
+  return -1;
+}
+
+bool is_this_users(const Address& address) {
+  const int descriptor = connection_to_own(address);
+  if (descriptor >= 0) {
+    ::close(descriptor);
+  }
+  return descriptor >= 0;
+}
+
+/// A socket of that name, listening; -1 and errno where there is none to be had.
+int claim(const Address& address) {
+  const int descriptor = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (descriptor < 0 ||
+      (::bind(descriptor, address.get(), address.length) == 0 && ::listen(descriptor, SOMAXCONN) == 0)) {
+    return descriptor;
+  }
+  const int code = errno;
+  ::close(descriptor);
+  errno = code;
+  return -1;
+}
+
+constexpr std::size_t kLongestAnswer = 4096;
+constexpr char kAnswered = '=';  // before an answer, which may be empty
+
+void tell_all_who_come(int listener, const std::string& answer) {
+  while (true) {
+    const int descriptor = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    if (descriptor >= 0) {
+      (void)::send(descriptor, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      ::close(descriptor);
+    } else if (errno != EINTR && errno != ECONNABORTED) {
+      return;
+    }
+  }
+}
+
+/// The answer that comes over the connection; nothing where that takes longer than `patience`, or the other end has
+/// ended without a word.
+std::optional<std::string> read_answer(int descriptor, std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  std::string text;
+  std::array<char, kLongestAnswer> part{};
+  while (text.size() <= kLongestAnswer) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    pollfd readable{descriptor, POLLIN, 0};
+    if (left <= 0 || ::poll(&readable, 1, static_cast<int>(left)) <= 0) {
+      return std::nullopt;
+    }
+    const ssize_t got = ::recv(descriptor, part.data(), part.size(), 0);
+    if (got <= 0) {
+      return got == 0 && text.starts_with(kAnswered) ? std::optional(text.substr(1)) : std::nullopt;
+    }
+    text.append(part.data(), static_cast<std::size_t>(got));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool is_first_on_host(const std::string& occasion) {
+  const Address address = address_of(occasion);
+  if (claim(address) >= 0) {
+    return true;  // and keeps the socket
+  }
+  return errno != EADDRINUSE || !is_this_users(address);
+}
+
+std::string asked_once_on_host(const std::string& occasion, std::chrono::milliseconds patience,
+                               const std::function<std::string()>& ask) {
+  const Address address = address_of(occasion);
+  if (const int listener = claim(address); listener >= 0) {
+    std::string answer = ask().substr(0, kLongestAnswer);
+    std::thread(tell_all_who_come, listener, kAnswered + answer).detach();
+    return answer;
+  }
+  const int connection = connection_to_own(address);
+  std::optional<std::string> told = connection < 0 ? std::nullopt : read_answer(connection, patience);
+  if (connection >= 0) {
+    ::close(connection);
+  }
+  return told ? *std::move(told) : ask();
+}
+
+}  // namespace rollcall

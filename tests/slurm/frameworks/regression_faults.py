@@ -1,0 +1,10 @@
+"""What the scripts of this folder do where a test asks for it: lose a rank in the middle."""
+
+import os
+import signal
+
+
+def die_if_asked(rank):
+    """Ends rank DIES as the kernel would, without a word; in the first of torchrun's attempts."""
+    if os.environ.get("DIES") == str(rank) and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
+        os.kill(os.getpid(), signal.SIGKILL)
