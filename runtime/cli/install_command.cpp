@@ -81,6 +81,12 @@ std::vector<std::string> companions_of(const std::string& slurm_conf) {
   return names;
 }
 
+/// `plan`, unless something was taken for absent that is not.
+Result<Plan> whole(const install::PlanReader& read, Result<Plan> plan) {
+  const Result<void> checked = read.checked();
+  return checked ? std::move(plan) : Result<Plan>(checked.error());
+}
+
 Result<Plan> user_plan(const CommandContext& context) {
   const Result<std::string> folder = install::user_folder(context.environment);
   const Result<std::string> conf =
@@ -94,13 +100,18 @@ Result<Plan> user_plan(const CommandContext& context) {
   if (!plugin) {
     return plugin.error();
   }
-  return install::plan_user_install({*folder, *conf, *plugin, this_program(), companions_of(*conf)}, install::read_file,
-                                    install::read_link, install::names_in);
+  const install::PlanReader read{install::ImageRoot()};
+  return whole(read, install::plan_user_install({*folder, *conf, *plugin, this_program(), companions_of(*conf)}, read,
+                                                install::read_link, install::names_in));
 }
 
-Result<install::SiteInput> site_input(const CommandContext& context) {
+install::ImageRoot root_of(const CommandContext& context) {
+  return install::ImageRoot(absolute(context.options.text("root")));
+}
+
+Result<install::SiteInput> site_input(const CommandContext& context, const install::PlanReader& read) {
   install::SiteInput input;
-  input.root = install::ImageRoot(absolute(context.options.text("root")));
+  input.root = root_of(context);
   input.profile_path = kProfile;
   const Result<std::string> conf =
       install::site_slurm_conf(context.environment, context.options.text("slurm.conf"), input.root);
@@ -108,7 +119,7 @@ Result<install::SiteInput> site_input(const CommandContext& context) {
     return conf.error();
   }
   input.slurm_conf = *conf;
-  input.plugstack = install::plugstack_of(*conf, input.root.reader());
+  input.plugstack = install::plugstack_of(*conf, read);
   if (const std::string& profile = context.options.text("profile"); !profile.empty()) {
     input.profile = install::read_file(profile);
     if (!input.profile) {
@@ -122,15 +133,28 @@ Result<install::SiteInput> site_input(const CommandContext& context) {
   return input;
 }
 
-Result<Plan> site_plan(const CommandContext& context, install::SiteInput input) {
+/// What makes the installation dangerous, or useless to users.
+std::vector<std::string> warnings_of(const install::SiteInput& input) {
+  std::vector<std::string> lines = install::changeable_by_others(input.plugin, input.root);
+  for (const std::string& path : {input.plugin, input.profile_path, input.slurm_conf, input.plugstack}) {
+    for (std::string& line : install::closed_to_users(path, input.root)) {
+      if (std::ranges::find(lines, line) == lines.end()) {
+        lines.push_back(std::move(line));
+      }
+    }
+  }
+  return lines;
+}
+
+Result<Plan> site_plan(const CommandContext& context, install::SiteInput input, const install::PlanReader& read) {
   const Result<std::string> plugin = checked_plugin(context, input.slurm_conf, input.root);
   if (!plugin) {
     return plugin.error();
   }
   input.plugin = *plugin;
-  Result<Plan> plan = install::plan_site_install(input, input.root.reader(), input.root.lister());
+  Result<Plan> plan = whole(read, install::plan_site_install(input, read, input.root.lister()));
   if (plan) {
-    for (const std::string& line : install::changeable_by_others(*plugin, input.root)) {
+    for (const std::string& line : warnings_of(input)) {
       plan->notes.push_back("warning: " + line);
     }
   }
@@ -194,8 +218,9 @@ Result<void> run_install(CommandContext& context) {
   if (context.line.has("user")) {
     return carry_out(user_plan(context), install::ImageRoot(), context);
   }
-  const Result<install::SiteInput> input = site_input(context);
-  return input ? carry_out(site_plan(context, *input), input->root, context) : Result<void>(input.error());
+  const install::PlanReader read(root_of(context));
+  const Result<install::SiteInput> input = site_input(context, read);
+  return input ? carry_out(site_plan(context, *input, read), input->root, context) : Result<void>(input.error());
 }
 
 Result<void> run_uninstall(CommandContext& context) {
@@ -203,8 +228,9 @@ Result<void> run_uninstall(CommandContext& context) {
     return checked;
   }
   if (context.line.has("site")) {
-    const Result<install::SiteInput> input = site_input(context);
-    return input ? carry_out(install::plan_site_uninstall(*input, input->root.reader()), input->root, context)
+    const install::PlanReader read(root_of(context));
+    const Result<install::SiteInput> input = site_input(context, read);
+    return input ? carry_out(whole(read, install::plan_site_uninstall(*input, read)), input->root, context)
                  : Result<void>(input.error());
   }
   const Result<std::string> folder = install::user_folder(context.environment);

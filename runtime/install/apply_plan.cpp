@@ -7,9 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
+#include <utility>
+
+#include "runtime/base/small_file.h"
 
 namespace rollcall::install {
 namespace {
@@ -103,15 +104,9 @@ Result<void> apply_one(const FileChange& change, const ImageRoot& root, bool for
 }  // namespace
 
 std::optional<std::string> read_file(const std::string& path) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) {
-    return std::nullopt;
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return std::nullopt;
-  }
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  constexpr std::size_t kLongest = std::size_t{1} << 28;  // a plugin with all of its debugging symbols
+  std::string text;
+  return read_small_file(path, kLongest, text).reason.empty() ? std::optional(std::move(text)) : std::nullopt;
 }
 
 std::optional<std::string> read_link(const std::string& path) {

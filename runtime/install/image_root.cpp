@@ -1,14 +1,15 @@
 #include "runtime/install/image_root.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <deque>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
-#include "runtime/install/plan.h"
 
 namespace rollcall::install {
 namespace {
@@ -88,12 +89,24 @@ std::vector<std::string> ImageRoot::places_on_the_way(const std::string& path) c
   return once;
 }
 
-ReadFile ImageRoot::reader() const {
-  return [root = *this](const std::string& path) { return read_file(root.on_this_machine(path)); };
-}
-
 ListNames ImageRoot::lister() const {
   return [root = *this](const std::string& folder) { return names_in(root.on_this_machine(folder)); };
+}
+
+std::optional<std::string> PlanReader::operator()(const std::string& path) const {
+  constexpr std::size_t kLongest = std::size_t{1} << 20;
+  const std::string place = root_.on_this_machine(path);
+  std::string text;
+  const FileReading reading =
+      place.empty() ? FileReading{ELOOP, errno_text(ELOOP)} : read_small_file(place, kLongest, text);
+  if (reading.reason.empty()) {
+    return text;
+  }
+  if (reading.error_number != ENOENT && *fault_) {
+    *fault_ = fail(root_.shown(path), "", "cannot be read: " + reading.reason,
+                   "mending it, or moving it away, and again: nothing was changed", ExitCode::NoInput);
+  }
+  return std::nullopt;
 }
 
 }  // namespace rollcall::install

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "runtime/base/result.h"
 #include "runtime/job/slurm_files.h"
 
 namespace rollcall::install {
@@ -39,9 +41,7 @@ class ImageRoot {
   /// Every folder that is entered on the way to `path` (absolute), links followed, from the root on, and where it ends:
   /// whoever may change one of them decides what `path` is. Places on this machine, each once.
   [[nodiscard]] std::vector<std::string> places_on_the_way(const std::string& path) const;
-  /// Reads files of the installed system by its own paths.
-  [[nodiscard]] ReadFile reader() const;
-  /// Lists its folders, likewise.
+  /// Lists the installed system's folders by its own paths.
   [[nodiscard]] ListNames lister() const;
 
  private:
@@ -52,6 +52,24 @@ class ImageRoot {
   [[nodiscard]] Way walk(const std::string& path, bool follows_last) const;
 
   std::string folder_;
+};
+
+/// Reads files of the installed system, by its own paths, for a plan. A plan takes what it cannot read for absent, and
+/// would write over it or overlook what stands there, so one is carried out only where `checked()` says that everything
+/// was read. Copies share what was found. Not thread-safe.
+class PlanReader {
+ public:
+  explicit PlanReader(ImageRoot root) : root_(std::move(root)) {}
+
+  /// The whole text of a regular file of at most 1 MiB; nothing where there is none of this name, or on a fault.
+  [[nodiscard]] std::optional<std::string> operator()(const std::string& path) const;
+
+  /// Error (NoInput): the first file that is there and was not read, and why.
+  [[nodiscard]] Result<void> checked() const { return *fault_; }
+
+ private:
+  ImageRoot root_;
+  std::shared_ptr<Result<void>> fault_ = std::make_shared<Result<void>>();
 };
 
 }  // namespace rollcall::install

@@ -54,8 +54,8 @@ struct SiteInput {
 
 /// `install --user` and `uninstall --user`, `install --site` and `uninstall --site`. Pure but for the reading through
 /// `read`, `link` and `names`. Errors: CannotCreate where a file there is not rollcall's or was edited since (nothing
-/// of the plan would be done then); Configuration where the site's plugstack.conf loads rollcall already; Usage for
-/// paths that Slurm's files cannot hold.
+/// of the plan would be done then); Configuration where the site's plugstack.conf loads rollcall already, or
+/// PlugStackConfig is no absolute path; Usage for paths that Slurm's files cannot hold.
 [[nodiscard]] Result<Plan> plan_user_install(const UserInput& input, const ReadFile& read, const ReadLink& link,
                                              const ListNames& names);
 [[nodiscard]] Result<Plan> plan_user_uninstall(const std::string& folder, const std::vector<std::string>& present,
@@ -63,7 +63,7 @@ struct SiteInput {
 [[nodiscard]] Result<Plan> plan_site_install(const SiteInput& input, const ReadFile& read, const ListNames& names);
 [[nodiscard]] Result<Plan> plan_site_uninstall(const SiteInput& input, const ReadFile& read);
 
-/// A regular file's text; nothing where it is absent, no file, or not readable.
+/// A regular file's bytes; nothing where it is absent, no file, or not read whole. A plan reads by PlanReader.
 [[nodiscard]] std::optional<std::string> read_file(const std::string& path);
 [[nodiscard]] std::optional<std::string> read_link(const std::string& path);
 

@@ -59,11 +59,21 @@ Result<void> want_line(const SiteInput& input, const ReadFile& read, const ListN
   return {};
 }
 
+/// Slurm takes another one for a file of the folder in which srun or slurmd was started.
+Result<void> check_plugstack(const SiteInput& input) {
+  return input.plugstack.starts_with('/')
+             ? Result<void>()
+             : fail("PlugStackConfig", input.plugstack, "is no absolute path in " + input.root.shown(input.slurm_conf),
+                    "giving it one", ExitCode::Configuration);
+}
+
 }  // namespace
 
 Result<Plan> plan_site_install(const SiteInput& input, const ReadFile& read, const ListNames& names) {
-  if (const Result<void> checked = check_slurm_path("--plugin", input.plugin); !checked) {
-    return checked.error();
+  for (const Result<void>& checked : {check_slurm_path("--plugin", input.plugin), check_plugstack(input)}) {
+    if (!checked) {
+      return checked.error();
+    }
   }
   Plan plan;
   plan.for_all_users = true;
@@ -78,6 +88,9 @@ Result<Plan> plan_site_install(const SiteInput& input, const ReadFile& read, con
 }
 
 Result<Plan> plan_site_uninstall(const SiteInput& input, const ReadFile& read) {
+  if (const Result<void> checked = check_plugstack(input); !checked) {
+    return checked.error();
+  }
   Plan plan;
   const std::string& path = input.plugstack;
   const std::string present = read(path).value_or("");

@@ -85,7 +85,9 @@ Result<void> check_slurm_path(const std::string& name, const std::string& path) 
 
 Result<Plan> plan_user_install(const UserInput& input, const ReadFile& read, const ReadLink& link,
                                const ListNames& names) {
-  for (const Result<void>& checked : {check_paths(input), site_has_it_not(input, read, names)}) {
+  for (const Result<void>& checked :
+       {check_paths(input), check_slurm_path("PlugStackConfig", plugstack_of(input.slurm_conf, read)),
+        site_has_it_not(input, read, names)}) {
     if (!checked) {
       return checked.error();
     }

@@ -154,6 +154,20 @@ std::vector<std::string> changeable_by_others(const std::string& path, const Ima
   return lines;
 }
 
+std::vector<std::string> closed_to_users(const std::string& path, const ImageRoot& root) {
+  std::vector<std::string> lines;
+  for (const std::string& place : root.places_on_the_way(path)) {
+    struct stat entry {};
+    const bool there = ::stat(place.c_str(), &entry) == 0;
+    const bool folder = S_ISDIR(entry.st_mode);
+    if (there && (entry.st_mode & (folder ? S_IXOTH : S_IROTH)) == 0) {
+      lines.push_back(fmt::format("{}: users cannot {} it (mode {:04o}), and their srun fails; try chmod o+{} {}",
+                                  place, folder ? "enter" : "read", entry.st_mode & 07777U, folder ? 'x' : 'r', place));
+    }
+  }
+  return lines;
+}
+
 std::string way_name(Way way) {
   switch (way) {
     case Way::None:

@@ -51,4 +51,9 @@ struct Status {
 /// and of what they point to among them: a line for each; none where nobody can.
 [[nodiscard]] std::vector<std::string> changeable_by_others(const std::string& path, const ImageRoot& root);
 
+/// What keeps users from reading the file `path`, likewise: a folder on the way that others may not enter, or the file
+/// itself: a line for each; none where all can. What is not there yet is passed over. Goes by the mode alone: access
+/// lists may allow more.
+[[nodiscard]] std::vector<std::string> closed_to_users(const std::string& path, const ImageRoot& root);
+
 }  // namespace rollcall::install

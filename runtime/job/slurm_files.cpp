@@ -16,6 +16,7 @@
 #include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
+#include "runtime/job/slurm_conf_lines.h"
 
 namespace rollcall::job {
 namespace {
@@ -46,16 +47,25 @@ std::vector<std::vector<std::string>> words_of_lines(const std::string& text) {
   return lines;
 }
 
+/// The file that a line of slurm.conf includes; empty: none.
+std::string included_by(const std::string& path, const std::string& line) {
+  const std::vector<std::vector<std::string>> words = words_of_lines(line);
+  const bool includes = words.size() == 1 && words[0].size() > 1 && equal_but_for_case(words[0][0], "include");
+  return includes ? beside(path, words[0][1]) : "";
+}
+
 void find_value(const std::string& path, std::string_view key, const ReadFile& read, int depth,
                 std::optional<std::string>& found) {
   const std::optional<std::string> text = depth < kDeepest ? read(path) : std::nullopt;
-  for (const auto& words : words_of_lines(text.value_or(""))) {
-    if (equal_but_for_case(words.front(), "include") && words.size() > 1) {
-      find_value(beside(path, words[1]), key, read, depth + 1, found);
+  for (const std::string& line : slurm_conf_lines(text.value_or(""))) {
+    if (const std::string file = included_by(path, line); !file.empty()) {
+      find_value(file, key, read, depth + 1, found);
+      continue;
     }
-    const std::size_t equals = words.front().find('=');
-    if (equals != std::string::npos && equal_but_for_case(words.front().substr(0, equals), key)) {
-      found = words.front().substr(equals + 1);
+    for (const auto& [name, value] : slurm_conf_pairs(line)) {
+      if (equal_but_for_case(name, key)) {
+        found = value;
+      }
     }
   }
 }
@@ -132,9 +142,9 @@ std::optional<std::string> slurm_conf_value(const std::string& path, std::string
 }
 
 std::optional<std::string> first_include(const std::string& path, const ReadFile& read) {
-  for (const auto& words : words_of_lines(read(path).value_or(""))) {
-    if (equal_but_for_case(words.front(), "include") && words.size() > 1) {
-      return beside(path, words[1]);
+  for (const std::string& line : slurm_conf_lines(read(path).value_or(""))) {
+    if (std::string file = included_by(path, line); !file.empty()) {
+      return file;
     }
   }
   return std::nullopt;
@@ -209,7 +219,12 @@ PluginProfile profile_of_plugin(const Environment& environment) {
   SlurmReader reader(slurm_conf);
   const ReadFile read = [&reader](const std::string& path) { return reader.read(path); };
   PluginProfile profile;
-  for (const PluginLine& line : plugin_lines(plugstack_of(slurm_conf, read), read, names_in)) {
+  const std::string plugstack = plugstack_of(slurm_conf, read);
+  if (!plugstack.starts_with('/')) {
+    profile.doubt = fmt::format("{}: PlugStackConfig={} is no absolute path", slurm_conf, plugstack);
+    return profile;
+  }
+  for (const PluginLine& line : plugin_lines(plugstack, read, names_in)) {
     if (line.config.empty() || profile.file) {
       continue;
     }

@@ -29,7 +29,8 @@ inline constexpr std::array kSlurmConfPlaces{"/etc/slurm/slurm.conf", "/etc/slur
 [[nodiscard]] std::string slurm_conf_in_force(const Environment& environment);
 
 /// The last value of `key` (any case) in slurm.conf at `path` and the files that it includes; nothing where it is
-/// unset. Included names without a leading '/' stand beside `path`. Wildcards are not followed.
+/// unset. Lines are read as Slurm reads them (slurm_conf_lines.h). Included names without a leading '/' stand beside
+/// `path`. Wildcards are not followed.
 [[nodiscard]] std::optional<std::string> slurm_conf_value(const std::string& path, std::string_view key,
                                                           const ReadFile& read);
 

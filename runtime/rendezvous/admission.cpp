@@ -15,6 +15,8 @@
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/rendezvous/connect.h"
+#include "runtime/rendezvous/newcomers.h"
+#include "runtime/rendezvous/port_owner.h"
 #include "runtime/rendezvous/socket.h"
 
 namespace rollcall::rendezvous {
@@ -90,21 +92,14 @@ class Arrivals {
   /// Waits until something happens and takes it in; false where the system cannot go on: `problem` says why.
   [[nodiscard]] bool step(Clock::time_point deadline, std::string& problem) {
     wait(deadline);
-    if (!accept_waiting(problem)) {
-      return false;
-    }
     for (auto member = members_.begin(); member != members_.end();) {
       // A member has nothing to say: what it says is not read, and would wake this loop again and again.
       const bool stays = member->second.socket.take_arrived() && member->second.socket.frames().size() == 0;
       member = stays ? std::next(member) : members_.erase(member);
     }
-    for (Waiting& newcomer : newcomers_) {
-      hear(newcomer.socket);
-    }
-    std::erase_if(newcomers_, [now = Clock::now()](const Waiting& newcomer) {
-      return !newcomer.socket.is_open() || newcomer.until < now;
-    });
-    return true;
+    problem = newcomers_.turn(listener_,
+                              [this](Socket newcomer, const std::string& text) { greet(std::move(newcomer), text); });
+    return problem.empty();
   }
 
   void tell_all(const std::string& text) {
@@ -135,63 +130,29 @@ class Arrivals {
     std::string host;
   };
 
-  struct Waiting {
-    Socket socket;
-    Clock::time_point until;
-  };
-
   void wait(Clock::time_point deadline) const {
     std::vector<pollfd> waiting{{listener_, POLLIN, 0}};
-    for (const Waiting& newcomer : newcomers_) {
-      waiting.push_back({newcomer.socket.descriptor(), POLLIN, 0});
-    }
+    newcomers_.add_to(waiting);
     for (const auto& [rank, member] : members_) {
       waiting.push_back({member.socket.descriptor(), POLLIN, 0});
     }
     poll(waiting.data(), waiting.size(), milliseconds_until(deadline));
   }
 
-  [[nodiscard]] bool accept_waiting(std::string& problem) {
-    while (true) {
-      const int descriptor = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (descriptor >= 0) {
-        newcomers_.push_back({Socket(descriptor), after(kPatience)});
-      } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-        return true;
-      } else if ((errno == EMFILE || errno == ENFILE) && !newcomers_.empty()) {
-        newcomers_.erase(newcomers_.begin());  // the one that has been silent for longest
-      } else if (errno == EBADF || errno == EINVAL || errno == ENOTSOCK || errno == EMFILE || errno == ENFILE) {
-        problem = errno_text(errno);
-        return false;
-      } else if (errno != EINTR && errno != ECONNABORTED) {  // of the network, as accept(2) has it: the next may do
-        std::this_thread::sleep_for(kPause);
-        return true;
-      }
-    }
-  }
-
-  /// Closes what ended, what is no rollcall and whom it refuses.
-  void hear(Socket& newcomer) {
-    const bool alive = newcomer.take_arrived();
-    const std::optional<std::string> text = newcomer.frames().next();
-    if (!text) {
-      const bool may_speak = alive && !newcomer.frames().broken() && newcomer.frames().size() < kLongestHello;
-      newcomer = may_speak ? std::move(newcomer) : Socket();
-      return;
-    }
-    Socket socket = std::exchange(newcomer, Socket());
-    const std::optional<Hello> hello = parse_hello(*text);
+  /// Answers who has said who it is; whom it refuses it closes.
+  void greet(Socket newcomer, const std::string& text) {
+    const std::optional<Hello> hello = parse_hello(text);
     if (!hello) {
       return;
     }
     const std::string reason = why_not(*hello);
     const std::string answer = reason.empty() ? fmt::format("{}\n{}\n{}", kHere, key_.name, key_.nonce)
                                               : fmt::format("{}\n{}", kRefused, reason);
-    const bool told = socket.send_frame(answer, Clock::now()).has_value();
+    const bool told = newcomer.send_frame(answer, Clock::now()).has_value();
     if (!reason.empty()) {
       refused_ = description_of(*hello);
-    } else if (told && alive) {
-      members_.insert_or_assign(hello->rank, Member{std::move(socket), hello->host});
+    } else if (told && newcomer.take_arrived()) {
+      members_.insert_or_assign(hello->rank, Member{std::move(newcomer), hello->host});
     }
   }
 
@@ -222,7 +183,7 @@ class Arrivals {
   std::uint32_t world_size_;
   Nonce nonce_;
   int flags_;
-  std::vector<Waiting> newcomers_;  ///< connected, but have not said yet who they are; the longest there first
+  Newcomers newcomers_{kLongestHello};
   std::map<std::uint32_t, Member> members_;
   std::string refused_;  ///< the last stranger
 };
@@ -231,7 +192,8 @@ class Arrivals {
 struct Answer {
   std::optional<Result<Admission>> final = {};
   std::string reason = {};
-  bool refused = false;  ///< rank 0 of another world says so itself
+  bool refused =
+      false;  ///< it is known that another one listens there: rank 0 of another world, another user's process
 };
 
 Error given_up(const Endpoint& endpoint, const std::string& reason) {
@@ -262,6 +224,9 @@ Answer ask_at(const Place& place, const Newcomer& newcomer, std::chrono::duratio
     return {std::nullopt, attempt.reason};
   }
   Socket socket(attempt.descriptor);
+  if (std::string stranger = stranger_at_other_end(attempt.descriptor); !stranger.empty()) {
+    return {std::nullopt, std::move(stranger), true};
+  }
   const Hello hello{{newcomer.world, place.nonce}, newcomer.rank, newcomer.world_size, this_host_name()};
   const Result<void> sent = socket.send_frame(to_text(hello), patience());
   const Result<std::string> text = sent ? socket.receive_frame(patience()) : Result<std::string>(sent.error());

@@ -14,6 +14,7 @@
 #include "runtime/job/marker.h"
 #include "runtime/network/network_view.h"
 #include "runtime/rendezvous/admission.h"
+#include "runtime/rendezvous/port_owner.h"
 #include "runtime/settings/values.h"
 
 namespace rollcall::rendezvous {
@@ -127,6 +128,15 @@ Result<Listener> listen_at_first_free(const std::vector<std::uint16_t>& ports) {
   return listener;
 }
 
+/// Where rank 0 had to take another port than the others try first: who has that one may have answered them in its
+/// stead.
+Error with_taker(Error error, std::uint16_t first, std::uint16_t own) {
+  error.reason += fmt::format(
+      "; rank 0 listened at port {}, as {} listens at MASTER_PORT {} of {}, whom the others may have taken for rank 0",
+      own, listener_text(first), first, this_host_name());
+  return error;
+}
+
 Result<Meeting> meet_by_address(const Call& call) {
   const auto host = call.environment.get_non_empty(env::kMasterAddr);
   const auto port_text = call.environment.get_non_empty(env::kMasterPort);
@@ -145,8 +155,9 @@ Result<Meeting> meet_by_address(const Call& call) {
       return listener.error();
     }
     const Endpoint endpoint{*host, listener->port()};
-    return receive_all(call, Meeting{endpoint, new_key(call), std::move(*listener), "address", std::nullopt},
-                       Nonce::ToldHere);
+    Result<Meeting> meeting = receive_all(
+        call, Meeting{endpoint, new_key(call), std::move(*listener), "address", std::nullopt}, Nonce::ToldHere);
+    return meeting || endpoint.port == *port ? std::move(meeting) : with_taker(meeting.error(), *port, endpoint.port);
   }
   Places places;
   for (const std::uint16_t one : ports) {

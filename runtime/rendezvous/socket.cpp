@@ -18,8 +18,6 @@
 namespace rollcall::rendezvous {
 namespace {
 
-constexpr std::size_t kHeader = 4;
-
 Error lost(const std::string& reason) {
   return fail("connection", "", reason, "looking at the other node", ExitCode::Unavailable);
 }
@@ -59,11 +57,11 @@ std::string encode_frame(std::string_view text) {
 }
 
 std::optional<std::size_t> FrameBuffer::length() const {
-  if (bytes_.size() < kHeader) {
+  if (bytes_.size() < kFrameHeader) {
     return std::nullopt;
   }
   std::size_t length = 0;
-  for (std::size_t i = 0; i < kHeader; ++i) {
+  for (std::size_t i = 0; i < kFrameHeader; ++i) {
     length = (length << 8) | static_cast<unsigned char>(bytes_[i]);
   }
   return length;
@@ -73,11 +71,11 @@ bool FrameBuffer::broken() const { return length().value_or(0) > kLongestFrame; 
 
 std::optional<std::string> FrameBuffer::next() {
   const std::optional<std::size_t> size = length();
-  if (!size || broken() || bytes_.size() < kHeader + *size) {
+  if (!size || broken() || bytes_.size() < kFrameHeader + *size) {
     return std::nullopt;
   }
-  std::string text = bytes_.substr(kHeader, *size);
-  bytes_.erase(0, kHeader + *size);
+  std::string text = bytes_.substr(kFrameHeader, *size);
+  bytes_.erase(0, kFrameHeader + *size);
   return text;
 }
 
@@ -102,10 +100,10 @@ Socket::~Socket() {
   }
 }
 
-bool Socket::take_arrived() {
+bool Socket::take_arrived(std::size_t most) {
   std::array<char, 16384> piece{};
-  while (!frames_.broken() && frames_.size() < kHeader + kLongestFrame) {
-    const ssize_t count = recv(descriptor_, piece.data(), piece.size(), 0);
+  while (!frames_.broken() && frames_.size() < most) {
+    const ssize_t count = recv(descriptor_, piece.data(), std::min(piece.size(), most - frames_.size()), 0);
     if (count <= 0) {
       return count < 0 && would_block(errno);
     }

@@ -13,6 +13,8 @@ namespace rollcall::rendezvous {
 
 /// More than the facts of any node that a doctor reports: a longer frame comes from an unexpected peer.
 inline constexpr std::size_t kLongestFrame = std::size_t{1} << 22;
+/// Bytes of its length before it.
+inline constexpr std::size_t kFrameHeader = 4;
 
 /// The bytes of one message: its length (4 bytes, big endian), then `text`, at most kLongestFrame long.
 [[nodiscard]] std::string encode_frame(std::string_view text);
@@ -54,8 +56,9 @@ class Socket {
   [[nodiscard]] Result<void> send_frame(std::string_view text, Clock::time_point deadline);
   [[nodiscard]] Result<std::string> receive_frame(Clock::time_point deadline);
 
-  /// Takes what has arrived without waiting; false where the other end is gone. Frames come from `frames()`.
-  [[nodiscard]] bool take_arrived();
+  /// Takes what has arrived without waiting, until `most` bytes lie in `frames()`, where whole frames come from; false
+  /// where the other end is gone.
+  [[nodiscard]] bool take_arrived(std::size_t most = kFrameHeader + kLongestFrame);
   [[nodiscard]] FrameBuffer& frames() { return frames_; }
 
  private:

@@ -444,6 +444,63 @@ def test_an_administrators_edits_are_never_lost(rollcall, image):
     assert result.returncode == 78 and "already" in result.stderr
 
 
+@pytest.mark.parametrize("line", ["PlugStackConfig = {}", 'PlugStackConfig="{}"', "SlurmctldPort=6817 PlugStackConfig={}",
+                                  "PlugStackConfig=\\\n{}"])
+def test_the_line_goes_where_slurm_looks_however_the_place_is_spelled(rollcall, image, line):
+    etc = image / "etc" / "slurm"
+    (etc / "slurm.conf").write_text("ClusterName=image\n" + line.format("/etc/slurm/stack.conf") + "\n")
+    options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
+    done = site(rollcall, "install", *options)
+    assert done.returncode == 0, done.stderr
+    assert "optional /opt/spank_rollcall.so" in (etc / "stack.conf").read_text()
+    assert sorted(path.name for path in etc.iterdir()) == ["slurm.conf", "stack.conf"]
+    assert site(rollcall, "uninstall", *options).returncode == 0 and not (etc / "stack.conf").exists()
+
+
+def test_a_plugstack_that_is_looked_for_in_any_folder_is_refused(rollcall, image):
+    (image / "etc" / "slurm" / "slurm.conf").write_text("PlugStackConfig=stack.conf\n")
+    for command in ("install", "uninstall"):
+        result = site(rollcall, command, "--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so")
+        assert result.returncode == 78 and "stack.conf: is no absolute path" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["slurm/plugstack.conf", "rollcall/site.toml", "slurm/slurm.conf.d"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.write_bytes(b"#" * (2 << 20))])
+def test_what_cannot_be_read_whole_is_not_taken_for_absent(rollcall, image, name, make):
+    """A read error would otherwise cost the site its own lines: an empty file and an unreadable one are different things."""
+    (image / "etc" / "rollcall").mkdir()
+    (image / "etc" / "slurm" / "slurm.conf").write_text("ClusterName=image\ninclude slurm.conf.d\n")
+    make(image / "etc" / name)
+    before = sorted(image.rglob("*"))
+    options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
+    for arguments in (["install", *options, f"--profile={SOURCE}/site_config/minicluster.toml"], ["uninstall", *options]):
+        result = site(rollcall, *arguments)
+        assert result.returncode == 66, result.stdout + result.stderr
+        assert f"{image}/etc/{name}: cannot be read: " in result.stderr and "nothing was changed" in result.stderr
+    assert sorted(image.rglob("*")) == before
+
+
+def test_what_users_cannot_read_is_warned_of(rollcall, image):
+    image.chmod(0o755)
+    plugin = image / "root" / "lib" / "spank_rollcall.so"
+    plugin.parent.mkdir(parents=True)
+    shutil.copy(image / "opt" / "spank_rollcall.so", plugin)
+    (image / "etc" / "rollcall").mkdir()
+    options = ["install", "--site", f"--root={image}", "--plugin=/root/lib/spank_rollcall.so",
+               f"--profile={SOURCE}/site_config/minicluster.toml"]
+    assert "users cannot" not in site(rollcall, *options, "--dry-run").stdout
+    (image / "root").chmod(0o700)
+    (image / "etc" / "rollcall").chmod(0o700)
+    plugin.chmod(0o640)
+    (image / "etc" / "slurm" / "plugstack.conf").write_text("")
+    (image / "etc" / "slurm" / "plugstack.conf").chmod(0o600)
+    done = site(rollcall, *options)
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"^warning: (\S+): users cannot (\w+) it \(mode (\d+)\)", done.stdout, re.MULTILINE) == [
+        (f"{image}/root", "enter", "0700"), (str(plugin), "read", "0640"), (f"{image}/etc/rollcall", "enter", "0700"),
+        (f"{image}/etc/slurm/plugstack.conf", "read", "0600")]
+
+
 def test_a_sites_installation_serves_srun(plain, rollcall, plugin):
     options = ["--site", f"--slurm-conf={plain.folder}/etc/slurm.conf"]
     plugstack = plain.folder / "etc" / "plugstack.conf"

@@ -1,8 +1,11 @@
 """The command without `--ddp` sees what the plugin sees, and tells what the plugin did and why."""
 
 import os
+import subprocess
 
 import pytest
+
+from minicluster import clean_environment
 
 TWO_NODES = ["-N2", "--ntasks-per-node=2"]
 STRANGER = 12345  # a user id that is neither root nor Slurm's
@@ -76,6 +79,25 @@ def test_a_profile_of_the_users_choice_leaves_the_sites_locks_behind(cluster, ro
     assert told.stdout == "5\n"
     refused = cluster.run("srun", "--ddp", "-N1", "true", env=mine, check=False)
     assert refused.returncode != 0 and f"is locked by the profile of this site, {locked}" in refused.stderr
+
+
+@pytest.mark.parametrize("line", ["PlugStackConfig={}", "PlugStackConfig = {}", 'PlugStackConfig="{}"',
+                                  "ClusterName=x PlugStackConfig={}", "PlugStackConfig=\\\n  {}"])
+def test_a_lock_holds_however_the_place_of_plugstack_is_spelled(rollcall, tmp_path, line):
+    (tmp_path / "site.toml").write_text('threads = "2"\n[site]\nlocked = ["threads"]\n')
+    (tmp_path / "stack.conf").write_text(f"optional /nowhere/spank_rollcall.so config={tmp_path}/site.toml\n")
+    (tmp_path / "slurm.conf").write_text(line.format(tmp_path / "stack.conf") + "\n")
+    environment = clean_environment() | {"SLURM_CONF": str(tmp_path / "slurm.conf"), "ROLLCALL_THREADS": "3"}
+    result = subprocess.run([rollcall, "--print-config"], env=environment, text=True, capture_output=True)
+    assert result.returncode != 0 and "ROLLCALL_THREADS" in result.stderr and f"{tmp_path}/site.toml" in result.stderr
+
+
+def test_a_plugstack_that_is_looked_for_in_any_folder_is_not_believed(rollcall, tmp_path):
+    (tmp_path / "slurm.conf").write_text("PlugStackConfig=stack.conf\n")
+    (tmp_path / "stack.conf").write_text("optional /nowhere/spank_rollcall.so config=/nowhere/site.toml\n")
+    result = subprocess.run([rollcall, "--print-config"], env=clean_environment() | {"SLURM_CONF": str(tmp_path / "slurm.conf")},
+                            cwd=tmp_path, text=True, capture_output=True)
+    assert f"srun --ddp may take another: {tmp_path}/slurm.conf: PlugStackConfig=stack.conf is no absolute path" in result.stdout
 
 
 def rows(table):

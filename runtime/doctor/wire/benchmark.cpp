@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +10,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "runtime/rendezvous/newcomers.h"
 
 namespace rollcall::doctor {
 namespace {
@@ -173,7 +176,7 @@ std::string RingMember::connect(const std::vector<rendezvous::Endpoint>& neighbo
       continue;
     }
     right_ = Socket(attempt.descriptor);
-    const Result<void> sent = transfer(right_, std::as_bytes(std::span(token_)), right_, {}, deadline);
+    const Result<void> sent = right_.send_frame(token_, deadline);
     if (sent) {
       return "";
     }
@@ -183,20 +186,29 @@ std::string RingMember::connect(const std::vector<rendezvous::Endpoint>& neighbo
 }
 
 Result<Socket> RingMember::accept_left(Clock::time_point deadline) const {
-  while (true) {
-    Result<Socket> left = rendezvous::accept_one(listener_->descriptor(), deadline);
-    if (!left) {
+  const auto lost = [](const std::string& reason) {
+    return fail("doctor", "", reason, "looking at the other node", ExitCode::Unavailable);
+  };
+  // No byte more than the token: the neighbour may have begun already.
+  rendezvous::Newcomers newcomers(rendezvous::kFrameHeader + token_.size());
+  Socket left;
+  while (Clock::now() < deadline) {
+    std::vector<pollfd> waiting{{listener_->descriptor(), POLLIN, 0}};
+    newcomers.add_to(waiting);
+    poll(waiting.data(), waiting.size(), rendezvous::milliseconds_until(deadline));
+    const std::string problem = newcomers.turn(listener_->descriptor(), [&](Socket newcomer, const std::string& text) {
+      if (text == token_ && !left.is_open()) {
+        left = std::move(newcomer);
+      }
+    });
+    if (left.is_open()) {
       return left;
     }
-    std::string token(token_.size(), ' ');
-    const Result<void> read = transfer(*left, {}, *left, std::as_writable_bytes(std::span(token)), deadline);
-    if (read && token == token_) {
-      return left;
-    }
-    if (Clock::now() >= deadline) {
-      return fail("doctor", "", "no answer in time", "looking at the other node", ExitCode::Unavailable);
+    if (!problem.empty()) {
+      return lost(problem);
     }
   }
+  return lost("no answer in time");
 }
 
 Benchmark RingMember::measure(std::uint32_t index, std::uint32_t size, Clock::time_point deadline) {

@@ -2,11 +2,10 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <optional>
+#include <utility>
 
 #include "runtime/doctor/wire/message.h"
 
@@ -15,10 +14,6 @@ namespace {
 
 /// A rank whose connection broke may come again on another one: it gives up an endpoint that is slow to answer.
 constexpr std::chrono::seconds kGrace{2};
-
-// What strangers may hold, as at the rendezvous (rendezvous/admission.cpp).
-constexpr std::chrono::seconds kPatience{5};    ///< for a newcomer to say who it is
-constexpr std::size_t kLongestGreeting = 4096;  ///< bytes that are no whole greeting yet
 
 constexpr const char* kGone = "its connection ended: the process was killed or failed";
 
@@ -31,25 +26,8 @@ Server::Server(std::vector<rendezvous::Listener> listeners, std::string step, st
   }
 }
 
-void Server::accept_waiting() {
-  for (const rendezvous::Listener& listener : listeners_) {
-    while (true) {
-      const int descriptor = accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-      const bool full = descriptor < 0 && (errno == EMFILE || errno == ENFILE);
-      if (full && !newcomers_.empty()) {
-        newcomers_.erase(newcomers_.begin());
-      } else if (descriptor < 0) {
-        break;
-      } else {
-        newcomers_.push_back({Socket(descriptor), Clock::now() + kPatience});
-      }
-    }
-  }
-}
-
-void Server::greet(Socket& newcomer, const std::string& text) {
+void Server::greet(Socket client, const std::string& text) {
   const std::optional<Greeting> greeting = parse_greeting(text);
-  Socket client = std::move(newcomer);
   if (!greeting || greeting->step != step_ || greeting->rank == 0 || greeting->rank >= world_size_) {
     return;
   }
@@ -61,19 +39,12 @@ void Server::greet(Socket& newcomer, const std::string& text) {
   }
 }
 
-void Server::hear_newcomers(std::map<std::uint32_t, std::string>& reports) {
-  for (auto& [newcomer, until] : newcomers_) {
-    const bool alive = newcomer.take_arrived();
-    if (const std::optional<std::string> text = newcomer.frames().next()) {
-      greet(newcomer, *text);
-    } else if (!alive || newcomer.frames().broken() || newcomer.frames().size() > kLongestGreeting) {
-      newcomer = Socket();
-    }
+void Server::hear_newcomers() {
+  for (const rendezvous::Listener& listener : listeners_) {
+    // What keeps it from accepting shows as ranks that are missing at the deadline.
+    (void)newcomers_.turn(listener.descriptor(),
+                          [this](Socket newcomer, const std::string& text) { greet(std::move(newcomer), text); });
   }
-  std::erase_if(newcomers_, [now = Clock::now()](const Newcomer& newcomer) {
-    return !newcomer.socket.is_open() || newcomer.until < now;
-  });
-  hear_clients(reports);
 }
 
 void Server::hear_clients(std::map<std::uint32_t, std::string>& answers) {
@@ -98,8 +69,8 @@ void Server::wait(Clock::time_point deadline, bool accepting) const {
   for (const rendezvous::Listener& listener : listeners_) {
     waiting.push_back({accepting ? listener.descriptor() : -1, POLLIN, 0});
   }
-  for (const Newcomer& newcomer : newcomers_) {
-    waiting.push_back({accepting ? newcomer.socket.descriptor() : -1, POLLIN, 0});
+  if (accepting) {
+    newcomers_.add_to(waiting);
   }
   for (const auto& [rank, socket] : clients_) {
     waiting.push_back({socket.descriptor(), POLLIN, 0});
@@ -121,8 +92,8 @@ std::map<std::uint32_t, std::string> Server::gather(Clock::time_point deadline) 
   while (!all_accounted_for(reports) && Clock::now() < deadline) {
     const bool in_grace = Clock::now() < last_loss_ + kGrace;
     wait(in_grace ? std::min(deadline, last_loss_ + kGrace) : deadline, true);
-    accept_waiting();
-    hear_newcomers(reports);
+    hear_newcomers();
+    hear_clients(reports);
   }
   return reports;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "runtime/rendezvous/listener.h"
+#include "runtime/rendezvous/newcomers.h"
 #include "runtime/rendezvous/socket.h"
 
 namespace rollcall::doctor {
@@ -38,14 +40,10 @@ class Server {
   [[nodiscard]] const std::map<std::uint32_t, std::string>& losses() const { return losses_; }
 
  private:
-  struct Newcomer {
-    Socket socket;
-    Clock::time_point until;
-  };
+  static constexpr std::size_t kLongestGreeting = 4096;  ///< bytes
 
-  void accept_waiting();
-  void greet(Socket& newcomer, const std::string& text);
-  void hear_newcomers(std::map<std::uint32_t, std::string>& reports);
+  void greet(Socket client, const std::string& text);
+  void hear_newcomers();
   void hear_clients(std::map<std::uint32_t, std::string>& answers);
   void wait(Clock::time_point deadline, bool accepting) const;
   [[nodiscard]] bool all_accounted_for(const std::map<std::uint32_t, std::string>& reports) const;
@@ -53,7 +51,7 @@ class Server {
   std::vector<rendezvous::Listener> listeners_;
   std::string step_;
   std::uint32_t world_size_;
-  std::vector<Newcomer> newcomers_;  ///< connected, but have not said yet who they are; the longest there first
+  rendezvous::Newcomers newcomers_{kLongestGreeting};
   std::map<std::uint32_t, Socket> clients_;
   std::map<std::uint32_t, std::string> losses_;
   Clock::time_point last_loss_{};

@@ -93,6 +93,23 @@ TEST(DoctorBenchmark, MeasuresAndVerifiesEveryOperation) {
   }
 }
 
+TEST(DoctorBenchmark, StrangersWhoConnectFirstDoNotKeepTheNeighbourOut) {
+  const Clock::time_point deadline = Clock::now() + std::chrono::seconds(10);
+  std::array<RingMember, 2> members{RingMember("7.0.0"), RingMember("7.0.0")};
+  const auto endpoint = [&](std::size_t i) { return rendezvous::Endpoint{"127.0.0.1", members.at(i).port()}; };
+  const Socket silent(rendezvous::connect_once(endpoint(0), deadline).descriptor);
+  Socket other_step(rendezvous::connect_once(endpoint(0), deadline).descriptor);
+  ASSERT_TRUE(other_step.send_frame("rollcall-doctor 8.0.0", deadline));
+  for (std::size_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(members.at(i).connect({endpoint(1 - i)}, deadline), "");
+  }
+  std::array<Benchmark, 2> results;
+  std::thread second([&] { results[1] = members[1].measure(1, 2, deadline); });
+  results[0] = members[0].measure(0, 2, deadline);
+  second.join();
+  EXPECT_EQ(results[0].error + results[1].error, "");
+}
+
 /// Hands on what arrives at `from` to `to`, but for one bit of byte `place`; ends with the connection.
 void corrupt(int from, int to, std::size_t place) {
   std::array<char, 4096> bytes{};

@@ -106,11 +106,15 @@ TEST_F(InstalledFiles, AnImagesLinksLeadToTheImagesOwnFiles) {
   const Result<void> refused = apply({{{"/etc/link0", "planted", std::nullopt, ""}}, {}, {}}, root);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().reason, HasSubstr("symbolic links"));
-  EXPECT_EQ(root.reader()("/etc/link0"), std::nullopt);
+  const PlanReader read(root);
+  EXPECT_EQ(read("/etc/absent"), std::nullopt);
+  EXPECT_TRUE(read.checked());
+  EXPECT_EQ(read("/etc/link0"), std::nullopt);
+  EXPECT_FALSE(read.checked());
   EXPECT_EQ(read_file(outside), "before");
   ASSERT_TRUE(apply({{{"/etc/slurm/plugstack.conf", "line", std::nullopt, ""}}, {}, {}}, root));
   EXPECT_EQ(read_file(image / "opt" / "slurm" / "plugstack.conf"), "line");
-  EXPECT_EQ(root.reader()("/etc/slurm/plugstack.conf"), "line");
+  EXPECT_EQ(read("/etc/slurm/plugstack.conf"), "line");
 }
 
 TEST_F(InstalledFiles, WhatOthersThanRootCanChangeIsTold) {

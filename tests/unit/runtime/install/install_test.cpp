@@ -97,6 +97,25 @@ TEST(SlurmFiles, TheLastValueCountsAndIncludesAreFollowed) {
   EXPECT_EQ(plugstack_of("/s/slurm.conf", twice.read()), "/p/second");
 }
 
+TEST(SlurmFiles, ValuesAreReadAsSlurmReadsThem) {
+  for (const char* const text :
+       {"PlugStackConfig=/p/stack.conf\n", "PlugStackConfig = /p/stack.conf\n", "PlugStackConfig=\"/p/stack.conf\"\n",
+        "\tplugstackconfig\t=\t\"/p/stack.conf\" # the site's\n", "ClusterName=x PlugStackConfig=/p/stack.conf\n",
+        "ClusterName=\"a b\" PlugStackConfig = /p/stack.conf MpiDefault=none", "PlugStackConfig= \\\n /p/stack.conf\n",
+        "PlugStackConfig=/p/\\stack.conf\r\n", "ClusterName=x\\#y PlugStackConfig=/p/stack.conf\n"}) {
+    const Files files{{{"/s/slurm.conf", text}}, {}};
+    EXPECT_EQ(plugstack_of("/s/slurm.conf", files.read()), "/p/stack.conf") << text;
+  }
+  for (const char* const text :
+       {"# PlugStackConfig=/p/stack.conf\n", "ClusterName=x # \\\nPlugStackConfig=\n",
+        "ClusterName=\"PlugStackConfig=/p/stack.conf\"\n", "XPlugStackConfig=/p/stack.conf\n"}) {
+    const Files files{{{"/s/slurm.conf", text}}, {}};
+    EXPECT_EQ(plugstack_of("/s/slurm.conf", files.read()), "/s/plugstack.conf") << text;
+  }
+  const Files spaces{{{"/s/slurm.conf", "PlugStackConfig=\"/my p/stack.conf\"\n"}}, {}};
+  EXPECT_EQ(plugstack_of("/s/slurm.conf", spaces.read()), "/my p/stack.conf");
+}
+
 TEST(SlurmFiles, PluginLinesAreFoundThroughIncludes) {
   const Files files{
       {{"/s/p.conf", "include q.conf\noptional /x/other.so a\n#optional /x/spank_rollcall.so\nrequired\n"},
@@ -218,6 +237,19 @@ TEST(SitePlan, APathThatPlugstackCannotHoldIsRefused) {
   const Result<Plan> plan = plan_site_install(input, files.read(), files.names());
   ASSERT_FALSE(plan);
   EXPECT_THAT(plan.error().message(), HasSubstr("--plugin: /opt/my plugins/spank_rollcall.so: has a character"));
+}
+
+TEST(SitePlan, APlugstackOfAnyFolderIsRefused) {
+  const Files files;
+  const SiteInput input{"/etc/slurm.conf",         "stack.conf", "/o/spank_rollcall.so",
+                        "/etc/rollcall/site.toml", std::nullopt, ImageRoot("/i")};
+  for (const Result<Plan>& plan :
+       {plan_site_install(input, files.read(), files.names()), plan_site_uninstall(input, files.read())}) {
+    ASSERT_FALSE(plan);
+    EXPECT_EQ(plan.error().exit_code, ExitCode::Configuration);
+    EXPECT_THAT(plan.error().message(),
+                HasSubstr("PlugStackConfig: stack.conf: is no absolute path in /i/etc/slurm.conf"));
+  }
 }
 
 TEST(SitePlan, WhatWasThereBeforeIsGivenBack) {

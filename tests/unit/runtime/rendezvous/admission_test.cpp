@@ -193,6 +193,42 @@ TEST(Admission, SilentConnectionsMakeRoomForRanks) {
   EXPECT_TRUE(met) << met.error().message();
 }
 
+TEST(Admission, WhoHasSpokenIsHeardBeforeAnybodyIsClosedForWantOfDescriptors) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const Listener own = listener();
+  Socket one = saying(own, hello(kKey.name, "", 1, 2));  // the first in the queue
+  std::vector<Socket> silent;
+  for (int i = 0; i < 40; ++i) {
+    silent.emplace_back(connect_once({"127.0.0.1", own.port()}, soon()).descriptor);
+    ASSERT_TRUE(silent.back().is_open());
+  }
+  const int next = ::dup(0);
+  ::close(next);
+  rlimit few = before;
+  few.rlim_cur = static_cast<rlim_t>(next) + 20;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  const Result<void> met = admit_others(own, kKey, 2, seconds(3), Nonce::ToldHere);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(met) << met.error().message();
+}
+
+TEST(Admission, OnThisHostAnotherUsersListenerIsNotAsked) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root can be another user";
+  }
+  constexpr uid_t kStranger = 4711;
+  ASSERT_EQ(seteuid(kStranger), 0);
+  const Listener foreign = listener();  // a socket is of the user who made it
+  ASSERT_EQ(seteuid(0), 0);
+  const auto other = come(at(foreign), {kKey.name, 1, 2}, 0.2);
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().reason, HasSubstr("a process of user 4711 listens there, which cannot be rank 0"));
+  Result<Socket> asked = accept_one(foreign.descriptor(), soon());
+  ASSERT_TRUE(asked);
+  EXPECT_FALSE(asked->receive_frame(soon())) << "told neither the world's name nor anything else";
+}
+
 TEST(Admission, AListenerThatIsNoRankZeroIsNotBelieved) {
   const Listener foreign = rank_0_listener();
   for (const std::string answer : {"", "here", "here\n4711-0-0\n", "here\n4712-0-0\nabc", "HTTP/1.1 400"}) {

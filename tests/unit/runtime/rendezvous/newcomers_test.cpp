@@ -1,0 +1,52 @@
+#include "runtime/rendezvous/newcomers.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "runtime/rendezvous/connect.h"
+#include "runtime/rendezvous/listener.h"
+
+namespace rollcall::rendezvous {
+namespace {
+
+using testing::AllOf;
+using testing::Gt;
+using testing::Lt;
+
+TEST(Newcomers, ATurnEndsHoweverManyMoreWait) {
+  constexpr std::size_t kQueue = 300;
+  std::size_t longest_queue = 0;
+  std::ifstream("/proc/sys/net/core/somaxconn") >> longest_queue;
+  if (longest_queue < kQueue) {
+    GTEST_SKIP() << "this kernel queues " << longest_queue << " connections";
+  }
+  const auto own = Listener::on_all_addresses(0);
+  ASSERT_TRUE(own);
+  fcntl(own->descriptor(), F_SETFL, fcntl(own->descriptor(), F_GETFL) | O_NONBLOCK);
+  const Clock::time_point soon = Clock::now() + std::chrono::seconds(30);
+  std::vector<Socket> queue;
+  while (queue.size() < kQueue) {
+    queue.emplace_back(connect_once({"127.0.0.1", own->port()}, soon).descriptor);
+    ASSERT_TRUE(queue.back().is_open());
+    ASSERT_TRUE(queue.back().send_frame("hello", soon));
+  }
+  std::size_t greeted = 0;
+  const auto greet = [&](const Socket& newcomer, const std::string& text) {
+    greeted += newcomer.is_open() && text == "hello" ? 1 : 0;
+  };
+  Newcomers newcomers(64);
+  EXPECT_EQ(newcomers.turn(own->descriptor(), greet), "");
+  EXPECT_THAT(greeted, AllOf(Gt(0U), Lt(kQueue))) << "then the caller looks at its deadline";
+  while (greeted < kQueue && Clock::now() < soon) {
+    EXPECT_EQ(newcomers.turn(own->descriptor(), greet), "");
+  }
+  EXPECT_EQ(greeted, kQueue);
+}
+
+}  // namespace
+}  // namespace rollcall::rendezvous

@@ -1,0 +1,50 @@
+#include "runtime/rendezvous/port_owner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <sstream>
+#include <string>
+
+#include "runtime/rendezvous/connect.h"
+#include "runtime/rendezvous/listener.h"
+#include "runtime/rendezvous/socket.h"
+
+namespace rollcall::rendezvous {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr const char* kTable =
+    "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+    "   0: 00000000:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1001        0 5 1 0 100 0 0 10 0\n"
+    "   1: 0100007F:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1002        0 6 1 0 100 0 0 10 0\n"
+    "   2: 0100007F:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1001        0 7 1 0 100 0 0 10 0\n"
+    "   3: 0100007F:733D 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1004        0 9 1 0 100 0 0 10 0\n"
+    "   4: 0100007F:733C 0100007F:A2B0 01 00000000:00000000 00:00000000 00000000  1003        0 8 1 0 20 4 30 10 -1\n"
+    "   5: 0100007F";
+
+TEST(PortOwner, IsWhoListensAndNotWhoIsConnected) {
+  const auto users = [](const std::string& text, std::uint16_t port) {
+    std::istringstream table(text);
+    return listening_users(table, port);
+  };
+  EXPECT_THAT(users(kTable, 0x733c), ElementsAre(1001U, 1002U));
+  EXPECT_THAT(users(kTable, 0x733d), ElementsAre(1004U));
+  EXPECT_THAT(users(kTable, 80), IsEmpty());
+  EXPECT_THAT(users("", 80), IsEmpty());
+}
+
+TEST(PortOwner, IsThisUserForASocketOfItsOwn) {
+  const auto own = Listener::on_all_addresses(0);
+  ASSERT_TRUE(own);
+  EXPECT_THAT(listening_users(own->port()), ElementsAre(geteuid()));
+  EXPECT_EQ(listener_text(own->port()), "a process of user " + std::to_string(geteuid()));
+  const Socket socket(connect_once({"127.0.0.1", own->port()}, Clock::now() + std::chrono::seconds(30)).descriptor);
+  EXPECT_EQ(stranger_at_other_end(socket.descriptor()), "");
+}
+
+}  // namespace
+}  // namespace rollcall::rendezvous
