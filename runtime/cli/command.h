@@ -37,6 +37,10 @@ struct Command {
   Result<void> (*run)(CommandContext& context) = nullptr;
   settings::Table table{};  ///< options of this command alone that take a value; the command line is their only layer
   bool mends_profiles = false;  ///< runs on the defaults where a profile cannot be read, which it may be there to mend
+  /// Instead of `run`, for a command with a command line of another program's manner and exit codes of the user's: it
+  /// reads its arguments itself, tells its errors and returns the exit code. `table` holds its options, for the help.
+  int (*run_whole)(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,
+                   std::ostream& err) = nullptr;
 };
 
 /// All subcommands, in the order of the help.
@@ -71,6 +75,14 @@ struct Command {
 
 /// `rollcall doctor`: examines the step or this machine, prints one report. Errors (Unavailable): a check failed.
 [[nodiscard]] Result<void> run_doctor(CommandContext& context);
+
+/// The options of `rollcall run`, torchrun's and its own.
+[[nodiscard]] settings::Table run_options_table();
+
+/// `rollcall run`: starts workers on this node as torchrun does, or shows what such runs are doing. Returns the exit
+/// code: that of the worker that failed first.
+[[nodiscard]] int run_run(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,
+                          std::ostream& err);
 
 /// `rollcall install`: --user, --site or --status.
 [[nodiscard]] Result<void> run_install(CommandContext& context);

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <vector>
 
 #include "runtime/cli/env_command.h"
 #include "runtime/command_line/command_line.h"
+#include "runtime/elastic/options.h"
 #include "runtime/settings/launch_settings.h"
 
 namespace rollcall::cli {
@@ -26,6 +28,7 @@ constexpr std::array kEnvFlags{
     Flag{"verbose", 'v', "print also who was asked for the facts, and what they are"},
 };
 constexpr std::array kExecFlags{kHelp};
+constexpr std::array kRunFlags{kHelp};
 constexpr std::array kDoctorFlags{
     kHelp,
     Flag{"json", 0, "print one JSON object"},
@@ -76,6 +79,20 @@ Examples:
   srun rollcall exec --interface-gloo=ib0 --venv='${HOME}/venv' -- python train.py
 )help";
 
+constexpr std::string_view kRunText =
+    R"help(Does what torchrun does, for any program, without Python in between: the same options, PET_* variables,
+variables for workers, log files and error files. Starts workers on this node, and with an endpoint
+on several; starts all anew when one fails, a node comes or goes. Exit code: that of the worker that
+failed first (128 + N for signal N); rollcall's own are in docs/errors.md. docs/elastic.md tells more.
+
+Examples:
+  rollcall run --nproc-per-node=4 train.py --lr=0.1
+  rollcall run --nproc-per-node=gpu --max-restarts=3 -t 3 --log-dir=logs -m package.train
+  rollcall run --nnodes=1:3 --rdzv-backend=c10d --rdzv-endpoint=node01:29400 train.py   on each node
+  srun --ddp --ntasks-per-node=1 rollcall run --nproc-per-node=gpu train.py
+  rollcall run --status                      what your runs on this host are doing
+)help";
+
 constexpr std::string_view kDoctorText =
     R"help(Looks for what would make a distributed job fail on these nodes: names, interfaces, ports, clocks,
 SCRATCH, Python environment, versions, devices, cores, shared memory; then times collective
@@ -122,6 +139,9 @@ const std::array kCommands{
             kEnvFlags, StopAt::Separator, run_env},
     Command{"exec", "set that environment and become PROGRAM", "rollcall exec [OPTIONS] -- PROGRAM [ARGUMENTS]",
             kExecText, kExecFlags, StopAt::Positional, run_exec},
+    Command{"run", "start workers on each node as torchrun does, and anew when one fails",
+            "rollcall run [OPTIONS] PROGRAM [ARGUMENTS]", kRunText, kRunFlags, StopAt::Positional, nullptr,
+            run_options_table(), false, run_run},
     Command{"doctor", "look for what would make a job fail on these nodes", "rollcall doctor [OPTIONS]", kDoctorText,
             kDoctorFlags, StopAt::Separator, run_doctor, doctor_table()},
     Command{"install", "make srun --ddp work, for yourself or for a site",
@@ -138,6 +158,24 @@ std::string options_help(std::span<const command_line::Flag> flags, settings::Ta
   return command_line::help_text(flags, tables) +
          "\nEach setting can also stand in a TOML file or in a ROLLCALL_* variable. "
          "`rollcall --print-config`\nshows the values that count here, and where they come from.\n";
+}
+
+/// Of a command that reads its arguments itself: its own options alone, of which switches take no value.
+std::string whole_options_help(const Command& command) {
+  std::vector<Flag> flags(command.flags.begin(), command.flags.end());
+  std::vector<settings::Setting> rest;
+  for (const settings::Setting& setting : command.table) {
+    if (setting.kind == settings::Kind::Switch) {
+      flags.push_back({setting.name, elastic::option_letter(setting.name), setting.help});
+    } else {
+      rest.push_back(setting);
+    }
+  }
+  const std::array<settings::Table, 1> tables{rest};
+  return command_line::help_text(flags, tables) +
+         "\nNames can be spelled with - or _ and shortened; -r and -t stand for --redirects and --tee. Where an option "
+         "is\n"
+         "not given, PET_<NAME> counts, as in PET_NPROC_PER_NODE=4.\n";
 }
 
 }  // namespace
@@ -165,7 +203,9 @@ std::string program_help() {
 }
 
 std::string command_help(const Command& command) {
-  return fmt::format("Usage: {}\n\n{}\n{}", command.usage, command.text, options_help(command.flags, command.table));
+  const std::string options =
+      command.run_whole == nullptr ? options_help(command.flags, command.table) : whole_options_help(command);
+  return fmt::format("Usage: {}\n\n{}\n{}", command.usage, command.text, options);
 }
 
 }  // namespace rollcall::cli

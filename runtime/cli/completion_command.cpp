@@ -89,12 +89,13 @@ complete -o default -F _rollcall_program rollcall-train rollcall-pack rollcall-c
 )bash";
 }
 
-std::string options_of(std::span<const command_line::Flag> flags, settings::Table own = {}) {
+std::string options_of(std::span<const command_line::Flag> flags, settings::Table own = {},
+                       settings::Table launch = settings::launch_table()) {
   std::string words;
   for (const command_line::Flag& flag : flags) {
     words += fmt::format("--{} ", flag.name);
   }
-  for (const settings::Table table : {own, settings::launch_table()}) {
+  for (const settings::Table table : {own, launch}) {
     for (const Setting& setting : table) {
       words += settings::option_name(setting.name) + (setting.kind == Kind::Switch ? " " : "= ");
     }
@@ -112,10 +113,11 @@ std::string values_of(const Setting& setting) {
 }
 
 /// The lines of the shell's `case` that say which values an option takes.
-std::string value_cases(settings::Table table) {
+std::string value_cases(settings::Table table, bool switches_take_values = true) {
   std::string cases;
   for (const Setting& setting : table) {
-    if (const std::string words = values_of(setting); !words.empty()) {
+    const bool takes_value = setting.kind != Kind::Switch || switches_take_values;
+    if (const std::string words = takes_value ? values_of(setting) : ""; !words.empty()) {
       fmt::format_to(std::back_inserter(cases), "    {}) echo '{}' ;;\n", settings::option_name(setting.name), words);
     }
   }
@@ -130,11 +132,12 @@ std::string bash_completion() {
   for (const Command& command : all_commands()) {
     commands += fmt::format(" {}", command.name);
     fmt::format_to(std::back_inserter(options), "    {}) echo '{}' ;;\n", command.name,
-                   options_of(command.flags, command.table));
+                   options_of(command.flags, command.table,
+                              command.run_whole == nullptr ? settings::launch_table() : settings::Table()));
   }
   std::string values = value_cases(settings::launch_table());
   for (const Command& command : all_commands()) {
-    values += value_cases(command.table);
+    values += value_cases(command.table, command.run_whole == nullptr);
   }
   return fmt::format(
       "# bash completion of rollcall, printed by `rollcall completion bash`\n"

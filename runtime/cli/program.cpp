@@ -235,6 +235,12 @@ Teller teller_of(const Error& error, const Environment& environment) {
 int run_program(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out,
                 std::ostream& err) {
   const Tell tell = [&err](const std::string& lines) { err << lines << std::flush; };
+  const Command* const command = arguments.empty() ? nullptr : find_command(arguments.front());
+  if (command != nullptr && command->run_whole != nullptr) {
+    const int code = command->run_whole(std::span(arguments).subspan(1), environment, out, err);
+    out.flush();
+    return code;
+  }
   const Result<void> done = dispatch(arguments, environment, Output{out, err});
   out.flush();
   if (!done) {

@@ -38,6 +38,10 @@ inline constexpr std::array kVariables{
              "the step that these values were made for: JOB.STEP, or run.HASH under mpirun",
              "Slurm's ids, mpirun's namespace", "never"},
     Variable{kSiteConfig, Use::Read, "settings; users", "site profile to read instead of /etc/rollcall/site.toml"},
+    Variable{
+        "ROLLCALL_GENERATION", Use::Read, "none of it; programs under `rollcall run`",
+        "set by `rollcall run` for its workers: 1, 2, ...; another after each restart, and after each node that came "
+        "or went"},
     Variable{"ROLLCALL_DEPS", Use::Read, "scripts/setup; developers", "folder of LibTorch and the tests' Python"},
     Variable{"ROLLCALL_DEBIAN_MIRROR", Use::Read, "scripts/second-slurm; developers",
              "where Debian's packages come from"},

@@ -73,6 +73,8 @@ Not listed: `ROLLCALL_<SETTING>` ([settings.md](settings.md)), and the folders t
 constexpr std::string_view kNever = R"(
 ## What rollcall never sets
 
+`rollcall run`, an agent as torchrun's is, sets the `TORCHELASTIC_` ones for its workers ([elastic.md](elastic.md)).
+
 | variable | why not: it |
 |---|---|
 )";

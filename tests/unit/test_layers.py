@@ -17,10 +17,11 @@ RUNTIME = {
     "step": ["launchers", "resolve", "job", "network", "settings", "base", "contract"],
     "storage": ["step", "resolve", "job", "network", "settings", "base", "contract"],
     "rendezvous": ["step", "launchers", "resolve", "job", "network", "settings", "base", "contract"],
+    "elastic": ["rendezvous", "step", "launchers", "resolve", "job", "network", "settings", "base", "contract"],
     "doctor": ["install", "storage", "rendezvous", "step", "launchers", "resolve", "job", "network", "settings", "base", "contract"],
     "command_line": ["settings", "base", "contract"],
     "install": ["job", "settings", "base", "contract"],
-    "cli": ["install", "command_line", "doctor", "storage", "rendezvous", "step", "launchers", "resolve", "job", "network", "settings", "base",
+    "cli": ["install", "command_line", "doctor", "elastic", "storage", "rendezvous", "step", "launchers", "resolve", "job", "network", "settings", "base",
             "contract"],
 }
 # A folder of two parts has its own rule; the rest of its parent has the parent's.

@@ -1,0 +1,137 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <random>
+
+#include "runtime/base/this_process.h"
+#include "runtime/cli/command.h"
+#include "runtime/cli/program.h"
+#include "runtime/elastic/agent.h"
+#include "runtime/elastic/devices.h"
+#include "runtime/elastic/launch_request.h"
+#include "runtime/elastic/options.h"
+#include "runtime/elastic/status.h"
+#include "runtime/job/plugin_profile.h"
+#include "runtime/launchers/slurm.h"
+#include "runtime/resolve/resolve.h"
+#include "runtime/settings/launch_settings.h"
+#include "runtime/step/resolved_step.h"
+
+namespace rollcall::cli {
+namespace {
+
+/// A version 4 UUID, as torchrun names a run that is alone.
+std::string new_run_id() {
+  std::random_device random;
+  std::string digits;
+  while (digits.size() < 32) {
+    fmt::format_to(std::back_inserter(digits), "{:08x}", static_cast<std::uint32_t>(random()));
+  }
+  digits[12] = '4';
+  digits[16] = "89ab"[random() % 4];
+  return fmt::format("{}-{}-{}-{}-{}", digits.substr(0, 8), digits.substr(8, 4), digits.substr(12, 4),
+                     digits.substr(16, 4), digits.substr(20));
+}
+
+elastic::HostFacts host_facts(const Environment& environment) {
+  return {number_of_cpus(), elastic::count_gpus(environment), elastic::count_xpus(environment), new_run_id()};
+}
+
+Result<elastic::RunEnd> run_agent(const elastic::RunOptions& options, const Environment& environment,
+                                  std::ostream& err) {
+  Result<elastic::LaunchRequest> request = elastic::launch_request(options, environment, host_facts(environment));
+  if (!request) {
+    return request.error();
+  }
+  elastic::Agent agent(*std::move(request), environment, [&err](const std::string& line) {
+    err << line + "\n" << std::flush;
+  });
+  return agent.run();
+}
+
+/// Whether a step of Slurm is to say which nodes there are: nobody else did.
+bool asks_slurm(const elastic::RunOptions& options, const Environment& environment) {
+  const std::array<std::string_view, 5> kSay{"nnodes", "standalone", "rdzv-endpoint", "master-addr", "node-rank"};
+  const bool nobody_said =
+      std::ranges::all_of(kSay, [&](std::string_view name) { return options.values.is_default(name); });
+  return nobody_said && !launchers::why_not_a_slurm_task(environment);
+}
+
+/// This process's environment with what `srun --ddp` would have made of it, PET_* of all nodes among it.
+Result<Environment> environment_of_step(const Environment& environment) {
+  const job::PluginProfile profile = job::profile_of_plugin(environment);
+  const Result<settings::Settings> settings =
+      settings::load_launch_settings(environment, {.site_file = profile.file, .site_doubt = profile.doubt});
+  if (!settings) {
+    return settings.error();
+  }
+  const Result<step::ResolvedStep> step = step::resolve_this_step(environment, *settings, nullptr);
+  if (!step) {
+    return step.error();
+  }
+  if (const Result<void> known = step::check_head_is_known(step->facts, step->patch); !known) {
+    return known.error();
+  }
+  return resolve::apply(step->patch, environment);
+}
+
+int show_status(const elastic::RunOptions& options, std::ostream& out) {
+  const std::vector<std::string> answers = elastic::ask_agents();
+  out << (options.values.on("json") ? elastic::status_json(answers) : elastic::status_text(answers));
+  return 0;
+}
+
+/// Runs in `environment`, or as Slurm's step has it.
+Result<elastic::RunEnd> run_in(const elastic::RunOptions& options, std::span<const std::string> arguments,
+                               const Environment& environment, std::ostream& err) {
+  if (!asks_slurm(options, environment)) {
+    return run_agent(options, environment, err);
+  }
+  const Result<Environment> of_step = environment_of_step(environment);
+  if (!of_step) {
+    return of_step.error();
+  }
+  const Result<elastic::RunOptions> again = elastic::parse_run_options(arguments, *of_step);
+  return again ? run_agent(*again, *of_step, err) : again.error();
+}
+
+}  // namespace
+
+settings::Table run_options_table() { return elastic::run_table(); }
+
+int run_run(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,
+            std::ostream& err) {
+  const Tell tell = [&err](const std::string& lines) { err << lines << std::flush; };
+  const Result<elastic::RunOptions> options = elastic::parse_run_options(arguments, environment);
+  if (!options) {
+    return report_error(options.error(), environment, tell);
+  }
+  if (options->help) {
+    out << command_help(*find_command("run"));
+    return 0;
+  }
+  if (options->values.on("status")) {
+    return show_status(*options, out);
+  }
+  if (options->values.text("print-completion") != "none") {
+    if (options->values.text("print-completion") != "bash") {
+      return report_error(fail("--print-completion", options->values.text("print-completion"), "is for bash only",
+                               "--print-completion=bash"),
+                          environment, tell);
+    }
+    out << bash_completion();
+    return 0;
+  }
+  const Result<elastic::RunEnd> end = run_in(*options, arguments, environment, err);
+  if (!end) {
+    return report_error(end.error(), environment, tell);
+  }
+  if (!end->message.empty()) {
+    tell(end->message + "\n");
+  }
+  return end->exit_code;
+}
+
+}  // namespace rollcall::cli

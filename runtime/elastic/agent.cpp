@@ -1,0 +1,357 @@
+#include "runtime/elastic/agent.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "runtime/base/small_file.h"
+#include "runtime/base/this_process.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/elastic/failure.h"
+#include "runtime/elastic/worker_plan.h"
+
+namespace rollcall::elastic {
+namespace {
+
+constexpr std::size_t kLongestErrorFile = 1 << 20;
+constexpr int kSignalNumberBase = 128;
+
+/// When the file was written, on the steady clock; nothing where there is none.
+std::optional<Clock::time_point> written_at(const std::string& path) {
+  struct stat status {};
+  if (path.empty() || ::stat(path.c_str(), &status) != 0 || status.st_size == 0) {
+    return std::nullopt;
+  }
+  const auto since_1970 =
+      std::chrono::seconds(status.st_mtim.tv_sec) + std::chrono::nanoseconds(status.st_mtim.tv_nsec);
+  const auto age = std::chrono::system_clock::now().time_since_epoch() - since_1970;
+  return Clock::now() - std::chrono::duration_cast<Clock::duration>(age);
+}
+
+/// Python as torchrun's users expect it: the one of PATH, where a virtual environment stands first.
+std::string find_python(const std::string& search_path) {
+  for (const char* const name : {"python", "python3"}) {
+    if (std::string path = find_program(name, search_path); !path.empty()) {
+      return path;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+Agent::Agent(LaunchRequest request, Environment environment, Tell tell)
+    : request_(std::move(request)), environment_(std::move(environment)), tell_(std::move(tell)) {}
+
+Result<void> Agent::prepare() {
+  const std::string search_path = environment_.get(env::kPath).value_or("/usr/local/bin:/usr/bin:/bin");
+  std::string& name = request_.program.front();
+  const bool any_python = name.empty();
+  const std::string found = any_python ? find_python(search_path) : find_program(name, search_path);
+  if (found.empty()) {
+    return fail("run", any_python ? "python" : name,
+                any_python ? "is not in PATH, nor is python3" : "is no program that can be executed",
+                any_python ? "activating the environment with your Python, or PYTHON_EXEC" : "its full path",
+                ExitCode::NotFound);
+  }
+  name = any_python ? found : name;
+  Result<LogFolders> folders =
+      LogFolders::create(request_.logs, request_.meeting.run_id, environment_.get_non_empty("TMPDIR").value_or("/tmp"));
+  if (folders) {
+    folders_.emplace(*std::move(folders));
+  } else if (!request_.logs.folder.empty() || request_.logs.redirects.any() || request_.logs.tee.any()) {
+    return folders.error();
+  }
+  Result<std::unique_ptr<Coordination>> met = meet_agents(loop_, request_);
+  if (!met) {
+    return met.error();
+  }
+  coordination_ = *std::move(met);
+  return {};
+}
+
+Newcomer Agent::newcomer() const {
+  const std::string& given = request_.meeting.local_address;
+  const std::string address = given.empty() ? coordination_->own_address() : given;
+  return {request_.meeting.run_id, request_.min_nodes, request_.max_nodes, request_.meeting.node_rank,
+          Node{this_host_name(), address, request_.workers, request_.role}};
+}
+
+Result<RunEnd> Agent::run() {
+  if (Result<void> prepared = prepare(); !prepared) {
+    return prepared.error();
+  }
+  std::vector<int> signals = request_.signals;
+  signals.insert(signals.end(), {SIGCHLD, SIGUSR1, SIGUSR2});
+  loop_.handle_signals(signals);
+  status_.emplace(loop_, [this] { return status(); });
+  if (coordination_->coordinator() != nullptr && request_.max_nodes > 1) {
+    tell_(fmt::format("rollcall: run: waits for {} to {} nodes at {}", request_.min_nodes, request_.max_nodes,
+                      rendezvous::to_text(request_.meeting.endpoint)));
+  }
+  report({.kind = Report::Kind::Join, .newcomer = newcomer()});
+  perform();
+  while (!outcome_) {
+    loop_once();
+  }
+  const Clock::time_point patience = Clock::now() + std::chrono::seconds(2);
+  while (!coordination_->finished() && Clock::now() < patience) {
+    loop_.wait(patience);
+  }
+  hand_error_file_up(*outcome_);
+  return end_of(*outcome_);
+}
+
+void Agent::loop_once() {
+  std::optional<Clock::time_point> until = coordination_->next_tick();
+  if (const auto next = group_ ? group_->next_tick() : std::nullopt) {
+    until = std::min(until.value_or(*next), *next);
+  }
+  const std::vector<int> signals = loop_.wait(until);
+  for (const int signal : signals) {
+    on_signal(signal);
+  }
+  coordination_->tick(Clock::now());
+  if (group_) {
+    group_->tick(Clock::now());
+  }
+  if (const std::optional<std::string> reason = coordination_->gone()) {
+    for (const Order& last : coordination_->take_orders()) {
+      member_.ordered(last);  // perhaps it said why
+    }
+    member_.coordinator_lost(*reason);
+  }
+  perform();
+}
+
+void Agent::on_signal(int signal) {
+  if (signal == SIGCHLD) {
+    reap();
+  } else if (std::ranges::find(request_.signals, signal) == request_.signals.end()) {
+    if (group_) {
+      group_->forward(signal);
+    }
+  } else if (member_.interrupted() && group_) {
+    group_->stop(SIGKILL, std::chrono::seconds(0), Clock::now());  // asked twice
+  } else {
+    member_.interrupted(signal);
+  }
+}
+
+bool Agent::is_cause(const EndedWorker& ended) const {
+  if (ended.exit_code == 0 && ended.signal == 0) {
+    return false;
+  }
+  if (!ended.after_stop) {
+    return true;
+  }
+  const auto written = written_at(error_files_.at(ended.local_rank));
+  const bool by_itself = ended.signal == SIGSEGV || ended.signal == SIGBUS || ended.signal == SIGILL ||
+                         ended.signal == SIGFPE || (ended.signal == SIGKILL && !ended.after_kill);
+  return by_itself || (written && *written < stopped_at_);
+}
+
+void Agent::reap() {
+  if (!group_) {
+    return;
+  }
+  for (const EndedWorker& ended : group_->newly_ended()) {
+    if (is_cause(ended)) {
+      member_.worker_failed(cause_of(ended));
+    }
+  }
+}
+
+Cause Agent::cause_of(const EndedWorker& ended) const {
+  const Placement place = place_of(member_.generation().world, member_.generation().group_rank);
+  Cause cause{.kind = ended.signal > 0 ? Cause::Kind::Killed : Cause::Kind::Failed,
+              .host = this_host_name(),
+              .group_rank = place.group_rank,
+              .rank = place.first_rank + ended.local_rank,
+              .local_rank = ended.local_rank,
+              .pid = ended.pid,
+              .exit_code = ended.signal > 0 ? kSignalNumberBase + ended.signal : ended.exit_code,
+              .signal = ended.signal};
+  Clock::time_point happened = ended.seen;
+  const std::string& file = error_files_.at(ended.local_rank);
+  std::string content;
+  if (const auto written = written_at(file);
+      written && read_small_file(file, kLongestErrorFile, content).reason.empty()) {
+    if (std::optional<std::string> message = error_file_message(content)) {
+      cause.kind = ended.signal > 0 ? cause.kind : Cause::Kind::Exception;
+      cause.message = *std::move(message);
+      cause.error_file = file;
+      happened = std::min(happened, *written);
+    }
+  }
+  cause.age_nanoseconds = std::chrono::nanoseconds(Clock::now() - happened).count();
+  return cause;
+}
+
+void Agent::perform() {
+  while (true) {
+    if (group_ && group_->over()) {
+      finish_group();
+    }
+    for (const Order& order : coordination_->take_orders()) {
+      member_.ordered(order);
+    }
+    const std::vector<Action> actions = member_.take_actions();
+    if (actions.empty()) {
+      return;
+    }
+    for (const Action& action : actions) {
+      perform(action);
+    }
+  }
+}
+
+void Agent::perform(const Action& action) {
+  switch (action.kind) {
+    case Action::Kind::Start:
+      start(action.generation);
+      break;
+    case Action::Kind::Stop:
+      stopped_at_ = Clock::now();
+      if (group_) {
+        group_->stop(action.signal, request_.shutdown_timeout, stopped_at_);
+        group_->tick(stopped_at_);
+      }
+      break;
+    case Action::Kind::Send:
+      report(action.report);
+      break;
+    case Action::Kind::Exit:
+      outcome_ = action.outcome;
+      break;
+  }
+}
+
+void Agent::report(Report report) {
+  if (report.kind == Report::Kind::Join || report.kind == Report::Kind::Stopped) {
+    if (request_.meeting.workers_endpoint) {
+      report.port = request_.meeting.workers_endpoint->port;
+    } else if (Result<PortReservation> port = PortReservation::make()) {
+      port_ = *std::move(port);
+      report.port = port_.port();
+    }
+  }
+  coordination_->report(report);
+}
+
+void Agent::start(const Generation& generation) {
+  announce(generation);
+  began_ = Clock::now();
+  group_ = std::make_unique<WorkerGroup>();
+  pump_ =
+      std::make_unique<LogPump>([this](const std::string& line) { tell_("rollcall: warning: --log-dir: " + line); });
+  set_up_failure_.reset();
+  AttemptFiles files;
+  files.workers.resize(request_.workers);
+  if (folders_) {
+    Result<AttemptFiles> made = folders_->next_attempt(request_.workers);
+    if (made) {
+      files = *std::move(made);
+    } else {  // a full disk costs the logs, not the node
+      tell_("rollcall: warning: " + made.error().setting + ": " + made.error().value + ": " + made.error().reason +
+            ": this attempt shows all on the terminal");
+    }
+  }
+  error_files_.clear();
+  for (const WorkerFiles& worker : files.workers) {
+    error_files_.push_back(worker.error);
+  }
+  for (std::uint32_t rank = 0; rank < request_.workers; ++rank) {
+    if (Result<void> started = start_worker(generation, rank, files); !started) {
+      EndedWorker none{.local_rank = rank, .exit_code = to_int(started.error().exit_code), .seen = Clock::now()};
+      set_up_failure_ = cause_of(none);
+      set_up_failure_->kind = Cause::Kind::SetUp;
+      set_up_failure_->message = started.error().value + ": " + started.error().reason;
+      member_.worker_failed(*set_up_failure_);
+      break;
+    }
+  }
+  pump_->start();
+  reap();
+}
+
+Result<void> Agent::start_worker(const Generation& generation, std::uint32_t local_rank, const AttemptFiles& files) {
+  auto variables = worker_variables(request_, generation, local_rank, files.workers[local_rank].error, environment_);
+  if (!variables) {
+    return variables.error();
+  }
+  Environment environment = environment_;
+  for (auto& [name, value] : *variables) {
+    environment.set(std::move(name), std::move(value));
+  }
+  ProcessPlan plan;
+  plan.command = worker_command(request_, local_rank);
+  for (const auto& [name, value] : environment.variables()) {
+    plan.environment.push_back(std::string(name).append("=").append(value));
+  }
+  const Result<int> out = open_stream(generation, local_rank, files, false);
+  const Result<int> err = out ? open_stream(generation, local_rank, files, true) : out;
+  Result<void> started = err ? Result<void>() : err.error();
+  if (started) {
+    plan.out = *out;
+    plan.err = *err;
+    started = group_->start(plan);
+  }
+  for (const Result<int>* const opened : {&out, &err}) {
+    if (*opened && **opened >= 0) {
+      close(**opened);
+    }
+  }
+  return started;
+}
+
+/// What the worker's stream becomes: -1 for this process's own, else a descriptor that the caller closes.
+Result<int> Agent::open_stream(const Generation& generation, std::uint32_t local_rank, const AttemptFiles& files,
+                               bool err) {
+  const Streams teed = request_.logs.tee.of(local_rank);
+  const std::string& file = err ? files.workers[local_rank].err : files.workers[local_rank].out;
+  const bool shown = request_.logs.shown.empty() || request_.logs.shown.contains(local_rank);
+  if ((err ? teed.err : teed.out) && !file.empty()) {
+    return pump_->add({line_prefix(request_, generation, local_rank, this_host_name()), file,
+                       shown ? (err ? STDERR_FILENO : STDOUT_FILENO) : -1,
+                       err ? files.filtered_err : files.filtered_out,
+                       err ? request_.logs.err_filters : request_.logs.out_filters});
+  }
+  if (file.empty() && shown) {
+    return -1;
+  }
+  const std::string path = file.empty() ? "/dev/null" : file;
+  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor < 0) {
+    return fail("--log-dir", path, "cannot be made: " + errno_text(errno), "a folder with room in it",
+                ExitCode::CannotCreate);
+  }
+  return descriptor;
+}
+
+void Agent::finish_group() {
+  std::vector<Cause> causes;
+  for (const EndedWorker& ended : group_->ended()) {
+    if (is_cause(ended)) {
+      causes.push_back(cause_of(ended));
+    }
+  }
+  if (set_up_failure_) {
+    causes.push_back(*set_up_failure_);
+  }
+  if (group_->gave_up()) {
+    tell_(fmt::format("rollcall: warning: {}: workers that KILL does not end are left behind (waiting for a device?)",
+                      this_host_name()));
+  }
+  pump_->finish();
+  last_ended_ = group_->ended();
+  group_.reset();
+  member_.workers_ended(std::move(causes));
+}
+
+}  // namespace rollcall::elastic

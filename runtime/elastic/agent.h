@@ -1,0 +1,84 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/environment.h"
+#include "runtime/base/result.h"
+#include "runtime/elastic/coordination.h"
+#include "runtime/elastic/event_loop.h"
+#include "runtime/elastic/launch_request.h"
+#include "runtime/elastic/log_folders.h"
+#include "runtime/elastic/log_pump.h"
+#include "runtime/elastic/member.h"
+#include "runtime/elastic/port_reservation.h"
+#include "runtime/elastic/status.h"
+#include "runtime/elastic/worker_group.h"
+
+namespace rollcall::elastic {
+
+/// How `rollcall run` ended.
+struct RunEnd {
+  int exit_code = 0;
+  std::string message;  ///< one line for the user, without a line feed; empty: nothing is to be said
+};
+
+/// The agent of one node: it starts workers when the coordinator says so, watches over them, and tells what became of
+/// them. One thread, but for --tee. It blocks the signals that it handles while it runs.
+class Agent {
+ public:
+  /// Shows a line to the user, at once.
+  using Tell = std::function<void(const std::string& line)>;
+  /// `environment` is this process's own, which workers inherit.
+  Agent(LaunchRequest request, Environment environment, Tell tell);
+
+  /// To the end of the run. Errors: what prevents its begin: no such program, no endpoint, folders that cannot be made.
+  [[nodiscard]] Result<RunEnd> run();
+
+ private:
+  [[nodiscard]] Result<void> prepare();
+  [[nodiscard]] Newcomer newcomer() const;
+  void loop_once();
+  void on_signal(int signal);
+  void reap();
+  void perform();
+  void perform(const Action& action);
+  void start(const Generation& generation);
+  [[nodiscard]] Result<void> start_worker(const Generation& generation, std::uint32_t local_rank,
+                                          const AttemptFiles& files);
+  [[nodiscard]] Result<int> open_stream(const Generation& generation, std::uint32_t local_rank,
+                                        const AttemptFiles& files, bool err);
+  void report(Report report);
+  void finish_group();
+  [[nodiscard]] Cause cause_of(const EndedWorker& ended) const;
+  [[nodiscard]] bool is_cause(const EndedWorker& ended) const;
+  void announce(const Generation& generation);
+  [[nodiscard]] RunEnd end_of(const Outcome& outcome) const;
+  [[nodiscard]] int interrupted_exit_code(int otherwise) const;
+  void hand_error_file_up(const Outcome& outcome) const;
+  [[nodiscard]] bool speaks() const;
+  [[nodiscard]] std::string status() const;
+
+  LaunchRequest request_;
+  Environment environment_;
+  Tell tell_;
+  EventLoop loop_;
+  std::optional<LogFolders> folders_;
+  std::unique_ptr<Coordination> coordination_;
+  Member member_;
+  PortReservation port_;
+  std::unique_ptr<LogPump> pump_;
+  std::unique_ptr<WorkerGroup> group_;
+  std::vector<std::string> error_files_;  ///< by local rank, of the generation here
+  std::optional<Cause> set_up_failure_;
+  Clock::time_point began_;  ///< the generation here
+  Clock::time_point stopped_at_;
+  std::vector<EndedWorker> last_ended_;  ///< of the group before
+  std::optional<Outcome> outcome_;
+  std::optional<StatusServer> status_;
+};
+
+}  // namespace rollcall::elastic

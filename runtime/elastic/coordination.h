@@ -1,0 +1,107 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/elastic/connection.h"
+#include "runtime/elastic/coordinator.h"
+#include "runtime/elastic/event_loop.h"
+#include "runtime/elastic/launch_request.h"
+#include "runtime/rendezvous/listener.h"
+
+namespace rollcall::elastic {
+
+/// How an agent talks with the coordinator, be it in its own process or elsewhere.
+class Coordination {
+ public:
+  virtual ~Coordination() = default;
+  virtual void report(const Report& report) = 0;
+  [[nodiscard]] virtual std::vector<Order> take_orders() = 0;
+  /// Why the coordinator cannot be heard any longer; nothing while it can.
+  [[nodiscard]] virtual std::optional<std::string> gone() const = 0;
+  virtual void tick(Clock::time_point now) = 0;
+  [[nodiscard]] virtual std::optional<Clock::time_point> next_tick() const = 0;
+  /// The address by which the other nodes reach this one; empty: the coordinator sees it.
+  [[nodiscard]] virtual std::string own_address() const = 0;
+  /// The coordinator itself, where it is in this process; null: elsewhere.
+  [[nodiscard]] virtual const Coordinator* coordinator() const { return nullptr; }
+  /// All that had to be said to others has been handed to the kernel.
+  [[nodiscard]] virtual bool finished() const { return true; }
+};
+
+/// The coordinator in this process, for its own agent (member 1) and those that connect.
+class Host : public Coordination {
+ public:
+  /// Without a listener nobody else can come.
+  Host(EventLoop& loop, const Policy& policy, std::optional<rendezvous::Listener> listener, std::string own_address,
+       std::chrono::milliseconds heartbeat_timeout);
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
+  ~Host() override;
+
+  void report(const Report& report) override;
+  [[nodiscard]] std::vector<Order> take_orders() override;
+  [[nodiscard]] std::optional<std::string> gone() const override { return std::nullopt; }
+  void tick(Clock::time_point now) override;
+  [[nodiscard]] std::optional<Clock::time_point> next_tick() const override;
+  [[nodiscard]] std::string own_address() const override { return own_address_; }
+  [[nodiscard]] const Coordinator* coordinator() const override { return &coordinator_; }
+  [[nodiscard]] bool finished() const override;
+
+ private:
+  struct Peer {
+    std::unique_ptr<Connection> connection;
+    Clock::time_point came;
+    bool joined = false;
+    bool closing = false;  ///< its last order is on its way
+  };
+  void accept_waiting();
+  void hear(MemberId id);
+  void hear_one(MemberId id, Peer& peer, const std::string& text);
+  void deliver();
+  void drop(MemberId id, const std::string& reason);
+
+  EventLoop& loop_;
+  Coordinator coordinator_;
+  std::optional<rendezvous::Listener> listener_;
+  std::string own_address_;
+  std::chrono::milliseconds heartbeat_timeout_;
+  Clock::time_point next_heartbeat_;
+  MemberId last_id_ = 1;
+  std::map<MemberId, Peer> peers_;
+  std::vector<Order> own_orders_;
+};
+
+/// A coordinator elsewhere.
+class Guest : public Coordination {
+ public:
+  Guest(EventLoop& loop, rendezvous::Socket socket, std::chrono::milliseconds heartbeat_timeout, std::string where);
+
+  void report(const Report& report) override;
+  [[nodiscard]] std::vector<Order> take_orders() override;
+  [[nodiscard]] std::optional<std::string> gone() const override { return gone_; }
+  void tick(Clock::time_point now) override;
+  [[nodiscard]] std::optional<Clock::time_point> next_tick() const override { return next_heartbeat_; }
+  [[nodiscard]] std::string own_address() const override;
+  [[nodiscard]] bool finished() const override { return connection_.flushed() || connection_.broken(); }
+
+ private:
+  void hear();
+
+  std::chrono::milliseconds heartbeat_timeout_;
+  std::string where_;
+  Clock::time_point next_heartbeat_;
+  std::vector<Order> orders_;
+  std::optional<std::string> gone_;
+  Connection connection_;
+};
+
+/// Finds the coordinator that `request` names, or becomes it where the endpoint is this host and nobody listens there
+/// yet. Tries until request.meeting.join_timeout. Errors (Unavailable): nobody listens there, the port cannot be had.
+[[nodiscard]] Result<std::unique_ptr<Coordination>> meet_agents(EventLoop& loop, const LaunchRequest& request);
+
+}  // namespace rollcall::elastic

@@ -1,0 +1,352 @@
+#include "runtime/elastic/coordinator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
+#include "runtime/elastic/failure.h"
+
+namespace rollcall::elastic {
+namespace {
+
+constexpr std::size_t kLongestHistory = 16;
+
+int exit_code_of(const Cause& cause) { return cause.exit_code != 0 ? cause.exit_code : to_int(ExitCode::Unavailable); }
+
+}  // namespace
+
+Coordinator::Coordinator(Policy policy, NewNonce new_nonce)
+    : policy_(std::move(policy)), new_nonce_(std::move(new_nonce)) {}
+
+void Coordinator::order(MemberId id, Order order) { orders_.emplace_back(id, std::move(order)); }
+
+std::vector<std::pair<MemberId, Order>> Coordinator::take_orders() { return std::exchange(orders_, {}); }
+
+void Coordinator::heard(MemberId id, const Report& report, Clock::time_point now) {
+  if (report.kind == Report::Kind::Join) {
+    join(id, report, now);
+    return;
+  }
+  const auto found = members_.find(id);
+  if (found == members_.end() || phase_ == Phase::Ended) {
+    return;  // fenced, or never one of us
+  }
+  Member& member = found->second;
+  if (report.kind == Report::Kind::Leave) {
+    remove(id, Cause::Kind::NodeLeft, "was told to end", now);
+    return;
+  }
+  const bool of_this = member.in_generation && report.generation == generation_.number;
+  if (!of_this || phase_ == Phase::Gathering) {
+    return;
+  }
+  switch (report.kind) {
+    case Report::Kind::Failed:
+      note(report.causes, now);
+      if (phase_ == Phase::Running) {  // later ones follow from the stop
+        failed_ = true;
+        stop_generation("a worker failed", now);
+      }
+      break;
+    case Report::Kind::Stopped:
+      note(report.causes, now);
+      member.state = State::Stopped;
+      member.port = report.port;
+      if (phase_ == Phase::Running) {  // without having been told to: its workers failed
+        failed_ = true;
+        stop_generation("a worker failed", now);
+      }
+      consider_stopped(now);
+      break;
+    case Report::Kind::Done:
+      if (member.state == State::Running) {
+        member.state = State::Done;
+      }
+      if (phase_ == Phase::Running && !any_member(State::Running)) {
+        end({});
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+std::string Coordinator::why_refused(const Newcomer& newcomer) const {
+  if (phase_ == Phase::Ended || ending_) {
+    return "the run is over";
+  }
+  if (newcomer.run_id != policy_.run_id) {
+    return fmt::format("another run meets here: {}, not {}", policy_.run_id.substr(0, 80),
+                       newcomer.run_id.substr(0, 80));
+  }
+  if (newcomer.min_nodes != policy_.min_nodes || newcomer.max_nodes != policy_.max_nodes) {
+    return fmt::format("this run has --nnodes={}:{}, not {}:{}", policy_.min_nodes, policy_.max_nodes,
+                       newcomer.min_nodes, newcomer.max_nodes);
+  }
+  for (const auto& [id, member] : members_) {
+    if (newcomer.node_rank && member.newcomer.node_rank == newcomer.node_rank) {
+      return fmt::format("node rank {} is there already: {}", *newcomer.node_rank,
+                         member.newcomer.node.host.substr(0, 80));
+    }
+  }
+  return "";
+}
+
+void Coordinator::join(MemberId id, const Report& report, Clock::time_point now) {
+  if (members_.contains(id) || gone_.contains(id) || !report.newcomer) {
+    return;
+  }
+  if (std::string reason = why_refused(*report.newcomer); !reason.empty()) {
+    order(id, {.kind = Order::Kind::Refused, .reason = std::move(reason)});
+    return;
+  }
+  members_.emplace(id, Member{*report.newcomer, State::Waiting, report.port, ++arrivals_});
+  order(id, {.kind = Order::Kind::Wait});
+  if (phase_ == Phase::Gathering) {
+    gather(now);
+  } else if (phase_ == Phase::Running && generation_.world.size() < policy_.max_nodes && !any_member(State::Done)) {
+    stop_generation(report.newcomer->node.host + " joins", now);
+  }
+}
+
+bool Coordinator::any_member(State state) const {
+  return std::ranges::any_of(
+      members_, [&](const auto& entry) { return entry.second.in_generation && entry.second.state == state; });
+}
+
+void Coordinator::note(const std::vector<Cause>& causes, Clock::time_point now) {
+  for (const Cause& cause : causes) {
+    const auto same = [&](const TimedCause& other) {
+      return other.cause.group_rank == cause.group_rank && other.cause.local_rank == cause.local_rank &&
+             other.cause.pid == cause.pid;
+    };
+    std::erase_if(causes_, same);  // a later report knows more
+    causes_.push_back({cause, now - std::chrono::nanoseconds(cause.age_nanoseconds)});
+  }
+}
+
+std::optional<Cause> Coordinator::first_cause() const {
+  std::vector<AgedCause> aged;
+  for (const TimedCause& timed : causes_) {
+    aged.push_back({timed.cause, -std::chrono::nanoseconds(timed.happened.time_since_epoch()).count()});
+  }
+  return choose_first_cause(aged);
+}
+
+Outcome Coordinator::failure(std::string reason) const {
+  Outcome outcome{to_int(ExitCode::Unavailable), first_cause(), std::move(reason)};
+  if (outcome.cause) {
+    outcome.exit_code = exit_code_of(*outcome.cause);
+  }
+  return outcome;
+}
+
+void Coordinator::lost(MemberId id, const std::string& reason, Clock::time_point now) {
+  remove(id, Cause::Kind::NodeLost, reason, now);
+}
+
+void Coordinator::remove(MemberId id, Cause::Kind kind, const std::string& reason, Clock::time_point now) {
+  const auto found = members_.find(id);
+  if (found == members_.end()) {
+    return;
+  }
+  const Member member = found->second;
+  members_.erase(found);
+  gone_.insert(id);
+  if (phase_ == Phase::Ended) {
+    return;
+  }
+  if (member.order == 1) {
+    end({to_int(ExitCode::Unavailable),
+         {},
+         fmt::format("{}, which holds the rendezvous, {}", member.newcomer.node.host, reason)});
+    return;
+  }
+  if (phase_ == Phase::Gathering && last_call_ && members_.size() < policy_.min_nodes) {
+    last_call_ = false;
+    deadline_ = now + policy_.join_timeout;
+  }
+  if (!member.in_generation) {
+    return;
+  }
+  Cause cause{
+      .kind = kind, .host = member.newcomer.node.host, .group_rank = member.group_rank, .pid = -1, .message = reason};
+  note({cause}, now);
+  changed_ = true;
+  if (phase_ == Phase::Running) {
+    stop_generation(member.newcomer.node.host + (kind == Cause::Kind::NodeLeft ? " left" : " was lost"), now);
+  }
+  consider_stopped(now);
+}
+
+void Coordinator::stop_generation(const std::string& reason, Clock::time_point now) {
+  phase_ = Phase::Stopping;
+  deadline_ = now + policy_.stop_timeout;
+  history_.push_back({generation_.number, reason, now});
+  if (history_.size() > kLongestHistory) {
+    history_.erase(history_.begin());
+  }
+  for (const auto& [id, member] : members_) {
+    if (member.in_generation) {
+      Generation stopped;
+      stopped.number = generation_.number;
+      order(id, {.kind = Order::Kind::Stop, .generation = std::move(stopped), .reason = reason});
+    }
+  }
+}
+
+void Coordinator::consider_stopped(Clock::time_point now) {
+  if (phase_ != Phase::Stopping || any_member(State::Running) || any_member(State::Done)) {
+    return;
+  }
+  const bool fixed_size = policy_.min_nodes == policy_.max_nodes;
+  const bool counts = changed_ ? fixed_size : failed_;  // workers fail when a node goes
+  const bool fruitless = (failed_ || changed_) && now - began_ < policy_.fruitful;
+  fruitless_ = fruitless ? fruitless_ + 1 : 0;
+  for (auto& [id, member] : members_) {
+    member.in_generation = false;
+    member.state = State::Waiting;
+  }
+  const std::optional<Cause> first = first_cause();
+  if (first && first->exit_code == to_int(ExitCode::Interrupted)) {
+    end(failure("it asks to be started again later"));  // its work is saved, its time is up: here it would not get more
+    return;
+  }
+  if (counts && restarts_ >= policy_.max_restarts) {
+    end(failure(policy_.max_restarts > 0 ? fmt::format("after {} restarts", restarts_) : ""));
+    return;
+  }
+  if (fruitless_ >= policy_.give_up_after) {
+    end(failure(fmt::format("{} generations in a row ended soon after their start", fruitless_)));
+    return;
+  }
+  restarts_ += counts ? 1 : 0;
+  failed_ = changed_ = false;
+  phase_ = Phase::Gathering;
+  deadline_.reset();
+  if (members_.size() >= policy_.min_nodes) {
+    form(now);  // who is left does not wait for others who might come
+  } else {
+    deadline_ = now + policy_.join_timeout;
+    last_call_ = false;
+  }
+}
+
+void Coordinator::gather(Clock::time_point now) {
+  const std::size_t here = members_.size();
+  if (here >= policy_.max_nodes || (here >= policy_.min_nodes && generation_.number > 0)) {
+    form(now);
+  } else if (here >= policy_.min_nodes && !last_call_) {
+    last_call_ = true;
+    deadline_ = now + policy_.last_call_timeout;
+  } else if (!deadline_) {
+    deadline_ = now + policy_.join_timeout;
+  }
+}
+
+std::vector<MemberId> Coordinator::by_precedence() const {
+  std::vector<MemberId> ids;
+  for (const auto& [id, member] : members_) {
+    ids.push_back(id);
+  }
+  // The coordinator's own agent came first. Who was in keeps its place before newcomers, so that ranks change little.
+  const auto key = [&](MemberId id) {
+    const Member& member = members_.at(id);
+    const bool was_in = member.group_rank != 0 || member.order == 1;
+    return std::tuple(member.newcomer.node_rank.value_or(0), member.order != 1, !was_in, member.group_rank,
+                      member.order);
+  };
+  std::ranges::sort(ids, {}, key);
+  if (ids.size() > policy_.max_nodes) {
+    ids.resize(policy_.max_nodes);
+  }
+  return ids;
+}
+
+void Coordinator::form(Clock::time_point now) {
+  const std::vector<MemberId> ids = by_precedence();
+  generation_.number += 1;
+  generation_.nonce = new_nonce_();
+  generation_.restarts = restarts_;
+  generation_.world.clear();
+  for (const MemberId id : ids) {
+    generation_.world.push_back(members_.at(id).newcomer.node);
+  }
+  generation_.address = generation_.world.front().address;
+  generation_.port = members_.at(ids.front()).port;
+  phase_ = Phase::Running;
+  deadline_.reset();
+  last_call_ = false;
+  began_ = now;
+  causes_.clear();
+  for (std::uint32_t rank = 0; rank < ids.size(); ++rank) {
+    Member& member = members_.at(ids[rank]);
+    member.state = State::Running;
+    member.in_generation = true;
+    member.group_rank = rank;
+    generation_.group_rank = rank;
+    order(ids[rank], {.kind = Order::Kind::Begin, .generation = generation_});
+  }
+}
+
+void Coordinator::end(const Outcome& outcome) {
+  phase_ = Phase::Ended;
+  deadline_.reset();
+  for (const auto& [id, member] : members_) {
+    order(id, {.kind = Order::Kind::End, .outcome = outcome});
+  }
+}
+
+void Coordinator::tick(Clock::time_point now) {
+  if (!deadline_ || now < *deadline_) {
+    return;
+  }
+  deadline_.reset();
+  if (phase_ == Phase::Gathering && last_call_) {
+    form(now);
+  } else if (phase_ == Phase::Gathering) {
+    const Outcome outcome =
+        failure(fmt::format("only {} of at least {} nodes came within {:g} s", members_.size(), policy_.min_nodes,
+                            std::chrono::duration<double>(policy_.join_timeout).count()));
+    end(outcome);
+  } else if (phase_ == Phase::Stopping) {
+    std::vector<MemberId> silent;
+    for (const auto& [id, member] : members_) {
+      if (member.in_generation && member.state != State::Stopped) {
+        silent.push_back(id);
+      }
+    }
+    for (const MemberId id : silent) {
+      order(id, {.kind = Order::Kind::End,
+                 .outcome = {to_int(ExitCode::Unavailable), {}, "did not stop its workers in time"}});
+      remove(id, Cause::Kind::NodeLost, "did not stop its workers in time", now);
+    }
+  }
+}
+
+std::vector<Node> Coordinator::spares() const {
+  std::vector<Node> nodes;
+  for (const auto& [id, member] : members_) {
+    if (!member.in_generation) {
+      nodes.push_back(member.newcomer.node);
+    }
+  }
+  return nodes;
+}
+
+std::string Coordinator::fingerprint() const {
+  std::string text = fmt::format("{}/{}/{}/{}{}{}{}", static_cast<int>(phase_), generation_.number, restarts_, failed_,
+                                 changed_, last_call_, deadline_.has_value());
+  for (const auto& [id, member] : members_) {
+    fmt::format_to(std::back_inserter(text), ";{}:{}{}{}o{}", id, static_cast<int>(member.state), member.in_generation,
+                   member.group_rank, member.order);
+  }
+  for (const MemberId id : gone_) {
+    fmt::format_to(std::back_inserter(text), "x{}", id);
+  }
+  return text;
+}
+
+}  // namespace rollcall::elastic

@@ -1,0 +1,129 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/elastic/membership.h"
+
+namespace rollcall::elastic {
+
+using Clock = std::chrono::steady_clock;
+
+/// A member's connection; the server gives each a number that no other has or had.
+using MemberId = std::uint64_t;
+
+/// A generation that is over, and since when.
+struct EndedGeneration {
+  std::uint32_t number = 0;
+  std::string reason = {};
+  Clock::time_point at = {};
+};
+
+/// What the coordinator goes by.
+struct Policy {
+  std::string run_id;
+  std::uint32_t min_nodes = 1;
+  std::uint32_t max_nodes = 1;
+  std::uint32_t max_restarts = 0;
+  std::uint32_t give_up_after = 8;  ///< generations in a row that ended before `fruitful`
+  std::chrono::milliseconds fruitful{30'000};
+  std::chrono::milliseconds join_timeout{600'000};
+  std::chrono::milliseconds last_call_timeout{30'000};
+  std::chrono::milliseconds stop_timeout{60'000};  ///< a member that has not stopped its workers by then is fenced
+};
+
+/// Who is in, and what happens next: forms generations, ends them when a node comes, goes or fails, and decides when
+/// the run ends. A state machine without clock, sockets or randomness: what happened goes in with its time, orders come
+/// out. tests/unit/runtime/elastic explores its states. docs/elastic.md states what always holds.
+///
+/// A generation is formed only when every member of the one before has said that its workers have ended, or has been
+/// fenced: never heard again. Not thread-safe. The first member to join is the coordinator's own agent, which is in
+/// every generation.
+class Coordinator {
+ public:
+  using NewNonce = std::function<std::string()>;
+  Coordinator(Policy policy, NewNonce new_nonce);
+
+  /// A report of member `id`; the first of each is a Join. Reports of those who are refused, lost or have left count no
+  /// more.
+  void heard(MemberId id, const Report& report, Clock::time_point now);
+  /// The connection broke, or its agent was silent for too long: it is fenced.
+  void lost(MemberId id, const std::string& reason, Clock::time_point now);
+  /// Time has passed.
+  void tick(Clock::time_point now);
+
+  /// Orders since the last call, in this order.
+  [[nodiscard]] std::vector<std::pair<MemberId, Order>> take_orders();
+  /// When tick() has something to do, if ever.
+  [[nodiscard]] std::optional<Clock::time_point> next_tick() const { return deadline_; }
+  /// All has been said: no further generation will come.
+  [[nodiscard]] bool ended() const { return phase_ == Phase::Ended; }
+
+  // What --status shows.
+  enum class Phase { Gathering, Running, Stopping, Ended };
+  [[nodiscard]] Phase phase() const { return phase_; }
+  [[nodiscard]] const Generation& generation() const { return generation_; }
+  [[nodiscard]] std::vector<Node> spares() const;
+  /// Why earlier generations ended, the newest last; at most 16.
+  [[nodiscard]] const std::vector<EndedGeneration>& history() const { return history_; }
+  /// All that decides what happens next, as a text: equal texts behave alike. For tests.
+  [[nodiscard]] std::string fingerprint() const;
+
+ private:
+  enum class State { Waiting, Running, Done, Stopped };
+  struct Member {
+    Newcomer newcomer = {};
+    State state = State::Waiting;
+    std::uint16_t port = 0;
+    std::uint64_t order = 0;       ///< in which it came
+    std::uint32_t group_rank = 0;  ///< in the last generation that it was in
+    bool in_generation = false;
+  };
+  struct TimedCause {
+    Cause cause;
+    Clock::time_point happened;
+  };
+
+  void join(MemberId id, const Report& report, Clock::time_point now);
+  [[nodiscard]] std::string why_refused(const Newcomer& newcomer) const;
+  void note(const std::vector<Cause>& causes, Clock::time_point now);
+  void remove(MemberId id, Cause::Kind kind, const std::string& reason, Clock::time_point now);
+  void gather(Clock::time_point now);
+  void form(Clock::time_point now);
+  void stop_generation(const std::string& reason, Clock::time_point now);
+  void consider_stopped(Clock::time_point now);
+  void end(const Outcome& outcome);
+  void order(MemberId id, Order order);
+  [[nodiscard]] std::vector<MemberId> by_precedence() const;
+  [[nodiscard]] bool any_member(State state) const;
+  [[nodiscard]] std::optional<Cause> first_cause() const;
+  [[nodiscard]] Outcome failure(std::string reason) const;
+
+  Policy policy_;
+  NewNonce new_nonce_;
+  Phase phase_ = Phase::Gathering;
+  std::map<MemberId, Member> members_;
+  std::set<MemberId> gone_;  ///< who was fenced or left: nothing of theirs counts, not even another Join
+  std::uint64_t arrivals_ = 0;
+  Generation generation_;
+  Clock::time_point began_{};
+  std::uint32_t restarts_ = 0;
+  std::uint32_t fruitless_ = 0;
+  bool failed_ = false;             ///< a worker of this generation failed
+  bool changed_ = false;            ///< a node of it was lost or left
+  std::optional<Outcome> ending_;   ///< once all have stopped
+  std::vector<TimedCause> causes_;  ///< of the last generation that ended otherwise than well
+  std::optional<Clock::time_point> deadline_;
+  bool last_call_ = false;  ///< `deadline_` is that of the last call
+  std::vector<std::pair<MemberId, Order>> orders_;
+  std::vector<EndedGeneration> history_;
+};
+
+}  // namespace rollcall::elastic

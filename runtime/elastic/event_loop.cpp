@@ -1,0 +1,91 @@
+#include "runtime/elastic/event_loop.h"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+namespace rollcall::elastic {
+namespace {
+
+int milliseconds_left(std::optional<Clock::time_point> until) {
+  if (!until) {
+    return -1;
+  }
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now()).count();
+  return static_cast<int>(std::clamp<decltype(left)>(left, 0, 1'000'000));
+}
+
+}  // namespace
+
+EventLoop::EventLoop() : epoll_(epoll_create1(EPOLL_CLOEXEC)) { pthread_sigmask(SIG_SETMASK, nullptr, &before_); }
+
+EventLoop::~EventLoop() {
+  if (signals_ >= 0) {
+    close(signals_);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  close(epoll_);
+}
+
+void EventLoop::watch(int descriptor, Ready ready) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = descriptor;
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &event);
+  ready_[descriptor] = std::move(ready);
+}
+
+void EventLoop::watch_writing(int descriptor, bool on) {
+  epoll_event event{};
+  event.events = on ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  event.data.fd = descriptor;
+  epoll_ctl(epoll_, EPOLL_CTL_MOD, descriptor, &event);
+}
+
+void EventLoop::forget(int descriptor) {
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, descriptor, nullptr);
+  ready_.erase(descriptor);
+}
+
+void EventLoop::handle_signals(const std::vector<int>& signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) {
+    sigaddset(&set, signal);
+    // A signal that was ignored when this program started would never arrive (nohup ignores HUP: it stays so).
+    struct sigaction action {};
+    sigaction(signal, nullptr, &action);
+    if (signal == SIGCHLD && action.sa_handler == SIG_IGN) {
+      std::signal(SIGCHLD, SIG_DFL);
+    }
+  }
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  watch(signals_, [] {});
+}
+
+std::vector<int> EventLoop::wait(std::optional<Clock::time_point> until) {
+  std::array<epoll_event, 64> events{};
+  const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), milliseconds_left(until));
+  for (int i = 0; i < count; ++i) {
+    const auto found = ready_.find(events[static_cast<std::size_t>(i)].data.fd);
+    if (found != ready_.end()) {  // one before may have made it forgotten
+      const Ready ready = found->second;
+      ready();
+    }
+  }
+  std::vector<int> arrived;
+  signalfd_siginfo info{};
+  while (signals_ >= 0 && read(signals_, &info, sizeof info) == sizeof info) {
+    arrived.push_back(static_cast<int>(info.ssi_signo));
+  }
+  return arrived;
+}
+
+}  // namespace rollcall::elastic

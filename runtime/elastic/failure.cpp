@@ -1,0 +1,90 @@
+#include "runtime/elastic/failure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/text.h"
+
+namespace rollcall::elastic {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+/// How much later than its consequences this cause may become known; 0: it can be a consequence itself. A process does
+/// not get these signals because a peer is gone (ABRT is what libraries end with when one is). That a node is lost is
+/// known after a heartbeat's time.
+std::int64_t known_late_by(const Cause& cause) {
+  constexpr std::array kSignals{SIGKILL, SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+  if (cause.kind == Cause::Kind::NodeLost || cause.kind == Cause::Kind::NodeLeft) {
+    return 5 * kSecond;
+  }
+  const bool died_by_itself =
+      cause.kind == Cause::Kind::Killed && std::ranges::find(kSignals, cause.signal) != kSignals.end();
+  return died_by_itself ? kSecond : 0;
+}
+
+std::string first_line(const std::string& text) { return printable(text.substr(0, text.find('\n'))); }
+
+}  // namespace
+
+std::optional<Cause> choose_first_cause(const std::vector<AgedCause>& causes) {
+  const auto older = [](const AgedCause& a, const AgedCause& b) { return a.age_nanoseconds > b.age_nanoseconds; };
+  const auto oldest = std::ranges::min_element(causes, older);
+  if (oldest == causes.end()) {
+    return std::nullopt;
+  }
+  const AgedCause* first = &*oldest;
+  for (const AgedCause& other : causes) {
+    const std::int64_t late = known_late_by(other.cause);
+    const bool explains = late > 0 && oldest->age_nanoseconds - other.age_nanoseconds <= late;
+    if (explains && (known_late_by(first->cause) == 0 || older(other, *first))) {
+      first = &other;
+    }
+  }
+  return first->cause;
+}
+
+std::optional<std::string> error_file_message(std::string_view json) {
+  const auto parsed = nlohmann::json::parse(json, nullptr, false);
+  if (!parsed.is_object() || !parsed.contains("message")) {
+    return std::nullopt;
+  }
+  const auto& message = parsed["message"];
+  if (message.is_string()) {
+    return first_line(message.get<std::string>());
+  }
+  const bool inner = message.is_object() && message.contains("message") && message["message"].is_string();
+  return inner ? std::optional(first_line(message["message"].get<std::string>())) : std::nullopt;
+}
+
+std::string with_error_code(std::string_view json, int exit_code) {
+  auto parsed = nlohmann::json::parse(json, nullptr, false);
+  if (!parsed.is_object() || !parsed.contains("message") || !parsed["message"].is_object()) {
+    return std::string(json);
+  }
+  parsed["message"]["errorCode"] = exit_code;
+  return parsed.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string describe(const Cause& cause) {
+  using Kind = Cause::Kind;
+  if (cause.kind == Kind::NodeLost || cause.kind == Kind::NodeLeft) {
+    return fmt::format("node {} ({}): {}", cause.group_rank, printable(cause.host), printable(cause.message));
+  }
+  const std::string who = fmt::format("rank {} (local rank {}{}) on {}", cause.rank, cause.local_rank,
+                                      cause.pid > 0 ? fmt::format(", pid {}", cause.pid) : "", printable(cause.host));
+  const char* const abbreviation = cause.signal > 0 ? sigabbrev_np(cause.signal) : nullptr;
+  const std::string how = cause.kind == Kind::SetUp ? "could not be started"
+                          : cause.signal > 0
+                              ? fmt::format("killed by signal {}{}", cause.signal,
+                                            abbreviation != nullptr ? fmt::format(" (SIG{})", abbreviation) : "")
+                              : fmt::format("exit code {}", cause.exit_code);
+  return fmt::format("{}: {}{}", who, how, cause.message.empty() ? "" : ": " + printable(cause.message));
+}
+
+}  // namespace rollcall::elastic

@@ -1,0 +1,164 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "runtime/elastic/coordination.h"
+#include "runtime/elastic/messages.h"
+#include "runtime/elastic/port_reservation.h"
+#include "runtime/rendezvous/world_key.h"
+
+namespace rollcall::elastic {
+namespace {
+
+constexpr MemberId kOwnAgent = 1;
+/// For whoever connects to say who it is.
+constexpr std::chrono::seconds kPatience{10};
+/// Nobody makes agents of other users hold descriptors here without end.
+constexpr std::size_t kMostSilent = 256;
+
+}  // namespace
+
+Host::Host(EventLoop& loop, const Policy& policy, std::optional<rendezvous::Listener> listener, std::string own_address,
+           std::chrono::milliseconds heartbeat_timeout)
+    : loop_(loop),
+      coordinator_(policy, rendezvous::new_nonce),
+      listener_(std::move(listener)),
+      own_address_(std::move(own_address)),
+      heartbeat_timeout_(heartbeat_timeout),
+      next_heartbeat_(Clock::now()) {
+  if (listener_) {
+    fcntl(listener_->descriptor(), F_SETFL, fcntl(listener_->descriptor(), F_GETFL) | O_NONBLOCK);
+    loop_.watch(listener_->descriptor(), [this] { accept_waiting(); });
+  }
+}
+
+Host::~Host() {
+  if (listener_) {
+    loop_.forget(listener_->descriptor());
+  }
+}
+
+void Host::accept_waiting() {
+  while (true) {
+    const int accepted = accept4(listener_->descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (accepted < 0) {
+      return;
+    }
+    const auto silent = std::ranges::count_if(peers_, [](const auto& entry) { return !entry.second.joined; });
+    rendezvous::Socket socket(accepted);
+    if (static_cast<std::size_t>(silent) >= kMostSilent) {
+      continue;
+    }
+    const MemberId id = ++last_id_;
+    peers_.emplace(
+        id, Peer{std::make_unique<Connection>(loop_, std::move(socket), [this, id] { hear(id); }), Clock::now()});
+  }
+}
+
+void Host::hear(MemberId id) {
+  const auto found = peers_.find(id);
+  if (found == peers_.end()) {
+    return;
+  }
+  Peer& peer = found->second;
+  while (std::optional<std::string> text = peer.connection->next()) {
+    hear_one(id, peer, *text);
+  }
+  const bool broken = peer.connection->broken();
+  if (broken) {
+    drop(id, "the connection to its agent broke");
+  }
+  deliver();
+}
+
+void Host::hear_one(MemberId id, Peer& peer, const std::string& text) {
+  std::optional<Report> report = parse_report(text);
+  if (!report) {
+    const std::string protocol = protocol_of(text);
+    const Order refusal{.kind = Order::Kind::Refused,
+                        .reason = protocol.empty() || protocol == kProtocol
+                                      ? "that is no report of an agent"
+                                      : fmt::format("this agent speaks {}, not {}: another version of rollcall",
+                                                    kProtocol, protocol.substr(0, 40))};
+    peer.connection->send(to_text(refusal));
+    peer.closing = true;
+    return;
+  }
+  if (report->kind == Report::Kind::Join && report->newcomer) {
+    peer.joined = true;
+    std::string& address = report->newcomer->node.address;
+    address = address.empty() ? peer_address(peer.connection->descriptor()) : address;
+  }
+  if (report->kind != Report::Kind::Alive) {
+    coordinator_.heard(id, *report, Clock::now());
+  }
+}
+
+void Host::drop(MemberId id, const std::string& reason) {
+  coordinator_.lost(id, reason, Clock::now());
+  peers_.erase(id);
+}
+
+void Host::deliver() {
+  for (auto& [id, order] : coordinator_.take_orders()) {
+    if (id == kOwnAgent) {
+      own_orders_.push_back(std::move(order));
+      continue;
+    }
+    const auto found = peers_.find(id);
+    if (found == peers_.end()) {
+      continue;
+    }
+    found->second.connection->send(to_text(order));
+    found->second.closing |= order.kind == Order::Kind::Refused || order.kind == Order::Kind::End;
+  }
+  for (auto& [id, peer] : peers_) {
+    if (peer.closing && peer.connection->flushed()) {
+      peer.connection->end_sending();
+    }
+  }
+}
+
+void Host::report(const Report& report) {
+  coordinator_.heard(kOwnAgent, report, Clock::now());
+  deliver();
+}
+
+std::vector<Order> Host::take_orders() { return std::exchange(own_orders_, {}); }
+
+void Host::tick(Clock::time_point now) {
+  coordinator_.tick(now);
+  if (now >= next_heartbeat_) {
+    next_heartbeat_ = now + heartbeat_timeout_ / 4;
+    std::vector<std::pair<MemberId, std::string>> silent;
+    for (auto& [id, peer] : peers_) {
+      if (!peer.joined && now - peer.came > kPatience) {
+        silent.emplace_back(id, "");
+      } else if (peer.joined && now - peer.connection->last_heard() > heartbeat_timeout_) {
+        silent.emplace_back(id, fmt::format("its agent was silent for {:g} s",
+                                            std::chrono::duration<double>(heartbeat_timeout_).count()));
+      } else if (!peer.closing) {
+        peer.connection->send(to_text(Order{}));
+      }
+    }
+    for (const auto& [id, reason] : silent) {
+      drop(id, reason);
+    }
+  }
+  deliver();
+}
+
+std::optional<Clock::time_point> Host::next_tick() const {
+  const std::optional<Clock::time_point> next = coordinator_.next_tick();
+  return peers_.empty() ? next : std::min(next.value_or(next_heartbeat_), next_heartbeat_);
+}
+
+bool Host::finished() const {
+  return std::ranges::all_of(peers_, [](const auto& entry) { return entry.second.connection->flushed(); });
+}
+
+}  // namespace rollcall::elastic

@@ -1,0 +1,340 @@
+#include "runtime/elastic/launch_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <string_view>
+#include <utility>
+
+#include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/settings/values.h"
+
+namespace rollcall::elastic {
+namespace {
+
+using settings::Settings;
+using std::chrono::milliseconds;
+
+constexpr std::uint16_t kDefaultPort = 29400;  ///< of torchrun's c10d back end
+
+struct NodeRange {
+  std::uint32_t least = 1;
+  std::uint32_t most = 1;
+};
+
+/// What the user wrote: the option, or the variable that it came from.
+std::string origin_of(const Settings& values, std::string_view name) {
+  return values.is_default(name) ? "--" + std::string(name) : values.value(name).origin;
+}
+
+Error refuse(const Settings& values, std::string_view name, std::string reason, std::string action) {
+  return fail(origin_of(values, name), values.text(name), std::move(reason), std::move(action));
+}
+
+Result<NodeRange> node_range(const Settings& values) {
+  const std::vector<std::string> ends = split(values.text("nnodes"), ':');
+  const auto least = parse_integer<std::uint32_t>(ends.empty() ? "" : ends.front());
+  const auto most = parse_integer<std::uint32_t>(ends.empty() ? "" : ends.back());
+  if (ends.size() > 2 || !least || !most || *least == 0) {
+    return refuse(values, "nnodes", "is no number of nodes", "--nnodes=2 or --nnodes=1:3");
+  }
+  if (*least > *most) {
+    return refuse(values, "nnodes", "has more nodes at least than at most",
+                  fmt::format("--nnodes={}:{}", *most, *least));
+  }
+  return NodeRange{*least, *most};
+}
+
+Result<std::uint32_t> worker_count(const Settings& values, const HostFacts& host) {
+  const std::string& text = values.text("nproc-per-node");
+  if (text == "cpu") {
+    return host.cpus;
+  }
+  if (text == "auto") {
+    return host.gpus > 0 ? host.gpus : host.cpus;  // integrated graphics of Intel's are no reason to start fewer
+  }
+  if (text == "gpu" || text == "xpu") {
+    const std::uint32_t devices = text == "gpu" ? host.gpus : host.xpus;
+    if (devices == 0) {
+      return refuse(values, "nproc-per-node", "this process sees none on this host",
+                    "--nproc-per-node=auto, or looking at CUDA_VISIBLE_DEVICES and /dev");
+    }
+    return devices;
+  }
+  const auto count = parse_integer<std::uint32_t>(text);
+  constexpr std::uint32_t kMost = 4096;
+  if (!count || *count == 0 || *count > kMost) {
+    return refuse(values, "nproc-per-node", "is no number of workers", "--nproc-per-node=4, or auto, cpu, gpu, xpu");
+  }
+  return *count;
+}
+
+/// torchrun replaces "," by "\n" in thought: ",," stands for a comma inside of a word.
+std::vector<std::string> filter_words(const std::string& text) {
+  std::vector<std::string> words;
+  std::string word;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == ',' && i + 1 < text.size() && text[i + 1] == ',') {
+      word += text[i++];
+    } else if (text[i] == ',') {
+      words.push_back(std::exchange(word, ""));
+    } else {
+      word += text[i];
+    }
+  }
+  if (!text.empty()) {
+    words.push_back(word);
+  }
+  return words;
+}
+
+Result<LogRequest> log_request(const Settings& values, const Environment& environment) {
+  LogRequest logs;
+  logs.folder = values.text("log-dir");
+  for (const std::string_view name : {"redirects", "tee"}) {
+    const std::optional<StreamChoice> choice = parse_streams(values.text(name));
+    if (!choice) {
+      return refuse(values, name, "names no streams",
+                    fmt::format("--{}=3, or by local rank: --{}=0:3,1:1", name, name));
+    }
+    (name == "tee" ? logs.tee : logs.redirects) = *choice;
+  }
+  for (const std::string& rank : split(values.text("local-ranks-filter"), ',')) {
+    const auto number = parse_integer<std::uint32_t>(trim(rank));
+    if (!number) {
+      return refuse(values, "local-ranks-filter", "is no list of local ranks", "--local-ranks-filter=0,1");
+    }
+    logs.shown.insert(*number);
+  }
+  const std::string& prefix = values.text("log-line-prefix-template");
+  const auto inherited = environment.get_non_empty("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
+  logs.line_prefix = !prefix.empty() ? prefix : inherited.value_or(logs.line_prefix);
+  logs.out_filters = filter_words(values.text("duplicate-stdout-filters"));
+  logs.err_filters = filter_words(values.text("duplicate-stderr-filters"));
+  return logs;
+}
+
+Result<std::vector<int>> signal_numbers(const Settings& values) {
+  struct Named {
+    std::string_view name;
+    int number;
+  };
+  constexpr std::array kSignals{Named{"SIGTERM", SIGTERM}, Named{"SIGINT", SIGINT},   Named{"SIGHUP", SIGHUP},
+                                Named{"SIGQUIT", SIGQUIT}, Named{"SIGUSR1", SIGUSR1}, Named{"SIGUSR2", SIGUSR2},
+                                Named{"SIGALRM", SIGALRM}, Named{"SIGXCPU", SIGXCPU}, Named{"SIGCONT", SIGCONT}};
+  std::vector<int> numbers;
+  for (const std::string& word : split(values.text("signals-to-handle"), ',')) {
+    const auto found = std::ranges::find(kSignals, trim(word), &Named::name);
+    if (found == kSignals.end()) {
+      return refuse(values, "signals-to-handle", fmt::format("{} is no signal that can be handled", printable(word)),
+                    "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGUSR2");
+    }
+    numbers.push_back(found->number);
+  }
+  return numbers;
+}
+
+Result<std::vector<std::string>> program_of(const RunOptions& options, const Environment& environment) {
+  const Settings& values = options.values;
+  if (options.program.empty() || options.program.front().empty()) {
+    return fail("run", "", "no program is given", "rollcall run [OPTIONS] train.py [ARGUMENTS]");
+  }
+  if (values.on("no-python") && !values.on("run-path")) {
+    if (values.on("module")) {
+      return fail("--module", "", "contradicts --no-python", "one of them");
+    }
+    return options.program;
+  }
+  std::vector<std::string> program{environment.get_non_empty("PYTHON_EXEC").value_or(""), "-u"};
+  if (values.on("module") && !values.on("run-path")) {
+    program.emplace_back("-m");
+  }
+  program.insert(program.end(), options.program.begin(), options.program.end());
+  return program;
+}
+
+/// "host", "host:29500", "[fd00::1]:29500", "localhost:0": port 0 means any.
+std::optional<rendezvous::Endpoint> endpoint_of(std::string_view text, std::uint16_t default_port) {
+  if (text.ends_with(":0")) {
+    return rendezvous::Endpoint{std::string(text.substr(0, text.size() - 2)), 0};
+  }
+  if (auto endpoint = rendezvous::parse_endpoint(text)) {
+    return endpoint;
+  }
+  const bool bracketed = text.starts_with('[') && text.ends_with(']');
+  const std::string_view host = bracketed ? text.substr(1, text.size() - 2) : text;
+  const bool plain = bracketed || host.find(':') == std::string_view::npos;
+  return plain && !host.empty() ? std::optional(rendezvous::Endpoint{std::string(host), default_port}) : std::nullopt;
+}
+
+Result<void> read_configuration(const Settings& values, MeetingRequest& meeting) {
+  for (const std::string& entry : split(values.text("rdzv-conf"), ',')) {
+    const std::size_t equals = entry.find('=');
+    const std::string key(trim(entry.substr(0, equals)));
+    const std::string value(equals == std::string::npos ? "" : trim(entry.substr(equals + 1)));
+    if (key.empty() || value.empty()) {
+      return refuse(values, "rdzv-conf", "is no list of KEY=VALUE",
+                    "--rdzv-conf=join_timeout=300,last_call_timeout=10");
+    }
+    if (key == "is_host") {
+      meeting.host =
+          value == "1" || value == "true" || value == "True" || value == "t" || value == "T" || value == "TRUE";
+      continue;
+    }
+    const std::optional<double> seconds = settings::parse_number(value);
+    const bool sensible = seconds && *seconds >= 0 && *seconds < 1e7;
+    const auto time = milliseconds(sensible ? static_cast<std::int64_t>(*seconds * 1000) : 0);
+    constexpr std::array<std::string_view, 5> kWithoutEffect{
+        "close_timeout", "keep_alive_interval", "keep_alive_max_attempt", "read_timeout", "cas_backoff_max_seconds"};
+    if (key == "join_timeout" || key == "timeout") {
+      meeting.join_timeout = time;
+    } else if (key == "last_call_timeout") {
+      meeting.last_call_timeout = time;
+    } else if (key == "heartbeat_timeout") {
+      meeting.heartbeat_timeout = time;
+    } else if (std::ranges::find(kWithoutEffect, key) == kWithoutEffect.end()) {
+      const std::vector<std::string> known{"join_timeout", "last_call_timeout", "heartbeat_timeout", "is_host"};
+      return refuse(values, "rdzv-conf", fmt::format("{} is no key of it", printable(key)),
+                    nearest(key, known).value_or("join_timeout, last_call_timeout, heartbeat_timeout or is_host"));
+    }
+    if (!sensible || (key == "heartbeat_timeout" && time < milliseconds(100))) {
+      return refuse(values, "rdzv-conf", fmt::format("{} is no number of seconds for it", printable(value)),
+                    key + "=10");
+    }
+  }
+  return {};
+}
+
+Result<MeetingRequest> meeting_request(const Settings& values, const NodeRange& nodes, const HostFacts& host) {
+  MeetingRequest meeting;
+  const std::string& backend = values.text("rdzv-backend");
+  if (backend != "static" && backend != "c10d") {
+    const bool etcd = backend.starts_with("etcd");
+    return refuse(values, "rdzv-backend",
+                  etcd ? "rollcall needs no etcd server: its agents meet by themselves" : "is unknown",
+                  "--rdzv-backend=c10d --rdzv-endpoint=HOST:PORT");
+  }
+  if (Result<void> read = read_configuration(values, meeting); !read) {
+    return read.error();
+  }
+  meeting.local_address = values.text("local-addr");
+  meeting.run_id = values.text("rdzv-id");
+  const bool fixed = backend == "static";
+  const std::string& given = values.text("rdzv-endpoint");
+  const bool nobody_named_one = fixed && given.empty() && values.is_default("master-port") && nodes.most == 1;
+  meeting.alone = values.on("standalone") || nobody_named_one;
+  if (meeting.alone) {
+    meeting.run_id = host.new_run_id;
+    return meeting;
+  }
+  const auto master_port = static_cast<std::uint16_t>(values.integer("master-port"));
+  const std::string text = !given.empty() ? given : fixed ? values.text("master-addr") : "localhost";
+  const auto endpoint = endpoint_of(text, given.empty() && fixed ? master_port : kDefaultPort);
+  if (!endpoint) {
+    return refuse(values, given.empty() ? "master-addr" : "rdzv-endpoint", "is no HOST:PORT",
+                  "--rdzv-endpoint=node01:29400");
+  }
+  meeting.endpoint = *endpoint;
+  meeting.alone = nodes.most == 1 && (fixed || endpoint->port == 0);
+  if (meeting.alone && fixed) {
+    meeting.workers_endpoint = *endpoint;
+  }
+  if (endpoint->port == 0 && nodes.most > 1) {
+    return refuse(values, "rdzv-endpoint", "has no port that other nodes could know", "--rdzv-endpoint=HOST:29400");
+  }
+  if (fixed) {
+    meeting.node_rank = static_cast<std::uint32_t>(values.integer("node-rank"));
+    meeting.host = *meeting.node_rank == 0;
+    if (*meeting.node_rank >= nodes.most) {
+      return refuse(values, "node-rank", fmt::format("is none of the {} nodes", nodes.most),
+                    fmt::format("--node-rank=0 to {}", nodes.most - 1));
+    }
+  }
+  return meeting;
+}
+
+}  // namespace
+
+Streams StreamChoice::of(std::uint32_t local_rank) const {
+  if (by_rank_.empty()) {
+    return all_;
+  }
+  const auto found = by_rank_.find(local_rank);
+  return found == by_rank_.end() ? Streams() : found->second;
+}
+
+bool StreamChoice::any() const {
+  const auto chosen = [](const auto& entry) { return entry.second.out || entry.second.err; };
+  return all_.out || all_.err || std::ranges::any_of(by_rank_, chosen);
+}
+
+std::optional<StreamChoice> parse_streams(std::string_view text) {
+  const auto one = [](std::string_view number) -> std::optional<Streams> {
+    const auto value = parse_integer<std::uint32_t>(number);
+    return value && *value <= 3 ? std::optional(Streams{(*value & 1U) != 0, (*value & 2U) != 0}) : std::nullopt;
+  };
+  if (const auto all = one(text)) {
+    return StreamChoice(*all);
+  }
+  std::map<std::uint32_t, Streams> by_rank;
+  for (const std::string& entry : split(text, ',')) {
+    const std::size_t colon = entry.find(':');
+    const auto rank = parse_integer<std::uint32_t>(entry.substr(0, colon));
+    const auto streams = colon == std::string::npos ? std::nullopt : one(std::string_view(entry).substr(colon + 1));
+    if (!rank || !streams) {
+      return std::nullopt;
+    }
+    by_rank.insert_or_assign(*rank, *streams);
+  }
+  return by_rank.empty() ? std::nullopt : std::optional(StreamChoice(std::move(by_rank)));
+}
+
+Result<LaunchRequest> launch_request(const RunOptions& options, const Environment& environment, const HostFacts& host) {
+  const Settings& values = options.values;
+  if (!values.text("logs-specs").empty()) {
+    return refuse(values, "logs-specs", "is a Python plugin of torchrun's, which rollcall cannot run",
+                  "--log-dir, --redirects and --tee");
+  }
+  if (values.text("numa-binding") != "none") {
+    return refuse(values, "numa-binding", "is not supported yet", "Slurm's own binding: srun --cpu-bind, --gpu-bind");
+  }
+  const Result<NodeRange> nodes = node_range(values);
+  if (!nodes) {
+    return nodes.error();
+  }
+  const Result<std::uint32_t> workers = worker_count(values, host);
+  Result<MeetingRequest> meeting = meeting_request(values, *nodes, host);
+  Result<LogRequest> logs = log_request(values, environment);
+  Result<std::vector<int>> signals = signal_numbers(values);
+  Result<std::vector<std::string>> program = program_of(options, environment);
+  for (const Error* const error :
+       {workers ? nullptr : &workers.error(), meeting ? nullptr : &meeting.error(), logs ? nullptr : &logs.error(),
+        signals ? nullptr : &signals.error(), program ? nullptr : &program.error()}) {
+    if (error != nullptr) {
+      return *error;
+    }
+  }
+  const auto inherited = parse_integer<std::int64_t>(environment.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT").value_or(""));
+  const std::int64_t grace = values.is_default("shutdown-timeout") && inherited && *inherited >= 0
+                                 ? *inherited
+                                 : values.integer("shutdown-timeout");
+  LaunchRequest request;
+  request.min_nodes = nodes->least;
+  request.max_nodes = nodes->most;
+  request.workers = *workers;
+  request.meeting = *std::move(meeting);
+  request.role = values.text("role");
+  request.max_restarts = static_cast<std::uint32_t>(values.integer("max-restarts"));
+  request.give_up_after = static_cast<std::uint32_t>(values.integer("give-up-after"));
+  request.shutdown_timeout = std::chrono::seconds(grace);
+  request.signals = *std::move(signals);
+  request.program = *std::move(program);
+  request.logs = *std::move(logs);
+  request.virtual_local_rank = values.on("virtual-local-rank");
+  return request;
+}
+
+}  // namespace rollcall::elastic

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "runtime/elastic/launch_request.h"
+
+namespace rollcall::elastic {
+
+/// A worker's files; an empty path: there is none.
+struct WorkerFiles {
+  std::string error;  ///< torch's @record writes there
+  std::string out;
+  std::string err;
+};
+
+/// The files of all workers of one attempt on this node.
+struct AttemptFiles {
+  std::vector<WorkerFiles> workers;  ///< by local rank
+  std::string filtered_out;
+  std::string filtered_err;
+};
+
+/// torchrun's layout: LOG_DIR/<run id>_XXXXXXXX/attempt_N/<local rank>/{stdout.log,stderr.log,error.json}. N counts the
+/// generations that this agent was in, so that none overwrites another's. Without --log-dir it is below a folder in
+/// TMPDIR, which is removed in the end where nothing but error files was written. Movable.
+class LogFolders {
+ public:
+  /// Makes the run's folder. Errors (CannotCreate): it cannot be made.
+  [[nodiscard]] static Result<LogFolders> create(const LogRequest& request, const std::string& run_id,
+                                                 const std::string& temporary);
+
+  LogFolders(LogFolders&& other) noexcept;
+  LogFolders& operator=(LogFolders&&) = delete;
+  ~LogFolders();
+
+  /// Makes the folders of the next attempt. Errors (CannotCreate): they cannot be made, for instance on a full disk.
+  [[nodiscard]] Result<AttemptFiles> next_attempt(std::uint32_t workers);
+
+  [[nodiscard]] const std::filesystem::path& run_folder() const { return run_folder_; }
+
+ private:
+  LogFolders(const LogRequest& request, std::filesystem::path run_folder, std::filesystem::path temporary)
+      : request_(request), run_folder_(std::move(run_folder)), temporary_(std::move(temporary)) {}
+
+  LogRequest request_;
+  std::filesystem::path run_folder_;  ///< empty: no files at all (--log-dir=/dev/null)
+  std::filesystem::path temporary_;   ///< removed in the end; empty: nothing is
+  std::uint32_t attempts_ = 0;
+};
+
+}  // namespace rollcall::elastic

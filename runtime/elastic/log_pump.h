@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/result.h"
+
+namespace rollcall::elastic {
+
+/// One stream of a worker, on its way to a file and to the terminal.
+struct PumpedStream {
+  std::string prefix;    ///< before each line on the terminal, and in the filtered file
+  std::string file;      ///< gets all bytes as they are
+  int terminal = -1;     ///< descriptor, not owned; -1: not shown
+  std::string filtered;  ///< gets the lines that hold one of `words`; empty: none
+  std::vector<std::string> words;
+};
+
+/// Carries what workers write (--tee) in a thread of its own, so that a terminal that stands still or a slow disk holds
+/// up nothing else. Lines end at a line feed or, as progress displays have it, a carriage return, and come out whole,
+/// each with its worker's prefix.
+class LogPump {
+ public:
+  /// `warn` is called in the thread, once for each file that cannot be written any longer (a full disk): its stream
+  /// still shows on the terminal.
+  using Warn = std::function<void(const std::string& line)>;
+  explicit LogPump(Warn warn);
+  LogPump(const LogPump&) = delete;
+  LogPump& operator=(const LogPump&) = delete;
+  /// As finish().
+  ~LogPump();
+
+  /// A pipe's end for a worker to write to, close-on-exec; the caller closes it once the worker has it. Before start().
+  /// Errors (CannotCreate): the file cannot be made; (Unavailable): no more descriptors.
+  [[nodiscard]] Result<int> add(const PumpedStream& stream);
+
+  /// Starts the thread. Nothing where no stream was added.
+  void start();
+  /// Waits until what the workers wrote has been carried, then closes all: processes that they left behind and that
+  /// still write get SIGPIPE.
+  void finish();
+
+ private:
+  struct Stream;
+  void run();
+
+  Warn warn_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  int wake_ = -1;  ///< eventfd: no more is to be awaited
+  std::thread thread_;
+};
+
+}  // namespace rollcall::elastic

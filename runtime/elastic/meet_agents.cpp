@@ -1,0 +1,123 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "runtime/base/this_process.h"
+#include "runtime/elastic/coordination.h"
+#include "runtime/elastic/messages.h"
+#include "runtime/elastic/port_reservation.h"
+#include "runtime/rendezvous/connect.h"
+
+namespace rollcall::elastic {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr milliseconds kFirstPause{5};
+constexpr milliseconds kLongestPause{500};
+constexpr std::chrono::seconds kAttempt{2};
+
+Policy policy_of(const LaunchRequest& request) {
+  Policy policy;
+  policy.run_id = request.meeting.run_id;
+  policy.min_nodes = request.min_nodes;
+  policy.max_nodes = request.max_nodes;
+  policy.max_restarts = request.max_restarts;
+  policy.give_up_after = std::max(request.give_up_after, request.max_restarts + 1);
+  policy.join_timeout = request.meeting.join_timeout;
+  policy.last_call_timeout = request.meeting.last_call_timeout;
+  policy.stop_timeout = 2 * request.shutdown_timeout + std::chrono::seconds(10);
+  return policy;
+}
+
+Error unreachable(const rendezvous::Endpoint& endpoint, const std::string& reason, milliseconds timeout) {
+  return fail("--rdzv-endpoint", rendezvous::to_text(endpoint),
+              fmt::format("did not answer {} within {:g} s ({})", this_host_name(),
+                          std::chrono::duration<double>(timeout).count(), reason),
+              "looking at the agent there, another endpoint, or a longer --rdzv-conf=join_timeout",
+              ExitCode::Unavailable);
+}
+
+}  // namespace
+
+Guest::Guest(EventLoop& loop, rendezvous::Socket socket, milliseconds heartbeat_timeout, std::string where)
+    : heartbeat_timeout_(heartbeat_timeout),
+      where_(std::move(where)),
+      next_heartbeat_(Clock::now()),
+      connection_(loop, std::move(socket), [this] { hear(); }) {}
+
+void Guest::report(const Report& report) { connection_.send(to_text(report)); }
+
+void Guest::hear() {
+  while (const std::optional<std::string> text = connection_.next()) {
+    std::optional<Order> order = parse_order(*text);
+    if (order && order->kind != Order::Kind::Alive) {
+      orders_.push_back(*std::move(order));
+    } else if (!order) {
+      gone_ = fmt::format("who answers at {} is no agent of this version of rollcall", where_);
+    }
+  }
+  if (connection_.broken() && !gone_) {
+    gone_ = fmt::format("the agent at {}, which holds the rendezvous, is gone", where_);
+  }
+}
+
+std::vector<Order> Guest::take_orders() { return std::exchange(orders_, {}); }
+
+void Guest::tick(Clock::time_point now) {
+  if (now < next_heartbeat_ || gone_) {
+    return;
+  }
+  next_heartbeat_ = now + heartbeat_timeout_ / 4;
+  connection_.send(to_text(Report{}));
+  if (now - connection_.last_heard() > heartbeat_timeout_) {
+    gone_ = fmt::format("the agent at {}, which holds the rendezvous, was silent for {:g} s", where_,
+                        std::chrono::duration<double>(heartbeat_timeout_).count());
+  }
+}
+
+std::string Guest::own_address() const { return elastic::own_address(connection_.descriptor()); }
+
+Result<std::unique_ptr<Coordination>> meet_agents(EventLoop& loop, const LaunchRequest& request) {
+  const MeetingRequest& meeting = request.meeting;
+  if (meeting.alone) {
+    const std::string address = !meeting.local_address.empty() ? meeting.local_address : "127.0.0.1";
+    return std::unique_ptr<Coordination>(std::make_unique<Host>(
+        loop, policy_of(request), std::nullopt, meeting.workers_endpoint ? meeting.workers_endpoint->host : address,
+        meeting.heartbeat_timeout));
+  }
+  const rendezvous::Endpoint& endpoint = meeting.endpoint;
+  const Clock::time_point deadline = Clock::now() + meeting.join_timeout;
+  const bool may_host = meeting.host ? *meeting.host : is_this_host(endpoint.host);
+  std::string reason = "nobody listens there";
+  for (milliseconds pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+    if (may_host) {
+      Result<rendezvous::Listener> listener = rendezvous::Listener::on_all_addresses(endpoint.port);
+      if (listener) {
+        const std::string address = meeting.local_address.empty() ? endpoint.host : meeting.local_address;
+        return std::unique_ptr<Coordination>(
+            std::make_unique<Host>(loop, policy_of(request), *std::move(listener), address, meeting.heartbeat_timeout));
+      }
+      if (meeting.host) {
+        Error error = listener.error();
+        error.setting = meeting.node_rank ? "--master-port" : "--rdzv-endpoint";
+        error.action = "another port";
+        return error;
+      }
+    }
+    const rendezvous::Attempt attempt =
+        rendezvous::connect_once(endpoint, std::min<Clock::time_point>(deadline, Clock::now() + kAttempt));
+    if (attempt.descriptor >= 0) {
+      return std::unique_ptr<Coordination>(std::make_unique<Guest>(
+          loop, rendezvous::Socket(attempt.descriptor), meeting.heartbeat_timeout, rendezvous::to_text(endpoint)));
+    }
+    reason = attempt.reason;
+    if (Clock::now() + pause >= deadline) {
+      return unreachable(endpoint, reason, meeting.join_timeout);
+    }
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+}  // namespace rollcall::elastic

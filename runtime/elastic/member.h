@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/elastic/membership.h"
+
+namespace rollcall::elastic {
+
+/// What an agent is to do next.
+struct Action {
+  enum class Kind {
+    Start,  ///< the workers of `generation`
+    Stop,   ///< its workers, by `signal` first
+    Send,   ///< `report` to the coordinator
+    Exit,   ///< with `outcome`
+  };
+  Kind kind = Kind::Send;
+  Generation generation = {};
+  Report report = {};
+  Outcome outcome = {};
+  int signal = 0;
+};
+
+/// One agent's side of the protocol: what it does when orders come, its workers end, its connection breaks or a signal
+/// arrives. A state machine without processes or sockets. It starts a generation once, only after all that it had
+/// started before has ended, and never one that is not newer than all it has heard of. Not thread-safe.
+class Member {
+ public:
+  void ordered(const Order& order);
+  /// The first failure among its workers, which are still to be stopped.
+  void worker_failed(const Cause& cause);
+  /// All its workers have ended. `causes`: why those did that no agent had stopped; none: all ended well, or were
+  /// stopped.
+  void workers_ended(std::vector<Cause> causes);
+  /// The coordinator is gone.
+  void coordinator_lost(const std::string& reason);
+  /// A signal asks this agent to end.
+  void interrupted(int signal);
+
+  [[nodiscard]] std::vector<Action> take_actions();
+
+  enum class State { Waiting, Running, Stopping, Done, Left };
+  [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] const Generation& generation() const { return generation_; }
+  [[nodiscard]] bool interrupted() const { return interrupted_; }
+  /// All that decides what happens next, as a text. For tests.
+  [[nodiscard]] std::string fingerprint() const;
+
+ private:
+  void begin(const Generation& generation);
+  void stop(std::uint32_t generation);
+  void leave(Outcome outcome, int signal);
+  void send(Report report);
+  void stop_workers(int signal);
+
+  State state_ = State::Waiting;
+  Generation generation_;     ///< the last that it started
+  std::uint32_t newest_ = 0;  ///< of which it has heard
+  bool leaving_ = false;
+  bool interrupted_ = false;
+  Outcome outcome_;
+  std::vector<Cause> causes_;  ///< of the last generation here
+  std::vector<Action> actions_;
+};
+
+}  // namespace rollcall::elastic

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/contract/exit_codes.h"
+
+namespace rollcall::elastic {
+
+/// A node, that is an agent, as all agents of a generation know it.
+struct Node {
+  std::string host = {};
+  std::string address = {};  ///< by which the other nodes reach it
+  std::uint32_t workers = 1;
+  std::string role = {};
+  bool operator==(const Node&) const = default;
+};
+
+/// A set of nodes whose workers form one world, from their start to the first change. No two generations have a
+/// number, a nonce or a port in common.
+struct Generation {
+  std::uint32_t number = 0;      ///< 1, 2, ...; 0: none
+  std::string nonce = {};        ///< 64 random bits
+  std::uint32_t restarts = 0;    ///< how many generations before it ended since a worker failed
+  std::uint32_t group_rank = 0;  ///< of the node that is told; the only field that differs between nodes
+  std::vector<Node> world = {};  ///< by group rank
+  std::string address = {};      ///< MASTER_ADDR
+  std::uint16_t port = 0;        ///< MASTER_PORT
+};
+
+/// Why workers ended otherwise than well, or a node is gone.
+struct Cause {
+  enum class Kind {
+    Failed,     ///< a worker ended with another exit status than 0
+    Killed,     ///< a signal that no agent sent ended a worker
+    Exception,  ///< a worker left an error file: torch's @record
+    SetUp,      ///< a worker could not be started
+    NodeLost,   ///< an agent is silent or its connection broke
+    NodeLeft,   ///< an agent was told to end
+  };
+  Kind kind = Kind::Failed;
+  std::string host = {};
+  std::uint32_t group_rank = 0;
+  std::uint32_t rank = 0;
+  std::uint32_t local_rank = 0;
+  std::int64_t pid = 0;
+  int exit_code = 0;                 ///< 128 + number for a signal
+  int signal = 0;                    ///< 0: none
+  std::string message = {};          ///< one line: of the error file, or what else is known
+  std::string error_file = {};       ///< its path; empty: none
+  std::int64_t age_nanoseconds = 0;  ///< since it happened, when it was told: clocks of nodes need not agree
+};
+
+/// How a run ends.
+struct Outcome {
+  int exit_code = 0;
+  std::optional<Cause> cause = {};  ///< nothing after success, a signal, or an end that `reason` explains
+  std::string reason = {};          ///< "restarted 3 times"; or why there is no cause
+};
+
+/// What an agent says of itself when it comes.
+struct Newcomer {
+  std::string run_id = {};
+  std::uint32_t min_nodes = 1;
+  std::uint32_t max_nodes = 1;
+  std::optional<std::uint32_t> node_rank = {};
+  Node node = {};
+};
+
+/// What an agent tells the coordinator.
+struct Report {
+  enum class Kind { Join, Failed, Stopped, Done, Leave, Alive };
+  Kind kind = Kind::Alive;
+  std::uint32_t generation = 0;  ///< that Failed, Stopped and Done are about
+  std::uint16_t port = 0;        ///< Join, Stopped: kept free on this node for the next generation
+  std::optional<Newcomer> newcomer = {};
+  std::vector<Cause> causes = {};
+};
+
+/// What the coordinator tells an agent.
+struct Order {
+  enum class Kind {
+    Wait,     ///< it belongs to the run, which goes on or forms without it meanwhile
+    Refused,  ///< it does not belong to the run
+    Begin,    ///< start workers
+    Stop,     ///< stop workers; answered by Stopped
+    End,      ///< stop workers and leave
+    Alive,
+  };
+  Kind kind = Kind::Alive;
+  Generation generation = {};  ///< Begin: whole; Stop: its number
+  std::string reason = {};     ///< Refused, Stop
+  Outcome outcome = {};        ///< End
+};
+
+}  // namespace rollcall::elastic

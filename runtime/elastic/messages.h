@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "runtime/elastic/membership.h"
+
+namespace rollcall::elastic {
+
+/// The first frame on a connection between agents is this line and then a Join; one of another version is refused by
+/// name.
+inline constexpr std::string_view kProtocol = "rollcall run 1";
+
+// Frames of runtime/rendezvous/socket.h hold one message each, as compact JSON.
+
+[[nodiscard]] std::string to_text(const Report& report);
+[[nodiscard]] std::string to_text(const Order& order);
+
+/// The reverse; nothing where the text is no such message, or of another version. A reader believes no size in it.
+[[nodiscard]] std::optional<Report> parse_report(std::string_view text);
+[[nodiscard]] std::optional<Order> parse_order(std::string_view text);
+
+/// The "protocol" that a text claims to be of; empty where it claims none.
+[[nodiscard]] std::string protocol_of(std::string_view text);
+
+}  // namespace rollcall::elastic

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/result.h"
+
+namespace rollcall::elastic {
+
+/// A port that this node keeps free for a generation's rank 0: a socket that is bound and does not listen. With
+/// SO_REUSEADDR on both sides a worker can bind and listen there, while the kernel gives the port to nobody else.
+/// Movable; the port is free for all once it dies.
+class PortReservation {
+ public:
+  PortReservation() = default;
+  /// Errors (Unavailable): the kernel has no port to give.
+  [[nodiscard]] static Result<PortReservation> make();
+
+  PortReservation(PortReservation&& other) noexcept;
+  PortReservation& operator=(PortReservation&& other) noexcept;
+  ~PortReservation();
+
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+
+ private:
+  int descriptor_ = -1;
+  std::uint16_t port_ = 0;
+};
+
+/// Whether `host`, a name or an address, is one of this host: its addresses can be bound here. False for a name that
+/// does not resolve. Asks the resolver.
+[[nodiscard]] bool is_this_host(const std::string& host);
+
+/// The address by which the other end of a connection sees this end, and by which this end sees the other; empty where
+/// the descriptor is no connection.
+[[nodiscard]] std::string own_address(int descriptor);
+[[nodiscard]] std::string peer_address(int descriptor);
+
+}  // namespace rollcall::elastic

@@ -1,0 +1,84 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+
+#include "runtime/base/small_file.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/elastic/agent.h"
+#include "runtime/elastic/failure.h"
+
+// What the agent tells of generations and of its end.
+
+namespace rollcall::elastic {
+namespace {
+
+constexpr std::size_t kLongestHandedFile = 1 << 20;
+constexpr int kFirstSignalCode = 128;
+
+}  // namespace
+
+bool Agent::speaks() const {
+  const bool under_slurm = environment_.get_non_empty(env::kSlurmProcId).has_value();
+  return !under_slurm || coordination_->coordinator() != nullptr;
+}
+
+void Agent::announce(const Generation& generation) {
+  if ((generation.number == 1 && generation.world.size() == 1) || coordination_->coordinator() == nullptr) {
+    return;
+  }
+  const auto& history = coordination_->coordinator()->history();
+  std::uint32_t workers = 0;
+  for (const Node& node : generation.world) {
+    workers += node.workers;
+  }
+  tell_(fmt::format("rollcall: run: generation {}: {} workers on {} node{}{}", generation.number, workers,
+                    generation.world.size(), generation.world.size() == 1 ? "" : "s",
+                    history.empty() ? "" : ", since " + history.back().reason));
+}
+
+int Agent::interrupted_exit_code(int otherwise) const {
+  bool all_well = !last_ended_.empty();
+  int own = 0;
+  for (const EndedWorker& ended : last_ended_) {
+    all_well = all_well && ended.exit_code == 0 && ended.signal == 0;
+    own = std::max(own, ended.exit_code);
+  }
+  return all_well ? 0 : own > 0 ? own : otherwise;
+}
+
+RunEnd Agent::end_of(const Outcome& outcome) const {
+  if (member_.interrupted()) {
+    const int code = interrupted_exit_code(outcome.exit_code);
+    const int signal = outcome.exit_code - kFirstSignalCode;
+    return {code, code == 0 || !speaks()
+                      ? ""
+                      : fmt::format("rollcall: run: ended by signal {} (SIG{})", signal, sigabbrev_np(signal))};
+  }
+  if (outcome.exit_code == 0 || !speaks()) {
+    return {outcome.exit_code, ""};
+  }
+  if (!outcome.cause) {
+    return {outcome.exit_code,
+            fmt::format("rollcall: run: {}; try looking at the lines of the other agents", outcome.reason)};
+  }
+  const std::string& file = outcome.cause->error_file;
+  const bool kept = !file.empty() && !request_.logs.folder.empty();
+  const std::string after = outcome.reason.empty() ? "" : " (" + outcome.reason + ")";
+  return {outcome.exit_code, fmt::format("rollcall: run: {}{}; try looking at {}", describe(*outcome.cause), after,
+                                         kept ? file : "what it wrote before")};
+}
+
+void Agent::hand_error_file_up(const Outcome& outcome) const {
+  const auto own = environment_.get_non_empty("TORCHELASTIC_ERROR_FILE");
+  std::string content;
+  if (!own || !outcome.cause || outcome.cause->error_file.empty() ||
+      !read_small_file(outcome.cause->error_file, kLongestHandedFile, content).reason.empty()) {
+    return;  // another node's cannot be read here
+  }
+  const int code = outcome.cause->signal > 0 ? -outcome.cause->signal : outcome.cause->exit_code;
+  std::ofstream(*own) << with_error_code(content, code);
+}
+
+}  // namespace rollcall::elastic

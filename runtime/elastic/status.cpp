@@ -1,0 +1,156 @@
+#include "runtime/elastic/status.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/text.h"
+
+namespace rollcall::elastic {
+namespace {
+
+using nlohmann::json;
+
+std::string name_beginning() { return fmt::format("rollcall-run/{}/", getuid()); }
+
+/// An abstract address: a NUL, then the name.
+sockaddr_un abstract_address(const std::string& name, socklen_t& length) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::size_t size = std::min(name.size(), sizeof address.sun_path - 1);
+  std::memcpy(address.sun_path + 1, name.data(), size);
+  length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + size);
+  return address;
+}
+
+bool is_ours(int descriptor) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  return getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
+         (peer.uid == getuid() || peer.uid == 0);
+}
+
+std::string ask_one(const std::string& name) {
+  const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const timeval patience{1, 0};
+  setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  socklen_t length = 0;
+  const sockaddr_un address = abstract_address(name, length);
+  std::string answer;
+  if (connect(descriptor, reinterpret_cast<const sockaddr*>(&address), length) == 0 && is_ours(descriptor)) {
+    std::array<char, 4096> piece{};
+    for (ssize_t count = 0; (count = read(descriptor, piece.data(), piece.size())) > 0;) {
+      answer.append(piece.data(), static_cast<std::size_t>(count));
+    }
+  }
+  close(descriptor);
+  return answer;
+}
+
+std::string shown_seconds(double seconds) {
+  return seconds < 120    ? fmt::format("{:.0f} s", seconds)
+         : seconds < 7200 ? fmt::format("{:.0f} min", seconds / 60)
+                          : fmt::format("{:.1f} h", seconds / 3600);
+}
+
+void describe_run(const json& run, std::string& text) {
+  const json& generation = run.at("generation");
+  const auto end = std::back_inserter(text);
+  fmt::format_to(end, "run {} (agent {} on {}, {}): {}", run.at("run_id").get<std::string>(), run.at("pid").get<int>(),
+                 run.at("host").get<std::string>(), run.at("coordinator").get<bool>() ? "coordinator" : "member",
+                 run.at("state").get<std::string>());
+  if (generation.at("number") != 0) {
+    fmt::format_to(end, ", generation {} for {}, {} restarts", generation.at("number").get<int>(),
+                   shown_seconds(generation.at("seconds")), generation.at("restarts").get<int>());
+  }
+  text += '\n';
+  int rank = 0;
+  for (const json& node : generation.at("nodes")) {
+    fmt::format_to(end, "  node {}: {}, {} workers\n", rank++, node.at("host").get<std::string>(),
+                   node.at("workers").get<int>());
+  }
+  for (const json& node : run.at("spares")) {
+    fmt::format_to(end, "  waits: {}\n", node.at("host").get<std::string>());
+  }
+  for (const json& ended : run.at("history")) {
+    fmt::format_to(end, "  generation {} ended {} ago: {}\n", ended.at("generation").get<int>(),
+                   shown_seconds(ended.at("seconds_ago")), ended.at("reason").get<std::string>());
+  }
+}
+
+}  // namespace
+
+StatusServer::StatusServer(EventLoop& loop, Answer answer) : loop_(loop), answer_(std::move(answer)) {
+  descriptor_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  socklen_t length = 0;
+  const sockaddr_un address = abstract_address(name_beginning() + std::to_string(getpid()), length);
+  constexpr int kBacklog = 16;
+  if (bind(descriptor_, reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
+      listen(descriptor_, kBacklog) == 0) {
+    loop_.watch(descriptor_, [this] { serve(); });
+  }
+}
+
+StatusServer::~StatusServer() {
+  loop_.forget(descriptor_);
+  close(descriptor_);
+}
+
+void StatusServer::serve() const {
+  const int asking = accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (asking < 0) {
+    return;
+  }
+  if (is_ours(asking)) {
+    const std::string text = answer_();  // fits into the socket's buffer, or is cut: who asks holds up nobody
+    (void)send(asking, text.data(), text.size(), MSG_NOSIGNAL);
+  }
+  close(asking);
+}
+
+std::vector<std::string> ask_agents() {
+  std::vector<std::string> answers;
+  std::ifstream table("/proc/net/unix");
+  std::string line;
+  const std::string beginning = "@" + name_beginning();
+  while (std::getline(table, line)) {
+    const std::size_t at = line.find(beginning);
+    const bool listens = line.find(" 00010000 ") != std::string::npos;  // not a connection to it
+    std::string answer = at == std::string::npos || !listens ? "" : ask_one(line.substr(at + 1));
+    if (json::accept(answer)) {
+      answers.push_back(std::move(answer));
+    }
+  }
+  return answers;
+}
+
+std::string status_text(const std::vector<std::string>& answers) {
+  std::string text;
+  for (const std::string& answer : answers) {
+    try {
+      describe_run(json::parse(answer), text);
+    } catch (const json::exception&) {
+      text += "an agent of another version of rollcall\n";
+    }
+  }
+  return answers.empty() ? "no run of yours on this host\n" : text;
+}
+
+std::string status_json(const std::vector<std::string>& answers) {
+  json all = json::array();
+  for (const std::string& answer : answers) {
+    all.push_back(json::parse(answer));
+  }
+  return all.dump() + "\n";
+}
+
+}  // namespace rollcall::elastic

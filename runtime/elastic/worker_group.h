@@ -1,0 +1,72 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "runtime/elastic/coordinator.h"
+#include "runtime/elastic/process.h"
+
+namespace rollcall::elastic {
+
+/// A worker that has ended.
+struct EndedWorker {
+  std::uint32_t local_rank = 0;
+  pid_t pid = 0;
+  int exit_code = 0;  ///< 0 where a signal ended it
+  int signal = 0;
+  Clock::time_point seen;
+  bool after_stop = false;  ///< this agent had told it to stop before
+  bool after_kill = false;
+};
+
+/// The workers of one generation on this node: processes, each with a session of its own. Ends are noticed by
+/// SIGCHLD, which the caller awaits (all kernels have it; RHEL 8's lacks pidfd_open). Not thread-safe.
+class WorkerGroup {
+ public:
+  WorkerGroup() = default;
+  WorkerGroup(const WorkerGroup&) = delete;
+  WorkerGroup& operator=(const WorkerGroup&) = delete;
+  ~WorkerGroup();
+
+  /// Starts the next local rank. Error: that of start_process().
+  [[nodiscard]] Result<void> start(const ProcessPlan& plan);
+
+  /// To be called after SIGCHLD: the workers that have ended since, in no order. Their pids stay theirs until the group
+  /// dies, so that a signal cannot reach another process.
+  [[nodiscard]] std::vector<EndedWorker> newly_ended();
+
+  /// Sends a signal to the process group of every worker.
+  void forward(int signal) const;
+  /// Begins to stop: `signal`, then KILL to whatever lives of the workers' sessions after `grace`. Again: KILL at once.
+  void stop(int signal, std::chrono::seconds grace, Clock::time_point now);
+  /// Time has passed.
+  void tick(Clock::time_point now);
+  /// When tick() has something to do, if ever.
+  [[nodiscard]] std::optional<Clock::time_point> next_tick() const;
+
+  /// Nothing runs any longer: all workers have ended and, where they were stopped, whatever they had started in their
+  /// sessions. Processes that not even KILL ends (waiting in the kernel for a device) are given up after the same time.
+  [[nodiscard]] bool over() const;
+  [[nodiscard]] bool gave_up() const { return stage_ == Stage::GivenUp; }
+  [[nodiscard]] const std::vector<EndedWorker>& ended() const { return ended_; }
+  [[nodiscard]] const std::vector<pid_t>& pids() const { return pids_; }
+
+ private:
+  enum class Stage { Running, Asked, Killed, Clean, GivenUp };
+  void kill_sessions();
+
+  std::vector<pid_t> pids_;  ///< by local rank
+  std::vector<EndedWorker> ended_;
+  Stage stage_ = Stage::Running;
+  std::chrono::seconds grace_{};
+  Clock::time_point deadline_;   ///< of the stage
+  Clock::time_point next_look_;  ///< at the sessions
+  std::chrono::milliseconds pause_{1};
+};
+
+}  // namespace rollcall::elastic

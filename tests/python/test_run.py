@@ -1,0 +1,415 @@
+"""`rollcall run` on one node: real workers that succeed, fail, hang and are killed."""
+import json
+import os
+import re
+import signal
+import textwrap
+import time
+
+import pytest
+
+from agents import DEADLINE, ROLLCALL, end_all, free_port, living_in_sessions_with, run, start, torchrun
+
+pytestmark = pytest.mark.skipif(not ROLLCALL.exists(), reason=f"{ROLLCALL} is not built")
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_behind():
+    yield
+    end_all()
+
+
+def script(folder, text, name="work.py"):
+    path = folder / name
+    path.write_text(textwrap.dedent(text))
+    return path
+
+
+def lines(text):
+    return [line for line in text.splitlines() if line]
+
+
+def wait_for(condition):
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.01)
+    raise AssertionError("it did not happen")
+
+
+# ---------------------------------------------------------------- what workers get
+
+PRINT_VARIABLES = """
+    import json, os
+    with open(os.path.join(os.environ["ANSWERS"], os.environ["RANK"]), "w") as answer:
+        json.dump(dict(os.environ), answer)
+"""
+OTHERWISE = {  # that differ between two runs, or by design
+    "TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", "MASTER_ADDR", "MASTER_PORT", "ANSWERS",
+    "TORCHELASTIC_SIGNALS_TO_HANDLE", "ROLLCALL_GENERATION"}
+
+
+def variables(launch, folder, name, *options):
+    answers = folder / name
+    answers.mkdir()
+    done = launch(*options, script(folder, PRINT_VARIABLES), env={"ANSWERS": str(answers)})
+    assert done.returncode == 0, done.stderr
+    return [json.loads((answers / str(rank)).read_text()) for rank in range(len(list(answers.iterdir())))]
+
+
+@pytest.mark.parametrize("options", [
+    ["--standalone", "--nproc_per_node=2", "--max-restarts", "3"],
+    ["--nproc-per-node=2", "--master-port={port}", "--role=trainer"],
+    ["--nproc-per-node=1"],
+])
+def test_workers_get_torchruns_variables(tmp_path, options):
+    pytest.importorskip("torch")
+    options = [option.format(port=free_port()) for option in options]
+    ours = variables(run, tmp_path, "ours", *options)
+    theirs = variables(torchrun, tmp_path, "theirs", *options)
+    assert len(ours) == len(theirs)
+    for own, other in zip(ours, theirs):
+        differing = {name for name in own.keys() | other.keys() if own.get(name) != other.get(name)}
+        assert differing <= OTHERWISE, differing
+        if any("master-port" in option for option in options):
+            assert (own["MASTER_ADDR"], own["MASTER_PORT"]) == (other["MASTER_ADDR"], other["MASTER_PORT"])
+
+
+def test_a_gloo_all_reduce_and_ddp_step_work_unchanged(tmp_path):
+    pytest.importorskip("torch")
+    program = script(tmp_path, """
+        import sys, torch, torch.distributed as dist
+        dist.init_process_group("gloo")
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1))
+        model(torch.ones(2, 3)).sum().backward()
+        total = torch.tensor([dist.get_rank() + 1.0])
+        dist.all_reduce(total)
+        sys.stdout.write(f"sum {total.item()}\\n")
+        dist.destroy_process_group()
+    """)
+    done = run("--nproc-per-node=2", program)
+    assert done.returncode == 0, done.stderr
+    assert lines(done.stdout) == ["sum 3.0", "sum 3.0"]
+
+
+def test_modules_programs_and_macros(tmp_path):
+    script(tmp_path, "import sys; print('module', sys.argv[1:])", "thing.py")
+    done = run("-m", "thing", "a", "--b", cwd=tmp_path)
+    assert done.stdout == "module ['a', '--b']\n"
+    done = run("--no-python", "--nproc-per-node=2", "/bin/echo", "${local_rank}", "$$x", "${other}")
+    assert sorted(lines(done.stdout)) == ["0 $x ${other}", "1 $x ${other}"]
+
+
+# ---------------------------------------------------------------- failures
+
+def test_the_first_failure_is_told_with_rank_host_code_and_message_and_its_code_is_the_runs(tmp_path):
+    program = script(tmp_path, """
+        import os, sys, time
+        if os.environ["RANK"] == "1":
+            sys.exit(7)
+        time.sleep(1000)
+    """)
+    done = run("--nproc-per-node=3", program)
+    assert done.returncode == 7
+    assert re.search(rf"^rollcall: run: rank 1 \(local rank 1, pid \d+\) on {re.escape(os.uname().nodename)}: exit code 7; try ",
+                     done.stderr, re.M)
+    assert not living_in_sessions_with(str(program))
+
+
+def test_an_error_file_gives_message_and_time_and_goes_up(tmp_path):
+    """Rank 0 wrote its error file first and ended last: it is the cause."""
+    program = script(tmp_path, """
+        import json, os, sys, time
+        def record(text):
+            with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as file:
+                json.dump({"message": {"message": text, "extraInfo": {"py_callstack": "...", "timestamp": "1"}}}, file)
+        first = os.path.join(os.path.dirname(__file__), "first")
+        if os.environ["RANK"] == "0":
+            record("ValueError: the cause\\nsecond line")
+            open(first, "w").close()
+            time.sleep(0.5)
+            sys.exit(3)
+        while not os.path.exists(first):
+            time.sleep(0.01)
+        time.sleep(0.05)
+        record("RuntimeError: connection closed by peer")
+        sys.exit(1)
+    """)
+    own = tmp_path / "own.json"
+    done = run("--nproc-per-node=2", program, env={"TORCHELASTIC_ERROR_FILE": str(own)})
+    assert "rank 0 " in done.stderr and "ValueError: the cause" in done.stderr and "second line" not in done.stderr
+    handed = json.loads(own.read_text())["message"]
+    assert handed["message"].startswith("ValueError: the cause")
+    assert handed["errorCode"] in (3, -15)
+
+
+def test_torchs_record_is_understood(tmp_path):
+    pytest.importorskip("torch")
+    program = script(tmp_path, """
+        from torch.distributed.elastic.multiprocessing.errors import record
+        @record
+        def main():
+            raise ValueError("as torch writes it")
+        main()
+    """)
+    done = run(program)
+    assert done.returncode == 1
+    assert "exit code 1: ValueError: as torch writes it" in done.stderr
+
+
+def test_a_worker_that_was_killed_is_the_cause_and_not_its_peers(tmp_path):
+    program = script(tmp_path, """
+        import os, signal, sys, time
+        if os.environ["RANK"] == "2":
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(1000)
+    """)
+    done = run("--nproc-per-node=3", program)
+    assert done.returncode == 128 + signal.SIGKILL
+    assert "rank 2 " in done.stderr and "killed by signal 9 (SIGKILL)" in done.stderr
+
+
+def test_all_start_anew_up_to_max_restarts(tmp_path):
+    program = script(tmp_path, """
+        import os, sys, time
+        count = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+        sys.stdout.write(f"{os.environ['RANK']} {count} {os.environ['MASTER_PORT']}\\n")  # one write: lines stay whole
+        if count < 2:
+            if os.environ["RANK"] == "0":
+                time.sleep(1000)
+            sys.exit(1)
+    """)
+    done = run("--nproc-per-node=2", "--max-restarts=2", program)
+    assert done.returncode == 0, done.stderr
+    seen = {tuple(line.split()[:2]) for line in lines(done.stdout)}
+    assert {("1", "0"), ("1", "1"), ("1", "2"), ("0", "2")} <= seen
+    ports = {line.split()[1]: line.split()[2] for line in lines(done.stdout)}
+    assert len(set(ports.values())) == 3, "each generation has a port of its own"
+    done = run("--nproc-per-node=2", "--max-restarts=1", program)
+    assert done.returncode == 1
+    assert "after 1 restarts" in done.stderr
+
+
+def test_what_ignores_term_is_killed_after_the_grace_with_its_whole_session(tmp_path):
+    mark = f"marked-{os.getpid()}-{tmp_path.name}"
+    program = script(tmp_path, f"""
+        import os, signal, subprocess, sys, time
+        ready = os.path.join(os.path.dirname(__file__), "ready")
+        if os.environ["RANK"] == "0":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)", "{mark}"], process_group=0)
+            open(ready, "w").close()
+            time.sleep(1000)
+        while not os.path.exists(ready):
+            time.sleep(0.01)
+        sys.exit(5)
+    """)
+    done = run("--nproc-per-node=2", "--shutdown-timeout=1", program)
+    assert done.returncode == 5
+    assert not living_in_sessions_with(mark)
+
+
+def test_a_program_that_is_not_there_costs_one_line_and_127(tmp_path):
+    done = run("--no-python", tmp_path / "absent")
+    assert (done.returncode, len(lines(done.stderr))) == (127, 1)
+    done = run("work.py", env={"PYTHON_EXEC": "", "PATH": str(tmp_path)})
+    assert done.returncode == 127 and "PYTHON_EXEC" in done.stderr
+
+
+# ---------------------------------------------------------------- signals
+
+@pytest.mark.parametrize("code, expected", [("sys.exit(0)", 0), ("sys.exit(75)", 75), (None, 128 + signal.SIGTERM)])
+def test_a_signal_goes_to_the_workers_and_their_end_is_the_runs(tmp_path, code, expected):
+    handler = f"signal.signal(signal.SIGTERM, lambda *_: {code})" if code else ""
+    program = script(tmp_path, f"""
+        import signal, sys, time
+        {handler}
+        sys.stdout.write("ready\\n")
+        time.sleep(1000)
+    """)
+    agent = start("--nproc-per-node=2", "--max-restarts=3", program)
+    assert agent.stdout.readline() + agent.stdout.readline() == "ready\nready\n"
+    agent.send_signal(signal.SIGTERM)
+    agent.communicate(timeout=DEADLINE)
+    assert agent.returncode == expected
+    assert not living_in_sessions_with(str(program))
+
+
+def test_usr1_goes_on_and_ends_nothing(tmp_path):
+    program = script(tmp_path, """
+        import signal, sys, time
+        signal.signal(signal.SIGUSR1, lambda *_: (print("heard", flush=True), sys.exit(0)))
+        sys.stdout.write("ready\\n")
+        time.sleep(1000)
+    """)
+    agent = start(program)
+    assert agent.stdout.readline() == "ready\n"
+    agent.send_signal(signal.SIGUSR1)
+    assert agent.communicate(timeout=DEADLINE)[0] == "heard\n"
+    assert agent.returncode == 0
+
+
+def test_workers_do_not_outlive_an_agent_that_is_killed(tmp_path):
+    program = script(tmp_path, "import sys, time; sys.stdout.write('ready\\n'); time.sleep(1000)")
+    agent = start("--nproc-per-node=2", program)
+    agent.stdout.readline()
+    agent.stdout.readline()
+    agent.kill()
+    agent.wait()
+    wait_for(lambda: not living_in_sessions_with(str(program)))
+
+
+# ---------------------------------------------------------------- logs
+
+PRINT_BOTH = """
+    import os, sys
+    sys.stdout.write(f"out {os.environ['RANK']}\\n")
+    sys.stderr.write(f"err {os.environ['RANK']}\\n")
+"""
+
+
+def test_log_files_lie_where_torchrun_puts_them(tmp_path):
+    program = script(tmp_path, PRINT_BOTH)
+    done = run("--nproc-per-node=2", "--rdzv-id=job", "--master-port=29599", "--log-dir", tmp_path / "logs", "-r", "0:3,1:1",
+               "-t", "1:2", program)
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "logs").iterdir()
+    assert folder.name.startswith("job_")
+    files = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.log")}
+    assert files == {"attempt_0/0/stdout.log": "out 0\n", "attempt_0/0/stderr.log": "err 0\n",
+                     "attempt_0/1/stdout.log": "out 1\n", "attempt_0/1/stderr.log": "err 1\n"}
+    assert done.stdout == "" and "[default1]:err 1\n" in done.stderr
+
+
+def test_lines_of_tee_are_whole_filtered_and_carry_their_worker(tmp_path):
+    program = script(tmp_path, """
+        import os, sys
+        for number in range(2000):
+            sys.stdout.write(f"line {number} " + "x" * (number % 300) + "\\n")
+        sys.stdout.write("progress 1\\rprogress 2\\rlast without end")
+    """)
+    done = run("--nproc-per-node=2", "-t", "1", "--log-dir", tmp_path / "logs", "--log-line-prefix-template",
+               "<${role_name}:${rank}>", "--duplicate-stdout-filters=line 17 ,last", program)
+    shown = lines(done.stdout)
+    for rank in "01":
+        own = [line.removeprefix(f"<default:{rank}>") for line in shown if line.startswith(f"<default:{rank}>")]
+        assert own == [f"line {n} " + "x" * (n % 300) for n in range(2000)] + ["progress 1", "progress 2", "last without end"]
+    (filtered,) = (tmp_path / "logs").rglob("filtered_stdout.log")
+    assert len(lines(filtered.read_text())) == 4
+
+
+def test_only_wanted_local_ranks_show_and_files_hold_all(tmp_path):
+    program = script(tmp_path, PRINT_BOTH)
+    done = run("--nproc-per-node=2", "--local-ranks-filter=1", "-t", "0:1,1:1", "--log-dir", tmp_path / "logs", program)
+    assert done.stdout == "[default1]:out 1\n"
+    assert "err 1" in done.stderr and "err 0" not in done.stderr
+    assert sorted(p.read_text() for p in (tmp_path / "logs").rglob("stdout.log")) == ["out 0\n", "out 1\n"]
+
+
+def test_each_attempt_keeps_its_files(tmp_path):
+    program = script(tmp_path, """
+        import os, sys
+        print(os.environ["TORCHELASTIC_RESTART_COUNT"])
+        sys.exit(os.environ["TORCHELASTIC_RESTART_COUNT"] != "1")
+    """)
+    assert run("--max-restarts=1", "-r", "3", "--log-dir", tmp_path / "logs", program).returncode == 0
+    (folder,) = (tmp_path / "logs").iterdir()
+    assert [(folder / f"attempt_{n}/0/stdout.log").read_text() for n in (0, 1)] == ["0\n", "1\n"]
+
+
+def test_nothing_stays_in_tmpdir(tmp_path):
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    run("--no-python", "/bin/true", env={"TMPDIR": str(temporary)})
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_folder_for_logs_that_cannot_be_made_is_one_line_and_73(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = run("--log-dir", tmp_path / "file" / "logs", "-r", "3", "--no-python", "/bin/true")
+    assert (done.returncode, len(lines(done.stderr))) == (73, 1)
+    assert done.stderr.startswith("rollcall: --log-dir: ")
+
+
+def test_a_full_disk_costs_the_log_and_not_the_run(tmp_path):
+    """/dev/full stands for it: the file of the log is a link to it before the worker writes."""
+    program = script(tmp_path, """
+        import glob, os, sys
+        for number in range(3):
+            print("line", number, flush=True)
+    """)
+    logs = tmp_path / "logs"
+    wrapper = script(tmp_path, f"""
+        import os, subprocess, sys
+        attempt = os.path.dirname(os.path.dirname(os.environ["TORCHELASTIC_ERROR_FILE"]))
+        number = int(os.path.basename(attempt).removeprefix("attempt_"))
+        following = os.path.join(os.path.dirname(attempt), f"attempt_{{number + 1}}", "0")
+        if number == 0:
+            os.makedirs(following)
+            os.symlink("/dev/full", os.path.join(following, "stdout.log"))
+            sys.exit(1)
+        exec(open({str(program)!r}).read())
+    """, "wrapper.py")
+    done = run("--max-restarts=1", "-t", "1", "--log-dir", logs, wrapper)
+    assert done.returncode == 0, done.stderr
+    assert lines(done.stdout) == [f"[default0]:line {n}" for n in range(3)]
+    assert done.stderr.count("No space left on device") == 1
+
+
+# ---------------------------------------------------------------- bad input
+
+@pytest.mark.parametrize("arguments, code, words", [
+    (["--nproc-per-nod3=2", "x.py"], 64, "--nproc-per-node"),
+    (["--n", "x.py"], 64, "beginning of several options"),
+    (["--nnodes=3:1", "x.py"], 64, "--nnodes=1:3"),
+    (["--nnodes=0", "x.py"], 64, "is no number of nodes"),
+    (["--nproc-per-node=some", "x.py"], 64, "is no number of workers"),
+    (["--nproc-per-node=0", "x.py"], 64, "is no number of workers"),
+    (["--rdzv-backend=etcd", "--rdzv-endpoint=h:1", "x.py"], 64, "needs no etcd"),
+    (["--rdzv-backend=etcd-v2", "--rdzv-endpoint=h:1", "x.py"], 64, "needs no etcd"),
+    (["--rdzv-backend=c10", "x.py"], 64, "is unknown"),
+    (["--logs-specs=mine", "x.py"], 64, "is a Python plugin"),
+    (["--max-restarts=-1", "x.py"], 64, "--max-restarts"),
+    (["--redirects=4", "x.py"], 64, "names no streams"),
+    (["--signals-to-handle=SIGNO", "x.py"], 64, "is no signal"),
+    (["-m", "--no-python", "x"], 64, "contradicts"),
+    (["--rdzv-conf=join_timeot=3", "x.py"], 64, "join_timeout"),
+    (["--standalone=1", "x.py"], 64, "takes no value"),
+    (["--nproc-per-node"], 64, "lacks its value"),
+    ([], 64, "no program is given"),
+    (["--nnodes=2", "--node-rank=2", "x.py"], 64, "is none of the 2 nodes"),
+])
+def test_bad_input_is_one_line_that_helps(arguments, code, words):
+    done = run(*arguments)
+    assert done.returncode == code
+    assert len(lines(done.stderr)) == 1 and done.stderr.startswith("rollcall: ")
+    assert words in done.stderr and "; try " in done.stderr
+
+
+def test_a_default_comes_from_pet_and_is_named_where_it_is_wrong(tmp_path):
+    done = run("--no-python", "/bin/echo", "x", env={"PET_NPROC_PER_NODE": "3"})
+    assert lines(done.stdout) == ["x"] * 3
+    done = run("--no-python", "/bin/echo", "x", env={"PET_MAX_RESTARTS": "many"})
+    assert done.returncode == 64 and done.stderr.startswith("rollcall: PET_MAX_RESTARTS: many: ")
+
+
+# ---------------------------------------------------------------- being seen
+
+def test_status_says_who_runs_what_and_is_json_for_scripts(tmp_path):
+    program = script(tmp_path, "import sys, time; sys.stdout.write('ready\\n'); time.sleep(1000)")
+    agent = start("--nproc-per-node=2", program)
+    assert agent.stdout.readline() + agent.stdout.readline() == "ready\nready\n"
+    (own,) = [each for each in json.loads(run("--status", "--json").stdout) if each["pid"] == agent.pid]
+    assert (own["state"], own["coordinator"], own["generation"]["number"], len(own["workers"])) == ("running", True, 1, 2)
+    shown = run("--status").stdout
+    assert f"run {own['run_id']} (agent {agent.pid} on " in shown and "node 0: " in shown
+    agent.terminate()
+    agent.communicate(timeout=DEADLINE)
+    assert agent.pid not in [each["pid"] for each in json.loads(run("--status", "--json").stdout)]
+
+
+def test_a_worker_that_saved_and_ends_with_75_is_not_restarted(tmp_path):
+    program = script(tmp_path, "import sys; print('once'); sys.exit(75)")
+    done = run("--max-restarts=5", program)
+    assert (done.returncode, done.stdout) == (75, "once\n")

@@ -1,0 +1,207 @@
+"""`rollcall run` as several agents that meet at one endpoint: they come, go, are stopped and are killed."""
+import json
+import os
+import signal
+import textwrap
+import time
+
+import pytest
+
+from agents import DEADLINE, ROLLCALL, free_port, living_in_sessions_with, run, start
+
+pytestmark = pytest.mark.skipif(not ROLLCALL.exists(), reason=f"{ROLLCALL} is not built")
+
+# Each worker notes what it was told, then works until the file `go` is there.
+WORK = """
+    import json, os, sys, time
+    folder = os.path.dirname(__file__)
+    name = ".".join(os.environ[key] for key in ("ROLLCALL_GENERATION", "RANK"))
+    told = {key: os.environ[key] for key in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR",
+                                             "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT")}
+    with open(os.path.join(folder, name + ".part"), "w") as file:
+        json.dump({**told, "pid": os.getpid(), "agent": os.getppid()}, file)
+    os.rename(os.path.join(folder, name + ".part"), os.path.join(folder, name + ".json"))
+    while not os.path.exists(os.path.join(folder, "go")):
+        time.sleep(0.01)
+"""
+
+
+class Nodes:
+    """Agents of one run, all on this host."""
+
+    def __init__(self, folder, *options):
+        self.folder = folder
+        self.work = folder / "work.py"
+        self.work.write_text(textwrap.dedent(WORK))
+        self.options = ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}", "--rdzv-id=test", *options]
+        self.agents = []
+
+    def start(self, *options):
+        self.agents.append(start(*self.options, *options, self.work))
+        return self.agents[-1]
+
+    def generation(self, number, size):
+        """What the workers of a generation were told, by rank, once all have started."""
+        files = [self.folder / f"{number}.{rank}.json" for rank in range(size)]
+        end = time.monotonic() + DEADLINE
+        while not all(file.exists() for file in files):
+            assert time.monotonic() < end, [agent.poll() for agent in self.agents]
+            time.sleep(0.01)
+        told = [json.loads(file.read_text()) for file in files]
+        assert [(int(t["RANK"]), int(t["WORLD_SIZE"])) for t in told] == [(rank, size) for rank in range(size)]
+        assert len({(t["MASTER_ADDR"], t["MASTER_PORT"]) for t in told}) == 1
+        return told
+
+    def finish(self):
+        (self.folder / "go").write_text("")
+        return [agent.wait(timeout=DEADLINE) for agent in self.agents]
+
+    def close(self):
+        for agent in self.agents:
+            if agent.poll() is None:
+                agent.send_signal(signal.SIGCONT)
+                agent.kill()
+            agent.communicate()
+
+
+@pytest.fixture
+def nodes(tmp_path):
+    made = []
+
+    def make(*options):
+        made.append(Nodes(tmp_path, *options))
+        return made[-1]
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_two_nodes_of_unlike_size_are_one_world(nodes):
+    run_ = nodes("--nnodes=2")
+    run_.start("--nproc-per-node=2")
+    run_.start("--nproc-per-node=1")
+    told = run_.generation(1, 3)
+    assert sorted(t["GROUP_RANK"] for t in told) in (["0", "0", "1"], ["0", "1", "1"])
+    assert run_.finish() == [0, 0]
+
+
+def test_a_node_that_joins_later_is_taken_in(nodes):
+    run_ = nodes("--nnodes=1:2", "--rdzv-conf=last_call_timeout=0.05")
+    run_.start("--nproc-per-node=2")
+    first = run_.generation(1, 2)
+    run_.start("--nproc-per-node=2")
+    second = run_.generation(2, 4)
+    assert first[0]["MASTER_PORT"] != second[0]["MASTER_PORT"]
+    assert {t["TORCHELASTIC_RESTART_COUNT"] for t in second} == {"0"}
+    assert run_.finish() == [0, 0]
+
+
+def test_a_node_that_is_killed_is_left_out_and_the_others_go_on(nodes):
+    run_ = nodes("--nnodes=1:3", "--rdzv-conf=last_call_timeout=600")
+    run_.start()
+    run_.start()
+    run_.start()
+    told = run_.generation(1, 3)
+    victim = next(a for a in run_.agents if a.pid == told[2]["agent"])
+    victim.kill()
+    told = run_.generation(2, 2)
+    assert victim.pid not in {t["agent"] for t in told}
+    codes = run_.finish()
+    assert sorted(codes) == [-9, 0, 0]
+
+
+def test_an_agent_that_was_stopped_and_goes_on_is_fenced(nodes):
+    run_ = nodes("--nnodes=1:2", "--rdzv-conf=last_call_timeout=600,heartbeat_timeout=0.5")
+    host = run_.start()
+    told = None
+    guest = run_.start()
+    told = run_.generation(1, 2)
+    sleeper = next(a for a in run_.agents if a.pid == told[1]["agent"])
+    assert sleeper in (host, guest)
+    sleeper.send_signal(signal.SIGSTOP)
+    run_.generation(2, 1)
+    sleeper.send_signal(signal.SIGCONT)
+    assert sleeper.wait(timeout=DEADLINE) == 69
+    assert not list(run_.folder.glob("3.*"))
+    (run_.folder / "go").write_text("")
+    assert next(a for a in run_.agents if a is not sleeper).wait(timeout=DEADLINE) == 0
+
+
+def test_a_spare_waits_and_steps_in(nodes):
+    run_ = nodes("--nnodes=1:2", "--rdzv-conf=last_call_timeout=600")
+    run_.start()
+    run_.start()
+    told = run_.generation(1, 2)
+    run_.start()
+    time_to_join = time.monotonic() + 1
+    while time.monotonic() < time_to_join and not list(run_.folder.glob("2.*")):
+        time.sleep(0.05)
+    assert not list(run_.folder.glob("2.*")), "a full world is not disturbed"
+    next(a for a in run_.agents if a.pid == told[1]["agent"]).kill()
+    told = run_.generation(2, 2)
+    assert run_.agents[2].pid in {t["agent"] for t in told}
+    assert sorted(run_.finish()) == [-9, 0, 0]
+
+
+def test_a_failure_restarts_all_nodes_and_is_told_by_its_rank(nodes):
+    run_ = nodes("--nnodes=2", "--max-restarts=1")
+    run_.start()
+    run_.start()
+    told = run_.generation(1, 2)
+    os.kill(told[1]["pid"], signal.SIGKILL)
+    told = run_.generation(2, 2)
+    assert {t["TORCHELASTIC_RESTART_COUNT"] for t in told} == {"1"}
+    os.kill(told[1]["pid"], signal.SIGKILL)
+    ends = [agent.communicate(timeout=DEADLINE) for agent in run_.agents]
+    assert [agent.returncode for agent in run_.agents] == [137, 137]
+    assert all("rank 1 " in err and "killed by signal 9" in err for _, err in ends)
+
+
+def test_static_nodes_have_the_ranks_that_they_name(nodes, tmp_path):
+    port = free_port()
+    work = tmp_path / "work.py"
+    work.write_text(textwrap.dedent(WORK))
+    (tmp_path / "go").write_text("")
+    common = ["--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={port}", "--nproc-per-node=1"]
+    second = start(*common, "--node-rank=1", work)
+    first = start(*common, "--node-rank=0", work)
+    assert [a.wait(timeout=DEADLINE) for a in (first, second)] == [0, 0]
+    assert json.loads((tmp_path / "1.1.json").read_text())["agent"] == second.pid
+    for agent in (first, second):
+        agent.communicate()
+
+
+def test_who_does_not_belong_is_refused_by_name(nodes):
+    run_ = nodes("--nnodes=1:2", "--rdzv-conf=last_call_timeout=0.05")
+    run_.start()
+    run_.generation(1, 1)
+    endpoint = run_.options[1]
+    other = run("--rdzv-backend=c10d", endpoint, "--rdzv-id=other", "--nnodes=1:2", "--rdzv-conf=is_host=0", run_.work)
+    assert other.returncode == 76 and "another run meets here: test, not other" in other.stderr
+    other = run("--rdzv-backend=c10d", endpoint, "--rdzv-id=test", "--nnodes=1:5", "--rdzv-conf=is_host=0", run_.work)
+    assert other.returncode == 76 and "--nnodes=1:2, not 1:5" in other.stderr
+    assert run_.finish() == [0]
+
+
+def test_an_endpoint_where_nobody_is_costs_one_line(tmp_path):
+    done = run("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}",
+               "--rdzv-conf=join_timeout=0.3,is_host=0", "--nnodes=2", "--no-python", "/bin/true")
+    assert done.returncode == 69
+    assert len(done.stderr.splitlines()) == 1 and "did not answer" in done.stderr
+
+
+def test_too_few_nodes_end_within_the_time_that_was_given(tmp_path):
+    done = run("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}", "--rdzv-conf=join_timeout=0.3", "--nnodes=2",
+               "--no-python", "/bin/true")
+    assert done.returncode == 69 and "only 1 of at least 2 nodes came within 0.3 s" in done.stderr
+
+
+def test_nothing_is_left_of_a_run_whose_host_was_killed(nodes):
+    run_ = nodes("--nnodes=1:2", "--rdzv-conf=last_call_timeout=600")
+    run_.start()
+    run_.start()
+    told = run_.generation(1, 2)
+    next(a for a in run_.agents if a.pid == told[0]["agent"]).kill()
+    codes = sorted(agent.wait(timeout=DEADLINE) for agent in run_.agents)
+    assert codes == [-9, 69]
+    assert not living_in_sessions_with(str(run_.work))

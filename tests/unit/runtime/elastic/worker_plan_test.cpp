@@ -1,0 +1,71 @@
+#include "runtime/elastic/worker_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+namespace rollcall::elastic {
+namespace {
+
+std::map<std::string, std::string> variables(const LaunchRequest& request, const Generation& generation,
+                                             std::uint32_t local_rank, const Environment& agent = Environment()) {
+  const auto made = worker_variables(request, generation, local_rank, "", agent);
+  return made ? std::map<std::string, std::string>(made->begin(), made->end()) : std::map<std::string, std::string>();
+}
+
+Generation of_three_nodes() {
+  Generation generation;
+  generation.number = 2;
+  generation.group_rank = 2;
+  generation.world = {{"a", "", 2, "trainer"}, {"b", "", 3, "reader"}, {"c", "", 4, "trainer"}};
+  generation.address = "a";
+  generation.port = 4000;
+  return generation;
+}
+
+TEST(WorkerVariables, CountRanksNodeByNodeAndRolesByThemselves) {
+  LaunchRequest request;
+  request.workers = 4;
+  request.role = "trainer";
+  auto own = variables(request, of_three_nodes(), 1);
+  EXPECT_EQ(own["RANK"], "6");
+  EXPECT_EQ(own["WORLD_SIZE"], "9");
+  EXPECT_EQ(own["LOCAL_RANK"], "1");
+  EXPECT_EQ(own["LOCAL_WORLD_SIZE"], "4");
+  EXPECT_EQ(own["GROUP_RANK"], "2");
+  EXPECT_EQ(own["GROUP_WORLD_SIZE"], "3");
+  EXPECT_EQ(own["ROLE_RANK"], "3");
+  EXPECT_EQ(own["ROLE_WORLD_SIZE"], "6");
+  EXPECT_EQ(own["MASTER_PORT"], "4000");
+}
+
+TEST(WorkerVariables, OmpThreadsAreOneOnlyWhereNobodySaidAndSeveralWorkersShareTheNode) {
+  LaunchRequest request;
+  Generation generation = of_three_nodes();
+  request.workers = 2;
+  EXPECT_EQ(variables(request, generation, 0)["OMP_NUM_THREADS"], "1");
+  EXPECT_EQ(variables(request, generation, 0, Environment({{"OMP_NUM_THREADS", "8"}})).count("OMP_NUM_THREADS"), 0U);
+  request.workers = 1;
+  EXPECT_EQ(variables(request, generation, 0).count("OMP_NUM_THREADS"), 0U);
+}
+
+TEST(WorkerVariables, AVirtualLocalRankSeesItsOwnGpuAlone) {
+  LaunchRequest request;
+  request.workers = 2;
+  request.virtual_local_rank = true;
+  auto own = variables(request, of_three_nodes(), 1, Environment({{"CUDA_VISIBLE_DEVICES", "4, 6"}}));
+  EXPECT_EQ(own["LOCAL_RANK"], "0");
+  EXPECT_EQ(own["CUDA_VISIBLE_DEVICES"], "6");
+  EXPECT_EQ(variables(request, of_three_nodes(), 1)["CUDA_VISIBLE_DEVICES"], "1");
+  EXPECT_TRUE(variables(request, of_three_nodes(), 1, Environment({{"CUDA_VISIBLE_DEVICES", "4"}})).empty());
+}
+
+TEST(Substitute, FollowsPythonsTemplates) {
+  const auto with = [](const char* text) { return substitute(text, {{"rank", "3"}}); };
+  EXPECT_EQ(with("a${rank}b$rank-c"), "a3b3-c");
+  EXPECT_EQ(with("$$rank $ ${other} ${rank $5 $"), "$rank $ ${other} ${rank $5 $");
+}
+
+}  // namespace
+}  // namespace rollcall::elastic
