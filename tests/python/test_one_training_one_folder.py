@@ -77,19 +77,39 @@ def test_a_named_file_of_another_training_is_taken_with_a_warning(tmp_path):
     assert options_in(trainer_ranks.checkpoints(tmp_path / "two")[-1])["momentum"] == 0.5
 
 
-def test_another_seed_may_not_train_with_what_validated(tmp_path):
-    """Pictures without a part for validation are split by the seed."""
+def make_pictures(folder, count=60):
     import numpy
     from PIL import Image
     random = numpy.random.default_rng(5)
-    for number in range(60):
-        path = tmp_path / "pictures" / f"class {number % 3}" / f"{number}.png"
+    for number in range(count):
+        path = folder / f"class {number % 3}" / f"{number}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(random.integers(0, 255, (40, 40, 3), dtype=numpy.uint8)).save(path)
+
+
+def test_another_seed_may_not_train_with_what_validated(tmp_path):
+    """Pictures without a part for validation are split by the seed."""
+    make_pictures(tmp_path / "pictures")
     data = f"--data={tmp_path}/pictures"
     trainer_ranks.run(tmp_path / "run", *OPTIONS, data, "--max-steps=1", ranks=1)
     line = refused(tmp_path / "run", data, "--max-steps=2", "--seed=3", "--resume=continue-with-changes")
     assert "--seed: 3: seed 0 decided which images validate" in line
+
+
+def test_pictures_that_changed_are_another_training(tmp_path):
+    """One picture less may leave as many to train on, and be another split; a renamed class is another label."""
+    pictures = tmp_path / "pictures"
+    make_pictures(pictures, 100)
+    data = f"--data={pictures}"
+    trainer_ranks.run(tmp_path / "run", *OPTIONS, data, "--max-steps=1", ranks=1)
+    (pictures / "class 0" / "0.png").rename(tmp_path / "0.png")
+    assert "has 99 images, the checkpoint is of a training with 100" in refused(tmp_path / "run", data, "--max-steps=2")
+    (tmp_path / "0.png").rename(pictures / "class 0" / "0.png")
+    (pictures / "class 1").rename(pictures / "Class 1")
+    assert "the names of the classes are others" in refused(tmp_path / "run", data, "--max-steps=2", "--resume=continue-with-changes")
+    (pictures / "Class 1").rename(pictures / "class 1")
+    text = trainer_ranks.run(tmp_path / "run", *OPTIONS, data, "--max-steps=2", ranks=1)
+    assert "resumed from" in text and "warning" not in text
 
 
 @pytest.mark.parametrize("change", [(), ("--lr-scaling=none",)], ids=["scaled", "unscaled"])

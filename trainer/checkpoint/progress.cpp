@@ -46,6 +46,10 @@ void add_progress(std::map<std::string, format::Value>& values, const Progress& 
   values["/sampler/epoch"] = progress.epoch;
   values["/sampler/position"] = progress.sample_position;
   values["/sampler/dataset_size"] = progress.dataset_size;
+  values["/sampler/source_images"] = progress.data.images;
+  values["/sampler/class_names_crc32c"] = progress.data.class_names;
+  values["/sampler/labels_crc32c"] = progress.data.labels;
+  values["/sampler/picture_names_crc32c"] = progress.data.picture_names;
   values["/progress/skipped_steps"] = progress.skipped_steps;
   values["/progress/validation_due"] = progress.validation_due;
   values["/loss_scale/scale"] = progress.loss_scale;
@@ -77,6 +81,10 @@ std::optional<Progress> read_progress(const OpenCheckpoint& stored) {
                      take(stored, "/sampler/seed", progress.seed) &&
                      take(stored, "/sampler/position", progress.sample_position);
   (void)take(stored, "/sampler/dataset_size", progress.dataset_size);
+  (void)take(stored, "/sampler/source_images", progress.data.images);
+  (void)take(stored, "/sampler/class_names_crc32c", progress.data.class_names);
+  (void)take(stored, "/sampler/labels_crc32c", progress.data.labels);
+  (void)take(stored, "/sampler/picture_names_crc32c", progress.data.picture_names);
   (void)take(stored, "/progress/skipped_steps", progress.skipped_steps);
   (void)take(stored, "/progress/validation_due", progress.validation_due);
   (void)take(stored, "/loss_scale/scale", progress.loss_scale);

@@ -21,6 +21,7 @@
 #include "trainer/torch.h"
 #include "trainer/train/earlier_training.h"
 #include "trainer/train/outcome.h"
+#include "trainer/train/same_data.h"
 #include "trainer/train/step_size.h"
 
 namespace rollcall::train {
@@ -203,7 +204,7 @@ Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vecto
   if (!change.warning.empty()) {
     warnings.push_back(change.warning);
   }
-  if (Result<void> continued = continue_at(progress, state); !continued) {
+  if (Result<void> continued = continue_at(progress, state, warnings); !continued) {
     return continued.error();
   }
   if (is_finished(progress)) {
@@ -273,11 +274,20 @@ Result<void> Checkpoints::keep_position(checkpoint::Progress& progress, std::int
   return {};
 }
 
-Result<void> Checkpoints::continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state) {
+Result<void> Checkpoints::continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
+                                      std::vector<std::string>& warnings) {
   const checkpoint::Progress fresh = std::exchange(progress, state.progress);
   if (Result<void> same = keep_position(progress, fresh.dataset_size); !same) {
     return same;
   }
+  const config::CheckpointConfig& checkpoint = config_.checkpoint;
+  const bool asked_for = checkpoint.accept_changes || checkpoint.load.resume != "auto";
+  if (Result<void> same = check_same_data(progress.data, training_.data.datasets, config_.data.given,
+                                          asked_for ? OtherData::Accept : OtherData::Refuse, warnings);
+      !same) {
+    return same;
+  }
+  progress.data = fresh.data;
   progress.world_size = fresh.world_size;
   progress.batch_size = fresh.batch_size;
   if (state.progress.seed != fresh.seed && training_.data.datasets.split_by_seed) {

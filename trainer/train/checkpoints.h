@@ -82,7 +82,8 @@ class Checkpoints {
   /// Unavailable: the ranks could not be connected again for saving.
   [[nodiscard]] Result<void> prepare_save(const checkpoint::Progress& progress);
   [[nodiscard]] Result<void> keep_position(checkpoint::Progress& progress, std::int64_t dataset_size);
-  [[nodiscard]] Result<void> continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state);
+  [[nodiscard]] Result<void> continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
+                                         std::vector<std::string>& warnings);
 
   const config::TrainConfig& config_;
   Training& training_;

@@ -27,6 +27,7 @@
 #include "trainer/train/loop.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/process.h"
+#include "trainer/train/same_data.h"
 #include "trainer/train/step_size.h"
 #include "trainer/train/stop_request.h"
 #include "trainer/train/training.h"
@@ -193,6 +194,7 @@ class Session {
                          arguments_, environment_.get(env::kSlurmJobId).value_or(""));
     progress_ = first_progress(*config_, world_);
     progress_.dataset_size = training_->data.train_sampler->options().dataset_size;
+    progress_.data = data_set_of(training_->data.datasets);
     return {};
   }
 

@@ -9,11 +9,14 @@
 #include <cstring>
 #include <future>
 #include <map>
+#include <memory>
+#include <thread>
 #include <utility>
 
 #include "trainer/data/sources/sample_index.h"
 #include "trainer/data/sources/source_indices.h"
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/train/same_data.h"
 
 namespace rollcall::train {
 namespace {
@@ -59,17 +62,18 @@ Result<std::vector<std::uint32_t>> first_ranks_of_hosts(const World& world) {
 }
 
 /// Rank 0's looking through the data, in a thread of its own, while all ranks wait in short collectives: it may take
-/// longer than a collective's time limit, and a rank that dies is noticed.
+/// longer than a collective's time limit, and a rank that dies is noticed. Where the file system does not answer then,
+/// the thread is left behind: it owns what it touches.
 class FirstLook {
  public:
-  FirstLook(const config::DataConfig& config, const World& world, SourceIndices& indices)
-      : config_(config), world_(world), indices_(indices) {}
+  FirstLook(const config::DataConfig& config, const World& world, std::shared_ptr<SourceIndices> indices)
+      : config_(config), world_(world), indices_(std::move(indices)) {}
 
   /// Rank 0's data sets; on other ranks empty ones, once rank 0 has its own.
   Result<data::Datasets> run() {
     std::future<Result<data::Datasets>> looking;
     if (world_.rank == 0) {
-      looking = std::async(std::launch::async, [this] { return data::make_datasets(config_.datasets, indices_); });
+      looking = begin();
     }
     std::int64_t done = 0;
     while (done == 0) {
@@ -78,7 +82,7 @@ class FirstLook {
       tell_progress();
       at::Tensor state = torch::tensor({done}, at::kLong).to(world_.device.device());
       if (const Result<void> told = process_group::broadcast(world_.process_group, state); !told) {
-        indices_.stop = true;
+        indices_->stop = true;
         return told.error();
       }
       done = state.item<std::int64_t>();
@@ -90,17 +94,25 @@ class FirstLook {
   }
 
  private:
+  [[nodiscard]] std::future<Result<data::Datasets>> begin() const {
+    std::packaged_task<Result<data::Datasets>()> task(
+        [options = config_.datasets, indices = indices_] { return data::make_datasets(options, *indices); });
+    std::future<Result<data::Datasets>> looking = task.get_future();
+    std::thread(std::move(task)).detach();
+    return looking;
+  }
+
   void tell_progress() {
     seconds_ += 1;
     if (world_.rank == 0 && seconds_ % 10 == 0) {
-      fmt::print("looking through {}: {} images so far\n", config_.given, indices_.found.load());
+      fmt::print("looking through {}: {} images so far\n", config_.given, indices_->found.load());
       std::fflush(stdout);
     }
   }
 
   const config::DataConfig& config_;
   const World& world_;
-  SourceIndices& indices_;
+  std::shared_ptr<SourceIndices> indices_;
   int seconds_ = 0;
 };
 
@@ -224,8 +236,9 @@ Result<void> send_indices(const World& world, SourceIndices& indices) {
 
 Result<data::Datasets> open_shared_data(const config::DataConfig& config, const World& world,
                                         std::vector<std::string>& warnings) {
-  SourceIndices indices(config.index_folder);
-  Result<data::Datasets> first = FirstLook(config, world, indices).run();
+  const auto shared = std::make_shared<SourceIndices>(config.index_folder);
+  SourceIndices& indices = *shared;
+  Result<data::Datasets> first = FirstLook(config, world, shared).run();
   if (!first || world.world_size == 1) {
     warnings.insert(warnings.end(), indices.warnings().begin(), indices.warnings().end());
     return first;
@@ -234,7 +247,14 @@ Result<data::Datasets> open_shared_data(const config::DataConfig& config, const 
     return sent.error();
   }
   warnings.insert(warnings.end(), indices.warnings().begin(), indices.warnings().end());
-  return world.rank == 0 ? std::move(first) : data::make_datasets(config.datasets, indices);
+  Result<data::Datasets> mine = world.rank == 0 ? std::move(first) : data::make_datasets(config.datasets, indices);
+  const Result<void> opened =
+      process_group::agree_or_fail(world.process_group, mine ? Result<void>() : Result<void>(mine.error()));
+  if (!opened) {
+    return opened.error();
+  }
+  const Result<void> equal = confirm_equal_data(world, *mine, config.given);
+  return equal ? std::move(mine) : Result<data::Datasets>(equal.error());
 }
 
 }  // namespace rollcall::train

@@ -12,7 +12,8 @@ namespace rollcall::train {
 /// ranks of a node share them in memory. Rank 0 says how far it is, every ten seconds. Collective; a rank that is lost
 /// meanwhile ends it. `warnings` gets what kept an index from being kept.
 ///
-/// Errors: rank 0's of make_datasets(), the others' own; Unavailable: a peer was lost, no memory.
+/// Errors, the same on all ranks: the first rank's of make_datasets(); those of confirm_equal_data(); Unavailable: a
+/// peer was lost, no memory.
 [[nodiscard]] Result<data::Datasets> open_shared_data(const config::DataConfig& config, const World& world,
                                                       std::vector<std::string>& warnings);
 

@@ -1,10 +1,12 @@
 // Rank 0 looks through the data, and every rank has them.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <stdexcept>
 
@@ -119,6 +121,36 @@ TEST(SharedData, ThatRankZeroCannotOpenAreOneError) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
+/// What two ranks say that have the trees `data0` and `data1`, after rank 1's was changed.
+void check_refused(Rank& rank, const std::string& text, const std::function<void(const fs::path&)>& change) {
+  const World world = world_of(rank, "host" + std::to_string(rank.rank));
+  const fs::path tree = rank.folder / ("data" + std::to_string(rank.rank));
+  make_tree(tree, 3);
+  if (rank.rank == 1) {
+    change(tree);
+  }
+  std::vector<std::string> warnings;
+  const auto opened = open_shared_data(config_of(tree, ""), world, warnings);
+  MULTIPROC_CHECK(!opened && opened.error().exit_code == ExitCode::Mismatch);
+  MULTIPROC_CHECK(opened.error().reason == "rank 1 on host1 has other data than rank 0: " + text);
+}
+
+TEST(SharedData, OfAnotherNumberOnAnotherRankAreOneError) {
+  const auto ranks = spawn(2, [](Rank& rank) {
+    check_refused(rank, "5 images for training, not 6",
+                  [](const fs::path& tree) { fs::remove(tree / "train" / "a" / "0.jpg"); });
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+TEST(SharedData, OfOtherLabelsOnAnotherRankAreOneError) {
+  const auto ranks = spawn(2, [](Rank& rank) {
+    check_refused(rank, "as many images, but the labels of the images are others",
+                  [](const fs::path& tree) { fs::rename(tree / "val" / "a" / "2.jpg", tree / "val" / "b" / "9.jpg"); });
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
 TEST(SharedData, OfAWorldOfOneAreJustOpened) {
   const auto ranks = spawn(1, [](Rank& rank) {
     make_tree(rank.folder / "data", 3);
@@ -139,6 +171,36 @@ TEST(SharedData, ARankThatDiesMeanwhileEndsIt) {
     }
     std::vector<std::string> warnings;
     const auto opened = open_shared_data(config_of(rank.folder / "data0", ""), world, warnings);
+    MULTIPROC_CHECK(!opened && opened.error().exit_code == ExitCode::Unavailable);
+  });
+  const auto& ranks = running.wait();
+  EXPECT_TRUE(ranks.at(0).succeeded()) << report(ranks);
+}
+
+/// Mounts, for this process alone, a file system whose server never answers.
+bool mount_silent_file_system(const fs::path& folder) {
+  fs::create_directories(folder);
+  const int server = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);  // stays open as long as the process lives
+  const std::string options = "fd=" + std::to_string(server) + ",rootmode=40000,user_id=0,group_id=0";
+  return server >= 0 && unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("none", folder.c_str(), "fuse", 0, options.c_str()) == 0;
+}
+
+TEST(SharedData, OnAFileSystemThatStandsStillDoNotHoldUpTheErrorOfALostRank) {
+  testing_support::Ranks running(2, [](Rank& rank) {
+    const World world = world_of(rank, "one");
+    const fs::path data = rank.folder / "silent";
+    const bool mounted = rank.rank == 0 && mount_silent_file_system(data);
+    MULTIPROC_CHECK(process_group::barrier(world.process_group).has_value());
+    if (rank.rank == 1) {
+      raise(SIGKILL);
+    }
+    if (!mounted) {
+      std::ofstream(rank.folder / "no FUSE");  // nothing to be tested here
+      return;
+    }
+    std::vector<std::string> warnings;
+    const auto opened = open_shared_data(config_of(data, ""), world, warnings);
     MULTIPROC_CHECK(!opened && opened.error().exit_code == ExitCode::Unavailable);
   });
   const auto& ranks = running.wait();

@@ -100,6 +100,45 @@ TEST_F(ImageTreeOnDisk, WithTrainAndValFoldersIsReadAsTheyStand) {
   }
 }
 
+TEST_F(ImageTreeOnDisk, WhoseClassIsNotThereAtTheMomentIsAnError) {
+  add("a/1.jpg");
+  add("b/below/2.jpg");
+  fs::create_symlink(root_ / "nowhere", root_ / "c");
+  expect_error(ExitCode::NoInput, "c: is a link to what cannot be reached: No such file or directory");
+  fs::remove(root_ / "c");
+  fs::create_symlink("more", root_ / "b/more");  // to itself
+  expect_error(ExitCode::NoInput, "b/more: is a link to what cannot be reached: Too many levels of symbolic links");
+  fs::remove(root_ / "b/more");
+  fs::create_symlink(root_ / "nowhere.jpg", root_ / "a/gone.jpg");  // a picture that cannot be read
+  const auto tree = scanned(root_.string());
+  ASSERT_TRUE(tree) << tree.error().message();
+  EXPECT_EQ(tree->size(), 3U);
+}
+
+TEST_F(ImageTreeOnDisk, WithoutOneOfTheTwoPartsIsAnError) {
+  for (const char* valid : {"val", "valid", "validation"}) {
+    add(std::string(valid) + "/cat/1.jpg");
+    expect_error(ExitCode::NoInput, std::string("holds ") + valid + ", but nothing called train");
+    fs::create_symlink(root_ / "nowhere", root_ / "train");
+    expect_error(ExitCode::NoInput, "train: is a link to what cannot be reached");
+    fs::remove(root_ / "train");
+    fs::remove_all(root_ / valid);
+  }
+  add("train/cat/1.jpg");
+  fs::create_symlink(root_ / "nowhere", root_ / "val");
+  expect_error(ExitCode::NoInput, "val: is a link to what cannot be reached");
+}
+
+TEST_F(ImageTreeOnDisk, MayHaveClassesValidAndInvalid) {
+  for (int i = 0; i < 10; ++i) {
+    add("valid/" + std::to_string(i) + ".jpg");
+    add("invalid/" + std::to_string(i) + ".jpg");
+  }
+  const auto datasets = made(options());
+  ASSERT_TRUE(datasets) << datasets.error().message();
+  EXPECT_EQ(datasets->class_names, (std::vector<std::string>{"invalid", "valid"}));
+}
+
 TEST_F(ImageTreeOnDisk, AugmentationDependsOnTheEpochInTrainingOnly) {
   for (const char* name : {"train/a/1.jpg", "val/a/1.jpg"}) {
     add(name);

@@ -1,6 +1,7 @@
 #include "trainer/data/sources/image_source.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 
@@ -57,6 +58,60 @@ TEST(OpenSource, TellsATreeAPackedFileAndShardsApart) {
   const auto packed = opened(folder.file("packed.h5"));
   ASSERT_TRUE(packed) << packed.error().message();
   EXPECT_EQ((*packed)->size(), 3);
+}
+
+TEST(OpenSource, KnowsTheSameDataAgain) {
+  const TemporaryFolder folder;
+  const auto identity = [&] { return (*opened(folder.file("tree")))->identity(); };
+  for (const char* const name : {"tree/a/1.jpg", "tree/a/2.jpg", "tree/b/3.jpg", "tree/c/4.jpg"}) {
+    touch(folder.file(name));
+  }
+  const DataIdentity before = identity();
+  EXPECT_EQ(before.images, 4);
+  EXPECT_EQ(identity(), before);
+
+  fs::rename(folder.file("tree/b"), folder.file("tree/B"));  // which comes first: each label is another class
+  const DataIdentity renamed = identity();
+  EXPECT_EQ(renamed.images, before.images);
+  EXPECT_NE(renamed.class_names, before.class_names);
+  fs::rename(folder.file("tree/B"), folder.file("tree/b"));
+
+  fs::rename(folder.file("tree/a/2.jpg"), folder.file("tree/b/2.jpg"));
+  const DataIdentity moved = identity();
+  EXPECT_EQ(moved.class_names, before.class_names);
+  EXPECT_NE(moved.labels, before.labels);
+  fs::rename(folder.file("tree/b/2.jpg"), folder.file("tree/a/9.jpg"));
+  const DataIdentity other_name = identity();
+  EXPECT_EQ(other_name.labels, before.labels);
+  EXPECT_NE(other_name.picture_names, before.picture_names);
+}
+
+TEST(OpenSource, KnowsATreeAgainInTheFileThatItWasPackedInto) {
+  const TemporaryFolder folder;
+  const std::vector<test::MadeSample> samples = test::three_samples();
+  test::write_packed(folder.file("packed.h5"), samples);
+  const auto packed = opened(folder.file("packed.h5"));
+  ASSERT_TRUE(packed);
+  SampleIndexBuilder builder;
+  for (const test::MadeSample& sample : samples) {
+    builder.add({.label = static_cast<std::uint32_t>(sample.label)}, sample.name);
+  }
+  const auto tree = builder.finish({.source = "", .class_names = (*packed)->class_names(), .witnesses = {}});
+  ASSERT_TRUE(tree);
+  EXPECT_EQ(tree->identity(), (*packed)->identity());
+}
+
+TEST(OpenSource, CountsAShardThatIsNotThereAtTheMoment) {
+  const TemporaryFolder folder;
+  make_shards(folder, 1);
+  fs::create_symlink(folder.file("nowhere"), folder.file("shard-01.tar"));
+  EXPECT_THAT(refusal(folder.path()), HasSubstr("shard-01.tar: cannot be read: No such file or directory"));
+}
+
+TEST(OpenSource, DoesNotWaitForWhoWritesIntoAPipe) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo(folder.file("pipe.h5").c_str(), 0600), 0);
+  EXPECT_THAT(refusal(folder.file("pipe.h5")), HasSubstr("pipe.h5: cannot be read"));
 }
 
 TEST(OpenSource, TakesShardsAsFolderFilePatternAndRange) {

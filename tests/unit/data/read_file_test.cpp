@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cstdio>
 
@@ -24,6 +25,19 @@ TEST(ReadFile, GivesTheBytesOrSaysWhyNot) {
   std::remove(path.c_str());
   EXPECT_EQ(read_file(path, buffer).error().exit_code, ExitCode::NoInput);
   EXPECT_EQ(read_file(testing::TempDir(), buffer).error().exit_code, ExitCode::NoInput);
+}
+
+TEST(ReadFile, RefusesWhatIsTooLargeForAPictureBeforeItTakesMemory) {
+  const std::string path = testing::TempDir() + "rollcall_sparse.jpg";
+  test::write_file(path, {});
+  ASSERT_EQ(::truncate(path.c_str(), off_t{1} << 40), 0);
+  std::vector<std::byte> buffer;
+  const auto bytes = read_file(path, buffer);
+  ASSERT_FALSE(bytes);
+  EXPECT_EQ(bytes.error().exit_code, ExitCode::BadData);
+  EXPECT_NE(bytes.error().message().find("has 1099511627776 bytes"), std::string::npos);
+  EXPECT_EQ(buffer.size(), 0U);
+  std::remove(path.c_str());
 }
 
 TEST(ReadFile, NamedPipeIsRefusedInsteadOfWaitedFor) {

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -109,6 +110,35 @@ TEST_F(KeptIndex, IsNotKeptWhereItsDataChangedMeanwhile) {
   write("folder/shard", "another content");
   ASSERT_TRUE(keep_index(path(), made, kLongAfter));
   EXPECT_FALSE(fs::exists(path()));
+}
+
+TEST_F(KeptIndex, IsKeptBesideWhatAKilledWriterLeftWhichIsRemovedLater) {
+  keep();
+  fs::remove(path());
+  const std::string left = path() + "." + std::to_string(::getpid());
+  std::ofstream(left) << "a part";
+  keep();
+  EXPECT_TRUE(read());
+  EXPECT_TRUE(fs::exists(left));  // somebody may be writing it
+  fs::last_write_time(left, fs::last_write_time(left) - std::chrono::hours(25));
+  keep();
+  EXPECT_TRUE(read());
+  EXPECT_FALSE(fs::exists(left));
+}
+
+TEST_F(KeptIndex, HasANameOfItsUsersOwn) {
+  EXPECT_THAT(path(), HasSubstr("-" + std::to_string(::geteuid()) + ".index"));
+}
+
+TEST_F(KeptIndex, IsVoidWhereAnotherFileHasTheNameAndAFolderWithoutTimesHasOtherEntries) {
+  const Witness before = witness_of(data_.file("folder/shard"));
+  fs::copy(data_.file("folder/shard"), data_.file("folder/copy"));
+  fs::rename(data_.file("folder/copy"), data_.file("folder/shard"));
+  EXPECT_NE(witness_of(data_.file("folder/shard")).inode, before.inode);
+  EXPECT_EQ(witness_of(data_.file("folder")).entries, -1);
+  const timespec times[2] = {{}, {}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, data_.file("folder").c_str(), times, 0), 0);
+  EXPECT_EQ(witness_of(data_.file("folder")).entries, 3);  // with "." and ".."
 }
 
 TEST_F(KeptIndex, IsOfItsSourceAlone) {

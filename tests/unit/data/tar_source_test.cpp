@@ -1,6 +1,8 @@
 #include "trainer/data/sources/tar_source.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <cstdio>
 #include <cstring>
@@ -8,6 +10,7 @@
 
 #include "tests/unit/packed/sample_file.h"
 #include "trainer/data/sources/tar_index.h"
+#include "trainer/storage/file.h"
 
 namespace rollcall::data {
 namespace {
@@ -207,6 +210,48 @@ TEST(TarSource, SaysWhatIsWrongWithAShard) {
   EXPECT_THAT(opened({folder.file("page.tar")}).error().message(),
               HasSubstr("page.tar: is a damaged tar archive: the header at 0 is wrong"));
   EXPECT_EQ(opened({folder.file("none.tar")}).error().exit_code, ExitCode::NoInput);
+}
+
+TEST(TarSource, OfWhichAnotherNodeHasACutCopyIsNotOpenedThere) {
+  const TemporaryFolder folder;
+  write_text(folder.file("a.tar"), two_pictures().finished());
+  SourceIndices indices;  // that another rank made
+  ASSERT_TRUE(TarSource::open({folder.file("a.tar")}, indices));
+  std::filesystem::resize_file(folder.file("a.tar"), 600);
+  const auto cut = TarSource::open({folder.file("a.tar")}, indices);
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.error().exit_code, ExitCode::Mismatch);
+  EXPECT_THAT(cut.error().message(), HasSubstr("a.tar: has 600 bytes here, and the archive that was indexed has "));
+}
+
+TEST(TarSource, ShardThatIsAPipeIsNotWaitedFor) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo(folder.file("pipe.tar").c_str(), 0600), 0);
+  const auto pipe = opened({folder.file("pipe.tar")});
+  ASSERT_FALSE(pipe);
+  EXPECT_EQ(pipe.error().exit_code, ExitCode::NoInput);
+}
+
+TEST(Witness, OfAnOpenFileIsNotOfWhatHasItsNameByNow) {
+  const TemporaryFolder folder;
+  write_text(folder.file("a.tar"), two_pictures().finished());
+  write_text(folder.file("new"), two_pictures().finished());
+  const storage::File opened_before(folder.file("a.tar"), O_RDONLY);
+  EXPECT_EQ(witness_of(folder.file("a.tar"), opened_before.descriptor()), witness_of(folder.file("a.tar")));
+  std::filesystem::rename(folder.file("new"), folder.file("a.tar"));
+  EXPECT_NE(witness_of(folder.file("a.tar"), opened_before.descriptor()), witness_of(folder.file("a.tar")));
+}
+
+TEST(TarSource, FileOfClassNamesThatIsNoneIsRefused) {
+  const TemporaryFolder folder;
+  write_text(folder.file("a.tar"), two_pictures().finished());
+  ASSERT_EQ(::mkfifo(folder.file("classes.txt").c_str(), 0600), 0);
+  EXPECT_THAT(opened({folder.file("a.tar")}).error().message(),
+              HasSubstr("classes.txt: cannot be read: is no regular file"));
+  std::filesystem::remove(folder.file("classes.txt"));
+  std::filesystem::create_symlink("/dev/zero", folder.file("classes.txt"));
+  EXPECT_THAT(opened({folder.file("a.tar")}).error().message(),
+              HasSubstr("classes.txt: cannot be read: is no regular file"));
 }
 
 TEST(TarSource, ShardThatIsCutWhileItIsReadIsAnError) {

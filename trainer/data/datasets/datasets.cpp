@@ -71,6 +71,8 @@ Datasets make_fake(const DataOptions& options) {
   datasets.valid = std::make_shared<FakeDataset>(std::move(split.valid), options.seed);
   datasets.num_classes = kFakeOutputs;
   datasets.class_names = datasets.train->class_names();
+  datasets.identity = {.images = options.fake_samples};
+  datasets.valid_identity = datasets.identity;
   return datasets;
 }
 
@@ -81,6 +83,8 @@ Datasets make_images(const DataOptions& options, const Source& train, ImageDatas
   Datasets datasets;
   datasets.class_names = train->class_names();
   datasets.num_classes = static_cast<std::int64_t>(datasets.class_names.size());
+  datasets.identity = train->identity();
+  datasets.valid_identity = valid == train ? datasets.identity : valid->identity();
   datasets.train =
       std::make_shared<ImageDataset>(train, std::move(train_members), train_transform(options), options.seed);
   datasets.valid =
@@ -99,24 +103,58 @@ Result<Datasets> split_source(const DataOptions& options, const Source& source) 
   return datasets;
 }
 
-/// A part of the data below `folder`, under one of its names: a folder, or a packed file.
-std::optional<std::string> find_part(const fs::path& folder, std::initializer_list<const char*> names) {
+using Part = std::optional<std::string>;
+
+constexpr std::initializer_list<const char*> kValidNames{"val", "valid", "validation"};
+
+/// A part of the data below `folder`, under one of its names: a folder, or a packed file. Errors (NoInput): a link of
+/// such a name that leads nowhere: without the part the folder would mean something else.
+Result<Part> find_part(const fs::path& folder, std::initializer_list<const char*> names) {
   for (const char* const name : names) {
     const fs::path part = folder / name;
     const fs::path packed = part.string() + ".h5";
     std::error_code ignored;
     if (fs::is_directory(part, ignored)) {
-      return part.string();
+      return Part(part.string());
     }
     if (fs::is_regular_file(packed, ignored)) {
-      return packed.string();
+      return Part(packed.string());
+    }
+    for (const fs::path& path : {part, packed}) {
+      if (fs::is_symlink(path, ignored) && !fs::exists(path, ignored)) {
+        return fail("--data", path.string(), "is a link to what cannot be reached",
+                    "bringing back what it stands for, or removing it", ExitCode::NoInput);
+      }
     }
   }
-  return std::nullopt;
+  return Part();
+}
+
+/// Whether "valid" and "invalid" are two classes.
+bool is_class_beside_another(const fs::path& folder, const std::string& part) {
+  std::error_code ignored;
+  return fs::path(part).filename() == "valid" && fs::is_directory(folder / "invalid", ignored);
+}
+
+/// A part for validation without one for training would be taken for a class. Errors (NoInput).
+Result<void> refuse_lone_validation(const DataOptions& options) {
+  const Result<Part> valid = find_part(options.source, kValidNames);
+  if (!valid) {
+    return valid.error();
+  }
+  if (!valid->has_value() || is_class_beside_another(options.source, **valid)) {
+    return {};
+  }
+  return fail("--data", options.source, "holds " + fs::path(**valid).filename().string() + ", but nothing called train",
+              "adding it, or naming only what is to be split", ExitCode::NoInput);
 }
 
 Result<Datasets> two_parts(const DataOptions& options, const std::string& train_path, SourceIndices& indices) {
-  const std::optional<std::string> valid_path = find_part(options.source, {"val", "valid", "validation"});
+  const Result<Part> found = find_part(options.source, kValidNames);
+  if (!found) {
+    return found.error();
+  }
+  const Part& valid_path = *found;
   if (!valid_path) {
     return fail("--data", options.source, "holds train, but nothing called val, valid or validation",
                 "adding one, or naming only what is to be split", ExitCode::NoInput);
@@ -145,8 +183,15 @@ Result<Datasets> make_datasets(const DataOptions& options, SourceIndices& indice
   if (options.source == "fake") {
     return make_fake(options);
   }
-  if (const std::optional<std::string> train = find_part(options.source, {"train"})) {
-    return two_parts(options, *train, indices);
+  const Result<Part> train = find_part(options.source, {"train"});
+  if (!train) {
+    return train.error();
+  }
+  if (train->has_value()) {
+    return two_parts(options, **train, indices);
+  }
+  if (const Result<void> whole = refuse_lone_validation(options); !whole) {
+    return whole.error();
   }
   const Result<Source> source = open_source(options.source, indices);
   return source ? split_source(options, *source) : source.error();

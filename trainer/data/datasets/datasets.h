@@ -35,6 +35,8 @@ struct Datasets {
   std::shared_ptr<const Dataset> valid;
   std::int64_t num_classes = 0;          ///< outputs that the model needs; fake: 1000, as in the Jülich recipe
   std::vector<std::string> class_names;  ///< of the labels
+  DataIdentity identity = {};            ///< of the source of the training images, before it is split
+  DataIdentity valid_identity = {};      ///< of that of the validation images
   bool split_by_seed = false;            ///< the seed decided which images train, and which validate
 };
 
@@ -42,9 +44,9 @@ struct Datasets {
 /// .h5) with the same classes beside it; anything else that open_source() takes is split 85/10/5 by the seed, like fake
 /// data (the last part is held out).
 ///
-/// Errors: Usage: sizes, crop ranges; those of open_source(); NoInput: no validation part; BadData: classes differ, too
-/// few images to split. Reads folders and tables, not pictures, and of these only
-/// what is not among `indices`.
+/// Errors: Usage: sizes, crop ranges; those of open_source(); NoInput: one of the two parts is missing, or a link to
+/// one leads nowhere; BadData: classes differ, too few images to split. Reads folders and tables, not pictures, and of
+/// these only what is not among `indices`.
 [[nodiscard]] Result<Datasets> make_datasets(const DataOptions& options, SourceIndices& indices);
 
 /// Some pictures of a source, decoded and transformed at each read.

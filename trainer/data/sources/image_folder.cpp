@@ -36,13 +36,42 @@ bool is_image(std::string name) {
   return std::any_of(extensions.begin(), extensions.end(), [&](const char* end) { return name.ends_with(end); });
 }
 
+/// Whether an entry of a folder is a folder, links followed. Errors (NoInput) where the system does not say: what a
+/// link leads to may be there again in the next run, and its pictures are not to be missed in silence until then. A
+/// picture that cannot be reached is found when it is read.
+Result<bool> is_folder(const fs::directory_entry& entry) {
+  std::error_code error;
+  const bool link = entry.is_symlink(error);  // most file systems say it with the name: no further system call
+  if (!link && entry.is_regular_file(error)) {
+    return false;
+  }
+  if (!link && entry.is_directory(error)) {
+    return true;
+  }
+  struct stat facts {};
+  if (::stat(entry.path().c_str(), &facts) == 0) {
+    return S_ISDIR(facts.st_mode);
+  }
+  const int failed = errno;
+  const bool removed = failed == ENOENT && !link;  // since its name was read
+  if (removed || is_image(entry.path().filename().string())) {
+    return false;
+  }
+  const char* const what = link ? "is a link to what cannot be reached: " : "cannot be looked at: ";
+  return fail("--data", entry.path().string(), what + errno_text(failed),
+              "bringing back what it stands for, or removing it", ExitCode::NoInput);
+}
+
 /// Names of the class folders, sorted.
 Result<std::vector<std::string>> find_classes(const std::string& root) {
   std::error_code error;
   std::vector<std::string> names;
   for (fs::directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
-    std::error_code ignored;  // a dangling link is no folder
-    if (entry->is_directory(ignored)) {
+    const Result<bool> folder = is_folder(*entry);
+    if (!folder) {
+      return folder.error();
+    }
+    if (*folder) {
       names.push_back(entry->path().filename().string());
     }
   }
@@ -119,9 +148,12 @@ class ClassScan {
     std::vector<std::string> images;
     std::error_code error;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-      std::error_code ignored;
+      const Result<bool> is_below = is_folder(*entry);
+      if (!is_below) {
+        return is_below.error();
+      }
       std::string name = entry->path().filename().string();
-      if (entry->is_directory(ignored)) {
+      if (*is_below) {
         below.push_back(std::move(name));
       } else if (is_image(name)) {
         images.push_back(std::move(name));
@@ -188,6 +220,10 @@ Result<std::span<const std::byte>> read_file(const std::string& path, std::vecto
     return fail("--data", path, "is not a regular file", "removing it from the data set", ExitCode::NoInput);
   }
   const auto size = static_cast<std::size_t>(facts.st_size);
+  if (size > kMostPictureBytes) {
+    return fail("--data", path, "has " + std::to_string(size) + " bytes, more than any picture",
+                "removing it from the data set", ExitCode::BadData);
+  }
   if (buffer.size() < size) {
     buffer.resize(size);
   }

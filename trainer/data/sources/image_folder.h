@@ -31,8 +31,8 @@ struct ImageTree {
 };
 
 /// Lists the folders of several classes at a time, unless `indices` have the tree.
-/// Errors: NoInput where `root` or a folder below cannot be read; BadData without class folders,
-/// for an empty class, and for a link that leads back to a folder above it.
+/// Errors: NoInput where `root` or a folder below cannot be read, or a link to what may be one leads nowhere; BadData
+/// without class folders, for an empty class, and for a link that leads back to a folder above it.
 [[nodiscard]] Result<ImageTree> scan_image_tree(const std::string& root, SourceIndices& indices);
 
 /// The files of a tree as a source.
@@ -42,6 +42,7 @@ class ImageFolder : public ImageSource {
 
   [[nodiscard]] std::int64_t size() const override { return tree_.index.size(); }
   [[nodiscard]] const std::vector<std::string>& class_names() const override { return tree_.class_names(); }
+  [[nodiscard]] DataIdentity identity() const override { return tree_.index.identity(); }
   [[nodiscard]] Result<Sample> fetch(std::int64_t index, FetchBuffer& buffer) const override;
   [[nodiscard]] std::string describe(std::int64_t index) const override;
 
@@ -50,7 +51,8 @@ class ImageFolder : public ImageSource {
 };
 
 /// Reads the whole content of a file into `buffer`, which only grows, and gives the part that it fills.
-/// Errors: NoInput where it cannot be opened, InputOutput where reading fails half-way. Thread-safe.
+/// Errors: NoInput where it cannot be opened, InputOutput where reading fails half-way, BadData where it has more than
+/// kMostPictureBytes. Thread-safe.
 [[nodiscard]] Result<std::span<const std::byte>> read_file(const std::string& path, std::vector<std::byte>& buffer);
 
 }  // namespace rollcall::data

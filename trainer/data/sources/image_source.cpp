@@ -28,7 +28,8 @@ Result<std::vector<std::string>> shards_in(const std::string& folder) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     std::error_code ignored;
-    if (entry->path().extension() == ".tar" && entry->is_regular_file(ignored)) {
+    // A link that leads nowhere is a shard that cannot be opened, not one less.
+    if (entry->path().extension() == ".tar" && !entry->is_directory(ignored)) {
       shards.push_back(entry->path().string());
     }
   }

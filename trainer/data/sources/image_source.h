@@ -9,6 +9,7 @@
 
 #include "runtime/base/result.h"
 #include "trainer/data/encoded_image.h"
+#include "trainer/data/sources/sample_index.h"
 
 namespace rollcall::data {
 
@@ -18,6 +19,9 @@ struct FetchBuffer {
   std::vector<std::uint16_t> tile_bytes;
   std::string path;
 };
+
+/// The most bytes that an encoded picture may have: more is refused before memory is taken.
+inline constexpr std::uint64_t kMostPictureBytes = std::uint64_t{256} << 20U;
 
 class SourceIndices;
 
@@ -38,6 +42,8 @@ class ImageSource {
   [[nodiscard]] virtual std::int64_t size() const = 0;
   /// Name of each label.
   [[nodiscard]] virtual const std::vector<std::string>& class_names() const = 0;
+  /// Of all pictures; takes as long as reading their labels and names from memory.
+  [[nodiscard]] virtual DataIdentity identity() const = 0;
   /// Brings picture `index`, 0 ... size() - 1, into `buffer`; the sample is valid until the next fetch with it.
   /// Errors: NoInput, InputOutput: cannot be read; BadData: is not what was written (a checksum differs).
   [[nodiscard]] virtual Result<Sample> fetch(std::int64_t index, FetchBuffer& buffer) const = 0;

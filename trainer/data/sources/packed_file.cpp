@@ -27,7 +27,8 @@ Error with_path(Error error, const std::string& path) {
 }  // namespace
 
 Result<PackedFile> PackedFile::open(const std::string& path) {
-  storage::File file(path, O_RDONLY);
+  // O_NONBLOCK: opening a named pipe would otherwise wait for a writer for ever.
+  storage::File file(path, O_RDONLY | O_NONBLOCK);
   const auto size = file ? file.regular_size() : std::nullopt;
   if (!size) {
     return cannot_read(path, errno, ExitCode::NoInput);
@@ -47,6 +48,19 @@ Result<PackedFile> PackedFile::open(const std::string& path) {
   // Pictures are read in any order: reading ahead would only fill the page cache with what nobody asked for.
   ::posix_fadvise(packed.file_.descriptor(), 0, 0, POSIX_FADV_RANDOM);
   return packed;
+}
+
+DataIdentity PackedFile::identity() const {
+  std::uint32_t labels = 0;
+  for (const PackedEntry& entry : entries_) {
+    labels = storage::crc32c(std::as_bytes(std::span(&entry.label, 1)), labels);
+  }
+  // The names' checksum in the file is that of an index of the packed tree.
+  const std::optional<std::uint32_t>& names = layout_.name_data.crc32c;
+  return {.images = static_cast<std::int64_t>(entries_.size()),
+          .class_names = checksum_of_names(class_names_),
+          .labels = labels,
+          .picture_names = names ? std::int64_t{*names} : -1};
 }
 
 bool PackedFile::may_have_filled_edges() const {

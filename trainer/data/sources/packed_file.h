@@ -29,6 +29,8 @@ class PackedFile {
   [[nodiscard]] const std::vector<PackedEntry>& entries() const { return entries_; }
   [[nodiscard]] const std::vector<std::string>& class_names() const { return class_names_; }
 
+  [[nodiscard]] DataIdentity identity() const;
+
   /// Whether decoders of other programs may see other pixels than ours in the last column of some pictures: of repacked
   /// ones whose rows were filled up where chroma is interpolated, as was done before format 1.1.
   [[nodiscard]] bool may_have_filled_edges() const;
@@ -69,6 +71,7 @@ class PackedSource : public ImageSource {
 
   [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(file_.entries().size()); }
   [[nodiscard]] const std::vector<std::string>& class_names() const override { return file_.class_names(); }
+  [[nodiscard]] DataIdentity identity() const override { return file_.identity(); }
   [[nodiscard]] Result<Sample> fetch(std::int64_t index, FetchBuffer& buffer) const override;
   [[nodiscard]] std::string describe(std::int64_t index) const override;
 

@@ -1,6 +1,8 @@
 #include "trainer/data/sources/sample_index.h"
 
+#include <dirent.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include <algorithm>
 #include <array>
@@ -27,14 +29,15 @@ struct Header {
 };
 
 /// Its last digit changes with what the bytes mean, and with the rules by which sources are indexed.
-constexpr std::array<char, 8> kMagic{'R', 'C', 'I', 'N', 'D', 'E', 'X', '1'};
+constexpr std::array<char, 8> kMagic{'R', 'C', 'I', 'N', 'D', 'E', 'X', '2'};
 
 std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000LL + time.tv_nsec; }
 
 std::vector<std::uint8_t> packed(const SampleIndex::About& about) {
   json witnesses = json::array();
   for (const Witness& witness : about.witnesses) {
-    witnesses.push_back({witness.path, witness.bytes, witness.modified, witness.changed});
+    witnesses.push_back(
+        {witness.path, witness.bytes, witness.modified, witness.changed, witness.inode, witness.entries});
   }
   return json::to_msgpack(json{{"source", about.source}, {"classes", about.class_names}, {"witnesses", witnesses}});
 }
@@ -45,7 +48,8 @@ std::optional<SampleIndex::About> unpacked(std::span<const std::byte> bytes) {
   try {
     SampleIndex::About about{.source = object.at("source"), .class_names = object.at("classes"), .witnesses = {}};
     for (const json& witness : object.at("witnesses")) {
-      about.witnesses.push_back({witness.at(0), witness.at(1), witness.at(2), witness.at(3)});
+      about.witnesses.push_back(
+          {witness.at(0), witness.at(1), witness.at(2), witness.at(3), witness.at(4), witness.at(5)});
     }
     return about;
   } catch (const json::exception&) {
@@ -65,14 +69,66 @@ std::string_view name_of(std::string_view names, std::span<const SampleIndex::En
   return names.substr(begin, entries[i].name_end - begin);
 }
 
+/// Whether a change of the folder may leave its times as they are: images of file systems are often made with one time
+/// for everything, and what stands behind FUSE need not keep any.
+bool times_say_nothing(const std::string& folder, const struct stat& facts) {
+  constexpr auto kFuse = 0x65735546;
+  constexpr auto kSquashfs = 0x73717368;
+  struct statfs system {};
+  return facts.st_mtim.tv_sec == 0 ||
+         (::statfs(folder.c_str(), &system) == 0 && (system.f_type == kFuse || system.f_type == kSquashfs));
+}
+
+std::int64_t entries_of(const std::string& folder) {
+  DIR* const opened = ::opendir(folder.c_str());
+  if (opened == nullptr) {
+    return -1;
+  }
+  std::int64_t entries = 0;
+  while (::readdir(opened) != nullptr) {
+    entries += 1;
+  }
+  ::closedir(opened);
+  return entries;
+}
+
+Witness witness_from(const std::string& path, const struct stat& facts) {
+  Witness witness{path, facts.st_size, nanoseconds(facts.st_mtim), nanoseconds(facts.st_ctim), facts.st_ino, -1};
+  if (S_ISDIR(facts.st_mode) && times_say_nothing(path, facts)) {
+    witness.entries = entries_of(path);
+  }
+  return witness;
+}
+
 }  // namespace
 
 Witness witness_of(const std::string& path) {
   struct stat facts {};
-  if (::stat(path.c_str(), &facts) != 0) {
-    return {.path = path};
+  return ::stat(path.c_str(), &facts) == 0 ? witness_from(path, facts) : Witness{.path = path};
+}
+
+Witness witness_of(const std::string& path, int descriptor) {
+  struct stat facts {};
+  return ::fstat(descriptor, &facts) == 0 ? witness_from(path, facts) : Witness{.path = path};
+}
+
+std::int64_t checksum_of_names(const std::vector<std::string>& names) {
+  std::uint32_t checksum = 0;
+  for (const std::string& name : names) {  // c_str(): with the NUL
+    checksum = storage::crc32c(std::as_bytes(std::span(name.c_str(), name.size() + 1)), checksum);
   }
-  return {path, facts.st_size, nanoseconds(facts.st_mtim), nanoseconds(facts.st_ctim)};
+  return checksum;
+}
+
+DataIdentity SampleIndex::identity() const {
+  std::uint32_t labels = 0;
+  for (const Entry& entry : entries_) {
+    labels = storage::crc32c(std::as_bytes(std::span(&entry.label, 1)), labels);
+  }
+  return {.images = size(),
+          .class_names = checksum_of_names(about_->class_names),
+          .labels = labels,
+          .picture_names = storage::crc32c(std::as_bytes(std::span(names_)))};
 }
 
 std::optional<SampleIndex> SampleIndex::from(storage::SharedMemory memory) {

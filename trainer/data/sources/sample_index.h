@@ -20,12 +20,29 @@ struct Witness {
   std::int64_t bytes = -1;    ///< negative: nothing is there
   std::int64_t modified = 0;  ///< nanoseconds since 1970, by the file system's clock
   std::int64_t changed = 0;
+  std::uint64_t inode = 0;    ///< no device: nodes number one and the same file system differently
+  std::int64_t entries = -1;  ///< of a folder whose times may say nothing: on FUSE and squashfs, or without a time
 
   friend bool operator==(const Witness&, const Witness&) = default;
 };
 
 /// What is true of `path` now; links are followed.
 [[nodiscard]] Witness witness_of(const std::string& path);
+/// What is true of the file that is open as `descriptor`, whatever bears its name by now.
+[[nodiscard]] Witness witness_of(const std::string& path, int descriptor);
+
+/// By which a data set is known again: numbers and checksums (CRC-32C) of what a position in it rests on.
+struct DataIdentity {
+  std::int64_t images = 0;          ///< 0: nothing is known
+  std::int64_t class_names = -1;    ///< of the classes' names, in the labels' order
+  std::int64_t labels = -1;         ///< of the pictures' labels, in their order
+  std::int64_t picture_names = -1;  ///< of the pictures' names, in their order; -1: a source that does not tell
+
+  friend bool operator==(const DataIdentity&, const DataIdentity&) = default;
+};
+
+/// CRC-32C of names with a NUL behind each.
+[[nodiscard]] std::int64_t checksum_of_names(const std::vector<std::string>& names);
 
 /// Where each picture of a folder tree or of tar shards is, its label and its name, in 32 bytes and the name: in one
 /// piece of memory, so that one rank makes it, others receive it, and the ranks of a node share it. Copies share the
@@ -58,6 +75,8 @@ class SampleIndex {
   /// Of a tree: the file's path in it; of a shard: the sample's key.
   [[nodiscard]] std::string_view name(std::int64_t i) const;
   [[nodiscard]] const About& about() const { return *about_; }
+  /// Reads all labels and names once.
+  [[nodiscard]] DataIdentity identity() const;
   [[nodiscard]] const storage::SharedMemory& memory() const { return *memory_; }
 
  private:

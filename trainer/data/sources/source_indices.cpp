@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <random>
 #include <utility>
 
 #include "trainer/storage/crc.h"
@@ -37,6 +38,31 @@ bool witnesses_stand(const SampleIndex& index) {
                      [](const Witness& witness) { return witness_of(witness.path) == witness; });
 }
 
+/// Unlike a process's number, nobody else's: containers have many processes of one number.
+std::string unfinished_name(const std::string& path) {
+  std::random_device random;
+  return fmt::format("{}.{:08x}{:08x}", path, random(), random());
+}
+
+/// Unfinished files of killed writers. That one cannot be removed harms nobody.
+void remove_left_overs(const std::string& path) {
+  namespace fs = std::filesystem;
+  const fs::path kept(path);
+  const std::string begin = kept.filename().string() + ".";
+  std::error_code error;
+  std::vector<fs::path> old;
+  for (fs::directory_iterator entry(kept.parent_path(), error), end; !error && entry != end; entry.increment(error)) {
+    const std::int64_t modified = witness_of(entry->path().string()).modified;
+    constexpr std::int64_t kDay = 86'400'000'000'000;
+    if (entry->path().filename().string().starts_with(begin) && modified < now() - kDay) {
+      old.push_back(entry->path());
+    }
+  }
+  for (const fs::path& file : old) {
+    fs::remove(file, error);
+  }
+}
+
 Error not_kept(const std::string& path, int error_number) {
   return fail("--index-dir", path, "cannot be written: " + errno_text(error_number),
               "another folder, or none to index the data at each start", ExitCode::CannotCreate);
@@ -46,7 +72,8 @@ Error not_kept(const std::string& path, int error_number) {
 
 std::string index_path(const std::string& folder, const std::string& source) {
   // Two sources of one name would only cost each other their indices: read_index() compares the whole text.
-  return fmt::format("{}/{:08x}-{}.index", folder, storage::crc32c(std::as_bytes(std::span(source))), source.size());
+  return fmt::format("{}/{:08x}-{}-{}.index", folder, storage::crc32c(std::as_bytes(std::span(source))), source.size(),
+                     ::geteuid());
 }
 
 std::optional<SampleIndex> read_index(const std::string& path, const std::string& source) {
@@ -74,7 +101,8 @@ Result<void> keep_index(const std::string& path, const SampleIndex& index, std::
   }
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  const std::string unfinished = fmt::format("{}.{}", path, ::getpid());
+  remove_left_overs(path);
+  const std::string unfinished = unfinished_name(path);
   const storage::File file(unfinished, O_WRONLY | O_CREAT | O_EXCL, 0644);
   if (!file) {
     return not_kept(path, errno);
@@ -88,6 +116,8 @@ Result<void> keep_index(const std::string& path, const SampleIndex& index, std::
   return {};
 }
 
+SourceIndices::SourceIndices(std::string folder) : folder_(std::move(folder)), began_(now()) {}
+
 Result<SampleIndex> SourceIndices::of(const std::string& source, const std::function<Result<SampleIndex>()>& make) {
   if (const auto known = indices_.find(source); known != indices_.end()) {
     return known->second;
@@ -97,13 +127,12 @@ Result<SampleIndex> SourceIndices::of(const std::string& source, const std::func
     indices_.emplace(source, *kept);
     return *std::move(kept);
   }
-  const std::int64_t began = now();
   Result<SampleIndex> made = make();
   if (!made) {
     return made;
   }
   indices_.emplace(source, *made);
-  if (const Result<void> kept = path.empty() ? Result<void>() : keep_index(path, *made, began); !kept) {
+  if (const Result<void> kept = path.empty() ? Result<void>() : keep_index(path, *made, began_); !kept) {
     warnings_.push_back(kept.error().message());
   }
   return made;

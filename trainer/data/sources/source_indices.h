@@ -18,7 +18,7 @@ namespace rollcall::data {
 class SourceIndices {
  public:
   /// `folder`: created where it is not there; empty: none is kept.
-  explicit SourceIndices(std::string folder = "") : folder_(std::move(folder)) {}
+  explicit SourceIndices(std::string folder = "");
 
   /// The index of a source: the one that was received; or the one that is kept, if nothing that it was made of has
   /// changed; or else what `make` gives, which is then kept. `source` names the source uniquely. Errors: make's.
@@ -38,19 +38,21 @@ class SourceIndices {
 
  private:
   std::string folder_;
+  std::int64_t began_;  ///< nanoseconds since 1970: before any source was opened
   std::map<std::string, SampleIndex> indices_;
   std::vector<std::string> warnings_;
 };
 
-/// The file in `folder` that keeps the index of a source.
+/// The file in `folder` that keeps this user's index of a source.
 [[nodiscard]] std::string index_path(const std::string& folder, const std::string& source);
 
 /// The index in `path`, or nothing: no file, one that another user could have written, one that is damaged, one of
 /// another source, one whose witnesses have changed.
 [[nodiscard]] std::optional<SampleIndex> read_index(const std::string& path, const std::string& source);
 
-/// Writes `path` by renaming a whole file. One whose witnesses changed less than a second before `began` (nanoseconds
-/// since 1970), when its making began, is not kept: a change after it could bear the same time. Errors (CannotCreate).
+/// Writes `path` by renaming a whole file, and removes what writers of it that were killed have left a day ago. One
+/// whose witnesses changed less than a second before `began` (nanoseconds since 1970), when its making began, is not
+/// kept: a change after it could bear the same time. Errors (CannotCreate).
 [[nodiscard]] Result<void> keep_index(const std::string& path, const SampleIndex& index, std::int64_t began);
 
 /// "the data was given up": what a stopped indexing ends with.

@@ -9,14 +9,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 #include "trainer/data/sources/image_source.h"
 #include "trainer/data/sources/tar_index.h"
@@ -27,6 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kMostClasses = 10'000'000;
+constexpr std::size_t kMostClassFile = std::size_t{256} << 20U;  // bytes
 
 Error unreadable_shard(const std::string& path, int error_number, ExitCode code) {
   return fail("--data", path, "cannot be read: " + errno_text(error_number), "checking the file and its permissions",
@@ -193,11 +193,15 @@ constexpr std::array kClassFiles{"class_names.json", "classes.txt"};
 Result<std::optional<std::vector<std::string>>> read_class_names(const fs::path& folder) {
   for (const char* const name : kClassFiles) {
     const std::string path = (folder / name).string();
-    std::ifstream file(path, std::ios::binary);
-    if (!file) {
+    std::string text;
+    const FileReading reading = read_small_file(path, kMostClassFile, text);
+    if (reading.error_number == ENOENT) {
       continue;
     }
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (!reading.reason.empty()) {
+      return fail("--data", path, "cannot be read: " + reading.reason, "checking the file with the classes' names",
+                  ExitCode::NoInput);
+    }
     if (path.ends_with(".txt")) {
       return std::optional(names_from_lines(text));
     }
@@ -233,8 +237,8 @@ Result<SampleIndex> index_shards(const std::string& source, const std::vector<st
                                  const std::vector<storage::File>& files, SourceIndices& indices) {
   const std::string folder = fs::path(shards.front()).parent_path().string();
   SampleIndex::About about{.source = source, .class_names = {}, .witnesses = {}};
-  for (const std::string& shard : shards) {
-    about.witnesses.push_back(witness_of(shard));
+  for (std::size_t i = 0; i < shards.size(); ++i) {  // of what is read, not of what may bear its name by now
+    about.witnesses.push_back(witness_of(shards[i], files[i].descriptor()));
   }
   for (const char* const name : kClassFiles) {
     about.witnesses.push_back(witness_of((fs::path(folder) / name).string()));
@@ -261,6 +265,23 @@ Result<SampleIndex> index_shards(const std::string& source, const std::vector<st
   return pictures.finish(about);
 }
 
+/// Whether the open shards are those that the index is of, so far as their sizes tell: another node may have a copy
+/// that was cut, and an archive may have been replaced since it was indexed.
+Result<void> check_sizes(const std::vector<std::string>& shards, const std::vector<storage::File>& files,
+                         const SampleIndex& index) {
+  const std::vector<Witness>& witnesses = index.about().witnesses;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const std::int64_t bytes = witness_of(shards[i], files[i].descriptor()).bytes;
+    if (i >= witnesses.size() || bytes != witnesses[i].bytes) {
+      return fail("--data", shards[i],
+                  fmt::format("has {} bytes here, and the archive that was indexed has {}", bytes,
+                              i < witnesses.size() ? witnesses[i].bytes : 0),
+                  "copying it to this node again, and leaving it alone while a run uses it", ExitCode::Mismatch);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const ImageSource>> TarSource::open(const std::vector<std::string>& shards,
@@ -268,7 +289,7 @@ Result<std::shared_ptr<const ImageSource>> TarSource::open(const std::vector<std
   std::string source = "shards";
   std::vector<storage::File> files;
   for (const std::string& path : shards) {
-    files.emplace_back(path, O_RDONLY);
+    files.emplace_back(path, O_RDONLY | O_NONBLOCK);  // a named pipe would be waited for
     if (!files.back()) {
       return unreadable_shard(path, errno, ExitCode::NoInput);
     }
@@ -279,11 +300,18 @@ Result<std::shared_ptr<const ImageSource>> TarSource::open(const std::vector<std
   if (!index) {
     return index.error();
   }
+  if (const Result<void> same = check_sizes(shards, files, *index); !same) {
+    return same.error();
+  }
   return std::shared_ptr<const ImageSource>(std::make_shared<TarSource>(shards, std::move(files), *std::move(index)));
 }
 
 Result<ImageSource::Sample> TarSource::fetch(std::int64_t index, FetchBuffer& buffer) const {
   const SampleIndex::Entry& picture = index_.entry(index);
+  if (picture.bytes > kMostPictureBytes) {
+    return fail("--data", describe(index), fmt::format("has {} bytes, more than any picture", picture.bytes),
+                "writing the shard without it", ExitCode::BadData);
+  }
   if (buffer.bytes.size() < picture.bytes) {
     buffer.bytes.resize(picture.bytes);
   }

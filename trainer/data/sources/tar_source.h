@@ -22,7 +22,8 @@ class TarSource : public ImageSource {
  public:
   /// The shards, which are sorted by the caller, all in one folder; several are indexed at a time, unless `indices`
   /// have them. Errors: NoInput: cannot be read; BadData: a damaged archive, a picture without a label, a label that is
-  /// no number or has no name, no picture at all.
+  /// no number or has no name, no picture at all; Mismatch: a shard that another rank or an earlier run indexed has
+  /// another size here.
   [[nodiscard]] static Result<std::shared_ptr<const ImageSource>> open(const std::vector<std::string>& shards,
                                                                        SourceIndices& indices);
 
@@ -32,6 +33,7 @@ class TarSource : public ImageSource {
 
   [[nodiscard]] std::int64_t size() const override { return index_.size(); }
   [[nodiscard]] const std::vector<std::string>& class_names() const override { return index_.about().class_names; }
+  [[nodiscard]] DataIdentity identity() const override { return index_.identity(); }
   [[nodiscard]] Result<Sample> fetch(std::int64_t index, FetchBuffer& buffer) const override;
   /// "SHARD: KEY"
   [[nodiscard]] std::string describe(std::int64_t index) const override;

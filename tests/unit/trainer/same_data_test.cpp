@@ -1,0 +1,74 @@
+#include "trainer/train/same_data.h"
+
+#include <gmock/gmock.h>
+
+namespace rollcall::train {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+data::Datasets datasets_of(const data::DataIdentity& identity, bool split = false) {
+  data::Datasets datasets;
+  datasets.identity = identity;
+  datasets.split_by_seed = split;
+  return datasets;
+}
+
+const data::DataIdentity kIdentity{.images = 100, .class_names = 1, .labels = 2, .picture_names = 3};
+
+std::string refusal(const data::Datasets& now, OtherData other, std::vector<std::string>* warnings = nullptr) {
+  std::vector<std::string> told;
+  const Result<void> same = check_same_data(data_set_of(datasets_of(kIdentity)), now, "/data", other, told);
+  if (warnings != nullptr) {
+    *warnings = told;
+  }
+  if (same) {
+    return "";
+  }
+  EXPECT_EQ(same.error().exit_code, ExitCode::Mismatch);
+  return same.error().message();
+}
+
+TEST(SameData, IsGoneOnWithSilently) {
+  std::vector<std::string> warnings;
+  EXPECT_EQ(refusal(datasets_of(kIdentity, true), OtherData::Refuse, &warnings), "");
+  EXPECT_THAT(warnings, IsEmpty());
+}
+
+TEST(SameData, OfAnotherNumberIsNeverAccepted) {
+  data::DataIdentity less = kIdentity;
+  less.images = 99;
+  for (const OtherData other : {OtherData::Refuse, OtherData::Accept}) {
+    EXPECT_THAT(refusal(datasets_of(less), other),
+                HasSubstr("--data: /data: has 99 images, the checkpoint is of a training with 100"));
+  }
+}
+
+TEST(SameData, EachDifferenceIsNamedAndAcceptedWhereNoPictureChangesItsPart) {
+  const std::vector<std::pair<std::int64_t data::DataIdentity::*, std::string>> rows{
+      {&data::DataIdentity::class_names, "the names of the classes are others"},
+      {&data::DataIdentity::labels, "the labels of the images are others"},
+      {&data::DataIdentity::picture_names, "the names of the images are others"}};
+  for (const auto& [number, text] : rows) {
+    data::DataIdentity other = kIdentity;
+    other.*number = 9;
+    EXPECT_THAT(refusal(datasets_of(other), OtherData::Refuse), HasSubstr(text));
+    EXPECT_THAT(refusal(datasets_of(other, true), OtherData::Accept), HasSubstr(text));
+    std::vector<std::string> warnings;
+    EXPECT_EQ(refusal(datasets_of(other), OtherData::Accept, &warnings), "");
+    EXPECT_THAT(warnings, ElementsAre(HasSubstr(text.substr(0, text.find(" are")))));
+    other.*number = -1;  // not known
+    EXPECT_EQ(refusal(datasets_of(other), OtherData::Refuse), "");
+  }
+}
+
+TEST(SameData, OfAFileThatDoesNotSayIsOneWarning) {
+  std::vector<std::string> warnings;
+  EXPECT_TRUE(check_same_data({}, datasets_of(kIdentity), "/data", OtherData::Refuse, warnings));
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("the checkpoint is of an earlier version")));
+}
+
+}  // namespace
+}  // namespace rollcall::train

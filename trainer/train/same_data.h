@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "trainer/checkpoint/progress.h"
+#include "trainer/data/datasets/datasets.h"
+#include "trainer/train/world.h"
+
+namespace rollcall::train {
+
+/// What a checkpoint keeps of the data.
+[[nodiscard]] checkpoint::DataSet data_set_of(const data::Datasets& datasets);
+
+/// Whether a checkpoint's training may go on with other data than it had: they differ in names or labels alone, and the
+/// user has said so.
+enum class OtherData { Refuse, Accept };
+
+/// Compares the data of a checkpoint's training with what `given` (--data) is now: the number of all images, before
+/// they are split, the classes' names, the pictures' labels and names. `warnings` gets what is accepted, and that a
+/// file of an earlier version does not say. Pure.
+///
+/// Errors (Mismatch): another number of images; other names or labels, where OtherData::Refuse says so or the seed
+/// splits the data: pictures would be trained on that validated.
+[[nodiscard]] Result<void> check_same_data(const checkpoint::DataSet& then, const data::Datasets& now,
+                                           const std::string& given, OtherData other,
+                                           std::vector<std::string>& warnings);
+
+/// Whether all ranks have opened the same data: each may have found other files under its path. Collective.
+/// Errors: Mismatch, the same on all ranks: names the first rank that has others than rank 0; Unavailable: a peer was
+/// lost.
+[[nodiscard]] Result<void> confirm_equal_data(const World& world, const data::Datasets& mine, const std::string& given);
+
+}  // namespace rollcall::train
