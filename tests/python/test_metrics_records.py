@@ -1,22 +1,17 @@
 """Every kind of record of metrics.jsonl, made by real runs: its names in their order, and that the numbers agree with each other."""
 import json
+import os
+import pathlib
 
 import pytest
 
 import trainer_ranks
 from trainer_ranks import SMALL
 
-NAMES = {
-    "step": ["event", "step", "epoch", "loss", "top1", "top5", "samples", "learning_rate", "images_per_second",
-             "data_wait_seconds", "data_wait_fraction", "loader_utilisation_of_rank_0"],
-    "epoch": ["event", "epoch", "step", "loss", "top1", "top5", "samples", "bad_samples_of_rank_0"],
-    "validation": ["event", "epoch", "step", "loss", "top1", "top5", "samples"],
-    "checkpoint": ["event", "step", "written", "tries", "stall_seconds", "durable_seconds"],
-    "checkpoint_skipped": ["event", "step"],
-    "skipped_step": ["event", "step", "loss_scale", "skipped_steps"],
-    "resume": ["event", "global_step"],
-    "end": ["event", "ending", "step", "data_wait_fraction"],
-}
+ROOT = pathlib.Path(os.environ.get("ROLLCALL_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
+SCHEMA = json.loads((ROOT / "docs" / "metrics.schema.json").read_text())
+# What the schema requires is all that there is, in its order.
+NAMES = {event: record["required"] for event, record in SCHEMA["$defs"].items()}
 
 
 def lines(folder):
@@ -28,8 +23,11 @@ def of(records, event):
 
 
 def check_names(records):
+    jsonschema = pytest.importorskip("jsonschema")
+    validator = jsonschema.Draft202012Validator(SCHEMA)
     for record in records:
         assert list(record) == NAMES[record["event"]]
+        validator.validate(record)
 
 
 def mean(records, name):
@@ -50,8 +48,51 @@ def trained(tmp_path_factory):
 def test_every_record_has_its_names_in_their_order(trained):
     check_names(trained)
     in_order = [record["event"] for record in trained if record["event"] != "checkpoint"]  # those come when they are done
-    assert in_order == [*["step"] * 5, "epoch", "validation", "step", "step", "validation", "end",
-                        "resume", *["step"] * 3, "epoch", "validation", "end"]
+    assert in_order == ["begin", *["step"] * 5, "epoch", "validation", "step", "step", "validation", "ranks", "end",
+                        "begin", "resume", *["step"] * 3, "epoch", "validation", "ranks", "end"]
+    times = [record["time"] for record in trained]
+    assert times == sorted(times)
+
+
+def test_the_schema_knows_a_wrong_record_from_a_right_one(trained):
+    validator = pytest.importorskip("jsonschema").Draft202012Validator(SCHEMA)
+    step = of(trained, "step")[0]
+    validator.validate(step)
+    for wrong in ({**step, "top1": 1.5}, {**step, "loss": "low"}, {k: v for k, v in step.items() if k != "seconds"},
+                  {**step, "event": "stride"}):
+        assert not validator.is_valid(wrong)
+
+
+def test_a_start_says_what_runs_where_and_by_which_settings(trained):
+    first, second = of(trained, "begin")
+    assert (first["schema"], first["step"], second["step"], first["ranks"], first["nodes"], first["job"]) == (1, 0, 7, 2, 1, "")
+    assert (first["model"], first["data"], first["classes"]) == ("resnet18", "fake", 10)
+    assert (first["training_images"], first["validation_images"]) == (40, 5)
+    assert (first["images_of_step"], first["steps_of_epoch"], first["epochs"], first["max_steps"]) == (8, 5, 2, 7)
+    assert len(first["hosts"]) == 1 and first["cpus_of_rank"] >= 1
+    assert first["settings"]["max-steps"] == {"value": "7", "origin": "--max-steps"}
+    assert second["settings"]["max-steps"]["origin"] == "default"
+    assert first["settings"]["rendezvous"]["value"] == "file"  # those of launching as well
+    set_or_kept = {variable["name"]: variable for variable in first["environment"]}
+    assert set_or_kept["MASTER_ADDR"]["value"] == "127.0.0.1"
+
+
+def test_values_that_may_be_secrets_are_not_recorded(tmp_path):
+    trainer_ranks.run(tmp_path, *SMALL, "--fake-size=47", "--valid-epochs=0", "--checkpoint-epochs=0", "--max-steps=1",
+                      "--variables=SITE_PASS=abc-123-def", ranks=1)
+    text = (tmp_path / "metrics.jsonl").read_text()
+    assert "SITE_PASS" in text and "abc-123-def" not in text
+
+
+def test_the_parts_of_a_step_are_within_it_and_every_rank_tells_its_own(trained):
+    for step in of(trained, "step"):
+        parts = [step[name] for name in ("forward_seconds", "backward_seconds", "wait_seconds", "optimizer_seconds")]
+        assert step["steps"] == 1 and min(parts) > 0 and sum(parts) <= step["seconds"]
+    for ranks in of(trained, "ranks"):
+        for name in ("data_seconds", "forward_seconds", "backward_seconds", "wait_seconds"):
+            assert len(ranks[name]) == 2 and min(ranks[name]) >= 0
+        assert min(ranks["forward_seconds"]) > 0 and ranks["forward_seconds"][0] != ranks["forward_seconds"][1]
+        assert all(50 < mib < 50_000 for mib in ranks["peak_memory_mib"])
 
 
 def test_an_epoch_is_the_sum_of_its_steps_over_all_ranks(trained):
@@ -84,7 +125,7 @@ def test_validations_checkpoints_resumes_and_ends_say_where_they_are(trained):
     assert steps[0] == 5 and steps[-1] == 10 and 7 in steps  # the first validation is the best so far
     assert all((c["written"], c["tries"]) == (True, 1) for c in of(trained, "checkpoint"))
     assert all(0 <= c["stall_seconds"] and 0 < c["durable_seconds"] for c in of(trained, "checkpoint"))
-    assert of(trained, "resume") == [{"event": "resume", "global_step": 7}]
+    assert [resume["global_step"] for resume in of(trained, "resume")] == [7]
     assert [(end["ending"], end["step"]) for end in of(trained, "end")] == [("finished", 7), ("finished", 10)]
 
 
@@ -94,7 +135,7 @@ def test_a_save_that_is_left_out_and_one_that_fails_are_recorded(tmp_path):
                       "--checkpoint-steps=1", "--checkpoint-retries=2", "--resume=never", ranks=1)
     found = lines(tmp_path)
     check_names(found)
-    assert of(found, "checkpoint_skipped") == [{"event": "checkpoint_skipped", "step": 2}]  # the first is tried for three seconds
+    assert [skipped["step"] for skipped in of(found, "checkpoint_skipped")] == [2]  # the first is tried for three seconds
     assert [(c["step"], c["written"], c["tries"]) for c in of(found, "checkpoint")] == [(1, False, 3), (3, True, 1)]
     assert of(found, "checkpoint")[0]["durable_seconds"] >= 3
 

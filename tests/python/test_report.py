@@ -1,4 +1,4 @@
-"""rollcall-report: of a real run, of two, of records that are damaged; in a browser where one is there."""
+"""The page that a training leaves, and rollcall-report: of a real run, of two, of records that are damaged; in a browser where one is there."""
 import html.parser
 import json
 import os
@@ -84,37 +84,61 @@ def make_run(folder, *options):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Ended after the seventh step of ten, and gone on with; its page."""
+    """Ended after the seventh step of ten, and gone on with; what the second start printed."""
     folder = tmp_path_factory.mktemp("trained")
     trainer_ranks.run(folder, *OPTIONS, "--max-steps=7")
-    trainer_ranks.run(folder, *OPTIONS)
-    assert report(folder).stdout == f"{folder}/report.html\n"
-    return folder, (folder / "report.html").read_text()
+    return folder, trainer_ranks.run(folder, *OPTIONS)
 
 
-def test_the_page_of_a_training_has_what_its_record_has(trained):
-    folder, text = trained
+def test_a_training_leaves_a_page_and_prints_what_matters(trained):
+    folder, printed = trained
+    text = (folder / "report.html").read_text()
     page = Page(text)
-    assert page.problems == [] and len(text) < 1_000_000 and len(page.ids) == len(set(page.ids))
+    assert page.problems == [] and len(text) < 1_000_000
+    assert len(page.ids) == len(set(page.ids))
+    for name in ("run", "training", "where", "progress", "result", "speed", "a step", "ranks", "checkpoints", "cost"):
+        assert re.search(rf"^{name}  +\S", printed, re.M), printed
+    assert f"report      {folder}/report.html" in printed
+    assert re.search(r"^run .*: finished$", printed, re.M) and re.search(r"^progress +step 10 of 10$", printed, re.M)
+
+
+def test_the_page_has_what_the_record_has(trained):
+    folder, _ = trained
+    page = Page((folder / "report.html").read_text())
     steps = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines() if '"event":"step"' in line]
     charts = page.charts()
-    assert set(charts) >= {"Loss", "Accuracy", "Learning rate", "Images a second", "Checkpoints"}
+    assert set(charts) >= {"Loss", "Accuracy", "Learning rate", "Images a second", "A step's time by part", "Checkpoints"}
     (training, validation) = charts["Loss"]["lines"]
-    assert training["x"] == [step["step"] for step in steps] == list(range(1, 11))
+    assert training["x"] == [step["step"] for step in steps]
     assert training["m"] == pytest.approx([step["loss"] for step in steps], rel=1e-5)
     assert validation["x"] == [5, 7, 10]
-    assert ["run", f"{folder.name}: finished"] in page.table("what")
+    parts = charts["A step's time by part"]
+    assert parts["stacked"] and [line["n"] for line in parts["lines"]] == ["data", "forward", "backward", "wait", "optimizer", "rest"]
+    assert [sum(line["m"][i] for line in parts["lines"]) for i in range(10)] == pytest.approx([step["seconds"] for step in steps], rel=1e-3)
+    assert [row[0] for row in page.table("rank")[1:]] in (["0", "1"], ["1", "0"])
+    starts = page.table("start")
+    assert [(row[6], row[7], row[8]) for row in starts[1:]] == [("0", "7", "finished"), ("7", "10", "finished")]
+    assert ["lr", "0.001", "--lr"] in page.table("setting")
 
 
 def test_a_page_fetches_nothing_and_names_its_drawings(trained):
-    page = Page(trained[1])
+    folder, _ = trained
+    page = Page((folder / "report.html").read_text())
     assert not [e for e in page.elements if {"src", "href", "action"} & e[1].keys() or e[0] in ("img", "link", "iframe", "object")]
     drawings = [attributes for tag, attributes in page.elements if tag == "svg" and attributes.get("role") == "img"]
-    assert len(drawings) >= 5
+    assert len(drawings) >= 7
     for drawing in drawings:
         assert drawing["aria-labelledby"] in page.ids and drawing["aria-describedby"] in page.ids
     assert [attributes for tag, attributes in page.elements if tag == "html"] == [{"lang": "en"}]
     assert not [tag for tag, attributes in page.elements if tag == "th" and "scope" not in attributes]
+
+
+def test_without_a_report_there_is_none_and_a_failed_one_is_no_failure(tmp_path):
+    quiet = (*SMALL, "--fake-size=47", "--valid-epochs=0", "--checkpoint-epochs=0", "--max-steps=1")
+    assert "goodput" not in trainer_ranks.run(tmp_path / "off", *quiet, "--report=off", ranks=1)
+    assert not (tmp_path / "off" / "report.html").exists()
+    (tmp_path / "on" / "report.html" / "in the way").mkdir(parents=True)
+    assert "no report: rollcall: report: " in trainer_ranks.run(tmp_path / "on", *quiet, ranks=1)
 
 
 def test_text_json_and_csv_say_the_same(tmp_path):

@@ -277,6 +277,13 @@ def run_dir(tmp_path, _trees):
     assert (tmp_path / "there/metrics.jsonl").exists() and not (tmp_path / "a/metrics.jsonl").exists()
 
 
+def rank_seconds(tmp_path, _trees):
+    """A record of the ranks after every record of a step, only at the end, or never."""
+    for seconds, expected in (("1e-9", 3), ("auto", 1), ("0", 0)):
+        train(tmp_path / seconds, "--max-steps=3", "--log-steps=1", f"--rank-seconds={seconds}")
+        assert len(trainer_ranks.records(tmp_path / seconds, "ranks")) == expected, seconds
+
+
 def checkpoint_stage(tmp_path, _trees):
     """The file is first made below the stage; nothing stays there."""
     stage, trace = tmp_path / "stage", tmp_path / "trace"
@@ -452,6 +459,8 @@ TABLE = {
     "benchmark-epochs": benchmark_epochs,
     "progress": progress,
     "log-steps": Numbers({"log-steps": 3}),
+    "rank-seconds": rank_seconds,
+    "report": Elsewhere("tests/python/test_report.py", "test_without_a_report_there_is_none_and_a_failed_one_is_no_failure"),
 }
 
 

@@ -121,7 +121,7 @@ def test_an_installed_program_finds_the_plugin(bench, mpirun, tmp_path):  # noqa
 
 def test_a_killed_rank_ends_the_step_at_once(cluster, rollcall_train, tmp_path):
     """Slurm does: by itself where other tasks of the node are PMIx clients, else by --kill-on-bad-exit."""
-    script = f"""[ $RANK = 1 ] && (until [ -s {tmp_path}/metrics.jsonl ]; do sleep 0.05; done; kill -9 $$) &
+    script = f"""[ $RANK = 1 ] && (until grep -qs '"step",' {tmp_path}/metrics.jsonl; do sleep 0.05; done; kill -9 $$) &
 exec {rollcall_train} {" ".join(SMALL)} --max-steps=100000 --backend=mpi --checkpoint-dir={tmp_path}"""
     result = cluster.run("srun", "--ddp", "--mpi=pmix", "--kill-on-bad-exit=1", "-N2", "-n2", "sh", "-c", script, check=False,
                          env={"OMP_NUM_THREADS": "1", "SCRATCH": str(tmp_path)}, timeout=120)
@@ -131,7 +131,7 @@ exec {rollcall_train} {" ".join(SMALL)} --max-steps=100000 --backend=mpi --check
 
 def test_a_stopped_rank_is_named_after_the_timeout(cluster, rollcall_train, tmp_path):
     script = f"""if [ $RANK = 1 ]; then
-  (until [ -s {tmp_path}/metrics.jsonl ]; do sleep 0.05; done; kill -STOP $$; sleep 20; kill -9 $$) &
+  (until grep -qs '"step",' {tmp_path}/metrics.jsonl; do sleep 0.05; done; kill -STOP $$; sleep 20; kill -9 $$) &
 fi
 exec {rollcall_train} {" ".join(SMALL)} --max-steps=100000 --backend=mpi --checkpoint-dir={tmp_path} \
   --collective-timeout=3"""

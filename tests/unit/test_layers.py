@@ -56,7 +56,7 @@ TRAINER = {
                "checkpoint/background", "checkpoint/format", "distributed/ddp", "precision"],
     "train": ["config", "data/datasets", "data/loader", "data/sampling", "data/sources", "metrics", "model", "optim", "checkpoint",
               "checkpoint/background", "checkpoint/format", "distributed/errors", "distributed/process_group", "distributed/fsdp",
-              "distributed/ddp", "precision", "storage"],
+              "distributed/ddp", "precision", "report", "storage"],
     "tools/pack": ["data/sources", "data/image", "data/jpeg", "data", "metrics", "storage"],
     "tools/checkpoint": ["checkpoint/exchange", "checkpoint/format", "metrics", "storage"],
     "tools/report": ["report", "metrics"],

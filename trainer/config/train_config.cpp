@@ -236,7 +236,10 @@ RunConfig run_config(const Settings& settings) {
           .seed = seed_of(settings),
           .folder = {},
           .progress = progress_style(settings.text("progress")),
-          .log_steps = settings.integer("log-steps")};
+          .log_steps = settings.integer("log-steps"),
+          .rank_seconds =
+              settings.text("rank-seconds") == "auto" ? std::nullopt : std::optional(settings.number("rank-seconds")),
+          .report = settings.on("report")};
 }
 
 /// The run's name as one part of a path.

@@ -101,6 +101,9 @@ struct RunConfig {
   std::string folder{};  ///< of metrics.jsonl
   metrics::ProgressStyle progress = metrics::ProgressStyle::Auto;
   std::int64_t log_steps = 10;
+  std::optional<double>
+      rank_seconds{};  ///< between two records of each rank's times; 0: none; nothing: by their number
+  bool report = true;
 };
 
 struct TrainConfig {

@@ -282,6 +282,13 @@ constexpr std::array kTrainerTable{
             "progress display; auto: a bar on a terminal, else lines", "Output", "auto|bar|lines|none"},
     Setting{"log-steps", Kind::Integer, "10", "N", "steps between two progress lines and two records of metrics.jsonl",
             "Output", "", 1, kMost},
+    Setting{
+        "rank-seconds", Kind::Number, "auto", "SECONDS|auto",
+        "seconds between two records of what the steps of each rank took; 0: none; auto: 10, and more with more than "
+        "160 ranks",
+        "Output", "auto", 0, kMost},
+    Setting{"report", Kind::Switch, "true", "on|off",
+            "write report.html beside metrics.jsonl at the end of the run, and print its summary", "Output"},
 };
 
 }  // namespace

@@ -8,17 +8,33 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <type_traits>
 
 namespace rollcall::metrics {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
+Json json_of(const Field& field) {
+  return std::visit(
+      [](const auto& value) -> Json {
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, RawJson>) {
+          Json parsed = Json::parse(value.text, nullptr, false);
+          return parsed.is_discarded() ? Json() : parsed;
+        } else {
+          return value;
+        }
+      },
+      field);
+}
+
 std::string json_line(const Record& record) {
-  nlohmann::ordered_json line = nlohmann::ordered_json::object();
+  Json line = Json::object();
   for (const auto& [name, field] : record) {
-    std::visit([&line, key = name](const auto& value) { line[key] = value; }, field);
+    line[name] = json_of(field);
   }
   // Host names and paths need not be UTF-8; a metrics line is no reason to stop.
-  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 bool ends_in_mid_line(int descriptor) {
@@ -66,10 +82,6 @@ MetricsWriter::~MetricsWriter() {
 
 Result<void> MetricsWriter::write(const Record& record) {
   return append(in_mid_line_ ? "\n" + json_line(record) : json_line(record));
-}
-
-Result<void> MetricsWriter::write_resume(std::int64_t global_step) {
-  return write({{"event", std::string("resume")}, {"global_step", global_step}});
 }
 
 Result<void> MetricsWriter::append(const std::string& line) {

@@ -10,9 +10,14 @@
 
 namespace rollcall::metrics {
 
+/// A value that is JSON already: an array, an object.
+struct RawJson {
+  std::string text;
+};
+
 /// One line of metrics.jsonl: names and values, in the order in which they are written. Numbers that JSON cannot hold
-/// (NaN, infinite) become null.
-using Field = std::variant<std::int64_t, double, bool, std::string>;
+/// (NaN, infinite) become null, and so does a text that is not JSON.
+using Field = std::variant<std::int64_t, double, bool, std::string, RawJson>;
 using Record = std::vector<std::pair<std::string, Field>>;
 
 /// Appends records to a file, one JSON object a line, each in one write(2) to the end of the file (O_APPEND): whatever
@@ -28,8 +33,6 @@ class MetricsWriter {
 
   /// A line that could not be written whole is ended by the next one that can. Errors (InputOutput): disk full, quota.
   [[nodiscard]] Result<void> write(const Record& record);
-  /// {"event":"resume","global_step":N}: records of higher steps before this line belong to work that was lost.
-  [[nodiscard]] Result<void> write_resume(std::int64_t global_step);
 
  private:
   MetricsWriter(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}

@@ -108,6 +108,7 @@ Loop::Stop Loop::train_batch(const data::Batch& read, std::int64_t done, StepSum
       replica_.zero_grad();
     }
     replica_.set_gradient_sync(done + 1 == config_.grad_accumulation());
+    const double begun = seconds_now();
     const data::Batch batch = placed(read, world_.device);
     at::Tensor outputs;
     at::Tensor losses;
@@ -116,8 +117,11 @@ Loop::Stop Loop::train_batch(const data::Batch& read, std::int64_t done, StepSum
       losses = losses_of(outputs, batch, config_.optim.label_smoothing);
       return losses.mean();
     });
+    const double forwarded = seconds_now();
     // The gradient of the mean over the whole step; dividing by 1 changes nothing.
     training_.loss_scaler.scale(loss / config_.grad_accumulation()).backward();
+    sums.times.forward += forwarded - begun;
+    sums.times.backward += seconds_now() - forwarded;
     sums.totals.average += count(outputs, batch.labels, losses, batch.counted);
   });
 }
@@ -135,13 +139,15 @@ Loop::Stop Loop::finish_step(StepSums& sums) {
   sums.totals.saving = checkpoints_.writer().under_way() ? 1 : 0;
   sums.totals.gave_up = checkpoints_.writer().gave_up() ? 1 : 0;
   sums.totals.evicted = checkpoints_.lost_folder() ? 1 : 0;
-  const Result<Totals> totals = over_ranks(sums.totals, world_.process_group, world_.device);
+  const Result<Totals> totals = exchange_totals(sums);
   if (!totals) {
     return failed(totals.error(), true);
   }
+  const double told = seconds_now();
   if (Stop stop = catch_training_errors(world_, [&] { update(totals->non_finite == 0); })) {
     return stop;
   }
+  sums.times.optimizer = seconds_now() - told;
   if (Stop stop = after_update(*totals)) {
     return stop;
   }
@@ -150,11 +156,24 @@ Loop::Stop Loop::finish_step(StepSums& sums) {
   wait.elapsed = seconds_now() - sums.begin;
   wait.loading = sums.loading;
   wait.workers = training_.data.train_loading.workers;
-  observer_.waited_for_data(wait);
+  sums.times.elapsed = wait.elapsed;
+  sums.times.data = sums.totals.waited;
+  sums.times.steps = 1;
+  observer_.step_took(sums.times, wait);
   if (Stop stop = after_step(*totals)) {
     return stop;
   }
   return adjust_workers(sums.totals.waited, wait);
+}
+
+Result<Totals> Loop::exchange_totals(StepSums& sums) {
+  const std::int64_t step = progress_.global_step + 1;
+  std::vector<double> of_ranks = observer_.rank_times().tell(step);
+  const double done = seconds_now();
+  Result<Totals> totals = over_ranks(sums.totals, world_.process_group, world_.device, of_ranks);
+  sums.times.wait = seconds_now() - done;
+  observer_.rank_times().hear(step, of_ranks);
+  return totals;
 }
 
 Loop::Stop Loop::adjust_workers(double waited, const metrics::DataWait& step) {
@@ -292,6 +311,7 @@ Loop::Stop Loop::validate() {
     return failed(synchronised.error(), true);
   }
   training_.model->eval();
+  const double begun = seconds_now();
   Totals mine;
   while (true) {
     Result<std::optional<data::Batch>> batch = data.valid_loader->next();
@@ -317,11 +337,11 @@ Loop::Stop Loop::validate() {
     return failed(totals.error(), true);
   }
   if (!std::isfinite(totals->average.loss_sum)) {
-    observer_.validated(progress_, totals->average);
+    observer_.validated(progress_, totals->average, seconds_now() - begun);
     return failed(validation_not_finite(totals->average.loss(), progress_.global_step),
                   world_.rank != 0);  // every rank has it
   }
-  note_validation(totals->average);
+  note_validation(totals->average, seconds_now() - begun);
   return std::nullopt;
 }
 
@@ -335,8 +355,8 @@ Loop::Stop Loop::count_validation_batch(const data::Batch& read, metrics::Runnin
   });
 }
 
-void Loop::note_validation(const metrics::RunningAverage& sums) {
-  observer_.validated(progress_, sums);
+void Loop::note_validation(const metrics::RunningAverage& sums, double seconds) {
+  observer_.validated(progress_, sums, seconds);
   const double metric = sums.top1();
   among_best_ = checkpoint::format::note_validation(progress_.best, {progress_.global_step, metric},
                                                     config_.checkpoint.keep_best);

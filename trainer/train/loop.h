@@ -4,6 +4,7 @@
 
 #include "runtime/base/result.h"
 #include "trainer/config/train_config.h"
+#include "trainer/metrics/step_times.h"
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/outcome.h"
@@ -34,6 +35,7 @@ class Loop {
     double begin = 0;    ///< seconds_now()
     double loading = 0;  ///< seconds that workers spent on the batches
     Totals totals = {};
+    metrics::StepTimes times = {};
   };
 
   [[nodiscard]] at::Tensor model_outputs(const data::Batch& batch);
@@ -42,6 +44,8 @@ class Loop {
   [[nodiscard]] Stop train_batch(const data::Batch& read, std::int64_t done, StepSums& sums);
   /// What the gradients of all its batches are for.
   [[nodiscard]] Stop finish_step(StepSums& sums);
+  /// The totals of all ranks, and the time until the slowest of them was there.
+  [[nodiscard]] Result<Totals> exchange_totals(StepSums& sums);
   /// For --train-num-workers=auto: after a step for whose data this rank `waited` seconds.
   [[nodiscard]] Stop adjust_workers(double waited, const metrics::DataWait& step);
   /// The optimizer's step, or, where gradients are not `finite`, none.
@@ -56,7 +60,7 @@ class Loop {
   /// An interruption during it is one before it: a resumed run validates from the beginning.
   [[nodiscard]] Stop validate();
   [[nodiscard]] Stop count_validation_batch(const data::Batch& read, metrics::RunningAverage& sums);
-  void note_validation(const metrics::RunningAverage& sums);
+  void note_validation(const metrics::RunningAverage& sums, double seconds);
   /// A stop signal reached any rank.
   [[nodiscard]] Result<bool> any_asked_to_stop();
   [[nodiscard]] Stop interrupted();

@@ -1,7 +1,10 @@
 #include "trainer/train/observer.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -12,25 +15,45 @@ namespace rollcall::train {
 namespace {
 
 constexpr std::int64_t kBadSamplesNamed = 10;
+/// A record of N ranks every N / 16 seconds: whatever their number, their records grow by less than 1 KB a second.
+constexpr double kRanksASecond = 16;
+
+/// Of this process so far: the most memory that was resident, and CPU seconds.
+struct Usage {
+  std::uint64_t peak_memory = 0;
+  double cpu_seconds = 0;
+};
+
+Usage usage_of_this_process() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return {static_cast<std::uint64_t>(usage.ru_maxrss) * 1024, seconds(usage.ru_utime) + seconds(usage.ru_stime)};
+}
 
 }  // namespace
 
-Result<Observer> Observer::open(const config::RunConfig& config, std::uint32_t rank) {
+Result<Observer> Observer::open(const config::RunConfig& config, std::uint32_t rank, std::uint32_t world_size) {
   if (rank != 0) {
-    return Observer(config, rank, metrics::ProgressStyle::None, std::nullopt);
+    return Observer(config, rank, world_size, metrics::ProgressStyle::None, std::nullopt);
   }
   Result<metrics::MetricsWriter> writer = metrics::MetricsWriter::open(config.folder + "/metrics.jsonl");
   if (!writer) {
     return writer.error();
   }
-  return Observer(config, rank, config.progress, *std::move(writer));
+  return Observer(config, rank, world_size, config.progress, *std::move(writer));
 }
 
-Observer::Observer(const config::RunConfig& config, std::uint32_t rank, metrics::ProgressStyle style,
-                   std::optional<metrics::MetricsWriter> writer)
+Observer::Observer(const config::RunConfig& config, std::uint32_t rank, std::uint32_t world_size,
+                   metrics::ProgressStyle style, std::optional<metrics::MetricsWriter> writer)
     : rank_(rank),
       epochs_(config.epochs),
       log_steps_(config.log_steps),
+      rank_times_(rank, world_size),
+      rank_seconds_(config.rank_seconds.value_or(std::max(10.0, world_size / kRanksASecond))),
+      ranks_recorded_(seconds_now()),
       display_(std::make_unique<metrics::ProgressDisplay>(STDOUT_FILENO, style, log_steps_)),
       writer_(std::move(writer)) {}
 
@@ -53,12 +76,10 @@ void Observer::bad_samples(const std::vector<std::string>& names) {
   }
 }
 
+void Observer::begun(metrics::Record of_begin) { record(std::move(of_begin)); }
+
 void Observer::resumed(const checkpoint::Progress& progress) {
-  if (writer_) {
-    if (const Result<void> written = writer_->write_resume(progress.global_step); !written) {
-      warn(written.error().message());
-    }
-  }
+  record({{"event", std::string("resume")}, {"global_step", progress.global_step}});
 }
 
 void Observer::begin_epoch(std::int64_t steps_in_epoch) {
@@ -66,9 +87,11 @@ void Observer::begin_epoch(std::int64_t steps_in_epoch) {
   throughput_.restart();
 }
 
-void Observer::waited_for_data(const metrics::DataWait& wait) {
+void Observer::step_took(const metrics::StepTimes& times, const metrics::DataWait& wait) {
   run_wait_ += wait;
   window_wait_ += wait;
+  window_times_ += times;
+  rank_times_.add(times, usage_of_this_process().peak_memory);
 }
 
 void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningAverage& totals, double learning_rate) {
@@ -98,9 +121,26 @@ void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningA
             {"images_per_second", state.images_per_second.value_or(0)},
             {"data_wait_seconds", window_wait_.waited},
             {"data_wait_fraction", window_wait_.fraction()},
-            {"loader_utilisation_of_rank_0", window_wait_.utilisation()}});
+            {"loader_utilisation_of_rank_0", window_wait_.utilisation()},
+            {"steps", window_times_.steps},
+            {"seconds", window_times_.elapsed},
+            {"forward_seconds", window_times_.forward},
+            {"backward_seconds", window_times_.backward},
+            {"wait_seconds", window_times_.wait},
+            {"optimizer_seconds", window_times_.optimizer}});
     progress.unrecorded = {};
     window_wait_ = {};
+    window_times_ = {};
+    if (seconds_now() - ranks_recorded_ >= rank_seconds_) {
+      record_ranks(progress.global_step);
+    }
+  }
+}
+
+void Observer::record_ranks(std::int64_t step) {
+  ranks_recorded_ = seconds_now();
+  if (auto of_ranks = rank_seconds_ > 0 ? rank_times_.take_record(step) : std::nullopt) {
+    record(*std::move(of_ranks));
   }
 }
 
@@ -126,7 +166,7 @@ void Observer::end_epoch(const checkpoint::Progress& progress) {
           {"bad_samples_of_rank_0", bad_samples_}});
 }
 
-void Observer::validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals) {
+void Observer::validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals, double seconds) {
   const std::string when = progress.step_in_epoch == 0 ? fmt::format("epoch {}", progress.epoch)
                                                        : fmt::format("step {}", progress.global_step);
   note(fmt::format("validation after {}: loss {:.4f}  top-1 {:.2f} %  top-5 {:.2f} %  ({} images)", when, totals.loss(),
@@ -137,7 +177,8 @@ void Observer::validated(const checkpoint::Progress& progress, const metrics::Ru
           {"loss", totals.loss()},
           {"top1", totals.top1()},
           {"top5", totals.top5()},
-          {"samples", totals.samples}});
+          {"samples", totals.samples},
+          {"seconds", seconds}});
 }
 
 void Observer::saved(const SaveReport& report) {
@@ -172,16 +213,26 @@ void Observer::finished(const checkpoint::Progress& progress, const std::string&
   if (const std::string advice = metrics::input_bound_advice(run_wait_, cpus_left); !advice.empty()) {
     note(advice);
   }
+  record_ranks(progress.global_step);
+  const Usage usage = usage_of_this_process();
   record({{"event", std::string("end")},
           {"ending", ending},
           {"step", progress.global_step},
-          {"data_wait_fraction", run_wait_.fraction()}});
+          {"data_wait_fraction", run_wait_.fraction()},
+          {"peak_memory_bytes_of_rank_0", static_cast<std::int64_t>(usage.peak_memory)},
+          {"cpu_seconds_of_rank_0", usage.cpu_seconds}});
+}
+
+void Observer::failed(const checkpoint::Progress& progress, const Error& error) {
+  record_ranks(progress.global_step);
+  record({{"event", std::string("failed")}, {"step", progress.global_step}, {"error", error.message()}});
 }
 
 void Observer::record(metrics::Record record) {
   if (!writer_) {
     return;
   }
+  record.emplace_back("time", std::round(1e3 * wall_seconds_now()) / 1e3);
   if (const Result<void> written = writer_->write(record); !written) {
     if (records_lost_ == 0) {  // once is enough: training goes on without records until there is room again
       warn(written.error().message());

@@ -10,7 +10,9 @@
 #include "trainer/config/train_config.h"
 #include "trainer/metrics/metrics_writer.h"
 #include "trainer/metrics/progress_display.h"
+#include "trainer/metrics/rank_times.h"
 #include "trainer/metrics/running_average.h"
+#include "trainer/metrics/step_times.h"
 #include "trainer/metrics/throughput.h"
 #include "trainer/train/checkpoint_writer.h"
 
@@ -22,17 +24,21 @@ namespace rollcall::train {
 class Observer {
  public:
   /// Opens metrics.jsonl in the run's folder on rank 0. Errors (CannotCreate).
-  [[nodiscard]] static Result<Observer> open(const config::RunConfig& config, std::uint32_t rank);
+  [[nodiscard]] static Result<Observer> open(const config::RunConfig& config, std::uint32_t rank,
+                                             std::uint32_t world_size);
 
   void note(const std::string& line);  ///< one line for people
   void warn(const std::string& text);  ///< "rollcall: warning: ..."
   /// Names unreadable images; from the tenth on it only counts them.
   void bad_samples(const std::vector<std::string>& names);
 
+  /// The record of begin_record().
+  void begun(metrics::Record record);
   void resumed(const checkpoint::Progress& progress);
   void begin_epoch(std::int64_t steps_in_epoch);
-  /// Before step_done(): how long this step waited for its batch.
-  void waited_for_data(const metrics::DataWait& wait);
+  /// Before step_done(): what this step's time went to on this rank, and how long all waited for their batches.
+  void step_took(const metrics::StepTimes& times, const metrics::DataWait& wait);
+  [[nodiscard]] metrics::RankTimes& rank_times() { return rank_times_; }
   /// `totals` of the step over all ranks, which progress.epoch_totals and .unrecorded already include; the latter is
   /// emptied where a record is made of it.
   void step_done(checkpoint::Progress& progress, const metrics::RunningAverage& totals, double learning_rate);
@@ -40,19 +46,23 @@ class Observer {
   /// `scaled`: in float16, whose loss scale has changed. `where`: "of layer1.0.conv1.weight".
   void skipped_step(const checkpoint::Progress& progress, bool scaled, const std::string& where);
   void end_epoch(const checkpoint::Progress& progress);
-  void validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals);
+  void validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals, double seconds);
   /// A save that ended, well or not.
   void saved(const SaveReport& report);
   /// A save that was left out, as the one before it was still under way.
   void save_skipped(std::int64_t step);
   /// `cpus`: that this rank may use.
   void finished(const checkpoint::Progress& progress, const std::string& ending, std::uint32_t cpus);
+  /// What ends the run is told elsewhere; here it is recorded.
+  void failed(const checkpoint::Progress& progress, const Error& error);
 
  private:
-  Observer(const config::RunConfig& config, std::uint32_t rank, metrics::ProgressStyle style,
+  Observer(const config::RunConfig& config, std::uint32_t rank, std::uint32_t world_size, metrics::ProgressStyle style,
            std::optional<metrics::MetricsWriter> writer);
 
+  /// Adds the time.
   void record(metrics::Record record);
+  void record_ranks(std::int64_t step);
 
   std::uint32_t rank_;
   std::int64_t epochs_;
@@ -62,6 +72,10 @@ class Observer {
   metrics::Throughput throughput_;
   metrics::DataWait run_wait_;     ///< of all steps
   metrics::DataWait window_wait_;  ///< since the last record
+  metrics::StepTimes window_times_;
+  metrics::RankTimes rank_times_;
+  double rank_seconds_;        ///< between two records of the ranks; 0: none
+  double ranks_recorded_ = 0;  ///< when, as seconds_now()
   std::unique_ptr<metrics::ProgressDisplay> display_;
   std::optional<metrics::MetricsWriter> writer_;
   std::int64_t records_lost_ = 0;  ///< since one was written

@@ -4,7 +4,6 @@
 #include <torch/version.h>
 #include <array>
 #include <cstdio>
-#include <ctime>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -19,14 +18,17 @@
 #include "trainer/config/train_config.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/report/write_report.h"
 #include "trainer/torch.h"
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/data_pipeline.h"
+#include "trainer/train/dry_run.h"
 #include "trainer/train/earlier_training.h"
 #include "trainer/train/failure_report.h"
 #include "trainer/train/loop.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/process.h"
+#include "trainer/train/run_facts.h"
 #include "trainer/train/same_data.h"
 #include "trainer/train/step_size.h"
 #include "trainer/train/stop_request.h"
@@ -64,48 +66,20 @@ int print_only(const config::Options& options) {
   return to_int(ExitCode::Success);
 }
 
-/// "DONE <seconds>" on the clock that other programs read as time.monotonic().
-void say_done(const World& world, float ranks) {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  std::string line = fmt::format("DONE {}.{:06}\n", now.tv_sec, now.tv_nsec / 1000);
-  if (world.rank == 0) {
-    line += fmt::format("{:.0f} of {} ranks on {} nodes, rendezvous {}, backend {}\n", ranks, world.world_size,
-                        world.num_nodes, world.rendezvous, world.backend);
-  }
-  std::fputs(line.c_str(), stdout);
-}
-
-/// What a dry run does, and what a traced start does before it trains: the first collective. A dry run then tells so on
-/// every rank; rank 0 prints the trace where it is wanted. Errors (Unavailable): a peer was lost.
-Result<void> dry_run(const World& world, const config::Options& options, metrics::StartupTrace& trace) {
-  at::Tensor ranks = torch::ones({1}, world.device.options());
-  if (Result<void> reduced = process_group::all_reduce_sum(world.process_group, ranks); !reduced) {
-    return reduced;
-  }
-  trace.mark("first collective");
-  if (options.request == config::Request::DryRun) {
-    say_done(world, ranks.item<float>());
-  }
-  if (options.trace_startup && world.rank == 0) {
-    std::fputs((options.json ? trace.json() : trace.table()).c_str(), stdout);
-    std::fflush(stdout);
-  }
-  return {};
-}
-
 /// One training, from its configuration to its end. Every rank does the same steps; one that fails on any rank ends
 /// all.
 class Session {
  public:
-  Session(const config::Options& options, const Environment& environment, const std::vector<std::string>& arguments,
-          FailureReport& report, World& world)
+  Session(const config::Options& options, const step::ResolvedStep& step, const Environment& environment,
+          const std::vector<std::string>& arguments, FailureReport& report, World& world, std::string& reported)
       : launch_(options.launch),
+        step_(step),
         settings_(options.trainer),
         environment_(environment),
         arguments_(arguments),
         report_(report),
         world_(world),
+        reported_(reported),
         given_resume_(options.trainer.text("resume")) {}
 
   /// Returns the exit code.
@@ -221,7 +195,7 @@ class Session {
 
   Result<void> confirm_same_step() { return checkpoints_->confirm_same_step(progress_); }
   Result<void> warm_up() { return train::warm_up(*training_, *config_, world_); }
-  Result<void> open_observer() { return take(Observer::open(config_->run, world_.rank), observer_); }
+  Result<void> open_observer() { return take(Observer::open(config_->run, world_.rank, world_.world_size), observer_); }
 
   Outcome train() {
     const std::string& folder = config_->checkpoint.load.folder;
@@ -230,6 +204,8 @@ class Session {
     }
     TimeLimit limit = time_limit_of_job(config_->checkpoint, environment_, world_.rank, warnings_);
     print_header();
+    observer_->begun(begin_record(facts()));
+    reported_ = world_.rank == 0 && config_->run.report ? config_->run.folder : "";
     if (progress_.global_step > 0) {
       observer_->resumed(progress_);
     }
@@ -237,19 +213,10 @@ class Session {
     return Loop(*config_, world_, *training_, *checkpoints_, *observer_, progress_, std::move(limit)).run();
   }
 
-  /// What is about to be trained, on what, by whom, how often Slurm restarted it, then notes and warnings.
+  /// What is about to be trained, then notes and warnings.
   void print_header() {
-    const data::Datasets& datasets = training_->data.datasets;
-    observer_->note(fmt::format("{} on {}: {} training and {} validation images, {} classes", config_->model.name,
-                                config_->data.given, datasets.train->size(), datasets.valid->size(),
-                                datasets.class_names.size()));
-    observer_->note(fmt::format("{} ranks on {} nodes, {} images a step, {} steps an epoch, backend {}, rendezvous {}",
-                                world_.world_size, world_.num_nodes, progress_.world_size * progress_.batch_size,
-                                training_->data.train_sampler->steps(), world_.backend, world_.rendezvous));
-    observer_->note(describe_loading(training_->data, config_->data, world_.share));
-    if (const auto times = environment_.get_non_empty(env::kSlurmRestartCount)) {
-      observer_->note(
-          fmt::format("Slurm job {}, restart count {}", environment_.get(env::kSlurmJobId).value_or("?"), *times));
+    for (const std::string& line : header_lines(facts())) {
+      observer_->note(line);
     }
     for (const std::string* const note : {&folder_.note, &resume_note_}) {
       if (!note->empty()) {
@@ -280,10 +247,19 @@ class Session {
       case Ending::Failed:
         world_.group_options.first_failure->tell(outcome.failure->error.message());
         checkpoints_->writer().give_up(outcome.failure->error.message());
-        return outcome.failure->lost_peer ? report_.lost_peer(outcome.failure->error)
-                                          : report_.own(outcome.failure->error);
+        return failed(*outcome.failure);
     }
     return to_int(ExitCode::Internal);
+  }
+
+  int failed(const Failure& failure) {
+    const int code = failure.lost_peer ? report_.lost_peer(failure.error) : report_.own(failure.error);
+    observer_->failed(progress_, failure.error);
+    return code;
+  }
+
+  [[nodiscard]] RunFacts facts() const {
+    return {step_, environment_, launch_, *config_, world_, *training_, progress_};
   }
 
   /// Keeps what a step made.
@@ -309,11 +285,13 @@ class Session {
   }
 
   const settings::Settings& launch_;
+  const step::ResolvedStep& step_;
   settings::Settings settings_;
   const Environment& environment_;
   const std::vector<std::string>& arguments_;
   FailureReport& report_;
   World& world_;
+  std::string& reported_;           ///< rank 0's: the folder of which a report is to be made, if any
   const std::string given_resume_;  ///< before a restart changed it
   // In the order in which the steps make them.
   std::optional<config::TrainConfig> config_;
@@ -343,6 +321,7 @@ int join_and_work(const config::Options& options, const Environment& environment
   prepare_process(parse_integer<int>(patched.get("OMP_NUM_THREADS").value_or("")).value_or(0));
   trace.mark("bootstrap");
   int code = 0;
+  std::string reported;
   {
     Result<World> world = join_world(*step, patched, options.launch, config::make_process_group_config(options.trainer),
                                      *std::move(pmix), report, trace);
@@ -357,7 +336,7 @@ int join_and_work(const config::Options& options, const Environment& environment
     if (!proven) {
       code = report.lost_peer(proven.error());
     } else if (trains) {
-      code = Session(options, patched, arguments, report, *world).run();
+      code = Session(options, *step, patched, arguments, report, *world, reported).run();
     }
     if (code == to_int(ExitCode::Interrupted)) {
       leave_interrupted(*world);
@@ -369,6 +348,13 @@ int join_and_work(const config::Options& options, const Environment& environment
   // told.
   if (code != 0 && code != to_int(ExitCode::Interrupted)) {
     report.linger();
+  }
+  if (!reported.empty()) {
+    constexpr double kMostSeconds = 20;  // of the job's time, for records of many million steps
+    const std::string told = report::report_of_run(reported, kMostSeconds);
+    if (options.trainer.text("progress") != "none") {
+      std::fputs(told.c_str(), stdout);
+    }
   }
   return code;
 }

@@ -1,6 +1,7 @@
 #include "trainer/train/totals.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/torch.h"
@@ -35,21 +36,29 @@ metrics::RunningAverage count(const at::Tensor& outputs, const at::Tensor& label
 }
 
 Result<Totals> over_ranks(const Totals& mine, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
-                          const model::Device& device) {
+                          const model::Device& device, std::span<double> more) {
   if (!process_group) {
     return mine;
   }
-  at::Tensor sums = device.place(torch::tensor(
-      {mine.average.loss_sum, static_cast<double>(mine.average.correct_top1),
-       static_cast<double>(mine.average.correct_top5), static_cast<double>(mine.average.samples),
-       static_cast<double>(mine.stopping), mine.waited, static_cast<double>(mine.saving),
-       static_cast<double>(mine.gave_up), static_cast<double>(mine.evicted), static_cast<double>(mine.non_finite)},
-      at::kDouble));
+  std::vector<double> numbers{mine.average.loss_sum,
+                              static_cast<double>(mine.average.correct_top1),
+                              static_cast<double>(mine.average.correct_top5),
+                              static_cast<double>(mine.average.samples),
+                              static_cast<double>(mine.stopping),
+                              mine.waited,
+                              static_cast<double>(mine.saving),
+                              static_cast<double>(mine.gave_up),
+                              static_cast<double>(mine.evicted),
+                              static_cast<double>(mine.non_finite)};
+  const auto own = static_cast<std::ptrdiff_t>(numbers.size());
+  numbers.insert(numbers.end(), more.begin(), more.end());
+  at::Tensor sums = device.place(torch::tensor(numbers, at::kDouble));
   if (const Result<void> reduced = process_group::all_reduce_sum(process_group, sums); !reduced) {
     return reduced.error();
   }
   sums = sums.to(at::kCPU);
   const double* const sum = sums.const_data_ptr<double>();
+  std::copy_n(sum + own, more.size(), more.begin());
   const auto whole = [&](int i) { return static_cast<std::int64_t>(sum[i]); };
   return Totals{.average = {sum[0], whole(1), whole(2), whole(3)},
                 .stopping = whole(4),

@@ -50,11 +50,17 @@ TEST_F(MetricsWriterTest, NumbersThatJsonLacksAreNullAndBytesThatAreNoTextAreRep
   EXPECT_TRUE(record["host"].is_string());
 }
 
-TEST_F(MetricsWriterTest, ContinuesAnExistingFileAndMarksTheResume) {
+TEST_F(MetricsWriterTest, ContinuesAnExistingFile) {
   ASSERT_TRUE(MetricsWriter::open(path())->write({{"step", std::int64_t{1}}}));
   auto writer = MetricsWriter::open(path());
-  ASSERT_TRUE(writer->write_resume(1));
-  EXPECT_EQ(lines(), (std::vector<std::string>{R"({"step":1})", R"({"event":"resume","global_step":1})"}));
+  ASSERT_TRUE(writer->write({{"step", std::int64_t{2}}}));
+  EXPECT_EQ(lines(), (std::vector<std::string>{R"({"step":1})", R"({"step":2})"}));
+}
+
+TEST_F(MetricsWriterTest, ArraysAndObjectsStayWhatTheyAre) {
+  auto writer = MetricsWriter::open(path());
+  ASSERT_TRUE(writer->write({{"hosts", RawJson{R"(["a",{"b":1}])"}}, {"broken", RawJson{"[1,"}}}));
+  EXPECT_EQ(lines(), std::vector<std::string>{R"({"hosts":["a",{"b":1}],"broken":null})"});
 }
 
 TEST_F(MetricsWriterTest, LineThatAKilledWriterLeftUnfinishedStaysByItself) {

@@ -41,7 +41,7 @@ constexpr std::string_view kReportUsage = R"(usage: rollcall-report [OPTION...] 
 
 Tells what a training did, from what it wrote: one HTML page that needs nothing else, to look at anywhere or to send. RUN
 is the folder of a run, or its metrics.jsonl; the run may still be going. Several runs are put side by side: settings that
-differ, curves in one drawing.
+differ, curves in one drawing. rollcall-train writes the page at its end by itself (--report).
 
   rollcall-report $SCRATCH/rollcall/imagenet                 report.html in that folder
   rollcall-report --output=a-b.html runs/a runs/b            two runs side by side

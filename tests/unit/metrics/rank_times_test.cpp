@@ -1,0 +1,64 @@
+#include "trainer/metrics/rank_times.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace rollcall::metrics {
+namespace {
+
+/// Ranks that do `steps` steps together, the all-reduce being a sum here; rank 0's record.
+nlohmann::json record_after(std::uint32_t ranks, std::int64_t steps) {
+  std::vector<RankTimes> all;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    all.emplace_back(rank, ranks);
+  }
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    std::vector<double> sums;
+    for (RankTimes& rank : all) {
+      const std::vector<double> told = rank.tell(step);
+      sums.resize(told.size());
+      for (std::size_t i = 0; i < told.size(); ++i) {
+        sums[i] += told[i];
+      }
+    }
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      all[rank].hear(step, sums);
+      all[rank].add({.steps = 1, .data = 0.5, .forward = rank + 1.0, .backward = 2, .wait = 1}, (rank + 1) << 20);
+    }
+  }
+  const auto record = all[0].take_record(steps);
+  if (!record) {
+    return {};
+  }
+  EXPECT_FALSE(all[0].take_record(steps));  // it is empty now
+  nlohmann::json json;
+  for (const auto& [name, field] : *record) {
+    if (const auto* const raw = std::get_if<RawJson>(&field)) {
+      json[name] = nlohmann::json::parse(raw->text);
+    }
+  }
+  return json;
+}
+
+TEST(RankTimes, EveryRanksSecondsAStepReachRankZero) {
+  const auto json = record_after(3, 5);
+  EXPECT_EQ(json["forward_seconds"], (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(json["data_seconds"], (std::vector<double>{0.5, 0.5, 0.5}));
+  EXPECT_EQ(json["peak_memory_mib"], (std::vector<double>{1, 2, 3}));
+}
+
+TEST(RankTimes, NothingIsToldBeforeAStepWasDone) { EXPECT_TRUE(record_after(2, 1).is_null()); }
+
+TEST(RankTimes, ManyRanksTakeTurnsInAMessageOfTheSameLength) {
+  constexpr std::uint32_t kRanks = 2 * RankTimes::kPlaces + 3;
+  EXPECT_EQ(RankTimes(0, kRanks).tell(1).size(), RankTimes(0, RankTimes::kPlaces).tell(1).size());
+  const auto json = record_after(kRanks, 6);
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    EXPECT_EQ(json["forward_seconds"][rank], rank + 1.0);
+  }
+  EXPECT_TRUE(record_after(kRanks, 2)["forward_seconds"][0].is_null());  // its turn came before its first step
+}
+
+}  // namespace
+}  // namespace rollcall::metrics

@@ -1,0 +1,96 @@
+#include "trainer/metrics/rank_times.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <string>
+
+namespace rollcall::metrics {
+namespace {
+
+constexpr std::size_t kNumbers = 6;  // of a place
+
+/// `[0.0123,null]`: four digits tell ranks apart, and a record of thousands of them stays small.
+template <typename Number>
+RawJson array_of(std::size_t count, const Number& number) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::optional<double> value = number(i);
+    text += i > 0 ? "," : "";
+    value ? fmt::format_to(std::back_inserter(text), "{:.4g}", *value)
+          : fmt::format_to(std::back_inserter(text), "null");
+  }
+  return {text + "]"};
+}
+
+}  // namespace
+
+RankTimes::RankTimes(std::uint32_t rank, std::uint32_t world_size)
+    : rank_(rank), world_size_(world_size), told_(rank == 0 ? world_size : 0) {}
+
+void RankTimes::add(const StepTimes& step, std::uint64_t peak_memory) {
+  mine_.times += step;
+  mine_.peak_memory = static_cast<double>(peak_memory);
+}
+
+std::uint32_t RankTimes::first_of_turn(std::int64_t step) const {
+  const std::uint32_t turns = (world_size_ + kPlaces - 1) / kPlaces;
+  return static_cast<std::uint32_t>(step % turns) * kPlaces;
+}
+
+std::vector<double> RankTimes::tell(std::int64_t step) {
+  std::vector<double> numbers(kNumbers * std::min(world_size_, kPlaces));
+  const std::uint32_t first = first_of_turn(step);
+  if (rank_ >= first && rank_ < first + kPlaces) {
+    const StepTimes& times = mine_.times;
+    const std::array<double, kNumbers> own{
+        static_cast<double>(times.steps), times.data, times.forward, times.backward, times.wait, mine_.peak_memory};
+    std::ranges::copy(own, numbers.begin() + static_cast<std::ptrdiff_t>(kNumbers * (rank_ - first)));
+    mine_.times = {};
+  }
+  return numbers;
+}
+
+void RankTimes::hear(std::int64_t step, std::span<const double> sums) {
+  const std::uint32_t first = first_of_turn(step);
+  for (std::size_t place = 0; place < sums.size() / kNumbers && first + place < told_.size(); ++place) {
+    const std::span<const double> own = sums.subspan(kNumbers * place, kNumbers);
+    Told& told = told_[first + place];
+    told.times += {.steps = static_cast<std::int64_t>(own[0]),
+                   .data = own[1],
+                   .forward = own[2],
+                   .backward = own[3],
+                   .wait = own[4]};
+    told.peak_memory = std::max(told.peak_memory, own[5]);
+  }
+}
+
+std::optional<Record> RankTimes::take_record(std::int64_t step) {
+  if (std::ranges::none_of(told_, [](const Told& told) { return told.times.steps > 0; })) {
+    return std::nullopt;
+  }
+  const auto mean = [this](double StepTimes::*part) {
+    return array_of(told_.size(), [this, part](std::size_t rank) {
+      const StepTimes& times = told_[rank].times;
+      return times.steps > 0 ? std::optional(times.*part / static_cast<double>(times.steps)) : std::nullopt;
+    });
+  };
+  Record record{{"event", std::string("ranks")},
+                {"step", step},
+                {"data_seconds", mean(&StepTimes::data)},
+                {"forward_seconds", mean(&StepTimes::forward)},
+                {"backward_seconds", mean(&StepTimes::backward)},
+                {"wait_seconds", mean(&StepTimes::wait)},
+                {"peak_memory_mib", array_of(told_.size(), [this](std::size_t rank) {
+                   const double bytes = told_[rank].peak_memory;
+                   return bytes > 0 ? std::optional(bytes / (1 << 20)) : std::nullopt;
+                 })}};
+  for (Told& told : told_) {
+    told.times = {};
+  }
+  return record;
+}
+
+}  // namespace rollcall::metrics

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "trainer/metrics/metrics_writer.h"
+#include "trainer/metrics/step_times.h"
+
+namespace rollcall::metrics {
+
+/// What the steps of every rank took, gathered at rank 0 without a collective of its own: the all-reduce that sums up a
+/// step's totals has a few more numbers, places in which a rank writes its own and all others write zero. There are
+/// places for 64 ranks; where there are more, ranks take turns, so that a step's message stays as short with
+/// thousands of them. One thread.
+class RankTimes {
+ public:
+  static constexpr std::uint32_t kPlaces = 64;
+
+  RankTimes(std::uint32_t rank, std::uint32_t world_size);
+
+  /// A step of this rank. `peak_memory`: the most that its process has had resident so far, bytes.
+  void add(const StepTimes& step, std::uint64_t peak_memory);
+
+  /// What this rank adds to the all-reduce of step `step`: as many numbers on every rank. In its turn, what was added
+  /// since its last one, which then begins anew.
+  [[nodiscard]] std::vector<double> tell(std::int64_t step);
+  /// The sums over all ranks of what tell(step) gave. Kept on rank 0 alone.
+  void hear(std::int64_t step, std::span<const double> sums);
+
+  /// {"event":"ranks", ...}: each rank's seconds a step since the last record, null where it told nothing since;
+  /// empties itself. Nothing where no rank has told of a step.
+  [[nodiscard]] std::optional<Record> take_record(std::int64_t step);
+
+ private:
+  struct Told {
+    StepTimes times;
+    double peak_memory = 0;
+  };
+  [[nodiscard]] std::uint32_t first_of_turn(std::int64_t step) const;
+
+  std::uint32_t rank_;
+  std::uint32_t world_size_;
+  Told mine_;
+  std::vector<Told> told_;  ///< of each rank, on rank 0
+};
+
+}  // namespace rollcall::metrics
