@@ -8,8 +8,8 @@
 #include <string>
 #include <thread>
 
-#include "runtime/base/text.h"
 #include "runtime/base/first_on_host.h"
+#include "runtime/base/text.h"
 #include "runtime/cli/command.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/marker.h"

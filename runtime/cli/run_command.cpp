@@ -13,7 +13,7 @@
 #include "runtime/elastic/launch_request.h"
 #include "runtime/elastic/options.h"
 #include "runtime/elastic/status.h"
-#include "runtime/job/plugin_profile.h"
+#include "runtime/job/slurm_files.h"
 #include "runtime/launchers/slurm.h"
 #include "runtime/resolve/resolve.h"
 #include "runtime/settings/launch_settings.h"

@@ -2,11 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
 namespace rollcall::elastic {
 namespace {
+
+Environment with_variable(const std::string& name, const std::string& value) {
+  return Environment(std::map<std::string, std::string, std::less<>>{{name, value}});
+}
 
 Result<RunOptions> parse(const std::vector<std::string>& arguments, const Environment& environment = Environment()) {
   return parse_run_options(arguments, environment);
@@ -63,7 +68,7 @@ TEST(RunOptions, DefaultsComeFromTorchrunsVariables) {
   EXPECT_TRUE(options->values.on("no-python"));
   EXPECT_FALSE(options->values.on("status"));
   EXPECT_EQ(default_variable("numa-binding"), "");
-  EXPECT_EQ(parse({"x"}, Environment({{"PET_STANDALONE", "yes"}})).error().setting, "PET_STANDALONE");
+  EXPECT_EQ(parse({"x"}, with_variable("PET_STANDALONE", "yes")).error().setting, "PET_STANDALONE");
 }
 
 TEST(RunOptions, EachOfTorchrunsThirtyTwoIsThere) {

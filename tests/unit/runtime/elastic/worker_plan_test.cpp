@@ -8,6 +8,10 @@
 namespace rollcall::elastic {
 namespace {
 
+Environment one_variable(const std::string& name, const std::string& value) {
+  return Environment(std::map<std::string, std::string, std::less<>>{{name, value}});
+}
+
 std::map<std::string, std::string> variables(const LaunchRequest& request, const Generation& generation,
                                              std::uint32_t local_rank, const Environment& agent = Environment()) {
   const auto made = worker_variables(request, generation, local_rank, "", agent);
@@ -45,7 +49,7 @@ TEST(WorkerVariables, OmpThreadsAreOneOnlyWhereNobodySaidAndSeveralWorkersShareT
   Generation generation = of_three_nodes();
   request.workers = 2;
   EXPECT_EQ(variables(request, generation, 0)["OMP_NUM_THREADS"], "1");
-  EXPECT_EQ(variables(request, generation, 0, Environment({{"OMP_NUM_THREADS", "8"}})).count("OMP_NUM_THREADS"), 0U);
+  EXPECT_EQ(variables(request, generation, 0, one_variable("OMP_NUM_THREADS", "8")).count("OMP_NUM_THREADS"), 0U);
   request.workers = 1;
   EXPECT_EQ(variables(request, generation, 0).count("OMP_NUM_THREADS"), 0U);
 }
@@ -54,11 +58,11 @@ TEST(WorkerVariables, AVirtualLocalRankSeesItsOwnGpuAlone) {
   LaunchRequest request;
   request.workers = 2;
   request.virtual_local_rank = true;
-  auto own = variables(request, of_three_nodes(), 1, Environment({{"CUDA_VISIBLE_DEVICES", "4, 6"}}));
+  auto own = variables(request, of_three_nodes(), 1, one_variable("CUDA_VISIBLE_DEVICES", "4, 6"));
   EXPECT_EQ(own["LOCAL_RANK"], "0");
   EXPECT_EQ(own["CUDA_VISIBLE_DEVICES"], "6");
   EXPECT_EQ(variables(request, of_three_nodes(), 1)["CUDA_VISIBLE_DEVICES"], "1");
-  EXPECT_TRUE(variables(request, of_three_nodes(), 1, Environment({{"CUDA_VISIBLE_DEVICES", "4"}})).empty());
+  EXPECT_TRUE(variables(request, of_three_nodes(), 1, one_variable("CUDA_VISIBLE_DEVICES", "4")).empty());
 }
 
 TEST(Substitute, FollowsPythonsTemplates) {

@@ -196,11 +196,11 @@ TEST(Admission, SilentConnectionsMakeRoomForRanks) {
 TEST(Admission, WhoHasSpokenIsHeardBeforeAnybodyIsClosedForWantOfDescriptors) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  const Listener own = listener();
+  const Listener own = rank_0_listener();
   Socket one = saying(own, hello(kKey.name, "", 1, 2));  // the first in the queue
   std::vector<Socket> silent;
   for (int i = 0; i < 40; ++i) {
-    silent.emplace_back(connect_once({"127.0.0.1", own.port()}, soon()).descriptor);
+    silent.emplace_back(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor);
     ASSERT_TRUE(silent.back().is_open());
   }
   const int next = ::dup(0);
@@ -219,14 +219,14 @@ TEST(Admission, OnThisHostAnotherUsersListenerIsNotAsked) {
   }
   constexpr uid_t kStranger = 4711;
   ASSERT_EQ(seteuid(kStranger), 0);
-  const Listener foreign = listener();  // a socket is of the user who made it
+  const Listener foreign = rank_0_listener();  // a socket is of the user who made it
   ASSERT_EQ(seteuid(0), 0);
   const auto other = come(at(foreign), {kKey.name, 1, 2}, 0.2);
   ASSERT_FALSE(other);
   EXPECT_THAT(other.error().reason, HasSubstr("a process of user 4711 listens there, which cannot be rank 0"));
-  Result<Socket> asked = accept_one(foreign.descriptor(), soon());
+  Result<Socket> asked = accept_one(foreign.descriptor(), in_time());
   ASSERT_TRUE(asked);
-  EXPECT_FALSE(asked->receive_frame(soon())) << "told neither the world's name nor anything else";
+  EXPECT_FALSE(asked->receive_frame(in_time())) << "told neither the world's name nor anything else";
 }
 
 TEST(Admission, AListenerThatIsNoRankZeroIsNotBelieved) {

@@ -135,7 +135,7 @@ TEST(Meet, WhoHasTheFirstPortIsNamedWhereNotAllCame) {
   const auto foreign = Listener::on_all_addresses(0);
   const std::string port = std::to_string(foreign->port());
   const settings::Settings settings =
-      with({{"port.range", port + "-" + std::to_string(foreign->port() + 9)}, {"rendezvous.timeout", "0.2"}});
+      settings_with({{"port.range", port + "-" + std::to_string(foreign->port() + 9)}, {"rendezvous.timeout", "0.2"}});
   Environment ours = at("127.0.0.1", foreign->port());
   ours.set("ROLLCALL_SET", job::to_text({{"MASTER_ADDR", job::fnv1a("127.0.0.1")}, {"MASTER_PORT", job::fnv1a(port)}}));
   const auto zero = meet(task(0, 2), ours, settings, nullptr);
