@@ -97,7 +97,7 @@ def test_a_training_leaves_a_page_and_prints_what_matters(trained):
     assert page.problems == [] and len(text) < 1_000_000
     assert len(page.ids) == len(set(page.ids))
     for name in ("run", "training", "where", "progress", "result", "speed", "a step", "ranks", "checkpoints", "cost"):
-        assert re.search(rf"^{name}  +\S", printed, re.M), printed
+        assert re.search(rf"^{name} +\S", printed, re.M), printed
     assert f"report      {folder}/report.html" in printed
     assert re.search(r"^run .*: finished$", printed, re.M) and re.search(r"^progress +step 10 of 10$", printed, re.M)
 

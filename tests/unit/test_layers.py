@@ -21,8 +21,8 @@ RUNTIME = {
     "doctor": ["install", "storage", "rendezvous", "step", "launchers", "resolve", "job", "network", "settings", "base", "contract"],
     "command_line": ["settings", "base", "contract"],
     "install": ["job", "settings", "base", "contract"],
-    "cli": ["install", "command_line", "doctor", "elastic", "storage", "rendezvous", "step", "launchers", "resolve", "job", "network", "settings", "base",
-            "contract"],
+    "cli": ["install", "command_line", "doctor", "elastic", "storage", "rendezvous", "step", "launchers", "resolve", "job", "network",
+            "settings", "base", "contract"],
 }
 # A folder of two parts has its own rule; the rest of its parent has the parent's.
 TRAINER = {
