@@ -43,7 +43,7 @@ def run(folder, *options, ranks=2, code=0, env=None):
 def records(folder, event):
     """Records of one kind in metrics.jsonl, without what is measured in seconds."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    timed = ("time", "images_per_second", "data_wait_fraction", "loader_utilisation_of_rank_0")
+    timed = ("time", "steps", "images_per_second", "data_wait_fraction", "loader_utilisation_of_rank_0")
     return [{k: v for k, v in line.items() if k not in timed and "seconds" not in k and "memory" not in k}
             for line in lines if line["event"] == event]
 

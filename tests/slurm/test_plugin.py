@@ -157,9 +157,11 @@ def test_a_node_whose_plugin_is_older_than_that_of_srun_ends_the_step(cluster, t
     newer = ["env", f"SLURM_CONF={tmp_path}/slurm.conf", "srun", "-N2", "--ntasks-per-node=2"]
     assert cluster.run(*newer, "--ddp=threads=3", "printenv", "OMP_NUM_THREADS").stdout.split() == ["3"] * 4  # it does reach them
     result = cluster.run(*newer, "--ddp=of.tomorrow=1", "echo", "ran", check=False)
-    assert result.returncode == 64 and "ran" not in result.stdout
-    (line,) = rollcall_lines(result.stderr)
-    assert "--ddp=of.tomorrow: unknown setting" in line
+    assert result.returncode == 76 and "ran" not in result.stdout
+    lines = sorted(rollcall_lines(result.stderr))
+    assert len(lines) == 2  # one of each node
+    for line, node in zip(lines, ("jwb0001", "jwb0002"), strict=True):
+        assert f"--ddp=of.tomorrow: unknown setting on {node}, whose plugin is of another version" in line
 
 
 def test_settings_in_the_option_apply_to_the_step(cluster):
