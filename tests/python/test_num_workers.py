@@ -39,7 +39,8 @@ def test_auto_takes_more_workers_where_training_waits_and_the_batches_stay_the_s
     assert "each rank loads with 1 workers (auto: 2 CPUs, 1 compute), 2 batches read ahead" in output
     grown = re.search(r"step (\d+): training waited for data: 2 workers from here on, 1 before", output)
     assert grown and int(grown[1]) < STEPS, output
-    assert "more CPUs for each task" in output or "input-bound" not in output  # none is left to advise
+    # No CPU is left for more; what else is advised depends on who else uses these.
+    assert "try --train-num-workers" not in output
     trainer_ranks.run(tmp_path / "one", f"--data={large_pictures}", *SLOW_TO_LOAD, "--train-num-workers=1", ranks=1)
     ours, theirs = (trainer_ranks.checkpoints(tmp_path / name)[-1] for name in ("auto", "one"))
     assert ours.name == theirs.name == f"step-{STEPS:08}.h5"
