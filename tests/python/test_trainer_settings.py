@@ -278,10 +278,10 @@ def run_dir(tmp_path, _trees):
 
 
 def rank_seconds(tmp_path, _trees):
-    """A record of the ranks after every record of a step, only at the end, or never."""
-    for seconds, expected in (("1e-9", 3), ("auto", 1), ("0", 0)):
+    """A record of the ranks after every record of a step but the first, whose times travel with the second; only at the end; or never."""
+    for seconds, expected in (("1e-9", [2, 3]), ("auto", [3]), ("0", [])):
         train(tmp_path / seconds, "--max-steps=3", "--log-steps=1", f"--rank-seconds={seconds}")
-        assert len(trainer_ranks.records(tmp_path / seconds, "ranks")) == expected, seconds
+        assert [record["step"] for record in trainer_ranks.records(tmp_path / seconds, "ranks")] == expected, seconds
 
 
 def checkpoint_stage(tmp_path, _trees):
