@@ -93,9 +93,7 @@ class Arrivals {
   [[nodiscard]] bool step(Clock::time_point deadline, std::string& problem) {
     wait(deadline);
     for (auto member = members_.begin(); member != members_.end();) {
-      // A member has nothing to say: what it says is not read, and would wake this loop again and again.
-      const bool stays = member->second.socket.take_arrived() && member->second.socket.frames().size() == 0;
-      member = stays ? std::next(member) : members_.erase(member);
+      member = is_silent(member->second.socket) ? std::next(member) : members_.erase(member);
     }
     problem = newcomers_.turn(listener_,
                               [this](Socket newcomer, const std::string& text) { greet(std::move(newcomer), text); });
@@ -130,6 +128,9 @@ class Arrivals {
     std::string host;
   };
 
+  /// A member has nothing to say: what it says is not read, and would wake this loop again and again.
+  [[nodiscard]] static bool is_silent(Socket& socket) { return socket.take_arrived() && socket.frames().size() == 0; }
+
   void wait(Clock::time_point deadline) const {
     std::vector<pollfd> waiting{{listener_, POLLIN, 0}};
     newcomers_.add_to(waiting);
@@ -151,7 +152,7 @@ class Arrivals {
     const bool told = newcomer.send_frame(answer, Clock::now()).has_value();
     if (!reason.empty()) {
       refused_ = description_of(*hello);
-    } else if (told && newcomer.take_arrived()) {
+    } else if (told && is_silent(newcomer)) {
       members_.insert_or_assign(hello->rank, Member{std::move(newcomer), hello->host});
     }
   }

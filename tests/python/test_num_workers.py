@@ -7,13 +7,13 @@ import pytest
 import trainer_ranks
 from PIL import Image
 
-STEPS = 30
+STEPS = 24
 SLOW_TO_LOAD = (*trainer_ranks.SMALL, "--epochs=10", f"--max-steps={STEPS}", "--valid-epochs=0", "--seed=3", "--checkpoint-epochs=0")
 
 
 @pytest.fixture(scope="module")
 def large_pictures(tmp_path_factory):
-    """Pictures that take several times as long to decode as a step takes to compute."""
+    """Pictures that take several times as long to decode as a step takes to compute, on any processor: progressive ones."""
     root = tmp_path_factory.mktemp("large")
     random = numpy.random.default_rng(5)
     for i in range(32):
@@ -22,7 +22,7 @@ def large_pictures(tmp_path_factory):
             folder = root / part / "ab"[i % 2]
             folder.mkdir(parents=True, exist_ok=True)
             if part == "train" or i < 4:
-                small.resize((3200, 2400), Image.BICUBIC).save(folder / f"{i}.jpg", quality=90)
+                small.resize((4600, 3450), Image.BICUBIC).save(folder / f"{i}.jpg", quality=95, progressive=True)
     return root
 
 

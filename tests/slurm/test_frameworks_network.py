@@ -8,8 +8,9 @@ import pytest
 
 from test_frameworks import C10D, MODULES, SCRIPTS, SECONDS, trained_weights
 
-# Options of srun for two ranks.
-SHAPES = {"two nodes": ["-N2", "-n2"], "one node": ["-N1", "-n2", "-w", "jwb0002"], "arbitrary": ["-m", "arbitrary", "-n2"]}
+# Options of srun for two ranks; Lightning demands that the tasks of a node are given.
+SHAPES = {"two nodes": ["-N2", "--ntasks-per-node=1"], "one node": ["-N1", "--ntasks-per-node=2", "-w", "jwb0002"],
+          "arbitrary": ["-m", "arbitrary", "-n2", "--ntasks-per-node=1"]}
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def test_the_step_ends_where_a_rank_is_killed(network, script):
     """The other waits for it in a collective: whatever the framework's own patience is, Slurm ends it."""
     pytest.importorskip(MODULES[script], reason=f"{MODULES[script]} is not installed: scripts/setup --python")
     folder = network.new_folder()
-    ended = step(network, "-N2", "-n2", sys.executable, SCRIPTS / script, folder, env={"DIES": "1"})
+    ended = step(network, *SHAPES["two nodes"], sys.executable, SCRIPTS / script, folder, env={"DIES": "1"})
     assert ended.returncode != 0 and "task 1: Killed" in ended.stderr, ended.stderr
     assert reports_in(folder) == []
 
@@ -106,8 +107,8 @@ def test_a_killed_rank_ends_the_step_of_static_torchruns(network):
     assert ended.returncode != 0 and found == [], ended.stderr
 
 
-def test_torchruns_with_c10d_start_anew_after_a_rank_is_killed(network):
+def test_torchruns_with_c10d_start_anew_after_a_rank_is_killed(network, tmp_path):
     pytest.importorskip("torch")
-    ended, found = torchruns(network, f"--max-restarts=1 {C10D}", "-N2", "-n2", env={"DIES": "1"})
+    ended, found = torchruns(network, f"--max-restarts=3 {C10D}", "-N2", "-n2", env={"DIES": "1", "DIED": str(tmp_path / "died")})
     assert ended.returncode == 0, ended.stderr
     assert sorted(rank for _, rank, _ in found) == [0, 1]

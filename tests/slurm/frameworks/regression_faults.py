@@ -5,6 +5,18 @@ import signal
 
 
 def die_if_asked(rank):
-    """Ends rank DIES as the kernel would, without a word; in the first of torchrun's attempts."""
-    if os.environ.get("DIES") == str(rank) and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
+    """Ends rank DIES as the kernel would, without a word; once, where DIED names a file that remembers it.
+
+    torchrun's count of restarts is no such memory: an agent that starts anew because of another node's loss does not count it, and
+    its worker may be rank DIES then."""
+    if os.environ.get("DIES") == str(rank) and first_time(os.environ.get("DIED")):
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def first_time(file):
+    try:
+        if file:
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
