@@ -100,7 +100,7 @@ def test_an_epoch_is_the_sum_of_its_steps_over_all_ranks(trained):
     assert [(s["step"], s["epoch"], s["samples"]) for s in steps] == [(i + 1, i // 5, 8) for i in range(10)]
     for epoch in of(trained, "epoch"):
         own = [step for step in steps if step["epoch"] == epoch["epoch"]]
-        assert (epoch["samples"], epoch["step"], epoch["bad_samples_of_rank_0"]) == (40, own[-1]["step"], 0)
+        assert (epoch["samples"], epoch["step"], epoch["bad_samples"], epoch["unread_samples"]) == (40, own[-1]["step"], 0, 0)
         for name in ("loss", "top1", "top5"):
             assert epoch[name] == pytest.approx(mean(own, name), rel=1e-12, abs=1e-12), name
     assert any(0 < step["top1"] < step["top5"] < 1 for step in steps)

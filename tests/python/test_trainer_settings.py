@@ -379,6 +379,7 @@ TABLE = {
     "exif-orientation": None,  # below: pictures that are turned
     "dct-scaling": dct_scaling,
     "bad-samples": bad_samples,
+    "max-bad-samples": Elsewhere("tests/python/test_bad_samples.py", "test_too_many_end_the_run_by_name_and_leave_the_checkpoint_of_before"),
     "auto-augment": Pixels({"auto-augment": "trivial"}, tolerance=2e-3),
     "randaugment-ops": Pixels({"randaugment-ops": 1}, {"auto-augment": "randaugment"}, tolerance=2e-3),
     "randaugment-magnitude": Pixels({"randaugment-magnitude": 25}, {"auto-augment": "randaugment"}, tolerance=2e-3),

@@ -13,6 +13,8 @@ void add_sums(std::map<std::string, format::Value>& values, const std::string& p
   values[path + "/correct_top1"] = sums.correct_top1;
   values[path + "/correct_top5"] = sums.correct_top5;
   values[path + "/samples"] = sums.samples;
+  values[path + "/damaged"] = sums.damaged;
+  values[path + "/unread"] = sums.unread;
 }
 
 template <typename T>
@@ -29,7 +31,25 @@ metrics::RunningAverage read_sums(const OpenCheckpoint& stored, const std::strin
   const bool whole =
       take(stored, path + "/loss_sum", sums.loss_sum) && take(stored, path + "/correct_top1", sums.correct_top1) &&
       take(stored, path + "/correct_top5", sums.correct_top5) && take(stored, path + "/samples", sums.samples);
+  (void)take(stored, path + "/damaged", sums.damaged);
+  (void)take(stored, path + "/unread", sums.unread);
   return whole ? sums : metrics::RunningAverage();
+}
+
+void add_data_set(std::map<std::string, format::Value>& values, const std::string& path, const DataSet& data) {
+  values[path + "/source_images"] = data.images;
+  values[path + "/class_names_crc32c"] = data.class_names;
+  values[path + "/labels_crc32c"] = data.labels;
+  values[path + "/picture_names_crc32c"] = data.picture_names;
+}
+
+DataSet read_data_set(const OpenCheckpoint& stored, const std::string& path) {
+  DataSet data;
+  (void)take(stored, path + "/source_images", data.images);
+  (void)take(stored, path + "/class_names_crc32c", data.class_names);
+  (void)take(stored, path + "/labels_crc32c", data.labels);
+  (void)take(stored, path + "/picture_names_crc32c", data.picture_names);
+  return data;
 }
 
 }  // namespace
@@ -46,10 +66,8 @@ void add_progress(std::map<std::string, format::Value>& values, const Progress& 
   values["/sampler/epoch"] = progress.epoch;
   values["/sampler/position"] = progress.sample_position;
   values["/sampler/dataset_size"] = progress.dataset_size;
-  values["/sampler/source_images"] = progress.data.images;
-  values["/sampler/class_names_crc32c"] = progress.data.class_names;
-  values["/sampler/labels_crc32c"] = progress.data.labels;
-  values["/sampler/picture_names_crc32c"] = progress.data.picture_names;
+  add_data_set(values, "/sampler", progress.data.train);
+  add_data_set(values, "/validation", progress.data.valid);
   values["/progress/skipped_steps"] = progress.skipped_steps;
   values["/progress/validation_due"] = progress.validation_due;
   values["/loss_scale/scale"] = progress.loss_scale;
@@ -81,10 +99,8 @@ std::optional<Progress> read_progress(const OpenCheckpoint& stored) {
                      take(stored, "/sampler/seed", progress.seed) &&
                      take(stored, "/sampler/position", progress.sample_position);
   (void)take(stored, "/sampler/dataset_size", progress.dataset_size);
-  (void)take(stored, "/sampler/source_images", progress.data.images);
-  (void)take(stored, "/sampler/class_names_crc32c", progress.data.class_names);
-  (void)take(stored, "/sampler/labels_crc32c", progress.data.labels);
-  (void)take(stored, "/sampler/picture_names_crc32c", progress.data.picture_names);
+  progress.data.train = read_data_set(stored, "/sampler");
+  progress.data.valid = read_data_set(stored, "/validation");
   (void)take(stored, "/progress/skipped_steps", progress.skipped_steps);
   (void)take(stored, "/progress/validation_due", progress.validation_due);
   (void)take(stored, "/loss_scale/scale", progress.loss_scale);

@@ -16,13 +16,18 @@ class OpenCheckpoint;
 
 using format::Best;
 
-/// By which the data of a training are known again: of all images that its training images were taken from, their
-/// number and checksums; below 0: not known. The meaning is the data layer's.
+/// By which the images of a training are known again, before they were split: their number and checksums; below 0: not
+/// known. The meaning is the data layer's.
 struct DataSet {
   std::int64_t images = 0;  ///< 0: a file that does not say
   std::int64_t class_names = -1;
   std::int64_t labels = -1;
   std::int64_t picture_names = -1;
+};
+
+struct DataParts {
+  DataSet train{};
+  DataSet valid{};
 };
 
 /// Where a training stands: everything that decides which sample comes next, the best result so far, and the sums that
@@ -38,7 +43,7 @@ struct Progress {
   std::int64_t batch_size = 0;  ///< per rank and step, over all batches whose gradients are accumulated
   std::uint64_t seed = 0;
   std::int64_t dataset_size = 0;           ///< training samples that the order is of; 0: a file that does not say
-  DataSet data{};                          ///< of which those are a part
+  DataParts data{};                        ///< of which those, and the validation images, are a part
   double loss_scale = 65536;               ///< of the next step, in float16; see precision::LossScaler
   std::int64_t loss_scale_good_steps = 0;  ///< steps with finite gradients since it changed
   std::int64_t skipped_steps = 0;          ///< steps left out because gradients were not finite

@@ -29,7 +29,7 @@ constexpr auto kMayChange = std::to_array<std::string_view>(
      // what is told
      "valid-epochs", "benchmark-epochs", "progress", "log-steps", "rank-seconds", "report",
      // a training that a broken picture ended goes on without it
-     "bad-samples", "max-skipped-steps",
+     "bad-samples", "max-bad-samples", "max-skipped-steps",
      // compared by what they come to: the images of a step, the number of classes, the images themselves
      "batch-size", "grad-accumulation", "num-classes", "data", "fake-size",
      // read only where a training begins; another one is told

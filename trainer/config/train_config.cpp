@@ -231,6 +231,7 @@ metrics::ProgressStyle progress_style(const std::string& name) {
 RunConfig run_config(const Settings& settings) {
   return {.epochs = settings.integer("epochs"),
           .max_steps = settings.integer("max-steps"),
+          .max_bad_samples = settings.number("max-bad-samples"),
           .max_skipped_steps = settings.integer("max-skipped-steps"),
           .valid_epochs = settings.integer("valid-epochs"),
           .seed = seed_of(settings),

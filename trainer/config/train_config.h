@@ -95,6 +95,7 @@ struct CheckpointConfig {
 struct RunConfig {
   std::int64_t epochs = 120;
   std::int64_t max_steps = 0;           ///< 0: no limit
+  double max_bad_samples = 0.05;        ///< share of an epoch's images
   std::int64_t max_skipped_steps = 10;  ///< in a row; 0: any number
   std::int64_t valid_epochs = 10;       ///< validate after so many epochs; 0: never
   std::uint64_t seed = 0;

@@ -63,6 +63,9 @@ constexpr std::array kTrainerTable{
             "Data"},
     Setting{"bad-samples", Kind::Choice, "skip", "skip|fail", "what an image that cannot be decoded does", "Data",
             "skip|fail"},
+    Setting{"max-bad-samples", Kind::Number, "0.05", "X",
+            "bad-samples=skip: the run ends once more than this share of an epoch's images could not be read", "Data",
+            "", 0, 1},
 
     Setting{"auto-augment", Kind::Choice, "none", "none|randaugment|trivial",
             "random operations on each training image: RandAugment or TrivialAugmentWide", "Augmentation",

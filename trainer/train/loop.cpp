@@ -8,20 +8,9 @@
 #include "trainer/precision/loss_scaler.h"
 #include "trainer/torch.h"
 #include "trainer/train/process.h"
+#include "trainer/train/validation.h"
 
 namespace rollcall::train {
-namespace {
-
-/// The batch where the model computes.
-data::Batch placed(data::Batch batch, const model::Device& device) {
-  for (at::Tensor* const tensor : {&batch.images, &batch.labels, &batch.second_labels, &batch.counted}) {
-    *tensor = device.place(*tensor);
-  }
-  return batch;
-}
-
-}  // namespace
-
 Loop::Loop(const config::TrainConfig& config, const World& world, Training& training, Checkpoints& checkpoints,
            Observer& observer, checkpoint::Progress& progress, TimeLimit limit)
     : config_(config),
@@ -59,13 +48,6 @@ Outcome Loop::run() {
   return Outcome{};
 }
 
-at::Tensor Loop::model_outputs(const data::Batch& batch) {
-  const precision::Autocast autocast(config_.model.compute_type, world_.device.type());
-  // One channels-last image would make all that is computed from it channels-last, whatever the weights are.
-  const at::Tensor images = batch.images.to(replica_.input_type()).contiguous(config_.model.memory_format);
-  return training_.model->forward(images).to(at::kFloat);
-}
-
 Loop::Stop Loop::train_epoch() {
   DataPipeline& data = training_.data;
   data.train_sampler->set_epoch(static_cast<std::uint64_t>(progress_.epoch), progress_.sample_position);
@@ -89,6 +71,7 @@ Loop::Stop Loop::train_epoch() {
       }
       sums.totals.waited += seconds_now() - asked;
       observer_.bad_samples((*batch)->bad);
+      count_bad_samples(**batch, sums.totals.average);
       if (Stop stop = train_batch(**batch, done, sums)) {
         return stop;
       }
@@ -113,7 +96,7 @@ Loop::Stop Loop::train_batch(const data::Batch& read, std::int64_t done, StepSum
     at::Tensor outputs;
     at::Tensor losses;
     const at::Tensor loss = replica_.forward([&] {
-      outputs = model_outputs(batch);
+      outputs = outputs_of(training_, config_, world_, batch.images);
       losses = losses_of(outputs, batch, config_.optim.label_smoothing);
       return losses.mean();
     });
@@ -256,6 +239,9 @@ Loop::Stop Loop::after_step(const Totals& totals) {
   if (totals.evicted > 0) {
     return failed(taken_over(config_.checkpoint.load.folder), world_.rank != 0);  // every rank has it
   }
+  if (Stop stop = too_many_bad(progress_.epoch_totals, training_.data.datasets.train->size(), "training")) {
+    return stop;
+  }
   if (ends_in_mid_epoch()) {
     progress_.validation_due = config_.run.valid_epochs > 0 ? 1 : 0;
   }
@@ -302,62 +288,28 @@ Loop::Stop Loop::save_and_validate(bool saving, bool last) {
 }
 
 Loop::Stop Loop::validate() {
-  DataPipeline& data = training_.data;
-  data.valid_sampler->set_epoch(0, 0);
-  if (const Result<void> started = data.valid_loader->start(*data.valid_sampler); !started) {
-    return failed(started.error());
-  }
-  if (const Result<void> synchronised = replica_.sync_buffers(); !synchronised) {
-    return failed(synchronised.error(), true);
-  }
-  training_.model->eval();
   const double begun = seconds_now();
-  Totals mine;
-  while (true) {
-    Result<std::optional<data::Batch>> batch = data.valid_loader->next();
-    if (!batch) {
-      return failed(batch.error());
-    }
-    if (!batch->has_value()) {  // after equally many batches on every rank: the sampler pads
-      break;
-    }
-    if (Stop stop = count_validation_batch(**batch, mine.average)) {
-      return stop;
-    }
-    const Result<bool> stopping = any_asked_to_stop();
-    if (!stopping) {
-      return failed(stopping.error(), true);
-    }
-    if (*stopping) {
-      return interrupted();
-    }
+  metrics::RunningAverage sums;
+  std::optional<Outcome> ended = run_validation(
+      config_, world_, training_, observer_, [&] { return asked_to_stop(); }, sums);
+  if (ended && ended->ending == Ending::Interrupted) {
+    return interrupted();
   }
-  const Result<Totals> totals = over_ranks(mine, world_.process_group, world_.device);
-  if (!totals) {
-    return failed(totals.error(), true);
+  if (ended) {
+    return ended;
   }
-  if (!std::isfinite(totals->average.loss_sum)) {
-    observer_.validated(progress_, totals->average, seconds_now() - begun);
-    return failed(validation_not_finite(totals->average.loss(), progress_.global_step),
-                  world_.rank != 0);  // every rank has it
+  observer_.validated(progress_, sums, seconds_now() - begun);
+  if (!std::isfinite(sums.loss_sum)) {
+    return failed(validation_not_finite(sums.loss(), progress_.global_step), world_.rank != 0);  // every rank has it
   }
-  note_validation(totals->average, seconds_now() - begun);
+  if (Stop stop = too_many_bad(sums, training_.data.datasets.valid->size(), "validation")) {
+    return stop;
+  }
+  note_validation(sums.top1());
   return std::nullopt;
 }
 
-Loop::Stop Loop::count_validation_batch(const data::Batch& read, metrics::RunningAverage& sums) {
-  observer_.bad_samples(read.bad);
-  return catch_training_errors(world_, [&] {
-    const torch::NoGradGuard no_grad;
-    const data::Batch batch = placed(read, world_.device);
-    const at::Tensor outputs = replica_.evaluate([&] { return model_outputs(batch); });
-    sums += count(outputs, batch.labels, losses_of(outputs, batch.labels, 0), batch.counted);
-  });
-}
-
-void Loop::note_validation(const metrics::RunningAverage& sums, double seconds) {
-  observer_.validated(progress_, sums, seconds);
-  const double metric = sums.top1();
+void Loop::note_validation(double metric) {
   among_best_ = checkpoint::format::note_validation(progress_.best, {progress_.global_step, metric},
                                                     config_.checkpoint.keep_best);
   if (progress_.best_step < 0 || metric > progress_.best_metric) {
@@ -366,11 +318,11 @@ void Loop::note_validation(const metrics::RunningAverage& sums, double seconds) 
   }
 }
 
-Result<bool> Loop::any_asked_to_stop() {
-  Totals mine;
-  mine.stopping = asked_to_stop() ? 1 : 0;
-  const Result<Totals> totals = over_ranks(mine, world_.process_group, world_.device);
-  return totals ? Result<bool>(totals->stopping > 0) : Result<bool>(totals.error());
+Loop::Stop Loop::too_many_bad(const metrics::RunningAverage& sums, std::int64_t images, const char* part) {
+  if (static_cast<double>(sums.bad()) <= config_.run.max_bad_samples * static_cast<double>(images)) {
+    return std::nullopt;
+  }
+  return failed(too_many_bad_samples(sums, images, part, config_.data.given), world_.rank != 0);  // every rank has it
 }
 
 Loop::Stop Loop::interrupted() {

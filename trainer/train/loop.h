@@ -38,7 +38,6 @@ class Loop {
     metrics::StepTimes times = {};
   };
 
-  [[nodiscard]] at::Tensor model_outputs(const data::Batch& batch);
   [[nodiscard]] Stop train_epoch();
   /// Gradients of one batch, `done` having been added up in this step before.
   [[nodiscard]] Stop train_batch(const data::Batch& read, std::int64_t done, StepSums& sums);
@@ -59,10 +58,9 @@ class Loop {
   [[nodiscard]] Stop save_and_validate(bool saving, bool last);
   /// An interruption during it is one before it: a resumed run validates from the beginning.
   [[nodiscard]] Stop validate();
-  [[nodiscard]] Stop count_validation_batch(const data::Batch& read, metrics::RunningAverage& sums);
-  void note_validation(const metrics::RunningAverage& sums, double seconds);
-  /// A stop signal reached any rank.
-  [[nodiscard]] Result<bool> any_asked_to_stop();
+  void note_validation(double metric);
+  /// Ends a run that leaves out more of its `images` than --max-bad-samples allows.
+  [[nodiscard]] Stop too_many_bad(const metrics::RunningAverage& sums, std::int64_t images, const char* part);
   [[nodiscard]] Stop interrupted();
   [[nodiscard]] Stop save(Urgency urgency);
   void tell_saves();

@@ -66,11 +66,11 @@ void Observer::warn(const std::string& text) {
   }
 }
 
-void Observer::bad_samples(const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
+void Observer::bad_samples(const std::vector<Error>& errors) {
+  for (const Error& error : errors) {
     bad_samples_ += 1;
     if (bad_samples_ <= kBadSamplesNamed) {
-      std::fprintf(stderr, "rollcall: warning: %s: skipped (rank %u%s)\n", name.c_str(), rank_,
+      std::fprintf(stderr, "rollcall: warning: %s: skipped (rank %u%s)\n", error.message().c_str(), rank_,
                    bad_samples_ == kBadSamplesNamed ? "; further ones are only counted" : "");
     }
   }
@@ -96,6 +96,7 @@ void Observer::step_took(const metrics::StepTimes& times, const metrics::DataWai
 
 void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningAverage& totals, double learning_rate) {
   throughput_.step_done(seconds_now(), totals.samples);
+  left_out_ += totals;
   metrics::ProgressState state;
   state.epoch = progress.epoch;
   state.epochs = epochs_;
@@ -117,6 +118,7 @@ void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningA
             {"top1", progress.unrecorded.top1()},
             {"top5", progress.unrecorded.top5()},
             {"samples", progress.unrecorded.samples},
+            {"bad_samples", progress.unrecorded.bad()},
             {"learning_rate", learning_rate},
             {"images_per_second", state.images_per_second.value_or(0)},
             {"data_wait_seconds", window_wait_.waited},
@@ -163,7 +165,8 @@ void Observer::end_epoch(const checkpoint::Progress& progress) {
           {"top1", progress.epoch_totals.top1()},
           {"top5", progress.epoch_totals.top5()},
           {"samples", progress.epoch_totals.samples},
-          {"bad_samples_of_rank_0", bad_samples_}});
+          {"bad_samples", progress.epoch_totals.bad()},
+          {"unread_samples", progress.epoch_totals.unread}});
 }
 
 void Observer::validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals, double seconds) {
@@ -178,6 +181,8 @@ void Observer::validated(const checkpoint::Progress& progress, const metrics::Ru
           {"top1", totals.top1()},
           {"top5", totals.top5()},
           {"samples", totals.samples},
+          {"bad_samples", totals.bad()},
+          {"unread_samples", totals.unread},
           {"seconds", seconds}});
 }
 
@@ -212,6 +217,10 @@ void Observer::finished(const checkpoint::Progress& progress, const std::string&
   const bool cpus_left = static_cast<int>(cpus) > run_wait_.workers;
   if (const std::string advice = metrics::input_bound_advice(run_wait_, cpus_left); !advice.empty()) {
     note(advice);
+  }
+  if (left_out_.bad() > 0) {
+    note(fmt::format("left out {} times: images that could not be used ({} times damaged, {} times not to be read)",
+                     left_out_.bad(), left_out_.damaged, left_out_.unread));
   }
   record_ranks(progress.global_step);
   const Usage usage = usage_of_this_process();

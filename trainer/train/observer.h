@@ -30,7 +30,7 @@ class Observer {
   void note(const std::string& line);  ///< one line for people
   void warn(const std::string& text);  ///< "rollcall: warning: ..."
   /// Names unreadable images; from the tenth on it only counts them.
-  void bad_samples(const std::vector<std::string>& names);
+  void bad_samples(const std::vector<Error>& errors);
 
   /// The record of begin_record().
   void begun(metrics::Record record);
@@ -68,7 +68,8 @@ class Observer {
   std::int64_t epochs_;
   std::int64_t log_steps_;
   std::int64_t steps_in_epoch_ = 0;
-  std::int64_t bad_samples_ = 0;
+  std::int64_t bad_samples_ = 0;           ///< of this rank, in this run
+  metrics::RunningAverage left_out_ = {};  ///< of all ranks, in this run: only what was left out
   metrics::Throughput throughput_;
   metrics::DataWait run_wait_;     ///< of all steps
   metrics::DataWait window_wait_;  ///< since the last record

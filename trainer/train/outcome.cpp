@@ -77,6 +77,18 @@ Error weights_not_finite(const std::string& where, std::int64_t step) {
                   fmt::format("not finite after step {}, which is not saved", step), kAgain);
 }
 
+Error too_many_bad_samples(const metrics::RunningAverage& sums, std::int64_t images, const char* part,
+                           const std::string& data) {
+  const bool mostly_unread = sums.unread > sums.damaged;
+  return fail("--data", data,
+              fmt::format("{} of {} images for {} were left out: {} damaged, {} that could not be read at all",
+                          sums.bad(), images, part, sums.damaged, sums.unread),
+              mostly_unread
+                  ? "looking at the file system, then submitting again, which goes on from the last checkpoint"
+                  : "mending the data set, or a larger --max-bad-samples",
+              mostly_unread ? ExitCode::InputOutput : ExitCode::BadData);
+}
+
 std::string place_of(const std::string& parameter) {
   return parameter.empty() ? "of another rank's part" : "of " + parameter;
 }

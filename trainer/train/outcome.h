@@ -6,6 +6,7 @@
 #include <string>
 
 #include "runtime/base/result.h"
+#include "trainer/metrics/running_average.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {
@@ -45,6 +46,11 @@ struct Outcome {
 [[nodiscard]] Error gradients_not_finite_at_any_scale();
 /// `where` as above. Nothing was saved.
 [[nodiscard]] Error weights_not_finite(const std::string& where, std::int64_t step);
+
+/// More of the `images` for `part` ("training", "validation") of `data` (--data) could not be read than
+/// --max-bad-samples allows. InputOutput where most of them were not to be had from the file system, else BadData.
+[[nodiscard]] Error too_many_bad_samples(const metrics::RunningAverage& sums, std::int64_t images, const char* part,
+                                         const std::string& data);
 
 /// "of conv1.weight", "of another rank's part"
 [[nodiscard]] std::string place_of(const std::string& parameter);

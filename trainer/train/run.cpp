@@ -168,7 +168,7 @@ class Session {
                          arguments_, environment_.get(env::kSlurmJobId).value_or(""));
     progress_ = first_progress(*config_, world_);
     progress_.dataset_size = training_->data.train_sampler->options().dataset_size;
-    progress_.data = data_set_of(training_->data.datasets);
+    progress_.data = data_of(training_->data.datasets);
     return {};
   }
 

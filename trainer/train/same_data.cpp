@@ -10,8 +10,13 @@
 namespace rollcall::train {
 namespace {
 
+using checkpoint::DataParts;
 using data::DataIdentity;
 using Bytes = std::vector<std::uint8_t>;
+
+constexpr const char* kOtherData =
+    "the data set of before, or another --run-name or --checkpoint-dir, with --init-from=FILE to begin with what was "
+    "trained";
 
 /// What is different, or an empty text. A number below 0 is one that a source does not tell.
 std::string difference_of(const checkpoint::DataSet& one, const checkpoint::DataSet& other) {
@@ -25,6 +30,15 @@ std::string difference_of(const checkpoint::DataSet& one, const checkpoint::Data
   return differ(one.picture_names, other.picture_names) ? "the names of the images" : "";
 }
 
+/// "the validation images (60, not 50)", or an empty text; files of earlier versions do not say.
+std::string validation_difference_of(const checkpoint::DataSet& then, const checkpoint::DataSet& now) {
+  if (then.images != 0 && then.images != now.images) {
+    return fmt::format("the validation images ({}, not {})", now.images, then.images);
+  }
+  const std::string what = difference_of(then, now);
+  return what.empty() ? "" : what + " for validation";
+}
+
 checkpoint::DataSet kept_of(const DataIdentity& identity) {
   return {.images = identity.images,
           .class_names = identity.class_names,
@@ -32,17 +46,12 @@ checkpoint::DataSet kept_of(const DataIdentity& identity) {
           .picture_names = identity.picture_names};
 }
 
-/// As ranks compare them.
-struct Parts {
-  checkpoint::DataSet train;
-  checkpoint::DataSet valid;
-};
-
-std::string difference_of(const Parts& one, const Parts& other) {
-  for (const auto part : {&Parts::train, &Parts::valid}) {
+/// "60 images for validation, not 50", or an empty text.
+std::string difference_of(const DataParts& one, const DataParts& other) {
+  for (const auto part : {&DataParts::train, &DataParts::valid}) {
     if ((one.*part).images != (other.*part).images) {
       return fmt::format("{} images for {}, not {}", (one.*part).images,
-                         part == &Parts::train ? "training" : "validation", (other.*part).images);
+                         part == &DataParts::train ? "training" : "validation", (other.*part).images);
     }
   }
   const std::string train = difference_of(one.train, other.train);
@@ -61,28 +70,30 @@ Result<std::string> host_of(const World& world, std::size_t rank) {
 
 }  // namespace
 
-checkpoint::DataSet data_set_of(const data::Datasets& datasets) { return kept_of(datasets.identity); }
+checkpoint::DataParts data_of(const data::Datasets& datasets) {
+  return {kept_of(datasets.identity), kept_of(datasets.valid_identity)};
+}
 
-Result<void> check_same_data(const checkpoint::DataSet& then, const data::Datasets& now, const std::string& given,
+Result<void> check_same_data(const DataParts& then, const data::Datasets& now, const std::string& given,
                              OtherData other, std::vector<std::string>& warnings) {
-  const checkpoint::DataSet mine = data_set_of(now);
-  constexpr const char* kAction =
-      "the data set of before, or another --run-name or --checkpoint-dir, with --init-from=FILE to begin with what was "
-      "trained";
-  if (then.images == 0) {
+  const DataParts mine = data_of(now);
+  if (then.train.images == 0) {
     warnings.push_back(
         fmt::format("--data: {}: the checkpoint is of an earlier version, which does not say what images its training "
-                    "had; going on "
-                    "as if these were the same",
+                    "had; going on as if these were the same",
                     given));
     return {};
   }
-  if (then.images != mine.images) {
-    return fail("--data", given,
-                fmt::format("has {} images, the checkpoint is of a training with {}", mine.images, then.images),
-                kAction, ExitCode::Mismatch);
+  if (then.train.images != mine.train.images) {
+    return fail(
+        "--data", given,
+        fmt::format("has {} images, the checkpoint is of a training with {}", mine.train.images, then.train.images),
+        kOtherData, ExitCode::Mismatch);
   }
-  const std::string what = difference_of(then, mine);
+  std::string what = difference_of(then.train, mine.train);
+  if (what.empty()) {
+    what = validation_difference_of(then.valid, mine.valid);
+  }
   if (what.empty()) {
     return {};
   }
@@ -90,24 +101,24 @@ Result<void> check_same_data(const checkpoint::DataSet& then, const data::Datase
     warnings.push_back(fmt::format("--data: {}: {} are others than in the training that is gone on with", given, what));
     return {};
   }
-  const std::string action =
-      now.split_by_seed ? kAction : std::string(kAction) + ", or --resume=continue-with-changes to go on all the same";
   return fail("--data", given, fmt::format("has as many images as the checkpoint's training, but {} are others", what),
-              action, ExitCode::Mismatch);
+              now.split_by_seed ? kOtherData
+                                : std::string(kOtherData) + ", or --resume=continue-with-changes to go on all the same",
+              ExitCode::Mismatch);
 }
 
 Result<void> confirm_equal_data(const World& world, const data::Datasets& mine, const std::string& given) {
-  const Parts parts{kept_of(mine.identity), kept_of(mine.valid_identity)};
-  static_assert(std::is_trivially_copyable_v<Parts>);
+  const DataParts parts = data_of(mine);
+  static_assert(std::is_trivially_copyable_v<DataParts>);
   Bytes bytes(sizeof parts);
   std::memcpy(bytes.data(), &parts, sizeof parts);
   const Result<std::vector<Bytes>> all = process_group::all_gather_bytes(world.process_group, bytes);
   if (!all) {
     return all.error();
   }
-  std::vector<Parts> of_ranks(all->size());
+  std::vector<DataParts> of_ranks(all->size());
   for (std::size_t rank = 0; rank < all->size(); ++rank) {
-    std::memcpy(&of_ranks[rank], (*all)[rank].data(), std::min(sizeof(Parts), (*all)[rank].size()));
+    std::memcpy(&of_ranks[rank], (*all)[rank].data(), std::min(sizeof(DataParts), (*all)[rank].size()));
   }
   for (std::size_t rank = 1; rank < of_ranks.size(); ++rank) {
     const std::string what = difference_of(of_ranks[rank], of_ranks[0]);

@@ -11,19 +11,20 @@
 namespace rollcall::train {
 
 /// What a checkpoint keeps of the data.
-[[nodiscard]] checkpoint::DataSet data_set_of(const data::Datasets& datasets);
+[[nodiscard]] checkpoint::DataParts data_of(const data::Datasets& datasets);
 
 /// Whether a checkpoint's training may go on with other data than it had: they differ in names or labels alone, and the
 /// user has said so.
 enum class OtherData { Refuse, Accept };
 
 /// Compares the data of a checkpoint's training with what `given` (--data) is now: the number of all images, before
-/// they are split, the classes' names, the pictures' labels and names. `warnings` gets what is accepted, and that a
-/// file of an earlier version does not say. Pure.
+/// they are split, the classes' names, the pictures' labels and names; those of the validation images too, by which
+/// the best checkpoint is chosen. `warnings` gets what is accepted, and that a file of an earlier version does not
+/// say. Pure.
 ///
-/// Errors (Mismatch): another number of images; other names or labels, where OtherData::Refuse says so or the seed
-/// splits the data: pictures would be trained on that validated.
-[[nodiscard]] Result<void> check_same_data(const checkpoint::DataSet& then, const data::Datasets& now,
+/// Errors (Mismatch): another number of training images; other names or labels, or other validation images, where
+/// OtherData::Refuse says so or the seed splits the data: pictures would be trained on that validated.
+[[nodiscard]] Result<void> check_same_data(const checkpoint::DataParts& then, const data::Datasets& now,
                                            const std::string& given, OtherData other,
                                            std::vector<std::string>& warnings);
 

@@ -35,6 +35,12 @@ metrics::RunningAverage count(const at::Tensor& outputs, const at::Tensor& label
   return average;
 }
 
+void count_bad_samples(const data::Batch& batch, metrics::RunningAverage& sums) {
+  for (const Error& error : batch.bad) {
+    (error.exit_code == ExitCode::BadData ? sums.damaged : sums.unread) += 1;
+  }
+}
+
 Result<Totals> over_ranks(const Totals& mine, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
                           const model::Device& device, std::span<double> more) {
   if (!process_group) {
@@ -44,6 +50,8 @@ Result<Totals> over_ranks(const Totals& mine, const c10::intrusive_ptr<c10d::Pro
                               static_cast<double>(mine.average.correct_top1),
                               static_cast<double>(mine.average.correct_top5),
                               static_cast<double>(mine.average.samples),
+                              static_cast<double>(mine.average.damaged),
+                              static_cast<double>(mine.average.unread),
                               static_cast<double>(mine.stopping),
                               mine.waited,
                               static_cast<double>(mine.saving),
@@ -60,13 +68,13 @@ Result<Totals> over_ranks(const Totals& mine, const c10::intrusive_ptr<c10d::Pro
   const double* const sum = sums.const_data_ptr<double>();
   std::copy_n(sum + own, more.size(), more.begin());
   const auto whole = [&](int i) { return static_cast<std::int64_t>(sum[i]); };
-  return Totals{.average = {sum[0], whole(1), whole(2), whole(3)},
-                .stopping = whole(4),
-                .waited = sum[5],
-                .saving = whole(6),
-                .gave_up = whole(7),
-                .evicted = whole(8),
-                .non_finite = whole(9)};
+  return Totals{.average = {sum[0], whole(1), whole(2), whole(3), whole(4), whole(5)},
+                .stopping = whole(6),
+                .waited = sum[7],
+                .saving = whole(8),
+                .gave_up = whole(9),
+                .evicted = whole(10),
+                .non_finite = whole(11)};
 }
 
 }  // namespace rollcall::train

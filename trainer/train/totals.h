@@ -36,9 +36,12 @@ struct Totals {
 [[nodiscard]] metrics::RunningAverage count(const at::Tensor& outputs, const at::Tensor& labels,
                                             const at::Tensor& losses, const at::Tensor& counted);
 
-/// The sums over all ranks, the same on each; one all-reduce of ten doubles (which hold counts exactly up to 2^53) and
-/// of `more`, equally many numbers on every rank, which become their sums too. `process_group` null: a world of one.
-/// They travel from and to `device`. Errors (Unavailable): a peer was lost.
+/// Adds the images of `batch` that could not be read, by their kind.
+void count_bad_samples(const data::Batch& batch, metrics::RunningAverage& sums);
+
+/// The sums over all ranks, the same on each; one all-reduce of twelve doubles (which hold counts exactly up to 2^53)
+/// and of `more`, equally many numbers on every rank, which become their sums too. `process_group` null: a world of
+/// one. They travel from and to `device`. Errors (Unavailable): a peer was lost.
 [[nodiscard]] Result<Totals> over_ranks(const Totals& mine, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
                                         const model::Device& device, std::span<double> more = {});
 

@@ -130,4 +130,19 @@ Result<void> warm_up(Training& training, const config::TrainConfig& config, cons
       [&] { return torch::nn::functional::cross_entropy(training.model->forward(images), labels); });
 }
 
+data::Batch placed(data::Batch batch, const model::Device& device) {
+  for (at::Tensor* const tensor : {&batch.images, &batch.labels, &batch.second_labels, &batch.counted}) {
+    *tensor = device.place(*tensor);
+  }
+  return batch;
+}
+
+at::Tensor outputs_of(Training& training, const config::TrainConfig& config, const World& world,
+                      const at::Tensor& images) {
+  const precision::Autocast autocast(config.model.compute_type, world.device.type());
+  // One channels-last image would make all that is computed from it channels-last, whatever the weights are.
+  const at::Tensor input = images.to(training.replica->input_type()).contiguous(config.model.memory_format);
+  return training.model->forward(input).to(at::kFloat);
+}
+
 }  // namespace rollcall::train

@@ -35,6 +35,14 @@ struct Training {
 /// The optimizer and its schedule. Errors (Usage): optimizer parameters out of range.
 [[nodiscard]] Result<void> add_optimizer(Training& training, const config::TrainConfig& config, const World& world);
 
+/// `batch` where the model computes.
+[[nodiscard]] data::Batch placed(data::Batch batch, const model::Device& device);
+
+/// What the model says of images where it computes: float32 [images, classes], under autocast where the configuration
+/// asks for it. Throws what LibTorch throws.
+[[nodiscard]] at::Tensor outputs_of(Training& training, const config::TrainConfig& config, const World& world,
+                                    const at::Tensor& images);
+
 /// A pass over made-up images that settles the order of the replica's buckets; see Replica::warm_up(). Collective.
 /// Errors (Unavailable): a peer was lost.
 [[nodiscard]] Result<void> warm_up(Training& training, const config::TrainConfig& config, const World& world);

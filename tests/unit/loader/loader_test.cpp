@@ -235,7 +235,7 @@ TEST_P(LoaderWithWorkers, ReplacesABadSampleByItsNeighbourAndNamesIt) {
   EXPECT_TRUE(at::equal(batches[0].counted.to(at::kInt), at::tensor({1, 0, 0, 1})));
   EXPECT_TRUE(at::equal(batches[1].counted.to(at::kInt), at::tensor({1, 1, 1, 0})));
   ASSERT_EQ(batches[0].bad.size(), 2U);
-  EXPECT_NE(batches[0].bad[0].find("sample 1: is damaged"), std::string::npos) << batches[0].bad[0];
+  EXPECT_NE(batches[0].bad[0].message().find("sample 1: is damaged"), std::string::npos) << batches[0].bad[0].message();
 }
 
 void expect_error(Loader& loader, const std::string& value, ExitCode code) {

@@ -20,7 +20,7 @@ const data::DataIdentity kIdentity{.images = 100, .class_names = 1, .labels = 2,
 
 std::string refusal(const data::Datasets& now, OtherData other, std::vector<std::string>* warnings = nullptr) {
   std::vector<std::string> told;
-  const Result<void> same = check_same_data(data_set_of(datasets_of(kIdentity)), now, "/data", other, told);
+  const Result<void> same = check_same_data(data_of(datasets_of(kIdentity)), now, "/data", other, told);
   if (warnings != nullptr) {
     *warnings = told;
   }
@@ -62,6 +62,28 @@ TEST(SameData, EachDifferenceIsNamedAndAcceptedWhereNoPictureChangesItsPart) {
     other.*number = -1;  // not known
     EXPECT_EQ(refusal(datasets_of(other), OtherData::Refuse), "");
   }
+}
+
+TEST(SameData, OtherImagesForValidationAreNamedAndAcceptedWhereTheUserSaysSo) {
+  data::Datasets then = datasets_of(kIdentity);
+  then.valid_identity = {.images = 20, .class_names = 1, .labels = 5, .picture_names = 6};
+  data::Datasets now = then;
+  now.valid_identity.images = 10;
+  std::vector<std::string> warnings;
+  const Result<void> less = check_same_data(data_of(then), now, "/data", OtherData::Refuse, warnings);
+  ASSERT_FALSE(less);
+  EXPECT_THAT(less.error().message(), HasSubstr("the validation images (10, not 20) are others"));
+  EXPECT_THAT(less.error().message(), HasSubstr("--resume=continue-with-changes"));
+  now.valid_identity = then.valid_identity;
+  now.valid_identity.picture_names = 9;
+  const Result<void> renamed = check_same_data(data_of(then), now, "/data", OtherData::Refuse, warnings);
+  ASSERT_FALSE(renamed);
+  EXPECT_THAT(renamed.error().message(), HasSubstr("the names of the images for validation are others"));
+  EXPECT_THAT(warnings, IsEmpty());
+  EXPECT_TRUE(check_same_data(data_of(then), now, "/data", OtherData::Accept, warnings));
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("the names of the images for validation are others")));
+  EXPECT_TRUE(check_same_data({data_of(then).train, {}}, now, "/data", OtherData::Refuse, warnings))
+      << "a file of an earlier version";
 }
 
 TEST(SameData, OfAFileThatDoesNotSayIsOneWarning) {

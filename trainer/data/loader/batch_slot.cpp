@@ -123,8 +123,9 @@ bool BatchSlot::replace_bad_samples() {
     }
     const std::optional<std::size_t> good = next_good(i);
     if (!good) {
-      failure_ = fail("--data", errors_[i]->value, "is bad, as is every other sample of this batch",
-                      "checking the data set", ExitCode::BadData);
+      failure_ =
+          fail("--data", errors_[i]->value, "is bad, as is every other sample of this batch", "checking the data set",
+               errors_[i]->exit_code == ExitCode::BadData ? ExitCode::BadData : ExitCode::InputOutput);
       return false;
     }
     std::memcpy(place(i), place(*good), place_bytes_);
@@ -168,7 +169,7 @@ Result<Batch> BatchSlot::take() {
   batch.step = step_;
   for (std::size_t i = 0; i < samples_.size(); ++i) {
     if (errors_[i]) {
-      batch.bad.push_back(errors_[i]->message());
+      batch.bad.push_back(*errors_[i]);
     }
   }
   batch.times.fetch = std::chrono::nanoseconds(fetch_time_);

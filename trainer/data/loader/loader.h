@@ -27,8 +27,8 @@ struct Batch {
   double label_weight = 1;   ///< of labels; 1 - label_weight is second_labels'
   at::Tensor counted;        ///< bool [n]; false for padding and for what stands in for a bad sample
   std::int64_t step = 0;
-  std::vector<std::string> bad;  ///< one message for each sample that could not be read
-  StageTimes times;              ///< what reading it cost, of all workers together
+  std::vector<Error> bad;  ///< one for each sample that could not be read; BadData: its bytes are damaged
+  StageTimes times;        ///< what reading it cost, of all workers together
 };
 
 /// What a sample that cannot be read does: it is named and left out, or it ends the run.

@@ -130,6 +130,17 @@ TEST(Admission, AMemberThatTalksOnIsDroppedAndAwaitedAgain) {
   EXPECT_TRUE(zero.get());
 }
 
+TEST(Admission, AMemberWhoseWordsCameWithItsHelloIsDroppedToo) {
+  const Listener own = rank_0_listener();
+  Socket talks = saying(own, hello(kKey.name, "", 1, 2));
+  ASSERT_TRUE(talks.send_frame("more", in_time()));  // both are there before rank 0 looks
+  auto zero = rank_0(own, 2);
+  EXPECT_TRUE(talks.receive_frame(in_time()));
+  EXPECT_FALSE(talks.receive_frame(in_time()));
+  EXPECT_TRUE(rank(own, 1, 2).get());
+  EXPECT_TRUE(zero.get());
+}
+
 TEST(Admission, ARankThatCannotBeOfThisWorldIsRefused) {
   const Listener own = rank_0_listener();
   auto zero = rank_0(own, 3);

@@ -1,0 +1,70 @@
+#include "trainer/train/validation.h"
+
+#include "trainer/train/totals.h"
+
+namespace rollcall::train {
+namespace {
+
+std::optional<Outcome> count_batch(const data::Batch& read, const config::TrainConfig& config, const World& world,
+                                   Training& training, metrics::RunningAverage& sums) {
+  count_bad_samples(read, sums);
+  return catch_training_errors(world, [&] {
+    const torch::NoGradGuard no_grad;
+    const data::Batch batch = placed(read, world.device);
+    const at::Tensor outputs =
+        training.replica->evaluate([&] { return outputs_of(training, config, world, batch.images); });
+    sums += count(outputs, batch.labels, losses_of(outputs, batch.labels, 0), batch.counted);
+  });
+}
+
+Result<bool> any_asked_to_stop(bool asked, const World& world) {
+  Totals mine;
+  mine.stopping = asked ? 1 : 0;
+  const Result<Totals> totals = over_ranks(mine, world.process_group, world.device);
+  return totals ? Result<bool>(totals->stopping > 0) : Result<bool>(totals.error());
+}
+
+}  // namespace
+
+std::optional<Outcome> run_validation(const config::TrainConfig& config, const World& world, Training& training,
+                                      Observer& observer, const std::function<bool()>& asked_to_stop,
+                                      metrics::RunningAverage& sums) {
+  DataPipeline& data = training.data;
+  data.valid_sampler->set_epoch(0, 0);
+  if (const Result<void> started = data.valid_loader->start(*data.valid_sampler); !started) {
+    return failed(started.error());
+  }
+  if (const Result<void> synchronised = training.replica->sync_buffers(); !synchronised) {
+    return failed(synchronised.error(), true);
+  }
+  training.model->eval();
+  Totals mine;
+  while (true) {
+    Result<std::optional<data::Batch>> batch = data.valid_loader->next();
+    if (!batch) {
+      return failed(batch.error());
+    }
+    if (!batch->has_value()) {  // after equally many batches on every rank: the sampler pads
+      break;
+    }
+    observer.bad_samples((*batch)->bad);
+    if (auto stop = count_batch(**batch, config, world, training, mine.average)) {
+      return stop;
+    }
+    const Result<bool> stopping = any_asked_to_stop(asked_to_stop(), world);
+    if (!stopping) {
+      return failed(stopping.error(), true);
+    }
+    if (*stopping) {
+      return Outcome{Ending::Interrupted, std::nullopt};
+    }
+  }
+  const Result<Totals> totals = over_ranks(mine, world.process_group, world.device);
+  if (!totals) {
+    return failed(totals.error(), true);
+  }
+  sums = totals->average;
+  return std::nullopt;
+}
+
+}  // namespace rollcall::train
