@@ -102,7 +102,7 @@ Exit code 69: a check failed; the report says what to do. docs/doctor.md explain
 Examples:
   srun --ntasks-per-node=1 rollcall doctor   the nodes of this job
   srun rollcall doctor --json --no-bench     for programs
-  srun -n8 rollcall doctor --collectives=gloo,ucx   also what the trainer's back ends reach
+  srun -n8 rollcall doctor --collectives=gloo,ucx   also what the trainer's backends reach
   rollcall doctor                            this machine alone
 )help";
 

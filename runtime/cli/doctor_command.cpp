@@ -31,7 +31,7 @@ constexpr std::array kDoctorTable{
     Setting{"only", Kind::List, "all", "CHECK[,CHECK...]", "run these checks; --list names them", "Doctor", kOnly},
     Setting{"skip", Kind::List, "none", "CHECK[,CHECK...]", "leave these checks out", "Doctor", kSkip},
     Setting{"collectives", Kind::List, "none", "BACKEND[,BACKEND...]",
-            "measure these back ends of rollcall-train with rollcall-bench-collectives; auto: what it would choose",
+            "measure these backends of rollcall-train with rollcall-bench-collectives; auto: what it would choose",
             "Doctor", "none|auto|gloo|ucx|mpi|nccl"},
 };
 
@@ -73,7 +73,7 @@ Result<std::vector<std::string_view>> wanted_checks(const CommandContext& contex
              : wanted;
 }
 
-/// The back ends that --collectives names; none for its default word. Whether this build of the trainer has them is for
+/// The backends that --collectives names; none for its default word. Whether this build of the trainer has them is for
 /// rollcall-bench-collectives to say.
 Result<std::vector<std::string>> wanted_backends(const CommandContext& context) {
   const std::vector<std::string> known = split(kDoctorTable[2].choices, '|');
@@ -83,7 +83,7 @@ Result<std::vector<std::string>> wanted_backends(const CommandContext& context) 
       return std::vector<std::string>();
     }
     if (std::ranges::find(known, name) == known.end()) {
-      return fail("--collectives", name, "is no back end",
+      return fail("--collectives", name, "is no backend",
                   nearest(name, known).value_or(fmt::format("{}", fmt::join(known.begin() + 1, known.end(), ", "))));
     }
   }

@@ -15,7 +15,7 @@ namespace rollcall::doctor {
 struct Expectations {
   bool ring = true;                        ///< connect each node to the next one
   bool benchmark = true;                   ///< and measure the ring
-  std::vector<std::string> collectives{};  ///< back ends that rollcall-bench-collectives measures; none: it is not run
+  std::vector<std::string> collectives{};  ///< backends that rollcall-bench-collectives measures; none: it is not run
 };
 
 /// Looks at this rank's world (in a het step with world=component its component): every rank calls it once. Rank 0 gets

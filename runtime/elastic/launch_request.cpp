@@ -18,7 +18,7 @@ namespace {
 using settings::Settings;
 using std::chrono::milliseconds;
 
-constexpr std::uint16_t kDefaultPort = 29400;  ///< of torchrun's c10d back end
+constexpr std::uint16_t kDefaultPort = 29400;  ///< of torchrun's c10d backend
 
 struct NodeRange {
   std::uint32_t least = 1;

@@ -53,7 +53,7 @@ struct MeetingRequest {
   bool alone = false;                                    ///< one node: there is nobody to meet
   std::optional<rendezvous::Endpoint> workers_endpoint;  ///< alone, with --master-port: what the workers are to use
   rendezvous::Endpoint endpoint;                         ///< where the nodes meet
-  std::optional<std::uint32_t> node_rank;                ///< with the static back end: this node's number
+  std::optional<std::uint32_t> node_rank;                ///< with the static backend: this node's number
   std::optional<bool> host;  ///< whether this agent holds the endpoint; nothing: where the endpoint is this host
   std::string run_id;
   std::string local_address;  ///< empty: found out

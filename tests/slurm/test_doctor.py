@@ -101,7 +101,7 @@ def test_an_unknown_back_end_is_refused_whatever_the_number_of_ranks(cluster, do
     result = doctor(nodes(1, ranks), *options) if ranks else cluster.run(rollcall, "doctor", *options, env=PROFILE, check=False)
     assert result.returncode == 64, result.stderr
     assert result.stdout == ""
-    line = "rollcall: --collectives: foo: is no back end; try auto, gloo, ucx, mpi, nccl"
+    line = "rollcall: --collectives: foo: is no backend; try auto, gloo, ucx, mpi, nccl"
     assert [told for told in result.stderr.splitlines() if told.startswith("rollcall: ")] == [line]
 
 

@@ -29,8 +29,8 @@ std::string place_text(const Run& run) {
     hosts += (i > 0 ? ", " : "") + run.hosts[i];
   }
   hosts += run.hosts.size() > kNamed ? ", ..." : "";
-  std::string text = fmt::format("{} ranks on {} nodes ({}), {} CPUs a rank, back end {}", last.ranks, last.nodes,
-                                 hosts, last.cpus_of_rank, run.backend);
+  std::string text = fmt::format("{} ranks on {} nodes ({}), {} CPUs a rank, backend {}", last.ranks, last.nodes, hosts,
+                                 last.cpus_of_rank, run.backend);
   text += last.job.empty() ? "" : ", job " + last.job;
   return text + (run.starts.size() > 1 ? fmt::format(", {} starts", run.starts.size()) : "");
 }

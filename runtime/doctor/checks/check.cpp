@@ -30,7 +30,7 @@ constexpr std::array kChecks{
     Check{"shm", "/dev/shm is large enough for NCCL and data loaders", check_shm},
     Check{"memlock", "locked memory is unlimited where a network adapter needs it", check_memlock},
     Check{"speed", "bandwidth and latency between the nodes reach what is expected", check_speed},
-    Check{"collectives", "the trainer's back ends come out right among all ranks, and how fast (--collectives)",
+    Check{"collectives", "the trainer's backends come out right among all ranks, and how fast (--collectives)",
           check_collectives},
 };
 
