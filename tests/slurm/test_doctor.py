@@ -96,7 +96,7 @@ def test_collectives_that_fail_say_why_and_what_to_do(doctor):
 
 
 @pytest.mark.parametrize("ranks", [None, 1, 2])
-def test_an_unknown_back_end_is_refused_whatever_the_number_of_ranks(cluster, doctor, rollcall, ranks):
+def test_an_unknown_backend_is_refused_whatever_the_number_of_ranks(cluster, doctor, rollcall, ranks):
     options = ["--json", "--only=collectives", "--collectives=gloo,foo"]
     result = doctor(nodes(1, ranks), *options) if ranks else cluster.run(rollcall, "doctor", *options, env=PROFILE, check=False)
     assert result.returncode == 64, result.stderr

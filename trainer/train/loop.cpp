@@ -11,6 +11,7 @@
 #include "trainer/train/validation.h"
 
 namespace rollcall::train {
+
 Loop::Loop(const config::TrainConfig& config, const World& world, Training& training, Checkpoints& checkpoints,
            Observer& observer, checkpoint::Progress& progress, TimeLimit limit)
     : config_(config),

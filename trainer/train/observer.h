@@ -69,7 +69,7 @@ class Observer {
   std::int64_t log_steps_;
   std::int64_t steps_in_epoch_ = 0;
   std::int64_t bad_samples_ = 0;           ///< of this rank, in this run
-  metrics::RunningAverage left_out_ = {};  ///< of all ranks, in this run: only what was left out
+  metrics::RunningAverage left_out_ = {};  ///< training in this run, all ranks: told is what was left out
   metrics::Throughput throughput_;
   metrics::DataWait run_wait_;     ///< of all steps
   metrics::DataWait window_wait_;  ///< since the last record

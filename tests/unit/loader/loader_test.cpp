@@ -34,7 +34,7 @@ class NumberedDataset : public Dataset {
     }
     if (bad_.contains(index)) {
       std::fill(pixels.begin(), pixels.end(), -1e9F);
-      return fail("--data", describe(index), "is damaged", "replacing it", ExitCode::BadData);
+      return fail("--data", describe(index), "is damaged", "replacing it", bad_code);
     }
     Random(1, Purpose::FakePixels, epoch, static_cast<std::uint64_t>(index)).fill_normal(pixels);
     pixels[0] = static_cast<float>(index);
@@ -43,6 +43,7 @@ class NumberedDataset : public Dataset {
 
   int reads() const { return reads_; }
   std::int64_t throws_at = -1;
+  ExitCode bad_code = ExitCode::BadData;
   mutable std::atomic<int> nice = 0;  ///< of the thread that read the last sample
 
  private:
@@ -238,6 +239,20 @@ TEST_P(LoaderWithWorkers, ReplacesABadSampleByItsNeighbourAndNamesIt) {
   EXPECT_NE(batches[0].bad[0].message().find("sample 1: is damaged"), std::string::npos) << batches[0].bad[0].message();
 }
 
+TEST_P(LoaderWithWorkers, ABadSampleThatPadsAnotherBatchIsNamedOnce) {
+  SamplerOptions in_order;
+  in_order.dataset_size = 7;
+  in_order.batch_size = 4;
+  in_order.pad = true;  // with sample 0
+  Loader loader(std::make_shared<NumberedDataset>(7, std::set<std::int64_t>{0}), make_options(GetParam(), 4));
+  ASSERT_TRUE(loader.start(Sampler(in_order)));
+  const auto batches = read_all(loader);
+  ASSERT_EQ(batches.size(), 2U);
+  EXPECT_FALSE(batches[1].counted[3].item<bool>());
+  EXPECT_EQ(batches[0].bad.size(), 1U);
+  EXPECT_EQ(batches[1].bad.size(), 0U);
+}
+
 void expect_error(Loader& loader, const std::string& value, ExitCode code) {
   Result<std::optional<Batch>> batch = loader.next();
   while (batch && batch->has_value()) {
@@ -263,6 +278,16 @@ TEST_P(LoaderWithWorkers, BatchWithoutAGoodSampleIsAnErrorEvenUnderSkip) {
   Loader loader(std::make_shared<NumberedDataset>(1, std::set<std::int64_t>{0}), make_options(GetParam(), 4));
   ASSERT_TRUE(loader.start(make_sampler(1, 4, true)));
   expect_error(loader, "sample 0", ExitCode::BadData);
+}
+
+TEST_P(LoaderWithWorkers, BatchOfWhichTheFileSystemGaveNothingIsNoDamagedData) {
+  const auto dataset = std::make_shared<NumberedDataset>(2, std::set<std::int64_t>{0, 1});
+  dataset->bad_code = ExitCode::NoInput;
+  Loader loader(dataset, make_options(GetParam(), 2));
+  SamplerOptions in_order;
+  in_order.dataset_size = in_order.batch_size = 2;
+  ASSERT_TRUE(loader.start(Sampler(in_order)));
+  expect_error(loader, "sample 0", ExitCode::InputOutput);
 }
 
 TEST_P(LoaderWithWorkers, ExceptionOfAReaderReachesTheCallerAsAnError) {

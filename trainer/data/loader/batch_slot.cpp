@@ -123,9 +123,10 @@ bool BatchSlot::replace_bad_samples() {
     }
     const std::optional<std::size_t> good = next_good(i);
     if (!good) {
-      failure_ =
-          fail("--data", errors_[i]->value, "is bad, as is every other sample of this batch", "checking the data set",
-               errors_[i]->exit_code == ExitCode::BadData ? ExitCode::BadData : ExitCode::InputOutput);
+      const bool damaged = errors_[i]->exit_code == ExitCode::BadData;
+      failure_ = fail("--data", errors_[i]->value, "is bad, as is every other sample of this batch",
+                      damaged ? "checking the data set" : "looking at the file system that it is on",
+                      damaged ? ExitCode::BadData : ExitCode::InputOutput);
       return false;
     }
     std::memcpy(place(i), place(*good), place_bytes_);
@@ -168,7 +169,7 @@ Result<Batch> BatchSlot::take() {
   }
   batch.step = step_;
   for (std::size_t i = 0; i < samples_.size(); ++i) {
-    if (errors_[i]) {
+    if (errors_[i] && samples_[i].counted) {  // what only pads is counted where it counts
       batch.bad.push_back(*errors_[i]);
     }
   }

@@ -27,7 +27,7 @@ struct Batch {
   double label_weight = 1;   ///< of labels; 1 - label_weight is second_labels'
   at::Tensor counted;        ///< bool [n]; false for padding and for what stands in for a bad sample
   std::int64_t step = 0;
-  std::vector<Error> bad;  ///< one for each sample that could not be read; BadData: its bytes are damaged
+  std::vector<Error> bad;  ///< for each sample that could not be read, but for padding; BadData: it is damaged
   StageTimes times;        ///< what reading it cost, of all workers together
 };
 
@@ -75,8 +75,8 @@ class Loader {
   [[nodiscard]] Result<void> start(const Sampler& sampler, std::int64_t first_step = 0);
 
   /// The next batch, waiting for it; nothing after the last. After an Error the epoch is over. A batch of no samples
-  /// (see Sampler) has tensors with n = 0. Errors: a bad sample under Fail (the first of the batch); BadData under Skip
-  /// where a whole batch is bad; Internal where reading threw.
+  /// (see Sampler) has tensors with n = 0. Errors: a bad sample under Fail (the first of the batch); under Skip a
+  /// whole batch that is bad: BadData, or InputOutput where its first could not be read; Internal where reading threw.
   [[nodiscard]] Result<std::optional<Batch>> next();
 
  private:
