@@ -91,13 +91,13 @@ const SettingValue& Settings::value(std::string_view name) const {
 std::int64_t Settings::integer(std::string_view name) const {
   const auto number = parse_integer<std::int64_t>(text(name));
   assert(number);
-  return *number;
+  return number.value_or(0);
 }
 
 double Settings::number(std::string_view name) const {
   const auto number = parse_number(text(name));
   assert(number);
-  return *number;
+  return number.value_or(0);
 }
 
 bool Settings::on(std::string_view name) const { return text(name) == "true"; }
@@ -107,7 +107,7 @@ std::vector<std::string> Settings::list(std::string_view name) const { return sp
 std::pair<std::uint16_t, std::uint16_t> Settings::port_range(std::string_view name) const {
   const auto ports = parse_port_range(text(name));
   assert(ports);
-  return *ports;
+  return ports.value_or(std::pair<std::uint16_t, std::uint16_t>());
 }
 
 std::string variable_name(std::string_view setting_name) {

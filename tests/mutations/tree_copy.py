@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 
+PRESET = "mutations"
 BUILD_MINUTES = 60
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
@@ -64,7 +65,7 @@ def run(command, folder, environment, seconds):
 class TreeCopy:
     def __init__(self, root, folder):
         self.root, self.source = root, folder / "source"
-        self.build_folder = self.source / "build" / "dev"
+        self.build_folder = self.source / "build" / PRESET
         self.source.mkdir(parents=True, exist_ok=True)
         self.lock = open(folder / "lock", "w")
         fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -100,10 +101,10 @@ class TreeCopy:
                 "GTEST_FAIL_FAST": "1", "ROLLCALL_BUILD_DIR": str(self.build_folder), "ROLLCALL_SOURCE_DIR": str(self.source)}
 
     def configure(self):
-        return run(["cmake", "--preset", "dev"], self.source, self.environment(), BUILD_MINUTES * 60)
+        return run(["cmake", "--preset", PRESET], self.source, self.environment(), BUILD_MINUTES * 60)
 
     def build(self, targets, jobs):
-        command = ["cmake", "--build", "--preset", "dev", "--target", *targets, "--", f"-j{jobs}"]
+        command = ["cmake", "--build", "--preset", PRESET, "--target", *targets, "--", f"-j{jobs}"]
         return run(command, self.source, self.environment(), BUILD_MINUTES * 60)
 
     def test(self, mutation, seconds):

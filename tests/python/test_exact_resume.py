@@ -2,6 +2,7 @@
 
 A pairwise selection of parallelism, optimizer and number of workers; ROLLCALL_ALL_RESUMES=1 runs all eight."""
 import itertools
+import math
 import os
 import shutil
 import subprocess
@@ -85,6 +86,33 @@ def test_an_epoch_is_not_ended_by_larger_steps_of_which_none_is_left(tmp_path):
     trainer_ranks.run(tmp_path, *options, "--batch-size=32", "--resume=continue-with-changes", ranks=1)
     assert [path.read_bytes() for path in trainer_ranks.checkpoints(tmp_path)] == [kept]
     assert records(tmp_path, "epoch") == [] and len(records(tmp_path, "validation")) == 1
+
+
+RATE = 0.01
+SCHEDULES = {"cosine": (["--lr-schedule=cosine"], lambda step: RATE * 0.5 * (1 + math.cos(math.pi * step / 20))),
+             "step": (["--lr-schedule=step", "--lr-step-epochs=1", "--lr-step-factor=0.5"], lambda step: RATE * 0.5 ** (step // 5)),
+             "warm-up": (["--warmup-epochs=3"], lambda step: RATE * min(1, (step + 1) / 15)),
+             "max-steps": (["--lr-schedule=cosine", "--max-steps=30"], None)}
+
+
+@pytest.mark.parametrize("kind", SCHEDULES)
+def test_the_schedule_goes_on_where_the_epochs_are_with_steps_of_another_size(tmp_path, kind):
+    """Half way, after 20 steps of 2 images, a second rank makes it steps of 4: 10 are left where 20 were."""
+    named, rate = SCHEDULES[kind]
+    options = ["--data=fake", "--fake-size=24", *SMALL, "--batch-size=2", "--epochs=4", f"--lr={RATE}", "--lr-scaling=none", *named,
+               "--valid-epochs=0", "--log-steps=1", "--optimizer=sgd", "--train-num-workers=1"]
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    trainer_ranks.run(whole, *options, "--keep-last=9", ranks=1)
+    part.mkdir()
+    shutil.copy(whole / "step-00000020.h5", part)
+    printed = trainer_ranks.run(part, *options, ranks=2)
+    rates = [record["learning_rate"] for record in records(part, "step")]
+    if kind == "max-steps":  # counts steps, whatever their size; with two ranks the epochs end before it
+        expected = [RATE * 0.5 * (1 + math.cos(math.pi * step / 20)) for step in range(10, 20)]
+    else:
+        expected = [rate(step) for step in range(10, 20)]
+    assert rates == pytest.approx(expected, rel=1e-6), printed
+    assert "the learning rate's schedule goes on where the epochs are" in printed
 
 
 @pytest.mark.parametrize("size", [20, 80])

@@ -103,8 +103,8 @@ def test_patterns_choose_by_name_and_by_area():
 SMALL_PROJECT = {
     "CMakeLists.txt": "cmake_minimum_required(VERSION 3.25)\nproject(small LANGUAGES CXX)\nadd_subdirectory(tests)\n",
     "CMakePresets.json": json.dumps({
-        "version": 6, "configurePresets": [{"name": "dev", "generator": "Ninja", "binaryDir": "${sourceDir}/build/dev"}],
-        "buildPresets": [{"name": "dev", "configurePreset": "dev"}]}),
+        "version": 6, "configurePresets": [{"name": "mutations", "generator": "Ninja", "binaryDir": "${sourceDir}/build/mutations"}],
+        "buildPresets": [{"name": "mutations", "configurePreset": "mutations"}]}),
     ".gitignore": "/build/\n",
     "tests/CMakeLists.txt": "function(rollcall_test name folder)\n  add_executable(${name} ${folder}/${name}.cpp)\nendfunction()\n"
                             "rollcall_test(small_test small)\n",

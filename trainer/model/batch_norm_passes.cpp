@@ -10,7 +10,8 @@
 
 #include "trainer/model/batch_norm_kernels.h"
 
-#ifndef _OPENMP
+// clang, whose OpenMP is another library than LibTorch's, compiles no program that anybody trains with.
+#if !defined(_OPENMP) && !defined(__clang__)
 #error "at::parallel_for is a template: without OpenMP in this file it uses one thread"
 #endif
 

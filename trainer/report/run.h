@@ -74,7 +74,7 @@ struct Run {
   Series data_wait;                         ///< fraction
   std::array<Series, kParts.size()> parts;  ///< seconds a step
   Series seconds;                           ///< of the steps, as recorded: their sum is the time of all steps
-  Series samples;
+  Series samples, bad_samples;              ///< images of the steps, and those left out: damaged, or not to be read
   Series valid_loss, valid_top1, valid_top5;
   Series durable, stall;  ///< seconds of each checkpoint
   RankGrid ranks;
@@ -119,11 +119,14 @@ class RunReader {
   void take_ranks(const ReadRecord& record);
   void take_checkpoint(const ReadRecord& record);
   void take_validation(const ReadRecord& record);
+  /// What came after `step` counts no more; < 0: unknown, and all counts.
   void take_resume(std::int64_t step);
+  void find_best();
   void note_time(const ReadRecord& record);
   Start& start();
 
   Run& run_;
+  std::map<std::int64_t, double> validated_;  ///< top-1 by step
 };
 
 /// After the last record: notes on the file, and what can be told only then.

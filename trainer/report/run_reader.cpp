@@ -129,7 +129,8 @@ void RunReader::take_begin(const ReadRecord& record) {
                         schema, kKnownSchema));
   }
   of.began = or_zero(record.number("time"));
-  of.from_step = of.to_step = record.integer("step", 0);
+  take_resume(record.integer("step"));  // also where it begins anew in the folder of another training
+  of.to_step = of.from_step;
   of.ranks = std::max<std::int64_t>(record.integer("ranks", 1), 1);
   of.nodes = std::max<std::int64_t>(record.integer("nodes", 1), 1);
   of.cpus_of_rank = std::max<std::int64_t>(record.integer("cpus_of_rank", 1), 1);
@@ -177,6 +178,7 @@ void RunReader::take_step(const ReadRecord& record) {
   }
   run_.data_wait.add(step, record.number("data_wait_fraction"));
   run_.samples.add(step, record.number("samples"));
+  run_.bad_samples.add(step, record.number("bad_samples"));
   run_.loader_utilisation = or_zero(record.number("loader_utilisation_of_rank_0"));
   run_.seconds.add(step, seconds);
   const double steps = record.number("steps");
@@ -229,9 +231,20 @@ void RunReader::take_validation(const ReadRecord& record) {
   run_.valid_top1.add(step, top1);
   run_.valid_top5.add(step, record.number("top5"));
   run_.validation_seconds += or_zero(record.number("seconds"));
-  if (top1 > run_.best_top1) {
-    run_.best_top1 = top1;
-    run_.best_step = step;
+  if (std::isfinite(top1)) {
+    validated_[step] = top1;
+  }
+  find_best();
+}
+
+void RunReader::find_best() {
+  run_.best_top1 = -1;
+  run_.best_step = 0;
+  for (const auto& [step, top1] : validated_) {
+    if (top1 > run_.best_top1) {
+      run_.best_top1 = top1;
+      run_.best_step = step;
+    }
   }
 }
 
@@ -243,13 +256,16 @@ void RunReader::take_resume(std::int64_t step) {
   run_.lost_steps += std::max<std::int64_t>(run_.step - step, 0);
   run_.step = std::min(run_.step, step);
   run_.lost_seconds += run_.seconds.forget_after(step);
-  for (Series* const series : {&run_.loss, &run_.top1, &run_.top5, &run_.learning_rate, &run_.images_per_second,
-                               &run_.data_wait, &run_.samples, &run_.valid_loss, &run_.valid_top1, &run_.valid_top5}) {
+  for (Series* const series :
+       {&run_.loss, &run_.top1, &run_.top5, &run_.learning_rate, &run_.images_per_second, &run_.data_wait,
+        &run_.samples, &run_.bad_samples, &run_.valid_loss, &run_.valid_top1, &run_.valid_top5}) {
     series->forget_after(step);
   }
   for (Series& part : run_.parts) {
     part.forget_after(step);
   }
+  validated_.erase(validated_.upper_bound(step), validated_.end());
+  find_best();
 }
 
 void add_notes(Run& run, const FileNotes& file) {

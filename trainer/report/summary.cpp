@@ -39,6 +39,8 @@ std::string progress_of(const Run& run) {
   const std::int64_t all = run.all_steps();
   std::string text = all > 0 ? fmt::format("step {} of {}", run.step, all) : fmt::format("step {}", run.step);
   text += run.left_out_steps > 0 ? fmt::format(", {} steps left out (gradients not finite)", run.left_out_steps) : "";
+  const double bad = run.bad_samples.sum();
+  text += bad > 0 ? fmt::format(", {:.0f} images left out (damaged, or not to be read)", bad) : "";
   return text + (run.lost_steps > 0 ? fmt::format(", {} steps were done again after a restart", run.lost_steps) : "");
 }
 
@@ -259,6 +261,7 @@ std::string summary_json(const Run& run) {
                  {"best_top1", run.best_top1 >= 0 ? Json(run.best_top1) : Json()},
                  {"best_step", run.best_top1 >= 0 ? Json(run.best_step) : Json()},
                  {"learning_rate", last(run.learning_rate)},
+                 {"bad_samples", static_cast<std::int64_t>(run.bad_samples.sum())},
                  {"images_per_second", run.seconds.sum() > 0 ? Json(run.samples.sum() / run.seconds.sum()) : Json()},
                  {"part_seconds", parts},
                  {"time_budget_seconds", budget},

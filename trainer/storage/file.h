@@ -42,6 +42,10 @@ class File {
   [[nodiscard]] bool write_at(std::span<const std::byte> bytes, std::uint64_t offset) const;
   /// fsync(2); by default also out of the page cache, so that reading back is no mere look into memory.
   [[nodiscard]] bool sync(Cached cached = Cached::Drop) const;
+  /// Whether each host may keep pages of the file that other hosts have changed since: NFS, SMB, 9P, AFS and whatever
+  /// stands behind FUSE. There a page that two hosts write parts of through their page caches may lose one's part:
+  /// the Linux NFS client writes whole pages back (fs/nfs/write.c, nfs_can_extend_write).
+  [[nodiscard]] bool cached_by_each_host() const;
 
  private:
   int descriptor_ = -1;

@@ -49,6 +49,15 @@ Outcome Loop::run() {
   return Outcome{};
 }
 
+std::int64_t Loop::schedule_step() const {
+  if (config_.optim.schedule == optim::ScheduleKind::Cosine && config_.run.max_steps > 0 &&
+      training_.schedule.total_steps == config_.run.max_steps) {
+    return progress_.global_step;
+  }
+  return progress_.epoch * training_.steps_of_epoch +
+         progress_.sample_position / (progress_.world_size * progress_.batch_size);
+}
+
 Loop::Stop Loop::train_epoch() {
   DataPipeline& data = training_.data;
   data.train_sampler->set_epoch(static_cast<std::uint64_t>(progress_.epoch), progress_.sample_position);
@@ -88,7 +97,8 @@ Loop::Stop Loop::train_batch(const data::Batch& read, std::int64_t done, StepSum
   sums.loading += std::chrono::duration<double>(times.fetch + times.decode + times.augment).count();
   return catch_training_errors(world_, [&] {
     if (done == 0) {
-      optim::set_learning_rate(*training_.optimizer, optim::learning_rate(training_.schedule, progress_.global_step));
+      learning_rate_ = optim::learning_rate(training_.schedule, schedule_step());
+      optim::set_learning_rate(*training_.optimizer, learning_rate_);
       replica_.zero_grad();
     }
     replica_.set_gradient_sync(done + 1 == config_.grad_accumulation());
@@ -225,7 +235,7 @@ Loop::Stop Loop::after_step(const Totals& totals) {
   progress_.sample_position = training_.data.train_sampler->position_after(progress_.step_in_epoch - first_step_);
   progress_.epoch_totals += totals.average;
   progress_.unrecorded += totals.average;
-  observer_.step_done(progress_, totals.average, optim::learning_rate(training_.schedule, progress_.global_step - 1));
+  observer_.step_done(progress_, totals.average, learning_rate_);
   if (!std::isfinite(totals.average.loss_sum)) {
     return failed(
         loss_not_finite(totals.average.loss(), progress_.global_step, steps_done_ == 1 && progress_.global_step > 1));

@@ -38,6 +38,10 @@ class Loop {
     metrics::StepTimes times = {};
   };
 
+  /// Where the learning rate's schedule is: as far as the epochs are, in steps of this run's size. So a training that
+  /// goes on with steps of another size goes on with its schedule too. While all had one size, and for a cosine that
+  /// --max-steps ends: the steps done.
+  [[nodiscard]] std::int64_t schedule_step() const;
   [[nodiscard]] Stop train_epoch();
   /// Gradients of one batch, `done` having been added up in this step before.
   [[nodiscard]] Stop train_batch(const data::Batch& read, std::int64_t done, StepSums& sums);
@@ -80,6 +84,7 @@ class Loop {
   TimeLimit limit_;
   std::int64_t first_step_ = 0;  ///< of the current epoch that this run does
   std::int64_t steps_in_epoch_ = 0;
+  double learning_rate_ = 0;           ///< of the current step
   std::int64_t steps_done_ = 0;        ///< by this run
   std::int64_t skipped_in_a_row_ = 0;  ///< steps left out
   bool among_best_ = false;            ///< the last validation's checkpoint is to be kept

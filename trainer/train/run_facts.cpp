@@ -1,6 +1,7 @@
 #include "trainer/train/run_facts.h"
 
 #include <fmt/format.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <array>

@@ -23,8 +23,9 @@ Remedy remedy_for(std::int64_t images, const StepSize& now) {
   }
   if (const auto batch_size = batch_size_for(images, now.world_size, now.batch_size)) {
     return {"--batch-size", now.batch_size,
-            fmt::format("--batch-size={} --grad-accumulation={}", *batch_size,
-                        *accumulation_for(images, now.world_size, *batch_size))};
+            fmt::format("--batch-size={} --grad-accumulation={} (where --lr is scaled by the batches of a step, with "
+                        "--resume=continue-with-changes and the --lr that keeps the rate)",
+                        *batch_size, *accumulation_for(images, now.world_size, *batch_size))};
   }
   return {"--batch-size", now.batch_size, fmt::format("a number of ranks that divides {}", images)};
 }
@@ -57,8 +58,8 @@ StepSizeChange step_size_change(const StepSize& then, const StepSize& now) {
   const Remedy remedy = remedy_for(then.images(), now);
   return {.note = {},
           .warning = fmt::format("{}: {}: a step has {} images with {}, and had {} with {} in the checkpoint: "
-                                 "steps, what the end of an epoch leaves out, and the learning rate's schedule are "
-                                 "others; to keep them try {}",
+                                 "steps and what the end of an epoch leaves out are others, and the learning rate's "
+                                 "schedule goes on where the epochs are; to keep them try {}",
                                  remedy.setting, remedy.value, now.images(), ranks(now.world_size), then.images(),
                                  ranks(then.world_size), remedy.action)};
 }

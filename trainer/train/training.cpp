@@ -114,7 +114,8 @@ Result<void> add_optimizer(Training& training, const config::TrainConfig& config
     return made.error();
   }
   training.optimizer = *std::move(made);
-  training.schedule = make_schedule(config, options->learning_rate, training.data.train_sampler->steps());
+  training.steps_of_epoch = training.data.train_sampler->steps();
+  training.schedule = make_schedule(config, options->learning_rate, training.steps_of_epoch);
   return {};
 }
 

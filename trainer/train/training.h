@@ -23,6 +23,7 @@ struct Training {
   std::unique_ptr<parallel::Replica> replica;          ///< of the model
   std::unique_ptr<torch::optim::Optimizer> optimizer;  ///< of what the replica is to update
   optim::ScheduleOptions schedule;
+  std::int64_t steps_of_epoch = 0;  ///< of a whole one
 };
 
 /// Data, model and loss scaler. Collective. Errors: data set missing, empty class, batch larger than the data, unknown

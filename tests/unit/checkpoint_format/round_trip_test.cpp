@@ -163,7 +163,7 @@ TEST(CheckpointFile, ManifestsThatContradictThemselvesAreRefused) {
   };
   for (const auto& [from, to] : changes) {
     ASSERT_TRUE(write_checkpoint(folder.file("a.h5"), SampleContent(3).content, {}));
-    rewrite_manifest(folder.file("a.h5"), [&from, &to](std::string& text) {
+    rewrite_manifest(folder.file("a.h5"), [&from = from, &to = to](std::string& text) {
       ASSERT_NE(text.find(from), std::string::npos) << from;
       text.replace(text.find(from), from.size(), to);
     });

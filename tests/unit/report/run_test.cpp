@@ -1,5 +1,6 @@
 #include "trainer/report/run.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -85,6 +86,35 @@ TEST_F(RunTest, ARestartedRunIsOneWhoseLostStepsCountOnce) {
   EXPECT_EQ(run.host_of(2), "b");
   EXPECT_EQ(run.host_of(4), "");
   EXPECT_THAT(run.notes, IsEmpty());
+}
+
+TEST_F(RunTest, ValidationsThatNoLongerCountAreNotTheBest) {
+  const auto valid = [](int step, double top1, double time) {
+    return fmt::format(
+        R"({{"event":"validation","epoch":1,"step":{},"loss":2,"top1":{},"top5":1,"samples":5,"seconds":1,)"
+        R"("time":{}}})"
+        "\n",
+        step, top1, time);
+  };
+  const std::string first = begin(100) + step(1, 111) + valid(1, 0.25, 112) + step(2, 113) + valid(2, 0.5, 114);
+  EXPECT_EQ(read(first).best_step, 2);
+  const RunOfTest back = read(first + begin(200, 1) + resume(1) + step(2, 211) + valid(2, 0.125, 212));
+  EXPECT_EQ(back.best_top1, 0.25);
+  EXPECT_EQ(back.best_step, 1);
+  const RunOfTest anew = read(first + begin(200, 0) + step(1, 211) + valid(1, 0, 212));
+  EXPECT_EQ(anew.best_top1, 0);
+  EXPECT_EQ(anew.loss.points().size(), 1U);
+  EXPECT_EQ(read(first + begin(200, 0)).best_top1, -1);
+}
+
+TEST_F(RunTest, ImagesThatWereLeftOutAreToldOnceEach) {
+  const auto with_bad = [](std::string record, int bad) {
+    return record.insert(record.find(R"("learning_rate")"), fmt::format(R"("bad_samples":{},)", bad));
+  };
+  const RunOfTest run = read(begin(100) + with_bad(step(1, 111), 1) + with_bad(step(2, 112), 2) + begin(200, 1) +
+                             resume(1) + with_bad(step(2, 211), 2) + end(220));
+  EXPECT_EQ(run.bad_samples.sum(), 3);
+  EXPECT_THAT(summary_text(run), HasSubstr("3 images left out"));
 }
 
 TEST_F(RunTest, TheTimeOfAllStartsIsAccountedFor) {

@@ -104,7 +104,7 @@ std::vector<BlockFile::Buffer> BlockFile::make_buffers() const {
   return buffers;
 }
 
-Result<BlockFile> BlockFile::open(const std::string& path, ReadBack read_back, std::size_t threads) {
+Result<BlockFile> BlockFile::open(const std::string& path, ReadBack read_back, std::size_t threads, bool shared) {
   BlockFile file;
   file.path_ = path;
   file.read_back_ = read_back;
@@ -113,7 +113,8 @@ Result<BlockFile> BlockFile::open(const std::string& path, ReadBack read_back, s
   if (!file.cached_) {
     return file.failure("cannot be opened for writing", errno);
   }
-  if (read_back == ReadBack::Device) {
+  file.past_caches_ = shared && file.cached_.cached_by_each_host();
+  if (read_back == ReadBack::Device || file.past_caches_) {
     file.direct_ = storage::File(path, O_RDWR | O_DIRECT);
   }
   return file;
@@ -137,6 +138,9 @@ Result<void> BlockFile::write(std::vector<Block> blocks, const std::function<voi
 Result<void> BlockFile::write_block(std::size_t index, std::byte* buffer) {
   const Block& block = blocks_[index];
   fragments_[index] = fragments_of(block);
+  if (past_caches_) {
+    return write_past_caches(block);
+  }
   const std::uint64_t whole_pages = page_begin(block.end) - std::min(page_end(block.begin), page_begin(block.end));
   return direct_ && whole_pages >= kWorthDirect ? write_direct(block, buffer) : write_cached(block);
 }
@@ -150,6 +154,20 @@ Result<void> BlockFile::write_cached(const Block& block) {
   // The device begins while the next block is summed up; only fsync() tells whether it succeeded.
   static_cast<void>(::sync_file_range(cached_.descriptor(), static_cast<off_t>(block.begin),
                                       static_cast<off_t>(block.size()), SYNC_FILE_RANGE_WRITE));
+  return {};
+}
+
+Result<void> BlockFile::write_past_caches(const Block& block) {
+  if (!direct_) {
+    return write_cached(block);  // rank 0 looks at the whole file in the end
+  }
+  for (const PlacedSlice& slice : block.slices) {
+    const bool direct = direct_.write_at(slice.bytes, slice.file_offset);
+    const bool refused = !direct && errno == EINVAL;  // SMB and FUSE leave it to who stands behind them
+    if (!direct && !(refused && cached_.write_at(slice.bytes, slice.file_offset))) {
+      return failure("cannot be written", errno);
+    }
+  }
   return {};
 }
 

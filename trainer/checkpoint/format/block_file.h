@@ -48,10 +48,17 @@ enum class ReadBack {
 /// A rank's blocks of an existing file: written, made durable, read back. With ReadBack::Device what can go past the
 /// page cache does: whole pages of a block, from an aligned buffer; the rest, and everything where the file system
 /// refuses O_DIRECT or with ReadBack::Memory, goes through it. Errors (InputOutput) of all: the system's.
+///
+/// Where several hosts write to a file of which each keeps pages of its own (storage::File::cached_by_each_host()),
+/// everything goes past the page cache, byte for byte: O_DIRECT has no alignment there (open(2), NOTES).
 class BlockFile {
  public:
-  /// `threads`: how many blocks are on their way at a time; each has a buffer of its own.
-  static Result<BlockFile> open(const std::string& path, ReadBack read_back, std::size_t threads);
+  /// `threads`: how many blocks are on their way at a time; each has a buffer of its own. `shared`: others write to the
+  /// file as well.
+  static Result<BlockFile> open(const std::string& path, ReadBack read_back, std::size_t threads, bool shared);
+
+  /// The file is shared, and each host keeps pages of its own.
+  [[nodiscard]] bool past_caches() const { return past_caches_; }
 
   /// Writes all blocks and keeps their checksums. `after_block` (may be empty) is told of each, by one thread at a
   /// time.
@@ -73,6 +80,7 @@ class BlockFile {
   [[nodiscard]] std::vector<Buffer> make_buffers() const;
   [[nodiscard]] Result<void> write_block(std::size_t index, std::byte* buffer);
   [[nodiscard]] Result<void> write_cached(const Block& block);
+  [[nodiscard]] Result<void> write_past_caches(const Block& block);
   [[nodiscard]] Result<void> write_direct(const Block& block, std::byte* buffer);
   [[nodiscard]] Result<void> sync() const;
   [[nodiscard]] Result<void> verify(const std::vector<std::string>& names);
@@ -83,6 +91,7 @@ class BlockFile {
   std::size_t threads_ = 1;
   storage::File cached_;
   storage::File direct_;  ///< not open where O_DIRECT is refused or not wanted
+  bool past_caches_ = false;
   std::vector<Block> blocks_;
   std::vector<std::vector<Fragment>> fragments_;  ///< by block
 };

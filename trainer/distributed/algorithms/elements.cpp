@@ -32,12 +32,19 @@ struct BFloat16 {
   [[nodiscard]] static BFloat16 from_float(float value) { return BFloat16{to_bfloat16(value)}; }
 };
 
+// clang before 15 has the type on x86 by its older name only, and with -mf16c.
+#if defined(__clang__) && __clang_major__ < 15
+using Binary16 = __fp16;
+#else
+using Binary16 = _Float16;
+#endif
+
 /// IEEE 754 binary16, converted by the compiler (F16C where the processor has it).
 struct Float16 {
-  _Float16 value;
+  Binary16 value;
 
   [[nodiscard]] static float to_float(Float16 half) { return static_cast<float>(half.value); }
-  [[nodiscard]] static Float16 from_float(float value) { return Float16{static_cast<_Float16>(value)}; }
+  [[nodiscard]] static Float16 from_float(float value) { return Float16{static_cast<Binary16>(value)}; }
 };
 
 template <typename T>
