@@ -482,14 +482,14 @@ def test_what_cannot_be_read_whole_is_not_taken_for_absent(rollcall, image, name
 
 def test_what_users_cannot_read_is_warned_of(rollcall, image):
     image.chmod(0o755)
-    plugin = image / "root" / "lib" / "spank_rollcall.so"
+    plugin = image / "private" / "lib" / "spank_rollcall.so"
     plugin.parent.mkdir(parents=True)
     shutil.copy(image / "opt" / "spank_rollcall.so", plugin)
     (image / "etc" / "rollcall").mkdir()
-    options = ["install", "--site", f"--root={image}", "--plugin=/root/lib/spank_rollcall.so",
+    options = ["install", "--site", f"--root={image}", "--plugin=/private/lib/spank_rollcall.so",
                f"--profile={SOURCE}/site_config/minicluster.toml"]
     assert "users cannot" not in site(rollcall, *options, "--dry-run").stdout
-    (image / "root").chmod(0o700)
+    (image / "private").chmod(0o700)
     (image / "etc" / "rollcall").chmod(0o700)
     plugin.chmod(0o640)
     (image / "etc" / "slurm" / "plugstack.conf").write_text("")
@@ -497,7 +497,7 @@ def test_what_users_cannot_read_is_warned_of(rollcall, image):
     done = site(rollcall, *options)
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^warning: (\S+): users cannot (\w+) it \(mode (\d+)\)", done.stdout, re.MULTILINE) == [
-        (f"{image}/root", "enter", "0700"), (str(plugin), "read", "0640"), (f"{image}/etc/rollcall", "enter", "0700"),
+        (f"{image}/private", "enter", "0700"), (str(plugin), "read", "0640"), (f"{image}/etc/rollcall", "enter", "0700"),
         (f"{image}/etc/slurm/plugstack.conf", "read", "0600")]
 
 

@@ -160,13 +160,7 @@ EXPORTED int open64(const char* path, int flags, ...) {
   return open_file(path, flags, mode);
 }
 
-EXPORTED int open(const char* path, int flags, ...) {
-  va_list arguments;
-  va_start(arguments, flags);
-  const auto mode = static_cast<mode_t>(va_arg(arguments, int));
-  va_end(arguments);
-  return open_file(path, flags, mode);
-}
+EXPORTED int open(const char* path, int flags, ...) __attribute__((alias("open64")));
 
 EXPORTED ssize_t pwrite64(int descriptor, const void* bytes, std::size_t count, off_t offset) {
   const ino_t number = number_of(descriptor);
@@ -176,9 +170,8 @@ EXPORTED ssize_t pwrite64(int descriptor, const void* bytes, std::size_t count, 
              : write_pages(descriptor, client().pages[number], static_cast<const char*>(bytes), count, offset);
 }
 
-EXPORTED ssize_t pwrite(int descriptor, const void* bytes, std::size_t count, off_t offset) {
-  return pwrite64(descriptor, bytes, count, offset);
-}
+EXPORTED ssize_t pwrite(int descriptor, const void* bytes, std::size_t count, off_t offset)
+    __attribute__((alias("pwrite64")));
 
 EXPORTED ssize_t pread64(int descriptor, void* bytes, std::size_t count, off_t offset) {
   const ino_t number = number_of(descriptor);
@@ -188,9 +181,7 @@ EXPORTED ssize_t pread64(int descriptor, void* bytes, std::size_t count, off_t o
              : read_pages(descriptor, client().pages[number], static_cast<char*>(bytes), count, offset);
 }
 
-EXPORTED ssize_t pread(int descriptor, void* bytes, std::size_t count, off_t offset) {
-  return pread64(descriptor, bytes, count, offset);
-}
+EXPORTED ssize_t pread(int descriptor, void* bytes, std::size_t count, off_t offset) __attribute__((alias("pread64")));
 
 EXPORTED int fsync(int descriptor) {
   static const auto call = next<int (*)(int)>("fsync");

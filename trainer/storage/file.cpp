@@ -1,6 +1,7 @@
 #include "trainer/storage/file.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -78,9 +79,8 @@ bool File::sync(Cached cached) const {
 }
 
 bool File::cached_by_each_host() const {
-  // linux/magic.h; of SMB's three the header has two, fs/smb/client/cifsfs.h the other.
-  constexpr std::array<std::uint32_t, 7> kTypes{0x6969U,     0x517BU,     0xFE534D42U, 0xFF534D42U,
-                                                0x01021997U, 0x5346414FU, 0x65735546U};
+  constexpr std::array<std::uint32_t, 8> kTypes{NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, CIFS_SUPER_MAGIC, SMB2_SUPER_MAGIC,
+                                                V9FS_MAGIC,      AFS_SUPER_MAGIC, AFS_FS_MAGIC,     FUSE_SUPER_MAGIC};
   struct statfs system {};
   return ::fstatfs(descriptor_, &system) == 0 &&
          std::ranges::find(kTypes, static_cast<std::uint32_t>(system.f_type)) != kTypes.end();
