@@ -65,6 +65,29 @@ def test_the_newest_the_best_and_one_of_every_so_many_are_kept(tmp_path):
     assert (tmp_path / "best.h5").readlink().name == f"step-{best[0]['step']:08d}.h5"
 
 
+def best_of(validations):
+    return max(validations, key=lambda record: (record["top1"], -record["step"]))["step"]
+
+
+@pytest.mark.parametrize("ranks, seed", [(1, 2), (2, 3)])
+def test_the_best_stays_where_the_save_of_a_better_one_fails(tmp_path, ranks, seed):
+    """A better one that was never written neither drives the best away nor stands in the way of the next."""
+    options = (*SMALL, "--data=fake", f"--seed={seed}", "--fake-size=60", f"--batch-size={16 // ranks}", "--epochs=5", "--lr=0.02",
+               "--valid-epochs=1", "--checkpoint-epochs=0", "--checkpoint-steps=5", "--checkpoint-retries=0", "--keep-last=1", "--keep-best=1")
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    trainer_ranks.run(whole, *options, ranks=ranks)
+    validations = records(whole, "validation")
+    record_steps = [v["step"] for i, v in enumerate(validations) if v["step"] == best_of(validations[:i + 1])]
+    assert len(record_steps) > 1
+    failing = [step for step in record_steps[1:] if step != validations[-1]["step"]][-1]
+    obstruct(part, failing)
+    trainer_ranks.run(part, *options, "--resume=never", ranks=ranks)
+    assert [record["step"] for record in records(part, "checkpoint") if not record["written"]] == [failing]
+    assert [v["step"] for v in records(part, "validation")] == [v["step"] for v in validations]
+    best = best_of([v for v in validations if v["step"] != failing])
+    assert (part / "best.h5").readlink().name == f"step-{best:08d}.h5" and (part / "best.h5").is_file()
+
+
 def test_prune_keeps_what_a_training_with_these_options_keeps(tmp_path):
     options = (*SMALL, "--fake-size=20", "--epochs=8", "--valid-epochs=1")
     rules = ("--keep-last=2", "--keep-best=2", "--keep-every=10")

@@ -77,6 +77,21 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path):
     assert [path.name for path in trainer_ranks.checkpoints(tmp_path)] == ["step-00000001.h5"]
 
 
+@pytest.mark.parametrize("ranks, parallel", [(1, "ddp"), (2, "ddp"), (2, "fsdp")])
+@pytest.mark.parametrize("name, told", [("optimizer/state/{}/exp_avg_sq", "optimizer/state/fc.weight/exp_avg_sq"),
+                                        ("model/layer4/1/bn2/running_var", "layer4.1.bn2.running_var")])
+def test_moments_and_statistics_that_are_not_finite_are_not_saved(tmp_path, name, told, ranks, parallel):
+    """Of a weight with an infinite moment the loss tells nothing: it is never changed again."""
+    given = options(optimizer="adamw", parallel=parallel)
+    trainer_ranks.run(tmp_path, *given, "--max-steps=1", ranks=ranks)
+    with h5py.File(trainer_ranks.checkpoints(tmp_path)[-1], "r+") as file:
+        key = next(key for key in ("fc.weight", "fc/weight") if f"optimizer/state/{key}" in file)
+        file[name.format(key)][...] = float("inf")
+    text = trainer_ranks.run(tmp_path, *given, "--verify=metadata", ranks=ranks, code=65)
+    assert f"{told}: not finite after step 2, which is not saved" in errors(text)[0] or (ranks > 1 and "of another rank" in errors(text)[0])
+    assert [path.name for path in trainer_ranks.checkpoints(tmp_path)] == ["step-00000001.h5"]
+
+
 def test_what_a_run_that_went_on_from_a_diverged_model_advises(tmp_path):
     trainer_ranks.run(tmp_path, *options(), "--max-steps=2", ranks=1)
     with h5py.File(trainer_ranks.checkpoints(tmp_path)[-1], "r+") as file:

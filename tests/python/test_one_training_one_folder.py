@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -75,6 +76,65 @@ def test_a_named_file_of_another_training_is_taken_with_a_warning(tmp_path):
     text = trainer_ranks.run(tmp_path / "two", *OPTIONS, "--max-steps=2", "--momentum=0.5", f"--resume={file}", ranks=1)
     assert "--momentum was 0.9 and is 0.5" in text
     assert options_in(trainer_ranks.checkpoints(tmp_path / "two")[-1])["momentum"] == 0.5
+
+
+@pytest.mark.parametrize("change", ["--seed=3", "--shuffle-window=4"])
+def test_an_epoch_that_goes_on_in_another_order_says_how_many_images_come_twice(tmp_path, change):
+    """By the orders themselves, which metrics.jsonl does not hold: bounds of the number that they give."""
+    trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=6", ranks=1)
+    text = trainer_ranks.run(tmp_path, *OPTIONS, change, "--max-steps=7", "--resume=continue-with-changes", ranks=1)
+    left, again = re.search(r"of the (\d+) images that are left of it, (\d+) were seen in it before, and as many others are not", text).groups()
+    assert int(left) == size_of_training(tmp_path) - 6 * 4 and 0 < int(again) <= 6 * 4
+    assert "were seen in it before" not in trainer_ranks.run(tmp_path, *OPTIONS, change, "--max-steps=8", ranks=1)
+
+
+def size_of_training(folder):
+    return trainer_ranks.records(folder, "begin")[0]["training_images"]
+
+
+VALIDATED = ("--valid-epochs=1", "--fake-size=40", "--keep-last=1", "--epochs=2")
+
+
+def accuracies(folder):
+    return {record["step"]: record["top1"] for record in trainer_ranks.records(folder, "validation")}
+
+
+def test_the_best_of_another_folder_does_not_count_in_this_one(tmp_path):
+    """Its checkpoint does not lie here: nothing would be the best, however long it trains."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    trainer_ranks.run(one, *OPTIONS, *VALIDATED, "--epochs=1", ranks=1)
+    file = trainer_ranks.checkpoints(one)[0]
+    assert (one / "best.h5").readlink().name == file.name
+    text = trainer_ranks.run(two, *OPTIONS, *VALIDATED, f"--resume={file}", ranks=1)
+    assert f"of its 1 best validations 1 have no checkpoint in {two}" in text
+    (step,) = accuracies(two)
+    assert accuracies(two)[step] <= next(iter(accuracies(one).values())), "the test's condition"
+    assert (two / "best.h5").readlink().name == f"step-{step:08d}.h5" and (two / "best.h5").is_file()
+
+
+def test_the_best_of_this_folder_goes_on_to_count(tmp_path):
+    trainer_ranks.run(tmp_path, *OPTIONS, *VALIDATED, "--epochs=1", ranks=1)
+    best = (tmp_path / "best.h5").readlink().name
+    text = trainer_ranks.run(tmp_path, *OPTIONS, *VALIDATED, f"--resume={tmp_path}/best.h5", ranks=1)
+    assert "no longer count" not in text
+    first, second = accuracies(tmp_path).items()
+    assert (tmp_path / "best.h5").readlink().name == (best if second[1] <= first[1] else f"step-{second[0]:08d}.h5")
+
+
+def test_the_best_by_other_images_stays_until_there_is_one_by_these(tmp_path):
+    pictures, run = tmp_path / "pictures", tmp_path / "run"
+    make_pictures(pictures / "train", 30)
+    make_pictures(pictures / "val", 12)
+    options = (*OPTIONS, *VALIDATED, f"--data={pictures}", "--epochs=4", "--checkpoint-steps=1", "--checkpoint-mode=sync")
+    trainer_ranks.run(run, *options, "--max-steps=8", ranks=1)
+    best = (run / "best.h5").readlink().name
+    (pictures / "val" / "class 0" / "0.png").rename(pictures / "val" / "class 0" / "zero.png")
+    text = trainer_ranks.run(run, *options, "--max-steps=10", "--valid-epochs=0", "--resume=continue-with-changes", ranks=1)
+    assert "the best validation so far was of other images: the best checkpoint is chosen anew" in text
+    assert (run / "best.h5").readlink().name == best and (run / "best.h5").is_file()
+    trainer_ranks.run(run, *options, "--max-steps=12", ranks=1)
+    (last,) = [step for step in accuracies(run) if step > 10]
+    assert (run / "best.h5").readlink().name == f"step-{last:08d}.h5" and not (run / best).exists()
 
 
 def make_pictures(folder, count=60):
@@ -226,6 +286,54 @@ def test_a_restarted_job_goes_on_from_what_its_stage_holds(tmp_path):
     assert "the checkpoint of step 4 was still in" in again and f"resumed from {run}/step-00000004.h5" in again
 
 
+def test_a_folder_whose_checkpoints_are_gone_is_no_beginning(tmp_path):
+    """The site deletes old files; what is left of a month are its records, which a run at step 0 would go on to write."""
+    trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", ranks=1)
+    trainer_ranks.checkpoints(tmp_path)[0].unlink()
+    before = (tmp_path / "metrics.jsonl").read_text()
+    for job in ({}, {"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": "1"}):
+        text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", ranks=1, code=66, env=job)
+        assert f"rollcall: --resume: auto: {tmp_path} holds no checkpoint, though" in text and "one of step 2 that was written" in text
+    assert (tmp_path / "metrics.jsonl").read_text() == before
+    text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", "--resume=never", ranks=1)
+    assert "begins at step 0, as --resume=never says" in text and "warning" not in text
+    trainer_ranks.checkpoints(tmp_path)[0].unlink()
+    assert "of step 1 that was written" in trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, code=66)
+
+
+def test_what_a_restarted_job_saved_and_is_gone_is_missed_though_it_began_anew(tmp_path):
+    """--resume=never meant its first start."""
+    job = {"SLURM_JOB_ID": "5"}
+    options = (*OPTIONS, "--max-steps=1", "--resume=never")
+    trainer_ranks.run(tmp_path, *options, ranks=1, env=job)
+    trainer_ranks.checkpoints(tmp_path)[0].unlink()
+    text = trainer_ranks.run(tmp_path, *options, ranks=1, code=66, env={**job, "SLURM_RESTART_COUNT": "1"})
+    assert "a new job with --resume=never" in text
+    trainer_ranks.run(tmp_path, *options, ranks=1, env={"SLURM_JOB_ID": "6"})
+
+
+def test_a_job_that_is_restarted_before_its_first_checkpoint_begins_again(tmp_path):
+    job = {"SLURM_JOB_ID": "5"}
+    process = trainer_ranks.start(tmp_path, *OPTIONS, "--fake-size=100000", ranks=1, env=job)[0]
+    while "step 1/" not in process.stdout.readline():
+        assert process.poll() is None
+    end(process, signal.SIGKILL)
+    text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, env={**job, "SLURM_RESTART_COUNT": "1"})
+    assert f"begins at step 0: {tmp_path} holds no checkpoint" in text and "warning" not in text
+
+
+def test_a_restarted_job_that_finds_nothing_at_all_says_so(tmp_path):
+    text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, env={"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": "2"})
+    assert "warning: job 5 was started again (restart count 2), and" in text
+
+
+def test_checkpoints_that_were_written_to_another_folder_are_told_of(tmp_path):
+    records = f"--run-dir={tmp_path}/records"
+    trainer_ranks.run(tmp_path / "one", *OPTIONS, records, "--max-steps=2", ranks=1)
+    text = trainer_ranks.run(tmp_path / "two", *OPTIONS, records, "--max-steps=1", ranks=1)
+    assert f"one of step 2 that was written to another folder ({tmp_path}/one)" in text
+
+
 # ---------------------------------------------------------------- one writer
 
 
@@ -257,6 +365,28 @@ def test_a_second_run_does_not_write_to_the_folder_of_a_running_one(tmp_path):
     finally:
         end(process, signal.SIGTERM)
     assert not (tmp_path / "lease.json").exists() and len(trainer_ranks.checkpoints(tmp_path)) == 1
+
+
+def test_a_second_run_does_not_write_records_among_those_of_a_running_one(tmp_path):
+    """Their checkpoints lie in folders of their own; the reports would be made of both."""
+    records = tmp_path / "records"
+    process = running(tmp_path / "one", f"--run-dir={records}")
+    try:
+        assert lease(records) == lease(tmp_path / "one")
+        text = trainer_ranks.run(tmp_path / "two", *OPTIONS, f"--run-dir={records}", ranks=1, code=73)
+        assert f"rollcall: --run-dir: {records}: process {process.pid} on" in text and "another --run-name or --run-dir" in text
+        assert not (tmp_path / "two" / "lease.json").exists()
+    finally:
+        end(process, signal.SIGTERM)
+    assert not (records / "lease.json").exists()
+    trainer_ranks.run(tmp_path / "two", *OPTIONS, f"--run-dir={records}", "--max-steps=1", ranks=1)
+
+
+def test_a_holder_that_is_dead_in_one_folder_is_not_waited_for_in_the_other(tmp_path):
+    for folder in (tmp_path / "run", tmp_path / "records"):
+        elsewhere(folder)
+    text = trainer_ranks.run(tmp_path / "run", *OPTIONS, f"--run-dir={tmp_path}/records", "--max-steps=1", "--lease-timeout=16", ranks=1)
+    assert text.count("waiting up to") == 1
 
 
 def test_a_run_that_waits_begins_when_the_other_ends(tmp_path):
@@ -322,6 +452,15 @@ def test_a_holder_elsewhere_is_judged_by_its_renewals(tmp_path, renewals):
 def test_the_same_job_restarted_knows_that_its_last_start_has_ended(tmp_path):
     elsewhere(tmp_path, job="5", restarts="0")
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, env={"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": "1"})
+
+
+@pytest.mark.parametrize("holder, mine, free", [("9", "10", True), ("10", "9", False), ("1", None, False), ("1", "1", False)])
+def test_a_start_of_a_job_takes_the_folder_from_earlier_ones_alone(tmp_path, holder, mine, free):
+    """A process of the first start that Slurm did not end may come late."""
+    elsewhere(tmp_path, job="5", restarts=holder)
+    env = {"SLURM_JOB_ID": "5", **({"SLURM_RESTART_COUNT": mine} if mine else {})}
+    text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, env=env, code=0 if free else 73)
+    assert ("writes there; try" in text) != free
 
 
 @pytest.mark.parametrize("answer, code, free", [

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <vector>
 
 namespace rollcall::precision {
@@ -78,18 +79,24 @@ namespace {
 
 bool is_finite(const at::Tensor& tensor) { return tensor.isfinite().all().item<bool>(); }
 
-}  // namespace
-
-bool all_finite(const std::vector<at::Tensor>& tensors) {
-  const torch::NoGradGuard no_grad;
-  if (tensors.empty()) {
-    return true;
-  }
+/// Of tensors on one device, at least one.
+bool all_finite_there(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> norms = at::_foreach_norm(tensors);
   for (at::Tensor& norm : norms) {
     norm = norm.to(at::kFloat);
   }
   return is_finite(torch::stack(norms)) || std::all_of(tensors.begin(), tensors.end(), is_finite);
+}
+
+}  // namespace
+
+bool all_finite(const std::vector<at::Tensor>& tensors) {
+  const torch::NoGradGuard no_grad;
+  std::map<std::string, std::vector<at::Tensor>> by_device;  // shards may lie in main memory, statistics on a GPU
+  for (const at::Tensor& tensor : tensors) {
+    by_device[tensor.device().str()].push_back(tensor);
+  }
+  return std::ranges::all_of(by_device, [](const auto& there) { return all_finite_there(there.second); });
 }
 
 std::vector<at::Tensor> gradients_of(const torch::optim::Optimizer& optimizer) {

@@ -55,9 +55,9 @@ class LossScaler {
   at::Tensor found_inf_;   ///< [1] float32: above 0 where a gradient of the last step was not finite
 };
 
-/// Whether all numbers of `tensors`, of floating point types, are finite; true for none. Reads each number once by the
-/// operator of a norm, which is the fastest on CPUs and one kernel on GPUs; only where a norm is not finite, which
-/// large numbers may do too, once more and exactly. No gradient is recorded.
+/// Whether all numbers of `tensors`, of floating point types and on any devices, are finite; true for none. Reads each
+/// number once by the operator of a norm, which is the fastest on CPUs and one kernel on GPUs; only where a norm is not
+/// finite, which large numbers may do too, once more and exactly. No gradient is recorded.
 [[nodiscard]] bool all_finite(const std::vector<at::Tensor>& tensors);
 
 /// The gradients that the optimizer's parameters have on this rank, without the empty ones that a shard may be.

@@ -53,6 +53,8 @@ class CheckpointWriter {
   /// whether any rank's was under way when the ranks last talked.
   [[nodiscard]] bool may_save(Urgency urgency, bool others_saving);
 
+  /// Waits for a save that is under way.
+  void finish_save();
   /// Before each save, after may_save(): waits for the other ranks, with the patience of checkpoint-timeout, where a
   /// file system holds one of them up. Whether the group has failed, so far as this rank knows. Collective.
   [[nodiscard]] bool wait_for_ranks();
@@ -79,7 +81,6 @@ class CheckpointWriter {
  private:
   CheckpointWriter(const config::CheckpointConfig& config, const World& world);
 
-  void finish_save();
   void note(checkpoint::background::SaveOutcome outcome);
   /// The others gave a rank up that a save held for too long, which hears of lost peers then.
   [[nodiscard]] Error with_advice(Error error, double seconds) const;

@@ -104,8 +104,33 @@ class ReplicaSharding final : public checkpoint::Sharding {
 
 }  // namespace
 
-Result<RunFolder> prepare_folders(const config::CheckpointConfig& config, const World& world,
+namespace {
+
+/// The folder of checkpoints, and that of records where it is another one.
+Result<std::vector<Lease::Folder>> make_folders(const config::TrainConfig& config) {
+  const std::string& checkpoints = config.checkpoint.load.folder;
+  if (Result<void> prepared = checkpoint::format::prepare_folder(checkpoints); !prepared) {
+    return prepared.error();
+  }
+  std::vector<Lease::Folder> folders{{"--checkpoint-dir", checkpoints}};
+  std::error_code error;
+  fs::create_directories(config.run.folder, error);
+  const bool same = !error && fs::equivalent(config.run.folder, checkpoints, error);
+  if (error) {
+    return fail("--run-dir", config.run.folder, "cannot be made: " + errno_text(error.value()),
+                "naming a folder that can be written to", ExitCode::CannotCreate);
+  }
+  if (!same) {
+    folders.push_back({"--run-dir", config.run.folder});
+  }
+  return folders;
+}
+
+}  // namespace
+
+Result<RunFolder> prepare_folders(const config::TrainConfig& train, const World& world,
                                   const Environment& environment) {
+  const config::CheckpointConfig& config = train.checkpoint;
   if (!config.stage.empty() && world.num_nodes > 1) {
     return unusable_stage(config, "ranks on several nodes write one file, and have no folder of one node in common",
                           "leaving it out: --checkpoint-mode=async writes from memory");
@@ -114,8 +139,9 @@ Result<RunFolder> prepare_folders(const config::CheckpointConfig& config, const 
   if (world.rank != 0) {
     return folder;
   }
-  if (Result<void> prepared = checkpoint::format::prepare_folder(config.load.folder); !prepared) {
-    return prepared.error();
+  const Result<std::vector<Lease::Folder>> folders = make_folders(train);
+  if (!folders) {
+    return folders.error();
   }
   std::chrono::duration<double> patience(config.lease_timeout);
   if (world.world_size > 1) {  // the other ranks wait in a collective meanwhile
@@ -124,7 +150,7 @@ Result<RunFolder> prepare_folders(const config::CheckpointConfig& config, const 
         world.group_options.timeout / 2, 3 * Lease::kRenewal + std::chrono::seconds(1));
     patience = std::min(patience, most);
   }
-  Result<Lease> lease = Lease::take(config.load.folder, environment, patience,
+  Result<Lease> lease = Lease::take(*folders, environment, patience,
                                     [](const std::string& line) { fmt::print(stderr, "rollcall: {}\n", line); });
   if (!lease) {
     return lease.error();
@@ -193,7 +219,11 @@ Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vecto
   }
   optim::set_options(*training_.optimizer, own);
   if (!loaded->has_value()) {
-    return config_.checkpoint.init_from.empty() ? std::string() : init();
+    const std::string why = config_.checkpoint.load.resume == "auto"
+                                ? fmt::format(": {} holds no checkpoint", config_.checkpoint.load.folder)
+                                : ", as --resume=never says";
+    const Result<std::string> with = config_.checkpoint.init_from.empty() ? std::string() : init();
+    return with ? Result<std::string>(fmt::format("begins at step 0{}{}", why, *with)) : with.error();
   }
   warnings.insert(warnings.end(), (*loaded)->warnings.begin(), (*loaded)->warnings.end());
   loaded_from_ = (*loaded)->path;
@@ -207,14 +237,19 @@ Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vecto
   if (Result<void> continued = continue_at(progress, state, warnings); !continued) {
     return continued.error();
   }
+  const Result<std::string> of_best =
+      keep_best(progress, validates_otherwise(state.progress.data, training_.data.datasets));
+  if (!of_best) {
+    return of_best.error();
+  }
   if (is_finished(progress)) {
     return fmt::format(
         "{} is the end of this training, at step {}: nothing is left to do; more --epochs go on, "
         "--resume=never starts afresh",
         (*loaded)->path, progress.global_step);
   }
-  return fmt::format("resumed from {} at epoch {}, step {} (--resume=never starts afresh){}{}", (*loaded)->path,
-                     progress.epoch + 1, progress.global_step, change.note.empty() ? "" : "; ", change.note);
+  return fmt::format("resumed from {} at epoch {}, step {} (--resume=never starts afresh){}{}{}", (*loaded)->path,
+                     progress.epoch + 1, progress.global_step, change.note.empty() ? "" : "; ", change.note, *of_best);
 }
 
 bool Checkpoints::is_finished(const checkpoint::Progress& progress) const {
@@ -230,9 +265,9 @@ Result<std::string> Checkpoints::init() {
     return left_out.error();
   }
   if (left_out->empty()) {
-    return fmt::format("the model begins as {}", path);
+    return fmt::format("; the model begins as {}", path);
   }
-  return fmt::format("the model begins as {}, but for its last layer: {}", path, fmt::join(*left_out, ", "));
+  return fmt::format("; the model begins as {}, but for its last layer: {}", path, fmt::join(*left_out, ", "));
 }
 
 Result<void> Checkpoints::confirm_same_step(const checkpoint::Progress& progress) const {
@@ -303,19 +338,142 @@ Result<void> Checkpoints::continue_at(checkpoint::Progress& progress, const chec
   return {};
 }
 
-Result<bool> Checkpoints::save(const checkpoint::Progress& progress, Urgency urgency, bool others_saving) {
+namespace {
+
+/// Of a validation of other images: below every metric.
+constexpr double kNotComparable = -1;
+
+/// `best`, the highest metric first, as many as are to be kept, and the very best of them.
+void take_best(checkpoint::Progress& progress, std::vector<checkpoint::Best> best, std::size_t keep) {
+  best.resize(std::min(best.size(), keep));
+  const bool none = best.empty() || best.front().metric == kNotComparable;
+  progress.best_step = none ? -1 : best.front().step;
+  progress.best_metric = none ? 0 : best.front().metric;
+  progress.best = std::move(best);
+}
+
+}  // namespace
+
+Result<std::string> Checkpoints::keep_best(checkpoint::Progress& progress, bool other_images) {
+  std::vector<checkpoint::Best> then = progress.best;
+  if (then.empty() && progress.best_step >= 0) {  // written before checkpoints had a list of them
+    then.push_back({progress.best_step, progress.best_metric});
+  }
+  const std::size_t keep = config_.checkpoint.keep_best;
+  if (then.empty() || keep == 0) {
+    return std::string();
+  }
+  Result<std::vector<checkpoint::Best>> there = with_checkpoints(then);
+  if (!there) {
+    return there.error();
+  }
+  const std::size_t gone = then.size() - there->size();
+  take_best(progress, *std::move(there), keep);
+  if (other_images) {  // worse than whatever comes, but kept until that is there
+    for (checkpoint::Best& one : progress.best) {
+      one.metric = kNotComparable;
+    }
+    progress.best_step = -1;
+    progress.best_metric = 0;
+    return std::string("; the best validation so far was of other images: the best checkpoint is chosen anew");
+  }
+  return gone == 0 ? std::string()
+                   : fmt::format("; of its {} best validations {} have no checkpoint in {}, and no longer count",
+                                 then.size(), gone, config_.checkpoint.load.folder);
+}
+
+Result<bool> Checkpoints::note_validation(checkpoint::Progress& progress, double metric) {
+  if (Result<void> settled = settle_best(progress); !settled) {
+    return settled.error();
+  }
+  const checkpoint::Best validation{progress.global_step, metric};
+  std::vector<checkpoint::Best> before = progress.best;
+  const bool among_best = checkpoint::format::note_validation(progress.best, validation, config_.checkpoint.keep_best);
+  if (among_best) {
+    unsettled_ = progress.global_step;
+    driven_out_ = std::move(before);
+  }
+  std::vector<checkpoint::Best> very_best;  // also where no checkpoint is kept for it
+  if (progress.best_step >= 0) {
+    very_best.push_back({progress.best_step, progress.best_metric});
+  }
+  if (checkpoint::format::note_validation(very_best, validation, 1)) {
+    progress.best_step = validation.step;
+    progress.best_metric = validation.metric;
+  }
+  return among_best;
+}
+
+Result<void> Checkpoints::settle_best(checkpoint::Progress& progress) {
+  if (unsettled_ < 0) {
+    return {};
+  }
+  writer_->finish_save();
+  std::vector<checkpoint::Best> candidates = progress.best;
+  candidates.insert(candidates.end(), driven_out_.begin(), driven_out_.end());
+  Result<std::vector<checkpoint::Best>> there = with_checkpoints(candidates);
+  if (!there) {
+    return there.error();
+  }
+  std::vector<checkpoint::Best> best;
+  for (const checkpoint::Best& one : *there) {
+    if (std::ranges::find(best, one.step, &checkpoint::Best::step) == best.end()) {
+      best.push_back(one);
+    }
+  }
+  take_best(progress, std::move(best), config_.checkpoint.keep_best);
+  unsettled_ = -1;
+  driven_out_.clear();
+  return {};
+}
+
+Result<std::vector<checkpoint::Best>> Checkpoints::with_checkpoints(const std::vector<checkpoint::Best>& validations) {
+  std::vector<std::int64_t> there;
+  for (const checkpoint::Best& one : validations) {
+    const fs::path path = fs::path(config_.checkpoint.load.folder) / checkpoint::format::checkpoint_name(one.step);
+    std::error_code ignored;
+    // Until this run's first save those behind its beginning are of another training.
+    const bool ours = one.step <= line_begins_at_ || writer_->saved_once();
+    there.push_back(world_.rank == 0 && ours && fs::is_regular_file(path, ignored) ? 1 : 0);
+  }
+  const bool ranks_lost = writer_->wait_for_ranks();  // as in prepare_save()
+  there.push_back(ranks_lost ? 1 : 0);
+  at::Tensor ranks = world_.device.place(torch::tensor(there, at::kLong));
+  if (Result<void> reduced = process_group::all_reduce_sum(world_.process_group, ranks); !reduced) {
+    return reduced.error();
+  }
+  ranks = ranks.to(at::kCPU);
+  const std::int64_t* const number = ranks.const_data_ptr<std::int64_t>();
+  std::vector<checkpoint::Best> found;
+  for (std::size_t i = 0; i < validations.size(); ++i) {
+    if (number[i] > 0) {
+      found.push_back(validations[i]);
+    }
+  }
+  if (Result<void> restored = writer_->restore_group(number[validations.size()] > 0); !restored) {
+    return restored.error();
+  }
+  return found;
+}
+
+Result<bool> Checkpoints::save(checkpoint::Progress& progress, Urgency urgency, bool others_saving) {
   if (!writer_->may_save(urgency, others_saving)) {
     return false;
   }
   if (urgency != Urgency::Final && writer_->gave_up()) {  // all ranks know of the same saves here
     return writer_->last_failure();
   }
-  if (Result<void> ready = prepare_save(progress); !ready) {
-    return ready.error();
+  if (unsettled_ != progress.global_step) {
+    if (Result<void> settled = settle_best(progress); !settled) {
+      return settled.error();
+    }
   }
   Result<checkpoint::StateParts> parts = checkpoint::collect(state_of(progress), world_.rank, world_.world_size);
   if (!parts) {
     return parts.error();
+  }
+  if (Result<void> ready = prepare_save(*parts, progress.global_step); !ready) {
+    return ready.error();
   }
   checkpoint::add_generator(*parts, world_.rank, world_.world_size);
   checkpoint::background::Destination destination{.folder = config_.checkpoint.load.folder,
@@ -327,8 +485,8 @@ Result<bool> Checkpoints::save(const checkpoint::Progress& progress, Urgency urg
   }
   destination.best_step = config_.checkpoint.keep_best > 0 ? progress.best_step : -1;
   if (lease_ != nullptr) {
-    destination.is_ours = [lease = lease_, folder = destination.folder]() -> Result<void> {
-      return lease->lost_by_now() ? taken_over(folder) : Result<void>();
+    destination.is_ours = [lease = lease_]() -> Result<void> {
+      return lease->lost_by_now() ? lease->taken_over() : Result<void>();
     };
   }
   if (Result<void> saved = writer_->save(std::move(destination), *parts, parameters_, urgency); !saved) {
@@ -337,9 +495,29 @@ Result<bool> Checkpoints::save(const checkpoint::Progress& progress, Urgency urg
   return true;
 }
 
-Result<void> Checkpoints::prepare_save(const checkpoint::Progress& progress) {
-  const auto parameters = training_.replica->named_parameters();
-  const bool finite = precision::all_finite(parameters.values());
+Error Checkpoints::taken_over() const {
+  return lease_ != nullptr && lease_->lost() ? lease_->taken_over()
+                                             : train::taken_over({"--checkpoint-dir", config_.checkpoint.load.folder});
+}
+
+namespace {
+
+/// This rank's part of all that is to be saved and is of a floating point type: parameters, statistics, moments.
+torch::OrderedDict<std::string, at::Tensor> numbers_of(const checkpoint::StateParts& parts) {
+  torch::OrderedDict<std::string, at::Tensor> numbers;
+  for (const checkpoint::TensorPart& part : parts.tensors) {
+    if (part.rows.defined() && part.rows.numel() > 0 && part.rows.is_floating_point()) {
+      numbers.insert(part.state_dict_key.empty() ? part.path.substr(1) : part.state_dict_key, part.rows);
+    }
+  }
+  return numbers;
+}
+
+}  // namespace
+
+Result<void> Checkpoints::prepare_save(const checkpoint::StateParts& parts, std::int64_t step) {
+  const auto numbers = numbers_of(parts);
+  const bool finite = precision::all_finite(numbers.values());
   const bool lost = lease_ != nullptr && lease_->lost_by_now();
   // Last what may wait for a file system, on any rank; the collective below has less patience.
   const bool group_failed = writer_->wait_for_ranks();
@@ -351,10 +529,10 @@ Result<void> Checkpoints::prepare_save(const checkpoint::Progress& progress) {
   ranks = ranks.to(at::kCPU);
   const std::int64_t* const number = ranks.const_data_ptr<std::int64_t>();
   if (number[0] > 0) {
-    return taken_over(config_.checkpoint.load.folder);
+    return taken_over();
   }
   if (number[1] > 0) {
-    return weights_not_finite(precision::first_not_finite(parameters), progress.global_step);
+    return state_not_finite(precision::first_not_finite(numbers), step);
   }
   return writer_->restore_group(number[2] > 0);
 }
@@ -363,8 +541,11 @@ checkpoint::Retention Checkpoints::retention(const checkpoint::Progress& progres
   checkpoint::Retention retention = config_.checkpoint.retention;
   // Until its validation has shown that the model is sound, no other one goes for it.
   retention.keep_last += progress.validation_due != 0 ? 1 : 0;
-  for (const checkpoint::Best& best : progress.best) {
-    retention.best_steps.push_back(best.step);
+  retention.keep_best = config_.checkpoint.keep_best;
+  for (const auto* const validations : {&progress.best, &driven_out_}) {
+    for (const checkpoint::Best& best : *validations) {
+      retention.best_steps.push_back(best.step);
+    }
   }
   return retention;
 }

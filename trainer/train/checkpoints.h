@@ -24,11 +24,11 @@ struct RunFolder {
   std::string note;            ///< a line for people, or empty
 };
 
-/// Creates the folder of checkpoints and the stage on rank 0, proves that they can be written, takes the folder's
-/// lease, and finishes what a killed run left in the stage, if it is to be gone on from. Waits where another
-/// run holds the folder, and tells so. Errors: CannotCreate; Usage where ranks on several nodes would stage; those of
-/// Lease::take() and publish_left_over().
-[[nodiscard]] Result<RunFolder> prepare_folders(const config::CheckpointConfig& config, const World& world,
+/// Creates the folders of checkpoints and records and the stage on rank 0, proves that they can be written, takes the
+/// lease of the folders, and finishes what a killed run left in the stage, if it is to be gone on from. Waits where
+/// another run holds the folder, and tells so. Errors: CannotCreate; Usage where ranks on several nodes would stage;
+/// those of Lease::take() and publish_left_over().
+[[nodiscard]] Result<RunFolder> prepare_folders(const config::TrainConfig& config, const World& world,
                                                 const Environment& environment);
 
 /// A warning where the site deletes old files (settings scratch.* of `launch`) and a checkpoint is near that age.
@@ -49,7 +49,7 @@ class Checkpoints {
               std::string job);
 
   /// Fills the training's model and optimizer and `progress` from the checkpoint that setting `resume` means, or else
-  /// the model from the one that `init-from` means. Returns a line for people, or an empty text where there is nothing.
+  /// the model from the one that `init-from` means. Returns a line for people: where the training begins, and why.
   /// `warnings` gets what else they should know. The optimizer's options stay this run's.
   [[nodiscard]] Result<std::string> load(checkpoint::Progress& progress, std::vector<std::string>& warnings);
   /// The file that load() used; empty where it used none.
@@ -60,12 +60,18 @@ class Checkpoints {
   /// With its first save, a run that did not go on from the folder's newest checkpoint sets aside what others left
   /// there. Saves, or begins to (see CheckpointWriter); false where it is left out. `others_saving`: whether any rank's
   /// save was under way when the ranks last talked.
-  [[nodiscard]] Result<bool> save(const checkpoint::Progress& progress, Urgency urgency, bool others_saving);
+  [[nodiscard]] Result<bool> save(checkpoint::Progress& progress, Urgency urgency, bool others_saving);
+  /// Enters the validation of the present step among the best of `progress`: whether it is one, and to be saved. What
+  /// it drives out keeps its checkpoint until the new one's is there, and takes its place again where that cannot be
+  /// written. Errors: Unavailable: a peer was lost.
+  [[nodiscard]] Result<bool> note_validation(checkpoint::Progress& progress, double metric);
   /// Of the saves that are under way and of those that ended.
   [[nodiscard]] CheckpointWriter& writer() { return *writer_; }
 
   /// Whether another run has taken the folder, so far as this rank knows.
   [[nodiscard]] bool lost_folder() const { return lease_ != nullptr && lease_->lost(); }
+  /// What a run ends with that has lost a folder, on any rank.
+  [[nodiscard]] Error taken_over() const;
 
   /// Whether the checkpoint that was loaded is of an epoch's last step, and only the epoch's end is left of it.
   [[nodiscard]] bool ends_an_epoch() const { return ends_an_epoch_; }
@@ -73,17 +79,26 @@ class Checkpoints {
   [[nodiscard]] bool due_after_epoch(std::int64_t finished_epochs) const;
 
  private:
-  /// Fills the model as setting `init-from` says; a line for people.
+  /// Fills the model as setting `init-from` says; a part of a line for people.
   [[nodiscard]] Result<std::string> init();
+  /// After the save of the last validation that was noted has ended: the best are those that have a checkpoint.
+  [[nodiscard]] Result<void> settle_best(checkpoint::Progress& progress);
+  /// Those of `validations` whose checkpoints lie in the folder and are this training's, as rank 0 sees it. Collective;
+  /// not while a save is under way. Errors: Unavailable: a peer was lost.
+  [[nodiscard]] Result<std::vector<checkpoint::Best>> with_checkpoints(
+      const std::vector<checkpoint::Best>& validations);
   [[nodiscard]] checkpoint::Retention retention(const checkpoint::Progress& progress) const;
   [[nodiscard]] checkpoint::TrainingState state_of(const checkpoint::Progress& progress) const;
   [[nodiscard]] bool is_finished(const checkpoint::Progress& progress) const;
-  /// Errors, the same on all ranks: BadData: a weight is not finite; CannotCreate: another run has taken the folder;
-  /// Unavailable: the ranks could not be connected again for saving.
-  [[nodiscard]] Result<void> prepare_save(const checkpoint::Progress& progress);
+  /// Errors, the same on all ranks: BadData: a number of `parts` is not finite, on any rank; CannotCreate: another run
+  /// has taken the folder; Unavailable: the ranks could not be connected again for saving.
+  [[nodiscard]] Result<void> prepare_save(const checkpoint::StateParts& parts, std::int64_t step);
   [[nodiscard]] Result<void> keep_position(checkpoint::Progress& progress, std::int64_t dataset_size);
   [[nodiscard]] Result<void> continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
                                          std::vector<std::string>& warnings);
+  /// The best validations of the training that is gone on with, so far as they count here; a part of a line for people
+  /// on those that do not, or an empty text. `other_images`: they were of other images than this run's.
+  [[nodiscard]] Result<std::string> keep_best(checkpoint::Progress& progress, bool other_images);
 
   const config::TrainConfig& config_;
   Training& training_;
@@ -97,7 +112,9 @@ class Checkpoints {
   std::set<std::string> parameters_;
   bool ends_an_epoch_ = false;
   std::string loaded_from_;
-  std::int64_t line_begins_at_ = -1;  ///< checkpoints of the folder with higher steps are of other trainings
+  std::int64_t unsettled_ = -1;  ///< the step of the last validation among the best, until its save is known to be done
+  std::vector<checkpoint::Best> driven_out_;  ///< those of before that validation
+  std::int64_t line_begins_at_ = -1;          ///< checkpoints of the folder with higher steps are of other trainings
 };
 
 }  // namespace rollcall::train

@@ -178,6 +178,34 @@ Result<void> check_same_training(const EarlierTraining& earlier, const settings:
               ExitCode::Mismatch);
 }
 
+std::string other_order_warning(const EarlierTraining& earlier, const data::SamplerOptions& now) {
+  const checkpoint::Progress& progress = earlier.progress;
+  const std::int64_t size = now.dataset_size;
+  const std::int64_t done = progress.sample_position;
+  const std::string window = config::setting_then(earlier.config_json, "shuffle-window");
+  data::EpochOrderOptions options{.size = size, .seed = now.seed, .shuffle = now.shuffle, .window = now.window};
+  const auto epoch = static_cast<std::uint64_t>(progress.epoch);
+  data::EpochOrder order(options, epoch);
+  options.seed = progress.seed;
+  options.window = parse_integer<std::int64_t>(window).value_or(now.window);
+  if (done <= 0 || done >= size || (options.seed == now.seed && options.window == now.window)) {
+    return "";
+  }
+  data::EpochOrder order_then(options, epoch);
+  std::vector<bool> seen(static_cast<std::size_t>(size));
+  for (std::int64_t position = 0; position < done; ++position) {
+    seen[static_cast<std::size_t>(order_then(position))] = true;
+  }
+  std::int64_t again = 0;
+  for (std::int64_t position = done; position < size; ++position) {
+    again += seen[static_cast<std::size_t>(order(position))] ? 1 : 0;
+  }
+  return fmt::format(
+      "epoch {} goes on in the order of another --seed or --shuffle-window: of the {} images that are left of it, {} "
+      "were seen in it before, and as many others are not seen in it at all; the next epoch has each once",
+      progress.epoch + 1, size - done, again);
+}
+
 Result<GoingOn> share(const GoingOn& mine, const World& world) {
   at::Tensor numbers =
       world.device.place(torch::tensor({mine.images_of_step, std::int64_t{mine.from_own_job ? 1 : 0}}, at::kLong));

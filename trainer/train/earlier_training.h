@@ -11,6 +11,7 @@
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/progress.h"
 #include "trainer/config/train_config.h"
+#include "trainer/data/sampling/sampler.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {
@@ -39,6 +40,12 @@ struct EarlierTraining {
 [[nodiscard]] Result<void> check_same_training(const EarlierTraining& earlier, const settings::Settings& settings,
                                                const config::TrainConfig& config, const World& world,
                                                std::vector<std::string>& warnings);
+
+/// What another order of the images (another seed or window of shuffling) means for the epoch in whose middle `earlier`
+/// was saved: its position is kept, so that images come a second time and others not at all, which is told by number;
+/// an empty text where the order is the same. `now` is of the training data. Looks at every image's place: seconds for
+/// many millions. Pure.
+[[nodiscard]] std::string other_order_warning(const EarlierTraining& earlier, const data::SamplerOptions& now);
 
 /// What rank 0 found out and all ranks go by.
 struct GoingOn {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <atomic>
 #include <cerrno>
@@ -15,6 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
+#include <set>
 #include <span>
 #include <system_error>
 #include <thread>
@@ -143,10 +145,13 @@ Standing by_kernel(const Holder& holder, const Holder& self) {
   return started == holder.started ? Standing::Alive : Standing::Dead;
 }
 
-/// A job that Slurm has started again has ended before.
+/// A job that Slurm has started again has ended before. A process that outlived its start does not take the folder from
+/// a later one.
 bool is_earlier_start(const Holder& holder, const Holder& self) {
-  return !holder.job.empty() && holder.job == self.job && holder.cluster == self.cluster &&
-         holder.restarts != self.restarts;
+  const auto theirs = parse_integer<std::uint64_t>(holder.restarts);
+  const auto ours = parse_integer<std::uint64_t>(self.restarts);
+  return !holder.job.empty() && holder.job == self.job && holder.cluster == self.cluster && theirs && ours &&
+         *theirs < *ours;
 }
 
 /// What Slurm says: squeue(1) lists jobs that have not ended, and refuses a number that it does not know any more.
@@ -180,27 +185,30 @@ bool same_time(const std::optional<timespec>& a, const std::optional<timespec>& 
   return a && b && a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-Error cannot_create(const std::string& path, int code) {
-  return fail("--checkpoint-dir", path, "cannot be created: " + errno_text(code),
-              "making its folder writable, or another --checkpoint-dir", ExitCode::CannotCreate);
+std::string file_in(const Lease::Folder& folder) { return (fs::path(folder.path) / kFileName).string(); }
+
+Error cannot_create(const Lease::Folder& folder, int code) {
+  return fail(folder.setting, file_in(folder), "cannot be created: " + errno_text(code),
+              "making its folder writable, or another " + folder.setting, ExitCode::CannotCreate);
 }
 
-Error held(const std::string& folder, const Holder& holder) {
-  return fail("--checkpoint-dir", folder, text_of(holder) + " writes there",
-              "waiting until that has ended, or another --run-name or --checkpoint-dir", ExitCode::CannotCreate);
+Error held(const Lease::Folder& folder, const Holder& holder) {
+  return fail(folder.setting, folder.path, text_of(holder) + " writes there",
+              "waiting until that has ended, or another --run-name or " + folder.setting, ExitCode::CannotCreate);
 }
 
 /// Whether the file was made: it is there already where not. One who dies before it is written leaves an empty one.
-Result<bool> create(const std::string& path, const Holder& self) {
+Result<bool> create(const Lease::Folder& folder, const Holder& self) {
+  const std::string path = file_in(folder);
   const storage::File file(path, O_WRONLY | O_CREAT | O_EXCL);
   if (!file) {
-    return errno == EEXIST ? Result<bool>(false) : cannot_create(path, errno);
+    return errno == EEXIST ? Result<bool>(false) : cannot_create(folder, errno);
   }
   const std::string text = to_json(self);
   if (!file.write_at(std::as_bytes(std::span(text)), 0)) {
     const int code = errno;
     ::unlink(path.c_str());
-    return cannot_create(path, code);
+    return cannot_create(folder, code);
   }
   return true;
 }
@@ -287,8 +295,9 @@ class Watch {
 }  // namespace
 
 struct Lease::State {
-  std::string path;
   std::string nonce;
+  std::vector<Folder> folders;  ///< with `mutex`
+  std::atomic<std::size_t> lost_folder = 0;
   std::atomic<bool> lost = false;
   std::mutex mutex;
   std::condition_variable changed;
@@ -304,24 +313,46 @@ struct Lease::State {
       lock.lock();
     }
     lock.unlock();
-    if (is_own()) {
-      ::unlink(path.c_str());
+    for (const Folder& folder : held_folders()) {
+      if (is_own(file_in(folder))) {
+        ::unlink(file_in(folder).c_str());
+      }
     }
     lock.lock();
     ended = true;
     changed.notify_all();
   }
 
-  [[nodiscard]] bool is_own() const { return from_json(content_of(path)).nonce == nonce; }
+  [[nodiscard]] std::vector<Folder> held_folders() {
+    const std::scoped_lock lock(mutex);
+    return folders;
+  }
+
+  void add(const Folder& folder) {
+    const std::scoped_lock lock(mutex);
+    folders.push_back(folder);
+  }
+
+  [[nodiscard]] bool is_own(const std::string& path) const { return from_json(content_of(path)).nonce == nonce; }
 
   void renew() {
-    if (look()) {
-      (void)::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+    const std::vector<Folder> held = held_folders();
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      if (look(file_in(held[i]), i)) {
+        (void)::utimensat(AT_FDCWD, file_in(held[i]).c_str(), nullptr, 0);
+      }
     }
   }
 
-  /// Whether the file says that it is this run's; notes where it is another's, or was and is gone.
-  bool look() {
+  void look() {
+    const std::vector<Folder> held = held_folders();
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      (void)look(file_in(held[i]), i);
+    }
+  }
+
+  /// Whether the file, of folder `number`, says that it is this run's; notes where it is another's, or was and is gone.
+  bool look(const std::string& path, std::size_t number) {
     std::string content;
     FileReading reading = read_small_file(path, kMostBytes, content);
     if (reading.error_number == ENOENT) {  // or is put back this moment: see remove_dead()
@@ -331,6 +362,7 @@ struct Lease::State {
     }
     const bool own = reading.reason.empty() && from_json(content).nonce == nonce;
     if (reading.error_number == ENOENT || (!content.empty() && !own)) {
+      lost_folder = number;
       lost = true;
     }
     return own;
@@ -354,8 +386,8 @@ Lease::~Lease() {
   (void)state_->changed.wait_for(lock, kPatienceAtEnd, [this] { return state_->ended; });
 }
 
-Error taken_over(const std::string& folder) {
-  return fail("--checkpoint-dir", folder, "another run writes there, which took this one for dead",
+Error taken_over(const Lease::Folder& folder) {
+  return fail(folder.setting, folder.path, "another run writes there, which took this one for dead",
               "looking why this one stood still for so long, or a longer --lease-timeout of the other",
               ExitCode::CannotCreate);
 }
@@ -367,27 +399,30 @@ bool Lease::lost_by_now() const {
   return state_->lost;
 }
 
-Result<Lease> Lease::take(const std::string& folder, const Environment& environment,
-                          std::chrono::duration<double> patience, const std::function<void(const std::string&)>& say) {
-  const std::string path = (fs::path(folder) / kFileName).string();
-  const Holder self = this_run(environment);
+Error Lease::taken_over() const { return train::taken_over(state_->held_folders()[state_->lost_folder]); }
+
+namespace {
+
+/// Waits at most `patience` for one folder. `dead`: holders of whom that is known; one that is found out is added.
+Result<void> take_folder(const Lease::Folder& folder, const Holder& self, const Environment& environment,
+                         std::chrono::duration<double> patience, const std::function<void(const std::string&)>& say,
+                         std::set<std::string>& dead) {
+  const std::string path = file_in(folder);
   const auto begin = std::chrono::steady_clock::now();
   Watch watch(path, self, environment);
   bool told = false;
   while (true) {
-    const Result<bool> created = create(path, self);
+    const Result<bool> created = create(folder, self);
     if (!created) {
       return created.error();
     }
     if (*created) {
-      auto state = std::make_shared<State>();
-      state->path = path;
-      state->nonce = self.nonce;
-      return Lease(std::move(state));
+      return {};
     }
     const bool over = std::chrono::steady_clock::now() - begin >= patience;
     const Standing standing = watch.look(over);
-    if (standing == Standing::Dead) {
+    if (standing == Standing::Dead || dead.contains(watch.holder().nonce)) {
+      dead.insert(watch.holder().nonce);
       remove_dead(path, watch.holder(), self);
       continue;
     }
@@ -396,10 +431,32 @@ Result<Lease> Lease::take(const std::string& folder, const Environment& environm
     }
     if (!std::exchange(told, true)) {
       say(fmt::format("{}: {} writes there; waiting up to {:.0f} s for its end, or for it to give no sign of life",
-                      folder, text_of(watch.holder()), patience.count()));
+                      folder.path, text_of(watch.holder()), patience.count()));
     }
     std::this_thread::sleep_for(kLook);
   }
+}
+
+}  // namespace
+
+Result<Lease> Lease::take(const std::vector<Folder>& folders, const Environment& environment,
+                          std::chrono::duration<double> patience, const std::function<void(const std::string&)>& say) {
+  const Holder self = this_run(environment);
+  auto state = std::make_shared<State>();
+  state->nonce = self.nonce;
+  Lease lease(state);  // renews what is held while the next one is waited for
+  const auto begin = std::chrono::steady_clock::now();
+  std::set<std::string> dead;
+  for (const Folder& folder : folders) {
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    if (Result<void> taken =
+            take_folder(folder, self, environment, std::max(patience - waited, 0 * patience), say, dead);
+        !taken) {
+      return taken.error();
+    }
+    state->add(folder);
+  }
+  return lease;
 }
 
 }  // namespace rollcall::train

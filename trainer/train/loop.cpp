@@ -30,9 +30,11 @@ Outcome Loop::run() {
     progress_.validation_due = 0;  // none is wanted any more
   }
   if (progress_.validation_due != 0) {  // it was interrupted
+    validates_again_ = true;
     if (Stop stop = save_and_validate(false, progress_.epoch == config_.run.epochs || at_last_step())) {
       return *stop;
     }
+    validates_again_ = false;
   }
   if (checkpoints_.ends_an_epoch() && at_last_step() &&
       progress_.epoch < config_.run.epochs) {  // a kill came between its last step and its end
@@ -248,7 +250,7 @@ Loop::Stop Loop::after_step(const Totals& totals) {
     return failed(error, world_.rank != 0);  // every rank has it
   }
   if (totals.evicted > 0) {
-    return failed(taken_over(config_.checkpoint.load.folder), world_.rank != 0);  // every rank has it
+    return failed(checkpoints_.taken_over(), world_.rank != 0);  // every rank has it
   }
   if (Stop stop = too_many_bad(progress_.epoch_totals, training_.data.datasets.train->size(), "training")) {
     return stop;
@@ -304,7 +306,7 @@ Loop::Stop Loop::validate() {
   std::optional<Outcome> ended = run_validation(
       config_, world_, training_, observer_, [&] { return asked_to_stop(); }, sums);
   if (ended && ended->ending == Ending::Interrupted) {
-    return interrupted();
+    return interrupted_validation(seconds_now() - begun);
   }
   if (ended) {
     return ended;
@@ -316,17 +318,12 @@ Loop::Stop Loop::validate() {
   if (Stop stop = too_many_bad(sums, training_.data.datasets.valid->size(), "validation")) {
     return stop;
   }
-  note_validation(sums.top1());
-  return std::nullopt;
-}
-
-void Loop::note_validation(double metric) {
-  among_best_ = checkpoint::format::note_validation(progress_.best, {progress_.global_step, metric},
-                                                    config_.checkpoint.keep_best);
-  if (progress_.best_step < 0 || metric > progress_.best_metric) {
-    progress_.best_metric = metric;
-    progress_.best_step = progress_.global_step;
+  const Result<bool> among_best = checkpoints_.note_validation(progress_, sums.top1());
+  if (!among_best) {
+    return failed(among_best.error(), true);
   }
+  among_best_ = *among_best;
+  return std::nullopt;
 }
 
 Loop::Stop Loop::too_many_bad(const metrics::RunningAverage& sums, std::int64_t images, const char* part) {
@@ -341,6 +338,16 @@ Loop::Stop Loop::interrupted() {
     return stop;
   }
   return Outcome{Ending::Interrupted, std::nullopt};
+}
+
+Loop::Stop Loop::interrupted_validation(double seconds) {
+  if (!validates_again_) {
+    return interrupted();
+  }
+  if (Stop stop = save(Urgency::Final)) {
+    return stop;
+  }
+  return failed(validation_does_not_fit(seconds, progress_.global_step), world_.rank != 0);  // every rank has it
 }
 
 Loop::Stop Loop::save(Urgency urgency) {
@@ -360,6 +367,14 @@ Loop::Stop Loop::save(Urgency urgency) {
 void Loop::tell_saves() {
   for (const SaveReport& report : checkpoints_.writer().take_reports()) {
     observer_.saved(report);
+    warn_of_slow_save(report.outcome.durable_seconds);
+  }
+}
+
+void Loop::warn_of_slow_save(double seconds) {
+  const std::string warning = slow_save_warning(seconds, limit_.notice(), config_.checkpoint.save_before_limit > 0);
+  if (!warning.empty() && !std::exchange(warned_of_slow_save_, true)) {
+    observer_.warn(warning);
   }
 }
 

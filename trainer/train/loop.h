@@ -62,12 +62,16 @@ class Loop {
   [[nodiscard]] Stop save_and_validate(bool saving, bool last);
   /// An interruption during it is one before it: a resumed run validates from the beginning.
   [[nodiscard]] Stop validate();
-  void note_validation(double metric);
   /// Ends a run that leaves out more of its `images` than --max-bad-samples allows.
   [[nodiscard]] Stop too_many_bad(const metrics::RunningAverage& sums, std::int64_t images, const char* part);
   [[nodiscard]] Stop interrupted();
+  /// After so many seconds of it. A run that has done nothing else, as the one before it had not come to its end
+  /// either, is no step further than that: ends so that the job is not requeued for ever.
+  [[nodiscard]] Stop interrupted_validation(double seconds);
   [[nodiscard]] Stop save(Urgency urgency);
   void tell_saves();
+  /// Once.
+  void warn_of_slow_save(double seconds);
   [[nodiscard]] bool asked_to_stop();
   [[nodiscard]] bool validation_due(bool last) const;
   [[nodiscard]] bool at_last_step() const;
@@ -87,8 +91,10 @@ class Loop {
   double learning_rate_ = 0;           ///< of the current step
   std::int64_t steps_done_ = 0;        ///< by this run
   std::int64_t skipped_in_a_row_ = 0;  ///< steps left out
-  bool among_best_ = false;            ///< the last validation's checkpoint is to be kept
-  bool others_saving_ = false;         ///< a rank's save was under way when the last step ended
+  bool warned_of_slow_save_ = false;
+  bool validates_again_ = false;  ///< what an earlier run did not come to the end of; no step was done since
+  bool among_best_ = false;       ///< the last validation's checkpoint is to be kept
+  bool others_saving_ = false;    ///< a rank's save was under way when the last step ended
 };
 
 }  // namespace rollcall::train

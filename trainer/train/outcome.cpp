@@ -72,9 +72,10 @@ Error gradients_not_finite_at_any_scale() {
                   "--precision=bf16, or a smaller --lr");
 }
 
-Error weights_not_finite(const std::string& where, std::int64_t step) {
-  return diverged("weights", where.empty() ? "of another rank" : where,
-                  fmt::format("not finite after step {}, which is not saved", step), kAgain);
+Error state_not_finite(const std::string& where, std::int64_t step) {
+  return diverged("state", where.empty() ? "of another rank" : where,
+                  fmt::format("not finite after step {}, which is not saved", step),
+                  std::string(kAgain) + ", or --resume=FILE with an earlier checkpoint");
 }
 
 Error too_many_bad_samples(const metrics::RunningAverage& sums, std::int64_t images, const char* part,
@@ -87,6 +88,17 @@ Error too_many_bad_samples(const metrics::RunningAverage& sums, std::int64_t ima
                   ? "looking at the file system, then submitting again, which goes on from the last checkpoint"
                   : "mending the data set, or a larger --max-bad-samples",
               mostly_unread ? ExitCode::InputOutput : ExitCode::BadData);
+}
+
+Error validation_does_not_fit(double seconds, std::int64_t step) {
+  return fail(
+      "validation", fmt::format("of step {}", step),
+      fmt::format("was interrupted after {:.0f} s, and in an earlier run too; this run did nothing else, and "
+                  "another one like it would come no further",
+                  seconds),
+      "a longer time limit of the job, fewer images for validation, or --valid-epochs=0, then submitting again, "
+      "which goes on from this step",
+      ExitCode::Usage);
 }
 
 std::string place_of(const std::string& parameter) {

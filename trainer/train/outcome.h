@@ -44,13 +44,17 @@ struct Outcome {
 [[nodiscard]] Error gradients_not_finite(const std::string& where, std::int64_t in_a_row, std::int64_t step);
 /// float16, with the smallest scale.
 [[nodiscard]] Error gradients_not_finite_at_any_scale();
-/// `where` as above. Nothing was saved.
-[[nodiscard]] Error weights_not_finite(const std::string& where, std::int64_t step);
+/// `where`: the first such weight, statistic or moment ("optimizer/state/fc.weight/exp_avg_sq"), or empty as above.
+/// Nothing was saved.
+[[nodiscard]] Error state_not_finite(const std::string& where, std::int64_t step);
 
 /// More of the `images` for `part` ("training", "validation") of `data` (--data) could not be read than
 /// --max-bad-samples allows. InputOutput where most of them were not to be had from the file system, else BadData.
 [[nodiscard]] Error too_many_bad_samples(const metrics::RunningAverage& sums, std::int64_t images, const char* part,
                                          const std::string& data);
+
+/// Two runs in a row were interrupted in the validation of step `step`, and the second did nothing else (Usage).
+[[nodiscard]] Error validation_does_not_fit(double seconds, std::int64_t step);
 
 /// "of conv1.weight", "of another rank's part"
 [[nodiscard]] std::string place_of(const std::string& parameter);

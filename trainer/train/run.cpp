@@ -14,6 +14,7 @@
 #include "runtime/rendezvous/meet.h"
 #include "runtime/settings/settings.h"
 #include "runtime/step/resolved_step.h"
+#include "trainer/checkpoint/format/folder.h"
 #include "trainer/config/options.h"
 #include "trainer/config/train_config.h"
 #include "trainer/distributed/errors/exceptions.h"
@@ -26,6 +27,7 @@
 #include "trainer/train/earlier_training.h"
 #include "trainer/train/failure_report.h"
 #include "trainer/train/loop.h"
+#include "trainer/train/lost_checkpoints.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/process.h"
 #include "trainer/train/run_facts.h"
@@ -100,9 +102,7 @@ class Session {
  private:
   Result<void> read_config() { return take(config::make_train_config(settings_, environment_), config_); }
 
-  Result<void> prepare_folders() {
-    return take(train::prepare_folders(config_->checkpoint, world_, environment_), folder_);
-  }
+  Result<void> prepare_folders() { return take(train::prepare_folders(*config_, world_, environment_), folder_); }
 
   /// A checkpoint of another training is none to go on from. With other ranks, a training takes the accumulation that
   /// keeps the images of a step, where nobody gave one.
@@ -145,9 +145,20 @@ class Session {
       }
       options.resume = found.from_own_job ? "auto" : options.resume;
     }
-    const Result<void> looked = take(find_earlier_training(options), earlier_);
+    if (Result<void> looked = take(find_earlier_training(options), earlier_); !looked) {
+      return looked;
+    }
     found.images_of_step = images_of_step(earlier_);
-    return looked;
+    return earlier_ ? Result<void>() : confirm_beginning();
+  }
+
+  /// Nothing was found to go on from. A file that cannot be read is told of where it is loaded.
+  Result<void> confirm_beginning() {
+    const auto listed = checkpoint::format::list_checkpoints(config_->checkpoint.load.folder);
+    if (!listed) {
+      return listed.error();
+    }
+    return listed->empty() ? check_none_lost(*config_, given_resume_, environment_, warnings_) : Result<void>();
   }
 
   Result<void> change(const char* setting, const std::string& text) {
@@ -177,7 +188,15 @@ class Session {
       warnings_.insert(warnings_.end(), more->begin(), more->end());
     }
     const Result<void> loaded = take(checkpoints_->load(progress_, warnings_), resume_note_);
-    return loaded ? confirm_same_training() : loaded;
+    if (Result<void> same = loaded ? confirm_same_training() : loaded; !same) {
+      return same;
+    }
+    const std::string other_order =
+        earlier_ ? other_order_warning(*earlier_, training_->data.train_sampler->options()) : "";
+    if (!other_order.empty()) {
+      warnings_.push_back(other_order);
+    }
+    return {};
   }
 
   /// The file that look_back() judged may have turned out damaged, and the one before it be another training's.

@@ -107,6 +107,10 @@ Result<void> check_same_data(const DataParts& then, const data::Datasets& now, c
               ExitCode::Mismatch);
 }
 
+bool validates_otherwise(const DataParts& then, const data::Datasets& now) {
+  return !validation_difference_of(then.valid, data_of(now).valid).empty();
+}
+
 Result<void> confirm_equal_data(const World& world, const data::Datasets& mine, const std::string& given) {
   const DataParts parts = data_of(mine);
   static_assert(std::is_trivially_copyable_v<DataParts>);

@@ -28,6 +28,10 @@ enum class OtherData { Refuse, Accept };
                                            const std::string& given, OtherData other,
                                            std::vector<std::string>& warnings);
 
+/// Whether the data of a checkpoint's training are known to have had other validation images than `now`, so that their
+/// results cannot be compared. Pure.
+[[nodiscard]] bool validates_otherwise(const checkpoint::DataParts& then, const data::Datasets& now);
+
 /// Whether all ranks have opened the same data: each may have found other files under its path. Collective.
 /// Errors: Mismatch, the same on all ranks: names the first rank that has others than rank 0; Unavailable: a peer was
 /// lost.

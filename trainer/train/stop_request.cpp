@@ -1,9 +1,12 @@
 #include "trainer/train/stop_request.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
+#include <cmath>
 #include <csignal>
 #include <utility>
 
+#include "runtime/contract/env_vars.h"
 #include "runtime/contract/exit_codes.h"
 #include "runtime/job/job_facts.h"
 #include "trainer/train/process.h"
@@ -42,7 +45,10 @@ void training_begins() { trains = 1; }
 int stop_signal() { return arrived; }
 
 TimeLimit::TimeLimit(double save_before, std::optional<double> end, Ask ask_again)
-    : save_before_(save_before), end_(end), ask_again_(std::move(ask_again)) {}
+    : save_before_(save_before),
+      notice_(end ? std::optional(save_before) : std::nullopt),
+      end_(end),
+      ask_again_(std::move(ask_again)) {}
 
 bool TimeLimit::near(double now) {
   if (near_ || !end_ || now < *end_ - save_before_) {
@@ -59,11 +65,27 @@ std::optional<double> TimeLimit::seconds_left(double now) const {
   return end_ ? std::optional(*end_ - save_before_ - now) : std::nullopt;
 }
 
+std::string slow_save_warning(double seconds, std::optional<double> notice, bool save_before_limit) {
+  if (!notice || seconds <= *notice / 2) {
+    return "";
+  }
+  const double enough = std::ceil(4 * seconds / 60) * 60;
+  return fmt::format(
+      "a checkpoint took {:.1f} s until it was written, and {} {} s before its time limit; it may be killed before the "
+      "last one is written: {}{:.0f} gives it more",
+      seconds, save_before_limit ? "this run ends" : "the batch scripts of rollcall tell a job", *notice,
+      save_before_limit ? "--save-before-limit=" : "#SBATCH --signal=USR1@", enough);
+}
+
 TimeLimit time_limit_of_job(const config::CheckpointConfig& config, const Environment& environment, std::uint32_t rank,
                             std::vector<std::string>& warnings) {
   const double before = config.save_before_limit;
-  if (before == 0 || rank != 0) {
+  if (rank != 0) {
     return {};
+  }
+  if (before == 0) {
+    const bool in_job = environment.get_non_empty(env::kSlurmJobId).has_value();
+    return TimeLimit(in_job ? std::optional(kNoticeOfTemplates) : std::nullopt);
   }
   const double now = wall_seconds_now();
   const auto ask = [&environment](double at) { return job::ask_job_end_time(environment, at); };

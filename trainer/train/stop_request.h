@@ -39,18 +39,31 @@ class TimeLimit {
   TimeLimit() = default;
   /// `save_before`: seconds before the end, > 0. `end`: what is known of it now.
   TimeLimit(double save_before, std::optional<double> end, Ask ask_again);
+  /// Never near: a signal says so, about `notice` seconds before the end; nothing: that is not known.
+  explicit TimeLimit(std::optional<double> notice) : notice_(notice) {}
 
   /// Whether fewer than save_before seconds are left; stays so. `now` in seconds since the epoch.
   [[nodiscard]] bool near(double now);
   /// Seconds from `now` until near() becomes true; nothing where there is no limit.
   [[nodiscard]] std::optional<double> seconds_left(double now) const;
+  /// Seconds from the moment at which a run is asked to end until it is killed, as far as is known.
+  [[nodiscard]] std::optional<double> notice() const { return notice_; }
 
  private:
   double save_before_ = 0;
+  std::optional<double> notice_;
   std::optional<double> end_;
   Ask ask_again_;
   bool near_ = false;
 };
+
+/// What --signal in sbatch_templates/ gives a job, in seconds.
+inline constexpr double kNoticeOfTemplates = 120;
+
+/// A warning where a save that took so many seconds leaves little of the `notice` for all else that may take time then
+/// (a step, a save under way, a slower file system), or an empty text. `save_before_limit`: the notice is that
+/// setting's, and else a signal's. Pure.
+[[nodiscard]] std::string slow_save_warning(double seconds, std::optional<double> notice, bool save_before_limit);
 
 /// The limit of this job, by setting save-before-limit; on rank 0 alone, from which the others learn with the step's
 /// totals. `environment` outlives it. `warnings` gets why the limit is of no use.

@@ -104,6 +104,33 @@ TEST(CheckpointFolder, KeepsTheNewestAndTheBest) {
   EXPECT_EQ(std::get<std::int64_t>(best->content.values.at("/progress/global_step")), 20);
 }
 
+TEST(CheckpointFolder, TheBestStaysUntilItsSuccessorIsThere) {
+  const TemporaryFolder folder;
+  const Retention retention{.keep_last = 1, .best_steps = {30, 10, 20}, .keep_best = 1};
+  for (const std::int64_t step : {10, 20}) {
+    write_step(folder, step);
+  }
+  std::filesystem::create_directory(folder.file(checkpoint_name(30)));  // what is in a save's way is no checkpoint
+  std::filesystem::create_symlink(checkpoint_name(30) + "/nothing", folder.file("best.h5"));
+  write_step(folder, 40);
+  tidy_folder(folder.path(), 40, /*best_step=*/30, retention);
+  EXPECT_THAT(folder.names(), ElementsAre("best.h5", "step-00000010.h5", "step-00000030.h5", "step-00000040.h5"));
+  EXPECT_EQ(std::filesystem::read_symlink(folder.file("best.h5")), checkpoint_name(10));
+  std::filesystem::remove(folder.file(checkpoint_name(30)));
+  write_step(folder, 30);
+  tidy_folder(folder.path(), 40, /*best_step=*/30, retention);
+  EXPECT_THAT(folder.names(), ElementsAre("best.h5", "step-00000030.h5", "step-00000040.h5"));
+  EXPECT_EQ(std::filesystem::read_symlink(folder.file("best.h5")), checkpoint_name(30));
+}
+
+TEST(CheckpointFolder, ALinkToTheBestThatLeadsNowhereGoes) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink(checkpoint_name(10), folder.file("best.h5"));
+  write_step(folder, 20);
+  tidy_folder(folder.path(), 20, -1, {});
+  EXPECT_THAT(folder.names(), ElementsAre("step-00000020.h5"));
+}
+
 TEST(CheckpointFolder, TheLastOneIsNeverRemoved) {
   const TemporaryFolder folder;
   write_step(folder, 10);

@@ -26,6 +26,13 @@ TEST(Retention, KeepsTheBest) {
               ElementsAre(10, 30));
 }
 
+TEST(Retention, KeepsSoManyOfTheBestAsHaveACheckpoint) {
+  const Retention retention{.keep_last = 1, .best_steps = {60, 30, 60, 10, 20}, .keep_best = 2};
+  EXPECT_THAT(superfluous_steps({10, 20, 30, 40, 50}, retention), ElementsAre(20, 40));
+  EXPECT_THAT(best_of({10, 20, 30, 40, 50}, retention), ElementsAre(30, 10));
+  EXPECT_THAT(best_of({10, 60}, retention), ElementsAre(60, 10));
+}
+
 TEST(Retention, KeepsTheFirstOfEverySoManySteps) {
   EXPECT_THAT(superfluous_steps({5, 7, 9, 12, 19, 25, 26}, {.keep_last = 1, .keep_every = 10}), ElementsAre(7, 9, 19));
 }

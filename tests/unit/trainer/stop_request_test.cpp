@@ -1,6 +1,6 @@
 #include "trainer/train/stop_request.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 namespace rollcall::train {
 namespace {
@@ -36,6 +36,23 @@ TEST(TimeLimit, WithoutAnEndIsNeverNear) {
   TimeLimit limit(60, std::nullopt, {});
   EXPECT_FALSE(limit.near(1e12));
   EXPECT_FALSE(TimeLimit().near(1e12));
+}
+
+TEST(TimeLimit, TellsHowMuchNoticeARunHas) {
+  EXPECT_EQ(TimeLimit(60, 1000, {}).notice(), 60);
+  EXPECT_EQ(TimeLimit(60, std::nullopt, {}).notice(), std::nullopt);
+  const Environment job(std::map<std::string, std::string, std::less<>>{{"SLURM_JOB_ID", "5"}});
+  std::vector<std::string> warnings;
+  EXPECT_EQ(time_limit_of_job({}, job, 0, warnings).notice(), kNoticeOfTemplates);
+  EXPECT_EQ(time_limit_of_job({}, job, 1, warnings).notice(), std::nullopt);
+  EXPECT_EQ(time_limit_of_job({}, Environment(), 0, warnings).notice(), std::nullopt);
+}
+
+TEST(SlowSave, IsWarnedOfWhereItTakesMoreThanHalfOfTheNotice) {
+  EXPECT_EQ(slow_save_warning(60, 120, false), "");
+  EXPECT_EQ(slow_save_warning(1e9, std::nullopt, false), "");
+  EXPECT_THAT(slow_save_warning(61, 120, false), testing::HasSubstr("--signal=USR1@300 gives it more"));
+  EXPECT_THAT(slow_save_warning(61, 120, true), testing::HasSubstr("--save-before-limit=300 gives it more"));
 }
 
 }  // namespace

@@ -73,14 +73,19 @@ Result<void> confirm_damage(const std::string& path, const Result<void>& mine, s
               ExitCode::InputOutput);
 }
 
-void point_best_to(const std::string& folder, std::int64_t best_step) {
-  const std::string name = checkpoint_name(best_step);
+/// A link that would lead nowhere goes where there is nothing to point to.
+void point_best_to(const std::string& folder, std::optional<std::int64_t> best_step) {
   const std::string link = (fs::path(folder) / "best.h5").string();
-  // Named as what it points to is while it is written, so that what a crash leaves is removed like that.
-  const std::string temporary = temporary_name((fs::path(folder) / name).string());
-  if (!fs::exists(fs::path(folder) / name)) {
+  if (!best_step) {
+    std::error_code error;
+    if (fs::is_symlink(link, error) && !fs::exists(link, error) && !error) {
+      ::unlink(link.c_str());
+    }
     return;
   }
+  const std::string name = checkpoint_name(*best_step);
+  // Named as what it points to is while it is written, so that what a crash leaves is removed like that.
+  const std::string temporary = temporary_name((fs::path(folder) / name).string());
   ::unlink(temporary.c_str());
   if (::symlink(name.c_str(), temporary.c_str()) == 0 && std::rename(temporary.c_str(), link.c_str()) != 0) {
     ::unlink(temporary.c_str());
@@ -223,19 +228,21 @@ void tidy_folder(const std::string& folder, std::int64_t step, std::int64_t best
   if (!supersede(folder, step)) {
     return;  // what may be another training's is not removed
   }
-  point_best_to(folder, best_step);
   Retention with_best = retention;
-  with_best.best_steps.push_back(best_step);
+  with_best.best_steps.insert(with_best.best_steps.begin(), best_step);
   const auto listed = list_checkpoints(folder);
   if (!listed) {
     return;  // what is not known completely is not judged
   }
   std::vector<std::int64_t> steps;
+  std::error_code ignored;
   for (const ListedCheckpoint& checkpoint : *listed) {
-    if (checkpoint.step <= step) {
+    if (checkpoint.step <= step && fs::is_regular_file(checkpoint.path, ignored)) {
       steps.push_back(checkpoint.step);
     }
   }
+  const std::vector<std::int64_t> best = best_of(steps, with_best);
+  point_best_to(folder, best.empty() ? std::nullopt : std::optional(best.front()));
   for (const std::int64_t old : superfluous_steps(std::move(steps), with_best)) {
     ::unlink((fs::path(folder) / checkpoint_name(old)).c_str());
   }

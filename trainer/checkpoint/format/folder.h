@@ -68,9 +68,9 @@ using UseCheckpoint = std::function<Result<void>(const CheckpointReader&)>;
 /// still.
 [[nodiscard]] Result<void> supersede(const std::string& folder, std::int64_t last);
 
-/// After `step` was written: points best.h5 (a symbolic link) to the checkpoint of `best_step` where there is one, and
-/// removes what superfluous_steps() names, `best_step` being among the best; checkpoints of higher steps are
-/// superseded. Removes temporary files of dead
+/// After `step` was written: points best.h5 (a symbolic link) to the first of `best_step` and retention.best_steps that
+/// has a checkpoint, removes one that leads nowhere, and removes what superfluous_steps() names, `best_step` being the
+/// first of the best; checkpoints of higher steps are superseded. Removes temporary files of dead
 /// writers. Failures are not reported: nothing here is needed for the checkpoint's safety, and the next save tries
 /// again. Only the writer calls this.
 void tidy_folder(const std::string& folder, std::int64_t step, std::int64_t best_step, const Retention& retention);

@@ -47,12 +47,23 @@ std::vector<Best> best_from_json(const std::string& text) {
   return best;
 }
 
+std::vector<std::int64_t> best_of(const std::vector<std::int64_t>& steps, const Retention& retention) {
+  std::vector<std::int64_t> best;
+  for (const std::int64_t step : retention.best_steps) {
+    const bool there = std::find(steps.begin(), steps.end(), step) != steps.end();
+    if (there && best.size() < retention.keep_best && std::find(best.begin(), best.end(), step) == best.end()) {
+      best.push_back(step);
+    }
+  }
+  return best;
+}
+
 std::vector<std::int64_t> superfluous_steps(std::vector<std::int64_t> steps, const Retention& retention) {
   std::sort(steps.begin(), steps.end());
   const auto last = static_cast<std::size_t>(std::max<std::int64_t>(retention.keep_last, 1));
+  const std::vector<std::int64_t> best = best_of(steps, retention);
   std::vector<std::int64_t> superfluous;
   for (std::size_t i = 0; i + last < steps.size(); ++i) {
-    const auto& best = retention.best_steps;
     const bool is_best = std::find(best.begin(), best.end(), steps[i]) != best.end();
     if (!is_best && !(retention.keep_every > 0 && first_of_its_stretch(steps, i, retention.keep_every))) {
       superfluous.push_back(steps[i]);

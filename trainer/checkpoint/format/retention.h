@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,13 @@ bool note_validation(std::vector<Best>& best, const Best& validation, std::size_
 struct Retention {
   std::int64_t keep_last = 3;              ///< the newest so many, the one just written included; at least 1
   std::int64_t keep_every = 0;             ///< of each so many steps the first one; 0: none for that reason
-  std::vector<std::int64_t> best_steps{};  ///< these
+  std::vector<std::int64_t> best_steps{};  ///< the best first; some may have no checkpoint
+  /// Of `best_steps` the first so many that have a checkpoint: one whose successor could not be written stays.
+  std::size_t keep_best = std::numeric_limits<std::size_t>::max();
 };
+
+/// The first of retention.best_steps, at most retention.keep_best, that are among `steps`, in their order. Pure.
+[[nodiscard]] std::vector<std::int64_t> best_of(const std::vector<std::int64_t>& steps, const Retention& retention);
 
 /// The steps of checkpoints that may be removed now that the newest of `steps` was written and verified: never that one
 /// itself, so that a folder always keeps a checkpoint that was verified. Any order, each step once. The same answer

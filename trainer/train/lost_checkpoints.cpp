@@ -1,0 +1,114 @@
+#include "trainer/train/lost_checkpoints.h"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
+#include "trainer/config/identity.h"
+#include "trainer/report/record_file.h"
+
+namespace rollcall::train {
+namespace {
+
+std::string records_of(const std::string& folder) { return (std::filesystem::path(folder) / "metrics.jsonl").string(); }
+
+/// Setting checkpoint-dir in the record of a start.
+std::string folder_in(std::string_view begin_record) {
+  const auto json = nlohmann::json::parse(begin_record, nullptr, false);
+  return json.is_object() && json.contains("settings") ? config::setting_then(json["settings"].dump(), "checkpoint-dir")
+                                                       : std::string();
+}
+
+/// Takes in the records one after the other.
+class SavesReader {
+ public:
+  explicit SavesReader(std::string job) : job_(std::move(job)) {}
+
+  void take(const report::ReadRecord& record) {
+    if (record.event() == "begin") {
+      begin(record);
+    } else if (record.event() == "checkpoint" && record.number("written") == 1) {
+      saves_.of_training = std::max(saves_.of_training, record.integer("step"));
+      saves_.folder_of_training = folder_;
+      saves_.of_job = of_this_job_ ? std::max(saves_.of_job, record.integer("step")) : saves_.of_job;
+    }
+  }
+
+  [[nodiscard]] const RecordedSaves& saves() const { return saves_; }
+
+ private:
+  void begin(const report::ReadRecord& record) {
+    saves_.any_start = true;
+    folder_ = folder_in(record.line());
+    of_this_job_ = !job_.empty() && record.text("job") == job_;
+    if (record.integer("step") == 0) {
+      saves_.of_training = -1;
+    }
+  }
+
+  std::string job_;
+  std::string folder_;
+  bool of_this_job_ = false;
+  RecordedSaves saves_;
+};
+
+}  // namespace
+
+Result<RecordedSaves> recorded_saves(const std::string& folder, const std::string& job) {
+  const std::string path = records_of(folder);
+  std::error_code error;
+  if (!std::filesystem::exists(path, error) && !error) {
+    return RecordedSaves();
+  }
+  Result<report::RecordFile> file = report::RecordFile::open(path);
+  if (!file) {
+    return file.error();
+  }
+  SavesReader reader(job);
+  if (Result<void> read = file->read([&](const report::ReadRecord& record) { reader.take(record); }); !read) {
+    return read.error();
+  }
+  return reader.saves();
+}
+
+Result<void> check_none_lost(const config::TrainConfig& config, const std::string& resume,
+                             const Environment& environment, std::vector<std::string>& warnings) {
+  const std::string& folder = config.checkpoint.load.folder;
+  const std::string restarts = environment.get_non_empty(env::kSlurmRestartCount).value_or("0");
+  const std::string job = restarts == "0" ? "" : environment.get_non_empty(env::kSlurmJobId).value_or("");
+  const bool goes_on = config.checkpoint.load.resume == "auto";
+  if (!goes_on && job.empty()) {
+    return {};
+  }
+  const Result<RecordedSaves> saves = recorded_saves(config.run.folder, job);
+  if (!saves) {
+    return saves.error();
+  }
+  const bool here = saves->folder_of_training == config::setting_then(config.json, "checkpoint-dir");
+  const std::int64_t lost = std::max(goes_on && here ? saves->of_training : -1, saves->of_job);
+  if (lost >= 0) {
+    return fail("--resume", resume,
+                fmt::format("{} holds no checkpoint, though {} tells of one of step {} that was written", folder,
+                            records_of(config.run.folder), lost),
+                "looking where the files are (deleted by the site, a file system that is not mounted), --resume=FILE "
+                "with a copy of one, or a new job with --resume=never to begin at step 0",
+                ExitCode::NoInput);
+  }
+  if (goes_on && saves->of_training >= 0) {
+    warnings.push_back(fmt::format(
+        "--checkpoint-dir: {}: holds no checkpoint; {} tells of one of step {} that was written to another folder ({})",
+        folder, records_of(config.run.folder), saves->of_training, saves->folder_of_training));
+  }
+  if (!job.empty() && !saves->any_start) {
+    warnings.push_back(
+        fmt::format("job {} was started again (restart count {}), and {} holds neither checkpoints nor records of its "
+                    "earlier start",
+                    job, restarts, folder));
+  }
+  return {};
+}
+
+}  // namespace rollcall::train

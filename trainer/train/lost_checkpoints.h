@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/base/environment.h"
+#include "runtime/base/result.h"
+#include "trainer/config/train_config.h"
+
+namespace rollcall::train {
+
+/// The last checkpoints that the records of a run's folder tell of as written. -1: none.
+struct RecordedSaves {
+  bool any_start = false;            ///< whether there is a record of a start at all
+  std::int64_t of_training = -1;     ///< the step, since a run last began at step 0
+  std::string folder_of_training{};  ///< setting checkpoint-dir of the run that wrote it, as given
+  std::int64_t of_job = -1;          ///< the step, by any start of this job
+};
+
+/// Reads metrics.jsonl of the run's folder `folder`, line by line; nothing where there is none. `job`: this job's
+/// number; empty: none. Errors (InputOutput): it cannot be read to its end.
+[[nodiscard]] Result<RecordedSaves> recorded_saves(const std::string& folder, const std::string& job);
+
+/// Whether a run that finds no checkpoint may begin at step 0. It may where none was ever written, as where a job is
+/// started again before its first save, and where --resume=never says so; a folder whose checkpoints are gone (deleted
+/// by the site, a file system that is not mounted) is no beginning. `resume` is setting resume as given, `config`'s
+/// folder holds no checkpoint. `warnings` gets what cannot be known. Reads the records: rank 0's to call.
+///
+/// Errors: NoInput: checkpoints were written there and are gone; those of recorded_saves().
+[[nodiscard]] Result<void> check_none_lost(const config::TrainConfig& config, const std::string& resume,
+                                           const Environment& environment, std::vector<std::string>& warnings);
+
+}  // namespace rollcall::train
