@@ -219,30 +219,37 @@ def test_a_program_that_is_not_there_costs_one_line_and_127(tmp_path):
 
 # ---------------------------------------------------------------- signals
 
-@pytest.mark.parametrize("code, expected", [("sys.exit(0)", 0), ("sys.exit(75)", 75), (None, 128 + signal.SIGTERM)])
-def test_a_signal_goes_to_the_workers_and_their_end_is_the_runs(tmp_path, code, expected):
-    handler = f"signal.signal(signal.SIGTERM, lambda *_: {code})" if code else ""
-    program = script(tmp_path, f"""
-        import signal, sys, time
-        {handler}
-        sys.stdout.write("ready\\n")
-        time.sleep(1000)
-    """)
+# Waits for a signal and leaves with a code. A handler would not do: it may run just before the program goes to sleep, and
+# Python then acts on it when the sleep is over.
+LEAVE_WITH = """
+    import signal, sys
+    signal.pthread_sigmask(signal.SIG_BLOCK, {{signal.{signal}}})
+    sys.stdout.write("ready\\n")
+    signal.sigwait({{signal.{signal}}})
+    print("heard", flush=True)
+    sys.exit({code})
+"""
+JUST_WAIT = "import sys, time; sys.stdout.write('ready\\n'); time.sleep(1000)"
+
+
+@pytest.mark.parametrize("text, expected", [
+    (LEAVE_WITH.format(signal="SIGTERM", code=0), 0),
+    (LEAVE_WITH.format(signal="SIGTERM", code=75), 75),
+    (JUST_WAIT, 128 + signal.SIGTERM),
+])
+def test_a_signal_goes_to_the_workers_and_their_end_is_the_runs(tmp_path, text, expected):
+    program = script(tmp_path, text)
     agent = start("--nproc-per-node=2", "--max-restarts=3", program)
     assert agent.stdout.readline() + agent.stdout.readline() == "ready\nready\n"
     agent.send_signal(signal.SIGTERM)
-    agent.communicate(timeout=DEADLINE)
-    assert agent.returncode == expected
+    said, told = agent.communicate(timeout=DEADLINE)
+    assert agent.returncode == expected, (said, told)
+    assert said == ("" if text is JUST_WAIT else "heard\nheard\n")
     assert not living_in_sessions_with(str(program))
 
 
 def test_usr1_goes_on_and_ends_nothing(tmp_path):
-    program = script(tmp_path, """
-        import signal, sys, time
-        signal.signal(signal.SIGUSR1, lambda *_: (print("heard", flush=True), sys.exit(0)))
-        sys.stdout.write("ready\\n")
-        time.sleep(1000)
-    """)
+    program = script(tmp_path, LEAVE_WITH.format(signal="SIGUSR1", code=0))
     agent = start(program)
     assert agent.stdout.readline() == "ready\n"
     agent.send_signal(signal.SIGUSR1)
@@ -251,7 +258,7 @@ def test_usr1_goes_on_and_ends_nothing(tmp_path):
 
 
 def test_workers_do_not_outlive_an_agent_that_is_killed(tmp_path):
-    program = script(tmp_path, "import sys, time; sys.stdout.write('ready\\n'); time.sleep(1000)")
+    program = script(tmp_path, JUST_WAIT)
     agent = start("--nproc-per-node=2", program)
     agent.stdout.readline()
     agent.stdout.readline()
@@ -397,7 +404,7 @@ def test_a_default_comes_from_pet_and_is_named_where_it_is_wrong(tmp_path):
 # ---------------------------------------------------------------- being seen
 
 def test_status_says_who_runs_what_and_is_json_for_scripts(tmp_path):
-    program = script(tmp_path, "import sys, time; sys.stdout.write('ready\\n'); time.sleep(1000)")
+    program = script(tmp_path, JUST_WAIT)
     agent = start("--nproc-per-node=2", program)
     assert agent.stdout.readline() + agent.stdout.readline() == "ready\nready\n"
     (own,) = [each for each in json.loads(run("--status", "--json").stdout) if each["pid"] == agent.pid]
