@@ -155,3 +155,21 @@ def test_steps_whose_gradients_overflow_are_recorded(tmp_path):
     assert [record["loss_scale"] for record in skipped] == [65536 / 2**(i + 1) for i in range(len(skipped))]
     assert [record["step"] for record in skipped] == list(range(1, len(skipped) + 1))
     assert len(of(found, "step")) == 4  # steps that were left out are recorded as well
+
+
+@pytest.mark.parametrize("given", [("--variables=HF_TOKEN=s3cr3t,OTHER=s3cr3t",), ("--variables", "HF_TOKEN=s3cr3t")],
+                         ids=["one-word", "two-words"])
+def test_values_of_further_variables_stand_in_no_file(tmp_path, given):
+    """A run folder is often open to others. The checkpoint still tells all else of the command line, and is gone on from."""
+    h5py = pytest.importorskip("h5py")
+    options = (*SMALL, "--data=fake", "--fake-size=20", "--valid-epochs=0", "--epochs=9", "--checkpoint-steps=1", *given)
+    trainer_ranks.run(tmp_path, *options, "--max-steps=1", ranks=1)
+    text = trainer_ranks.run(tmp_path, *options, "--max-steps=2", ranks=1)
+    assert "resumed from" in text and "warning" not in text
+    assert of(lines(tmp_path), "begin")[1]["settings"]["variables"]["value"] == "(not shown)"
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [path.name for path in files if b"s3cr3t" in path.read_bytes()] == []
+    with h5py.File(trainer_ranks.checkpoints(tmp_path)[-1]) as file:
+        stored = [argument.decode() for argument in file["config/argv"][()]]
+    hidden = ["--variables=(not shown)"] if len(given) == 1 else ["--variables", "(not shown)"]
+    assert stored[-len(given) - 2:] == ["--checkpoint-steps=1", *hidden, "--max-steps=2"]

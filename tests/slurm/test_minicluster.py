@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from minicluster import SCRIPT, Minicluster, poll
+from minicluster import SCRIPT, Minicluster, clean_environment, poll
 
 
 @pytest.fixture
@@ -115,6 +115,45 @@ def test_a_port_in_use_is_refused_with_the_reason(started, short_folder):
     assert result.returncode == 69 and "in use" in result.stderr
 
 
+@pytest.mark.parametrize("planted", ["link", "pipe", "file", "open folder", "folder of another user"])
+def test_a_start_waits_for_nobody_elses_lock(short_folder, tmp_path, planted):
+    """What stands in the place of the folder that is locked is neither followed, opened nor made."""
+    runtime = short_folder / f"runtime-{planted.replace(' ', '-')}"
+    runtime.mkdir(mode=0o700)
+    turn, victim = runtime / "rollcall-minicluster-turn", tmp_path / "victim"
+    if planted == "link":
+        turn.symlink_to(victim)
+    elif planted == "pipe":
+        os.mkfifo(turn)
+    elif planted == "file":
+        turn.write_text("")
+    else:
+        turn.mkdir()
+        turn.chmod(0o777 if planted == "open folder" else 0o700)
+    if planted == "folder of another user":
+        if os.geteuid() != 0:
+            pytest.skip("only root can make a folder of another user")
+        os.chown(turn, 4711, 4711)
+    cluster = Minicluster(short_folder / f"t-{runtime.name}")
+    result = cluster.script("start", check=False, env={**clean_environment(), "XDG_RUNTIME_DIR": str(runtime)}, timeout=20)
+    cluster.script("stop", check=False)
+    assert result.returncode == 69 and f"{turn}: is no folder of yours alone" in result.stderr, result.stderr
+    assert not victim.exists() and result.stderr.count("\n") == 1
+
+
+def test_a_runtime_folder_that_others_can_enter_is_not_taken(short_folder):
+    """As after `su`: the variable names the folder of whoever logged in."""
+    other = short_folder / "runtime-of-another"
+    other.mkdir()
+    other.chmod(0o755)
+    cluster = Minicluster(short_folder / "other", "--nodes=1", prefix=["env", f"XDG_RUNTIME_DIR={other}"])
+    try:
+        assert cluster.start().run("srun", "true").returncode == 0
+        assert list(other.iterdir()) == []
+    finally:
+        cluster.stop()
+
+
 def test_starts_again_after_a_stop_with_other_options(started):
     cluster = started("--nodes=3")
     cluster.stop()
@@ -163,22 +202,46 @@ def test_pmix_tasks_start(started):
     assert sorted(ranks) == ["0", "1"]
 
 
-def test_runs_as_an_ordinary_user(started, tmp_path_factory):
+def as_user(name):
+    """A command that runs another one as user `name`, from root."""
     if os.geteuid() != 0:
-        pytest.skip("the other tests run as an ordinary user already")
-    user = next((entry for entry in pwd.getpwall() if entry.pw_name == "nobody"), None)
-    if user is None or shutil.which("runuser") is None:
-        pytest.skip("no user nobody or no runuser")
-    if subprocess.run(["runuser", "-u", "nobody", "--", "test", "-x", SCRIPT]).returncode != 0:
-        pytest.skip("the sources are not readable for nobody")
+        pytest.skip("only root can run as another user")
+    if shutil.which("runuser") is None or not any(entry.pw_name == name for entry in pwd.getpwall()):
+        pytest.skip(f"no user {name} or no runuser")
+    if subprocess.run(["runuser", "-u", name, "--", "test", "-x", SCRIPT]).returncode != 0:
+        pytest.skip(f"the sources are not readable for {name}")
+    return ("runuser", "-u", name, "--")
+
+
+@pytest.fixture
+def cluster_of_nobody(started):
+    """Two nodes that an ordinary user started, beside a folder that everybody can enter."""
     folder = pathlib.Path(f"/tmp/rc-nobody-{os.getpid()}")
-    cluster = started("--nodes=2", prefix=("runuser", "-u", "nobody", "--"), folder=folder)
-    try:
-        assert cluster.run("srun", "-N2", "id", "-un").stdout.split() == ["nobody", "nobody"]
-    finally:
-        cluster.stop()
-        shutil.rmtree(folder)
+    cluster = started("--nodes=2", prefix=as_user("nobody"), folder=folder)
+    yield cluster
+    cluster.stop()
+    shutil.rmtree(folder)
     assert processes_of(folder) == []
+
+
+def test_runs_as_an_ordinary_user(cluster_of_nobody):
+    assert cluster_of_nobody.run("srun", "-N2", "id", "-un").stdout.split() == ["nobody", "nobody"]
+
+
+def test_nobody_else_can_use_an_ordinary_users_cluster(cluster_of_nobody):
+    """Its slurmd would run the job as the user who started it. (srun itself looks for another slurm.conf for a minute.)"""
+    for path in ("etc/slurm.conf", "run/munge.socket", "munge/key", "log/slurmctld.log"):
+        assert (cluster_of_nobody.folder / path).exists()
+        assert subprocess.run([*as_user("games"), "test", "-e", str(cluster_of_nobody.folder / path)]).returncode != 0, path
+
+
+def test_everybody_can_use_roots_cluster_as_themselves(started):
+    other = as_user("nobody")
+    cluster = started("--nodes=1")
+    conf = cluster.folder / "etc" / "slurm.conf"
+    result = subprocess.run([*other, "env", f"SLURM_CONF={conf}", "srun", "id", "-un"], capture_output=True, text=True,
+                            timeout=60, check=False, cwd="/tmp")
+    assert result.stdout.split() == ["nobody"], result.stderr
 
 
 @pytest.mark.parametrize("arguments, text", [

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "runtime/base/own_file.h"
+
 namespace rollcall::metrics {
 namespace {
 
@@ -48,13 +50,14 @@ bool ends_in_mid_line(int descriptor) {
 Result<MetricsWriter> MetricsWriter::open(const std::string& path) {
   std::error_code ignored;  // open() tells better what is wrong
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor < 0) {
-    return fail("--run-dir", path, "cannot be opened for appending: " + errno_text(errno),
-                "naming a folder that can be written to", ExitCode::CannotCreate);
+  const OpenedOutput opened = open_output(path, O_RDWR | O_APPEND);
+  if (opened.descriptor < 0) {
+    return fail("--run-dir", path, "cannot be opened for appending: " + opened.reason,
+                "naming a folder that can be written to, where nobody else has a file of this name",
+                ExitCode::CannotCreate);
   }
-  MetricsWriter writer(descriptor, path);
-  if (ends_in_mid_line(descriptor)) {
+  MetricsWriter writer(opened.descriptor, path);
+  if (ends_in_mid_line(opened.descriptor)) {
     if (auto ended = writer.append("\n"); !ended) {
       return ended.error();
     }

@@ -25,7 +25,8 @@ using Record = std::vector<std::pair<std::string, Field>>;
 class MetricsWriter {
  public:
   /// Creates the file and its folder where absent, and continues it where present; a last line that a killed writer
-  /// left unfinished is ended first. Errors (CannotCreate): it cannot be created or opened.
+  /// left unfinished is ended first. Errors (CannotCreate): it cannot be created or opened, or is a link or another
+  /// user's.
   static Result<MetricsWriter> open(const std::string& path);
   MetricsWriter(MetricsWriter&& other) noexcept;
   MetricsWriter& operator=(MetricsWriter&& other) noexcept;

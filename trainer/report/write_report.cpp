@@ -1,5 +1,6 @@
 #include "trainer/report/write_report.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -8,15 +9,15 @@
 #include <cstdio>
 #include <exception>
 
+#include "runtime/base/own_file.h"
 #include "trainer/report/page.h"
 #include "trainer/report/summary.h"
 
 namespace rollcall::report {
 namespace {
 
-Error not_written(const std::string& path, int error_number, ExitCode code) {
-  return fail("report", path, "cannot be written: " + errno_text(error_number),
-              "--output with a place that can be written to", code);
+Error not_written(const std::string& path, const std::string& reason, ExitCode code) {
+  return fail("report", path, "cannot be written: " + reason, "--output with a place that can be written to", code);
 }
 
 std::string made_report(const std::string& folder, double most_seconds) {
@@ -36,22 +37,22 @@ std::string made_report(const std::string& folder, double most_seconds) {
 }  // namespace
 
 Result<void> write_whole(const std::string& path, const std::string& text) {
-  const std::string beside = fmt::format("{}.tmp-{}", path, ::getpid());
-  std::FILE* const file = std::fopen(beside.c_str(), "we");
+  const OpenedOutput beside = create_beside(path, O_WRONLY);
+  std::FILE* const file = beside.descriptor < 0 ? nullptr : ::fdopen(beside.descriptor, "w");
   if (file == nullptr) {
-    return not_written(path, errno, ExitCode::CannotCreate);
+    return not_written(path, beside.reason, ExitCode::CannotCreate);
   }
   const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
   int error_number = written ? 0 : errno;
   if (std::fclose(file) != 0 && error_number == 0) {
     error_number = errno;
   }
-  if (error_number == 0 && std::rename(beside.c_str(), path.c_str()) == 0) {
+  if (error_number == 0 && std::rename(beside.path.c_str(), path.c_str()) == 0) {
     return {};
   }
   error_number = error_number == 0 ? errno : error_number;
-  ::unlink(beside.c_str());
-  return not_written(path, error_number, ExitCode::InputOutput);
+  ::unlink(beside.path.c_str());
+  return not_written(path, errno_text(error_number), ExitCode::InputOutput);
 }
 
 std::string report_of_run(const std::string& folder, double most_seconds) noexcept {

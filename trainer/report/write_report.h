@@ -6,8 +6,8 @@
 
 namespace rollcall::report {
 
-/// Puts `text` into the file `path`, which is whole whenever somebody looks: written beside it and renamed. Errors:
-/// CannotCreate, InputOutput.
+/// Puts `text` into the file `path`, which is whole whenever somebody looks: written beside it, under a name that
+/// nobody can guess, and renamed. Errors: CannotCreate, InputOutput.
 [[nodiscard]] Result<void> write_whole(const std::string& path, const std::string& text);
 
 /// What a training does at its end: reads the record of `folder` for at most `most_seconds`, writes report.html into

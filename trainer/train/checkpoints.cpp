@@ -182,6 +182,19 @@ std::optional<std::string> checkpoint_purge_warning(const settings::Settings& la
       age->oldest, *age->days_left, *scratch, days);
 }
 
+std::optional<std::string> shared_folder_warning(const config::TrainConfig& config) {
+  for (const auto& [setting, folder] :
+       {std::pair("--run-dir", config.run.folder), std::pair("--checkpoint-dir", config.checkpoint.load.folder)}) {
+    if (const std::string known = checkpoint::format::exposure(folder); !known.empty()) {
+      return fmt::format(
+          "{}: {}: {}, and so can stop this run and, but for a sticky folder (chmod +t), replace its records and "
+          "checkpoints; try chmod go-w, or another folder, where that is not meant",
+          setting, folder, known);
+    }
+  }
+  return std::nullopt;
+}
+
 Checkpoints::Checkpoints(const config::TrainConfig& config, Training& training, const World& world,
                          std::unique_ptr<CheckpointWriter> writer, const Lease* lease, std::vector<std::string> argv,
                          std::string job)

@@ -36,6 +36,9 @@ struct RunFolder {
                                                                   const Environment& environment,
                                                                   const std::string& folder);
 
+/// A warning where others may write to the run's folder or to that of its checkpoints, or own it: of the first of them.
+[[nodiscard]] std::optional<std::string> shared_folder_warning(const config::TrainConfig& config);
+
 /// Where a fresh run begins.
 [[nodiscard]] checkpoint::Progress first_progress(const config::TrainConfig& config, const World& world);
 

@@ -53,7 +53,22 @@ std::optional<EarlierTraining> read_earlier(const std::string& path) {
     const auto* const value = stored.value<std::string>(name);
     return value == nullptr ? std::string() : *value;
   };
-  return EarlierTraining{path, *progress, text("/config/json"), text("/config/slurm_job")};
+  const Result<void> own = checkpoint::format::check_own(*reader);
+  return EarlierTraining{path, *progress, text("/config/json"), text("/config/slurm_job"),
+                         own ? std::optional<Error>() : own.error()};
+}
+
+Result<std::optional<EarlierTraining>> first_readable(const checkpoint::LoadOptions& options) {
+  const Result<std::vector<std::string>> paths = candidates(options);
+  if (!paths) {
+    return paths.error();
+  }
+  for (const std::string& path : *paths) {
+    if (auto earlier = read_earlier(path)) {
+      return earlier;
+    }
+  }
+  return std::optional<EarlierTraining>();
 }
 
 /// Batches of a step that the scaling of the learning rate counts: over ranks, and accumulated.
@@ -125,16 +140,11 @@ void warn_of_other_beginning(std::vector<std::string>& warnings, const EarlierTr
 }  // namespace
 
 Result<std::optional<EarlierTraining>> find_earlier_training(const checkpoint::LoadOptions& options) {
-  const Result<std::vector<std::string>> paths = candidates(options);
-  if (!paths) {
-    return paths.error();
+  Result<std::optional<EarlierTraining>> earlier = first_readable(options);
+  if (earlier && earlier->has_value() && (*earlier)->not_own && options.resume == "auto") {
+    return *(*earlier)->not_own;
   }
-  for (const std::string& path : *paths) {
-    if (auto earlier = read_earlier(path)) {
-      return earlier;
-    }
-  }
-  return std::optional<EarlierTraining>();
+  return earlier;
 }
 
 Result<bool> restarted_job_goes_on(const std::string& folder, const Environment& environment) {
@@ -142,11 +152,11 @@ Result<bool> restarted_job_goes_on(const std::string& folder, const Environment&
   if (!job || environment.get_non_empty(env::kSlurmRestartCount).value_or("0") == "0") {
     return false;
   }
-  const auto newest = find_earlier_training({.resume = "auto", .folder = folder});
+  const auto newest = first_readable({.resume = "auto", .folder = folder});
   if (!newest) {
     return newest.error();
   }
-  return newest->has_value() && (*newest)->job == *job;
+  return newest->has_value() && (*newest)->job == *job && !(*newest)->not_own;
 }
 
 std::int64_t images_of_step(const std::optional<EarlierTraining>& earlier) {

@@ -20,13 +20,14 @@ namespace rollcall::train {
 struct EarlierTraining {
   std::string path;
   checkpoint::Progress progress;
-  std::string config_json;  ///< TrainConfig::json of the run that wrote it
-  std::string job;          ///< Slurm's number of the job that wrote it; empty: none
+  std::string config_json;       ///< TrainConfig::json of the run that wrote it
+  std::string job;               ///< Slurm's number of the job that wrote it; empty: none
+  std::optional<Error> not_own;  ///< why only a user who names the file goes on from it (format::check_own())
 };
 
 /// The first that can be read of those that loading will look at; nothing where there is none, or `options` say that a
-/// run begins afresh. A checkpoint that cannot be read is none here: loading it tells. Errors (InputOutput): the folder
-/// cannot be listed.
+/// run begins afresh. A checkpoint that cannot be read is none here: loading it tells. Errors: InputOutput: the folder
+/// cannot be listed; Mismatch: it was not named by the user, and is another user's.
 [[nodiscard]] Result<std::optional<EarlierTraining>> find_earlier_training(const checkpoint::LoadOptions& options);
 
 /// Whether this is a job that Slurm restarted, and `folder`'s newest checkpoint is its own: then it goes on from that,

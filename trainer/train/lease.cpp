@@ -339,7 +339,7 @@ struct Lease::State {
     const std::vector<Folder> held = held_folders();
     for (std::size_t i = 0; i < held.size(); ++i) {
       if (look(file_in(held[i]), i)) {
-        (void)::utimensat(AT_FDCWD, file_in(held[i]).c_str(), nullptr, 0);
+        (void)::utimensat(AT_FDCWD, file_in(held[i]).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
       }
     }
   }

@@ -176,7 +176,7 @@ class Session {
       return writer.error();
     }
     checkpoints_.emplace(*config_, *training_, world_, *std::move(writer), folder_.lease ? &*folder_.lease : nullptr,
-                         arguments_, environment_.get(env::kSlurmJobId).value_or(""));
+                         shown_arguments(arguments_), environment_.get(env::kSlurmJobId).value_or(""));
     progress_ = first_progress(*config_, world_);
     progress_.dataset_size = training_->data.train_sampler->options().dataset_size;
     progress_.data = data_of(training_->data.datasets);
@@ -219,6 +219,9 @@ class Session {
   Outcome train() {
     const std::string& folder = config_->checkpoint.load.folder;
     if (const auto warning = checkpoint_purge_warning(launch_, environment_, folder)) {
+      warnings_.push_back(*warning);
+    }
+    if (const auto warning = world_.rank == 0 ? shared_folder_warning(*config_) : std::nullopt) {
       warnings_.push_back(*warning);
     }
     TimeLimit limit = time_limit_of_job(config_->checkpoint, environment_, world_.rank, warnings_);

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
@@ -16,6 +18,8 @@ namespace rollcall::train {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
+
+constexpr const char* kNotShown = "(not shown)";
 
 metrics::RawJson raw(const OrderedJson& json) {
   return {json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace)};
@@ -32,7 +36,7 @@ OrderedJson settings_of(const RunFacts& facts) {
   OrderedJson launch = OrderedJson::parse(settings::print_config(facts.launch, true), nullptr, false);
   for (auto& [name, setting] : launch.items()) {
     if (name == "variables" && setting.is_object() && setting.value("value", "none") != "none") {
-      setting["value"] = "(not shown)";
+      setting["value"] = kNotShown;
     }
     settings[name] = setting;
   }
@@ -45,7 +49,7 @@ OrderedJson environment_of(const resolve::EnvPatch& patch) {
   for (const resolve::EnvChange& change : patch.changes) {
     const bool hidden = may_be_secret(change.name) || change.origin.find("variables") != std::string::npos;
     variables.push_back({{"name", change.name},
-                         {"value", hidden ? "(not shown)" : change.value},
+                         {"value", hidden ? kNotShown : change.value},
                          {"action", kActions.at(static_cast<std::size_t>(change.action))},
                          {"origin", change.origin},
                          {"reason", hidden ? "" : change.reason}});
@@ -59,7 +63,30 @@ OrderedJson end_of_job(const Environment& environment) {
   return end ? OrderedJson(*end) : OrderedJson();
 }
 
+/// "--variables", and any later option whose name says so.
+bool has_secret_value(std::string option) {
+  std::ranges::transform(option, option.begin(), [](unsigned char letter) { return std::toupper(letter); });
+  return option == "--VARIABLES" || may_be_secret(option);
+}
+
 }  // namespace
+
+std::vector<std::string> shown_arguments(std::vector<std::string> arguments) {
+  bool is_secret_value = false;
+  for (std::string& argument : arguments) {
+    if (std::exchange(is_secret_value, false)) {
+      argument = kNotShown;
+      continue;
+    }
+    const std::size_t equals = argument.find('=');
+    const bool secret = argument.starts_with("--") && has_secret_value(argument.substr(0, equals));
+    is_secret_value = secret && equals == std::string::npos;
+    if (secret && equals != std::string::npos) {
+      argument.replace(equals + 1, std::string::npos, kNotShown);
+    }
+  }
+  return arguments;
+}
 
 metrics::Record begin_record(const RunFacts& facts) {
   const job::JobFacts& job = facts.step.facts;

@@ -32,6 +32,10 @@ struct RunFacts {
 /// variables whose names look like secrets, and those of setting `variables`, are left out.
 [[nodiscard]] metrics::Record begin_record(const RunFacts& facts);
 
+/// A command line as a checkpoint keeps it, which others may read: without the values of --variables and of options
+/// whose names look like secrets, in both spellings (`--variables=X`, `--variables X`). Pure.
+[[nodiscard]] std::vector<std::string> shown_arguments(std::vector<std::string> arguments);
+
 /// For people: what is about to be trained, on what, by whom, how often Slurm restarted it.
 [[nodiscard]] std::vector<std::string> header_lines(const RunFacts& facts);
 

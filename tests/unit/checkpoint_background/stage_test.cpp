@@ -1,6 +1,7 @@
 #include "trainer/checkpoint/background/commit.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -63,6 +64,18 @@ TEST_F(Stage, ThatARunWasKilledWithIsPublishedByTheNext) {
   EXPECT_EQ(*published, 20);
   EXPECT_EQ(steps(folder_.path()), (std::vector<std::int64_t>{20, 10}));
   EXPECT_EQ(files(stage_.path()), 0U);
+}
+
+TEST_F(Stage, IsPublishedThoughAnotherUserHasPutANewerOneThere) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "only root can make a file of another user";
+  }
+  write(folder_.path(), 99);
+  ASSERT_EQ(::chown((folder_.path() + "/" + format::checkpoint_name(99)).c_str(), 4711, 4711), 0);
+  write(stage_.path(), 20);
+  const auto published = publish_left_over(stage_.path(), folder_.path());
+  ASSERT_TRUE(published);
+  EXPECT_EQ(*published, 20);
 }
 
 TEST_F(Stage, OfACheckpointThatArrivedOrIsDamagedIsCleared) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <array>
@@ -78,6 +79,73 @@ TEST(CheckpointFolder, DamagedNewestIsRenamedAndTheOneBeforeIsUsed) {
   EXPECT_THAT(usable->warnings,
               ElementsAre(HasSubstr("step-00000030.h5.damaged"), HasSubstr("step-00000020.h5.damaged")));
   EXPECT_THAT(folder.names(), ElementsAre("step-00000010.h5", "step-00000020.h5.damaged", "step-00000030.h5.damaged"));
+}
+
+/// Owner of what only root can make another user's.
+constexpr uid_t kAnother = 4711;
+
+TEST(CheckpointFolder, AnotherUsersCheckpointIsRefusedByNameAndStaysAsItIs) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "only root can make a file of another user";
+  }
+  const TemporaryFolder folder;
+  write_step(folder, 10);
+  write_step(folder, 20);
+  const std::string newest = folder.file(checkpoint_name(20));
+  ASSERT_EQ(::chown(newest.c_str(), kAnother, kAnother), 0);
+  const auto used = load_latest(folder.path());
+  ASSERT_FALSE(used);
+  EXPECT_EQ(used.error().exit_code, ExitCode::Mismatch);
+  EXPECT_THAT(used.error().message(), HasSubstr("step-00000020.h5 belongs to user 4711"));
+  EXPECT_THAT(used.error().message(), HasSubstr("--resume=" + newest));
+  EXPECT_THAT(folder.names(), ElementsAre("step-00000010.h5", "step-00000020.h5"));
+}
+
+TEST(CheckpointFolder, AnotherUsersLinkIsRefusedThoughItsTargetIsOwn) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "only root can make a link of another user";
+  }
+  const TemporaryFolder folder;
+  const TemporaryFolder elsewhere;
+  write_step(elsewhere, 20);
+  const std::string link = folder.file(checkpoint_name(20));
+  std::filesystem::create_symlink(elsewhere.file(checkpoint_name(20)), link);
+  EXPECT_TRUE(load_latest(folder.path()));
+  ASSERT_EQ(::lchown(link.c_str(), kAnother, kAnother), 0);
+  const auto used = load_latest(folder.path());
+  ASSERT_FALSE(used);
+  EXPECT_THAT(used.error().message(), HasSubstr("belongs to user 4711"));
+}
+
+TEST(CheckpointFolder, ACheckpointThatOthersMayWriteIsUsedWithAWarning) {
+  const TemporaryFolder folder;
+  write_step(folder, 10);
+  ASSERT_EQ(::chmod(folder.file(checkpoint_name(10)).c_str(), 0646), 0);
+  const auto used = load_latest(folder.path());
+  ASSERT_TRUE(used) << used.error().message();
+  EXPECT_THAT(used->warnings, ElementsAre(HasSubstr("step-00000010.h5: everybody may write to it")));
+}
+
+TEST(CheckpointFolder, NobodyElseMayWriteToACheckpointWhateverTheUmask) {
+  const TemporaryFolder folder;
+  const mode_t before = ::umask(0);
+  write_step(folder, 10);
+  ::umask(before);
+  EXPECT_THAT(load_latest(folder.path())->warnings, ElementsAre());
+}
+
+TEST(CheckpointFolder, TellsWhoElseCanChangeWhatIsInIt) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(exposure(folder.path()), "");
+  EXPECT_EQ(exposure(folder.file("absent")), "");
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0777), 0);
+  EXPECT_EQ(exposure(folder.path()), "everybody may write to it");
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chown(folder.path().c_str(), kAnother, kAnother), 0);
+    EXPECT_EQ(exposure(folder.path()), "user 4711 owns it");
+    EXPECT_THAT(folder.names(), ElementsAre());
+  }
 }
 
 TEST(CheckpointFolder, WithOnlyDamagedCheckpointsNobodyStartsAfreshUnasked) {

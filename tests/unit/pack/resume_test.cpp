@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -64,6 +65,37 @@ class Resume : public testing::Test {
   std::vector<char> data_;
   std::vector<char> journal_;
 };
+
+using MakeLink = void (*)(const std::filesystem::path&, const std::filesystem::path&);
+
+TEST_F(Resume, WhatALinkMeansIsNeitherCutNorWritten) {
+  for (const char* const ending : {".partial", ".partial.journal"}) {
+    for (const MakeLink make :
+         {MakeLink{std::filesystem::create_symlink}, MakeLink{std::filesystem::create_hard_link}}) {
+      leave(data_, journal_);
+      test::write_content(folder_.file("victim"), {'m', 'i', 'n', 'e'});
+      std::filesystem::remove(out() + ending);
+      make(folder_.file("victim"), out() + ending);
+      const Ended ended = pack({tree(), out()});
+      EXPECT_EQ(ended.exit_code, to_int(ExitCode::CannotCreate)) << ended.err;
+      EXPECT_THAT(ended.err, HasSubstr(std::string(ending) + ": cannot be created: "));
+      EXPECT_EQ(content_of_file(folder_.file("victim")), (std::vector<char>{'m', 'i', 'n', 'e'}));
+      std::filesystem::remove(out() + ending);
+    }
+  }
+}
+
+TEST_F(Resume, AnotherUsersPartialFileIsNotGoneOnWith) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "only root can make a file of another user";
+  }
+  leave(data_, journal_);
+  ASSERT_EQ(::chown((out() + ".partial.journal").c_str(), 4711, 4711), 0);
+  const Ended ended = pack({tree(), out()});
+  EXPECT_EQ(ended.exit_code, to_int(ExitCode::CannotCreate));
+  EXPECT_THAT(ended.err, HasSubstr("a.h5.partial.journal: cannot be created: belongs to user 4711"));
+  EXPECT_EQ(content_of_file(out() + ".partial.journal"), journal_);
+}
 
 TEST_F(Resume, GoesOnWhereverTheJournalIsCut) {
   for (std::size_t cut = 0; cut <= journal_.size(); cut += 23) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -211,6 +212,20 @@ TEST_F(RunTest, ReadingEndsWhenItMayNotGoOn) {
   ASSERT_TRUE(run);
   EXPECT_LT(run->step, 20'000);
   EXPECT_THAT(run->notes, testing::Contains(HasSubstr("no time to read the whole record")));
+}
+
+/// Where others may write, they could have put links of these names there.
+TEST_F(RunTest, AReportIsWrittenThroughNoLink) {
+  const std::string path = folder_ + "/report.html";
+  std::ofstream(folder_ + "/victim") << "mine";
+  std::filesystem::create_symlink(folder_ + "/victim", path + ".tmp-" + std::to_string(::getpid()));
+  std::filesystem::create_symlink(folder_ + "/victim", path);
+  ASSERT_TRUE(write_whole(path, "page"));
+  std::string text;
+  std::ifstream(folder_ + "/victim") >> text;
+  EXPECT_EQ(text, "mine");
+  std::ifstream(path) >> text;
+  EXPECT_EQ(text, "page");
 }
 
 TEST_F(RunTest, ATrainingsReportIsAFileAndTenLines) {

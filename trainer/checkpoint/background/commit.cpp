@@ -118,7 +118,7 @@ Error failure(const std::string& path, const std::string& what, int error_number
 Result<void> copy_file(const std::string& from, const std::string& to) {
   constexpr std::size_t kBlock = std::size_t{8} << 20;
   const storage::File source(from, O_RDONLY);
-  const storage::File target(to, O_WRONLY | O_CREAT | O_EXCL);
+  const storage::File target(to, O_WRONLY | O_CREAT | O_EXCL, 0644);
   if (!source || !target) {
     return failure(source ? to : from, "cannot be opened", errno);
   }
@@ -192,7 +192,9 @@ Result<std::optional<std::int64_t>> publish_left_over(const std::string& staged,
   if (!there || !left_over) {
     return there ? left_over.error() : there.error();
   }
-  const std::int64_t newest_there = there->empty() ? -1 : there->front().step;
+  // Another's is not gone on from, and must not make this user's last one go.
+  const auto newest = std::ranges::find_if(*there, [](const auto& listed) { return format::is_own_name(listed.path); });
+  const std::int64_t newest_there = newest == there->end() ? -1 : newest->step;
   std::optional<std::int64_t> published;
   for (const format::ListedCheckpoint& left : *left_over) {
     const bool wanted = !published && left.step > newest_there;

@@ -109,13 +109,14 @@ Result<BlockFile> BlockFile::open(const std::string& path, ReadBack read_back, s
   file.path_ = path;
   file.read_back_ = read_back;
   file.threads_ = std::max<std::size_t>(threads, 1);
-  file.cached_ = storage::File(path, O_RDWR);
+  // Rank 0 has made it; in a folder of many somebody may have put a link in its place since.
+  file.cached_ = storage::File(path, O_RDWR | O_NOFOLLOW);
   if (!file.cached_) {
     return file.failure("cannot be opened for writing", errno);
   }
   file.past_caches_ = shared && file.cached_.cached_by_each_host();
   if (read_back == ReadBack::Device || file.past_caches_) {
-    file.direct_ = storage::File(path, O_RDWR | O_DIRECT);
+    file.direct_ = storage::File(path, O_RDWR | O_DIRECT | O_NOFOLLOW);
   }
   return file;
 }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/quota.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <filesystem>
 #include <span>
 
+#include "runtime/base/own_file.h"
 #include "trainer/storage/file.h"
 
 namespace rollcall::checkpoint::format {
@@ -59,7 +61,8 @@ Result<std::string> share_path(const std::string& path, RankGroup& group) {
 
 Result<void> open_and_use(const std::string& path, const UseCheckpoint& use) {
   const auto reader = CheckpointReader::open(path);
-  return reader ? use(*reader) : reader.error();
+  const Result<void> own = reader ? check_own(*reader) : reader.error();
+  return own ? use(*reader) : own;
 }
 
 /// Rank 0's word on a file that some rank has read as damaged: memory or the file system of one node may be at fault,
@@ -139,6 +142,45 @@ Result<void> prepare_folder(const std::string& folder) {
   return {};
 }
 
+Result<void> check_own(const CheckpointReader& checkpoint) {
+  const std::string& path = checkpoint.path();
+  struct stat file {};
+  struct stat name {};
+  if (::fstat(checkpoint.descriptor(), &file) != 0 || ::lstat(path.c_str(), &name) != 0) {
+    return fail("--resume", path, "cannot be looked at: " + errno_text(errno), "having the file system checked",
+                ExitCode::InputOutput);
+  }
+  for (const struct stat* const status : {&file, &name}) {
+    if (!is_own(*status, folder_of(path))) {
+      return fail("--resume", "auto",
+                  fmt::format("{} belongs to user {}, whose work is not taken unasked", path, status->st_uid),
+                  fmt::format("--resume={} to go on from it, --resume=never to start afresh, or another --run-name or "
+                              "--checkpoint-dir",
+                              path),
+                  ExitCode::Mismatch);
+    }
+  }
+  return {};
+}
+
+bool is_own_name(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && is_own(status, folder_of(path));
+}
+
+std::string exposure(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) {
+    return "";
+  }
+  const std::string writers = other_writers(status);
+  if (!writers.empty()) {
+    return writers + " may write to it";
+  }
+  const std::string folder = S_ISDIR(status.st_mode) ? path : folder_of(path);
+  return is_own(status, folder) ? "" : fmt::format("user {} owns it", status.st_uid);
+}
+
 Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, RankGroup& group,
                                                  const UseCheckpoint& use) {
   Result<std::vector<ListedCheckpoint>> listing =
@@ -159,6 +201,9 @@ Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, Rank
     const Result<void> mine = open_and_use(*path, use);
     const Result<void> used = agree(group, mine);
     if (used) {
+      if (const std::string known = group.rank() == 0 ? exposure(*path) : ""; !known.empty()) {
+        warnings.push_back(fmt::format("{}: {}, and may have changed what was loaded; try chmod go-w", *path, known));
+      }
       return std::optional(UsedCheckpoint{*path, std::move(warnings)});
     }
     if (used.error().exit_code != ExitCode::BadData) {

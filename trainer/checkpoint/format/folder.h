@@ -23,7 +23,7 @@ struct ListedCheckpoint {
 /// The checkpoint that was used, and what had to be passed over on the way to it.
 struct UsedCheckpoint {
   std::string path;
-  std::vector<std::string> warnings;  ///< on rank 0 one a damaged file, for the user
+  std::vector<std::string> warnings;  ///< on rank 0, for the user: one a damaged file, and where others may write to it
 };
 
 /// The checkpoints of `folder`, newest (highest step) first. A folder that does not exist holds none. Errors
@@ -48,6 +48,19 @@ struct FreeSpace {
 /// Errors (InputOutput): `space` is less than `bytes`; says what is missing and where. Pure.
 [[nodiscard]] Result<void> check_free_space(const std::string& path, const FreeSpace& space, std::uint64_t bytes);
 
+/// Whether a checkpoint may be taken that was found in a folder and not named by the user: its file, and the link that
+/// its name may be, belong to this user or to root (is_own()). Whoever may write to a folder that a project shares can
+/// leave a checkpoint there, which would be the newest. Errors (Mismatch): names the owner and the ways on;
+/// InputOutput.
+[[nodiscard]] Result<void> check_own(const CheckpointReader& checkpoint);
+
+/// Whether the name `path`, a link or a file, is this user's or root's.
+[[nodiscard]] bool is_own_name(const std::string& path);
+
+/// What a user should know of the file or folder `path`, to which others may write, or which is another user's: a
+/// clause, "members of group 1001 may write to it", "user 1001 owns it". Empty: nothing, or there is none.
+[[nodiscard]] std::string exposure(const std::string& path);
+
 /// What a rank does with a checkpoint: reads of it what it needs. Called again with an earlier one where any rank found
 /// this one damaged.
 using UseCheckpoint = std::function<Result<void>(const CheckpointReader&)>;
@@ -57,8 +70,9 @@ using UseCheckpoint = std::function<Result<void>(const CheckpointReader&)>;
 /// folder holds no checkpoint at all. Collective.
 ///
 /// Errors, the same on all ranks: BadData where there are only damaged ones; Mismatch where the newest is of a newer
-/// format; NoInput where a rank does not see what rank 0 sees; InputOutput where the folder or the newest cannot be
-/// read for another reason, as falling back then could discard good work; any other of `use`.
+/// format, or another user's (check_own()); NoInput where a rank does not see what rank 0 sees; InputOutput where the
+/// folder or the newest cannot be read for another reason, as falling back then could discard good work; any other of
+/// `use`.
 [[nodiscard]] Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, RankGroup& group,
                                                                const UseCheckpoint& use);
 

@@ -41,6 +41,8 @@ class CheckpointReader {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
+  /// Of the open file, which stays what it is whatever becomes of its name.
+  [[nodiscard]] int descriptor() const { return file_.descriptor(); }
   [[nodiscard]] const FileInfo& info() const { return manifest_.info; }
   /// All data sets in the order in which they were written, with shapes, types and checksums.
   [[nodiscard]] const std::vector<ManifestEntry>& datasets() const { return manifest_.datasets; }

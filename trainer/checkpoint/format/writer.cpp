@@ -146,7 +146,11 @@ Result<void> allocate(const std::string& path, const std::vector<ManifestEntry>&
   for (const ManifestEntry& entry : datasets) {
     end = std::max(end, entry.offset + entry.bytes);
   }
-  const storage::File file(path, O_WRONLY);
+  const storage::File file(path, O_WRONLY | O_NOFOLLOW);
+  // Nobody writes to a checkpoint again. A umask that lets the members of a project write is for their folders.
+  if (struct stat status{}; file && ::fstat(file.descriptor(), &status) == 0) {
+    ::fchmod(file.descriptor(), status.st_mode & ~mode_t{S_IWGRP | S_IWOTH | S_IFMT});
+  }
   const bool taken = file && (end == 0 || ::fallocate(file.descriptor(), 0, 0, static_cast<off_t>(end)) == 0);
   if (!taken && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) {
     return system_failure(path, "there is no room for it", errno);
@@ -300,7 +304,7 @@ class Write {
   }
 
   Result<void> put_seal(const ManifestEntry& own) {
-    const storage::File file(plan_.temporary, O_RDWR);
+    const storage::File file(plan_.temporary, O_RDWR | O_NOFOLLOW);
     const auto bytes = file ? file.regular_size() : std::nullopt;
     const auto structure = bytes ? structure_crc32c(file, *bytes, manifest_, own) : std::nullopt;
     if (!structure) {

@@ -158,7 +158,7 @@ Result<void> finish_packed_file(const std::string& path, const PackedContent& co
     return written.error();
   }
   const storage::File tables(tables_path, O_RDONLY);
-  const storage::File whole(path, O_RDWR);
+  const storage::File whole(path, O_RDWR | O_NOFOLLOW);
   const auto end = tables ? tables.regular_size() : std::nullopt;
   const std::uint64_t data_end = packed_schema::kDataStart + content.data_bytes;
   const std::uint64_t tables_start = packed_schema::kDataStart + stored_data_bytes(content);

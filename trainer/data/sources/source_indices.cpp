@@ -10,9 +10,9 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <random>
 #include <utility>
 
+#include "runtime/base/own_file.h"
 #include "trainer/storage/crc.h"
 #include "trainer/storage/file.h"
 
@@ -28,20 +28,14 @@ std::int64_t now() {
 /// nobody else may write.
 bool is_ours(const storage::File& file) {
   struct stat facts {};
-  return ::fstat(file.descriptor(), &facts) == 0 && S_ISREG(facts.st_mode) &&
-         (facts.st_uid == ::geteuid() || facts.st_uid == 0) && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  return ::fstat(file.descriptor(), &facts) == 0 && S_ISREG(facts.st_mode) && is_own(facts) &&
+         (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
 bool witnesses_stand(const SampleIndex& index) {
   const std::vector<Witness>& witnesses = index.about().witnesses;
   return std::all_of(witnesses.begin(), witnesses.end(),
                      [](const Witness& witness) { return witness_of(witness.path) == witness; });
-}
-
-/// Unlike a process's number, nobody else's: containers have many processes of one number.
-std::string unfinished_name(const std::string& path) {
-  std::random_device random;
-  return fmt::format("{}.{:08x}{:08x}", path, random(), random());
 }
 
 /// Unfinished files of killed writers. That one cannot be removed harms nobody.
@@ -63,8 +57,8 @@ void remove_left_overs(const std::string& path) {
   }
 }
 
-Error not_kept(const std::string& path, int error_number) {
-  return fail("--index-dir", path, "cannot be written: " + errno_text(error_number),
+Error not_kept(const std::string& path, const std::string& reason) {
+  return fail("--index-dir", path, "cannot be written: " + reason,
               "another folder, or none to index the data at each start", ExitCode::CannotCreate);
 }
 
@@ -102,16 +96,16 @@ Result<void> keep_index(const std::string& path, const SampleIndex& index, std::
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   remove_left_overs(path);
-  const std::string unfinished = unfinished_name(path);
-  const storage::File file(unfinished, O_WRONLY | O_CREAT | O_EXCL, 0644);
+  const OpenedOutput unfinished = create_beside(path, O_WRONLY, 0644);
+  const storage::File file(unfinished.descriptor);
   if (!file) {
-    return not_kept(path, errno);
+    return not_kept(path, unfinished.reason);
   }
   if (!file.write_at(index.memory().bytes(), 0) || !file.sync(storage::Cached::Keep) ||
-      std::rename(unfinished.c_str(), path.c_str()) != 0) {
+      std::rename(unfinished.path.c_str(), path.c_str()) != 0) {
     const int failed = errno;
-    ::unlink(unfinished.c_str());
-    return not_kept(path, failed);
+    ::unlink(unfinished.path.c_str());
+    return not_kept(path, errno_text(failed));
   }
   return {};
 }

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "runtime/base/own_file.h"
 #include "trainer/data/sources/packed_file.h"
 #include "trainer/storage/crc.h"
 
@@ -142,6 +143,17 @@ namespace {
 
 using data::packed_schema::kDataStart;
 
+/// Both names are easily guessed, and what is there is cut and written over: only what is this user's own.
+Result<storage::File> open_part(const std::string& path) {
+  const OpenedOutput opened = open_output(path, O_RDWR);
+  if (opened.descriptor < 0) {
+    return fail("rollcall-pack", path, "cannot be created: " + opened.reason,
+                "an output file in a folder that exists and is writable, where nothing else has this name",
+                ExitCode::CannotCreate);
+  }
+  return storage::File(opened.descriptor);
+}
+
 /// Locks that a file system does not know are done without.
 bool locked_by_another(const storage::File& file) {
   return ::flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -173,16 +185,20 @@ Result<PartialFile> PartialFile::open(const std::string& out, std::uint32_t inpu
   partial.out_ = out;
   partial.data_path_ = out + ".partial";
   partial.journal_path_ = out + ".partial.journal";
-  partial.data_ = storage::File(partial.data_path_, O_RDWR | O_CREAT);
-  if (partial.data_ && locked_by_another(partial.data_)) {
+  Result<storage::File> data = open_part(partial.data_path_);
+  if (!data) {
+    return data.error();
+  }
+  partial.data_ = *std::move(data);
+  if (locked_by_another(partial.data_)) {
     return fail("rollcall-pack", partial.data_path_, "is being written by another process",
                 "waiting for its end, or another output file", ExitCode::CannotCreate);
   }
-  partial.journal_ = partial.data_ ? storage::File(partial.journal_path_, O_RDWR | O_CREAT) : storage::File();
-  if (!partial.journal_) {
-    return fail("rollcall-pack", partial.data_path_, "cannot be created: " + errno_text(errno),
-                "an output file in a folder that exists and is writable", ExitCode::CannotCreate);
+  Result<storage::File> journal = open_part(partial.journal_path_);
+  if (!journal) {
+    return journal.error();
   }
+  partial.journal_ = *std::move(journal);
   const Result<void> loaded = partial.load(input_crc32c, discard);
   if (!loaded) {
     return loaded.error();

@@ -46,7 +46,8 @@ struct ReadJournal {
 class PartialFile {
  public:
   /// Begins, or goes on with what is there. `input_crc32c` stands for all that decides the content.
-  /// Errors: CannotCreate: no permission, no such folder, in use by another process; Mismatch: what is there belongs to
+  /// Errors: CannotCreate: no permission, no such folder, in use by another process, a link or another user's file of
+  /// one of the two names (open_output()); Mismatch: what is there belongs to
   /// other work (with `discard` that is dropped).
   [[nodiscard]] static Result<PartialFile> open(const std::string& out, std::uint32_t input_crc32c, bool discard);
 

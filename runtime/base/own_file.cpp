@@ -1,0 +1,108 @@
+#include "runtime/base/own_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <random>
+#include <utility>
+
+#include "runtime/base/result.h"
+
+namespace rollcall {
+namespace {
+
+constexpr int kAlways = O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
+
+/// As `folder`'s file system says, of a file that this process makes there. Nothing where none can be made.
+bool gives_us_files_of(const std::string& folder, uid_t owner) {
+  const OpenedOutput probe = create_beside(folder + "/.owner", O_WRONLY);
+  if (probe.descriptor < 0) {
+    return false;
+  }
+  struct stat status {};
+  const bool same = ::fstat(probe.descriptor, &status) == 0 && status.st_uid == owner;
+  ::close(probe.descriptor);
+  ::unlink(probe.path.c_str());
+  return same;
+}
+
+/// What speaks against writing to an open file; empty: nothing.
+std::string objection_to(int descriptor, const std::string& path) {
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) {
+    return errno_text(errno);
+  }
+  if (!S_ISREG(status.st_mode)) {
+    return "is no regular file";
+  }
+  if (!is_own(status, folder_of(path))) {
+    return fmt::format("belongs to user {}", status.st_uid);
+  }
+  return status.st_nlink > 1 ? "has another name as well, which would change with it (a hard link)" : "";
+}
+
+/// Why open(2) refused what may be there already.
+std::string refusal(const std::string& path, int error_number) {
+  struct stat status {};
+  const bool there = ::lstat(path.c_str(), &status) == 0;
+  if (there && S_ISLNK(status.st_mode)) {
+    return "is a link";
+  }
+  if (there && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+    return "is no regular file";
+  }
+  const bool of_another = there && error_number == EACCES && !is_own(status);
+  return of_another ? fmt::format("belongs to user {}", status.st_uid) : errno_text(error_number);
+}
+
+}  // namespace
+
+bool is_own(const struct stat& status) { return status.st_uid == ::geteuid() || status.st_uid == 0; }
+
+bool is_own(const struct stat& status, const std::string& folder) {
+  return is_own(status) || gives_us_files_of(folder, status.st_uid);
+}
+
+std::string other_writers(const struct stat& status) {
+  if ((status.st_mode & S_IWOTH) != 0) {
+    return "everybody";
+  }
+  const bool group = (status.st_mode & S_IWGRP) != 0 && status.st_gid != ::geteuid();
+  return group ? fmt::format("members of group {}", status.st_gid) : "";
+}
+
+std::string folder_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
+OpenedOutput open_output(const std::string& path, int flags) {
+  // What this process creates is its own, whatever owner a file system gives it.
+  int descriptor = ::open(path.c_str(), flags | kAlways | O_CREAT | O_EXCL, 0666);
+  if (descriptor >= 0) {
+    return {descriptor, path, ""};
+  }
+  if (errno == EEXIST) {
+    descriptor = ::open(path.c_str(), flags | kAlways);
+  }
+  if (descriptor < 0) {
+    return {-1, path, refusal(path, errno)};
+  }
+  if (std::string objection = objection_to(descriptor, path); !objection.empty()) {
+    ::close(descriptor);
+    return {-1, path, std::move(objection)};
+  }
+  return {descriptor, path, ""};
+}
+
+OpenedOutput create_beside(const std::string& path, int flags, mode_t mode) {
+  std::random_device random;
+  std::string name = fmt::format("{}.{:08x}{:08x}", path, random(), random());
+  const int descriptor = ::open(name.c_str(), flags | kAlways | O_CREAT | O_EXCL, mode);
+  std::string reason = descriptor < 0 ? errno_text(errno) : "";
+  return {descriptor, std::move(name), std::move(reason)};
+}
+
+}  // namespace rollcall

@@ -1,0 +1,125 @@
+#include "runtime/base/own_file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace rollcall {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uid_t kAnother = 4711;
+
+class OwnFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "/own-fileXXXXXX";
+    folder_ = mkdtemp(pattern.data());
+    std::ofstream(file("victim")) << "the victim's";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  [[nodiscard]] std::string file(const std::string& name) const { return folder_ / name; }
+  [[nodiscard]] std::string content(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(file(name)).rdbuf();
+    return text.str();
+  }
+  /// Opens and writes "ours"; why not, or an empty text.
+  [[nodiscard]] std::string written(const std::string& name) const {
+    const OpenedOutput opened = open_output(file(name), O_RDWR | O_APPEND);
+    EXPECT_EQ(opened.descriptor < 0, !opened.reason.empty());
+    if (opened.descriptor >= 0) {
+      EXPECT_EQ(::write(opened.descriptor, "ours", 4), 4);
+      ::close(opened.descriptor);
+    }
+    return opened.reason;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(OwnFile, IsCreatedAndGoneOnWith) {
+  EXPECT_EQ(written("new"), "");
+  EXPECT_EQ(written("new"), "");
+  EXPECT_EQ(content("new"), "oursours");
+}
+
+TEST_F(OwnFile, IsNoLinkWhereverItLeads) {
+  fs::create_symlink(file("victim"), file("link"));
+  fs::create_symlink(file("absent"), file("dangling"));
+  EXPECT_EQ(written("link"), "is a link");
+  EXPECT_EQ(written("dangling"), "is a link");
+  EXPECT_EQ(content("victim"), "the victim's");
+  EXPECT_FALSE(fs::exists(file("absent")));
+}
+
+TEST_F(OwnFile, HasNoOtherName) {
+  fs::create_hard_link(file("victim"), file("second name"));
+  EXPECT_NE(written("second name").find("has another name as well"), std::string::npos);
+  EXPECT_EQ(content("victim"), "the victim's");
+}
+
+TEST_F(OwnFile, IsNoPipeAndNoFolder) {
+  ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0666), 0);
+  fs::create_directory(file("folder"));
+  EXPECT_EQ(written("pipe"), "is no regular file");
+  EXPECT_EQ(written("folder"), "Is a directory");
+}
+
+TEST_F(OwnFile, IsNotAnotherUsers) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "only root can make a file of another user";
+  }
+  ASSERT_EQ(::chown(file("victim").c_str(), kAnother, kAnother), 0);
+  EXPECT_EQ(written("victim"), "belongs to user 4711");
+  EXPECT_EQ(content("victim"), "the victim's");
+  // As where everybody may make files: the kernel refuses first.
+  ASSERT_EQ(::chmod(folder_.c_str(), 01777), 0);
+  ASSERT_EQ(::chown(folder_.c_str(), kAnother + 1, 0), 0);
+  EXPECT_EQ(written("victim"), "belongs to user 4711");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1)
+      << "the file that asked for this user's number is gone";
+}
+
+TEST_F(OwnFile, BesideAnotherHasANameOfItsOwnEachTime) {
+  const OpenedOutput one = create_beside(file("page"), O_WRONLY);
+  const OpenedOutput two = create_beside(file("page"), O_WRONLY, 0600);
+  ASSERT_GE(one.descriptor, 0) << one.reason;
+  ASSERT_GE(two.descriptor, 0) << two.reason;
+  EXPECT_NE(one.path, two.path);
+  EXPECT_TRUE(one.path.starts_with(file("page.")));
+  EXPECT_EQ(fs::status(two.path).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  ::close(one.descriptor);
+  ::close(two.descriptor);
+  EXPECT_EQ(create_beside(file("absent/page"), O_WRONLY).reason, "No such file or directory");
+}
+
+TEST(OtherWriters, AreNamedAndAPrivateGroupIsNone) {
+  struct stat status {};
+  status.st_uid = ::geteuid();
+  status.st_gid = ::geteuid();
+  status.st_mode = 0775;
+  EXPECT_EQ(other_writers(status), "");
+  status.st_gid = ::geteuid() + 1;
+  EXPECT_EQ(other_writers(status), "members of group " + std::to_string(::geteuid() + 1));
+  status.st_mode = 0755;
+  EXPECT_EQ(other_writers(status), "");
+  status.st_mode = 0757;
+  EXPECT_EQ(other_writers(status), "everybody");
+}
+
+TEST(FolderOfAPath, IsWhatComesBeforeItsName) {
+  EXPECT_EQ(folder_of("a/b"), "a/");
+  EXPECT_EQ(folder_of("/b"), "/");
+  EXPECT_EQ(folder_of("b"), ".");
+}
+
+}  // namespace
+}  // namespace rollcall
