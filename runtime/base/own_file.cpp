@@ -8,6 +8,7 @@
 #include <random>
 #include <utility>
 
+#include "runtime/base/file_owner.h"
 #include "runtime/base/result.h"
 
 namespace rollcall {
@@ -59,7 +60,7 @@ std::string refusal(const std::string& path, int error_number) {
 
 }  // namespace
 
-bool is_own(const struct stat& status) { return status.st_uid == ::geteuid() || status.st_uid == 0; }
+bool is_own(const struct stat& status) { return is_roots_or(::geteuid(), status); }
 
 bool is_own(const struct stat& status, const std::string& folder) {
   return is_own(status) || gives_us_files_of(folder, status.st_uid);
@@ -69,8 +70,7 @@ std::string other_writers(const struct stat& status) {
   if ((status.st_mode & S_IWOTH) != 0) {
     return "everybody";
   }
-  const bool group = (status.st_mode & S_IWGRP) != 0 && status.st_gid != ::geteuid();
-  return group ? fmt::format("members of group {}", status.st_gid) : "";
+  return a_group_may_write(status, ::geteuid()) ? fmt::format("members of group {}", status.st_gid) : "";
 }
 
 std::string folder_of(const std::string& path) {

@@ -27,6 +27,37 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
+/// The length of the well-formed UTF-8 character at the front of `text` (The Unicode Standard, table 3-7); 1 for a byte
+/// that begins none.
+std::size_t character_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const auto continues = [&](std::size_t i) { return (byte(i) & 0xc0U) == 0x80; };
+  const unsigned first = byte(0);
+  const unsigned second = byte(1);
+  if (first < 0xc2 || first > 0xf4 || !continues(1)) {
+    return 1;
+  }
+  if (first < 0xe0) {
+    return 2;
+  }
+  // Longer than need be, half of a UTF-16 pair, or beyond the last character.
+  const bool no_character = (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
+                            (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
+  if (no_character || !continues(2)) {
+    return 1;
+  }
+  return first < 0xf0 ? 3 : continues(3) ? 4 : 1;
+}
+
+/// Of the character at the front, which has `length` bytes: a control of ASCII or of ISO 6429's second set ("C1", 0x80
+/// to 0x9f), which a terminal obeys as a byte or as UTF-8.
+bool is_control(std::string_view text, std::size_t length) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  const bool c1 = length == 1 ? first >= 0x80 && first < 0xa0
+                              : length == 2 && first == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0;
+  return c1 || first < 0x20 || first == 0x7f;
+}
+
 }  // namespace
 
 std::vector<std::string> split(std::string_view text, char separator) {
@@ -69,9 +100,14 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
 }
 
 std::string printable(std::string text) {
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
-  std::ranges::replace_if(text, is_control, '?');
-  return text;
+  std::string shown;
+  shown.reserve(text.size());
+  for (std::string_view left = text; !left.empty();) {
+    const std::size_t length = character_length(left);
+    shown += is_control(left, length) ? std::string_view("?") : left.substr(0, length);
+    left.remove_prefix(length);
+  }
+  return shown;
 }
 
 }  // namespace rollcall

@@ -29,9 +29,9 @@ template <std::integral T>
 /// alignment). First of equals wins. For "did you mean ...".
 [[nodiscard]] std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
 
-/// `text` with each control character replaced by '?': one line that cannot steer the terminal on which it is shown.
-/// Everything that holds a user's, a file's or another node's bytes passes through here before it is printed. Bytes
-/// above 0x7f stay, since names may be UTF-8.
+/// `text` with each control character replaced by '?', C1 too, as UTF-8 or as a byte: one line that cannot steer the
+/// terminal on which it is shown. Everything that holds a user's, a file's or another node's bytes passes through here
+/// before it is printed. Other bytes above 0x7f stay: names may be UTF-8 or of an older encoding.
 [[nodiscard]] std::string printable(std::string text);
 
 }  // namespace rollcall

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <glob.h>
 #include <sched.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/file_owner.h"
 #include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 
@@ -32,6 +34,29 @@ std::filesystem::path own_file() {
   const std::filesystem::path loaded = known != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
   const bool shared_object = loaded.is_absolute() && loaded.extension() == ".so";
   return std::filesystem::canonical(shared_object ? loaded : std::filesystem::path("/proc/self/exe"), error);
+}
+
+/// Whether what `path` leads to is root's or `owner`'s, and nobody else may write to it.
+bool is_theirs(const std::filesystem::path& path, uid_t owner) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && is_roots_or(owner, status) && !others_may_write(status, status.st_uid);
+}
+
+/// The same of all on the way from the folder `above` to `path` below it, and of what lies in it where it is a folder.
+bool are_all_theirs(std::filesystem::path above, const std::filesystem::path& path, uid_t owner) {
+  for (const std::filesystem::path& part : path) {
+    above /= part;
+    if (!is_theirs(above, owner)) {
+      return false;
+    }
+  }
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(above, error), end; !error && entry != end; entry.increment(error)) {
+    if (!is_theirs(entry->path(), owner)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 /// The CPUs of a mask that has room for `cpus` of them; nothing, and errno, where the kernel refuses it.
@@ -97,16 +122,27 @@ bool sees_accelerator() {
   return false;
 }
 
-std::optional<std::filesystem::path> find_above_own_file(const std::filesystem::path& path) {
+std::optional<std::filesystem::path> find_above(const std::filesystem::path& program,
+                                                const std::filesystem::path& path) {
   constexpr int kLevels = 4;  // PREFIX/lib/ARCHITECTURE/rollcall/spank_rollcall.so
-  std::filesystem::path above = own_file().parent_path();
-  for (int level = 0; level < kLevels && above.has_relative_path(); ++level, above = above.parent_path()) {
+  struct stat status {};
+  if (::stat(program.c_str(), &status) != 0) {
+    return std::nullopt;
+  }
+  const uid_t owner = status.st_uid;
+  std::filesystem::path above = program.parent_path();
+  for (int level = 0; level < kLevels && above.has_relative_path() && is_theirs(above, owner); ++level) {
     std::error_code error;
     if (std::filesystem::exists(above / path, error)) {
-      return above / path;
+      return are_all_theirs(above, path, owner) ? std::optional(above / path) : std::nullopt;
     }
+    above = above.parent_path();
   }
   return std::nullopt;
+}
+
+std::optional<std::filesystem::path> find_above_own_file(const std::filesystem::path& path) {
+  return find_above(own_file(), path);
 }
 
 namespace {

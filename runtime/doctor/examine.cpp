@@ -149,7 +149,9 @@ void read_clocks(World& world, Server& server) {
 void take_reports(World& world, const Texts& reports) {
   for (const auto& [rank, text] : reports) {
     Result<TaskFacts> facts = task_facts_from_json(text);
-    if (facts) {
+    if (facts && facts->rank != rank) {
+      world.missing.push_back({fmt::format("rank {}", rank), fmt::format("reports as rank {}", facts->rank)});
+    } else if (facts) {
       world.tasks.push_back(*std::move(facts));
     } else {
       world.missing.push_back({fmt::format("rank {}", rank), facts.error().reason});
@@ -301,8 +303,8 @@ Result<bool> follow(const job::JobFacts& step, const Limits& limits, const Candi
   }
   bool collectives = false;
   const Result<void> served = serve(
-      *rank_0, [&](const Request& request) { return answer(request, ring, limits.timeout_seconds, collectives); },
-      deadline);
+      *rank_0, step.world_size,
+      [&](const Request& request) { return answer(request, ring, limits.timeout_seconds, collectives); }, deadline);
   return served ? Result<bool>(collectives) : served.error();
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/base/small_file.h"
+#include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/elastic/failure.h"
@@ -46,7 +47,9 @@ std::string find_python(const std::string& search_path) {
 }  // namespace
 
 Agent::Agent(LaunchRequest request, Environment environment, Tell tell)
-    : request_(std::move(request)), environment_(std::move(environment)), tell_(std::move(tell)) {}
+    : request_(std::move(request)),
+      environment_(std::move(environment)),
+      tell_([tell = std::move(tell)](const std::string& line) { tell(printable(line)); }) {}
 
 Result<void> Agent::prepare() {
   const std::string search_path = environment_.get(env::kPath).value_or("/usr/local/bin:/usr/bin:/bin");
@@ -104,7 +107,9 @@ Result<RunEnd> Agent::run() {
     loop_.wait(patience);
   }
   hand_error_file_up(*outcome_);
-  return end_of(*outcome_);
+  RunEnd end = end_of(*outcome_);
+  end.message = printable(std::move(end.message));  // other nodes' words are in it
+  return end;
 }
 
 void Agent::loop_once() {

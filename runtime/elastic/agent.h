@@ -30,7 +30,7 @@ struct RunEnd {
 /// them. One thread, but for --tee. It blocks the signals that it handles while it runs.
 class Agent {
  public:
-  /// Shows a line to the user, at once.
+  /// Shows a line to the user, at once. Other nodes' words in it cannot steer the terminal.
   using Tell = std::function<void(const std::string& line)>;
   /// `environment` is this process's own, which workers inherit.
   Agent(LaunchRequest request, Environment environment, Tell tell);

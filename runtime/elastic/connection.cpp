@@ -2,53 +2,74 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 namespace rollcall::elastic {
 
-Connection::Connection(EventLoop& loop, rendezvous::Socket socket, EventLoop::Ready ready)
-    : loop_(loop), socket_(std::move(socket)), ready_(std::move(ready)) {
+namespace {
+
+/// From one other end in one turn of the loop, so that the rest have theirs: some hundred small frames.
+constexpr std::size_t kMostAtOnce = std::size_t{1} << 14;
+/// For an other end that does not read: two orders of any length.
+constexpr std::size_t kMostUnsent = 2 * Connection::kLongest;
+
+}  // namespace
+
+Connection::Connection(EventLoop& loop, rendezvous::Socket socket, EventLoop::Ready ready, std::size_t longest)
+    : loop_(loop), socket_(std::move(socket)), ready_(std::move(ready)), longest_(longest) {
   loop_.watch(socket_.descriptor(), [this] { progress(); });
 }
 
 Connection::~Connection() { loop_.forget(socket_.descriptor()); }
 
 void Connection::send(std::string_view text) {
+  outgoing_.erase(0, std::exchange(sent_, 0));
   outgoing_ += rendezvous::encode_frame(text);
+  broken_ |= outgoing_.size() > kMostUnsent;
   flush();
 }
 
 void Connection::flush() {
-  while (!outgoing_.empty() && !broken_) {
-    const ssize_t count = ::send(socket_.descriptor(), outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL);
+  while (!flushed() && !broken_) {
+    const ssize_t count =
+        ::send(socket_.descriptor(), outgoing_.data() + sent_, outgoing_.size() - sent_, MSG_NOSIGNAL);
     if (count >= 0) {
-      outgoing_.erase(0, static_cast<std::size_t>(count));
+      sent_ += static_cast<std::size_t>(count);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       break;
     } else if (errno != EINTR) {
       broken_ = true;
     }
   }
-  if (waits_to_write_ != !outgoing_.empty()) {
-    waits_to_write_ = !outgoing_.empty();
+  if (waits_to_write_ != !flushed()) {
+    waits_to_write_ = !flushed();
     loop_.watch_writing(socket_.descriptor(), waits_to_write_ && !broken_);
   }
 }
 
 void Connection::progress() {
   flush();
-  const std::size_t before = socket_.frames().size();
-  if (!socket_.take_arrived() || socket_.frames().broken()) {
-    broken_ = true;
-  }
-  if (socket_.frames().size() > before) {
+  rendezvous::FrameBuffer& frames = socket_.frames();
+  const std::size_t before = frames.size();
+  const bool open = socket_.take_arrived(std::min(longest_, before + kMostAtOnce));
+  if (frames.size() > before) {
     last_heard_ = Clock::now();
   }
+  if (!hears_) {
+    frames.clear();
+  }
+  broken_ |= !open || frames.broken(longest_ - rendezvous::kFrameHeader);
   ready_();
 }
 
 std::optional<std::string> Connection::next() { return socket_.frames().next(); }
+
+void Connection::stop_hearing() {
+  hears_ = false;
+  socket_.frames().clear();
+}
 
 void Connection::end_sending() { shutdown(socket_.descriptor(), SHUT_WR); }
 

@@ -55,13 +55,16 @@ class Host : public Coordination {
  private:
   struct Peer {
     std::unique_ptr<Connection> connection;
-    Clock::time_point came;
+    Clock::time_point since;  ///< it came, or is closing
     bool joined = false;
-    bool closing = false;  ///< its last order is on its way
+    bool closing = false;  ///< its last order is on its way, and nothing that it says counts
   };
   void accept_waiting();
   void hear(MemberId id);
-  void hear_one(MemberId id, Peer& peer, const std::string& text);
+  /// False where a member says what is no report.
+  [[nodiscard]] bool hear_one(MemberId id, Peer& peer, const std::string& text);
+  static void refuse(Peer& peer, const std::string& text);
+  static void close_after_last(Peer& peer);
   void deliver();
   void drop(MemberId id, const std::string& reason);
 
@@ -76,7 +79,8 @@ class Host : public Coordination {
   std::vector<Order> own_orders_;
 };
 
-/// A coordinator elsewhere.
+/// A coordinator elsewhere. It is obeyed as long as what it says concerns this agent: a generation without a place for
+/// it, or a message that no agent sends, ends the talk.
 class Guest : public Coordination {
  public:
   Guest(EventLoop& loop, rendezvous::Socket socket, std::chrono::milliseconds heartbeat_timeout, std::string where);
@@ -94,6 +98,7 @@ class Guest : public Coordination {
 
   std::chrono::milliseconds heartbeat_timeout_;
   std::string where_;
+  Node own_;  ///< as this agent reported itself
   Clock::time_point next_heartbeat_;
   std::vector<Order> orders_;
   std::optional<std::string> gone_;
@@ -101,7 +106,8 @@ class Guest : public Coordination {
 };
 
 /// Finds the coordinator that `request` names, or becomes it where the endpoint is this host and nobody listens there
-/// yet. Tries until request.meeting.join_timeout. Errors (Unavailable): nobody listens there, the port cannot be had.
+/// yet. Tries until request.meeting.join_timeout. Errors (Unavailable): nobody listens there, the port cannot be had,
+/// or another user of this host has it.
 [[nodiscard]] Result<std::unique_ptr<Coordination>> meet_agents(EventLoop& loop, const LaunchRequest& request);
 
 }  // namespace rollcall::elastic

@@ -15,10 +15,13 @@ namespace rollcall::elastic {
 namespace {
 
 constexpr MemberId kOwnAgent = 1;
-/// For whoever connects to say who it is.
+/// For whoever connects to say who it is, and for who was sent away to go.
 constexpr std::chrono::seconds kPatience{10};
-/// Nobody makes agents of other users hold descriptors here without end.
+/// Nobody makes agents of other users hold descriptors here without end, or accept without end.
 constexpr std::size_t kMostSilent = 256;
+constexpr int kMostAccepted = 256;
+/// Bytes of a Join: a run's name, a host, an address, a role.
+constexpr std::size_t kLongestJoin = 8192;
 
 }  // namespace
 
@@ -43,19 +46,21 @@ Host::~Host() {
 }
 
 void Host::accept_waiting() {
-  while (true) {
+  for (int i = 0; i < kMostAccepted; ++i) {
     const int accepted = accept4(listener_->descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (accepted < 0) {
       return;
     }
-    const auto silent = std::ranges::count_if(peers_, [](const auto& entry) { return !entry.second.joined; });
+    const auto silent =
+        std::ranges::count_if(peers_, [](const auto& entry) { return !entry.second.joined || entry.second.closing; });
     rendezvous::Socket socket(accepted);
     if (static_cast<std::size_t>(silent) >= kMostSilent) {
       continue;
     }
     const MemberId id = ++last_id_;
-    peers_.emplace(
-        id, Peer{std::make_unique<Connection>(loop_, std::move(socket), [this, id] { hear(id); }), Clock::now()});
+    peers_.emplace(id, Peer{std::make_unique<Connection>(
+                                loop_, std::move(socket), [this, id] { hear(id); }, kLongestJoin),
+                            Clock::now()});
   }
 }
 
@@ -65,37 +70,63 @@ void Host::hear(MemberId id) {
     return;
   }
   Peer& peer = found->second;
-  while (std::optional<std::string> text = peer.connection->next()) {
-    hear_one(id, peer, *text);
+  bool makes_sense = true;
+  while (makes_sense && !peer.closing) {
+    const std::optional<std::string> text = peer.connection->next();
+    if (!text) {
+      break;
+    }
+    makes_sense = hear_one(id, peer, *text);
+    deliver();  // it may have been refused: then no more of it is heard
   }
-  const bool broken = peer.connection->broken();
-  if (broken) {
+  if (!makes_sense) {
+    drop(id, "its agent said what is no report");
+  } else if (peer.connection->broken()) {
     drop(id, "the connection to its agent broke");
   }
   deliver();
 }
 
-void Host::hear_one(MemberId id, Peer& peer, const std::string& text) {
+bool Host::hear_one(MemberId id, Peer& peer, const std::string& text) {
   std::optional<Report> report = parse_report(text);
-  if (!report) {
-    const std::string protocol = protocol_of(text);
-    const Order refusal{.kind = Order::Kind::Refused,
-                        .reason = protocol.empty() || protocol == kProtocol
-                                      ? "that is no report of an agent"
-                                      : fmt::format("this agent speaks {}, not {}: another version of rollcall",
-                                                    kProtocol, protocol.substr(0, 40))};
-    peer.connection->send(to_text(refusal));
-    peer.closing = true;
-    return;
+  const bool joins = report && report->kind == Report::Kind::Join && report->newcomer;
+  if (peer.joined && !report) {
+    return false;
   }
-  if (report->kind == Report::Kind::Join && report->newcomer) {
+  if (!peer.joined && !joins) {
+    refuse(peer, text);
+    return true;
+  }
+  if (!peer.joined) {
     peer.joined = true;
+    peer.connection->trust();
+  }
+  if (joins) {
     std::string& address = report->newcomer->node.address;
     address = address.empty() ? peer_address(peer.connection->descriptor()) : address;
   }
   if (report->kind != Report::Kind::Alive) {
     coordinator_.heard(id, *report, Clock::now());
   }
+  return true;
+}
+
+/// Who did not begin with a Join.
+void Host::refuse(Peer& peer, const std::string& text) {
+  const std::string protocol = protocol_of(text);
+  const Order refusal{.kind = Order::Kind::Refused,
+                      .reason = protocol.empty() || protocol == kProtocol
+                                    ? "that is no report of an agent"
+                                    : fmt::format("this agent speaks {}, not {}: another version of rollcall",
+                                                  kProtocol, protocol.substr(0, 40))};
+  peer.connection->send(to_text(refusal));
+  close_after_last(peer);
+}
+
+void Host::close_after_last(Peer& peer) {
+  peer.closing = true;
+  peer.since = Clock::now();
+  peer.connection->stop_hearing();
 }
 
 void Host::drop(MemberId id, const std::string& reason) {
@@ -114,7 +145,9 @@ void Host::deliver() {
       continue;
     }
     found->second.connection->send(to_text(order));
-    found->second.closing |= order.kind == Order::Kind::Refused || order.kind == Order::Kind::End;
+    if (order.kind == Order::Kind::Refused || order.kind == Order::Kind::End) {
+      close_after_last(found->second);
+    }
   }
   for (auto& [id, peer] : peers_) {
     if (peer.closing && peer.connection->flushed()) {
@@ -136,12 +169,14 @@ void Host::tick(Clock::time_point now) {
     next_heartbeat_ = now + heartbeat_timeout_ / 4;
     std::vector<std::pair<MemberId, std::string>> silent;
     for (auto& [id, peer] : peers_) {
-      if (!peer.joined && now - peer.came > kPatience) {
+      if ((!peer.joined || peer.closing) && now - peer.since > kPatience) {
         silent.emplace_back(id, "");
+      } else if (peer.connection->broken()) {
+        silent.emplace_back(id, "its agent does not read what it is told");
       } else if (peer.joined && now - peer.connection->last_heard() > heartbeat_timeout_) {
         silent.emplace_back(id, fmt::format("its agent was silent for {:g} s",
                                             std::chrono::duration<double>(heartbeat_timeout_).count()));
-      } else if (!peer.closing) {
+      } else if (peer.joined && !peer.closing) {
         peer.connection->send(to_text(Order{}));
       }
     }
@@ -158,7 +193,9 @@ std::optional<Clock::time_point> Host::next_tick() const {
 }
 
 bool Host::finished() const {
-  return std::ranges::all_of(peers_, [](const auto& entry) { return entry.second.connection->flushed(); });
+  return std::ranges::all_of(peers_, [](const auto& entry) {
+    return entry.second.connection->flushed() || entry.second.connection->broken();
+  });
 }
 
 }  // namespace rollcall::elastic

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <thread>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "runtime/elastic/messages.h"
 #include "runtime/elastic/port_reservation.h"
 #include "runtime/rendezvous/connect.h"
+#include "runtime/rendezvous/port_owner.h"
 
 namespace rollcall::elastic {
 namespace {
@@ -39,6 +41,25 @@ Error unreachable(const rendezvous::Endpoint& endpoint, const std::string& reaso
               ExitCode::Unavailable);
 }
 
+Error not_ours(const rendezvous::Endpoint& endpoint, const std::string& stranger) {
+  return fail("--rdzv-endpoint", rendezvous::to_text(endpoint), stranger + ", which is no agent of this run",
+              "another port", ExitCode::Unavailable);
+}
+
+/// Whether the generation has a place for the node that reported itself as `own`, and ranks that can be counted.
+bool has_place_for(const Node& own, const Generation& generation) {
+  if (generation.group_rank >= generation.world.size()) {
+    return false;
+  }
+  Node there = generation.world[generation.group_rank];
+  there.address = own.address.empty() ? "" : there.address;  // then it is as the coordinator sees it
+  std::uint64_t workers = 0;
+  for (const Node& node : generation.world) {
+    workers += node.workers;
+  }
+  return there == own && workers <= std::numeric_limits<std::int32_t>::max();
+}
+
 }  // namespace
 
 Guest::Guest(EventLoop& loop, rendezvous::Socket socket, milliseconds heartbeat_timeout, std::string where)
@@ -47,15 +68,26 @@ Guest::Guest(EventLoop& loop, rendezvous::Socket socket, milliseconds heartbeat_
       next_heartbeat_(Clock::now()),
       connection_(loop, std::move(socket), [this] { hear(); }) {}
 
-void Guest::report(const Report& report) { connection_.send(to_text(report)); }
+void Guest::report(const Report& report) {
+  const std::string text = to_text(report);
+  if (const std::optional<Report> arrives = parse_report(text); arrives && arrives->newcomer) {
+    own_ = arrives->newcomer->node;
+  }
+  connection_.send(text);
+}
 
 void Guest::hear() {
-  while (const std::optional<std::string> text = connection_.next()) {
+  while (!gone_) {
+    const std::optional<std::string> text = connection_.next();
+    if (!text) {
+      break;
+    }
     std::optional<Order> order = parse_order(*text);
-    if (order && order->kind != Order::Kind::Alive) {
-      orders_.push_back(*std::move(order));
-    } else if (!order) {
+    if (!order || (order->kind == Order::Kind::Begin && !has_place_for(own_, order->generation))) {
       gone_ = fmt::format("who answers at {} is no agent of this version of rollcall", where_);
+      connection_.stop_hearing();
+    } else if (order->kind != Order::Kind::Alive) {
+      orders_.push_back(*std::move(order));
     }
   }
   if (connection_.broken() && !gone_) {
@@ -109,8 +141,12 @@ Result<std::unique_ptr<Coordination>> meet_agents(EventLoop& loop, const LaunchR
     const rendezvous::Attempt attempt =
         rendezvous::connect_once(endpoint, std::min<Clock::time_point>(deadline, Clock::now() + kAttempt));
     if (attempt.descriptor >= 0) {
-      return std::unique_ptr<Coordination>(std::make_unique<Guest>(
-          loop, rendezvous::Socket(attempt.descriptor), meeting.heartbeat_timeout, rendezvous::to_text(endpoint)));
+      rendezvous::Socket socket(attempt.descriptor);
+      if (const std::string stranger = rendezvous::stranger_at_other_end(attempt.descriptor); !stranger.empty()) {
+        return not_ours(endpoint, stranger);
+      }
+      return std::unique_ptr<Coordination>(
+          std::make_unique<Guest>(loop, std::move(socket), meeting.heartbeat_timeout, rendezvous::to_text(endpoint)));
     }
     reason = attempt.reason;
     if (Clock::now() + pause >= deadline) {

@@ -1,18 +1,50 @@
 #include "runtime/elastic/messages.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <exception>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 namespace rollcall::elastic {
 namespace {
 
 using nlohmann::json;
+constexpr std::uint32_t kMostWorkers = 1 << 16;  ///< of a node
+constexpr int kLastExitCode = 255;               ///< a shell sees no more of it: 256 would be success
+constexpr int kLastSignal = 64;
+constexpr std::int64_t kLongestAge = std::int64_t{1'000'000'000} * 3600 * 24 * 366;  ///< nanoseconds
 
 json to_json(const Node& node) {
   return {{"host", node.host}, {"address", node.address}, {"workers", node.workers}, {"role", node.role}};
 }
 
-Node node_of(const json& from) { return {from.at("host"), from.at("address"), from.at("workers"), from.at("role")}; }
+/// An integer of a message; one that no agent says makes it none.
+template <typename Number>
+Number number_in(const json& from, const char* name, Number least = std::numeric_limits<Number>::min(),
+                 Number most = std::numeric_limits<Number>::max()) {
+  const json& value = from.at(name);
+  const auto number = value.is_number_integer() ? value.get<std::int64_t>() : -1;
+  if (!value.is_number_integer() || number < std::int64_t{least} || number > std::int64_t{most}) {
+    throw std::out_of_range(name);
+  }
+  return static_cast<Number>(number);
+}
+
+/// What becomes a variable of the workers' environment.
+std::string variable_in(const json& from, const char* name) {
+  std::string text = from.at(name);
+  if (text.find('\0') != std::string::npos) {
+    throw std::out_of_range(name);
+  }
+  return text;
+}
+
+Node node_of(const json& from) {
+  return {from.at("host"), variable_in(from, "address"), number_in<std::uint32_t>(from, "workers", 1, kMostWorkers),
+          from.at("role")};
+}
 
 json to_json(const Generation& generation) {
   json world = json::array();
@@ -26,8 +58,13 @@ json to_json(const Generation& generation) {
 }
 
 Generation generation_of(const json& from) {
-  Generation generation{from.at("number"),  from.at("nonce"), from.at("restarts"), from.at("group_rank"), {},
-                        from.at("address"), from.at("port")};
+  Generation generation{number_in<std::uint32_t>(from, "number"),
+                        from.at("nonce"),
+                        number_in<std::uint32_t>(from, "restarts"),
+                        number_in<std::uint32_t>(from, "group_rank"),
+                        {},
+                        variable_in(from, "address"),
+                        number_in<std::uint16_t>(from, "port")};
   for (const json& node : from.at("world")) {
     generation.world.push_back(node_of(node));
   }
@@ -49,19 +86,19 @@ json to_json(const Cause& cause) {
 }
 
 Cause cause_of(const json& from) {
-  const int kind = from.at("kind");
+  const int kind = number_in<int>(from, "kind");
   return {kind >= 0 && kind <= static_cast<int>(Cause::Kind::NodeLeft) ? static_cast<Cause::Kind>(kind)
                                                                        : Cause::Kind::Failed,
           from.at("host"),
-          from.at("group_rank"),
-          from.at("rank"),
-          from.at("local_rank"),
-          from.at("pid"),
-          from.at("exit_code"),
-          from.at("signal"),
+          number_in<std::uint32_t>(from, "group_rank"),
+          number_in<std::uint32_t>(from, "rank"),
+          number_in<std::uint32_t>(from, "local_rank"),
+          number_in<std::int64_t>(from, "pid"),
+          number_in(from, "exit_code", 0, kLastExitCode),
+          number_in(from, "signal", 0, kLastSignal),
           from.at("message"),
           from.at("error_file"),
-          from.at("age")};
+          std::clamp<std::int64_t>(number_in<std::int64_t>(from, "age"), 0, kLongestAge)};
 }
 
 json to_json(const Newcomer& newcomer) {
@@ -76,10 +113,10 @@ json to_json(const Newcomer& newcomer) {
 }
 
 Newcomer newcomer_of(const json& from) {
-  Newcomer newcomer{from.at("run_id"), from.at("min_nodes"), from.at("max_nodes"), std::nullopt,
-                    node_of(from.at("node"))};
+  Newcomer newcomer{from.at("run_id"), number_in<std::uint32_t>(from, "min_nodes"),
+                    number_in<std::uint32_t>(from, "max_nodes"), std::nullopt, node_of(from.at("node"))};
   if (from.contains("node_rank")) {
-    newcomer.node_rank = from.at("node_rank").get<std::uint32_t>();
+    newcomer.node_rank = number_in<std::uint32_t>(from, "node_rank");
   }
   return newcomer;
 }
@@ -134,14 +171,14 @@ std::string to_text(const Order& order) {
 std::optional<Report> parse_report(std::string_view text) {
   return parsed(text, [](const json& from) {
     Report report;
-    const int kind = from.at("report");
+    const int kind = number_in<int>(from, "report");
     report.kind = kind >= 0 && kind <= static_cast<int>(Report::Kind::Alive) ? static_cast<Report::Kind>(kind)
                                                                              : Report::Kind::Alive;
     if (report.kind == Report::Kind::Alive) {
       return report;
     }
-    report.generation = from.at("generation");
-    report.port = from.at("port");
+    report.generation = number_in<std::uint32_t>(from, "generation");
+    report.port = number_in<std::uint16_t>(from, "port");
     for (const json& cause : from.at("causes")) {
       report.causes.push_back(cause_of(cause));
     }
@@ -155,7 +192,7 @@ std::optional<Report> parse_report(std::string_view text) {
 std::optional<Order> parse_order(std::string_view text) {
   return parsed(text, [](const json& from) {
     Order order;
-    const int kind = from.at("order");
+    const int kind = number_in<int>(from, "order");
     order.kind =
         kind >= 0 && kind <= static_cast<int>(Order::Kind::Alive) ? static_cast<Order::Kind>(kind) : Order::Kind::Alive;
     if (order.kind == Order::Kind::Alive) {
@@ -163,7 +200,7 @@ std::optional<Order> parse_order(std::string_view text) {
     }
     order.generation = generation_of(from.at("generation"));
     order.reason = from.at("reason");
-    order.outcome = {from.at("exit_code"), std::nullopt, from.at("outcome")};
+    order.outcome = {number_in(from, "exit_code", 0, kLastExitCode), std::nullopt, from.at("outcome")};
     if (from.contains("cause")) {
       order.outcome.cause = cause_of(from.at("cause"));
     }

@@ -17,7 +17,8 @@ inline constexpr std::string_view kProtocol = "rollcall run 1";
 [[nodiscard]] std::string to_text(const Report& report);
 [[nodiscard]] std::string to_text(const Order& order);
 
-/// The reverse; nothing where the text is no such message, or of another version. A reader believes no size in it.
+/// The reverse; nothing where the text is no such message, of another version, or has a number that no agent says: an
+/// exit code that is none, a node without workers. A reader believes no size in it.
 [[nodiscard]] std::optional<Report> parse_report(std::string_view text);
 [[nodiscard]] std::optional<Order> parse_order(std::string_view text);
 

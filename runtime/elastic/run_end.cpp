@@ -73,9 +73,11 @@ RunEnd Agent::end_of(const Outcome& outcome) const {
 void Agent::hand_error_file_up(const Outcome& outcome) const {
   const auto own = environment_.get_non_empty("TORCHELASTIC_ERROR_FILE");
   std::string content;
-  if (!own || !outcome.cause || outcome.cause->error_file.empty() ||
-      !read_small_file(outcome.cause->error_file, kLongestHandedFile, content).reason.empty()) {
-    return;  // another node's cannot be read here
+  // The coordinator names the file: only one that was given to a worker of this agent is read.
+  const bool own_workers = outcome.cause && !outcome.cause->error_file.empty() &&
+                           std::ranges::find(error_files_, outcome.cause->error_file) != error_files_.end();
+  if (!own || !own_workers || !read_small_file(outcome.cause->error_file, kLongestHandedFile, content).reason.empty()) {
+    return;
   }
   const int code = outcome.cause->signal > 0 ? -outcome.cause->signal : outcome.cause->exit_code;
   std::ofstream(*own) << with_error_code(content, code);

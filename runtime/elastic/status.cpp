@@ -62,12 +62,14 @@ std::string shown_seconds(double seconds) {
                           : fmt::format("{:.1f} h", seconds / 3600);
 }
 
+/// Other nodes have a say in it.
+std::string word(const json& from, const char* name) { return printable(from.at(name).get<std::string>()); }
+
 void describe_run(const json& run, std::string& text) {
   const json& generation = run.at("generation");
   const auto end = std::back_inserter(text);
-  fmt::format_to(end, "run {} (agent {} on {}, {}): {}", run.at("run_id").get<std::string>(), run.at("pid").get<int>(),
-                 run.at("host").get<std::string>(), run.at("coordinator").get<bool>() ? "coordinator" : "member",
-                 run.at("state").get<std::string>());
+  fmt::format_to(end, "run {} (agent {} on {}, {}): {}", word(run, "run_id"), run.at("pid").get<int>(),
+                 word(run, "host"), run.at("coordinator").get<bool>() ? "coordinator" : "member", word(run, "state"));
   if (generation.at("number") != 0) {
     fmt::format_to(end, ", generation {} for {}, {} restarts", generation.at("number").get<int>(),
                    shown_seconds(generation.at("seconds")), generation.at("restarts").get<int>());
@@ -75,15 +77,14 @@ void describe_run(const json& run, std::string& text) {
   text += '\n';
   int rank = 0;
   for (const json& node : generation.at("nodes")) {
-    fmt::format_to(end, "  node {}: {}, {} workers\n", rank++, node.at("host").get<std::string>(),
-                   node.at("workers").get<int>());
+    fmt::format_to(end, "  node {}: {}, {} workers\n", rank++, word(node, "host"), node.at("workers").get<int>());
   }
   for (const json& node : run.at("spares")) {
-    fmt::format_to(end, "  waits: {}\n", node.at("host").get<std::string>());
+    fmt::format_to(end, "  waits: {}\n", word(node, "host"));
   }
   for (const json& ended : run.at("history")) {
     fmt::format_to(end, "  generation {} ended {} ago: {}\n", ended.at("generation").get<int>(),
-                   shown_seconds(ended.at("seconds_ago")), ended.at("reason").get<std::string>());
+                   shown_seconds(ended.at("seconds_ago")), word(ended, "reason"));
   }
 }
 
@@ -150,7 +151,7 @@ std::string status_json(const std::vector<std::string>& answers) {
   for (const std::string& answer : answers) {
     all.push_back(json::parse(answer));
   }
-  return all.dump() + "\n";
+  return all.dump(-1, ' ', true) + "\n";  // in ASCII: no control character, whoever looks at it on a terminal
 }
 
 }  // namespace rollcall::elastic

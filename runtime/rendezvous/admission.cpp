@@ -225,8 +225,8 @@ Answer ask_at(const Place& place, const Newcomer& newcomer, std::chrono::duratio
     return {std::nullopt, attempt.reason};
   }
   Socket socket(attempt.descriptor);
-  if (std::string stranger = stranger_at_other_end(attempt.descriptor); !stranger.empty()) {
-    return {std::nullopt, std::move(stranger), true};
+  if (const std::string stranger = stranger_at_other_end(attempt.descriptor); !stranger.empty()) {
+    return {std::nullopt, stranger + ", which cannot be rank 0", true};
   }
   const Hello hello{{newcomer.world, place.nonce}, newcomer.rank, newcomer.world_size, this_host_name()};
   const Result<void> sent = socket.send_frame(to_text(hello), patience());

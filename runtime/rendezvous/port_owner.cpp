@@ -96,7 +96,7 @@ std::string stranger_at_other_end(int descriptor) {
   const std::optional<std::uint16_t> port = peer_port_on_this_host(descriptor);
   const std::vector<uid_t> users = port ? listening_users(*port) : std::vector<uid_t>();
   const bool strangers = !users.empty() && std::ranges::find(users, geteuid()) == users.end();
-  return strangers ? process_of(users) + " listens there, which cannot be rank 0" : "";
+  return strangers ? process_of(users) + " listens there" : "";
 }
 
 }  // namespace rollcall::rendezvous

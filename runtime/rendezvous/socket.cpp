@@ -56,26 +56,36 @@ std::string encode_frame(std::string_view text) {
   return bytes.append(text);
 }
 
+void FrameBuffer::append(std::string_view bytes) {
+  bytes_.erase(0, std::exchange(taken_, 0));
+  bytes_ += bytes;
+}
+
+void FrameBuffer::clear() {
+  bytes_.clear();
+  taken_ = 0;
+}
+
 std::optional<std::size_t> FrameBuffer::length() const {
-  if (bytes_.size() < kFrameHeader) {
+  if (size() < kFrameHeader) {
     return std::nullopt;
   }
   std::size_t length = 0;
   for (std::size_t i = 0; i < kFrameHeader; ++i) {
-    length = (length << 8) | static_cast<unsigned char>(bytes_[i]);
+    length = (length << 8) | static_cast<unsigned char>(bytes_[taken_ + i]);
   }
   return length;
 }
 
-bool FrameBuffer::broken() const { return length().value_or(0) > kLongestFrame; }
+bool FrameBuffer::broken(std::size_t longest) const { return length().value_or(0) > longest; }
 
 std::optional<std::string> FrameBuffer::next() {
-  const std::optional<std::size_t> size = length();
-  if (!size || broken() || bytes_.size() < kFrameHeader + *size) {
+  const std::optional<std::size_t> text_size = length();
+  if (!text_size || broken() || size() < kFrameHeader + *text_size) {
     return std::nullopt;
   }
-  std::string text = bytes_.substr(kFrameHeader, *size);
-  bytes_.erase(0, kFrameHeader + *size);
+  std::string text = bytes_.substr(taken_ + kFrameHeader, *text_size);
+  taken_ += kFrameHeader + *text_size;
   return text;
 }
 
@@ -86,7 +96,7 @@ Socket::Socket(int descriptor) : descriptor_(descriptor) {
 }
 
 Socket::Socket(Socket&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), frames_(std::move(other.frames_)) {}
+    : descriptor_(std::exchange(other.descriptor_, -1)), frames_(std::exchange(other.frames_, {})) {}
 
 Socket& Socket::operator=(Socket&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);

@@ -22,18 +22,22 @@ inline constexpr std::size_t kFrameHeader = 4;
 /// Puts frames together again from what arrives in pieces. Not thread-safe.
 class FrameBuffer {
  public:
-  void append(std::string_view bytes) { bytes_ += bytes; }
+  void append(std::string_view bytes);
   /// The next whole message, or nothing yet.
   [[nodiscard]] std::optional<std::string> next();
-  /// The bytes cannot be a frame: this is no rollcall at the other end. Nothing more will come out.
-  [[nodiscard]] bool broken() const;
+  /// The bytes cannot be a frame of at most `longest`: this is no rollcall at the other end. Nothing more will come out
+  /// where they are none of kLongestFrame.
+  [[nodiscard]] bool broken(std::size_t longest = kLongestFrame) const;
   /// Bytes that have arrived and are no whole message yet, or wait to be asked for.
-  [[nodiscard]] std::size_t size() const { return bytes_.size(); }
+  [[nodiscard]] std::size_t size() const { return bytes_.size() - taken_; }
+  /// Forgets them.
+  void clear();
 
  private:
   [[nodiscard]] std::optional<std::size_t> length() const;
 
   std::string bytes_;
+  std::size_t taken_ = 0;  ///< at the front of `bytes_`: frames that have come out
 };
 
 /// One TCP connection, owned, non-blocking, without Nagle's delay. Every call ends at its deadline at the latest.

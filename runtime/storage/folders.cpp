@@ -12,6 +12,7 @@
 #include <deque>
 #include <set>
 
+#include "runtime/base/file_owner.h"
 #include "runtime/base/result.h"
 #include "runtime/base/text.h"
 #include "runtime/resolve/caches.h"
@@ -44,9 +45,10 @@ class Walk {
         return objection;
       }
     }
-    const bool usable = ::faccessat(folder_, ".", W_OK | X_OK, AT_EACCESS) == 0;
-    return usable ? FolderObjection{"", false, caution_}
-                  : FolderObjection{fmt::format("{}: {}", place_, errno_text(errno)), false, ""};
+    if (::faccessat(folder_, ".", W_OK | X_OK, AT_EACCESS) != 0) {
+      return failed(place_);
+    }
+    return judge_last();
   }
 
  private:
@@ -58,6 +60,7 @@ class Walk {
     place_.clear();
     exposed_ = false;
     shared_ = false;
+    foreign_group_ = false;
     sticky_ = false;
   }
 
@@ -68,6 +71,18 @@ class Walk {
         names_.push_front(part);
       }
     }
+  }
+
+  /// The folder itself: who may write to it puts there what this user's programs load, whatever lies above.
+  FolderObjection judge_last() {
+    if (exposed_) {
+      return {fmt::format("others may write to {} (chmod o-w {})", place_, place_), false, ""};
+    }
+    if (foreign_group_ && caution_.empty()) {
+      caution_ = fmt::format("members of group {} may write to {}, from which your programs load code", group_, place_);
+      caution_ += fmt::format("; try chmod g-w {}, or another folder", place_);
+    }
+    return {"", false, caution_};
   }
 
   FolderObjection failed(const std::string& where) {
@@ -82,7 +97,7 @@ class Walk {
           fmt::format("anybody could put another folder there, since {} is not sticky (chmod +t {})", place_, place_),
           false, ""};
     }
-    if (shared_ && !sticky_ && group_ != ::geteuid() && caution_.empty()) {
+    if (foreign_group_ && !sticky_ && caution_.empty()) {
       caution_ = fmt::format("members of group {} could put another folder in the place of {}, since {} is not sticky",
                              group_, where, place_);
       caution_ += fmt::format("; try chmod +t {} by its owner, or another folder", place_);
@@ -141,12 +156,13 @@ class Walk {
     }
     exposed_ = (status.st_mode & kAnybodyWrites) != 0;
     shared_ = (status.st_mode & kGroupWrites) != 0;
+    foreign_group_ = a_group_may_write(status, ::geteuid());
     sticky_ = (status.st_mode & S_ISVTX) != 0;
     group_ = status.st_gid;
     return {};
   }
 
-  static bool is_trusted(const struct stat& status) { return status.st_uid == ::geteuid() || status.st_uid == 0; }
+  static bool is_trusted(const struct stat& status) { return is_roots_or(::geteuid(), status); }
 
   /// What a project shares is most likely seen by all nodes, /tmp by one.
   static FolderObjection belongs_to_another(const std::string& where, const struct stat& status, bool only_here) {
@@ -156,10 +172,11 @@ class Walk {
   std::deque<std::string> names_;
   int folder_ = -1;
   std::string place_;
-  bool exposed_ = false;  ///< anybody may have put something into this folder
-  bool shared_ = false;   ///< a group, a project's members say, may have
-  bool sticky_ = false;   ///< what stands in this folder stays in its place but for its owner and this folder's
-  gid_t group_ = 0;       ///< this folder's
+  bool exposed_ = false;        ///< anybody may have put something into this folder
+  bool shared_ = false;         ///< a group, a project's members say, may have
+  bool foreign_group_ = false;  ///< a group that is not this user's private one
+  bool sticky_ = false;         ///< what stands in this folder stays in its place but for its owner and this folder's
+  gid_t group_ = 0;             ///< this folder's
   std::string caution_;
   int links_ = 0;
 };

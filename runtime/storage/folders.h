@@ -27,7 +27,8 @@ struct FolderObjection {
 /// that was looked at. Below a folder that a group may write to, a project's, what is made has mode 0700 too, and what
 /// exists must belong to this user or root, links as well; where it is not sticky the members have the same power,
 /// which is a caution only: such folders are common, and their members have been chosen. A group numbered as the user
-/// is taken for the user's private one. Elsewhere mode 0755 less the user's umask holds, and links are followed. Opens
+/// is taken for the user's private one. Elsewhere mode 0755 less the user's umask holds, and links are followed. To the
+/// folder itself, where it exists, nobody else may write wherever it lies; that a group may is a caution again. Opens
 /// nothing for writing. Thread-safe; two processes may do it at once.
 [[nodiscard]] FolderObjection make_own_folder(const std::string& path);
 

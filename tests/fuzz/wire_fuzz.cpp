@@ -23,9 +23,9 @@ void check_message(std::string_view text) {
     const auto back = doctor::parse_greeting(again);
     require(back && to_text(*back) == again, "a greeting survives the journey");
   }
-  if (const auto request = doctor::parse_request(text)) {
+  if (const auto request = doctor::parse_request(text, 4)) {
     const std::string again = to_text(*request);
-    const auto back = doctor::parse_request(again);
+    const auto back = doctor::parse_request(again, 4);
     require(back && to_text(*back) == again, "a request survives the journey");
   }
   const std::string benchmark = to_text(doctor::parse_benchmark(text));

@@ -1,13 +1,16 @@
 """`rollcall run` as several agents that meet at one endpoint: they come, go, are stopped and are killed."""
+import contextlib
 import json
 import os
 import signal
+import socket
+import subprocess
 import textwrap
 import time
 
 import pytest
 
-from agents import DEADLINE, ROLLCALL, free_port, living_in_sessions_with, run, start
+from agents import DEADLINE, ROLLCALL, end_all, free_port, living_in_sessions_with, run, start
 
 pytestmark = pytest.mark.skipif(not ROLLCALL.exists(), reason=f"{ROLLCALL} is not built")
 
@@ -205,3 +208,108 @@ def test_nothing_is_left_of_a_run_whose_host_was_killed(nodes):
     codes = sorted(agent.wait(timeout=DEADLINE) for agent in run_.agents)
     assert codes == [-9, 69]
     assert not living_in_sessions_with(str(run_.work))
+
+
+class Peer:
+    """The other end of an agent's connection, which says what the test wants."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        connection.settimeout(DEADLINE)
+
+    def say(self, **message):
+        text = json.dumps({"protocol": "rollcall run 1", **message}).encode()
+        self.connection.sendall(len(text).to_bytes(4, "big") + text)
+
+    def hear(self):
+        """The next message; None where the agent is gone."""
+        with contextlib.suppress(ConnectionResetError):
+            head = self.connection.recv(4, socket.MSG_WAITALL)
+            return json.loads(self.connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)) if len(head) == 4 else None
+        return None
+
+
+@pytest.fixture
+def coordinator(tmp_path):
+    """Starts an agent whose coordinator is the test: both, and what the agent reported of itself."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def begin(**env):
+            agent = start("--nnodes=2", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{listener.getsockname()[1]}",
+                          "--rdzv-conf=is_host=false,join_timeout=60", f"--log-dir={tmp_path / 'logs'}", tmp_path / "none.py", env=env)
+            peer = Peer(listener.accept()[0])
+            return agent, peer, peer.hear()["newcomer"]["node"]
+        yield begin
+    end_all()
+
+
+NOTHING = {"number": 0, "nonce": "", "restarts": 0, "group_rank": 0, "world": [], "address": "", "port": 0}
+CAUSE = {"kind": 0, "host": "there", "group_rank": 0, "rank": 0, "local_rank": 0, "pid": 1, "exit_code": 3, "signal": 0, "message": "",
+         "error_file": "", "age": 0}
+BEGIN, END = 2, 4
+
+
+def test_a_coordinator_names_no_file_of_the_agents_user(coordinator, tmp_path):
+    secret, handed = tmp_path / "secret", tmp_path / "handed.json"
+    secret.write_text('{"message": "of this user alone"}')
+    agent, peer, _ = coordinator(TORCHELASTIC_ERROR_FILE=str(handed))
+    peer.say(order=END, generation=NOTHING, reason="", exit_code=3, outcome="", cause={**CAUSE, "error_file": str(secret)})
+    assert agent.wait(timeout=DEADLINE) == 3
+    assert not handed.exists()
+
+
+def test_a_coordinators_words_steer_no_terminal(coordinator):
+    agent, peer, _ = coordinator()
+    peer.say(order=END, generation=NOTHING, reason="", exit_code=3, outcome="red \x1b[31m \x9b31m",
+             cause={**CAUSE, "host": "\x1b[2J", "message": "\x1b]0;title\x07", "error_file": "/tmp/\x1b[2J\n"})
+    errors = agent.communicate(timeout=DEADLINE)[1]
+    assert "red ?[31m ?31m" in errors and "try looking at /tmp/?[2J?" in errors
+    assert not set(errors.strip("\n")) & {"\x1b", "\x07", "\x9b", "\n"}, errors
+
+
+@pytest.mark.parametrize("place", [7, 1], ids=["beyond the world", "another node's"])
+def test_a_generation_without_this_agent_ends_it_in_one_line(coordinator, place):
+    agent, peer, own = coordinator()
+    world = [own, {**own, "workers": 3}]
+    peer.say(order=BEGIN, generation={**NOTHING, "number": 1, "group_rank": place, "world": world, "address": "127.0.0.1", "port": 4711},
+             reason="", exit_code=0, outcome="")
+    errors = agent.communicate(timeout=DEADLINE)[1]
+    assert agent.returncode == 69
+    assert "is no agent of this version of rollcall" in errors and errors.count("\n") == 1, errors
+
+
+def test_a_stranger_who_talks_on_holds_nobody_up(nodes):
+    run_ = nodes("--nnodes=2", "--rdzv-conf=heartbeat_timeout=5,join_timeout=60")
+    host, port = run_.options[1].rpartition("=")[2].split(":")
+    run_.start()
+    end = time.monotonic() + DEADLINE
+    while True:
+        try:
+            stranger = socket.create_connection((host, int(port)), timeout=DEADLINE)
+            break
+        except ConnectionRefusedError:
+            assert time.monotonic() < end
+    with stranger, contextlib.suppress(ConnectionError, BrokenPipeError):
+        stranger.sendall(bytes(8 << 20))  # two million empty messages
+    run_.start()
+    run_.generation(1, 2)
+    assert run_.finish() == [0, 0]
+
+
+def test_a_nodes_name_steers_no_terminal(nodes):
+    run_ = nodes("--nnodes=1:2", "--rdzv-conf=last_call_timeout=0,heartbeat_timeout=60")
+    agent = run_.start()
+    run_.generation(1, 1)
+    host, port = run_.options[1].rpartition("=")[2].split(":")
+    peer = Peer(socket.create_connection((host, int(port))))
+    node = {"host": "\x1b[2J\n\x9bJ", "address": "127.0.0.1", "workers": 1, "role": "default"}
+    peer.say(report=0, generation=0, port=4711, causes=[], newcomer={"run_id": "test", "min_nodes": 1, "max_nodes": 2, "node": node})
+    while (order := peer.hear())["order"] != BEGIN:
+        pass
+    assert order["generation"]["world"][1]["host"] == node["host"]
+    shown = subprocess.run([ROLLCALL, "run", "--status"], capture_output=True, text=True, timeout=DEADLINE).stdout
+    assert "?[2J??J" in shown and not set(shown) & {"\x1b", "\x9b"}, shown
+    peer.connection.close()
+    run_.generation(3, 1)
+    (run_.folder / "go").write_text("")
+    errors = agent.communicate(timeout=DEADLINE)[1]
+    assert "since ?[2J??J joins" in errors and not set(errors) & {"\x1b", "\x9b"}, errors

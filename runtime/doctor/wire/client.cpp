@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "runtime/rendezvous/port_owner.h"
+
 namespace rollcall::doctor {
 namespace {
 
@@ -26,6 +28,9 @@ Result<Socket> greet_at(const Endpoint& endpoint, const Greeting& greeting, Cloc
     return failed(attempt.reason);
   }
   Socket socket(attempt.descriptor);
+  if (const std::string stranger = rendezvous::stranger_at_other_end(attempt.descriptor); !stranger.empty()) {
+    return failed(stranger + ", which cannot be rank 0");
+  }
   if (!socket.send_frame(to_text(greeting), deadline)) {
     return failed("something else listens there");
   }
@@ -104,15 +109,19 @@ Result<Socket> find_rank_0(const Candidates& candidates, const Greeting& greetin
   }
 }
 
-Result<void> serve(Socket& rank_0, const std::function<std::string(const Request&)>& answer,
+Result<void> serve(Socket& rank_0, std::uint32_t world_size, const std::function<std::string(const Request&)>& answer,
                    Clock::time_point deadline) {
   while (true) {
     const Result<std::string> text = rank_0.receive_frame(deadline);
     if (!text) {
       return fail("doctor", "rank 0", text.error().reason, "looking at why rank 0 ended", ExitCode::Unavailable);
     }
-    const std::optional<Request> request = parse_request(*text);
-    if (!request || request->what == Request::What::Leave) {
+    const std::optional<Request> request = parse_request(*text, world_size);
+    if (!request) {
+      return fail("doctor", "rank 0", "asks for what this version of rollcall does not know or no ring can be",
+                  "the same version of rollcall on all nodes", ExitCode::Mismatch);
+    }
+    if (request->what == Request::What::Leave) {
       return {};
     }
     if (Result<void> sent = rank_0.send_frame(answer(*request), deadline); !sent) {

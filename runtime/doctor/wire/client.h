@@ -23,9 +23,10 @@ using rendezvous::Socket;
                                          const std::function<std::string()>& further_host, Clock::time_point deadline,
                                          HeadFacts& head);
 
-/// Answers rank 0's requests until it says Leave. `answer` gives the text of the reply. Errors (Unavailable): rank 0
-/// died, or was silent beyond `deadline`.
-[[nodiscard]] Result<void> serve(Socket& rank_0, const std::function<std::string(const Request&)>& answer,
-                                 Clock::time_point deadline);
+/// Answers rank 0's requests until it says Leave. `answer` gives the text of the reply to one that can be met in a
+/// world of this size (parse_request). Errors (Unavailable): rank 0 died, or was silent beyond `deadline`; (Mismatch):
+/// a request that is none.
+[[nodiscard]] Result<void> serve(Socket& rank_0, std::uint32_t world_size,
+                                 const std::function<std::string(const Request&)>& answer, Clock::time_point deadline);
 
 }  // namespace rollcall::doctor

@@ -75,7 +75,16 @@ Result<TaskFacts> task_facts_from_json(std::string_view text) {
 std::string to_text(const Greeting& greeting) { return dump(greeting); }
 std::optional<Greeting> parse_greeting(std::string_view text) { return parse<Greeting>(text); }
 std::string to_text(const Request& request) { return dump(request); }
-std::optional<Request> parse_request(std::string_view text) { return parse<Request>(text); }
+
+std::optional<Request> parse_request(std::string_view text, std::uint32_t world_size) {
+  const std::optional<Request> request = parse<Request>(text);
+  const bool known = request && request->what >= Request::What::ReadClock && request->what <= Request::What::Leave;
+  const bool measures = known && request->what == Request::What::Measure;
+  const bool possible =
+      known && (!measures || (request->size >= 2 && request->size <= world_size && request->index < request->size));
+  return possible ? request : std::nullopt;
+}
+
 std::string to_text(const Benchmark& benchmark) { return dump(benchmark); }
 
 Benchmark parse_benchmark(std::string_view text) {

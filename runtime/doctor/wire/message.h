@@ -40,7 +40,9 @@ struct Request {
 [[nodiscard]] std::string to_text(const Greeting& greeting);
 [[nodiscard]] std::optional<Greeting> parse_greeting(std::string_view text);
 [[nodiscard]] std::string to_text(const Request& request);
-[[nodiscard]] std::optional<Request> parse_request(std::string_view text);
+/// Nothing where the text is none, or asks to measure with a ring that cannot be: one of fewer than two members or of
+/// more than the world has ranks, a place beyond its end. All memory and time that measuring takes depends on it.
+[[nodiscard]] std::optional<Request> parse_request(std::string_view text, std::uint32_t world_size);
 [[nodiscard]] std::string to_text(const Benchmark& benchmark);
 [[nodiscard]] Benchmark parse_benchmark(std::string_view text);
 

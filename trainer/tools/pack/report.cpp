@@ -5,19 +5,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/text.h"
 #include "trainer/metrics/human_numbers.h"
 
 namespace rollcall::pack {
 namespace {
 
 constexpr std::size_t kMostNames = 20;
-
-/// Control characters would break the line or worse the terminal.
-std::string printable(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
-  return text;
-}
 
 double rate(const PackReport& report) {
   const auto fresh = static_cast<double>(report.samples - report.from_earlier_run);
@@ -32,7 +26,7 @@ std::string bad_files_text(const PackReport& report) {
   std::string text =
       fmt::format("  left out      {} bad {}:\n", report.bad.size(), report.bad.size() == 1 ? "file" : "files");
   for (std::size_t i = 0; i < std::min(report.bad.size(), kMostNames); ++i) {
-    text += fmt::format("                {}: {}\n", printable(report.bad[i].name), report.bad[i].reason);
+    text += fmt::format("                {}: {}\n", printable(report.bad[i].name), printable(report.bad[i].reason));
   }
   if (report.bad.size() > kMostNames) {
     text += fmt::format("                and {} more (--json names all)\n", report.bad.size() - kMostNames);

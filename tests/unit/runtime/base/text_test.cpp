@@ -51,6 +51,33 @@ TEST(Text, NearestStaysSilentWhereNothingIsNear) {
   EXPECT_FALSE(nearest("x", {}));
 }
 
+TEST(Text, PrintableLeavesNoControlCharacter) {
+  EXPECT_EQ(printable("a\x1b[2Jb\n\x7f"), "a?[2Jb??");
+  EXPECT_EQ(printable("a\xc2\x9b"
+                      "2Jb\xc2\x80\xc2\x9f"),
+            "a?2Jb??")
+      << "C1, as UTF-8: one control each";
+  EXPECT_EQ(printable("a\x9b"
+                      "2Jb\x80\x9f"),
+            "a?2Jb??")
+      << "C1, as terminals without UTF-8 read it";
+}
+
+TEST(Text, PrintableKeepsNamesWhateverTheirAlphabet) {
+  for (const char* text : {"J\u00fclich", "\u00a0\u00ff", "\u0400\u6f22\u5b57", "\U0001f600", "J\xfclich"}) {
+    EXPECT_EQ(printable(text), text);
+  }
+}
+
+TEST(Text, PrintableBelievesNoByteThatOnlyLooksLikePartOfACharacter) {
+  EXPECT_EQ(printable("\xe0\x80\x9b["), "\xe0??[") << "longer than it need be";
+  EXPECT_EQ(printable("\xf0\x80\x82\x9b"), "\xf0???") << "the same of four bytes";
+  EXPECT_EQ(printable("\xed\xa0\x9b"), "\xed\xa0?") << "half of a UTF-16 pair";
+  EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\xf4???") << "beyond Unicode";
+  EXPECT_EQ(printable("\xe6\x9b"), "\xe6?") << "cut off";
+  EXPECT_EQ(printable("\xc2"), "\xc2");
+}
+
 TEST(Text, FirstOfEquallyNearCandidatesWins) { EXPECT_EQ(nearest("bat", {"cat", "rat"}), "cat"); }
 
 }  // namespace

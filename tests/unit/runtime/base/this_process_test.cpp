@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <thread>
 
 namespace rollcall {
@@ -30,6 +35,97 @@ TEST(ThisProcess, CountsTheCpusThatTheThreadIsBoundTo) {
   EXPECT_EQ(bound, 1U);
   EXPECT_EQ(number_of_cpus(), before);
   EXPECT_EQ(cpus_of_this_process().size(), before);
+}
+
+/// PREFIX/bin/program and PREFIX/share/rollcall/site_config/a.toml, closed to others.
+class AboveOwnFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "/aboveXXXXXX";
+    top_ = std::filesystem::canonical(mkdtemp(pattern.data()));
+    std::filesystem::create_directories(top_ / "prefix/bin");
+    std::ofstream(top_ / "prefix/bin/program") << "";
+    plant(top_ / "prefix");
+  }
+  void TearDown() override { std::filesystem::remove_all(top_); }
+
+  static void plant(const std::filesystem::path& prefix) {
+    std::filesystem::create_directories(prefix / "share/rollcall/site_config");
+    std::ofstream(prefix / "share/rollcall/site_config/a.toml") << "";
+    for (const char* name : {"share", "share/rollcall", "share/rollcall/site_config"}) {
+      change(prefix / name, 0755);
+    }
+    change(prefix / "share/rollcall/site_config/a.toml", 0644);
+  }
+  static void change(const std::filesystem::path& path, mode_t mode) {
+    ASSERT_EQ(chmod(path.c_str(), mode), 0) << path;
+  }
+  [[nodiscard]] std::string found() const {
+    const auto file = find_above(top_ / "prefix/bin/program", "share/rollcall/site_config");
+    return file ? file->string() : "";
+  }
+
+  std::filesystem::path top_;
+};
+
+TEST_F(AboveOwnFile, WhatWasInstalledWithItIsFound) {
+  EXPECT_EQ(found(), top_ / "prefix/share/rollcall/site_config");
+  EXPECT_FALSE(find_above(top_ / "prefix/bin/program", "share/nothing"));
+  EXPECT_FALSE(find_above(top_ / "prefix/bin/none", "share/rollcall/site_config"));
+}
+
+TEST_F(AboveOwnFile, AFolderThatAnybodyMayWriteToEndsTheWayUp) {
+  std::filesystem::remove_all(top_ / "prefix/share");
+  plant(top_);
+  EXPECT_EQ(found(), top_ / "share/rollcall/site_config");
+  change(top_, 01777);  // as /tmp is
+  EXPECT_EQ(found(), "");
+  change(top_, 0755);
+  change(top_ / "prefix", 0757);
+  EXPECT_EQ(found(), "") << "nor does it go on above";
+}
+
+TEST_F(AboveOwnFile, WhatOthersMayHaveChangedIsNotFound) {
+  for (const char* name : {"bin", "share", "share/rollcall", "share/rollcall/site_config"}) {
+    change(top_ / "prefix" / name, 0757);
+    EXPECT_EQ(found(), "") << name;
+    change(top_ / "prefix" / name, 0755);
+  }
+  change(top_ / "prefix/share/rollcall/site_config/a.toml", 0646);
+  EXPECT_EQ(found(), "");
+  change(top_ / "prefix/share/rollcall/site_config/a.toml", 0644);
+  EXPECT_NE(found(), "");
+}
+
+TEST_F(AboveOwnFile, APrivateGroupIsNobodyElseAndAnyOtherIs) {
+  if (chown((top_ / "prefix").c_str(), static_cast<uid_t>(-1), geteuid()) != 0) {
+    GTEST_SKIP() << "this user has no group of its own";
+  }
+  change(top_ / "prefix", 0775);
+  EXPECT_NE(found(), "") << "a checkout made with a umask of 0002";
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root can give a folder to another";
+  }
+  ASSERT_EQ(chown((top_ / "prefix").c_str(), 0, 4711), 0);
+  EXPECT_EQ(found(), "");
+}
+
+TEST_F(AboveOwnFile, WhatBelongsToNeitherRootNorTheProgramsOwnerIsNotFound) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root can give a file to another";
+  }
+  const auto give = [&](const char* name, uid_t user) {
+    ASSERT_EQ(chown((top_ / "prefix" / name).c_str(), user, user), 0) << name;
+  };
+  for (const char* name : {"bin", "", "share", "share/rollcall/site_config", "share/rollcall/site_config/a.toml"}) {
+    give(name, 4711);
+    EXPECT_EQ(found(), "") << name;
+    give("bin/program", 4711);
+    EXPECT_NE(found(), "") << name << " is the program's owner's";
+    give(name, 0);
+    EXPECT_NE(found(), "") << "all else is root's";
+    give("bin/program", 0);
+  }
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <future>
+#include <stdexcept>
 #include <thread>
 
 #include "runtime/doctor/wire/candidates.h"
@@ -50,7 +52,7 @@ std::thread client(std::uint16_t port, std::uint32_t rank, const std::string& te
     EXPECT_EQ(head.error, "");
     ASSERT_TRUE(rank_0->send_frame(text, soon()));
     const Result<void> served = serve(
-        *rank_0, [](const Request& request) { return std::to_string(request.index); }, soon());
+        *rank_0, 4, [](const Request& request) { return std::to_string(request.index); }, soon());
     EXPECT_TRUE(served);
   });
 }
@@ -73,6 +75,19 @@ TEST(DoctorFrame, ComesOutAsItWentInWhateverThePieces) {
   }
   EXPECT_THAT(lengths, ElementsAre(5, 0, 70'000));
   EXPECT_FALSE(buffer.broken());
+}
+
+TEST(DoctorFrame, AMillionEmptyFramesAreReadInTheTimeOfTheirBytes) {
+  FrameBuffer buffer;
+  buffer.append(std::string(std::size_t{4} << 20, '\0'));  // each taken from the front: hours of copying
+  std::size_t frames = 0;
+  while (buffer.next()) {
+    ++frames;
+  }
+  EXPECT_EQ(frames, std::size_t{1} << 20);
+  EXPECT_EQ(buffer.size(), 0U);
+  buffer.append(encode_frame("and on it goes"));
+  EXPECT_EQ(buffer.next(), "and on it goes");
 }
 
 TEST(DoctorFrame, AnUnexpectedPeersBytesAreRefused) {
@@ -101,13 +116,39 @@ TEST(DoctorFacts, OtherTextIsAnError) {
 
 TEST(DoctorMessage, SurvivesTheJourney) {
   const Request request{Request::What::Connect, 3, 4, {{"10.0.0.1", 4711}}};
-  const std::optional<Request> back = parse_request(to_text(request));
+  const std::optional<Request> back = parse_request(to_text(request), 4);
   ASSERT_TRUE(back);
   EXPECT_EQ(back->what, Request::What::Connect);
   EXPECT_EQ(back->neighbours[0].port, 4711);
-  EXPECT_FALSE(parse_request("{}"));
+  EXPECT_FALSE(parse_request("{}", 4));
   EXPECT_FALSE(parse_greeting("null"));
   EXPECT_EQ(parse_benchmark("?").error, "a rank's answer cannot be read");
+}
+
+TEST(DoctorMessage, ARingThatCannotBeIsNoRequest) {
+  const auto is_request = [](std::uint32_t index, std::uint32_t size) {
+    return parse_request(to_text(Request{Request::What::Measure, index, size, {}}), 4).has_value();
+  };
+  EXPECT_TRUE(is_request(0, 2));
+  EXPECT_TRUE(is_request(3, 4));
+  EXPECT_FALSE(is_request(0, 0)) << "it would be divided by";
+  EXPECT_FALSE(is_request(0, 1));
+  EXPECT_FALSE(is_request(2, 2));
+  EXPECT_FALSE(is_request(0, 5));
+  EXPECT_FALSE(is_request(0, 2'000'000'000)) << "gigabytes would be allocated";
+  EXPECT_FALSE(parse_request(R"({"what":17,"index":0,"size":0,"neighbours":[]})", 4));
+}
+
+TEST(DoctorClient, ARequestThatIsNoneEndsTheTalk) {
+  Listener own = listener();
+  Socket rank_0 = connected(own.port());
+  Result<Socket> member = rendezvous::accept_one(own.descriptor(), soon());
+  ASSERT_TRUE(member);
+  ASSERT_TRUE(rank_0.send_frame(to_text(Request{Request::What::Measure, 0, 0, {}}), soon()));
+  const Result<void> served = serve(
+      *member, 4, [](const Request&) -> std::string { throw std::logic_error("answered"); }, soon());
+  ASSERT_FALSE(served);
+  EXPECT_EQ(served.error().exit_code, ExitCode::Mismatch);
 }
 
 TEST(DoctorServer, GathersAsksAndDismisses) {
@@ -209,6 +250,25 @@ TEST(DoctorClient, TakesAnotherWayAndTellsWhatIsWrongWithTheFirst) {
   const HeadFacts found = head.get();
   EXPECT_THAT(found.error, HasSubstr("something else listens there"));
   EXPECT_EQ(found.used, "127.0.0.1:" + std::to_string(candidates.second_port));
+}
+
+TEST(DoctorClient, OnThisHostAnotherUsersListenerIsToldNothing) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root can be another user";
+  }
+  ASSERT_EQ(seteuid(4711), 0);
+  const Listener foreign = listener();  // a socket is of the user who made it
+  ASSERT_EQ(seteuid(0), 0);
+  Candidates candidates;
+  candidates.expected = {"127.0.0.1", foreign.port()};
+  HeadFacts head;
+  const Result<Socket> nobody = find_rank_0(
+      candidates, {"7.0.0", 1, false}, [] { return ""; }, Clock::now() + std::chrono::milliseconds(200), head);
+  ASSERT_FALSE(nobody);
+  EXPECT_THAT(nobody.error().reason, HasSubstr("a process of user 4711 listens there, which cannot be rank 0"));
+  Result<Socket> asked = rendezvous::accept_one(foreign.descriptor(), soon());
+  ASSERT_TRUE(asked);
+  EXPECT_FALSE(asked->receive_frame(soon()));
 }
 
 TEST(DoctorClient, AsksForAFurtherHostOnceWhereNoneWorks) {

@@ -128,12 +128,38 @@ TEST_F(OwnFolder, WhereAGroupCouldTakeItsPlaceItIsUsedWithAWarning) {
   EXPECT_THAT(make_own_folder(project + "/me/torch").caution, IsEmpty());
 }
 
+TEST_F(OwnFolder, AFolderThatIsThereAndOpenToAnybodyIsRefusedWhereverItIs) {
+  for (const mode_t mode : {0777U, 0757U, 01777U}) {
+    const std::string cache = make(fmt::format("cache-{:o}", mode), mode);
+    const FolderObjection objection = make_own_folder(cache);
+    EXPECT_THAT(objection.reason, HasSubstr("others may write to " + cache)) << cache;
+    EXPECT_FALSE(objection.only_here) << "a home folder is most likely seen by all nodes";
+    EXPECT_THAT(make_own_folder(cache + "/below").reason.empty(), (mode & S_ISVTX) != 0)
+        << "made closed in a sticky one";
+  }
+  std::filesystem::create_directory_symlink(top_ / "cache-777", top_ / "link");
+  EXPECT_THAT(make_own_folder(top_ / "link").reason, HasSubstr("others may write to"));
+}
+
+TEST_F(OwnFolder, AFolderThatIsThereAndOpenToAGroupIsUsedWithAWarning) {
+  const std::string cache = make_projects("cache");
+  if (cache.empty()) {
+    GTEST_SKIP() << "this user is in no project's group";
+  }
+  const FolderObjection objection = make_own_folder(cache);
+  EXPECT_THAT(objection.reason, IsEmpty());
+  EXPECT_THAT(objection.caution, HasSubstr(fmt::format("members of group {} may write to {}", group_, cache)));
+  ASSERT_EQ(chmod(cache.c_str(), 0750), 0);
+  EXPECT_THAT(make_own_folder(cache).caution, IsEmpty());
+}
+
 TEST_F(OwnFolder, TheUsersPrivateGroupIsNobodyElse) {
   const std::string home = make("home", 0770);
   if (chown(home.c_str(), static_cast<uid_t>(-1), geteuid()) != 0) {
     GTEST_SKIP() << "this user has no group of its own";
   }
   EXPECT_THAT(make_own_folder(home + "/.cache/torch").caution, IsEmpty());
+  EXPECT_THAT(make_own_folder(home).caution, IsEmpty());
 }
 
 TEST_F(OwnFolder, IsNeverMadeForOthersToWriteTo) {

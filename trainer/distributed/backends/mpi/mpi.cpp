@@ -20,7 +20,8 @@ Result<const mpi::Plugin*> open_plugin() {
   if (!file) {
     return fail("--backend", "mpi",
                 name + " is not in " ROLLCALL_PLUGIN_FOLDER
-                       " of this installation: it is built where CMake finds MPI (libopenmpi-dev)",
+                       " of this installation, or others may write there: it is built where CMake finds MPI "
+                       "(libopenmpi-dev)",
                 "--backend=auto, or installing MPI's headers and building again");
   }
   // RTLD_GLOBAL: Open MPI opens components of its own that take its symbols from here.

@@ -1,0 +1,155 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/elastic/coordination.h"
+#include "runtime/elastic/messages.h"
+#include "runtime/rendezvous/listener.h"
+
+namespace rollcall::elastic {
+namespace {
+
+using rendezvous::Listener;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+Clock::time_point in_half_a_minute() { return Clock::now() + std::chrono::seconds(30); }
+
+Listener any_listener() {
+  Result<Listener> made = Listener::on_all_addresses(0);
+  EXPECT_TRUE(made);
+  return *std::move(made);
+}
+
+/// An agent whose coordinator is the test.
+struct GuestOfTest {
+  GuestOfTest() {
+    const Listener listener = any_listener();
+    const int descriptor = rendezvous::connect_once({"127.0.0.1", listener.port()}, in_half_a_minute()).descriptor;
+    coordinator = *rendezvous::accept_one(listener.descriptor(), in_half_a_minute());
+    guest = std::make_unique<Guest>(loop, rendezvous::Socket(descriptor), std::chrono::minutes(1), "there:1");
+    Report join{.kind = Report::Kind::Join, .port = 4711};
+    join.newcomer = Newcomer{"test", 2, 2, {}, own()};
+    guest->report(join);
+  }
+
+  static Node own() { return {"here", "10.0.0.2", 4, "trainer"}; }
+
+  static Order begin() {
+    Order order{.kind = Order::Kind::Begin};
+    order.generation.number = 1;
+    order.generation.group_rank = 1;
+    order.generation.world = {{"there", "10.0.0.1", 2, "trainer"}, own()};
+    order.generation.address = "10.0.0.1";
+    order.generation.port = 4711;
+    return order;
+  }
+
+  void hear(const std::string& text) {
+    EXPECT_TRUE(coordinator.send_frame(text, in_half_a_minute()));
+    loop.wait(in_half_a_minute());
+  }
+
+  EventLoop loop;
+  rendezvous::Socket coordinator;
+  std::unique_ptr<Guest> guest;
+};
+
+TEST(Guest, ObeysAnOrderThatConcernsIt) {
+  GuestOfTest test;
+  test.hear(to_text(GuestOfTest::begin()));
+  EXPECT_THAT(test.guest->take_orders(), SizeIs(1));
+  EXPECT_FALSE(test.guest->gone());
+  Order end{.kind = Order::Kind::End};
+  end.outcome = {137, Cause{.kind = Cause::Kind::Killed, .exit_code = 137, .signal = 9}, ""};
+  test.hear(to_text(end));
+  EXPECT_THAT(test.guest->take_orders(), SizeIs(1));
+  EXPECT_FALSE(test.guest->gone());
+}
+
+TEST(Guest, TakesTheAddressByWhichTheCoordinatorSeesItWhereItNamedNone) {
+  GuestOfTest test;
+  Report join{.kind = Report::Kind::Join};
+  join.newcomer = Newcomer{"test", 2, 2, {}, GuestOfTest::own()};
+  join.newcomer->node.address.clear();
+  test.guest->report(join);
+  test.hear(to_text(GuestOfTest::begin()));
+  EXPECT_THAT(test.guest->take_orders(), SizeIs(1));
+}
+
+TEST(Guest, StartsNoGenerationThatHasNoPlaceForIt) {
+  const auto refused = [](const auto& spoil) {
+    GuestOfTest test;
+    Order order = GuestOfTest::begin();
+    spoil(order.generation);
+    test.hear(to_text(order));
+    EXPECT_THAT(test.guest->take_orders(), IsEmpty());
+    return test.guest->gone().value_or("");
+  };
+  const auto expected = HasSubstr("who answers at there:1 is no agent of this version of rollcall");
+  EXPECT_THAT(refused([](Generation& one) { one.world.clear(); }), expected);
+  EXPECT_THAT(refused([](Generation& one) { one.group_rank = 2; }), expected);
+  EXPECT_THAT(refused([](Generation& one) { one.group_rank = 0; }), expected) << "another node's place";
+  EXPECT_THAT(refused([](Generation& one) { one.world[1].workers = 5; }), expected);
+  EXPECT_THAT(refused([](Generation& one) { one.world[1].address = "10.0.0.3"; }), expected);
+  EXPECT_THAT(refused([](Generation& one) { one.world[0].workers = 0xffffffff; }), expected) << "ranks would wrap";
+  EXPECT_THAT(refused([](Generation& one) { one.world[0].workers = 0; }), expected);
+  EXPECT_THAT(refused([](Generation& one) { one.address = std::string("a\0b", 3); }), expected);
+}
+
+TEST(Guest, BelievesNoEndThatNoWorkerCanHave) {
+  const auto refused = [](int exit_code, const Cause& cause) {
+    GuestOfTest test;
+    Order order{.kind = Order::Kind::End};
+    order.outcome = {exit_code, cause, ""};
+    test.hear(to_text(order));
+    return test.guest->take_orders().empty() && test.guest->gone().has_value();
+  };
+  EXPECT_FALSE(refused(255, {}));
+  EXPECT_TRUE(refused(256, {})) << "a shell would see success";
+  EXPECT_TRUE(refused(-1, {}));
+  EXPECT_TRUE(refused(1, {.exit_code = 512}));
+  EXPECT_TRUE(refused(1, {.signal = -3}));
+  Order early{.kind = Order::Kind::End};
+  early.outcome = {1, Cause{.age_nanoseconds = std::numeric_limits<std::int64_t>::min()}, ""};
+  const std::optional<Order> read = parse_order(to_text(early));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->outcome.cause->age_nanoseconds, 0) << "clocks jump; what is computed with it does not overflow";
+  EXPECT_FALSE(parse_order(R"({"protocol":"rollcall run 1","order":1e99})")) << "no integer";
+}
+
+TEST(Guest, HearsNothingAfterWhatNoAgentSays) {
+  GuestOfTest test;
+  EXPECT_TRUE(test.coordinator.send_frame("nonsense", in_half_a_minute()));
+  test.hear(to_text(GuestOfTest::begin()));
+  test.loop.wait(Clock::now() + std::chrono::milliseconds(20));
+  EXPECT_THAT(test.guest->take_orders(), IsEmpty());
+  EXPECT_TRUE(test.guest->gone());
+}
+
+TEST(MeetAgents, OnThisHostAnotherUsersAgentIsNotObeyed) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root can be another user";
+  }
+  ASSERT_EQ(seteuid(4711), 0);
+  const Listener foreign = any_listener();  // a socket is of the user who made it
+  ASSERT_EQ(seteuid(0), 0);
+  LaunchRequest request;
+  request.meeting.endpoint = {"127.0.0.1", foreign.port()};
+  request.meeting.join_timeout = std::chrono::seconds(20);
+  EventLoop loop;
+  const Clock::time_point begin = Clock::now();
+  const auto met = meet_agents(loop, request);
+  ASSERT_FALSE(met);
+  EXPECT_THAT(met.error().message(), HasSubstr("a process of user 4711 listens there"));
+  EXPECT_LT(Clock::now() - begin, request.meeting.join_timeout) << "waiting would not help";
+}
+
+}  // namespace
+}  // namespace rollcall::elastic
