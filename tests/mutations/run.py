@@ -30,11 +30,16 @@ def read_options():
     parser = argparse.ArgumentParser(prog="scripts/test --mutations", description=__doc__.partition("\n")[0])
     parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="only entries whose name or area fits, as in a shell")
     parser.add_argument("--list", action="store_true", help="print the entries and end")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the outcomes there")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the outcomes there, after each break")
+    parser.add_argument("--continue", dest="goes_on", action="store_true",
+                        help="do not try again what --json's file tells of: for a run that was ended, on the same code")
     parser.add_argument("--jobs", type=int, default=2, help="compilers at once (default 2)")
     parser.add_argument("--patience", type=float, default=60, metavar="SECONDS",
                         help="how much longer than ten times its usual time a test may take (default 60)")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.goes_on and not options.json:
+        parser.error("--continue needs --json=FILE")
+    return options
 
 
 def say(text):
@@ -87,17 +92,18 @@ def outcome_of(copy, mutation, states, options):
     return state or try_one(copy, mutation, seconds, options)
 
 
-def try_all(copy, mutations, states, options):
-    outcomes = {}
+def try_all(copy, mutations, states, outcomes, options):
+    """Adds to `outcomes` those of `mutations`."""
     begun = time.monotonic()
     for number, mutation in enumerate(mutations, 1):
         before = time.monotonic()
         outcomes[mutation.name] = outcome_of(copy, mutation, states, options)
+        if options.json:
+            write_json(options.json, outcomes)
         now = time.monotonic()
         left = (now - begun) / number * (len(mutations) - number)
         say(f"[{number}/{len(mutations)}] {outcomes[mutation.name]}: {mutation.area}: {mutation.name}"
             f" ({now - before:.0f} s, {left / 60:.0f} min left)")
-    return outcomes
 
 
 def table(mutations, outcomes):
@@ -130,10 +136,19 @@ def faults(mutations, outcomes, whole):
     return lines
 
 
-def write_json(path, mutations, outcomes):
+def write_json(path, outcomes):
+    """Of all entries that `outcomes` has, whichever this run is to try."""
     rows = [{"area": mutation.area, "name": mutation.name, "outcome": outcomes[mutation.name], "file": mutation.file,
-             "test": mutation.test, "survives": mutation.survives} for mutation in mutations]
-    path.write_text(json.dumps({"mutations": rows}, indent=2) + "\n")
+             "test": mutation.test, "survives": mutation.survives} for mutation in entries.load() if mutation.name in outcomes]
+    beside = path.with_name(path.name + ".tmp")
+    beside.write_text(json.dumps({"mutations": rows}, indent=2) + "\n")
+    beside.replace(path)
+
+
+def outcomes_so_far(options):
+    if not options.goes_on or not options.json.exists():
+        return {}
+    return {row["name"]: row["outcome"] for row in json.loads(options.json.read_text())["mutations"]}
 
 
 def prepare(copy, mutations, jobs):
@@ -168,9 +183,9 @@ def main():
     say(f"{len(mutations)} breaks, in a copy of the tree: {copy.source}")
     if failure := prepare(copy, mutations, options.jobs):
         sys.exit(f"mutations: {failure}")
-    outcomes = try_all(copy, mutations, first_runs(copy, mutations), options)
-    if options.json:
-        write_json(options.json, mutations, outcomes)
+    outcomes = outcomes_so_far(options)
+    left = [mutation for mutation in mutations if mutation.name not in outcomes]
+    try_all(copy, left, first_runs(copy, left), outcomes, options)
     wrong = faults(mutations, outcomes, whole=not options.patterns)
     say("\n" + "\n".join([*table(mutations, outcomes), "", *wrong]))
     return 1 if wrong else 0
