@@ -53,6 +53,8 @@ inline constexpr std::string_view kPath = "PATH";
 inline constexpr std::string_view kVirtualEnv = "VIRTUAL_ENV";
 
 inline constexpr std::string_view kSlurmJobId = "SLURM_JOB_ID";
+inline constexpr std::string_view kSlurmArrayJobId = "SLURM_ARRAY_JOB_ID";
+inline constexpr std::string_view kSlurmArrayTaskId = "SLURM_ARRAY_TASK_ID";
 inline constexpr std::string_view kSlurmStepId = "SLURM_STEP_ID";
 inline constexpr std::string_view kSlurmProcId = "SLURM_PROCID";
 inline constexpr std::string_view kSlurmLocalId = "SLURM_LOCALID";

@@ -61,14 +61,20 @@ std::optional<std::int64_t> parse_time_left(std::string_view text) {
   return seconds;
 }
 
+std::string job_name_for_slurm(const Environment& environment) {
+  const auto array = environment.get_non_empty(env::kSlurmArrayJobId);
+  const auto element = environment.get_non_empty(env::kSlurmArrayTaskId);
+  return array && element ? *array + "_" + *element : environment.get_non_empty(env::kSlurmJobId).value_or("");
+}
+
 std::optional<double> ask_job_end_time(const Environment& environment, double now) {
-  const auto job = environment.get_non_empty(env::kSlurmJobId);
-  if (!job) {
+  const std::string job = job_name_for_slurm(environment);
+  if (job.empty()) {
     return std::nullopt;
   }
   constexpr std::chrono::seconds kPatience{10};  // a busy controller answers late; training waits for it
   const Result<std::string> answer =
-      output_of({"squeue", "--noheader", "--format=%L", "--jobs=" + *job}, environment, kPatience);
+      output_of({"squeue", "--noheader", "--format=%L", "--jobs=" + job}, environment, kPatience);
   const auto left = parse_time_left(answer ? trim(*answer) : "");
   return left ? std::optional(now + static_cast<double>(*left)) : std::nullopt;
 }

@@ -67,6 +67,10 @@ void adopt_layout(const StepLayout& layout, JobFacts& facts);
 /// "NOT_SET", "INVALID" and all else. Pure.
 [[nodiscard]] std::optional<std::int64_t> parse_time_left(std::string_view text);
 
+/// This job as Slurm's commands name it; empty outside of a job. An element of an array is "12_3": its plain number may
+/// be the whole array's as well (squeue(1), --jobs).
+[[nodiscard]] std::string job_name_for_slurm(const Environment& environment);
+
 /// When Slurm ends this job, in seconds since the epoch, `now` being the same clock: SLURM_JOB_END_TIME (Slurm 24.11
 /// and newer), or squeue is asked. Nothing outside of a job, without a limit, or where squeue does not answer.
 [[nodiscard]] std::optional<double> job_end_time(const Environment& environment, double now);

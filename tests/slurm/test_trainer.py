@@ -255,6 +255,13 @@ def test_a_run_saves_and_ends_by_itself_before_the_time_limit(train, tmp_path):
     assert checkpoints(tmp_path)[-1].name == f"step-{last:08d}.h5"
 
 
+def test_an_element_of_an_array_knows_its_own_time_limit(cluster, rollcall_train, tmp_path):
+    """To squeue one element's number is the whole array's as well."""
+    script = f"#!/bin/sh\n{rollcall_train} {' '.join(SMALL)} --epochs=1000 --save-before-limit=112\n"
+    output = cluster.batch(script, "--array=0-1", "-n1", "--time=2", env={"SCRATCH": str(tmp_path), "OMP_NUM_THREADS": "1"})
+    assert "time limit is near" in output, output
+
+
 def test_a_killed_rank_ends_the_step_at_once_and_is_told_once(cluster, rollcall_train, tmp_path):
     step = RunningStep(cluster, rollcall_train, tmp_path, [*SMALL, "--epochs=1000"])
     step.wait_for_step(2, tmp_path)

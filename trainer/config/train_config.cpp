@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "runtime/contract/env_vars.h"
 #include "runtime/settings/values.h"
 #include "trainer/checkpoint/background/commit.h"
 
@@ -247,7 +248,7 @@ RunConfig run_config(const Settings& settings) {
 std::string folder_name(const Settings& settings, const Environment& environment) {
   const std::string& given = settings.text("run-name");
   std::string name = given.empty() ? environment.get_non_empty("SLURM_JOB_NAME").value_or("run") : given;
-  if (const auto element = environment.get_non_empty("SLURM_ARRAY_TASK_ID"); element && given.empty()) {
+  if (const auto element = environment.get_non_empty(env::kSlurmArrayTaskId); element && given.empty()) {
     name += "-" + *element;
   }
   for (char& c : name) {
@@ -283,7 +284,7 @@ Result<void> choose_folders(TrainConfig& config, const Settings& settings, const
     return run.error();
   }
   config.run.folder = *std::move(run);
-  const auto element = environment.get_non_empty("SLURM_ARRAY_TASK_ID");
+  const auto element = environment.get_non_empty(env::kSlurmArrayTaskId);
   if (element && !named && settings.text("run-name").empty()) {
     config.warnings.push_back("element " + *element + " of the job array trains by itself, in " + folder +
                               "; elements that go on from each other need --run-name=NAME");

@@ -27,6 +27,7 @@
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
+#include "runtime/job/job_facts.h"
 #include "trainer/storage/file.h"
 
 namespace rollcall::train {
@@ -88,7 +89,7 @@ Holder this_run(const Environment& environment) {
           .pid = ::getpid(),
           .started = start_of(::getpid()),
           .cluster = environment.get_non_empty(env::kSlurmClusterName).value_or(""),
-          .job = environment.get_non_empty(env::kSlurmJobId).value_or(""),
+          .job = job::job_name_for_slurm(environment),
           .restarts = environment.get_non_empty(env::kSlurmRestartCount).value_or("0")};
 }
 
@@ -154,9 +155,16 @@ bool is_earlier_start(const Holder& holder, const Holder& self) {
          *theirs < *ours;
 }
 
+/// "12", or "12_3" of an element of an array. Anybody may have written it.
+bool is_job_name(const std::string& text) {
+  const std::size_t line = text.find('_');
+  return parse_integer<std::uint64_t>(text.substr(0, line)) &&
+         (line == std::string::npos || parse_integer<std::uint64_t>(text.substr(line + 1)));
+}
+
 /// What Slurm says: squeue(1) lists jobs that have not ended, and refuses a number that it does not know any more.
 Standing by_slurm(const Holder& holder, const Holder& self, const Environment& environment) {
-  if (!parse_integer<std::uint64_t>(holder.job) || holder.cluster != self.cluster || holder.job == self.job) {
+  if (!is_job_name(holder.job) || holder.cluster != self.cluster || holder.job == self.job) {
     return Standing::Unknown;
   }
   const Result<ChildOutput> asked = run_and_capture({"squeue", "--noheader", "--format=%T", "--jobs=" + holder.job},

@@ -23,6 +23,14 @@ TEST(EndTime, IsTheVariableWhereSlurmSetsIt) {
   EXPECT_EQ(job_end_time(environment, 1500), 2000);
 }
 
+TEST(JobNameForSlurm, IsTheElementOfAnArray) {
+  EXPECT_EQ(job_name_for_slurm(Environment()), "");
+  EXPECT_EQ(job_name_for_slurm(Environment({{"SLURM_JOB_ID", "7"}})), "7");
+  EXPECT_EQ(job_name_for_slurm(
+                Environment({{"SLURM_JOB_ID", "7"}, {"SLURM_ARRAY_JOB_ID", "7"}, {"SLURM_ARRAY_TASK_ID", "3"}})),
+            "7_3");
+}
+
 TEST(EndTime, IsUnknownOutsideOfAJob) { EXPECT_EQ(job_end_time(Environment(), 1500), std::nullopt); }
 
 }  // namespace
