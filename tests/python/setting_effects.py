@@ -1,0 +1,272 @@
+"""What settings of the trainer do beside numbers, shown by running the program: functions of rows of test_trainer_settings.py."""
+import contextlib
+import functools
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+import launcher_runs
+import reference.training
+import trainer_ranks
+import whole_training
+
+# One epoch of four steps with a validation behind it; every step is a record.
+BASE = {**whole_training.SMALL, "optimizer": "sgd", "epochs": 1, "log-steps": 1}
+SMALLEST = ("--model=resnet18", "--image-size=32", "--batch-size=4", "--fake-size=60", "--valid-epochs=0")
+
+
+@functools.cache
+def trained_reference(settings, ranks):
+    return reference.training.train(dict(settings), ranks)
+
+
+def reference_of(settings, ranks=1):
+    return trained_reference(tuple(sorted(settings.items())), ranks)
+
+
+def train(folder, *more, ranks=1, code=0, env=None):
+    return trainer_ranks.run(folder, *SMALLEST, "--progress=lines", *more, ranks=ranks, code=code, env=env)
+
+
+def benchmark(*more):
+    command = [trainer_ranks.PROGRAM, "--benchmark-data", "--json", *SMALLEST, *more]
+    done = subprocess.run(command, env=trainer_ranks.environment(pathlib.Path("/nonexistent"), 0, 1), capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def loader_threads(pid):
+    names = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            names.append(pathlib.Path(f"/proc/{pid}/task/{task}/comm").read_text().strip())
+    return names.count("rollcall-data")
+
+
+def most_loader_threads(folder, *more):
+    """Most threads that load images, looked for in short intervals until the program ends by itself."""
+    process, most = trainer_ranks.start(folder, *SMALLEST, "--progress=none", "--epochs=1", *more, ranks=1)[0], 0
+    while process.poll() is None:
+        most = max(most, loader_threads(process.pid))
+        time.sleep(0.005)  # the program needs the processor more than this does
+    trainer_ranks.finish([process])
+    return most
+
+
+def train_num_workers(tmp_path, _trees):
+    assert most_loader_threads(tmp_path / "a", "--train-num-workers=3") == 3
+    assert most_loader_threads(tmp_path / "b", "--train-num-workers=0") == 0
+
+
+def valid_num_workers(tmp_path, _trees):
+    more = ("--train-num-workers=0", "--valid-epochs=1")
+    assert most_loader_threads(tmp_path / "a", *more, "--valid-num-workers=3") == 3
+    assert most_loader_threads(tmp_path / "b", *more, "--valid-num-workers=0") == 0
+
+
+def prefetch(_tmp_path, _trees):
+    """Batches of 4.8 MB that may be read ahead are kept."""
+    def peak(number):
+        more = ("--train-num-workers=1", "--image-size=224", "--batch-size=8", "--fake-size=600", "--benchmark-epochs=1")
+        return benchmark(*more, f"--prefetch={number}")["peak_memory_bytes"]
+    assert 50 * 4.8e6 < peak(60) - peak(2) < 66 * 4.9e6
+
+
+def benchmark_epochs(_tmp_path, _trees):
+    assert [len(benchmark(f"--benchmark-epochs={n}")["epochs"]) for n in (1, 2, 5)] == [1, 1, 4]  # the first of several warms up
+
+
+def dct_scaling(tmp_path, _trees):
+    """Large crops are decoded at half size: other pixels, by a little."""
+    large = whole_training.make_tree(tmp_path / "large", (400, 300), train=2, valid=1)
+    settings = {**BASE, "data": str(large), "crop-scale-min": 0.9, "lr": 1e-9}
+    theirs = reference_of(settings).records[0]["loss"]
+    plain, scaled = (whole_training.train_ours(tmp_path / value, {**settings, "dct-scaling": value == "on"}).records[0]["loss"]
+                     for value in ("off", "on"))
+    assert abs(plain - theirs) < 1e-5 * theirs and 1e-4 * theirs < abs(scaled - theirs) < 0.05 * theirs
+
+
+def broken_tree(folder):
+    root = whole_training.make_tree(folder)
+    bad = sorted(path for path in (root / "train").rglob("*.jpeg"))[5]
+    bad.write_bytes(bad.read_bytes()[:200])
+    return root, bad
+
+
+def bad_samples(tmp_path, _trees):
+    root, bad = broken_tree(tmp_path / "tree")
+    settings = {**BASE, "data": str(root)}
+    ours = whole_training.train_ours(tmp_path / "skip", settings)
+    assert f"{bad}" in ours.printed and [r["samples"] for r in ours.records if r["event"] == "epoch"] == [63]
+    printed = trainer_ranks.run(tmp_path / "fail", *whole_training.options({**settings, "bad-samples": "fail"}), ranks=1, code=65)
+    assert str(bad) in printed
+
+
+def channels_last(tmp_path, trees):
+    """Another memory format adds up in another order: the last bits are Python's of the same format."""
+    losses = {}
+    for on in (True, False):
+        settings = {**BASE, **whole_training.SAME_BITS, "data": trees.same_bits, "channels-last": on}
+        losses[on] = [r["loss"] for r in whole_training.train_ours(tmp_path / str(on), settings).records]
+        assert losses[on] == pytest.approx([r["loss"] for r in reference_of(settings).records], rel=1e-5)
+    assert losses[True] != losses[False]
+
+
+def parallel(tmp_path, _trees):
+    """fsdp's own settings are refused with the others, and ddp's with fsdp; none is for one rank."""
+    for kind, foreign in (("ddp", "--reduce-dtype=bf16"), ("fsdp", "--bucket=1"), ("none", "--reduce-dtype=bf16")):
+        assert f"--parallel={kind}" in train(tmp_path / f"{kind} refused", f"--parallel={kind}", foreign, ranks=1, code=64)
+    outputs = [train(tmp_path / kind, f"--parallel={kind}", "--max-steps=1", ranks=2) for kind in ("ddp", "fsdp")]
+    assert all("2 ranks on" in printed for printed in outputs)
+    assert "2 ranks would each train alone" in train(tmp_path / "none", "--parallel=none", "--max-steps=1", ranks=2, code=76)
+    assert "1 ranks on" in train(tmp_path / "alone", "--parallel=none", "--max-steps=1")
+
+
+def backend(tmp_path, _trees):
+    for name in ("gloo", "ucx"):
+        printed = train(tmp_path / name, f"--backend={name}", "--max-steps=2", "--log-steps=1", ranks=2)
+        assert f"backend {name}," in printed
+    gloo, ucx = (trainer_ranks.records(tmp_path / name, "step") for name in ("gloo", "ucx"))
+    assert len(gloo) == 2 and [r["loss"] for r in ucx] == pytest.approx([r["loss"] for r in gloo], rel=1e-5)
+
+
+def wait_for(condition, what, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
+def collective_timeout(tmp_path, _trees):
+    """A rank that is stopped is an error on the other after so many seconds, and not before."""
+    processes = trainer_ranks.start(tmp_path, *SMALLEST, "--progress=none", "--log-steps=1", "--collective-timeout=2", ranks=2)
+    try:
+        metrics = tmp_path / "metrics.jsonl"
+        wait_for(lambda: metrics.exists() and '"event":"step"' in metrics.read_text(), "no step was done")
+        processes[1].send_signal(signal.SIGSTOP)
+        stopped = time.monotonic()
+        _, errors = processes[0].communicate(timeout=120)
+        assert time.monotonic() - stopped > 1.9 and processes[0].returncode != 0
+        assert "rank 1" in errors and re.search(r"--collective-timeout|2 s", errors), errors
+    finally:
+        processes[1].send_signal(signal.SIGCONT)
+        processes[1].kill()
+        processes[1].communicate()
+
+
+def steps_saved(folder):
+    return [int(path.stem.removeprefix("step-")) for path in trainer_ranks.checkpoints(folder)]
+
+
+def checkpoint_dir(tmp_path, _trees):
+    train(tmp_path / "a", "--max-steps=1", f"--checkpoint-dir={tmp_path}/here")
+    assert steps_saved(tmp_path / "here") == [1] and steps_saved(tmp_path / "a") == []
+    environment = trainer_ranks.environment(tmp_path / "scratch", 0, 1)
+    subprocess.run([trainer_ranks.PROGRAM, *SMALLEST, "--max-steps=1"], env=environment, check=True, capture_output=True)
+    assert steps_saved(tmp_path / "scratch/rollcall/run/checkpoints") == [1]
+    assert (tmp_path / "scratch/rollcall/run/metrics.jsonl").exists()
+
+
+def checkpoint_epochs(tmp_path, _trees):  # 4 steps an epoch
+    for every, expected in ((1, [4, 8, 12]), (2, [8, 12]), (0, [12])):
+        train(tmp_path / str(every), "--fake-size=20", "--epochs=3", f"--checkpoint-epochs={every}", "--keep-last=9")
+        assert steps_saved(tmp_path / str(every)) == expected
+
+
+def checkpoint_steps(tmp_path, _trees):
+    train(tmp_path, "--epochs=1", "--checkpoint-steps=5", "--keep-last=9", "--checkpoint-overlap=wait")
+    assert steps_saved(tmp_path) == [5, 10, 12]
+
+
+def keep_last(tmp_path, _trees):
+    train(tmp_path, "--epochs=1", "--checkpoint-steps=2", "--keep-last=2", "--checkpoint-overlap=wait")
+    assert steps_saved(tmp_path) == [10, 12]
+
+
+def run_dir(tmp_path, _trees):
+    train(tmp_path / "a", "--max-steps=1", f"--run-dir={tmp_path}/there")
+    assert (tmp_path / "there/metrics.jsonl").exists() and not (tmp_path / "a/metrics.jsonl").exists()
+
+
+def rank_seconds(tmp_path, _trees):
+    """A record of the ranks after every record of a step but the first, whose times travel with the second; only at the end; or never."""
+    for seconds, expected in (("1e-9", [2, 3]), ("auto", [3]), ("0", [])):
+        train(tmp_path / seconds, "--max-steps=3", "--log-steps=1", f"--rank-seconds={seconds}")
+        assert [record["step"] for record in trainer_ranks.records(tmp_path / seconds, "ranks")] == expected, seconds
+
+
+def checkpoint_stage(tmp_path, _trees):
+    """The file is first made below the stage; nothing stays there."""
+    stage, trace = tmp_path / "stage", tmp_path / "trace"
+    stage.mkdir()
+    (tmp_path / "a").mkdir()
+    command = ["strace", "-f", "-o", trace, "-e", "trace=open,openat,rename,renameat,renameat2", trainer_ranks.PROGRAM, *SMALLEST,
+               "--max-steps=1", f"--checkpoint-dir={tmp_path}/a", f"--checkpoint-stage={stage}"]
+    subprocess.run(command, env=trainer_ranks.environment(tmp_path, 0, 1), check=True, capture_output=True)
+    assert re.search(rf'"{stage}/[^"]*step-00000001[^"]*", [A-Z_|]*O_CREAT', trace.read_text())
+    assert steps_saved(tmp_path / "a") == [1] and not [path for path in stage.rglob("*") if path.is_file()]
+
+
+def index_dir(tmp_path, trees):
+    """The list of the data's images is made by one run and found by the next one, which reads no class's folder."""
+    def folders_listed(name):
+        trace = tmp_path / f"trace {name}"
+        (tmp_path / name).mkdir()
+        command = ["strace", "-f", "-o", trace, "-e", "trace=openat", trainer_ranks.PROGRAM, *SMALLEST, f"--data={trees.same_bits}",
+                   "--max-steps=1", f"--checkpoint-dir={tmp_path}/{name}", f"--index-dir={tmp_path}/kept"]
+        ahead = {"LD_PRELOAD": str(launcher_runs.CLOCK_AHEAD)}  # the pictures are not from just now
+        subprocess.run(command, env={**trainer_ranks.environment(tmp_path, 0, 1), **ahead}, check=True, capture_output=True)
+        return re.findall(rf'"{trees.same_bits}/train/([^/"]+)", [A-Z_|]*O_DIRECTORY', trace.read_text())
+    assert len(folders_listed("a")) == 8
+    assert len(list((tmp_path / "kept").glob("*.index"))) == 2  # of train and val
+    assert folders_listed("b") == []
+
+
+def checkpoint_read_back(tmp_path, _trees):
+    """Past the kernel's memory: with O_DIRECT, or after the kernel was told to forget."""
+    def trace_of(value):
+        trace, folder = tmp_path / f"trace {value}", tmp_path / value
+        folder.mkdir()
+        command = ["strace", "-f", "-o", trace, "-e", "trace=openat,fadvise64,fcntl", trainer_ranks.PROGRAM, *SMALLEST, "--max-steps=1",
+                   f"--checkpoint-dir={folder}", f"--checkpoint-read-back={value}"]
+        subprocess.run(command, env=trainer_ranks.environment(tmp_path, 0, 1), check=True, capture_output=True)
+        return trace.read_text()
+    past = re.compile(r"O_DIRECT\b|POSIX_FADV_DONTNEED")
+    assert past.search(trace_of("device")) and not past.search(trace_of("memory"))
+
+
+def resume(tmp_path, _trees):
+    train(tmp_path, "--max-steps=2", "--checkpoint-steps=1", "--checkpoint-overlap=wait")
+    assert "step-00000002.h5 at epoch 1, step 2" in train(tmp_path, "--max-steps=3")
+    assert "step-00000001.h5 at epoch 1, step 1" in train(tmp_path, "--max-steps=3", f"--resume={tmp_path}/step-00000001.h5")
+    assert "resumed" not in train(tmp_path, "--max-steps=3", "--resume=never")
+
+
+def verify(tmp_path, _trees):
+    """A byte of a weight that flipped is found by full, and only by it."""
+    train(tmp_path, "--max-steps=1")
+    path = trainer_ranks.checkpoints(tmp_path)[0]
+    import h5py
+    with h5py.File(path) as file:
+        offset = file["model/fc/weight"].id.get_offset() + file.userblock_size
+    with open(path, "r+b") as file:
+        file.seek(offset + 1000)
+        byte = file.read(1)[0]
+        file.seek(offset + 1000)
+        file.write(bytes([byte ^ 1]))
+    asked = ("--max-steps=2", f"--resume={path}")
+    assert "model/fc/weight" in train(tmp_path / "b", *asked, code=65)
+    assert "resumed from" in train(tmp_path / "c", *asked, "--verify=metadata")
+
+
+def progress(tmp_path, _trees):
+    lines, none, bar = (trainer_ranks.run(tmp_path / kind, *SMALLEST, "--max-steps=3", "--log-steps=1", f"--progress={kind}", ranks=1)
+                        for kind in ("lines", "none", "bar"))
+    erase = "\x1b[K"  # what a bar begins a line anew with
+    assert lines.count("loss") >= 3 and erase not in lines
+    assert "loss" not in none and erase in bar
+    assert erase not in trainer_ranks.run(tmp_path / "auto", *SMALLEST, "--max-steps=3", ranks=1)  # no terminal here

@@ -1,0 +1,82 @@
+"""What a job goes on from that Slurm restarts, and what is no beginning."""
+import shutil
+
+import pytest
+import trainer_ranks
+from folder_runs import OPTIONS
+
+pytest.importorskip("h5py")
+
+
+@pytest.mark.parametrize("resume", ["never", "FILE"])
+def test_a_restarted_job_goes_on_from_what_it_wrote(tmp_path, resume):
+    """--resume=never or FILE says where the job's first start begins; its restarts would else lose what that did."""
+    trainer_ranks.run(tmp_path / "other", *OPTIONS, "--max-steps=1", ranks=1)
+    given = f"--resume={tmp_path}/other/step-00000001.h5" if resume == "FILE" else "--resume=never"
+    run = tmp_path / "run"
+    trainer_ranks.run(run, *OPTIONS, "--max-steps=9", ranks=1, env={"SLURM_JOB_ID": "4"})  # of an earlier job, further on
+    job = {"SLURM_JOB_ID": "5"}
+    first = trainer_ranks.run(run, *OPTIONS, given, "--max-steps=2", ranks=1, env={**job, "SLURM_RESTART_COUNT": "1"})
+    assert "at epoch 1, step 9" not in first and "nothing is left" not in first
+    again = trainer_ranks.run(run, *OPTIONS, given, "--max-steps=3", ranks=1, env={**job, "SLURM_RESTART_COUNT": "2"})
+    assert f"resumed from {run}/step-00000002.h5" in again
+
+
+def test_a_restarted_job_goes_on_from_what_its_stage_holds(tmp_path):
+    run, stage, job = tmp_path / "run", tmp_path / "stage", {"SLURM_JOB_ID": "5"}
+    stage.mkdir()
+    options = (*OPTIONS, f"--checkpoint-stage={stage}")
+    trainer_ranks.run(run, *options, "--max-steps=2", ranks=1, env=job)
+    trainer_ranks.run(tmp_path / "longer", *OPTIONS, "--max-steps=4", ranks=1, env=job)
+    shutil.copy(tmp_path / "longer" / "step-00000004.h5", next(stage.iterdir()))
+    again = trainer_ranks.run(run, *options, "--resume=never", "--max-steps=5", ranks=1, env={**job, "SLURM_RESTART_COUNT": "1"})
+    assert "the checkpoint of step 4 was still in" in again and f"resumed from {run}/step-00000004.h5" in again
+
+
+def test_a_folder_whose_checkpoints_are_gone_is_no_beginning(tmp_path):
+    """The site deletes old files; what is left of a month are its records, which a run at step 0 would go on to write."""
+    trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", ranks=1)
+    trainer_ranks.checkpoints(tmp_path)[0].unlink()
+    before = (tmp_path / "metrics.jsonl").read_text()
+    for job in ({}, {"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": "1"}):
+        text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", ranks=1, code=66, env=job)
+        assert f"rollcall: --resume: auto: {tmp_path} holds no checkpoint, though" in text and "one of step 2 that was written" in text
+    assert (tmp_path / "metrics.jsonl").read_text() == before
+    text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", "--resume=never", ranks=1)
+    assert "begins at step 0, as --resume=never says" in text and "warning" not in text
+    trainer_ranks.checkpoints(tmp_path)[0].unlink()
+    assert "of step 1 that was written" in trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, code=66)
+
+
+def test_what_a_restarted_job_saved_and_is_gone_is_missed_though_it_began_anew(tmp_path):
+    """--resume=never meant its first start."""
+    job = {"SLURM_JOB_ID": "5"}
+    options = (*OPTIONS, "--max-steps=1", "--resume=never")
+    trainer_ranks.run(tmp_path, *options, ranks=1, env=job)
+    trainer_ranks.checkpoints(tmp_path)[0].unlink()
+    text = trainer_ranks.run(tmp_path, *options, ranks=1, code=66, env={**job, "SLURM_RESTART_COUNT": "1"})
+    assert "a new job with --resume=never" in text
+    trainer_ranks.run(tmp_path, *options, ranks=1, env={"SLURM_JOB_ID": "6"})
+
+
+def test_a_job_that_is_restarted_before_its_first_checkpoint_begins_again(tmp_path):
+    job = {"SLURM_JOB_ID": "5"}
+    process = trainer_ranks.start(tmp_path, *OPTIONS, "--fake-size=100000", ranks=1, env=job)[0]
+    while "step 1/" not in process.stdout.readline():
+        assert process.poll() is None
+    process.kill()
+    process.communicate()
+    text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, env={**job, "SLURM_RESTART_COUNT": "1"})
+    assert f"begins at step 0: {tmp_path} holds no checkpoint" in text and "warning" not in text
+
+
+def test_a_restarted_job_that_finds_nothing_at_all_says_so(tmp_path):
+    text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, env={"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": "2"})
+    assert "warning: job 5 was started again (restart count 2), and" in text
+
+
+def test_checkpoints_that_were_written_to_another_folder_are_told_of(tmp_path):
+    records = f"--run-dir={tmp_path}/records"
+    trainer_ranks.run(tmp_path / "one", *OPTIONS, records, "--max-steps=2", ranks=1)
+    text = trainer_ranks.run(tmp_path / "two", *OPTIONS, records, "--max-steps=1", ranks=1)
+    assert f"one of step 2 that was written to another folder ({tmp_path}/one)" in text
