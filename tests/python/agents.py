@@ -4,6 +4,7 @@ import pathlib
 import socket
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).parents[2]
 ROLLCALL = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", ROOT / "build/dev")) / "runtime/rollcall"
@@ -62,3 +63,13 @@ def living_in_sessions_with(text):
         except OSError:
             continue
     return found
+
+
+def script(folder, text, name="work.py"):
+    path = folder / name
+    path.write_text(textwrap.dedent(text))
+    return path
+
+
+def lines(text):
+    return [line for line in text.splitlines() if line]

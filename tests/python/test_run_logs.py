@@ -1,0 +1,100 @@
+"""What `rollcall run` does with what its workers write."""
+import pytest
+
+from agents import ROLLCALL, lines, run, script
+
+pytestmark = pytest.mark.skipif(not ROLLCALL.exists(), reason=f"{ROLLCALL} is not built")
+
+PRINT_BOTH = """
+    import os, sys
+    sys.stdout.write(f"out {os.environ['RANK']}\\n")
+    sys.stderr.write(f"err {os.environ['RANK']}\\n")
+"""
+
+
+def test_log_files_lie_where_torchrun_puts_them(tmp_path):
+    program = script(tmp_path, PRINT_BOTH)
+    done = run("--nproc-per-node=2", "--rdzv-id=job", "--master-port=29599", "--log-dir", tmp_path / "logs", "-r", "0:3,1:1",
+               "-t", "1:2", program)
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "logs").iterdir()
+    assert folder.name.startswith("job_")
+    files = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.log")}
+    assert files == {"attempt_0/0/stdout.log": "out 0\n", "attempt_0/0/stderr.log": "err 0\n",
+                     "attempt_0/1/stdout.log": "out 1\n", "attempt_0/1/stderr.log": "err 1\n"}
+    assert done.stdout == "" and "[default1]:err 1\n" in done.stderr
+
+
+def test_lines_of_tee_are_whole_filtered_and_carry_their_worker(tmp_path):
+    program = script(tmp_path, """
+        import os, sys
+        for number in range(2000):
+            sys.stdout.write(f"line {number} " + "x" * (number % 300) + "\\n")
+        sys.stdout.write("progress 1\\rprogress 2\\rlast without end")
+    """)
+    done = run("--nproc-per-node=2", "-t", "1", "--log-dir", tmp_path / "logs", "--log-line-prefix-template",
+               "<${role_name}:${rank}>", "--duplicate-stdout-filters=line 17 ,last", program)
+    shown = lines(done.stdout)
+    for rank in "01":
+        own = [line.removeprefix(f"<default:{rank}>") for line in shown if line.startswith(f"<default:{rank}>")]
+        assert own == [f"line {n} " + "x" * (n % 300) for n in range(2000)] + ["progress 1", "progress 2", "last without end"]
+    (filtered,) = (tmp_path / "logs").rglob("filtered_stdout.log")
+    assert len(lines(filtered.read_text())) == 4
+
+
+def test_only_wanted_local_ranks_show_and_files_hold_all(tmp_path):
+    program = script(tmp_path, PRINT_BOTH)
+    done = run("--nproc-per-node=2", "--local-ranks-filter=1", "-t", "0:1,1:1", "--log-dir", tmp_path / "logs", program)
+    assert done.stdout == "[default1]:out 1\n"
+    assert "err 1" in done.stderr and "err 0" not in done.stderr
+    assert sorted(p.read_text() for p in (tmp_path / "logs").rglob("stdout.log")) == ["out 0\n", "out 1\n"]
+
+
+def test_each_attempt_keeps_its_files(tmp_path):
+    program = script(tmp_path, """
+        import os, sys
+        print(os.environ["TORCHELASTIC_RESTART_COUNT"])
+        sys.exit(os.environ["TORCHELASTIC_RESTART_COUNT"] != "1")
+    """)
+    assert run("--max-restarts=1", "-r", "3", "--log-dir", tmp_path / "logs", program).returncode == 0
+    (folder,) = (tmp_path / "logs").iterdir()
+    assert [(folder / f"attempt_{n}/0/stdout.log").read_text() for n in (0, 1)] == ["0\n", "1\n"]
+
+
+def test_nothing_stays_in_tmpdir(tmp_path):
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    run("--no-python", "/bin/true", env={"TMPDIR": str(temporary)})
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_folder_for_logs_that_cannot_be_made_is_one_line_and_73(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = run("--log-dir", tmp_path / "file" / "logs", "-r", "3", "--no-python", "/bin/true")
+    assert (done.returncode, len(lines(done.stderr))) == (73, 1)
+    assert done.stderr.startswith("rollcall: --log-dir: ")
+
+
+def test_a_full_disk_costs_the_log_and_not_the_run(tmp_path):
+    """/dev/full stands for it: the file of the log is a link to it before the worker writes."""
+    program = script(tmp_path, """
+        import glob, os, sys
+        for number in range(3):
+            print("line", number, flush=True)
+    """)
+    logs = tmp_path / "logs"
+    wrapper = script(tmp_path, f"""
+        import os, subprocess, sys
+        attempt = os.path.dirname(os.path.dirname(os.environ["TORCHELASTIC_ERROR_FILE"]))
+        number = int(os.path.basename(attempt).removeprefix("attempt_"))
+        following = os.path.join(os.path.dirname(attempt), f"attempt_{{number + 1}}", "0")
+        if number == 0:
+            os.makedirs(following)
+            os.symlink("/dev/full", os.path.join(following, "stdout.log"))
+            sys.exit(1)
+        exec(open({str(program)!r}).read())
+    """, "wrapper.py")
+    done = run("--max-restarts=1", "-t", "1", "--log-dir", logs, wrapper)
+    assert done.returncode == 0, done.stderr
+    assert lines(done.stdout) == [f"[default0]:line {n}" for n in range(3)]
+    assert done.stderr.count("No space left on device") == 1

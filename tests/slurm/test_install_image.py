@@ -1,0 +1,150 @@
+"""`rollcall install --site` on the root of a node's image: whatever its links name, and whatever lies there already."""
+
+import os
+import re
+import shutil
+
+import pytest
+
+from minicluster import SOURCE
+from test_install import site, tree
+
+
+@pytest.fixture
+def image(tmp_path, plugin):
+    """The root of a node's image, with a Slurm configured and the plugin in place."""
+    (tmp_path / "etc" / "slurm").mkdir(parents=True)
+    (tmp_path / "etc" / "slurm" / "slurm.conf").write_text("ClusterName=image\n")
+    (tmp_path / "opt").mkdir()
+    shutil.copy(plugin, tmp_path / "opt" / "spank_rollcall.so")
+    return tmp_path
+
+
+def test_a_site_gets_a_line_and_a_profile_and_gives_them_back(rollcall, image):
+    plugstack = image / "etc" / "slurm" / "plugstack.conf"
+    plugstack.write_text("optional /opt/other.so")  # no line feed at the end
+    before = tree(image / "etc")
+    options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
+    install = ["install", *options, f"--profile={SOURCE}/site_config/minicluster.toml"]
+    dry = site(rollcall, *install, "--dry-run")
+    assert dry.returncode == 0 and "would write" in dry.stdout and tree(image / "etc") == before
+    done = site(rollcall, *install)
+    assert done.returncode == 0, done.stderr
+    assert "optional /opt/spank_rollcall.so config=/etc/rollcall/site.toml\n" in plugstack.read_text()
+    assert plugstack.read_text().endswith("\noptional /opt/other.so")  # ours first: others may enter containers in their hooks
+    assert (image / "etc" / "rollcall" / "site.toml").read_text().endswith((SOURCE / "site_config" / "minicluster.toml").read_text())
+    assert "nothing to do" in site(rollcall, *install).stdout
+    assert site(rollcall, "uninstall", *options).returncode == 0
+    assert plugstack.read_text() == "optional /opt/other.so"
+    assert not (image / "etc" / "rollcall").exists()
+
+
+def test_an_image_is_installed_into_whatever_its_links_name(rollcall, image, tmp_path_factory):
+    """A folder of this machine that has the name of an absolute link's target is neither read nor written."""
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "plugstack.conf").write_text("optional /opt/this_machines.so\n")
+    etc = image / "etc" / "slurm"
+    target = image / str(outside).lstrip("/")
+    target.parent.mkdir(parents=True)
+    etc.rename(target)
+    etc.symlink_to(outside)
+    (target / "plugstack.conf").write_text(f"include {outside}/more.conf\n")
+    (target / "more.conf").write_text("optional /opt/images.so\n")
+    options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
+    done = site(rollcall, "install", *options)
+    assert done.returncode == 0, done.stderr
+    assert (outside / "plugstack.conf").read_text() == "optional /opt/this_machines.so\n"
+    assert "optional /opt/spank_rollcall.so" in (target / "plugstack.conf").read_text()
+    (target / "more.conf").write_text("optional /opt/spank_rollcall.so\n")
+    for name in ("more.conf", "m*.conf"):
+        plugstack = target / "plugstack.conf"
+        plugstack.write_text(f"include {outside}/{name}\n")
+        again = site(rollcall, "install", *options)
+        assert again.returncode == 78 and f"{image}{outside}/more.conf" in again.stderr
+
+
+def test_taking_it_back_reaches_the_files_that_links_point_to(rollcall, image):
+    """Other nodes may find them by another way than this one's links."""
+    (image / "srv").mkdir()
+    (image / "srv" / "stack.conf").write_text("")
+    (image / "etc" / "slurm" / "plugstack.conf").symlink_to("/srv/stack.conf")
+    (image / "etc" / "rollcall").mkdir()
+    (image / "etc" / "rollcall" / "site.toml").symlink_to("../../srv/site.toml")
+    before = tree(image / "etc"), tree(image / "srv")
+    options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
+    assert site(rollcall, "install", *options, f"--profile={SOURCE}/site_config/minicluster.toml").returncode == 0
+    assert "optional" in (image / "srv" / "stack.conf").read_text() and (image / "srv" / "site.toml").exists()
+    assert site(rollcall, "uninstall", *options).returncode == 0
+    assert (tree(image / "etc"), tree(image / "srv")) == before
+
+
+def test_an_administrators_edits_are_never_lost(rollcall, image):
+    options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
+    plugstack = image / "etc" / "slurm" / "plugstack.conf"
+    assert site(rollcall, "install", *options).returncode == 0
+    plugstack.write_text(plugstack.read_text().replace("optional", "required"))
+    before = tree(image / "etc")
+    for command in ("install", "uninstall"):
+        result = site(rollcall, command, *options)
+        assert result.returncode == 73 and "was edited" in result.stderr
+    assert tree(image / "etc") == before
+    plugstack.write_text("required /opt/spank_rollcall.so\n")
+    result = site(rollcall, "install", *options)
+    assert result.returncode == 78 and "already" in result.stderr
+
+
+@pytest.mark.parametrize("line", ["PlugStackConfig = {}", 'PlugStackConfig="{}"', "SlurmctldPort=6817 PlugStackConfig={}",
+                                  "PlugStackConfig=\\\n{}"])
+def test_the_line_goes_where_slurm_looks_however_the_place_is_spelled(rollcall, image, line):
+    etc = image / "etc" / "slurm"
+    (etc / "slurm.conf").write_text("ClusterName=image\n" + line.format("/etc/slurm/stack.conf") + "\n")
+    options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
+    done = site(rollcall, "install", *options)
+    assert done.returncode == 0, done.stderr
+    assert "optional /opt/spank_rollcall.so" in (etc / "stack.conf").read_text()
+    assert sorted(path.name for path in etc.iterdir()) == ["slurm.conf", "stack.conf"]
+    assert site(rollcall, "uninstall", *options).returncode == 0 and not (etc / "stack.conf").exists()
+
+
+def test_a_plugstack_that_is_looked_for_in_any_folder_is_refused(rollcall, image):
+    (image / "etc" / "slurm" / "slurm.conf").write_text("PlugStackConfig=stack.conf\n")
+    for command in ("install", "uninstall"):
+        result = site(rollcall, command, "--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so")
+        assert result.returncode == 78 and "stack.conf: is no absolute path" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["slurm/plugstack.conf", "rollcall/site.toml", "slurm/slurm.conf.d"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.write_bytes(b"#" * (2 << 20))])
+def test_what_cannot_be_read_whole_is_not_taken_for_absent(rollcall, image, name, make):
+    """A read error would otherwise cost the site its own lines: an empty file and an unreadable one are different things."""
+    (image / "etc" / "rollcall").mkdir()
+    (image / "etc" / "slurm" / "slurm.conf").write_text("ClusterName=image\ninclude slurm.conf.d\n")
+    make(image / "etc" / name)
+    before = sorted(image.rglob("*"))
+    options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
+    for arguments in (["install", *options, f"--profile={SOURCE}/site_config/minicluster.toml"], ["uninstall", *options]):
+        result = site(rollcall, *arguments)
+        assert result.returncode == 66, result.stdout + result.stderr
+        assert f"{image}/etc/{name}: cannot be read: " in result.stderr and "nothing was changed" in result.stderr
+    assert sorted(image.rglob("*")) == before
+
+
+def test_what_users_cannot_read_is_warned_of(rollcall, image):
+    image.chmod(0o755)
+    plugin = image / "private" / "lib" / "spank_rollcall.so"
+    plugin.parent.mkdir(parents=True)
+    shutil.copy(image / "opt" / "spank_rollcall.so", plugin)
+    (image / "etc" / "rollcall").mkdir()
+    options = ["install", "--site", f"--root={image}", "--plugin=/private/lib/spank_rollcall.so",
+               f"--profile={SOURCE}/site_config/minicluster.toml"]
+    assert "users cannot" not in site(rollcall, *options, "--dry-run").stdout
+    (image / "private").chmod(0o700)
+    (image / "etc" / "rollcall").chmod(0o700)
+    plugin.chmod(0o640)
+    (image / "etc" / "slurm" / "plugstack.conf").write_text("")
+    (image / "etc" / "slurm" / "plugstack.conf").chmod(0o600)
+    done = site(rollcall, *options)
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"^warning: (\S+): users cannot (\w+) it \(mode (\d+)\)", done.stdout, re.MULTILINE) == [
+        (f"{image}/private", "enter", "0700"), (str(plugin), "read", "0640"), (f"{image}/etc/rollcall", "enter", "0700"),
+        (f"{image}/etc/slurm/plugstack.conf", "read", "0600")]
