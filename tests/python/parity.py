@@ -4,8 +4,8 @@ import pathlib
 import subprocess
 import sys
 
+import reference.networks
 import torch
-import torchvision
 
 ROOT = pathlib.Path(__file__).parents[2]
 TOOL = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", ROOT / "build" / "dev")) / "tests" / "parity_tool"
@@ -49,9 +49,9 @@ def state_of(answer):
 
 
 def network_of(asked):
-    """torchvision's model with the request's weights (drawn here where there are none yet)."""
+    """The model with the request's weights (drawn here where there are none yet)."""
     torch.manual_seed(1)
-    network = getattr(torchvision.models, asked["model"])(num_classes=asked["num_classes"])
+    network = reference.networks.make(asked["model"], num_classes=asked["num_classes"])
     if "state" in asked:
         network.load_state_dict(asked["state"])
     return network.to(memory_format=torch.channels_last) if asked["channels_last"] else network

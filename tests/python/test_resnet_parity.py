@@ -3,10 +3,10 @@ import math
 
 import parity
 import pytest
+import reference.networks
 import torch
-import torchvision
 
-DEPTHS = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152"]
+DEPTHS = ["resnet20", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152"]
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def one_thread():
 def test_state_has_torchvisions_names_order_shapes_and_types(name, tmp_path):
     ours = parity.state_of(parity.run(parity.request(name), tmp_path))
     with torch.device("meta"):
-        theirs = getattr(torchvision.models, name)(num_classes=10).state_dict()
+        theirs = reference.networks.make(name, num_classes=10).state_dict()
     assert list(ours) == list(theirs)
     for key in theirs:
         assert (ours[key].shape, ours[key].dtype) == (theirs[key].shape, theirs[key].dtype), key
@@ -33,12 +33,12 @@ def standard_deviations_agree(ours, theirs):
 
 
 @pytest.mark.parametrize("zero_init_residual", [False, True])
-@pytest.mark.parametrize("name", ["resnet18", "resnet50"])
+@pytest.mark.parametrize("name", ["resnet20", "resnet18", "resnet50"])
 def test_initial_values_are_drawn_as_torchvisions(name, zero_init_residual, tmp_path):
     asked = parity.request(name, zero_init_residual=zero_init_residual, num_classes=1000)
     ours = parity.state_of(parity.run(asked, tmp_path))
     torch.manual_seed(1)
-    theirs = getattr(torchvision.models, name)(zero_init_residual=zero_init_residual).state_dict()
+    theirs = reference.networks.make(name, zero_init_residual=zero_init_residual).state_dict()
     for key, value in theirs.items():
         if value.ndim > 1 or key == "fc.bias":
             assert standard_deviations_agree(ours[key], value), key
@@ -58,10 +58,11 @@ def close(ours, theirs):
 
 @pytest.mark.parametrize("train_mode", [True, False])
 @pytest.mark.parametrize("channels_last", [True, False])
-def test_resnet50_gives_torchvisions_outputs_and_losses(channels_last, train_mode, tmp_path):
-    images, labels = parity.batches(steps=5, size=8, pixels=64)
+@pytest.mark.parametrize("name, pixels", [("resnet50", 64), ("resnet20", 32)])
+def test_a_resnet_gives_torchvisions_outputs_and_losses(name, pixels, channels_last, train_mode, tmp_path):
+    images, labels = parity.batches(steps=5, size=8, pixels=pixels)
     rate = 0.01 if train_mode else 1e-4  # nothing normalises in eval mode: larger steps explode
-    asked = parity.request("resnet50", channels_last=channels_last, train_mode=train_mode, lr=rate)
+    asked = parity.request(name, channels_last=channels_last, train_mode=train_mode, lr=rate)
     network = parity.network_of(asked)
     parity.calibrate(network, images[0])
     asked |= {"state": dict(network.state_dict()), "images": images, "labels": labels}

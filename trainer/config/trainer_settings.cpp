@@ -94,8 +94,8 @@ constexpr std::array kTrainerTable{
             "turns at random",
             "Augmentation", "", 0, 100},
 
-    Setting{"model", Kind::Choice, "resnet50", "NAME", "network to train", "Model",
-            "resnet18|resnet34|resnet50|resnet101|resnet152"},
+    Setting{"model", Kind::Choice, "resnet50", "NAME", "network to train; resnet20 is for images of some 32 pixels",
+            "Model", "resnet20|resnet18|resnet34|resnet50|resnet101|resnet152"},
     Setting{"num-classes", Kind::Integer, "0", "N", "outputs of the model; 0: the classes of the data (fake: 1000)",
             "Model", "", 0, 1e6},
     Setting{"zero-init-residual", Kind::Switch, "false", "on|off",

@@ -8,11 +8,15 @@
 namespace rollcall::model {
 namespace {
 
-/// He et al. 2015, table 1.
+/// He et al. 2015, section 4.2 with n = 3, and table 1.
 const std::map<std::string, ResNetShape, std::less<>>& shapes() {
   static const std::map<std::string, ResNetShape, std::less<>> table = {
-      {"resnet18", {{2, 2, 2, 2}, false}},  {"resnet34", {{3, 4, 6, 3}, false}},  {"resnet50", {{3, 4, 6, 3}, true}},
-      {"resnet101", {{3, 4, 23, 3}, true}}, {"resnet152", {{3, 8, 36, 3}, true}},
+      {"resnet20", {.blocks = {3, 3, 3}, .width = 16, .small_images = true}},
+      {"resnet18", {.blocks = {2, 2, 2, 2}}},
+      {"resnet34", {.blocks = {3, 4, 6, 3}}},
+      {"resnet50", {.blocks = {3, 4, 6, 3}, .bottleneck = true}},
+      {"resnet101", {.blocks = {3, 4, 23, 3}, .bottleneck = true}},
+      {"resnet152", {.blocks = {3, 8, 36, 3}, .bottleneck = true}},
   };
   return table;
 }
@@ -104,18 +108,20 @@ void BottleneckImpl::zero_last_batch_norm() { torch::nn::init::zeros_(bn3_->weig
 
 Error unknown_model(std::string_view name) {
   const std::optional<std::string> near = nearest(name, model_names());
-  const std::string action = near ? "--model=" + *near : "resnet18, resnet34, resnet50, resnet101 or resnet152";
+  const std::string action =
+      near ? "--model=" + *near : "resnet20, resnet18, resnet34, resnet50, resnet101 or resnet152";
   return fail("--model", std::string(name), "is not a known model", action);
 }
 
 }  // namespace
 
-ResNetImpl::ResNetImpl(const ResNetShape& shape, const ResNetOptions& options) : bottleneck_(shape.bottleneck) {
-  conv1_ = register_module("conv1", convolution(3, channels_, 7, 2));
+ResNetImpl::ResNetImpl(const ResNetShape& shape, const ResNetOptions& options)
+    : bottleneck_(shape.bottleneck), small_images_(shape.small_images), channels_(shape.width) {
+  conv1_ = register_module("conv1", small_images_ ? convolution(3, channels_, 3, 1) : convolution(3, channels_, 7, 2));
   bn1_ = register_module("bn1", BatchNorm(channels_));
-  for (std::size_t i = 0; i < stages_.size(); ++i) {
-    const std::int64_t width = std::int64_t{64} << i;
-    stages_[i] = register_module("layer" + std::to_string(i + 1), make_stage(shape.blocks[i], width, i == 0 ? 1 : 2));
+  for (std::size_t i = 0; i < shape.blocks.size(); ++i) {
+    const torch::nn::Sequential stage = make_stage(shape.blocks[i], shape.width << i, i == 0 ? 1 : 2);
+    stages_.push_back(register_module("layer" + std::to_string(i + 1), stage));
   }
   fc_ = register_module("fc", torch::nn::Linear(channels_, options.num_classes));
   initialise(options.zero_init_residual);
@@ -150,7 +156,9 @@ void ResNetImpl::initialise(bool zero_init_residual) {
 
 at::Tensor ResNetImpl::forward(at::Tensor images) {
   at::Tensor features = bn1_->relu(conv1_(images));
-  features = torch::max_pool2d(features, 3, 2, 1);
+  if (!small_images_) {
+    features = torch::max_pool2d(features, 3, 2, 1);
+  }
   for (torch::nn::Sequential& stage : stages_) {
     features = stage->forward(features);
   }
@@ -158,7 +166,8 @@ at::Tensor ResNetImpl::forward(at::Tensor images) {
 }
 
 const std::vector<std::string>& model_names() {
-  static const std::vector<std::string> names = {"resnet18", "resnet34", "resnet50", "resnet101", "resnet152"};
+  static const std::vector<std::string> names = {"resnet20", "resnet18",  "resnet34",
+                                                 "resnet50", "resnet101", "resnet152"};
   return names;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -19,14 +18,19 @@ struct ResNetOptions {
   bool zero_init_residual = false;
 };
 
-/// How deep a ResNet is: blocks per stage, and whether they are bottlenecks (1x1, 3x3, 1x1) or pairs of 3x3.
+/// How deep and wide a ResNet is.
 struct ResNetShape {
-  std::array<std::int64_t, 4> blocks;
-  bool bottleneck;
+  std::vector<std::int64_t> blocks;  ///< of each stage
+  bool bottleneck = false;           ///< blocks are bottlenecks (1x1, 3x3, 1x1), not pairs of 3x3
+  std::int64_t width = 64;           ///< channels of the first stage, which each further one doubles
+  /// Images of some 32 x 32 pixels, as in He et al. 2015, section 4.2: they are neither convolved with 7 x 7 at every
+  /// second pixel nor pooled before the first stage, but convolved with 3 x 3.
+  bool small_images = false;
 };
 
-/// ResNet (He et al. 2015) as torchvision builds it: the stride of a bottleneck sits in its 3x3 convolution, and every
-/// parameter and buffer has torchvision's name. The stages `layer1` ... `layer4` are torch::nn::Sequential of blocks.
+/// ResNet (He et al. 2015) as torchvision builds it: the stride of a bottleneck sits in its 3x3 convolution, shortcuts
+/// that change the shape are 1x1 convolutions ("option B"), and every parameter and buffer has torchvision's name. The
+/// stages `layer1`, `layer2` ... are torch::nn::Sequential of blocks.
 ///
 /// Initial values are torchvision's too: convolutions normal with variance 2 / fan_out, BatchNorm 1 and 0, `fc` as
 /// nn::Linear does. They are drawn from LibTorch's default generator. Not thread-safe, as any module.
@@ -42,15 +46,16 @@ class ResNetImpl : public torch::nn::Module {
   void initialise(bool zero_init_residual);
 
   bool bottleneck_;
-  std::int64_t channels_ = 64;  ///< what the next block gets
+  bool small_images_;
+  std::int64_t channels_;  ///< what the next block gets
   torch::nn::Conv2d conv1_{nullptr};
   BatchNorm bn1_{nullptr};
-  std::array<torch::nn::Sequential, 4> stages_{nullptr, nullptr, nullptr, nullptr};
+  std::vector<torch::nn::Sequential> stages_;
   torch::nn::Linear fc_{nullptr};
 };
 TORCH_MODULE(ResNet);
 
-/// "resnet18", "resnet34", "resnet50", "resnet101", "resnet152".
+/// "resnet20", for small images, and "resnet18", "resnet34", "resnet50", "resnet101", "resnet152".
 [[nodiscard]] const std::vector<std::string>& model_names();
 
 /// Builds the named model on the CPU, in training mode, contiguous.

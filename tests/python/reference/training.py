@@ -3,9 +3,8 @@ import dataclasses
 import math
 
 import torch
-import torchvision
 
-from . import order, pictures
+from . import networks, order, pictures
 
 # What a training is where nothing is said: written after docs/settings.md by hand, so that a default that changes is noticed.
 DEFAULTS = {
@@ -88,8 +87,9 @@ class Training:
         self.settings, self.ranks = {**DEFAULTS, **changes}, ranks
         self.data = pictures.open_data(self.settings)
         torch.manual_seed(self.settings["seed"])
-        self.network = getattr(torchvision.models, self.settings["model"])(
-            num_classes=self.settings["num-classes"] or self.data.outputs, zero_init_residual=self.settings["zero-init-residual"])
+        self.network = networks.make(
+            self.settings["model"], num_classes=self.settings["num-classes"] or self.data.outputs,
+            zero_init_residual=self.settings["zero-init-residual"])
         if initial is not None:
             self.network.load_state_dict(initial)
         if self.settings["channels-last"]:

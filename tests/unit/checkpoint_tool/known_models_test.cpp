@@ -22,7 +22,7 @@ std::vector<StateTensor> state_of(const std::string& name, std::int64_t num_clas
 }
 
 TEST(KnownModels, AreRecognisedInAnyOrderAndPutIntoTheirOwn) {
-  for (const char* const name : {"resnet18", "resnet34", "resnet50", "resnet101", "resnet152"}) {
+  for (const char* const name : {"resnet20", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152"}) {
     std::vector<StateTensor> tensors = state_of(name, 7);
     std::ranges::sort(tensors, {}, &StateTensor::key);
     const auto model = recognise_model(tensors);

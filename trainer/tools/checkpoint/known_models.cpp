@@ -15,13 +15,18 @@ using checkpoint::exchange::StateTensor;
 struct Shape {
   std::string_view name;
   std::array<int, 4> blocks;
-  bool bottleneck;
+  bool bottleneck = false;
+  std::int64_t width = 64;  ///< of the first stage
+  std::int64_t first = 7;   ///< rows of the first convolution
 };
 
 constexpr std::array kShapes{
-    Shape{"resnet18", {2, 2, 2, 2}, false},  Shape{"resnet34", {3, 4, 6, 3}, false},
-    Shape{"resnet50", {3, 4, 6, 3}, true},   Shape{"resnet101", {3, 4, 23, 3}, true},
-    Shape{"resnet152", {3, 8, 36, 3}, true},
+    Shape{.name = "resnet20", .blocks = {3, 3, 3, 0}, .width = 16, .first = 3},
+    Shape{.name = "resnet18", .blocks = {2, 2, 2, 2}},
+    Shape{.name = "resnet34", .blocks = {3, 4, 6, 3}},
+    Shape{.name = "resnet50", .blocks = {3, 4, 6, 3}, .bottleneck = true},
+    Shape{.name = "resnet101", .blocks = {3, 4, 23, 3}, .bottleneck = true},
+    Shape{.name = "resnet152", .blocks = {3, 8, 36, 3}, .bottleneck = true},
 };
 
 /// Adds layer after layer.
@@ -68,11 +73,11 @@ std::optional<std::vector<ModelTensor>> resnet_tensors(const std::string& name, 
     return std::nullopt;
   }
   Layout layout;
-  layout.convolution("conv1", 64, 3, 7);
-  layout.batch_norm("bn1", 64);
-  std::int64_t channels = 64;
+  std::int64_t channels = shape->width;
+  layout.convolution("conv1", channels, 3, shape->first);
+  layout.batch_norm("bn1", channels);
   for (std::size_t stage = 0; stage < shape->blocks.size(); ++stage) {
-    const std::int64_t width = std::int64_t{64} << stage;
+    const std::int64_t width = shape->width << stage;
     for (int block = 0; block < shape->blocks[stage]; ++block) {
       const bool downsample = block == 0 && (stage > 0 || shape->bottleneck);
       channels =

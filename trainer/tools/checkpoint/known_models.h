@@ -16,7 +16,7 @@ struct ModelTensor {
 };
 
 /// The state dict of a ResNet as torchvision and trainer/model name and order it (torchvision/models/resnet.py); a test
-/// compares it with the model itself. `name`: "resnet18" ... "resnet152"; nothing for other names.
+/// compares it with the model itself. `name`: "resnet20", "resnet18" ... "resnet152"; nothing for other names.
 [[nodiscard]] std::optional<std::vector<ModelTensor>> resnet_tensors(const std::string& name, std::int64_t num_classes);
 
 struct KnownModel {

@@ -1,0 +1,36 @@
+"""The networks that rollcall-train knows, by name: torchvision's, and the one for small images that torchvision has not."""
+import torch
+import torchvision
+from torchvision.models.resnet import BasicBlock, ResNet
+
+
+class SmallImages(ResNet):
+    """He et al. 2015, section 4.2: 3 x 3 convolutions from the first on, three stages, of 16, 32 and 64 channels. Only methods of
+    torchvision's class are used: its own layers would be drawn first."""
+
+    def __init__(self, blocks, num_classes=1000, zero_init_residual=False):
+        torch.nn.Module.__init__(self)
+        self._norm_layer, self.inplanes, self.dilation, self.groups, self.base_width = torch.nn.BatchNorm2d, 16, 1, 1, 64
+        self.conv1 = torch.nn.Conv2d(3, 16, 3, padding=1, bias=False)
+        self.bn1 = torch.nn.BatchNorm2d(16)
+        self.relu = torch.nn.ReLU(inplace=True)
+        self.layer1, self.layer2, self.layer3 = (
+            self._make_layer(BasicBlock, width, blocks, stride=1 if width == 16 else 2) for width in (16, 32, 64))
+        self.avgpool = torch.nn.AdaptiveAvgPool2d((1, 1))
+        self.fc = torch.nn.Linear(64, num_classes)
+        self.initialise(zero_init_residual)
+
+    def initialise(self, zero_init_residual):
+        for module in self.modules():
+            if isinstance(module, torch.nn.Conv2d):
+                torch.nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+            elif isinstance(module, BasicBlock) and zero_init_residual:
+                torch.nn.init.constant_(module.bn2.weight, 0)
+
+    def _forward_impl(self, images):
+        features = self.layer3(self.layer2(self.layer1(self.relu(self.bn1(self.conv1(images))))))
+        return self.fc(torch.flatten(self.avgpool(features), 1))
+
+
+def make(name, **options):
+    return SmallImages(3, **options) if name == "resnet20" else getattr(torchvision.models, name)(**options)
