@@ -180,7 +180,7 @@ class Campaign:
     def changed_option(self):
         """Is refused, each difference named; the folder is as it was."""
         option, text = self.random.choice([("--lr=0.002", "--lr was"), ("--seed=6", "--seed was"), ("--momentum=0.9", "--momentum was"),
-                                           ("--batch-size=8", "--batch-size was"), ("--model=resnet34", "--model was")])
+                                           ("--batch-size=8", "--batch-size was"), ("--model=resnet18", "--model was")])
         before = {path.name: path.stat().st_mtime_ns for path in self.room.folder.glob("*.h5")}
         processes = self.submit(option)
         try:

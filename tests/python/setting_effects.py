@@ -17,7 +17,7 @@ import whole_training
 
 # One epoch of four steps with a validation behind it; every step is a record.
 BASE = {**whole_training.SMALL, "optimizer": "sgd", "epochs": 1, "log-steps": 1}
-SMALLEST = ("--model=resnet18", "--image-size=32", "--batch-size=4", "--fake-size=60", "--valid-epochs=0")
+SMALLEST = ("--model=resnet20", "--image-size=32", "--batch-size=4", "--fake-size=60", "--valid-epochs=0")
 
 
 @functools.cache

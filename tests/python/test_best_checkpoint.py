@@ -7,7 +7,7 @@ from folder_runs import OPTIONS, make_pictures
 pytest.importorskip("h5py")
 
 
-VALIDATED = ("--valid-epochs=1", "--fake-size=40", "--keep-last=1", "--epochs=2")
+VALIDATED = ("--model=resnet18", "--valid-epochs=1", "--fake-size=40", "--keep-last=1", "--epochs=2")
 
 
 def accuracies(folder):

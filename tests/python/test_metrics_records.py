@@ -66,7 +66,7 @@ def test_the_schema_knows_a_wrong_record_from_a_right_one(trained):
 def test_a_start_says_what_runs_where_and_by_which_settings(trained):
     first, second = of(trained, "begin")
     assert (first["schema"], first["step"], second["step"], first["ranks"], first["nodes"], first["job"]) == (1, 0, 7, 2, 1, "")
-    assert (first["model"], first["data"], first["classes"]) == ("resnet18", "fake", 10)
+    assert (first["model"], first["data"], first["classes"]) == ("resnet20", "fake", 10)
     assert (first["training_images"], first["validation_images"]) == (40, 5)
     assert (first["images_of_step"], first["steps_of_epoch"], first["epochs"], first["max_steps"]) == (8, 5, 2, 7)
     assert len(first["hosts"]) == 1 and first["cpus_of_rank"] >= 1

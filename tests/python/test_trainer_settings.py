@@ -128,7 +128,7 @@ TABLE = {
     "random-erase-value": Pixels({"random-erase-value": "random"}, {"random-erase": 0.7}),
     "mixup": Numbers({"mixup": 0.5}),
     "cutmix": Numbers({"cutmix": 1.0}),
-    "model": Numbers({"model": "resnet34"}),
+    "model": Numbers({"model": "resnet18"}),
     "num-classes": Numbers({"num-classes": 12}),
     "zero-init-residual": Numbers({"zero-init-residual": False}),
     "channels-last": setting_effects.channels_last,

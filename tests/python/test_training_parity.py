@@ -74,13 +74,13 @@ def test_a_training_on_pictures_of_all_sizes_is_the_references(tmp_path):
 
 def test_steps_whose_gradients_are_not_finite_are_left_out_as_pythons_scaler_does(tmp_path, pictures):
     """Batches of two: means over so few pictures, times the first scale, are beyond fp16 at any weights. It is halved until they fit."""
-    settings = {**SGD, "data": str(pictures), "precision": "fp16", "batch-size": 2, "lr": 0.001, "epochs": 1}
+    settings = {**SGD, "data": str(pictures), "model": "resnet18", "precision": "fp16", "batch-size": 2, "lr": 0.001, "epochs": 1}
     ours, theirs = whole_training.both(tmp_path, settings)
     assert theirs.skipped_steps > 2 and ours.loss_scale < 65536 / 4
 
 
 def test_a_loss_that_is_not_finite_ends_the_training(tmp_path, pictures):
-    settings = {**SGD, "data": str(pictures), "lr": 1e6}
+    settings = {**SGD, "data": str(pictures), "model": "resnet18", "lr": 1e6}
     printed = trainer_ranks.run(tmp_path, *whole_training.options(settings), ranks=1, code=65)
     assert "rollcall: loss:" in printed and "smaller --lr" in printed
     assert not trainer_ranks.checkpoints(tmp_path)

@@ -10,7 +10,7 @@ from conftest import BUILD, built
 from minicluster import clean_environment
 from test_mpi import mpirun, run  # noqa: F401  (a fixture)
 
-SMALL = ("--model=resnet18", "--image-size=32", "--batch-size=4", "--progress=lines", "--valid-epochs=0", "--log-steps=1")
+SMALL = ("--model=resnet20", "--image-size=32", "--batch-size=4", "--progress=lines", "--valid-epochs=0", "--log-steps=1")
 BENCH = ("--min-bytes=4096", "--max-bytes=4096", "--iterations=2", "--warm-up=1")
 
 

@@ -38,6 +38,8 @@ def configless(short_folder, plugin):
         poll(lambda: all_nodes_idle(cluster), "idle nodes")
         yield cluster
     finally:
+        for node in ("jwb0001", "jwb0002"):
+            end(cluster, node)  # its command line does not name the cluster's folder, by which stop() knows its own
         cluster.stop()
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from minicluster import SOURCE, poll
 
-SMALL = ("--model=resnet18", "--image-size=32", "--batch-size=8", "--optimizer=sgd", "--lr=0.01", "--progress=lines",
+SMALL = ("--model=resnet20", "--image-size=32", "--batch-size=8", "--optimizer=sgd", "--lr=0.01", "--progress=lines",
          "--log-steps=1", "--valid-epochs=0")
 MESSAGE = re.compile(r"^rollcall: (?!warning).*$", re.M)
 
@@ -173,10 +173,10 @@ def test_head_name_that_does_not_resolve_is_named(train):
 def test_checkpoint_of_another_model_is_refused(train, tmp_path):
     train(*SMALL, "--max-steps=1", check=True)
     before = checkpoints(tmp_path)
-    result = train(*SMALL, "--max-steps=2", "--model=resnet34")
+    result = train(*SMALL, "--max-steps=2", "--model=resnet18")
     assert result.returncode == 76
-    assert len(MESSAGE.findall(result.stderr)) == 1 and "--model was resnet18 and is resnet34" in result.stderr
-    result = train(*SMALL, "--max-steps=2", "--model=resnet34", "--resume=continue-with-changes")
+    assert len(MESSAGE.findall(result.stderr)) == 1 and "--model was resnet20 and is resnet18" in result.stderr
+    result = train(*SMALL, "--max-steps=2", "--model=resnet18", "--resume=continue-with-changes")
     assert result.returncode == 76
     assert len(MESSAGE.findall(result.stderr)) == 1 and "is of another model" in result.stderr
     assert checkpoints(tmp_path) == before
