@@ -73,7 +73,8 @@ def best_of(validations):
 def test_the_best_stays_where_the_save_of_a_better_one_fails(tmp_path, ranks, seed):
     """A better one that was never written neither drives the best away nor stands in the way of the next."""
     options = (*SMALL, "--model=resnet18", "--data=fake", f"--seed={seed}", "--fake-size=60", f"--batch-size={16 // ranks}", "--epochs=5",
-               "--lr=0.02", "--valid-epochs=1", "--checkpoint-epochs=0", "--checkpoint-steps=5", "--checkpoint-retries=0", "--keep-last=1", "--keep-best=1")
+               "--lr=0.02", "--valid-epochs=1", "--checkpoint-epochs=0", "--checkpoint-steps=5", "--checkpoint-retries=0", "--keep-last=1",
+               "--keep-best=1")
     whole, part = tmp_path / "whole", tmp_path / "part"
     trainer_ranks.run(whole, *options, ranks=ranks)
     validations = records(whole, "validation")

@@ -8,12 +8,12 @@ import trainer_ranks
 from trainer_ranks import BUILD, PROGRAM, SMALL
 
 TOOL = BUILD / "trainer" / "rollcall-checkpoint"
-IN_A_SMALL_ROOM = 'mount -t tmpfs -o size=110m none "$0" && tool="$1" && shift && "$@"; code=$?; "$tool" verify "$0" >&2 || exit 99; exit $code'
+IN_A_SMALL_ROOM = 'mount -t tmpfs -o size=4m none "$0" && tool="$1" && shift && "$@"; code=$?; "$tool" verify "$0" >&2 || exit 99; exit $code'
 
 
 @pytest.fixture
 def small_room(tmp_path):
-    """A folder that becomes a file system of 110 MiB in the mount namespace of the command that gets it."""
+    """A folder that becomes a file system of 4 MiB in the mount namespace of the command that gets it."""
     tried = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", str(tmp_path)], capture_output=True, text=True, check=False)
     if tried.returncode != 0:
         pytest.skip(f"mounting a tmpfs is refused here: {tried.stderr.strip()}")
@@ -23,7 +23,7 @@ def small_room(tmp_path):
 
 
 def test_a_full_disk_is_a_warning_until_there_are_too_many(tmp_path, small_room):
-    """Two checkpoints of 43 MiB fit; --keep-last=9 makes no room for a third."""
+    """Two checkpoints of 1.5 MiB fit; --keep-last=9 makes no room for a third."""
     command = [PROGRAM, *SMALL, "--optimizer=sgd", "--momentum=0", "--data=fake", "--fake-size=80", "--valid-epochs=0", "--checkpoint-epochs=0",
                "--checkpoint-steps=2", "--checkpoint-overlap=wait", "--checkpoint-retries=0", "--checkpoint-failures=2", "--keep-last=9",
                "--max-steps=60", f"--checkpoint-dir={small_room}", f"--run-dir={tmp_path}", "--log-steps=1"]

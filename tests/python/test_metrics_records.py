@@ -142,7 +142,7 @@ def test_a_save_that_is_left_out_and_one_that_fails_are_recorded(tmp_path):
 
 def test_steps_whose_gradients_overflow_are_recorded(tmp_path):
     options = (*SMALL, "--fake-size=47", "--valid-epochs=0", "--checkpoint-epochs=0", "--max-steps=4", "--precision=fp16",
-               "--log-steps=1", "--lr=1e-6")
+               "--model=resnet18", "--log-steps=1", "--lr=1e-6")
     [process] = trainer_ranks.start(tmp_path, *options, ranks=1)
     out, err = process.communicate(timeout=240)
     if "this machine cannot train in it" in err:

@@ -7,7 +7,8 @@ import whole_training
 
 h5py = pytest.importorskip("h5py")
 
-SETTINGS = {**whole_training.SMALL, "optimizer": "sgd", "epochs": 2, "log-steps": 1, "data": "fake", "fake-size": 60, "valid-epochs": 0,
+SETTINGS = {**whole_training.SMALL, "model": "resnet18", "optimizer": "sgd", "epochs": 2, "log-steps": 1, "data": "fake", "fake-size": 60,
+            "valid-epochs": 0,
             "checkpoint-steps": 1, "checkpoint-mode": "sync", "keep-last": 9, "num-classes": 10}
 
 

@@ -114,7 +114,8 @@ def test_the_page_has_what_the_record_has(trained):
     assert validation["x"] == [5, 7, 10]
     parts = charts["A step's time by part"]
     assert parts["stacked"] and [line["n"] for line in parts["lines"]] == ["data", "forward", "backward", "wait", "optimizer", "rest"]
-    assert [sum(line["m"][i] for line in parts["lines"]) for i in range(10)] == pytest.approx([step["seconds"] for step in steps], rel=1e-3)
+    for i, step in enumerate(steps):  # the wait for data is the mean of all ranks', all else rank 0's
+        assert abs(sum(line["m"][i] for line in parts["lines"]) - step["seconds"]) <= 1e-3 * step["seconds"] + step["data_wait_seconds"]
     assert [row[0] for row in page.table("rank")[1:]] in (["0", "1"], ["1", "0"])
     starts = page.table("start")
     assert [(row[6], row[7], row[8]) for row in starts[1:]] == [("0", "7", "finished"), ("7", "10", "finished")]
