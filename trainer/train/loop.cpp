@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "trainer/precision/loss_scaler.h"
@@ -103,6 +104,7 @@ Loop::Stop Loop::train_batch(const data::Batch& read, std::int64_t done, StepSum
       optim::set_learning_rate(*training_.optimizer, learning_rate_);
       replica_.zero_grad();
     }
+    observer_.batch_read(progress_.global_step + 1, read.images);
     replica_.set_gradient_sync(done + 1 == config_.grad_accumulation());
     const double begun = seconds_now();
     const data::Batch batch = placed(read, world_.device);
@@ -192,12 +194,16 @@ Loop::Stop Loop::adjust_workers(double waited, const metrics::DataWait& step) {
 }
 
 void Loop::update(bool finite) {
+  gradient_norm_ = std::numeric_limits<double>::quiet_NaN();
   if (finite) {
     if (config_.optim.clip_grad_norm > 0) {
-      replica_.clip_grad_norm(config_.optim.clip_grad_norm);
+      gradient_norm_ = replica_.clip_grad_norm(config_.optim.clip_grad_norm);
     }
     checkpoints_.writer().before_update();
     training_.optimizer->step();
+    if (const std::int64_t step = progress_.global_step + 1; observer_.shows_tensors(step)) {
+      observer_.tensors(step, replica_.named_parameters(), replica_.is_sharded());
+    }
   }
   training_.loss_scaler.update();
 }
@@ -237,7 +243,11 @@ Loop::Stop Loop::after_step(const Totals& totals) {
   progress_.sample_position = training_.data.train_sampler->position_after(progress_.step_in_epoch - first_step_);
   progress_.epoch_totals += totals.average;
   progress_.unrecorded += totals.average;
-  observer_.step_done(progress_, totals.average, learning_rate_);
+  StepNumbers numbers{.learning_rate = learning_rate_, .gradient_norm = gradient_norm_};
+  if (training_.loss_scaler.on()) {
+    numbers.loss_scale = progress_.loss_scale;
+  }
+  observer_.step_done(progress_, totals.average, numbers);
   if (!std::isfinite(totals.average.loss_sum)) {
     return failed(
         loss_not_finite(totals.average.loss(), progress_.global_step, steps_done_ == 1 && progress_.global_step > 1));
