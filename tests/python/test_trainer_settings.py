@@ -462,6 +462,8 @@ TABLE = {
     "progress": progress,
     "log-steps": Numbers({"log-steps": 3}),
     "rank-seconds": rank_seconds,
+    "tensorboard": Elsewhere("tests/python/test_tensorboard.py", "test_curves_are_the_numbers_of_the_records_also_of_a_run_that_goes_on"),
+    "tensorboard-histograms": Elsewhere("tests/python/test_tensorboard.py", "test_histograms_are_of_the_weights_of_that_step_and_their_gradients"),
     "report": Elsewhere("tests/python/test_report.py", "test_without_a_report_there_is_none_and_a_failed_one_is_no_failure"),
 }
 
