@@ -344,7 +344,7 @@ Result<TrainConfig> make_train_config(const Settings& settings, const Environmen
   config.run = run_config(settings);
   if (config.run.histogram_steps > 0 && !config.run.tensorboard) {
     return fail("--tensorboard-histograms", settings.text("tensorboard-histograms"), "needs --tensorboard",
-                "adding --tensorboard, or leaving it out");
+                "adding it, or leaving this one out");
   }
   config.accumulation_given = !settings.is_default("grad-accumulation");
   config.json = settings::print_config(settings, true);

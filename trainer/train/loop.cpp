@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "trainer/precision/loss_scaler.h"
@@ -100,8 +99,8 @@ Loop::Stop Loop::train_batch(const data::Batch& read, std::int64_t done, StepSum
   sums.loading += std::chrono::duration<double>(times.fetch + times.decode + times.augment).count();
   return catch_training_errors(world_, [&] {
     if (done == 0) {
-      learning_rate_ = optim::learning_rate(training_.schedule, schedule_step());
-      optim::set_learning_rate(*training_.optimizer, learning_rate_);
+      numbers_ = {.learning_rate = optim::learning_rate(training_.schedule, schedule_step())};
+      optim::set_learning_rate(*training_.optimizer, numbers_.learning_rate);
       replica_.zero_grad();
     }
     observer_.batch_read(progress_.global_step + 1, read.images);
@@ -194,16 +193,13 @@ Loop::Stop Loop::adjust_workers(double waited, const metrics::DataWait& step) {
 }
 
 void Loop::update(bool finite) {
-  gradient_norm_ = std::numeric_limits<double>::quiet_NaN();
   if (finite) {
     if (config_.optim.clip_grad_norm > 0) {
-      gradient_norm_ = replica_.clip_grad_norm(config_.optim.clip_grad_norm);
+      numbers_.gradient_norm = replica_.clip_grad_norm(config_.optim.clip_grad_norm);
     }
     checkpoints_.writer().before_update();
     training_.optimizer->step();
-    if (const std::int64_t step = progress_.global_step + 1; observer_.shows_tensors(step)) {
-      observer_.tensors(step, replica_.named_parameters(), replica_.is_sharded());
-    }
+    observer_.updated(progress_.global_step + 1, replica_);
   }
   training_.loss_scaler.update();
 }
@@ -211,7 +207,7 @@ void Loop::update(bool finite) {
 Loop::Stop Loop::after_update(const Totals& totals) {
   const precision::LossScaler& scaler = training_.loss_scaler;
   if (scaler.on()) {
-    progress_.loss_scale = scaler.state().scale;
+    progress_.loss_scale = numbers_.loss_scale = scaler.state().scale;
     progress_.loss_scale_good_steps = scaler.state().good_steps;
   }
   if (totals.non_finite == 0) {
@@ -243,11 +239,7 @@ Loop::Stop Loop::after_step(const Totals& totals) {
   progress_.sample_position = training_.data.train_sampler->position_after(progress_.step_in_epoch - first_step_);
   progress_.epoch_totals += totals.average;
   progress_.unrecorded += totals.average;
-  StepNumbers numbers{.learning_rate = learning_rate_, .gradient_norm = gradient_norm_};
-  if (training_.loss_scaler.on()) {
-    numbers.loss_scale = progress_.loss_scale;
-  }
-  observer_.step_done(progress_, totals.average, numbers);
+  observer_.step_done(progress_, totals.average, numbers_);
   if (!std::isfinite(totals.average.loss_sum)) {
     return failed(
         loss_not_finite(totals.average.loss(), progress_.global_step, steps_done_ == 1 && progress_.global_step > 1));

@@ -102,8 +102,10 @@ void Observer::batch_read(std::int64_t step, const at::Tensor& images) {
   }
 }
 
-void Observer::tensors(std::int64_t step, const torch::OrderedDict<std::string, at::Tensor>& named, bool sharded) {
-  note_written(events_, tensorboard_->show_tensors(step, named, sharded));
+void Observer::updated(std::int64_t step, const parallel::Replica& replica) {
+  if (tensorboard_ && tensorboard_->shows_tensors(step)) {
+    note_written(events_, tensorboard_->show_tensors(step, replica.named_parameters(), replica.is_sharded()));
+  }
 }
 
 void Observer::step_took(const metrics::StepTimes& times, const metrics::DataWait& wait) {

@@ -9,6 +9,7 @@
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/config/train_config.h"
+#include "trainer/distributed/ddp/replica.h"
 #include "trainer/metrics/metrics_writer.h"
 #include "trainer/metrics/progress_display.h"
 #include "trainer/metrics/rank_times.h"
@@ -48,12 +49,8 @@ class Observer {
   void begin_epoch(std::int64_t steps_in_epoch);
   /// A batch that is about to be trained with, of the step of this number: images as Batch has them.
   void batch_read(std::int64_t step, const at::Tensor& images);
-  /// Whether tensors() of the step of this number is to be called.
-  [[nodiscard]] bool shows_tensors(std::int64_t step) const {
-    return tensorboard_ && tensorboard_->shows_tensors(step);
-  }
-  /// Parameters after a step, with its gradients. `sharded`: of this rank's parts alone.
-  void tensors(std::int64_t step, const torch::OrderedDict<std::string, at::Tensor>& named, bool sharded);
+  /// The step of this number has changed the parameters, which still have its gradients.
+  void updated(std::int64_t step, const parallel::Replica& replica);
   /// Before step_done(): what this step's time went to on this rank, and how long all waited for their batches.
   void step_took(const metrics::StepTimes& times, const metrics::DataWait& wait);
   [[nodiscard]] metrics::RankTimes& rank_times() { return rank_times_; }

@@ -39,8 +39,8 @@ Result<EventFile> EventFile::create(const std::string& folder, double time) {
                                        static_cast<std::int64_t>(time), this_host_name(), ::getpid());
   const OpenedOutput opened = open_output(path, O_WRONLY | O_APPEND);
   if (opened.descriptor < 0) {
-    return fail("--tensorboard", path, "cannot be created: " + opened.reason, "another --run-dir, or --tensorboard=off",
-                ExitCode::CannotCreate);
+    return fail("--tensorboard", path, "cannot be created: " + opened.reason,
+                "naming another --run-dir, or --tensorboard=off", ExitCode::CannotCreate);
   }
   EventFile file(opened.descriptor, path);
   file.end_ = ::lseek(opened.descriptor, 0, SEEK_END);  // 0, but where a process of another container has this number
