@@ -31,6 +31,10 @@ def shown(folder):
     return read
 
 
+def curve(read, tag):
+    return [(point.wall_time, point.step, point.value) for point in read.Scalars(tag)]
+
+
 def files(folder):
     return sorted((folder / "tensorboard").iterdir())
 
@@ -56,7 +60,7 @@ def check_curves(folder, absent=()):
     assert {tag for tag, curve in expected.items() if not curve} == set(absent)
     assert set(read.Tags()["scalars"]) == CURVES.keys() - set(absent)
     for tag in read.Tags()["scalars"]:
-        assert [tuple(point) for point in read.Scalars(tag)] == expected[tag], tag
+        assert curve(read, tag) == expected[tag], tag
     return read, records
 
 
@@ -82,6 +86,7 @@ def test_curves_are_the_numbers_of_the_records_also_of_a_run_that_goes_on(traine
     assert len({point.value for point in read.Scalars("training/gradient_norm")}) > 5
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of tbparse's use of pandas
 def test_tbparse_reads_the_same(trained):
     tbparse = pytest.importorskip("tbparse")
     folder, _, _ = trained
@@ -178,7 +183,7 @@ def test_a_killed_run_leaves_what_it_had_written(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.communicate()
     steps = points(lines(tmp_path), "step", "loss")
-    seen = [tuple(point) for point in shown(tmp_path).Scalars("training/loss")]
+    seen = curve(shown(tmp_path), "training/loss")
     assert len(steps) >= 3 and seen in (steps, steps[:-1])  # each is written behind its record
 
 
@@ -206,5 +211,5 @@ def test_a_full_disk_is_a_warning(tmp_path):
     assert done.stderr.count("cannot be written: No space left on device") == 1
     assert "the file for TensorBoard lacks 1 records, which could not be written" in done.stderr
     kept = tmp_path / "room.kept"
-    assert [tuple(point) for point in shown(kept).Scalars("training/loss")] == points(lines(kept), "step", "loss")
+    assert curve(shown(kept), "training/loss") == points(lines(kept), "step", "loss")
     assert os.listdir(kept / "tensorboard") and shown(kept).Tags()["histograms"] == []
