@@ -83,7 +83,7 @@ def benchmark_epochs(_tmp_path, _trees):
 def dct_scaling(tmp_path, _trees):
     """Large crops are decoded at half size: other pixels, by a little."""
     large = whole_training.make_tree(tmp_path / "large", (400, 300), train=2, valid=1)
-    settings = {**BASE, "data": str(large), "crop-scale-min": 0.9, "lr": 1e-9}
+    settings = {**BASE, "model": "resnet18", "data": str(large), "crop-scale-min": 0.9, "lr": 1e-9}
     theirs = reference_of(settings).records[0]["loss"]
     plain, scaled = (whole_training.train_ours(tmp_path / value, {**settings, "dct-scaling": value == "on"}).records[0]["loss"]
                      for value in ("off", "on"))

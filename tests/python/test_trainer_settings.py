@@ -43,7 +43,7 @@ def rounded(change, around=None, ranks=1, tolerance=whole_training.ROUNDED):
 
 @dataclasses.dataclass
 class Pixels:
-    """On pictures of all sizes: the losses of a network that hardly learns tell of every pixel that it saw."""
+    """On pictures of all sizes: the losses of a network that hardly learns tell of every pixel that it saw, a wide one's most."""
 
     change: dict
     around: dict = dataclasses.field(default_factory=dict)
@@ -88,7 +88,7 @@ def prove_numbers(row, tmp_path, trees):
 
 
 def prove_pixels(row, tmp_path, trees):
-    base = {**BASE, "lr": 1e-9, "data": trees.all_sizes, **row.around}
+    base = {**BASE, "model": "resnet18", "lr": 1e-9, "data": trees.all_sizes, **row.around}
     changed = {**base, **row.change}
     theirs, unchanged = reference_of(changed).records, reference_of(base).records
     assert max(abs(a["loss"] - b["loss"]) / b["loss"] for a, b in zip(theirs, unchanged)) > 10 * row.tolerance, "the change shows too little"
@@ -96,6 +96,7 @@ def prove_pixels(row, tmp_path, trees):
 
 
 BACKGROUND_SAVES = "tests/python/test_background_saves.py"
+TENSORBOARD = "tests/python/test_tensorboard.py"
 TABLE = {
     "data": Numbers({"data": "fake"}, {"fake-size": 40}),
     "train-num-workers": setting_effects.train_num_workers,
@@ -164,7 +165,7 @@ TABLE = {
     "shard-degree": Elsewhere("tests/unit/trainer/train_config_test.cpp", "ShardDegree"),
     "replicate-degree": Elsewhere("tests/unit/trainer/train_config_test.cpp", "ReplicateDegree"),
     "reshard-after-forward": Elsewhere("tests/unit/trainer/train_config_test.cpp", "ReshardAfterForward"),
-    "param-dtype": Numbers({"param-dtype": "bf16"}, {"parallel": "fsdp", "batch-size": 4}, ranks=2, tolerance=1e-3),
+    "param-dtype": Numbers({"param-dtype": "bf16"}, {"parallel": "fsdp", "batch-size": 4, "model": "resnet18"}, ranks=2, tolerance=1e-3),
     "reduce-dtype": Numbers({"reduce-dtype": "bf16"}, {"parallel": "fsdp", "batch-size": 4}, ranks=2),
     "accumulate": Elsewhere("tests/unit/trainer/train_config_test.cpp", "Accumulate"),
     "cpu-offload": Elsewhere("tests/unit/trainer/train_config_test.cpp", "CpuOffload"),
@@ -198,6 +199,8 @@ TABLE = {
     "progress": setting_effects.progress,
     "log-steps": Numbers({"log-steps": 3}),
     "rank-seconds": setting_effects.rank_seconds,
+    "tensorboard": Elsewhere(TENSORBOARD, "test_curves_are_the_numbers_of_the_records_also_of_a_run_that_goes_on"),
+    "tensorboard-histograms": Elsewhere(TENSORBOARD, "test_histograms_are_of_the_weights_of_that_step_and_their_gradients"),
     "report": Elsewhere("tests/python/test_report.py", "test_without_a_report_there_is_none_and_a_failed_one_is_no_failure"),
 }
 

@@ -27,7 +27,8 @@ constexpr auto kMayChange = std::to_array<std::string_view>(
      "checkpoint-retries", "checkpoint-failures", "checkpoint-timeout", "save-before-limit", "lease-timeout", "resume",
      "verify",
      // what is told
-     "valid-epochs", "benchmark-epochs", "progress", "log-steps", "rank-seconds", "report",
+     "valid-epochs", "benchmark-epochs", "progress", "log-steps", "rank-seconds", "report", "tensorboard",
+     "tensorboard-histograms",
      // a training that a broken picture ended goes on without it
      "bad-samples", "max-bad-samples", "max-skipped-steps",
      // compared by what they come to: the images of a step, the number of classes, the images themselves

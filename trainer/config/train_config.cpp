@@ -241,7 +241,9 @@ RunConfig run_config(const Settings& settings) {
           .log_steps = settings.integer("log-steps"),
           .rank_seconds =
               settings.text("rank-seconds") == "auto" ? std::nullopt : std::optional(settings.number("rank-seconds")),
-          .report = settings.on("report")};
+          .report = settings.on("report"),
+          .tensorboard = settings.on("tensorboard"),
+          .histogram_steps = settings.integer("tensorboard-histograms")};
 }
 
 /// The run's name as one part of a path.
@@ -340,6 +342,10 @@ Result<TrainConfig> make_train_config(const Settings& settings, const Environmen
   config.model = model_config(settings);
   config.checkpoint = checkpoint_config(settings);
   config.run = run_config(settings);
+  if (config.run.histogram_steps > 0 && !config.run.tensorboard) {
+    return fail("--tensorboard-histograms", settings.text("tensorboard-histograms"), "needs --tensorboard",
+                "adding it, or leaving this one out");
+  }
   config.accumulation_given = !settings.is_default("grad-accumulation");
   config.json = settings::print_config(settings, true);
   if (Result<void> chosen = choose_folders(config, settings, environment); !chosen) {

@@ -105,6 +105,8 @@ struct RunConfig {
   std::optional<double>
       rank_seconds{};  ///< between two records of each rank's times; 0: none; nothing: by their number
   bool report = true;
+  bool tensorboard = false;
+  std::int64_t histogram_steps = 0;  ///< tensorboard: between two histograms of the tensors; 0: none
 };
 
 struct TrainConfig {
@@ -133,7 +135,7 @@ struct TrainConfig {
 /// elements do not share theirs by accident. Nothing is created.
 ///
 /// Errors: a ${VARIABLE} in a path is not set; (Usage) settings that contradict each other: one of --parallel=fsdp's
-/// with another kind, two types.
+/// with another kind, two types, --tensorboard-histograms without --tensorboard.
 [[nodiscard]] Result<TrainConfig> make_train_config(const settings::Settings& settings, const Environment& environment);
 
 }  // namespace rollcall::config

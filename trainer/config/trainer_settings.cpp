@@ -292,6 +292,15 @@ constexpr std::array kTrainerTable{
         "Output", "auto", 0, kMost},
     Setting{"report", Kind::Switch, "true", "on|off",
             "write report.html beside metrics.jsonl at the end of the run, and print its summary", "Output"},
+    Setting{"tensorboard", Kind::Switch, "false", "on|off",
+            "write the curves of metrics.jsonl, the settings and images of the first batch for TensorBoard as well, to "
+            "tensorboard in the run's folder",
+            "Output"},
+    Setting{
+        "tensorboard-histograms", Kind::Integer, "0", "STEPS",
+        "tensorboard: steps between two histograms of the weights and gradients; 0: none. With fsdp they are of rank "
+        "0's shards",
+        "Output", "", 0, kMost},
 };
 
 }  // namespace

@@ -99,10 +99,11 @@ Loop::Stop Loop::train_batch(const data::Batch& read, std::int64_t done, StepSum
   sums.loading += std::chrono::duration<double>(times.fetch + times.decode + times.augment).count();
   return catch_training_errors(world_, [&] {
     if (done == 0) {
-      learning_rate_ = optim::learning_rate(training_.schedule, schedule_step());
-      optim::set_learning_rate(*training_.optimizer, learning_rate_);
+      numbers_ = {.learning_rate = optim::learning_rate(training_.schedule, schedule_step())};
+      optim::set_learning_rate(*training_.optimizer, numbers_.learning_rate);
       replica_.zero_grad();
     }
+    observer_.batch_read(progress_.global_step + 1, read.images);
     replica_.set_gradient_sync(done + 1 == config_.grad_accumulation());
     const double begun = seconds_now();
     const data::Batch batch = placed(read, world_.device);
@@ -194,10 +195,11 @@ Loop::Stop Loop::adjust_workers(double waited, const metrics::DataWait& step) {
 void Loop::update(bool finite) {
   if (finite) {
     if (config_.optim.clip_grad_norm > 0) {
-      replica_.clip_grad_norm(config_.optim.clip_grad_norm);
+      numbers_.gradient_norm = replica_.clip_grad_norm(config_.optim.clip_grad_norm);
     }
     checkpoints_.writer().before_update();
     training_.optimizer->step();
+    observer_.updated(progress_.global_step + 1, replica_);
   }
   training_.loss_scaler.update();
 }
@@ -205,7 +207,7 @@ void Loop::update(bool finite) {
 Loop::Stop Loop::after_update(const Totals& totals) {
   const precision::LossScaler& scaler = training_.loss_scaler;
   if (scaler.on()) {
-    progress_.loss_scale = scaler.state().scale;
+    progress_.loss_scale = numbers_.loss_scale = scaler.state().scale;
     progress_.loss_scale_good_steps = scaler.state().good_steps;
   }
   if (totals.non_finite == 0) {
@@ -237,7 +239,7 @@ Loop::Stop Loop::after_step(const Totals& totals) {
   progress_.sample_position = training_.data.train_sampler->position_after(progress_.step_in_epoch - first_step_);
   progress_.epoch_totals += totals.average;
   progress_.unrecorded += totals.average;
-  observer_.step_done(progress_, totals.average, learning_rate_);
+  observer_.step_done(progress_, totals.average, numbers_);
   if (!std::isfinite(totals.average.loss_sum)) {
     return failed(
         loss_not_finite(totals.average.loss(), progress_.global_step, steps_done_ == 1 && progress_.global_step > 1));

@@ -88,7 +88,7 @@ class Loop {
   TimeLimit limit_;
   std::int64_t first_step_ = 0;  ///< of the current epoch that this run does
   std::int64_t steps_in_epoch_ = 0;
-  double learning_rate_ = 0;           ///< of the current step
+  StepNumbers numbers_;                ///< of the current step
   std::int64_t steps_done_ = 0;        ///< by this run
   std::int64_t skipped_in_a_row_ = 0;  ///< steps left out
   bool warned_of_slow_save_ = false;

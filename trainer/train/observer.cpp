@@ -37,17 +37,25 @@ Usage usage_of_this_process() {
 
 Result<Observer> Observer::open(const config::RunConfig& config, std::uint32_t rank, std::uint32_t world_size) {
   if (rank != 0) {
-    return Observer(config, rank, world_size, metrics::ProgressStyle::None, std::nullopt);
+    return Observer(config, rank, world_size, metrics::ProgressStyle::None, std::nullopt, std::nullopt);
   }
   Result<metrics::MetricsWriter> writer = metrics::MetricsWriter::open(config.folder + "/metrics.jsonl");
   if (!writer) {
     return writer.error();
   }
-  return Observer(config, rank, world_size, config.progress, *std::move(writer));
+  if (!config.tensorboard) {
+    return Observer(config, rank, world_size, config.progress, *std::move(writer), std::nullopt);
+  }
+  Result<TensorBoard> tensorboard = TensorBoard::create(config);
+  if (!tensorboard) {
+    return tensorboard.error();
+  }
+  return Observer(config, rank, world_size, config.progress, *std::move(writer), *std::move(tensorboard));
 }
 
 Observer::Observer(const config::RunConfig& config, std::uint32_t rank, std::uint32_t world_size,
-                   metrics::ProgressStyle style, std::optional<metrics::MetricsWriter> writer)
+                   metrics::ProgressStyle style, std::optional<metrics::MetricsWriter> writer,
+                   std::optional<TensorBoard> tensorboard)
     : rank_(rank),
       epochs_(config.epochs),
       log_steps_(config.log_steps),
@@ -55,7 +63,8 @@ Observer::Observer(const config::RunConfig& config, std::uint32_t rank, std::uin
       rank_seconds_(config.rank_seconds.value_or(std::max(10.0, world_size / kRanksASecond))),
       ranks_recorded_(seconds_now()),
       display_(std::make_unique<metrics::ProgressDisplay>(STDOUT_FILENO, style, log_steps_)),
-      writer_(std::move(writer)) {}
+      writer_(std::move(writer)),
+      tensorboard_(std::move(tensorboard)) {}
 
 void Observer::note(const std::string& line) { display_->message(line); }
 
@@ -87,6 +96,18 @@ void Observer::begin_epoch(std::int64_t steps_in_epoch) {
   throughput_.restart();
 }
 
+void Observer::batch_read(std::int64_t step, const at::Tensor& images) {
+  if (tensorboard_) {
+    note_written(events_, tensorboard_->show_images(step, images));
+  }
+}
+
+void Observer::updated(std::int64_t step, const parallel::Replica& replica) {
+  if (tensorboard_ && tensorboard_->shows_tensors(step)) {
+    note_written(events_, tensorboard_->show_tensors(step, replica.named_parameters(), replica.is_sharded()));
+  }
+}
+
 void Observer::step_took(const metrics::StepTimes& times, const metrics::DataWait& wait) {
   run_wait_ += wait;
   window_wait_ += wait;
@@ -94,7 +115,8 @@ void Observer::step_took(const metrics::StepTimes& times, const metrics::DataWai
   rank_times_.add(times, usage_of_this_process().peak_memory);
 }
 
-void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningAverage& totals, double learning_rate) {
+void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningAverage& totals,
+                         const StepNumbers& numbers) {
   throughput_.step_done(seconds_now(), totals.samples);
   left_out_ += totals;
   metrics::ProgressState state;
@@ -104,7 +126,7 @@ void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningA
   state.steps_per_epoch = steps_in_epoch_;
   state.loss = totals.loss();
   state.top1 = progress.epoch_totals.top1();
-  state.learning_rate = learning_rate;
+  state.learning_rate = numbers.learning_rate;
   state.images_per_second = throughput_.images_per_second();
   state.remaining_seconds = metrics::remaining_seconds(
       metrics::steps_left(state) * progress.world_size * progress.batch_size, state.images_per_second);
@@ -119,7 +141,9 @@ void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningA
             {"top5", progress.unrecorded.top5()},
             {"samples", progress.unrecorded.samples},
             {"bad_samples", progress.unrecorded.bad()},
-            {"learning_rate", learning_rate},
+            {"learning_rate", numbers.learning_rate},
+            {"gradient_norm", numbers.gradient_norm},
+            {"loss_scale", numbers.loss_scale},
             {"images_per_second", state.images_per_second.value_or(0)},
             {"data_wait_seconds", window_wait_.waited},
             {"data_wait_fraction", window_wait_.fraction()},
@@ -242,13 +266,20 @@ void Observer::record(metrics::Record record) {
     return;
   }
   record.emplace_back("time", std::round(1e3 * wall_seconds_now()) / 1e3);
-  if (const Result<void> written = writer_->write(record); !written) {
-    if (records_lost_ == 0) {  // once is enough: training goes on without records until there is room again
+  note_written(records_, writer_->write(record));
+  if (tensorboard_) {
+    note_written(events_, tensorboard_->write(record));
+  }
+}
+
+void Observer::note_written(Output& output, const Result<void>& written) {
+  if (!written) {
+    if (output.lost == 0) {  // once is enough: training goes on without records until there is room again
       warn(written.error().message());
     }
-    records_lost_ += 1;
-  } else if (records_lost_ > 0) {
-    warn(fmt::format("metrics.jsonl lacks {} records, which could not be written", std::exchange(records_lost_, 0)));
+    output.lost += 1;
+  } else if (output.lost > 0) {
+    warn(fmt::format("{} lacks {} records, which could not be written", output.name, std::exchange(output.lost, 0)));
   }
 }
 

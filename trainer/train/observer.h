@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/config/train_config.h"
+#include "trainer/distributed/ddp/replica.h"
 #include "trainer/metrics/metrics_writer.h"
 #include "trainer/metrics/progress_display.h"
 #include "trainer/metrics/rank_times.h"
@@ -15,15 +17,24 @@
 #include "trainer/metrics/step_times.h"
 #include "trainer/metrics/throughput.h"
 #include "trainer/train/checkpoint_writer.h"
+#include "trainer/train/tensorboard.h"
 
 namespace rollcall::train {
 
+/// What is told of a step besides its totals. Not a number: there is none.
+struct StepNumbers {
+  double learning_rate = 0;
+  double gradient_norm = std::numeric_limits<double>::quiet_NaN();  ///< before it was clipped
+  double loss_scale = std::numeric_limits<double>::quiet_NaN();     ///< behind the step
+};
+
 /// What people and scripts see of a run: progress and notes on standard output, warnings on standard error,
-/// metrics.jsonl. Rank 0 alone shows them, except that the rank which met an unreadable image names it. Main thread
-/// only.
+/// metrics.jsonl and, where wanted, the same for TensorBoard. Rank 0 alone shows them, except that the rank which met
+/// an unreadable image names it. Main thread only.
 class Observer {
  public:
-  /// Opens metrics.jsonl in the run's folder on rank 0. Errors (CannotCreate).
+  /// Opens metrics.jsonl, and a file for TensorBoard where wanted, in the run's folder on rank 0. Errors: CannotCreate;
+  /// InputOutput: the latter cannot be written.
   [[nodiscard]] static Result<Observer> open(const config::RunConfig& config, std::uint32_t rank,
                                              std::uint32_t world_size);
 
@@ -36,12 +47,16 @@ class Observer {
   void begun(metrics::Record record);
   void resumed(const checkpoint::Progress& progress);
   void begin_epoch(std::int64_t steps_in_epoch);
+  /// A batch that is about to be trained with, of the step of this number: images as Batch has them.
+  void batch_read(std::int64_t step, const at::Tensor& images);
+  /// The step of this number has changed the parameters, which still have its gradients.
+  void updated(std::int64_t step, const parallel::Replica& replica);
   /// Before step_done(): what this step's time went to on this rank, and how long all waited for their batches.
   void step_took(const metrics::StepTimes& times, const metrics::DataWait& wait);
   [[nodiscard]] metrics::RankTimes& rank_times() { return rank_times_; }
   /// `totals` of the step over all ranks, which progress.epoch_totals and .unrecorded already include; the latter is
   /// emptied where a record is made of it.
-  void step_done(checkpoint::Progress& progress, const metrics::RunningAverage& totals, double learning_rate);
+  void step_done(checkpoint::Progress& progress, const metrics::RunningAverage& totals, const StepNumbers& numbers);
   /// Gradients of this step were not finite, and the optimizer did not see them.
   /// `scaled`: in float16, whose loss scale has changed. `where`: "of layer1.0.conv1.weight".
   void skipped_step(const checkpoint::Progress& progress, bool scaled, const std::string& where);
@@ -58,10 +73,18 @@ class Observer {
 
  private:
   Observer(const config::RunConfig& config, std::uint32_t rank, std::uint32_t world_size, metrics::ProgressStyle style,
-           std::optional<metrics::MetricsWriter> writer);
+           std::optional<metrics::MetricsWriter> writer, std::optional<TensorBoard> tensorboard);
+
+  /// Something that is written besides, as long as there is room.
+  struct Output {
+    const char* name;
+    std::int64_t lost = 0;  ///< records since one was written
+  };
 
   /// Adds the time.
   void record(metrics::Record record);
+  /// Warns once where there is no room any more, and tells what is missing once there is again.
+  void note_written(Output& output, const Result<void>& written);
   void record_ranks(std::int64_t step);
 
   std::uint32_t rank_;
@@ -79,7 +102,9 @@ class Observer {
   double ranks_recorded_ = 0;  ///< when, as seconds_now()
   std::unique_ptr<metrics::ProgressDisplay> display_;
   std::optional<metrics::MetricsWriter> writer_;
-  std::int64_t records_lost_ = 0;  ///< since one was written
+  std::optional<TensorBoard> tensorboard_;
+  Output records_{"metrics.jsonl"};
+  Output events_{"the file for TensorBoard"};
 };
 
 }  // namespace rollcall::train

@@ -25,7 +25,7 @@ TEST(EndTime, IsTheVariableWhereSlurmSetsIt) {
 
 TEST(JobNameForSlurm, IsTheElementOfAnArray) {
   EXPECT_EQ(job_name_for_slurm(Environment()), "");
-  EXPECT_EQ(job_name_for_slurm(Environment({{"SLURM_JOB_ID", "7"}})), "7");
+  EXPECT_EQ(job_name_for_slurm(Environment({{"SLURM_JOB_ID", "7"}, {"SLURM_ARRAY_TASK_ID", ""}})), "7");
   EXPECT_EQ(job_name_for_slurm(
                 Environment({{"SLURM_JOB_ID", "7"}, {"SLURM_ARRAY_JOB_ID", "7"}, {"SLURM_ARRAY_TASK_ID", "3"}})),
             "7_3");

@@ -1,0 +1,183 @@
+#include "trainer/metrics/tensorboard/event.h"
+
+#include <bit>
+#include <span>
+
+#include "trainer/storage/crc.h"
+
+namespace rollcall::metrics::tensorboard {
+namespace {
+
+template <typename Unsigned>
+void append_little_endian(std::string& bytes, Unsigned value) {
+  for (std::size_t i = 0; i < sizeof value; ++i) {
+    bytes.push_back(static_cast<char>(value >> (8 * i)));
+  }
+}
+
+void append_varint(std::string& bytes, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) {
+    bytes.push_back(static_cast<char>(value | 0x80));
+  }
+  bytes.push_back(static_cast<char>(value));
+}
+
+/// A message that grows by fields, in the order in which they are added.
+class Message {
+ public:
+  Message& add_integer(int field, std::int64_t value) {
+    append_tag(field, kVarint);
+    append_varint(bytes_, static_cast<std::uint64_t>(value));
+    return *this;
+  }
+  Message& add_double(int field, double value) {
+    append_tag(field, kFixed64);
+    append_little_endian(bytes_, std::bit_cast<std::uint64_t>(value));
+    return *this;
+  }
+  Message& add_float(int field, float value) {
+    append_tag(field, kFixed32);
+    append_little_endian(bytes_, std::bit_cast<std::uint32_t>(value));
+    return *this;
+  }
+  /// A string, or a message within this one.
+  Message& add(int field, std::string_view bytes) {
+    append_tag(field, kLengthDelimited);
+    append_varint(bytes_, bytes.size());
+    bytes_ += bytes;
+    return *this;
+  }
+  Message& add(int field, const Message& message) { return add(field, message.bytes_); }
+  /// A repeated double, packed.
+  Message& add(int field, const std::vector<double>& values) {
+    std::string packed;
+    for (const double value : values) {
+      append_little_endian(packed, std::bit_cast<std::uint64_t>(value));
+    }
+    return add(field, packed);
+  }
+
+  [[nodiscard]] const std::string& bytes() const { return bytes_; }
+
+ private:
+  enum WireType { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
+
+  void append_tag(int field, WireType type) { append_varint(bytes_, static_cast<std::uint64_t>(field) << 3 | type); }
+
+  std::string bytes_;
+};
+
+// Numbers of fields, as the .proto files give them.
+namespace event {
+constexpr int kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7;
+}
+namespace session_log {
+constexpr int kStatus = 1, kStart = 1;  // of the enumeration SessionStatus
+}
+namespace summary {
+constexpr int kValue = 1;
+}
+namespace value {
+constexpr int kTag = 1, kSimpleValue = 2, kImage = 4, kHistogram = 5, kTensor = 8, kMetadata = 9;
+}
+namespace metadata {
+constexpr int kPluginData = 1, kPluginName = 1;  // kPluginName: of PluginData
+}
+namespace image {
+constexpr int kHeight = 1, kWidth = 2, kColorspace = 3, kEncodedString = 4;
+constexpr int kRgb = 3;  // of the values of colorspace
+}  // namespace image
+namespace histogram {
+constexpr int kMin = 1, kMax = 2, kNum = 3, kSum = 4, kSumSquares = 5, kBucketLimit = 6, kBucket = 7;
+}
+namespace tensor {
+constexpr int kDataType = 1, kShape = 2, kStringValue = 8;
+constexpr int kString = 7;                // DT_STRING of DataType
+constexpr int kDimension = 2, kSize = 1;  // of TensorShapeProto, and of its Dim
+}  // namespace tensor
+
+Message event_at(const Moment& moment) {
+  return Message().add_double(event::kWallTime, moment.time).add_integer(event::kStep, moment.step);
+}
+
+std::string event_with(const Moment& moment, const Message& summary) {
+  return event_at(moment).add(event::kSummary, summary).bytes();
+}
+
+Message value_of(std::string_view tag) { return Message().add(value::kTag, tag); }
+
+Message encoded(const Histogram& of) {
+  return Message()
+      .add_double(histogram::kMin, of.min)
+      .add_double(histogram::kMax, of.max)
+      .add_double(histogram::kNum, of.count)
+      .add_double(histogram::kSum, of.sum)
+      .add_double(histogram::kSumSquares, of.sum_of_squares)
+      .add(histogram::kBucketLimit, of.limits)
+      .add(histogram::kBucket, of.counts);
+}
+
+/// A CRC of bytes that hold CRCs themselves would be a weak one, so record_writer.h masks what it stores.
+std::uint32_t masked_crc(std::string_view bytes) {
+  return std::rotr(storage::crc32c(std::as_bytes(std::span(bytes))), 15) + 0xa282ead8U;
+}
+
+}  // namespace
+
+std::string encode_file_version(double time) {
+  return Message().add_double(event::kWallTime, time).add(event::kFileVersion, "brain.Event:2").bytes();
+}
+
+std::string encode_session_start(const Moment& moment) {
+  return event_at(moment)
+      .add(event::kSessionLog, Message().add_integer(session_log::kStatus, session_log::kStart))
+      .bytes();
+}
+
+std::string encode_scalars(const Moment& moment, const std::vector<Scalar>& scalars) {
+  Message all;
+  for (const Scalar& scalar : scalars) {
+    all.add(summary::kValue, value_of(scalar.tag).add_float(value::kSimpleValue, static_cast<float>(scalar.value)));
+  }
+  return event_with(moment, all);
+}
+
+std::string encode_text(const Moment& moment, std::string_view tag, std::string_view markdown) {
+  const Message shape = Message().add(tensor::kDimension, Message().add_integer(tensor::kSize, 1));
+  const Message text = Message()
+                           .add_integer(tensor::kDataType, tensor::kString)
+                           .add(tensor::kShape, shape)
+                           .add(tensor::kStringValue, markdown);
+  const Message of_plugin = Message().add(metadata::kPluginData, Message().add(metadata::kPluginName, "text"));
+  return event_with(
+      moment, Message().add(summary::kValue, value_of(tag).add(value::kTensor, text).add(value::kMetadata, of_plugin)));
+}
+
+std::string encode_image(const Moment& moment, std::string_view tag, int width, int height, std::string_view png) {
+  const Message picture = Message()
+                              .add_integer(image::kHeight, height)
+                              .add_integer(image::kWidth, width)
+                              .add_integer(image::kColorspace, image::kRgb)
+                              .add(image::kEncodedString, png);
+  return event_with(moment, Message().add(summary::kValue, value_of(tag).add(value::kImage, picture)));
+}
+
+std::string encode_histograms(const Moment& moment, const std::vector<std::pair<std::string, Histogram>>& histograms) {
+  Message all;
+  for (const auto& [tag, of] : histograms) {
+    all.add(summary::kValue, value_of(tag).add(value::kHistogram, encoded(of)));
+  }
+  return event_with(moment, all);
+}
+
+std::string framed(std::string_view event) {
+  std::string record;
+  record.reserve(event.size() + 16);
+  append_little_endian(record, std::uint64_t{event.size()});
+  append_little_endian(record, masked_crc(record));
+  record += event;
+  append_little_endian(record, masked_crc(event));
+  return record;
+}
+
+}  // namespace rollcall::metrics::tensorboard
