@@ -202,7 +202,8 @@ def test_a_full_disk_is_a_warning(tmp_path):
     room.mkdir()
     in_the_room = 'mount -t tmpfs -o size=96k none "$0" && "$@" && cp -r "$0/." "$0.kept"'
     command = ["unshare", "-m", "sh", "-c", in_the_room, room, trainer_ranks.PROGRAM, *SMALL, "--batch-size=4", "--max-steps=3",
-               "--valid-epochs=0", "--tensorboard", "--tensorboard-histograms=2", "--report=off", f"--run-dir={room}", f"--checkpoint-dir={tmp_path}"]
+               "--valid-epochs=0", "--tensorboard", "--tensorboard-histograms=2", "--report=off", f"--run-dir={room}",
+               f"--checkpoint-dir={tmp_path}"]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=240,
                           env=trainer_ranks.environment(tmp_path, 0, 1))
     if "mount" in done.stderr or "unshare" in done.stderr:

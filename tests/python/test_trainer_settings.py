@@ -359,6 +359,7 @@ def progress(tmp_path, _trees):
 
 
 ONE_FOLDER = "tests/python/test_one_training_one_folder.py"
+TENSORBOARD = "tests/python/test_tensorboard.py"
 BACKGROUND_SAVES = "tests/python/test_background_saves.py"
 TABLE = {
     "data": Numbers({"data": "fake"}, {"fake-size": 40}),
@@ -462,8 +463,8 @@ TABLE = {
     "progress": progress,
     "log-steps": Numbers({"log-steps": 3}),
     "rank-seconds": rank_seconds,
-    "tensorboard": Elsewhere("tests/python/test_tensorboard.py", "test_curves_are_the_numbers_of_the_records_also_of_a_run_that_goes_on"),
-    "tensorboard-histograms": Elsewhere("tests/python/test_tensorboard.py", "test_histograms_are_of_the_weights_of_that_step_and_their_gradients"),
+    "tensorboard": Elsewhere(TENSORBOARD, "test_curves_are_the_numbers_of_the_records_also_of_a_run_that_goes_on"),
+    "tensorboard-histograms": Elsewhere(TENSORBOARD, "test_histograms_are_of_the_weights_of_that_step_and_their_gradients"),
     "report": Elsewhere("tests/python/test_report.py", "test_without_a_report_there_is_none_and_a_failed_one_is_no_failure"),
 }
 
