@@ -39,7 +39,8 @@ def trained(tmp_path_factory):
     """Two ranks, five steps of 40 images in each of two epochs, a record of every step; ended after the seventh, and gone on with."""
     folder = tmp_path_factory.mktemp("trained")
     options = (*SMALL, "--num-classes=10", "--fake-size=47", "--epochs=2", "--valid-epochs=1", "--log-steps=1", "--lr=0.001",
-               "--train-num-workers=1", "--checkpoint-steps=7", "--checkpoint-epochs=0", "--checkpoint-overlap=wait")
+               "--train-num-workers=1", "--checkpoint-steps=7", "--checkpoint-epochs=0", "--checkpoint-overlap=wait",
+               "--rank-seconds=3600")
     trainer_ranks.run(folder, *options, "--max-steps=7")
     trainer_ranks.run(folder, *options)
     return lines(folder)
