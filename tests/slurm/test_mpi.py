@@ -4,6 +4,7 @@ import pathlib
 import shlex
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 
@@ -38,14 +39,17 @@ def mpi_hello(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def mpirun():
+def mpirun(short_folder):
     """mpirun("-np", "4", ...): the words of a command that starts ranks on this machine."""
     version = subprocess.run(["mpirun", "--version"], capture_output=True, text=True).stdout if shutil.which("mpirun") else ""
     if "Open MPI" not in version:
         pytest.skip("Open MPI's mpirun is not installed (package openmpi-bin)")
-    # Copies between processes by ptrace are forbidden in most containers.
-    return lambda *words: ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "btl_vader_single_copy_mechanism",
-                           "none", *map(str, words)]
+    # Copies between processes by ptrace are forbidden in most containers. Two that begin at once would both make Open MPI's folder of
+    # this user in /tmp, and one of them would fail.
+    def command(*words):
+        return ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "btl_vader_single_copy_mechanism", "none",
+                "--mca", "orte_tmpdir_base", tempfile.mkdtemp(dir=short_folder), *map(str, words)]
+    return command
 
 
 @pytest.fixture(scope="module")
