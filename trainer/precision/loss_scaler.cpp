@@ -92,6 +92,10 @@ bool all_finite_there(const std::vector<at::Tensor>& tensors) {
 
 bool all_finite(const std::vector<at::Tensor>& tensors) {
   const torch::NoGradGuard no_grad;
+  const auto is_there = [&](const at::Tensor& tensor) { return tensor.device() == tensors.front().device(); };
+  if (std::ranges::all_of(tensors, is_there)) {  // each step asks so of its gradients
+    return tensors.empty() || all_finite_there(tensors);
+  }
   std::map<std::string, std::vector<at::Tensor>> by_device;  // shards may lie in main memory, statistics on a GPU
   for (const at::Tensor& tensor : tensors) {
     by_device[tensor.device().str()].push_back(tensor);

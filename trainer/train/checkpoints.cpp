@@ -3,16 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <utility>
 
-#include "runtime/settings/values.h"
-#include "runtime/storage/folders.h"
-#include "runtime/storage/purge_age.h"
-#include "trainer/checkpoint/background/commit.h"
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/training_state.h"
 #include "trainer/distributed/process_group/collectives.h"
@@ -28,47 +22,6 @@ namespace rollcall::train {
 namespace {
 
 namespace fs = std::filesystem;
-
-Error unusable_stage(const config::CheckpointConfig& config, const std::string& reason, const std::string& action) {
-  return fail("--checkpoint-stage", config.stage_given, reason, action, ExitCode::CannotCreate);
-}
-
-/// Whether this run goes on from what the stage or the folder holds.
-Result<bool> goes_on(const config::CheckpointConfig& config, const Environment& environment) {
-  if (config.load.resume == "auto") {
-    return true;
-  }
-  const Result<bool> staged = restarted_job_goes_on(config.stage, environment);
-  return staged && !*staged ? restarted_job_goes_on(config.load.folder, environment) : staged;
-}
-
-Result<std::string> prepare_stage(const config::CheckpointConfig& config, const Environment& environment) {
-  const storage::FolderObjection objection = storage::make_own_folder(fs::absolute(config.stage).string());
-  if (!objection.reason.empty()) {
-    return unusable_stage(config, objection.reason, "another folder of this node");
-  }
-  const Result<bool> keeps = goes_on(config, environment);
-  if (!keeps) {
-    return keeps.error();
-  }
-  if (!*keeps) {  // what lies there is another run's, and goes when this one saves
-    return std::string();
-  }
-  const auto published = checkpoint::background::publish_left_over(config.stage, config.load.folder);
-  if (!published) {
-    return published.error();
-  }
-  return published->has_value() ? fmt::format("the checkpoint of step {} was still in {} and is now in {}", **published,
-                                              config.stage, config.load.folder)
-                                : std::string();
-}
-
-bool lies_below(const std::string& path, const std::string& folder) {
-  std::error_code ignored;
-  const fs::path relative =
-      fs::weakly_canonical(path, ignored).lexically_relative(fs::weakly_canonical(folder, ignored));
-  return !relative.empty() && *relative.begin() != "..";
-}
 
 /// The step up to which the checkpoints of `folder` are those of the training that goes on from `path` at `step`; -1:
 /// none are.
@@ -103,97 +56,6 @@ class ReplicaSharding final : public checkpoint::Sharding {
 };
 
 }  // namespace
-
-namespace {
-
-/// The folder of checkpoints, and that of records where it is another one.
-Result<std::vector<Lease::Folder>> make_folders(const config::TrainConfig& config) {
-  const std::string& checkpoints = config.checkpoint.load.folder;
-  if (Result<void> prepared = checkpoint::format::prepare_folder(checkpoints); !prepared) {
-    return prepared.error();
-  }
-  std::vector<Lease::Folder> folders{{"--checkpoint-dir", checkpoints}};
-  std::error_code error;
-  fs::create_directories(config.run.folder, error);
-  const bool same = !error && fs::equivalent(config.run.folder, checkpoints, error);
-  if (error) {
-    return fail("--run-dir", config.run.folder, "cannot be made: " + errno_text(error.value()),
-                "naming a folder that can be written to", ExitCode::CannotCreate);
-  }
-  if (!same) {
-    folders.push_back({"--run-dir", config.run.folder});
-  }
-  return folders;
-}
-
-}  // namespace
-
-Result<RunFolder> prepare_folders(const config::TrainConfig& train, const World& world,
-                                  const Environment& environment) {
-  const config::CheckpointConfig& config = train.checkpoint;
-  if (!config.stage.empty() && world.num_nodes > 1) {
-    return unusable_stage(config, "ranks on several nodes write one file, and have no folder of one node in common",
-                          "leaving it out: --checkpoint-mode=async writes from memory");
-  }
-  RunFolder folder;
-  if (world.rank != 0) {
-    return folder;
-  }
-  const Result<std::vector<Lease::Folder>> folders = make_folders(train);
-  if (!folders) {
-    return folders.error();
-  }
-  std::chrono::duration<double> patience(config.lease_timeout);
-  if (world.world_size > 1) {  // the other ranks wait in a collective meanwhile
-    // Less than three renewals cannot find out that a holder elsewhere is dead.
-    const std::chrono::duration<double> most = std::max<std::chrono::duration<double>>(
-        world.group_options.timeout / 2, 3 * Lease::kRenewal + std::chrono::seconds(1));
-    patience = std::min(patience, most);
-  }
-  Result<Lease> lease = Lease::take(*folders, environment, patience,
-                                    [](const std::string& line) { fmt::print(stderr, "rollcall: {}\n", line); });
-  if (!lease) {
-    return lease.error();
-  }
-  folder.lease.emplace(*std::move(lease));
-  Result<std::string> note = config.stage.empty() ? std::string() : prepare_stage(config, environment);
-  if (!note) {
-    return note.error();
-  }
-  folder.note = *std::move(note);
-  return folder;
-}
-
-std::optional<std::string> checkpoint_purge_warning(const settings::Settings& launch, const Environment& environment,
-                                                    const std::string& folder) {
-  const auto days = static_cast<std::uint32_t>(launch.integer("scratch.purge-days"));
-  const Result<std::string> scratch =
-      settings::expand_path(launch.text("scratch.folder"), environment, "scratch.folder");
-  if (days == 0 || !scratch || scratch->empty() || !lies_below(folder, *scratch)) {
-    return std::nullopt;
-  }
-  const Result<storage::PurgeAge> age = storage::purge_age(folder, days, storage::kAtLaunch);
-  if (!age || !age->days_left || *age->days_left > static_cast<double>(launch.integer("scratch.warn-days"))) {
-    return std::nullopt;
-  }
-  return fmt::format(
-      "{} will be deleted by the site in {:.0f} days: what lies in {} unused for {} days goes; copy what "
-      "you want to keep to another file system",
-      age->oldest, *age->days_left, *scratch, days);
-}
-
-std::optional<std::string> shared_folder_warning(const config::TrainConfig& config) {
-  for (const auto& [setting, folder] :
-       {std::pair("--run-dir", config.run.folder), std::pair("--checkpoint-dir", config.checkpoint.load.folder)}) {
-    if (const std::string known = checkpoint::format::exposure(folder); !known.empty()) {
-      return fmt::format(
-          "{}: {}: {}, and so can stop this run and, but for a sticky folder (chmod +t), replace its records and "
-          "checkpoints; try chmod go-w, or another folder, where that is not meant",
-          setting, folder, known);
-    }
-  }
-  return std::nullopt;
-}
 
 Checkpoints::Checkpoints(const config::TrainConfig& config, Training& training, const World& world,
                          std::unique_ptr<CheckpointWriter> writer, const Lease* lease, std::vector<std::string> argv,
@@ -351,124 +213,6 @@ Result<void> Checkpoints::continue_at(checkpoint::Progress& progress, const chec
   return {};
 }
 
-namespace {
-
-/// Of a validation of other images: below every metric.
-constexpr double kNotComparable = -1;
-
-/// `best`, the highest metric first, as many as are to be kept, and the very best of them.
-void take_best(checkpoint::Progress& progress, std::vector<checkpoint::Best> best, std::size_t keep) {
-  best.resize(std::min(best.size(), keep));
-  const bool none = best.empty() || best.front().metric == kNotComparable;
-  progress.best_step = none ? -1 : best.front().step;
-  progress.best_metric = none ? 0 : best.front().metric;
-  progress.best = std::move(best);
-}
-
-}  // namespace
-
-Result<std::string> Checkpoints::keep_best(checkpoint::Progress& progress, bool other_images) {
-  std::vector<checkpoint::Best> then = progress.best;
-  if (then.empty() && progress.best_step >= 0) {  // written before checkpoints had a list of them
-    then.push_back({progress.best_step, progress.best_metric});
-  }
-  const std::size_t keep = config_.checkpoint.keep_best;
-  if (then.empty() || keep == 0) {
-    return std::string();
-  }
-  Result<std::vector<checkpoint::Best>> there = with_checkpoints(then);
-  if (!there) {
-    return there.error();
-  }
-  const std::size_t gone = then.size() - there->size();
-  take_best(progress, *std::move(there), keep);
-  if (other_images) {  // worse than whatever comes, but kept until that is there
-    for (checkpoint::Best& one : progress.best) {
-      one.metric = kNotComparable;
-    }
-    progress.best_step = -1;
-    progress.best_metric = 0;
-    return std::string("; the best validation so far was of other images: the best checkpoint is chosen anew");
-  }
-  return gone == 0 ? std::string()
-                   : fmt::format("; of its {} best validations {} have no checkpoint in {}, and no longer count",
-                                 then.size(), gone, config_.checkpoint.load.folder);
-}
-
-Result<bool> Checkpoints::note_validation(checkpoint::Progress& progress, double metric) {
-  if (Result<void> settled = settle_best(progress); !settled) {
-    return settled.error();
-  }
-  const checkpoint::Best validation{progress.global_step, metric};
-  std::vector<checkpoint::Best> before = progress.best;
-  const bool among_best = checkpoint::format::note_validation(progress.best, validation, config_.checkpoint.keep_best);
-  if (among_best) {
-    unsettled_ = progress.global_step;
-    driven_out_ = std::move(before);
-  }
-  std::vector<checkpoint::Best> very_best;  // also where no checkpoint is kept for it
-  if (progress.best_step >= 0) {
-    very_best.push_back({progress.best_step, progress.best_metric});
-  }
-  if (checkpoint::format::note_validation(very_best, validation, 1)) {
-    progress.best_step = validation.step;
-    progress.best_metric = validation.metric;
-  }
-  return among_best;
-}
-
-Result<void> Checkpoints::settle_best(checkpoint::Progress& progress) {
-  if (unsettled_ < 0) {
-    return {};
-  }
-  writer_->finish_save();
-  std::vector<checkpoint::Best> candidates = progress.best;
-  candidates.insert(candidates.end(), driven_out_.begin(), driven_out_.end());
-  Result<std::vector<checkpoint::Best>> there = with_checkpoints(candidates);
-  if (!there) {
-    return there.error();
-  }
-  std::vector<checkpoint::Best> best;
-  for (const checkpoint::Best& one : *there) {
-    if (std::ranges::find(best, one.step, &checkpoint::Best::step) == best.end()) {
-      best.push_back(one);
-    }
-  }
-  take_best(progress, std::move(best), config_.checkpoint.keep_best);
-  unsettled_ = -1;
-  driven_out_.clear();
-  return {};
-}
-
-Result<std::vector<checkpoint::Best>> Checkpoints::with_checkpoints(const std::vector<checkpoint::Best>& validations) {
-  std::vector<std::int64_t> there;
-  for (const checkpoint::Best& one : validations) {
-    const fs::path path = fs::path(config_.checkpoint.load.folder) / checkpoint::format::checkpoint_name(one.step);
-    std::error_code ignored;
-    // Until this run's first save those behind its beginning are of another training.
-    const bool ours = one.step <= line_begins_at_ || writer_->saved_once();
-    there.push_back(world_.rank == 0 && ours && fs::is_regular_file(path, ignored) ? 1 : 0);
-  }
-  const bool ranks_lost = writer_->wait_for_ranks();  // as in prepare_save()
-  there.push_back(ranks_lost ? 1 : 0);
-  at::Tensor ranks = world_.device.place(torch::tensor(there, at::kLong));
-  if (Result<void> reduced = process_group::all_reduce_sum(world_.process_group, ranks); !reduced) {
-    return reduced.error();
-  }
-  ranks = ranks.to(at::kCPU);
-  const std::int64_t* const number = ranks.const_data_ptr<std::int64_t>();
-  std::vector<checkpoint::Best> found;
-  for (std::size_t i = 0; i < validations.size(); ++i) {
-    if (number[i] > 0) {
-      found.push_back(validations[i]);
-    }
-  }
-  if (Result<void> restored = writer_->restore_group(number[validations.size()] > 0); !restored) {
-    return restored.error();
-  }
-  return found;
-}
-
 Result<bool> Checkpoints::save(checkpoint::Progress& progress, Urgency urgency, bool others_saving) {
   if (!writer_->may_save(urgency, others_saving)) {
     return false;
@@ -548,19 +292,6 @@ Result<void> Checkpoints::prepare_save(const checkpoint::StateParts& parts, std:
     return state_not_finite(precision::first_not_finite(numbers), step);
   }
   return writer_->restore_group(number[2] > 0);
-}
-
-checkpoint::Retention Checkpoints::retention(const checkpoint::Progress& progress) const {
-  checkpoint::Retention retention = config_.checkpoint.retention;
-  // Until its validation has shown that the model is sound, no other one goes for it.
-  retention.keep_last += progress.validation_due != 0 ? 1 : 0;
-  retention.keep_best = config_.checkpoint.keep_best;
-  for (const auto* const validations : {&progress.best, &driven_out_}) {
-    for (const checkpoint::Best& best : *validations) {
-      retention.best_steps.push_back(best.step);
-    }
-  }
-  return retention;
 }
 
 bool Checkpoints::due_after_step(std::int64_t global_step) const {

@@ -1,14 +1,11 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "runtime/base/environment.h"
 #include "runtime/base/result.h"
-#include "runtime/settings/settings.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/config/train_config.h"
 #include "trainer/train/checkpoint_writer.h"
@@ -17,27 +14,6 @@
 #include "trainer/train/world.h"
 
 namespace rollcall::train {
-
-/// A run's hold on its folder.
-struct RunFolder {
-  std::optional<Lease> lease;  ///< rank 0's
-  std::string note;            ///< a line for people, or empty
-};
-
-/// Creates the folders of checkpoints and records and the stage on rank 0, proves that they can be written, takes the
-/// lease of the folders, and finishes what a killed run left in the stage, if it is to be gone on from. Waits where
-/// another run holds the folder, and tells so. Errors: CannotCreate; Usage where ranks on several nodes would stage;
-/// those of Lease::take() and publish_left_over().
-[[nodiscard]] Result<RunFolder> prepare_folders(const config::TrainConfig& config, const World& world,
-                                                const Environment& environment);
-
-/// A warning where the site deletes old files (settings scratch.* of `launch`) and a checkpoint is near that age.
-[[nodiscard]] std::optional<std::string> checkpoint_purge_warning(const settings::Settings& launch,
-                                                                  const Environment& environment,
-                                                                  const std::string& folder);
-
-/// A warning where others may write to the run's folder or to that of its checkpoints, or own it: of the first of them.
-[[nodiscard]] std::optional<std::string> shared_folder_warning(const config::TrainConfig& config);
 
 /// Where a fresh run begins.
 [[nodiscard]] checkpoint::Progress first_progress(const config::TrainConfig& config, const World& world);

@@ -195,13 +195,15 @@ std::string other_order_warning(const EarlierTraining& earlier, const data::Samp
   const std::string window = config::setting_then(earlier.config_json, "shuffle-window");
   data::EpochOrderOptions options{.size = size, .seed = now.seed, .shuffle = now.shuffle, .window = now.window};
   const auto epoch = static_cast<std::uint64_t>(progress.epoch);
-  data::EpochOrder order(options, epoch);
   options.seed = progress.seed;
   options.window = parse_integer<std::int64_t>(window).value_or(now.window);
   if (done <= 0 || done >= size || (options.seed == now.seed && options.window == now.window)) {
     return "";
   }
   data::EpochOrder order_then(options, epoch);
+  options.seed = now.seed;
+  options.window = now.window;
+  data::EpochOrder order(options, epoch);
   std::vector<bool> seen(static_cast<std::size_t>(size));
   for (std::int64_t position = 0; position < done; ++position) {
     seen[static_cast<std::size_t>(order_then(position))] = true;

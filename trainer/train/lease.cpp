@@ -30,14 +30,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFileName = "lease.json";
-constexpr std::size_t kMostBytes = 4096;
 constexpr std::chrono::milliseconds kLook{500};    ///< between two looks at another's lease
 constexpr std::chrono::seconds kPatienceAtEnd{2};  ///< with a file system that stands still
-
-std::string content_of(const std::string& path) {
-  std::string content;
-  return read_small_file(path, kMostBytes, content).reason.empty() ? content : std::string();
-}
 
 /// When it was renewed; nothing where it is gone. Opened, since a network file system looks at its server then.
 std::optional<timespec> renewed(const std::string& path) {
@@ -219,11 +213,11 @@ struct Lease::State {
   /// Whether the file, of folder `number`, says that it is this run's; notes where it is another's, or was and is gone.
   bool look(const std::string& path, std::size_t number) {
     std::string content;
-    FileReading reading = read_small_file(path, kMostBytes, content);
+    FileReading reading = read_small_file(path, kMostLeaseBytes, content);
     if (reading.error_number == ENOENT) {  // or is put back this moment: see remove_dead()
       std::this_thread::sleep_for(kLook);
       content.clear();
-      reading = read_small_file(path, kMostBytes, content);
+      reading = read_small_file(path, kMostLeaseBytes, content);
     }
     const bool own = reading.reason.empty() && from_json(content).nonce == nonce;
     if (reading.error_number == ENOENT || (!content.empty() && !own)) {
@@ -286,8 +280,10 @@ Result<void> take_folder(const Lease::Folder& folder, const Holder& self, const 
     }
     const bool over = std::chrono::steady_clock::now() - begin >= patience;
     const Standing standing = watch.look(over);
-    if (standing == Standing::Dead || dead.contains(watch.holder().nonce)) {
-      dead.insert(watch.holder().nonce);
+    if (standing == Standing::Dead || dead.contains(to_json(watch.holder()))) {
+      if (!watch.holder().nonce.empty()) {  // a lease that is being written has none yet
+        dead.insert(to_json(watch.holder()));
+      }
       remove_dead(path, watch.holder(), self);
       continue;
     }

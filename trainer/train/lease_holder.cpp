@@ -22,17 +22,11 @@
 namespace rollcall::train {
 namespace {
 
-constexpr std::size_t kMostBytes = 4096;
 constexpr std::chrono::seconds kPatienceWithSlurm{5};  ///< with a controller that does not answer
-
-std::string text_at(const std::string& path) {
-  std::string text;
-  return read_small_file(path, kMostBytes, text).reason.empty() ? text : std::string();
-}
 
 /// The fields of /proc/PID/stat behind the name, which may hold anything: the state comes first (proc(5)).
 std::vector<std::string> process_fields(std::int64_t pid) {
-  const std::string text = text_at(fmt::format("/proc/{}/stat", pid));
+  const std::string text = content_of(fmt::format("/proc/{}/stat", pid));
   const std::size_t name_end = text.rfind(") ");
   return name_end == std::string::npos ? std::vector<std::string>() : split(text.substr(name_end + 2), ' ');
 }
@@ -60,11 +54,16 @@ bool is_job_name(const std::string& text) {
 
 }  // namespace
 
+std::string content_of(const std::string& path) {
+  std::string content;
+  return read_small_file(path, kMostLeaseBytes, content).reason.empty() ? content : std::string();
+}
+
 Holder this_run(const Environment& environment) {
   std::random_device random;
   return {.nonce = fmt::format("{:08x}{:08x}", random(), random()),
           .host = this_host_name(),
-          .boot = std::string(trim(text_at("/proc/sys/kernel/random/boot_id"))),
+          .boot = std::string(trim(content_of("/proc/sys/kernel/random/boot_id"))),
           .processes = target_of("/proc/self/ns/pid"),
           .pid = ::getpid(),
           .started = start_of(::getpid()),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -19,6 +20,12 @@ struct Holder {
   std::string job;      ///< Slurm's; empty: none
   std::string restarts;
 };
+
+/// Bytes of a lease, and of the files of /proc that are read with it.
+inline constexpr std::size_t kMostLeaseBytes = 4096;
+
+/// What such a file holds; empty where it cannot be read whole.
+[[nodiscard]] std::string content_of(const std::string& path);
 
 /// This process, with a nonce of its own.
 [[nodiscard]] Holder this_run(const Environment& environment);

@@ -93,7 +93,7 @@ Error too_many_bad_samples(const metrics::RunningAverage& sums, std::int64_t ima
 Error validation_does_not_fit(double seconds, std::int64_t step) {
   return fail(
       "validation", fmt::format("of step {}", step),
-      fmt::format("was interrupted after {:.0f} s, and in an earlier run too; this run did nothing else, and "
+      fmt::format("was interrupted after {:.0f} s, and no earlier run came to its end; this run did nothing else, and "
                   "another one like it would come no further",
                   seconds),
       "a longer time limit of the job, fewer images for validation, or --valid-epochs=0, then submitting again, "

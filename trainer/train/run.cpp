@@ -31,6 +31,7 @@
 #include "trainer/train/observer.h"
 #include "trainer/train/process.h"
 #include "trainer/train/run_facts.h"
+#include "trainer/train/run_folder.h"
 #include "trainer/train/same_data.h"
 #include "trainer/train/step_size.h"
 #include "trainer/train/stop_request.h"

@@ -33,6 +33,14 @@ TEST(Retention, KeepsSoManyOfTheBestAsHaveACheckpoint) {
   EXPECT_THAT(best_of({10, 60}, retention), ElementsAre(60, 10));
 }
 
+TEST(Retention, AStepThatIsValidatedAgainIsOneOfTheBestOnce) {
+  std::vector<Best> best{{10, 0.5}, {20, 0.4}};
+  EXPECT_TRUE(note_validation(best, {10, 0.5}, 2));
+  ASSERT_EQ(best.size(), 2U);
+  EXPECT_EQ(best[0].step, 10);
+  EXPECT_EQ(best[1].step, 20);
+}
+
 TEST(Retention, KeepsTheFirstOfEverySoManySteps) {
   EXPECT_THAT(superfluous_steps({5, 7, 9, 12, 19, 25, 26}, {.keep_last = 1, .keep_every = 10}), ElementsAre(7, 9, 19));
 }

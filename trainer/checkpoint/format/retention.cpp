@@ -16,6 +16,7 @@ bool first_of_its_stretch(const std::vector<std::int64_t>& steps, std::size_t in
 }  // namespace
 
 bool note_validation(std::vector<Best>& best, const Best& validation, std::size_t keep) {
+  std::erase_if(best, [&](const Best& other) { return other.step == validation.step; });  // validated once more
   const auto worse = [&](const Best& other) { return other.metric < validation.metric; };
   const auto place = std::find_if(best.begin(), best.end(), worse);
   const bool stays = static_cast<std::size_t>(place - best.begin()) < keep;

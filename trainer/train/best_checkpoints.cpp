@@ -1,0 +1,156 @@
+#include "trainer/train/checkpoints.h"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "trainer/checkpoint/format/folder.h"
+#include "trainer/distributed/process_group/collectives.h"
+#include "trainer/torch.h"
+
+// Which validations are the best: those whose checkpoints lie in the folder.
+
+namespace rollcall::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Of a validation of other images: below every metric.
+constexpr double kNotComparable = -1;
+
+/// `best`, the highest metric first, as many as are to be kept, and the very best of them.
+void take_best(checkpoint::Progress& progress, std::vector<checkpoint::Best> best, std::size_t keep) {
+  best.resize(std::min(best.size(), keep));
+  const bool none = best.empty() || best.front().metric == kNotComparable;
+  progress.best_step = none ? -1 : best.front().step;
+  progress.best_metric = none ? 0 : best.front().metric;
+  progress.best = std::move(best);
+}
+
+/// Certainly: a file system that fails for a moment has lost nothing.
+bool is_gone(const fs::path& path) {
+  std::error_code error;
+  return fs::status(path, error).type() == fs::file_type::not_found;
+}
+
+}  // namespace
+
+Result<std::string> Checkpoints::keep_best(checkpoint::Progress& progress, bool other_images) {
+  std::vector<checkpoint::Best> then = progress.best;
+  if (then.empty() && progress.best_step >= 0) {  // written before checkpoints had a list of them
+    then.push_back({progress.best_step, progress.best_metric});
+  }
+  const std::size_t keep = config_.checkpoint.keep_best;
+  if (keep == 0 && other_images) {
+    take_best(progress, {}, keep);
+  }
+  if (then.empty() || keep == 0) {
+    return std::string();
+  }
+  Result<std::vector<checkpoint::Best>> there = with_checkpoints(then);
+  if (!there) {
+    return there.error();
+  }
+  const std::size_t gone = then.size() - there->size();
+  take_best(progress, *std::move(there), keep);
+  if (other_images) {  // worse than whatever comes, but kept until that is there
+    for (checkpoint::Best& one : progress.best) {
+      one.metric = kNotComparable;
+    }
+    progress.best_step = -1;
+    progress.best_metric = 0;
+    return std::string("; the best validation so far was of other images: the best checkpoint is chosen anew");
+  }
+  return gone == 0 ? std::string()
+                   : fmt::format("; of its {} best validations {} have no checkpoint in {}, and no longer count",
+                                 then.size(), gone, config_.checkpoint.load.folder);
+}
+
+Result<bool> Checkpoints::note_validation(checkpoint::Progress& progress, double metric) {
+  if (Result<void> settled = settle_best(progress); !settled) {
+    return settled.error();
+  }
+  const checkpoint::Best validation{progress.global_step, metric};
+  std::vector<checkpoint::Best> before = progress.best;
+  const bool among_best = checkpoint::format::note_validation(progress.best, validation, config_.checkpoint.keep_best);
+  if (among_best) {
+    unsettled_ = progress.global_step;
+    driven_out_ = std::move(before);
+  }
+  std::vector<checkpoint::Best> very_best;  // also where no checkpoint is kept for it
+  if (progress.best_step >= 0) {
+    very_best.push_back({progress.best_step, progress.best_metric});
+  }
+  if (checkpoint::format::note_validation(very_best, validation, 1)) {
+    progress.best_step = validation.step;
+    progress.best_metric = validation.metric;
+  }
+  return among_best;
+}
+
+Result<void> Checkpoints::settle_best(checkpoint::Progress& progress) {
+  if (unsettled_ < 0) {
+    return {};
+  }
+  writer_->finish_save();
+  std::vector<checkpoint::Best> candidates = progress.best;
+  candidates.insert(candidates.end(), driven_out_.begin(), driven_out_.end());
+  Result<std::vector<checkpoint::Best>> there = with_checkpoints(candidates);
+  if (!there) {
+    return there.error();
+  }
+  std::vector<checkpoint::Best> best;
+  for (const checkpoint::Best& one : *there) {
+    if (std::ranges::find(best, one.step, &checkpoint::Best::step) == best.end()) {
+      best.push_back(one);
+    }
+  }
+  take_best(progress, std::move(best), config_.checkpoint.keep_best);
+  unsettled_ = -1;
+  driven_out_.clear();
+  return {};
+}
+
+Result<std::vector<checkpoint::Best>> Checkpoints::with_checkpoints(const std::vector<checkpoint::Best>& validations) {
+  std::vector<std::int64_t> there;
+  for (const checkpoint::Best& one : validations) {
+    const fs::path path = fs::path(config_.checkpoint.load.folder) / checkpoint::format::checkpoint_name(one.step);
+    // Until this run's first save those behind its beginning are of another training.
+    const bool ours = one.step <= line_begins_at_ || writer_->saved_once();
+    there.push_back(world_.rank == 0 && ours && !is_gone(path) ? 1 : 0);
+  }
+  const bool ranks_lost = writer_->wait_for_ranks();  // as in prepare_save()
+  there.push_back(ranks_lost ? 1 : 0);
+  at::Tensor ranks = world_.device.place(torch::tensor(there, at::kLong));
+  if (Result<void> reduced = process_group::all_reduce_sum(world_.process_group, ranks); !reduced) {
+    return reduced.error();
+  }
+  ranks = ranks.to(at::kCPU);
+  const std::int64_t* const number = ranks.const_data_ptr<std::int64_t>();
+  std::vector<checkpoint::Best> found;
+  for (std::size_t i = 0; i < validations.size(); ++i) {
+    if (number[i] > 0) {
+      found.push_back(validations[i]);
+    }
+  }
+  if (Result<void> restored = writer_->restore_group(number[validations.size()] > 0); !restored) {
+    return restored.error();
+  }
+  return found;
+}
+
+checkpoint::Retention Checkpoints::retention(const checkpoint::Progress& progress) const {
+  checkpoint::Retention retention = config_.checkpoint.retention;
+  // Until its validation has shown that the model is sound, no other one goes for it.
+  retention.keep_last += progress.validation_due != 0 ? 1 : 0;
+  retention.keep_best = config_.checkpoint.keep_best;
+  for (const auto* const validations : {&progress.best, &driven_out_}) {
+    for (const checkpoint::Best& best : *validations) {
+      retention.best_steps.push_back(best.step);
+    }
+  }
+  return retention;
+}
+
+}  // namespace rollcall::train
