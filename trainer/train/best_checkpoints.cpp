@@ -31,7 +31,9 @@ void take_best(checkpoint::Progress& progress, std::vector<checkpoint::Best> bes
 /// Certainly: a file system that fails for a moment has lost nothing.
 bool is_gone(const fs::path& path) {
   std::error_code error;
-  return fs::status(path, error).type() == fs::file_type::not_found;
+  const fs::file_type type = fs::status(path, error).type();
+  const bool untold = type == fs::file_type::none || type == fs::file_type::unknown;
+  return !untold && type != fs::file_type::regular;
 }
 
 }  // namespace
