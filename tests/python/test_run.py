@@ -209,13 +209,14 @@ def test_a_program_that_is_not_there_costs_one_line_and_127(tmp_path):
 # ---------------------------------------------------------------- signals
 
 # Waits for a signal and leaves with a code. A handler would not do: it may run just before the program goes to sleep, and
-# Python then acts on it when the sleep is over.
+# Python then acts on it when the sleep is over. Nor print(): unbuffered, it writes the text and the end of the line apart,
+# and another worker's come between.
 LEAVE_WITH = """
     import signal, sys
     signal.pthread_sigmask(signal.SIG_BLOCK, {{signal.{signal}}})
     sys.stdout.write("ready\\n")
     signal.sigwait({{signal.{signal}}})
-    print("heard", flush=True)
+    sys.stdout.write("heard\\n")
     sys.exit({code})
 """
 JUST_WAIT = "import sys, time; sys.stdout.write('ready\\n'); time.sleep(1000)"
