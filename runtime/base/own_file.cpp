@@ -44,20 +44,6 @@ std::string objection_to(int descriptor, const std::string& path) {
   return status.st_nlink > 1 ? "has another name as well, which would change with it (a hard link)" : "";
 }
 
-/// Why open(2) refused what may be there already.
-std::string refusal(const std::string& path, int error_number) {
-  struct stat status {};
-  const bool there = ::lstat(path.c_str(), &status) == 0;
-  if (there && S_ISLNK(status.st_mode)) {
-    return "is a link";
-  }
-  if (there && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
-    return "is no regular file";
-  }
-  const bool of_another = there && error_number == EACCES && !is_own(status);
-  return of_another ? fmt::format("belongs to user {}", status.st_uid) : errno_text(error_number);
-}
-
 }  // namespace
 
 bool is_own(const struct stat& status) { return is_roots_or(::geteuid(), status); }
@@ -78,6 +64,19 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
 
+std::string why_refused(const std::string& path, int error_number) {
+  struct stat status {};
+  const bool there = ::lstat(path.c_str(), &status) == 0;
+  if (there && S_ISLNK(status.st_mode)) {
+    return "is a link";
+  }
+  if (there && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+    return "is no regular file";
+  }
+  const bool of_another = there && (error_number == EACCES || error_number == EPERM) && !is_own(status);
+  return of_another ? fmt::format("belongs to user {}", status.st_uid) : errno_text(error_number);
+}
+
 OpenedOutput open_output(const std::string& path, int flags) {
   // What this process creates is its own, whatever owner a file system gives it.
   int descriptor = ::open(path.c_str(), flags | kAlways | O_CREAT | O_EXCL, 0666);
@@ -88,7 +87,7 @@ OpenedOutput open_output(const std::string& path, int flags) {
     descriptor = ::open(path.c_str(), flags | kAlways);
   }
   if (descriptor < 0) {
-    return {-1, path, refusal(path, errno)};
+    return {-1, path, why_refused(path, errno)};
   }
   if (std::string objection = objection_to(descriptor, path); !objection.empty()) {
     ::close(descriptor);

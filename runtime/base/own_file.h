@@ -25,6 +25,10 @@ namespace rollcall {
 /// The folder that `path` lies in: "." for a name alone.
 [[nodiscard]] std::string folder_of(const std::string& path);
 
+/// Why the system refused, with `error_number`, to open the file `path`, to rename a file to it or to remove it, which
+/// may be there already: a clause, "is a link", "belongs to user 1001".
+[[nodiscard]] std::string why_refused(const std::string& path, int error_number);
+
 /// A file that was opened for writing. The caller closes `descriptor`; where it is negative, `reason` says why not, a
 /// clause: "belongs to user 1001".
 struct OpenedOutput {

@@ -7,6 +7,7 @@ import argparse
 import collections
 import json
 import pathlib
+import random
 import signal
 import sys
 import time
@@ -33,6 +34,8 @@ def read_options():
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the outcomes there, after each break")
     parser.add_argument("--continue", dest="goes_on", action="store_true",
                         help="do not try again what --json's file tells of: for a run that was ended, on the same code")
+    parser.add_argument("--sample", type=int, metavar="N", help="only N of the entries, drawn at random: an hour's worth, say")
+    parser.add_argument("--seed", type=int, default=1, help="which ones --sample draws (default 1)")
     parser.add_argument("--jobs", type=int, default=2, help="compilers at once (default 2)")
     parser.add_argument("--patience", type=float, default=60, metavar="SECONDS",
                         help="how much longer than ten times its usual time a test may take (default 60)")
@@ -168,6 +171,9 @@ def main():
         mutations = entries.chosen(entries.load(), options.patterns)
     except entries.Damaged as error:
         sys.exit(f"mutations: {error}")
+    if options.sample is not None and options.sample < len(mutations):
+        drawn = random.Random(options.seed).sample(mutations, options.sample)
+        mutations = [mutation for mutation in mutations if mutation in drawn]
     if not mutations:
         sys.exit(f"mutations: {' '.join(options.patterns)}: fits no entry; try --list")
     if options.list:

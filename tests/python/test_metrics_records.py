@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 
 import pytest
 
@@ -68,6 +69,7 @@ def test_a_start_says_what_runs_where_and_by_which_settings(trained):
     first, second = of(trained, "begin")
     assert (first["schema"], first["step"], second["step"], first["ranks"], first["nodes"], first["job"]) == (1, 0, 7, 2, 1, "")
     assert (first["model"], first["data"], first["classes"]) == ("resnet20", "fake", 10)
+    assert re.fullmatch("/.+/trained[0-9]+", first["checkpoint_folder"])
     assert (first["training_images"], first["validation_images"]) == (40, 5)
     assert (first["images_of_step"], first["steps_of_epoch"], first["epochs"], first["max_steps"]) == (8, 5, 2, 7)
     assert len(first["hosts"]) == 1 and first["cpus_of_rank"] >= 1

@@ -1,4 +1,5 @@
 """What a job goes on from that Slurm restarts, and what is no beginning."""
+import os
 import shutil
 
 import pytest
@@ -80,3 +81,23 @@ def test_checkpoints_that_were_written_to_another_folder_are_told_of(tmp_path):
     trainer_ranks.run(tmp_path / "one", *OPTIONS, records, "--max-steps=2", ranks=1)
     text = trainer_ranks.run(tmp_path / "two", *OPTIONS, records, "--max-steps=1", ranks=1)
     assert f"one of step 2 that was written to another folder ({tmp_path}/one)" in text
+
+
+def test_a_folder_is_the_same_by_whichever_name(tmp_path):
+    """What a job script writes differs from what was typed: a slash at the end, a relative path, the site's link to a disk."""
+    run, link = tmp_path / "run", tmp_path / "link"
+    trainer_ranks.run(run, *OPTIONS, f"--checkpoint-dir={run}/", "--max-steps=2", ranks=1)
+    trainer_ranks.checkpoints(run)[0].unlink()
+    link.symlink_to(run)
+    for name in (run, link, os.path.relpath(run)):
+        given = (f"--checkpoint-dir={name}", f"--run-dir={run}")
+        text = trainer_ranks.run(run, *OPTIONS, *given, "--max-steps=3", ranks=1, code=66)
+        assert "one of step 2 that was written" in text
+
+
+def test_trainings_of_two_names_share_their_records(tmp_path):
+    shared = ("--checkpoint-dir=", f"--run-dir={tmp_path}/records", "--max-steps=1")
+    for name in ("one", "two"):
+        text = trainer_ranks.run(tmp_path, *OPTIONS, *shared, f"--run-name={name}", ranks=1, env={"SCRATCH": str(tmp_path)})
+        assert (tmp_path / "rollcall" / name / "checkpoints" / "step-00000001.h5").exists()
+    assert "one of step 1 that was written to another folder" in text

@@ -47,7 +47,8 @@ struct Progress {
   double loss_scale = 65536;               ///< of the next step, in float16; see precision::LossScaler
   std::int64_t loss_scale_good_steps = 0;  ///< steps with finite gradients since it changed
   std::int64_t skipped_steps = 0;          ///< steps left out because gradients were not finite
-  std::int64_t validation_due = 0;         ///< 1: the model of this step is to be validated before training goes on
+  std::int64_t validation_due = 0;         ///< > 0: the model of this step is to be validated before training goes on;
+                                           ///< 1 and one more for each run that did nothing else, and was interrupted
   std::vector<Best> best{};                ///< the best validations, the highest metric first
   metrics::RunningAverage epoch_totals{};  ///< training, all ranks: since the epoch began
   metrics::RunningAverage unrecorded{};    ///< training, all ranks: since the last record of metrics.jsonl

@@ -346,6 +346,11 @@ Loop::Stop Loop::interrupted_validation(double seconds) {
   if (!validates_again_) {
     return interrupted();
   }
+  const bool in_vain = progress_.validation_due >= kValidationsInVain;
+  progress_.validation_due = in_vain ? 1 : progress_.validation_due + 1;  // who submits it again has changed something
+  if (!in_vain) {
+    return interrupted();
+  }
   if (Stop stop = save(Urgency::Final)) {
     return stop;
   }

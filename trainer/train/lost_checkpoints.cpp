@@ -3,24 +3,14 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
-#include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
-#include "trainer/config/identity.h"
 #include "trainer/report/record_file.h"
 
 namespace rollcall::train {
 namespace {
 
 std::string records_of(const std::string& folder) { return (std::filesystem::path(folder) / "metrics.jsonl").string(); }
-
-/// Setting checkpoint-dir in the record of a start.
-std::string folder_in(std::string_view begin_record) {
-  const auto json = nlohmann::json::parse(begin_record, nullptr, false);
-  return json.is_object() && json.contains("settings") ? config::setting_then(json["settings"].dump(), "checkpoint-dir")
-                                                       : std::string();
-}
 
 /// Takes in the records one after the other.
 class SavesReader {
@@ -42,7 +32,7 @@ class SavesReader {
  private:
   void begin(const report::ReadRecord& record) {
     saves_.any_start = true;
-    folder_ = folder_in(record.line());
+    folder_ = record.text("checkpoint_folder");
     of_this_job_ = !job_.empty() && record.text("job") == job_;
     if (record.integer("step") == 0) {
       saves_.of_training = -1;
@@ -56,6 +46,12 @@ class SavesReader {
 };
 
 }  // namespace
+
+std::string resolved_folder(const std::string& folder) {
+  std::error_code error;
+  const std::filesystem::path resolved = std::filesystem::weakly_canonical(folder, error);
+  return error ? folder : resolved.string();
+}
 
 Result<RecordedSaves> recorded_saves(const std::string& folder, const std::string& job) {
   const std::string path = records_of(folder);
@@ -87,7 +83,8 @@ Result<void> check_none_lost(const config::TrainConfig& config, const std::strin
   if (!saves) {
     return saves.error();
   }
-  const bool here = saves->folder_of_training == config::setting_then(config.json, "checkpoint-dir");
+  const std::string& then = saves->folder_of_training;
+  const bool here = then.empty() || then == resolved_folder(folder);
   const std::int64_t lost = std::max(goes_on && here ? saves->of_training : -1, saves->of_job);
   if (lost >= 0) {
     return fail("--resume", resume,

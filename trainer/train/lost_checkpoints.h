@@ -14,9 +14,13 @@ namespace rollcall::train {
 struct RecordedSaves {
   bool any_start = false;            ///< whether there is a record of a start at all
   std::int64_t of_training = -1;     ///< the step, since a run last began at step 0
-  std::string folder_of_training{};  ///< setting checkpoint-dir of the run that wrote it, as given
+  std::string folder_of_training{};  ///< resolved_folder() of the run that wrote it; empty: not recorded
   std::int64_t of_job = -1;          ///< the step, by any start of this job
 };
+
+/// `folder`, which exists, by its one absolute name: "/p/run/", a relative path and a link to it are the same folder.
+/// Where the file system does not tell, as given.
+[[nodiscard]] std::string resolved_folder(const std::string& folder);
 
 /// Reads metrics.jsonl of the run's folder `folder`, line by line; nothing where there is none. `job`: this job's
 /// number; empty: none. Errors (InputOutput): it cannot be read to its end.

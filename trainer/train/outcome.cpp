@@ -93,9 +93,8 @@ Error too_many_bad_samples(const metrics::RunningAverage& sums, std::int64_t ima
 Error validation_does_not_fit(double seconds, std::int64_t step) {
   return fail(
       "validation", fmt::format("of step {}", step),
-      fmt::format("was interrupted after {:.0f} s, and no earlier run came to its end; this run did nothing else, and "
-                  "another one like it would come no further",
-                  seconds),
+      fmt::format("was interrupted after {:.0f} s; {} runs have done nothing else, and none came to its end", seconds,
+                  kValidationsInVain),
       "a longer time limit of the job, fewer images for validation, or --valid-epochs=0, then submitting again, "
       "which goes on from this step",
       ExitCode::Usage);

@@ -53,7 +53,11 @@ struct Outcome {
 [[nodiscard]] Error too_many_bad_samples(const metrics::RunningAverage& sums, std::int64_t images, const char* part,
                                          const std::string& data);
 
-/// Two runs in a row were interrupted in the validation of step `step`, and the second did nothing else (Usage).
+/// So many runs that did nothing else but one validation, and were interrupted in it, are the last. One or two may have
+/// been preempted; after three the job is too short for it.
+inline constexpr std::int64_t kValidationsInVain = 3;
+
+/// The last of so many was interrupted in the validation of step `step`, after `seconds` (Usage).
 [[nodiscard]] Error validation_does_not_fit(double seconds, std::int64_t step);
 
 /// "of conv1.weight", "of another rank's part"

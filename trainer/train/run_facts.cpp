@@ -13,6 +13,7 @@
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
 #include "trainer/torch.h"
+#include "trainer/train/lost_checkpoints.h"
 
 namespace rollcall::train {
 namespace {
@@ -111,6 +112,7 @@ metrics::Record begin_record(const RunFacts& facts) {
           {"rendezvous", world.rendezvous},
           {"model", facts.config.model.name},
           {"data", facts.config.data.given},
+          {"checkpoint_folder", resolved_folder(facts.config.checkpoint.load.folder)},
           {"classes", whole(datasets.class_names.size())},
           {"training_images", whole(datasets.train->size())},
           {"validation_images", whole(datasets.valid->size())},

@@ -11,6 +11,7 @@
 #include "runtime/base/this_process.h"
 #include "tests/support/socket_group.h"
 #include "tests/unit/checkpoint_format/sample_content.h"
+#include "trainer/checkpoint/format/hdf5_structures.h"
 
 namespace rollcall::checkpoint::format {
 namespace {
@@ -134,6 +135,59 @@ TEST(CheckpointFolder, NobodyElseMayWriteToACheckpointWhateverTheUmask) {
   EXPECT_THAT(load_latest(folder.path())->warnings, ElementsAre());
 }
 
+TEST(CheckpointFolder, NobodyElseMayWriteToACheckpointThatIsBeingMade) {
+  const TemporaryFolder folder;
+  std::vector<ManifestEntry> none;
+  const mode_t before = ::umask(0);
+  const auto made = Hdf5Structures::create(folder.file("a.h5"), {}, none);
+  ::umask(before);
+  ASSERT_TRUE(made) << made.error().message();
+  EXPECT_EQ(exposure(folder.file("a.h5")), "");
+  const auto again = Hdf5Structures::create(folder.file("a.h5"), {}, none);
+  ASSERT_FALSE(again);
+  EXPECT_THAT(again.error().message(), HasSubstr("cannot be created: File exists"));
+}
+
+TEST(CheckpointFolder, ANameThatAnotherUserHasTakenInAStickyFolderIsToldByItsOwner) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "only root can act for two users";
+  }
+  const TemporaryFolder folder;
+  ASSERT_EQ(::chmod(folder.path().c_str(), 01777), 0);
+  const std::string taken = folder.file(checkpoint_name(10));
+  write_file(taken, {'x'});
+  ASSERT_EQ(::chown(taken.c_str(), kAnother, kAnother), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool dropped = ::setgid(kAnother + 1) == 0 && ::setuid(kAnother + 1) == 0;
+    const auto written = write_checkpoint(taken, SampleContent(10).content, {});
+    const bool told = !written && written.error().message().find("belongs to user 4711") != std::string::npos;
+    ::_exit(dropped && told ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_THAT(folder.names(), ElementsAre("step-00000010.h5"));
+}
+
+TEST(CheckpointFolder, WhatOthersLeftInItIsNeitherCountedNorRenamedNorRemoved) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "only root can make a file of another user";
+  }
+  const TemporaryFolder folder;
+  for (const std::int64_t step : {7, 8, 9, 99}) {
+    write_step(folder, step);
+    ASSERT_EQ(::chown(folder.file(checkpoint_name(step)).c_str(), kAnother, kAnother), 0);
+  }
+  for (const std::int64_t step : {5, 6, 10}) {
+    write_step(folder, step);
+  }
+  tidy_folder(folder.path(), 10, /*best_step=*/8, {.keep_last = 2});  // whose work this user went on with
+  EXPECT_THAT(folder.names(), ElementsAre("best.h5", "step-00000006.h5", "step-00000007.h5", "step-00000008.h5",
+                                          "step-00000009.h5", "step-00000010.h5", "step-00000099.h5"));
+  EXPECT_EQ(std::filesystem::read_symlink(folder.file("best.h5")), checkpoint_name(8));
+}
+
 TEST(CheckpointFolder, TellsWhoElseCanChangeWhatIsInIt) {
   const TemporaryFolder folder;
   EXPECT_EQ(exposure(folder.path()), "");
@@ -145,6 +199,26 @@ TEST(CheckpointFolder, TellsWhoElseCanChangeWhatIsInIt) {
     ASSERT_EQ(::chown(folder.path().c_str(), kAnother, kAnother), 0);
     EXPECT_EQ(exposure(folder.path()), "user 4711 owns it");
     EXPECT_THAT(folder.names(), ElementsAre());
+  }
+}
+
+TEST(CheckpointFolder, TellsWhoElseCanPutAnotherInItsPlace) {
+  const TemporaryFolder parent;
+  const std::string folder = parent.file("run");
+  const std::string link = parent.file("link");
+  std::filesystem::create_directory(folder);
+  std::filesystem::create_directory_symlink(folder, link);
+  ASSERT_EQ(::chmod(parent.path().c_str(), 01777), 0);  // as /tmp
+  EXPECT_EQ(exposure(folder), "");
+  EXPECT_EQ(exposure(link), "");
+  ASSERT_EQ(::chmod(parent.path().c_str(), 0777), 0);
+  for (const std::string& name : {folder, folder + "/", link}) {
+    EXPECT_THAT(exposure(name), HasSubstr("everybody may rename it, by the permissions of"));
+  }
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::lchown(link.c_str(), kAnother, kAnother), 0);
+    EXPECT_EQ(exposure(link), "user 4711 owns the link");
+    EXPECT_EQ(exposure(link + "/"), "user 4711 owns the link");
   }
 }
 

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/own_file.h"
 #include "trainer/checkpoint/format/block_file.h"
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/format/reader.h"
@@ -176,7 +177,7 @@ Result<void> publish(const std::string& staged, const std::string& folder, std::
     return ours;
   }
   if (std::rename(temporary.path().c_str(), path.c_str()) != 0) {
-    return fail("checkpoint", path, "the finished file cannot be given its name: " + errno_text(errno),
+    return fail("checkpoint", path, "the finished file cannot be given its name: " + why_refused(path, errno),
                 "removing what is in the way", ExitCode::CannotCreate);
   }
   if (!storage::sync_folder_of(path)) {

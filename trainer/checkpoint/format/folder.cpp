@@ -76,6 +76,12 @@ Result<void> confirm_damage(const std::string& path, const Result<void>& mine, s
               ExitCode::InputOutput);
 }
 
+/// A file of this user's: what others have left in a folder that they share is neither ours to count nor to remove.
+bool is_own_file(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored) && is_own_name(path);
+}
+
 /// A link that would lead nowhere goes where there is nothing to point to.
 void point_best_to(const std::string& folder, std::optional<std::int64_t> best_step) {
   const std::string link = (fs::path(folder) / "best.h5").string();
@@ -93,6 +99,14 @@ void point_best_to(const std::string& folder, std::optional<std::int64_t> best_s
   if (::symlink(name.c_str(), temporary.c_str()) == 0 && std::rename(temporary.c_str(), link.c_str()) != 0) {
     ::unlink(temporary.c_str());
   }
+}
+
+/// A slash at the end has lstat(2) follow a link.
+std::string without_slashes(std::string path) {
+  while (path.size() > 1 && path.back() == '/') {
+    path.pop_back();
+  }
+  return path;
 }
 
 /// dqb_curspace is in bytes, the limits in blocks of this size (quotactl(2)).
@@ -169,7 +183,13 @@ bool is_own_name(const std::string& path) {
 }
 
 std::string exposure(const std::string& path) {
+  const std::string name = without_slashes(path);
   struct stat status {};
+  if (::lstat(name.c_str(), &status) == 0 && S_ISLNK(status.st_mode) && !is_own(status, folder_of(name))) {
+    return fmt::format("user {} owns the link", status.st_uid);
+  }
+  std::error_code ignored;
+  const fs::path resolved = fs::canonical(path, ignored);  // behind a link, it is the target that lies in a folder
   if (::stat(path.c_str(), &status) != 0) {
     return "";
   }
@@ -178,7 +198,13 @@ std::string exposure(const std::string& path) {
     return writers + " may write to it";
   }
   const std::string folder = S_ISDIR(status.st_mode) ? path : folder_of(path);
-  return is_own(status, folder) ? "" : fmt::format("user {} owns it", status.st_uid);
+  if (!is_own(status, folder)) {
+    return fmt::format("user {} owns it", status.st_uid);
+  }
+  const bool replaceable = ::stat(resolved.parent_path().c_str(), &status) == 0 && (status.st_mode & S_IWOTH) != 0 &&
+                           (status.st_mode & S_ISVTX) == 0;
+  return replaceable ? fmt::format("everybody may rename it, by the permissions of {}", resolved.parent_path().string())
+                     : "";
 }
 
 Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, RankGroup& group,
@@ -249,7 +275,7 @@ Result<void> supersede(const std::string& folder, std::int64_t last) {
   std::error_code ignored;
   const fs::path meant = fs::read_symlink(best, ignored);
   for (const ListedCheckpoint& checkpoint : *listed) {
-    if (checkpoint.step <= last || !fs::is_regular_file(checkpoint.path, ignored)) {
+    if (checkpoint.step <= last || !is_own_file(checkpoint.path)) {
       continue;
     }
     if (meant == fs::path(file_name(checkpoint.path))) {
@@ -280,15 +306,19 @@ void tidy_folder(const std::string& folder, std::int64_t step, std::int64_t best
     return;  // what is not known completely is not judged
   }
   std::vector<std::int64_t> steps;
+  std::vector<std::int64_t> own;
   std::error_code ignored;
   for (const ListedCheckpoint& checkpoint : *listed) {
     if (checkpoint.step <= step && fs::is_regular_file(checkpoint.path, ignored)) {
       steps.push_back(checkpoint.step);
     }
+    if (checkpoint.step <= step && is_own_file(checkpoint.path)) {
+      own.push_back(checkpoint.step);
+    }
   }
-  const std::vector<std::int64_t> best = best_of(steps, with_best);
+  const std::vector<std::int64_t> best = best_of(steps, with_best);  // it may be of whom this run goes on from
   point_best_to(folder, best.empty() ? std::nullopt : std::optional(best.front()));
-  for (const std::int64_t old : superfluous_steps(std::move(steps), with_best)) {
+  for (const std::int64_t old : superfluous_steps(std::move(own), with_best)) {
     ::unlink((fs::path(folder) / checkpoint_name(old)).c_str());
   }
   remove_stale_temporaries(folder);

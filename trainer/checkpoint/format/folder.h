@@ -57,8 +57,10 @@ struct FreeSpace {
 /// Whether the name `path`, a link or a file, is this user's or root's.
 [[nodiscard]] bool is_own_name(const std::string& path);
 
-/// What a user should know of the file or folder `path`, to which others may write, or which is another user's: a
-/// clause, "members of group 1001 may write to it", "user 1001 owns it". Empty: nothing, or there is none.
+/// What a user should know of the file or folder `path`, to which others may write, which is another user's or is
+/// reached by another user's link, or which everybody may replace: a clause, "members of group 1001 may write to it",
+/// "user 1001 owns it". Empty: nothing, or there is none. A project's folder that its members may write to, and in
+/// which `path` lies, is what a project has its folders for.
 [[nodiscard]] std::string exposure(const std::string& path);
 
 /// What a rank does with a checkpoint: reads of it what it needs. Called again with an earlier one where any rank found
@@ -76,15 +78,15 @@ using UseCheckpoint = std::function<Result<void>(const CheckpointReader&)>;
 [[nodiscard]] Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, RankGroup& group,
                                                                const UseCheckpoint& use);
 
-/// Renames the checkpoints of `folder` of steps above `last` to "<name>.superseded", or where that is taken
+/// Renames this user's checkpoints of `folder` of steps above `last` to "<name>.superseded", or where that is taken
 /// "<name>.superseded-2" and so on: they are of a training that was given up for another, and nothing removes them. A
 /// best.h5 that means one of them goes. Only the writer calls this. Errors (InputOutput): some may have their names
 /// still.
 [[nodiscard]] Result<void> supersede(const std::string& folder, std::int64_t last);
 
 /// After `step` was written: points best.h5 (a symbolic link) to the first of `best_step` and retention.best_steps that
-/// has a checkpoint, removes one that leads nowhere, and removes what superfluous_steps() names, `best_step` being the
-/// first of the best; checkpoints of higher steps are superseded. Removes temporary files of dead
+/// has a checkpoint, removes one that leads nowhere, and removes what superfluous_steps() names of this user's files,
+/// `best_step` being the first of the best; checkpoints of higher steps are superseded. Removes temporary files of dead
 /// writers. Failures are not reported: nothing here is needed for the checkpoint's safety, and the next save tries
 /// again. Only the writer calls this.
 void tidy_folder(const std::string& folder, std::int64_t step, std::int64_t best_step, const Retention& retention);

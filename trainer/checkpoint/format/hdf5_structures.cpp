@@ -1,14 +1,18 @@
 #include "trainer/checkpoint/format/hdf5_structures.h"
 
+#include <fcntl.h>
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <utility>
 
+#include "runtime/base/own_file.h"
 #include "trainer/checkpoint/format/block_file.h"
 #include "trainer/checkpoint/format/content.h"
 #include "trainer/checkpoint/format/schema.h"
 #include "trainer/checkpoint/format/seal.h"
 #include "trainer/storage/crc.h"
+#include "trainer/storage/file.h"
 #include "trainer/storage/hdf5.h"
 
 namespace rollcall::checkpoint::format {
@@ -118,6 +122,17 @@ bool write_checksum(Handle& attribute, std::uint32_t checksum) {
   return attribute && H5Awrite(attribute.get(), H5T_STD_U32LE, &checksum) >= 0 && attribute.close();
 }
 
+/// Nobody writes to a checkpoint again: a umask that lets the members of a project write is for their folders. HDF5
+/// would make the file with that umask, and whoever opens it at that moment keeps it open.
+storage::File create_for_us_alone(const std::string& path) {
+  return storage::File(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+}
+
+Error cannot_be_created(const std::string& path, const std::string& reason) {
+  return fail("checkpoint", path, "cannot be created: " + reason,
+              "making the folder writable or setting --checkpoint-dir to another one", ExitCode::CannotCreate);
+}
+
 }  // namespace
 
 Hdf5Structures::Hdf5Structures(std::string path, Handle file)
@@ -133,12 +148,14 @@ Error Hdf5Structures::failure(const std::string& what) const {
 Result<Hdf5Structures> Hdf5Structures::create(const std::string& path, const FileInfo& info,
                                               std::vector<ManifestEntry>& datasets) {
   storage::silence_hdf5();
+  if (!create_for_us_alone(path)) {
+    return cannot_be_created(path, why_refused(path, errno));
+  }
   Hdf5Structures structures(
-      path, Handle(H5Fcreate(path.c_str(), H5F_ACC_EXCL, file_creation().get(), file_access(datasets.size()).get()),
+      path, Handle(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, file_creation().get(), file_access(datasets.size()).get()),
                    H5Fclose));
   if (!structures.file_) {
-    return fail("checkpoint", path, "cannot be created: " + storage::hdf5_reason(),
-                "making the folder writable or setting --checkpoint-dir to another one", ExitCode::CannotCreate);
+    return cannot_be_created(path, storage::hdf5_reason());
   }
   if (!write_root_attributes(structures.file_.get(), info)) {
     return structures.failure("");

@@ -16,7 +16,7 @@ namespace rollcall::checkpoint::format {
 /// Errors: CannotCreate where the file cannot be created, InputOutput where it cannot be written.
 class Hdf5Structures {
  public:
-  /// Creates `path`, which must not exist, and gives each data set its offset in the file.
+  /// Creates `path`, which must not exist and nobody but this user may ever write to, and gives each data set its offset in the file.
   static Result<Hdf5Structures> create(const std::string& path, const FileInfo& info,
                                        std::vector<ManifestEntry>& datasets);
 

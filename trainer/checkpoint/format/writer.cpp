@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/own_file.h"
 #include "trainer/checkpoint/format/file_state.h"
 #include "trainer/checkpoint/format/hdf5_structures.h"
 #include "trainer/checkpoint/format/manifest.h"
@@ -147,10 +148,6 @@ Result<void> allocate(const std::string& path, const std::vector<ManifestEntry>&
     end = std::max(end, entry.offset + entry.bytes);
   }
   const storage::File file(path, O_WRONLY | O_NOFOLLOW);
-  // Nobody writes to a checkpoint again. A umask that lets the members of a project write is for their folders.
-  if (struct stat status{}; file && ::fstat(file.descriptor(), &status) == 0) {
-    ::fchmod(file.descriptor(), status.st_mode & ~mode_t{S_IWGRP | S_IWOTH | S_IFMT});
-  }
   const bool taken = file && (end == 0 || ::fallocate(file.descriptor(), 0, 0, static_cast<off_t>(end)) == 0);
   if (!taken && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) {
     return system_failure(path, "there is no room for it", errno);
@@ -327,7 +324,7 @@ class Write {
       return may;
     }
     if (std::rename(plan_.temporary.c_str(), path_.c_str()) != 0) {
-      return fail("checkpoint", path_, "the finished file cannot be given its name: " + errno_text(errno),
+      return fail("checkpoint", path_, "the finished file cannot be given its name: " + why_refused(path_, errno),
                   "removing what is in the way", ExitCode::CannotCreate);
     }
     renamed_ = true;
