@@ -148,7 +148,7 @@ std::string env_table(const resolve::EnvPatch& patch) {
   std::vector<std::vector<std::string>> rows{{"VARIABLE", "VALUE", "ACTION", "ORIGIN", "REASON"}};
   for (const resolve::EnvChange& change : patch.changes) {
     rows.push_back({change.name, shortened(printable(change.value)), std::string(action_name(change.action)),
-                    change.origin, printable(change.reason)});
+                    change.origin, change.reason});
   }
   return command_line::text_table(rows);
 }

@@ -246,11 +246,12 @@ std::string help_text(std::span<const Flag> flags, std::span<const settings::Tab
   return text;
 }
 
-std::string text_table(const std::vector<std::vector<std::string>>& rows) {
+std::string text_table(std::vector<std::vector<std::string>> rows) {
   std::vector<std::size_t> width;
-  for (const std::vector<std::string>& row : rows) {
+  for (std::vector<std::string>& row : rows) {
     width.resize(std::max(width.size(), row.size()));
     for (std::size_t column = 0; column < row.size(); ++column) {
+      row[column] = printable(std::move(row[column]));
       width[column] = std::max(width[column], row[column].size());
     }
   }

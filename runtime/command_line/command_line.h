@@ -51,7 +51,8 @@ enum class StopAt {
 [[nodiscard]] std::string wrap(std::string_view text, std::size_t width, std::size_t indent);
 
 /// Rows of a table for people, all with as many cells: every column as wide as its longest cell, two blanks between
-/// columns, no blanks at the ends of lines. Cells are ASCII, or their columns come out askew.
-[[nodiscard]] std::string text_table(const std::vector<std::vector<std::string>>& rows);
+/// columns, no blanks at the ends of lines. What a terminal would take for a command is shown as "?" (printable()).
+/// Cells are ASCII, or their columns come out askew.
+[[nodiscard]] std::string text_table(std::vector<std::vector<std::string>> rows);
 
 }  // namespace rollcall::command_line

@@ -330,13 +330,10 @@ Result<int> Agent::open_stream(const Generation& generation, std::uint32_t local
   if (file.empty() && shown) {
     return -1;
   }
-  const std::string path = file.empty() ? "/dev/null" : file;
-  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor < 0) {
-    return fail("--log-dir", path, "cannot be made: " + errno_text(errno), "a folder with room in it",
-                ExitCode::CannotCreate);
+  if (file.empty()) {
+    return open("/dev/null", O_WRONLY | O_CLOEXEC);
   }
-  return descriptor;
+  return open_log(file);
 }
 
 void Agent::finish_group() {

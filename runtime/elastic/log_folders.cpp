@@ -1,11 +1,14 @@
 #include "runtime/elastic/log_folders.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <stdlib.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <utility>
+
+#include "runtime/base/own_file.h"
 
 namespace rollcall::elastic {
 namespace {
@@ -29,6 +32,11 @@ Result<fs::path> new_folder(const fs::path& beginning) {
 }
 
 }  // namespace
+
+Result<int> open_log(const std::string& path) {
+  const OpenedOutput opened = open_output(path, O_WRONLY | O_APPEND);
+  return opened.descriptor >= 0 ? Result<int>(opened.descriptor) : cannot_make(path, opened.reason);
+}
 
 Result<LogFolders> LogFolders::create(const LogRequest& request, const std::string& run_id,
                                       const std::string& temporary) {

@@ -24,6 +24,11 @@ struct AttemptFiles {
   std::string filtered_err;
 };
 
+/// Opens a log for appending and creates it; the caller closes the descriptor. Who may write to the folder of the logs
+/// can put links there, which are not followed (rollcall::open_output()). Errors (CannotCreate): it cannot be made, or
+/// is no regular file of this user's.
+[[nodiscard]] Result<int> open_log(const std::string& path);
+
 /// torchrun's layout: LOG_DIR/<run id>_XXXXXXXX/attempt_N/<local rank>/{stdout.log,stderr.log,error.json}. N counts the
 /// generations that this agent was in, so that none overwrites another's. Without --log-dir it is below a folder in
 /// TMPDIR, which is removed in the end where nothing but error files was written. Movable.

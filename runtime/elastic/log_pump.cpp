@@ -12,6 +12,8 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/elastic/log_folders.h"
+
 namespace rollcall::elastic {
 namespace {
 
@@ -127,16 +129,14 @@ Result<int> LogPump::add(const PumpedStream& stream) {
   }
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
   auto made = std::make_unique<Stream>(stream, ends[0]);
-  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
   for (const auto& [path, descriptor] :
        {std::pair(&stream.file, &made->file), std::pair(&stream.filtered, &made->filtered)}) {
-    *descriptor = path->empty() ? -1 : open(path->c_str(), kFlags, 0666);
-    if (!path->empty() && *descriptor < 0) {
-      const int error = errno;
+    const Result<int> opened = path->empty() ? Result<int>(-1) : open_log(*path);
+    if (!opened) {
       close(ends[1]);
-      return fail("--log-dir", *path, "cannot be made: " + errno_text(error), "a folder with room in it",
-                  ExitCode::CannotCreate);
+      return opened.error();
     }
+    *descriptor = *opened;
   }
   streams_.push_back(std::move(made));
   return ends[1];

@@ -3,7 +3,9 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import signal
+import subprocess
 import threading
 
 import pytest
@@ -214,3 +216,19 @@ def test_what_is_no_lease_is_nobodys(tmp_path):
     process = trainer_ranks.start(tmp_path, *OPTIONS, "--max-steps=1", "--lease-timeout=16", ranks=1)
     trainer_ranks.finish(process)
     assert not pathlib.Path(tmp_path / "lease.json").exists()
+
+
+def test_a_dead_runs_lease_that_cannot_be_taken_away_is_told(tmp_path):
+    """In a sticky folder, which a project shares, nobody removes what a colleague's killed run left; nor waits for it."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("only root can make a file of another user, and then do without what root may")
+    end(running(tmp_path), signal.SIGKILL)
+    tmp_path.chmod(0o1777)
+    for path in (tmp_path, tmp_path / "lease.json"):
+        os.chown(path, 4711, 4711)
+    command = ["setpriv", "--bounding-set=-fowner", "--inh-caps=-fowner", trainer_ranks.PROGRAM, f"--checkpoint-dir={tmp_path}",
+               "--rendezvous=file", f"--rendezvous-folder={tmp_path}", *OPTIONS, "--max-steps=1"]
+    done = subprocess.run([str(word) for word in command], env=trainer_ranks.environment(tmp_path, 0, 1), capture_output=True, text=True,
+                          check=False, timeout=120)
+    assert done.returncode == 73, done.stdout + done.stderr
+    assert "lease.json: is a dead run's and cannot be taken away: belongs to user 4711; try having it removed" in done.stderr

@@ -23,6 +23,70 @@ def test_a_restarted_job_goes_on_from_what_it_wrote(tmp_path, resume):
     assert f"resumed from {run}/step-00000002.h5" in again
 
 
+@pytest.mark.parametrize("resume", ["never", "FILE"])
+def test_a_restarted_job_goes_on_from_what_another_job_added_to_its_work(tmp_path, resume):
+    """Preempted, and pending for days; meanwhile the same training was submitted to another partition."""
+    trainer_ranks.run(tmp_path / "other", *OPTIONS, "--max-steps=1", ranks=1)
+    given = f"--resume={tmp_path}/other/step-00000001.h5" if resume == "FILE" else "--resume=never"
+    run, job = tmp_path / "run", {"SLURM_JOB_ID": "5"}
+    trainer_ranks.run(run, *OPTIONS, given, "--max-steps=2", ranks=1, env=job)
+    trainer_ranks.run(run, *OPTIONS, "--max-steps=6", "--keep-last=1", ranks=1, env={"SLURM_JOB_ID": "6"})
+    again = trainer_ranks.run(run, *OPTIONS, given, "--max-steps=7", ranks=1, env={**job, "SLURM_RESTART_COUNT": "1"})
+    assert f"resumed from {run}/step-00000006.h5" in again
+    assert not list(run.glob("*.superseded"))
+
+
+@pytest.mark.parametrize("resume", ["never", "FILE"])
+def test_a_restarted_job_whose_work_cannot_be_read_does_not_begin_again(tmp_path, resume):
+    trainer_ranks.run(tmp_path / "other", *OPTIONS, "--max-steps=1", ranks=1)
+    given = f"--resume={tmp_path}/other/step-00000001.h5" if resume == "FILE" else "--resume=never"
+    run, job = tmp_path / "run", {"SLURM_JOB_ID": "5"}
+    trainer_ranks.run(run, *OPTIONS, given, "--max-steps=2", ranks=1, env=job)
+    file = trainer_ranks.checkpoints(run)[0]
+    file.write_bytes(file.read_bytes()[:1000])
+    again = (*OPTIONS, given, "--max-steps=3")
+    text = trainer_ranks.run(run, *again, ranks=1, code=65, env={**job, "SLURM_RESTART_COUNT": "1"})
+    assert "holds only damaged checkpoints" in text and not list(run.glob("*.superseded"))
+
+
+def test_a_restarted_job_passes_over_what_others_have_put_beside_its_work(tmp_path):
+    """A colleague's training goes on in the colleague's folder; its newest is not what this job wrote."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a file of another user")
+    trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=5", "--checkpoint-steps=2", ranks=1)
+    theirs = trainer_ranks.checkpoints(tmp_path)
+    assert [path.name for path in theirs] == ["step-00000002.h5", "step-00000004.h5", "step-00000005.h5"]
+    for path in (*theirs, tmp_path / "metrics.jsonl"):
+        os.chown(path, 4711, 4711)
+    given = (*OPTIONS, f"--run-dir={tmp_path}/mine", f"--resume={theirs[0]}")
+    job = {"SLURM_JOB_ID": "5"}
+    trainer_ranks.run(tmp_path, *given, "--max-steps=3", ranks=1, env=job)
+    for restarts in ("1", "2"):
+        text = trainer_ranks.run(tmp_path, *given, "--max-steps=3", ranks=1, env={**job, "SLURM_RESTART_COUNT": restarts})
+        assert f"{tmp_path}/step-00000003.h5 is the end of this training" in text
+    assert all(path.exists() for path in theirs)
+
+
+def test_a_restarted_job_whose_work_is_gone_does_not_go_back_to_the_file_that_it_began_with(tmp_path):
+    trainer_ranks.run(tmp_path / "other", *OPTIONS, "--max-steps=1", ranks=1)
+    run, job = tmp_path / "run", {"SLURM_JOB_ID": "5"}
+    options = (*OPTIONS, f"--resume={tmp_path}/other/step-00000001.h5", "--max-steps=2")
+    trainer_ranks.run(run, *options, ranks=1, env=job)
+    trainer_ranks.checkpoints(run)[0].unlink()
+    text = trainer_ranks.run(run, *options, ranks=1, code=66, env={**job, "SLURM_RESTART_COUNT": "1"})
+    assert "one of step 2 that was written" in text
+
+
+def test_an_older_checkpoint_than_was_written_is_told_of(tmp_path):
+    trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=4", "--checkpoint-steps=2", ranks=1)
+    assert "is gone" not in trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=5", ranks=1)
+    for path in trainer_ranks.checkpoints(tmp_path)[1:]:
+        path.unlink()
+    text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", ranks=1)
+    assert "its newest checkpoint that can be read is of step 2; " in text and "tells of one of step 5 that was written there and is gone" in text
+    assert "is gone" not in trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", ranks=1)
+
+
 def test_a_restarted_job_goes_on_from_what_its_stage_holds(tmp_path):
     run, stage, job = tmp_path / "run", tmp_path / "stage", {"SLURM_JOB_ID": "5"}
     stage.mkdir()

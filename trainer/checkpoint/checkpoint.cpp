@@ -108,8 +108,8 @@ Result<std::optional<LoadedInfo>> load_state(const LoadOptions& options, Trainin
       return {};
     });
   };
-  auto used =
-      options.resume == "auto" ? format::use_latest(options.folder, group, use) : use_named(options.resume, group, use);
+  auto used = options.resume == "auto" ? format::use_latest(options.folder, group, use, options.passes_over_others)
+                                       : use_named(options.resume, group, use);
   if (!used) {
     return used.error();
   }

@@ -1,5 +1,7 @@
 #include "trainer/storage/hdf5.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
 #include <algorithm>
 #include <vector>
 
@@ -58,6 +60,11 @@ std::string hdf5_reason() {
   }
   const auto words = begin + kSystem.size();
   return latest_reason.substr(words, latest_reason.find('\'', words) - words);
+}
+
+std::string hdf5_path(const File& file, const std::string& path) {
+  const std::string opened = fmt::format("/proc/self/fd/{}", file.descriptor());
+  return ::access(opened.c_str(), F_OK) == 0 ? opened : path;
 }
 
 Handle hdf5_text_type(std::size_t length) {

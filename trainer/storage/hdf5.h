@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "trainer/storage/file.h"
+
 namespace rollcall::storage {
 
 /// Owns one HDF5 identifier and closes it with the function that belongs to its kind. Move only. HDF5's serial library
@@ -45,6 +47,10 @@ void silence_hdf5();
 /// Why the latest failed call of HDF5 in this thread failed: the system's own words where a system call was the cause
 /// ("No space left on device"), else HDF5's innermost description.
 [[nodiscard]] std::string hdf5_reason();
+
+/// A name under which HDF5 opens the very file that `file` has open, whatever lies at `path`, its own name, by now;
+/// valid as long as `file` is open. `path` itself where there is no /proc.
+[[nodiscard]] std::string hdf5_path(const File& file, const std::string& path);
 
 /// Fixed-length UTF-8 text of `length` >= 1 bytes, padded with NUL. (Variable-length texts lie in a heap without
 /// checksums.)

@@ -11,6 +11,7 @@
 #include "trainer/config/identity.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/torch.h"
+#include "trainer/train/lost_checkpoints.h"
 
 namespace rollcall::train {
 namespace {
@@ -25,7 +26,8 @@ Result<std::vector<std::string>> candidates(const checkpoint::LoadOptions& optio
     paths.push_back(options.resume);
     return paths;
   }
-  const auto listed = checkpoint::format::list_checkpoints(options.folder);
+  const auto listed = options.passes_over_others ? checkpoint::format::list_own_checkpoints(options.folder)
+                                                 : checkpoint::format::list_checkpoints(options.folder);
   if (!listed) {
     return listed.error();
   }
@@ -35,40 +37,45 @@ Result<std::vector<std::string>> candidates(const checkpoint::LoadOptions& optio
   return paths;
 }
 
-std::optional<EarlierTraining> read_earlier(const std::string& path) {
-  const auto reader = checkpoint::format::CheckpointReader::open(path);
+/// Errors: those of CheckpointReader.
+Result<EarlierTraining> read_earlier(const std::string& path, checkpoint::format::Owner owner) {
+  const auto reader = checkpoint::format::CheckpointReader::open(path, owner);
   if (!reader) {
-    return std::nullopt;
+    return reader.error();
   }
   auto values = reader->values();
   if (!values) {
-    return std::nullopt;
+    return values.error();
   }
   const checkpoint::OpenCheckpoint stored(*reader, *std::move(values));
   const auto progress = checkpoint::read_progress(stored);
   if (!progress) {
-    return std::nullopt;
+    return fail("--resume", path, "does not tell how far its training was", "another checkpoint", ExitCode::BadData);
   }
   const auto text = [&](const char* name) {
     const auto* const value = stored.value<std::string>(name);
     return value == nullptr ? std::string() : *value;
   };
-  const Result<void> own = checkpoint::format::check_own(*reader);
-  return EarlierTraining{path, *progress, text("/config/json"), text("/config/slurm_job"),
-                         own ? std::optional<Error>() : own.error()};
+  return EarlierTraining{path, *progress, text("/config/json"), text("/config/slurm_job")};
 }
 
-Result<std::optional<EarlierTraining>> first_readable(const checkpoint::LoadOptions& options) {
-  const Result<std::vector<std::string>> paths = candidates(options);
-  if (!paths) {
-    return paths.error();
+/// Whether one of this user's checkpoints in `folder` is the work of `job`. Errors: one cannot be read for a reason
+/// that may pass.
+Result<bool> holds_work_of(const std::string& job, const std::string& folder) {
+  const auto listed = checkpoint::format::list_own_checkpoints(folder);
+  if (!listed) {
+    return listed.error();
   }
-  for (const std::string& path : *paths) {
-    if (auto earlier = read_earlier(path)) {
-      return earlier;
+  for (const checkpoint::format::ListedCheckpoint& checkpoint : *listed) {
+    const auto earlier = read_earlier(checkpoint.path, checkpoint::format::Owner::ThisUser);
+    if (earlier && earlier->job == job) {
+      return true;
+    }
+    if (!earlier && earlier.error().exit_code != ExitCode::BadData && earlier.error().exit_code != ExitCode::Mismatch) {
+      return earlier.error();
     }
   }
-  return std::optional<EarlierTraining>();
+  return false;
 }
 
 /// Batches of a step that the scaling of the learning rate counts: over ranks, and accumulated.
@@ -140,23 +147,37 @@ void warn_of_other_beginning(std::vector<std::string>& warnings, const EarlierTr
 }  // namespace
 
 Result<std::optional<EarlierTraining>> find_earlier_training(const checkpoint::LoadOptions& options) {
-  Result<std::optional<EarlierTraining>> earlier = first_readable(options);
-  if (earlier && earlier->has_value() && (*earlier)->not_own && options.resume == "auto") {
-    return *(*earlier)->not_own;
+  const Result<std::vector<std::string>> paths = candidates(options);
+  if (!paths) {
+    return paths.error();
   }
-  return earlier;
+  using checkpoint::format::Owner;
+  for (const std::string& path : *paths) {
+    Result<EarlierTraining> earlier = read_earlier(path, options.resume == "auto" ? Owner::ThisUser : Owner::Anyone);
+    if (earlier) {
+      return std::optional(*std::move(earlier));
+    }
+    if (earlier.error().exit_code == ExitCode::Mismatch) {
+      return earlier.error();  // loading would say the same
+    }
+  }
+  return std::optional<EarlierTraining>();
 }
 
-Result<bool> restarted_job_goes_on(const std::string& folder, const Environment& environment) {
+Result<bool> restarted_job_goes_on(const config::TrainConfig& config, const Environment& environment) {
   const auto job = environment.get_non_empty(env::kSlurmJobId);
   if (!job || environment.get_non_empty(env::kSlurmRestartCount).value_or("0") == "0") {
     return false;
   }
-  const auto newest = first_readable({.resume = "auto", .folder = folder});
-  if (!newest) {
-    return newest.error();
+  const Result<RecordedSaves> saves = recorded_saves(config.run.folder, *job);
+  if (!saves) {
+    return saves.error();
   }
-  return newest->has_value() && (*newest)->job == *job && !(*newest)->not_own;
+  if (saves->of_job >= 0) {
+    return true;
+  }
+  const Result<bool> staged = config.checkpoint.stage.empty() ? false : holds_work_of(*job, config.checkpoint.stage);
+  return staged && !*staged ? holds_work_of(*job, config.checkpoint.load.folder) : staged;
 }
 
 std::int64_t images_of_step(const std::optional<EarlierTraining>& earlier) {

@@ -20,19 +20,20 @@ namespace rollcall::train {
 struct EarlierTraining {
   std::string path;
   checkpoint::Progress progress;
-  std::string config_json;       ///< TrainConfig::json of the run that wrote it
-  std::string job;               ///< Slurm's number of the job that wrote it; empty: none
-  std::optional<Error> not_own;  ///< why only a user who names the file goes on from it (format::check_own())
+  std::string config_json;  ///< TrainConfig::json of the run that wrote it
+  std::string job;          ///< Slurm's number of the job that wrote it; empty: none
 };
 
 /// The first that can be read of those that loading will look at; nothing where there is none, or `options` say that a
 /// run begins afresh. A checkpoint that cannot be read is none here: loading it tells. Errors: InputOutput: the folder
-/// cannot be listed; Mismatch: it was not named by the user, and is another user's.
+/// cannot be listed; Mismatch: it was not named by the user and is another user's, or is of a newer format.
 [[nodiscard]] Result<std::optional<EarlierTraining>> find_earlier_training(const checkpoint::LoadOptions& options);
 
-/// Whether this is a job that Slurm restarted, and `folder`'s newest checkpoint is its own: then it goes on from that,
-/// though --resume says where its first start was to begin. Errors: those of find_earlier_training().
-[[nodiscard]] Result<bool> restarted_job_goes_on(const std::string& folder, const Environment& environment);
+/// Whether this is a job that Slurm restarted, and that has saved: the records of its run's folder tell of it, or a
+/// checkpoint in its stage or folder is its own. Then it goes on from the newest checkpoint of its user, though
+/// --resume says where its first start was to begin, and whatever others have put beside it. Rank 0's to call. Errors:
+/// those of recorded_saves(); a checkpoint cannot be read, so that it is not known whose it is.
+[[nodiscard]] Result<bool> restarted_job_goes_on(const config::TrainConfig& config, const Environment& environment);
 
 /// Whether `settings`, of which `config` was made, mean the training that `earlier` is of (config::changes()).
 /// `warnings` gets what is different and accepted: --resume=continue-with-changes and --resume=FILE accept all.

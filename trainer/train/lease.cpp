@@ -19,6 +19,7 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/base/own_file.h"
 #include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 #include "trainer/storage/file.h"
@@ -73,14 +74,21 @@ Result<bool> create(const Lease::Folder& folder, const Holder& self) {
 }
 
 /// Takes a dead holder's file away; of several runs that try, one does. What turns out to be a new holder's comes back.
-void remove_dead(const std::string& path, const Holder& holder, const Holder& self) {
+/// Errors (CannotCreate): it cannot be renamed, as another user's in a sticky folder.
+Result<void> remove_dead(const Lease::Folder& folder, const Holder& holder, const Holder& self) {
+  const std::string path = file_in(folder);
   const std::string away = path + ".dead-" + self.nonce;
   if (std::rename(path.c_str(), away.c_str()) != 0) {
-    return;
+    const int code = errno;
+    return code == ENOENT
+               ? Result<void>()
+               : fail(folder.setting, path, "is a dead run's and cannot be taken away: " + why_refused(path, code),
+                      "having it removed, or another " + folder.setting, ExitCode::CannotCreate);
   }
   if (from_json(content_of(away)).nonce == holder.nonce || std::rename(away.c_str(), path.c_str()) != 0) {
     ::unlink(away.c_str());
   }
+  return {};
 }
 
 /// A look at another one's lease, and what has been seen of it so far.
@@ -284,7 +292,9 @@ Result<void> take_folder(const Lease::Folder& folder, const Holder& self, const 
       if (!watch.holder().nonce.empty()) {  // a lease that is being written has none yet
         dead.insert(to_json(watch.holder()));
       }
-      remove_dead(path, watch.holder(), self);
+      if (Result<void> removed = remove_dead(folder, watch.holder(), self); !removed) {
+        return removed;
+      }
       continue;
     }
     if (over && standing == Standing::Alive) {

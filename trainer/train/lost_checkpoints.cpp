@@ -34,9 +34,8 @@ class SavesReader {
     saves_.any_start = true;
     folder_ = record.text("checkpoint_folder");
     of_this_job_ = !job_.empty() && record.text("job") == job_;
-    if (record.integer("step") == 0) {
-      saves_.of_training = -1;
-    }
+    const std::int64_t step = record.integer("step");  // what was saved beyond it was given up, or was lost
+    saves_.of_training = step == 0 ? -1 : std::min(saves_.of_training, step);
   }
 
   std::string job_;
@@ -106,6 +105,21 @@ Result<void> check_none_lost(const config::TrainConfig& config, const std::strin
                     job, restarts, folder));
   }
   return {};
+}
+
+Result<std::string> older_checkpoint_warning(const config::TrainConfig& config, std::int64_t step) {
+  const Result<RecordedSaves> saves = recorded_saves(config.run.folder, "");
+  if (!saves) {
+    return saves.error();
+  }
+  const std::string& folder = config.checkpoint.load.folder;
+  if (saves->of_training <= step || saves->folder_of_training != resolved_folder(folder)) {
+    return std::string();
+  }
+  return fmt::format(
+      "--checkpoint-dir: {}: its newest checkpoint that can be read is of step {}; {} tells of one of step {} that was "
+      "written there and is gone: what was trained since is done again",
+      folder, step, records_of(config.run.folder), saves->of_training);
 }
 
 }  // namespace rollcall::train

@@ -13,7 +13,7 @@ namespace rollcall::train {
 /// The last checkpoints that the records of a run's folder tell of as written. -1: none.
 struct RecordedSaves {
   bool any_start = false;            ///< whether there is a record of a start at all
-  std::int64_t of_training = -1;     ///< the step, since a run last began at step 0
+  std::int64_t of_training = -1;     ///< the step; what a later start did not go on from does not count
   std::string folder_of_training{};  ///< resolved_folder() of the run that wrote it; empty: not recorded
   std::int64_t of_job = -1;          ///< the step, by any start of this job
 };
@@ -34,5 +34,10 @@ struct RecordedSaves {
 /// Errors: NoInput: checkpoints were written there and are gone; those of recorded_saves().
 [[nodiscard]] Result<void> check_none_lost(const config::TrainConfig& config, const std::string& resume,
                                            const Environment& environment, std::vector<std::string>& warnings);
+
+/// A warning where the records of the run's folder tell of a checkpoint that was written to its folder of checkpoints,
+/// is newer than that of `step`, which the run goes on from, and so has been lost; else an empty text. Errors: those of
+/// recorded_saves().
+[[nodiscard]] Result<std::string> older_checkpoint_warning(const config::TrainConfig& config, std::int64_t step);
 
 }  // namespace rollcall::train

@@ -101,7 +101,13 @@ class Session {
   }
 
  private:
-  Result<void> read_config() { return take(config::make_train_config(settings_, environment_), config_); }
+  Result<void> read_config() {
+    const Result<void> made = take(config::make_train_config(settings_, environment_), config_);
+    if (made) {
+      config_->checkpoint.load.passes_over_others = goes_on_with_own_;
+    }
+    return made;
+  }
 
   Result<void> prepare_folders() { return take(train::prepare_folders(*config_, world_, environment_), folder_); }
 
@@ -114,7 +120,10 @@ class Session {
     if (!looked || !found) {
       return looked ? found.error() : looked.error();
     }
-    if (Result<void> set = found->from_own_job ? change("resume", "auto") : Result<void>(); !set) {
+    goes_on_with_own_ = found->from_own_job;
+    config_->checkpoint.load.passes_over_others = goes_on_with_own_;
+    const bool asked_otherwise = goes_on_with_own_ && config_->checkpoint.load.resume != "auto";
+    if (Result<void> set = asked_otherwise ? change("resume", "auto") : Result<void>(); !set) {
       return set;
     }
     const auto kept = accumulation_for(found->images_of_step, world_.world_size, config_->batch_size());
@@ -139,27 +148,38 @@ class Session {
 
   Result<void> look_for_earlier(GoingOn& found) {
     checkpoint::LoadOptions options = config_->checkpoint.load;
-    if (options.resume != "auto") {
-      if (Result<void> looked = take(restarted_job_goes_on(options.folder, environment_), found.from_own_job);
-          !looked) {
-        return looked;
-      }
-      options.resume = found.from_own_job ? "auto" : options.resume;
+    if (Result<void> looked = take(restarted_job_goes_on(*config_, environment_), found.from_own_job); !looked) {
+      return looked;
     }
+    options.resume = found.from_own_job ? "auto" : options.resume;
+    options.passes_over_others = found.from_own_job;
     if (Result<void> looked = take(find_earlier_training(options), earlier_); !looked) {
       return looked;
     }
     found.images_of_step = images_of_step(earlier_);
-    return earlier_ ? Result<void>() : confirm_beginning();
+    return earlier_ ? warn_of_older(options) : confirm_beginning(options);
   }
 
   /// Nothing was found to go on from. A file that cannot be read is told of where it is loaded.
-  Result<void> confirm_beginning() {
-    const auto listed = checkpoint::format::list_checkpoints(config_->checkpoint.load.folder);
+  Result<void> confirm_beginning(const checkpoint::LoadOptions& options) {
+    const auto listed = options.passes_over_others ? checkpoint::format::list_own_checkpoints(options.folder)
+                                                   : checkpoint::format::list_checkpoints(options.folder);
     if (!listed) {
       return listed.error();
     }
     return listed->empty() ? check_none_lost(*config_, given_resume_, environment_, warnings_) : Result<void>();
+  }
+
+  /// The newest checkpoints may have been lost, and older ones be left.
+  Result<void> warn_of_older(const checkpoint::LoadOptions& options) {
+    if (options.resume != "auto") {
+      return {};
+    }
+    const Result<std::string> warning = older_checkpoint_warning(*config_, earlier_->progress.global_step);
+    if (warning && !warning->empty()) {
+      warnings_.push_back(*warning);
+    }
+    return warning ? Result<void>() : warning.error();
   }
 
   Result<void> change(const char* setting, const std::string& text) {
@@ -319,6 +339,7 @@ class Session {
   // In the order in which the steps make them.
   std::optional<config::TrainConfig> config_;
   std::optional<EarlierTraining> earlier_;  ///< rank 0's
+  bool goes_on_with_own_ = false;           ///< restarted_job_goes_on()
   RunFolder folder_;                        ///< given back after all that writes to it has ended
   std::optional<Training> training_;
   std::optional<Checkpoints> checkpoints_;

@@ -24,21 +24,13 @@ Error unusable_stage(const config::CheckpointConfig& config, const std::string& 
   return fail("--checkpoint-stage", config.stage_given, reason, action, ExitCode::CannotCreate);
 }
 
-/// Whether this run goes on from what the stage or the folder holds.
-Result<bool> goes_on(const config::CheckpointConfig& config, const Environment& environment) {
-  if (config.load.resume == "auto") {
-    return true;
-  }
-  const Result<bool> staged = restarted_job_goes_on(config.stage, environment);
-  return staged && !*staged ? restarted_job_goes_on(config.load.folder, environment) : staged;
-}
-
-Result<std::string> prepare_stage(const config::CheckpointConfig& config, const Environment& environment) {
+Result<std::string> prepare_stage(const config::TrainConfig& train, const Environment& environment) {
+  const config::CheckpointConfig& config = train.checkpoint;
   const storage::FolderObjection objection = storage::make_own_folder(fs::absolute(config.stage).string());
   if (!objection.reason.empty()) {
     return unusable_stage(config, objection.reason, "another folder of this node");
   }
-  const Result<bool> keeps = goes_on(config, environment);
+  const Result<bool> keeps = config.load.resume == "auto" ? true : restarted_job_goes_on(train, environment);
   if (!keeps) {
     return keeps.error();
   }
@@ -49,9 +41,13 @@ Result<std::string> prepare_stage(const config::CheckpointConfig& config, const 
   if (!published) {
     return published.error();
   }
-  return published->has_value() ? fmt::format("the checkpoint of step {} was still in {} and is now in {}", **published,
-                                              config.stage, config.load.folder)
-                                : std::string();
+  if (published->passed_over) {
+    return fmt::format("the checkpoint of step {} in {} is of a training that was given up: {} holds one made since",
+                       *published->passed_over, config.stage, config.load.folder);
+  }
+  return published->step ? fmt::format("the checkpoint of step {} was still in {} and is now in {}", *published->step,
+                                       config.stage, config.load.folder)
+                         : std::string();
 }
 
 bool lies_below(const std::string& path, const std::string& folder) {
@@ -111,7 +107,7 @@ Result<RunFolder> prepare_folders(const config::TrainConfig& train, const World&
     return lease.error();
   }
   folder.lease.emplace(*std::move(lease));
-  Result<std::string> note = config.stage.empty() ? std::string() : prepare_stage(config, environment);
+  Result<std::string> note = config.stage.empty() ? std::string() : prepare_stage(train, environment);
   if (!note) {
     return note.error();
   }

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "tests/unit/checkpoint_format/sample_content.h"
 #include "trainer/checkpoint/format/folder.h"
@@ -61,7 +63,7 @@ TEST_F(Stage, ThatARunWasKilledWithIsPublishedByTheNext) {
   write(stage_.path(), 20);
   const auto published = publish_left_over(stage_.path(), folder_.path());
   ASSERT_TRUE(published);
-  EXPECT_EQ(*published, 20);
+  EXPECT_EQ(published->step, 20);
   EXPECT_EQ(steps(folder_.path()), (std::vector<std::int64_t>{20, 10}));
   EXPECT_EQ(files(stage_.path()), 0U);
 }
@@ -75,7 +77,7 @@ TEST_F(Stage, IsPublishedThoughAnotherUserHasPutANewerOneThere) {
   write(stage_.path(), 20);
   const auto published = publish_left_over(stage_.path(), folder_.path());
   ASSERT_TRUE(published);
-  EXPECT_EQ(*published, 20);
+  EXPECT_EQ(published->step, 20);
 }
 
 TEST_F(Stage, OfACheckpointThatArrivedOrIsDamagedIsCleared) {
@@ -84,9 +86,36 @@ TEST_F(Stage, OfACheckpointThatArrivedOrIsDamagedIsCleared) {
   std::ofstream(stage_.path() + "/" + format::checkpoint_name(30)) << "torn";
   const auto published = publish_left_over(stage_.path(), folder_.path());
   ASSERT_TRUE(published);
-  EXPECT_FALSE(published->has_value());
+  EXPECT_FALSE(published->step);
   EXPECT_EQ(steps(folder_.path()), std::vector<std::int64_t>{10});
   EXPECT_EQ(files(stage_.path()), 0U);
+}
+
+TEST_F(Stage, OfATrainingThatWasGivenUpIsNotPublishedOverItsSuccessor) {
+  write(stage_.path(), 1000);
+  const std::time_t then = std::time(nullptr);
+  while (std::time(nullptr) == then) {  // a checkpoint tells its time in seconds
+    std::this_thread::yield();
+  }
+  write(folder_.path(), 900);
+  const auto left_over = publish_left_over(stage_.path(), folder_.path());
+  ASSERT_TRUE(left_over);
+  EXPECT_FALSE(left_over->step);
+  EXPECT_EQ(left_over->passed_over, 1000);
+  EXPECT_EQ(steps(folder_.path()), std::vector<std::int64_t>{900});
+}
+
+TEST_F(Stage, HoldsOnlyTheNewestOfThoseThatCouldNotBeCopied) {
+  format::LoneRank alone;
+  const Result<void> refused = fail("checkpoint", "", "is not ours for a while", "", ExitCode::InputOutput);
+  for (const std::int64_t step : {10, 20, 30}) {
+    Destination destination{.folder = folder_.path(), .step = step, .stage = stage_.path()};
+    int asked = 0;
+    destination.is_ours = [&asked, &refused]() -> Result<void> { return asked++ == 0 ? Result<void>() : refused; };
+    EXPECT_FALSE(commit(destination, {}, {}, alone));
+  }
+  EXPECT_EQ(steps(stage_.path()), std::vector<std::int64_t>{30});
+  EXPECT_EQ(files(folder_.path()), 0U);
 }
 
 TEST_F(Stage, KeepsWhatCannotBePublished) {

@@ -1,5 +1,6 @@
 #include "trainer/checkpoint/format/folder.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include "tests/support/socket_group.h"
 #include "tests/unit/checkpoint_format/sample_content.h"
 #include "trainer/checkpoint/format/hdf5_structures.h"
+#include "trainer/storage/hdf5.h"
 
 namespace rollcall::checkpoint::format {
 namespace {
@@ -102,6 +104,18 @@ TEST(CheckpointFolder, AnotherUsersCheckpointIsRefusedByNameAndStaysAsItIs) {
   EXPECT_THAT(folder.names(), ElementsAre("step-00000010.h5", "step-00000020.h5"));
 }
 
+TEST(CheckpointFolder, WhatAnotherUserLeftIsNotLookedInto) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "only root can make a file of another user";
+  }
+  const TemporaryFolder folder;
+  const std::string forged = folder.file(checkpoint_name(20));
+  write_file(forged, {'\x89', 'H', 'D', 'F', '\r', '\n', '\x1a', '\n', 'x'});  // of format 1.0, by its first bytes
+  EXPECT_EQ(CheckpointReader::open(forged, Owner::ThisUser).error().exit_code, ExitCode::BadData);
+  ASSERT_EQ(::chown(forged.c_str(), kAnother, kAnother), 0);
+  EXPECT_EQ(CheckpointReader::open(forged, Owner::ThisUser).error().exit_code, ExitCode::Mismatch);
+}
+
 TEST(CheckpointFolder, AnotherUsersLinkIsRefusedThoughItsTargetIsOwn) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "only root can make a link of another user";
@@ -146,6 +160,23 @@ TEST(CheckpointFolder, NobodyElseMayWriteToACheckpointThatIsBeingMade) {
   const auto again = Hdf5Structures::create(folder.file("a.h5"), {}, none);
   ASSERT_FALSE(again);
   EXPECT_THAT(again.error().message(), HasSubstr("cannot be created: File exists"));
+}
+
+TEST(CheckpointFolder, WhatTakesItsPlaceWhileItIsMadeIsNotTouched) {
+  const TemporaryFolder folder;
+  Manifest manifest;
+  auto made = Hdf5Structures::create(folder.file("a.h5"), {}, manifest.datasets);
+  ASSERT_TRUE(made) << made.error().message();
+  std::filesystem::rename(folder.file("a.h5"), folder.file("away.h5"));
+  write_file(folder.file("precious"), {'x'});
+  std::filesystem::create_symlink("precious", folder.file("a.h5"));
+  ASSERT_TRUE(made->finish(manifest));
+  EXPECT_TRUE(made->check(manifest.datasets)) << "looks at another file";
+  EXPECT_EQ(file_bytes(folder.file("precious")), std::vector<char>{'x'});
+
+  const storage::File away(folder.file("away.h5"), O_RDONLY);
+  const std::string path = storage::hdf5_path(away, folder.file("a.h5"));
+  EXPECT_TRUE(std::filesystem::equivalent(path, folder.file("away.h5")));
 }
 
 TEST(CheckpointFolder, ANameThatAnotherUserHasTakenInAStickyFolderIsToldByItsOwner) {

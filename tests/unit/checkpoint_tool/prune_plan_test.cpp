@@ -18,7 +18,7 @@ using testing::IsEmpty;
 ListedFile file_named(const std::string& name, FileState state, std::optional<std::int64_t> step = std::nullopt) {
   ListedFile file;
   file.path = "run/" + name;
-  file.entry = {.inode = 1, .modified = 0, .links = 1, .is_regular = true};
+  file.entry = {.inode = 1, .modified = 0, .links = 1, .is_regular = true, .is_own = true};
   file.state = state;
   file.step = step;
   return file;
@@ -54,6 +54,20 @@ TEST(PrunePlan, TellsWhyEachCheckpointStays) {
   EXPECT_THAT(reasons, ElementsAre("the first of its 30 steps", "one of the best", "the first of its 30 steps",
                                    "superfluous", "one of the newest 2", "one of the newest 2"));
   EXPECT_TRUE(fates[3].goes);
+}
+
+TEST(PrunePlan, WhatOthersLeftIsNotCountedAndStays) {
+  std::vector<ListedFile> files{sound(10), sound(20), sound(97), sound(98), sound(99)};
+  for (std::size_t i = 2; i < files.size(); ++i) {
+    files[i].entry.is_own = false;
+    files[i].entry.owner = 4711;
+    files[i].best = {{99, 1.0}};
+  }
+  const auto fates = fates_of(files, {.keep_last = 1, .keep_best = 1, .keep_every = 0});
+  EXPECT_TRUE(fates[0].goes);
+  EXPECT_EQ(fates[1].why, "one of the newest 1");
+  EXPECT_EQ(fates[4].why, "belongs to user 4711");
+  EXPECT_THAT(going(files, kOnlyNewest), ElementsAre(checkpoint_name(10)));
 }
 
 TEST(PrunePlan, TheBestAreThoseThatAnyCheckpointTellsOfAndThatAreThere) {

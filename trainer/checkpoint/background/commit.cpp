@@ -48,6 +48,16 @@ Result<void> make_ready(const std::string& folder, std::uint64_t bytes) {
 
 Result<void> asked(const std::function<Result<void>()>& is_ours) { return is_ours ? is_ours() : Result<void>(); }
 
+/// Removes the checkpoints of a stage; that of step `kept` stays.
+void remove_all_but(std::int64_t kept, const std::string& staged) {
+  const auto listed = format::list_checkpoints(staged);
+  for (const format::ListedCheckpoint& left : listed ? *listed : std::vector<format::ListedCheckpoint>()) {
+    if (left.step != kept) {
+      ::unlink(left.path.c_str());
+    }
+  }
+}
+
 /// What another training left where this one saves for the first time.
 Result<void> give_way(const Destination& destination) {
   if (!destination.line_begins_at) {
@@ -71,6 +81,12 @@ Result<void> prepare(const Destination& destination, std::uint64_t bytes) {
   }
   if (ready && !destination.stage.empty()) {
     ready = make_ready(destination.stage, bytes);
+    if (!ready) {
+      Error error = ready.error();
+      error.setting = "--checkpoint-stage";
+      error.action = "freeing room there, another --checkpoint-stage, or none";
+      return error;
+    }
   }
   return ready;
 }
@@ -92,6 +108,9 @@ Result<void> commit(const Destination& destination, const format::Content& conte
   }
   Result<void> written =
       format::write_checkpoint((first / format::checkpoint_name(destination.step)).string(), content, in_folder, group);
+  if (written && stages && leads) {
+    remove_all_but(destination.step, destination.stage);  // what could not be copied; the new one has more
+  }
   if (written && stages) {
     written = format::agree(
         group,
@@ -138,6 +157,12 @@ Result<void> copy_file(const std::string& from, const std::string& to) {
     offset += *got;
   }
   return target.sync(storage::Cached::Drop) ? Result<void>() : failure(to, "cannot be written to the device", errno);
+}
+
+/// ISO 8601, in UTC: texts of it are ordered as the times are. Empty where the file cannot be read.
+std::string time_made(const std::string& path) {
+  const auto reader = format::CheckpointReader::open(path);
+  return reader ? reader->info().created : "";
 }
 
 /// Removes the temporary file unless it got its name.
@@ -187,36 +212,35 @@ Result<void> publish(const std::string& staged, const std::string& folder, std::
   return {};
 }
 
-Result<std::optional<std::int64_t>> publish_left_over(const std::string& staged, const std::string& folder) {
-  const auto there = format::list_checkpoints(folder);
+Result<LeftOver> publish_left_over(const std::string& staged, const std::string& folder) {
+  const auto there = format::list_own_checkpoints(folder);  // another's is not gone on from
   const auto left_over = format::list_checkpoints(staged);
   if (!there || !left_over) {
     return there ? left_over.error() : there.error();
   }
-  // Another's is not gone on from, and must not make this user's last one go.
-  const auto newest = std::ranges::find_if(*there, [](const auto& listed) { return format::is_own_name(listed.path); });
-  const std::int64_t newest_there = newest == there->end() ? -1 : newest->step;
-  std::optional<std::int64_t> published;
+  const std::int64_t newest_there = there->empty() ? -1 : there->front().step;
+  const std::string made_there = there->empty() ? "" : time_made(there->front().path);
+  LeftOver found;
   for (const format::ListedCheckpoint& left : *left_over) {
-    const bool wanted = !published && left.step > newest_there;
-    if (wanted && format::verify_file(left.path, format::VerifyLevel::Full)) {
+    const bool wanted = !found.step && !found.passed_over && left.step > newest_there &&
+                        format::verify_file(left.path, format::VerifyLevel::Full);
+    if (wanted && time_made(left.path) < made_there) {
+      found.passed_over = left.step;
+    } else if (wanted) {
       if (Result<void> done = publish(staged, folder, left.step); !done) {
         return done.error();
       }
-      published = left.step;
+      found.step = left.step;
     } else {
       ::unlink(left.path.c_str());
     }
   }
   format::remove_stale_temporaries(staged);
-  return published;
+  return found;
 }
 
 void discard_left_over(const std::string& staged) {
-  const auto left_over = format::list_checkpoints(staged);
-  for (const format::ListedCheckpoint& left : left_over ? *left_over : std::vector<format::ListedCheckpoint>()) {
-    ::unlink(left.path.c_str());
-  }
+  remove_all_but(-1, staged);
   format::remove_stale_temporaries(staged);
 }
 

@@ -45,6 +45,9 @@ struct Destination {
 ///   staged file, partial copy   the same; the partial copy has a temporary's name, and is removed as such
 ///   staged file and whole copy  saved; publish_left_over() removes the staged one
 
+///
+/// A file that could not be copied stays there until the next one is whole.
+
 /// The stage's own folder below `stage` for checkpoints that go to `folder`: another one for each such folder and user.
 [[nodiscard]] std::string stage_folder(const std::string& stage, const std::string& folder);
 
@@ -54,10 +57,17 @@ struct Destination {
 [[nodiscard]] Result<void> publish(const std::string& staged, const std::string& folder, std::int64_t step,
                                    const std::function<Result<void>()>& is_ours = {});
 
-/// Publishes what a run that was killed left in `staged`: its newest sound checkpoint, if it is newer than all in
-/// `folder`. Gives its step, or nothing. Removes the others. Errors: those of publish().
-[[nodiscard]] Result<std::optional<std::int64_t>> publish_left_over(const std::string& staged,
-                                                                    const std::string& folder);
+/// What became of that which a run left in its stage.
+struct LeftOver {
+  std::optional<std::int64_t> step;         ///< was published
+  std::optional<std::int64_t> passed_over;  ///< stays in the stage until the next save there
+};
+
+/// Publishes what a run that was killed left in `staged`: its newest sound checkpoint, if its step is higher than that
+/// of all of this user's in `folder`. Where the newest of these was made later, though its step is lower, another run
+/// has gone back behind the one that is left over, which is then passed over. Removes the others. Errors: those of
+/// publish().
+[[nodiscard]] Result<LeftOver> publish_left_over(const std::string& staged, const std::string& folder);
 
 /// Removes what a run that is not to be continued left in `staged`.
 void discard_left_over(const std::string& staged);

@@ -120,9 +120,10 @@ Result<Manifest> read_info(const std::string& path, hid_t root) {
   return manifest;
 }
 
-Result<Manifest> read_in_this_process(const std::string& path) {
+Result<Manifest> read_in_this_process(const storage::File& opened, const std::string& path) {
   storage::silence_hdf5();
-  const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, storage::hdf5_file_access().get()), H5Fclose);
+  const std::string name = storage::hdf5_path(opened, path);
+  const Handle file(H5Fopen(name.c_str(), H5F_ACC_RDONLY, storage::hdf5_file_access().get()), H5Fclose);
   if (!file) {
     return damaged(path, "is damaged or no HDF5 file: " + storage::hdf5_reason());
   }
@@ -151,9 +152,9 @@ Result<Manifest> read_in_this_process(const std::string& path) {
 
 // What the child tells: 'M' and a manifest, or 'E', an exit code as one byte, and "reason\0action".
 
-std::string answer_for(const std::string& path) {
+std::string answer_for(const storage::File& file, const std::string& path) {
   try {
-    const auto manifest = read_in_this_process(path);
+    const auto manifest = read_in_this_process(file, path);
     if (manifest) {
       return "M" + manifest_to_json(*manifest);
     }
@@ -165,9 +166,9 @@ std::string answer_for(const std::string& path) {
   }
 }
 
-[[noreturn]] void answer_and_exit(const std::string& path, int out) {
+[[noreturn]] void answer_and_exit(const storage::File& file, const std::string& path, int out) {
   ::alarm(60);
-  const std::string answer = answer_for(path);
+  const std::string answer = answer_for(file, path);
   for (std::size_t at = 0; at < answer.size();) {
     const ssize_t written = ::write(out, answer.data() + at, answer.size() - at);
     if (written <= 0) {
@@ -214,14 +215,14 @@ Error newer_format(const std::string& path, const std::string& version) {
               "a newer rollcall", ExitCode::Mismatch);
 }
 
-Result<Manifest> manifest_of_format_1_0(const std::string& path) {
+Result<Manifest> manifest_of_format_1_0(const storage::File& file, const std::string& path) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
     return fail("checkpoint", path, "no pipe for reading it: " + errno_text(errno), "", ExitCode::InputOutput);
   }
   const pid_t child = ::fork();
   if (child == 0) {
-    answer_and_exit(path, ends[1]);
+    answer_and_exit(file, path, ends[1]);
   }
   const int error_number = errno;
   ::close(ends[1]);

@@ -60,9 +60,8 @@ Result<std::string> share_path(const std::string& path, RankGroup& group) {
 }
 
 Result<void> open_and_use(const std::string& path, const UseCheckpoint& use) {
-  const auto reader = CheckpointReader::open(path);
-  const Result<void> own = reader ? check_own(*reader) : reader.error();
-  return own ? use(*reader) : own;
+  const auto reader = CheckpointReader::open(path, Owner::ThisUser);
+  return reader ? use(*reader) : reader.error();
 }
 
 /// Rank 0's word on a file that some rank has read as damaged: memory or the file system of one node may be at fault,
@@ -143,6 +142,14 @@ Result<std::vector<ListedCheckpoint>> list_checkpoints(const std::string& folder
   return list_of_kind(folder, NameKind::Checkpoint);
 }
 
+Result<std::vector<ListedCheckpoint>> list_own_checkpoints(const std::string& folder) {
+  Result<std::vector<ListedCheckpoint>> listed = list_checkpoints(folder);
+  if (listed) {
+    std::erase_if(*listed, [](const ListedCheckpoint& checkpoint) { return !is_own_name(checkpoint.path); });
+  }
+  return listed;
+}
+
 Result<void> prepare_folder(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -152,27 +159,6 @@ Result<void> prepare_folder(const std::string& folder) {
   if (error) {
     return fail("--checkpoint-dir", folder, "cannot be listed and written to: " + errno_text(error.value()),
                 "making it writable or naming another folder", ExitCode::CannotCreate);
-  }
-  return {};
-}
-
-Result<void> check_own(const CheckpointReader& checkpoint) {
-  const std::string& path = checkpoint.path();
-  struct stat file {};
-  struct stat name {};
-  if (::fstat(checkpoint.descriptor(), &file) != 0 || ::lstat(path.c_str(), &name) != 0) {
-    return fail("--resume", path, "cannot be looked at: " + errno_text(errno), "having the file system checked",
-                ExitCode::InputOutput);
-  }
-  for (const struct stat* const status : {&file, &name}) {
-    if (!is_own(*status, folder_of(path))) {
-      return fail("--resume", "auto",
-                  fmt::format("{} belongs to user {}, whose work is not taken unasked", path, status->st_uid),
-                  fmt::format("--resume={} to go on from it, --resume=never to start afresh, or another --run-name or "
-                              "--checkpoint-dir",
-                              path),
-                  ExitCode::Mismatch);
-    }
   }
   return {};
 }
@@ -207,10 +193,10 @@ std::string exposure(const std::string& path) {
                      : "";
 }
 
-Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, RankGroup& group,
-                                                 const UseCheckpoint& use) {
-  Result<std::vector<ListedCheckpoint>> listing =
-      group.rank() == 0 ? list_checkpoints(folder) : std::vector<ListedCheckpoint>();
+Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, RankGroup& group, const UseCheckpoint& use,
+                                                 bool passes_over_others) {
+  const auto list = passes_over_others ? list_own_checkpoints : list_checkpoints;
+  Result<std::vector<ListedCheckpoint>> listing = group.rank() == 0 ? list(folder) : std::vector<ListedCheckpoint>();
   if (Result<void> agreed = agree(group, listing ? Result<void>() : listing.error()); !agreed) {
     return agreed.error();
   }

@@ -30,6 +30,9 @@ struct UsedCheckpoint {
 /// (InputOutput): it cannot be read to its end; what is in it is not known then, and it must not be taken for empty.
 [[nodiscard]] Result<std::vector<ListedCheckpoint>> list_checkpoints(const std::string& folder);
 
+/// The same, of this user's and root's alone: others may leave theirs in a folder that a project shares.
+[[nodiscard]] Result<std::vector<ListedCheckpoint>> list_own_checkpoints(const std::string& folder);
+
 /// Creates `folder` with its parents. Errors (CannotCreate): it cannot be made, listed or written to.
 [[nodiscard]] Result<void> prepare_folder(const std::string& folder);
 
@@ -48,12 +51,6 @@ struct FreeSpace {
 /// Errors (InputOutput): `space` is less than `bytes`; says what is missing and where. Pure.
 [[nodiscard]] Result<void> check_free_space(const std::string& path, const FreeSpace& space, std::uint64_t bytes);
 
-/// Whether a checkpoint may be taken that was found in a folder and not named by the user: its file, and the link that
-/// its name may be, belong to this user or to root (is_own()). Whoever may write to a folder that a project shares can
-/// leave a checkpoint there, which would be the newest. Errors (Mismatch): names the owner and the ways on;
-/// InputOutput.
-[[nodiscard]] Result<void> check_own(const CheckpointReader& checkpoint);
-
 /// Whether the name `path`, a link or a file, is this user's or root's.
 [[nodiscard]] bool is_own_name(const std::string& path);
 
@@ -67,16 +64,18 @@ struct FreeSpace {
 /// this one damaged.
 using UseCheckpoint = std::function<Result<void>(const CheckpointReader&)>;
 
-/// Gives the newest checkpoint of `folder` to `use` on every rank. Where it, or `use`, fails on any rank with BadData,
+/// Gives the newest checkpoint of `folder` (of list_own_checkpoints() where it `passes_over_others`) to `use` on every
+/// rank. Where it, or `use`, fails on any rank with BadData,
 /// rank 0 renames the file to "<name>.damaged" (never deletes it) and the one before it is tried. Nothing where the
 /// folder holds no checkpoint at all. Collective.
 ///
 /// Errors, the same on all ranks: BadData where there are only damaged ones; Mismatch where the newest is of a newer
-/// format, or another user's (check_own()); NoInput where a rank does not see what rank 0 sees; InputOutput where the
-/// folder or the newest cannot be read for another reason, as falling back then could discard good work; any other of
-/// `use`.
+/// format, or another user's (Owner::ThisUser); NoInput where a rank does not see what rank 0 sees; InputOutput where
+/// the folder or the newest cannot be read for another reason, as falling back then could discard good work; any other
+/// of `use`.
 [[nodiscard]] Result<std::optional<UsedCheckpoint>> use_latest(const std::string& folder, RankGroup& group,
-                                                               const UseCheckpoint& use);
+                                                               const UseCheckpoint& use,
+                                                               bool passes_over_others = false);
 
 /// Renames this user's checkpoints of `folder` of steps above `last` to "<name>.superseded", or where that is taken
 /// "<name>.superseded-2" and so on: they are of a training that was given up for another, and nothing removes them. A

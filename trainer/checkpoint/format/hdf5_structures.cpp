@@ -135,8 +135,9 @@ Error cannot_be_created(const std::string& path, const std::string& reason) {
 
 }  // namespace
 
-Hdf5Structures::Hdf5Structures(std::string path, Handle file)
+Hdf5Structures::Hdf5Structures(std::string path, storage::File made, Handle file)
     : path_(std::move(path)),
+      made_(std::move(made)),
       file_(std::move(file)),
       link_creation_(link_creation()),
       dataset_creation_(storage::hdf5_dataset_creation()) {}
@@ -148,12 +149,16 @@ Error Hdf5Structures::failure(const std::string& what) const {
 Result<Hdf5Structures> Hdf5Structures::create(const std::string& path, const FileInfo& info,
                                               std::vector<ManifestEntry>& datasets) {
   storage::silence_hdf5();
-  if (!create_for_us_alone(path)) {
+  storage::File made = create_for_us_alone(path);
+  if (!made) {
     return cannot_be_created(path, why_refused(path, errno));
   }
+  // HDF5 follows links, and would empty what somebody has put in the file's place since.
+  const std::string opened = storage::hdf5_path(made, path);
   Hdf5Structures structures(
-      path, Handle(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, file_creation().get(), file_access(datasets.size()).get()),
-                   H5Fclose));
+      path, std::move(made),
+      Handle(H5Fcreate(opened.c_str(), H5F_ACC_TRUNC, file_creation().get(), file_access(datasets.size()).get()),
+             H5Fclose));
   if (!structures.file_) {
     return cannot_be_created(path, storage::hdf5_reason());
   }
@@ -215,9 +220,9 @@ Result<ManifestEntry> Hdf5Structures::finish(const Manifest& manifest) {
   return own;
 }
 
-Result<void> check_structures(const std::string& path, const std::vector<ManifestEntry>& datasets) {
-  storage::silence_hdf5();
-  const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, storage::hdf5_file_access().get()), H5Fclose);
+Result<void> Hdf5Structures::check(const std::vector<ManifestEntry>& datasets) const {
+  const std::string opened = storage::hdf5_path(made_, path_);
+  const Handle file(H5Fopen(opened.c_str(), H5F_ACC_RDONLY, storage::hdf5_file_access().get()), H5Fclose);
   const auto in_place = [&file](const ManifestEntry& entry) {
     const Handle object(H5Dopen2(file.get(), entry.name.c_str(), H5P_DEFAULT), H5Dclose);
     return object && storage::read_uint32_attribute(object.get(), schema::kCrcAttribute) == entry.crc32c &&
@@ -225,7 +230,7 @@ Result<void> check_structures(const std::string& path, const std::vector<Manifes
   };
   if (!file || storage::read_uint32_attribute(file.get(), schema::kCompleteAttribute) != 1U ||
       !std::all_of(datasets.begin(), datasets.end(), in_place)) {
-    return write_failure(path, "reading back what was written failed: HDF5's structures are not in order");
+    return write_failure(path_, "reading back what was written failed: HDF5's structures are not in order");
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +14,7 @@
 #include <memory>
 #include <thread>
 
+#include "runtime/base/own_file.h"
 #include "trainer/checkpoint/format/file_of_format_1_0.h"
 #include "trainer/checkpoint/format/parallel_for.h"
 #include "trainer/checkpoint/format/schema.h"
@@ -80,7 +82,32 @@ Error CheckpointReader::unreadable(int error_number) const {
               ExitCode::InputOutput);
 }
 
-Result<CheckpointReader> CheckpointReader::open(const std::string& path) {
+namespace {
+
+/// Of what was opened, and of the name, which may be a link.
+Result<void> check_owner(const storage::File& opened, const std::string& path) {
+  struct stat file {};
+  struct stat name {};
+  if (::fstat(opened.descriptor(), &file) != 0 || ::lstat(path.c_str(), &name) != 0) {
+    return fail("--resume", path, "cannot be looked at: " + errno_text(errno), "having the file system checked",
+                ExitCode::InputOutput);
+  }
+  for (const struct stat* const status : {&file, &name}) {
+    if (!is_own(*status, folder_of(path))) {
+      return fail("--resume", "auto",
+                  fmt::format("{} belongs to user {}, whose work is not taken unasked", path, status->st_uid),
+                  fmt::format("--resume={} to go on from it, --resume=never to start afresh, or another --run-name or "
+                              "--checkpoint-dir",
+                              path),
+                  ExitCode::Mismatch);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<CheckpointReader> CheckpointReader::open(const std::string& path, Owner owner) {
   CheckpointReader reader;
   reader.path_ = path;
   reader.file_ = storage::File(path, O_RDONLY | O_NONBLOCK);  // a pipe of that name is told, not waited for
@@ -88,6 +115,9 @@ Result<CheckpointReader> CheckpointReader::open(const std::string& path) {
   if (!size) {
     return fail("checkpoint", path, errno == EINVAL ? "is not a regular file" : errno_text(errno),
                 "naming an existing checkpoint", ExitCode::NoInput);
+  }
+  if (Result<void> own = owner == Owner::ThisUser ? check_owner(reader.file_, path) : Result<void>(); !own) {
+    return own.error();
   }
   reader.file_bytes_ = *size;
   std::array<std::byte, kSealBytes> seal{};
@@ -109,7 +139,7 @@ Result<CheckpointReader> CheckpointReader::open(const std::string& path) {
 
 Result<void> CheckpointReader::read_manifest(std::span<const std::byte> seal_bytes) {
   if (starts_as_hdf5(seal_bytes)) {
-    auto manifest = manifest_of_format_1_0(path_);
+    auto manifest = manifest_of_format_1_0(file_, path_);
     if (!manifest) {
       return manifest.error();
     }

@@ -21,6 +21,11 @@ enum class VerifyLevel {
   Full,      ///< every byte of every data set as well
 };
 
+/// Whose checkpoint may be opened. Whoever may write to a folder that a project shares can leave one there, which would
+/// be the newest: what was found, and not named by the user, belongs to this user or to root (is_own()), the file and
+/// the link that its name may be.
+enum class Owner { Anyone, ThisUser };
+
 /// A stretch of a data set, and the memory that it is to be read into.
 struct ReadRequest {
   const ManifestEntry* entry = nullptr;
@@ -33,16 +38,14 @@ struct ReadRequest {
 /// only; all functions are thread-safe, and any number of processes may read the same file.
 ///
 /// Errors of all: NoInput where the file cannot be opened; BadData where it is damaged, unfinished or no checkpoint
-/// (the reason names the data set); Mismatch where its format is newer than this reader; InputOutput where the system
-/// fails to read.
+/// (the reason names the data set); Mismatch where its format is newer than this reader, or it is not of the Owner that
+/// was asked for, in which case nothing in it was looked at; InputOutput where the system fails to read.
 class CheckpointReader {
  public:
-  static Result<CheckpointReader> open(const std::string& path);
+  static Result<CheckpointReader> open(const std::string& path, Owner owner = Owner::Anyone);
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
-  /// Of the open file, which stays what it is whatever becomes of its name.
-  [[nodiscard]] int descriptor() const { return file_.descriptor(); }
   [[nodiscard]] const FileInfo& info() const { return manifest_.info; }
   /// All data sets in the order in which they were written, with shapes, types and checksums.
   [[nodiscard]] const std::vector<ManifestEntry>& datasets() const { return manifest_.datasets; }

@@ -279,7 +279,7 @@ class Write {
       return own.error();
     }
     own_entry_ = *std::move(own);
-    return check_structures(plan_.temporary, manifest_.datasets);
+    return structures_->check(manifest_.datasets);
   }
 
   /// Only now that everything else is on the device: the seal says that it is.

@@ -34,7 +34,7 @@ Result<PackedFile> PackedFile::open(const std::string& path) {
     return cannot_read(path, errno, ExitCode::NoInput);
   }
   PackedFile packed(path, std::move(file));
-  Result<PackedLayout> layout = read_packed_layout(packed.file_.descriptor(), path, *size);
+  Result<PackedLayout> layout = read_packed_layout(packed.file_, path, *size);
   if (!layout) {
     return layout.error();
   }

@@ -156,10 +156,11 @@ std::optional<std::string> objection(const PackedEntry& entry, std::uint64_t dat
 
 }  // namespace
 
-Result<PackedLayout> read_packed_layout(int descriptor, const std::string& path, std::uint64_t file_bytes) {
+Result<PackedLayout> read_packed_layout(const storage::File& opened_file, const std::string& path,
+                                        std::uint64_t file_bytes) {
   storage::silence_hdf5();
-  // Through the descriptor, so that HDF5 sees the file that is read later, even where the path is replaced meanwhile.
-  const std::string opened = fmt::format("/proc/self/fd/{}", descriptor);
+  // HDF5 is to see the file that is read later, even where the path is replaced meanwhile.
+  const std::string opened = storage::hdf5_path(opened_file, path);
   const Handle file(H5Fopen(opened.c_str(), H5F_ACC_RDONLY, storage::hdf5_file_access().get()), H5Fclose);
   if (!file) {
     return damaged_packed_file(path, "is cut, damaged or no HDF5 file: " + storage::hdf5_reason());

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <variant>
 
+#include "runtime/base/own_file.h"
 #include "trainer/checkpoint/format/file_state.h"
 #include "trainer/tools/checkpoint/checkpoint_file.h"
 
@@ -81,7 +82,9 @@ std::optional<DirectoryEntry> DirectoryEntry::at(const std::string& path) {
   return DirectoryEntry{.inode = facts.st_ino,
                         .modified = facts.st_mtim.tv_sec * kNanoseconds + facts.st_mtim.tv_nsec,
                         .links = facts.st_nlink,
-                        .is_regular = S_ISREG(facts.st_mode)};
+                        .is_regular = S_ISREG(facts.st_mode),
+                        .owner = facts.st_uid,
+                        .is_own = rollcall::is_own(facts, folder_of(path))};
 }
 
 Result<std::vector<ListedFile>> list_files(const std::string& path) {

@@ -18,6 +18,8 @@ struct DirectoryEntry {
   std::int64_t modified = 0;  ///< nanoseconds since 1970
   std::uint64_t links = 0;    ///< names of the same file
   bool is_regular = false;    ///< no symbolic link, folder or pipe
+  std::uint32_t owner = 0;    ///< the user's number
+  bool is_own = false;        ///< this user's or root's (rollcall::is_own())
 
   /// Nothing where there is none, or where the system does not tell.
   [[nodiscard]] static std::optional<DirectoryEntry> at(const std::string& path);

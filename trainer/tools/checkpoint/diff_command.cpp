@@ -137,7 +137,7 @@ std::string comparison_text(const Comparison& found) {
     for (const Row& row : found.rows) {
       const Difference& by = row.difference;
       const bool measured = by.elements > 0;
-      rows.push_back({printable(row.name), row.what, measured ? fmt::format("{:.3g}", by.max_absolute) : "-",
+      rows.push_back({row.name, row.what, measured ? fmt::format("{:.3g}", by.max_absolute) : "-",
                       measured ? fmt::format("{:.3g}", by.max_relative) : "-",
                       measured ? fmt::format("{} of {}", by.differing, by.elements) : "-", row.detail});
     }

@@ -28,14 +28,14 @@ std::string step_text(const std::optional<std::int64_t>& number) { return number
 
 std::vector<std::string> row_of(const ListedFile& file, const std::string& name) {
   const std::string note = file.reason.empty() ? (file.is_best ? "best" : "") : file.reason;
-  return {printable(name),
+  return {name,
           std::string(checkpoint::format::state_name(file.state)),
           step_text(file.step),
           step_text(file.epoch),
           file.best_metric ? fmt::format("{:.4f}", *file.best_metric) : "-",
           metrics::human_bytes(file.bytes),
-          file.created.empty() ? "-" : printable(file.created),
-          printable(note)};
+          file.created.empty() ? "-" : file.created,
+          note};
 }
 
 Json json_of(const ListedFile& file) {

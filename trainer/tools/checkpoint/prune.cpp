@@ -108,6 +108,9 @@ class Rules {
 
 /// Of a file that is no usable checkpoint.
 Fate fate_of_other(const ListedFile& file, bool has_usable) {
+  if (!file.entry.is_own) {
+    return {false, fmt::format("belongs to user {}", file.entry.owner)};
+  }
   if (!file.entry.is_regular) {
     return {false, "no regular file"};
   }
@@ -182,7 +185,7 @@ Result<void> remove_file(PrunedFile& pruned) {
 bool is_of_training(const ListedFile& file) { return format::parse_file_name(name_of(file)).has_value(); }
 
 bool is_usable_checkpoint(const ListedFile& file) {
-  return file.state == FileState::Committed && file.entry.is_regular && file.step &&
+  return file.state == FileState::Committed && file.entry.is_regular && file.entry.is_own && file.step &&
          name_of(file) == format::checkpoint_name(*file.step);
 }
 

@@ -24,7 +24,8 @@ struct Fate {
   std::string why;
 };
 
-/// Whether the rules count it: it has the name that a training gives, is no symbolic link, and was not found damaged.
+/// Whether the rules count it: it has the name that a training gives, is no symbolic link,
+/// belongs to this user or to root, and was not found damaged. What others left in a shared folder is theirs to prune.
 [[nodiscard]] bool is_usable_checkpoint(const ListedFile& file);
 
 /// Whether the file has a name that a training gives, to checkpoints or while it writes them; whatever its state.

@@ -101,9 +101,9 @@ void print_table(std::ostream& out, const Pruning& pruning) {
   std::vector<std::vector<std::string>> rows{{"FILE", "STATE", "SIZE", "", ""}};
   for (const PrunedFile& pruned : pruning.files) {
     const std::string verified = pruned.verified && !pruned.fate.goes ? ", verified" : "";
-    rows.push_back({printable(fs::path(pruned.file.path).filename().string()),
-                    std::string(format::state_name(pruned.file.state)), metrics::human_bytes(pruned.file.bytes),
-                    std::string(word_for(pruned, pruning.dry_run)), printable(pruned.fate.why) + verified});
+    rows.push_back({fs::path(pruned.file.path).filename().string(), std::string(format::state_name(pruned.file.state)),
+                    metrics::human_bytes(pruned.file.bytes), std::string(word_for(pruned, pruning.dry_run)),
+                    pruned.fate.why + verified});
   }
   const Totals totals = totals_of(pruning);
   out << command_line::text_table(rows)

@@ -70,12 +70,11 @@ Rows group_rows(const CheckpointFile& file) {
 
 std::string summary_text(const CheckpointFile& file) {
   const auto& info = file.info();
-  Rows facts{
-      {"file", printable(file.path())},
-      {"size", metrics::human_bytes(file.file_bytes())},
-      {"format", info.format_version},
-      {"created", printable(info.created)},
-      {"written by", printable(info.writer) + (info.torch_version.empty() ? "" : ", torch " + info.torch_version)}};
+  Rows facts{{"file", file.path()},
+             {"size", metrics::human_bytes(file.file_bytes())},
+             {"format", info.format_version},
+             {"created", info.created},
+             {"written by", info.writer + (info.torch_version.empty() ? "" : ", torch " + info.torch_version)}};
   for (const auto& [path, value] : file.values()) {
     if (path != checkpoint::format::schema::kModelKeys) {
       facts.push_back({path.substr(1), value_text(value)});
@@ -87,7 +86,7 @@ std::string summary_text(const CheckpointFile& file) {
 std::string tensors_text(const CheckpointFile& file) {
   Rows rows{{"TENSOR", "TYPE", "SHAPE", "BYTES", "CRC-32C"}};
   for (const CheckpointTensor& tensor : file.tensors()) {
-    rows.push_back({printable(tensor.name()), std::string(checkpoint::format::dtype_name(tensor.dtype)),
+    rows.push_back({tensor.name(), std::string(checkpoint::format::dtype_name(tensor.dtype)),
                     checkpoint::format::shape_text(tensor.shape), std::to_string(tensor.bytes),
                     fmt::format("{:08x}", tensor.crc32c)});
   }
@@ -126,7 +125,7 @@ Result<int> show_tensors(CommandContext& context, const CheckpointFile& file, st
       return bytes.error();
     }
     const Statistics found = statistics_of({bytes->get(), tensor->bytes}, tensor->dtype);
-    rows.push_back({printable(tensor->name()), std::string(checkpoint::format::dtype_name(tensor->dtype)),
+    rows.push_back({tensor->name(), std::string(checkpoint::format::dtype_name(tensor->dtype)),
                     checkpoint::format::shape_text(tensor->shape), fmt::format("{:.6g}", found.minimum),
                     fmt::format("{:.6g}", found.maximum), fmt::format("{:.6g}", found.mean),
                     fmt::format("{:.6g}", found.deviation), std::to_string(found.zeros), std::to_string(found.nan),

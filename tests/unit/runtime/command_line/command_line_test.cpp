@@ -25,6 +25,10 @@ constexpr std::array kTrainerLike{
 };
 constexpr std::array kFlags{Flag{"help", 'h', "print this help"}, Flag{"json", 0, "print JSON"}};
 
+TEST(TextTable, ShowsNothingThatATerminalObeys) {
+  EXPECT_EQ(text_table({{"A", "B"}, {"\x1b[2Jx", "y\n"}}), "A      B\n?[2Jx  y?\n");
+}
+
 struct Programs {
   Settings trainer{kTrainerLike};
   Settings launch{launch_table()};
