@@ -21,6 +21,9 @@ def test_a_restarted_job_goes_on_from_what_it_wrote(tmp_path, resume):
     assert "at epoch 1, step 9" not in first and "nothing is left" not in first
     again = trainer_ranks.run(run, *OPTIONS, given, "--max-steps=3", ranks=1, env={**job, "SLURM_RESTART_COUNT": "2"})
     assert f"resumed from {run}/step-00000002.h5" in again
+    (run / "metrics.jsonl").unlink()  # the checkpoints tell as well
+    again = trainer_ranks.run(run, *OPTIONS, given, "--max-steps=3", ranks=1, env={**job, "SLURM_RESTART_COUNT": "3"})
+    assert f"{run}/step-00000003.h5 is the end of this training" in again
 
 
 @pytest.mark.parametrize("resume", ["never", "FILE"])
@@ -83,7 +86,8 @@ def test_an_older_checkpoint_than_was_written_is_told_of(tmp_path):
     for path in trainer_ranks.checkpoints(tmp_path)[1:]:
         path.unlink()
     text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", ranks=1)
-    assert "its newest checkpoint that can be read is of step 2; " in text and "tells of one of step 5 that was written there and is gone" in text
+    assert "its newest checkpoint that can be read is of step 2; " in text
+    assert "tells of one of step 5 that was written there and is gone" in text
     assert "is gone" not in trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", ranks=1)
 
 
