@@ -56,7 +56,7 @@ def test_a_restarted_job_passes_over_what_others_have_put_beside_its_work(tmp_pa
     """A colleague's training goes on in the colleague's folder; its newest is not what this job wrote."""
     if os.geteuid() != 0:
         pytest.skip("only root can make a file of another user")
-    trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=5", "--checkpoint-steps=2", ranks=1)
+    trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=5", "--checkpoint-steps=2", "--checkpoint-overlap=wait", ranks=1)
     theirs = trainer_ranks.checkpoints(tmp_path)
     assert [path.name for path in theirs] == ["step-00000002.h5", "step-00000004.h5", "step-00000005.h5"]
     for path in (*theirs, tmp_path / "metrics.jsonl"):
@@ -81,7 +81,7 @@ def test_a_restarted_job_whose_work_is_gone_does_not_go_back_to_the_file_that_it
 
 
 def test_an_older_checkpoint_than_was_written_is_told_of(tmp_path):
-    trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=4", "--checkpoint-steps=2", ranks=1)
+    trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=4", "--checkpoint-steps=2", "--checkpoint-overlap=wait", ranks=1)
     assert "is gone" not in trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=5", ranks=1)
     for path in trainer_ranks.checkpoints(tmp_path)[1:]:
         path.unlink()

@@ -1,7 +1,9 @@
 """What `rollcall run` does with what its workers write."""
+import subprocess
+
 import pytest
 
-from agents import ROLLCALL, lines, run, script
+from agents import DEADLINE, ROLLCALL, environment, lines, run, script
 
 pytestmark = pytest.mark.skipif(not ROLLCALL.exists(), reason=f"{ROLLCALL} is not built")
 
@@ -76,25 +78,25 @@ def test_a_folder_for_logs_that_cannot_be_made_is_one_line_and_73(tmp_path):
 
 
 def test_a_full_disk_costs_the_log_and_not_the_run(tmp_path):
-    """/dev/full stands for it: the file of the log is a link to it before the worker writes."""
-    program = script(tmp_path, """
-        import glob, os, sys
+    """A disk of 64 KiB, which the worker fills before it writes."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    program = script(tmp_path, f"""
+        with open({str(disk / "filler")!r}, "wb", buffering=0) as filler:
+            try:
+                while filler.write(bytes(4096)):
+                    pass
+            except OSError:
+                pass
         for number in range(3):
             print("line", number, flush=True)
     """)
-    logs = tmp_path / "logs"
-    wrapper = script(tmp_path, f"""
-        import os, subprocess, sys
-        attempt = os.path.dirname(os.path.dirname(os.environ["TORCHELASTIC_ERROR_FILE"]))
-        number = int(os.path.basename(attempt).removeprefix("attempt_"))
-        following = os.path.join(os.path.dirname(attempt), f"attempt_{{number + 1}}", "0")
-        if number == 0:
-            os.makedirs(following)
-            os.symlink("/dev/full", os.path.join(following, "stdout.log"))
-            sys.exit(1)
-        exec(open({str(program)!r}).read())
-    """, "wrapper.py")
-    done = run("--max-restarts=1", "-t", "1", "--log-dir", logs, wrapper)
+    mount = 'mount -t tmpfs -o size=64k none "$1" || exit 99; shift; exec "$@"'
+    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh", disk, ROLLCALL, "run", "-t", "1",
+               "--log-dir", disk / "logs", program]
+    done = subprocess.run([str(word) for word in command], env=environment(), text=True, capture_output=True, timeout=DEADLINE, check=False)
+    if done.returncode == 99 or done.stderr.startswith("unshare: "):
+        pytest.skip(f"no file system can be mounted here: {done.stderr}")
     assert done.returncode == 0, done.stderr
     assert lines(done.stdout) == [f"[default0]:line {n}" for n in range(3)]
     assert done.stderr.count("No space left on device") == 1
