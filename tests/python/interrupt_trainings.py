@@ -21,7 +21,7 @@ import time
 os.environ.setdefault("ROLLCALL_BUILD_DIR", str(pathlib.Path(__file__).parents[2] / "build" / "dev"))
 import own_file_system
 import trainer_ranks
-from kill_trainings import DEADLINE, Wrong, inspect, left_behind, present, reported, told
+from kill_trainings import DEADLINE, Wrong, failed_saves, inspect, left_behind, present, reported, told
 from trainer_ranks import SMALL, records
 
 INTERRUPTED, ENDED, LOST_PEER, LEASE_HELD, ANOTHER_TRAINING, NOT_SAVED = 75, 1, 69, 73, 76, 74
@@ -201,14 +201,14 @@ class Campaign:
             self.room.freeze()
             time.sleep(STALL)  # the stall itself
             self.room.thaw()
-            failed = len(told(self.folder, "checkpoint")) - len(reported(self.folder))
+            failed = len(failed_saves(self.folder))
             self.wait_for_steps(processes, 4)
             for process in processes:
                 process.send_signal(signal.SIGTERM)
             self.reap(processes, [(INTERRUPTED, 0)], "after a stall")
         finally:
             self.end(processes)
-        if len(told(self.folder, "checkpoint")) - len(reported(self.folder)) != failed:
+        if len(failed_saves(self.folder)) != failed:
             raise Wrong("a save failed after a stall")
         self.saved_at_the_end("after a stall")
         return where

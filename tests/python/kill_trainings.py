@@ -49,6 +49,11 @@ def reported(folder):
     return [record["step"] for record in told(folder, "checkpoint") if record["written"]]
 
 
+def failed_saves(folder):
+    """Steps whose checkpoints were reported as not written."""
+    return [record["step"] for record in told(folder, "checkpoint") if not record["written"]]
+
+
 def present(folder):
     return [int(path.name[5:13]) for path in checkpoints(folder)]
 
