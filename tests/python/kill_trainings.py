@@ -84,6 +84,16 @@ def inspect(folder, steps):
             raise Wrong(f"verify: {out}{errors}")
 
 
+def stacks_of(pid):
+    """Where the threads of a process stand, for whoever looks for the cause."""
+    try:
+        done = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 12"], capture_output=True, text=True, timeout=60,
+                              check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"no stacks: {error}"
+    return done.stdout
+
+
 class Campaign:
     def __init__(self, folder, parallel, seed):
         self.folder = folder
@@ -126,7 +136,8 @@ class Campaign:
         try:
             output = [process.communicate(timeout=DEADLINE) for process in processes]
         except subprocess.TimeoutExpired as expired:
-            raise Wrong(f"a rank still lives {DEADLINE} s after its peer was killed") from expired
+            stacks = [stacks_of(process.pid) for process in processes if process.poll() is None]
+            raise Wrong("\n".join([f"a rank still lives {DEADLINE} s after its peer was killed", *stacks])) from expired
         for rank, process in enumerate(processes):
             wanted = -signal.SIGKILL if rank in victims else LOST_PEER
             if process.returncode != wanted:
