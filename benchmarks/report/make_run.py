@@ -24,7 +24,8 @@ def begin(options, step, time, restart):
             "job_ends": None, "ranks": options.ranks, "nodes": nodes, "hosts": [f"node{i:04}" for i in range(nodes)],
             "ranks_of_hosts": [options.ranks // nodes] * nodes, "cpus_of_rank": 8, "backend": "gloo", "rendezvous": "pmix node0000i:20000",
             "model": "resnet50", "data": "/scratch/imagenet",
-            "checkpoint_folder": "/scratch/run", "classes": 1000, "training_images": 1281167, "validation_images": 50000,
+            "checkpoint_folder": "/scratch/run", "resolved_checkpoint_folder": "/scratch/run",
+            "classes": 1000, "training_images": 1281167, "validation_images": 50000,
             "images_of_step": 64 * options.ranks, "steps_of_epoch": options.steps // 90 + 1, "epochs": 90, "max_steps": options.steps,
             "settings": settings, "environment": environment, "time": time}
 

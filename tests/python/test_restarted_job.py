@@ -91,6 +91,37 @@ def test_an_older_checkpoint_than_was_written_is_told_of(tmp_path):
     assert "is gone" not in trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", ranks=1)
 
 
+def test_what_a_job_saved_for_another_training_is_not_this_ones(tmp_path):
+    """A job that trains two, one after the other, with records in common."""
+    shared = (*OPTIONS, f"--run-dir={tmp_path}/records", "--max-steps=1")
+    one, two = (f"--checkpoint-dir={tmp_path}/{name}" for name in ("one", "two"))
+    trainer_ranks.run(tmp_path, *OPTIONS, two, "--max-steps=9", ranks=1, env={"SLURM_JOB_ID": "4"})
+    trainer_ranks.run(tmp_path, *shared, one, "--resume=never", ranks=1, env={"SLURM_JOB_ID": "5"})
+    text = trainer_ranks.run(tmp_path, *shared, two, "--resume=never", ranks=1, env={"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": "1"})
+    assert "begins at step 0, as --resume=never says" in text
+
+
+def test_a_restarted_job_is_not_stopped_by_what_is_no_checkpoint(tmp_path):
+    """It was interrupted before its first save; the folder holds an earlier job's work."""
+    trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", ranks=1, env={"SLURM_JOB_ID": "4"})
+    (tmp_path / "step-00000001.h5").symlink_to("nowhere")
+    text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", ranks=1, env={"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": "1"})
+    assert f"resumed from {tmp_path}/step-00000002.h5" in text
+
+
+def test_a_link_that_leads_elsewhere_since_is_no_other_folder(tmp_path):
+    """Maintenance: /scratch is another file system now."""
+    for disk in ("disk1", "disk2"):
+        (tmp_path / disk).mkdir()
+    link = tmp_path / "scratch"
+    link.symlink_to("disk1")
+    given = (*OPTIONS, f"--checkpoint-dir={link}/run", f"--run-dir={tmp_path}/records", "--max-steps=2")
+    trainer_ranks.run(tmp_path, *given, ranks=1)
+    link.unlink()
+    link.symlink_to("disk2")
+    assert "one of step 2 that was written" in trainer_ranks.run(tmp_path, *given, ranks=1, code=66)
+
+
 def test_a_restarted_job_goes_on_from_what_its_stage_holds(tmp_path):
     run, stage, job = tmp_path / "run", tmp_path / "stage", {"SLURM_JOB_ID": "5"}
     stage.mkdir()

@@ -239,6 +239,7 @@ Result<bool> Checkpoints::save(checkpoint::Progress& progress, Urgency urgency, 
                                                   .stage = config_.checkpoint.stage};
   if (!writer_->saved_once()) {
     destination.line_begins_at = line_begins_at_;
+    destination.stage_cleared = stage_cleared_;
   }
   destination.best_step = config_.checkpoint.keep_best > 0 ? progress.best_step : -1;
   if (lease_ != nullptr) {

@@ -94,6 +94,7 @@ class Checkpoints {
   std::int64_t unsettled_ = -1;  ///< the step of the last validation among the best, until its save is known to be done
   std::vector<checkpoint::Best> driven_out_;  ///< those of before that validation
   std::int64_t line_begins_at_ = -1;          ///< checkpoints of the folder with higher steps are of other trainings
+  std::shared_ptr<bool> stage_cleared_ = std::make_shared<bool>(false);
 };
 
 }  // namespace rollcall::train

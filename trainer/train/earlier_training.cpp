@@ -1,7 +1,7 @@
 #include "trainer/train/earlier_training.h"
 
 #include <fmt/format.h>
-
+#include <filesystem>
 #include <utility>
 
 #include "runtime/base/text.h"
@@ -59,6 +59,13 @@ Result<EarlierTraining> read_earlier(const std::string& path, checkpoint::format
   return EarlierTraining{path, *progress, text("/config/json"), text("/config/slurm_job")};
 }
 
+/// Whether a file may be read at another time. What is gone by now, is a folder or leads nowhere is no checkpoint.
+bool may_pass(const Error& error, const std::string& path) {
+  std::error_code ignored;
+  return error.exit_code == ExitCode::InputOutput ||
+         (error.exit_code == ExitCode::NoInput && std::filesystem::is_regular_file(path, ignored));
+}
+
 /// Whether one of this user's checkpoints in `folder` is the work of `job`. Errors: one cannot be read for a reason
 /// that may pass.
 Result<bool> holds_work_of(const std::string& job, const std::string& folder) {
@@ -71,7 +78,7 @@ Result<bool> holds_work_of(const std::string& job, const std::string& folder) {
     if (earlier && earlier->job == job) {
       return true;
     }
-    if (!earlier && earlier.error().exit_code != ExitCode::BadData && earlier.error().exit_code != ExitCode::Mismatch) {
+    if (!earlier && may_pass(earlier.error(), checkpoint.path)) {
       return earlier.error();
     }
   }
@@ -169,7 +176,7 @@ Result<bool> restarted_job_goes_on(const config::TrainConfig& config, const Envi
   if (!job || environment.get_non_empty(env::kSlurmRestartCount).value_or("0") == "0") {
     return false;
   }
-  const Result<RecordedSaves> saves = recorded_saves(config.run.folder, *job);
+  const Result<RecordedSaves> saves = recorded_saves(config, *job);
   if (!saves) {
     return saves.error();
   }

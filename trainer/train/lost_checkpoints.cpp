@@ -15,15 +15,14 @@ std::string records_of(const std::string& folder) { return (std::filesystem::pat
 /// Takes in the records one after the other.
 class SavesReader {
  public:
-  explicit SavesReader(std::string job) : job_(std::move(job)) {}
+  SavesReader(const std::string& folder, std::string job)
+      : given_(absolute_folder(folder)), resolved_(resolved_folder(folder)), job_(std::move(job)) {}
 
   void take(const report::ReadRecord& record) {
     if (record.event() == "begin") {
       begin(record);
     } else if (record.event() == "checkpoint" && record.number("written") == 1) {
-      saves_.of_training = std::max(saves_.of_training, record.integer("step"));
-      saves_.folder_of_training = folder_;
-      saves_.of_job = of_this_job_ ? std::max(saves_.of_job, record.integer("step")) : saves_.of_job;
+      saved(record.integer("step"));
     }
   }
 
@@ -33,13 +32,28 @@ class SavesReader {
   void begin(const report::ReadRecord& record) {
     saves_.any_start = true;
     folder_ = record.text("checkpoint_folder");
+    is_here_ = folder_.empty() || folder_ == given_ || record.text("resolved_checkpoint_folder") == resolved_;
     of_this_job_ = !job_.empty() && record.text("job") == job_;
+    std::int64_t& newest = is_here_ ? saves_.of_training : saves_.elsewhere;
     const std::int64_t step = record.integer("step");  // what was saved beyond it was given up, or was lost
-    saves_.of_training = step == 0 ? -1 : std::min(saves_.of_training, step);
+    newest = step == 0 ? -1 : std::min(newest, step);
   }
 
+  void saved(std::int64_t step) {
+    if (!is_here_) {
+      saves_.elsewhere = std::max(saves_.elsewhere, step);
+      saves_.other_folder = folder_;
+      return;
+    }
+    saves_.of_training = std::max(saves_.of_training, step);
+    saves_.of_job = of_this_job_ ? std::max(saves_.of_job, step) : saves_.of_job;
+  }
+
+  std::string given_;
+  std::string resolved_;
   std::string job_;
   std::string folder_;
+  bool is_here_ = true;
   bool of_this_job_ = false;
   RecordedSaves saves_;
 };
@@ -52,8 +66,14 @@ std::string resolved_folder(const std::string& folder) {
   return error ? folder : resolved.string();
 }
 
-Result<RecordedSaves> recorded_saves(const std::string& folder, const std::string& job) {
-  const std::string path = records_of(folder);
+std::string absolute_folder(const std::string& folder) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(folder, error).lexically_normal();
+  return error ? folder : (absolute.has_filename() ? absolute : absolute.parent_path()).string();
+}
+
+Result<RecordedSaves> recorded_saves(const config::TrainConfig& config, const std::string& job) {
+  const std::string path = records_of(config.run.folder);
   std::error_code error;
   if (!std::filesystem::exists(path, error) && !error) {
     return RecordedSaves();
@@ -62,7 +82,7 @@ Result<RecordedSaves> recorded_saves(const std::string& folder, const std::strin
   if (!file) {
     return file.error();
   }
-  SavesReader reader(job);
+  SavesReader reader(config.checkpoint.load.folder, job);
   if (Result<void> read = file->read([&](const report::ReadRecord& record) { reader.take(record); }); !read) {
     return read.error();
   }
@@ -78,13 +98,11 @@ Result<void> check_none_lost(const config::TrainConfig& config, const std::strin
   if (!goes_on && job.empty()) {
     return {};
   }
-  const Result<RecordedSaves> saves = recorded_saves(config.run.folder, job);
+  const Result<RecordedSaves> saves = recorded_saves(config, job);
   if (!saves) {
     return saves.error();
   }
-  const std::string& then = saves->folder_of_training;
-  const bool here = then.empty() || then == resolved_folder(folder);
-  const std::int64_t lost = std::max(goes_on && here ? saves->of_training : -1, saves->of_job);
+  const std::int64_t lost = std::max(goes_on ? saves->of_training : -1, saves->of_job);
   if (lost >= 0) {
     return fail("--resume", resume,
                 fmt::format("{} holds no checkpoint, though {} tells of one of step {} that was written", folder,
@@ -93,10 +111,10 @@ Result<void> check_none_lost(const config::TrainConfig& config, const std::strin
                 "with a copy of one, or a new job with --resume=never to begin at step 0",
                 ExitCode::NoInput);
   }
-  if (goes_on && saves->of_training >= 0) {
+  if (goes_on && saves->elsewhere >= 0) {
     warnings.push_back(fmt::format(
         "--checkpoint-dir: {}: holds no checkpoint; {} tells of one of step {} that was written to another folder ({})",
-        folder, records_of(config.run.folder), saves->of_training, saves->folder_of_training));
+        folder, records_of(config.run.folder), saves->elsewhere, saves->other_folder));
   }
   if (!job.empty() && !saves->any_start) {
     warnings.push_back(
@@ -108,12 +126,12 @@ Result<void> check_none_lost(const config::TrainConfig& config, const std::strin
 }
 
 Result<std::string> older_checkpoint_warning(const config::TrainConfig& config, std::int64_t step) {
-  const Result<RecordedSaves> saves = recorded_saves(config.run.folder, "");
+  const Result<RecordedSaves> saves = recorded_saves(config, "");
   if (!saves) {
     return saves.error();
   }
   const std::string& folder = config.checkpoint.load.folder;
-  if (saves->of_training <= step || saves->folder_of_training != resolved_folder(folder)) {
+  if (saves->of_training <= step) {
     return std::string();
   }
   return fmt::format(

@@ -12,19 +12,23 @@ namespace rollcall::train {
 
 /// The last checkpoints that the records of a run's folder tell of as written. -1: none.
 struct RecordedSaves {
-  bool any_start = false;            ///< whether there is a record of a start at all
-  std::int64_t of_training = -1;     ///< the step; what a later start did not go on from does not count
-  std::string folder_of_training{};  ///< resolved_folder() of the run that wrote it; empty: not recorded
-  std::int64_t of_job = -1;          ///< the step, by any start of this job
+  bool any_start = false;         ///< whether there is a record of a start at all
+  std::int64_t of_training = -1;  ///< the step, in this run's folder of checkpoints, since one last began behind it
+  std::int64_t of_job = -1;       ///< the step, in that folder, by any start of this job
+  std::int64_t elsewhere = -1;    ///< as of_training, in another folder
+  std::string other_folder{};     ///< that folder
 };
 
 /// `folder`, which exists, by its one absolute name: "/p/run/", a relative path and a link to it are the same folder.
 /// Where the file system does not tell, as given.
 [[nodiscard]] std::string resolved_folder(const std::string& folder);
+/// `folder` from the root on, its links not followed.
+[[nodiscard]] std::string absolute_folder(const std::string& folder);
 
-/// Reads metrics.jsonl of the run's folder `folder`, line by line; nothing where there is none. `job`: this job's
+/// Reads metrics.jsonl of the run's folder, line by line; nothing where there is none. A folder of checkpoints is this
+/// run's by the name that it was given or by the place that it is: a link may lead elsewhere since. `job`: this job's
 /// number; empty: none. Errors (InputOutput): it cannot be read to its end.
-[[nodiscard]] Result<RecordedSaves> recorded_saves(const std::string& folder, const std::string& job);
+[[nodiscard]] Result<RecordedSaves> recorded_saves(const config::TrainConfig& config, const std::string& job);
 
 /// Whether a run that finds no checkpoint may begin at step 0. It may where none was ever written, as where a job is
 /// started again before its first save, and where --resume=never says so; a folder whose checkpoints are gone (deleted

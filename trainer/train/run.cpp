@@ -148,16 +148,22 @@ class Session {
 
   Result<void> look_for_earlier(GoingOn& found) {
     checkpoint::LoadOptions options = config_->checkpoint.load;
-    if (Result<void> looked = take(restarted_job_goes_on(*config_, environment_), found.from_own_job); !looked) {
-      return looked;
+    const Result<bool> own = restarted_job_goes_on(*config_, environment_);
+    if (!own && options.resume != "auto") {
+      return own.error();
     }
+    found.from_own_job = own && *own;  // where that is not known, "auto" goes on all the same, and refuses others' work
     options.resume = found.from_own_job ? "auto" : options.resume;
     options.passes_over_others = found.from_own_job;
     if (Result<void> looked = take(find_earlier_training(options), earlier_); !looked) {
       return looked;
     }
     found.images_of_step = images_of_step(earlier_);
-    return earlier_ ? warn_of_older(options) : confirm_beginning(options);
+    if (!earlier_) {
+      return confirm_beginning(options);
+    }
+    warn_of_older(options);
+    return {};
   }
 
   /// Nothing was found to go on from. A file that cannot be read is told of where it is loaded.
@@ -171,15 +177,16 @@ class Session {
   }
 
   /// The newest checkpoints may have been lost, and older ones be left.
-  Result<void> warn_of_older(const checkpoint::LoadOptions& options) {
+  void warn_of_older(const checkpoint::LoadOptions& options) {
     if (options.resume != "auto") {
-      return {};
+      return;
     }
     const Result<std::string> warning = older_checkpoint_warning(*config_, earlier_->progress.global_step);
-    if (warning && !warning->empty()) {
+    if (!warning) {
+      warnings_.push_back("whether a newer checkpoint was lost is not known: " + warning.error().message());
+    } else if (!warning->empty()) {
       warnings_.push_back(*warning);
     }
-    return warning ? Result<void>() : warning.error();
   }
 
   Result<void> change(const char* setting, const std::string& text) {

@@ -118,6 +118,26 @@ TEST_F(Stage, HoldsOnlyTheNewestOfThoseThatCouldNotBeCopied) {
   EXPECT_EQ(files(folder_.path()), 0U);
 }
 
+TEST_F(Stage, KeepsWhatCouldNotBeCopiedUntilTheNextIsWholeThoughNothingWasSavedYet) {
+  format::LoneRank alone;
+  write(stage_.path(), 7);  // another run's
+  int asked = 0;
+  Destination destination{.folder = folder_.path(), .step = 10, .stage = stage_.path(), .line_begins_at = -1};
+  destination.stage_cleared = std::make_shared<bool>(false);
+  destination.is_ours = [&asked]() -> Result<void> {
+    return asked++ == 0 ? Result<void>() : fail("checkpoint", "", "is not ours for a while", "", ExitCode::InputOutput);
+  };
+  EXPECT_FALSE(commit(destination, {}, {}, alone));
+  EXPECT_EQ(steps(stage_.path()), std::vector<std::int64_t>{10});
+  format::Content twice;
+  twice.values["/a"] = std::int64_t{1};
+  twice.tensors.push_back({"/a", "a", format::DType::Float32, {0}, {}});
+  destination.step = 20;
+  destination.is_ours = {};
+  EXPECT_FALSE(commit(destination, twice, {}, alone));
+  EXPECT_EQ(steps(stage_.path()), std::vector<std::int64_t>{10});
+}
+
 TEST_F(Stage, KeepsWhatCannotBePublished) {
   write(stage_.path(), 20);
   fs::create_directories(fs::path(folder_.path()) / format::checkpoint_name(20) / "in the way");

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/own_file.h"
@@ -64,7 +65,8 @@ Result<void> give_way(const Destination& destination) {
     return {};
   }
   Result<void> superseded = format::supersede(destination.folder, *destination.line_begins_at);
-  if (superseded && !destination.stage.empty()) {
+  const bool cleared = destination.stage_cleared != nullptr && std::exchange(*destination.stage_cleared, true);
+  if (superseded && !destination.stage.empty() && !cleared) {
     discard_left_over(destination.stage);
   }
   return superseded;

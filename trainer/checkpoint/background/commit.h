@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -23,6 +24,9 @@ struct Destination {
   /// Until a run has saved once: the folder's checkpoints of higher steps, and what lies in the stage, are of trainings
   /// that were given up for this one. The former are superseded before anything is written, the latter goes.
   std::optional<std::int64_t> line_begins_at{};
+  /// Set once the stage has been cleared for this run: what lies there from then on is its own, a try that could not be
+  /// copied. Shared by all its saves; the writing thread's of rank 0. Empty: it is cleared by each save.
+  std::shared_ptr<bool> stage_cleared{};
   /// Asked on rank 0, on the writing thread, each time before a name in `folder` is given, changed or removed; an error
   /// ends the write. A save may take so long that another run has the folder by then. Empty: nobody else can have it.
   std::function<Result<void>()> is_ours{};

@@ -77,8 +77,9 @@ Result<void> confirm_damage(const std::string& path, const Result<void>& mine, s
 
 /// A file of this user's: what others have left in a folder that they share is neither ours to count nor to remove.
 bool is_own_file(const std::string& path) {
+  struct stat status {};
   std::error_code ignored;
-  return fs::is_regular_file(path, ignored) && is_own_name(path);
+  return fs::is_regular_file(path, ignored) && ::lstat(path.c_str(), &status) == 0 && is_own(status, folder_of(path));
 }
 
 /// A link that would lead nowhere goes where there is nothing to point to.
@@ -143,11 +144,23 @@ Result<std::vector<ListedCheckpoint>> list_checkpoints(const std::string& folder
 }
 
 Result<std::vector<ListedCheckpoint>> list_own_checkpoints(const std::string& folder) {
-  Result<std::vector<ListedCheckpoint>> listed = list_checkpoints(folder);
-  if (listed) {
-    std::erase_if(*listed, [](const ListedCheckpoint& checkpoint) { return !is_own_name(checkpoint.path); });
+  const Result<std::vector<ListedCheckpoint>> listed = list_checkpoints(folder);
+  if (!listed) {
+    return listed.error();
   }
-  return listed;
+  std::vector<ListedCheckpoint> own;
+  for (const ListedCheckpoint& checkpoint : *listed) {
+    struct stat status {};
+    if (::lstat(checkpoint.path.c_str(), &status) == 0) {
+      if (is_own(status, folder_of(checkpoint.path))) {
+        own.push_back(checkpoint);
+      }
+    } else if (errno != ENOENT) {  // whose it is is not known; to take an older one instead could discard good work
+      return fail("checkpoint", checkpoint.path, "cannot be looked at: " + errno_text(errno),
+                  "looking at that file system, then submitting again", ExitCode::InputOutput);
+    }
+  }
+  return own;
 }
 
 Result<void> prepare_folder(const std::string& folder) {
@@ -161,11 +174,6 @@ Result<void> prepare_folder(const std::string& folder) {
                 "making it writable or naming another folder", ExitCode::CannotCreate);
   }
   return {};
-}
-
-bool is_own_name(const std::string& path) {
-  struct stat status {};
-  return ::lstat(path.c_str(), &status) == 0 && is_own(status, folder_of(path));
 }
 
 std::string exposure(const std::string& path) {

@@ -30,7 +30,8 @@ struct UsedCheckpoint {
 /// (InputOutput): it cannot be read to its end; what is in it is not known then, and it must not be taken for empty.
 [[nodiscard]] Result<std::vector<ListedCheckpoint>> list_checkpoints(const std::string& folder);
 
-/// The same, of this user's and root's alone: others may leave theirs in a folder that a project shares.
+/// The same, of this user's and root's alone: others may leave theirs in a folder that a project shares. Errors
+/// (InputOutput): also where it cannot be told whose one is.
 [[nodiscard]] Result<std::vector<ListedCheckpoint>> list_own_checkpoints(const std::string& folder);
 
 /// Creates `folder` with its parents. Errors (CannotCreate): it cannot be made, listed or written to.
@@ -50,9 +51,6 @@ struct FreeSpace {
 
 /// Errors (InputOutput): `space` is less than `bytes`; says what is missing and where. Pure.
 [[nodiscard]] Result<void> check_free_space(const std::string& path, const FreeSpace& space, std::uint64_t bytes);
-
-/// Whether the name `path`, a link or a file, is this user's or root's.
-[[nodiscard]] bool is_own_name(const std::string& path);
 
 /// What a user should know of the file or folder `path`, to which others may write, which is another user's or is
 /// reached by another user's link, or which everybody may replace: a clause, "members of group 1001 may write to it",
