@@ -16,6 +16,11 @@
 namespace rollcall::train {
 namespace {
 
+Result<std::vector<checkpoint::format::ListedCheckpoint>> listed_for(const checkpoint::LoadOptions& options) {
+  return options.passes_over_others ? checkpoint::format::list_own_checkpoints(options.folder)
+                                    : checkpoint::format::list_checkpoints(options.folder);
+}
+
 /// What loading will look at, the newest first.
 Result<std::vector<std::string>> candidates(const checkpoint::LoadOptions& options) {
   std::vector<std::string> paths;
@@ -26,8 +31,7 @@ Result<std::vector<std::string>> candidates(const checkpoint::LoadOptions& optio
     paths.push_back(options.resume);
     return paths;
   }
-  const auto listed = options.passes_over_others ? checkpoint::format::list_own_checkpoints(options.folder)
-                                                 : checkpoint::format::list_checkpoints(options.folder);
+  const auto listed = listed_for(options);
   if (!listed) {
     return listed.error();
   }
@@ -151,6 +155,16 @@ void warn_of_other_beginning(std::vector<std::string>& warnings, const EarlierTr
   }
 }
 
+/// The newest checkpoints may have been lost, and older ones be left.
+void warn_of_older(const config::TrainConfig& config, std::int64_t step, std::vector<std::string>& warnings) {
+  const Result<std::string> warning = older_checkpoint_warning(config, step);
+  if (!warning) {
+    warnings.push_back("whether a newer checkpoint was lost is not known: " + warning.error().message());
+  } else if (!warning->empty()) {
+    warnings.push_back(*warning);
+  }
+}
+
 }  // namespace
 
 Result<std::optional<EarlierTraining>> find_earlier_training(const checkpoint::LoadOptions& options) {
@@ -185,6 +199,40 @@ Result<bool> restarted_job_goes_on(const config::TrainConfig& config, const Envi
   }
   const Result<bool> staged = config.checkpoint.stage.empty() ? false : holds_work_of(*job, config.checkpoint.stage);
   return staged && !*staged ? holds_work_of(*job, config.checkpoint.load.folder) : staged;
+}
+
+Result<LookBack> look_back(const config::TrainConfig& config, const std::string& given_resume,
+                           const Environment& environment, std::vector<std::string>& warnings) {
+  checkpoint::LoadOptions options = config.checkpoint.load;
+  const Result<bool> own = restarted_job_goes_on(config, environment);
+  if (!own && options.resume != "auto") {
+    return own.error();
+  }
+  LookBack found;
+  found.from_own_job = own && *own;  // where that is not known, "auto" goes on all the same, and refuses others' work
+  options.resume = found.from_own_job ? "auto" : options.resume;
+  options.passes_over_others = found.from_own_job;
+  Result<std::optional<EarlierTraining>> earlier = find_earlier_training(options);
+  if (!earlier) {
+    return earlier.error();
+  }
+  found.earlier = *std::move(earlier);
+  if (found.earlier && options.resume == "auto") {
+    warn_of_older(config, found.earlier->progress.global_step, warnings);
+  }
+  if (found.earlier) {
+    return found;
+  }
+  const auto listed = listed_for(options);  // a file that cannot be read is told of where it is loaded
+  if (!listed) {
+    return listed.error();
+  }
+  if (Result<void> may =
+          listed->empty() ? check_none_lost(config, given_resume, environment, warnings) : Result<void>();
+      !may) {
+    return may.error();
+  }
+  return found;
 }
 
 std::int64_t images_of_step(const std::optional<EarlierTraining>& earlier) {

@@ -49,6 +49,18 @@ struct EarlierTraining {
 /// many millions. Pure.
 [[nodiscard]] std::string other_order_warning(const EarlierTraining& earlier, const data::SamplerOptions& now);
 
+/// What rank 0 finds to go on from.
+struct LookBack {
+  std::optional<EarlierTraining> earlier{};
+  bool from_own_job = false;  ///< restarted_job_goes_on()
+};
+
+/// Looks for what a run of `config` goes on from and, where there is nothing, whether it may begin (check_none_lost()).
+/// `given_resume`: setting resume as given. `warnings` gets what cannot be known, and what was lost. Rank 0's to call.
+/// Errors: those of restarted_job_goes_on(), find_earlier_training() and check_none_lost().
+[[nodiscard]] Result<LookBack> look_back(const config::TrainConfig& config, const std::string& given_resume,
+                                         const Environment& environment, std::vector<std::string>& warnings);
+
 /// What rank 0 found out and all ranks go by.
 struct GoingOn {
   std::int64_t images_of_step = 0;  ///< of the checkpoint, over all ranks; 0: a run begins afresh

@@ -27,7 +27,6 @@
 #include "trainer/train/earlier_training.h"
 #include "trainer/train/failure_report.h"
 #include "trainer/train/loop.h"
-#include "trainer/train/lost_checkpoints.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/process.h"
 #include "trainer/train/run_facts.h"
@@ -114,12 +113,16 @@ class Session {
   /// A checkpoint of another training is none to go on from. With other ranks, a training takes the accumulation that
   /// keeps the images of a step, where nobody gave one.
   Result<void> look_back() {
-    GoingOn mine;
-    const Result<void> looked = world_.rank == 0 ? look_for_earlier(mine) : Result<void>();
-    const Result<GoingOn> found = share(mine, world_);
-    if (!looked || !found) {
-      return looked ? found.error() : looked.error();
+    Result<LookBack> mine = LookBack();
+    if (world_.rank == 0) {
+      mine = train::look_back(*config_, given_resume_, environment_, warnings_);
     }
+    const Result<GoingOn> found =
+        share(mine ? GoingOn{images_of_step(mine->earlier), mine->from_own_job} : GoingOn(), world_);
+    if (!mine || !found) {
+      return mine ? found.error() : mine.error();
+    }
+    earlier_ = std::move(mine->earlier);
     goes_on_with_own_ = found->from_own_job;
     config_->checkpoint.load.passes_over_others = goes_on_with_own_;
     const bool asked_otherwise = goes_on_with_own_ && config_->checkpoint.load.resume != "auto";
@@ -143,49 +146,6 @@ class Session {
           fmt::format("a step keeps the {} images that it had, by {} micro-batches of {} for each rank; "
                       "--grad-accumulation=1 makes steps smaller, as --batch-size says",
                       images_of_step(earlier_), kept, config_->batch_size()));
-    }
-  }
-
-  Result<void> look_for_earlier(GoingOn& found) {
-    checkpoint::LoadOptions options = config_->checkpoint.load;
-    const Result<bool> own = restarted_job_goes_on(*config_, environment_);
-    if (!own && options.resume != "auto") {
-      return own.error();
-    }
-    found.from_own_job = own && *own;  // where that is not known, "auto" goes on all the same, and refuses others' work
-    options.resume = found.from_own_job ? "auto" : options.resume;
-    options.passes_over_others = found.from_own_job;
-    if (Result<void> looked = take(find_earlier_training(options), earlier_); !looked) {
-      return looked;
-    }
-    found.images_of_step = images_of_step(earlier_);
-    if (!earlier_) {
-      return confirm_beginning(options);
-    }
-    warn_of_older(options);
-    return {};
-  }
-
-  /// Nothing was found to go on from. A file that cannot be read is told of where it is loaded.
-  Result<void> confirm_beginning(const checkpoint::LoadOptions& options) {
-    const auto listed = options.passes_over_others ? checkpoint::format::list_own_checkpoints(options.folder)
-                                                   : checkpoint::format::list_checkpoints(options.folder);
-    if (!listed) {
-      return listed.error();
-    }
-    return listed->empty() ? check_none_lost(*config_, given_resume_, environment_, warnings_) : Result<void>();
-  }
-
-  /// The newest checkpoints may have been lost, and older ones be left.
-  void warn_of_older(const checkpoint::LoadOptions& options) {
-    if (options.resume != "auto") {
-      return;
-    }
-    const Result<std::string> warning = older_checkpoint_warning(*config_, earlier_->progress.global_step);
-    if (!warning) {
-      warnings_.push_back("whether a newer checkpoint was lost is not known: " + warning.error().message());
-    } else if (!warning->empty()) {
-      warnings_.push_back(*warning);
     }
   }
 
