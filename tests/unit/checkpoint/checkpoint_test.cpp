@@ -193,6 +193,14 @@ TEST(Checkpoint, GivesBackTheProgress) {
   const TemporaryFolder folder;
   Training first(Kind::Sgd, 1);
   first.progress = {3, 12, 345, 768, 0.75, 300, 4, 64, 0xffff'ffff'ffff'fffe};
+  first.progress.loss_scale = 1024;
+  first.progress.loss_scale_good_steps = 17;
+  first.progress.skipped_steps = 5;
+  first.progress.validation_due = 2;
+  first.progress.epoch_totals.loss_sum = 1.5;
+  first.progress.epoch_totals.samples = 96;
+  first.progress.unrecorded.loss_sum = 0.5;
+  first.progress.unrecorded.samples = 32;
   ASSERT_TRUE(save(folder.path(), first.state(), {}));
   Training second(Kind::Sgd, 2);
   TrainingState state = second.state();
@@ -207,6 +215,14 @@ TEST(Checkpoint, GivesBackTheProgress) {
   EXPECT_EQ(progress.world_size, 4);
   EXPECT_EQ(progress.batch_size, 64);
   EXPECT_EQ(progress.seed, 0xffff'ffff'ffff'fffe);
+  EXPECT_EQ(progress.loss_scale, 1024);
+  EXPECT_EQ(progress.loss_scale_good_steps, 17);
+  EXPECT_EQ(progress.skipped_steps, 5);
+  EXPECT_EQ(progress.validation_due, 2);
+  EXPECT_EQ(progress.epoch_totals.loss_sum, 1.5);
+  EXPECT_EQ(progress.epoch_totals.samples, 96);
+  EXPECT_EQ(progress.unrecorded.loss_sum, 0.5);
+  EXPECT_EQ(progress.unrecorded.samples, 32);
 }
 
 TEST(Checkpoint, WithAPositionThatNoTrainingHasIsRefused) {

@@ -43,11 +43,13 @@ TEST_F(Commit, DropsFormerCheckpointsOnceTheNewOneIsThere) {
 
 TEST_F(Commit, ThatFailsDropsNothing) {
   ASSERT_TRUE(save(10));
+  ASSERT_TRUE(format::write_checkpoint(folder_.file(checkpoint_name(5)), SampleContent(5).content, {}));
   fs::create_directories(folder_.file(checkpoint_name(20)) + "/in the way");
   const Result<void> failed = save(20);
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().exit_code, ExitCode::CannotCreate);
   EXPECT_TRUE(format::verify_file(folder_.file(checkpoint_name(10)), format::VerifyLevel::Full));
+  EXPECT_TRUE(format::verify_file(folder_.file(checkpoint_name(5)), format::VerifyLevel::Full));
 }
 
 /// As a run that stood still in the middle of a save, while another one took its folder, went on and saved.

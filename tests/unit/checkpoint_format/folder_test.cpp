@@ -253,6 +253,29 @@ TEST(CheckpointFolder, TellsWhoElseCanPutAnotherInItsPlace) {
   }
 }
 
+TEST(CheckpointFolder, AByteThatChangedInAnyPieceOfALargeTensorIsFound) {
+  const TemporaryFolder folder;
+  const std::vector<float> weights(5 * kPieceBytes / 2 / sizeof(float), 1.0F);  // two pieces and a half
+  Content content;
+  content.tensors.push_back({"/model/weight",
+                             "weight",
+                             DType::Float32,
+                             {static_cast<std::int64_t>(weights.size())},
+                             std::as_bytes(std::span(weights))});
+  const std::string path = folder.file(checkpoint_name(1));
+  ASSERT_TRUE(write_checkpoint(path, content, {}));
+  const std::vector<char> sound = file_bytes(path);
+  for (const std::size_t fifth : {1, 3, 5}) {  // the data are nearly all of the file
+    std::vector<char> bytes = sound;
+    bytes[sound.size() * fifth / 6] ^= 1;
+    write_file(path, bytes);
+    const auto read = read_checkpoint(path);
+    ASSERT_FALSE(read) << fifth;
+    EXPECT_EQ(read.error().exit_code, ExitCode::BadData);
+    EXPECT_THAT(read.error().message(), HasSubstr("/model/weight"));
+  }
+}
+
 TEST(CheckpointFolder, WithOnlyDamagedCheckpointsNobodyStartsAfreshUnasked) {
   const TemporaryFolder folder;
   write_step(folder, 10);
