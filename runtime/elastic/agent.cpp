@@ -330,10 +330,15 @@ Result<int> Agent::open_stream(const Generation& generation, std::uint32_t local
   if (file.empty() && shown) {
     return -1;
   }
-  if (file.empty()) {
-    return open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (!file.empty()) {
+    return open_log(file);
   }
-  return open_log(file);
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere < 0) {
+    return fail("--log-dir", "/dev/null", "cannot be opened: " + errno_text(errno), "a higher ulimit -n",
+                ExitCode::CannotCreate);
+  }
+  return nowhere;
 }
 
 void Agent::finish_group() {

@@ -9,11 +9,18 @@ from folder_runs import OPTIONS
 pytest.importorskip("h5py")
 
 
+def first_starts_option(folder, resume):
+    """--resume=never, or a file of another training, which says where a job's first start begins."""
+    if resume == "never":
+        return "--resume=never"
+    trainer_ranks.run(folder / "other", *OPTIONS, "--max-steps=1", ranks=1)
+    return f"--resume={folder}/other/step-00000001.h5"
+
+
 @pytest.mark.parametrize("resume", ["never", "FILE"])
 def test_a_restarted_job_goes_on_from_what_it_wrote(tmp_path, resume):
     """--resume=never or FILE says where the job's first start begins; its restarts would else lose what that did."""
-    trainer_ranks.run(tmp_path / "other", *OPTIONS, "--max-steps=1", ranks=1)
-    given = f"--resume={tmp_path}/other/step-00000001.h5" if resume == "FILE" else "--resume=never"
+    given = first_starts_option(tmp_path, resume)
     run = tmp_path / "run"
     trainer_ranks.run(run, *OPTIONS, "--max-steps=9", ranks=1, env={"SLURM_JOB_ID": "4"})  # of an earlier job, further on
     job = {"SLURM_JOB_ID": "5"}
@@ -29,8 +36,7 @@ def test_a_restarted_job_goes_on_from_what_it_wrote(tmp_path, resume):
 @pytest.mark.parametrize("resume", ["never", "FILE"])
 def test_a_restarted_job_goes_on_from_what_another_job_added_to_its_work(tmp_path, resume):
     """Preempted, and pending for days; meanwhile the same training was submitted to another partition."""
-    trainer_ranks.run(tmp_path / "other", *OPTIONS, "--max-steps=1", ranks=1)
-    given = f"--resume={tmp_path}/other/step-00000001.h5" if resume == "FILE" else "--resume=never"
+    given = first_starts_option(tmp_path, resume)
     run, job = tmp_path / "run", {"SLURM_JOB_ID": "5"}
     trainer_ranks.run(run, *OPTIONS, given, "--max-steps=2", ranks=1, env=job)
     trainer_ranks.run(run, *OPTIONS, "--max-steps=6", "--keep-last=1", ranks=1, env={"SLURM_JOB_ID": "6"})
@@ -41,8 +47,7 @@ def test_a_restarted_job_goes_on_from_what_another_job_added_to_its_work(tmp_pat
 
 @pytest.mark.parametrize("resume", ["never", "FILE"])
 def test_a_restarted_job_whose_work_cannot_be_read_does_not_begin_again(tmp_path, resume):
-    trainer_ranks.run(tmp_path / "other", *OPTIONS, "--max-steps=1", ranks=1)
-    given = f"--resume={tmp_path}/other/step-00000001.h5" if resume == "FILE" else "--resume=never"
+    given = first_starts_option(tmp_path, resume)
     run, job = tmp_path / "run", {"SLURM_JOB_ID": "5"}
     trainer_ranks.run(run, *OPTIONS, given, "--max-steps=2", ranks=1, env=job)
     file = trainer_ranks.checkpoints(run)[0]

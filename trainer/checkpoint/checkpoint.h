@@ -64,8 +64,8 @@ struct LoadOptions {
   /// path of a checkpoint
   std::string resume = "auto";
   std::string folder{};
-  bool passes_over_others =
-      false;  ///< "auto": other users' checkpoints in `folder` do not count; else they are refused
+  /// "auto": other users' checkpoints in `folder` do not count; else they are refused
+  bool passes_over_others = false;
   format::VerifyLevel verify = format::VerifyLevel::Full;  ///< how much of what is loaded is checked
 };
 
