@@ -130,4 +130,8 @@ inline testing::AssertionResult same_content(const Content& found, const Content
   return testing::AssertionSuccess();
 }
 
+inline void write_sample_step(const TemporaryFolder& folder, std::int64_t step) {
+  ASSERT_TRUE(write_checkpoint(folder.file(checkpoint_name(step)), SampleContent(step).content, {}));
+}
+
 }  // namespace rollcall::checkpoint::format
