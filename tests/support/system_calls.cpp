@@ -28,8 +28,14 @@ Plan plan;
 std::atomic<bool> active{false};
 std::atomic<std::size_t> calls{0};
 
-/// Whether this call is the one that is to go wrong.
-bool strikes(Call call) { return active && plan.call == call && ++calls == plan.nth; }
+/// Whether this call is one that is to go wrong.
+bool strikes(Call call) {
+  if (!active || plan.call != call) {
+    return false;
+  }
+  const std::size_t number = ++calls;
+  return number == plan.nth || (plan.fault == Fault::Lasting && number > plan.nth);
+}
 
 struct Entry {
   std::uint32_t rank = 0;
@@ -105,6 +111,7 @@ ssize_t write_with_fault(int file, const void* bytes, std::size_t count, off_t o
       return written;
     }
     case Fault::Error:
+    case Fault::Lasting:
       break;
   }
   errno = plan.error_number;

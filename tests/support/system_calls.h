@@ -15,6 +15,7 @@ enum class Call { Write, Sync, Rename, Allocate, Read };
 
 enum class Fault {
   Error,    ///< fails with `error_number`
+  Lasting,  ///< fails with `error_number`, and so do all calls of its kind after it
   Short,    ///< transfers half of the bytes and says so
   Lost,     ///< says that it wrote all, and writes nothing
   Flipped,  ///< writes all, one bit of it wrong

@@ -62,6 +62,20 @@ TEST(BackgroundSaver, SavesTheStateOfItsStepWhileTheTrainingGoesOn) {
   saver.wait();  // it may still read what `training` has
 }
 
+TEST(BackgroundSaver, WritesOnlyWhenAllIsCopied) {
+  BackgroundSaver saver(kAtOnce);
+  Training training;
+  training.parameter.assign(16 << 20, 1);  // takes far longer to copy than a thread to begin
+  ASSERT_TRUE(saver.start(1, training.live(), [](const format::Content& content) {
+    float last = 0;
+    std::memcpy(&last, &content.tensors.at(0).bytes.back() - sizeof last + 1, sizeof last);
+    return last == 1 ? Result<void>() : fail("checkpoint", "", "is not all there", "", ExitCode::Internal);
+  }));
+  saver.wait();
+  const auto outcome = saver.take_outcome();
+  EXPECT_TRUE(outcome->written) << outcome->written.error().message();
+}
+
 TEST(BackgroundSaver, IsBusyUntilTheWriteIsDoneAndTellsHowItWentOnce) {
   BackgroundSaver saver(kAtOnce);
   const Training training;

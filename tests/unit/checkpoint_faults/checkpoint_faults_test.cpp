@@ -160,13 +160,15 @@ TEST_P(WithFaults, ReadsThatFailNeitherSetACheckpointAsideNorFallBackToAnEarlier
   inject(Call::Read, 0, Fault::Error);
   ASSERT_TRUE(load_latest(folder.path()));
   const std::size_t reads = stop();
-  for (std::size_t nth = 1; nth <= reads; ++nth) {
-    inject(Call::Read, nth, Fault::Error, EIO);
-    const auto latest = load_latest(folder.path());
-    stop();
-    ASSERT_FALSE(latest) << nth;
-    EXPECT_EQ(latest.error().exit_code, ExitCode::InputOutput) << nth;
-    ASSERT_EQ(folder.names(), (std::vector<std::string>{checkpoint_name(1), checkpoint_name(2)})) << nth;
+  for (const Fault fault : {Fault::Error, Fault::Lasting}) {
+    for (std::size_t nth = 1; nth <= reads; ++nth) {
+      inject(Call::Read, nth, fault, EIO);
+      const auto latest = load_latest(folder.path());
+      stop();
+      ASSERT_FALSE(latest) << nth;
+      EXPECT_EQ(latest.error().exit_code, ExitCode::InputOutput) << nth;
+      ASSERT_EQ(folder.names(), (std::vector<std::string>{checkpoint_name(1), checkpoint_name(2)})) << nth;
+    }
   }
 }
 
