@@ -18,7 +18,8 @@ using testing_support::spawn;
 class CollectivesMatrix : public testing::TestWithParam<std::tuple<std::string, int>> {};
 
 TEST_P(CollectivesMatrix, EveryOperationAgreesWithAScalarReference) {
-  const auto [backend, world_size] = GetParam();
+  const std::string& backend = std::get<0>(GetParam());
+  const int world_size = std::get<1>(GetParam());
   const std::vector<RankResult> ranks = spawn(static_cast<std::uint32_t>(world_size), [&](Rank& rank) {
     rank.backend = backend;
     check_every_collective(rank.make_group(), backend);

@@ -48,9 +48,9 @@ TEST(Autocast, AnOperatorThatDoesNotExistIsAnErrorWithAWayOut) {
 /// Loss of the first and the last of some steps on one batch.
 std::pair<double, double> train(ComputeType type) {
   torch::manual_seed(2);
-  model::ResNet network = *model::make_model("resnet18", {.num_classes = 4});
+  model::ResNet network = *model::make_model("resnet20", {.num_classes = 4});
   model::use_channels_last(*network);
-  const at::Tensor images = torch::randn({8, 3, 32, 32}).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor images = torch::randn({8, 3, 16, 16}).contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor labels = torch::arange(8, at::kLong).remainder(4);
   torch::optim::SGD optimizer(network->parameters(), torch::optim::SGDOptions(0.02).momentum(0.9));
   LossScaler scaler(type == at::kHalf);
