@@ -1,6 +1,7 @@
 #include "runtime/base/this_process.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <glob.h>
 #include <sched.h>
 #include <sys/stat.h>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "runtime/base/file_owner.h"
+#include "runtime/base/result.h"
 #include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 
@@ -36,27 +38,35 @@ std::filesystem::path own_file() {
   return std::filesystem::canonical(shared_object ? loaded : std::filesystem::path("/proc/self/exe"), error);
 }
 
-/// Whether what `path` leads to is root's or `owner`'s, and nobody else may write to it.
-bool is_theirs(const std::filesystem::path& path, uid_t owner) {
+/// Why what `path` leads to is not believed: it is neither root's nor `owner`'s, or others may write to it. Empty: it
+/// is.
+std::string objection(const std::filesystem::path& path, uid_t owner) {
   struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && is_roots_or(owner, status) && !others_may_write(status, status.st_uid);
+  if (::stat(path.c_str(), &status) != 0) {
+    return fmt::format("{}: {}", path.string(), errno_text(errno));
+  }
+  if (!is_roots_or(owner, status)) {
+    return fmt::format("user {} owns {}", status.st_uid, path.string());
+  }
+  return others_may_write(status, status.st_uid) ? fmt::format("others may write to {}", path.string()) : "";
 }
 
 /// The same of all on the way from the folder `above` to `path` below it, and of what lies in it where it is a folder.
-bool are_all_theirs(std::filesystem::path above, const std::filesystem::path& path, uid_t owner) {
+std::string objection_on_the_way(std::filesystem::path above, const std::filesystem::path& path, uid_t owner) {
+  std::string found;
   for (const std::filesystem::path& part : path) {
     above /= part;
-    if (!is_theirs(above, owner)) {
-      return false;
+    if (found = objection(above, owner); !found.empty()) {
+      return found;
     }
   }
   std::error_code error;
   for (std::filesystem::directory_iterator entry(above, error), end; !error && entry != end; entry.increment(error)) {
-    if (!is_theirs(entry->path(), owner)) {
-      return false;
+    if (found = objection(entry->path(), owner); !found.empty()) {
+      return found;
     }
   }
-  return true;
+  return found;
 }
 
 /// The CPUs of a mask that has room for `cpus` of them; nothing, and errno, where the kernel refuses it.
@@ -122,28 +132,28 @@ bool sees_accelerator() {
   return false;
 }
 
-std::optional<std::filesystem::path> find_above(const std::filesystem::path& program,
-                                                const std::filesystem::path& path) {
+FoundAbove find_above(const std::filesystem::path& program, const std::filesystem::path& path) {
   constexpr int kLevels = 4;  // PREFIX/lib/ARCHITECTURE/rollcall/spank_rollcall.so
   struct stat status {};
   if (::stat(program.c_str(), &status) != 0) {
-    return std::nullopt;
+    return {};
   }
   const uid_t owner = status.st_uid;
   std::filesystem::path above = program.parent_path();
-  for (int level = 0; level < kLevels && above.has_relative_path() && is_theirs(above, owner); ++level) {
+  std::string known;
+  for (int level = 0; level < kLevels && above.has_relative_path(); ++level) {
+    known = known.empty() ? objection(above, owner) : known;
     std::error_code error;
     if (std::filesystem::exists(above / path, error)) {
-      return are_all_theirs(above, path, owner) ? std::optional(above / path) : std::nullopt;
+      known = known.empty() ? objection_on_the_way(above, path, owner) : known;
+      return known.empty() ? FoundAbove{above / path, ""} : FoundAbove{std::nullopt, known};
     }
     above = above.parent_path();
   }
-  return std::nullopt;
+  return {};
 }
 
-std::optional<std::filesystem::path> find_above_own_file(const std::filesystem::path& path) {
-  return find_above(own_file(), path);
-}
+FoundAbove find_above_own_file(const std::filesystem::path& path) { return find_above(own_file(), path); }
 
 namespace {
 

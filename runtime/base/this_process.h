@@ -26,16 +26,22 @@ namespace rollcall {
 /// its cgroup. None is opened: that would wake the device. A file that may be something else (a display's) counts.
 [[nodiscard]] bool sees_accelerator();
 
+/// What find_above() has found.
+struct FoundAbove {
+  std::optional<std::filesystem::path> file;
+  std::string
+      passed_over;  ///< why something of that name is not believed: "others may write to /opt/project"; or empty
+};
+
 /// `path` below one of the folders above the file `program` (absolute, without links), at most four levels up, the
 /// nearest that has it. Who owns the program, and root, are believed, nobody else: the way up ends at the first folder
 /// that belongs to another or to which others may write (/tmp, a project's group), and nothing is found where that is
 /// so of what lies at `path`, of a folder on the way down to it, or of a file in it.
-[[nodiscard]] std::optional<std::filesystem::path> find_above(const std::filesystem::path& program,
-                                                              const std::filesystem::path& path);
+[[nodiscard]] FoundAbove find_above(const std::filesystem::path& program, const std::filesystem::path& path);
 
 /// The same of the program or plugin that this code was linked into: where `cmake --install` puts what belongs to it;
 /// the build folder has the same layout. Nothing where there is none. Not influenced by the environment.
-[[nodiscard]] std::optional<std::filesystem::path> find_above_own_file(const std::filesystem::path& path);
+[[nodiscard]] FoundAbove find_above_own_file(const std::filesystem::path& path);
 
 /// Bytes of memory that this process and those that share its cgroups may use together: the smallest limit of its
 /// memory cgroups and of those above them (cgroups(7), versions 1 and 2), or all that the machine has. Slurm's tasks

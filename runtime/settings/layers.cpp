@@ -51,8 +51,9 @@ Result<void> apply_entry(Settings& settings, std::string_view entry, const std::
   return {};
 }
 
-/// Where the site profile is, if there is one.
-Result<std::optional<SiteProfile>> find_site(const Environment& environment, const StandardLayers& layers) {
+/// Where the site profile is, if there is one; that installed ones are passed over is noted.
+Result<std::optional<SiteProfile>> find_site(Settings& settings, const Environment& environment,
+                                             const StandardLayers& layers) {
   constexpr const char* kSiteFile = "/etc/rollcall/site.toml";
   if (layers.site_file) {
     return std::optional(SiteProfile{"", *layers.site_file, "config= in plugstack.conf"});
@@ -63,11 +64,13 @@ Result<std::optional<SiteProfile>> find_site(const Environment& environment, con
   if (may_exist(kSiteFile)) {
     return std::optional(SiteProfile{"", kSiteFile, "its place"});
   }
-  return recognise_site(installed_site_folder(), clues_of_this_machine(environment));
+  const FoundAbove installed = installed_site_folder();
+  settings.pass_over_installed_sites(installed.passed_over);
+  return recognise_site(installed.file, clues_of_this_machine(environment));
 }
 
 Result<void> apply_site_file(Settings& settings, const Environment& environment, const StandardLayers& layers) {
-  Result<std::optional<SiteProfile>> site = find_site(environment, layers);
+  Result<std::optional<SiteProfile>> site = find_site(settings, environment, layers);
   if (!site) {
     return site.error();
   }

@@ -80,6 +80,9 @@ class Settings {
   /// Notes why the profile in force may not be the one that `srun --ddp` would take; "" for no doubt.
   void doubt_site(std::string reason) { site_doubt_ = std::move(reason); }
   [[nodiscard]] const std::string& site_doubt() const { return site_doubt_; }
+  /// Notes why the installed profiles were not looked at: "others may write to /opt/project"; "" where they were.
+  void pass_over_installed_sites(std::string reason) { sites_passed_over_ = std::move(reason); }
+  [[nodiscard]] const std::string& sites_passed_over() const { return sites_passed_over_; }
   /// `name` must be in the table.
   void lock(std::string_view name) { locked_.emplace(name); }
   [[nodiscard]] bool is_locked(std::string_view name) const { return locked_.contains(name); }
@@ -103,6 +106,7 @@ class Settings {
   std::set<std::string, std::less<>> locked_;
   std::optional<SiteProfile> site_;
   std::string site_doubt_;
+  std::string sites_passed_over_;
 };
 
 /// The row of that name, '.', '-' and '_' counting as the same; null where there is none.

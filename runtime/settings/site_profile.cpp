@@ -158,11 +158,12 @@ constexpr const char* kSystemNameFile = "/etc/FZJ/systemname";  // all systems o
 
 }  // namespace
 
-Result<std::optional<SiteProfile>> recognise_site(const std::optional<std::string>& folder, const SiteClues& clues) {
+Result<std::optional<SiteProfile>> recognise_site(const std::optional<std::filesystem::path>& folder,
+                                                  const SiteClues& clues) {
   std::vector<std::string> files;
   std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder.value_or(""), error), end; !error && entry != end;
-       entry.increment(error)) {
+  for (std::filesystem::directory_iterator entry(folder.value_or(std::filesystem::path()), error), end;
+       !error && entry != end; entry.increment(error)) {
     if (entry->path().extension() == ".toml") {
       files.push_back(entry->path());
     }
@@ -216,9 +217,8 @@ SiteClues clues_of_this_machine(const Environment& environment) {
   return clues;
 }
 
-std::optional<std::string> installed_site_folder() {
-  const auto folder = find_above_own_file(std::filesystem::path("share") / "rollcall" / "site_config");
-  return folder ? std::optional(folder->string()) : std::nullopt;
+FoundAbove installed_site_folder() {
+  return find_above_own_file(std::filesystem::path("share") / "rollcall" / "site_config");
 }
 
 }  // namespace rollcall::settings

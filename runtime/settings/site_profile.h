@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -7,6 +8,7 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
+#include "runtime/base/this_process.h"
 #include "runtime/settings/settings.h"
 
 namespace rollcall::settings {
@@ -25,12 +27,13 @@ struct SiteClues {
 [[nodiscard]] SiteClues clues_of_this_machine(const Environment& environment);
 
 /// The folder share/rollcall/site_config above the program or plugin that this code is part of: where `cmake --install`
-/// puts the profiles; the build folder has it, too. Nothing where there is none. Not influenced by the environment.
-[[nodiscard]] std::optional<std::string> installed_site_folder();
+/// puts the profiles; the build folder has it, too. Nothing where there is none, or where others could have changed it
+/// (find_above_own_file()). Not influenced by the environment.
+[[nodiscard]] FoundAbove installed_site_folder();
 
 /// The profile of `folder` that fits best: the strongest clue decides, then the order of the files' names. Only the
 /// [site] sections are read. A profile that cannot be read or parsed is an error (Configuration).
-[[nodiscard]] Result<std::optional<SiteProfile>> recognise_site(const std::optional<std::string>& folder,
+[[nodiscard]] Result<std::optional<SiteProfile>> recognise_site(const std::optional<std::filesystem::path>& folder,
                                                                 const SiteClues& clues);
 
 /// Reads the profile `site.file`, notes it in `settings`, applies it and its locks. `section`: as in apply_toml_file;

@@ -200,6 +200,7 @@ TABLE = {
     "log-steps": Numbers({"log-steps": 3}),
     "rank-seconds": setting_effects.rank_seconds,
     "tensorboard": Elsewhere(TENSORBOARD, "test_curves_are_the_numbers_of_the_records_also_of_a_run_that_goes_on"),
+    "trace-steps": Elsewhere("tests/python/test_trace.py", "test_every_rank_part_of_the_model_and_collective_is_in_the_trace"),
     "tensorboard-histograms": Elsewhere(TENSORBOARD, "test_histograms_are_of_the_weights_of_that_step_and_their_gradients"),
     "report": Elsewhere("tests/python/test_report.py", "test_without_a_report_there_is_none_and_a_failed_one_is_no_failure"),
 }

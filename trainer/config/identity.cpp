@@ -28,7 +28,7 @@ constexpr auto kMayChange = std::to_array<std::string_view>(
      "verify",
      // what is told
      "valid-epochs", "benchmark-epochs", "progress", "log-steps", "rank-seconds", "report", "tensorboard",
-     "tensorboard-histograms",
+     "tensorboard-histograms", "trace-steps",
      // a training that a broken picture ended goes on without it
      "bad-samples", "max-bad-samples", "max-skipped-steps",
      // compared by what they come to: the images of a step, the number of classes, the images themselves

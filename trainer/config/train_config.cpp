@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/settings/values.h"
 #include "trainer/checkpoint/background/commit.h"
@@ -229,6 +230,22 @@ metrics::ProgressStyle progress_style(const std::string& name) {
   return name == "none" ? metrics::ProgressStyle::None : metrics::ProgressStyle::Auto;
 }
 
+/// "100-104" or "100".
+Result<std::optional<StepRange>> trace_steps(const std::string& text) {
+  constexpr std::int64_t kMostSteps = 1000;  // the file would be too large to open
+  if (text.empty()) {
+    return std::optional<StepRange>();
+  }
+  const std::size_t dash = text.find('-');
+  const auto first = parse_integer<std::int64_t>(text.substr(0, dash));
+  const auto last = dash == std::string::npos ? first : parse_integer<std::int64_t>(text.substr(dash + 1));
+  if (!first || !last || *first < 1 || *last < *first || *last - *first >= kMostSteps) {
+    return fail("--trace-steps", text, "is no range of at most 1000 steps, which count from 1",
+                "--trace-steps=100-104");
+  }
+  return std::optional(StepRange{*first, *last});
+}
+
 RunConfig run_config(const Settings& settings) {
   return {.epochs = settings.integer("epochs"),
           .max_steps = settings.integer("max-steps"),
@@ -346,6 +363,11 @@ Result<TrainConfig> make_train_config(const Settings& settings, const Environmen
     return fail("--tensorboard-histograms", settings.text("tensorboard-histograms"), "needs --tensorboard",
                 "adding it, or leaving this one out");
   }
+  Result<std::optional<StepRange>> traced = trace_steps(settings.text("trace-steps"));
+  if (!traced) {
+    return traced.error();
+  }
+  config.run.trace_steps = *traced;
   config.accumulation_given = !settings.is_default("grad-accumulation");
   config.json = settings::print_config(settings, true);
   if (Result<void> chosen = choose_folders(config, settings, environment); !chosen) {

@@ -92,6 +92,12 @@ struct CheckpointConfig {
   std::string save_before_limit_given{};         ///< as given
 };
 
+/// Steps of a training, counted from 1: 1 <= first <= last.
+struct StepRange {
+  std::int64_t first = 1;
+  std::int64_t last = 1;
+};
+
 struct RunConfig {
   std::int64_t epochs = 120;
   std::int64_t max_steps = 0;           ///< 0: no limit
@@ -107,6 +113,7 @@ struct RunConfig {
   bool report = true;
   bool tensorboard = false;
   std::int64_t histogram_steps = 0;  ///< tensorboard: between two histograms of the tensors; 0: none
+  std::optional<StepRange> trace_steps{};
 };
 
 struct TrainConfig {

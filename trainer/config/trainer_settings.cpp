@@ -301,6 +301,10 @@ constexpr std::array kTrainerTable{
         "tensorboard: steps between two histograms of the weights and gradients; 0: none. With fsdp they are of rank "
         "0's shards",
         "Output", "", 0, kMost},
+    Setting{"trace-steps", Kind::Text, "", "FIRST-LAST",
+            "write what all ranks do in these steps, at most 1000, to trace-FIRST-LAST.json in the run's folder, for "
+            "https://ui.perfetto.dev or chrome://tracing",
+            "Output"},
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "trainer/model/resnet.h"
 
+#include <ATen/record_function.h>
 #include <map>
 #include <optional>
 
@@ -154,15 +155,24 @@ void ResNetImpl::initialise(bool zero_init_residual) {
   }
 }
 
-at::Tensor ResNetImpl::forward(at::Tensor images) {
-  at::Tensor features = bn1_->relu(conv1_(images));
-  if (!small_images_) {
-    features = torch::max_pool2d(features, 3, 2, 1);
-  }
-  for (torch::nn::Sequential& stage : stages_) {
-    features = stage->forward(features);
-  }
+at::Tensor ResNetImpl::forward_stem(const at::Tensor& images) {
+  RECORD_USER_SCOPE("compute: stem");
+  const at::Tensor features = bn1_->relu(conv1_(images));
+  return small_images_ ? features : torch::max_pool2d(features, 3, 2, 1);
+}
+
+at::Tensor ResNetImpl::forward_head(const at::Tensor& features) {
+  RECORD_USER_SCOPE("compute: head");
   return fc_(torch::adaptive_avg_pool2d(features, {1, 1}).flatten(1));
+}
+
+at::Tensor ResNetImpl::forward(at::Tensor images) {
+  at::Tensor features = forward_stem(images);
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    RECORD_USER_SCOPE("compute: layer" + std::to_string(i + 1));
+    features = stages_[i]->forward(features);
+  }
+  return forward_head(features);
 }
 
 const std::vector<std::string>& model_names() {

@@ -42,6 +42,8 @@ class ResNetImpl : public torch::nn::Module {
   at::Tensor forward(at::Tensor images);
 
  private:
+  at::Tensor forward_stem(const at::Tensor& images);
+  at::Tensor forward_head(const at::Tensor& features);
   torch::nn::Sequential make_stage(std::int64_t blocks, std::int64_t width, std::int64_t stride);
   void initialise(bool zero_init_residual);
 

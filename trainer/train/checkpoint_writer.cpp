@@ -1,5 +1,6 @@
 #include "trainer/train/checkpoint_writer.h"
 
+#include <ATen/record_function.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 #include <thread>
@@ -144,8 +145,14 @@ Result<void> CheckpointWriter::save(background::Destination destination, const c
   const std::int64_t step = destination.step;
   return saver_->start(step, checkpoint::live_content(parts, parameter_keys, device_copies_),
                        [this, destination = std::move(destination)](const checkpoint::format::Content& content) {
-                         return background::commit(destination, content, writer_options(config_), *group_);
+                         return commit(destination, content);
                        });
+}
+
+Result<void> CheckpointWriter::commit(const background::Destination& destination,
+                                      const checkpoint::format::Content& content) const {
+  RECORD_USER_SCOPE("save: write checkpoint");
+  return background::commit(destination, content, writer_options(config_), *group_);
 }
 
 Result<void> CheckpointWriter::write_now(const background::Destination& destination,
@@ -155,8 +162,7 @@ Result<void> CheckpointWriter::write_now(const background::Destination& destinat
     const Stopwatch stall(stall_seconds_);
     const checkpoint::HostContent host = checkpoint::on_host(parts);
     outcome = background::write_with_retries(
-        destination.step, policy_,
-        [&] { return background::commit(destination, host.content, writer_options(config_), *group_); },
+        destination.step, policy_, [&] { return commit(destination, host.content); },
         [](std::chrono::duration<double> length) {
           std::this_thread::sleep_for(length);
           return true;
@@ -169,6 +175,7 @@ Result<void> CheckpointWriter::write_now(const background::Destination& destinat
 
 void CheckpointWriter::before_update() {
   if (saver_) {
+    RECORD_USER_SCOPE("save: copy what is left");
     const Stopwatch stall(stall_seconds_);
     saver_->wait_copied();
     device_copies_.hold_back();

@@ -84,6 +84,8 @@ class CheckpointWriter {
   void note(checkpoint::background::SaveOutcome outcome);
   /// The others gave a rank up that a save held for too long, which hears of lost peers then.
   [[nodiscard]] Error with_advice(Error error, double seconds) const;
+  [[nodiscard]] Result<void> commit(const checkpoint::background::Destination& destination,
+                                    const checkpoint::format::Content& content) const;
   [[nodiscard]] Result<void> write_now(const checkpoint::background::Destination& destination,
                                        const checkpoint::StateParts& parts);
 

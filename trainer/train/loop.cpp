@@ -1,5 +1,6 @@
 #include "trainer/train/loop.h"
 
+#include <ATen/record_function.h>
 #include <fmt/format.h>
 #include <chrono>
 #include <cmath>
@@ -21,11 +22,21 @@ Loop::Loop(const config::TrainConfig& config, const World& world, Training& trai
       checkpoints_(checkpoints),
       observer_(observer),
       progress_(progress),
-      limit_(std::move(limit)) {
+      limit_(std::move(limit)),
+      trace_(config.run, world, observer) {
   training_.loss_scaler.set_state({.scale = progress_.loss_scale, .good_steps = progress_.loss_scale_good_steps});
 }
 
 Outcome Loop::run() {
+  const Outcome outcome = run_epochs();
+  if (outcome.ending == Ending::Failed) {
+    return outcome;
+  }
+  const Result<void> traced = trace_.finish();
+  return traced ? outcome : failed(traced.error(), true);
+}
+
+Outcome Loop::run_epochs() {
   if (config_.run.valid_epochs == 0) {
     progress_.validation_due = 0;  // none is wanted any more
   }
@@ -71,10 +82,13 @@ Loop::Stop Loop::train_epoch() {
   steps_in_epoch_ = first_step_ + data.train_sampler->steps();
   observer_.begin_epoch(steps_in_epoch_);
   while (true) {
+    if (const Result<void> traced = trace_.before_step(progress_.global_step + 1); !traced) {
+      return failed(traced.error(), true);
+    }
     StepSums sums{.begin = seconds_now()};
     for (std::int64_t done = 0; done < config_.grad_accumulation(); ++done) {
       const double asked = seconds_now();
-      Result<std::optional<data::Batch>> batch = data.train_loader->next();
+      Result<std::optional<data::Batch>> batch = next_batch();
       if (!batch) {
         return failed(batch.error());
       }
@@ -94,6 +108,11 @@ Loop::Stop Loop::train_epoch() {
   }
 }
 
+Result<std::optional<data::Batch>> Loop::next_batch() {
+  RECORD_USER_SCOPE("data: wait for a batch");
+  return training_.data.train_loader->next();
+}
+
 Loop::Stop Loop::train_batch(const data::Batch& read, std::int64_t done, StepSums& sums) {
   const data::StageTimes& times = read.times;
   sums.loading += std::chrono::duration<double>(times.fetch + times.decode + times.augment).count();
@@ -110,13 +129,17 @@ Loop::Stop Loop::train_batch(const data::Batch& read, std::int64_t done, StepSum
     at::Tensor outputs;
     at::Tensor losses;
     const at::Tensor loss = replica_.forward([&] {
+      RECORD_USER_SCOPE("phase: forward");
       outputs = outputs_of(training_, config_, world_, batch.images);
       losses = losses_of(outputs, batch, config_.optim.label_smoothing);
       return losses.mean();
     });
     const double forwarded = seconds_now();
     // The gradient of the mean over the whole step; dividing by 1 changes nothing.
-    training_.loss_scaler.scale(loss / config_.grad_accumulation()).backward();
+    {
+      RECORD_USER_SCOPE("phase: backward");
+      training_.loss_scaler.scale(loss / config_.grad_accumulation()).backward();
+    }
     sums.times.forward += forwarded - begun;
     sums.times.backward += seconds_now() - forwarded;
     sums.totals.average += count(outputs, batch.labels, losses, batch.counted);
@@ -157,6 +180,9 @@ Loop::Stop Loop::finish_step(StepSums& sums) {
   sums.times.data = sums.totals.waited;
   sums.times.steps = 1;
   observer_.step_took(sums.times, wait);
+  if (const Result<void> traced = trace_.after_step(progress_.global_step + 1); !traced) {
+    return failed(traced.error(), true);
+  }
   if (Stop stop = after_step(*totals)) {
     return stop;
   }
@@ -166,6 +192,7 @@ Loop::Stop Loop::finish_step(StepSums& sums) {
 Result<Totals> Loop::exchange_totals(StepSums& sums) {
   const std::int64_t step = progress_.global_step + 1;
   std::vector<double> of_ranks = observer_.rank_times().tell(step);
+  RECORD_USER_SCOPE("phase: totals of all ranks");
   const double done = seconds_now();
   Result<Totals> totals = over_ranks(sums.totals, world_.process_group, world_.device, of_ranks);
   sums.times.wait = seconds_now() - done;
@@ -195,13 +222,19 @@ Loop::Stop Loop::adjust_workers(double waited, const metrics::DataWait& step) {
 void Loop::update(bool finite) {
   if (finite) {
     if (config_.optim.clip_grad_norm > 0) {
+      RECORD_USER_SCOPE("compute: clip gradients");
       numbers_.gradient_norm = replica_.clip_grad_norm(config_.optim.clip_grad_norm);
     }
     checkpoints_.writer().before_update();
-    training_.optimizer->step();
+    optimizer_step();
     observer_.updated(progress_.global_step + 1, replica_);
   }
   training_.loss_scaler.update();
+}
+
+void Loop::optimizer_step() {
+  RECORD_USER_SCOPE("compute: optimizer");
+  training_.optimizer->step();
 }
 
 Loop::Stop Loop::after_update(const Totals& totals) {

@@ -8,6 +8,7 @@
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/outcome.h"
+#include "trainer/train/step_trace.h"
 #include "trainer/train/stop_request.h"
 #include "trainer/train/totals.h"
 #include "trainer/train/training.h"
@@ -42,7 +43,9 @@ class Loop {
   /// goes on with steps of another size goes on with its schedule too. While all had one size, and for a cosine that
   /// --max-steps ends: the steps done.
   [[nodiscard]] std::int64_t schedule_step() const;
+  [[nodiscard]] Outcome run_epochs();
   [[nodiscard]] Stop train_epoch();
+  [[nodiscard]] Result<std::optional<data::Batch>> next_batch();
   /// Gradients of one batch, `done` having been added up in this step before.
   [[nodiscard]] Stop train_batch(const data::Batch& read, std::int64_t done, StepSums& sums);
   /// What the gradients of all its batches are for.
@@ -53,6 +56,7 @@ class Loop {
   [[nodiscard]] Stop adjust_workers(double waited, const metrics::DataWait& step);
   /// The optimizer's step, or, where gradients are not `finite`, none.
   void update(bool finite);
+  void optimizer_step();
   /// Counts and tells a step that was left out; ends a run that leaves out every step.
   [[nodiscard]] Stop after_update(const Totals& totals);
   [[nodiscard]] Stop after_step(const Totals& totals);
@@ -86,6 +90,7 @@ class Loop {
   Observer& observer_;
   checkpoint::Progress& progress_;
   TimeLimit limit_;
+  StepTrace trace_;
   std::int64_t first_step_ = 0;  ///< of the current epoch that this run does
   std::int64_t steps_in_epoch_ = 0;
   StepNumbers numbers_;                ///< of the current step

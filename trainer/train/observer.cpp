@@ -228,6 +228,11 @@ void Observer::saved(const SaveReport& report) {
           {"durable_seconds", outcome.durable_seconds}});
 }
 
+void Observer::traced(metrics::Record of_trace, const std::string& file) {
+  note(fmt::format("trace: {}, for https://ui.perfetto.dev", file));
+  record(std::move(of_trace));
+}
+
 void Observer::save_skipped(std::int64_t step) {
   note(
       fmt::format("no checkpoint of step {}: the one before it is still being written; save less often, or "

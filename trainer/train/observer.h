@@ -64,6 +64,8 @@ class Observer {
   void validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals, double seconds);
   /// A save that ended, well or not.
   void saved(const SaveReport& report);
+  /// Steps that --trace-steps asked for are in `file`.
+  void traced(metrics::Record record, const std::string& file);
   /// A save that was left out, as the one before it was still under way.
   void save_skipped(std::int64_t step);
   /// `cpus`: that this rank may use.

@@ -1,5 +1,6 @@
 #include "trainer/train/totals.h"
 
+#include <ATen/record_function.h>
 #include <algorithm>
 #include <vector>
 
@@ -13,6 +14,7 @@ at::Tensor losses_of(const at::Tensor& outputs, const at::Tensor& labels, double
 }
 
 at::Tensor losses_of(const at::Tensor& outputs, const data::Batch& batch, double label_smoothing) {
+  RECORD_USER_SCOPE("compute: loss");
   const at::Tensor first = losses_of(outputs, batch.labels, label_smoothing);
   if (batch.label_weight == 1) {
     return first;

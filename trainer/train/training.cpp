@@ -1,5 +1,6 @@
 #include "trainer/train/training.h"
 
+#include <ATen/record_function.h>
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
@@ -132,6 +133,7 @@ Result<void> warm_up(Training& training, const config::TrainConfig& config, cons
 }
 
 data::Batch placed(data::Batch batch, const model::Device& device) {
+  RECORD_USER_SCOPE("copy: batch to the device");
   for (at::Tensor* const tensor : {&batch.images, &batch.labels, &batch.second_labels, &batch.counted}) {
     *tensor = device.place(*tensor);
   }

@@ -1,5 +1,6 @@
 #include "trainer/data/loader/batch_slot.h"
 
+#include <ATen/record_function.h>
 #include <algorithm>
 #include <cassert>
 #include <chrono>
@@ -77,6 +78,7 @@ void BatchSlot::read(std::int64_t i, const Dataset& dataset, Workspace& workspac
 void BatchSlot::read_sample(std::size_t i, const Dataset& dataset, Workspace& workspace) noexcept {
   workspace.times = {};
   try {
+    RECORD_USER_SCOPE("data: read sample");
     const Result<std::int64_t> label = dataset.read(samples_[i].index, epoch_, output(i), workspace);
     if (label) {
       label_values_[i] = *label;

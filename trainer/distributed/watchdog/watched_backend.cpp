@@ -1,5 +1,6 @@
 #include "trainer/distributed/watchdog/watchdog.h"
 
+#include <ATen/record_function.h>
 #include <chrono>
 #include <memory>
 #include <sstream>
@@ -12,12 +13,28 @@
 namespace rollcall::process_group {
 namespace {
 
+using RecordedSpan = std::shared_ptr<at::RecordFunction>;
+
+/// Tells whoever records functions (--trace-steps, PyTorch's profiler) of a collective, until it is dropped or ended.
+/// Null where nobody does.
+RecordedSpan begin_span(const CollectiveCall& call, const std::string& backend) {
+  auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE);
+  if (!callbacks) {
+    return nullptr;
+  }
+  auto span = std::make_shared<at::RecordFunction>(std::move(*callbacks));
+  span->before("collective: " + signature(call) + " over " + backend);
+  span->_setAsync();  // another thread may end it
+  return span;
+}
+
 /// A collective under way whose failure is a CollectiveFailure. All else is the backend's own Work.
 class WatchedWork final : public c10d::Work {
  public:
-  /// `may_wait_for_ever`: the backend does not end everything that waits for a lost peer; `inner` has a future.
+  /// `may_wait_for_ever`: the backend does not end everything that waits for a lost peer; `inner` has a future. `span`
+  /// ends at the latest when somebody has waited for it.
   WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
-              bool may_wait_for_ever);
+              bool may_wait_for_ever, RecordedSpan span);
 
   bool isCompleted() override { return watched_ ? watched_->future()->completed() : inner_->isCompleted(); }
   bool isSuccess() const override { return watched_ ? watched_->future()->hasValue() : inner_->isSuccess(); }
@@ -43,14 +60,16 @@ class WatchedWork final : public c10d::Work {
   CollectiveCall call_;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   std::shared_ptr<WatchedCollective> watched_;  ///< null where the backend ends everything itself
+  RecordedSpan span_;
 };
 
 WatchedWork::WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
-                         bool may_wait_for_ever)
+                         bool may_wait_for_ever, RecordedSpan span)
     : c10d::Work(/*rank=*/-1, inner->retrieveOpType()),
       inner_(std::move(inner)),
       watchdog_(std::move(watchdog)),
-      call_(std::move(call)) {
+      call_(std::move(call)),
+      span_(std::move(span)) {
   if (may_wait_for_ever) {
     watched_ = WatchedCollective::of(inner_->getFuture(), watchdog_, call_, since_);
     watchdog_->watch(watched_);
@@ -58,12 +77,14 @@ WatchedWork::WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<W
 }
 
 bool WatchedWork::wait(std::chrono::milliseconds timeout) {
+  RECORD_USER_SCOPE("wait: " + call_.operation);
   if (watched_ && timeout == kNoTimeout) {
     watched_->future()->waitAndThrow();
     return true;
   }
   try {
     const bool done = inner_->wait(timeout);
+    span_.reset();
     watchdog_->end(call_);
     return done;
   } catch (const std::exception& error) {
@@ -247,7 +268,13 @@ class WatchedBackend final : public c10d::Backend {
   template <typename Issue>
   WorkPtr watched(CollectiveCall call, const Issue& issue, bool has_future = true) {
     watchdog_->begin(call);
-    return c10::make_intrusive<WatchedWork>(issue(), watchdog_, std::move(call), has_future && is_gloo(*inner_));
+    RecordedSpan span = begin_span(call, inner_->getBackendName());
+    WorkPtr work = issue();
+    if (span && has_future) {
+      work->getFuture()->addCallback([span](c10::ivalue::Future& /*done*/) { span->end(); });
+    }
+    return c10::make_intrusive<WatchedWork>(std::move(work), watchdog_, std::move(call), has_future && is_gloo(*inner_),
+                                            std::move(span));
   }
 
   c10::intrusive_ptr<c10d::Backend> inner_;

@@ -60,18 +60,19 @@ class AboveOwnFile : public testing::Test {
   static void change(const std::filesystem::path& path, mode_t mode) {
     ASSERT_EQ(chmod(path.c_str(), mode), 0) << path;
   }
-  [[nodiscard]] std::string found() const {
-    const auto file = find_above(top_ / "prefix/bin/program", "share/rollcall/site_config");
-    return file ? file->string() : "";
+  [[nodiscard]] FoundAbove look() const {
+    return find_above(top_ / "prefix/bin/program", "share/rollcall/site_config");
   }
+  [[nodiscard]] std::string found() const { return look().file.value_or("").string(); }
 
   std::filesystem::path top_;
 };
 
 TEST_F(AboveOwnFile, WhatWasInstalledWithItIsFound) {
   EXPECT_EQ(found(), top_ / "prefix/share/rollcall/site_config");
-  EXPECT_FALSE(find_above(top_ / "prefix/bin/program", "share/nothing"));
-  EXPECT_FALSE(find_above(top_ / "prefix/bin/none", "share/rollcall/site_config"));
+  EXPECT_FALSE(find_above(top_ / "prefix/bin/program", "share/nothing").file);
+  EXPECT_FALSE(find_above(top_ / "prefix/bin/none", "share/rollcall/site_config").file);
+  EXPECT_EQ(look().passed_over, "");
 }
 
 TEST_F(AboveOwnFile, AFolderThatAnybodyMayWriteToEndsTheWayUp) {
@@ -89,6 +90,7 @@ TEST_F(AboveOwnFile, WhatOthersMayHaveChangedIsNotFound) {
   for (const char* name : {"bin", "share", "share/rollcall", "share/rollcall/site_config"}) {
     change(top_ / "prefix" / name, 0757);
     EXPECT_EQ(found(), "") << name;
+    EXPECT_EQ(look().passed_over, "others may write to " + (top_ / "prefix" / name).string());
     change(top_ / "prefix" / name, 0755);
   }
   change(top_ / "prefix/share/rollcall/site_config/a.toml", 0646);
@@ -120,6 +122,7 @@ TEST_F(AboveOwnFile, WhatBelongsToNeitherRootNorTheProgramsOwnerIsNotFound) {
   for (const char* name : {"bin", "", "share", "share/rollcall/site_config", "share/rollcall/site_config/a.toml"}) {
     give(name, 4711);
     EXPECT_EQ(found(), "") << name;
+    EXPECT_EQ(look().passed_over.find("user 4711 owns /"), 0U) << look().passed_over;
     give("bin/program", 4711);
     EXPECT_NE(found(), "") << name << " is the program's owner's";
     give(name, 0);

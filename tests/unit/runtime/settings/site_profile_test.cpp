@@ -113,6 +113,11 @@ TEST_F(SiteProfiles, TheSectionBelongsIntoASiteProfile) {
 TEST_F(SiteProfiles, OutputSaysWhichProfileIsInForce) {
   Settings settings(launch_table());
   EXPECT_EQ(site_text(settings), "site profile: none\n");
+  settings.pass_over_installed_sites("others may write to /opt/project");
+  EXPECT_EQ(site_text(settings),
+            "site profile: none\n"
+            "installed site profiles are passed over: others may write to /opt/project; try chmod -R go-w\n");
+  settings.pass_over_installed_sites("");
   const std::string file = write("x.toml", "[site]\nname = 'x'\n");
   ASSERT_TRUE(apply_site_profile(settings, {"", file, "SYSTEMNAME=x"}, ""));
   EXPECT_EQ(site_text(settings), "site profile: x, recognised by SYSTEMNAME=x, " + file + "\n");

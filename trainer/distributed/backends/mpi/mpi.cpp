@@ -1,5 +1,6 @@
 // The program's side of MPI: opens the plugin and gives its engine to c10d.
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -16,12 +17,15 @@ namespace {
 
 Result<const mpi::Plugin*> open_plugin() {
   const std::string name = "rollcall_mpi.so";
-  const auto file = find_above_own_file(std::filesystem::path(ROLLCALL_PLUGIN_FOLDER) / name);
+  const auto [file, passed_over] = find_above_own_file(std::filesystem::path(ROLLCALL_PLUGIN_FOLDER) / name);
+  if (!passed_over.empty()) {
+    return fail("--backend", "mpi", fmt::format("{} is not believed: {}", name, passed_over),
+                "chmod -R go-w on the installation, or --backend=auto");
+  }
   if (!file) {
     return fail("--backend", "mpi",
                 name + " is not in " ROLLCALL_PLUGIN_FOLDER
-                       " of this installation, or others may write there: it is built where CMake finds MPI "
-                       "(libopenmpi-dev)",
+                       " of this installation: it is built where CMake finds MPI (libopenmpi-dev)",
                 "--backend=auto, or installing MPI's headers and building again");
   }
   // RTLD_GLOBAL: Open MPI opens components of its own that take its symbols from here.

@@ -1,0 +1,105 @@
+"""What --trace-steps leaves: what each rank did in those steps and no others, in one time base, for Perfetto."""
+import json
+import re
+
+import pytest
+import trainer_ranks
+
+RUN = (*trainer_ranks.SMALL, "--data=fake", "--fake-size=64", "--seed=3", "--valid-epochs=0", "--checkpoint-epochs=0",
+       "--train-num-workers=1")
+PARTS = ("stem", "layer1", "layer2", "layer3", "head", "loss")
+
+
+def trace(folder, first, last):
+    return json.loads((folder / f"trace-{first}-{last}.json").read_text())["traceEvents"]
+
+
+def spans(events, rank, category, thread=None):
+    """(name, begin, end) of a rank's spans, in microseconds; those that may overlap have a beginning and an end."""
+    own = [event for event in events if event["pid"] == rank and event.get("cat") == category and thread in (None, event["tid"])]
+    whole = [(event["name"], event["ts"], event["ts"] + event["dur"]) for event in own if event["ph"] == "X"]
+    begun = {event["id2"]["local"]: event for event in own if event["ph"] == "b"}
+    ended = {event["id2"]["local"]: event for event in own if event["ph"] == "e"}
+    assert begun.keys() == ended.keys()
+    return sorted(whole + [(begun[key]["name"], begun[key]["ts"], ended[key]["ts"]) for key in begun], key=lambda span: span[1])
+
+
+def record_of(folder):
+    found, = trainer_ranks.records(folder, "trace")
+    record, = [line for line in map(json.loads, (folder / "metrics.jsonl").read_text().splitlines()) if line["event"] == "trace"]
+    assert found["file"] == record["file"]
+    return record
+
+
+@pytest.mark.parametrize("options", [("--parallel=ddp", "--backend=gloo"), ("--parallel=ddp", "--backend=ucx"), ("--parallel=fsdp",)],
+                         ids=["ddp over gloo", "ddp over ucx", "fsdp"])
+def test_every_rank_part_of_the_model_and_collective_is_in_the_trace(tmp_path, options):
+    output = trainer_ranks.run(tmp_path, *RUN, "--max-steps=5", "--trace-steps=2-3", "--checkpoint-steps=1",
+                               "--checkpoint-overlap=wait", "--clip-grad-norm=1", *options)
+    assert f"trace: {tmp_path}/trace-2-3.json, for https://ui.perfetto.dev" in output
+    events = trace(tmp_path, 2, 3)
+    record = record_of(tmp_path)
+    assert (record["first_step"], record["last_step"], record["clock_error_seconds"] < 0.05) == (2, 3, True)
+    for rank in (0, 1):
+        steps = spans(events, rank, "step")
+        assert [name for name, *_ in steps] == ["2", "3"]
+        begin, end = steps[0][1], steps[-1][2]
+        own = [event for event in events if event["pid"] == rank and event["ph"] != "M"]
+        assert all(begin <= event["ts"] and event["ts"] + event.get("dur", 0) <= end + 0.001 for event in own)
+        compute = spans(events, rank, "compute")
+        for _, step_begin, step_end in steps:
+            within = {name: (first, last) for name, first, last in compute if step_begin <= first and last <= step_end}
+            for part in PARTS:
+                assert within[part][1] <= within[f"{part} backward"][0], part
+            assert [within[f"{part} backward"] for part in reversed(PARTS)] == sorted(within[f"{part} backward"] for part in PARTS)
+            assert within["stem backward"][1] <= within["clip gradients"][0] < within["optimizer"][0]
+            assert within["stem"][1] <= within["layer1"][0] and within["layer3"][1] <= within["head"][0]
+        assert {"wait for a batch", "read sample"} <= {name for name, *_ in spans(events, rank, "data")}
+        assert {"forward", "backward", "totals of all ranks"} <= {name for name, *_ in spans(events, rank, "phase")}
+        assert len(spans(events, rank, "copy")) == 2
+        assert {"write checkpoint", "copy what is left"} <= {name for name, *_ in spans(events, rank, "save")}
+        assert record["seconds"][rank] == pytest.approx(sum(last - first for _, first, last in steps) / 1e6, abs=1e-5)
+        assert 0 < record["exposed_communication_seconds"][rank] <= record["communication_seconds"][rank]
+        assert 0 < record["compute_seconds"][rank] < record["seconds"][rank]
+    threads = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert {"rollcall-train", "rollcall-save"} <= threads
+    # A collective is one on all ranks, and none can end before all others have begun it: so the clocks are one.
+    threads = [next(event["tid"] for event in events if event["pid"] == rank and event.get("cat") == "step") for rank in (0, 1)]
+    ours, theirs = (spans(events, rank, "collective", threads[rank]) for rank in (0, 1))
+    assert [name for name, *_ in ours] == [name for name, *_ in theirs]
+    assert any(re.fullmatch(r"all-reduce of Double \[\d+\], sum over \w+", name) for name, *_ in ours)
+    slack = 1e6 * record["clock_error_seconds"] + 1
+    for (_, begin, end), (_, other_begin, other_end) in zip(ours, theirs):
+        assert begin <= other_end + slack and other_begin <= end + slack
+
+
+def test_a_trace_changes_no_bit_and_one_rank_has_one_too(tmp_path):
+    trainer_ranks.run(tmp_path / "plain", *RUN, "--max-steps=4", ranks=1)
+    trainer_ranks.run(tmp_path / "traced", *RUN, "--max-steps=4", "--trace-steps=1-4", ranks=1)
+    ours, theirs = (trainer_ranks.checkpoints(tmp_path / name)[-1] for name in ("plain", "traced"))
+    assert [name for name in trainer_ranks.differences(ours, theirs) if name.startswith(("model", "optimizer"))] == []
+    assert [name for name, *_ in spans(trace(tmp_path / "traced", 1, 4), 0, "step")] == ["1", "2", "3", "4"]
+    record = record_of(tmp_path / "traced")
+    assert (record["communication_seconds"], record["exposed_communication_seconds"], record["clock_error_seconds"]) == ([0], [0], 0)
+
+
+def test_a_run_that_begins_or_ends_within_the_range_traces_what_it_does(tmp_path):
+    trainer_ranks.run(tmp_path, *RUN, "--max-steps=2", "--trace-steps=2-9")
+    assert [name for name, *_ in spans(trace(tmp_path, 2, 2), 1, "step")] == ["2"]
+    trainer_ranks.run(tmp_path, *RUN, "--max-steps=4", "--trace-steps=2-9")
+    assert [name for name, *_ in spans(trace(tmp_path, 3, 4), 1, "step")] == ["3", "4"]
+    trainer_ranks.run(tmp_path, *RUN, "--max-steps=6", "--trace-steps=2-4")
+    assert sorted(path.name for path in tmp_path.glob("trace-*")) == ["trace-2-2.json", "trace-3-4.json"]
+
+
+def test_a_trace_that_cannot_be_written_is_told_and_the_training_goes_on(tmp_path):
+    (tmp_path / "trace-1-1.json").mkdir()
+    output = trainer_ranks.run(tmp_path, *RUN, "--max-steps=2", "--trace-steps=1")
+    assert re.search(r"rollcall: warning: .*trace-1-1\.json: cannot be written: ", output), output
+    assert trainer_ranks.records(tmp_path, "trace") == [] and trainer_ranks.checkpoints(tmp_path)[-1].name == "step-00000002.h5"
+
+
+@pytest.mark.parametrize("given", ["0-3", "5-4", "x", "3-", "-3", "1-1001", "2-3-4", "1.5"])
+def test_what_is_no_range_is_refused(tmp_path, given):
+    output = trainer_ranks.run(tmp_path, *RUN, f"--trace-steps={given}", ranks=1, code=64)
+    assert f"rollcall: --trace-steps: {given}: is no range of at most 1000 steps, which count from 1; try --trace-steps=100-104" in output
