@@ -27,7 +27,7 @@ def begin(options, step, time, restart):
             "checkpoint_folder": "/scratch/run", "resolved_checkpoint_folder": "/scratch/run",
             "classes": 1000, "training_images": 1281167, "validation_images": 50000,
             "images_of_step": 64 * options.ranks, "steps_of_epoch": options.steps // 90 + 1, "epochs": 90, "max_steps": options.steps,
-            "settings": settings, "environment": environment, "time": time}
+            "settings": settings, "environment": environment, "energy_of": "node", "time": time}
 
 
 def ranks_record(options, step, time, rng):
@@ -40,7 +40,9 @@ def ranks_record(options, step, time, rng):
     return {"event": "ranks", "step": step, "data_seconds": numbers(0.002 * rng.random() for _ in forward),
             "forward_seconds": numbers(forward), "backward_seconds": numbers(0.1 + 0.01 * rng.random() for _ in forward),
             "wait_seconds": numbers(max(forward) - value for value in forward),
-            "peak_memory_mib": numbers(3000 + 100 * rng.random() for _ in forward), "time": time}
+            "peak_memory_mib": numbers(3000 + 100 * rng.random() for _ in forward),
+            "energy_joules": [float(f"{9000 + 500 * rng.random():.4g}") if rank % 4 == 0 else None for rank in range(options.ranks)],
+            "time": time}
 
 
 def records(options):

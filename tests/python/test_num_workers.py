@@ -8,7 +8,8 @@ import trainer_ranks
 from PIL import Image
 
 STEPS = 24
-SLOW_TO_LOAD = (*trainer_ranks.SMALL, "--batch-size=1", "--epochs=10", f"--max-steps={STEPS}", "--valid-epochs=0", "--seed=3", "--checkpoint-epochs=0")
+SLOW_TO_LOAD = (*trainer_ranks.SMALL, "--batch-size=1", "--epochs=10", f"--max-steps={STEPS}", "--valid-epochs=0", "--seed=3",
+                "--checkpoint-epochs=0")
 
 
 @pytest.fixture(scope="module")

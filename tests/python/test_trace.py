@@ -61,16 +61,18 @@ def test_every_rank_part_of_the_model_and_collective_is_in_the_trace(tmp_path, o
         assert record["seconds"][rank] == pytest.approx(sum(last - first for _, first, last in steps) / 1e6, abs=1e-5)
         assert 0 < record["exposed_communication_seconds"][rank] <= record["communication_seconds"][rank]
         assert 0 < record["compute_seconds"][rank] < record["seconds"][rank]
+    if options[0] == "--parallel=ddp":
+        assert "traced steps 2 to 3: communication" in output and 'href="trace-2-3.json"' in (tmp_path / "report.html").read_text()
     threads = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
     assert {"rollcall-train", "rollcall-save"} <= threads
-    # A collective is one on all ranks, and none can end before all others have begun it: so the clocks are one.
+    # A collective is one on all ranks, and none that all give to can end before all have begun it: so the clocks are one.
     threads = [next(event["tid"] for event in events if event["pid"] == rank and event.get("cat") == "step") for rank in (0, 1)]
     ours, theirs = (spans(events, rank, "collective", threads[rank]) for rank in (0, 1))
     assert [name for name, *_ in ours] == [name for name, *_ in theirs]
     assert any(re.fullmatch(r"all-reduce of Double \[\d+\], sum over \w+", name) for name, *_ in ours)
     slack = 1e6 * record["clock_error_seconds"] + 1
-    for (_, begin, end), (_, other_begin, other_end) in zip(ours, theirs):
-        assert begin <= other_end + slack and other_begin <= end + slack
+    for (name, begin, end), (_, other_begin, other_end) in zip(ours, theirs):
+        assert name.startswith("broadcast") or (begin <= other_end + slack and other_begin <= end + slack), name
 
 
 def test_a_trace_changes_no_bit_and_one_rank_has_one_too(tmp_path):

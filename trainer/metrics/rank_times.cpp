@@ -10,7 +10,7 @@
 namespace rollcall::metrics {
 namespace {
 
-constexpr std::size_t kNumbers = 6;  // of a place
+constexpr std::size_t kNumbers = 7;  // of a place
 
 /// `[0.0123,null]`: four digits tell ranks apart, and a record of thousands of them stays small.
 template <typename Number>
@@ -45,10 +45,16 @@ std::vector<double> RankTimes::tell(std::int64_t step) {
   const std::uint32_t first = first_of_turn(step);
   if (rank_ >= first && rank_ < first + kPlaces) {
     const StepTimes& times = mine_.times;
-    const std::array<double, kNumbers> own{
-        static_cast<double>(times.steps), times.data, times.forward, times.backward, times.wait, mine_.peak_memory};
+    const std::array<double, kNumbers> own{static_cast<double>(times.steps),
+                                           times.data,
+                                           times.forward,
+                                           times.backward,
+                                           times.wait,
+                                           mine_.peak_memory,
+                                           mine_.energy};
     std::ranges::copy(own, numbers.begin() + static_cast<std::ptrdiff_t>(kNumbers * (rank_ - first)));
     mine_.times = {};
+    mine_.energy = 0;
   }
   return numbers;
 }
@@ -64,6 +70,7 @@ void RankTimes::hear(std::int64_t step, std::span<const double> sums) {
                    .backward = own[3],
                    .wait = own[4]};
     told.peak_memory = std::max(told.peak_memory, own[5]);
+    told.energy += own[6];
   }
 }
 
@@ -87,8 +94,15 @@ std::optional<Record> RankTimes::take_record(std::int64_t step) {
                    const double bytes = told_[rank].peak_memory;
                    return bytes > 0 ? std::optional(bytes / (1 << 20)) : std::nullopt;
                  })}};
+  if (std::ranges::any_of(told_, [](const Told& told) { return told.energy > 0; })) {
+    record.emplace_back("energy_joules", array_of(told_.size(), [this](std::size_t rank) {
+                          const double joules = told_[rank].energy;
+                          return joules > 0 ? std::optional(joules) : std::nullopt;
+                        }));
+  }
   for (Told& told : told_) {
     told.times = {};
+    told.energy = 0;
   }
   return record;
 }

@@ -22,6 +22,8 @@ class RankTimes {
 
   /// A step of this rank. `peak_memory`: the most that its process has had resident so far, bytes.
   void add(const StepTimes& step, std::uint64_t peak_memory);
+  /// What this rank's node has used since the last call, where this rank measures it: joules.
+  void add_energy(double joules) { mine_.energy += joules; }
 
   /// What this rank adds to the all-reduce of step `step`: as many numbers on every rank. In its turn, what was added
   /// since its last one, which then begins anew.
@@ -29,14 +31,15 @@ class RankTimes {
   /// The sums over all ranks of what tell(step) gave. Kept on rank 0 alone.
   void hear(std::int64_t step, std::span<const double> sums);
 
-  /// {"event":"ranks", ...}: each rank's seconds a step since the last record, null where it told nothing since;
-  /// empties itself. Nothing where no rank has told of a step.
+  /// {"event":"ranks", ...}: each rank's seconds a step since the last record, null where it told nothing since, and,
+  /// where any has told of energy, the joules since; empties itself. Nothing where no rank has told of a step.
   [[nodiscard]] std::optional<Record> take_record(std::int64_t step);
 
  private:
   struct Told {
     StepTimes times;
     double peak_memory = 0;
+    double energy = 0;
   };
   [[nodiscard]] std::uint32_t first_of_turn(std::int64_t step) const;
 

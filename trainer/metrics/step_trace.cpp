@@ -129,6 +129,17 @@ TraceShares shares_of(const std::vector<Span>& spans) {
           .exposed = seconds(without(communication, compute))};
 }
 
+ClockOffset clock_offset(const std::vector<ClockReading>& readings) {
+  ClockReading shortest = readings.front();
+  for (const ClockReading& reading : readings) {
+    if (reading.heard - reading.sent < shortest.heard - shortest.sent) {
+      shortest = reading;
+    }
+  }
+  const std::int64_t error = (shortest.heard - shortest.sent) / 2;
+  return {.offset = shortest.answered - (shortest.sent + error), .error = error};
+}
+
 std::string trace_events(const TracedRank& traced, std::string (*thread_name)(std::int64_t thread)) {
   std::string text = named("process_name", "name", traced.rank, 0, "rank " + std::to_string(traced.rank)).dump();
   text += ",\n" + named("process_labels", "labels", traced.rank, 0, traced.host).dump();

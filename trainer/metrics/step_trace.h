@@ -29,6 +29,24 @@ struct TraceShares {
 
 [[nodiscard]] TraceShares shares_of(const std::vector<Span>& spans);
 
+/// A question to rank 0 about its clock: nanoseconds, when it was sent and when the answer came on this rank's clock,
+/// and what the answer was.
+struct ClockReading {
+  std::int64_t sent = 0;
+  std::int64_t answered = 0;
+  std::int64_t heard = 0;
+};
+
+/// What to add to this rank's clock to get rank 0's, and how far that is off at most: nanoseconds.
+struct ClockOffset {
+  std::int64_t offset = 0;
+  std::int64_t error = 0;
+};
+
+/// By the shortest round trip: the answer was given somewhere within it (Cristian 1989, "Probabilistic clock
+/// synchronization"). At least one reading.
+[[nodiscard]] ClockOffset clock_offset(const std::vector<ClockReading>& readings);
+
 /// One rank in a trace.
 struct TracedRank {
   std::uint32_t rank = 0;

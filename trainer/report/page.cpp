@@ -117,6 +117,31 @@ std::string budget_table(const std::vector<Run>& runs) {
   return html_table("Where the time went, all starts together, by rank 0's clock", rows);
 }
 
+/// The file's name comes from a record, which anybody may have written: only such a name is a link.
+std::string trace_link(const std::string& file) {
+  const bool is_one = file.starts_with("trace-") && file.ends_with(".json") &&
+                      file.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-.") == std::string::npos;
+  return is_one ? fmt::format("<a href=\"{0}\" download>{0}</a>", file) : escaped(file);
+}
+
+std::string traces_section(const Run& run) {
+  std::string html;
+  for (const TracedSteps& traced : run.traces) {
+    Rows rows{{"rank", "seconds", "computation", "communication", "not hidden by computation"}};
+    for (std::size_t rank = 0; rank < traced.seconds.size(); ++rank) {
+      const auto share = [&](const std::vector<double>& part) {
+        return traced.seconds[rank] > 0 ? fmt::format("{:.1f} %", 100 * part[rank] / traced.seconds[rank]) : "-";
+      };
+      rows.push_back({std::to_string(rank), short_number(traced.seconds[rank]), share(traced.compute),
+                      share(traced.communication), share(traced.exposed)});
+    }
+    html += fmt::format("<p>Steps {} to {}: {}, beside this page, for ui.perfetto.dev or chrome://tracing.</p>",
+                        traced.first_step, traced.last_step, trace_link(traced.file)) +
+            html_table(fmt::format("Steps {} to {}", traced.first_step, traced.last_step), rows);
+  }
+  return html;
+}
+
 std::string starts_table(const Run& run) {
   Rows rows{{"start", "began", "took", "job", "nodes", "ranks", "from step", "to step", "ending"}};
   for (const Start& start : run.starts) {
@@ -239,6 +264,7 @@ std::string body(const std::vector<Run>& runs) {
     const std::string id = std::to_string(&run - runs.data());
     const std::string suffix = several ? ": " + escaped(run.name) : "";
     html += several ? "" : section("ranks" + id, "Ranks", heat_map_html(run));
+    html += several ? "" : section("traces" + id, "Traced steps", traces_section(run));
     html += section("starts" + id, "Starts" + suffix, starts_table(run));
     html += several ? "" : section("environment", "Settings and environment", environment_section(run));
   }

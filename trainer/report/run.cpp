@@ -27,6 +27,14 @@ double Run::wall_seconds() const {
   return sum;
 }
 
+double Run::joules() const {
+  double sum = 0;
+  for (const Start& start : starts) {
+    sum += start.joules;
+  }
+  return sum;
+}
+
 double Run::node_hours() const {
   double sum = 0;
   for (const Start& start : starts) {

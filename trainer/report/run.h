@@ -25,6 +25,7 @@ struct Start {
   std::int64_t ranks = 1;
   std::int64_t nodes = 1;
   std::int64_t cpus_of_rank = 1;
+  double joules = 0;  ///< of all nodes, as far as there were counters
   std::int64_t restart_count = 0;
   std::string job;
   std::string ending;  ///< empty: it was killed, or goes on
@@ -37,6 +38,16 @@ struct Start {
 struct NamedValue {
   std::string value;
   std::string origin;
+};
+
+/// Steps whose course --trace-steps has kept.
+struct TracedSteps {
+  std::string file;  ///< in the run's folder
+  std::int64_t first_step = 0;
+  std::int64_t last_step = 0;
+  /// Of each traced rank: seconds of those steps, of them with computation, with communication, and with communication
+  /// that no computation hides.
+  std::vector<double> seconds, compute, communication, exposed;
 };
 
 /// What the steps' time went to, seconds a step; parts in the order in which they come.
@@ -55,6 +66,7 @@ struct Run {
   std::string model;
   std::string data;
   std::string backend;
+  std::string energy_of;  ///< what is counted on rank 0's node: "node", "processors and memory"; empty: nothing
   std::vector<std::string> hosts;
   std::vector<std::int64_t> ranks_of_hosts;
   std::int64_t training_images = 0;
@@ -68,6 +80,7 @@ struct Run {
 
   // What came of it. Of steps that a later start did again only the last time counts.
   std::vector<Start> starts;
+  std::vector<TracedSteps> traces;  ///< the last ones
   std::int64_t step = 0;
   std::int64_t epoch = 0;
   Series loss, top1, top5, learning_rate, images_per_second;
@@ -98,6 +111,7 @@ struct Run {
   [[nodiscard]] double wall_seconds() const;
   [[nodiscard]] double node_hours() const;
   [[nodiscard]] double core_hours() const;
+  [[nodiscard]] double joules() const;
   /// The share of the time of all starts that went into steps which count; 0 where the record does not say.
   [[nodiscard]] double goodput() const;
   /// The last start has ended by itself.
@@ -117,6 +131,7 @@ class RunReader {
   void take_begin(const ReadRecord& record);
   void take_step(const ReadRecord& record);
   void take_ranks(const ReadRecord& record);
+  void take_trace(const ReadRecord& record);
   void take_checkpoint(const ReadRecord& record);
   void take_validation(const ReadRecord& record);
   /// What came after `step` counts no more; < 0: unknown, and all counts.

@@ -98,6 +98,8 @@ void RunReader::take(const ReadRecord& record) {
     take_step(record);
   } else if (event == "ranks") {
     take_ranks(record);
+  } else if (event == "trace") {
+    take_trace(record);
   } else if (event == "epoch") {
     run_.epoch = record.integer("epoch") + 1;
   } else if (event == "validation") {
@@ -141,6 +143,7 @@ void RunReader::take_begin(const ReadRecord& record) {
   run_.model = record.text("model");
   run_.data = record.text("data");
   run_.backend = record.text("backend");
+  run_.energy_of = record.text("energy_of");
   run_.training_images = record.integer("training_images", 0);
   run_.images_of_step = record.integer("images_of_step", 0);
   run_.steps_of_epoch = record.integer("steps_of_epoch", 0);
@@ -211,6 +214,30 @@ void RunReader::take_ranks(const ReadRecord& record) {
     run_.peak_memory = std::max(run_.peak_memory, or_zero(ranks[rank].peak_memory_mib) * (1 << 20));
   }
   run_.ranks.add(record.integer("step", 0), ranks);
+  for (const double joules : record.numbers("energy_joules")) {
+    start().joules += or_zero(joules);
+  }
+}
+
+void RunReader::take_trace(const ReadRecord& record) {
+  constexpr std::size_t kMost = 16;
+  TracedSteps traced{record.text("file"),
+                     record.integer("first_step", 0),
+                     record.integer("last_step", 0),
+                     record.numbers("seconds"),
+                     record.numbers("compute_seconds"),
+                     record.numbers("communication_seconds"),
+                     record.numbers("exposed_communication_seconds")};
+  const std::size_t ranks = traced.seconds.size();
+  if (ranks == 0 || traced.compute.size() != ranks || traced.communication.size() != ranks ||
+      traced.exposed.size() != ranks) {
+    note_once(run_, "there are records of traces that are not complete");
+    return;
+  }
+  run_.traces.push_back(std::move(traced));
+  if (run_.traces.size() > kMost) {
+    run_.traces.erase(run_.traces.begin());
+  }
 }
 
 void RunReader::take_checkpoint(const ReadRecord& record) {

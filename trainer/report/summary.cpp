@@ -110,8 +110,26 @@ std::string cost_text(const Run& run) {
   if (run.wall_seconds() <= 0) {
     return "not recorded";
   }
-  return fmt::format("{}, {:.3g} node-hours, {:.3g} core-hours; {} of it in steps that count (goodput)",
-                     human_duration(run.wall_seconds()), run.node_hours(), run.core_hours(), percent(run.goodput()));
+  constexpr double kKilowattHour = 3.6e6;
+  const std::string energy =
+      run.joules() > 0 ? fmt::format(", {:.3g} kWh ({})", run.joules() / kKilowattHour, run.energy_of) : "";
+  return fmt::format("{}, {:.3g} node-hours, {:.3g} core-hours{}; {} of it in steps that count (goodput)",
+                     human_duration(run.wall_seconds()), run.node_hours(), run.core_hours(), energy,
+                     percent(run.goodput()));
+}
+
+double sum_of(const std::vector<double>& numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0.0); }
+
+/// What the last trace says of the steps that it shows.
+std::string trace_text(const Run& run) {
+  if (run.traces.empty() || sum_of(run.traces.back().seconds) <= 0) {
+    return "";
+  }
+  const TracedSteps& traced = run.traces.back();
+  const double all = sum_of(traced.seconds);
+  return fmt::format("; traced steps {} to {}: communication {}, {} not hidden by computation", traced.first_step,
+                     traced.last_step, percent(sum_of(traced.communication) / all),
+                     percent(sum_of(traced.exposed) / all));
 }
 
 /// An advice, and the seconds that it may save.
@@ -214,7 +232,7 @@ std::vector<std::pair<std::string, std::string>> summary(const Run& run) {
           {"progress", progress_of(run)},
           {"result", quality_text(run)},
           {"speed", speed_text(run)},
-          {"a step", parts_text(run)},
+          {"a step", parts_text(run) + trace_text(run)},
           {"ranks", straggler_text(run) + (run.peak_memory > 0
                                                ? fmt::format("; at most {} of memory a rank",
                                                              human_bytes(static_cast<std::uint64_t>(run.peak_memory)))
@@ -248,6 +266,16 @@ std::string summary_json(const Run& run) {
   const auto slow = run.ranks.straggler();
   const Json straggler =
       slow ? Json{{"rank", slow->rank}, {"host", run.host_of(slow->rank)}, {"times", slow->times()}} : Json();
+  Json traces = Json::array();
+  for (const TracedSteps& traced : run.traces) {
+    traces.push_back({{"file", traced.file},
+                      {"first_step", traced.first_step},
+                      {"last_step", traced.last_step},
+                      {"seconds", traced.seconds},
+                      {"compute_seconds", traced.compute},
+                      {"communication_seconds", traced.communication},
+                      {"exposed_communication_seconds", traced.exposed}});
+  }
   const Json all{{"run", run.name},
                  {"file", run.path},
                  {"state", state_of(run)},
@@ -274,6 +302,9 @@ std::string summary_json(const Run& run) {
                  {"node_hours", run.node_hours()},
                  {"core_hours", run.core_hours()},
                  {"goodput", run.goodput()},
+                 {"energy_joules", run.joules()},
+                 {"energy_of", run.energy_of},
+                 {"traces", traces},
                  {"advice", advice(run)},
                  {"notes", run.notes}};
   return all.dump(-1, ' ', false, Json::error_handler_t::replace);

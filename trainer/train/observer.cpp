@@ -35,36 +35,39 @@ Usage usage_of_this_process() {
 
 }  // namespace
 
-Result<Observer> Observer::open(const config::RunConfig& config, std::uint32_t rank, std::uint32_t world_size) {
-  if (rank != 0) {
-    return Observer(config, rank, world_size, metrics::ProgressStyle::None, std::nullopt, std::nullopt);
+Result<Observer> Observer::open(const config::RunConfig& config, const World& world) {
+  if (world.rank != 0) {
+    return Observer(config, world, metrics::ProgressStyle::None, std::nullopt, std::nullopt);
   }
   Result<metrics::MetricsWriter> writer = metrics::MetricsWriter::open(config.folder + "/metrics.jsonl");
   if (!writer) {
     return writer.error();
   }
   if (!config.tensorboard) {
-    return Observer(config, rank, world_size, config.progress, *std::move(writer), std::nullopt);
+    return Observer(config, world, config.progress, *std::move(writer), std::nullopt);
   }
   Result<TensorBoard> tensorboard = TensorBoard::create(config);
   if (!tensorboard) {
     return tensorboard.error();
   }
-  return Observer(config, rank, world_size, config.progress, *std::move(writer), *std::move(tensorboard));
+  return Observer(config, world, config.progress, *std::move(writer), *std::move(tensorboard));
 }
 
-Observer::Observer(const config::RunConfig& config, std::uint32_t rank, std::uint32_t world_size,
-                   metrics::ProgressStyle style, std::optional<metrics::MetricsWriter> writer,
-                   std::optional<TensorBoard> tensorboard)
-    : rank_(rank),
+Observer::Observer(const config::RunConfig& config, const World& world, metrics::ProgressStyle style,
+                   std::optional<metrics::MetricsWriter> writer, std::optional<TensorBoard> tensorboard)
+    : rank_(world.rank),
       epochs_(config.epochs),
       log_steps_(config.log_steps),
-      rank_times_(rank, world_size),
-      rank_seconds_(config.rank_seconds.value_or(std::max(10.0, world_size / kRanksASecond))),
+      rank_times_(world.rank, world.world_size),
+      rank_seconds_(config.rank_seconds.value_or(std::max(10.0, world.world_size / kRanksASecond))),
       ranks_recorded_(seconds_now()),
       display_(std::make_unique<metrics::ProgressDisplay>(STDOUT_FILENO, style, log_steps_)),
       writer_(std::move(writer)),
-      tensorboard_(std::move(tensorboard)) {}
+      tensorboard_(std::move(tensorboard)) {
+  if (world.local_rank == 0) {
+    energy_.emplace();
+  }
+}
 
 void Observer::note(const std::string& line) { display_->message(line); }
 
@@ -85,7 +88,10 @@ void Observer::bad_samples(const std::vector<Error>& errors) {
   }
 }
 
-void Observer::begun(metrics::Record of_begin) { record(std::move(of_begin)); }
+void Observer::begun(metrics::Record of_begin) {
+  of_begin.emplace_back("energy_of", energy_ ? energy_->covers() : "");
+  record(std::move(of_begin));
+}
 
 void Observer::resumed(const checkpoint::Progress& progress) {
   record({{"event", std::string("resume")}, {"global_step", progress.global_step}});
@@ -113,6 +119,15 @@ void Observer::step_took(const metrics::StepTimes& times, const metrics::DataWai
   window_wait_ += wait;
   window_times_ += times;
   rank_times_.add(times, usage_of_this_process().peak_memory);
+  measure_energy();
+}
+
+void Observer::measure_energy() {
+  constexpr double kSeconds = 1;  // a reading costs microseconds, on some nodes a millisecond
+  if (const double now = seconds_now(); energy_ && now - energy_read_ >= kSeconds) {
+    energy_read_ = now;
+    rank_times_.add_energy(energy_->take());
+  }
 }
 
 void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningAverage& totals,

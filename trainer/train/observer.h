@@ -10,6 +10,7 @@
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/config/train_config.h"
 #include "trainer/distributed/ddp/replica.h"
+#include "trainer/metrics/energy.h"
 #include "trainer/metrics/metrics_writer.h"
 #include "trainer/metrics/progress_display.h"
 #include "trainer/metrics/rank_times.h"
@@ -18,6 +19,7 @@
 #include "trainer/metrics/throughput.h"
 #include "trainer/train/checkpoint_writer.h"
 #include "trainer/train/tensorboard.h"
+#include "trainer/train/world.h"
 
 namespace rollcall::train {
 
@@ -33,10 +35,9 @@ struct StepNumbers {
 /// an unreadable image names it. Main thread only.
 class Observer {
  public:
-  /// Opens metrics.jsonl, and a file for TensorBoard where wanted, in the run's folder on rank 0. Errors: CannotCreate;
-  /// InputOutput: the latter cannot be written.
-  [[nodiscard]] static Result<Observer> open(const config::RunConfig& config, std::uint32_t rank,
-                                             std::uint32_t world_size);
+  /// Opens metrics.jsonl, and a file for TensorBoard where wanted, in the run's folder on rank 0. The first rank of
+  /// each node measures its energy. Errors: CannotCreate; InputOutput: the latter cannot be written.
+  [[nodiscard]] static Result<Observer> open(const config::RunConfig& config, const World& world);
 
   void note(const std::string& line);  ///< one line for people
   void warn(const std::string& text);  ///< "rollcall: warning: ..."
@@ -74,8 +75,9 @@ class Observer {
   void failed(const checkpoint::Progress& progress, const Error& error);
 
  private:
-  Observer(const config::RunConfig& config, std::uint32_t rank, std::uint32_t world_size, metrics::ProgressStyle style,
+  Observer(const config::RunConfig& config, const World& world, metrics::ProgressStyle style,
            std::optional<metrics::MetricsWriter> writer, std::optional<TensorBoard> tensorboard);
+  void measure_energy();
 
   /// Something that is written besides, as long as there is room.
   struct Output {
@@ -100,6 +102,8 @@ class Observer {
   metrics::DataWait window_wait_;  ///< since the last record
   metrics::StepTimes window_times_;
   metrics::RankTimes rank_times_;
+  std::optional<metrics::EnergyMeter> energy_;
+  double energy_read_ = 0;     ///< when, as seconds_now()
   double rank_seconds_;        ///< between two records of the ranks; 0: none
   double ranks_recorded_ = 0;  ///< when, as seconds_now()
   std::unique_ptr<metrics::ProgressDisplay> display_;

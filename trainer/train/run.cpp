@@ -202,7 +202,7 @@ class Session {
 
   Result<void> confirm_same_step() { return checkpoints_->confirm_same_step(progress_); }
   Result<void> warm_up() { return train::warm_up(*training_, *config_, world_); }
-  Result<void> open_observer() { return take(Observer::open(config_->run, world_.rank, world_.world_size), observer_); }
+  Result<void> open_observer() { return take(Observer::open(config_->run, world_), observer_); }
 
   Outcome train() {
     const std::string& folder = config_->checkpoint.load.folder;

@@ -22,7 +22,6 @@
 #include <vector>
 
 #include "trainer/distributed/process_group/collectives.h"
-#include "trainer/metrics/step_trace.h"
 #include "trainer/report/write_report.h"
 
 namespace rollcall::train {
@@ -284,6 +283,7 @@ Result<void> StepTrace::finish() { return recording_ && last_ >= first_ ? write(
 void StepTrace::compare_clocks() {
   const std::uint32_t ranks = std::min(world_.world_size, kMostRanks);
   constexpr int kRounds = 8;
+  std::vector<metrics::ClockReading> readings;
   for (int round = 0; round < kRounds; ++round) {
     for (std::uint32_t rank = 1; rank < ranks; ++rank) {
       const std::string asks = clock_key(rank, round, "asks");
@@ -295,13 +295,12 @@ void StepTrace::compare_clocks() {
         const std::int64_t sent = nanoseconds_now();
         world_.store->set(asks, "1");
         const std::int64_t answered = std::stoll(world_.store->get_to_str(answer));
-        const std::int64_t heard = nanoseconds_now();
-        if (const std::int64_t error = (heard - sent) / 2; round == 0 || error < clock_error_) {
-          clock_error_ = error;
-          clock_offset_ = answered - (sent + error);
-        }
+        readings.push_back({sent, answered, nanoseconds_now()});
       }
     }
+  }
+  if (!readings.empty()) {
+    clock_ = metrics::clock_offset(readings);
   }
 }
 
@@ -309,9 +308,9 @@ Result<void> StepTrace::write() {
   recording_ = false;
   recorder().on = false;
   RankPart mine;
-  mine.clock_error = 1e-9 * static_cast<double>(clock_error_);
+  mine.clock_error = 1e-9 * static_cast<double>(clock_.error);
   if (traced_) {
-    const metrics::TracedRank traced{world_.rank, world_.host, clock_offset_, take_spans(ended_)};
+    const metrics::TracedRank traced{world_.rank, world_.host, clock_.offset, take_spans(ended_)};
     mine.shares = metrics::shares_of(traced.spans);
     mine.events = metrics::trace_events(traced, name_of_thread);
   }

@@ -6,6 +6,7 @@
 
 #include "runtime/base/result.h"
 #include "trainer/config/train_config.h"
+#include "trainer/metrics/step_trace.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/world.h"
 
@@ -50,8 +51,7 @@ class StepTrace {
   std::int64_t ended_ = 0;  ///< the last step
   std::int64_t first_ = 0;  ///< step that was traced
   std::int64_t last_ = 0;
-  std::int64_t clock_offset_ = 0;  ///< to rank 0's, nanoseconds
-  std::int64_t clock_error_ = 0;   ///< at most
+  metrics::ClockOffset clock_;
 };
 
 }  // namespace rollcall::train

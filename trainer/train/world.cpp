@@ -25,6 +25,7 @@ std::chrono::milliseconds milliseconds(double seconds) {
 World world_of(const job::JobFacts& facts, const Environment& environment) {
   World world;
   world.rank = facts.rank;
+  world.local_rank = facts.local_rank;
   world.world_size = facts.world_size;
   world.num_nodes = facts.num_nodes;
   world.host = facts.this_host.empty() ? this_host_name() : facts.this_host;

@@ -25,6 +25,7 @@ namespace rollcall::train {
 /// This rank among the others, where it computes, and the way to reach the others.
 struct World {
   std::uint32_t rank = 0;
+  std::uint32_t local_rank = 0;
   std::uint32_t world_size = 1;
   std::uint32_t num_nodes = 1;
   std::string host;

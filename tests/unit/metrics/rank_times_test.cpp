@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 namespace rollcall::metrics {
@@ -46,6 +48,33 @@ TEST(RankTimes, EveryRanksSecondsAStepReachRankZero) {
   EXPECT_EQ(json["forward_seconds"], (std::vector<double>{1, 2, 3}));
   EXPECT_EQ(json["data_seconds"], (std::vector<double>{0.5, 0.5, 0.5}));
   EXPECT_EQ(json["peak_memory_mib"], (std::vector<double>{1, 2, 3}));
+}
+
+TEST(RankTimes, EnergyAddsUpBetweenRecordsAndIsTheMeasuringRanksOnly) {
+  RankTimes first(0, 2);
+  RankTimes second(1, 2);
+  const auto record_of = [&](std::int64_t step) {
+    std::vector<double> sums = first.tell(step);
+    const std::vector<double> others = second.tell(step);
+    std::ranges::transform(sums, others, sums.begin(), std::plus());
+    first.hear(step, sums);
+    const std::optional<Record> record = first.take_record(step);
+    for (const auto& [name, field] : *record) {
+      if (name == "energy_joules") {
+        return std::get<RawJson>(field).text;
+      }
+    }
+    return std::string("none");
+  };
+  first.add({.steps = 1}, 1);
+  EXPECT_EQ(record_of(1), "none");
+  second.add_energy(20);
+  second.add_energy(5);
+  first.add({.steps = 1}, 1);
+  EXPECT_EQ(record_of(2), "[null,25]");
+  second.add_energy(7);
+  first.add({.steps = 1}, 1);
+  EXPECT_EQ(record_of(3), "[null,7]");
 }
 
 TEST(RankTimes, NothingIsToldBeforeAStepWasDone) { EXPECT_TRUE(record_after(2, 1).is_null()); }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
@@ -72,6 +73,25 @@ TEST(TraceShares, AgreeWithACountOfEveryNanosecond) {
     EXPECT_NEAR(shares.compute, counted.compute, 1e-12);
     EXPECT_NEAR(shares.communication, counted.communication, 1e-12);
     EXPECT_NEAR(shares.exposed, counted.exposed, 1e-12);
+  }
+}
+
+TEST(ClockOffset, IsOfTheShortestRoundTripWithinItsError) {
+  constexpr std::int64_t kAhead = 5'000'000;  // rank 0's clock
+  std::mt19937 random(5);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<ClockReading> readings;
+    std::int64_t shortest = 1'000'000;
+    for (std::int64_t i = 0; i < 8; ++i) {
+      const auto there = static_cast<std::int64_t>(random() % 400'000);
+      const auto back = static_cast<std::int64_t>(random() % 400'000);
+      const std::int64_t sent = i * 10'000'000;
+      readings.push_back({sent, sent + there + kAhead, sent + there + back});
+      shortest = std::min(shortest, there + back);
+    }
+    const ClockOffset found = clock_offset(readings);
+    EXPECT_EQ(found.error, shortest / 2);
+    EXPECT_LE(std::abs(found.offset - kAhead), found.error + 1);
   }
 }
 

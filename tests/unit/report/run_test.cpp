@@ -64,6 +64,41 @@ class RunTest : public testing::Test {
   std::string folder_;
 };
 
+TEST_F(RunTest, EnergyIsTheSumOfAllNodesAndStarts) {
+  const std::string of_node =
+      R"({"event":"begin","schema":1,"step":0,"ranks":4,"nodes":2,"energy_of":"node","time":100})";
+  const auto ranks = [](const char* joules, int time) {
+    return fmt::format(R"({{"event":"ranks","step":1,"data_seconds":[1,1,1,1],"energy_joules":{},"time":{}}})", joules,
+                       time) +
+           "\n";
+  };
+  const RunOfTest run = read(of_node + "\n" + ranks("[1e6,null,5e5,null]", 110) + ranks("[5e5,null,null,null]", 120) +
+                             of_node + "\n" + ranks("[1.6e6,null,0,null]", 230) + end(240));
+  EXPECT_EQ(run.joules(), 3.6e6);
+  EXPECT_EQ(run.starts[0].joules, 2e6);
+  EXPECT_THAT(summary_text(run), HasSubstr("core-hours, 1 kWh (node); "));
+  EXPECT_THAT(summary_text(read(begin(100) + step(1, 111) + end(120))), testing::Not(HasSubstr("kWh")));
+}
+
+TEST_F(RunTest, ATraceIsLinkedAndSummedUp) {
+  const auto trace = [](const std::string& file, const char* exposed) {
+    return fmt::format(
+               R"({{"event":"trace","file":"{}","first_step":2,"last_step":3,"seconds":[2,2],"compute_seconds":[1,1],)"
+               R"("communication_seconds":[1,0.5],"exposed_communication_seconds":{},"time":115}})",
+               file, exposed) +
+           "\n";
+  };
+  const RunOfTest run = read(begin(100) + step(3, 111) + trace("trace-2-3.json", "[0.5,0.25]") + end(120));
+  EXPECT_THAT(summary_text(run), HasSubstr("traced steps 2 to 3: communication 38 %, 19 % not hidden by computation"));
+  EXPECT_THAT(page_html({run}), HasSubstr(R"(<a href="trace-2-3.json" download>trace-2-3.json</a>)"));
+  EXPECT_THAT(summary_json(run), HasSubstr(R"("exposed_communication_seconds":[0.5,0.25])"));
+  const RunOfTest strange =
+      read(begin(100) + trace("javascript:alert(1)//trace-1-1.json", "[0.5,0.25]") + trace("trace-2-3.json", "[1]"));
+  EXPECT_EQ(strange.traces.size(), 1U);
+  EXPECT_THAT(page_html({strange}), testing::Not(HasSubstr("<a href")));
+  EXPECT_THAT(strange.notes, testing::Contains("there are records of traces that are not complete"));
+}
+
 TEST_F(RunTest, ARestartedRunIsOneWhoseLostStepsCountOnce) {
   const RunOfTest run = read(begin(100) + step(1, 111) + step(2, 112) + step(3, 113) + begin(200, 1) + resume(1) +
                              step(2, 211) + step(3, 212) + step(4, 213) + end(220));
