@@ -6,6 +6,7 @@ import pathlib
 import pty
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -115,6 +116,36 @@ def test_it_fits_the_terminal_and_follows_its_size(tmp_path, terminal, columns, 
     screen.wait_until(lambda: len(screen.last_frame()) == 12 and max(map(len, screen.last_frame())) <= 50, "frame of the new size")
     screen.process.send_signal(signal.SIGTERM)
     assert screen.end() == 0
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="no tmux (Debian's package tmux)")
+def test_it_is_at_home_in_tmux(tmp_path):
+    """What a person sees in the terminal that people leave open: drawn by another program, in two sizes, and gone afterwards."""
+    run = make_run(tmp_path / "run", "--steps=1000", "--ranks=8", "--ranks-every=10")
+
+    def tmux(*command):
+        return subprocess.run(["tmux", "-S", tmp_path / "socket", "-f", "/dev/null", *command], check=True, capture_output=True, text=True,
+                              env=ENVIRONMENT).stdout
+
+    def wait_for(pattern):
+        end = time.monotonic() + 60
+        while not re.search(pattern, tmux("capture-pane", "-p", "-t", "top")):
+            assert time.monotonic() < end, tmux("capture-pane", "-p", "-t", "top")
+        return tmux("capture-pane", "-p", "-t", "top").splitlines()
+
+    tmux("new-session", "-d", "-s", "top", "-x", "80", "-y", "24", "sh")
+    try:
+        tmux("set-option", "-t", "top", "status", "off")
+        tmux("send-keys", "-t", "top", f"{TOP} --interval=0.1 {run}", "Enter")
+        screen = wait_for("step 1000/1000")
+        assert len(screen) <= 24 and max(map(len, screen)) <= 80 and any("\u2588" in line for line in screen)
+        tmux("resize-window", "-t", "top", "-x", "120", "-y", "40")
+        assert wait_for(r"(?m)^.{81,}$")
+        tmux("send-keys", "-t", "top", "q")
+        wait_for(re.escape(str(run)[-30:]))  # the screen of before, with the command that was typed
+        assert not any("\u2588" in line for line in tmux("capture-pane", "-p", "-t", "top").splitlines())
+    finally:
+        tmux("kill-server")
 
 
 def test_colours_can_be_turned_off(tmp_path, terminal):
