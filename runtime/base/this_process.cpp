@@ -69,6 +69,19 @@ std::string objection_on_the_way(std::filesystem::path above, const std::filesys
   return found;
 }
 
+/// Whether `path` is below `above`, by no link: in a folder of others it may lead to a file server that does not
+/// answer. And root's or `owner`'s: strangers' files say nothing of this installation.
+bool was_installed(std::filesystem::path above, const std::filesystem::path& path, uid_t owner) {
+  struct stat status {};
+  for (const std::filesystem::path& part : path) {
+    above /= part;
+    if (::lstat(above.c_str(), &status) != 0 || S_ISLNK(status.st_mode)) {
+      return false;
+    }
+  }
+  return is_roots_or(owner, status);
+}
+
 /// The CPUs of a mask that has room for `cpus` of them; nothing, and errno, where the kernel refuses it.
 std::optional<std::vector<std::uint32_t>> affinity(int cpus) {
   struct Free {
@@ -143,10 +156,15 @@ FoundAbove find_above(const std::filesystem::path& program, const std::filesyste
   std::string known;
   for (int level = 0; level < kLevels && above.has_relative_path(); ++level) {
     known = known.empty() ? objection(above, owner) : known;
-    std::error_code error;
-    if (std::filesystem::exists(above / path, error)) {
-      known = known.empty() ? objection_on_the_way(above, path, owner) : known;
+    if (!known.empty()) {
+      if (was_installed(above, path, owner)) {
+        return {std::nullopt, known};
+      }
+    } else if (struct stat found{}; ::stat((above / path).c_str(), &found) == 0) {
+      known = objection_on_the_way(above, path, owner);
       return known.empty() ? FoundAbove{above / path, ""} : FoundAbove{std::nullopt, known};
+    } else if (errno != ENOENT && errno != ENOTDIR) {  // what is behind it is nearer than all above
+      return {std::nullopt, fmt::format("{}: {}", (above / path).string(), errno_text(errno))};
     }
     above = above.parent_path();
   }

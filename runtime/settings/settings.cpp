@@ -149,8 +149,11 @@ std::string site_text(const Settings& settings) {
   const std::string doubt =
       settings.site_doubt().empty() ? "" : fmt::format("srun --ddp may take another: {}\n", settings.site_doubt());
   const std::string& reason = settings.sites_passed_over();
-  const std::string passed_over =
-      reason.empty() ? "" : fmt::format("installed site profiles are passed over: {}; try chmod -R go-w\n", reason);
+  const std::string passed_over = reason.empty() ? ""
+                                                 : fmt::format(
+                                                       "installed site profiles are passed over: {}; try chown or "
+                                                       "chmod go-w there, or /etc/rollcall/site.toml\n",
+                                                       reason);
   return (site ? fmt::format("site profile: {}, recognised by {}, {}\n", site->name, site->recognised_by, site->file)
                : "site profile: none\n") +
          passed_over + doubt;

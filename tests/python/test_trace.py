@@ -1,6 +1,11 @@
 """What --trace-steps leaves: what each rank did in those steps and no others, in one time base, for Perfetto."""
 import json
+import os
 import re
+import signal
+import subprocess
+import threading
+import time
 
 import pytest
 import trainer_ranks
@@ -92,6 +97,82 @@ def test_a_run_that_begins_or_ends_within_the_range_traces_what_it_does(tmp_path
     assert [name for name, *_ in spans(trace(tmp_path, 3, 4), 1, "step")] == ["3", "4"]
     trainer_ranks.run(tmp_path, *RUN, "--max-steps=6", "--trace-steps=2-4")
     assert sorted(path.name for path in tmp_path.glob("trace-*")) == ["trace-2-2.json", "trace-3-4.json"]
+
+
+def test_the_end_of_an_epoch_is_no_step(tmp_path):
+    """Validation and what else lies between two steps is neither recorded nor counted; nor are all micro-batches one."""
+    trainer_ranks.run(tmp_path, *RUN, "--valid-epochs=1", "--epochs=2", "--grad-accumulation=2", "--trace-steps=4-5")
+    events, record = trace(tmp_path, 4, 5), record_of(tmp_path)
+    assert len(trainer_ranks.records(tmp_path, "validation")) == 2
+    for rank in (0, 1):
+        steps = spans(events, rank, "step")
+        assert [name for name, *_ in steps] == ["4", "5"]
+        main = next(event["tid"] for event in events if event["pid"] == rank and event.get("cat") == "step")
+        for name, begin, end in spans(events, rank, "compute", main):
+            assert any(first <= begin and end <= last for _, first, last in steps), name
+        assert [name for name, *_ in spans(events, rank, "compute")].count("layer1 backward") == 4
+        assert record["compute_seconds"][rank] < record["seconds"][rank] and record["communication_seconds"][rank] < record["seconds"][rank]
+
+
+@pytest.mark.skipif(subprocess.run(["unshare", "--time", "--monotonic=1000", "--fork", "true"], check=False).returncode != 0,
+                    reason="no clock of its own for a process: unshare --time is refused")
+def test_a_rank_with_a_clock_of_its_own_has_rank_0s_in_the_trace(tmp_path):
+    processes = trainer_ranks.start(tmp_path, *RUN, "--max-steps=3", "--trace-steps=1-3", "--backend=gloo",
+                                    prefixes={1: ["unshare", "--time", "--monotonic=1000", "--fork", "--kill-child"]})
+    trainer_ranks.finish(processes)
+    events, record = trace(tmp_path, 1, 3), record_of(tmp_path)
+    assert 0 < record["clock_error_seconds"] < 0.05
+    ours, theirs = (spans(events, rank, "step") for rank in (0, 1))
+    for (name, begin, end), (other, other_begin, other_end) in zip(ours, theirs):
+        assert name == other and begin < other_end and other_begin < end
+
+
+def test_an_interrupted_run_ends_without_its_trace(tmp_path):
+    processes = trainer_ranks.start(tmp_path, *RUN, "--epochs=1000", "--trace-steps=2-900")
+    end = time.monotonic() + 60
+    while not (tmp_path / "metrics.jsonl").exists() or not trainer_ranks.records(tmp_path, "step"):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    processes[0].send_signal(signal.SIGTERM)
+    output = trainer_ranks.finish(processes, 75)
+    assert re.search(r"rollcall: warning: --trace-steps: the run was interrupted after step \d+: there is no trace", output), output
+    assert list(tmp_path.glob("trace-*")) == []
+
+
+def test_a_range_without_a_step_is_told(tmp_path):
+    output = trainer_ranks.run(tmp_path, *RUN, "--max-steps=1", "--trace-steps=7-9")
+    assert output.count("rollcall: warning: --trace-steps: 7-9: this run did none of these steps") == 1, output
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can put counters into /sys")
+def test_the_energy_of_a_node_is_measured_once(tmp_path):
+    """A counter that a thread moves on by a joule every 10 ms, in a mount namespace of each rank."""
+    zone = tmp_path / "class" / "powercap" / "intel-rapl:0"
+    zone.mkdir(parents=True)
+    (zone / "name").write_text("package-0\n")
+    (zone / "max_energy_range_uj").write_text("262143328850\n")
+    counter, ended = zone / "energy_uj", threading.Event()
+    counter.write_text("1000000\n")
+
+    def use():
+        joules = 1
+        while not ended.wait(0.01):
+            joules += 1
+            (zone / "new").write_text(f"{joules}000000\n")
+            (zone / "new").replace(counter)
+    user = threading.Thread(target=use)
+    user.start()
+    try:
+        mount = ["unshare", "--mount", "sh", "-c", f'mount --bind {tmp_path}/class /sys/class && exec "$@"', "sh"]
+        processes = trainer_ranks.start(tmp_path / "run", *RUN, "--epochs=1000", "--max-steps=150", "--rank-seconds=1", prefixes={0: mount, 1: mount})
+        trainer_ranks.finish(processes)
+    finally:
+        ended.set()
+        user.join()
+    told = [record["energy_joules"] for record in trainer_ranks.records(tmp_path / "run", "ranks") if "energy_joules" in record]
+    assert told and all(first > 0 and second is None for first, second in told), told
+    begun, = trainer_ranks.records(tmp_path / "run", "begin")
+    assert begun["energy_of"] == "processors and memory"
 
 
 def test_a_trace_that_cannot_be_written_is_told_and_the_training_goes_on(tmp_path):

@@ -32,7 +32,7 @@ def processes_of(folder):
     found = []
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            if "\nState:\tZ" in (entry / "status").read_text() or int(entry.name) == os.getpid():
+            if "\nState:\tZ" in (entry / "status").read_text(errors="replace") or int(entry.name) == os.getpid():
                 continue
             if str(folder).encode() + b"/" in (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes():
                 found.append(entry.name)

@@ -61,7 +61,7 @@ std::vector<EnergyCounter> powercap_counters(const fs::path& folder) {
 /// The energy of all GPUs that NVML shows to this process. Not run on hardware.
 class EnergyMeter::Gpus {
  public:
-  Gpus() : library_(::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
+  explicit Gpus(const char* library) : library_(::dlopen(library, RTLD_NOW | RTLD_LOCAL)) {
     const auto init = function<int()>("nvmlInit_v2");
     const auto count_of = function<int(unsigned*)>("nvmlDeviceGetCount_v2");
     const auto handle_of = function<int(unsigned, void**)>("nvmlDeviceGetHandleByIndex_v2");
@@ -89,8 +89,8 @@ class EnergyMeter::Gpus {
     double used = 0;
     for (auto& [device, last] : devices_) {
       unsigned long long now = 0;
-      if (energy_of_(device, &now) == kSuccess && now >= last) {
-        used += kMilli * static_cast<double>(now - last);
+      if (energy_of_(device, &now) == kSuccess) {
+        used += now >= last ? kMilli * static_cast<double>(now - last) : 0;  // else its driver was loaded anew
         last = now;
       }
     }
@@ -110,16 +110,18 @@ class EnergyMeter::Gpus {
   std::vector<std::pair<void*, unsigned long long>> devices_;  ///< and its last reading
 };
 
-EnergyMeter::EnergyMeter(const std::string& root) {
+EnergyMeter::EnergyMeter(const char* nvml, const std::string& root) {
   add_if_readable({.file = root + "/sys/cray/pm_counters/energy"}, counters_);
   if (!counters_.empty()) {
     covers_ = "node";
     return;
   }
   counters_ = powercap_counters(root + "/sys/class/powercap");
-  gpus_ = std::make_unique<Gpus>();
   covers_ = counters_.empty() ? "" : "processors and memory";
-  if (gpus_->count() > 0) {
+  if (nvml != nullptr) {
+    gpus_ = std::make_unique<Gpus>(nvml);
+  }
+  if (gpus_ && gpus_->count() > 0) {
     covers_ += fmt::format("{}{} GPU{}", covers_.empty() ? "" : ", ", gpus_->count(), gpus_->count() == 1 ? "" : "s");
   }
 }

@@ -16,6 +16,8 @@ struct EnergyCounter {
   double last = 0;            ///< joules, as read before
 };
 
+inline constexpr const char* kNvml = "libnvidia-ml.so.1";
+
 /// What this node uses, by the first of these that it has and this user may read:
 /// - Cray's counter of the whole node, /sys/cray/pm_counters/energy (HPE Cray EX, "Power Monitoring Counters");
 /// - those of its processors and memory, /sys/class/powercap/intel-rapl:* (Linux, Documentation/power/powercap), which
@@ -24,8 +26,9 @@ struct EnergyCounter {
 /// Not thread-safe.
 class EnergyMeter {
  public:
-  /// `root`: before /sys.
-  explicit EnergyMeter(const std::string& root = "");
+  /// `nvml`: kNvml for a program that computes on GPUs; null leaves them alone, which asking would wake. `root`: before
+  /// /sys.
+  explicit EnergyMeter(const char* nvml, const std::string& root = "");
   EnergyMeter(EnergyMeter&&) noexcept;
   EnergyMeter& operator=(EnergyMeter&&) noexcept;
   ~EnergyMeter();

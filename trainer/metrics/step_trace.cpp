@@ -56,6 +56,11 @@ std::vector<Interval> without(const std::vector<Interval>& from, const std::vect
   return rest;
 }
 
+/// What of `part` is in `whole` too.
+std::vector<Interval> within(const std::vector<Interval>& part, const std::vector<Interval>& whole) {
+  return without(part, without(part, whole));
+}
+
 std::vector<Interval> of_category(const std::vector<Span>& spans, std::string_view category) {
   std::vector<Interval> intervals;
   for (const Span& span : spans) {
@@ -104,6 +109,9 @@ double seconds(const std::vector<Interval>& intervals) {
 double microseconds(std::int64_t nanoseconds) { return 1e-3 * static_cast<double>(nanoseconds); }
 
 /// `what`: an event that names something; `key`: the name's in its arguments.
+/// Names may be anybody's bytes: a thread's is cut after 15.
+std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
 Json named(const char* what, const char* key, std::uint32_t rank, std::int64_t thread, const std::string& name) {
   return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", thread}, {"args", {{key, name}}}};
 }
@@ -114,16 +122,17 @@ void add_overlapping(Json event, std::int64_t begin, std::int64_t end, std::size
   for (const auto& [phase, time] : {std::pair{"b", begin}, std::pair{"e", end}}) {
     event["ph"] = phase;
     event["ts"] = microseconds(time);
-    text += ",\n" + event.dump();
+    text += ",\n" + text_of(event);
   }
 }
 
 }  // namespace
 
 TraceShares shares_of(const std::vector<Span>& spans) {
-  const std::vector<Interval> compute = computing(spans);
-  const std::vector<Interval> communication = communicating(spans);
-  return {.steps = seconds(of_category(spans, "step")),
+  const std::vector<Interval> steps = of_category(spans, "step");
+  const std::vector<Interval> compute = within(computing(spans), steps);
+  const std::vector<Interval> communication = within(communicating(spans), steps);
+  return {.steps = seconds(steps),
           .compute = seconds(compute),
           .communication = seconds(communication),
           .exposed = seconds(without(communication, compute))};
@@ -141,8 +150,8 @@ ClockOffset clock_offset(const std::vector<ClockReading>& readings) {
 }
 
 std::string trace_events(const TracedRank& traced, std::string (*thread_name)(std::int64_t thread)) {
-  std::string text = named("process_name", "name", traced.rank, 0, "rank " + std::to_string(traced.rank)).dump();
-  text += ",\n" + named("process_labels", "labels", traced.rank, 0, traced.host).dump();
+  std::string text = text_of(named("process_name", "name", traced.rank, 0, "rank " + std::to_string(traced.rank)));
+  text += ",\n" + text_of(named("process_labels", "labels", traced.rank, 0, traced.host));
   std::map<std::int64_t, bool> known;
   std::size_t id = 0;
   for (const Span& span : traced.spans) {
@@ -155,12 +164,12 @@ std::string trace_events(const TracedRank& traced, std::string (*thread_name)(st
       continue;
     }
     if (!std::exchange(known[span.thread], true)) {
-      text += ",\n" + named("thread_name", "name", traced.rank, span.thread, thread_name(span.thread)).dump();
+      text += ",\n" + text_of(named("thread_name", "name", traced.rank, span.thread, thread_name(span.thread)));
     }
     event["ph"] = "X";
     event["ts"] = microseconds(begin);
     event["dur"] = microseconds(span.end - span.begin);
-    text += ",\n" + event.dump();
+    text += ",\n" + text_of(event);
   }
   return text;
 }

@@ -19,7 +19,7 @@ struct Span {
   std::int64_t end = 0;
 };
 
-/// What the time of a rank's steps went to, in seconds.
+/// What the time of a rank's steps went to, in seconds; what lies between steps does not count.
 struct TraceShares {
   double steps = 0;          ///< all of it
   double compute = 0;        ///< at least one thread computed and did not wait meanwhile

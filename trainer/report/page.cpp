@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -23,7 +24,10 @@ constexpr std::size_t kMostPoints = 9000;  // of all lines of a page together: w
 
 /// Seconds since the epoch as a time of this machine's zone.
 std::string clock_text(double seconds) {
-  return seconds > 0 ? fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(static_cast<std::time_t>(seconds))) : "-";
+  constexpr double kLatest = 1e11;  // beyond, a year has five digits, and further on localtime(3) knows none
+  return seconds > 0 && seconds < kLatest
+             ? fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(static_cast<std::time_t>(seconds)))
+             : "-";
 }
 
 std::vector<Point> scaled(const std::vector<Point>& points, double scale) {
@@ -117,26 +121,23 @@ std::string budget_table(const std::vector<Run>& runs) {
   return html_table("Where the time went, all starts together, by rank 0's clock", rows);
 }
 
-/// The file's name comes from a record, which anybody may have written: only such a name is a link.
-std::string trace_link(const std::string& file) {
-  const bool is_one = file.starts_with("trace-") && file.ends_with(".json") &&
-                      file.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-.") == std::string::npos;
-  return is_one ? fmt::format("<a href=\"{0}\" download>{0}</a>", file) : escaped(file);
-}
-
 std::string traces_section(const Run& run) {
   std::string html;
   for (const TracedSteps& traced : run.traces) {
     Rows rows{{"rank", "seconds", "computation", "communication", "not hidden by computation"}};
     for (std::size_t rank = 0; rank < traced.seconds.size(); ++rank) {
       const auto share = [&](const std::vector<double>& part) {
-        return traced.seconds[rank] > 0 ? fmt::format("{:.1f} %", 100 * part[rank] / traced.seconds[rank]) : "-";
+        return traced.seconds[rank] > 0 && std::isfinite(part[rank])
+                   ? fmt::format("{:.1f} %", 100 * part[rank] / traced.seconds[rank])
+                   : "-";
       };
       rows.push_back({std::to_string(rank), short_number(traced.seconds[rank]), share(traced.compute),
                       share(traced.communication), share(traced.exposed)});
     }
-    html += fmt::format("<p>Steps {} to {}: {}, beside this page, for ui.perfetto.dev or chrome://tracing.</p>",
-                        traced.first_step, traced.last_step, trace_link(traced.file)) +
+    html += fmt::format(
+                "<p>Steps {} to {}: <a href=\"{}\" download>{}</a> in the run's folder, for ui.perfetto.dev or "
+                "chrome://tracing.</p>",
+                traced.first_step, traced.last_step, escaped(traced.file), escaped(traced.file)) +
             html_table(fmt::format("Steps {} to {}", traced.first_step, traced.last_step), rows);
   }
   return html;

@@ -17,8 +17,13 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kLongestLine = 64 << 20;
 constexpr std::int64_t kLinesBetweenQuestions = 4096;
 
+/// A record of ours has fewer than a hundred names.
 template <typename Map>
 void clear_values(Map& map, const typename Map::mapped_type& empty) {
+  constexpr std::size_t kMostNames = 300;
+  if (map.size() > kMostNames) {
+    map.clear();
+  }
   for (auto& [name, value] : map) {
     value = empty;
   }

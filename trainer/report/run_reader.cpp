@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/text.h"
 #include "trainer/report/run.h"
 
 namespace rollcall::report {
@@ -63,8 +64,31 @@ void read_hosts(const nlohmann::json& begin, Run& run) {
   }
 }
 
+constexpr double kMostJoules = 1e12;  // a node of a day or of a week has less
+
+/// "trace-100-104.json", as StepTrace names it: what else a record may hold would become a link.
+bool is_trace_file(const std::string& file) {
+  constexpr std::string_view kBegin = "trace-";
+  constexpr std::string_view kEnd = ".json";
+  if (file.size() > 60 || !file.starts_with(kBegin) || !file.ends_with(kEnd)) {
+    return false;
+  }
+  const std::string steps = file.substr(kBegin.size(), file.size() - kBegin.size() - kEnd.size());
+  const std::vector<std::string> numbers = split(steps, '-');
+  return numbers.size() == 2 && std::ranges::all_of(numbers, [](const std::string& number) {
+           return !number.empty() && number.find_first_not_of("0123456789") == std::string::npos;
+         });
+}
+
+/// Not a number: not known. Anybody may have written the record.
+bool are_shares(const std::vector<double>& numbers) {
+  return std::ranges::all_of(numbers,
+                             [](double number) { return std::isnan(number) || (number >= 0 && number < 1e9); });
+}
+
 void note_once(Run& run, const std::string& note) {
-  if (std::ranges::find(run.notes, note) == run.notes.end()) {
+  constexpr std::size_t kMost = 20;
+  if (run.notes.size() < kMost && std::ranges::find(run.notes, note) == run.notes.end()) {
     run.notes.push_back(note);
   }
 }
@@ -215,12 +239,13 @@ void RunReader::take_ranks(const ReadRecord& record) {
   }
   run_.ranks.add(record.integer("step", 0), ranks);
   for (const double joules : record.numbers("energy_joules")) {
-    start().joules += or_zero(joules);
+    start().joules += joules > 0 && joules < kMostJoules ? joules : 0;
   }
 }
 
 void RunReader::take_trace(const ReadRecord& record) {
   constexpr std::size_t kMost = 16;
+  constexpr std::size_t kMostRanks = 64;
   TracedSteps traced{record.text("file"),
                      record.integer("first_step", 0),
                      record.integer("last_step", 0),
@@ -229,9 +254,10 @@ void RunReader::take_trace(const ReadRecord& record) {
                      record.numbers("communication_seconds"),
                      record.numbers("exposed_communication_seconds")};
   const std::size_t ranks = traced.seconds.size();
-  if (ranks == 0 || traced.compute.size() != ranks || traced.communication.size() != ranks ||
-      traced.exposed.size() != ranks) {
-    note_once(run_, "there are records of traces that are not complete");
+  if (ranks == 0 || ranks > kMostRanks || traced.compute.size() != ranks || traced.communication.size() != ranks ||
+      traced.exposed.size() != ranks || !are_shares(traced.seconds) || !are_shares(traced.compute) ||
+      !are_shares(traced.communication) || !are_shares(traced.exposed) || !is_trace_file(traced.file)) {
+    note_once(run_, "there are records of traces that make no sense");
     return;
   }
   run_.traces.push_back(std::move(traced));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -127,6 +128,9 @@ std::string trace_text(const Run& run) {
   }
   const TracedSteps& traced = run.traces.back();
   const double all = sum_of(traced.seconds);
+  if (!std::isfinite(sum_of(traced.communication))) {
+    return "";  // on a GPU the host does not know
+  }
   return fmt::format("; traced steps {} to {}: communication {}, {} not hidden by computation", traced.first_step,
                      traced.last_step, percent(sum_of(traced.communication) / all),
                      percent(sum_of(traced.exposed) / all));
@@ -307,7 +311,7 @@ std::string summary_json(const Run& run) {
                  {"traces", traces},
                  {"advice", advice(run)},
                  {"notes", run.notes}};
-  return all.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return all.dump(-1, ' ', true, Json::error_handler_t::replace);  // ASCII: a terminal obeys bytes from 0x80 on, too
 }
 
 std::string curves_csv(const std::vector<Run>& runs) {

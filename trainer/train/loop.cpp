@@ -6,7 +6,6 @@
 #include <cmath>
 #include <utility>
 
-#include "trainer/precision/loss_scaler.h"
 #include "trainer/torch.h"
 #include "trainer/train/process.h"
 #include "trainer/train/validation.h"
@@ -23,16 +22,15 @@ Loop::Loop(const config::TrainConfig& config, const World& world, Training& trai
       observer_(observer),
       progress_(progress),
       limit_(std::move(limit)),
-      trace_(config.run, world, observer) {
-  training_.loss_scaler.set_state({.scale = progress_.loss_scale, .good_steps = progress_.loss_scale_good_steps});
-}
+      trace_(config.run, world, observer),
+      update_(config, world, training, checkpoints.writer(), observer, progress) {}
 
 Outcome Loop::run() {
   const Outcome outcome = run_epochs();
   if (outcome.ending == Ending::Failed) {
     return outcome;
   }
-  const Result<void> traced = trace_.finish();
+  const Result<void> traced = trace_.finish(outcome.ending);
   return traced ? outcome : failed(traced.error(), true);
 }
 
@@ -93,6 +91,7 @@ Loop::Stop Loop::train_epoch() {
         return failed(batch.error());
       }
       if (!batch->has_value()) {  // the sampler gives whole steps, so none has begun
+        trace_.no_step();
         return after_epoch();
       }
       sums.totals.waited += seconds_now() - asked;
@@ -147,12 +146,8 @@ Loop::Stop Loop::train_batch(const data::Batch& read, std::int64_t done, StepSum
 }
 
 Loop::Stop Loop::finish_step(StepSums& sums) {
-  precision::LossScaler& scaler = training_.loss_scaler;
-  if (Stop stop = catch_training_errors(world_, [&] {
-        const bool finite = scaler.on() ? scaler.unscale(*training_.optimizer, world_.process_group)
-                                        : precision::all_finite(precision::gradients_of(*training_.optimizer));
-        sums.totals.non_finite = finite ? 0 : 1;
-      })) {
+  if (Stop stop =
+          catch_training_errors(world_, [&] { sums.totals.non_finite = update_.gradients_are_finite() ? 0 : 1; })) {
     return stop;
   }
   sums.totals.stopping = asked_to_stop() ? 1 : 0;
@@ -164,11 +159,11 @@ Loop::Stop Loop::finish_step(StepSums& sums) {
     return failed(totals.error(), true);
   }
   const double told = seconds_now();
-  if (Stop stop = catch_training_errors(world_, [&] { update(totals->non_finite == 0); })) {
+  if (Stop stop = catch_training_errors(world_, [&] { update_.apply(totals->non_finite == 0, numbers_); })) {
     return stop;
   }
   sums.times.optimizer = seconds_now() - told;
-  if (Stop stop = after_update(*totals)) {
+  if (Stop stop = update_.after(*totals, numbers_)) {
     return stop;
   }
   metrics::DataWait wait;
@@ -217,52 +212,6 @@ Loop::Stop Loop::adjust_workers(double waited, const metrics::DataWait& step) {
   data.tuning = {};
   const Result<void> as_before = data.continue_with_workers(step.workers, next_batch);
   return as_before ? std::nullopt : Stop(failed(as_before.error()));
-}
-
-void Loop::update(bool finite) {
-  if (finite) {
-    if (config_.optim.clip_grad_norm > 0) {
-      RECORD_USER_SCOPE("compute: clip gradients");
-      numbers_.gradient_norm = replica_.clip_grad_norm(config_.optim.clip_grad_norm);
-    }
-    checkpoints_.writer().before_update();
-    optimizer_step();
-    observer_.updated(progress_.global_step + 1, replica_);
-  }
-  training_.loss_scaler.update();
-}
-
-void Loop::optimizer_step() {
-  RECORD_USER_SCOPE("compute: optimizer");
-  training_.optimizer->step();
-}
-
-Loop::Stop Loop::after_update(const Totals& totals) {
-  const precision::LossScaler& scaler = training_.loss_scaler;
-  if (scaler.on()) {
-    progress_.loss_scale = numbers_.loss_scale = scaler.state().scale;
-    progress_.loss_scale_good_steps = scaler.state().good_steps;
-  }
-  if (totals.non_finite == 0) {
-    skipped_in_a_row_ = 0;
-    return std::nullopt;
-  }
-  if (!std::isfinite(totals.average.loss_sum)) {
-    return std::nullopt;  // what after_step() tells
-  }
-  progress_.skipped_steps += 1;
-  skipped_in_a_row_ += 1;
-  const std::string where = precision::first_gradient_not_finite(replica_.named_parameters());
-  observer_.skipped_step(progress_, scaler.on(), place_of(where));
-  constexpr double kSmallest = 1.0 / (1 << 20);  // some 36 steps in a row did not fit
-  const std::int64_t most = config_.run.max_skipped_steps;
-  if (scaler.on() && progress_.loss_scale < kSmallest) {
-    return failed(gradients_not_finite_at_any_scale(), world_.rank != 0);  // every rank has it
-  }
-  if (!scaler.on() && most > 0 && skipped_in_a_row_ >= most) {
-    return failed(gradients_not_finite(where, skipped_in_a_row_, progress_.global_step + 1), world_.rank != 0);
-  }
-  return std::nullopt;
 }
 
 Loop::Stop Loop::after_step(const Totals& totals) {

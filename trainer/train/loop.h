@@ -12,6 +12,7 @@
 #include "trainer/train/stop_request.h"
 #include "trainer/train/totals.h"
 #include "trainer/train/training.h"
+#include "trainer/train/update.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {
@@ -54,11 +55,6 @@ class Loop {
   [[nodiscard]] Result<Totals> exchange_totals(StepSums& sums);
   /// For --train-num-workers=auto: after a step for whose data this rank `waited` seconds.
   [[nodiscard]] Stop adjust_workers(double waited, const metrics::DataWait& step);
-  /// The optimizer's step, or, where gradients are not `finite`, none.
-  void update(bool finite);
-  void optimizer_step();
-  /// Counts and tells a step that was left out; ends a run that leaves out every step.
-  [[nodiscard]] Stop after_update(const Totals& totals);
   [[nodiscard]] Stop after_step(const Totals& totals);
   [[nodiscard]] Stop after_epoch();
   /// Saves where `saving` (nothing is lost then if the job ends while it validates), validates where that is due, and
@@ -91,11 +87,11 @@ class Loop {
   checkpoint::Progress& progress_;
   TimeLimit limit_;
   StepTrace trace_;
+  Update update_;
   std::int64_t first_step_ = 0;  ///< of the current epoch that this run does
   std::int64_t steps_in_epoch_ = 0;
-  StepNumbers numbers_;                ///< of the current step
-  std::int64_t steps_done_ = 0;        ///< by this run
-  std::int64_t skipped_in_a_row_ = 0;  ///< steps left out
+  StepNumbers numbers_;          ///< of the current step
+  std::int64_t steps_done_ = 0;  ///< by this run
   bool warned_of_slow_save_ = false;
   bool validates_again_ = false;  ///< what an earlier run did not come to the end of; no step was done since
   bool among_best_ = false;       ///< the last validation's checkpoint is to be kept

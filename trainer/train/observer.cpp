@@ -65,7 +65,7 @@ Observer::Observer(const config::RunConfig& config, const World& world, metrics:
       writer_(std::move(writer)),
       tensorboard_(std::move(tensorboard)) {
   if (world.local_rank == 0) {
-    energy_.emplace();
+    energy_.emplace(world.device.type() == at::kCPU ? nullptr : metrics::kNvml);
   }
 }
 

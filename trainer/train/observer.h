@@ -52,6 +52,8 @@ class Observer {
   void batch_read(std::int64_t step, const at::Tensor& images);
   /// The step of this number has changed the parameters, which still have its gradients.
   void updated(std::int64_t step, const parallel::Replica& replica);
+  /// Reads the counters of energy, at most once a second: often enough that none begins anew twice unseen.
+  void measure_energy();
   /// Before step_done(): what this step's time went to on this rank, and how long all waited for their batches.
   void step_took(const metrics::StepTimes& times, const metrics::DataWait& wait);
   [[nodiscard]] metrics::RankTimes& rank_times() { return rank_times_; }
@@ -77,7 +79,6 @@ class Observer {
  private:
   Observer(const config::RunConfig& config, const World& world, metrics::ProgressStyle style,
            std::optional<metrics::MetricsWriter> writer, std::optional<TensorBoard> tensorboard);
-  void measure_energy();
 
   /// Something that is written besides, as long as there is room.
   struct Output {

@@ -48,6 +48,7 @@ std::optional<Outcome> run_validation(const config::TrainConfig& config, const W
       break;
     }
     observer.bad_samples((*batch)->bad);
+    observer.measure_energy();
     if (auto stop = count_batch(**batch, config, world, training, mine.average)) {
       return stop;
     }

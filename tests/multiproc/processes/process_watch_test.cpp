@@ -102,5 +102,16 @@ TEST(ProcessIdentity, IsOneOfThisProcess) {
   EXPECT_TRUE(watch.lives(0));
 }
 
+TEST(ProcessIdentity, OfAnotherHostWithTheSameNumberIsUnknown) {
+  std::string other = process_identity();
+  ASSERT_FALSE(other.empty());
+  other.front() = other.front() == '0' ? '1' : '0';  // of that host's boot
+  EXPECT_FALSE(local_process(other));
+  ProcessWatch watch;
+  watch.add(0, other);
+  EXPECT_FALSE(watch.lives(0));
+  EXPECT_FALSE(watch.has_ended(0));
+}
+
 }  // namespace
 }  // namespace rollcall::process_group

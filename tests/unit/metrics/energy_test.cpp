@@ -31,7 +31,7 @@ class Energy : public testing::Test {
     write(folder + "/energy_uj", microjoules + "\n");
     write(folder + "/max_energy_range_uj", "262143328850\n");
   }
-  [[nodiscard]] EnergyMeter meter() const { return EnergyMeter(root_.string()); }
+  [[nodiscard]] EnergyMeter meter() const { return EnergyMeter(nullptr, root_.string()); }
 
   std::filesystem::path root_;
 };
@@ -90,6 +90,24 @@ TEST_F(Energy, IsNotCountedWhereTheCounterIsNotForUsers) {
     std::filesystem::permissions(root_ / "sys/class/powercap/intel-rapl:0/energy_uj", std::filesystem::perms::none);
   }
   EXPECT_EQ(meter().covers(), "");
+}
+
+/// tests/support/stand_in_nvml.cpp: two devices whose counters are in a file.
+TEST_F(Energy, OfGpusIsAddedAndSurvivesADriverThatIsLoadedAnew) {
+  write_zone("intel-rapl:0", "package-0", "1000000");
+  write("gpus", "1000 5000");
+  ::setenv("STAND_IN_NVML", (root_ / "gpus").c_str(), 1);
+  EnergyMeter all(ROLLCALL_STAND_IN_NVML, root_.string());
+  EXPECT_EQ(all.covers(), "processors and memory, 2 GPUs");
+  write("gpus", "2500 5500");
+  EXPECT_DOUBLE_EQ(all.take(), 2);
+  write("gpus", "100 6000");
+  EXPECT_DOUBLE_EQ(all.take(), 0.5);
+  write("gpus", "400 6000");
+  write_zone("intel-rapl:0", "package-0", "2000000");
+  EXPECT_DOUBLE_EQ(all.take(), 1.3);
+  ::unsetenv("STAND_IN_NVML");
+  EXPECT_EQ(EnergyMeter("libno-such-library.so.1", root_.string()).covers(), "processors and memory");
 }
 
 TEST_F(Energy, SurvivesACounterThatGoes) {

@@ -28,12 +28,24 @@ TEST(TraceShares, CommunicationIsExposedWhereNoThreadComputes) {
 }
 
 TEST(TraceShares, AThreadThatWaitsWithinAComputationComputesNotUnlessAnotherDoes) {
-  const TraceShares shares = shares_of({{"compute: layer1", 1, 0, 100},
+  const TraceShares shares = shares_of({{"step: 1", 1, 0, 100},
+                                        {"compute: layer1", 1, 0, 100},
                                         {"wait: all-gather", 1, 20, 60},
                                         {"collective: all-gather", 1, 10, 60},
                                         {"compute: layer2", 2, 50, 55}});
   EXPECT_DOUBLE_EQ(shares.compute, 65 * kSecond);
   EXPECT_DOUBLE_EQ(shares.exposed, 35 * kSecond);
+}
+
+TEST(TraceShares, WhatLiesBetweenStepsDoesNotCount) {
+  const TraceShares shares = shares_of({{"step: 1", 1, 0, 100},
+                                        {"step: 2", 1, 300, 400},
+                                        {"compute: layer1", 1, 90, 320},
+                                        {"collective: all-reduce", 1, 310, 500}});
+  EXPECT_DOUBLE_EQ(shares.steps, 200 * kSecond);
+  EXPECT_DOUBLE_EQ(shares.compute, 30 * kSecond);
+  EXPECT_DOUBLE_EQ(shares.communication, 90 * kSecond);
+  EXPECT_DOUBLE_EQ(shares.exposed, 80 * kSecond);
 }
 
 TEST(TraceShares, CollectivesOfSavesAreNotTheSteps) {
@@ -59,7 +71,7 @@ TEST(TraceShares, AgreeWithACountOfEveryNanosecond) {
       });
     };
     TraceShares counted;
-    for (std::int64_t time = 0; time < 2 * kEnd; ++time) {
+    for (std::int64_t time = 0; time < kEnd; ++time) {
       const auto computes = [&](std::int64_t thread) {
         return within(time, "compute", thread) && !within(time, "wait", thread);
       };

@@ -76,6 +76,7 @@ TEST_F(RunTest, EnergyIsTheSumOfAllNodesAndStarts) {
                              of_node + "\n" + ranks("[1.6e6,null,0,null]", 230) + end(240));
   EXPECT_EQ(run.joules(), 3.6e6);
   EXPECT_EQ(run.starts[0].joules, 2e6);
+  EXPECT_EQ(read(of_node + "\n" + ranks("[-1e300,1e308,null,7]", 110)).joules(), 7);
   EXPECT_THAT(summary_text(run), HasSubstr("core-hours, 1 kWh (node); "));
   EXPECT_THAT(summary_text(read(begin(100) + step(1, 111) + end(120))), testing::Not(HasSubstr("kWh")));
 }
@@ -94,9 +95,21 @@ TEST_F(RunTest, ATraceIsLinkedAndSummedUp) {
   EXPECT_THAT(summary_json(run), HasSubstr(R"("exposed_communication_seconds":[0.5,0.25])"));
   const RunOfTest strange =
       read(begin(100) + trace("javascript:alert(1)//trace-1-1.json", "[0.5,0.25]") + trace("trace-2-3.json", "[1]"));
-  EXPECT_EQ(strange.traces.size(), 1U);
+  EXPECT_EQ(strange.traces.size(), 0U);
+  const std::string numbers(130, '1');
+  for (const std::string& steps :
+       {std::string("1"), std::string("1-2-3"), std::string("-1"), std::string("..-1"), "1-" + numbers}) {
+    const std::string file = "trace-" + steps + ".json";
+    EXPECT_EQ(read(begin(100) + trace(file, "[0.5,0.25]")).traces.size(), 0U) << file;
+  }
+  for (const char* exposed : {"[1e308,0]", "[-1,0]", "\"a\"", "[[1],[2]]", "{}"}) {
+    EXPECT_EQ(read(begin(100) + trace("trace-2-3.json", exposed)).traces.size(), 0U) << exposed;
+  }
+  const RunOfTest on_gpus = read(begin(100) + trace("trace-2-3.json", "[null,null]"));
+  EXPECT_EQ(on_gpus.traces.size(), 1U);
+  EXPECT_THAT(page_html({on_gpus}), HasSubstr("<td>-</td>"));
   EXPECT_THAT(page_html({strange}), testing::Not(HasSubstr("<a href")));
-  EXPECT_THAT(strange.notes, testing::Contains("there are records of traces that are not complete"));
+  EXPECT_THAT(strange.notes, testing::Contains("there are records of traces that make no sense"));
 }
 
 TEST_F(RunTest, ARestartedRunIsOneWhoseLostStepsCountOnce) {

@@ -124,7 +124,8 @@ void write_ranks(const Run& run, const Look& look, FrameWriter& writer) {
   const std::size_t cells = look.width > 60 ? look.width - 50 : 10;
   for (std::size_t i = 0; i < order.size() && writer.room() > 0; ++i) {
     const report::RankSums& rank = ranks[order[i]];
-    const auto filled = static_cast<std::size_t>(rank.mean_own() / most * static_cast<double>(cells));
+    const auto filled =
+        static_cast<std::size_t>(std::clamp(rank.mean_own() / most, 0.0, 1.0) * static_cast<double>(cells));
     writer.line(fmt::format("{:>6}  {:<16.16}  {:>9.4g} s  {}", order[i], run.host_of(order[i]), rank.mean_own(),
                             std::string(filled, '=')));
   }

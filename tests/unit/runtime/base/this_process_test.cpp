@@ -86,6 +86,21 @@ TEST_F(AboveOwnFile, AFolderThatAnybodyMayWriteToEndsTheWayUp) {
   EXPECT_EQ(found(), "") << "nor does it go on above";
 }
 
+TEST_F(AboveOwnFile, WhatStrangersPutAboveIsNotSpokenOf) {
+  std::filesystem::remove_all(top_ / "prefix/share");
+  change(top_, 01777);
+  EXPECT_EQ(look().passed_over, "") << "there is nothing";
+  std::filesystem::create_directory_symlink("/proc/self", top_ / "share");
+  EXPECT_EQ(look().passed_over, "") << "a link in a folder of others is not followed";
+  std::filesystem::remove(top_ / "share");
+  plant(top_);
+  EXPECT_EQ(look().passed_over, "others may write to " + top_.string()) << "its owner's own";
+  if (geteuid() == 0) {
+    ASSERT_EQ(chown((top_ / "share/rollcall/site_config").c_str(), 4711, 4711), 0);
+    EXPECT_EQ(look().passed_over, "");
+  }
+}
+
 TEST_F(AboveOwnFile, WhatOthersMayHaveChangedIsNotFound) {
   for (const char* name : {"bin", "share", "share/rollcall", "share/rollcall/site_config"}) {
     change(top_ / "prefix" / name, 0757);

@@ -114,9 +114,11 @@ TEST_F(SiteProfiles, OutputSaysWhichProfileIsInForce) {
   Settings settings(launch_table());
   EXPECT_EQ(site_text(settings), "site profile: none\n");
   settings.pass_over_installed_sites("others may write to /opt/project");
-  EXPECT_EQ(site_text(settings),
-            "site profile: none\n"
-            "installed site profiles are passed over: others may write to /opt/project; try chmod -R go-w\n");
+  EXPECT_EQ(
+      site_text(settings),
+      "site profile: none\n"
+      "installed site profiles are passed over: others may write to /opt/project; try chown or chmod go-w there, or "
+      "/etc/rollcall/site.toml\n");
   settings.pass_over_installed_sites("");
   const std::string file = write("x.toml", "[site]\nname = 'x'\n");
   ASSERT_TRUE(apply_site_profile(settings, {"", file, "SYSTEMNAME=x"}, ""));

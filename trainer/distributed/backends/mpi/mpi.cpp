@@ -20,7 +20,7 @@ Result<const mpi::Plugin*> open_plugin() {
   const auto [file, passed_over] = find_above_own_file(std::filesystem::path(ROLLCALL_PLUGIN_FOLDER) / name);
   if (!passed_over.empty()) {
     return fail("--backend", "mpi", fmt::format("{} is not believed: {}", name, passed_over),
-                "chmod -R go-w on the installation, or --backend=auto");
+                "chown or chmod go-w there, or --backend=auto");
   }
   if (!file) {
     return fail("--backend", "mpi",
