@@ -164,7 +164,8 @@ def test_the_energy_of_a_node_is_measured_once(tmp_path):
     user.start()
     try:
         mount = ["unshare", "--mount", "sh", "-c", f'mount --bind {tmp_path}/class /sys/class && exec "$@"', "sh"]
-        processes = trainer_ranks.start(tmp_path / "run", *RUN, "--epochs=1000", "--max-steps=150", "--rank-seconds=1", prefixes={0: mount, 1: mount})
+        processes = trainer_ranks.start(tmp_path / "run", *RUN, "--epochs=1000", "--max-steps=150", "--rank-seconds=1",
+                                        prefixes={0: mount, 1: mount})
         trainer_ranks.finish(processes)
     finally:
         ended.set()

@@ -23,7 +23,8 @@ def start(folder, *options, ranks=2, env=None, prefixes=None):
     """The processes of a run whose checkpoints and metrics are in `folder`; `prefixes`: of the commands of some ranks."""
     folder.mkdir(parents=True, exist_ok=True)
     command = [PROGRAM, "--rendezvous=file", f"--rendezvous-folder={folder}", f"--checkpoint-dir={folder}", *options]
-    return [subprocess.Popen([str(c) for c in [*(prefixes or {}).get(rank, ()), *command]], env={**environment(folder, rank, ranks), **(env or {})}, text=True,
+    return [subprocess.Popen([str(c) for c in [*(prefixes or {}).get(rank, ()), *command]], text=True,
+                             env={**environment(folder, rank, ranks), **(env or {})},
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(ranks)]
 
 
