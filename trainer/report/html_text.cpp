@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 #include "runtime/base/text.h"
 
@@ -58,6 +59,11 @@ std::string short_number(double value) {
   const double size = std::abs(value);
   if (!std::isfinite(value)) {
     return "-";
+  }
+  for (const auto& [unit, suffix] : {std::pair{1e9, 'G'}, std::pair{1e6, 'M'}, std::pair{1e3, 'k'}}) {
+    if (size >= 1e5 && size >= unit && size < 1e3 * unit) {
+      return fmt::format("{:.4g}{}", value / unit, suffix);
+    }
   }
   if (size >= 1e5 || (size < 1e-3 && size > 0)) {
     return fmt::format("{:.3g}", value);

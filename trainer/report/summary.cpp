@@ -10,6 +10,7 @@
 #include "runtime/base/text.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/report/curves.h"
+#include "trainer/report/html_text.h"
 
 namespace rollcall::report {
 namespace {
@@ -113,10 +114,10 @@ std::string cost_text(const Run& run) {
   }
   constexpr double kKilowattHour = 3.6e6;
   const std::string energy =
-      run.joules() > 0 ? fmt::format(", {:.3g} kWh ({})", run.joules() / kKilowattHour, run.energy_of) : "";
-  return fmt::format("{}, {:.3g} node-hours, {:.3g} core-hours{}; {} of it in steps that count (goodput)",
-                     human_duration(run.wall_seconds()), run.node_hours(), run.core_hours(), energy,
-                     percent(run.goodput()));
+      run.joules() > 0 ? fmt::format(", {} kWh ({})", short_number(run.joules() / kKilowattHour), run.energy_of) : "";
+  return fmt::format("{}, {} node-hours, {} core-hours{}; {} of it in steps that count (goodput)",
+                     human_duration(run.wall_seconds()), short_number(run.node_hours()), short_number(run.core_hours()),
+                     energy, percent(run.goodput()));
 }
 
 double sum_of(const std::vector<double>& numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0.0); }

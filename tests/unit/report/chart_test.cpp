@@ -66,7 +66,12 @@ TEST(ShortNumbers, HaveFourDigits) {
   EXPECT_EQ(short_number(1234.5678), "1235");
   EXPECT_EQ(short_number(0.123456), "0.1235");
   EXPECT_EQ(short_number(0.00001), "1e-05");
-  EXPECT_EQ(short_number(12'345'678), "1.23e+07");
+  EXPECT_EQ(short_number(99'999), "99999");
+  EXPECT_EQ(short_number(100'000), "100k");
+  EXPECT_EQ(short_number(-213'456), "-213.5k");
+  EXPECT_EQ(short_number(12'345'678), "12.35M");
+  EXPECT_EQ(short_number(2e9), "2G");
+  EXPECT_EQ(short_number(5e12), "5e+12");
   EXPECT_EQ(short_number(std::numeric_limits<double>::quiet_NaN()), "-");
 }
 
