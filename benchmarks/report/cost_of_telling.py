@@ -16,6 +16,7 @@ parser.add_argument("--model", default="resnet50")
 parser.add_argument("--batch-size", type=int, default=16)
 parser.add_argument("--image-size", type=int, default=64)
 parser.add_argument("--steps", type=int, default=12, help="of each run, of which the first two are not counted")
+parser.add_argument("--records", action="store_true", help="only what a record of metrics.jsonl costs")
 options = parser.parse_args()
 TRAINER = options.build.resolve() / "trainer" / "rollcall-train"
 SIDES = {"metrics.jsonl alone": [], "and TensorBoard": ["--tensorboard"],
@@ -34,7 +35,26 @@ def milliseconds_a_step(more):
     return 1e3 * statistics.median(record["seconds"] for record in records if record["event"] == "step" and record["step"] > 2)
 
 
+def microseconds_a_record():
+    """What a record of every step costs: small steps with and without, in turn; the median of the differences."""
+    def seconds_a_step(log_steps):
+        steps = 2000
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([TRAINER, "--data=fake", f"--fake-size={steps}", "--model=resnet20", "--batch-size=1", "--image-size=8",
+                            f"--max-steps={steps}", "--valid-epochs=0", "--checkpoint-epochs=0", f"--log-steps={log_steps}",
+                            "--progress=none", "--report=off", f"--checkpoint-dir={folder}"], check=True, stdout=subprocess.DEVNULL)
+            times = {record["event"]: record["time"] for record in
+                     map(json.loads, (pathlib.Path(folder) / "metrics.jsonl").read_text().splitlines())}
+        return (times["end"] - times["begin"]) / steps
+    differences = sorted(1e6 * (seconds_a_step(1) - seconds_a_step(10**6)) for _ in range(options.runs))
+    print(f"a record of every step: {differences[0]:.0f} / {statistics.median(differences):.0f} / {differences[-1]:.0f} us "
+          f"(min / median / max of {options.runs})")
+
+
 def main():
+    if options.records:
+        microseconds_a_record()
+        return
     results = measure.interleaved({name: lambda more=more: milliseconds_a_step(more) for name, more in SIDES.items()}, options.runs)
     base, *others = SIDES
     title = f"a step of {options.model}, batch {options.batch_size}, {options.image_size} pixels"
