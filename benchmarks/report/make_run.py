@@ -41,6 +41,8 @@ def ranks_record(options, step, time, rng):
             "forward_seconds": numbers(forward), "backward_seconds": numbers(0.1 + 0.01 * rng.random() for _ in forward),
             "wait_seconds": numbers(max(forward) - value for value in forward),
             "peak_memory_mib": numbers(3000 + 100 * rng.random() for _ in forward),
+            "cpu_seconds": numbers(1 + 0.05 * rng.random() for _ in forward),
+            "loader_utilisation": numbers(0.4 + 0.1 * rng.random() for _ in forward),
             "energy_joules": [float(f"{9000 + 500 * rng.random():.4g}") if rank % 4 == 0 else None for rank in range(options.ranks)],
             "time": time}
 

@@ -99,6 +99,19 @@ def test_the_parts_of_a_step_are_within_it_and_every_rank_tells_its_own(trained)
         assert all(50 < mib < 50_000 for mib in ranks["peak_memory_mib"])
 
 
+def test_each_rank_says_how_much_its_loader_is_busy_and_what_it_computes(tmp_path):
+    """What rank 0 says of itself among all ranks is what the records of its steps say."""
+    trainer_ranks.run(tmp_path, *SMALL, "--num-classes=10", "--fake-size=160", "--epochs=1", "--valid-epochs=0", "--log-steps=1",
+                      "--train-num-workers=3", "--checkpoint-epochs=0", "--rank-seconds=3600")
+    found = lines(tmp_path)
+    ranks, = of(found, "ranks")
+    steps = of(found, "step")[:-1]  # a step is told with the next one's totals
+    busy = sum(step["loader_utilisation_of_rank_0"] * step["seconds"] for step in steps) / sum(step["seconds"] for step in steps)
+    assert ranks["loader_utilisation"][0] == pytest.approx(busy, rel=0.02)
+    seconds = sum(step["seconds"] for step in steps) / len(steps)
+    assert all(0 < cpu <= seconds * len(os.sched_getaffinity(0)) * 1.05 for cpu in ranks["cpu_seconds"]), ranks["cpu_seconds"]
+
+
 def test_an_epoch_is_the_sum_of_its_steps_over_all_ranks(trained):
     steps = of(trained, "step")
     assert [(s["step"], s["epoch"], s["samples"]) for s in steps] == [(i + 1, i // 5, 8) for i in range(10)]

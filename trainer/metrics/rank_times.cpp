@@ -10,7 +10,7 @@
 namespace rollcall::metrics {
 namespace {
 
-constexpr std::size_t kNumbers = 7;  // of a place
+constexpr std::size_t kNumbers = 10;  // of a place
 
 /// `[0.0123,null]`: four digits tell ranks apart, and a record of thousands of them stays small.
 template <typename Number>
@@ -30,9 +30,13 @@ RawJson array_of(std::size_t count, const Number& number) {
 RankTimes::RankTimes(std::uint32_t rank, std::uint32_t world_size)
     : rank_(rank), world_size_(world_size), told_(rank == 0 ? world_size : 0) {}
 
-void RankTimes::add(const StepTimes& step, std::uint64_t peak_memory) {
+void RankTimes::add(const StepTimes& step, const RankUse& use) {
   mine_.times += step;
-  mine_.peak_memory = static_cast<double>(peak_memory);
+  mine_.peak_memory = static_cast<double>(use.peak_memory);
+  mine_.cpu_seconds += use.cpu_seconds - cpu_before_.value_or(use.cpu_seconds);
+  cpu_before_ = use.cpu_seconds;
+  mine_.loading += use.loading;
+  mine_.loader_seconds += use.loader_seconds;
 }
 
 std::uint32_t RankTimes::first_of_turn(std::int64_t step) const {
@@ -51,10 +55,12 @@ std::vector<double> RankTimes::tell(std::int64_t step) {
                                            times.backward,
                                            times.wait,
                                            mine_.peak_memory,
-                                           mine_.energy};
+                                           mine_.energy,
+                                           mine_.cpu_seconds,
+                                           mine_.loading,
+                                           mine_.loader_seconds};
     std::ranges::copy(own, numbers.begin() + static_cast<std::ptrdiff_t>(kNumbers * (rank_ - first)));
-    mine_.times = {};
-    mine_.energy = 0;
+    mine_ = {.peak_memory = mine_.peak_memory};
   }
   return numbers;
 }
@@ -71,6 +77,9 @@ void RankTimes::hear(std::int64_t step, std::span<const double> sums) {
                    .wait = own[4]};
     told.peak_memory = std::max(told.peak_memory, own[5]);
     told.energy += own[6];
+    told.cpu_seconds += own[7];
+    told.loading += own[8];
+    told.loader_seconds += own[9];
   }
 }
 
@@ -84,16 +93,30 @@ std::optional<Record> RankTimes::take_record(std::int64_t step) {
       return times.steps > 0 ? std::optional(times.*part / static_cast<double>(times.steps)) : std::nullopt;
     });
   };
-  Record record{{"event", std::string("ranks")},
-                {"step", step},
-                {"data_seconds", mean(&StepTimes::data)},
-                {"forward_seconds", mean(&StepTimes::forward)},
-                {"backward_seconds", mean(&StepTimes::backward)},
-                {"wait_seconds", mean(&StepTimes::wait)},
-                {"peak_memory_mib", array_of(told_.size(), [this](std::size_t rank) {
-                   const double bytes = told_[rank].peak_memory;
-                   return bytes > 0 ? std::optional(bytes / (1 << 20)) : std::nullopt;
-                 })}};
+  Record record{
+      {"event", std::string("ranks")},
+      {"step", step},
+      {"data_seconds", mean(&StepTimes::data)},
+      {"forward_seconds", mean(&StepTimes::forward)},
+      {"backward_seconds", mean(&StepTimes::backward)},
+      {"wait_seconds", mean(&StepTimes::wait)},
+      {"peak_memory_mib", array_of(told_.size(),
+                                   [this](std::size_t rank) {
+                                     const double bytes = told_[rank].peak_memory;
+                                     return bytes > 0 ? std::optional(bytes / (1 << 20)) : std::nullopt;
+                                   })},
+      {"cpu_seconds", array_of(told_.size(),
+                               [this](std::size_t rank) {
+                                 const Told& told = told_[rank];
+                                 return told.times.steps > 0
+                                            ? std::optional(told.cpu_seconds / static_cast<double>(told.times.steps))
+                                            : std::nullopt;
+                               })},
+      {"loader_utilisation", array_of(told_.size(), [this](std::size_t rank) {
+         const Told& told = told_[rank];
+         return told.loader_seconds > 0 ? std::optional(std::min(1.0, told.loading / told.loader_seconds))
+                                        : std::nullopt;
+       })}};
   if (std::ranges::any_of(told_, [](const Told& told) { return told.energy > 0; })) {
     record.emplace_back("energy_joules", array_of(told_.size(), [this](std::size_t rank) {
                           const double joules = told_[rank].energy;
@@ -101,8 +124,7 @@ std::optional<Record> RankTimes::take_record(std::int64_t step) {
                         }));
   }
   for (Told& told : told_) {
-    told.times = {};
-    told.energy = 0;
+    told = {.peak_memory = told.peak_memory};
   }
   return record;
 }

@@ -10,6 +10,14 @@
 
 namespace rollcall::metrics {
 
+/// What a rank has used of its node.
+struct RankUse {
+  std::uint64_t peak_memory = 0;  ///< bytes, the most that its process has had resident so far
+  double cpu_seconds = 0;         ///< of all its threads, so far
+  double loading = 0;             ///< seconds that its loader's workers were busy in this step, all together
+  double loader_seconds = 0;      ///< and could have been
+};
+
 /// What the steps of every rank took, gathered at rank 0 without a collective of its own: the all-reduce that sums up a
 /// step's totals has a few more numbers, places in which a rank writes its own and all others write zero. There are
 /// places for 64 ranks; where there are more, ranks take turns, so that a step's message stays as short with
@@ -20,8 +28,8 @@ class RankTimes {
 
   RankTimes(std::uint32_t rank, std::uint32_t world_size);
 
-  /// A step of this rank. `peak_memory`: the most that its process has had resident so far, bytes.
-  void add(const StepTimes& step, std::uint64_t peak_memory);
+  /// A step of this rank.
+  void add(const StepTimes& step, const RankUse& use);
   /// What this rank's node has used since the last call, where this rank measures it: joules.
   void add_energy(double joules) { mine_.energy += joules; }
 
@@ -37,16 +45,20 @@ class RankTimes {
 
  private:
   struct Told {
-    StepTimes times;
+    StepTimes times = {};
     double peak_memory = 0;
     double energy = 0;
+    double cpu_seconds = 0;
+    double loading = 0;
+    double loader_seconds = 0;
   };
   [[nodiscard]] std::uint32_t first_of_turn(std::int64_t step) const;
 
   std::uint32_t rank_;
   std::uint32_t world_size_;
   Told mine_;
-  std::vector<Told> told_;  ///< of each rank, on rank 0
+  std::optional<double> cpu_before_;  ///< of this process, when it last added a step
+  std::vector<Told> told_;            ///< of each rank, on rank 0
 };
 
 }  // namespace rollcall::metrics

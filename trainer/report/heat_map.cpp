@@ -132,13 +132,14 @@ std::string slowest_table(const Run& run) {
     order[i] = i;
   }
   std::ranges::stable_sort(order, std::ranges::greater(), [&](std::size_t rank) { return ranks[rank].mean_own(); });
-  std::vector<std::vector<std::string>> rows{
-      {"rank", "host", "own work (s)", "data (s)", "forward (s)", "backward (s)", "waiting (s)", "memory (MiB)"}};
+  std::vector<std::vector<std::string>> rows{{"rank", "host", "own work (s)", "data (s)", "forward (s)", "backward (s)",
+                                              "waiting (s)", "CPU (s)", "loader busy (%)", "memory (MiB)"}};
   for (std::size_t i = 0; i < std::min(order.size(), kSlowest); ++i) {
     const RankSums& rank = ranks[order[i]];
     rows.push_back({std::to_string(order[i]), run.host_of(order[i]), short_number(rank.mean_own()),
                     short_number(rank.mean(&RankStep::data)), short_number(rank.mean(&RankStep::forward)),
                     short_number(rank.mean(&RankStep::backward)), short_number(rank.mean(&RankStep::wait)),
+                    short_number(rank.mean(&RankStep::cpu)), short_number(100 * rank.mean(&RankStep::loader_use)),
                     short_number(rank.sum.peak_memory_mib)});
   }
   return html_table(ranks.size() > kSlowest

@@ -15,6 +15,8 @@ void add_up(RankSums& sums, const RankStep& step) {
   sums.sum.forward += step.forward;
   sums.sum.backward += step.backward;
   sums.sum.wait += step.wait;
+  sums.sum.cpu += step.cpu;
+  sums.sum.loader_use += step.loader_use;
   if (step.peak_memory_mib > sums.sum.peak_memory_mib) {
     sums.sum.peak_memory_mib = step.peak_memory_mib;
   }

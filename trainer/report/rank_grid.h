@@ -14,6 +14,8 @@ struct RankStep {
   double backward = 0;
   double wait = 0;
   double peak_memory_mib = 0;
+  double cpu = 0;         ///< seconds a step, of all threads
+  double loader_use = 0;  ///< of its workers' time: 0 to 1
 
   /// What the rank did by itself before it had to wait for others: by that ranks are compared.
   [[nodiscard]] double own() const { return data + forward; }

@@ -233,8 +233,13 @@ void RunReader::take_ranks(const ReadRecord& record) {
   };
   std::vector<RankStep> ranks(data.size());
   for (std::size_t rank = 0; rank < data.size(); ++rank) {
-    ranks[rank] = {data[rank], at("forward_seconds", rank), at("backward_seconds", rank), at("wait_seconds", rank),
-                   at("peak_memory_mib", rank)};
+    ranks[rank] = {data[rank],
+                   at("forward_seconds", rank),
+                   at("backward_seconds", rank),
+                   at("wait_seconds", rank),
+                   at("peak_memory_mib", rank),
+                   at("cpu_seconds", rank),
+                   at("loader_utilisation", rank)};
     run_.peak_memory = std::max(run_.peak_memory, or_zero(ranks[rank].peak_memory_mib) * (1 << 20));
   }
   run_.ranks.add(record.integer("step", 0), ranks);

@@ -118,7 +118,11 @@ void Observer::step_took(const metrics::StepTimes& times, const metrics::DataWai
   run_wait_ += wait;
   window_wait_ += wait;
   window_times_ += times;
-  rank_times_.add(times, usage_of_this_process().peak_memory);
+  const Usage usage = usage_of_this_process();
+  rank_times_.add(times, {.peak_memory = usage.peak_memory,
+                          .cpu_seconds = usage.cpu_seconds,
+                          .loading = wait.loading,
+                          .loader_seconds = wait.workers * times.elapsed});
   measure_energy();
 }
 

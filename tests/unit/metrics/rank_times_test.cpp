@@ -26,7 +26,11 @@ nlohmann::json record_after(std::uint32_t ranks, std::int64_t steps) {
     }
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       all[rank].hear(step, sums);
-      all[rank].add({.steps = 1, .data = 0.5, .forward = rank + 1.0, .backward = 2, .wait = 1}, (rank + 1) << 20);
+      all[rank].add({.steps = 1, .data = 0.5, .forward = rank + 1.0, .backward = 2, .wait = 1},
+                    {.peak_memory = (rank + 1) << 20,
+                     .cpu_seconds = 100 + static_cast<double>(step) * (rank + 3.0),
+                     .loading = 1,
+                     .loader_seconds = rank == 2 ? 0 : rank + 2.0});
     }
   }
   const auto record = all[0].take_record(steps);
@@ -48,6 +52,11 @@ TEST(RankTimes, EveryRanksSecondsAStepReachRankZero) {
   EXPECT_EQ(json["forward_seconds"], (std::vector<double>{1, 2, 3}));
   EXPECT_EQ(json["data_seconds"], (std::vector<double>{0.5, 0.5, 0.5}));
   EXPECT_EQ(json["peak_memory_mib"], (std::vector<double>{1, 2, 3}));
+  // The first step's is not known: what came before it counts for none. Four of five steps were told.
+  EXPECT_EQ(json["cpu_seconds"], (std::vector<double>{3 * 0.75, 4 * 0.75, 5 * 0.75}));
+  EXPECT_EQ(json["loader_utilisation"][0], 0.5);
+  EXPECT_EQ(json["loader_utilisation"][1], 0.3333);
+  EXPECT_TRUE(json["loader_utilisation"][2].is_null()) << "it has no workers";
 }
 
 TEST(RankTimes, EnergyAddsUpBetweenRecordsAndIsTheMeasuringRanksOnly) {
@@ -66,14 +75,14 @@ TEST(RankTimes, EnergyAddsUpBetweenRecordsAndIsTheMeasuringRanksOnly) {
     }
     return std::string("none");
   };
-  first.add({.steps = 1}, 1);
+  first.add({.steps = 1}, {.peak_memory = 1});
   EXPECT_EQ(record_of(1), "none");
   second.add_energy(20);
   second.add_energy(5);
-  first.add({.steps = 1}, 1);
+  first.add({.steps = 1}, {.peak_memory = 1});
   EXPECT_EQ(record_of(2), "[null,25]");
   second.add_energy(7);
-  first.add({.steps = 1}, 1);
+  first.add({.steps = 1}, {.peak_memory = 1});
   EXPECT_EQ(record_of(3), "[null,7]");
 }
 
