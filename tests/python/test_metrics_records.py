@@ -101,13 +101,18 @@ def test_the_parts_of_a_step_are_within_it_and_every_rank_tells_its_own(trained)
 
 def test_each_rank_says_how_much_its_loader_is_busy_and_what_it_computes(tmp_path):
     """What rank 0 says of itself among all ranks is what the records of its steps say."""
-    trainer_ranks.run(tmp_path, *SMALL, "--num-classes=10", "--fake-size=160", "--epochs=1", "--valid-epochs=0", "--log-steps=1",
-                      "--train-num-workers=3", "--checkpoint-epochs=0", "--rank-seconds=3600")
-    found = lines(tmp_path)
+    image = pytest.importorskip("PIL.Image")
+    for i in range(160):
+        folder = tmp_path / "data" / ("train" if i < 152 else "val") / "ab"[i % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        image.effect_noise((300, 200), 60 + i).convert("RGB").save(folder / f"{i}.jpg")
+    trainer_ranks.run(tmp_path / "run", *[option for option in SMALL if not option.startswith("--data")], f"--data={tmp_path}/data",
+                      "--epochs=1", "--valid-epochs=0", "--log-steps=1", "--train-num-workers=3", "--checkpoint-epochs=0", "--rank-seconds=3600")
+    found = lines(tmp_path / "run")
     ranks, = of(found, "ranks")
     steps = of(found, "step")[:-1]  # a step is told with the next one's totals
     busy = sum(step["loader_utilisation_of_rank_0"] * step["seconds"] for step in steps) / sum(step["seconds"] for step in steps)
-    assert ranks["loader_utilisation"][0] == pytest.approx(busy, rel=0.02)
+    assert ranks["loader_utilisation"][0] == pytest.approx(busy, rel=0.02) and 0 < busy < 0.9
     seconds = sum(step["seconds"] for step in steps) / len(steps)
     assert all(0 < cpu <= seconds * len(os.sched_getaffinity(0)) * 1.05 for cpu in ranks["cpu_seconds"]), ranks["cpu_seconds"]
 

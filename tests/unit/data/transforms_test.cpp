@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <vector>
 
 #include "tests/support/rgb_image.h"
@@ -66,6 +67,23 @@ TEST(RandomCropBox, IsAsOftenTallAsWideAndReachesEveryEdge) {
   EXPECT_TRUE(left && top && right && bottom);
 }
 
+TEST(RandomCropBox, ASmallerOneGoesFromTheFirstToTheLastRow) {
+  const RandomCrop quarter{.scale_min = 0.25, .scale_max = 0.25, .ratio_min = 1, .ratio_max = 1};
+  std::set<int> lefts;
+  std::set<int> tops;
+  for (std::uint64_t sample = 0; sample < 5000; ++sample) {
+    Random random = random_of(sample);
+    const Box box = quarter.choose(64, 64, random);
+    ASSERT_EQ(box.width, 32);
+    lefts.insert(box.left);
+    tops.insert(box.top);
+  }
+  EXPECT_EQ(lefts.size(), 33U);
+  EXPECT_EQ(*lefts.rbegin(), 32);
+  EXPECT_EQ(tops.size(), 33U);
+  EXPECT_EQ(*tops.rbegin(), 32);
+}
+
 TEST(RandomCropBox, FallsBackToTheCentreWhereNoTryFits) {
   const RandomCrop whole{.scale_min = 1, .scale_max = 1};
   Random random = random_of(0);
@@ -91,6 +109,14 @@ TEST(TrainTransformOfAnImage, FlipsWithItsProbability) {
   transform.flip_probability = 0;
   Random first = random_of(0);
   const std::vector<float> straight = run(transform, image, first);
+  transform.flip_probability = 1;
+  Random second = random_of(0);
+  const std::vector<float> mirrored = run(transform, image, second);
+  const auto rising = [](float left, float right) { return left < right; };
+  const auto levels = [&image](int x) { return static_cast<float>(image.pixels.at(static_cast<std::size_t>(3 * x))); };
+  ASSERT_NE(levels(0), levels(31));
+  EXPECT_EQ(rising(straight[0], straight[93]), rising(levels(0), levels(31)));
+  EXPECT_EQ(rising(mirrored[93], mirrored[0]), rising(levels(0), levels(31)));
   int flipped = 0;
   transform.flip_probability = 0.25;
   for (std::uint64_t sample = 0; sample < 1000; ++sample) {
