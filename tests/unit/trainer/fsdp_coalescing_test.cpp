@@ -48,5 +48,17 @@ TEST(FsdpCoalescing, ThoseThatShareABufferAreTogetherAndThoseWithGradientsFirst)
 
 TEST(FsdpCoalescing, OfNoParametersThereIsNone) { EXPECT_TRUE(coalesce({}, 2, {}).empty()); }
 
+TEST(SameLayout, IsThatOfEveryDimensionThatHasSeveralElements) {
+  const at::Tensor contiguous = torch::zeros({2, 3, 2, 2});
+  const at::Tensor channels_last = contiguous.contiguous(at::MemoryFormat::ChannelsLast);
+  EXPECT_TRUE(same_layout(contiguous, contiguous.clone()));
+  EXPECT_TRUE(same_layout(channels_last, channels_last.clone()));
+  EXPECT_FALSE(same_layout(contiguous, channels_last));
+  EXPECT_FALSE(same_layout(torch::zeros({2, 3}), torch::zeros({3, 2}).t()));
+  // Where a dimension has one element its stride says nothing: a 1x1 convolution's weight is the same either way.
+  const at::Tensor one_by_one = torch::zeros({8, 4, 1, 1});
+  EXPECT_TRUE(same_layout(one_by_one, one_by_one.contiguous(at::MemoryFormat::ChannelsLast)));
+}
+
 }  // namespace
 }  // namespace rollcall::parallel::fsdp
