@@ -212,6 +212,10 @@ void StepTrace::collect(Part part) {
     }
     throw;
   }
+  if (const auto empty = std::ranges::count_if(events, &std::string::empty); empty > 0) {
+    observer_.warn(
+        fmt::format("--trace-steps: {} of {} ranks could not make their part of the trace", empty, events.size()));
+  }
   const std::string file = fmt::format("trace-{}-{}.json", first_, last_);
   if (const Result<void> written = report::write_whole(folder_ + "/" + file, metrics::trace_file(events)); !written) {
     observer_.warn(written.error().message());
