@@ -189,13 +189,19 @@ ResolvedName resolve_name(const std::string& name) {
     return resolved;
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owned(list, freeaddrinfo);
+  resolved.addresses = addresses_in(list);
+  return resolved;
+}
+
+std::vector<Address> addresses_in(const addrinfo* list) {
+  std::vector<Address> addresses;
   for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
     if (const auto address = from_sockaddr(entry->ai_addr)) {
-      add_unless_present(resolved.addresses, *address);
+      add_unless_present(addresses, *address);
     }
   }
-  std::stable_partition(resolved.addresses.begin(), resolved.addresses.end(), [](const Address& a) { return a.ipv4; });
-  return resolved;
+  std::stable_partition(addresses.begin(), addresses.end(), [](const Address& a) { return a.ipv4; });
+  return addresses;
 }
 
 std::vector<Interface> list_interfaces() {

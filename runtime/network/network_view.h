@@ -1,5 +1,6 @@
 #pragma once
 
+#include <netdb.h>
 #include <sys/socket.h>
 
 #include <cstdint>
@@ -71,6 +72,10 @@ struct NetworkView {
 /// The address in a sockaddr, classified: loopback is 127/8, ::1 and their IPv4-mapped forms; link-local is 169.254/16
 /// and fe80::/10. Nothing where it is neither IPv4 nor IPv6. IPv4-mapped IPv6 addresses come out as IPv4. Pure.
 [[nodiscard]] std::optional<Address> from_sockaddr(const sockaddr* address);
+
+/// The addresses of getaddrinfo(3)'s list, IPv4 first (many clusters do not route IPv6), its order otherwise, without
+/// duplicates. Pure.
+[[nodiscard]] std::vector<Address> addresses_in(const addrinfo* list);
 
 /// The names under which `host` may be reached, best first: `host_template` with every "{host}" replaced, then the
 /// plain name, without duplicates. An empty host gives none, except from a template without "{host}". Pure.

@@ -18,6 +18,8 @@ pytest.importorskip("h5py")
 
 SGD = {**SMALL, **SAME_BITS, "optimizer": "sgd"}
 ADAMW = {**SMALL, **SAME_BITS, "optimizer": "adamw", "lr": 0.001, "weight-decay": 0.1, "adam-eps": 1e-5}
+# For fp16, whose convolutions take a CPU a hundred times as long as those of float32.
+TINY = {**SGD, "image-size": 16, "valid-resize": 16, "epochs": 1}
 # name: (ranks, settings)
 CASES = {
     "sgd": (1, SGD),
@@ -44,6 +46,11 @@ def pictures(tmp_path_factory):
     return whole_training.make_tree(tmp_path_factory.mktemp("pictures"), (32, 32))
 
 
+@pytest.fixture(scope="module")
+def tiny_pictures(tmp_path_factory):
+    return whole_training.make_tree(tmp_path_factory.mktemp("tiny"), (16, 16), train=4, valid=1)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_training_is_the_references(tmp_path, pictures, name):
     ranks, settings = CASES[name]
@@ -56,13 +63,14 @@ def test_a_training_is_the_references(tmp_path, pictures, name):
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 @pytest.mark.parametrize("parallel, ranks", [("ddp", 1), ("ddp", 2), ("fsdp", 2)])
-def test_precisions_are_pythons_autocast_and_scaler(tmp_path, pictures, precision, parallel, ranks):
-    whole_training.both(tmp_path, {**SGD, "data": str(pictures), "epochs": 1, "precision": precision, "parallel": parallel}, ranks)
+def test_precisions_are_pythons_autocast_and_scaler(tmp_path, tiny_pictures, precision, parallel, ranks):
+    settings = {**TINY, "data": str(tiny_pictures), "batch-size": 4, "precision": precision, "parallel": parallel}
+    whole_training.both(tmp_path, settings, ranks)
 
 
-def test_gradients_are_clipped_after_the_loss_scale_is_taken_out(tmp_path, pictures):
+def test_gradients_are_clipped_after_the_loss_scale_is_taken_out(tmp_path, tiny_pictures):
     """The norm is added up in another type than Python's: its last bit is another one."""
-    settings = {**SGD, "data": str(pictures), "epochs": 1, "precision": "fp16", "clip-grad-norm": 2.0}
+    settings = {**TINY, "data": str(tiny_pictures), "precision": "fp16", "clip-grad-norm": 2.0}
     whole_training.both(tmp_path, settings, tolerance=whole_training.ROUNDED, each_step=True)
 
 
@@ -72,9 +80,9 @@ def test_a_training_on_pictures_of_all_sizes_is_the_references(tmp_path):
     whole_training.both(tmp_path / "run", {**SMALL, "optimizer": "sgd", "lr": 0.002, "data": str(tree)}, tolerance=2e-3)
 
 
-def test_steps_whose_gradients_are_not_finite_are_left_out_as_pythons_scaler_does(tmp_path, pictures):
+def test_steps_whose_gradients_are_not_finite_are_left_out_as_pythons_scaler_does(tmp_path, tiny_pictures):
     """Batches of two: means over so few pictures, times the first scale, are beyond fp16 at any weights. It is halved until they fit."""
-    settings = {**SGD, "data": str(pictures), "model": "resnet18", "precision": "fp16", "batch-size": 2, "lr": 0.001, "epochs": 1}
+    settings = {**TINY, "data": str(tiny_pictures), "model": "resnet18", "precision": "fp16", "batch-size": 2, "lr": 0.001}
     ours, theirs = whole_training.both(tmp_path, settings)
     assert theirs.skipped_steps > 2 and ours.loss_scale < 65536 / 4
 

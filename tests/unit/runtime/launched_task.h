@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,7 +54,7 @@ class SaidPmix final : public PmixClient {
       case PmixFact::LocalSize:
         return 2U;
       case PmixFact::NodeId:
-        return rank_ / 2;
+        return node_id.value_or(rank_ / 2);
     }
     return 0U;
   }
@@ -65,6 +66,7 @@ class SaidPmix final : public PmixClient {
 
   std::string head = "jwb0007";
   std::string own = "jwb0009";
+  std::optional<std::uint32_t> node_id;  ///< where the server counts otherwise than two ranks a node
 
  private:
   std::uint32_t rank_;

@@ -104,6 +104,7 @@ TEST(Pmix, AloneItIsEnough) {
 
 TEST(Pmix, NodesOfMpirunAreCountedFromTheHostsOfItsRanks) {
   SaidPmix pmix(3, 4, "1416888321");
+  pmix.node_id = 2;                                    // mpirun counts its own node, which runs no rank
   const auto gathered = gather(Environment(), &pmix);  // rank 0 is on one host, all others on another
   EXPECT_THAT(gathered->facts.hosts, ElementsAre("jwb0007", "jwb0009"));
   EXPECT_THAT(gathered->facts.tasks_per_node, ElementsAre(1U, 3U));

@@ -1,6 +1,7 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netdb.h>
 #include <netinet/in.h>
 
 #include <algorithm>
@@ -53,6 +54,29 @@ TEST(Address, IsClassifiedByItsPrefix) {
   EXPECT_EQ(classify("::ffff:127.0.0.1").text, "127.0.0.1");
   EXPECT_TRUE(classify("::ffff:127.0.0.1").loopback);
   EXPECT_FALSE(from_sockaddr(nullptr));
+}
+
+TEST(Address, OfIpv4GoFirstInTheResolversOrderOtherwise) {
+  sockaddr_in6 ipv6{};
+  ipv6.sin6_family = AF_INET6;
+  ASSERT_EQ(inet_pton(AF_INET6, "fd00::1", &ipv6.sin6_addr), 1);
+  sockaddr_in ipv4[2]{};
+  for (sockaddr_in& address : ipv4) {
+    address.sin_family = AF_INET;
+  }
+  ASSERT_EQ(inet_pton(AF_INET, "10.78.0.2", &ipv4[0].sin_addr), 1);
+  ASSERT_EQ(inet_pton(AF_INET, "10.78.0.1", &ipv4[1].sin_addr), 1);
+  void* const answers[] = {&ipv6, &ipv4[0], &ipv4[0], &ipv4[1]};
+  addrinfo list[4]{};
+  for (std::size_t i = 0; i < 4; ++i) {
+    list[i].ai_addr = static_cast<sockaddr*>(answers[i]);
+    list[i].ai_next = i < 3 ? &list[i + 1] : nullptr;
+  }
+  std::vector<std::string> texts;
+  for (const Address& address : addresses_in(list)) {
+    texts.push_back(address.text);
+  }
+  EXPECT_THAT(texts, ElementsAre("10.78.0.2", "10.78.0.1", "fd00::1"));
 }
 
 TEST(Observe, LocalhostResolvesToLoopbackWithIpv4First) {
@@ -108,6 +132,13 @@ TEST(Observe, ViewOfOneHostIsWhole) {
 TEST(Observe, WhereLoopbackIsUsableNoFurtherNameIsAsked) {
   const NetworkView view = observe({.names = {"127.0.0.1", "never-asked.invalid"}, .loopback_usable = true}, {});
   EXPECT_EQ(view.head_names.size(), 1);
+  EXPECT_EQ(view.route_interface, "lo");
+}
+
+TEST(Observe, AnyAddressOf127IsOnTheLoopbackInterface) {
+  // Debian writes 127.0.1.1 for the host's own name. The peer's address is nobody's: a route to it tells nothing.
+  const NetworkView view =
+      observe({.names = {"127.0.1.1"}, .is_this_host = true, .loopback_usable = true}, {"10.1.2.3"});
   EXPECT_EQ(view.route_interface, "lo");
 }
 

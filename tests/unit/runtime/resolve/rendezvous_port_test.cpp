@@ -48,6 +48,14 @@ TEST(RendezvousPort, EachWorldOfAStepHasAPortOfItsOwn) {
   EXPECT_EQ(ports, (std::vector<std::uint16_t>{17500, 17501, 17600, 17500}));
 }
 
+TEST(RendezvousPort, AllWorldsOfAStepStayInTheRange) {
+  job::JobFacts facts = typical_facts();
+  for (facts.world_index = 0; facts.world_index < 8; ++facts.world_index) {
+    const std::uint16_t port = choose_rendezvous_port(facts, {20000, 20002})->port;
+    EXPECT_THAT(port, testing::AllOf(testing::Ge(20000), testing::Le(20002))) << facts.world_index;
+  }
+}
+
 TEST(RendezvousPort, MalformedReservationIsAnErrorThatNamesTheVariable) {
   for (const char* list : {"abc", "0-3", "17500x", "99999", ",", "5-4"}) {
     job::JobFacts facts = typical_facts();
