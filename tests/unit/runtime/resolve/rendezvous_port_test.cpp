@@ -25,6 +25,9 @@ TEST(RendezvousPort, UsersValueWinsOverEverything) {
   step.user.set("MASTER_PORT", "12345");
   step.facts.reserved_ports = "17500-17503";
   EXPECT_EQ(step.after().get("MASTER_PORT"), "12345");
+  step.facts.reserved_ports = "no list";
+  EXPECT_EQ(step.after().get("MASTER_PORT"), "12345");
+  EXPECT_THAT(step.run()->warnings, testing::IsEmpty());
 }
 
 TEST(RendezvousPort, TakesTheFirstPortThatSlurmReserved) {
