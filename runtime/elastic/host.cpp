@@ -71,13 +71,13 @@ void Host::hear(MemberId id) {
   }
   Peer& peer = found->second;
   bool makes_sense = true;
-  while (makes_sense && !peer.closing) {
+  while (makes_sense) {
     const std::optional<std::string> text = peer.connection->next();
     if (!text) {
       break;
     }
     makes_sense = hear_one(id, peer, *text);
-    deliver();  // it may have been refused: then no more of it is heard
+    deliver();  // it may have been refused: then stop_hearing() took what else it said
   }
   if (!makes_sense) {
     drop(id, "its agent said what is no report");

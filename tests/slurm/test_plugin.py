@@ -270,6 +270,26 @@ def test_a_damaged_site_profile_is_told_and_drains_no_node(cluster):
     assert cluster.nodes_in_state("drained", "draining", "down") == []
 
 
+@pytest.mark.parametrize("mode", ["optional", "required"])
+def test_a_profile_that_is_damaged_on_the_nodes_alone_is_told_and_drains_none(cluster, tmp_path, mode):
+    plugstack, site = cluster.folder / "etc" / "plugstack.conf", cluster.folder / "etc" / "site.toml"
+    line, text = plugstack.read_text(), site.read_text()
+    (tmp_path / "whole.toml").write_text(text)
+    srun = f"mount --bind {tmp_path}/whole.toml {site} && exec srun --ddp -N2 echo ran"  # srun alone sees the whole one
+    try:
+        plugstack.write_text(line.replace("optional", mode))
+        site.write_text("[host\n")
+        result = cluster.run("unshare", "--mount", "--propagation=private", "sh", "-c", srun, check=False)
+    finally:
+        site.write_text(text)
+        plugstack.write_text(line)
+    if "unshare: " in result.stderr or "mount: " in result.stderr:
+        pytest.skip("this machine lets nobody mount")
+    assert result.returncode != 0 and "ran" not in result.stdout
+    assert rollcall_lines(result.stderr) and all("site.toml" in line for line in rollcall_lines(result.stderr))
+    assert cluster.nodes_in_state("drained", "draining", "down") == []
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run steps of another user")
 def test_files_are_opened_with_the_rights_of_the_jobs_user(cluster):
     site = cluster.folder / "etc" / "site.toml"

@@ -46,6 +46,13 @@ def test_srun_off(cluster, options):
     assert errors == ""
 
 
+@pytest.mark.parametrize("options", ["--ddp=threads=many", "--ddp --ddp=threads=many", "--ddp=threads=many --ddp=off"])
+def test_a_mistake_in_any_of_several_is_refused_by_srun(cluster, options):
+    refused = cluster.run("srun", *options.split(), "-N2", "echo", "ran", check=False)
+    assert refused.returncode != 0 and "ran" not in refused.stdout
+    assert refused.stderr.count("rollcall: ") == 1 and "srun: error: rollcall: --ddp=threads: many: " in refused.stderr
+
+
 # An outer command's option -> those of the steps inside, each with the number of threads that tells whose settings count.
 # OFF: nothing is set.
 OFF = "off"

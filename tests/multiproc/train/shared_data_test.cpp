@@ -81,7 +81,8 @@ TEST(SharedData, AreRankZerosOnAllRanksOfAllHosts) {
     }
     MULTIPROC_CHECK(process_group::barrier(world.process_group).has_value());
     std::vector<std::string> warnings;
-    const auto opened = open_shared_data(config_of(rank.folder / "data", rank.folder / "kept"), world, warnings);
+    const std::string kept = rank.rank == 0 ? rank.folder / "kept" : "";  // who looked for itself would see all of them
+    const auto opened = open_shared_data(config_of(rank.folder / "data", kept), world, warnings);
     MULTIPROC_CHECK(opened.has_value());
     check_false_data(*opened);
     MULTIPROC_CHECK(warnings.empty());

@@ -159,6 +159,17 @@ TEST_P(LoaderWithWorkers, LeavesTensorsAloneThatSomebodyStillLooksAt) {
   EXPECT_TRUE(at::equal(view, before));
 }
 
+TEST_P(LoaderWithWorkers, LeavesMemoryAloneThatAnotherTensorShares) {
+  Loader loader(std::make_shared<NumberedDataset>(200), make_options(GetParam(), 4));
+  ASSERT_TRUE(loader.start(make_sampler(200, 4)));
+  // Unlike a view it keeps the memory alone, not the tensor that it came from.
+  at::Tensor other = torch::empty({0});
+  other.set_(loader.next()->value().images.storage());
+  const at::Tensor before = other.clone();
+  EXPECT_EQ(read_all(loader).size(), 49U);
+  EXPECT_TRUE(at::equal(other, before));
+}
+
 TEST_P(LoaderWithWorkers, GoesOnToTheNextEpochWithTheSameThreads) {
   Loader loader(std::make_shared<NumberedDataset>(24), make_options(GetParam(), 5));
   for (std::uint64_t epoch = 0; epoch < 50; ++epoch) {

@@ -77,14 +77,14 @@ TEST(DoctorFrame, ComesOutAsItWentInWhateverThePieces) {
   EXPECT_FALSE(buffer.broken());
 }
 
-TEST(DoctorFrame, AMillionEmptyFramesAreReadInTheTimeOfTheirBytes) {
+TEST(DoctorFrame, MillionsOfEmptyFramesAreReadInTheTimeOfTheirBytes) {
   FrameBuffer buffer;
-  buffer.append(std::string(std::size_t{4} << 20, '\0'));  // each taken from the front: hours of copying
+  buffer.append(std::string(std::size_t{16} << 20, '\0'));  // each taken from the front: hours of copying
   std::size_t frames = 0;
   while (buffer.next()) {
     ++frames;
   }
-  EXPECT_EQ(frames, std::size_t{1} << 20);
+  EXPECT_EQ(frames, std::size_t{4} << 20);
   EXPECT_EQ(buffer.size(), 0U);
   buffer.append(encode_frame("and on it goes"));
   EXPECT_EQ(buffer.next(), "and on it goes");

@@ -124,6 +124,17 @@ TEST(Host, HearsNothingMoreOfWhoIsRefused) {
   EXPECT_THAT(orders.front().reason, HasSubstr("another run meets here"));
 }
 
+TEST(Host, TakesNobodyInWhoWasRefused) {
+  HostOfTwo two;
+  const std::string before = two.host->coordinator()->fingerprint();
+  rendezvous::Socket other = two.connected();
+  two.say(other, encode_frame(to_text(HostOfTwo::join("another", "there"))) +
+                     encode_frame(to_text(HostOfTwo::join("test", "there"))));
+  bool open = true;
+  EXPECT_THAT(two.answers(other, open), SizeIs(1));
+  EXPECT_EQ(two.host->coordinator()->fingerprint(), before);
+}
+
 TEST(Host, AFirstFrameThatIsTooLongIsNotAwaited) {
   HostOfTwo two;
   rendezvous::Socket stranger = two.connected();

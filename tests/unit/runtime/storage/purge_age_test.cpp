@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "runtime/settings/launch_settings.h"
+#include "runtime/storage/folders.h"
 #include "runtime/storage/purge_age.h"
 
 namespace rollcall::storage {
@@ -104,6 +105,21 @@ TEST_F(PurgeAgeOfFolder, TheWarningFollowsTheSettings) {
   file("older", 100);
   EXPECT_THAT(purge_warning(settings, environment).value_or(""), HasSubstr("at any time"));
   EXPECT_EQ(purge_warning(settings, Environment()), std::nullopt) << "no SCRATCH";
+}
+
+TEST_F(PurgeAgeOfFolder, OnlyRankZeroLooks) {
+  settings::Settings settings(settings::launch_table());
+  ASSERT_TRUE(settings.set("scratch.purge-days", "90", "test"));
+  Environment environment;
+  environment.set("SCRATCH", top_);
+  file("old", 79.5);
+  job::JobFacts facts;
+  facts.world_size = 2;
+  for (facts.rank = 0; facts.rank < facts.world_size; ++facts.rank) {
+    resolve::EnvPatch patch;
+    prepare_folders(facts, patch, settings, environment);
+    EXPECT_EQ(patch.warnings.size(), facts.rank == 0 ? 1U : 0U);
+  }
 }
 
 }  // namespace
