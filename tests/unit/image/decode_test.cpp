@@ -100,6 +100,23 @@ TEST(Decode, SixteenBitPngIsBroughtTo8Bits) {
   EXPECT_TRUE(std::ranges::is_sorted(image->pixels));
 }
 
+TEST(Decode, SixteenBitPngWithoutAGammaIsNotTakenForLinearLight) {
+  std::vector<std::uint16_t> levels;
+  for (unsigned i = 0; i < 256; ++i) {
+    levels.insert(levels.end(), 3, static_cast<std::uint16_t>(i * 257));
+  }
+  auto file = test::make_png(levels.data(), 16, 16, PNG_FORMAT_LINEAR_RGB);
+  const std::array name{std::byte{'g'}, std::byte{'A'}, std::byte{'M'}, std::byte{'A'}};
+  const auto gamma = std::search(file.begin(), file.end(), name.begin(), name.end());
+  ASSERT_NE(gamma, file.end());
+  file.erase(gamma - 4, gamma + 4 + 4 + 4);  // length, name, content, checksum
+  const auto image = decode(file);
+  ASSERT_TRUE(image) << image.error().message();
+  for (std::size_t i = 0; i < image->pixels.size(); ++i) {
+    ASSERT_EQ(image->pixels[i], i / 3) << "as written, to the upper 8 bits";
+  }
+}
+
 TEST(Decode, OneDecoderReadsOneFileAfterAnotherOfAnyFormat) {
   ImageDecoder decoder;
   for (int i = 0; i < 6; ++i) {

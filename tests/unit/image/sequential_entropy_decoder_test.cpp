@@ -120,6 +120,16 @@ TEST(SequentialEntropyDecoder, EveryTruncationIsRefused) {
   }
 }
 
+TEST(SequentialEntropyDecoder, DataThatLacksItsLastBytesIsDamage) {
+  const Bytes good = picture(0);
+  const auto end = good.begin() + static_cast<std::ptrdiff_t>(marker_at(good, 0xd9));
+  for (const int lacking : {8, 20, 50, 100, 200, 400}) {  // the zeros behind them are valid codes, too
+    Bytes cut(good.begin(), end - lacking);
+    cut.insert(cut.end(), end, good.end());
+    EXPECT_EQ(outcome(cut, good, true), Outcome::Refused) << lacking;
+  }
+}
+
 // Flipped bits often make another valid stream: what libjpeg takes for one must give the same pixels.
 TEST(SequentialEntropyDecoder, DamagedFilesAreRefusedOrHaveLibjpegsPixels) {
   std::mt19937 random(9);

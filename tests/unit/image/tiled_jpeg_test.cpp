@@ -210,6 +210,27 @@ Outcomes decode_damaged(const Repacked& good, const DecodeOptions& options, std:
   return outcomes;
 }
 
+TEST(TiledJpeg, AMarkerInsideATileIsDamage) {
+  const Repacked good = some_tiles();
+  const auto begin = good.jpeg.end() - std::accumulate(good.tile_bytes.begin(), good.tile_bytes.end(), 0);
+  const auto second = begin + good.tile_bytes[0];
+  const auto third = second + good.tile_bytes[1];
+  // Behind the first tile's data its marker and the third's data, so that they would be taken for the second's.
+  std::vector<std::byte> added(second - 2, second);
+  added.insert(added.end(), third, third + good.tile_bytes[2] - 2);
+  Repacked broken = good;
+  broken.jpeg.insert(broken.jpeg.begin() + (second - 2 - good.jpeg.begin()), added.begin(), added.end());
+  broken.tile_bytes[0] = static_cast<std::uint16_t>(broken.tile_bytes[0] + added.size());
+  for (const DecodeOptions& options : {kSplice, kOwn}) {
+    ImageDecoder decoder(options);
+    ASSERT_TRUE(decoder.open(encoded(broken)));
+    const Box second_alone{70, 2, 40, 10};
+    const Box first_and_second{10, 2, 100, 10};
+    EXPECT_TRUE(decoder.decode(second_alone));
+    EXPECT_FALSE(decoder.decode(first_and_second));
+  }
+}
+
 TEST(TiledJpeg, DamagedHeaderNeverCrashes) {
   const Repacked good = some_tiles();
   const auto data = std::accumulate(good.tile_bytes.begin(), good.tile_bytes.end(), std::size_t{0});
