@@ -57,6 +57,15 @@ TEST_F(MetricsWriterTest, ContinuesAnExistingFile) {
   EXPECT_EQ(lines(), (std::vector<std::string>{R"({"step":1})", R"({"step":2})"}));
 }
 
+TEST_F(MetricsWriterTest, TwoWritersOverwriteNothingOfEachOther) {
+  auto first = MetricsWriter::open(path());
+  auto second = MetricsWriter::open(path());
+  ASSERT_TRUE(first->write({{"step", std::int64_t{1}}}));
+  ASSERT_TRUE(second->write({{"step", std::int64_t{2}}}));
+  ASSERT_TRUE(first->write({{"step", std::int64_t{3}}}));
+  EXPECT_EQ(lines(), (std::vector<std::string>{R"({"step":1})", R"({"step":2})", R"({"step":3})"}));
+}
+
 using MakeLink = void (*)(const std::filesystem::path&, const std::filesystem::path&);
 
 TEST_F(MetricsWriterTest, AddsNothingToTheFileThatALinkMeans) {
