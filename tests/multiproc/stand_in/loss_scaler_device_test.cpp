@@ -54,6 +54,7 @@ std::vector<Step> steps_on(c10::Device device, const process_group::Group& group
 void check_equal_to_cpu(const process_group::Group& group, bool overflows) {
   const std::vector<Step> expected = steps_on(at::kCPU, group, overflows);
   MULTIPROC_CHECK(expected[0].finite && expected[1].finite && !expected[2].finite && expected[3].finite);
+  MULTIPROC_CHECK(expected[1].gradients[1].eq(2).all().item<bool>());  // (half * 2).sum()'s, whatever its type
   MULTIPROC_CHECK(expected[1].state.scale == 2048 && expected[2].state.scale == 1024);
   MULTIPROC_CHECK(steps_on(stand_in::device(), group, overflows) == expected);
 }

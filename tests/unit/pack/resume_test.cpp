@@ -29,6 +29,13 @@ class Resume : public testing::Test {
  protected:
   void SetUp() override {
     test::make_tree(tree());
+    pack_whole_and_in_part();
+  }
+
+  void pack_whole_and_in_part() {
+    for (const char* const left : {"whole.h5", "a.h5.partial", "a.h5.partial.journal"}) {
+      std::filesystem::remove(folder_.file(left));
+    }
     ASSERT_EQ(pack({tree(), folder_.file("whole.h5")}).exit_code, 0);
     whole_ = content_of_file(folder_.file("whole.h5"));
     const auto input = data::PackedFile::open(folder_.file("whole.h5"))->layout().input_crc32c;
@@ -164,6 +171,23 @@ TEST_F(Resume, GoesOnFromTheLastRecordBeforeAGap) {
                  with_gap.begin() + static_cast<std::ptrdiff_t>(journal->ends[3]));
   leave(data_, with_gap);
   expect_completed("without the fourth record");
+}
+
+TEST_F(Resume, ARecordBehindAGapIsNotTakenForThatOfAnEqualFile) {
+  data::SourceIndices indices;
+  const auto scanned = data::scan_image_tree(tree(), indices);
+  const std::string third = scanned->path(2);
+  const std::string fourth = scanned->path(3);
+  std::filesystem::copy_file(third, fourth, std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::last_write_time(fourth, std::filesystem::last_write_time(third));
+  pack_whole_and_in_part();
+  const auto journal = read_journal(std::as_bytes(std::span(journal_)));
+  ASSERT_TRUE(journal);
+  auto with_gap = journal_;
+  with_gap.erase(with_gap.begin() + static_cast<std::ptrdiff_t>(journal->ends[1]),
+                 with_gap.begin() + static_cast<std::ptrdiff_t>(journal->ends[2]));
+  leave(data_, with_gap);
+  expect_completed("without the third record");
 }
 
 TEST(Journal, EndsAtAChangedByteOfARecordOrItsNote) {

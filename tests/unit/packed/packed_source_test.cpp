@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <numeric>
 #include <thread>
 
@@ -280,6 +281,8 @@ TEST(PackedSource, ReplacedTablesOfAWrongKindAreRefused) {
       const storage::Handle space(H5Screate_simple(1, &three, nullptr), H5Sclose);
       const storage::Handle table(
           H5Dcreate2(file, name, H5T_IEEE_F64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), H5Dclose);
+      const std::array numbers{1.0, 2.0, 3.0};
+      H5Dwrite(table.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data());  // places it
     });
     EXPECT_THAT(refusal(path), HasSubstr(std::string(name) + " is not stored as it should be"));
     with_file(path, [&](hid_t file) { H5Ldelete(file, name, H5P_DEFAULT); });

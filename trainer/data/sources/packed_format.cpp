@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "runtime/base/text.h"
 #include "trainer/storage/hdf5.h"
@@ -141,7 +142,7 @@ std::optional<std::string> objection(const PackedEntry& entry, std::uint64_t dat
     return fmt::format("{} bytes at {} lie outside of the data ({} bytes)", entry.stored_bytes(), entry.offset,
                        data_bytes);
   }
-  if (entry.label < 0 || static_cast<std::size_t>(entry.label) >= classes) {
+  if (entry.label < 0 || std::cmp_greater_equal(entry.label, classes)) {
     return fmt::format("label {} is none of its {} classes", entry.label, classes);
   }
   const std::uint32_t most = entry.tile_count > 0 ? kMostJpegPixels : std::numeric_limits<std::int32_t>::max();
