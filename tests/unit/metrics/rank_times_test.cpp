@@ -89,7 +89,7 @@ TEST(RankTimes, EnergyAddsUpBetweenRecordsAndIsTheMeasuringRanksOnly) {
 TEST(RankTimes, NothingIsToldBeforeAStepWasDone) { EXPECT_TRUE(record_after(2, 1).is_null()); }
 
 TEST(RankTimes, ManyRanksTakeTurnsInAMessageOfTheSameLength) {
-  constexpr std::uint32_t kRanks = 2 * RankTimes::kPlaces + 3;
+  constexpr std::uint32_t kRanks = 3 * RankTimes::kPlaces;
   EXPECT_EQ(RankTimes(0, kRanks).tell(1).size(), RankTimes(0, RankTimes::kPlaces).tell(1).size());
   const auto json = record_after(kRanks, 6);
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) {

@@ -288,6 +288,7 @@ TEST_F(RunTest, ATrainingsReportIsAFileAndTenLines) {
   std::ofstream(folder_ + "/taken/metrics.jsonl") << begin(1);
   std::filesystem::create_directories(folder_ + "/taken/report.html/in the way");
   EXPECT_THAT(report_of_run(folder_ + "/taken", 10), HasSubstr("no report: "));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_ + "/taken"), {}), 2) << "no draft stays";
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ TEST(Series, ForgetsTheStepsThatAreDoneAgain) {
 TEST(ThinnedPoints, KeepPeaksAndEnds) {
   std::vector<Point> points;
   for (std::int64_t i = 0; i < 10; ++i) {
-    const double value = i == 4 ? 9 : 1;
+    const double value = i == 6 ? 9 : 1;
     points.push_back({i, i, 1, value, value, value});
   }
   const auto fewer = thinned(points, 3);
@@ -76,6 +76,9 @@ TEST(ThinnedPoints, KeepPeaksAndEnds) {
   EXPECT_EQ(fewer[0].first_step, 0);
   EXPECT_EQ(fewer[2].last_step, 9);
   EXPECT_EQ(fewer[1].most, 9);
+  EXPECT_EQ(fewer[1].least, 1);
+  EXPECT_EQ(fewer[1].count, 4);
+  EXPECT_EQ(fewer[1].sum, 12);
   EXPECT_EQ(thinned(points, 10).size(), 10U);
   EXPECT_TRUE(thinned({}, 3).empty());
 }

@@ -1,3 +1,4 @@
+#include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 #include <cmath>
 #include <limits>
@@ -23,9 +24,29 @@ TEST(Autocast, ComputesConvolutionsInItsTypeAndLeavesNoTrace) {
       const Autocast none(std::nullopt);
       EXPECT_EQ(conv(x).scalar_type(), at::kBFloat16);
     }
+    {
+      const Autocast inner(at::kHalf);
+      EXPECT_EQ(at::autocast::get_autocast_dtype(at::kCPU), at::kHalf);
+    }
+    EXPECT_EQ(conv(x).scalar_type(), at::kBFloat16);
     EXPECT_EQ(torch::cross_entropy_loss(conv(x).mean({2, 3}), torch::zeros({1}, at::kLong)).scalar_type(), at::kFloat);
   }
   EXPECT_EQ(conv(x).scalar_type(), at::kFloat);
+}
+
+TEST(Autocast, KeepsNoCopiesOfWeights) {
+  ASSERT_TRUE(at::autocast::is_autocast_cache_enabled());
+  {
+    const Autocast autocast(at::kBFloat16);
+    EXPECT_FALSE(at::autocast::is_autocast_cache_enabled());
+  }
+  EXPECT_TRUE(at::autocast::is_autocast_cache_enabled());
+}
+
+TEST(Autocast, TypesAreThoseOfTheirNames) {
+  EXPECT_EQ(compute_type("bf16"), at::kBFloat16);
+  EXPECT_EQ(compute_type("fp16"), at::kHalf);
+  EXPECT_EQ(compute_type("fp32"), std::nullopt);
 }
 
 TEST(Autocast, TheCheckOfOperatorsLeavesTheRandomNumbersAlone) {
