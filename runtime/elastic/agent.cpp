@@ -92,6 +92,7 @@ Result<RunEnd> Agent::run() {
   std::vector<int> signals = request_.signals;
   signals.insert(signals.end(), {SIGCHLD, SIGUSR1, SIGUSR2});
   loop_.handle_signals(signals);
+  std::signal(SIGPIPE, SIG_IGN);  // a terminal or `| head` that is gone does not end the run; workers get the default
   status_.emplace(loop_, [this] { return status(); });
   if (coordination_->coordinator() != nullptr && request_.max_nodes > 1) {
     tell_(fmt::format("rollcall: run: waits for {} to {} nodes at {}", request_.min_nodes, request_.max_nodes,
@@ -141,11 +142,17 @@ void Agent::on_signal(int signal) {
     if (group_) {
       group_->forward(signal);
     }
-  } else if (member_.interrupted() && group_) {
-    group_->stop(SIGKILL, std::chrono::seconds(0), Clock::now());  // asked twice
-  } else {
+  } else if (!member_.interrupted()) {
+    first_signal_ = {signal, Clock::now()};
     member_.interrupted(signal);
+  } else if (group_ && asks_again(signal)) {
+    group_->stop(SIGKILL, std::chrono::seconds(0), Clock::now());
   }
+}
+
+/// Whether somebody lost patience. TERM and HUP at once, as systemd sends them, are one request.
+bool Agent::asks_again(int signal) const {
+  return signal == first_signal_.number || Clock::now() - first_signal_.arrived >= std::chrono::seconds(1);
 }
 
 bool Agent::is_cause(const EndedWorker& ended) const {
@@ -187,9 +194,9 @@ Cause Agent::cause_of(const EndedWorker& ended) const {
   std::string content;
   if (const auto written = written_at(file);
       written && read_small_file(file, kLongestErrorFile, content).reason.empty()) {
-    if (std::optional<std::string> message = error_file_message(content)) {
+    if (const std::optional<std::string> message = error_file_message(content)) {
       cause.kind = ended.signal > 0 ? cause.kind : Cause::Kind::Exception;
-      cause.message = *std::move(message);
+      cause.message = message->substr(0, kLongestMessage);
       cause.error_file = file;
       happened = std::min(happened, *written);
     }
@@ -355,7 +362,9 @@ void Agent::finish_group() {
     tell_(fmt::format("rollcall: warning: {}: workers that KILL does not end are left behind (waiting for a device?)",
                       this_host_name()));
   }
-  pump_->finish();
+  pump_->ask_to_finish();
+  std::erase_if(old_pumps_, [](const auto& pump) { return pump->finished(); });
+  old_pumps_.push_back(std::move(pump_));
   last_ended_ = group_->ended();
   group_.reset();
   member_.workers_ended(std::move(causes));

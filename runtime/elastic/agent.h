@@ -54,6 +54,7 @@ class Agent {
   void report(Report report);
   void finish_group();
   [[nodiscard]] Cause cause_of(const EndedWorker& ended) const;
+  [[nodiscard]] bool asks_again(int signal) const;
   [[nodiscard]] bool is_cause(const EndedWorker& ended) const;
   void announce(const Generation& generation);
   [[nodiscard]] RunEnd end_of(const Outcome& outcome) const;
@@ -65,6 +66,7 @@ class Agent {
   LaunchRequest request_;
   Environment environment_;
   Tell tell_;
+  std::vector<std::unique_ptr<LogPump>> old_pumps_;  ///< after loop_'s end: a terminal that stands holds up no signal
   EventLoop loop_;
   std::optional<LogFolders> folders_;
   std::unique_ptr<Coordination> coordination_;
@@ -76,6 +78,10 @@ class Agent {
   std::optional<Cause> set_up_failure_;
   Clock::time_point began_;  ///< the generation here
   Clock::time_point stopped_at_;
+  struct {
+    int number = 0;
+    Clock::time_point arrived;
+  } first_signal_;                       ///< that asked for the end
   std::vector<EndedWorker> last_ended_;  ///< of the group before
   std::optional<Outcome> outcome_;
   std::optional<StatusServer> status_;

@@ -44,14 +44,14 @@ void Coordinator::heard(MemberId id, const Report& report, Clock::time_point now
   }
   switch (report.kind) {
     case Report::Kind::Failed:
-      note(report.causes, now);
+      note(member, report.causes, now);
       if (phase_ == Phase::Running) {  // later ones follow from the stop
         failed_ = true;
         stop_generation("a worker failed", now);
       }
       break;
     case Report::Kind::Stopped:
-      note(report.causes, now);
+      note(member, report.causes, now);
       member.state = State::Stopped;
       member.port = report.port;
       if (phase_ == Phase::Running) {  // without having been told to: its workers failed
@@ -116,20 +116,28 @@ bool Coordinator::any_member(State state) const {
       members_, [&](const auto& entry) { return entry.second.in_generation && entry.second.state == state; });
 }
 
-void Coordinator::note(const std::vector<Cause>& causes, Clock::time_point now) {
-  for (const Cause& cause : causes) {
-    const auto same = [&](const TimedCause& other) {
-      return other.cause.group_rank == cause.group_rank && other.cause.local_rank == cause.local_rank &&
-             other.cause.pid == cause.pid;
-    };
-    std::erase_if(causes_, same);  // a later report knows more
-    causes_.push_back({cause, now - std::chrono::nanoseconds(cause.age_nanoseconds)});
+/// Of each worker that the member has the latest, which knows most: nobody fills this process's memory.
+void Coordinator::note(const Member& member, const std::vector<Cause>& causes, Clock::time_point now) {
+  for (Cause cause : causes) {
+    if (cause.local_rank < member.newcomer.node.workers) {
+      cause.group_rank = member.group_rank;
+      keep(cause.local_rank, std::move(cause), now);
+    }
   }
+}
+
+void Coordinator::keep(std::uint32_t place, Cause cause, Clock::time_point now) {
+  for (std::string* const text : {&cause.host, &cause.message, &cause.error_file}) {
+    text->resize(std::min(text->size(), kLongestMessage));
+  }
+  const Clock::time_point happened = now - std::chrono::nanoseconds(cause.age_nanoseconds);
+  const std::pair key{cause.group_rank, place};
+  causes_.insert_or_assign(key, TimedCause{std::move(cause), happened});
 }
 
 std::optional<Cause> Coordinator::first_cause() const {
   std::vector<AgedCause> aged;
-  for (const TimedCause& timed : causes_) {
+  for (const auto& [place, timed] : causes_) {
     aged.push_back({timed.cause, -std::chrono::nanoseconds(timed.happened.time_since_epoch()).count()});
   }
   return choose_first_cause(aged);
@@ -173,7 +181,7 @@ void Coordinator::remove(MemberId id, Cause::Kind kind, const std::string& reaso
   }
   Cause cause{
       .kind = kind, .host = member.newcomer.node.host, .group_rank = member.group_rank, .pid = -1, .message = reason};
-  note({cause}, now);
+  keep(kNodeItself, std::move(cause), now);
   changed_ = true;
   if (phase_ == Phase::Running) {
     stop_generation(member.newcomer.node.host + (kind == Cause::Kind::NodeLeft ? " left" : " was lost"), now);

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -86,6 +87,7 @@ class Coordinator {
     std::uint32_t group_rank = 0;  ///< in the last generation that it was in
     bool in_generation = false;
   };
+  static constexpr std::uint32_t kNodeItself = std::numeric_limits<std::uint32_t>::max();
   struct TimedCause {
     Cause cause;
     Clock::time_point happened;
@@ -93,7 +95,8 @@ class Coordinator {
 
   void join(MemberId id, const Report& report, Clock::time_point now);
   [[nodiscard]] std::string why_refused(const Newcomer& newcomer) const;
-  void note(const std::vector<Cause>& causes, Clock::time_point now);
+  void note(const Member& member, const std::vector<Cause>& causes, Clock::time_point now);
+  void keep(std::uint32_t place, Cause cause, Clock::time_point now);
   void remove(MemberId id, Cause::Kind kind, const std::string& reason, Clock::time_point now);
   void gather(Clock::time_point now);
   void form(Clock::time_point now);
@@ -116,10 +119,11 @@ class Coordinator {
   Clock::time_point began_{};
   std::uint32_t restarts_ = 0;
   std::uint32_t fruitless_ = 0;
-  bool failed_ = false;             ///< a worker of this generation failed
-  bool changed_ = false;            ///< a node of it was lost or left
-  std::optional<Outcome> ending_;   ///< once all have stopped
-  std::vector<TimedCause> causes_;  ///< of the last generation that ended otherwise than well
+  bool failed_ = false;            ///< a worker of this generation failed
+  bool changed_ = false;           ///< a node of it was lost or left
+  std::optional<Outcome> ending_;  ///< once all have stopped
+  /// Of the last generation that ended otherwise than well, by group rank, then local rank or kNodeItself.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, TimedCause> causes_;
   std::optional<Clock::time_point> deadline_;
   bool last_call_ = false;  ///< `deadline_` is that of the last call
   std::vector<std::pair<MemberId, Order>> orders_;

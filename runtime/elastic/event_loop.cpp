@@ -57,13 +57,15 @@ void EventLoop::handle_signals(const std::vector<int>& signals) {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : signals) {
-    sigaddset(&set, signal);
-    // A signal that was ignored when this program started would never arrive (nohup ignores HUP: it stays so).
     struct sigaction action {};
     sigaction(signal, nullptr, &action);
-    if (signal == SIGCHLD && action.sa_handler == SIG_IGN) {
-      std::signal(SIGCHLD, SIG_DFL);
+    const bool ignored = action.sa_handler == SIG_IGN;
+    if (ignored && signal == SIGCHLD) {
+      std::signal(SIGCHLD, SIG_DFL);  // children would leave no exit status
+    } else if (ignored) {
+      continue;  // nohup ignores HUP: it stays so. Blocked, it would arrive (signal(7))
     }
+    sigaddset(&set, signal);
   }
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signals_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -76,8 +77,8 @@ struct LogPump::Stream {
 
   void show(std::string_view line, const Warn& warn) {
     const std::string whole = fmt::format("{}{}\n", to.prefix, line);
-    if (to.terminal >= 0) {
-      (void)write_all(to.terminal, whole);
+    if (to.terminal >= 0 && write_all(to.terminal, whole) == EPIPE) {
+      to.terminal = -1;  // `| head` has ended
     }
     const bool wanted = std::ranges::any_of(
         to.words, [&](const std::string& word) { return line.find(word) != std::string_view::npos; });
@@ -91,6 +92,7 @@ struct LogPump::Stream {
     std::array<char, 16384> piece{};
     const ssize_t count = ::read(pipe, piece.data(), piece.size());
     if (count > 0) {
+      taken += static_cast<std::size_t>(count);
       take({piece.data(), static_cast<std::size_t>(count)}, warn);
       return true;
     }
@@ -99,6 +101,18 @@ struct LogPump::Stream {
     }
     close_pipe(warn);
     return false;
+  }
+
+  /// What is in the pipe now, whatever is written to it meanwhile.
+  void read_rest(const Warn& warn) {
+    int left = 0;
+    ioctl(pipe, FIONREAD, &left);
+    for (std::size_t before = taken; pipe >= 0 && taken - before < static_cast<std::size_t>(left);) {
+      if (!read_some(warn)) {
+        break;
+      }
+    }
+    close_pipe(warn);
   }
 
   void close_pipe(const Warn& warn) {
@@ -115,12 +129,19 @@ struct LogPump::Stream {
   int pipe;
   int file = -1;
   int filtered = -1;
-  std::string rest;  ///< of the last line, which has not ended
+  std::string rest;       ///< of the last line, which has not ended
+  std::size_t taken = 0;  ///< bytes from the pipe
 };
 
 LogPump::LogPump(Warn warn) : warn_(std::move(warn)) {}
 
-LogPump::~LogPump() { finish(); }
+LogPump::~LogPump() {
+  if (thread_.joinable()) {
+    ask_to_finish();
+    thread_.join();
+    close(wake_);
+  }
+}
 
 Result<int> LogPump::add(const PumpedStream& stream) {
   std::array<int, 2> ends{};
@@ -145,6 +166,7 @@ Result<int> LogPump::add(const PumpedStream& stream) {
 void LogPump::start() {
   if (!streams_.empty()) {
     wake_ = eventfd(0, EFD_CLOEXEC);
+    finished_ = false;
     thread_ = std::thread([this] { run(); });
   }
 }
@@ -162,24 +184,23 @@ void LogPump::run() {
     to_finish = waiting.front().revents != 0;
     for (std::size_t i = 0; i < streams_.size(); ++i) {
       if (to_finish) {
-        while (streams_[i]->pipe >= 0 && streams_[i]->read_some(warn_)) {
-        }
-        streams_[i]->close_pipe(warn_);
+        streams_[i]->read_rest(warn_);
       } else if (waiting[i + 1].revents != 0) {
         streams_[i]->read_some(warn_);
       }
     }
   }
+  streams_.clear();
+  finished_ = true;
 }
 
-void LogPump::finish() {
+void LogPump::ask_to_finish() {
+  const std::uint64_t one = 1;
   if (thread_.joinable()) {
-    const std::uint64_t one = 1;
     (void)!::write(wake_, &one, sizeof one);
-    thread_.join();
-    close(wake_);
+  } else {
+    streams_.clear();
   }
-  streams_.clear();
 }
 
 }  // namespace rollcall::elastic

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -31,7 +32,7 @@ class LogPump {
   explicit LogPump(Warn warn);
   LogPump(const LogPump&) = delete;
   LogPump& operator=(const LogPump&) = delete;
-  /// As finish().
+  /// Waits until finished().
   ~LogPump();
 
   /// A pipe's end for a worker to write to, close-on-exec; the caller closes it once the worker has it. Before start().
@@ -40,9 +41,11 @@ class LogPump {
 
   /// Starts the thread. Nothing where no stream was added.
   void start();
-  /// Waits until what the workers wrote has been carried, then closes all: processes that they left behind and that
-  /// still write get SIGPIPE.
-  void finish();
+  /// What has been written by now is carried still, then all is closed: processes that workers left behind and that
+  /// write on get SIGPIPE. Returns at once: the terminal may stand still.
+  void ask_to_finish();
+  /// Whether that has been done.
+  [[nodiscard]] bool finished() const { return finished_; }
 
  private:
   struct Stream;
@@ -51,6 +54,7 @@ class LogPump {
   Warn warn_;
   std::vector<std::unique_ptr<Stream>> streams_;
   int wake_ = -1;  ///< eventfd: no more is to be awaited
+  std::atomic<bool> finished_ = true;
   std::thread thread_;
 };
 

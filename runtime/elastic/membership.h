@@ -30,6 +30,9 @@ struct Generation {
   std::uint16_t port = 0;        ///< MASTER_PORT
 };
 
+/// A longer text of a cause is cut, so that those of all workers of a node fit into one message.
+inline constexpr std::size_t kLongestMessage = 4096;
+
 /// Why workers ended otherwise than well, or a node is gone.
 struct Cause {
   enum class Kind {

@@ -52,8 +52,13 @@ void WorkerGroup::forward(int signal) const {
   }
 }
 
+bool WorkerGroup::all_ended_well() const {
+  return ended_.size() == pids_.size() &&
+         std::ranges::all_of(ended_, [](const EndedWorker& one) { return one.exit_code == 0 && one.signal == 0; });
+}
+
 void WorkerGroup::kill_sessions() {
-  if (stage_ == Stage::Clean || pids_.empty() || (stage_ == Stage::Running && ended_.size() == pids_.size())) {
+  if (stage_ == Stage::Clean || pids_.empty() || (stage_ == Stage::Running && all_ended_well())) {
     return;  // what workers that ended well left running is theirs
   }
   for (const pid_t pid : living_members(pids_)) {
@@ -105,8 +110,7 @@ std::optional<Clock::time_point> WorkerGroup::next_tick() const {
 }
 
 bool WorkerGroup::over() const {
-  const bool ended = ended_.size() == pids_.size();
-  return stage_ == Stage::Running ? ended : stage_ == Stage::Clean || stage_ == Stage::GivenUp;
+  return stage_ == Stage::Running ? all_ended_well() : stage_ == Stage::Clean || stage_ == Stage::GivenUp;
 }
 
 }  // namespace rollcall::elastic

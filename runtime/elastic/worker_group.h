@@ -49,8 +49,9 @@ class WorkerGroup {
   /// When tick() has something to do, if ever.
   [[nodiscard]] std::optional<Clock::time_point> next_tick() const;
 
-  /// Nothing runs any longer: all workers have ended and, where they were stopped, whatever they had started in their
-  /// sessions. Processes that not even KILL ends (waiting in the kernel for a device) are given up after the same time.
+  /// Nothing runs any longer: all workers have ended well by themselves or, where they were stopped, also whatever they
+  /// had started in their sessions. Where one ended otherwise, stop() comes first. Processes that not even KILL ends
+  /// (waiting in the kernel for a device) are given up after the same time.
   [[nodiscard]] bool over() const;
   [[nodiscard]] bool gave_up() const { return stage_ == Stage::GivenUp; }
   [[nodiscard]] const std::vector<EndedWorker>& ended() const { return ended_; }
@@ -58,6 +59,7 @@ class WorkerGroup {
 
  private:
   enum class Stage { Running, Asked, Killed, Clean, GivenUp };
+  [[nodiscard]] bool all_ended_well() const;
   void kill_sessions();
 
   std::vector<pid_t> pids_;  ///< by local rank

@@ -30,7 +30,10 @@ std::optional<std::uint16_t> port_in_table(const std::string& local) {
   return read ? std::optional(port) : std::nullopt;
 }
 
-/// The port where both ends of the connection have one address, which is this host's.
+bool is_loopback(const sockaddr_in& address) { return ntohl(address.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET; }
+
+/// The port where both ends of the connection have one address, which is this host's. Who connects to 127.0.1.1, where
+/// Debian has a host's own name, is 127.0.0.1 itself.
 std::optional<std::uint16_t> peer_port_on_this_host(int descriptor) {
   sockaddr_storage own{};
   sockaddr_storage peer{};
@@ -45,9 +48,10 @@ std::optional<std::uint16_t> peer_port_on_this_host(int descriptor) {
   const auto& peer_6 = reinterpret_cast<const sockaddr_in6&>(peer);
   const auto& own_4 = reinterpret_cast<const sockaddr_in&>(own);
   const auto& peer_4 = reinterpret_cast<const sockaddr_in&>(peer);
-  const bool same = own.ss_family == AF_INET6
-                        ? std::memcmp(&own_6.sin6_addr, &peer_6.sin6_addr, sizeof own_6.sin6_addr) == 0
-                        : own.ss_family == AF_INET && own_4.sin_addr.s_addr == peer_4.sin_addr.s_addr;
+  const bool same =
+      own.ss_family == AF_INET6
+          ? std::memcmp(&own_6.sin6_addr, &peer_6.sin6_addr, sizeof own_6.sin6_addr) == 0
+          : own.ss_family == AF_INET && (own_4.sin_addr.s_addr == peer_4.sin_addr.s_addr || is_loopback(peer_4));
   // The port stands at the same place in both (RFC 3493, 3.3).
   return same ? std::optional(ntohs(peer_4.sin_port)) : std::nullopt;
 }

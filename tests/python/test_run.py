@@ -199,6 +199,22 @@ def test_what_ignores_term_is_killed_after_the_grace_with_its_whole_session(tmp_
     assert not living_in_sessions_with(mark)
 
 
+@pytest.mark.parametrize("code", [0, 5])
+def test_what_workers_started_ends_with_them_where_all_failed_and_is_theirs_where_they_ended_well(tmp_path, code):
+    mark = f"marked-{os.getpid()}-{tmp_path.name}"
+    program = script(tmp_path, f"""
+        import subprocess, sys
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)", "{mark}"])
+        sys.exit({code})
+    """)
+    done = run("--max-restarts=1", "--redirects=3", f"--log-dir={tmp_path}/logs", program)
+    assert done.returncode == code
+    left = living_in_sessions_with(mark)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert len(left) == (0 if code else 1)
+
+
 def test_a_program_that_is_not_there_costs_one_line_and_127(tmp_path):
     done = run("--no-python", tmp_path / "absent")
     assert (done.returncode, len(lines(done.stderr))) == (127, 1)
@@ -255,6 +271,76 @@ def test_workers_do_not_outlive_an_agent_that_is_killed(tmp_path):
     agent.kill()
     agent.wait()
     wait_for(lambda: not living_in_sessions_with(str(program)))
+
+
+def test_nohup_keeps_the_run_where_the_terminal_goes(tmp_path):
+    program = script(tmp_path, LEAVE_WITH.format(signal="SIGUSR1", code=0))
+    agent = start(program, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    assert agent.stdout.readline() == "ready\n"
+    agent.send_signal(signal.SIGHUP)
+    agent.send_signal(signal.SIGUSR1)
+    assert agent.communicate(timeout=DEADLINE)[0] == "heard\n"
+    assert agent.returncode == 0
+
+
+def test_two_signals_at_once_are_one_request_and_the_same_one_again_is_impatience(tmp_path):
+    """systemd sends TERM and HUP together: workers have their time all the same."""
+    program = script(tmp_path, """
+        import signal, sys, time
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGHUP})
+        sys.stdout.write("ready\\n")
+        signal.sigwait({signal.SIGTERM, signal.SIGHUP})
+        sys.stdout.write("saving\\n")
+        if len(sys.argv) > 1:
+            time.sleep(1000)
+        sys.exit(75)
+    """)
+    agent = start(program)
+    assert agent.stdout.readline() == "ready\n"
+    agent.send_signal(signal.SIGSTOP)
+    agent.send_signal(signal.SIGTERM)
+    agent.send_signal(signal.SIGHUP)
+    agent.send_signal(signal.SIGCONT)
+    assert agent.communicate(timeout=DEADLINE)[0] == "saving\n" and agent.returncode == 75
+    agent = start(program, "for-ever")
+    assert agent.stdout.readline() == "ready\n"
+    agent.send_signal(signal.SIGTERM)
+    assert agent.stdout.readline() == "saving\n"
+    agent.send_signal(signal.SIGTERM)
+    agent.communicate(timeout=DEADLINE)
+    assert agent.returncode == 128 + signal.SIGTERM
+
+
+# ---------------------------------------------------------------- terminals
+
+TWO_GENERATIONS = """
+    import os, pathlib, sys
+    if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        sys.stdout.write(("x" * 99 + "\\n") * int(sys.argv[1]))
+        sys.stdout.flush()
+        sys.exit(5)
+    pathlib.Path(__file__).with_name("second").touch()
+"""
+
+
+def test_a_terminal_that_is_gone_does_not_end_the_run(tmp_path):
+    program = script(tmp_path, TWO_GENERATIONS)
+    agent = start("--tee=3", f"--log-dir={tmp_path}/logs", "--max-restarts=1", program, 20_000)
+    agent.stdout.close()
+    agent.stderr.close()
+    assert agent.wait(DEADLINE) == 0 and (tmp_path / "second").exists()
+    [log] = tmp_path.glob("logs/*/attempt_0/0/stdout.log")
+    assert log.stat().st_size == 2_000_000
+
+
+def test_a_terminal_that_stands_still_does_not_hold_up_the_next_generation(tmp_path):
+    program = script(tmp_path, TWO_GENERATIONS)
+    # Nobody reads what it shows: of this much the terminal's pipe takes a part, and the rest is in the worker's when it ends.
+    agent = start("--tee=1", f"--log-dir={tmp_path}/logs", "--max-restarts=1", program, 1000)
+    wait_for((tmp_path / "second").exists)
+    assert agent.poll() is None
+    said, _ = agent.communicate(timeout=DEADLINE)
+    assert agent.returncode == 0 and said.count("\n") == 1000
 
 
 # ---------------------------------------------------------------- bad input

@@ -46,5 +46,20 @@ TEST(PortOwner, IsThisUserForASocketOfItsOwn) {
   EXPECT_EQ(stranger_at_other_end(socket.descriptor()), "");
 }
 
+TEST(PortOwner, AnotherUsersListenerIsAStrangerAtAnyLoopbackAddress) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root can listen as another user";
+  }
+  constexpr uid_t kNobody = 65'534;
+  ASSERT_EQ(seteuid(kNobody), 0);
+  const auto others = Listener::on_all_addresses(0);
+  ASSERT_EQ(seteuid(0), 0);
+  ASSERT_TRUE(others);
+  for (const char* const address : {"127.0.0.1", "127.0.1.1"}) {  // Debian's for a host's own name
+    const Socket socket(connect_once({address, others->port()}, Clock::now() + std::chrono::seconds(30)).descriptor);
+    EXPECT_EQ(stranger_at_other_end(socket.descriptor()), "a process of user 65534 listens there") << address;
+  }
+}
+
 }  // namespace
 }  // namespace rollcall::rendezvous
