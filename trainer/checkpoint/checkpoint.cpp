@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <exception>
 #include <map>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "trainer/checkpoint/read_plan.h"
 #include "trainer/checkpoint/training_state.h"
 #include "trainer/model/state.h"
+#include "trainer/storage/crc.h"
 
 namespace rollcall::checkpoint {
 namespace {
@@ -80,6 +82,33 @@ Result<Loaded> read_all(const format::CheckpointReader& reader, const TrainingSt
   return loaded;
 }
 
+/// What tells a file from any other that may have its name: when it was made, and the checksums of all that is in it.
+std::uint32_t digest_of(const format::CheckpointReader& reader) {
+  std::uint32_t digest = storage::crc32c(std::as_bytes(std::span(reader.info().created)));
+  for (const format::ManifestEntry& entry : reader.datasets()) {
+    digest = storage::crc32c(std::as_bytes(std::span(entry.name)), digest);
+    digest = storage::crc32c(std::as_bytes(std::span(&entry.crc32c, 1)), digest);
+  }
+  return digest;
+}
+
+/// Nodes may have files of their own under one name, and somebody may move a link between one rank's look and
+/// another's: replicas that began differently would never meet again. The same outcome on all ranks.
+Result<void> agree_on_file(format::RankGroup& group, std::uint32_t digest, const std::string& path) {
+  const auto digests = group.gather(std::as_bytes(std::span(&digest, 1)));
+  if (!digests) {
+    return digests.error();
+  }
+  const auto other = std::ranges::find_if(*digests, [&](const auto& one) { return one != digests->front(); });
+  if (group.rank() != 0 || other == digests->end()) {
+    return format::agree(group, {});
+  }
+  return format::agree(
+      group, fail("--resume", path,
+                  fmt::format("rank {} has opened another file than rank 0 under this name", other - digests->begin()),
+                  "a file that all nodes share and that nobody replaces", ExitCode::Mismatch));
+}
+
 /// The named checkpoint, or nothing else.
 Result<std::optional<format::UsedCheckpoint>> use_named(const std::string& path, format::RankGroup& group,
                                                         const format::UseCheckpoint& use) {
@@ -98,6 +127,7 @@ Result<std::optional<LoadedInfo>> load_state(const LoadOptions& options, Trainin
     return std::optional<LoadedInfo>();
   }
   std::optional<Loaded> loaded;
+  std::uint32_t digest = 0;
   const format::UseCheckpoint use = [&](const format::CheckpointReader& reader) -> Result<void> {
     return without_exceptions(reader.path(), [&]() -> Result<void> {
       auto read = read_all(reader, state, options.verify, group.rank() == 0);
@@ -105,6 +135,7 @@ Result<std::optional<LoadedInfo>> load_state(const LoadOptions& options, Trainin
         return read.error();
       }
       loaded = *std::move(read);
+      digest = digest_of(reader);
       return {};
     });
   };
@@ -115,6 +146,9 @@ Result<std::optional<LoadedInfo>> load_state(const LoadOptions& options, Trainin
   }
   if (!used->has_value()) {
     return std::optional<LoadedInfo>();
+  }
+  if (Result<void> same = agree_on_file(group, digest, (*used)->path); !same) {
+    return same.error();
   }
   loaded->reads.carry_out();
   loaded->optimizer.carry_out(state.optimizer);
@@ -159,6 +193,7 @@ Result<InitPlan> plan_init(const format::CheckpointReader& reader, const torch::
 Result<std::vector<std::string>> init(const std::string& path, const torch::nn::Module& model, const Sharding* sharding,
                                       format::VerifyLevel level, format::RankGroup& group) {
   InitPlan plan;
+  std::uint32_t digest = 0;
   const auto read = [&]() -> Result<void> {
     const auto reader = format::CheckpointReader::open(path);
     if (!reader) {
@@ -169,9 +204,12 @@ Result<std::vector<std::string>> init(const std::string& path, const torch::nn::
       return planned.error();
     }
     plan = *std::move(planned);
+    digest = digest_of(*reader);
     return plan.reads.read(*reader, level);
   };
-  if (Result<void> agreed = format::agree(group, read()); !agreed) {
+  Result<void> agreed = format::agree(group, read());
+  agreed = agreed ? agree_on_file(group, digest, path) : agreed;
+  if (!agreed) {
     Error error = agreed.error();
     error.setting = "--init-from";
     return error;

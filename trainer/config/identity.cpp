@@ -36,6 +36,12 @@ constexpr auto kMayChange = std::to_array<std::string_view>(
      // read only where a training begins; another one is told
      "init-from"});
 
+/// Places, of which each node may have its own, what a rank does for itself, and what rank 0 alone tells.
+constexpr auto kMayDiffer =
+    std::to_array<std::string_view>({"data", "index-dir", "train-num-workers", "valid-num-workers", "prefetch",
+                                     "run-name", "run-dir", "checkpoint-dir", "checkpoint-stage", "init-from", "resume",
+                                     "lease-timeout", "progress", "report", "tensorboard", "tensorboard-histograms"});
+
 /// Settings of the end of a training, by which the cosine's course is another one from its first step.
 bool ends_schedule(std::string_view name, const settings::Settings& now) {
   return (name == "epochs" || name == "max-steps") && now.text("lr-schedule") == "cosine";
@@ -70,14 +76,22 @@ bool may_change(std::string_view name) {
   return std::find(kMayChange.begin(), kMayChange.end(), name) != kMayChange.end();
 }
 
-std::vector<Change> changes(std::string_view then, const settings::Settings& now) {
+bool may_differ_among_ranks(std::string_view name) {
+  return std::find(kMayDiffer.begin(), kMayDiffer.end(), name) != kMayDiffer.end();
+}
+
+namespace {
+
+/// Those with another value now, `passed_over` aside.
+template <typename PassedOver>
+std::vector<Change> compare(std::string_view then, const settings::Settings& now, PassedOver passed_over) {
   const nlohmann::json json = parsed(then);
   std::vector<Change> found;
   if (json.empty()) {
     return found;
   }
   for (const settings::Setting& setting : now.table()) {
-    if (may_change(setting.name) && !ends_schedule(setting.name, now)) {
+    if (passed_over(setting.name)) {
       continue;
     }
     std::string before = value_in(json, setting.name, setting.default_text);
@@ -86,6 +100,16 @@ std::vector<Change> changes(std::string_view then, const settings::Settings& now
     }
   }
   return found;
+}
+
+}  // namespace
+
+std::vector<Change> changes(std::string_view then, const settings::Settings& now) {
+  return compare(then, now, [&](std::string_view name) { return may_change(name) && !ends_schedule(name, now); });
+}
+
+std::vector<Change> differences_among_ranks(std::string_view of_rank_zero, const settings::Settings& mine) {
+  return compare(of_rank_zero, mine, may_differ_among_ranks);
 }
 
 std::string setting_then(std::string_view then, std::string_view name) { return value_in(parsed(then), name, ""); }

@@ -24,11 +24,19 @@ struct Change {
 /// Pure. A text that is no such JSON gives none: the file is then of a program that did not say.
 [[nodiscard]] std::vector<Change> changes(std::string_view then, const settings::Settings& now);
 
+/// The settings by which this rank's, `mine`, are other than those of rank 0, whose TrainConfig::json is given: all but
+/// may_differ_among_ranks(). Pure.
+[[nodiscard]] std::vector<Change> differences_among_ranks(std::string_view of_rank_zero,
+                                                          const settings::Settings& mine);
+
 /// The text of one setting in such a JSON; empty where it is not in it.
 [[nodiscard]] std::string setting_then(std::string_view then, std::string_view name);
 
 /// "--lr was 0.1 and is 0.2, --seed was 0 and is 7"
 [[nodiscard]] std::string changes_text(const std::vector<Change>& changes);
+
+/// Whether ranks of one training may have different values: what is a node's own, or rank 0's alone to read.
+[[nodiscard]] bool may_differ_among_ranks(std::string_view name);
 
 /// Whether another value of a trainer's setting gives the same training.
 [[nodiscard]] bool may_change(std::string_view name);

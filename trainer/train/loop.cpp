@@ -223,7 +223,7 @@ Loop::Stop Loop::after_step(const Totals& totals) {
   progress_.unrecorded += totals.average;
   observer_.step_done(progress_, totals.average, numbers_);
   if (!std::isfinite(totals.average.loss_sum)) {
-    return failed(
+    return all_fail(
         loss_not_finite(totals.average.loss(), progress_.global_step, steps_done_ == 1 && progress_.global_step > 1));
   }
   tell_saves();
@@ -297,7 +297,7 @@ Loop::Stop Loop::validate() {
   }
   observer_.validated(progress_, sums, seconds_now() - begun);
   if (!std::isfinite(sums.loss_sum)) {
-    return failed(validation_not_finite(sums.loss(), progress_.global_step), world_.rank != 0);  // every rank has it
+    return all_fail(validation_not_finite(sums.loss(), progress_.global_step));
   }
   if (Stop stop = too_many_bad(sums, training_.data.datasets.valid->size(), "validation")) {
     return stop;
@@ -314,7 +314,14 @@ Loop::Stop Loop::too_many_bad(const metrics::RunningAverage& sums, std::int64_t 
   if (static_cast<double>(sums.bad()) <= config_.run.max_bad_samples * static_cast<double>(images)) {
     return std::nullopt;
   }
-  return failed(too_many_bad_samples(sums, images, part, config_.data.given), world_.rank != 0);  // every rank has it
+  return all_fail(too_many_bad_samples(sums, images, part, config_.data.given));
+}
+
+/// What every rank came to by the same numbers. All are there still, so that a save under way is not lost with them.
+Loop::Stop Loop::all_fail(Error error) {
+  checkpoints_.writer().finish_save();
+  tell_saves();
+  return failed(std::move(error), world_.rank != 0);
 }
 
 Loop::Stop Loop::interrupted() {
@@ -336,7 +343,7 @@ Loop::Stop Loop::interrupted_validation(double seconds) {
   if (Stop stop = save(Urgency::Final)) {
     return stop;
   }
-  return failed(validation_does_not_fit(seconds, progress_.global_step), world_.rank != 0);  // every rank has it
+  return all_fail(validation_does_not_fit(seconds, progress_.global_step));
 }
 
 Loop::Stop Loop::save(Urgency urgency) {

@@ -63,6 +63,7 @@ class Loop {
   /// An interruption during it is one before it: a resumed run validates from the beginning.
   [[nodiscard]] Stop validate();
   /// Ends a run that leaves out more of its `images` than --max-bad-samples allows.
+  [[nodiscard]] Stop all_fail(Error error);
   [[nodiscard]] Stop too_many_bad(const metrics::RunningAverage& sums, std::int64_t images, const char* part);
   [[nodiscard]] Stop interrupted();
   /// After so many seconds of it. A run that has done nothing else, as the one before it had not come to its end

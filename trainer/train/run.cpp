@@ -32,6 +32,7 @@
 #include "trainer/train/run_facts.h"
 #include "trainer/train/run_folder.h"
 #include "trainer/train/same_data.h"
+#include "trainer/train/same_settings.h"
 #include "trainer/train/step_size.h"
 #include "trainer/train/stop_request.h"
 #include "trainer/train/training.h"
@@ -87,10 +88,10 @@ class Session {
   /// Returns the exit code.
   [[nodiscard]] int run() {
     using Step = Result<void> (Session::*)();
-    constexpr std::array<Step, 11> kSteps{
-        &Session::read_config,       &Session::prepare_folders, &Session::look_back,        &Session::make_training,
-        &Session::add_replica,       &Session::add_optimizer,   &Session::open_checkpoints, &Session::load_checkpoint,
-        &Session::confirm_same_step, &Session::warm_up,         &Session::open_observer};
+    constexpr std::array<Step, 12> kSteps{
+        &Session::read_config,     &Session::compare_settings,  &Session::prepare_folders, &Session::look_back,
+        &Session::make_training,   &Session::add_replica,       &Session::add_optimizer,   &Session::open_checkpoints,
+        &Session::load_checkpoint, &Session::confirm_same_step, &Session::warm_up,         &Session::open_observer};
     for (const Step step : kSteps) {
       if (const std::optional<int> code = end_of_step((this->*step)())) {
         return *code;
@@ -107,6 +108,8 @@ class Session {
     }
     return made;
   }
+
+  Result<void> compare_settings() { return confirm_equal_settings(world_, settings_, config_->json); }
 
   Result<void> prepare_folders() { return take(train::prepare_folders(*config_, world_, environment_), folder_); }
 

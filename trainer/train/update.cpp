@@ -56,9 +56,11 @@ std::optional<Outcome> Update::after(const Totals& totals, StepNumbers& numbers)
   constexpr double kSmallest = 1.0 / (1 << 20);  // some 36 steps in a row did not fit
   const std::int64_t most = config_.run.max_skipped_steps;
   if (scaler.on() && progress_.loss_scale < kSmallest) {
+    writer_.finish_save();  // every rank comes here, and none is to take it away from the others by its end
     return failed(gradients_not_finite_at_any_scale(), world_.rank != 0);  // every rank has it
   }
   if (!scaler.on() && most > 0 && skipped_in_a_row_ >= most) {
+    writer_.finish_save();
     return failed(gradients_not_finite(where, skipped_in_a_row_, progress_.global_step + 1), world_.rank != 0);
   }
   return std::nullopt;
