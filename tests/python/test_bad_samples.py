@@ -1,5 +1,6 @@
 """Pictures that cannot be read: left out, counted over all ranks, and the end of a run where they are too many."""
 import json
+import shutil
 
 import pytest
 import trainer_ranks
@@ -84,12 +85,27 @@ def test_too_many_for_validation_leave_no_model_that_is_called_the_best(tmp_path
     assert not (tmp_path / "run" / "best.h5").exists()
 
 
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_too_many_take_no_save_that_is_under_way_along(tmp_path, root, parallel):
+    """All ranks come to the end together; one that ended at once would leave the others' slow save unfinished."""
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
+    for path in pictures(root, "train")[::4]:
+        take_away(path)
+    slow = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:delay_enter=3000000"]
+    given = options(root, parallel=parallel, **{"checkpoint-mode": "async", "checkpoint-overlap": "skip", "checkpoint-retries": 0})
+    trainer_ranks.finish(trainer_ranks.start(tmp_path / "run", *given, ranks=2, prefixes={0: slow}), code=74)
+    assert [path.name for path in trainer_ranks.checkpoints(tmp_path / "run")] == ["step-00000001.h5"]
+    assert of(tmp_path / "run", "step")[-1]["step"] > 1
+
+
 def test_the_count_of_an_epoch_goes_on_where_the_run_went_on(tmp_path, root):
-    for path in pictures(root, "train")[:3]:
+    for path in pictures(root, "train")[::4]:
         damage(path)
-    given = options(root, **{"max-bad-samples": 0.2})
+    given = options(root, **{"max-bad-samples": 0.9})
     for steps in (2, 4):
         trainer_ranks.run(tmp_path / "run", *given, f"--max-steps={steps}", ranks=1)
+    assert sum(step["bad_samples"] for step in of(tmp_path / "run", "step")) > 1
     trainer_ranks.run(tmp_path / "run", *given, ranks=1)
     [epoch] = of(tmp_path / "run", "epoch")
-    assert epoch["bad_samples"] == 3
+    assert epoch["bad_samples"] == len(pictures(root, "train")[::4])
