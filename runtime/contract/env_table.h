@@ -38,8 +38,10 @@ inline constexpr std::array kVariables{
              "the step that these values were made for: JOB.STEP, or run.HASH under mpirun",
              "Slurm's ids, mpirun's namespace", "never"},
     Variable{kSiteConfig, Use::Read, "settings; users", "site profile to read instead of /etc/rollcall/site.toml"},
+    Variable{kRun, Use::Read, "trainer; programs under `rollcall run`",
+             "set by `rollcall run` for its workers: the same for all its generations, and for no other run"},
     Variable{
-        "ROLLCALL_GENERATION", Use::Read, "none of it; programs under `rollcall run`",
+        kGeneration, Use::Read, "trainer; programs under `rollcall run`",
         "set by `rollcall run` for its workers: 1, 2, ...; another after each restart, and after each node that came "
         "or went"},
     Variable{"ROLLCALL_DEPS", Use::Read, "scripts/setup; developers", "folder of LibTorch and the tests' Python"},

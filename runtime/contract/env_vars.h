@@ -94,6 +94,8 @@ inline constexpr std::string_view kPmiLocalRanks = "MPI_LOCALNRANKS";
 inline constexpr std::string_view kPmiJobId = "PMI_JOBID";
 inline constexpr std::string_view kPmiKvsName = "PMI_KVSNAME";
 inline constexpr std::string_view kTorchElasticRunId = "TORCHELASTIC_RUN_ID";
+inline constexpr std::string_view kGeneration = "ROLLCALL_GENERATION";
+inline constexpr std::string_view kRun = "ROLLCALL_RUN";
 inline constexpr std::string_view kSlurmJobEndTime = "SLURM_JOB_END_TIME";
 
 /// Slurm's own: whether srun ends a step with its first failing task.

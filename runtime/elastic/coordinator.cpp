@@ -277,6 +277,7 @@ void Coordinator::form(Clock::time_point now) {
   const std::vector<MemberId> ids = by_precedence();
   generation_.number += 1;
   generation_.nonce = new_nonce_();
+  generation_.run = generation_.run.empty() ? generation_.nonce : generation_.run;
   generation_.restarts = restarts_;
   generation_.world.clear();
   for (const MemberId id : ids) {

@@ -28,6 +28,7 @@ struct Generation {
   std::vector<Node> world = {};  ///< by group rank
   std::string address = {};      ///< MASTER_ADDR
   std::uint16_t port = 0;        ///< MASTER_PORT
+  std::string run = {};          ///< the first generation's nonce: tells the run from another one of the same id
 };
 
 /// A longer text of a cause is cut, so that those of all workers of a node fit into one message.

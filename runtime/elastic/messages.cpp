@@ -54,7 +54,7 @@ json to_json(const Generation& generation) {
   return {{"number", generation.number},     {"nonce", generation.nonce},
           {"restarts", generation.restarts}, {"group_rank", generation.group_rank},
           {"world", std::move(world)},       {"address", generation.address},
-          {"port", generation.port}};
+          {"port", generation.port},         {"run", generation.run}};
 }
 
 Generation generation_of(const json& from) {
@@ -64,7 +64,8 @@ Generation generation_of(const json& from) {
                         number_in<std::uint32_t>(from, "group_rank"),
                         {},
                         variable_in(from, "address"),
-                        number_in<std::uint16_t>(from, "port")};
+                        number_in<std::uint16_t>(from, "port"),
+                        variable_in(from, "run")};
   for (const json& node : from.at("world")) {
     generation.world.push_back(node_of(node));
   }

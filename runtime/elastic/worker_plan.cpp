@@ -81,7 +81,8 @@ Result<Variables> worker_variables(const LaunchRequest& request, const Generatio
       {"TORCHELASTIC_USE_AGENT_STORE", "False"},
       {"TORCHELASTIC_ERROR_FILE", error_file},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", agent.get("TORCH_NCCL_ASYNC_ERROR_HANDLING").value_or("1")},
-      {"ROLLCALL_GENERATION", number(generation.number)},
+      {std::string(env::kGeneration), number(generation.number)},
+      {std::string(env::kRun), generation.run},
   };
   if (!agent.get(env::kOmpThreads) && request.workers > 1) {
     variables.emplace_back(env::kOmpThreads, "1");

@@ -10,7 +10,7 @@ import re
 import socket
 import struct
 
-from launcher_runs import CLOCK_AHEAD, doctor_of, program_behind_exec, program_of_the_task, trainings_of
+from launcher_runs import BENCH_COLLECTIVES, CLOCK_AHEAD, doctor_of, program_behind_exec, program_of_the_task, trainings_of
 
 JOB, STEP_ID = 4711, 2
 GOLDEN_SECTION = (math.sqrt(5) - 1) / 2
@@ -253,8 +253,10 @@ TASK = [
         "TORCH_DISTRIBUTED_DEBUG": (None, "DETAIL"), "TORCH_CPP_LOG_LEVEL": (None, "INFO"), "TORCH_SHOW_CPP_STACKTRACES": (None, "1"),
         "TORCH_LOGS": (None, "+distributed"), "NCCL_DEBUG": (None, "INFO")}),
     Row("debug", "collectives", changes={}),  # no variable: it is for the trainer alone
-    # Rank 1 alone sends its gradients in half of the width: without the comparison it is up to chance how that ends.
-    Row("debug", "collectives", step={}, see=trainings_of(EXPLICIT, TRAINING, [*TRAINING, "--gradient-compression=bf16"]),
+    # Rank 1 has twice as much to add up: without the comparison it is up to chance how that ends.
+    Row("debug", "collectives", step={},
+        see=trainings_of(EXPLICIT, *([f"--min-bytes={size}", f"--max-bytes={size}", "--backend=gloo"] for size in (1024, 2048)),
+                         trainer=BENCH_COLLECTIVES),
         given={"rendezvous": "file", "rendezvous.folder": "${SCRATCH}"}, changes={
             "exit code of rank 0": (re.compile("(?!76).+"), re.compile("69|76")), "exit code of rank 1": (re.compile("(?!76).+"), "76"),
             "said": (re.compile("(?s)(?!.* where rank 0 calls ).*"), re.compile(

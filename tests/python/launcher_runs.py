@@ -10,6 +10,7 @@ import subprocess
 BUILD = pathlib.Path(os.environ["ROLLCALL_BUILD_DIR"])
 ROLLCALL = BUILD / "runtime" / "rollcall"
 TRAINER = BUILD / "trainer" / "rollcall-train"
+BENCH_COLLECTIVES = BUILD / "trainer" / "rollcall-bench-collectives"
 CLOCK_AHEAD = BUILD / "tests" / "libclock_ahead.so"  # tests/support/clock_ahead.cpp
 USAGE, CONFIGURATION = 64, 78  # docs/errors.md
 
@@ -232,11 +233,11 @@ def doctor_of(steps, checks, *options):
     return observe
 
 
-def trainings_of(steps, *options_of_ranks):
-    """What rollcall-train's ranks say, and how they met."""
+def trainings_of(steps, *options_of_ranks, trainer=TRAINER):
+    """What the ranks of rollcall-train, or of another program with its settings, say, and how they met."""
 
     def observe(home, step, given):
-        commands = [[TRAINER, *own, *given.options] for own in options_of_ranks]
+        commands = [[trainer, *own, *given.options] for own in options_of_ranks]
         environments = [{**home.environment(), **step, **task, **given.variables} for task in steps]
         outputs = in_parallel(commands, environments)
         seen = {f"exit code of rank {rank}": str(code) for rank, (_, _, code) in enumerate(outputs)}
@@ -246,7 +247,7 @@ def trainings_of(steps, *options_of_ranks):
         return {**seen, "said": said, "rendezvous": met and met[1]}
 
     observe.places = NOT_DDP
-    observe.program = TRAINER
+    observe.program = trainer
     return observe
 
 

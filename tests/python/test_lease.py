@@ -96,7 +96,7 @@ def test_a_holder_elsewhere_is_not_taken_for_dead_without_a_wait(tmp_path):
 
 
 @contextlib.contextmanager
-def renewing(path, seconds):
+def renewing(path, seconds=1):
     """As a holder does that lives."""
     ended = threading.Event()
 

@@ -1,7 +1,11 @@
 """What a job goes on from that Slurm restarts, and what is no beginning."""
 import os
 import shutil
+import signal
+import subprocess
+import time
 
+import agents
 import pytest
 import trainer_ranks
 from folder_runs import OPTIONS
@@ -205,3 +209,49 @@ def test_trainings_of_two_names_share_their_records(tmp_path):
         text = trainer_ranks.run(tmp_path, *OPTIONS, *shared, f"--run-name={name}", ranks=1, env={"SCRATCH": str(tmp_path)})
         assert (tmp_path / "rollcall" / name / "checkpoints" / "step-00000001.h5").exists()
     assert "one of step 1 that was written to another folder" in text
+
+
+# ---------------------------------------------------------------- later generations of `rollcall run`
+
+RUN_OPTIONS = (*trainer_ranks.SMALL, "--fake-size=400", "--valid-epochs=0", "--checkpoint-epochs=0", "--checkpoint-steps=2", "--max-steps=40",
+               "--checkpoint-mode=sync", "--keep-last=100", "--lr=0.001")
+
+
+def run_and_kill_once(folder, *options):
+    """What `rollcall run` of one worker prints that is killed after the checkpoint of step 4, and the records."""
+    fourth = folder / "step-00000004.h5"
+    before = fourth.exists() and fourth.stat().st_mtime_ns
+    environment = {key: value for key, value in trainer_ranks.environment(folder, 0, 1).items() if not key.startswith("TORCHELASTIC")}
+    command = [agents.ROLLCALL, "run", "--standalone", "--max-restarts=1", "--no-python", trainer_ranks.PROGRAM, f"--checkpoint-dir={folder}",
+               *RUN_OPTIONS, *options]
+    process = subprocess.Popen([str(c) for c in command], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while not fourth.exists() or fourth.stat().st_mtime_ns == before:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    [worker] = [pid for pid in agents.living_in_sessions_with(f"--checkpoint-dir={folder}") if pid != process.pid]
+    os.kill(worker, signal.SIGKILL)
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, out + err
+    return out + err, trainer_ranks.records(folder, "begin")
+
+
+@pytest.mark.parametrize("given", ["never", "FILE"])
+def test_a_later_generation_goes_on_with_the_runs_own_work(tmp_path, given):
+    before, folder = tmp_path / "before", tmp_path / "run"
+    trainer_ranks.run(before, *RUN_OPTIONS, "--max-steps=2", ranks=1)
+    trainer_ranks.run(folder, *RUN_OPTIONS, "--max-steps=3", "--seed=9", "--checkpoint-steps=3", ranks=1)  # another training was here
+    resume = "never" if given == "never" else before / "step-00000002.h5"
+    _, begins = run_and_kill_once(folder, f"--resume={resume}")
+    first, second = begins[-2:]
+    assert first["step"] == (0 if given == "never" else 2) and second["step"] >= 4
+    assert first["run"] == second["run"] != ""
+    assert [path.name for path in folder.glob("*.superseded*")] == ["step-00000003.h5.superseded"]
+    assert (folder / "step-00000040.h5").exists()
+
+
+def test_a_run_of_the_same_id_is_another_run(tmp_path):
+    """--resume=never of a second run begins again, though the first one's records tell of saves."""
+    for _ in range(2):
+        _, begins = run_and_kill_once(tmp_path, "--resume=never")
+    assert [begin["step"] > 0 for begin in begins] == [False, True, False, True]
+    assert begins[0]["run"] == begins[1]["run"] != begins[2]["run"] == begins[3]["run"]

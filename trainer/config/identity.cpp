@@ -37,10 +37,9 @@ constexpr auto kMayChange = std::to_array<std::string_view>(
      "init-from"});
 
 /// Places, of which each node may have its own, what a rank does for itself, and what rank 0 alone tells.
-constexpr auto kMayDiffer =
-    std::to_array<std::string_view>({"data", "index-dir", "train-num-workers", "valid-num-workers", "prefetch",
-                                     "run-name", "run-dir", "checkpoint-dir", "checkpoint-stage", "init-from", "resume",
-                                     "lease-timeout", "progress", "report", "tensorboard", "tensorboard-histograms"});
+constexpr auto kMayDiffer = std::to_array<std::string_view>(
+    {"data", "index-dir", "train-num-workers", "valid-num-workers", "prefetch", "run-name", "run-dir", "checkpoint-dir",
+     "checkpoint-stage", "init-from", "resume", "lease-timeout", "progress", "report"});
 
 /// Settings of the end of a training, by which the cosine's course is another one from its first step.
 bool ends_schedule(std::string_view name, const settings::Settings& now) {

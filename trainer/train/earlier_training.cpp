@@ -186,19 +186,23 @@ Result<std::optional<EarlierTraining>> find_earlier_training(const checkpoint::L
 }
 
 Result<bool> restarted_job_goes_on(const config::TrainConfig& config, const Environment& environment) {
-  const auto job = environment.get_non_empty(env::kSlurmJobId);
-  if (!job || environment.get_non_empty(env::kSlurmRestartCount).value_or("0") == "0") {
+  const Restart restart = restart_of(environment);
+  if (restart.is_first()) {
     return false;
   }
-  const Result<RecordedSaves> saves = recorded_saves(config, *job);
+  const Result<RecordedSaves> saves = recorded_saves(config, restart);
   if (!saves) {
     return saves.error();
   }
-  if (saves->of_job >= 0) {
+  if (saves->of_restart >= 0) {
     return true;
   }
-  const Result<bool> staged = config.checkpoint.stage.empty() ? false : holds_work_of(*job, config.checkpoint.stage);
-  return staged && !*staged ? holds_work_of(*job, config.checkpoint.load.folder) : staged;
+  if (restart.job.empty()) {
+    return false;
+  }
+  const Result<bool> staged =
+      config.checkpoint.stage.empty() ? false : holds_work_of(restart.job, config.checkpoint.stage);
+  return staged && !*staged ? holds_work_of(restart.job, config.checkpoint.load.folder) : staged;
 }
 
 Result<LookBack> look_back(const config::TrainConfig& config, const std::string& given_resume,

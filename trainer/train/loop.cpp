@@ -223,7 +223,7 @@ Loop::Stop Loop::after_step(const Totals& totals) {
   progress_.unrecorded += totals.average;
   observer_.step_done(progress_, totals.average, numbers_);
   if (!std::isfinite(totals.average.loss_sum)) {
-    return all_fail(
+    return failed(
         loss_not_finite(totals.average.loss(), progress_.global_step, steps_done_ == 1 && progress_.global_step > 1));
   }
   tell_saves();

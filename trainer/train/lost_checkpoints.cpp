@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
 #include "trainer/report/record_file.h"
 
@@ -15,8 +16,8 @@ std::string records_of(const std::string& folder) { return (std::filesystem::pat
 /// Takes in the records one after the other.
 class SavesReader {
  public:
-  SavesReader(const std::string& folder, std::string job)
-      : given_(absolute_folder(folder)), resolved_(resolved_folder(folder)), job_(std::move(job)) {}
+  SavesReader(const std::string& folder, Restart restart)
+      : given_(absolute_folder(folder)), resolved_(resolved_folder(folder)), restart_(std::move(restart)) {}
 
   void take(const report::ReadRecord& record) {
     if (record.event() == "begin") {
@@ -33,7 +34,8 @@ class SavesReader {
     saves_.any_start = true;
     folder_ = record.text("checkpoint_folder");
     is_here_ = folder_.empty() || folder_ == given_ || record.text("resolved_checkpoint_folder") == resolved_;
-    of_this_job_ = !job_.empty() && record.text("job") == job_;
+    is_own_ = (!restart_.job.empty() && record.text("job") == restart_.job) ||
+              (!restart_.run.empty() && record.text("run") == restart_.run);
     std::int64_t& newest = is_here_ ? saves_.of_training : saves_.elsewhere;
     const std::int64_t step = record.integer("step");  // what was saved beyond it was given up, or was lost
     newest = step == 0 ? -1 : std::min(newest, step);
@@ -46,19 +48,31 @@ class SavesReader {
       return;
     }
     saves_.of_training = std::max(saves_.of_training, step);
-    saves_.of_job = of_this_job_ ? std::max(saves_.of_job, step) : saves_.of_job;
+    saves_.of_restart = is_own_ ? std::max(saves_.of_restart, step) : saves_.of_restart;
   }
 
   std::string given_;
   std::string resolved_;
-  std::string job_;
+  Restart restart_;
   std::string folder_;
   bool is_here_ = true;
-  bool of_this_job_ = false;
+  bool is_own_ = false;
   RecordedSaves saves_;
 };
 
 }  // namespace
+
+Restart restart_of(const Environment& environment) {
+  const auto given = [&](std::string_view name) { return environment.get_non_empty(name).value_or(""); };
+  Restart restart;
+  if (const std::string times = given(env::kSlurmRestartCount); !times.empty() && times != "0") {
+    restart.job = given(env::kSlurmJobId);
+  }
+  if (parse_integer<std::uint32_t>(given(env::kGeneration)).value_or(0) > 1) {
+    restart.run = given(env::kRun);
+  }
+  return restart;
+}
 
 std::string resolved_folder(const std::string& folder) {
   std::error_code error;
@@ -72,7 +86,7 @@ std::string absolute_folder(const std::string& folder) {
   return error ? folder : (absolute.has_filename() ? absolute : absolute.parent_path()).string();
 }
 
-Result<RecordedSaves> recorded_saves(const config::TrainConfig& config, const std::string& job) {
+Result<RecordedSaves> recorded_saves(const config::TrainConfig& config, const Restart& restart) {
   const std::string path = records_of(config.run.folder);
   std::error_code error;
   if (!std::filesystem::exists(path, error) && !error) {
@@ -82,7 +96,7 @@ Result<RecordedSaves> recorded_saves(const config::TrainConfig& config, const st
   if (!file) {
     return file.error();
   }
-  SavesReader reader(config.checkpoint.load.folder, job);
+  SavesReader reader(config.checkpoint.load.folder, restart);
   if (Result<void> read = file->read([&](const report::ReadRecord& record) { reader.take(record); }); !read) {
     return read.error();
   }
@@ -92,17 +106,16 @@ Result<RecordedSaves> recorded_saves(const config::TrainConfig& config, const st
 Result<void> check_none_lost(const config::TrainConfig& config, const std::string& resume,
                              const Environment& environment, std::vector<std::string>& warnings) {
   const std::string& folder = config.checkpoint.load.folder;
-  const std::string restarts = environment.get_non_empty(env::kSlurmRestartCount).value_or("0");
-  const std::string job = restarts == "0" ? "" : environment.get_non_empty(env::kSlurmJobId).value_or("");
+  const Restart restart = restart_of(environment);
   const bool goes_on = config.checkpoint.load.resume == "auto";
-  if (!goes_on && job.empty()) {
+  if (!goes_on && restart.is_first()) {
     return {};
   }
-  const Result<RecordedSaves> saves = recorded_saves(config, job);
+  const Result<RecordedSaves> saves = recorded_saves(config, restart);
   if (!saves) {
     return saves.error();
   }
-  const std::int64_t lost = std::max(goes_on ? saves->of_training : -1, saves->of_job);
+  const std::int64_t lost = std::max(goes_on ? saves->of_training : -1, saves->of_restart);
   if (lost >= 0) {
     return fail("--resume", resume,
                 fmt::format("{} holds no checkpoint, though {} tells of one of step {} that was written", folder,
@@ -116,17 +129,17 @@ Result<void> check_none_lost(const config::TrainConfig& config, const std::strin
         "--checkpoint-dir: {}: holds no checkpoint; {} tells of one of step {} that was written to another folder ({})",
         folder, records_of(config.run.folder), saves->elsewhere, saves->other_folder));
   }
-  if (!job.empty() && !saves->any_start) {
+  if (!restart.job.empty() && !saves->any_start) {
     warnings.push_back(
         fmt::format("job {} was started again (restart count {}), and {} holds neither checkpoints nor records of its "
                     "earlier start",
-                    job, restarts, folder));
+                    restart.job, environment.get_non_empty(env::kSlurmRestartCount).value_or("0"), folder));
   }
   return {};
 }
 
 Result<std::string> older_checkpoint_warning(const config::TrainConfig& config, std::int64_t step) {
-  const Result<RecordedSaves> saves = recorded_saves(config, "");
+  const Result<RecordedSaves> saves = recorded_saves(config, {});
   if (!saves) {
     return saves.error();
   }

@@ -14,10 +14,19 @@ namespace rollcall::train {
 struct RecordedSaves {
   bool any_start = false;         ///< whether there is a record of a start at all
   std::int64_t of_training = -1;  ///< the step, in this run's folder of checkpoints, since one last began behind it
-  std::int64_t of_job = -1;       ///< the step, in that folder, by any start of this job
+  std::int64_t of_restart = -1;   ///< the step, in that folder, by any earlier start that this one is a restart of
   std::int64_t elsewhere = -1;    ///< as of_training, in another folder
   std::string other_folder{};     ///< that folder
 };
+
+/// Whose work a start goes on with where it is not the first one: a job that Slurm started again (its number), or a
+/// later generation of `rollcall run` (ROLLCALL_RUN). Both are empty in a first start.
+struct Restart {
+  std::string job = {};
+  std::string run = {};
+  [[nodiscard]] bool is_first() const { return job.empty() && run.empty(); }
+};
+[[nodiscard]] Restart restart_of(const Environment& environment);
 
 /// `folder`, which exists, by its one absolute name: "/p/run/", a relative path and a link to it are the same folder.
 /// Where the file system does not tell, as given.
@@ -26,9 +35,9 @@ struct RecordedSaves {
 [[nodiscard]] std::string absolute_folder(const std::string& folder);
 
 /// Reads metrics.jsonl of the run's folder, line by line; nothing where there is none. A folder of checkpoints is this
-/// run's by the name that it was given or by the place that it is: a link may lead elsewhere since. `job`: this job's
-/// number; empty: none. Errors (InputOutput): it cannot be read to its end.
-[[nodiscard]] Result<RecordedSaves> recorded_saves(const config::TrainConfig& config, const std::string& job);
+/// run's by the name that it was given or by the place that it is: a link may lead elsewhere since. Errors
+/// (InputOutput): it cannot be read to its end.
+[[nodiscard]] Result<RecordedSaves> recorded_saves(const config::TrainConfig& config, const Restart& restart);
 
 /// Whether a run that finds no checkpoint may begin at step 0. It may where none was ever written, as where a job is
 /// started again before its first save, and where --resume=never says so; a folder whose checkpoints are gone (deleted

@@ -102,6 +102,7 @@ metrics::Record begin_record(const RunFacts& facts) {
           {"libtorch", std::string(TORCH_VERSION)},
           {"job", facts.environment.get(env::kSlurmJobId).value_or("")},
           {"restart_count", whole(job.restart_count)},
+          {"run", facts.environment.get(env::kRun).value_or("")},
           {"job_ends", raw(end_of_job(facts.environment))},
           {"ranks", whole(world.world_size)},
           {"nodes", whole(world.num_nodes)},

@@ -150,8 +150,10 @@ Result<std::vector<Contestant>> make_contestants(const Options& options, const t
   std::vector<Contestant> contestants;
   for (const std::string& backend : options.backends) {
     const auto own = c10::make_intrusive<c10d::PrefixStore>("bench/" + std::to_string(contestants.size()), world.store);
+    process_group::ProcessGroupOptions of_backend = world.group_options;
+    of_backend.backend = backend;
     Result<process_group::NamedProcessGroup> made =
-        process_group::make_process_group(own, world.rank, world.world_size, {.backend = backend});
+        process_group::make_process_group(own, world.rank, world.world_size, of_backend);
     if (!made) {
       return made.error();
     }
@@ -229,7 +231,8 @@ int measure_in_world(const Options& options, const Environment& environment) {
   }
   const Result<bool> right = measure_all(options, *world);
   if (!right) {
-    return world->rank == 0 ? report.common(right.error()) : to_int(right.error().exit_code);
+    const bool tells = world->rank == 0 || right.error().exit_code == ExitCode::Mismatch;  // which one rank finds
+    return tells ? report.common(right.error()) : to_int(right.error().exit_code);
   }
   train::let_others_leave_first(*world);
   return *right ? to_int(ExitCode::Success) : kWrongResult;
