@@ -218,7 +218,7 @@ class Peer:
         connection.settimeout(DEADLINE)
 
     def say(self, **message):
-        text = json.dumps({"protocol": "rollcall run 1", **message}).encode()
+        text = json.dumps({"protocol": "rollcall run 2", **message}).encode()
         self.connection.sendall(len(text).to_bytes(4, "big") + text)
 
     def hear(self):
@@ -242,7 +242,7 @@ def coordinator(tmp_path):
     end_all()
 
 
-NOTHING = {"number": 0, "nonce": "", "restarts": 0, "group_rank": 0, "world": [], "address": "", "port": 0}
+NOTHING = {"number": 0, "nonce": "", "restarts": 0, "group_rank": 0, "world": [], "address": "", "port": 0, "run": ""}
 CAUSE = {"kind": 0, "host": "there", "group_rank": 0, "rank": 0, "local_rank": 0, "pid": 1, "exit_code": 3, "signal": 0, "message": "",
          "error_file": "", "age": 0}
 BEGIN, END = 2, 4
