@@ -21,7 +21,8 @@ def begin(options, step, time, restart):
     environment = [{"name": "MASTER_ADDR", "value": "node0000i", "action": "set", "origin": "setting host.template",
                     "reason": "rank 0 is on node0000, rule {host}i"}]
     return {"event": "begin", "schema": 1, "step": step, "rollcall": "0.1.0", "libtorch": "2.15.0", "job": "4711",
-            "restart_count": restart, "run": "", "job_ends": None, "ranks": options.ranks, "nodes": nodes, "hosts": [f"node{i:04}" for i in range(nodes)],
+            "restart_count": restart, "run": "", "job_ends": None, "ranks": options.ranks, "nodes": nodes,
+            "hosts": [f"node{i:04}" for i in range(nodes)],
             "ranks_of_hosts": [options.ranks // nodes] * nodes, "cpus_of_rank": 8, "backend": "gloo", "rendezvous": "pmix node0000i:20000",
             "model": "resnet50", "data": "/scratch/imagenet",
             "checkpoint_folder": "/scratch/run", "resolved_checkpoint_folder": "/scratch/run",
