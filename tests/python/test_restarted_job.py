@@ -217,22 +217,20 @@ RUN_OPTIONS = (*trainer_ranks.SMALL, "--fake-size=400", "--valid-epochs=0", "--c
                "--checkpoint-mode=sync", "--keep-last=100", "--lr=0.001")
 
 
-def run_and_kill_once(folder, *options):
-    """What `rollcall run` of one worker prints that is killed after the checkpoint of step 4, and the records."""
-    fourth = folder / "step-00000004.h5"
-    before = fourth.exists() and fourth.stat().st_mtime_ns
+def run_and_kill_once(folder, is_time, *options):
+    """The records of starts after `rollcall run` of one worker that is killed once, when it is time."""
     environment = {key: value for key, value in trainer_ranks.environment(folder, 0, 1).items() if not key.startswith("TORCHELASTIC")}
     command = [agents.ROLLCALL, "run", "--standalone", "--max-restarts=1", "--no-python", trainer_ranks.PROGRAM, f"--checkpoint-dir={folder}",
                *RUN_OPTIONS, *options]
     process = subprocess.Popen([str(c) for c in command], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    while not fourth.exists() or fourth.stat().st_mtime_ns == before:
+    while not is_time():
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     [worker] = [pid for pid in agents.living_in_sessions_with(f"--checkpoint-dir={folder}") if pid != process.pid]
     os.kill(worker, signal.SIGKILL)
     out, err = process.communicate(timeout=240)
     assert process.returncode == 0, out + err
-    return out + err, trainer_ranks.records(folder, "begin")
+    return trainer_ranks.records(folder, "begin")
 
 
 @pytest.mark.parametrize("given", ["never", "FILE"])
@@ -241,7 +239,7 @@ def test_a_later_generation_goes_on_with_the_runs_own_work(tmp_path, given):
     trainer_ranks.run(before, *RUN_OPTIONS, "--max-steps=2", ranks=1)
     trainer_ranks.run(folder, *RUN_OPTIONS, "--max-steps=3", "--seed=9", "--checkpoint-steps=3", ranks=1)  # another training was here
     resume = "never" if given == "never" else before / "step-00000002.h5"
-    _, begins = run_and_kill_once(folder, f"--resume={resume}")
+    begins = run_and_kill_once(folder, (folder / "step-00000004.h5").exists, f"--resume={resume}")
     first, second = begins[-2:]
     assert first["step"] == (0 if given == "never" else 2) and second["step"] >= 4
     assert first["run"] == second["run"] != ""
@@ -250,8 +248,12 @@ def test_a_later_generation_goes_on_with_the_runs_own_work(tmp_path, given):
 
 
 def test_a_run_of_the_same_id_is_another_run(tmp_path):
-    """--resume=never of a second run begins again, though the first one's records tell of saves."""
-    for _ in range(2):
-        _, begins = run_and_kill_once(tmp_path, "--resume=never")
-    assert [begin["step"] > 0 for begin in begins] == [False, True, False, True]
+    """--resume=never of a second run begins again, also in a generation before its first save: the saves are the first run's."""
+    run_and_kill_once(tmp_path, (tmp_path / "step-00000004.h5").exists, "--resume=never")
+
+    def has_begun():
+        return (tmp_path / "metrics.jsonl").read_text().count('"event":"begin"') == 3
+
+    begins = run_and_kill_once(tmp_path, has_begun, "--resume=never", "--checkpoint-steps=1000")
+    assert [begin["step"] > 0 for begin in begins] == [False, True, False, False]
     assert begins[0]["run"] == begins[1]["run"] != begins[2]["run"] == begins[3]["run"]
