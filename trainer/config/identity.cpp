@@ -69,18 +69,6 @@ std::string value_in(const nlohmann::json& json, std::string_view name, std::str
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-}  // namespace
-
-bool may_change(std::string_view name) {
-  return std::find(kMayChange.begin(), kMayChange.end(), name) != kMayChange.end();
-}
-
-bool may_differ_among_ranks(std::string_view name) {
-  return std::find(kMayDiffer.begin(), kMayDiffer.end(), name) != kMayDiffer.end();
-}
-
-namespace {
-
 /// Those with another value now, `passed_over` aside.
 template <typename PassedOver>
 std::vector<Change> compare(std::string_view then, const settings::Settings& now, PassedOver passed_over) {
@@ -102,6 +90,14 @@ std::vector<Change> compare(std::string_view then, const settings::Settings& now
 }
 
 }  // namespace
+
+bool may_change(std::string_view name) {
+  return std::find(kMayChange.begin(), kMayChange.end(), name) != kMayChange.end();
+}
+
+bool may_differ_among_ranks(std::string_view name) {
+  return std::find(kMayDiffer.begin(), kMayDiffer.end(), name) != kMayDiffer.end();
+}
 
 std::vector<Change> changes(std::string_view then, const settings::Settings& now) {
   return compare(then, now, [&](std::string_view name) { return may_change(name) && !ends_schedule(name, now); });
