@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 #include <cstdlib>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "trainer/config/options.h"
@@ -41,6 +42,15 @@ constexpr auto kMayDiffer = std::to_array<std::string_view>(
     {"data", "index-dir", "train-num-workers", "valid-num-workers", "prefetch", "run-name", "run-dir", "checkpoint-dir",
      "checkpoint-stage", "init-from", "resume", "lease-timeout", "progress", "report"});
 
+/// Whether the setting names a file to begin from, which must be the same file for all ranks, under whatever name.
+bool names_a_file(std::string_view name) { return name == "init-from" || name == "resume"; }
+
+/// Not so with a word: one rank that begins anew beside another that goes on would wait for it in vain.
+bool file_is_named(std::string_view name, std::string_view value) {
+  constexpr auto kWords = std::to_array<std::string_view>({"", "auto", "continue-with-changes", "never"});
+  return names_a_file(name) && std::find(kWords.begin(), kWords.end(), value) == kWords.end();
+}
+
 /// Settings of the end of a training, by which the cosine's course is another one from its first step.
 bool ends_schedule(std::string_view name, const settings::Settings& now) {
   return (name == "epochs" || name == "max-steps") && now.text("lr-schedule") == "cosine";
@@ -69,20 +79,19 @@ std::string value_in(const nlohmann::json& json, std::string_view name, std::str
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-/// Those with another value now, `passed_over` aside.
-template <typename PassedOver>
-std::vector<Change> compare(std::string_view then, const settings::Settings& now, PassedOver passed_over) {
+/// A setting, its text then and its text now: whether the two come to the same.
+using Same = std::function<bool(const settings::Setting&, const std::string&, const std::string&)>;
+
+/// Those that are another one now.
+std::vector<Change> compare(std::string_view then, const settings::Settings& now, const Same& same) {
   const nlohmann::json json = parsed(then);
   std::vector<Change> found;
   if (json.empty()) {
     return found;
   }
   for (const settings::Setting& setting : now.table()) {
-    if (passed_over(setting.name)) {
-      continue;
-    }
     std::string before = value_in(json, setting.name, setting.default_text);
-    if (!same_value(setting.kind, before, now.text(setting.name))) {
+    if (!same(setting, before, now.text(setting.name))) {
       found.push_back({settings::option_name(setting.name), std::move(before), now.text(setting.name)});
     }
   }
@@ -100,11 +109,19 @@ bool may_differ_among_ranks(std::string_view name) {
 }
 
 std::vector<Change> changes(std::string_view then, const settings::Settings& now) {
-  return compare(then, now, [&](std::string_view name) { return may_change(name) && !ends_schedule(name, now); });
+  return compare(then, now, [&](const settings::Setting& setting, const std::string& one, const std::string& other) {
+    const bool free = may_change(setting.name) && !ends_schedule(setting.name, now);
+    return free || same_value(setting.kind, one, other);
+  });
 }
 
 std::vector<Change> differences_among_ranks(std::string_view of_rank_zero, const settings::Settings& mine) {
-  return compare(of_rank_zero, mine, may_differ_among_ranks);
+  return compare(of_rank_zero, mine,
+                 [](const settings::Setting& setting, const std::string& one, const std::string& other) {
+                   const bool places = file_is_named(setting.name, one) && file_is_named(setting.name, other);
+                   return (may_differ_among_ranks(setting.name) && (places || !names_a_file(setting.name))) ||
+                          same_value(setting.kind, one, other);
+                 });
 }
 
 std::string setting_then(std::string_view then, std::string_view name) { return value_in(parsed(then), name, ""); }

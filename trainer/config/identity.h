@@ -25,7 +25,7 @@ struct Change {
 [[nodiscard]] std::vector<Change> changes(std::string_view then, const settings::Settings& now);
 
 /// The settings by which this rank's, `mine`, are other than those of rank 0, whose TrainConfig::json is given: all but
-/// may_differ_among_ranks(). Pure.
+/// may_differ_among_ranks(); of a file to begin from only the name may. Pure.
 [[nodiscard]] std::vector<Change> differences_among_ranks(std::string_view of_rank_zero,
                                                           const settings::Settings& mine);
 
