@@ -138,6 +138,24 @@ TEST(Reshard, BytesThatNobodyOrTwoRanksWroteAreNoticed) {
   EXPECT_TRUE(folder.names().empty());
 }
 
+/// As many bytes as the tensor has, in pieces of which each is whole.
+TEST(Reshard, APieceThatTwoRanksWroteForOneThatNobodyWroteIsNoticed) {
+  const TemporaryFolder folder;
+  const std::vector<std::int32_t> piece(kPieceBytes / sizeof(std::int32_t), 7);
+  EXPECT_TRUE(all_ended_well(fork_ranks(2, [&](RankGroup& group) {
+    Content content;
+    content.tensors.push_back({"/model/t",
+                               "t",
+                               DType::Int32,
+                               {2, static_cast<std::int64_t>(piece.size())},
+                               std::as_bytes(std::span(piece)),
+                               0});
+    const auto written = write_checkpoint(folder.file("a.h5"), content, {}, group);
+    return !written && written.error().reason.find("written by no rank or by two") != std::string::npos ? 0 : 1;
+  })));
+  EXPECT_TRUE(folder.names().empty());
+}
+
 /// Peak resident memory of this process, in KiB.
 long peak_kib() {
   std::ifstream status("/proc/self/status");
