@@ -75,14 +75,42 @@ Result<void> Agent::prepare() {
     return met.error();
   }
   coordination_ = *std::move(met);
+  if (coordination_->coordinator() == nullptr) {
+    Result<rendezvous::Listener> listener = rendezvous::Listener::on_all_addresses(0);
+    if (!listener) {
+      return listener.error();
+    }
+    listener_.emplace(*std::move(listener));
+  }
   return {};
 }
 
-Newcomer Agent::newcomer() const {
+Newcomer Agent::newcomer(const std::optional<Generation>& last) const {
   const std::string& given = request_.meeting.local_address;
-  const std::string address = given.empty() ? coordination_->own_address() : given;
-  return {request_.meeting.run_id, request_.min_nodes, request_.max_nodes, request_.meeting.node_rank,
-          Node{this_host_name(), address, request_.workers, request_.role}};
+  Node node{this_host_name(), given.empty() ? coordination_->own_address() : given, request_.workers, request_.role};
+  node.port = listener_ ? listener_->port() : request_.meeting.endpoint.port;
+  if (last && last->group_rank < last->world.size()) {
+    node = last->world[last->group_rank];  // as the others know it
+  }
+  return {request_.meeting.run_id, request_.min_nodes, request_.max_nodes, request_.meeting.node_rank, node, last};
+}
+
+/// To the successor of a lost coordinator, which may be this agent.
+void Agent::turn(const Action& action) {
+  if (action.kind == Action::Kind::Host) {
+    coordination_ = take_the_place(loop_, request_, *std::move(listener_), action.generation);
+    listener_.reset();
+    tell_(fmt::format("rollcall: run: {}, which held the rendezvous, was lost: the others meet at {} now",
+                      action.generation.world[action.generation.coordinator].host, coordination_->where()));
+  } else {
+    Result<std::unique_ptr<Coordination>> turned = turn_to(loop_, request_, action.successor);
+    if (!turned) {
+      member_.coordinator_lost(turned.error().reason);
+      return;
+    }
+    coordination_ = *std::move(turned);
+  }
+  report({.kind = Report::Kind::Join, .newcomer = newcomer(action.generation)});
 }
 
 Result<RunEnd> Agent::run() {
@@ -98,7 +126,7 @@ Result<RunEnd> Agent::run() {
     tell_(fmt::format("rollcall: run: waits for {} to {} nodes at {}", request_.min_nodes, request_.max_nodes,
                       rendezvous::to_text(request_.meeting.endpoint)));
   }
-  report({.kind = Report::Kind::Join, .newcomer = newcomer()});
+  report({.kind = Report::Kind::Join, .newcomer = newcomer(std::nullopt)});
   perform();
   while (!outcome_) {
     loop_once();
@@ -126,11 +154,11 @@ void Agent::loop_once() {
   if (group_) {
     group_->tick(Clock::now());
   }
-  if (const std::optional<std::string> reason = coordination_->gone()) {
+  if (const std::optional<Gone> gone = coordination_->gone()) {
     for (const Order& last : coordination_->take_orders()) {
       member_.ordered(last);  // perhaps it said why
     }
-    member_.coordinator_lost(*reason);
+    gone->refused ? member_.coordinator_refused(gone->reason) : member_.coordinator_lost(gone->reason);
   }
   perform();
 }
@@ -237,6 +265,10 @@ void Agent::perform(const Action& action) {
       break;
     case Action::Kind::Send:
       report(action.report);
+      break;
+    case Action::Kind::Turn:
+    case Action::Kind::Host:
+      turn(action);
       break;
     case Action::Kind::Exit:
       outcome_ = action.outcome;

@@ -40,7 +40,8 @@ class Agent {
 
  private:
   [[nodiscard]] Result<void> prepare();
-  [[nodiscard]] Newcomer newcomer() const;
+  [[nodiscard]] Newcomer newcomer(const std::optional<Generation>& last) const;
+  void turn(const Action& action);
   void loop_once();
   void on_signal(int signal);
   void reap();
@@ -69,6 +70,7 @@ class Agent {
   std::vector<std::unique_ptr<LogPump>> old_pumps_;  ///< after loop_'s end: a terminal that stands holds up no signal
   EventLoop loop_;
   std::optional<LogFolders> folders_;
+  std::optional<rendezvous::Listener> listener_;  ///< for those who turn to this agent; the coordinator has its own
   std::unique_ptr<Coordination> coordination_;
   Member member_;
   PortReservation port_;

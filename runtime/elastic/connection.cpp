@@ -12,6 +12,8 @@ namespace {
 
 /// From one other end in one turn of the loop, so that the rest have theirs: some hundred small frames.
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 14;
+bool says_ended(int error) { return error == 0 || error == EPIPE || error == ECONNRESET; }
+
 /// For an other end that does not read: two orders of any length.
 constexpr std::size_t kMostUnsent = 2 * Connection::kLongest;
 
@@ -41,6 +43,7 @@ void Connection::flush() {
       break;
     } else if (errno != EINTR) {
       broken_ = true;
+      ended_ |= says_ended(errno);
     }
   }
   if (waits_to_write_ != !flushed()) {
@@ -53,7 +56,9 @@ void Connection::progress() {
   flush();
   rendezvous::FrameBuffer& frames = socket_.frames();
   const std::size_t before = frames.size();
+  errno = 0;
   const bool open = socket_.take_arrived(std::min(longest_, before + kMostAtOnce));
+  ended_ |= !open && says_ended(errno);
   if (frames.size() > before) {
     last_heard_ = Clock::now();
   }

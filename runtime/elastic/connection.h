@@ -34,6 +34,8 @@ class Connection {
   [[nodiscard]] std::optional<std::string> next();
   /// The other end is gone, speaks something else or does not read; what had arrived before is still given.
   [[nodiscard]] bool broken() const { return broken_; }
+  /// It is broken since the other end closed it or has ended: its kernel says so.
+  [[nodiscard]] bool ended() const { return ended_; }
   /// All has been handed to the kernel.
   [[nodiscard]] bool flushed() const { return sent_ == outgoing_.size(); }
   [[nodiscard]] Clock::time_point last_heard() const { return last_heard_; }
@@ -54,6 +56,7 @@ class Connection {
   bool hears_ = true;
   bool waits_to_write_ = false;
   bool broken_ = false;
+  bool ended_ = false;
   Clock::time_point last_heard_ = Clock::now();
 };
 

@@ -15,18 +15,26 @@
 
 namespace rollcall::elastic {
 
+/// Why a coordinator is not heard any longer.
+struct Gone {
+  std::string reason;
+  bool refused = false;  ///< it said what no agent says: it is none to go on from
+};
+
 /// How an agent talks with the coordinator, be it in its own process or elsewhere.
 class Coordination {
  public:
   virtual ~Coordination() = default;
   virtual void report(const Report& report) = 0;
   [[nodiscard]] virtual std::vector<Order> take_orders() = 0;
-  /// Why the coordinator cannot be heard any longer; nothing while it can.
-  [[nodiscard]] virtual std::optional<std::string> gone() const = 0;
+  /// Nothing while the coordinator can be heard.
+  [[nodiscard]] virtual std::optional<Gone> gone() const = 0;
   virtual void tick(Clock::time_point now) = 0;
   [[nodiscard]] virtual std::optional<Clock::time_point> next_tick() const = 0;
   /// The address by which the other nodes reach this one; empty: the coordinator sees it.
   [[nodiscard]] virtual std::string own_address() const = 0;
+  /// Where the agents meet: "host:port"; empty where none can come.
+  [[nodiscard]] virtual std::string where() const = 0;
   /// The coordinator itself, where it is in this process; null: elsewhere.
   [[nodiscard]] virtual const Coordinator* coordinator() const { return nullptr; }
   /// All that had to be said to others has been handed to the kernel.
@@ -36,8 +44,8 @@ class Coordination {
 /// The coordinator in this process, for its own agent (member 1) and those that connect.
 class Host : public Coordination {
  public:
-  /// Without a listener nobody else can come.
-  Host(EventLoop& loop, const Policy& policy, std::optional<rendezvous::Listener> listener, std::string own_address,
+  /// Without a listener nobody else can come. Who is waiting there already comes first.
+  Host(EventLoop& loop, Coordinator coordinator, std::optional<rendezvous::Listener> listener, std::string own_address,
        std::chrono::milliseconds heartbeat_timeout);
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
@@ -45,10 +53,11 @@ class Host : public Coordination {
 
   void report(const Report& report) override;
   [[nodiscard]] std::vector<Order> take_orders() override;
-  [[nodiscard]] std::optional<std::string> gone() const override { return std::nullopt; }
+  [[nodiscard]] std::optional<Gone> gone() const override { return std::nullopt; }
   void tick(Clock::time_point now) override;
   [[nodiscard]] std::optional<Clock::time_point> next_tick() const override;
   [[nodiscard]] std::string own_address() const override { return own_address_; }
+  [[nodiscard]] std::string where() const override;
   [[nodiscard]] const Coordinator* coordinator() const override { return &coordinator_; }
   [[nodiscard]] bool finished() const override;
 
@@ -56,6 +65,9 @@ class Host : public Coordination {
   struct Peer {
     std::unique_ptr<Connection> connection;
     Clock::time_point since;  ///< it came, or is closing
+    /// When the newest word of this coordinator's was said that it has heard: for `heartbeat_timeout` after it, its
+    /// agent turns to nobody else. Nothing: it has not said so yet.
+    std::optional<Clock::time_point> heard_us = {};
     bool joined = false;
     bool closing = false;  ///< its last order is on its way, and nothing that it says counts
   };
@@ -66,13 +78,16 @@ class Host : public Coordination {
   static void refuse(Peer& peer, const std::string& text);
   static void close_after_last(Peer& peer);
   void deliver();
-  void drop(MemberId id, const std::string& reason);
+  enum class Why { Ended, Silent };
+  void drop(MemberId id, Why why, const std::string& reason);
+  [[nodiscard]] std::uint64_t beat_at(Clock::time_point moment) const;
 
   EventLoop& loop_;
   Coordinator coordinator_;
   std::optional<rendezvous::Listener> listener_;
   std::string own_address_;
   std::chrono::milliseconds heartbeat_timeout_;
+  Clock::time_point began_;
   Clock::time_point next_heartbeat_;
   MemberId last_id_ = 1;
   std::map<MemberId, Peer> peers_;
@@ -83,25 +98,31 @@ class Host : public Coordination {
 /// it, or a message that no agent sends, ends the talk.
 class Guest : public Coordination {
  public:
-  Guest(EventLoop& loop, rendezvous::Socket socket, std::chrono::milliseconds heartbeat_timeout, std::string where);
+  /// `first_timeout`: how long to wait for its first word.
+  Guest(EventLoop& loop, rendezvous::Socket socket, std::chrono::milliseconds heartbeat_timeout,
+        std::chrono::milliseconds first_timeout, std::string where);
 
   void report(const Report& report) override;
   [[nodiscard]] std::vector<Order> take_orders() override;
-  [[nodiscard]] std::optional<std::string> gone() const override { return gone_; }
+  [[nodiscard]] std::optional<Gone> gone() const override { return gone_; }
   void tick(Clock::time_point now) override;
   [[nodiscard]] std::optional<Clock::time_point> next_tick() const override { return next_heartbeat_; }
   [[nodiscard]] std::string own_address() const override;
+  [[nodiscard]] std::string where() const override { return where_; }
   [[nodiscard]] bool finished() const override { return connection_.flushed() || connection_.broken(); }
 
  private:
   void hear();
 
   std::chrono::milliseconds heartbeat_timeout_;
+  std::chrono::milliseconds patience_;  ///< until its next word
   std::string where_;
   Node own_;  ///< as this agent reported itself
   Clock::time_point next_heartbeat_;
   std::vector<Order> orders_;
-  std::optional<std::string> gone_;
+  std::uint64_t beat_ = 0;    ///< the newest that was heard
+  std::uint32_t newest_ = 0;  ///< generation that the agent was told of
+  std::optional<Gone> gone_;
   Connection connection_;
 };
 
@@ -109,5 +130,14 @@ class Guest : public Coordination {
 /// yet. Tries until request.meeting.join_timeout. Errors (Unavailable): nobody listens there, the port cannot be had,
 /// or another user of this host has it.
 [[nodiscard]] Result<std::unique_ptr<Coordination>> meet_agents(EventLoop& loop, const LaunchRequest& request);
+
+/// The agent at `successor`, which is or will be the coordinator where the one before was lost. Tries for half a
+/// second. Errors (Unavailable): nobody of this user listens there.
+[[nodiscard]] Result<std::unique_ptr<Coordination>> turn_to(EventLoop& loop, const LaunchRequest& request,
+                                                            const Node& successor);
+
+/// The coordinator in this process, in the place of that of `last`, which was lost.
+[[nodiscard]] std::unique_ptr<Coordination> take_the_place(EventLoop& loop, const LaunchRequest& request,
+                                                           rendezvous::Listener listener, const Generation& last);
 
 }  // namespace rollcall::elastic

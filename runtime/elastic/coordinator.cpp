@@ -38,8 +38,9 @@ void Coordinator::heard(MemberId id, const Report& report, Clock::time_point now
     remove(id, Cause::Kind::NodeLeft, "was told to end", now);
     return;
   }
+  quorum_.knows(member.newcomer.node, report.generation);
   const bool of_this = member.in_generation && report.generation == generation_.number;
-  if (!of_this || phase_ == Phase::Gathering) {
+  if (!of_this || phase_ == Phase::Gathering || phase_ == Phase::Reuniting) {
     return;
   }
   switch (report.kind) {
@@ -85,6 +86,9 @@ std::string Coordinator::why_refused(const Newcomer& newcomer) const {
     return fmt::format("this run has --nnodes={}:{}, not {}:{}", policy_.min_nodes, policy_.max_nodes,
                        newcomer.min_nodes, newcomer.max_nodes);
   }
+  if (phase_ != Phase::Reuniting && newcomer.last && place_in(*newcomer.last, newcomer.node)) {
+    return "the run has gone on without this node";
+  }
   for (const auto& [id, member] : members_) {
     if (newcomer.node_rank && member.newcomer.node_rank == newcomer.node_rank) {
       return fmt::format("node rank {} is there already: {}", *newcomer.node_rank,
@@ -103,8 +107,15 @@ void Coordinator::join(MemberId id, const Report& report, Clock::time_point now)
     return;
   }
   members_.emplace(id, Member{*report.newcomer, State::Waiting, report.port, ++arrivals_});
-  order(id, {.kind = Order::Kind::Wait});
-  if (phase_ == Phase::Gathering) {
+  quorum_.came(report.newcomer->node);
+  const std::optional<Generation>& last = report.newcomer->last;
+  if (phase_ == Phase::Reuniting && last && last->number > generation_.number) {
+    generation_ = *last;
+  }
+  tell_to_wait(id);
+  if (phase_ == Phase::Reuniting) {
+    reunite(false, now);
+  } else if (phase_ == Phase::Gathering) {
     gather(now);
   } else if (phase_ == Phase::Running && generation_.world.size() < policy_.max_nodes && !any_member(State::Done)) {
     stop_generation(report.newcomer->node.host + " joins", now);
@@ -151,7 +162,10 @@ Outcome Coordinator::failure(std::string reason) const {
   return outcome;
 }
 
-void Coordinator::lost(MemberId id, const std::string& reason, Clock::time_point now) {
+void Coordinator::lost(MemberId id, const std::string& reason, bool dead, Clock::time_point now) {
+  if (const auto found = members_.find(id); dead && found != members_.end()) {
+    quorum_.died(found->second.newcomer.node);
+  }
   remove(id, Cause::Kind::NodeLost, reason, now);
 }
 
@@ -167,9 +181,7 @@ void Coordinator::remove(MemberId id, Cause::Kind kind, const std::string& reaso
     return;
   }
   if (member.order == 1) {
-    end({to_int(ExitCode::Unavailable),
-         {},
-         fmt::format("{}, which holds the rendezvous, {}", member.newcomer.node.host, reason)});
+    own_agent_left(fmt::format("{}, which holds the rendezvous, {}", member.newcomer.node.host, reason));
     return;
   }
   if (phase_ == Phase::Gathering && last_call_ && members_.size() < policy_.min_nodes) {
@@ -275,14 +287,24 @@ std::vector<MemberId> Coordinator::by_precedence() const {
 
 void Coordinator::form(Clock::time_point now) {
   const std::vector<MemberId> ids = by_precedence();
-  generation_.number += 1;
+  std::vector<Node> world;
+  for (const MemberId id : ids) {
+    world.push_back(members_.at(id).newcomer.node);
+  }
+  if (!quorum_.may_go_on(world)) {
+    end(failure("as many nodes are silent as could have gone on without this one"));
+    return;
+  }
+  const auto own = std::ranges::find_if(ids, [&](MemberId id) { return members_.at(id).order == 1; });
+  generation_.number = ++newest_number_;
   generation_.nonce = new_nonce_();
   generation_.run = generation_.run.empty() ? generation_.nonce : generation_.run;
   generation_.restarts = restarts_;
-  generation_.world.clear();
-  for (const MemberId id : ids) {
-    generation_.world.push_back(members_.at(id).newcomer.node);
-  }
+  generation_.world = std::move(world);
+  generation_.coordinator = static_cast<std::uint32_t>(own - ids.begin());
+  quorum_.formed(generation_.number, generation_.world);
+  quorum_.knows(generation_.world[generation_.coordinator], generation_.number);
+  generation_.unsettled = quorum_.unsettled();
   generation_.address = generation_.world.front().address;
   generation_.port = members_.at(ids.front()).port;
   phase_ = Phase::Running;
@@ -297,6 +319,11 @@ void Coordinator::form(Clock::time_point now) {
     member.group_rank = rank;
     generation_.group_rank = rank;
     order(ids[rank], {.kind = Order::Kind::Begin, .generation = generation_});
+  }
+  for (const auto& [id, member] : members_) {
+    if (!member.in_generation) {
+      tell_to_wait(id);
+    }
   }
 }
 
@@ -313,7 +340,9 @@ void Coordinator::tick(Clock::time_point now) {
     return;
   }
   deadline_.reset();
-  if (phase_ == Phase::Gathering && last_call_) {
+  if (phase_ == Phase::Reuniting) {
+    reunite(true, now);
+  } else if (phase_ == Phase::Gathering && last_call_) {
     form(now);
   } else if (phase_ == Phase::Gathering) {
     const Outcome outcome =
@@ -346,6 +375,9 @@ std::vector<Node> Coordinator::spares() const {
 }
 
 std::string Coordinator::fingerprint() const {
+  if (phase_ == Phase::Ended) {
+    return "ended";
+  }
   std::string text = fmt::format("{}/{}/{}/{}{}{}{}", static_cast<int>(phase_), generation_.number, restarts_, failed_,
                                  changed_, last_call_, deadline_.has_value());
   for (const auto& [id, member] : members_) {
@@ -355,7 +387,8 @@ std::string Coordinator::fingerprint() const {
   for (const MemberId id : gone_) {
     fmt::format_to(std::back_inserter(text), "x{}", id);
   }
-  return text;
+  fmt::format_to(std::back_inserter(text), "w{}{}", generation_.nonce, generation_.world.size());
+  return text + quorum_.fingerprint();
 }
 
 }  // namespace rollcall::elastic

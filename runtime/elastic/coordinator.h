@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/elastic/membership.h"
+#include "runtime/elastic/quorum.h"
 
 namespace rollcall::elastic {
 
@@ -38,6 +39,8 @@ struct Policy {
   std::chrono::milliseconds join_timeout{600'000};
   std::chrono::milliseconds last_call_timeout{30'000};
   std::chrono::milliseconds stop_timeout{60'000};  ///< a member that has not stopped its workers by then is fenced
+  /// How long the successor of a lost coordinator waits for all nodes, before it goes on with more than half.
+  std::chrono::milliseconds reunion_timeout{5'000};
 };
 
 /// Who is in, and what happens next: forms generations, ends them when a node comes, goes or fails, and decides when
@@ -45,18 +48,22 @@ struct Policy {
 /// out. tests/unit/runtime/elastic explores its states. docs/elastic.md states what always holds.
 ///
 /// A generation is formed only when every member of the one before has said that its workers have ended, or has been
-/// fenced: never heard again. Not thread-safe. The first member to join is the coordinator's own agent, which is in
-/// every generation.
+/// fenced: never heard again; and only while those who are silent could not have gone on by themselves (quorum.h). Not
+/// thread-safe. The first member to join is the coordinator's own agent, which is in every generation.
 class Coordinator {
  public:
   using NewNonce = std::function<std::string()>;
   Coordinator(Policy policy, NewNonce new_nonce);
+  /// The successor of the coordinator of `last`, which was lost. It goes on where more than half of the nodes come to
+  /// it (may_succeed()), and at least policy.min_nodes; else it ends.
+  Coordinator(Policy policy, NewNonce new_nonce, Generation last, Clock::time_point now);
 
   /// A report of member `id`; the first of each is a Join. Reports of those who are refused, lost or have left count no
   /// more.
   void heard(MemberId id, const Report& report, Clock::time_point now);
-  /// The connection broke, or its agent was silent for too long: it is fenced.
-  void lost(MemberId id, const std::string& reason, Clock::time_point now);
+  /// The connection broke, or its agent was silent for too long: it is fenced. `dead`: it is known to have ended, so
+  /// that it goes on with nobody else.
+  void lost(MemberId id, const std::string& reason, bool dead, Clock::time_point now);
   /// Time has passed.
   void tick(Clock::time_point now);
 
@@ -68,12 +75,14 @@ class Coordinator {
   [[nodiscard]] bool ended() const { return phase_ == Phase::Ended; }
 
   // What --status shows.
-  enum class Phase { Gathering, Running, Stopping, Ended };
+  enum class Phase { Reuniting, Gathering, Running, Stopping, Ended };
   [[nodiscard]] Phase phase() const { return phase_; }
   [[nodiscard]] const Generation& generation() const { return generation_; }
   [[nodiscard]] std::vector<Node> spares() const;
   /// Why earlier generations ended, the newest last; at most 16.
   [[nodiscard]] const std::vector<EndedGeneration>& history() const { return history_; }
+  /// What an Alive order says: generations before this one have no say any longer.
+  [[nodiscard]] std::uint32_t settled() const { return quorum_.settled(); }
   /// All that decides what happens next, as a text: equal texts behave alike. For tests.
   [[nodiscard]] std::string fingerprint() const;
 
@@ -98,6 +107,11 @@ class Coordinator {
   void note(const Member& member, const std::vector<Cause>& causes, Clock::time_point now);
   void keep(std::uint32_t place, Cause cause, Clock::time_point now);
   void remove(MemberId id, Cause::Kind kind, const std::string& reason, Clock::time_point now);
+  void own_agent_left(const std::string& reason);
+  void reunite(bool time_is_up, Clock::time_point now);
+  void succeed(Clock::time_point now);
+  void tell_to_wait(MemberId id);
+  [[nodiscard]] std::vector<Node> nodes_here() const;
   void gather(Clock::time_point now);
   void form(Clock::time_point now);
   void stop_generation(const std::string& reason, Clock::time_point now);
@@ -111,12 +125,14 @@ class Coordinator {
 
   Policy policy_;
   NewNonce new_nonce_;
+  Quorum quorum_;
   Phase phase_ = Phase::Gathering;
   std::map<MemberId, Member> members_;
   std::set<MemberId> gone_;  ///< who was fenced or left: nothing of theirs counts, not even another Join
   std::uint64_t arrivals_ = 0;
   Generation generation_;
   Clock::time_point began_{};
+  std::uint32_t newest_number_ = 0;
   std::uint32_t restarts_ = 0;
   std::uint32_t fruitless_ = 0;
   bool failed_ = false;            ///< a worker of this generation failed

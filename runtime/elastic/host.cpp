@@ -4,16 +4,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <tuple>
 #include <utility>
 
 #include "runtime/elastic/coordination.h"
 #include "runtime/elastic/messages.h"
 #include "runtime/elastic/port_reservation.h"
-#include "runtime/rendezvous/world_key.h"
 
 namespace rollcall::elastic {
 namespace {
 
+using std::chrono::milliseconds;
 constexpr MemberId kOwnAgent = 1;
 /// For whoever connects to say who it is, and for who was sent away to go.
 constexpr std::chrono::seconds kPatience{10};
@@ -25,14 +26,15 @@ constexpr std::size_t kLongestJoin = 8192;
 
 }  // namespace
 
-Host::Host(EventLoop& loop, const Policy& policy, std::optional<rendezvous::Listener> listener, std::string own_address,
-           std::chrono::milliseconds heartbeat_timeout)
+Host::Host(EventLoop& loop, Coordinator coordinator, std::optional<rendezvous::Listener> listener,
+           std::string own_address, std::chrono::milliseconds heartbeat_timeout)
     : loop_(loop),
-      coordinator_(policy, rendezvous::new_nonce),
+      coordinator_(std::move(coordinator)),
       listener_(std::move(listener)),
       own_address_(std::move(own_address)),
       heartbeat_timeout_(heartbeat_timeout),
-      next_heartbeat_(Clock::now()) {
+      began_(Clock::now()),
+      next_heartbeat_(began_) {
   if (listener_) {
     fcntl(listener_->descriptor(), F_SETFL, fcntl(listener_->descriptor(), F_GETFL) | O_NONBLOCK);
     loop_.watch(listener_->descriptor(), [this] { accept_waiting(); });
@@ -80,9 +82,9 @@ void Host::hear(MemberId id) {
     deliver();  // it may have been refused: then stop_hearing() took what else it said
   }
   if (!makes_sense) {
-    drop(id, "its agent said what is no report");
+    drop(id, Why::Silent, "its agent said what is no report");
   } else if (peer.connection->broken()) {
-    drop(id, "the connection to its agent broke");
+    drop(id, peer.connection->ended() ? Why::Ended : Why::Silent, "the connection to its agent broke");
   }
   deliver();
 }
@@ -105,9 +107,12 @@ bool Host::hear_one(MemberId id, Peer& peer, const std::string& text) {
     std::string& address = report->newcomer->node.address;
     address = address.empty() ? peer_address(peer.connection->descriptor()) : address;
   }
-  if (report->kind != Report::Kind::Alive) {
-    coordinator_.heard(id, *report, Clock::now());
+  const Clock::time_point now = Clock::now();
+  if (report->beat > 0 && report->beat <= beat_at(now)) {
+    const Clock::time_point said = began_ + milliseconds(report->beat - 1);
+    peer.heard_us = std::max(peer.heard_us.value_or(said), said);
   }
+  coordinator_.heard(id, *report, now);
   return true;
 }
 
@@ -129,8 +134,21 @@ void Host::close_after_last(Peer& peer) {
   peer.connection->stop_hearing();
 }
 
-void Host::drop(MemberId id, const std::string& reason) {
-  coordinator_.lost(id, reason, Clock::now());
+/// Milliseconds since the begin, and one more: 0 is said by those who have heard nothing.
+std::uint64_t Host::beat_at(Clock::time_point moment) const {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(moment - began_).count()) + 1;
+}
+
+/// Who is silent may go on elsewhere later, and who ended since it had turned away may have done so before.
+void Host::drop(MemberId id, Why why, const std::string& reason) {
+  const Peer& peer = peers_.at(id);
+  const Clock::time_point now = Clock::now();
+  const bool dead = why == Why::Ended && peer.heard_us && now <= *peer.heard_us + heartbeat_timeout_;
+  if (why == Why::Silent && peer.joined && !peer.closing) {
+    const Outcome fenced{to_int(ExitCode::Unavailable), {}, "lost by the others: " + reason};
+    peer.connection->send(to_text(Order{.kind = Order::Kind::End, .outcome = fenced}));
+  }
+  coordinator_.lost(id, reason, dead, now);
   peers_.erase(id);
 }
 
@@ -144,6 +162,7 @@ void Host::deliver() {
     if (found == peers_.end()) {
       continue;
     }
+    order.beat = beat_at(Clock::now());
     found->second.connection->send(to_text(order));
     if (order.kind == Order::Kind::Refused || order.kind == Order::Kind::End) {
       close_after_last(found->second);
@@ -167,21 +186,25 @@ void Host::tick(Clock::time_point now) {
   coordinator_.tick(now);
   if (now >= next_heartbeat_) {
     next_heartbeat_ = now + heartbeat_timeout_ / 4;
-    std::vector<std::pair<MemberId, std::string>> silent;
+    const Order alive{.beat = beat_at(now), .settled = coordinator_.settled()};
+    std::vector<std::tuple<MemberId, Why, std::string>> gone;
     for (auto& [id, peer] : peers_) {
       if ((!peer.joined || peer.closing) && now - peer.since > kPatience) {
-        silent.emplace_back(id, "");
+        gone.emplace_back(id, Why::Silent, "");
+      } else if (peer.connection->ended()) {
+        gone.emplace_back(id, Why::Ended, "the connection to its agent broke");
       } else if (peer.connection->broken()) {
-        silent.emplace_back(id, "its agent does not read what it is told");
+        gone.emplace_back(id, Why::Silent, "its agent does not read what it is told");
       } else if (peer.joined && now - peer.connection->last_heard() > heartbeat_timeout_) {
-        silent.emplace_back(id, fmt::format("its agent was silent for {:g} s",
-                                            std::chrono::duration<double>(heartbeat_timeout_).count()));
+        gone.emplace_back(
+            id, Why::Silent,
+            fmt::format("its agent was silent for {:g} s", std::chrono::duration<double>(heartbeat_timeout_).count()));
       } else if (peer.joined && !peer.closing) {
-        peer.connection->send(to_text(Order{}));
+        peer.connection->send(to_text(alive));
       }
     }
-    for (const auto& [id, reason] : silent) {
-      drop(id, reason);
+    for (const auto& [id, why, reason] : gone) {
+      drop(id, why, reason);
     }
   }
   deliver();
@@ -191,6 +214,8 @@ std::optional<Clock::time_point> Host::next_tick() const {
   const std::optional<Clock::time_point> next = coordinator_.next_tick();
   return peers_.empty() ? next : std::min(next.value_or(next_heartbeat_), next_heartbeat_);
 }
+
+std::string Host::where() const { return listener_ ? rendezvous::to_text({own_address_, listener_->port()}) : ""; }
 
 bool Host::finished() const {
   return std::ranges::all_of(peers_, [](const auto& entry) {

@@ -11,6 +11,7 @@
 #include "runtime/elastic/port_reservation.h"
 #include "runtime/rendezvous/connect.h"
 #include "runtime/rendezvous/port_owner.h"
+#include "runtime/rendezvous/world_key.h"
 
 namespace rollcall::elastic {
 namespace {
@@ -19,6 +20,12 @@ using std::chrono::milliseconds;
 constexpr milliseconds kFirstPause{5};
 constexpr milliseconds kLongestPause{500};
 constexpr std::chrono::seconds kAttempt{2};
+constexpr milliseconds kAttemptAtSuccessor{500};  // a live one answers in far less; one of a dead host never does
+
+/// Agents see the loss of a coordinator up to heartbeat_timeout apart, and some look for dead successors first.
+milliseconds reunion_timeout(const LaunchRequest& request) {
+  return 2 * request.meeting.heartbeat_timeout + milliseconds(1000);
+}
 
 Policy policy_of(const LaunchRequest& request) {
   Policy policy;
@@ -30,6 +37,7 @@ Policy policy_of(const LaunchRequest& request) {
   policy.join_timeout = request.meeting.join_timeout;
   policy.last_call_timeout = request.meeting.last_call_timeout;
   policy.stop_timeout = 2 * request.shutdown_timeout + std::chrono::seconds(10);
+  policy.reunion_timeout = reunion_timeout(request);
   return policy;
 }
 
@@ -60,15 +68,30 @@ bool has_place_for(const Node& own, const Generation& generation) {
   return there == own && workers <= std::numeric_limits<std::int32_t>::max();
 }
 
+/// Over the connection `descriptor`, which it takes over.
+Result<std::unique_ptr<Coordination>> guest_at(EventLoop& loop, int descriptor, const rendezvous::Endpoint& endpoint,
+                                               milliseconds heartbeat_timeout, milliseconds first_timeout) {
+  rendezvous::Socket socket(descriptor);
+  if (const std::string stranger = rendezvous::stranger_at_other_end(descriptor); !stranger.empty()) {
+    return not_ours(endpoint, stranger);
+  }
+  return std::unique_ptr<Coordination>(std::make_unique<Guest>(loop, std::move(socket), heartbeat_timeout,
+                                                               first_timeout, rendezvous::to_text(endpoint)));
+}
+
 }  // namespace
 
-Guest::Guest(EventLoop& loop, rendezvous::Socket socket, milliseconds heartbeat_timeout, std::string where)
+Guest::Guest(EventLoop& loop, rendezvous::Socket socket, milliseconds heartbeat_timeout, milliseconds first_timeout,
+             std::string where)
     : heartbeat_timeout_(heartbeat_timeout),
+      patience_(first_timeout),
       where_(std::move(where)),
       next_heartbeat_(Clock::now()),
       connection_(loop, std::move(socket), [this] { hear(); }) {}
 
-void Guest::report(const Report& report) {
+void Guest::report(const Report& given) {
+  Report report = given;
+  report.beat = beat_;
   const std::string text = to_text(report);
   if (const std::optional<Report> arrives = parse_report(text); arrives && arrives->newcomer) {
     own_ = arrives->newcomer->node;
@@ -84,28 +107,35 @@ void Guest::hear() {
     }
     std::optional<Order> order = parse_order(*text);
     if (!order || (order->kind == Order::Kind::Begin && !has_place_for(own_, order->generation))) {
-      gone_ = fmt::format("who answers at {} is no agent of this version of rollcall", where_);
+      gone_ = Gone{fmt::format("who answers at {} is no agent of this version of rollcall", where_), true};
       connection_.stop_hearing();
-    } else if (order->kind != Order::Kind::Alive) {
+    } else {
+      beat_ = std::max(beat_, order->beat);
+      patience_ = heartbeat_timeout_;
       orders_.push_back(*std::move(order));
     }
   }
   if (connection_.broken() && !gone_) {
-    gone_ = fmt::format("the agent at {}, which holds the rendezvous, is gone", where_);
+    gone_ = Gone{fmt::format("the agent at {}, which holds the rendezvous, is gone", where_)};
   }
 }
 
-std::vector<Order> Guest::take_orders() { return std::exchange(orders_, {}); }
+std::vector<Order> Guest::take_orders() {
+  for (const Order& order : orders_) {
+    newest_ = std::max(newest_, order.kind == Order::Kind::Begin ? order.generation.number : 0);
+  }
+  return std::exchange(orders_, {});
+}
 
 void Guest::tick(Clock::time_point now) {
   if (now < next_heartbeat_ || gone_) {
     return;
   }
   next_heartbeat_ = now + heartbeat_timeout_ / 4;
-  connection_.send(to_text(Report{}));
-  if (now - connection_.last_heard() > heartbeat_timeout_) {
-    gone_ = fmt::format("the agent at {}, which holds the rendezvous, was silent for {:g} s", where_,
-                        std::chrono::duration<double>(heartbeat_timeout_).count());
+  connection_.send(to_text(Report{.generation = newest_, .beat = beat_}));
+  if (now - connection_.last_heard() > patience_) {
+    gone_ = Gone{fmt::format("the agent at {}, which holds the rendezvous, was silent for {:g} s", where_,
+                             std::chrono::duration<double>(patience_).count())};
   }
 }
 
@@ -116,8 +146,8 @@ Result<std::unique_ptr<Coordination>> meet_agents(EventLoop& loop, const LaunchR
   if (meeting.alone) {
     const std::string address = !meeting.local_address.empty() ? meeting.local_address : "127.0.0.1";
     return std::unique_ptr<Coordination>(std::make_unique<Host>(
-        loop, policy_of(request), std::nullopt, meeting.workers_endpoint ? meeting.workers_endpoint->host : address,
-        meeting.heartbeat_timeout));
+        loop, Coordinator(policy_of(request), rendezvous::new_nonce), std::nullopt,
+        meeting.workers_endpoint ? meeting.workers_endpoint->host : address, meeting.heartbeat_timeout));
   }
   const rendezvous::Endpoint& endpoint = meeting.endpoint;
   const Clock::time_point deadline = Clock::now() + meeting.join_timeout;
@@ -129,7 +159,8 @@ Result<std::unique_ptr<Coordination>> meet_agents(EventLoop& loop, const LaunchR
       if (listener) {
         const std::string address = meeting.local_address.empty() ? endpoint.host : meeting.local_address;
         return std::unique_ptr<Coordination>(
-            std::make_unique<Host>(loop, policy_of(request), *std::move(listener), address, meeting.heartbeat_timeout));
+            std::make_unique<Host>(loop, Coordinator(policy_of(request), rendezvous::new_nonce), *std::move(listener),
+                                   address, meeting.heartbeat_timeout));
       }
       if (meeting.host) {
         Error error = listener.error();
@@ -141,12 +172,7 @@ Result<std::unique_ptr<Coordination>> meet_agents(EventLoop& loop, const LaunchR
     const rendezvous::Attempt attempt =
         rendezvous::connect_once(endpoint, std::min<Clock::time_point>(deadline, Clock::now() + kAttempt));
     if (attempt.descriptor >= 0) {
-      rendezvous::Socket socket(attempt.descriptor);
-      if (const std::string stranger = rendezvous::stranger_at_other_end(attempt.descriptor); !stranger.empty()) {
-        return not_ours(endpoint, stranger);
-      }
-      return std::unique_ptr<Coordination>(
-          std::make_unique<Guest>(loop, std::move(socket), meeting.heartbeat_timeout, rendezvous::to_text(endpoint)));
+      return guest_at(loop, attempt.descriptor, endpoint, meeting.heartbeat_timeout, meeting.heartbeat_timeout);
     }
     reason = attempt.reason;
     if (Clock::now() + pause >= deadline) {
@@ -154,6 +180,22 @@ Result<std::unique_ptr<Coordination>> meet_agents(EventLoop& loop, const LaunchR
     }
     std::this_thread::sleep_for(pause);
   }
+}
+
+Result<std::unique_ptr<Coordination>> turn_to(EventLoop& loop, const LaunchRequest& request, const Node& successor) {
+  const rendezvous::Endpoint endpoint{successor.address, successor.port};
+  const rendezvous::Attempt attempt = rendezvous::connect_once(endpoint, Clock::now() + kAttemptAtSuccessor);
+  if (attempt.descriptor < 0) {
+    return unreachable(endpoint, attempt.reason, kAttemptAtSuccessor);
+  }
+  return guest_at(loop, attempt.descriptor, endpoint, request.meeting.heartbeat_timeout, reunion_timeout(request));
+}
+
+std::unique_ptr<Coordination> take_the_place(EventLoop& loop, const LaunchRequest& request,
+                                             rendezvous::Listener listener, const Generation& last) {
+  const std::string address = last.world.at(last.group_rank).address;
+  return std::make_unique<Host>(loop, Coordinator(policy_of(request), rendezvous::new_nonce, last, Clock::now()),
+                                std::move(listener), address, request.meeting.heartbeat_timeout);
 }
 
 }  // namespace rollcall::elastic

@@ -27,7 +27,7 @@ void Member::ordered(const Order& order) {
       begin(order.generation);
       break;
     case Order::Kind::Stop:
-      stop(order.generation.number);
+      stop(order.generation);
       break;
     case Order::Kind::End:
       leave(order.outcome, SIGTERM);
@@ -36,9 +36,24 @@ void Member::ordered(const Order& order) {
       leave({to_int(ExitCode::Mismatch), {}, order.reason}, SIGTERM);
       break;
     case Order::Kind::Wait:
+      learn(order.generation);
+      break;
     case Order::Kind::Alive:
+      forget_before(order.settled);
       break;
   }
+}
+
+/// Who is in, for when the coordinator is lost.
+void Member::learn(const Generation& generation) {
+  if (generation.number > known_.number) {
+    known_ = generation;
+    turned_ = 0;
+  }
+}
+
+void Member::forget_before(std::uint32_t settled) {
+  std::erase_if(known_.unsettled, [&](const Electorate& each) { return each.generation < settled; });
 }
 
 void Member::begin(const Generation& generation) {
@@ -47,22 +62,24 @@ void Member::begin(const Generation& generation) {
     return;
   }
   newest_ = generation.number;
+  learn(generation);
   generation_ = generation;
   causes_.clear();
   state_ = State::Running;
   actions_.push_back({.kind = Action::Kind::Start, .generation = generation});
 }
 
-void Member::stop(std::uint32_t generation) {
-  if (leaving_ || generation < newest_) {
+void Member::stop(const Generation& generation) {
+  if (leaving_ || generation.number < newest_) {
     return;
   }
-  newest_ = generation;
+  newest_ = generation.number;
+  learn(generation);
   if (state_ == State::Running) {
     stop_workers(SIGTERM);
   } else if (state_ != State::Stopping) {
     state_ = State::Waiting;
-    send({.kind = Report::Kind::Stopped, .generation = generation, .causes = causes_});
+    send({.kind = Report::Kind::Stopped, .generation = newest_, .causes = causes_});
   }
 }
 
@@ -88,8 +105,7 @@ void Member::workers_ended(std::vector<Cause> causes) {
     return;
   }
   state_ = well ? State::Done : State::Waiting;
-  send(
-      {.kind = well ? Report::Kind::Done : Report::Kind::Stopped, .generation = generation_.number, .causes = causes_});
+  send({.kind = well ? Report::Kind::Done : Report::Kind::Stopped, .generation = newest_, .causes = causes_});
 }
 
 void Member::leave(Outcome outcome, int signal) {
@@ -107,6 +123,26 @@ void Member::leave(Outcome outcome, int signal) {
 }
 
 void Member::coordinator_lost(const std::string& reason) {
+  constexpr std::size_t kFewest = 3;  // of two, one is no majority
+  if (leaving_ || state_ == State::Left) {
+    return;
+  }
+  if (turned_ == known_.coordinator) {
+    turned_ += 1;
+  }
+  if (known_.world.size() < kFewest || turned_ >= known_.world.size() || turned_ > known_.group_rank) {
+    leave({to_int(ExitCode::Unavailable), {}, reason}, SIGTERM);
+    return;
+  }
+  stop_workers(SIGTERM);
+  const bool own_turn = turned_ == known_.group_rank;
+  actions_.push_back({.kind = own_turn ? Action::Kind::Host : Action::Kind::Turn,
+                      .generation = known_,
+                      .successor = known_.world[turned_]});
+  turned_ += 1;
+}
+
+void Member::coordinator_refused(const std::string& reason) {
   leave({to_int(ExitCode::Unavailable), {}, reason}, SIGTERM);
 }
 
@@ -121,7 +157,8 @@ void Member::interrupted(int signal) {
 }
 
 std::string Member::fingerprint() const {
-  return fmt::format("{}g{}n{}l{}c{}", static_cast<int>(state_), generation_.number, newest_, leaving_, causes_.size());
+  return fmt::format("{}g{}n{}l{}c{}k{}{}u{}t{}", static_cast<int>(state_), generation_.number, newest_, leaving_,
+                     causes_.size(), known_.number, known_.nonce, known_.unsettled.size(), turned_);
 }
 
 }  // namespace rollcall::elastic

@@ -14,18 +14,24 @@ struct Action {
     Start,  ///< the workers of `generation`
     Stop,   ///< its workers, by `signal` first
     Send,   ///< `report` to the coordinator
+    Turn,   ///< to `successor`, of whom to become a member: of the newcomer, `generation` is the last
+    Host,   ///< the run goes on here: become the coordinator, the successor of that of `generation`
     Exit,   ///< with `outcome`
   };
   Kind kind = Kind::Send;
   Generation generation = {};
   Report report = {};
+  Node successor = {};
   Outcome outcome = {};
   int signal = 0;
 };
 
 /// One agent's side of the protocol: what it does when orders come, its workers end, its connection breaks or a signal
 /// arrives. A state machine without processes or sockets. It starts a generation once, only after all that it had
-/// started before has ended, and never one that is not newer than all it has heard of. Not thread-safe.
+/// started before has ended, and never one that is not newer than all it has heard of. When the coordinator is lost, it
+/// turns to the nodes of the newest generation that it knows, one after the other by group rank: the first that lives
+/// becomes the coordinator. It is one node's at a time, and turns away only from one that is silent or gone, so that no
+/// two have a majority. Not thread-safe.
 class Member {
  public:
   void ordered(const Order& order);
@@ -34,8 +40,10 @@ class Member {
   /// All its workers have ended. `causes`: why those did that no agent had stopped; none: all ended well, or were
   /// stopped.
   void workers_ended(std::vector<Cause> causes);
-  /// The coordinator is gone.
+  /// The coordinator is silent or gone, or the successor that it turned to is.
   void coordinator_lost(const std::string& reason);
+  /// It says what no agent says, and is not to be obeyed.
+  void coordinator_refused(const std::string& reason);
   /// A signal asks this agent to end.
   void interrupted(int signal);
 
@@ -50,7 +58,9 @@ class Member {
 
  private:
   void begin(const Generation& generation);
-  void stop(std::uint32_t generation);
+  void stop(const Generation& generation);
+  void learn(const Generation& generation);
+  void forget_before(std::uint32_t settled);
   void leave(Outcome outcome, int signal);
   void send(Report report);
   void stop_workers(int signal);
@@ -58,6 +68,8 @@ class Member {
   State state_ = State::Waiting;
   Generation generation_;     ///< the last that it started
   std::uint32_t newest_ = 0;  ///< of which it has heard
+  Generation known_;          ///< the newest whose nodes it knows
+  std::uint32_t turned_ = 0;  ///< to so many of these since the coordinator was lost
   bool leaving_ = false;
   bool interrupted_ = false;
   Outcome outcome_;

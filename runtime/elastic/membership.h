@@ -15,20 +15,30 @@ struct Node {
   std::string address = {};  ///< by which the other nodes reach it
   std::uint32_t workers = 1;
   std::string role = {};
+  std::uint16_t port = 0;  ///< where it listens, to be the coordinator's successor; 0: it does not
   bool operator==(const Node&) const = default;
+};
+
+/// The nodes of a generation, of which more than half may go on without its coordinator.
+struct Electorate {
+  std::uint32_t generation = 0;
+  std::vector<Node> nodes = {};
 };
 
 /// A set of nodes whose workers form one world, from their start to the first change. No two generations have a
 /// number, a nonce or a port in common.
 struct Generation {
-  std::uint32_t number = 0;      ///< 1, 2, ...; 0: none
-  std::string nonce = {};        ///< 64 random bits
-  std::uint32_t restarts = 0;    ///< how many generations before it ended since a worker failed
-  std::uint32_t group_rank = 0;  ///< of the node that is told; the only field that differs between nodes
-  std::vector<Node> world = {};  ///< by group rank
-  std::string address = {};      ///< MASTER_ADDR
-  std::uint16_t port = 0;        ///< MASTER_PORT
-  std::string run = {};          ///< the first generation's nonce: tells the run from another one of the same id
+  std::uint32_t number = 0;       ///< 1, 2, ...; 0: none
+  std::string nonce = {};         ///< 64 random bits
+  std::uint32_t restarts = 0;     ///< how many generations before it ended since a worker failed
+  std::uint32_t group_rank = 0;   ///< of the node that is told; the only field that differs between nodes
+  std::vector<Node> world = {};   ///< by group rank
+  std::uint32_t coordinator = 0;  ///< group rank of the coordinator's own node
+  /// Earlier ones that have a say in who succeeds the coordinator, until all nodes have heard of this one.
+  std::vector<Electorate> unsettled = {};
+  std::string address = {};  ///< MASTER_ADDR
+  std::uint16_t port = 0;    ///< MASTER_PORT
+  std::string run = {};      ///< the first generation's nonce: tells the run from another one of the same id
 };
 
 /// A longer text of a cause is cut, so that those of all workers of a node fit into one message.
@@ -71,13 +81,17 @@ struct Newcomer {
   std::uint32_t max_nodes = 1;
   std::optional<std::uint32_t> node_rank = {};
   Node node = {};
+  /// The newest generation that it has heard of, where it lost the coordinator and turns to its successor; `group_rank`
+  /// is the agent's own place in it, or beyond its end where it has none.
+  std::optional<Generation> last = {};
 };
 
 /// What an agent tells the coordinator.
 struct Report {
   enum class Kind { Join, Failed, Stopped, Done, Leave, Alive };
   Kind kind = Kind::Alive;
-  std::uint32_t generation = 0;  ///< that Failed, Stopped and Done are about
+  std::uint32_t generation = 0;  ///< that Failed, Stopped and Done are about; Alive: the newest that it has heard of
+  std::uint64_t beat = 0;        ///< Alive: the newest of the coordinator's that it has heard
   std::uint16_t port = 0;        ///< Join, Stopped: kept free on this node for the next generation
   std::optional<Newcomer> newcomer = {};
   std::vector<Cause> causes = {};
@@ -86,7 +100,7 @@ struct Report {
 /// What the coordinator tells an agent.
 struct Order {
   enum class Kind {
-    Wait,     ///< it belongs to the run, which goes on or forms without it meanwhile
+    Wait,     ///< it belongs to the run, which goes on or forms without it meanwhile: as `generation`, if there is one
     Refused,  ///< it does not belong to the run
     Begin,    ///< start workers
     Stop,     ///< stop workers; answered by Stopped
@@ -94,7 +108,9 @@ struct Order {
     Alive,
   };
   Kind kind = Kind::Alive;
-  Generation generation = {};  ///< Begin: whole; Stop: its number
+  Generation generation = {};  ///< Begin; Wait: the newest, in which the node may have no place; Stop: its number
+  std::uint64_t beat = 0;      ///< Alive: to be said back
+  std::uint32_t settled = 0;   ///< Alive: generations before this one have no say any longer
   std::string reason = {};     ///< Refused, Stop
   Outcome outcome = {};        ///< End
 };

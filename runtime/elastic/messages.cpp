@@ -17,7 +17,11 @@ constexpr int kLastSignal = 64;
 constexpr std::int64_t kLongestAge = std::int64_t{1'000'000'000} * 3600 * 24 * 366;  ///< nanoseconds
 
 json to_json(const Node& node) {
-  return {{"host", node.host}, {"address", node.address}, {"workers", node.workers}, {"role", node.role}};
+  return {{"host", node.host},
+          {"address", node.address},
+          {"workers", node.workers},
+          {"role", node.role},
+          {"port", node.port}};
 }
 
 /// An integer of a message; one that no agent says makes it none.
@@ -43,18 +47,40 @@ std::string variable_in(const json& from, const char* name) {
 
 Node node_of(const json& from) {
   return {from.at("host"), variable_in(from, "address"), number_in<std::uint32_t>(from, "workers", 1, kMostWorkers),
-          from.at("role")};
+          from.at("role"), number_in<std::uint16_t>(from, "port")};
+}
+
+json to_json(const std::vector<Node>& nodes) {
+  json all = json::array();
+  for (const Node& node : nodes) {
+    all.push_back(to_json(node));
+  }
+  return all;
+}
+
+std::vector<Node> nodes_of(const json& from) {
+  std::vector<Node> nodes;
+  for (const json& node : from) {
+    nodes.push_back(node_of(node));
+  }
+  return nodes;
 }
 
 json to_json(const Generation& generation) {
-  json world = json::array();
-  for (const Node& node : generation.world) {
-    world.push_back(to_json(node));
+  json unsettled = json::array();
+  for (const Electorate& each : generation.unsettled) {
+    unsettled.push_back({{"generation", each.generation}, {"nodes", to_json(each.nodes)}});
   }
-  return {{"number", generation.number},     {"nonce", generation.nonce},
-          {"restarts", generation.restarts}, {"group_rank", generation.group_rank},
-          {"world", std::move(world)},       {"address", generation.address},
-          {"port", generation.port},         {"run", generation.run}};
+  return {{"number", generation.number},
+          {"nonce", generation.nonce},
+          {"restarts", generation.restarts},
+          {"group_rank", generation.group_rank},
+          {"world", to_json(generation.world)},
+          {"address", generation.address},
+          {"port", generation.port},
+          {"run", generation.run},
+          {"coordinator", generation.coordinator},
+          {"unsettled", std::move(unsettled)}};
 }
 
 Generation generation_of(const json& from) {
@@ -62,12 +88,17 @@ Generation generation_of(const json& from) {
                         from.at("nonce"),
                         number_in<std::uint32_t>(from, "restarts"),
                         number_in<std::uint32_t>(from, "group_rank"),
+                        nodes_of(from.at("world")),
+                        number_in<std::uint32_t>(from, "coordinator"),
                         {},
                         variable_in(from, "address"),
                         number_in<std::uint16_t>(from, "port"),
                         variable_in(from, "run")};
-  for (const json& node : from.at("world")) {
-    generation.world.push_back(node_of(node));
+  if (!generation.world.empty() && generation.coordinator >= generation.world.size()) {
+    throw std::out_of_range("coordinator");
+  }
+  for (const json& each : from.at("unsettled")) {
+    generation.unsettled.push_back({number_in<std::uint32_t>(each, "generation"), nodes_of(each.at("nodes"))});
   }
   return generation;
 }
@@ -110,6 +141,9 @@ json to_json(const Newcomer& newcomer) {
   if (newcomer.node_rank) {
     text["node_rank"] = *newcomer.node_rank;
   }
+  if (newcomer.last) {
+    text["last"] = to_json(*newcomer.last);
+  }
   return text;
 }
 
@@ -118,6 +152,9 @@ Newcomer newcomer_of(const json& from) {
                     number_in<std::uint32_t>(from, "max_nodes"), std::nullopt, node_of(from.at("node"))};
   if (from.contains("node_rank")) {
     newcomer.node_rank = number_in<std::uint32_t>(from, "node_rank");
+  }
+  if (from.contains("last")) {
+    newcomer.last = generation_of(from.at("last"));
   }
   return newcomer;
 }
@@ -138,11 +175,13 @@ auto parsed(std::string_view text, Read read) -> std::optional<decltype(read(jso
 }  // namespace
 
 std::string to_text(const Report& report) {
-  json text{{"protocol", kProtocol}, {"report", static_cast<int>(report.kind)}};
+  json text{{"protocol", kProtocol},
+            {"report", static_cast<int>(report.kind)},
+            {"generation", report.generation},
+            {"beat", report.beat}};
   if (report.kind == Report::Kind::Alive) {
     return dump(text);
   }
-  text["generation"] = report.generation;
   text["port"] = report.port;
   text["causes"] = json::array();
   for (const Cause& cause : report.causes) {
@@ -155,7 +194,10 @@ std::string to_text(const Report& report) {
 }
 
 std::string to_text(const Order& order) {
-  json text{{"protocol", kProtocol}, {"order", static_cast<int>(order.kind)}};
+  json text{{"protocol", kProtocol},
+            {"order", static_cast<int>(order.kind)},
+            {"beat", order.beat},
+            {"settled", order.settled}};
   if (order.kind == Order::Kind::Alive) {
     return dump(text);
   }
@@ -175,10 +217,11 @@ std::optional<Report> parse_report(std::string_view text) {
     const int kind = number_in<int>(from, "report");
     report.kind = kind >= 0 && kind <= static_cast<int>(Report::Kind::Alive) ? static_cast<Report::Kind>(kind)
                                                                              : Report::Kind::Alive;
+    report.generation = number_in<std::uint32_t>(from, "generation");
+    report.beat = from.at("beat");
     if (report.kind == Report::Kind::Alive) {
       return report;
     }
-    report.generation = number_in<std::uint32_t>(from, "generation");
     report.port = number_in<std::uint16_t>(from, "port");
     for (const json& cause : from.at("causes")) {
       report.causes.push_back(cause_of(cause));
@@ -196,6 +239,8 @@ std::optional<Order> parse_order(std::string_view text) {
     const int kind = number_in<int>(from, "order");
     order.kind =
         kind >= 0 && kind <= static_cast<int>(Order::Kind::Alive) ? static_cast<Order::Kind>(kind) : Order::Kind::Alive;
+    order.beat = from.at("beat");
+    order.settled = number_in<std::uint32_t>(from, "settled");
     if (order.kind == Order::Kind::Alive) {
       return order;
     }

@@ -45,6 +45,7 @@ std::string Agent::status() const {
            {"host", this_host_name()},
            {"pid", getpid()},
            {"coordinator", coordination_->coordinator() != nullptr},
+           {"rendezvous", coordination_->where()},
            {"state", name_of(member_.state())},
            {"min_nodes", request_.min_nodes},
            {"max_nodes", request_.max_nodes},
@@ -65,6 +66,7 @@ std::string Agent::status() const {
     }
   }
   if (const Coordinator* const coordinator = coordination_->coordinator()) {
+    run["generation"]["confirmed"] = coordinator->settled() == generation.number;
     run["spares"] = nodes_json(coordinator->spares());
     for (const EndedGeneration& ended : coordinator->history()) {
       run["history"].push_back(

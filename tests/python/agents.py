@@ -1,10 +1,13 @@
 """Runs of `rollcall run` and torchrun for the tests beside."""
+import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
 import textwrap
+import time
 
 ROOT = pathlib.Path(__file__).parents[2]
 ROLLCALL = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", ROOT / "build/dev")) / "runtime/rollcall"
@@ -73,3 +76,56 @@ def script(folder, text, name="work.py"):
 
 def lines(text):
     return [line for line in text.splitlines() if line]
+
+
+# Each worker notes what it was told, then works until the file `go` is there.
+WORK = """
+    import json, os, sys, time
+    folder = os.path.dirname(__file__)
+    name = ".".join(os.environ[key] for key in ("ROLLCALL_GENERATION", "RANK"))
+    told = {key: os.environ[key] for key in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR",
+                                             "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT")}
+    with open(os.path.join(folder, name + ".part"), "w") as file:
+        json.dump({**told, "pid": os.getpid(), "agent": os.getppid()}, file)
+    os.rename(os.path.join(folder, name + ".part"), os.path.join(folder, name + ".json"))
+    while not os.path.exists(os.path.join(folder, "go")):
+        time.sleep(0.01)
+"""
+
+
+class Nodes:
+    """Agents of one run, all on this host."""
+
+    def __init__(self, folder, *options):
+        self.folder = folder
+        self.work = folder / "work.py"
+        self.work.write_text(textwrap.dedent(WORK))
+        self.options = ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}", "--rdzv-id=test", *options]
+        self.agents = []
+
+    def start(self, *options):
+        self.agents.append(start(*self.options, *options, self.work))
+        return self.agents[-1]
+
+    def generation(self, number, size):
+        """What the workers of a generation were told, by rank, once all have started."""
+        files = [self.folder / f"{number}.{rank}.json" for rank in range(size)]
+        end = time.monotonic() + DEADLINE
+        while not all(file.exists() for file in files):
+            assert time.monotonic() < end, [agent.poll() for agent in self.agents]
+            time.sleep(0.01)
+        told = [json.loads(file.read_text()) for file in files]
+        assert [(int(t["RANK"]), int(t["WORLD_SIZE"])) for t in told] == [(rank, size) for rank in range(size)]
+        assert len({(t["MASTER_ADDR"], t["MASTER_PORT"]) for t in told}) == 1
+        return told
+
+    def finish(self):
+        (self.folder / "go").write_text("")
+        return [agent.wait(timeout=DEADLINE) for agent in self.agents]
+
+    def close(self):
+        for agent in self.agents:
+            if agent.poll() is None:
+                agent.send_signal(signal.SIGCONT)
+                agent.kill()
+            agent.communicate()

@@ -32,7 +32,8 @@ struct HostOfTwo {
     Policy policy;
     policy.run_id = "test";
     policy.min_nodes = policy.max_nodes = 2;
-    host.emplace(loop, policy, *std::move(listener), "127.0.0.1", kHeartbeat);
+    host.emplace(loop, Coordinator(policy, [] { return std::string("nonce"); }), *std::move(listener), "127.0.0.1",
+                 kHeartbeat);
     host->report(join("test", "here"));
   }
 

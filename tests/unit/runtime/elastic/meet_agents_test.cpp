@@ -33,7 +33,8 @@ struct GuestOfTest {
     const Listener listener = any_listener();
     const int descriptor = rendezvous::connect_once({"127.0.0.1", listener.port()}, in_half_a_minute()).descriptor;
     coordinator = *rendezvous::accept_one(listener.descriptor(), in_half_a_minute());
-    guest = std::make_unique<Guest>(loop, rendezvous::Socket(descriptor), std::chrono::minutes(1), "there:1");
+    guest = std::make_unique<Guest>(loop, rendezvous::Socket(descriptor), std::chrono::minutes(1),
+                                    std::chrono::minutes(1), "there:1");
     Report join{.kind = Report::Kind::Join, .port = 4711};
     join.newcomer = Newcomer{"test", 2, 2, {}, own()};
     guest->report(join);
@@ -90,7 +91,7 @@ TEST(Guest, StartsNoGenerationThatHasNoPlaceForIt) {
     spoil(order.generation);
     test.hear(to_text(order));
     EXPECT_THAT(test.guest->take_orders(), IsEmpty());
-    return test.guest->gone().value_or("");
+    return test.guest->gone().value_or(Gone{}).reason;
   };
   const auto expected = HasSubstr("who answers at there:1 is no agent of this version of rollcall");
   EXPECT_THAT(refused([](Generation& one) { one.world.clear(); }), expected);
@@ -121,7 +122,21 @@ TEST(Guest, BelievesNoEndThatNoWorkerCanHave) {
   const std::optional<Order> read = parse_order(to_text(early));
   ASSERT_TRUE(read);
   EXPECT_EQ(read->outcome.cause->age_nanoseconds, 0) << "clocks jump; what is computed with it does not overflow";
-  EXPECT_FALSE(parse_order(R"({"protocol":"rollcall run 2","order":1e99})")) << "no integer";
+  EXPECT_FALSE(parse_order(R"({"protocol":"rollcall run 3","order":1e99})")) << "no integer";
+}
+
+TEST(Guest, BelievesNoCoordinatorThatIsNotInItsGeneration) {
+  Order order = GuestOfTest::begin();
+  order.generation.coordinator = 1;
+  order.generation.unsettled = {{7, {GuestOfTest::own()}}};
+  const std::optional<Order> read = parse_order(to_text(order));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->generation.coordinator, 1U);
+  ASSERT_THAT(read->generation.unsettled, SizeIs(1));
+  EXPECT_EQ(read->generation.unsettled[0].generation, 7U);
+  EXPECT_EQ(read->generation.unsettled[0].nodes, std::vector<Node>{GuestOfTest::own()});
+  order.generation.coordinator = 2;
+  EXPECT_FALSE(parse_order(to_text(order)));
 }
 
 TEST(Guest, HearsNothingAfterWhatNoAgentSays) {

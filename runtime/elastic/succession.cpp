@@ -1,0 +1,107 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/elastic/coordinator.h"
+
+// How a coordinator takes the place of one that was lost, and what makes that possible.
+
+namespace rollcall::elastic {
+
+Coordinator::Coordinator(Policy policy, NewNonce new_nonce, Generation last, Clock::time_point now)
+    : policy_(std::move(policy)),
+      new_nonce_(std::move(new_nonce)),
+      phase_(Phase::Reuniting),
+      generation_(std::move(last)),
+      began_(now),
+      deadline_(now + policy_.reunion_timeout) {}
+
+/// All but the lost one are there, or those who are not will not come any more.
+void Coordinator::reunite(bool time_is_up, Clock::time_point now) {
+  const std::vector<Node> here = nodes_here();
+  const auto in_world = [&](const Node& node) { return place_in(generation_, node).has_value(); };
+  const auto came = static_cast<std::size_t>(std::ranges::count_if(here, in_world));
+  if (came + 1 < generation_.world.size() && !time_is_up) {
+    return;
+  }
+  deadline_.reset();
+  const Node& before = generation_.world.at(generation_.coordinator);
+  if (!may_succeed(generation_, here) || here.size() < policy_.min_nodes) {
+    end({to_int(ExitCode::Unavailable),
+         {},
+         fmt::format("{}, which held the rendezvous, was lost, and {} of {} nodes came together again: {}", before.host,
+                     came, generation_.world.size(),
+                     may_succeed(generation_, here) ? fmt::format("--nnodes wants at least {}", policy_.min_nodes)
+                                                    : "more than half must, or a run could become two")});
+    return;
+  }
+  succeed(now);
+}
+
+void Coordinator::succeed(Clock::time_point now) {
+  const std::string before = generation_.world.at(generation_.coordinator).host;
+  restarts_ = generation_.restarts;
+  newest_number_ = generation_.number + 1;  // the lost one may have formed one that nobody here has heard of
+  for (const Electorate& each : generation_.unsettled) {
+    quorum_.formed(each.generation, each.nodes);
+  }
+  quorum_.formed(generation_.number, generation_.world);
+  quorum_.knows(generation_.world.at(generation_.coordinator), generation_.number);
+  std::vector<MemberId> fenced;
+  for (auto& [id, member] : members_) {
+    const std::optional<std::uint32_t> place = place_in(generation_, member.newcomer.node);
+    const std::optional<Generation>& last = member.newcomer.last;
+    quorum_.knows(member.newcomer.node, last ? last->number : 0);
+    if (place) {
+      member.in_generation = true;
+      member.group_rank = *place;
+      member.state = State::Running;  // until it says otherwise
+    } else if (last && place_in(*last, member.newcomer.node)) {
+      fenced.push_back(id);
+    }
+  }
+  for (const MemberId id : fenced) {
+    order(id, {.kind = Order::Kind::End,
+               .outcome = {to_int(ExitCode::Unavailable), {}, "the run has gone on without this node"}});
+    remove(id, Cause::Kind::NodeLost, "was in no generation any longer", now);
+  }
+  Cause cause{.kind = Cause::Kind::NodeLost, .host = before, .group_rank = generation_.coordinator, .pid = -1};
+  cause.message = "the agent that held the rendezvous was lost";
+  keep(kNodeItself, std::move(cause), now);
+  for (const auto& [id, member] : members_) {
+    tell_to_wait(id);  // some know an older generation
+  }
+  changed_ = true;
+  stop_generation(before + ", which held the rendezvous, was lost", now);
+}
+
+void Coordinator::tell_to_wait(MemberId id) {
+  Generation known = generation_;
+  known.group_rank =
+      place_in(known, members_.at(id).newcomer.node).value_or(static_cast<std::uint32_t>(known.world.size()));
+  order(id, {.kind = Order::Kind::Wait, .generation = std::move(known)});
+}
+
+/// Where the others can go on with a successor, they are told nothing: they turn to it when this process ends.
+void Coordinator::own_agent_left(const std::string& reason) {
+  const std::vector<Node> others = nodes_here();
+  const bool can_go_on = phase_ != Phase::Reuniting && others.size() >= policy_.min_nodes && generation_.number > 0 &&
+                         may_succeed(generation_, others);
+  if (can_go_on) {
+    phase_ = Phase::Ended;
+    deadline_.reset();
+  } else {
+    end({to_int(ExitCode::Unavailable), {}, reason});
+  }
+}
+
+std::vector<Node> Coordinator::nodes_here() const {
+  std::vector<Node> nodes;
+  for (const auto& [id, member] : members_) {
+    nodes.push_back(member.newcomer.node);
+  }
+  return nodes;
+}
+
+}  // namespace rollcall::elastic
