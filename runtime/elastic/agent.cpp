@@ -92,7 +92,9 @@ Newcomer Agent::newcomer(const std::optional<Generation>& last) const {
   if (last && last->group_rank < last->world.size()) {
     node = last->world[last->group_rank];  // as the others know it
   }
-  return {request_.meeting.run_id, request_.min_nodes, request_.max_nodes, request_.meeting.node_rank, node, last};
+  return {
+      request_.meeting.run_id,           request_.min_nodes, request_.max_nodes, request_.meeting.node_rank, node, last,
+      request_.meeting.heartbeat_timeout};
 }
 
 /// To the successor of a lost coordinator, which may be this agent.

@@ -66,6 +66,9 @@ void Connection::progress() {
     frames.clear();
   }
   broken_ |= !open || frames.broken(longest_ - rendezvous::kFrameHeader);
+  if (broken_) {
+    loop_.forget(socket_.descriptor());  // its end can be read again and again
+  }
   ready_();
 }
 

@@ -78,6 +78,7 @@ class Host : public Coordination {
   static void refuse(Peer& peer, const std::string& text);
   static void close_after_last(Peer& peer);
   void deliver();
+  void hand_over();
   enum class Why { Ended, Silent };
   void drop(MemberId id, Why why, const std::string& reason);
   [[nodiscard]] std::uint64_t beat_at(Clock::time_point moment) const;
@@ -87,6 +88,7 @@ class Host : public Coordination {
   std::optional<rendezvous::Listener> listener_;
   std::string own_address_;
   std::chrono::milliseconds heartbeat_timeout_;
+  std::size_t longest_join_;
   Clock::time_point began_;
   Clock::time_point next_heartbeat_;
   MemberId last_id_ = 1;
@@ -106,7 +108,9 @@ class Guest : public Coordination {
   [[nodiscard]] std::vector<Order> take_orders() override;
   [[nodiscard]] std::optional<Gone> gone() const override { return gone_; }
   void tick(Clock::time_point now) override;
-  [[nodiscard]] std::optional<Clock::time_point> next_tick() const override { return next_heartbeat_; }
+  [[nodiscard]] std::optional<Clock::time_point> next_tick() const override {
+    return gone_ ? std::nullopt : std::optional(next_heartbeat_);
+  }
   [[nodiscard]] std::string own_address() const override;
   [[nodiscard]] std::string where() const override { return where_; }
   [[nodiscard]] bool finished() const override { return connection_.flushed() || connection_.broken(); }

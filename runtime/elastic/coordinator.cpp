@@ -35,6 +35,7 @@ void Coordinator::heard(MemberId id, const Report& report, Clock::time_point now
   }
   Member& member = found->second;
   if (report.kind == Report::Kind::Leave) {
+    quorum_.died(member.newcomer.node);  // it turns to nobody
     remove(id, Cause::Kind::NodeLeft, "was told to end", now);
     return;
   }
@@ -89,6 +90,11 @@ std::string Coordinator::why_refused(const Newcomer& newcomer) const {
   if (phase_ != Phase::Reuniting && newcomer.last && place_in(*newcomer.last, newcomer.node)) {
     return "the run has gone on without this node";
   }
+  if (newcomer.heartbeat_timeout != policy_.heartbeat_timeout) {
+    return fmt::format("this run has --rdzv-conf=heartbeat_timeout={:g}, not {:g}",
+                       std::chrono::duration<double>(policy_.heartbeat_timeout).count(),
+                       std::chrono::duration<double>(newcomer.heartbeat_timeout).count());
+  }
   for (const auto& [id, member] : members_) {
     if (newcomer.node_rank && member.newcomer.node_rank == newcomer.node_rank) {
       return fmt::format("node rank {} is there already: {}", *newcomer.node_rank,
@@ -109,7 +115,7 @@ void Coordinator::join(MemberId id, const Report& report, Clock::time_point now)
   members_.emplace(id, Member{*report.newcomer, State::Waiting, report.port, ++arrivals_});
   quorum_.came(report.newcomer->node);
   const std::optional<Generation>& last = report.newcomer->last;
-  if (phase_ == Phase::Reuniting && last && last->number > generation_.number) {
+  if (phase_ == Phase::Reuniting && last && last->number > generation_.number && has_own_node(*last)) {
     generation_ = *last;
   }
   tell_to_wait(id);

@@ -36,6 +36,7 @@ struct Policy {
   std::uint32_t max_restarts = 0;
   std::uint32_t give_up_after = 8;  ///< generations in a row that ended before `fruitful`
   std::chrono::milliseconds fruitful{30'000};
+  std::chrono::milliseconds heartbeat_timeout{2'000};  ///< which all agents must have
   std::chrono::milliseconds join_timeout{600'000};
   std::chrono::milliseconds last_call_timeout{30'000};
   std::chrono::milliseconds stop_timeout{60'000};  ///< a member that has not stopped its workers by then is fenced
@@ -81,6 +82,10 @@ class Coordinator {
   [[nodiscard]] std::vector<Node> spares() const;
   /// Why earlier generations ended, the newest last; at most 16.
   [[nodiscard]] const std::vector<EndedGeneration>& history() const { return history_; }
+  /// Its own agent left and the others can go on: it says nothing more, and whoever holds it lets go of them.
+  [[nodiscard]] bool handed_over() const { return handed_over_; }
+  /// A member's node; nothing where it is none.
+  [[nodiscard]] std::optional<Node> node_of(MemberId id) const;
   /// What an Alive order says: generations before this one have no say any longer.
   [[nodiscard]] std::uint32_t settled() const { return quorum_.settled(); }
   /// All that decides what happens next, as a text: equal texts behave alike. For tests.
@@ -112,6 +117,7 @@ class Coordinator {
   void succeed(Clock::time_point now);
   void tell_to_wait(MemberId id);
   [[nodiscard]] std::vector<Node> nodes_here() const;
+  [[nodiscard]] bool has_own_node(const Generation& generation) const;
   void gather(Clock::time_point now);
   void form(Clock::time_point now);
   void stop_generation(const std::string& reason, Clock::time_point now);
@@ -141,6 +147,7 @@ class Coordinator {
   /// Of the last generation that ended otherwise than well, by group rank, then local rank or kNodeItself.
   std::map<std::pair<std::uint32_t, std::uint32_t>, TimedCause> causes_;
   std::optional<Clock::time_point> deadline_;
+  bool handed_over_ = false;
   bool last_call_ = false;  ///< `deadline_` is that of the last call
   std::vector<std::pair<MemberId, Order>> orders_;
   std::vector<EndedGeneration> history_;

@@ -10,6 +10,7 @@
 #include "runtime/elastic/coordination.h"
 #include "runtime/elastic/messages.h"
 #include "runtime/elastic/port_reservation.h"
+#include "runtime/rendezvous/connect.h"
 
 namespace rollcall::elastic {
 namespace {
@@ -21,8 +22,17 @@ constexpr std::chrono::seconds kPatience{10};
 /// Nobody makes agents of other users hold descriptors here without end, or accept without end.
 constexpr std::size_t kMostSilent = 256;
 constexpr int kMostAccepted = 256;
+/// A host that is up says at once that nobody listens.
+constexpr milliseconds kProbe{100};
 /// Bytes of a Join: a run's name, a host, an address, a role.
 constexpr std::size_t kLongestJoin = 8192;
+
+/// An agent listens for as long as it lives. That a connection ended shows little: a forwarder's end or a firewall does
+/// that to both ends, which live on.
+bool listens_no_more(const std::optional<Node>& node) {
+  return node && node->port != 0 &&
+         rendezvous::connect_once({node->address, node->port}, Clock::now() + kProbe).refused;
+}
 
 }  // namespace
 
@@ -33,6 +43,9 @@ Host::Host(EventLoop& loop, Coordinator coordinator, std::optional<rendezvous::L
       listener_(std::move(listener)),
       own_address_(std::move(own_address)),
       heartbeat_timeout_(heartbeat_timeout),
+      // Who lost the coordinator brings the generation along that it knows, which may be a newer and longer one.
+      longest_join_(kLongestJoin +
+                    2 * to_text(Order{.kind = Order::Kind::Wait, .generation = coordinator_.generation()}).size()),
       began_(Clock::now()),
       next_heartbeat_(began_) {
   if (listener_) {
@@ -56,12 +69,12 @@ void Host::accept_waiting() {
     const auto silent =
         std::ranges::count_if(peers_, [](const auto& entry) { return !entry.second.joined || entry.second.closing; });
     rendezvous::Socket socket(accepted);
-    if (static_cast<std::size_t>(silent) >= kMostSilent) {
+    if (static_cast<std::size_t>(silent) >= kMostSilent + coordinator_.generation().world.size()) {
       continue;
     }
     const MemberId id = ++last_id_;
     peers_.emplace(id, Peer{std::make_unique<Connection>(
-                                loop_, std::move(socket), [this, id] { hear(id); }, kLongestJoin),
+                                loop_, std::move(socket), [this, id] { hear(id); }, longest_join_),
                             Clock::now()});
   }
 }
@@ -143,7 +156,8 @@ std::uint64_t Host::beat_at(Clock::time_point moment) const {
 void Host::drop(MemberId id, Why why, const std::string& reason) {
   const Peer& peer = peers_.at(id);
   const Clock::time_point now = Clock::now();
-  const bool dead = why == Why::Ended && peer.heard_us && now <= *peer.heard_us + heartbeat_timeout_;
+  const bool in_time = peer.heard_us && now <= *peer.heard_us + heartbeat_timeout_;
+  const bool dead = why == Why::Ended && in_time && listens_no_more(coordinator_.node_of(id));
   if (why == Why::Silent && peer.joined && !peer.closing) {
     const Outcome fenced{to_int(ExitCode::Unavailable), {}, "lost by the others: " + reason};
     peer.connection->send(to_text(Order{.kind = Order::Kind::End, .outcome = fenced}));
@@ -175,9 +189,21 @@ void Host::deliver() {
   }
 }
 
+/// The others see the connections end, and turn to the successor without waiting for this node's workers.
+void Host::hand_over() {
+  peers_.clear();
+  if (listener_) {
+    loop_.forget(listener_->descriptor());
+    listener_.reset();
+  }
+}
+
 void Host::report(const Report& report) {
   coordinator_.heard(kOwnAgent, report, Clock::now());
   deliver();
+  if (coordinator_.handed_over()) {
+    hand_over();
+  }
 }
 
 std::vector<Order> Host::take_orders() { return std::exchange(own_orders_, {}); }

@@ -37,6 +37,7 @@ Policy policy_of(const LaunchRequest& request) {
   policy.join_timeout = request.meeting.join_timeout;
   policy.last_call_timeout = request.meeting.last_call_timeout;
   policy.stop_timeout = 2 * request.shutdown_timeout + std::chrono::seconds(10);
+  policy.heartbeat_timeout = request.meeting.heartbeat_timeout;
   policy.reunion_timeout = reunion_timeout(request);
   return policy;
 }

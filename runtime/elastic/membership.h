@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,8 +26,8 @@ struct Electorate {
   std::vector<Node> nodes = {};
 };
 
-/// A set of nodes whose workers form one world, from their start to the first change. No two generations have a
-/// number, a nonce or a port in common.
+/// A set of nodes whose workers form one world, from their start to the first change. No two generations that
+/// are complete have a number, a nonce or a port in common.
 struct Generation {
   std::uint32_t number = 0;       ///< 1, 2, ...; 0: none
   std::string nonce = {};         ///< 64 random bits
@@ -84,6 +85,7 @@ struct Newcomer {
   /// The newest generation that it has heard of, where it lost the coordinator and turns to its successor; `group_rank`
   /// is the agent's own place in it, or beyond its end where it has none.
   std::optional<Generation> last = {};
+  std::chrono::milliseconds heartbeat_timeout{2'000};  ///< for how long it promises to turn to nobody else
 };
 
 /// What an agent tells the coordinator.

@@ -12,7 +12,8 @@ namespace {
 
 using nlohmann::json;
 constexpr std::uint32_t kMostWorkers = 1 << 16;  ///< of a node
-constexpr int kLastExitCode = 255;               ///< a shell sees no more of it: 256 would be success
+constexpr std::uint32_t kMostGenerations = 1 << 30;
+constexpr int kLastExitCode = 255;  ///< a shell sees no more of it: 256 would be success
 constexpr int kLastSignal = 64;
 constexpr std::int64_t kLongestAge = std::int64_t{1'000'000'000} * 3600 * 24 * 366;  ///< nanoseconds
 
@@ -84,7 +85,7 @@ json to_json(const Generation& generation) {
 }
 
 Generation generation_of(const json& from) {
-  Generation generation{number_in<std::uint32_t>(from, "number"),
+  Generation generation{number_in<std::uint32_t>(from, "number", 0, kMostGenerations),
                         from.at("nonce"),
                         number_in<std::uint32_t>(from, "restarts"),
                         number_in<std::uint32_t>(from, "group_rank"),
@@ -141,6 +142,7 @@ json to_json(const Newcomer& newcomer) {
   if (newcomer.node_rank) {
     text["node_rank"] = *newcomer.node_rank;
   }
+  text["heartbeat_timeout"] = newcomer.heartbeat_timeout.count();
   if (newcomer.last) {
     text["last"] = to_json(*newcomer.last);
   }
@@ -153,6 +155,7 @@ Newcomer newcomer_of(const json& from) {
   if (from.contains("node_rank")) {
     newcomer.node_rank = number_in<std::uint32_t>(from, "node_rank");
   }
+  newcomer.heartbeat_timeout = std::chrono::milliseconds(number_in<std::uint32_t>(from, "heartbeat_timeout"));
   if (from.contains("last")) {
     newcomer.last = generation_of(from.at("last"));
   }

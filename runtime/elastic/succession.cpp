@@ -90,10 +90,22 @@ void Coordinator::own_agent_left(const std::string& reason) {
                          may_succeed(generation_, others);
   if (can_go_on) {
     phase_ = Phase::Ended;
+    handed_over_ = true;
     deadline_.reset();
   } else {
     end({to_int(ExitCode::Unavailable), {}, reason});
   }
+}
+
+std::optional<Node> Coordinator::node_of(MemberId id) const {
+  const auto found = members_.find(id);
+  return found == members_.end() ? std::nullopt : std::optional(found->second.newcomer.node);
+}
+
+/// No coordinator succeeds one whose generation it was not in, whatever others say.
+bool Coordinator::has_own_node(const Generation& generation) const {
+  const auto own = std::ranges::find_if(members_, [](const auto& entry) { return entry.second.order == 1; });
+  return own != members_.end() && place_in(generation, own->second.newcomer.node).has_value();
 }
 
 std::vector<Node> Coordinator::nodes_here() const {

@@ -61,7 +61,7 @@ Attempt connect_once(const Endpoint& endpoint, Clock::time_point deadline) {
   addrinfo* list = nullptr;
   const int unresolved = getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints, &list);
   if (unresolved != 0) {
-    return {-1, unresolved == EAI_SYSTEM ? errno_text(errno) : gai_strerror(unresolved)};
+    return {-1, unresolved == EAI_SYSTEM ? errno_text(errno) : gai_strerror(unresolved), false};
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owned(list, freeaddrinfo);
   int left = 0;
@@ -73,10 +73,10 @@ Attempt connect_once(const Endpoint& endpoint, Clock::time_point deadline) {
     int descriptor = -1;
     error = try_address(*entry, Clock::now() + (deadline - Clock::now()) / left, descriptor);
     if (error == 0) {
-      return {descriptor, ""};
+      return {descriptor, "", false};
     }
   }
-  return {-1, errno_text(error)};
+  return {-1, errno_text(error), error == ECONNREFUSED};
 }
 
 }  // namespace rollcall::rendezvous

@@ -16,6 +16,7 @@ using Clock = std::chrono::steady_clock;
 struct Attempt {
   int descriptor = -1;
   std::string reason;
+  bool refused = false;  ///< that host, or something before it, says that nobody listens there
 };
 
 /// Opens one TCP connection to `endpoint`. With several addresses each gets an equal share of the time until

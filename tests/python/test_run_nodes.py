@@ -240,7 +240,8 @@ def test_a_nodes_name_steers_no_terminal(nodes):
     host, port = run_.options[1].rpartition("=")[2].split(":")
     peer = Peer(socket.create_connection((host, int(port))))
     node = {"host": "\x1b[2J\n\x9bJ", "address": "127.0.0.1", "workers": 1, "role": "default", "port": 4712}
-    peer.say(report=0, generation=0, port=4711, causes=[], newcomer={"run_id": "test", "min_nodes": 1, "max_nodes": 2, "node": node})
+    newcomer = {"run_id": "test", "min_nodes": 1, "max_nodes": 2, "heartbeat_timeout": 60000, "node": node}
+    peer.say(report=0, generation=0, port=4711, causes=[], newcomer=newcomer)
     while (order := peer.hear())["order"] != BEGIN:
         pass
     assert order["generation"]["world"][1]["host"] == node["host"]

@@ -1,7 +1,11 @@
 """`rollcall run` when the agent that holds the rendezvous is lost: the others go on without it, and never twice."""
+import contextlib
 import json
+import os
 import signal
+import socket
 import subprocess
+import threading
 import time
 
 import pytest
@@ -127,3 +131,106 @@ def test_a_newcomer_finds_the_run_at_its_new_place(nodes):
     run_.start(f"--rdzv-endpoint={place}")
     run_.generation(4, 3)
     assert sorted(run_.finish()) == [-9, 0, 0, 0]
+
+
+class Forwarder:
+    """Passes connections on to a port of this host until it is cut: both ends see theirs end."""
+
+    def __init__(self, port):
+        self.listener, self.port, self.open = socket.create_server(("127.0.0.1", 0)), port, []
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                near = self.listener.accept()[0]
+                far = socket.create_connection(("127.0.0.1", self.port))
+                self.open += [near, far]
+                for one, other in ((near, far), (far, near)):
+                    threading.Thread(target=self.carry, args=(one, other), daemon=True).start()
+
+    def carry(self, one, other):
+        with contextlib.suppress(OSError):
+            while piece := one.recv(65536):
+                other.sendall(piece)
+
+    def cut(self):
+        self.listener.close()
+        for one in self.open:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+
+def test_connections_that_are_cut_make_no_two_runs(nodes):
+    """No process has ended, though all see their connections end."""
+    run_ = nodes("--nnodes=1:3", "--rdzv-conf=last_call_timeout=600,heartbeat_timeout=5")
+    coordinator = run_.start()
+    forwarder = Forwarder(int(run_.options[1].rpartition(":")[2]))
+    for _ in range(2):
+        run_.start(f"--rdzv-endpoint=127.0.0.1:{forwarder.listener.getsockname()[1]}", "--rdzv-conf=is_host=false,heartbeat_timeout=5")
+    run_.generation(1, 3)
+    wait_until(lambda: status_of(coordinator)["generation"].get("confirmed"))
+    forwarder.cut()
+    assert coordinator.wait(timeout=DEADLINE) == 69
+    run_.generation(3, 2)
+    assert not list(run_.folder.glob("2.*"))
+    assert sorted(run_.finish()) == [0, 0, 69]
+
+
+def test_members_that_are_told_to_end_leave_the_coordinator_alone_to_go_on(nodes):
+    coordinator, run_, told = three(nodes)
+    for rank in (1, 2):
+        of_rank(run_, told, rank).send_signal(signal.SIGTERM)
+    wait_until(lambda: any(json.loads(file.read_text())["WORLD_SIZE"] == "1" for file in run_.folder.glob("*.0.json")))
+    assert sorted(run_.finish()) == [0, 128 + signal.SIGTERM, 128 + signal.SIGTERM]
+    assert coordinator.returncode == 0
+
+
+def test_the_time_that_an_agent_waits_for_is_the_same_for_all(nodes):
+    run_ = nodes("--nnodes=2", "--rdzv-conf=heartbeat_timeout=2")
+    run_.start()
+    other = run_.start("--rdzv-conf=heartbeat_timeout=1")
+    assert other.wait(timeout=DEADLINE) == 76
+    assert "this run has --rdzv-conf=heartbeat_timeout=2, not 1" in other.communicate()[1]
+    run_.start()
+    run_.generation(1, 2)
+    (run_.folder / "go").write_text("")
+
+
+def test_what_agents_say_when_they_turn_may_be_long(nodes):
+    """As the names of a hundred nodes are."""
+    coordinator, run_, _ = three(nodes, f"--role={'r' * 3000}")
+    coordinator.kill()
+    run_.generation(3, 2)
+    assert sorted(run_.finish()) == [-9, 0, 0]
+
+
+@pytest.mark.parametrize("last", [{"number": 1000, "world": []}, {"number": 2**31}])
+def test_a_stranger_who_waits_at_a_member_does_not_hinder_it(nodes, last):
+    coordinator, run_, told = three(nodes)
+    member = of_rank(run_, told, 1)
+    node = {"host": "stranger", "address": "127.0.0.1", "workers": 1, "role": "default", "port": 1}
+    generation = {"number": 0, "nonce": "", "restarts": 0, "group_rank": 0, "world": [node], "address": "", "port": 0, "run": "",
+                  "coordinator": 0, "unsettled": [], **last}
+    text = json.dumps({"protocol": "rollcall run 3", "report": 0, "generation": 0, "beat": 0, "port": 1, "causes": [],
+                       "newcomer": {"run_id": "test", "min_nodes": 1, "max_nodes": 3, "heartbeat_timeout": 500, "node": node,
+                                    "last": generation}}).encode()
+    with contextlib.ExitStack() as strangers:
+        for port in listening_ports(member.pid):
+            stranger = strangers.enter_context(socket.create_connection(("127.0.0.1", port)))
+            stranger.sendall(len(text).to_bytes(4, "big") + text)
+        coordinator.kill()
+        wait_until(lambda: list(run_.folder.glob("[3-9].*.json")))
+    assert sorted(run_.finish()) == [-9, 0, 0]
+
+
+def listening_ports(pid):
+    """TCP ports at which a process listens."""
+    inodes = set()
+    for link in os.scandir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):
+            inodes.add(os.readlink(link.path).removeprefix("socket:[").removesuffix("]"))
+    rows = [row.split() for name in ("tcp", "tcp6") for row in open(f"/proc/{pid}/net/{name}").read().splitlines()[1:]]
+    ports = [int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A" and row[9] in inodes]
+    assert ports
+    return ports
