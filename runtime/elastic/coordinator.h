@@ -84,6 +84,8 @@ class Coordinator {
   [[nodiscard]] const std::vector<EndedGeneration>& history() const { return history_; }
   /// Its own agent left and the others can go on: it says nothing more, and whoever holds it lets go of them.
   [[nodiscard]] bool handed_over() const { return handed_over_; }
+  /// All nodes of the generation have heard of it.
+  [[nodiscard]] bool confirmed() const { return quorum_.confirmed(); }
   /// A member's node; nothing where it is none.
   [[nodiscard]] std::optional<Node> node_of(MemberId id) const;
   /// What an Alive order says: generations before this one have no say any longer.

@@ -1,6 +1,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -30,8 +32,21 @@ constexpr std::size_t kLongestJoin = 8192;
 /// An agent listens for as long as it lives. That a connection ended shows little: a forwarder's end or a firewall does
 /// that to both ends, which live on.
 bool listens_no_more(const std::optional<Node>& node) {
-  return node && node->port != 0 &&
-         rendezvous::connect_once({node->address, node->port}, Clock::now() + kProbe).refused;
+  if (!node || node->port == 0) {
+    return false;
+  }
+  const Clock::time_point deadline = Clock::now() + kProbe;
+  const rendezvous::Attempt attempt = rendezvous::connect_once({node->address, node->port}, deadline);
+  if (attempt.descriptor < 0) {
+    return attempt.refused;
+  }
+  // A process that ends closes one descriptor after the other: the kernel resets who still waits to be accepted.
+  pollfd probe{attempt.descriptor, POLLIN, 0};
+  char byte = 0;
+  const bool reset = poll(&probe, 1, rendezvous::milliseconds_until(deadline)) > 0 &&
+                     recv(attempt.descriptor, &byte, 1, 0) < 0 && errno == ECONNRESET;
+  close(attempt.descriptor);
+  return reset;
 }
 
 }  // namespace

@@ -123,7 +123,10 @@ void Guest::hear() {
 
 std::vector<Order> Guest::take_orders() {
   for (const Order& order : orders_) {
-    newest_ = std::max(newest_, order.kind == Order::Kind::Begin ? order.generation.number : 0);
+    if (order.kind == Order::Kind::Begin) {
+      newest_ = std::max(newest_, order.generation.number);
+      next_heartbeat_ = Clock::now();  // until all have heard of it, more can go wrong
+    }
   }
   return std::exchange(orders_, {});
 }

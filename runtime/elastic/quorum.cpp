@@ -55,14 +55,16 @@ void Quorum::died(const Node& node) {
 
 void Quorum::came(const Node& node) { dead_.erase(key_of(node)); }
 
+bool Quorum::known_to_all(const Formed& formed) const {
+  return std::ranges::all_of(formed.electorate.nodes, [&](const Node& node) {
+    return formed.know.contains(key_of(node)) || dead_.contains(key_of(node));
+  });
+}
+
 /// Forgets what was before a generation of which all that live know.
 void Quorum::settle() {
-  const auto known_to_all = [&](const Formed& each) {
-    return std::ranges::all_of(each.electorate.nodes, [&](const Node& node) {
-      return each.know.contains(key_of(node)) || dead_.contains(key_of(node));
-    });
-  };
-  const auto newest = std::find_if(formed_.rbegin(), formed_.rend(), known_to_all);
+  const auto newest =
+      std::find_if(formed_.rbegin(), formed_.rend(), [&](const Formed& each) { return known_to_all(each); });
   if (newest != formed_.rend()) {
     formed_.erase(formed_.begin(), std::prev(newest.base()));
   }

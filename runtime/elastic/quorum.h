@@ -34,6 +34,8 @@ class Quorum {
   [[nodiscard]] std::vector<Electorate> unsettled() const;
   /// The oldest that has a say; 0: none was formed.
   [[nodiscard]] std::uint32_t settled() const;
+  /// All nodes of the newest generation that live have heard of it.
+  [[nodiscard]] bool confirmed() const { return !formed_.empty() && known_to_all(formed_.back()); }
   /// All that decides, as a text. For tests.
   [[nodiscard]] std::string fingerprint() const;
 
@@ -44,6 +46,7 @@ class Quorum {
     Electorate electorate;
     std::set<Key> know;
   };
+  [[nodiscard]] bool known_to_all(const Formed& formed) const;
   void settle();
 
   std::vector<Formed> formed_;  ///< the oldest first

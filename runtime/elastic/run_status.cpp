@@ -66,7 +66,7 @@ std::string Agent::status() const {
     }
   }
   if (const Coordinator* const coordinator = coordination_->coordinator()) {
-    run["generation"]["confirmed"] = coordinator->settled() == generation.number;
+    run["generation"]["confirmed"] = coordinator->confirmed();
     run["spares"] = nodes_json(coordinator->spares());
     for (const EndedGeneration& ended : coordinator->history()) {
       run["history"].push_back(
