@@ -32,7 +32,7 @@ def three(nodes, *options, conf="heartbeat_timeout=0.5"):
 def status_of(agent):
     runs = json.loads(subprocess.run([ROLLCALL, "run", "--status", "--json"], capture_output=True, text=True, check=True,
                                      timeout=DEADLINE).stdout)
-    return next(run for run in runs if run["pid"] == agent.pid)
+    return next((run for run in runs if run["pid"] == agent.pid), {})
 
 
 def wait_until(holds):
@@ -188,7 +188,8 @@ def test_members_that_are_told_to_end_leave_the_coordinator_alone_to_go_on(nodes
 
 def test_the_time_that_an_agent_waits_for_is_the_same_for_all(nodes):
     run_ = nodes("--nnodes=2", "--rdzv-conf=heartbeat_timeout=2")
-    run_.start()
+    first = run_.start()
+    wait_until(lambda: status_of(first).get("coordinator"))
     other = run_.start("--rdzv-conf=heartbeat_timeout=1")
     assert other.wait(timeout=DEADLINE) == 76
     assert "this run has --rdzv-conf=heartbeat_timeout=2, not 1" in other.communicate()[1]
