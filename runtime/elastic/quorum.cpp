@@ -12,14 +12,26 @@ bool same_node(const Node& one, const Node& other) {
   return one.host == other.host && one.address == other.address && one.port == other.port;
 }
 
-bool contains(const std::vector<Node>& nodes, const Node& node) {
-  return std::ranges::any_of(nodes, [&](const Node& other) { return same_node(node, other); });
+using Key = std::tuple<std::string, std::string, std::uint16_t>;
+
+Key key_of(const Node& node) { return {node.host, node.address, node.port}; }
+
+std::set<Key> keys_of(const std::vector<Node>& nodes) {
+  std::set<Key> keys;
+  for (const Node& node : nodes) {
+    keys.insert(key_of(node));
+  }
+  return keys;
+}
+
+std::size_t count_in(const std::vector<Node>& nodes, const std::set<Key>& keys) {
+  const auto count = std::ranges::count_if(nodes, [&](const Node& node) { return keys.contains(key_of(node)); });
+  return static_cast<std::size_t>(count);
 }
 
 /// Whether more than half of `all` are among `here`.
-bool is_majority(const std::vector<Node>& all, const std::vector<Node>& here) {
-  const auto count = std::ranges::count_if(all, [&](const Node& node) { return contains(here, node); });
-  return 2 * static_cast<std::size_t>(count) > all.size();
+bool is_majority(const std::vector<Node>& all, const std::set<Key>& here) {
+  return 2 * count_in(all, here) > all.size();
 }
 
 }  // namespace
@@ -30,7 +42,12 @@ std::optional<std::uint32_t> place_in(const Generation& generation, const Node& 
                                          : std::optional(static_cast<std::uint32_t>(found - generation.world.begin()));
 }
 
-bool may_succeed(const Generation& last, const std::vector<Node>& here) {
+std::size_t count_in(const Generation& generation, const std::vector<Node>& nodes) {
+  return count_in(generation.world, keys_of(nodes));
+}
+
+bool may_succeed(const Generation& last, const std::vector<Node>& nodes) {
+  const std::set<Key> here = keys_of(nodes);
   return is_majority(last.world, here) &&
          std::ranges::all_of(last.unsettled, [&](const Electorate& each) { return is_majority(each.nodes, here); });
 }
@@ -40,12 +57,13 @@ void Quorum::formed(std::uint32_t generation, const std::vector<Node>& nodes) {
 }
 
 void Quorum::knows(const Node& node, std::uint32_t generation) {
+  bool news = false;
   for (Formed& each : formed_) {
-    if (each.electorate.generation <= generation) {
-      each.know.insert(key_of(node));
-    }
+    news |= each.electorate.generation <= generation && each.know.insert(key_of(node)).second;
   }
-  settle();
+  if (news) {  // each heartbeat says it again
+    settle();
+  }
 }
 
 void Quorum::died(const Node& node) {
@@ -56,9 +74,10 @@ void Quorum::died(const Node& node) {
 void Quorum::came(const Node& node) { dead_.erase(key_of(node)); }
 
 bool Quorum::known_to_all(const Formed& formed) const {
-  return std::ranges::all_of(formed.electorate.nodes, [&](const Node& node) {
-    return formed.know.contains(key_of(node)) || dead_.contains(key_of(node));
-  });
+  const bool enough = formed.know.size() + dead_.size() >= formed.electorate.nodes.size();
+  return enough && std::ranges::all_of(formed.electorate.nodes, [&](const Node& node) {
+           return formed.know.contains(key_of(node)) || dead_.contains(key_of(node));
+         });
 }
 
 /// Forgets what was before a generation of which all that live know.
@@ -71,10 +90,12 @@ void Quorum::settle() {
 }
 
 bool Quorum::may_go_on(const std::vector<Node>& here) const {
-  const auto silent = [&](const Node& node) { return !contains(here, node) && !dead_.contains(key_of(node)); };
+  std::set<Key> heard = keys_of(here);
+  heard.insert(dead_.begin(), dead_.end());
   return !here.empty() && std::ranges::all_of(formed_, [&](const Formed& each) {
-    const auto count = std::ranges::count_if(each.electorate.nodes, silent);
-    return 2 * static_cast<std::size_t>(count) <= each.electorate.nodes.size();
+    const std::vector<Node>& all = each.electorate.nodes;
+    const std::size_t silent = all.size() - count_in(all, heard);
+    return 2 * silent <= all.size();
   });
 }
 

@@ -41,7 +41,6 @@ class Quorum {
 
  private:
   using Key = std::tuple<std::string, std::string, std::uint16_t>;
-  [[nodiscard]] static Key key_of(const Node& node) { return {node.host, node.address, node.port}; }
   struct Formed {
     Electorate electorate;
     std::set<Key> know;
@@ -53,9 +52,12 @@ class Quorum {
   std::set<Key> dead_;
 };
 
-/// Whether nodes `here`, which lost the coordinator of `last`, are more than half of it and of each generation that has
+/// Whether `nodes`, which lost the coordinator of `last`, are more than half of it and of each generation that has
 /// a say besides. Pure.
-[[nodiscard]] bool may_succeed(const Generation& last, const std::vector<Node>& here);
+[[nodiscard]] bool may_succeed(const Generation& last, const std::vector<Node>& nodes);
+
+/// How many of the generation's nodes are among `nodes`. Pure.
+[[nodiscard]] std::size_t count_in(const Generation& generation, const std::vector<Node>& nodes);
 
 /// The place of the node in the generation; nothing where it has none. A node is known by host, address and port.
 [[nodiscard]] std::optional<std::uint32_t> place_in(const Generation& generation, const Node& node);

@@ -20,8 +20,7 @@ Coordinator::Coordinator(Policy policy, NewNonce new_nonce, Generation last, Clo
 /// All but the lost one are there, or those who are not will not come any more.
 void Coordinator::reunite(bool time_is_up, Clock::time_point now) {
   const std::vector<Node> here = nodes_here();
-  const auto in_world = [&](const Node& node) { return place_in(generation_, node).has_value(); };
-  const auto came = static_cast<std::size_t>(std::ranges::count_if(here, in_world));
+  const std::size_t came = count_in(generation_, here);
   if (came + 1 < generation_.world.size() && !time_is_up) {
     return;
   }
