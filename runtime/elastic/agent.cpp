@@ -102,7 +102,7 @@ void Agent::turn(const Action& action) {
   if (action.kind == Action::Kind::Host) {
     coordination_ = take_the_place(loop_, request_, *std::move(listener_), action.generation);
     listener_.reset();
-    tell_(fmt::format("rollcall: run: {}, which held the rendezvous, was lost: the others meet at {} now",
+    tell_(fmt::format("rollcall: run: {}, which held the rendezvous, is not heard: looks for the others at {}",
                       action.generation.world[action.generation.coordinator].host, coordination_->where()));
   } else {
     Result<std::unique_ptr<Coordination>> turned = turn_to(loop_, request_, action.successor);

@@ -80,6 +80,7 @@ class Host : public Coordination {
   void deliver();
   void hand_over();
   enum class Why { Ended, Silent };
+  [[nodiscard]] bool is_dead(MemberId id, const Peer& peer, Clock::time_point now) const;
   void drop(MemberId id, Why why, const std::string& reason);
   [[nodiscard]] std::uint64_t beat_at(Clock::time_point moment) const;
 
@@ -96,13 +97,14 @@ class Host : public Coordination {
   std::vector<Order> own_orders_;
 };
 
-/// A coordinator elsewhere. It is obeyed as long as what it says concerns this agent: a generation without a place for
-/// it, or a message that no agent sends, ends the talk.
+/// A coordinator elsewhere. It is gone when its process has ended, or after `heartbeat_timeout` without a word: until
+/// then this agent turns to nobody else, even where the connection broke. It is obeyed as long as what it says concerns
+/// this agent: a generation without a place for it, or a message that no agent sends, ends the talk.
 class Guest : public Coordination {
  public:
-  /// `first_timeout`: how long to wait for its first word.
+  /// `first_timeout`: how long to wait for its first word. `endpoint`: where it listens.
   Guest(EventLoop& loop, rendezvous::Socket socket, std::chrono::milliseconds heartbeat_timeout,
-        std::chrono::milliseconds first_timeout, std::string where);
+        std::chrono::milliseconds first_timeout, rendezvous::Endpoint endpoint);
 
   void report(const Report& report) override;
   [[nodiscard]] std::vector<Order> take_orders() override;
@@ -112,7 +114,7 @@ class Guest : public Coordination {
     return gone_ ? std::nullopt : std::optional(next_heartbeat_);
   }
   [[nodiscard]] std::string own_address() const override;
-  [[nodiscard]] std::string where() const override { return where_; }
+  [[nodiscard]] std::string where() const override { return rendezvous::to_text(endpoint_); }
   [[nodiscard]] bool finished() const override { return connection_.flushed() || connection_.broken(); }
 
  private:
@@ -120,7 +122,7 @@ class Guest : public Coordination {
 
   std::chrono::milliseconds heartbeat_timeout_;
   std::chrono::milliseconds patience_;  ///< until its next word
-  std::string where_;
+  rendezvous::Endpoint endpoint_;
   Node own_;  ///< as this agent reported itself
   Clock::time_point next_heartbeat_;
   std::vector<Order> orders_;

@@ -281,8 +281,8 @@ std::vector<MemberId> Coordinator::by_precedence() const {
   const auto key = [&](MemberId id) {
     const Member& member = members_.at(id);
     const bool was_in = member.group_rank != 0 || member.order == 1;
-    return std::tuple(member.newcomer.node_rank.value_or(0), member.order != 1, !was_in, member.group_rank,
-                      member.order);
+    return std::tuple(member.newcomer.node_rank.value_or(std::numeric_limits<std::uint32_t>::max()), member.order != 1,
+                      !was_in, member.group_rank, member.order);
   };
   std::ranges::sort(ids, {}, key);
   if (ids.size() > policy_.max_nodes) {

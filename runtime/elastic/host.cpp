@@ -1,14 +1,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <tuple>
 #include <utility>
 
+#include "runtime/base/this_process.h"
 #include "runtime/elastic/coordination.h"
 #include "runtime/elastic/messages.h"
 #include "runtime/elastic/port_reservation.h"
@@ -24,29 +23,15 @@ constexpr std::chrono::seconds kPatience{10};
 /// Nobody makes agents of other users hold descriptors here without end, or accept without end.
 constexpr std::size_t kMostSilent = 256;
 constexpr int kMostAccepted = 256;
-/// A host that is up says at once that nobody listens.
+/// A host that is up says at once that nobody listens. Heartbeats wait meanwhile.
 constexpr milliseconds kProbe{100};
 /// Bytes of a Join: a run's name, a host, an address, a role.
 constexpr std::size_t kLongestJoin = 8192;
 
-/// An agent listens for as long as it lives. That a connection ended shows little: a forwarder's end or a firewall does
-/// that to both ends, which live on.
-bool listens_no_more(const std::optional<Node>& node) {
-  if (!node || node->port == 0) {
-    return false;
-  }
-  const Clock::time_point deadline = Clock::now() + kProbe;
-  const rendezvous::Attempt attempt = rendezvous::connect_once({node->address, node->port}, deadline);
-  if (attempt.descriptor < 0) {
-    return attempt.refused;
-  }
-  // A process that ends closes one descriptor after the other: the kernel resets who still waits to be accepted.
-  pollfd probe{attempt.descriptor, POLLIN, 0};
-  char byte = 0;
-  const bool reset = poll(&probe, 1, rendezvous::milliseconds_until(deadline)) > 0 &&
-                     recv(attempt.descriptor, &byte, 1, 0) < 0 && errno == ECONNRESET;
-  close(attempt.descriptor);
-  return reset;
+/// Whether an address of the node means the same host here: one behind a tunnel or a bridge does not.
+bool same_host_here(const Node& node, int connection) {
+  const bool loopback = node.address.starts_with("127.") || node.address == "::1" || node.address == "localhost";
+  return node.address == peer_address(connection) && (!loopback || node.host == this_host_name());
 }
 
 }  // namespace
@@ -167,12 +152,21 @@ std::uint64_t Host::beat_at(Clock::time_point moment) const {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(moment - began_).count()) + 1;
 }
 
-/// Who is silent may go on elsewhere later, and who ended since it had turned away may have done so before.
+/// Whether its agent is known to have ended, while it belonged to this coordinator. That its connection ended shows
+/// little: a forwarder's end or a firewall does that to both ends, which live on. An agent listens for as long as it
+/// lives.
+bool Host::is_dead(MemberId id, const Peer& peer, Clock::time_point now) const {
+  const std::optional<Node> node = coordinator_.node_of(id);
+  const bool in_time = peer.heard_us && now <= *peer.heard_us + heartbeat_timeout_;
+  return in_time && node && node->port != 0 && same_host_here(*node, peer.connection->descriptor()) &&
+         rendezvous::nobody_listens({node->address, node->port}, now + std::min(kProbe, heartbeat_timeout_ / 8));
+}
+
+/// Who is silent may go on elsewhere later.
 void Host::drop(MemberId id, Why why, const std::string& reason) {
   const Peer& peer = peers_.at(id);
   const Clock::time_point now = Clock::now();
-  const bool in_time = peer.heard_us && now <= *peer.heard_us + heartbeat_timeout_;
-  const bool dead = why == Why::Ended && in_time && listens_no_more(coordinator_.node_of(id));
+  const bool dead = why == Why::Ended && is_dead(id, peer, now);
   if (why == Why::Silent && peer.joined && !peer.closing) {
     const Outcome fenced{to_int(ExitCode::Unavailable), {}, "lost by the others: " + reason};
     peer.connection->send(to_text(Order{.kind = Order::Kind::End, .outcome = fenced}));
@@ -226,6 +220,8 @@ std::vector<Order> Host::take_orders() { return std::exchange(own_orders_, {}); 
 void Host::tick(Clock::time_point now) {
   coordinator_.tick(now);
   if (now >= next_heartbeat_) {
+    // Where this process was held up, what the others said meanwhile is still to be read.
+    const bool held_up = now > next_heartbeat_ + heartbeat_timeout_ / 4;
     next_heartbeat_ = now + heartbeat_timeout_ / 4;
     const Order alive{.beat = beat_at(now), .settled = coordinator_.settled()};
     std::vector<std::tuple<MemberId, Why, std::string>> gone;
@@ -236,7 +232,7 @@ void Host::tick(Clock::time_point now) {
         gone.emplace_back(id, Why::Ended, "the connection to its agent broke");
       } else if (peer.connection->broken()) {
         gone.emplace_back(id, Why::Silent, "its agent does not read what it is told");
-      } else if (peer.joined && now - peer.connection->last_heard() > heartbeat_timeout_) {
+      } else if (!held_up && peer.joined && now - peer.connection->last_heard() > heartbeat_timeout_) {
         gone.emplace_back(
             id, Why::Silent,
             fmt::format("its agent was silent for {:g} s", std::chrono::duration<double>(heartbeat_timeout_).count()));

@@ -76,17 +76,17 @@ Result<std::unique_ptr<Coordination>> guest_at(EventLoop& loop, int descriptor, 
   if (const std::string stranger = rendezvous::stranger_at_other_end(descriptor); !stranger.empty()) {
     return not_ours(endpoint, stranger);
   }
-  return std::unique_ptr<Coordination>(std::make_unique<Guest>(loop, std::move(socket), heartbeat_timeout,
-                                                               first_timeout, rendezvous::to_text(endpoint)));
+  return std::unique_ptr<Coordination>(
+      std::make_unique<Guest>(loop, std::move(socket), heartbeat_timeout, first_timeout, endpoint));
 }
 
 }  // namespace
 
 Guest::Guest(EventLoop& loop, rendezvous::Socket socket, milliseconds heartbeat_timeout, milliseconds first_timeout,
-             std::string where)
+             rendezvous::Endpoint endpoint)
     : heartbeat_timeout_(heartbeat_timeout),
       patience_(first_timeout),
-      where_(std::move(where)),
+      endpoint_(std::move(endpoint)),
       next_heartbeat_(Clock::now()),
       connection_(loop, std::move(socket), [this] { hear(); }) {}
 
@@ -108,7 +108,7 @@ void Guest::hear() {
     }
     std::optional<Order> order = parse_order(*text);
     if (!order || (order->kind == Order::Kind::Begin && !has_place_for(own_, order->generation))) {
-      gone_ = Gone{fmt::format("who answers at {} is no agent of this version of rollcall", where_), true};
+      gone_ = Gone{fmt::format("who answers at {} is no agent of this version of rollcall", where()), true};
       connection_.stop_hearing();
     } else {
       beat_ = std::max(beat_, order->beat);
@@ -116,8 +116,9 @@ void Guest::hear() {
       orders_.push_back(*std::move(order));
     }
   }
-  if (connection_.broken() && !gone_) {
-    gone_ = Gone{fmt::format("the agent at {}, which holds the rendezvous, is gone", where_)};
+  if (connection_.broken() && !gone_ &&
+      rendezvous::nobody_listens(endpoint_, Clock::now() + std::min(kAttemptAtSuccessor, heartbeat_timeout_ / 4))) {
+    gone_ = Gone{fmt::format("the agent at {}, which holds the rendezvous, is gone", where())};
   }
 }
 
@@ -138,7 +139,7 @@ void Guest::tick(Clock::time_point now) {
   next_heartbeat_ = now + heartbeat_timeout_ / 4;
   connection_.send(to_text(Report{.generation = newest_, .beat = beat_}));
   if (now - connection_.last_heard() > patience_) {
-    gone_ = Gone{fmt::format("the agent at {}, which holds the rendezvous, was silent for {:g} s", where_,
+    gone_ = Gone{fmt::format("the agent at {}, which holds the rendezvous, was silent for {:g} s", where(),
                              std::chrono::duration<double>(patience_).count())};
   }
 }

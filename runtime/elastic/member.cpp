@@ -127,11 +127,12 @@ void Member::coordinator_lost(const std::string& reason) {
   if (leaving_ || state_ == State::Left) {
     return;
   }
+  lost_ = turned_ == 0 ? reason : lost_;
   if (turned_ == known_.coordinator) {
     turned_ += 1;
   }
   if (known_.world.size() < kFewest || turned_ >= known_.world.size() || turned_ > known_.group_rank) {
-    leave({to_int(ExitCode::Unavailable), {}, reason}, SIGTERM);
+    leave({to_int(ExitCode::Unavailable), {}, lost_}, SIGTERM);
     return;
   }
   stop_workers(SIGTERM);

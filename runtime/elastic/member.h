@@ -70,6 +70,7 @@ class Member {
   std::uint32_t newest_ = 0;  ///< of which it has heard
   Generation known_;          ///< the newest whose nodes it knows
   std::uint32_t turned_ = 0;  ///< to so many of these since the coordinator was lost
+  std::string lost_;          ///< why it was
   bool leaving_ = false;
   bool interrupted_ = false;
   Outcome outcome_;

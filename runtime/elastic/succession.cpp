@@ -21,7 +21,8 @@ Coordinator::Coordinator(Policy policy, NewNonce new_nonce, Generation last, Clo
 void Coordinator::reunite(bool time_is_up, Clock::time_point now) {
   const std::vector<Node> here = nodes_here();
   const std::size_t came = count_in(generation_, here);
-  if (came + 1 < generation_.world.size() && !time_is_up) {
+  const bool all_are_there = came + 1 >= generation_.world.size() && here.size() >= policy_.min_nodes;
+  if (!all_are_there && !time_is_up) {
     return;
   }
   deadline_.reset();
@@ -85,8 +86,9 @@ void Coordinator::tell_to_wait(MemberId id) {
 /// Where the others can go on with a successor, they are told nothing: they turn to it when this process ends.
 void Coordinator::own_agent_left(const std::string& reason) {
   const std::vector<Node> others = nodes_here();
-  const bool can_go_on = phase_ != Phase::Reuniting && others.size() >= policy_.min_nodes && generation_.number > 0 &&
-                         may_succeed(generation_, others);
+  const bool can_go_on =
+      phase_ == Phase::Reuniting ||  // who came, and who has not yet, turns to the next
+      (others.size() >= policy_.min_nodes && generation_.number > 0 && may_succeed(generation_, others));
   if (can_go_on) {
     phase_ = Phase::Ended;
     handed_over_ = true;

@@ -48,6 +48,20 @@ int milliseconds_until(Clock::time_point deadline) {
   return static_cast<int>(std::clamp<decltype(left)>(left, 0, 1'000'000));
 }
 
+bool nobody_listens(const Endpoint& endpoint, Clock::time_point deadline) {
+  const Attempt attempt = connect_once(endpoint, deadline);
+  if (attempt.descriptor < 0) {
+    return attempt.refused;
+  }
+  // A process that ends closes one descriptor after the other: the kernel resets who still waits to be accepted.
+  pollfd probe{attempt.descriptor, POLLIN, 0};
+  char byte = 0;
+  const bool reset = poll(&probe, 1, milliseconds_until(deadline)) > 0 && recv(attempt.descriptor, &byte, 1, 0) < 0 &&
+                     errno == ECONNRESET;
+  close(attempt.descriptor);
+  return reset;
+}
+
 milliseconds rest_after(Clock::duration waited) {
   constexpr milliseconds kShortest{2};
   constexpr milliseconds kLongest{1000};

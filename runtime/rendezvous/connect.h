@@ -24,6 +24,11 @@ struct Attempt {
 /// resolver does; an address needs none.
 [[nodiscard]] Attempt connect_once(const Endpoint& endpoint, Clock::time_point deadline);
 
+/// Whether the host of `endpoint` says, by `deadline`, that no process listens there any longer: it refuses a
+/// connection, or resets one that was still to be accepted when the process ended. A host that is silent has said
+/// nothing.
+[[nodiscard]] bool nobody_listens(const Endpoint& endpoint, Clock::time_point deadline);
+
 /// How long to rest before the next attempt where the first was `waited` ago: an eighth of that, at least 2 ms, at most
 /// 1 s. Each attempt may ask a name server and reaches the head node's kernel, and all ranks of a world make them:
 /// where rank 0 is a minute late, that is some hundred a rank, and it costs no more than an eighth of the time by which

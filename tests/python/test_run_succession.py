@@ -51,7 +51,7 @@ def test_the_others_go_on_when_the_coordinators_agent_is_killed(nodes):
     successor = of_rank(run_, told, 0)
     assert successor.pid == first[1]["agent"], "the next by group rank"
     assert sorted(run_.finish()) == [-9, 0, 0]
-    assert "which held the rendezvous, was lost: the others meet at" in successor.communicate()[1]
+    assert "which held the rendezvous, is not heard: looks for the others at" in successor.communicate()[1]
 
 
 def test_the_others_go_on_when_the_coordinators_agent_is_told_to_end(nodes):
@@ -110,6 +110,37 @@ def test_killed_members_leave_the_coordinator_alone_to_go_on(nodes):
     assert coordinator.wait(timeout=DEADLINE) == 0
 
 
+def test_a_successor_that_is_told_to_end_while_it_waits_hands_over(nodes):
+    run_ = nodes("--nnodes=1:5", "--rdzv-conf=last_call_timeout=600,heartbeat_timeout=1")
+    for _ in range(5):
+        run_.start()
+    told = run_.generation(1, 5)
+    coordinator, successor, absent = (of_rank(run_, told, rank) for rank in (0, 1, 4))
+    absent.send_signal(signal.SIGSTOP)
+    coordinator.kill()
+    wait_until(lambda: status_of(successor).get("coordinator"))
+    successor.send_signal(signal.SIGTERM)
+    absent.send_signal(signal.SIGCONT)
+    wait_until(lambda: any(json.loads(file.read_text())["WORLD_SIZE"] == "3" for file in run_.folder.glob("*.json")))
+    assert sorted(run_.finish()) == [-9, 0, 0, 0, 128 + signal.SIGTERM]
+
+
+def test_a_spare_counts_where_the_size_is_fixed(nodes):
+    run_ = nodes("--nnodes=3", "--max-restarts=1", "--rdzv-conf=heartbeat_timeout=1")
+    for _ in range(3):
+        run_.start()
+    told = run_.generation(1, 3)
+    spare = run_.start()
+    coordinator = of_rank(run_, told, 0)
+    wait_until(lambda: status_of(coordinator)["spares"])
+    spare.send_signal(signal.SIGSTOP)
+    coordinator.kill()
+    wait_until(lambda: status_of(of_rank(run_, told, 1)).get("coordinator"))
+    spare.send_signal(signal.SIGCONT)
+    assert spare.pid in {t["agent"] for t in run_.generation(3, 3)}
+    assert sorted(run_.finish()) == [-9, 0, 0, 0]
+
+
 def test_a_spare_steps_in_for_the_coordinator(nodes):
     run_ = nodes("--nnodes=1:3", "--rdzv-conf=last_call_timeout=600,heartbeat_timeout=0.5")
     for _ in range(3):
@@ -165,6 +196,7 @@ def test_connections_that_are_cut_make_no_two_runs(nodes):
     """No process has ended, though all see their connections end."""
     run_ = nodes("--nnodes=1:3", "--rdzv-conf=last_call_timeout=600,heartbeat_timeout=5")
     coordinator = run_.start()
+    wait_until(lambda: status_of(coordinator))
     forwarder = Forwarder(int(run_.options[1].rpartition(":")[2]))
     for _ in range(2):
         run_.start(f"--rdzv-endpoint=127.0.0.1:{forwarder.listener.getsockname()[1]}", "--rdzv-conf=is_host=false,heartbeat_timeout=5")

@@ -34,7 +34,7 @@ struct GuestOfTest {
     const int descriptor = rendezvous::connect_once({"127.0.0.1", listener.port()}, in_half_a_minute()).descriptor;
     coordinator = *rendezvous::accept_one(listener.descriptor(), in_half_a_minute());
     guest = std::make_unique<Guest>(loop, rendezvous::Socket(descriptor), std::chrono::minutes(1),
-                                    std::chrono::minutes(1), "there:1");
+                                    std::chrono::minutes(1), rendezvous::Endpoint{"there", 1});
     Report join{.kind = Report::Kind::Join, .port = 4711};
     join.newcomer = Newcomer{"test", 2, 2, {}, own()};
     guest->report(join);

@@ -63,6 +63,40 @@ TEST(Succession, WhoComesTooLateIsRefused) {
   EXPECT_THAT(told(next, 4), ElementsAre(Order::Kind::Refused)) << "its workers may still run";
 }
 
+TEST(Succession, NobodyDisplacesTheSuccessor) {
+  Policy policy;
+  policy.run_id = "run";
+  policy.max_nodes = 3;
+  Generation last;
+  last.number = 1;
+  for (const char* const host : {"a", "b", "c"}) {
+    last.world.push_back(Node{host, "", 1, "default"});
+  }
+  const Clock::time_point now = Clock::now();
+  Coordinator coordinator(
+      policy, [] { return std::string("nonce"); }, last, now);
+  const auto join = [&](MemberId id, const Node& node, std::optional<std::uint32_t> rank,
+                        std::optional<Generation> from) {
+    const Newcomer newcomer{"run", 1, 3, rank, node, std::move(from)};
+    coordinator.heard(id, {.kind = Report::Kind::Join, .port = 1, .newcomer = newcomer}, now);
+  };
+  for (std::uint32_t place = 1; place <= 2; ++place) {
+    last.group_rank = place;
+    join(place, last.world[place], place, last);
+  }
+  for (MemberId id = 3; id <= 5; ++id) {
+    join(id, Node{"newcomer", "", 1, "default", static_cast<std::uint16_t>(id)}, std::nullopt, std::nullopt);
+  }
+  for (MemberId id = 1; id <= 2; ++id) {
+    coordinator.heard(id, {.kind = Report::Kind::Stopped, .generation = 1, .port = 1}, now);
+  }
+  ASSERT_EQ(coordinator.phase(), Coordinator::Phase::Running);
+  ASSERT_EQ(coordinator.generation().world.size(), 3U);
+  EXPECT_EQ(coordinator.generation().world[0].host, "b");
+  EXPECT_EQ(coordinator.generation().world[1].host, "c");
+  EXPECT_EQ(coordinator.generation().coordinator, 0U);
+}
+
 TEST(Succession, AnyOfThreeCrashes) {
   const Exploration all = explore_any(3, 1, 0, {.crashes = 1});
   EXPECT_EQ(all.violation, "");
