@@ -44,6 +44,12 @@ inline constexpr std::array kVariables{
         kGeneration, Use::Read, "trainer; programs under `rollcall run`",
         "set by `rollcall run` for its workers: 1, 2, ...; another after each restart, and after each node that came "
         "or went"},
+    Variable{kAgentLink, Use::Read, "trainer",
+             "set by `rollcall run` for its workers: the number of the descriptor by which one that lives on when its "
+             "world changes (`--elastic`) hears of the next one"},
+    Variable{kStandby, Use::Read, "trainer",
+             "1: set by `rollcall run` for a process that is to take the place of a worker that fails: it has no rank "
+             "yet"},
     Variable{"ROLLCALL_DEPS", Use::Read, "scripts/setup; developers", "folder of LibTorch and the tests' Python"},
     Variable{"ROLLCALL_DEBIAN_MIRROR", Use::Read, "scripts/second-slurm; developers",
              "where Debian's packages come from"},

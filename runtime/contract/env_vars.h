@@ -96,6 +96,8 @@ inline constexpr std::string_view kPmiKvsName = "PMI_KVSNAME";
 inline constexpr std::string_view kTorchElasticRunId = "TORCHELASTIC_RUN_ID";
 inline constexpr std::string_view kGeneration = "ROLLCALL_GENERATION";
 inline constexpr std::string_view kRun = "ROLLCALL_RUN";
+inline constexpr std::string_view kAgentLink = "ROLLCALL_AGENT_LINK";
+inline constexpr std::string_view kStandby = "ROLLCALL_STANDBY";
 inline constexpr std::string_view kSlurmJobEndTime = "SLURM_JOB_END_TIME";
 
 /// Slurm's own: whether srun ends a step with its first failing task.

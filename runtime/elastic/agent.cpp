@@ -133,6 +133,7 @@ Result<RunEnd> Agent::run() {
   while (!outcome_) {
     loop_once();
   }
+  end_survivors();
   const Clock::time_point patience = Clock::now() + std::chrono::seconds(2);
   while (!coordination_->finished() && Clock::now() < patience) {
     loop_.wait(patience);
@@ -145,8 +146,8 @@ Result<RunEnd> Agent::run() {
 
 void Agent::loop_once() {
   std::optional<Clock::time_point> until = coordination_->next_tick();
-  if (const auto next = group_ ? group_->next_tick() : std::nullopt) {
-    until = std::min(until.value_or(*next), *next);
+  for (const auto& next : {group_ ? group_->next_tick() : std::nullopt, standby_due()}) {
+    until = next ? std::min(until.value_or(*next), *next) : until;
   }
   const std::vector<int> signals = loop_.wait(until);
   for (const int signal : signals) {
@@ -156,6 +157,7 @@ void Agent::loop_once() {
   if (group_) {
     group_->tick(Clock::now());
   }
+  keep_standby();
   if (const std::optional<Gone> gone = coordination_->gone()) {
     for (const Order& last : coordination_->take_orders()) {
       member_.ordered(last);  // perhaps it said why
@@ -261,7 +263,7 @@ void Agent::perform(const Action& action) {
     case Action::Kind::Stop:
       stopped_at_ = Clock::now();
       if (group_) {
-        group_->stop(action.signal, request_.shutdown_timeout, stopped_at_);
+        group_->stop(action.signal, request_.shutdown_timeout, stopped_at_, action.keep);
         group_->tick(stopped_at_);
       }
       break;
@@ -290,98 +292,6 @@ void Agent::report(Report report) {
   coordination_->report(report);
 }
 
-void Agent::start(const Generation& generation) {
-  announce(generation);
-  began_ = Clock::now();
-  group_ = std::make_unique<WorkerGroup>();
-  pump_ =
-      std::make_unique<LogPump>([this](const std::string& line) { tell_("rollcall: warning: --log-dir: " + line); });
-  set_up_failure_.reset();
-  AttemptFiles files;
-  files.workers.resize(request_.workers);
-  if (folders_) {
-    Result<AttemptFiles> made = folders_->next_attempt(request_.workers);
-    if (made) {
-      files = *std::move(made);
-    } else {  // a full disk costs the logs, not the node
-      tell_("rollcall: warning: " + made.error().setting + ": " + made.error().value + ": " + made.error().reason +
-            ": this attempt shows all on the terminal");
-    }
-  }
-  error_files_.clear();
-  for (const WorkerFiles& worker : files.workers) {
-    error_files_.push_back(worker.error);
-  }
-  for (std::uint32_t rank = 0; rank < request_.workers; ++rank) {
-    if (Result<void> started = start_worker(generation, rank, files); !started) {
-      EndedWorker none{.local_rank = rank, .exit_code = to_int(started.error().exit_code), .seen = Clock::now()};
-      set_up_failure_ = cause_of(none);
-      set_up_failure_->kind = Cause::Kind::SetUp;
-      set_up_failure_->message = started.error().value + ": " + started.error().reason;
-      member_.worker_failed(*set_up_failure_);
-      break;
-    }
-  }
-  pump_->start();
-  reap();
-}
-
-Result<void> Agent::start_worker(const Generation& generation, std::uint32_t local_rank, const AttemptFiles& files) {
-  auto variables = worker_variables(request_, generation, local_rank, files.workers[local_rank].error, environment_);
-  if (!variables) {
-    return variables.error();
-  }
-  Environment environment = environment_;
-  for (auto& [name, value] : *variables) {
-    environment.set(std::move(name), std::move(value));
-  }
-  ProcessPlan plan;
-  plan.command = worker_command(request_, local_rank);
-  for (const auto& [name, value] : environment.variables()) {
-    plan.environment.push_back(std::string(name).append("=").append(value));
-  }
-  const Result<int> out = open_stream(generation, local_rank, files, false);
-  const Result<int> err = out ? open_stream(generation, local_rank, files, true) : out;
-  Result<void> started = err ? Result<void>() : err.error();
-  if (started) {
-    plan.out = *out;
-    plan.err = *err;
-    started = group_->start(plan);
-  }
-  for (const Result<int>* const opened : {&out, &err}) {
-    if (*opened && **opened >= 0) {
-      close(**opened);
-    }
-  }
-  return started;
-}
-
-/// What the worker's stream becomes: -1 for this process's own, else a descriptor that the caller closes.
-Result<int> Agent::open_stream(const Generation& generation, std::uint32_t local_rank, const AttemptFiles& files,
-                               bool err) {
-  const Streams teed = request_.logs.tee.of(local_rank);
-  const std::string& file = err ? files.workers[local_rank].err : files.workers[local_rank].out;
-  const bool shown = request_.logs.shown.empty() || request_.logs.shown.contains(local_rank);
-  if ((err ? teed.err : teed.out) && !file.empty()) {
-    return pump_->add({line_prefix(request_, generation, local_rank, this_host_name()), file,
-                       shown ? (err ? STDERR_FILENO : STDOUT_FILENO) : -1,
-                       err ? files.filtered_err : files.filtered_out,
-                       err ? request_.logs.err_filters : request_.logs.out_filters});
-  }
-  if (file.empty() && shown) {
-    return -1;
-  }
-  if (!file.empty()) {
-    return open_log(file);
-  }
-  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  if (nowhere < 0) {
-    return fail("--log-dir", "/dev/null", "cannot be opened: " + errno_text(errno), "a higher ulimit -n",
-                ExitCode::CannotCreate);
-  }
-  return nowhere;
-}
-
 void Agent::finish_group() {
   std::vector<Cause> causes;
   for (const EndedWorker& ended : group_->ended()) {
@@ -396,7 +306,10 @@ void Agent::finish_group() {
     tell_(fmt::format("rollcall: warning: {}: workers that KILL does not end are left behind (waiting for a device?)",
                       this_host_name()));
   }
-  pump_->ask_to_finish();
+  survivors_ = group_->take_survivors();
+  if (std::ranges::all_of(survivors_, [](const Survivor& one) { return one.link == nullptr; })) {
+    pump_->ask_to_finish();
+  }
   std::erase_if(old_pumps_, [](const auto& pump) { return pump->finished(); });
   old_pumps_.push_back(std::move(pump_));
   last_ended_ = group_->ended();

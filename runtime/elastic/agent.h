@@ -48,10 +48,16 @@ class Agent {
   void perform();
   void perform(const Action& action);
   void start(const Generation& generation);
-  [[nodiscard]] Result<void> start_worker(const Generation& generation, std::uint32_t local_rank,
+  [[nodiscard]] Result<void> begin_worker(const Generation& generation, std::uint32_t local_rank,
                                           const AttemptFiles& files);
+  [[nodiscard]] Result<void> start_worker(const Generation& generation, std::uint32_t local_rank,
+                                          const AttemptFiles& files, const Variables& variables);
   [[nodiscard]] Result<int> open_stream(const Generation& generation, std::uint32_t local_rank,
                                         const AttemptFiles& files, bool err);
+  [[nodiscard]] std::optional<Clock::time_point> standby_due() const;
+  void keep_standby();
+  [[nodiscard]] bool start_standby();
+  void end_survivors();
   void report(Report report);
   void finish_group();
   [[nodiscard]] Cause cause_of(const EndedWorker& ended) const;
@@ -76,6 +82,9 @@ class Agent {
   PortReservation port_;
   std::unique_ptr<LogPump> pump_;
   std::unique_ptr<WorkerGroup> group_;
+  std::vector<Survivor> survivors_;  ///< of the generation before, by local rank
+  Survivor standby_;
+  bool standby_failed_ = false;
   std::vector<std::string> error_files_;  ///< by local rank, of the generation here
   std::optional<Cause> set_up_failure_;
   Clock::time_point began_;  ///< the generation here

@@ -330,6 +330,7 @@ Result<LaunchRequest> launch_request(const RunOptions& options, const Environmen
   request.max_restarts = static_cast<std::uint32_t>(values.integer("max-restarts"));
   request.give_up_after = static_cast<std::uint32_t>(values.integer("give-up-after"));
   request.shutdown_timeout = std::chrono::seconds(grace);
+  request.standby = !values.on("no-standby");
   request.signals = *std::move(signals);
   request.program = *std::move(program);
   request.logs = *std::move(logs);

@@ -72,6 +72,7 @@ struct LaunchRequest {
   std::uint32_t max_restarts = 0;
   std::uint32_t give_up_after = 8;
   std::chrono::seconds shutdown_timeout{30};
+  bool standby = true;               ///< for programs that live on: one more process is ready to take a place
   std::vector<int> signals;          ///< that end the run
   std::vector<std::string> program;  ///< name first; ${local_rank} in its arguments is still to be replaced
   LogRequest logs;

@@ -14,7 +14,7 @@ std::vector<Action> Member::take_actions() { return std::exchange(actions_, {});
 void Member::stop_workers(int signal) {
   if (state_ == State::Running) {
     state_ = State::Stopping;
-    actions_.push_back({.kind = Action::Kind::Stop, .signal = signal});
+    actions_.push_back({.kind = Action::Kind::Stop, .signal = signal, .keep = !leaving_});
   }
 }
 

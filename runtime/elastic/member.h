@@ -12,7 +12,7 @@ namespace rollcall::elastic {
 struct Action {
   enum class Kind {
     Start,  ///< the workers of `generation`
-    Stop,   ///< its workers, by `signal` first
+    Stop,   ///< its workers, by `signal` first; with `keep` not those that live on: they let go of `generation` alone
     Send,   ///< `report` to the coordinator
     Turn,   ///< to `successor`, of whom to become a member: of the newcomer, `generation` is the last
     Host,   ///< the run goes on here: become the coordinator, the successor of that of `generation`
@@ -24,6 +24,7 @@ struct Action {
   Node successor = {};
   Outcome outcome = {};
   int signal = 0;
+  bool keep = false;
 };
 
 /// One agent's side of the protocol: what it does when orders come, its workers end, its connection breaks or a signal

@@ -86,6 +86,10 @@ constexpr std::array kRunTable{
 
     Setting{"give-up-after", Kind::Integer, "8", "N",
             "end after so many generations in a row of which none ran for 30 s", kOwn, "", 1, 1e9},
+    Setting{"no-standby", Kind::Switch, "false", "SWITCH",
+            "where the program lives on when its world changes: without one more process on each node that is ready to "
+            "take the place of a worker that fails",
+            kOwn},
     Setting{"status", Kind::Switch, "false", "SWITCH", "say what your runs on this host are doing", kOwn},
     Setting{"json", Kind::Switch, "false", "SWITCH", "with --status: print JSON", kOwn},
 };

@@ -17,6 +17,7 @@ struct ProcessPlan {
   std::vector<std::string> environment;  ///< NAME=value, all of it
   int out = -1;                          ///< becomes its standard output; -1: this process's own
   int err = -1;
+  int link = -1;                    ///< stays open under its number; -1: none
   std::vector<std::uint32_t> cpus;  ///< on which it may run; empty: where this process may
 };
 

@@ -50,6 +50,7 @@ std::string Agent::status() const {
            {"min_nodes", request_.min_nodes},
            {"max_nodes", request_.max_nodes},
            {"workers", json::array()},
+           {"standby", nullptr},
            {"spares", json::array()},
            {"history", json::array()}};
   run["generation"] = {{"number", generation.number},
@@ -64,6 +65,9 @@ std::string Agent::status() const {
     for (std::uint32_t rank = 0; rank < group_->pids().size(); ++rank) {
       run["workers"].push_back({{"local_rank", rank}, {"rank", first + rank}, {"pid", group_->pids()[rank]}});
     }
+  }
+  if (standby_.link && standby_.link->lives_on()) {
+    run["standby"] = standby_.pid;
   }
   if (const Coordinator* const coordinator = coordination_->coordinator()) {
     run["generation"]["confirmed"] = coordinator->confirmed();

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <iterator>
+#include <utility>
 
 namespace rollcall::elastic {
 namespace {
@@ -15,31 +17,43 @@ constexpr std::chrono::milliseconds kLongestLook{50};
 
 WorkerGroup::~WorkerGroup() {
   kill_sessions();
-  for (const pid_t pid : pids_) {
-    waitpid(pid, nullptr, gave_up() ? WNOHANG : 0);
+  for (const Survivor& worker : workers_) {
+    waitpid(worker.pid, nullptr, gave_up() ? WNOHANG : 0);
   }
 }
 
-Result<void> WorkerGroup::start(const ProcessPlan& plan) {
+Result<void> WorkerGroup::start(const ProcessPlan& plan, std::unique_ptr<WorkerLink> link) {
   const Result<pid_t> pid = start_process(plan);
   if (!pid) {
     return pid.error();
   }
-  pids_.push_back(*pid);
+  workers_.push_back({*pid, std::move(link)});
   return {};
+}
+
+void WorkerGroup::adopt(Survivor survivor) { workers_.push_back(std::move(survivor)); }
+
+std::vector<pid_t> WorkerGroup::pids() const {
+  std::vector<pid_t> pids;
+  std::ranges::transform(workers_, std::back_inserter(pids), &Survivor::pid);
+  return pids;
+}
+
+bool WorkerGroup::has_ended(std::uint32_t local_rank) const {
+  return std::ranges::find(ended_, local_rank, &EndedWorker::local_rank) != ended_.end();
 }
 
 std::vector<EndedWorker> WorkerGroup::newly_ended() {
   std::vector<EndedWorker> found;
-  for (std::uint32_t rank = 0; rank < pids_.size(); ++rank) {
+  for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
     siginfo_t how{};
-    const bool known = std::ranges::find(ended_, rank, &EndedWorker::local_rank) != ended_.end();
-    const auto id = static_cast<id_t>(pids_[rank]);
-    if (known || waitid(P_PID, id, &how, WEXITED | WNOHANG | WNOWAIT) != 0 || how.si_pid == 0) {
+    const pid_t pid = workers_[rank].pid;
+    if (has_ended(rank) || waitid(P_PID, static_cast<id_t>(pid), &how, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        how.si_pid == 0) {
       continue;
     }
     const bool exited = how.si_code == CLD_EXITED;
-    found.push_back({rank, pids_[rank], exited ? how.si_status : 0, exited ? 0 : how.si_status, Clock::now(),
+    found.push_back({rank, pid, exited ? how.si_status : 0, exited ? 0 : how.si_status, Clock::now(),
                      stage_ != Stage::Running, stage_ == Stage::Killed});
   }
   ended_.insert(ended_.end(), found.begin(), found.end());
@@ -47,36 +61,70 @@ std::vector<EndedWorker> WorkerGroup::newly_ended() {
 }
 
 void WorkerGroup::forward(int signal) const {
-  for (const pid_t pid : pids_) {
-    ::kill(-pid, signal);
+  for (const Survivor& worker : workers_) {
+    ::kill(-worker.pid, signal);
   }
 }
 
 bool WorkerGroup::all_ended_well() const {
-  return ended_.size() == pids_.size() &&
+  return ended_.size() == workers_.size() &&
          std::ranges::all_of(ended_, [](const EndedWorker& one) { return one.exit_code == 0 && one.signal == 0; });
 }
 
+std::vector<pid_t> WorkerGroup::doomed() const {
+  std::vector<pid_t> pids;
+  for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
+    const WorkerLink* const link = workers_[rank].link.get();
+    if (has_ended(rank) || !keep_ || link == nullptr || !link->held()) {
+      pids.push_back(workers_[rank].pid);
+    }
+  }
+  return pids;
+}
+
+bool WorkerGroup::all_gone() const { return doomed().size() == ended_.size(); }
+
+bool WorkerGroup::any_lives_on() const {
+  return std::ranges::any_of(workers_, [](const Survivor& worker) { return worker.link && worker.link->lives_on(); });
+}
+
 void WorkerGroup::kill_sessions() {
-  if (stage_ == Stage::Clean || pids_.empty() || (stage_ == Stage::Running && all_ended_well())) {
+  const std::vector<pid_t> sessions = doomed();
+  if (stage_ == Stage::Clean || sessions.empty() || (stage_ == Stage::Running && all_ended_well())) {
     return;  // what workers that ended well left running is theirs
   }
-  for (const pid_t pid : living_members(pids_)) {
+  for (const pid_t pid : living_members(sessions)) {
     ::kill(pid, SIGKILL);
   }
 }
 
-void WorkerGroup::stop(int signal, std::chrono::seconds grace, Clock::time_point now) {
+void WorkerGroup::stop(int signal, std::chrono::seconds grace, Clock::time_point now, bool keep) {
   if (stage_ == Stage::Running) {
     stage_ = Stage::Asked;
+    keep_ = keep;
     grace_ = grace;
     deadline_ = now + grace;
-    forward(signal);
+    for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
+      const Survivor& worker = workers_[rank];
+      const bool lives_on = keep_ && !has_ended(rank) && worker.link && worker.link->lives_on();
+      lives_on ? worker.link->hold() : static_cast<void>(::kill(-worker.pid, signal));
+    }
     forward(SIGCONT);  // one that is stopped (SIGSTOP) would never end by it
   } else if (stage_ == Stage::Asked) {
     deadline_ = now;
   }
   next_look_ = now;
+}
+
+std::vector<Survivor> WorkerGroup::take_survivors() {
+  std::vector<Survivor> taken(workers_.size());
+  for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
+    if (keep_ && !has_ended(rank) && workers_[rank].link && workers_[rank].link->held()) {
+      taken[rank] = std::exchange(workers_[rank], Survivor{});
+    }
+  }
+  std::erase_if(workers_, [](const Survivor& worker) { return worker.pid == 0; });
+  return taken;
 }
 
 void WorkerGroup::tick(Clock::time_point now) {
@@ -93,8 +141,8 @@ void WorkerGroup::tick(Clock::time_point now) {
     pause_ = std::chrono::milliseconds(1);
     kill_sessions();
   }
-  const bool look = ended_.size() == pids_.size() && now >= next_look_;
-  if (look && living_members(pids_).empty()) {
+  const bool look = all_gone() && now >= next_look_;
+  if (look && living_members(doomed()).empty()) {
     stage_ = Stage::Clean;
   } else if (look) {
     next_look_ = now + pause_;
@@ -106,7 +154,7 @@ std::optional<Clock::time_point> WorkerGroup::next_tick() const {
   if (stage_ != Stage::Asked && stage_ != Stage::Killed) {
     return std::nullopt;
   }
-  return ended_.size() == pids_.size() ? std::min(deadline_, next_look_) : deadline_;
+  return all_gone() ? std::min(deadline_, next_look_) : deadline_;
 }
 
 bool WorkerGroup::over() const {

@@ -4,12 +4,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "runtime/base/result.h"
 #include "runtime/elastic/coordinator.h"
 #include "runtime/elastic/process.h"
+#include "runtime/elastic/worker_link.h"
 
 namespace rollcall::elastic {
 
@@ -24,6 +26,12 @@ struct EndedWorker {
   bool after_kill = false;
 };
 
+/// A process that has outlived its generation, or waits for its first one.
+struct Survivor {
+  pid_t pid = 0;
+  std::unique_ptr<WorkerLink> link;
+};
+
 /// The workers of one generation on this node: processes, each with a session of its own. Ends are noticed by
 /// SIGCHLD, which the caller awaits (all kernels have it; RHEL 8's lacks pidfd_open). Not thread-safe.
 class WorkerGroup {
@@ -33,8 +41,10 @@ class WorkerGroup {
   WorkerGroup& operator=(const WorkerGroup&) = delete;
   ~WorkerGroup();
 
-  /// Starts the next local rank. Error: that of start_process().
-  [[nodiscard]] Result<void> start(const ProcessPlan& plan);
+  /// Starts the next local rank; `link`, which may be null, is to it. Error: that of start_process().
+  [[nodiscard]] Result<void> start(const ProcessPlan& plan, std::unique_ptr<WorkerLink> link = nullptr);
+  /// A process that runs already becomes the next local rank.
+  void adopt(Survivor survivor);
 
   /// To be called after SIGCHLD: the workers that have ended since, in no order. Their pids stay theirs until the group
   /// dies, so that a signal cannot reach another process.
@@ -43,28 +53,41 @@ class WorkerGroup {
   /// Sends a signal to the process group of every worker.
   void forward(int signal) const;
   /// Begins to stop: `signal`, then KILL to whatever lives of the workers' sessions after `grace`. Again: KILL at once.
-  void stop(int signal, std::chrono::seconds grace, Clock::time_point now);
+  /// With `keep`, workers that live on are told to let go of their generation instead, and get KILL where they do not
+  /// within `grace`.
+  void stop(int signal, std::chrono::seconds grace, Clock::time_point now, bool keep = false);
   /// Time has passed.
   void tick(Clock::time_point now);
   /// When tick() has something to do, if ever.
   [[nodiscard]] std::optional<Clock::time_point> next_tick() const;
 
-  /// Nothing runs any longer: all workers have ended well by themselves or, where they were stopped, also whatever they
-  /// had started in their sessions. Where one ended otherwise, stop() comes first. Processes that not even KILL ends
-  /// (waiting in the kernel for a device) are given up after the same time.
+  /// Once it is over: those that live on, by local rank; null links: none there.
+  [[nodiscard]] std::vector<Survivor> take_survivors();
+  /// Whether some worker would live on.
+  [[nodiscard]] bool any_lives_on() const;
+
+  /// Nothing runs any longer but those that live on: all workers have ended well by themselves or, where they were
+  /// stopped, also whatever they had started in their sessions. Where one ended otherwise, stop() comes first.
+  /// Processes that not even KILL ends (waiting in the kernel for a device) are given up after the same time.
   [[nodiscard]] bool over() const;
   [[nodiscard]] bool gave_up() const { return stage_ == Stage::GivenUp; }
   [[nodiscard]] const std::vector<EndedWorker>& ended() const { return ended_; }
-  [[nodiscard]] const std::vector<pid_t>& pids() const { return pids_; }
+  [[nodiscard]] std::vector<pid_t> pids() const;
 
  private:
   enum class Stage { Running, Asked, Killed, Clean, GivenUp };
   [[nodiscard]] bool all_ended_well() const;
+  /// Those that have ended, or have to.
+  [[nodiscard]] std::vector<pid_t> doomed() const;
+  [[nodiscard]] bool has_ended(std::uint32_t local_rank) const;
+  /// All have ended, or let go.
+  [[nodiscard]] bool all_gone() const;
   void kill_sessions();
 
-  std::vector<pid_t> pids_;  ///< by local rank
+  std::vector<Survivor> workers_;  ///< by local rank
   std::vector<EndedWorker> ended_;
   Stage stage_ = Stage::Running;
+  bool keep_ = false;  ///< those that live on
   std::chrono::seconds grace_{};
   Clock::time_point deadline_;   ///< of the stage
   Clock::time_point next_look_;  ///< at the sessions

@@ -9,8 +9,6 @@
 namespace rollcall::elastic {
 namespace {
 
-using Variables = std::vector<std::pair<std::string, std::string>>;
-
 bool may_begin_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
 /// The length of the identifier at the front of `text`; 0: there is none.

@@ -10,6 +10,7 @@
 #include "runtime/base/result.h"
 #include "runtime/elastic/launch_request.h"
 #include "runtime/elastic/membership.h"
+#include "runtime/elastic/worker_link.h"
 
 namespace rollcall::elastic {
 
@@ -30,11 +31,9 @@ struct Placement {
 /// The variables that a worker gets on top of the agent's own environment, torchrun's names and values. `error_file`
 /// may be empty: there is none. Errors (Usage): --virtual-local-rank, and CUDA_VISIBLE_DEVICES names too few GPUs.
 /// Pure.
-[[nodiscard]] Result<std::vector<std::pair<std::string, std::string>>> worker_variables(const LaunchRequest& request,
-                                                                                        const Generation& generation,
-                                                                                        std::uint32_t local_rank,
-                                                                                        const std::string& error_file,
-                                                                                        const Environment& agent);
+[[nodiscard]] Result<Variables> worker_variables(const LaunchRequest& request, const Generation& generation,
+                                                 std::uint32_t local_rank, const std::string& error_file,
+                                                 const Environment& agent);
 
 /// A worker's command line: ${local_rank} in arguments is replaced. Pure.
 [[nodiscard]] std::vector<std::string> worker_command(const LaunchRequest& request, std::uint32_t local_rank);

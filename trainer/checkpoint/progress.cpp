@@ -1,5 +1,7 @@
 #include "trainer/checkpoint/progress.h"
 
+#include <bit>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "trainer/checkpoint/read_plan.h"
@@ -17,16 +19,28 @@ void add_sums(std::map<std::string, format::Value>& values, const std::string& p
   values[path + "/unread"] = sums.unread;
 }
 
-template <typename T>
-bool take(const OpenCheckpoint& stored, const std::string& path, T& into) {
-  const T* const value = stored.value<T>(path);
+/// Values that are no file's.
+struct Values {
+  std::map<std::string, format::Value> by_path;
+
+  template <typename T>
+  [[nodiscard]] const T* value(const std::string& path) const {
+    const auto found = by_path.find(path);
+    return found == by_path.end() ? nullptr : std::get_if<T>(&found->second);
+  }
+};
+
+template <typename Source, typename T>
+bool take(const Source& stored, const std::string& path, T& into) {
+  const T* const value = stored.template value<T>(path);
   if (value != nullptr) {
     into = *value;
   }
   return value != nullptr;
 }
 
-metrics::RunningAverage read_sums(const OpenCheckpoint& stored, const std::string& path) {
+template <typename Source>
+metrics::RunningAverage read_sums(const Source& stored, const std::string& path) {
   metrics::RunningAverage sums;
   const bool whole =
       take(stored, path + "/loss_sum", sums.loss_sum) && take(stored, path + "/correct_top1", sums.correct_top1) &&
@@ -43,7 +57,8 @@ void add_data_set(std::map<std::string, format::Value>& values, const std::strin
   values[path + "/picture_names_crc32c"] = data.picture_names;
 }
 
-DataSet read_data_set(const OpenCheckpoint& stored, const std::string& path) {
+template <typename Source>
+DataSet read_data_set(const Source& stored, const std::string& path) {
   DataSet data;
   (void)take(stored, path + "/source_images", data.images);
   (void)take(stored, path + "/class_names_crc32c", data.class_names);
@@ -85,9 +100,8 @@ bool is_possible(const Progress& progress) {
          progress.sample_position >= 0 && progress.world_size >= 1 && progress.batch_size >= 0;
 }
 
-}  // namespace
-
-std::optional<Progress> read_progress(const OpenCheckpoint& stored) {
+template <typename Source>
+std::optional<Progress> progress_of(const Source& stored) {
   Progress progress;
   const bool whole = take(stored, "/progress/epoch", progress.epoch) &&
                      take(stored, "/progress/step_in_epoch", progress.step_in_epoch) &&
@@ -110,6 +124,47 @@ std::optional<Progress> read_progress(const OpenCheckpoint& stored) {
   progress.best = take(stored, format::kBestPath, best) ? format::best_from_json(best) : std::vector<Best>();
   progress.unrecorded = read_sums(stored, "/progress/unrecorded");
   return whole && is_possible(progress) ? std::optional(progress) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Progress> read_progress(const OpenCheckpoint& stored) { return progress_of(stored); }
+
+std::string progress_to_text(const Progress& progress) {
+  std::map<std::string, format::Value> values;
+  add_progress(values, progress);
+  nlohmann::json json;
+  for (const auto& [path, value] : values) {
+    // A number's kind is not to be guessed from how it looks; bits also carry what JSON has no number for.
+    if (const auto* const number = std::get_if<double>(&value)) {
+      json["reals"][path] = std::bit_cast<std::uint64_t>(*number);
+    } else if (const auto* const whole = std::get_if<std::int64_t>(&value)) {
+      json["integers"][path] = *whole;
+    } else if (const auto* const natural = std::get_if<std::uint64_t>(&value)) {
+      json["naturals"][path] = *natural;
+    } else if (const auto* const text = std::get_if<std::string>(&value)) {
+      json["texts"][path] = *text;
+    }
+  }
+  return json.dump();
+}
+
+Progress progress_of_text(const std::string& text) {
+  const auto json = nlohmann::json::parse(text);
+  Values values;
+  for (const auto& [path, bits] : json.at("reals").items()) {
+    values.by_path[path] = std::bit_cast<double>(bits.get<std::uint64_t>());
+  }
+  for (const auto& [path, whole] : json.at("integers").items()) {
+    values.by_path[path] = whole.get<std::int64_t>();
+  }
+  for (const auto& [path, natural] : json.at("naturals").items()) {
+    values.by_path[path] = natural.get<std::uint64_t>();
+  }
+  for (const auto& [path, words] : json.at("texts").items()) {
+    values.by_path[path] = words.get<std::string>();
+  }
+  return progress_of(values).value();
 }
 
 }  // namespace rollcall::checkpoint

@@ -61,4 +61,9 @@ void add_progress(std::map<std::string, format::Value>& values, const Progress& 
 /// did not have the sums or the loss scale give a fresh run's.
 [[nodiscard]] std::optional<Progress> read_progress(const OpenCheckpoint& stored);
 
+/// All of it, for another rank of the same program.
+[[nodiscard]] std::string progress_to_text(const Progress& progress);
+/// What progress_to_text() gave; throws std::exception for anything else.
+[[nodiscard]] Progress progress_of_text(const std::string& text);
+
 }  // namespace rollcall::checkpoint

@@ -159,6 +159,11 @@ constexpr std::array kTrainerTable{
             "how ranks share the work; ddp: each has the model; fsdp: each has a part of it; none: this process trains "
             "alone",
             "Parallel", "ddp|fsdp|none"},
+    Setting{
+        "elastic", Kind::Switch, "false", "on|off",
+        "under `rollcall run`: ranks that are left when others are lost or come go on in the same process, from what "
+        "they have in memory (ddp) or the newest checkpoint (fsdp)",
+        "Parallel"},
     Setting{"gradient-compression", Kind::Choice, "none", "none|bf16|fp16",
             "ddp: type in which gradients travel, half as wide (fsdp: reduce-dtype)", "Parallel", "none|bf16|fp16"},
     Setting{"find-unused-parameters", Kind::Switch, "false", "on|off",

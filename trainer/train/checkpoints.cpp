@@ -103,6 +103,32 @@ Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vecto
   warnings.insert(warnings.end(), (*loaded)->warnings.begin(), (*loaded)->warnings.end());
   loaded_from_ = (*loaded)->path;
   line_begins_at_ = line_of(loaded_from_, config_.checkpoint.load.folder, state.progress.global_step);
+  const Result<std::string> how = take_place(progress, state, warnings);
+  if (!how) {
+    return how.error();
+  }
+  if (is_finished(progress)) {
+    return fmt::format(
+        "{} is the end of this training, at step {}: nothing is left to do; more --epochs go on, "
+        "--resume=never starts afresh",
+        (*loaded)->path, progress.global_step);
+  }
+  return fmt::format("resumed from {} at epoch {}, step {} (--resume=never starts afresh){}", (*loaded)->path,
+                     progress.epoch + 1, progress.global_step, *how);
+}
+
+Result<std::string> Checkpoints::go_on(const Living& living, checkpoint::Progress& progress,
+                                       std::vector<std::string>& warnings) {
+  checkpoint::TrainingState state = state_of(living.earlier.progress);
+  line_begins_at_ = living.line_begins_at;
+  const Result<std::string> how = take_place(progress, state, warnings);
+  return how ? Result<std::string>(fmt::format("goes on from {} at epoch {}, step {}{}", living.earlier.path,
+                                               progress.epoch + 1, progress.global_step, *how))
+             : how.error();
+}
+
+Result<std::string> Checkpoints::take_place(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
+                                            std::vector<std::string>& warnings) {
   const StepSizeChange change =
       step_size_change({state.progress.world_size, state.progress.batch_size, 1},
                        {world_.world_size, config_.batch_size(), config_.grad_accumulation()});
@@ -117,14 +143,7 @@ Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vecto
   if (!of_best) {
     return of_best.error();
   }
-  if (is_finished(progress)) {
-    return fmt::format(
-        "{} is the end of this training, at step {}: nothing is left to do; more --epochs go on, "
-        "--resume=never starts afresh",
-        (*loaded)->path, progress.global_step);
-  }
-  return fmt::format("resumed from {} at epoch {}, step {} (--resume=never starts afresh){}{}{}", (*loaded)->path,
-                     progress.epoch + 1, progress.global_step, change.note.empty() ? "" : "; ", change.note, *of_best);
+  return (change.note.empty() ? "" : "; " + change.note) + *of_best;
 }
 
 bool Checkpoints::is_finished(const checkpoint::Progress& progress) const {

@@ -10,6 +10,7 @@
 #include "trainer/config/train_config.h"
 #include "trainer/train/checkpoint_writer.h"
 #include "trainer/train/lease.h"
+#include "trainer/train/survival.h"
 #include "trainer/train/training.h"
 #include "trainer/train/world.h"
 
@@ -31,6 +32,13 @@ class Checkpoints {
   /// the model from the one that `init-from` means. Returns a line for people: where the training begins, and why.
   /// `warnings` gets what else they should know. The optimizer's options stay this run's.
   [[nodiscard]] Result<std::string> load(checkpoint::Progress& progress, std::vector<std::string>& warnings);
+  /// Goes on with what the ranks have kept in memory: model and optimizer are filled already (spread()). Returns and
+  /// warns as load() does.
+  [[nodiscard]] Result<std::string> go_on(const Living& living, checkpoint::Progress& progress,
+                                          std::vector<std::string>& warnings);
+  /// For another object that goes on at `step`: up to which step the folder's checkpoints are of this training. Not
+  /// while a save is under way.
+  [[nodiscard]] std::int64_t line_at(std::int64_t step) const { return writer_->saved_once() ? step : line_begins_at_; }
   /// The file that load() used; empty where it used none.
   [[nodiscard]] const std::string& loaded_from() const { return loaded_from_; }
   /// A node on which the newest file cannot be read soundly falls back to another one than the rest: an error
@@ -58,6 +66,9 @@ class Checkpoints {
   [[nodiscard]] bool due_after_epoch(std::int64_t finished_epochs) const;
 
  private:
+  /// Continues at the place of `state`, which was loaded; a part of a line for people.
+  [[nodiscard]] Result<std::string> take_place(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
+                                               std::vector<std::string>& warnings);
   /// Fills the model as setting `init-from` says; a part of a line for people.
   [[nodiscard]] Result<std::string> init();
   /// After the save of the last validation that was noted has ended: the best are those that have a checkpoint.

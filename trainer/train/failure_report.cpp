@@ -78,6 +78,16 @@ int FailureReport::lost_peer(const Error& error) {
   return code;
 }
 
+int FailureReport::may_survive(const Error& error) {
+  end_process_unless_ended(to_int(error.exit_code));
+  return to_int(error.exit_code);
+}
+
+void FailureReport::survives() {
+  *ended_ = true;
+  ended_ = std::make_shared<std::atomic<bool>>(false);
+}
+
 void FailureReport::end_process_unless_ended(int code) const {
   std::thread([ended = ended_, code] {
     std::this_thread::sleep_for(kLongestEnd);

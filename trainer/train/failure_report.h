@@ -38,6 +38,11 @@ class FailureReport {
   /// a collective whose peer is gone until it times out, and its destructor waits for that.
   int lost_peer(const Error& error);
 
+  /// The same of a rank that may live on, without a word. It has as long to let go of its groups; survives() says that
+  /// it has.
+  int may_survive(const Error& error);
+  void survives();
+
   /// To be called when the process groups are gone. Rank 0 holds the store: before it leaves after a failure it gives
   /// the others time to ask whether somebody has printed, and for the exit code of the cause. It waits no longer than
   /// until all have their answers, and at most longest_linger(). Other ranks return at once.

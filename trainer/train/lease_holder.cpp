@@ -69,14 +69,23 @@ Holder this_run(const Environment& environment) {
           .started = start_of(::getpid()),
           .cluster = environment.get_non_empty(env::kSlurmClusterName).value_or(""),
           .job = job::job_name_for_slurm(environment),
-          .restarts = environment.get_non_empty(env::kSlurmRestartCount).value_or("0")};
+          .restarts = environment.get_non_empty(env::kSlurmRestartCount).value_or("0"),
+          .run = environment.get_non_empty(env::kRun).value_or(""),
+          .generation = environment.get_non_empty(env::kGeneration).value_or("")};
 }
 
 std::string to_json(const Holder& holder) {
-  const nlohmann::ordered_json json{
-      {"nonce", holder.nonce},         {"host", holder.host}, {"boot", holder.boot},
-      {"processes", holder.processes}, {"pid", holder.pid},   {"started", holder.started},
-      {"cluster", holder.cluster},     {"job", holder.job},   {"restarts", holder.restarts}};
+  const nlohmann::ordered_json json{{"nonce", holder.nonce},
+                                    {"host", holder.host},
+                                    {"boot", holder.boot},
+                                    {"processes", holder.processes},
+                                    {"pid", holder.pid},
+                                    {"started", holder.started},
+                                    {"cluster", holder.cluster},
+                                    {"job", holder.job},
+                                    {"restarts", holder.restarts},
+                                    {"run", holder.run},
+                                    {"generation", holder.generation}};
   return json.dump(2) + "\n";
 }
 
@@ -99,6 +108,8 @@ Holder from_json(const std::string& text) {
   take("cluster", holder.cluster);
   take("job", holder.job);
   take("restarts", holder.restarts);
+  take("run", holder.run);
+  take("generation", holder.generation);
   if (const auto pid = json.find("pid"); pid != json.end() && pid->is_number_integer()) {
     holder.pid = pid->get<std::int64_t>();
   }
@@ -122,10 +133,15 @@ Standing by_kernel(const Holder& holder, const Holder& self) {
 }
 
 bool is_earlier_start(const Holder& holder, const Holder& self) {
-  const auto theirs = parse_integer<std::uint64_t>(holder.restarts);
-  const auto ours = parse_integer<std::uint64_t>(self.restarts);
-  return !holder.job.empty() && holder.job == self.job && holder.cluster == self.cluster && theirs && ours &&
-         *theirs < *ours;
+  const auto is_less = [](const std::string& one, const std::string& other) {
+    const auto theirs = parse_integer<std::uint64_t>(one);
+    const auto ours = parse_integer<std::uint64_t>(other);
+    return theirs && ours && *theirs < *ours;
+  };
+  const bool same_job = !holder.job.empty() && holder.job == self.job && holder.cluster == self.cluster;
+  const bool same_run = !holder.run.empty() && holder.run == self.run;
+  return (same_job && is_less(holder.restarts, self.restarts)) ||
+         (same_run && is_less(holder.generation, self.generation));
 }
 
 Standing by_slurm(const Holder& holder, const Holder& self, const Environment& environment) {

@@ -19,6 +19,8 @@ struct Holder {
   std::string cluster;  ///< Slurm's name of it: another one counts its jobs by itself
   std::string job;      ///< Slurm's; empty: none
   std::string restarts;
+  std::string run;  ///< of `rollcall run` (ROLLCALL_RUN); empty: none
+  std::string generation;
 };
 
 /// Bytes of a lease, and of the files of /proc that are read with it.
@@ -42,8 +44,8 @@ enum class Standing { Dead, Alive, Unknown };
 
 /// What this host's kernel says; Unknown of processes elsewhere.
 [[nodiscard]] Standing by_kernel(const Holder& holder, const Holder& self);
-/// A job that Slurm has started again has ended before. A process that outlived its start does not take the folder from
-/// a later one.
+/// A job that Slurm has started again has ended before, and so has an earlier generation of the same `rollcall run`. A
+/// process that outlived its start does not take the folder from a later one.
 [[nodiscard]] bool is_earlier_start(const Holder& holder, const Holder& self);
 /// What Slurm says: squeue(1) lists jobs that have not ended, and refuses a number that it does not know any more.
 /// Waits some seconds for a controller that does not answer.

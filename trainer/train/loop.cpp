@@ -8,12 +8,22 @@
 
 #include "trainer/torch.h"
 #include "trainer/train/process.h"
-#include "trainer/train/validation.h"
 
 namespace rollcall::train {
+namespace {
+
+std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> copies;
+  for (const at::Tensor& tensor : tensors) {
+    copies.push_back(tensor.detach().clone());
+  }
+  return copies;
+}
+
+}  // namespace
 
 Loop::Loop(const config::TrainConfig& config, const World& world, Training& training, Checkpoints& checkpoints,
-           Observer& observer, checkpoint::Progress& progress, TimeLimit limit)
+           Observer& observer, checkpoint::Progress& progress, TimeLimit limit, elastic::AgentLink* agent)
     : config_(config),
       world_(world),
       training_(training),
@@ -22,6 +32,7 @@ Loop::Loop(const config::TrainConfig& config, const World& world, Training& trai
       observer_(observer),
       progress_(progress),
       limit_(std::move(limit)),
+      agent_(agent),
       trace_(config.run, world, observer),
       update_(config, world, training, checkpoints.writer(), observer, progress) {}
 
@@ -117,6 +128,9 @@ Loop::Stop Loop::train_batch(const data::Batch& read, std::int64_t done, StepSum
   sums.loading += std::chrono::duration<double>(times.fetch + times.decode + times.augment).count();
   return catch_training_errors(world_, [&] {
     if (done == 0) {
+      if (agent_ != nullptr) {
+        buffers_before_ = copies_of(training_.model->buffers());
+      }
       numbers_ = {.learning_rate = optim::learning_rate(training_.schedule, schedule_step())};
       optim::set_learning_rate(*training_.optimizer, numbers_.learning_rate);
       replica_.zero_grad();
@@ -150,7 +164,9 @@ Loop::Stop Loop::finish_step(StepSums& sums) {
           catch_training_errors(world_, [&] { sums.totals.non_finite = update_.gradients_are_finite() ? 0 : 1; })) {
     return stop;
   }
-  sums.totals.stopping = asked_to_stop() ? 1 : 0;
+  const Asked asked_for = asked();
+  sums.totals.stopping = asked_for.to_stop ? 1 : 0;
+  sums.totals.regrouping = asked_for.to_regroup ? 1 : 0;
   sums.totals.saving = checkpoints_.writer().under_way() ? 1 : 0;
   sums.totals.gave_up = checkpoints_.writer().gave_up() ? 1 : 0;
   sums.totals.evicted = checkpoints_.lost_folder() ? 1 : 0;
@@ -216,6 +232,7 @@ Loop::Stop Loop::adjust_workers(double waited, const metrics::DataWait& step) {
 
 Loop::Stop Loop::after_step(const Totals& totals) {
   steps_done_ += 1;
+  buffers_before_.clear();
   progress_.global_step += 1;
   progress_.step_in_epoch += 1;
   progress_.sample_position = training_.data.train_sampler->position_after(progress_.step_in_epoch - first_step_);
@@ -245,6 +262,9 @@ Loop::Stop Loop::after_step(const Totals& totals) {
   // Where the run's last step ends an epoch too, only its end is left: after_epoch(), whose validation hears a stop.
   if (totals.stopping > 0 && (!at_last_step() || ends_in_mid_epoch())) {
     return interrupted();
+  }
+  if (totals.regrouping > 0 && !at_last_step()) {
+    return Outcome{Ending::Regrouped, std::nullopt};
   }
   if (ends_in_mid_epoch()) {
     const Stop stop = save_and_validate(true, true);
@@ -288,7 +308,7 @@ Loop::Stop Loop::validate() {
   const double begun = seconds_now();
   metrics::RunningAverage sums;
   std::optional<Outcome> ended = run_validation(
-      config_, world_, training_, observer_, [&] { return asked_to_stop(); }, sums);
+      config_, world_, training_, observer_, [&] { return asked(); }, sums);
   if (ended && ended->ending == Ending::Interrupted) {
     return interrupted_validation(seconds_now() - begun);
   }
@@ -374,12 +394,12 @@ void Loop::warn_of_slow_save(double seconds) {
   }
 }
 
-bool Loop::asked_to_stop() {
+Asked Loop::asked() {
   const double now = wall_seconds_now();
   if (stop_signal() == 0 && limit_.near(now)) {
     observer_.note("the job's time limit is near (--save-before-limit)");
   }
-  return stop_signal() != 0 || limit_.near(now);
+  return {.to_stop = stop_signal() != 0 || limit_.near(now), .to_regroup = agent_ != nullptr && agent_->told_to_hold()};
 }
 
 bool Loop::validation_due(bool last) const {

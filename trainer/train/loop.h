@@ -1,8 +1,11 @@
 #pragma once
 
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "runtime/base/result.h"
+#include "runtime/elastic/worker_link.h"
 #include "trainer/config/train_config.h"
 #include "trainer/metrics/step_times.h"
 #include "trainer/train/checkpoints.h"
@@ -13,6 +16,7 @@
 #include "trainer/train/totals.h"
 #include "trainer/train/training.h"
 #include "trainer/train/update.h"
+#include "trainer/train/validation.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {
@@ -22,11 +26,14 @@ namespace rollcall::train {
 /// its own part of the data. Main thread only.
 class Loop {
  public:
-  /// All references outlive the loop. `progress` says where to begin and is kept up to date.
+  /// All references outlive the loop. `progress` says where to begin and is kept up to date. `agent`: says when the
+  /// world changes; null where it does not.
   Loop(const config::TrainConfig& config, const World& world, Training& training, Checkpoints& checkpoints,
-       Observer& observer, checkpoint::Progress& progress, TimeLimit limit);
+       Observer& observer, checkpoint::Progress& progress, TimeLimit limit, elastic::AgentLink* agent = nullptr);
 
   [[nodiscard]] Outcome run();
+  /// With an agent, of the step in which run() ended: see Kept::buffers_before.
+  [[nodiscard]] std::vector<at::Tensor> take_buffers_before() { return std::move(buffers_before_); }
 
  private:
   // Each returns nothing to go on, or the outcome that ends the run.
@@ -73,7 +80,7 @@ class Loop {
   void tell_saves();
   /// Once.
   void warn_of_slow_save(double seconds);
-  [[nodiscard]] bool asked_to_stop();
+  [[nodiscard]] Asked asked();
   [[nodiscard]] bool validation_due(bool last) const;
   [[nodiscard]] bool at_last_step() const;
   /// --max-steps ends the run here, before the end of an epoch.
@@ -87,6 +94,8 @@ class Loop {
   Observer& observer_;
   checkpoint::Progress& progress_;
   TimeLimit limit_;
+  elastic::AgentLink* agent_;
+  std::vector<at::Tensor> buffers_before_;  ///< the step that is under way
   StepTrace trace_;
   Update update_;
   std::int64_t first_step_ = 0;  ///< of the current epoch that this run does

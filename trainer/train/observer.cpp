@@ -56,6 +56,7 @@ Result<Observer> Observer::open(const config::RunConfig& config, const World& wo
 Observer::Observer(const config::RunConfig& config, const World& world, metrics::ProgressStyle style,
                    std::optional<metrics::MetricsWriter> writer, std::optional<TensorBoard> tensorboard)
     : rank_(world.rank),
+      world_size_(world.world_size),
       epochs_(config.epochs),
       log_steps_(config.log_steps),
       rank_times_(world.rank, world.world_size),
@@ -134,8 +135,29 @@ void Observer::measure_energy() {
   }
 }
 
+void Observer::tell_recovery(const checkpoint::Progress& progress) {
+  const Recovery done = std::exchange(recovery_, {});
+  const double first_step = seconds_now() - done.noticed;
+  note(fmt::format(
+      "step {}: {} ranks go on, {:.3f} s after the change was noticed (old groups gone {:.3f}, agents told "
+      "{:.3f}, met {:.3f}, state there {:.3f}): {}",
+      progress.global_step, world_size_, first_step, done.released, done.hold, done.joined, done.restored, done.cause));
+  record({{"event", std::string("regrouped")},
+          {"step", progress.global_step},
+          {"ranks", std::int64_t{world_size_}},
+          {"released_seconds", done.released},
+          {"hold_seconds", done.hold},
+          {"joined_seconds", done.joined},
+          {"restored_seconds", done.restored},
+          {"first_step_seconds", first_step},
+          {"cause", done.cause}});
+}
+
 void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningAverage& totals,
                          const StepNumbers& numbers) {
+  if (!recovery_.cause.empty()) {
+    tell_recovery(progress);
+  }
   throughput_.step_done(seconds_now(), totals.samples);
   left_out_ += totals;
   metrics::ProgressState state;

@@ -18,6 +18,7 @@
 #include "trainer/metrics/step_times.h"
 #include "trainer/metrics/throughput.h"
 #include "trainer/train/checkpoint_writer.h"
+#include "trainer/train/recovery.h"
 #include "trainer/train/tensorboard.h"
 #include "trainer/train/world.h"
 
@@ -47,6 +48,8 @@ class Observer {
   /// The record of begin_record().
   void begun(metrics::Record record);
   void resumed(const checkpoint::Progress& progress);
+  /// The next step that is done is the first one in another world.
+  void recovered(const Recovery& recovery) { recovery_ = recovery; }
   void begin_epoch(std::int64_t steps_in_epoch);
   /// A batch that is about to be trained with, of the step of this number: images as Batch has them.
   void batch_read(std::int64_t step, const at::Tensor& images);
@@ -91,8 +94,11 @@ class Observer {
   /// Warns once where there is no room any more, and tells what is missing once there is again.
   void note_written(Output& output, const Result<void>& written);
   void record_ranks(std::int64_t step);
+  void tell_recovery(const checkpoint::Progress& progress);
 
   std::uint32_t rank_;
+  std::uint32_t world_size_;
+  Recovery recovery_;  ///< until it is told
   std::int64_t epochs_;
   std::int64_t log_steps_;
   std::int64_t steps_in_epoch_ = 0;

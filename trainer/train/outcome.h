@@ -20,6 +20,7 @@ struct Failure {
 enum class Ending {
   Finished,     ///< all epochs or --max-steps done
   Interrupted,  ///< a stop signal arrived at some rank, or the job's limit is near; a checkpoint was saved
+  Regrouped,    ///< the agents have said that the world changes: all ranks stand between two steps
   Failed,
 };
 

@@ -41,6 +41,7 @@ void catch_stop_signals() {
 }
 
 void training_begins() { trains = 1; }
+void training_pauses() { trains = 0; }
 
 int stop_signal() { return arrived; }
 

@@ -59,7 +59,8 @@ Result<Totals> over_ranks(const Totals& mine, const c10::intrusive_ptr<c10d::Pro
                               static_cast<double>(mine.saving),
                               static_cast<double>(mine.gave_up),
                               static_cast<double>(mine.evicted),
-                              static_cast<double>(mine.non_finite)};
+                              static_cast<double>(mine.non_finite),
+                              static_cast<double>(mine.regrouping)};
   const auto own = static_cast<std::ptrdiff_t>(numbers.size());
   numbers.insert(numbers.end(), more.begin(), more.end());
   at::Tensor sums = device.place(torch::tensor(numbers, at::kDouble));
@@ -76,7 +77,8 @@ Result<Totals> over_ranks(const Totals& mine, const c10::intrusive_ptr<c10d::Pro
                 .saving = whole(8),
                 .gave_up = whole(9),
                 .evicted = whole(10),
-                .non_finite = whole(11)};
+                .non_finite = whole(11),
+                .regrouping = whole(12)};
 }
 
 }  // namespace rollcall::train

@@ -29,6 +29,7 @@ struct Totals {
   std::int64_t gave_up = 0;     ///< ranks at which too many saves have failed
   std::int64_t evicted = 0;     ///< 1: another run writes to the folder by now
   std::int64_t non_finite = 0;  ///< ranks with gradients that are not finite
+  std::int64_t regrouping = 0;  ///< ranks whose agent has said that the world changes
 };
 
 /// Of one batch: `outputs` [n, classes] float32, `labels` [n] int64, `losses` [n] float32 (one per sample), `counted`
@@ -39,7 +40,7 @@ struct Totals {
 /// Adds the images of `batch` that could not be read, by their kind.
 void count_bad_samples(const data::Batch& batch, metrics::RunningAverage& sums);
 
-/// The sums over all ranks, the same on each; one all-reduce of twelve doubles (which hold counts exactly up to 2^53)
+/// The sums over all ranks, the same on each; one all-reduce of thirteen doubles (which hold counts exactly up to 2^53)
 /// and of `more`, equally many numbers on every rank, which become their sums too. `process_group` null: a world of
 /// one. They travel from and to `device`. Errors (Unavailable): a peer was lost.
 [[nodiscard]] Result<Totals> over_ranks(const Totals& mine, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,

@@ -67,7 +67,7 @@ optim::ScheduleOptions make_schedule(const config::TrainConfig& config, double l
 
 }  // namespace
 
-Result<Training> make_training(const config::TrainConfig& config, const World& world) {
+Result<Training> make_training(const config::TrainConfig& config, const World& world, model::ResNet kept) {
   Training training;
   std::vector<std::string> warnings;
   Result<data::Datasets> datasets = open_shared_data(config.data, world, warnings);
@@ -85,18 +85,21 @@ Result<Training> make_training(const config::TrainConfig& config, const World& w
     return checked.error();
   }
   training.loss_scaler = precision::LossScaler(config.model.compute_type == at::kHalf);
-  if (Result<void> built = build_model(training, config, world.device); !built) {
+  training.model = std::move(kept);
+  if (Result<void> built = training.model.is_empty() ? build_model(training, config, world.device) : Result<void>();
+      !built) {
     return built.error();
   }
   return training;
 }
 
-Result<void> add_replica(Training& training, const config::TrainConfig& config, const World& world) {
+Result<void> add_replica(Training& training, const config::TrainConfig& config, const World& world, bool filled) {
   if (config.parallel.sync_batch_norms) {
     parallel::synchronise_batch_norms(*training.model, world.process_group);
   }
   parallel::ReplicaOptions options = config.parallel.replica;
   options.groups = world.group_options;
+  options.data_parallel.broadcast_at_first = !filled;
   auto made = parallel::make_replica(training.model.ptr(), options, {world.process_group, world.store});
   if (!made) {
     return made.error();

@@ -26,12 +26,15 @@ struct Training {
   std::int64_t steps_of_epoch = 0;  ///< of a whole one
 };
 
-/// Data, model and loss scaler. Collective. Errors: data set missing, empty class, batch larger than the data, unknown
-/// model, precision that this machine cannot train in.
-[[nodiscard]] Result<Training> make_training(const config::TrainConfig& config, const World& world);
+/// Data, model and loss scaler; `kept`, if not null, is the model. Collective. Errors: data set missing, empty class,
+/// batch larger than the data, unknown model, precision that this machine cannot train in.
+[[nodiscard]] Result<Training> make_training(const config::TrainConfig& config, const World& world,
+                                             model::ResNet kept = nullptr);
 
-/// The replica. Collective. Errors: those of parallel::make_replica().
-[[nodiscard]] Result<void> add_replica(Training& training, const config::TrainConfig& config, const World& world);
+/// The replica, with rank 0's parameters on all ranks unless they are `filled` by something else. Collective. Errors:
+/// those of parallel::make_replica().
+[[nodiscard]] Result<void> add_replica(Training& training, const config::TrainConfig& config, const World& world,
+                                       bool filled = false);
 
 /// The optimizer and its schedule. Errors (Usage): optimizer parameters out of range.
 [[nodiscard]] Result<void> add_optimizer(Training& training, const config::TrainConfig& config, const World& world);

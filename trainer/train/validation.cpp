@@ -17,17 +17,24 @@ std::optional<Outcome> count_batch(const data::Batch& read, const config::TrainC
   });
 }
 
-Result<bool> any_asked_to_stop(bool asked, const World& world) {
+/// The ending that any rank was asked for; nothing: to go on.
+Result<std::optional<Ending>> ending_asked_for(const Asked& asked, const World& world) {
   Totals mine;
-  mine.stopping = asked ? 1 : 0;
+  mine.stopping = asked.to_stop ? 1 : 0;
+  mine.regrouping = asked.to_regroup ? 1 : 0;
   const Result<Totals> totals = over_ranks(mine, world.process_group, world.device);
-  return totals ? Result<bool>(totals->stopping > 0) : Result<bool>(totals.error());
+  if (!totals) {
+    return totals.error();
+  }
+  return totals->stopping > 0     ? std::optional(Ending::Interrupted)
+         : totals->regrouping > 0 ? std::optional(Ending::Regrouped)
+                                  : std::nullopt;
 }
 
 }  // namespace
 
 std::optional<Outcome> run_validation(const config::TrainConfig& config, const World& world, Training& training,
-                                      Observer& observer, const std::function<bool()>& asked_to_stop,
+                                      Observer& observer, const std::function<Asked()>& asked,
                                       metrics::RunningAverage& sums) {
   DataPipeline& data = training.data;
   data.valid_sampler->set_epoch(0, 0);
@@ -52,12 +59,12 @@ std::optional<Outcome> run_validation(const config::TrainConfig& config, const W
     if (auto stop = count_batch(**batch, config, world, training, mine.average)) {
       return stop;
     }
-    const Result<bool> stopping = any_asked_to_stop(asked_to_stop(), world);
-    if (!stopping) {
-      return failed(stopping.error(), true);
+    const Result<std::optional<Ending>> ending = ending_asked_for(asked(), world);
+    if (!ending) {
+      return failed(ending.error(), true);
     }
-    if (*stopping) {
-      return Outcome{Ending::Interrupted, std::nullopt};
+    if (*ending) {
+      return Outcome{**ending, std::nullopt};
     }
   }
   const Result<Totals> totals = over_ranks(mine, world.process_group, world.device);

@@ -82,7 +82,9 @@ Result<std::unique_ptr<DataParallel>> DataParallel::create(std::shared_ptr<torch
     return verified.error();
   }
   const Result<void> made = process_group::guard_collective(replica->group_, [&] {
-    replica->broadcast_state();
+    if (replica->options_.broadcast_at_first) {
+      replica->broadcast_state();
+    }
     replica->make_reducer();
   });
   if (!made) {

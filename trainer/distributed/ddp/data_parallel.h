@@ -31,6 +31,8 @@ struct DataParallelOptions {
   /// Give every rank rank 0's buffers (BatchNorm statistics) before each step. Off: each rank keeps its own until
   /// sync_buffers().
   bool broadcast_buffers = true;
+  /// Give every rank rank 0's parameters and buffers at first. Off: they are the same already, or will be made so.
+  bool broadcast_at_first = true;
   /// PyTorch's own figures: the first bucket is small so that communication starts early.
   std::size_t first_bucket_bytes = std::size_t{1} << 20;
   std::size_t bucket_bytes = std::size_t{25} << 20;
@@ -48,9 +50,9 @@ struct DataParallelOptions {
 class DataParallel final : public Replica {
  public:
   /// Checks that all ranks have parameters of the same shapes and types, then gives every rank rank 0's parameters and
-  /// buffers. Collective. Holds the module. A null `group` is a world of one. `module` must keep its parameters (no
-  /// set_data) afterwards; the optimizer may be made before or after. Errors: (Mismatch) the replicas differ, the same
-  /// error on every rank; (Unavailable) a peer was lost.
+  /// buffers (broadcast_at_first). Collective. Holds the module. A null `group` is a world of one. `module` must keep
+  /// its parameters (no set_data) afterwards; the optimizer may be made before or after. Errors: (Mismatch) the
+  /// replicas differ, the same error on every rank; (Unavailable) a peer was lost.
   [[nodiscard]] static Result<std::unique_ptr<DataParallel>> create(std::shared_ptr<torch::nn::Module> module,
                                                                     process_group::Group group,
                                                                     const DataParallelOptions& options = {});

@@ -71,4 +71,15 @@ std::size_t synchronise_batch_norms(torch::nn::Module& module, const process_gro
   return synchronised;
 }
 
+void leave_group(torch::nn::Module& module) {
+  for (at::Tensor& parameter : module.parameters()) {
+    parameter.mutable_grad().reset();
+  }
+  for (const std::shared_ptr<torch::nn::Module>& child : module.modules()) {
+    if (auto* const batch_norm = child->as<model::BatchNormImpl>()) {
+      batch_norm->share_statistics({});
+    }
+  }
+}
+
 }  // namespace rollcall::parallel

@@ -38,4 +38,8 @@ struct Peers {
 /// holds the group from then on. Not collective itself.
 std::size_t synchronise_batch_norms(torch::nn::Module& module, const process_group::Group& group);
 
+/// Takes from `module`, whose replica is gone, what still belongs to the group: gradients, which lie in its buckets,
+/// and the shared statistics. Parameters and buffers stay.
+void leave_group(torch::nn::Module& module);
+
 }  // namespace rollcall::parallel

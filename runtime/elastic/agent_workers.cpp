@@ -1,0 +1,216 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <utility>
+
+#include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/elastic/agent.h"
+#include "runtime/elastic/worker_plan.h"
+
+// The processes of a generation: started, taken over from the one before, or kept ready for the next.
+
+namespace rollcall::elastic {
+namespace {
+
+std::vector<std::string> texts_of(const Environment& environment) {
+  std::vector<std::string> texts;
+  for (const auto& [name, value] : environment.variables()) {
+    texts.push_back(std::string(name).append("=").append(value));
+  }
+  return texts;
+}
+
+}  // namespace
+
+void Agent::start(const Generation& generation) {
+  announce(generation);
+  began_ = Clock::now();
+  standby_failed_ = false;
+  group_ = std::make_unique<WorkerGroup>();
+  pump_ =
+      std::make_unique<LogPump>([this](const std::string& line) { tell_("rollcall: warning: --log-dir: " + line); });
+  set_up_failure_.reset();
+  AttemptFiles files;
+  files.workers.resize(request_.workers);
+  if (folders_) {
+    Result<AttemptFiles> made = folders_->next_attempt(request_.workers);
+    if (made) {
+      files = *std::move(made);
+    } else {  // a full disk costs the logs, not the node
+      tell_("rollcall: warning: " + made.error().setting + ": " + made.error().value + ": " + made.error().reason +
+            ": this attempt shows all on the terminal");
+    }
+  }
+  error_files_.clear();
+  for (const WorkerFiles& worker : files.workers) {
+    error_files_.push_back(worker.error);
+  }
+  for (std::uint32_t rank = 0; rank < request_.workers; ++rank) {
+    if (Result<void> started = begin_worker(generation, rank, files); !started) {
+      EndedWorker none{.local_rank = rank, .exit_code = to_int(started.error().exit_code), .seen = Clock::now()};
+      set_up_failure_ = cause_of(none);
+      set_up_failure_->kind = Cause::Kind::SetUp;
+      set_up_failure_->message = started.error().value + ": " + started.error().reason;
+      member_.worker_failed(*set_up_failure_);
+      break;
+    }
+  }
+  pump_->start();
+  reap();
+}
+
+/// A worker that has lived on takes its place again, the standby that of one that has not; else a process is started.
+Result<void> Agent::begin_worker(const Generation& generation, std::uint32_t local_rank, const AttemptFiles& files) {
+  auto variables = worker_variables(request_, generation, local_rank, files.workers[local_rank].error, environment_);
+  if (!variables) {
+    return variables.error();
+  }
+  Survivor survivor = local_rank < survivors_.size() ? std::move(survivors_[local_rank]) : Survivor();
+  if (!survivor.link && standby_.link && standby_.link->lives_on()) {
+    survivor = std::exchange(standby_, Survivor());
+  }
+  if (!survivor.link) {
+    return start_worker(generation, local_rank, files, *variables);
+  }
+  survivor.link->begin(*variables);
+  group_->adopt(std::move(survivor));
+  return {};
+}
+
+Result<void> Agent::start_worker(const Generation& generation, std::uint32_t local_rank, const AttemptFiles& files,
+                                 const Variables& variables) {
+  Environment environment = environment_;
+  for (const auto& [name, value] : variables) {
+    environment.set(name, value);
+  }
+  std::optional<WorkerLink::Made> made = WorkerLink::make(loop_);
+  if (made) {
+    environment.set(std::string(env::kAgentLink), std::to_string(made->worker_end));
+  }
+  ProcessPlan plan;
+  plan.link = made ? made->worker_end : -1;
+  plan.command = worker_command(request_, local_rank);
+  plan.environment = texts_of(environment);
+  const Result<int> out = open_stream(generation, local_rank, files, false);
+  const Result<int> err = out ? open_stream(generation, local_rank, files, true) : out;
+  Result<void> started = err ? Result<void>() : err.error();
+  if (started) {
+    plan.out = *out;
+    plan.err = *err;
+    started = group_->start(plan, made ? std::move(made->link) : nullptr);
+  }
+  for (const int end : {plan.link, out ? *out : -1, err ? *err : -1}) {
+    if (end >= 0) {
+      close(end);
+    }
+  }
+  return started;
+}
+
+/// What the worker's stream becomes: -1 for this process's own, else a descriptor that the caller closes.
+Result<int> Agent::open_stream(const Generation& generation, std::uint32_t local_rank, const AttemptFiles& files,
+                               bool err) {
+  const Streams teed = request_.logs.tee.of(local_rank);
+  const std::string& file = err ? files.workers[local_rank].err : files.workers[local_rank].out;
+  const bool shown = request_.logs.shown.empty() || request_.logs.shown.contains(local_rank);
+  if ((err ? teed.err : teed.out) && !file.empty()) {
+    return pump_->add({line_prefix(request_, generation, local_rank, this_host_name()), file,
+                       shown ? (err ? STDERR_FILENO : STDOUT_FILENO) : -1,
+                       err ? files.filtered_err : files.filtered_out,
+                       err ? request_.logs.err_filters : request_.logs.out_filters});
+  }
+  if (file.empty() && shown) {
+    return -1;
+  }
+  if (!file.empty()) {
+    return open_log(file);
+  }
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere < 0) {
+    return fail("--log-dir", "/dev/null", "cannot be opened: " + errno_text(errno), "a higher ulimit -n",
+                ExitCode::CannotCreate);
+  }
+  return nowhere;
+}
+
+/// When the generation has worked for a while, so that a new process does not take the CPUs from those that begin.
+std::optional<Clock::time_point> Agent::standby_due() const {
+  constexpr std::chrono::seconds kSettled{2};
+  const bool wanted = request_.standby && group_ && group_->any_lives_on() && standby_.pid == 0 && !standby_failed_ &&
+                      member_.state() == Member::State::Running;
+  return wanted ? std::optional(began_ + kSettled) : std::nullopt;
+}
+
+/// A standby is a process of the same program without a rank; it has loaded what it needs when it takes a place.
+void Agent::keep_standby() {
+  siginfo_t how{};
+  if (standby_.pid > 0 && waitid(P_PID, static_cast<id_t>(standby_.pid), &how, WEXITED | WNOHANG) == 0 &&
+      how.si_pid != 0) {
+    standby_ = {};
+    standby_failed_ = true;  // until the next generation
+    tell_("rollcall: warning: the process that was to take the place of a worker that fails has ended");
+  }
+  if (const auto due = standby_due(); due && Clock::now() >= *due) {
+    standby_failed_ = !start_standby();
+  }
+}
+
+bool Agent::start_standby() {
+  std::optional<WorkerLink::Made> made = WorkerLink::make(loop_);
+  if (!made) {
+    return false;
+  }
+  Environment environment = environment_;
+  environment.set(std::string(env::kStandby), "1");
+  environment.set(std::string(env::kAgentLink), std::to_string(made->worker_end));
+  ProcessPlan plan;
+  plan.link = made->worker_end;
+  plan.command = worker_command(request_, 0);
+  plan.environment = texts_of(environment);
+  const std::string folder = folders_ ? folders_->run_folder().string() : "";
+  const bool kept = !request_.logs.folder.empty() && (request_.logs.redirects.any() || request_.logs.tee.any());
+  const Result<int> log = kept ? open_log(folder + "/standby.log") : Result<int>(-1);
+  plan.out = plan.err = log ? *log : -1;
+  const Result<pid_t> pid = start_process(plan);
+  for (const int end : {made->worker_end, log ? *log : -1}) {
+    if (end >= 0) {
+      close(end);
+    }
+  }
+  if (pid) {
+    standby_ = {*pid, std::move(made->link)};
+  }
+  return pid.has_value();
+}
+
+/// At the end of the run: TERM, as those get it that were never told to hold.
+void Agent::end_survivors() {
+  WorkerGroup last;
+  if (standby_.pid > 0) {
+    ::kill(standby_.pid, SIGKILL);  // it has nothing to save
+    last.adopt(std::exchange(standby_, Survivor()));
+  }
+  for (Survivor& survivor : survivors_) {
+    if (survivor.link) {
+      last.adopt(std::move(survivor));
+    }
+  }
+  survivors_.clear();
+  last.stop(SIGTERM, request_.shutdown_timeout, Clock::now());
+  last.tick(Clock::now());
+  while (!last.over()) {
+    loop_.wait(last.next_tick());
+    (void)last.newly_ended();
+    last.tick(Clock::now());
+  }
+  for (const std::unique_ptr<LogPump>& pump : old_pumps_) {
+    pump->ask_to_finish();
+  }
+}
+
+}  // namespace rollcall::elastic

@@ -1,0 +1,159 @@
+#include "runtime/elastic/worker_link.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
+
+namespace rollcall::elastic {
+namespace {
+
+constexpr std::string_view kLivesOn = "lives on";
+constexpr std::string_view kHeld = "held";
+constexpr std::string_view kHold = "hold";
+constexpr std::string_view kBegin = "begin";
+constexpr char kSeparator = '\0';  // no variable holds it
+constexpr std::size_t kLongest = 64 * 1024;
+constexpr std::chrono::milliseconds kGlance{50};
+
+bool say(int descriptor, std::string_view message) {
+  return send(descriptor, message.data(), message.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(message.size());
+}
+
+/// A message that is there, empty where the other end is closed; nothing where there is none now.
+std::optional<std::string> hear(int descriptor) {
+  std::array<char, kLongest> message;  // NOLINT(cppcoreguidelines-pro-type-member-init): recv fills it
+  const ssize_t length = recv(descriptor, message.data(), message.size(), MSG_DONTWAIT);
+  if (length < 0 && (errno == EAGAIN || errno == EINTR)) {
+    return std::nullopt;
+  }
+  return std::string(message.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
+}
+
+Variables variables_of(const std::string& message) {
+  Variables variables;
+  for (const std::string& line : split(message, kSeparator)) {
+    if (const std::size_t equals = line.find('='); equals != std::string::npos) {
+      variables.emplace_back(line.substr(0, equals), line.substr(equals + 1));
+    }
+  }
+  return variables;
+}
+
+}  // namespace
+
+std::optional<WorkerLink::Made> WorkerLink::make(EventLoop& loop) {
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return std::nullopt;
+  }
+  return Made{std::unique_ptr<WorkerLink>(new WorkerLink(loop, ends[0])), ends[1]};
+}
+
+WorkerLink::WorkerLink(EventLoop& loop, int descriptor) : loop_(loop), descriptor_(descriptor) {
+  loop_.watch(descriptor_, [this] { listen(); });
+}
+
+WorkerLink::~WorkerLink() { close_end(); }
+
+void WorkerLink::close_end() {
+  if (descriptor_ >= 0) {
+    loop_.forget(descriptor_);
+    close(descriptor_);
+    descriptor_ = -1;
+  }
+}
+
+void WorkerLink::listen() {
+  while (const std::optional<std::string> message = descriptor_ < 0 ? std::nullopt : hear(descriptor_)) {
+    if (message->empty()) {
+      close_end();
+      state_ = State::Silent;
+    } else if (*message == kLivesOn && state_ == State::Silent) {
+      state_ = State::LivesOn;
+    } else if (*message == kHeld && state_ == State::LivesOn) {
+      state_ = State::Held;
+    }
+  }
+}
+
+void WorkerLink::hold() { (void)say(descriptor_, kHold); }
+
+void WorkerLink::begin(const Variables& variables) {
+  std::string message(kBegin);
+  for (const auto& [name, value] : variables) {
+    message.append(1, kSeparator).append(name).append(1, '=').append(value);
+  }
+  (void)say(descriptor_, message);
+  state_ = State::Silent;
+}
+
+std::unique_ptr<AgentLink> AgentLink::of(const Environment& environment) {
+  const auto descriptor = parse_integer<int>(environment.get(env::kAgentLink).value_or(""));
+  int type = 0;
+  socklen_t size = sizeof type;
+  // A process that closed it, between the agent and this one, may have opened something else since.
+  if (!descriptor || getsockopt(*descriptor, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_SEQPACKET) {
+    return nullptr;
+  }
+  fcntl(*descriptor, F_SETFD, FD_CLOEXEC);
+  return std::unique_ptr<AgentLink>(new AgentLink(*descriptor));
+}
+
+AgentLink::~AgentLink() { close(descriptor_); }
+
+void AgentLink::live_on() const { (void)say(descriptor_, kLivesOn); }
+
+void AgentLink::listen(std::chrono::milliseconds patience) {
+  pollfd ready{descriptor_, POLLIN, 0};
+  if (patience.count() > 0) {
+    (void)poll(&ready, 1, static_cast<int>(patience.count()));
+  }
+  while (const std::optional<std::string> message = gone_ ? std::nullopt : hear(descriptor_)) {
+    gone_ = message->empty();
+    hold_ = hold_ || *message == kHold;
+    if (std::string_view(*message).starts_with(kBegin)) {
+      begin_ = variables_of(*message);
+    }
+  }
+}
+
+bool AgentLink::told_to_hold() {
+  listen({});
+  return hold_;
+}
+
+bool AgentLink::await_hold(std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (!told_to_hold() && !gone_ && std::chrono::steady_clock::now() < deadline) {
+    listen(kGlance);
+  }
+  return hold_;
+}
+
+std::optional<Variables> AgentLink::await_begin() {
+  while (!begin_ && !gone_) {
+    listen(kGlance);
+  }
+  hold_ = false;
+  return std::exchange(begin_, std::nullopt);
+}
+
+std::optional<Variables> AgentLink::next_generation() {
+  (void)say(descriptor_, kHeld);
+  return await_begin();
+}
+
+std::optional<Variables> AgentLink::first_generation() {
+  live_on();
+  return await_begin();
+}
+
+}  // namespace rollcall::elastic

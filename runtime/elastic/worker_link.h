@@ -1,0 +1,88 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/environment.h"
+#include "runtime/elastic/event_loop.h"
+
+// Between an agent and each of its workers there is a pair of connected sockets (unix(7), SOCK_SEQPACKET: messages are
+// whole or not there). A worker inherits its end, whose number ROLLCALL_AGENT_LINK says. Programs that do not know of
+// it are stopped and started anew when their world changes. One that says "lives on" is told "hold" instead: it lets go
+// of its process group, keeps what it has in memory, answers "held", and is told the variables of the next generation.
+namespace rollcall::elastic {
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+/// The agent's end. Not thread-safe.
+class WorkerLink {
+ public:
+  struct Made {
+    std::unique_ptr<WorkerLink> link;
+    int worker_end = -1;  ///< for the worker to inherit; the caller closes it then
+  };
+  /// `loop` outlives the link, and wakes up when the worker says something. Nothing where there are no descriptors
+  /// left: the worker is one of those that do not know of links.
+  [[nodiscard]] static std::optional<Made> make(EventLoop& loop);
+  WorkerLink(const WorkerLink&) = delete;
+  WorkerLink& operator=(const WorkerLink&) = delete;
+  ~WorkerLink();
+
+  /// Whether the worker would live on if its generation ended now. It says so anew in each.
+  [[nodiscard]] bool lives_on() const { return state_ != State::Silent; }
+  /// Whether it has let go of its generation.
+  [[nodiscard]] bool held() const { return state_ == State::Held; }
+
+  void hold();
+  /// `variables`: of the generation that the worker belongs to from now on.
+  void begin(const Variables& variables);
+
+ private:
+  enum class State { Silent, LivesOn, Held };
+  WorkerLink(EventLoop& loop, int descriptor);
+  void listen();
+  void close_end();
+
+  EventLoop& loop_;
+  int descriptor_ = -1;  ///< -1: the worker has closed its end
+  State state_ = State::Silent;
+};
+
+/// The worker's end. Main thread only.
+class AgentLink {
+ public:
+  /// What ROLLCALL_AGENT_LINK says; null where no agent has started this process. Programs that this one starts do not
+  /// inherit it.
+  [[nodiscard]] static std::unique_ptr<AgentLink> of(const Environment& environment);
+  AgentLink(const AgentLink&) = delete;
+  AgentLink& operator=(const AgentLink&) = delete;
+  ~AgentLink();
+
+  /// Says that this process lives on from now on.
+  void live_on() const;
+  /// Whether the agent has said that the generation is over. Does not wait.
+  [[nodiscard]] bool told_to_hold();
+  /// The same, and waits for it, at most so long.
+  [[nodiscard]] bool await_hold(std::chrono::milliseconds patience);
+  /// Says that this process has let go of its generation, and waits for the next one's variables. Nothing where there
+  /// is none: the agent is gone.
+  [[nodiscard]] std::optional<Variables> next_generation();
+  /// The same for a process that has not been in one (ROLLCALL_STANDBY).
+  [[nodiscard]] std::optional<Variables> first_generation();
+
+ private:
+  explicit AgentLink(int descriptor) : descriptor_(descriptor) {}
+  void listen(std::chrono::milliseconds patience);
+  [[nodiscard]] std::optional<Variables> await_begin();
+
+  int descriptor_;
+  bool hold_ = false;
+  bool gone_ = false;
+  std::optional<Variables> begin_;
+};
+
+}  // namespace rollcall::elastic

@@ -1,0 +1,369 @@
+#include "trainer/train/session.h"
+
+#include <fmt/format.h>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "runtime/contract/env_vars.h"
+#include "trainer/config/train_config.h"
+#include "trainer/distributed/ddp/make_replica.h"
+#include "trainer/distributed/process_group/collectives.h"
+#include "trainer/torch.h"
+#include "trainer/train/checkpoints.h"
+#include "trainer/train/data_pipeline.h"
+#include "trainer/train/earlier_training.h"
+#include "trainer/train/loop.h"
+#include "trainer/train/observer.h"
+#include "trainer/train/process.h"
+#include "trainer/train/run_facts.h"
+#include "trainer/train/run_folder.h"
+#include "trainer/train/same_data.h"
+#include "trainer/train/same_settings.h"
+#include "trainer/train/step_size.h"
+#include "trainer/train/stop_request.h"
+#include "trainer/train/training.h"
+
+namespace rollcall::train {
+namespace {
+
+/// One training in one world, from its configuration to its end. Every rank does the same steps; one that fails on any
+/// rank ends all.
+class Session {
+ public:
+  Session(const SessionInput& input, FailureReport& report, World& world, std::optional<Kept> kept)
+      : input_(input),
+        settings_(input.options.trainer),
+        report_(report),
+        world_(world),
+        given_resume_(input.options.trainer.text("resume")),
+        kept_(std::move(kept)) {}
+
+  [[nodiscard]] SessionEnd run() {
+    SessionEnd end{.exit_code = run_to_end()};
+    end.reported = std::move(reported_);
+    if (lost_) {
+      end.lost = std::move(lost_);
+      end.noticed = noticed_;
+      end.kept = keep();
+    }
+    return end;
+  }
+
+ private:
+  [[nodiscard]] int run_to_end() {
+    using Step = Result<void> (Session::*)();
+    constexpr std::array<Step, 13> kSteps{
+        &Session::read_config,      &Session::compare_settings, &Session::prepare_folders,   &Session::find_survivors,
+        &Session::look_back,        &Session::make_training,    &Session::add_replica,       &Session::add_optimizer,
+        &Session::open_checkpoints, &Session::load_checkpoint,  &Session::confirm_same_step, &Session::warm_up,
+        &Session::open_observer};
+    for (const Step step : kSteps) {
+      if (const std::optional<int> code = end_of_step((this->*step)())) {
+        return *code;
+      }
+    }
+    return end_of_run(train());
+  }
+
+  Result<void> read_config() {
+    const Result<void> made = take(config::make_train_config(settings_, input_.environment), config_);
+    if (made) {
+      config_->checkpoint.load.passes_over_others = goes_on_with_own_;
+    }
+    return made;
+  }
+
+  Result<void> compare_settings() { return confirm_equal_settings(world_, settings_, config_->json); }
+
+  Result<void> prepare_folders() { return take(train::prepare_folders(*config_, world_, input_.environment), folder_); }
+
+  /// Whether ranks have kept in memory what is to be gone on with. Then no checkpoint is looked for.
+  Result<void> find_survivors() {
+    if (input_.agent == nullptr) {
+      return {};
+    }
+    return take(find_living(kept_, world_), living_);
+  }
+
+  /// A checkpoint of another training is none to go on from. With other ranks, a training takes the accumulation that
+  /// keeps the images of a step, where nobody gave one.
+  Result<void> look_back() {
+    Result<LookBack> mine = LookBack();
+    if (living_) {
+      mine->earlier = living_->earlier;
+      mine->from_own_job = true;
+    } else if (world_.rank == 0) {
+      mine = train::look_back(*config_, given_resume_, input_.environment, warnings_);
+    }
+    const Result<GoingOn> found =
+        share(mine ? GoingOn{images_of_step(mine->earlier), mine->from_own_job} : GoingOn(), world_);
+    if (!mine || !found) {
+      return mine ? found.error() : mine.error();
+    }
+    if (world_.rank == 0) {
+      earlier_ = std::move(mine->earlier);
+    }
+    goes_on_with_own_ = found->from_own_job;
+    config_->checkpoint.load.passes_over_others = goes_on_with_own_;
+    const bool asked_otherwise = goes_on_with_own_ && config_->checkpoint.load.resume != "auto";
+    if (Result<void> set = asked_otherwise ? change("resume", "auto") : Result<void>(); !set) {
+      return set;
+    }
+    const auto kept = accumulation_for(found->images_of_step, world_.world_size, config_->batch_size());
+    if (kept && !config_->accumulation_given) {
+      tell_of_accumulation(*kept);
+      if (Result<void> set = change("grad-accumulation", std::to_string(*kept)); !set) {
+        return set;
+      }
+    }
+    return earlier_ ? check_same_training(*earlier_, settings_, *config_, world_, warnings_) : Result<void>();
+  }
+
+  /// Of other ranks load_checkpoint() tells.
+  void tell_of_accumulation(std::int64_t kept) {
+    if (earlier_ && earlier_->progress.world_size == world_.world_size && kept != config_->grad_accumulation()) {
+      warnings_.push_back(
+          fmt::format("a step keeps the {} images that it had, by {} micro-batches of {} for each rank; "
+                      "--grad-accumulation=1 makes steps smaller, as --batch-size says",
+                      images_of_step(earlier_), kept, config_->batch_size()));
+    }
+  }
+
+  Result<void> change(const char* setting, const std::string& text) {
+    const Result<void> set = settings_.set(setting, text, "the checkpoint");
+    return set ? read_config() : set;
+  }
+
+  Result<void> make_training() {
+    return take(train::make_training(*config_, world_, kept_ ? kept_->model : nullptr), training_);
+  }
+  Result<void> add_replica() { return train::add_replica(*training_, *config_, world_, living_.has_value()); }
+  Result<void> add_optimizer() { return train::add_optimizer(*training_, *config_, world_); }
+
+  Result<void> open_checkpoints() {
+    Result<std::unique_ptr<CheckpointWriter>> writer = CheckpointWriter::open(config_->checkpoint, world_);
+    if (!writer) {
+      return writer.error();
+    }
+    checkpoints_.emplace(*config_, *training_, world_, *std::move(writer), folder_.lease ? &*folder_.lease : nullptr,
+                         shown_arguments(input_.arguments), input_.environment.get(env::kSlurmJobId).value_or(""));
+    progress_ = first_progress(*config_, world_);
+    progress_.dataset_size = training_->data.train_sampler->options().dataset_size;
+    progress_.data = data_of(training_->data.datasets);
+    return {};
+  }
+
+  Result<void> load_checkpoint() {
+    for (const std::vector<std::string>* const more : {&config_->warnings, &training_->data.warnings}) {
+      warnings_.insert(warnings_.end(), more->begin(), more->end());
+    }
+    if (living_) {
+      const Result<void> filled = spread(*living_, kept_, *training_, world_);
+      filled_ = filled.has_value();
+      return filled ? take(checkpoints_->go_on(*living_, progress_, warnings_), resume_note_) : filled;
+    }
+    const Result<void> loaded = take(checkpoints_->load(progress_, warnings_), resume_note_);
+    if (Result<void> same = loaded ? confirm_same_training() : loaded; !same) {
+      return same;
+    }
+    const std::string other_order =
+        earlier_ ? other_order_warning(*earlier_, training_->data.train_sampler->options()) : "";
+    if (!other_order.empty()) {
+      warnings_.push_back(other_order);
+    }
+    return {};
+  }
+
+  /// The file that look_back() judged may have turned out damaged, and the one before it be another training's.
+  Result<void> confirm_same_training() {
+    if (!earlier_ || checkpoints_->loaded_from() == earlier_->path || checkpoints_->loaded_from().empty()) {
+      return {};
+    }
+    if (Result<void> looked =
+            take(find_earlier_training({.resume = checkpoints_->loaded_from(), .folder = {}}), earlier_);
+        !looked || !earlier_) {
+      return looked;
+    }
+    return check_same_training(*earlier_, settings_, *config_, world_, warnings_);
+  }
+
+  Result<void> confirm_same_step() { return checkpoints_->confirm_same_step(progress_); }
+  Result<void> warm_up() { return train::warm_up(*training_, *config_, world_); }
+  Result<void> open_observer() { return take(Observer::open(config_->run, world_), observer_); }
+
+  Outcome train() {
+    const std::string& folder = config_->checkpoint.load.folder;
+    if (const auto warning = checkpoint_purge_warning(input_.options.launch, input_.environment, folder)) {
+      warnings_.push_back(*warning);
+    }
+    if (const auto warning = world_.rank == 0 ? shared_folder_warning(*config_) : std::nullopt) {
+      warnings_.push_back(*warning);
+    }
+    TimeLimit limit = time_limit_of_job(config_->checkpoint, input_.environment, world_.rank, warnings_);
+    print_header();
+    observer_->begun(begin_record(facts()));
+    reported_ = world_.rank == 0 && config_->run.report ? config_->run.folder : "";
+    if (progress_.global_step > 0) {
+      observer_->resumed(progress_);
+    }
+    begun_ = true;
+    training_begins();
+    if (living_) {
+      living_->recovery.restored = seconds_now() - living_->recovery.noticed;
+      observer_->recovered(living_->recovery);
+    }
+    if (input_.agent != nullptr) {
+      input_.agent->live_on();
+    }
+    Loop loop(*config_, world_, *training_, *checkpoints_, *observer_, progress_, std::move(limit), input_.agent);
+    Outcome outcome = loop.run();
+    buffers_before_ = loop.take_buffers_before();
+    return outcome;
+  }
+
+  /// What is about to be trained, then notes and warnings.
+  void print_header() {
+    for (const std::string& line : living_ ? std::vector<std::string>() : header_lines(facts())) {
+      observer_->note(line);
+    }
+    for (const std::string* const note : {&folder_.note, &resume_note_}) {
+      if (!note->empty()) {
+        observer_->note(*note);
+      }
+    }
+    for (const std::string& warning : warnings_) {
+      observer_->warn(warning);
+    }
+  }
+
+  /// What else a job of another number has to do to go on from what this one saved: it would begin there again.
+  [[nodiscard]] std::string without_resume() const {
+    const std::string& resume = given_resume_;
+    return resume == "auto" || resume == "continue-with-changes" ? "" : fmt::format(" without --resume={}", resume);
+  }
+
+  int end_of_run(const Outcome& outcome) {
+    switch (outcome.ending) {
+      case Ending::Finished:
+        observer_->finished(progress_, "finished", world_.share.cpus);
+        return to_int(ExitCode::Success);
+      case Ending::Interrupted:
+        observer_->finished(progress_,
+                            "interrupted, a checkpoint was saved: submit again" + without_resume() + " to go on",
+                            world_.share.cpus);
+        return to_int(ExitCode::Interrupted);
+      case Ending::Regrouped:
+        return lost_peer(fail("world", "", "nodes came or went", "submitting again", ExitCode::Unavailable));
+      case Ending::Failed:
+        world_.group_options.first_failure->tell(outcome.failure->error.message());
+        checkpoints_->writer().give_up(outcome.failure->error.message());
+        return failed(*outcome.failure);
+    }
+    return to_int(ExitCode::Internal);
+  }
+
+  int failed(const Failure& failure) {
+    if (failure.lost_peer && input_.agent != nullptr && failure.error.exit_code == ExitCode::Unavailable) {
+      return lost_peer(failure.error);
+    }
+    const int code = failure.lost_peer ? report_.lost_peer(failure.error) : report_.own(failure.error);
+    observer_->failed(progress_, failure.error);
+    return code;
+  }
+
+  int lost_peer(const Error& error) {
+    if (input_.agent == nullptr) {
+      return report_.lost_peer(error);
+    }
+    lost_ = error;
+    noticed_ = seconds_now();
+    return report_.may_survive(error);
+  }
+
+  /// What lives on of a model that each rank has whole. The groups go, and with them what holds the model.
+  std::optional<Kept> keep() {
+    observer_.reset();
+    if (checkpoints_) {
+      checkpoints_->writer().finish_save();
+    }
+    std::optional<Kept> kept = std::move(kept_);  // that of before, if this world did not come so far as to use it
+    if ((begun_ || filled_) && !training_->replica->is_sharded()) {
+      kept.emplace();
+      kept->model = training_->model;
+      kept->optimizer = std::move(training_->optimizer);
+      kept->progress = begun_ ? progress_ : living_->earlier.progress;
+      kept->buffers_before = std::move(buffers_before_);
+      kept->config_json = begun_ ? config_->json : living_->earlier.config_json;
+      kept->line_begins_at = begun_ ? checkpoints_->line_at(progress_.global_step) : living_->line_begins_at;
+    }
+    checkpoints_.reset();
+    if (training_) {
+      training_->replica.reset();
+    }
+    if (kept) {
+      parallel::leave_group(*kept->model);
+    }
+    training_.reset();
+    return kept;
+  }
+
+  [[nodiscard]] RunFacts facts() const {
+    return {input_.step, input_.environment, input_.options.launch, *config_, world_, *training_, progress_};
+  }
+
+  /// Keeps what a step made.
+  template <typename T, typename Place>
+  static Result<void> take(Result<T> made, Place& place) {
+    if (!made) {
+      return made.error();
+    }
+    place = *std::move(made);
+    return {};
+  }
+
+  /// One rank's answer to "did your part of the set-up work?" is everybody's.
+  std::optional<int> end_of_step(const Result<void>& mine) {
+    const Result<process_group::Agreement> agreement = process_group::agree(world_.process_group, mine);
+    if (!agreement) {
+      return lost_peer(agreement.error());
+    }
+    if (!agreement->failure) {
+      return std::nullopt;
+    }
+    return agreement->prints ? report_.agreed(*agreement->failure) : to_int(agreement->failure->exit_code);
+  }
+
+  const SessionInput& input_;
+  settings::Settings settings_;
+  FailureReport& report_;
+  World& world_;
+  std::string reported_;
+  const std::string given_resume_;  ///< before a restart changed it
+  std::optional<Kept> kept_;
+  std::optional<Living> living_;
+  bool filled_ = false;  ///< model and optimizer are, with what living_ says
+  bool begun_ = false;   ///< the loop has: progress, model and optimizer belong together
+  std::vector<at::Tensor> buffers_before_;
+  std::optional<Error> lost_;
+  double noticed_ = 0;  ///< seconds_now() of it
+  // In the order in which the steps make them.
+  std::optional<config::TrainConfig> config_;
+  std::optional<EarlierTraining> earlier_;  ///< rank 0's
+  bool goes_on_with_own_ = false;           ///< restarted_job_goes_on()
+  RunFolder folder_;                        ///< given back after all that writes to it has ended
+  std::optional<Training> training_;
+  std::optional<Checkpoints> checkpoints_;
+  checkpoint::Progress progress_;
+  std::optional<Observer> observer_;
+  std::string resume_note_;  ///< may be empty
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace
+
+SessionEnd run_session(const SessionInput& input, FailureReport& report, World& world, std::optional<Kept> kept) {
+  return Session(input, report, world, std::move(kept)).run();
+}
+
+}  // namespace rollcall::train

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/environment.h"
+#include "runtime/base/result.h"
+#include "runtime/elastic/worker_link.h"
+#include "runtime/step/resolved_step.h"
+#include "trainer/config/options.h"
+#include "trainer/train/failure_report.h"
+#include "trainer/train/survival.h"
+#include "trainer/train/world.h"
+
+namespace rollcall::train {
+
+/// What a training is asked for. All outlives it.
+struct SessionInput {
+  const config::Options& options;
+  const step::ResolvedStep& step;
+  const Environment& environment;
+  const std::vector<std::string>& arguments;
+  elastic::AgentLink* agent = nullptr;  ///< that of a training which lives on when its world changes (--elastic)
+};
+
+struct SessionEnd {
+  int exit_code = 0;
+  std::string reported = {};       ///< rank 0's: the folder of which a report is to be made, if any
+  double noticed = 0;              ///< seconds_now() of that
+  std::optional<Error> lost = {};  ///< with an agent: a peer was lost, or nodes come or go; nothing was told yet
+  std::optional<Kept> kept = {};   ///< with `lost`: what this rank can go on with
+};
+
+/// Trains in `world`, from the configuration to the end or to the loss of a peer. `kept`: of the world before. Every
+/// rank calls it.
+[[nodiscard]] SessionEnd run_session(const SessionInput& input, FailureReport& report, World& world,
+                                     std::optional<Kept> kept);
+
+}  // namespace rollcall::train

@@ -1,0 +1,194 @@
+#include "trainer/train/survival.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+#include <utility>
+
+#include "trainer/distributed/process_group/collectives.h"
+#include "trainer/optim/optimizer_kind.h"
+#include "trainer/train/process.h"
+
+namespace rollcall::train {
+namespace {
+
+using Json = nlohmann::json;
+using Bytes = std::vector<std::uint8_t>;
+
+/// Calls `each` with every parameter that `optimizer` updates, in its order.
+void for_each_parameter(const torch::optim::Optimizer& optimizer, const std::function<void(const at::Tensor&)>& each) {
+  for (const auto& group : optimizer.param_groups()) {
+    std::ranges::for_each(group.params(), each);
+  }
+}
+
+/// For each parameter the names of its tensors and its numbers: {"tensors": ["exp_avg"], "numbers": {"step": 7}}, or
+/// null where it has no state.
+Json state_description(const torch::optim::Optimizer& optimizer) {
+  const optim::OptimizerKind* const kind = optim::kind_of(optimizer);
+  Json all = Json::array();
+  for_each_parameter(optimizer, [&](const at::Tensor& parameter) {
+    Json& of_parameter = all.emplace_back();
+    const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
+    if (kind != nullptr && found != optimizer.state().end()) {
+      of_parameter = {{"tensors", Json::array()}, {"numbers", Json::object()}};
+      kind->save_state(
+          *found->second,
+          {.tensor = [&](const std::string& name, const at::Tensor&) { of_parameter["tensors"].push_back(name); },
+           .number = [&](const std::string& name, std::int64_t number) { of_parameter["numbers"][name] = number; }});
+    }
+  });
+  return all;
+}
+
+/// The state of `parameter` in `optimizer` under `name`; undefined where there is none.
+at::Tensor state_tensor(const torch::optim::Optimizer& optimizer, const at::Tensor& parameter,
+                        const std::string& name) {
+  at::Tensor found;
+  const auto state = optimizer.state().find(parameter.unsafeGetTensorImpl());
+  if (state != optimizer.state().end()) {
+    optim::kind_of(optimizer)->save_state(*state->second, {.tensor =
+                                                               [&](const std::string& each, const at::Tensor& tensor) {
+                                                                 if (each == name) {
+                                                                   found = tensor;
+                                                                 }
+                                                               },
+                                                           .number = [](const std::string&, std::int64_t) {}});
+  }
+  return found;
+}
+
+/// Gives `optimizer` the state that `description` names, of `old`'s tensors where there are some and else of new ones,
+/// which are all added to `tensors`.
+void make_state(torch::optim::Optimizer& optimizer, const Json& description, const torch::optim::Optimizer* old,
+                std::vector<at::Tensor>& tensors) {
+  const optim::OptimizerKind* const kind = optim::kind_of(optimizer);
+  std::size_t next = 0;
+  for_each_parameter(optimizer, [&](const at::Tensor& parameter) {
+    const Json& of_parameter = description.at(next++);
+    if (of_parameter.is_null()) {
+      return;
+    }
+    const auto tensor = [&](const std::string& name) -> at::Tensor {
+      const Json& names = of_parameter.at("tensors");
+      if (std::find(names.begin(), names.end(), name) == names.end()) {
+        return {};
+      }
+      const at::Tensor kept = old != nullptr ? state_tensor(*old, parameter, name) : at::Tensor();
+      return tensors.emplace_back(kept.defined() ? kept : torch::empty_like(parameter.detach()));
+    };
+    const auto number = [&](const std::string& name) -> std::optional<std::int64_t> {
+      const Json& numbers = of_parameter.at("numbers");
+      return numbers.contains(name) ? std::optional(numbers.at(name).get<std::int64_t>()) : std::nullopt;
+    };
+    if (auto state = kind->load_state({.tensor = tensor, .number = number})) {
+      optimizer.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
+    }
+  });
+}
+
+Json to_json(const Recovery& recovery) {
+  return {{"cause", recovery.cause},
+          {"since", seconds_now() - recovery.noticed},
+          {"hold", recovery.hold},
+          {"released", recovery.released},
+          {"joined", recovery.joined}};
+}
+
+/// Clocks of nodes need not agree: what counts is how long ago it was.
+Recovery recovery_of(const Json& json) {
+  return {.cause = json.at("cause").get<std::string>(),
+          .noticed = seconds_now() - json.at("since").get<double>(),
+          .released = json.at("released").get<double>(),
+          .hold = json.at("hold").get<double>(),
+          .joined = json.at("joined").get<double>()};
+}
+
+Bytes describe(const Kept& kept) {
+  const std::string text = Json{
+      {"progress", checkpoint::progress_to_text(kept.progress)},
+      {"config", kept.config_json},
+      {"optimizer", state_description(*kept.optimizer)},
+      {"line_begins_at", kept.line_begins_at},
+      {"recovery",
+       to_json(kept.recovery)}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return {text.begin(), text.end()};
+}
+
+Result<std::vector<Bytes>> gather(const Bytes& mine, const World& world) {
+  return process_group::all_gather_bytes(world.process_group, mine);
+}
+
+/// How many steps each rank has finished, by rank; -1: it has kept nothing.
+Result<std::vector<std::int64_t>> steps_of_ranks(const std::optional<Kept>& kept, const World& world) {
+  const std::string mine = std::to_string(kept ? kept->progress.global_step : -1);
+  const Result<std::vector<Bytes>> all = gather({mine.begin(), mine.end()}, world);
+  if (!all) {
+    return all.error();
+  }
+  std::vector<std::int64_t> steps;
+  for (const Bytes& text : *all) {
+    steps.push_back(std::stoll(std::string(text.begin(), text.end())));
+  }
+  return steps;
+}
+
+}  // namespace
+
+Result<std::optional<Living>> find_living(const std::optional<Kept>& kept, const World& world) {
+  const Result<std::vector<std::int64_t>> steps = steps_of_ranks(kept, world);
+  if (!steps) {
+    return steps.error();
+  }
+  const auto most = std::ranges::max_element(*steps);
+  if (*most < 0) {
+    return std::optional<Living>();
+  }
+  Living living;
+  living.source = static_cast<std::uint32_t>(most - steps->begin());
+  const auto first = std::ranges::find_if(*steps, [](std::int64_t step) { return step >= 0; });
+  living.source_of_buffers = static_cast<std::uint32_t>(first - steps->begin());
+  const Result<std::vector<Bytes>> all = gather(world.rank == living.source ? describe(*kept) : Bytes(), world);
+  if (!all) {
+    return all.error();
+  }
+  const Json told = Json::parse((*all)[living.source]);
+  living.earlier = {.path = fmt::format("the memory of rank {}", living.source),
+                    .progress = checkpoint::progress_of_text(told.at("progress").get<std::string>()),
+                    .config_json = told.at("config").get<std::string>(),
+                    .job = ""};
+  living.optimizer_state = told.at("optimizer").dump();
+  living.line_begins_at = told.at("line_begins_at").get<std::int64_t>();
+  living.recovery = recovery_of(told.at("recovery"));
+  return std::optional(std::move(living));
+}
+
+Result<void> spread(const Living& living, std::optional<Kept>& kept, Training& training, const World& world) {
+  constexpr std::size_t kPieceBytes = std::size_t{256} << 20;
+  const torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> state = training.model->parameters();
+  make_state(*training.optimizer, Json::parse(living.optimizer_state), kept ? kept->optimizer.get() : nullptr, state);
+  std::vector<at::Tensor> buffers = training.model->buffers();
+  // A rank that was in the step that another one has finished has the statistics of that step already.
+  const bool in_next_step = kept && kept->progress.global_step == living.earlier.progress.global_step;
+  for (std::size_t i = 0; in_next_step && i < kept->buffers_before.size(); ++i) {
+    buffers[i].copy_(kept->buffers_before[i]);
+  }
+  Result<void> filled;
+  if (world.process_group) {
+    filled = process_group::guard_collective(world.process_group, [&] {
+      c10d::broadcast_coalesced(world.process_group, state, kPieceBytes, static_cast<int>(living.source));
+      c10d::broadcast_coalesced(world.process_group, buffers, kPieceBytes, static_cast<int>(living.source_of_buffers));
+    });
+  }
+  if (filled || world.rank != living.source) {
+    kept.reset();
+  } else {
+    kept->buffers_before.clear();  // they are the model's again
+  }
+  return filled;
+}
+
+}  // namespace rollcall::train

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "trainer/checkpoint/progress.h"
+#include "trainer/model/resnet.h"
+#include "trainer/torch.h"
+#include "trainer/train/earlier_training.h"
+#include "trainer/train/recovery.h"
+#include "trainer/train/training.h"
+#include "trainer/train/world.h"
+
+// How a training lives on in memory when ranks are lost or come (--elastic): the ranks that are left keep what a
+// checkpoint of this moment would hold, meet again in another world, and all go on with the state of the rank that has
+// finished the most steps. Newcomers get it from there.
+namespace rollcall::train {
+
+/// What one rank keeps.
+struct Kept {
+  model::ResNet model{nullptr};
+  std::unique_ptr<torch::optim::Optimizer> optimizer;
+  checkpoint::Progress progress;
+  /// Copies of the model's buffers, in its order: from before the step that was under way; empty: none was. Its
+  /// forward passes have changed BatchNorm's statistics, and will again.
+  std::vector<at::Tensor> buffers_before;
+  std::string config_json;
+  std::int64_t line_begins_at = -1;  ///< see Checkpoints
+  Recovery recovery;
+};
+
+/// What all ranks go on with.
+struct Living {
+  EarlierTraining earlier;
+  std::uint32_t source = 0;             ///< the rank whose parameters and moments count: of those with the most steps
+  std::uint32_t source_of_buffers = 0;  ///< the first rank that lived on: DDP's buffers are rank 0's
+  std::string optimizer_state;          ///< what there is of it on the source, as JSON
+  std::int64_t line_begins_at = -1;
+  Recovery recovery;  ///< the source's
+};
+
+/// Nothing where no rank has kept anything. Collective. Errors (Unavailable): a peer was lost.
+[[nodiscard]] Result<std::optional<Living>> find_living(const std::optional<Kept>& kept, const World& world);
+
+/// Fills model and optimizer of `training`, whose optimizer is new, on all ranks; of one that has kept something the
+/// model is the same as before. `kept` is used up; where this fails, it stays on the source alone, as others may have a
+/// part of what they had and a part of what the source has. Collective. Errors (Unavailable): a peer was lost.
+[[nodiscard]] Result<void> spread(const Living& living, std::optional<Kept>& kept, Training& training,
+                                  const World& world);
+
+}  // namespace rollcall::train
