@@ -167,6 +167,9 @@ bool Agent::start_standby() {
   }
   Environment environment = environment_;
   environment.set(std::string(env::kStandby), "1");
+  if (!environment.get(env::kOmpThreads) && request_.workers > 1) {
+    environment.set(std::string(env::kOmpThreads), "1");  // as workers have it
+  }
   environment.set(std::string(env::kAgentLink), std::to_string(made->worker_end));
   ProcessPlan plan;
   plan.link = made->worker_end;

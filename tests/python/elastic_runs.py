@@ -56,9 +56,11 @@ class Training:
 
     def wait(self, holds, seconds=agents.DEADLINE):
         end = time.monotonic() + seconds
-        while not holds():
-            assert time.monotonic() < end, self.text()
-            assert any(agent.poll() is None for agent in self.agents), self.text()
+        while True:
+            over = all(agent.poll() is not None for agent in self.agents)
+            if holds():
+                return
+            assert not over and time.monotonic() < end, self.text()
             time.sleep(0.002)
 
     def wait_for_step(self, step):

@@ -27,6 +27,7 @@
 #include "trainer/train/process.h"
 #include "trainer/train/session.h"
 #include "trainer/train/stop_request.h"
+#include "trainer/train/training.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {
@@ -60,7 +61,7 @@ int print_only(const config::Options& options) {
   return to_int(ExitCode::Success);
 }
 
-SessionEnd train_in(World& world, const SessionInput& input, std::optional<Kept> kept, FailureReport& report,
+SessionEnd train_in(World& world, const SessionInput& input, InMemory memory, FailureReport& report,
                     metrics::StartupTrace& trace) {
   const bool trains = input.options.request != config::Request::DryRun;
   const Result<void> proven =
@@ -69,10 +70,10 @@ SessionEnd train_in(World& world, const SessionInput& input, std::optional<Kept>
   if (!proven) {
     end.exit_code = report.lost_peer(proven.error());
   } else if (trains) {
-    if (kept) {
-      kept->recovery.joined = seconds_now() - kept->recovery.noticed;
+    if (memory.kept) {
+      memory.kept->recovery.joined = seconds_now() - memory.kept->recovery.noticed;
     }
-    end = run_session(input, report, world, std::move(kept));
+    end = run_session(input, report, world, std::move(memory));
   }
   if (end.exit_code == to_int(ExitCode::Interrupted)) {
     leave_interrupted(world);
@@ -113,9 +114,9 @@ std::optional<Result<World>> join_unless_over(const step::ResolvedStep& step, co
   return world.get();
 }
 
-/// Trains in one world. `kept`: in memory, of the world before.
+/// Trains in one world. `memory`: what this process has from before.
 SessionEnd work_in_world(const config::Options& options, const Environment& environment,
-                         const std::vector<std::string>& arguments, elastic::AgentLink* agent, std::optional<Kept> kept,
+                         const std::vector<std::string>& arguments, elastic::AgentLink* agent, InMemory memory,
                          FailureReport& report, metrics::StartupTrace& trace) {
   Result<std::unique_ptr<launchers::PmixClient>> pmix = rendezvous::pmix_for(environment, options.launch);
   if (!pmix) {
@@ -131,7 +132,7 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
   prepare_process(parse_integer<int>(patched.get("OMP_NUM_THREADS").value_or("")).value_or(0));
   trace.mark("bootstrap");
   std::optional<Result<World>> world;
-  if (kept) {
+  if (memory.kept) {
     agent->live_on();
     world = join_unless_over(*step, patched, options, report, *agent);
   } else {
@@ -139,9 +140,9 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
                        *std::move(pmix), report, trace);
   }
   if (!world) {
-    return {.noticed = kept->recovery.noticed,
+    return {.noticed = memory.kept->recovery.noticed,
             .lost = fail("world", "", "a rank was lost while the others met", "", ExitCode::Unavailable),
-            .kept = std::move(kept)};
+            .kept = std::move(memory.kept)};
   }
   if (!*world) {
     const Error& error = world->error();
@@ -149,7 +150,7 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
     report.linger();
     return {.exit_code = failed};
   }
-  return train_in(**world, {options, *step, patched, arguments, agent}, std::move(kept), report, trace);
+  return train_in(**world, {options, *step, patched, arguments, agent}, std::move(memory), report, trace);
 }
 Environment with(Environment environment, const elastic::Variables& variables) {
   for (const auto& [name, value] : variables) {
@@ -195,7 +196,15 @@ SessionEnd work(const config::Options& options, Environment environment, const s
   if (!agent) {
     return {.exit_code = report.common(agent.error())};
   }
+  model::ResNet ready = nullptr;
   if (*agent && environment.get(env::kStandby)) {
+    prepare_process(parse_integer<int>(environment.get("OMP_NUM_THREADS").value_or("")).value_or(0));
+    const auto config = config::make_train_config(options.trainer, environment);
+    Result<model::ResNet> rehearsed = config ? rehearse(*config) : config.error();
+    if (!rehearsed) {
+      return {.exit_code = to_int(rehearsed.error().exit_code)};  // the workers tell
+    }
+    ready = *std::move(rehearsed);
     const std::optional<elastic::Variables> variables = (*agent)->first_generation();
     if (!variables) {
       return {};
@@ -204,7 +213,8 @@ SessionEnd work(const config::Options& options, Environment environment, const s
   }
   std::optional<Kept> kept;
   while (true) {
-    SessionEnd end = work_in_world(options, environment, arguments, agent->get(), std::move(kept), report, trace);
+    SessionEnd end = work_in_world(options, environment, arguments, agent->get(),
+                                   {.kept = std::move(kept), .model = std::exchange(ready, nullptr)}, report, trace);
     if (!end.lost) {
       return end;
     }

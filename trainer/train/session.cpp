@@ -31,13 +31,14 @@ namespace {
 /// rank ends all.
 class Session {
  public:
-  Session(const SessionInput& input, FailureReport& report, World& world, std::optional<Kept> kept)
+  Session(const SessionInput& input, FailureReport& report, World& world, InMemory memory)
       : input_(input),
         settings_(input.options.trainer),
         report_(report),
         world_(world),
         given_resume_(input.options.trainer.text("resume")),
-        kept_(std::move(kept)) {}
+        kept_(std::move(memory.kept)),
+        model_(kept_ ? kept_->model : std::move(memory.model)) {}
 
   [[nodiscard]] SessionEnd run() {
     SessionEnd end{.exit_code = run_to_end()};
@@ -135,9 +136,7 @@ class Session {
     return set ? read_config() : set;
   }
 
-  Result<void> make_training() {
-    return take(train::make_training(*config_, world_, kept_ ? kept_->model : nullptr), training_);
-  }
+  Result<void> make_training() { return take(train::make_training(*config_, world_, model_), training_); }
   Result<void> add_replica() { return train::add_replica(*training_, *config_, world_, living_.has_value()); }
   Result<void> add_optimizer() { return train::add_optimizer(*training_, *config_, world_); }
 
@@ -341,6 +340,7 @@ class Session {
   std::string reported_;
   const std::string given_resume_;  ///< before a restart changed it
   std::optional<Kept> kept_;
+  model::ResNet model_;  ///< may be null
   std::optional<Living> living_;
   bool filled_ = false;  ///< model and optimizer are, with what living_ says
   bool begun_ = false;   ///< the loop has: progress, model and optimizer belong together
@@ -362,8 +362,8 @@ class Session {
 
 }  // namespace
 
-SessionEnd run_session(const SessionInput& input, FailureReport& report, World& world, std::optional<Kept> kept) {
-  return Session(input, report, world, std::move(kept)).run();
+SessionEnd run_session(const SessionInput& input, FailureReport& report, World& world, InMemory memory) {
+  return Session(input, report, world, std::move(memory)).run();
 }
 
 }  // namespace rollcall::train

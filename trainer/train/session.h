@@ -24,6 +24,12 @@ struct SessionInput {
   elastic::AgentLink* agent = nullptr;  ///< that of a training which lives on when its world changes (--elastic)
 };
 
+/// What a process has in memory when it joins a world.
+struct InMemory {
+  std::optional<Kept> kept = {};  ///< of the world before
+  model::ResNet model = nullptr;  ///< new, of rehearse(); null: it is to be made
+};
+
 struct SessionEnd {
   int exit_code = 0;
   std::string reported = {};       ///< rank 0's: the folder of which a report is to be made, if any
@@ -32,9 +38,7 @@ struct SessionEnd {
   std::optional<Kept> kept = {};   ///< with `lost`: what this rank can go on with
 };
 
-/// Trains in `world`, from the configuration to the end or to the loss of a peer. `kept`: of the world before. Every
-/// rank calls it.
-[[nodiscard]] SessionEnd run_session(const SessionInput& input, FailureReport& report, World& world,
-                                     std::optional<Kept> kept);
+/// Trains in `world`, from the configuration to the end or to the loss of a peer. Every rank calls it.
+[[nodiscard]] SessionEnd run_session(const SessionInput& input, FailureReport& report, World& world, InMemory memory);
 
 }  // namespace rollcall::train

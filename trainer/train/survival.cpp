@@ -172,8 +172,8 @@ Result<void> spread(const Living& living, std::optional<Kept>& kept, Training& t
   make_state(*training.optimizer, Json::parse(living.optimizer_state), kept ? kept->optimizer.get() : nullptr, state);
   std::vector<at::Tensor> buffers = training.model->buffers();
   // A rank that was in the step that another one has finished has the statistics of that step already.
-  const bool in_next_step = kept && kept->progress.global_step == living.earlier.progress.global_step;
-  for (std::size_t i = 0; in_next_step && i < kept->buffers_before.size(); ++i) {
+  const bool same_step = kept && kept->progress.global_step == living.earlier.progress.global_step;
+  for (std::size_t i = 0; same_step && i < kept->buffers_before.size(); ++i) {
     buffers[i].copy_(kept->buffers_before[i]);
   }
   Result<void> filled;
@@ -183,7 +183,7 @@ Result<void> spread(const Living& living, std::optional<Kept>& kept, Training& t
       c10d::broadcast_coalesced(world.process_group, buffers, kPieceBytes, static_cast<int>(living.source_of_buffers));
     });
   }
-  if (filled || world.rank != living.source) {
+  if (filled || !same_step) {
     kept.reset();
   } else {
     kept->buffers_before.clear();  // they are the model's again

@@ -47,8 +47,9 @@ struct Living {
 [[nodiscard]] Result<std::optional<Living>> find_living(const std::optional<Kept>& kept, const World& world);
 
 /// Fills model and optimizer of `training`, whose optimizer is new, on all ranks; of one that has kept something the
-/// model is the same as before. `kept` is used up; where this fails, it stays on the source alone, as others may have a
-/// part of what they had and a part of what the source has. Collective. Errors (Unavailable): a peer was lost.
+/// model is the same as before. `kept` is used up; where this fails, it stays on ranks that had finished as many steps
+/// as the source: their replicas are equal. Others may have a part of what they had and a part of what the source has.
+/// Collective. Errors (Unavailable): a peer was lost.
 [[nodiscard]] Result<void> spread(const Living& living, std::optional<Kept>& kept, Training& training,
                                   const World& world);
 

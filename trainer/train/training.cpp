@@ -67,7 +67,7 @@ optim::ScheduleOptions make_schedule(const config::TrainConfig& config, double l
 
 }  // namespace
 
-Result<Training> make_training(const config::TrainConfig& config, const World& world, model::ResNet kept) {
+Result<Training> make_training(const config::TrainConfig& config, const World& world, model::ResNet ready) {
   Training training;
   std::vector<std::string> warnings;
   Result<data::Datasets> datasets = open_shared_data(config.data, world, warnings);
@@ -85,7 +85,7 @@ Result<Training> make_training(const config::TrainConfig& config, const World& w
     return checked.error();
   }
   training.loss_scaler = precision::LossScaler(config.model.compute_type == at::kHalf);
-  training.model = std::move(kept);
+  training.model = std::move(ready);
   if (Result<void> built = training.model.is_empty() ? build_model(training, config, world.device) : Result<void>();
       !built) {
     return built.error();
@@ -133,6 +133,36 @@ Result<void> warm_up(Training& training, const config::TrainConfig& config, cons
   training.model->train();
   return training.replica->warm_up(
       [&] { return torch::nn::functional::cross_entropy(training.model->forward(images), labels); });
+}
+
+Result<model::ResNet> rehearse(const config::TrainConfig& config) {
+  const World alone;
+  Result<Training> training = make_training(config, alone);
+  if (!training) {
+    return training.error();
+  }
+  model::ResNet model = training->model;
+  std::vector<at::Tensor> buffers;
+  for (const at::Tensor& buffer : model->buffers()) {
+    buffers.push_back(buffer.clone());
+  }
+  model->train();
+  const std::int64_t size = config.data.datasets.image_size;
+  const at::Tensor images =
+      torch::zeros({config.batch_size(), 3, size, size}, alone.device.options()).contiguous(config.model.memory_format);
+  const at::Tensor labels = torch::zeros({config.batch_size()}, alone.device.options().dtype(at::kLong));
+  {
+    const precision::Autocast autocast(config.model.compute_type, alone.device.type());
+    torch::nn::functional::cross_entropy(model->forward(images).to(at::kFloat), labels).backward();
+  }
+  const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    model->buffers()[i].copy_(buffers[i]);
+  }
+  for (at::Tensor& parameter : model->parameters()) {
+    parameter.mutable_grad().reset();
+  }
+  return model;
 }
 
 data::Batch placed(data::Batch batch, const model::Device& device) {

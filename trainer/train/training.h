@@ -26,10 +26,10 @@ struct Training {
   std::int64_t steps_of_epoch = 0;  ///< of a whole one
 };
 
-/// Data, model and loss scaler; `kept`, if not null, is the model. Collective. Errors: data set missing, empty class,
+/// Data, model and loss scaler; `ready`, if not null, is the model. Collective. Errors: data set missing, empty class,
 /// batch larger than the data, unknown model, precision that this machine cannot train in.
 [[nodiscard]] Result<Training> make_training(const config::TrainConfig& config, const World& world,
-                                             model::ResNet kept = nullptr);
+                                             model::ResNet ready = nullptr);
 
 /// The replica, with rank 0's parameters on all ranks unless they are `filled` by something else. Collective. Errors:
 /// those of parallel::make_replica().
@@ -38,6 +38,11 @@ struct Training {
 
 /// The optimizer and its schedule. Errors (Usage): optimizer parameters out of range.
 [[nodiscard]] Result<void> add_optimizer(Training& training, const config::TrainConfig& config, const World& world);
+
+/// The model of a process that waits to take a place, for make_training(), after one step with images of zeros that is
+/// undone: the libraries have made by then what they make at first use. Reads the data set's list. Errors: those of
+/// make_training().
+[[nodiscard]] Result<model::ResNet> rehearse(const config::TrainConfig& config);
 
 /// `batch` where the model computes.
 [[nodiscard]] data::Batch placed(data::Batch batch, const model::Device& device);
