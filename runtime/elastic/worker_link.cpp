@@ -95,7 +95,7 @@ void WorkerLink::begin(const Variables& variables) {
   state_ = State::Silent;
 }
 
-std::unique_ptr<AgentLink> AgentLink::of(const Environment& environment) {
+std::shared_ptr<AgentLink> AgentLink::of(const Environment& environment) {
   const auto descriptor = parse_integer<int>(environment.get(env::kAgentLink).value_or(""));
   int type = 0;
   socklen_t size = sizeof type;
@@ -104,7 +104,7 @@ std::unique_ptr<AgentLink> AgentLink::of(const Environment& environment) {
     return nullptr;
   }
   fcntl(*descriptor, F_SETFD, FD_CLOEXEC);
-  return std::unique_ptr<AgentLink>(new AgentLink(*descriptor));
+  return std::shared_ptr<AgentLink>(new AgentLink(*descriptor));
 }
 
 AgentLink::~AgentLink() { close(descriptor_); }
@@ -116,6 +116,7 @@ void AgentLink::listen(std::chrono::milliseconds patience) {
   if (patience.count() > 0) {
     (void)poll(&ready, 1, static_cast<int>(patience.count()));
   }
+  const std::lock_guard lock(mutex_);
   while (const std::optional<std::string> message = gone_ ? std::nullopt : hear(descriptor_)) {
     gone_ = message->empty();
     hold_ = hold_ || *message == kHold;
@@ -127,23 +128,43 @@ void AgentLink::listen(std::chrono::milliseconds patience) {
 
 bool AgentLink::told_to_hold() {
   listen({});
+  const std::lock_guard lock(mutex_);
   return hold_;
+}
+
+std::function<bool()> AgentLink::end_of_generation() {
+  const std::lock_guard lock(mutex_);
+  return [link = shared_from_this(), generation = generation_] {
+    const bool hold = link->told_to_hold();
+    const std::lock_guard for_generation(link->mutex_);
+    return hold || link->generation_ != generation;
+  };
 }
 
 bool AgentLink::await_hold(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (!told_to_hold() && !gone_ && std::chrono::steady_clock::now() < deadline) {
+  const auto gone = [this] {
+    const std::lock_guard lock(mutex_);
+    return gone_;
+  };
+  while (!told_to_hold() && !gone() && std::chrono::steady_clock::now() < deadline) {
     listen(kGlance);
   }
-  return hold_;
+  return told_to_hold();
 }
 
 std::optional<Variables> AgentLink::await_begin() {
-  while (!begin_ && !gone_) {
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (begin_ || gone_) {
+        hold_ = false;
+        generation_ += 1;
+        return std::exchange(begin_, std::nullopt);
+      }
+    }
     listen(kGlance);
   }
-  hold_ = false;
-  return std::exchange(begin_, std::nullopt);
 }
 
 std::optional<Variables> AgentLink::next_generation() {

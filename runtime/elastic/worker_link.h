@@ -1,7 +1,10 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -52,12 +55,12 @@ class WorkerLink {
   State state_ = State::Silent;
 };
 
-/// The worker's end. Main thread only.
-class AgentLink {
+/// The worker's end. Thread-safe, except that one thread alone waits for generations.
+class AgentLink : public std::enable_shared_from_this<AgentLink> {
  public:
   /// What ROLLCALL_AGENT_LINK says; null where no agent has started this process. Programs that this one starts do not
   /// inherit it.
-  [[nodiscard]] static std::unique_ptr<AgentLink> of(const Environment& environment);
+  [[nodiscard]] static std::shared_ptr<AgentLink> of(const Environment& environment);
   AgentLink(const AgentLink&) = delete;
   AgentLink& operator=(const AgentLink&) = delete;
   ~AgentLink();
@@ -66,7 +69,9 @@ class AgentLink {
   void live_on() const;
   /// Whether the agent has said that the generation is over. Does not wait.
   [[nodiscard]] bool told_to_hold();
-  /// The same, and waits for it, at most so long.
+  /// The same of the present generation, also when another one has begun meanwhile. Keeps the link alive.
+  [[nodiscard]] std::function<bool()> end_of_generation();
+  /// Waits for it, at most so long.
   [[nodiscard]] bool await_hold(std::chrono::milliseconds patience);
   /// Says that this process has let go of its generation, and waits for the next one's variables. Nothing where there
   /// is none: the agent is gone.
@@ -79,7 +84,9 @@ class AgentLink {
   void listen(std::chrono::milliseconds patience);
   [[nodiscard]] std::optional<Variables> await_begin();
 
-  int descriptor_;
+  const int descriptor_;
+  std::mutex mutex_;              ///< of what follows
+  std::uint32_t generation_ = 0;  ///< generations that began before the present one
   bool hold_ = false;
   bool gone_ = false;
   std::optional<Variables> begin_;

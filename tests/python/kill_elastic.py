@@ -82,8 +82,8 @@ def main():
                 # BatchNorm's statistics are rank 0's, and may have gone with it; no step of training reads them.
                 assert [name for name in different if name.startswith(("model/", "optimizer/"))
                         and not name.endswith(("running_mean", "running_var"))] == [], different
-                from_memory += len(run.records("regrouped"))
-                from_files += len(run.records("resume")) - len(run.records("regrouped"))
+                from_memory += run.text().count("goes on from the memory of rank")
+                from_files += run.text().count("resumed from")
             finally:
                 run.close()
     print(f"{done} kills of {arguments.parallel} trainings by {RANKS} ranks (seed {arguments.seed}), {runs} runs of {STEPS} steps: "

@@ -94,16 +94,22 @@ std::optional<Result<World>> join_unless_over(const step::ResolvedStep& step, co
     settings::Settings launch;
     config::ProcessGroupConfig config;
     FailureReport report;
+    process_group::Interrupted over;
     std::promise<Result<World>> world;
   };
   constexpr std::chrono::milliseconds kGlance{2};
-  const auto join = std::make_shared<Join>(
-      Join{step, patched, options.launch, config::make_process_group_config(options.trainer), report, {}});
+  const auto join = std::make_shared<Join>(Join{step,
+                                                patched,
+                                                options.launch,
+                                                config::make_process_group_config(options.trainer),
+                                                report,
+                                                agent.end_of_generation(),
+                                                {}});
   std::future<Result<World>> world = join->world.get_future();
   std::thread([join] {
     metrics::StartupTrace untold(metrics::now());
-    join->world.set_value(
-        join_world(join->step, join->environment, join->launch, join->config, nullptr, join->report, untold));
+    join->world.set_value(join_world(join->step, join->environment, join->launch, join->config, nullptr, join->report,
+                                     untold, join->over));
   }).detach();
   while (world.wait_for(kGlance) != std::future_status::ready) {
     if (agent.told_to_hold()) {
@@ -139,7 +145,8 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
     world = join_world(*step, patched, options.launch, config::make_process_group_config(options.trainer),
                        *std::move(pmix), report, trace);
   }
-  if (!world) {
+  const bool lost_again = memory.kept && (!world || (!*world && world->error().exit_code == ExitCode::Unavailable));
+  if (lost_again) {
     return {.noticed = memory.kept->recovery.noticed,
             .lost = fail("world", "", "a rank was lost while the others met", "", ExitCode::Unavailable),
             .kept = std::move(memory.kept)};
@@ -174,14 +181,14 @@ std::optional<elastic::Variables> next_world(elastic::AgentLink& agent, SessionE
 }
 
 /// The link to the agent of a training that lives on; null for any other.
-Result<std::unique_ptr<elastic::AgentLink>> agent_of(const config::Options& options, const Environment& environment) {
+Result<std::shared_ptr<elastic::AgentLink>> agent_of(const config::Options& options, const Environment& environment) {
   if (!options.trainer.on("elastic")) {
-    return std::unique_ptr<elastic::AgentLink>();
+    return std::shared_ptr<elastic::AgentLink>();
   }
   if (options.trainer.text("backend") == "mpi") {
     return fail("--elastic", "on", "MPI cannot go on once a rank is lost", "--backend=gloo or ucx", ExitCode::Usage);
   }
-  std::unique_ptr<elastic::AgentLink> agent = elastic::AgentLink::of(environment);
+  std::shared_ptr<elastic::AgentLink> agent = elastic::AgentLink::of(environment);
   if (!agent) {
     return fail("--elastic", "on", "no agent of `rollcall run` has started this process",
                 "rollcall run --max-restarts=N ... rollcall-train --elastic", ExitCode::Usage);
@@ -192,7 +199,7 @@ Result<std::unique_ptr<elastic::AgentLink>> agent_of(const config::Options& opti
 /// One world after the other, until the training ends.
 SessionEnd work(const config::Options& options, Environment environment, const std::vector<std::string>& arguments,
                 FailureReport& report, metrics::StartupTrace& trace) {
-  const Result<std::unique_ptr<elastic::AgentLink>> agent = agent_of(options, environment);
+  const Result<std::shared_ptr<elastic::AgentLink>> agent = agent_of(options, environment);
   if (!agent) {
     return {.exit_code = report.common(agent.error())};
   }

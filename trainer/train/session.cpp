@@ -330,6 +330,9 @@ class Session {
     if (!agreement->failure) {
       return std::nullopt;
     }
+    if (input_.agent != nullptr && agreement->failure->exit_code == ExitCode::Unavailable) {
+      return lost_peer(*agreement->failure);  // all have, or nodes come while the ranks still meet
+    }
     return agreement->prints ? report_.agreed(*agreement->failure) : to_int(agreement->failure->exit_code);
   }
 

@@ -48,7 +48,8 @@ void wait_for_others(const World& world) {
 
 Result<World> join_world(const step::ResolvedStep& step, const Environment& patched, const settings::Settings& launch,
                          const config::ProcessGroupConfig& config, std::unique_ptr<launchers::PmixClient> pmix,
-                         FailureReport& report, metrics::StartupTrace& trace) {
+                         FailureReport& report, metrics::StartupTrace& trace,
+                         const process_group::Interrupted& interrupted) {
   World world = world_of(step.facts, patched);
   step::apply_to_this_process(step.patch);  // Gloo, NCCL and UCX read their interface variables there
   if (world.world_size == 1) {
@@ -70,7 +71,7 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
     return store.error();
   }
   trace.mark("store");
-  world.store = *store;
+  world.store = interrupted ? process_group::interruptible(*store, interrupted) : *store;
   report.attach(world.store);
   // A rank that dies as a PMIx client takes the whole step down before anybody can say why.
   pmix.reset();

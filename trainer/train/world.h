@@ -15,6 +15,7 @@
 #include "runtime/step/resolved_step.h"
 #include "trainer/config/train_config.h"
 #include "trainer/distributed/process_group/factory.h"
+#include "trainer/distributed/process_group/interruptible_store.h"
 #include "trainer/metrics/startup_trace.h"
 #include "trainer/model/device.h"
 #include "trainer/train/failure_report.h"
@@ -43,11 +44,15 @@ struct World {
 /// does not take the step down by itself. `report` gets the store as soon as there is one; `trace` the stages
 /// rendezvous, store and process group (none in a world of one).
 ///
+/// `interrupted`, which may be empty: once it holds, nothing waits any longer for what other ranks were to tell, now
+/// and in all groups that are made with the world's store.
+///
 /// Errors: those of resolve_this_step, meet and the process group. Blocks for at most setting `rendezvous.timeout`.
 [[nodiscard]] Result<World> join_world(const step::ResolvedStep& step, const Environment& patched,
                                        const settings::Settings& launch, const config::ProcessGroupConfig& config,
                                        std::unique_ptr<launchers::PmixClient> pmix, FailureReport& report,
-                                       metrics::StartupTrace& trace);
+                                       metrics::StartupTrace& trace,
+                                       const process_group::Interrupted& interrupted = {});
 
 /// How the ranks end a run that all of them end alike: rank 0, which holds the store, leaves last. A watchdog of
 /// another rank that asked the store afterwards would make LibTorch print a warning with a stack trace. Called by all
