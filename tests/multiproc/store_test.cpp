@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include <atomic>
+#include <thread>
+
 #include "tests/support/multiproc.h"
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/distributed/process_group/interruptible_store.h"
 
 namespace rollcall::process_group {
 namespace {
@@ -86,6 +90,21 @@ TEST(Store, MpiIsRefusedWhereItsLauncherStartedNobodyWithoutWaitingForOthers) {
   const auto group = make_process_group(c10::make_intrusive<c10d::HashStore>(), 0, 2, {.backend = "mpi"});
   ASSERT_FALSE(group.has_value());
   EXPECT_EQ(group.error().setting, "--backend");
+}
+
+TEST(InterruptibleStore, AWaitEndsWhenItIsInterruptedOrItsTimeHasPassed) {
+  std::atomic<bool> over = false;
+  const auto inner = c10::make_intrusive<c10d::HashStore>();
+  const auto store = interruptible(inner, [&] { return over.load(); });
+  EXPECT_THROW(store->wait({"key"}, std::chrono::milliseconds(150)), c10::DistStoreError);
+  std::thread writer([&] { static_cast<c10d::Store&>(*inner).set("key", std::string("value")); });
+  EXPECT_EQ(store->get("key"), (std::vector<std::uint8_t>{'v', 'a', 'l', 'u', 'e'}));
+  writer.join();
+  over = true;
+  EXPECT_EQ(store->get("key").size(), 5U) << "what is there needs no wait";
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_THROW(store->clone()->wait({"other"}, std::chrono::hours(1)), c10::DistStoreError);
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::minutes(1));
 }
 
 }  // namespace

@@ -79,6 +79,31 @@ def test_without_a_standby_a_new_process_takes_the_place(training):
     assert run.steps() == list(range(1, STEPS + 1))
 
 
+def test_checkpoints_of_before_stay_and_the_later_ones_are_of_the_same_training(training):
+    run = training("run", "--max-steps=22", "--epochs=100", "--checkpoint-steps=5", "--keep-last=9", "--checkpoint-mode=sync", workers=2)
+    run.start()
+    run.wait_for_step(12)
+    kill(run.workers()[0])
+    run.wait_for_step(17)
+    kill(run.workers()[1])
+    run.finish()
+    assert [path.name for path in sorted(run.folder.glob("*.h5*")) if path.name != "best.h5"] == [
+        f"step-{step:08}.h5" for step in (5, 10, 15, 20, 22)]
+    assert "resumed from" not in run.text()
+
+
+@pytest.mark.parametrize("options", [("--valid-epochs=0",), ("--valid-epochs=1",)])
+def test_a_rank_that_is_lost_in_the_last_save_costs_no_checkpoint(training, options):
+    run = training("run", "--max-steps=6", "--epochs=100", *options, workers=2)
+    run.start()
+    run.wait_for_step(2)
+    victim = run.workers()[1]
+    run.wait_for_step(6)  # what follows takes tenths of a second
+    kill(victim)
+    run.finish()
+    assert last_checkpoint(run).name == "step-00000006.h5"
+
+
 def images_of_epochs(run):
     return [(record["epoch"], record["samples"]) for record in run.records("epoch")]
 

@@ -121,6 +121,7 @@ Result<std::string> Checkpoints::go_on(const Living& living, checkpoint::Progres
                                        std::vector<std::string>& warnings) {
   checkpoint::TrainingState state = state_of(living.earlier.progress);
   line_begins_at_ = living.line_begins_at;
+  went_on_ = true;
   const Result<std::string> how = take_place(progress, state, warnings);
   return how ? Result<std::string>(fmt::format("goes on from {} at epoch {}, step {}{}", living.earlier.path,
                                                progress.epoch + 1, progress.global_step, *how))

@@ -36,6 +36,7 @@ class Checkpoints {
   /// warns as load() does.
   [[nodiscard]] Result<std::string> go_on(const Living& living, checkpoint::Progress& progress,
                                           std::vector<std::string>& warnings);
+  [[nodiscard]] bool went_on_from_memory() const { return went_on_; }
   /// For another object that goes on at `step`: up to which step the folder's checkpoints are of this training. Not
   /// while a save is under way.
   [[nodiscard]] std::int64_t line_at(std::int64_t step) const { return writer_->saved_once() ? step : line_begins_at_; }
@@ -101,6 +102,7 @@ class Checkpoints {
   std::vector<std::string> parameter_keys_;  ///< in the optimizer's order
   std::set<std::string> parameters_;
   bool ends_an_epoch_ = false;
+  bool went_on_ = false;
   std::string loaded_from_;
   std::int64_t unsettled_ = -1;  ///< the step of the last validation among the best, until its save is known to be done
   std::vector<checkpoint::Best> driven_out_;  ///< those of before that validation

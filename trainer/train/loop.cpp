@@ -49,12 +49,8 @@ Outcome Loop::run_epochs() {
   if (config_.run.valid_epochs == 0) {
     progress_.validation_due = 0;  // none is wanted any more
   }
-  if (progress_.validation_due != 0) {  // it was interrupted
-    validates_again_ = true;
-    if (Stop stop = save_and_validate(false, progress_.epoch == config_.run.epochs || at_last_step())) {
-      return *stop;
-    }
-    validates_again_ = false;
+  if (Stop stop = finish_interrupted()) {
+    return *stop;
   }
   if (checkpoints_.ends_an_epoch() && at_last_step() &&
       progress_.epoch < config_.run.epochs) {  // a kill came between its last step and its end
@@ -69,6 +65,16 @@ Outcome Loop::run_epochs() {
     }
   }
   return Outcome{};
+}
+
+Loop::Stop Loop::finish_interrupted() {
+  const bool last = progress_.epoch == config_.run.epochs || at_last_step();
+  const bool due = progress_.step_in_epoch > 0 ? checkpoints_.due_after_step(progress_.global_step)
+                                               : checkpoints_.due_after_epoch(progress_.epoch);
+  validates_again_ = progress_.validation_due != 0;
+  const Stop stop = save_and_validate(checkpoints_.went_on_from_memory() && (last || due), last);
+  validates_again_ = false;
+  return stop;
 }
 
 std::int64_t Loop::schedule_step() const {

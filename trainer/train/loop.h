@@ -52,6 +52,9 @@ class Loop {
   /// --max-steps ends: the steps done.
   [[nodiscard]] std::int64_t schedule_step() const;
   [[nodiscard]] Outcome run_epochs();
+  /// What the step where this run begins had come to, but not to the end of: its validation and, where ranks go on with
+  /// what they have in memory, its save.
+  [[nodiscard]] Stop finish_interrupted();
   [[nodiscard]] Stop train_epoch();
   [[nodiscard]] Result<std::optional<data::Batch>> next_batch();
   /// Gradients of one batch, `done` having been added up in this step before.

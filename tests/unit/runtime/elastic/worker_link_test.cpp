@@ -1,0 +1,103 @@
+#include "runtime/elastic/worker_link.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+
+#include "runtime/contract/env_vars.h"
+
+namespace rollcall::elastic {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Both ends in one process: what an agent and its worker say to each other.
+class WorkerLinkTest : public testing::Test {
+ protected:
+  WorkerLinkTest() {
+    std::optional<WorkerLink::Made> made = WorkerLink::make(loop_);
+    agent_ = std::move(made->link);
+    Environment environment;
+    environment.set(std::string(env::kAgentLink), std::to_string(made->worker_end));
+    worker_ = AgentLink::of(environment);
+  }
+
+  void let_agent_hear() { loop_.wait(Clock::now() + milliseconds(1000)); }
+
+  EventLoop loop_;
+  std::unique_ptr<WorkerLink> agent_;
+  std::shared_ptr<AgentLink> worker_;
+};
+
+TEST_F(WorkerLinkTest, AWorkerThatLivesOnHoldsAndHearsTheNextGeneration) {
+  EXPECT_FALSE(agent_->lives_on());
+  worker_->live_on();
+  let_agent_hear();
+  EXPECT_TRUE(agent_->lives_on());
+  EXPECT_FALSE(agent_->held());
+  EXPECT_FALSE(worker_->told_to_hold());
+  const std::function<bool()> over = worker_->end_of_generation();
+  EXPECT_FALSE(over());
+  agent_->hold();
+  EXPECT_TRUE(worker_->told_to_hold());
+  EXPECT_TRUE(over());
+  agent_->begin({{"RANK", "2"}, {"EMPTY", ""}, {"LINES", "a\nb=c"}});
+  const std::optional<Variables> variables = worker_->next_generation();
+  ASSERT_TRUE(variables.has_value());
+  EXPECT_EQ(*variables, (Variables{{"RANK", "2"}, {"EMPTY", ""}, {"LINES", "a\nb=c"}}));
+  EXPECT_FALSE(worker_->told_to_hold());
+  EXPECT_TRUE(over()) << "that generation stays over";
+  EXPECT_FALSE(worker_->end_of_generation()());
+}
+
+TEST_F(WorkerLinkTest, AWorkerWhoseAgentIsGoneWaitsForNothing) {
+  worker_->live_on();
+  let_agent_hear();
+  agent_->hold();
+  ASSERT_TRUE(worker_->await_hold(milliseconds(1000)));
+  agent_.reset();  // next_generation() would wait for it
+  EXPECT_FALSE(worker_->next_generation().has_value()) << "the agent is gone";
+}
+
+TEST_F(WorkerLinkTest, AWorkerSaysAnewInEachGenerationThatItLivesOn) {
+  worker_->live_on();
+  let_agent_hear();
+  agent_->hold();
+  agent_->begin({{"RANK", "0"}});
+  EXPECT_FALSE(agent_->lives_on());
+  EXPECT_TRUE(worker_->next_generation().has_value());  // its "held" comes late, and counts for nothing
+  let_agent_hear();
+  EXPECT_FALSE(agent_->held());
+}
+
+TEST_F(WorkerLinkTest, AWorkerThatIsGoneDoesNotLiveOn) {
+  worker_->live_on();
+  let_agent_hear();
+  worker_.reset();
+  let_agent_hear();
+  EXPECT_FALSE(agent_->lives_on());
+  agent_->hold();  // to nobody
+  agent_->begin({});
+  EXPECT_FALSE(agent_->held());
+}
+
+TEST_F(WorkerLinkTest, NobodyWaitsForAHoldLongerThanAsked) { EXPECT_FALSE(worker_->await_hold(milliseconds(1))); }
+
+TEST(AgentLink, WhatIsNoLinkIsNone) {
+  EXPECT_EQ(AgentLink::of(Environment()), nullptr);
+  std::array<int, 2> pipe_ends{};
+  ASSERT_EQ(pipe(pipe_ends.data()), 0);
+  for (const std::string& number : {std::to_string(pipe_ends[0]), std::string("-1"), std::string("many")}) {
+    Environment environment;
+    environment.set(std::string(env::kAgentLink), number);
+    EXPECT_EQ(AgentLink::of(environment), nullptr) << number;
+  }
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
+}
+
+}  // namespace
+}  // namespace rollcall::elastic
