@@ -49,7 +49,11 @@ std::string find_python(const std::string& search_path) {
 Agent::Agent(LaunchRequest request, Environment environment, Tell tell)
     : request_(std::move(request)),
       environment_(std::move(environment)),
-      tell_([tell = std::move(tell)](const std::string& line) { tell(printable(line)); }) {}
+      tell_([tell = std::move(tell)](const std::string& line) { tell(printable(line)); }) {
+  for (const std::string_view of_an_agent_above : {env::kAgentLink, env::kStandby}) {
+    environment_.unset(of_an_agent_above);
+  }
+}
 
 Result<void> Agent::prepare() {
   const std::string search_path = environment_.get(env::kPath).value_or("/usr/local/bin:/usr/bin:/bin");
@@ -173,6 +177,11 @@ void Agent::on_signal(int signal) {
   } else if (std::ranges::find(request_.signals, signal) == request_.signals.end()) {
     if (group_) {
       group_->forward(signal);
+    }
+    for (const Survivor& survivor : survivors_) {
+      if (survivor.link) {
+        ::kill(-survivor.pid, signal);
+      }
     }
   } else if (!member_.interrupted()) {
     first_signal_ = {signal, Clock::now()};

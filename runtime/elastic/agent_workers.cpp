@@ -3,9 +3,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
+#include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
@@ -16,6 +18,21 @@
 
 namespace rollcall::elastic {
 namespace {
+
+/// Whether the kernel takes this process before others where a node's or a job's memory runs out (proc(5),
+/// oom_score_adj). Where it may not be said, all are alike.
+void may_be_killed_first(pid_t pid, bool on) {
+  std::string own;
+  if (!on && !read_small_file("/proc/self/oom_score_adj", 16, own).reason.empty()) {
+    return;
+  }
+  const std::string path = fmt::format("/proc/{}/oom_score_adj", pid);
+  if (const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC); file >= 0) {
+    const std::string text = on ? "1000" : own;
+    (void)!write(file, text.data(), text.size());
+    close(file);
+  }
+}
 
 std::vector<std::string> texts_of(const Environment& environment) {
   std::vector<std::string> texts;
@@ -57,6 +74,11 @@ void Agent::start(const Generation& generation) {
       set_up_failure_->kind = Cause::Kind::SetUp;
       set_up_failure_->message = started.error().value + ": " + started.error().reason;
       member_.worker_failed(*set_up_failure_);
+      for (Survivor& survivor : survivors_) {  // they are stopped with the others
+        if (survivor.link) {
+          group_->adopt(std::move(survivor));
+        }
+      }
       break;
     }
   }
@@ -71,8 +93,14 @@ Result<void> Agent::begin_worker(const Generation& generation, std::uint32_t loc
     return variables.error();
   }
   Survivor survivor = local_rank < survivors_.size() ? std::move(survivors_[local_rank]) : Survivor();
+  if (survivor.link && !survivor.link->held()) {  // it has died since, or wants no more of it
+    ::kill(-survivor.pid, SIGKILL);
+    waitpid(survivor.pid, nullptr, 0);
+    survivor = {};
+  }
   if (!survivor.link && standby_.link && standby_.link->lives_on()) {
     survivor = std::exchange(standby_, Survivor());
+    may_be_killed_first(survivor.pid, false);
   }
   if (!survivor.link) {
     return start_worker(generation, local_rank, files, *variables);
@@ -141,8 +169,12 @@ Result<int> Agent::open_stream(const Generation& generation, std::uint32_t local
 /// When the generation has worked for a while, so that a new process does not take the CPUs from those that begin.
 std::optional<Clock::time_point> Agent::standby_due() const {
   constexpr std::chrono::seconds kSettled{2};
-  const bool wanted = request_.standby && group_ && group_->any_lives_on() && standby_.pid == 0 && !standby_failed_ &&
-                      member_.state() == Member::State::Running;
+  bool all_alike = true;  // else it could take one place alone
+  for (std::uint32_t rank = 1; rank < request_.workers; ++rank) {
+    all_alike = all_alike && worker_command(request_, rank) == worker_command(request_, 0);
+  }
+  const bool wanted = request_.standby && all_alike && group_ && group_->any_lives_on() && standby_.pid == 0 &&
+                      !standby_failed_ && member_.state() == Member::State::Running;
   return wanted ? std::optional(began_ + kSettled) : std::nullopt;
 }
 
@@ -152,7 +184,8 @@ void Agent::keep_standby() {
   if (standby_.pid > 0 && waitid(P_PID, static_cast<id_t>(standby_.pid), &how, WEXITED | WNOHANG) == 0 &&
       how.si_pid != 0) {
     standby_ = {};
-    standby_failed_ = true;  // until the next generation
+    standby_failed_ = true;                        // until the next generation
+    request_.standby = how.si_code == CLD_EXITED;  // one that was killed may have had no room
     tell_("rollcall: warning: the process that was to take the place of a worker that fails has ended");
   }
   if (const auto due = standby_due(); due && Clock::now() >= *due) {
@@ -176,7 +209,7 @@ bool Agent::start_standby() {
   plan.command = worker_command(request_, 0);
   plan.environment = texts_of(environment);
   const std::string folder = folders_ ? folders_->run_folder().string() : "";
-  const bool kept = !request_.logs.folder.empty() && (request_.logs.redirects.any() || request_.logs.tee.any());
+  const bool kept = !folder.empty() && (request_.logs.redirects.any() || request_.logs.tee.any());
   const Result<int> log = kept ? open_log(folder + "/standby.log") : Result<int>(-1);
   plan.out = plan.err = log ? *log : -1;
   const Result<pid_t> pid = start_process(plan);
@@ -186,6 +219,8 @@ bool Agent::start_standby() {
     }
   }
   if (pid) {
+    may_be_killed_first(*pid, true);
+    made->link->listen_to(*pid);
     standby_ = {*pid, std::move(made->link)};
   }
   return pid.has_value();
@@ -205,9 +240,13 @@ void Agent::end_survivors() {
   }
   survivors_.clear();
   last.stop(SIGTERM, request_.shutdown_timeout, Clock::now());
+  (void)last.newly_ended();
   last.tick(Clock::now());
   while (!last.over()) {
-    loop_.wait(last.next_tick());
+    const std::vector<int> signals = loop_.wait(last.next_tick());
+    if (std::ranges::any_of(signals, [&](int signal) { return std::ranges::count(request_.signals, signal) > 0; })) {
+      last.stop(SIGKILL, std::chrono::seconds(0), Clock::now());
+    }
     (void)last.newly_ended();
     last.tick(Clock::now());
   }

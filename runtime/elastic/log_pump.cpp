@@ -172,8 +172,9 @@ void LogPump::start() {
 }
 
 void LogPump::run() {
+  const auto is_open = [](const std::unique_ptr<Stream>& stream) { return stream->pipe >= 0; };
   bool to_finish = false;
-  while (!to_finish) {
+  while (!to_finish && std::ranges::any_of(streams_, is_open)) {
     std::vector<pollfd> waiting{{wake_, POLLIN, 0}};
     for (const auto& stream : streams_) {
       waiting.push_back({stream->pipe, POLLIN, 0});

@@ -27,6 +27,9 @@ Result<void> WorkerGroup::start(const ProcessPlan& plan, std::unique_ptr<WorkerL
   if (!pid) {
     return pid.error();
   }
+  if (link) {
+    link->listen_to(*pid);
+  }
   workers_.push_back({*pid, std::move(link)});
   return {};
 }

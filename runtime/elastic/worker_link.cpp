@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <string_view>
 
 #include "runtime/base/text.h"
@@ -23,18 +25,38 @@ constexpr char kSeparator = '\0';  // no variable holds it
 constexpr std::size_t kLongest = 64 * 1024;
 constexpr std::chrono::milliseconds kGlance{50};
 
-bool say(int descriptor, std::string_view message) {
-  return send(descriptor, message.data(), message.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(message.size());
+bool send_message(int descriptor, std::string_view message) {
+  return send(descriptor, message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         static_cast<ssize_t>(message.size());
 }
 
-/// A message that is there, empty where the other end is closed; nothing where there is none now.
-std::optional<std::string> hear(int descriptor) {
-  std::array<char, kLongest> message;  // NOLINT(cppcoreguidelines-pro-type-member-init): recv fills it
-  const ssize_t length = recv(descriptor, message.data(), message.size(), MSG_DONTWAIT);
+struct Message {
+  std::string text;  ///< empty: the other end is closed
+  pid_t sender = 0;  ///< as the kernel says, in this process's namespace; 0: not asked for (SO_PASSCRED)
+};
+
+/// A message that is there; nothing where there is none now.
+std::optional<Message> hear(int descriptor) {
+  std::array<char, kLongest> text;  // NOLINT(cppcoreguidelines-pro-type-member-init): recvmsg fills it
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control{};
+  iovec place{text.data(), text.size()};
+  msghdr header{};
+  header.msg_iov = &place;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  const ssize_t length = recvmsg(descriptor, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (length < 0 && (errno == EAGAIN || errno == EINTR)) {
     return std::nullopt;
   }
-  return std::string(message.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
+  Message message{std::string(text.data(), length > 0 ? static_cast<std::size_t>(length) : 0)};
+  const cmsghdr* const first = length > 0 ? CMSG_FIRSTHDR(&header) : nullptr;
+  if (first != nullptr && first->cmsg_level == SOL_SOCKET && first->cmsg_type == SCM_CREDENTIALS) {
+    ucred credentials{};
+    std::memcpy(&credentials, CMSG_DATA(first), sizeof credentials);
+    message.sender = credentials.pid;
+  }
+  return message;
 }
 
 Variables variables_of(const std::string& message) {
@@ -58,6 +80,8 @@ std::optional<WorkerLink::Made> WorkerLink::make(EventLoop& loop) {
 }
 
 WorkerLink::WorkerLink(EventLoop& loop, int descriptor) : loop_(loop), descriptor_(descriptor) {
+  const int on = 1;
+  setsockopt(descriptor_, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
   loop_.watch(descriptor_, [this] { listen(); });
 }
 
@@ -68,31 +92,48 @@ void WorkerLink::close_end() {
     loop_.forget(descriptor_);
     close(descriptor_);
     descriptor_ = -1;
+    state_ = State::Silent;
   }
 }
 
 void WorkerLink::listen() {
-  while (const std::optional<std::string> message = descriptor_ < 0 ? std::nullopt : hear(descriptor_)) {
-    if (message->empty()) {
+  constexpr int kMostAtOnce = 16;  // the loop comes again
+  for (int i = 0; i < kMostAtOnce && descriptor_ >= 0; ++i) {
+    const std::optional<Message> message = hear(descriptor_);
+    if (!message) {
+      return;
+    }
+    if (message->text.empty()) {
       close_end();
-      state_ = State::Silent;
-    } else if (*message == kLivesOn && state_ == State::Silent) {
+    } else if (message->sender != worker_) {
+      continue;
+    } else if (message->text == kLivesOn && state_ == State::Silent) {
       state_ = State::LivesOn;
-    } else if (*message == kHeld && state_ == State::LivesOn) {
+    } else if (message->text == kHeld && state_ == State::Told) {
       state_ = State::Held;
     }
   }
 }
 
-void WorkerLink::hold() { (void)say(descriptor_, kHold); }
+/// A worker that does not read is one that does not live on.
+void WorkerLink::say(std::string_view message) {
+  if (descriptor_ >= 0 && !send_message(descriptor_, message)) {
+    close_end();
+  }
+}
+
+void WorkerLink::hold() {
+  state_ = State::Told;
+  say(kHold);
+}
 
 void WorkerLink::begin(const Variables& variables) {
   std::string message(kBegin);
   for (const auto& [name, value] : variables) {
     message.append(1, kSeparator).append(name).append(1, '=').append(value);
   }
-  (void)say(descriptor_, message);
   state_ = State::Silent;
+  say(message);
 }
 
 std::shared_ptr<AgentLink> AgentLink::of(const Environment& environment) {
@@ -109,7 +150,7 @@ std::shared_ptr<AgentLink> AgentLink::of(const Environment& environment) {
 
 AgentLink::~AgentLink() { close(descriptor_); }
 
-void AgentLink::live_on() const { (void)say(descriptor_, kLivesOn); }
+void AgentLink::live_on() const { (void)send_message(descriptor_, kLivesOn); }
 
 void AgentLink::listen(std::chrono::milliseconds patience) {
   pollfd ready{descriptor_, POLLIN, 0};
@@ -117,11 +158,11 @@ void AgentLink::listen(std::chrono::milliseconds patience) {
     (void)poll(&ready, 1, static_cast<int>(patience.count()));
   }
   const std::lock_guard lock(mutex_);
-  while (const std::optional<std::string> message = gone_ ? std::nullopt : hear(descriptor_)) {
-    gone_ = message->empty();
-    hold_ = hold_ || *message == kHold;
-    if (std::string_view(*message).starts_with(kBegin)) {
-      begin_ = variables_of(*message);
+  while (const std::optional<Message> message = gone_ ? std::nullopt : hear(descriptor_)) {
+    gone_ = message->text.empty();
+    hold_ = hold_ || message->text == kHold;
+    if (message->text.starts_with(kBegin)) {
+      begin_ = variables_of(message->text);
     }
   }
 }
@@ -168,7 +209,7 @@ std::optional<Variables> AgentLink::await_begin() {
 }
 
 std::optional<Variables> AgentLink::next_generation() {
-  (void)say(descriptor_, kHeld);
+  (void)send_message(descriptor_, kHeld);
   return await_begin();
 }
 

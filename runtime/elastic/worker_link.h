@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -7,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,7 +24,7 @@ namespace rollcall::elastic {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// The agent's end. Not thread-safe.
+/// The agent's end. What a worker says or leaves unread holds up nothing. Not thread-safe.
 class WorkerLink {
  public:
   struct Made {
@@ -35,6 +38,8 @@ class WorkerLink {
   WorkerLink& operator=(const WorkerLink&) = delete;
   ~WorkerLink();
 
+  /// Only this process is heard: a script's child has the same end of the socket, but is no worker.
+  void listen_to(pid_t worker) { worker_ = worker; }
   /// Whether the worker would live on if its generation ended now. It says so anew in each.
   [[nodiscard]] bool lives_on() const { return state_ != State::Silent; }
   /// Whether it has let go of its generation.
@@ -45,12 +50,14 @@ class WorkerLink {
   void begin(const Variables& variables);
 
  private:
-  enum class State { Silent, LivesOn, Held };
+  enum class State { Silent, LivesOn, Told, Held };
   WorkerLink(EventLoop& loop, int descriptor);
   void listen();
+  void say(std::string_view message);
   void close_end();
 
   EventLoop& loop_;
+  pid_t worker_ = 0;
   int descriptor_ = -1;  ///< -1: the worker has closed its end
   State state_ = State::Silent;
 };

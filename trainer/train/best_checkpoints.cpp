@@ -91,6 +91,21 @@ Result<bool> Checkpoints::note_validation(checkpoint::Progress& progress, double
   return among_best;
 }
 
+void Checkpoints::give_back_best(checkpoint::Progress& progress) const {
+  if (unsettled_ < 0) {
+    return;
+  }
+  for (const checkpoint::Best& one : driven_out_) {
+    if (std::ranges::find(progress.best, one.step, &checkpoint::Best::step) == progress.best.end()) {
+      progress.best.push_back(one);
+    }
+  }
+  std::ranges::stable_sort(progress.best, std::greater<>(), &checkpoint::Best::metric);
+  if (unsettled_ == progress.global_step) {
+    progress.validation_due = 1;
+  }
+}
+
 Result<void> Checkpoints::settle_best(checkpoint::Progress& progress) {
   if (unsettled_ < 0) {
     return {};

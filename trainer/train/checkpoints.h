@@ -36,6 +36,9 @@ class Checkpoints {
   /// warns as load() does.
   [[nodiscard]] Result<std::string> go_on(const Living& living, checkpoint::Progress& progress,
                                           std::vector<std::string>& warnings);
+  /// For another object that goes on with `progress`: a validation among the best whose checkpoint may not be there is
+  /// repeated, and what it drove out counts again.
+  void give_back_best(checkpoint::Progress& progress) const;
   [[nodiscard]] bool went_on_from_memory() const { return went_on_; }
   /// For another object that goes on at `step`: up to which step the folder's checkpoints are of this training. Not
   /// while a save is under way.

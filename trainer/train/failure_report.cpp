@@ -74,23 +74,25 @@ int FailureReport::lost_peer(const Error& error) {
   const int own_code = to_int(error.exit_code);
   const int code = claimed == Claim::Late ? code_of_the_cause().value_or(own_code) : own_code;
   needs_store_no_more();
-  end_process_unless_ended(code);
+  end_process_unless_ended(code, kLongestEnd);
   return code;
 }
 
 int FailureReport::may_survive(const Error& error) {
-  end_process_unless_ended(to_int(error.exit_code));
+  constexpr std::chrono::seconds kLongestRelease{15};  // a save may be under way
+  end_process_unless_ended(to_int(error.exit_code), kLongestRelease);
   return to_int(error.exit_code);
 }
 
 void FailureReport::survives() {
   *ended_ = true;
   ended_ = std::make_shared<std::atomic<bool>>(false);
+  store_.reset();  // nobody of the next world is to find rank 0's old one
 }
 
-void FailureReport::end_process_unless_ended(int code) const {
-  std::thread([ended = ended_, code] {
-    std::this_thread::sleep_for(kLongestEnd);
+void FailureReport::end_process_unless_ended(int code, std::chrono::seconds patience) const {
+  std::thread([ended = ended_, code, patience] {
+    std::this_thread::sleep_for(patience);
     if (!*ended) {
       std::fflush(nullptr);
       std::_Exit(code);

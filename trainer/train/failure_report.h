@@ -38,8 +38,8 @@ class FailureReport {
   /// a collective whose peer is gone until it times out, and its destructor waits for that.
   int lost_peer(const Error& error);
 
-  /// The same of a rank that may live on, without a word. It has as long to let go of its groups; survives() says that
-  /// it has.
+  /// The same of a rank that may live on, without a word. It has 15 s to let go of its groups, and to finish a save;
+  /// survives() says that it has.
   int may_survive(const Error& error);
   void survives();
 
@@ -59,7 +59,7 @@ class FailureReport {
   Claim claim() const;
   void leave_code(int code) const;
   void needs_store_no_more() const;
-  void end_process_unless_ended(int code) const;
+  void end_process_unless_ended(int code, std::chrono::seconds patience) const;
   std::optional<int> code_of_the_cause() const;
   void print(const Error& error) const;
 

@@ -72,7 +72,8 @@ Loop::Stop Loop::finish_interrupted() {
   const bool due = progress_.step_in_epoch > 0 ? checkpoints_.due_after_step(progress_.global_step)
                                                : checkpoints_.due_after_epoch(progress_.epoch);
   validates_again_ = progress_.validation_due != 0;
-  const Stop stop = save_and_validate(checkpoints_.went_on_from_memory() && (last || due), last);
+  const bool saving = checkpoints_.went_on_from_memory() && progress_.global_step > 0 && (last || due);
+  const Stop stop = save_and_validate(saving, last);
   validates_again_ = false;
   return stop;
 }
@@ -181,6 +182,7 @@ Loop::Stop Loop::finish_step(StepSums& sums) {
     return failed(totals.error(), true);
   }
   const double told = seconds_now();
+  in_update_ = true;
   if (Stop stop = catch_training_errors(world_, [&] { update_.apply(totals->non_finite == 0, numbers_); })) {
     return stop;
   }
@@ -239,6 +241,7 @@ Loop::Stop Loop::adjust_workers(double waited, const metrics::DataWait& step) {
 Loop::Stop Loop::after_step(const Totals& totals) {
   steps_done_ += 1;
   buffers_before_.clear();
+  in_update_ = false;
   progress_.global_step += 1;
   progress_.step_in_epoch += 1;
   progress_.sample_position = training_.data.train_sampler->position_after(progress_.step_in_epoch - first_step_);
@@ -254,7 +257,7 @@ Loop::Stop Loop::after_step(const Totals& totals) {
   if (totals.gave_up > 0) {
     const Error error = checkpoints_.writer().last_failure();
     tell_saves();
-    return failed(error, world_.rank != 0);  // every rank has it
+    return failed_everywhere(error, world_.rank);
   }
   if (totals.evicted > 0) {
     return failed(checkpoints_.taken_over(), world_.rank != 0);  // every rank has it

@@ -32,6 +32,9 @@ class Loop {
        Observer& observer, checkpoint::Progress& progress, TimeLimit limit, elastic::AgentLink* agent = nullptr);
 
   [[nodiscard]] Outcome run();
+  /// Whether model, moments and progress belong together: not where run() ended between the optimizer's step and its
+  /// being counted.
+  [[nodiscard]] bool is_between_updates() const { return !in_update_; }
   /// With an agent, of the step in which run() ended: see Kept::buffers_before.
   [[nodiscard]] std::vector<at::Tensor> take_buffers_before() { return std::move(buffers_before_); }
 
@@ -98,6 +101,7 @@ class Loop {
   checkpoint::Progress& progress_;
   TimeLimit limit_;
   elastic::AgentLink* agent_;
+  bool in_update_ = false;
   std::vector<at::Tensor> buffers_before_;  ///< the step that is under way
   StepTrace trace_;
   Update update_;

@@ -26,6 +26,10 @@ Error lost_peer_error(const World& world, const std::string& what) {
 
 Outcome failed(Error error, bool lost_peer) { return Outcome{Ending::Failed, Failure{std::move(error), lost_peer}}; }
 
+Outcome failed_everywhere(Error error, std::uint32_t rank) {
+  return Outcome{Ending::Failed, Failure{std::move(error), rank != 0, true}};
+}
+
 std::optional<Outcome> catch_training_errors(const World& world, const std::function<void()>& work) {
   using process_group::Caught;
   const std::optional<Caught> caught = process_group::catch_exception(work);

@@ -15,6 +15,7 @@ namespace rollcall::train {
 struct Failure {
   Error error;
   bool lost_peer = false;
+  bool everywhere = false;  ///< all ranks have it by themselves, and rank 0 tells it
 };
 
 enum class Ending {
@@ -31,6 +32,9 @@ struct Outcome {
 
 /// A run that ends with `error`; `lost_peer`: every rank has it, or the first cause is on another one.
 [[nodiscard]] Outcome failed(Error error, bool lost_peer = false);
+
+/// A run that ends with `error` on all ranks, which have it from the same numbers: that of this rank.
+[[nodiscard]] Outcome failed_everywhere(Error error, std::uint32_t rank);
 
 /// Runs LibTorch code: what it throws becomes the outcome. Nothing where all went well.
 [[nodiscard]] std::optional<Outcome> catch_training_errors(const World& world, const std::function<void()>& work);

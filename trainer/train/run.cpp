@@ -5,6 +5,7 @@
 #include <torch/version.h>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <future>
 #include <memory>
 #include <optional>
@@ -109,8 +110,12 @@ std::optional<Result<World>> join_unless_over(const step::ResolvedStep& step, co
   std::future<Result<World>> world = join->world.get_future();
   std::thread([join] {
     metrics::StartupTrace untold(metrics::now());
-    join->world.set_value(join_world(join->step, join->environment, join->launch, join->config, nullptr, join->report,
-                                     untold, join->over));
+    try {
+      join->world.set_value(join_world(join->step, join->environment, join->launch, join->config, nullptr, join->report,
+                                       untold, join->over));
+    } catch (...) {
+      join->world.set_exception(std::current_exception());
+    }
   }).detach();
   while (world.wait_for(kGlance) != std::future_status::ready) {
     if (agent.told_to_hold()) {
@@ -169,7 +174,7 @@ Environment with(Environment environment, const elastic::Variables& variables) {
 
 /// What this process does when `lost` ended its world: nothing where the agent knows of no end, and it is to end too.
 std::optional<elastic::Variables> next_world(elastic::AgentLink& agent, SessionEnd& end, double noticed) {
-  constexpr std::chrono::seconds kPatience{30};  // until the agents have agreed that a node is lost
+  constexpr std::chrono::seconds kPatience{60};  // until the agents have agreed that a node is lost
   const double released = seconds_now() - noticed;
   if (!agent.await_hold(kPatience)) {
     return std::nullopt;
@@ -223,9 +228,12 @@ SessionEnd work(const config::Options& options, Environment environment, const s
     environment = with(std::move(environment), *variables);
   }
   std::optional<Kept> kept;
+  std::optional<Lease> lease;
   while (true) {
-    SessionEnd end = work_in_world(options, environment, arguments, agent->get(),
-                                   {.kept = std::move(kept), .model = std::exchange(ready, nullptr)}, report, trace);
+    SessionEnd end = work_in_world(
+        options, environment, arguments, agent->get(),
+        {.lease = std::exchange(lease, std::nullopt), .kept = std::move(kept), .model = std::exchange(ready, nullptr)},
+        report, trace);
     if (!end.lost) {
       return end;
     }
@@ -238,6 +246,7 @@ SessionEnd work(const config::Options& options, Environment environment, const s
     }
     environment = with(std::move(environment), *variables);
     kept = std::move(end.kept);
+    lease = std::move(end.lease);
   }
 }
 

@@ -79,8 +79,8 @@ Result<std::vector<Lease::Folder>> make_folders(const config::TrainConfig& confi
 
 }  // namespace
 
-Result<RunFolder> prepare_folders(const config::TrainConfig& train, const World& world,
-                                  const Environment& environment) {
+Result<RunFolder> prepare_folders(const config::TrainConfig& train, const World& world, const Environment& environment,
+                                  std::optional<Lease> held) {
   const config::CheckpointConfig& config = train.checkpoint;
   if (!config.stage.empty() && world.num_nodes > 1) {
     return unusable_stage(config, "ranks on several nodes write one file, and have no folder of one node in common",
@@ -101,8 +101,9 @@ Result<RunFolder> prepare_folders(const config::TrainConfig& train, const World&
         world.group_options.timeout / 2, 3 * Lease::kRenewal + std::chrono::seconds(1));
     patience = std::min(patience, most);
   }
-  Result<Lease> lease = Lease::take(*folders, environment, patience,
-                                    [](const std::string& line) { fmt::print(stderr, "rollcall: {}\n", line); });
+  Result<Lease> lease = held ? *std::move(held)
+                             : Lease::take(*folders, environment, patience,
+                                           [](const std::string& line) { fmt::print(stderr, "rollcall: {}\n", line); });
   if (!lease) {
     return lease.error();
   }

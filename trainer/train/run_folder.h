@@ -19,11 +19,11 @@ struct RunFolder {
 };
 
 /// Creates the folders of checkpoints and records and the stage on rank 0, proves that they can be written, takes the
-/// lease of the folders, and finishes what a killed run left in the stage, if it is to be gone on from. Waits where
-/// another run holds the folder, and tells so. Errors: CannotCreate; Usage where ranks on several nodes would stage;
-/// those of Lease::take() and publish_left_over().
+/// lease of the folders, unless rank 0 has `held` it before, and finishes what a killed run left in the stage, if it is
+/// to be gone on from. Waits where another run holds the folder, and tells so. Errors: CannotCreate; Usage where ranks
+/// on several nodes would stage; those of Lease::take() and publish_left_over().
 [[nodiscard]] Result<RunFolder> prepare_folders(const config::TrainConfig& config, const World& world,
-                                                const Environment& environment);
+                                                const Environment& environment, std::optional<Lease> held = {});
 
 /// A warning where the site deletes old files (settings scratch.* of `launch`) and a checkpoint is near that age.
 [[nodiscard]] std::optional<std::string> checkpoint_purge_warning(const settings::Settings& launch,

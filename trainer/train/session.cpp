@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
 #include "trainer/config/train_config.h"
 #include "trainer/distributed/ddp/make_replica.h"
@@ -38,6 +39,7 @@ class Session {
         world_(world),
         given_resume_(input.options.trainer.text("resume")),
         kept_(std::move(memory.kept)),
+        lease_(std::move(memory.lease)),
         model_(kept_ ? kept_->model : std::move(memory.model)) {}
 
   [[nodiscard]] SessionEnd run() {
@@ -47,6 +49,7 @@ class Session {
       end.lost = std::move(lost_);
       end.noticed = noticed_;
       end.kept = keep();
+      end.lease = std::move(folder_.lease);
     }
     return end;
   }
@@ -77,14 +80,35 @@ class Session {
 
   Result<void> compare_settings() { return confirm_equal_settings(world_, settings_, config_->json); }
 
-  Result<void> prepare_folders() { return take(train::prepare_folders(*config_, world_, input_.environment), folder_); }
+  Result<void> prepare_folders() {
+    return take(train::prepare_folders(*config_, world_, input_.environment, std::move(lease_)), folder_);
+  }
 
   /// Whether ranks have kept in memory what is to be gone on with. Then no checkpoint is looked for.
   Result<void> find_survivors() {
     if (input_.agent == nullptr) {
       return {};
     }
-    return take(find_living(kept_, world_), living_);
+    Result<std::optional<Living>> living = find_living(kept_, world_);
+    if (!living || !*living) {
+      return living ? Result<void>() : living.error();
+    }
+    // Ranks that were cut off may come back with less than the others have saved since, who have ended.
+    const auto saved = world_.rank == 0 ? find_earlier_training(config_->checkpoint.load)
+                                        : Result<std::optional<EarlierTraining>>(std::nullopt);
+    const std::int64_t on_disk = saved && *saved ? (*saved)->progress.global_step : 0;
+    const Result<GoingOn> newest = share({.images_of_step = on_disk, .from_own_job = false}, world_);
+    if (!newest) {
+      return newest.error();
+    }
+    if (newest->images_of_step <= (*living)->earlier.progress.global_step) {
+      living_ = *std::move(living);
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::int64_t generation() const {
+    return parse_integer<std::int64_t>(input_.environment.get(env::kGeneration).value_or("")).value_or(0);
   }
 
   /// A checkpoint of another training is none to go on from. With other ranks, a training takes the accumulation that
@@ -218,6 +242,7 @@ class Session {
     Loop loop(*config_, world_, *training_, *checkpoints_, *observer_, progress_, std::move(limit), input_.agent);
     Outcome outcome = loop.run();
     buffers_before_ = loop.take_buffers_before();
+    belongs_together_ = loop.is_between_updates();
     return outcome;
   }
 
@@ -253,6 +278,7 @@ class Session {
                             world_.share.cpus);
         return to_int(ExitCode::Interrupted);
       case Ending::Regrouped:
+        checkpoints_->writer().finish_save();  // nobody is lost that it would wait for
         return lost_peer(fail("world", "", "nodes came or went", "submitting again", ExitCode::Unavailable));
       case Ending::Failed:
         world_.group_options.first_failure->tell(outcome.failure->error.message());
@@ -263,7 +289,8 @@ class Session {
   }
 
   int failed(const Failure& failure) {
-    if (failure.lost_peer && input_.agent != nullptr && failure.error.exit_code == ExitCode::Unavailable) {
+    if (failure.lost_peer && !failure.everywhere && input_.agent != nullptr &&
+        failure.error.exit_code == ExitCode::Unavailable) {
       return lost_peer(failure.error);
     }
     const int code = failure.lost_peer ? report_.lost_peer(failure.error) : report_.own(failure.error);
@@ -282,16 +309,25 @@ class Session {
 
   /// What lives on of a model that each rank has whole. The groups go, and with them what holds the model.
   std::optional<Kept> keep() {
-    observer_.reset();
     if (checkpoints_) {
       checkpoints_->writer().finish_save();
     }
+    if (observer_) {
+      for (const SaveReport& report : checkpoints_->writer().take_reports()) {
+        observer_->saved(report);
+      }
+    }
+    observer_.reset();
     std::optional<Kept> kept = std::move(kept_);  // that of before, if this world did not come so far as to use it
-    if ((begun_ || filled_) && !training_->replica->is_sharded()) {
+    if ((begun_ ? belongs_together_ : filled_) && !training_->replica->is_sharded()) {
       kept.emplace();
       kept->model = training_->model;
       kept->optimizer = std::move(training_->optimizer);
       kept->progress = begun_ ? progress_ : living_->earlier.progress;
+      if (begun_) {
+        checkpoints_->give_back_best(kept->progress);
+      }
+      kept->generation = generation();
       kept->buffers_before = std::move(buffers_before_);
       kept->config_json = begun_ ? config_->json : living_->earlier.config_json;
       kept->line_begins_at = begun_ ? checkpoints_->line_at(progress_.global_step) : living_->line_begins_at;
@@ -330,8 +366,9 @@ class Session {
     if (!agreement->failure) {
       return std::nullopt;
     }
-    if (input_.agent != nullptr && agreement->failure->exit_code == ExitCode::Unavailable) {
-      return lost_peer(*agreement->failure);  // all have, or nodes come while the ranks still meet
+    if (input_.agent != nullptr && agreement->failure->exit_code == ExitCode::Unavailable &&
+        input_.agent->told_to_hold()) {
+      return lost_peer(*agreement->failure);  // nodes come while the ranks still meet
     }
     return agreement->prints ? report_.agreed(*agreement->failure) : to_int(agreement->failure->exit_code);
   }
@@ -343,10 +380,12 @@ class Session {
   std::string reported_;
   const std::string given_resume_;  ///< before a restart changed it
   std::optional<Kept> kept_;
+  std::optional<Lease> lease_;
   model::ResNet model_;  ///< may be null
   std::optional<Living> living_;
-  bool filled_ = false;  ///< model and optimizer are, with what living_ says
-  bool begun_ = false;   ///< the loop has: progress, model and optimizer belong together
+  bool filled_ = false;           ///< model and optimizer are, with what living_ says
+  bool belongs_together_ = true;  ///< model, optimizer and progress_
+  bool begun_ = false;            ///< the loop has: progress, model and optimizer belong together
   std::vector<at::Tensor> buffers_before_;
   std::optional<Error> lost_;
   double noticed_ = 0;  ///< seconds_now() of it

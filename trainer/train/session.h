@@ -10,6 +10,7 @@
 #include "runtime/step/resolved_step.h"
 #include "trainer/config/options.h"
 #include "trainer/train/failure_report.h"
+#include "trainer/train/lease.h"
 #include "trainer/train/survival.h"
 #include "trainer/train/world.h"
 
@@ -26,16 +27,18 @@ struct SessionInput {
 
 /// What a process has in memory when it joins a world.
 struct InMemory {
-  std::optional<Kept> kept = {};  ///< of the world before
-  model::ResNet model = nullptr;  ///< new, of rehearse(); null: it is to be made
+  std::optional<Lease> lease = {};  ///< of the world before, where this process was its rank 0
+  std::optional<Kept> kept = {};    ///< of the world before
+  model::ResNet model = nullptr;    ///< new, of rehearse(); null: it is to be made
 };
 
 struct SessionEnd {
   int exit_code = 0;
-  std::string reported = {};       ///< rank 0's: the folder of which a report is to be made, if any
-  double noticed = 0;              ///< seconds_now() of that
-  std::optional<Error> lost = {};  ///< with an agent: a peer was lost, or nodes come or go; nothing was told yet
-  std::optional<Kept> kept = {};   ///< with `lost`: what this rank can go on with
+  std::string reported = {};        ///< rank 0's: the folder of which a report is to be made, if any
+  double noticed = 0;               ///< seconds_now() of that
+  std::optional<Error> lost = {};   ///< with an agent: a peer was lost, or nodes come or go; nothing was told yet
+  std::optional<Kept> kept = {};    ///< with `lost`: what this rank can go on with
+  std::optional<Lease> lease = {};  ///< with `lost`: it had the folder
 };
 
 /// Trains in `world`, from the configuration to the end or to the loss of a peer. Every rank calls it.

@@ -41,7 +41,12 @@ void catch_stop_signals() {
 }
 
 void training_begins() { trains = 1; }
-void training_pauses() { trains = 0; }
+void training_pauses() {
+  trains = 0;
+  if (arrived == SIGTERM) {
+    _exit(to_int(ExitCode::Ended));
+  }
+}
 
 int stop_signal() { return arrived; }
 

@@ -24,7 +24,8 @@ namespace rollcall::train {
 /// Call once, before threads start. SA_RESTART is set, so that no system call of the libraries fails with EINTR.
 void catch_stop_signals();
 void training_begins();
-/// There is nothing to save by this process alone again, until training_begins().
+/// There is nothing to save by this process alone again, until training_begins(): it ends at once where TERM has
+/// arrived.
 void training_pauses();
 
 /// The signal that arrived (SIGTERM, SIGUSR1, SIGINT), or 0. Any thread.

@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/optim/optimizer_kind.h"
 #include "trainer/train/process.h"
@@ -121,35 +122,44 @@ Result<std::vector<Bytes>> gather(const Bytes& mine, const World& world) {
   return process_group::all_gather_bytes(world.process_group, mine);
 }
 
-/// How many steps each rank has finished, by rank; -1: it has kept nothing.
-Result<std::vector<std::int64_t>> steps_of_ranks(const std::optional<Kept>& kept, const World& world) {
-  const std::string mine = std::to_string(kept ? kept->progress.global_step : -1);
-  const Result<std::vector<Bytes>> all = gather({mine.begin(), mine.end()}, world);
+/// How far a rank has come.
+struct Standing {
+  std::int64_t generation = -1;  ///< in which it was last; -1: it has kept nothing
+  std::int64_t steps = -1;       ///< that it has finished
+  auto operator<=>(const Standing&) const = default;
+};
+
+/// By rank.
+Result<std::vector<Standing>> standings(const std::optional<Kept>& kept, const World& world) {
+  const Standing mine = kept ? Standing{kept->generation, kept->progress.global_step} : Standing();
+  const std::string text = fmt::format("{} {}", mine.generation, mine.steps);
+  const Result<std::vector<Bytes>> all = gather({text.begin(), text.end()}, world);
   if (!all) {
     return all.error();
   }
-  std::vector<std::int64_t> steps;
-  for (const Bytes& text : *all) {
-    steps.push_back(std::stoll(std::string(text.begin(), text.end())));
+  std::vector<Standing> found;
+  for (const Bytes& bytes : *all) {
+    const std::vector<std::string> numbers = split(std::string(bytes.begin(), bytes.end()), ' ');
+    found.push_back({std::stoll(numbers.at(0)), std::stoll(numbers.at(1))});
   }
-  return steps;
+  return found;
 }
 
 }  // namespace
 
 Result<std::optional<Living>> find_living(const std::optional<Kept>& kept, const World& world) {
-  const Result<std::vector<std::int64_t>> steps = steps_of_ranks(kept, world);
-  if (!steps) {
-    return steps.error();
+  const Result<std::vector<Standing>> of_ranks = standings(kept, world);
+  if (!of_ranks) {
+    return of_ranks.error();
   }
-  const auto most = std::ranges::max_element(*steps);
-  if (*most < 0) {
+  const auto most = std::ranges::max_element(*of_ranks);  // the first of them
+  if (most->generation < 0) {
     return std::optional<Living>();
   }
   Living living;
-  living.source = static_cast<std::uint32_t>(most - steps->begin());
-  const auto first = std::ranges::find_if(*steps, [](std::int64_t step) { return step >= 0; });
-  living.source_of_buffers = static_cast<std::uint32_t>(first - steps->begin());
+  living.source = static_cast<std::uint32_t>(most - of_ranks->begin());
+  const auto first = std::ranges::find(*of_ranks, most->generation, &Standing::generation);
+  living.source_of_buffers = static_cast<std::uint32_t>(first - of_ranks->begin());
   const Result<std::vector<Bytes>> all = gather(world.rank == living.source ? describe(*kept) : Bytes(), world);
   if (!all) {
     return all.error();

@@ -30,6 +30,7 @@ struct Kept {
   std::vector<at::Tensor> buffers_before;
   std::string config_json;
   std::int64_t line_begins_at = -1;  ///< see Checkpoints
+  std::int64_t generation = 0;       ///< the last that had all this
   Recovery recovery;
 };
 
@@ -43,7 +44,9 @@ struct Living {
   Recovery recovery;  ///< the source's
 };
 
-/// Nothing where no rank has kept anything. Collective. Errors (Unavailable): a peer was lost.
+/// Of the ranks that were in the newest generation the first of those that finished the most steps. Others, who were
+/// cut off before, count for nothing. Nothing where no rank has kept anything. Collective. Errors (Unavailable): a peer
+/// was lost.
 [[nodiscard]] Result<std::optional<Living>> find_living(const std::optional<Kept>& kept, const World& world);
 
 /// Fills model and optimizer of `training`, whose optimizer is new, on all ranks; of one that has kept something the

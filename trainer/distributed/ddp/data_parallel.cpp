@@ -174,12 +174,20 @@ void DataParallel::run_once(const Loss& loss) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const at::Tensor random_state = generator.get_state();
   const std::vector<at::Tensor> saved = copies(buffers_);
-  zero_grad();
-  forward(loss).backward();
-  reducer_->rebuild_buckets();
-  zero_grad();
-  restore(buffers_, saved);
-  generator.set_state(random_state);
+  const auto put_back = [&] {
+    restore(buffers_, saved);
+    generator.set_state(random_state);
+  };
+  try {
+    zero_grad();
+    forward(loss).backward();
+    reducer_->rebuild_buckets();
+    zero_grad();
+  } catch (...) {
+    put_back();  // the model may be gone on with in another world
+    throw;
+  }
+  put_back();
 }
 
 Result<void> DataParallel::warm_up(const Loss& loss) {

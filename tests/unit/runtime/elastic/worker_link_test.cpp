@@ -20,6 +20,7 @@ class WorkerLinkTest : public testing::Test {
   WorkerLinkTest() {
     std::optional<WorkerLink::Made> made = WorkerLink::make(loop_);
     agent_ = std::move(made->link);
+    agent_->listen_to(getpid());
     Environment environment;
     environment.set(std::string(env::kAgentLink), std::to_string(made->worker_end));
     worker_ = AgentLink::of(environment);
@@ -71,6 +72,24 @@ TEST_F(WorkerLinkTest, AWorkerSaysAnewInEachGenerationThatItLivesOn) {
   EXPECT_TRUE(worker_->next_generation().has_value());  // its "held" comes late, and counts for nothing
   let_agent_hear();
   EXPECT_FALSE(agent_->held());
+}
+
+TEST_F(WorkerLinkTest, AnotherProcessIsNotHeard) {
+  agent_->listen_to(getppid());
+  worker_->live_on();
+  let_agent_hear();
+  EXPECT_FALSE(agent_->lives_on());
+}
+
+TEST_F(WorkerLinkTest, AWorkerThatReadsNothingHoldsUpNobodyAndDoesNotLiveOn) {
+  worker_->live_on();
+  let_agent_hear();
+  const Variables variables{{"LONG", std::string(10'000, 'x')}};
+  for (int generation = 0; generation < 1'000; ++generation) {
+    agent_->begin(variables);
+  }
+  worker_->live_on();
+  EXPECT_FALSE(agent_->lives_on());
 }
 
 TEST_F(WorkerLinkTest, AWorkerThatIsGoneDoesNotLiveOn) {
