@@ -169,7 +169,7 @@ Result<int> Agent::open_stream(const Generation& generation, std::uint32_t local
 /// When the generation has worked for a while, so that a new process does not take the CPUs from those that begin.
 std::optional<Clock::time_point> Agent::standby_due() const {
   constexpr std::chrono::seconds kSettled{2};
-  bool all_alike = true;  // else it could take one place alone
+  bool all_alike = !request_.virtual_local_rank;  // else it could take one place alone
   for (std::uint32_t rank = 1; rank < request_.workers; ++rank) {
     all_alike = all_alike && worker_command(request_, rank) == worker_command(request_, 0);
   }

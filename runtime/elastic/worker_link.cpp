@@ -22,7 +22,7 @@ constexpr std::string_view kHeld = "held";
 constexpr std::string_view kHold = "hold";
 constexpr std::string_view kBegin = "begin";
 constexpr char kSeparator = '\0';  // no variable holds it
-constexpr std::size_t kLongest = 64 * 1024;
+constexpr std::size_t kLongest = std::size_t{64} * 1024;
 constexpr std::chrono::milliseconds kGlance{50};
 
 bool send_message(int descriptor, std::string_view message) {

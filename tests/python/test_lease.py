@@ -145,7 +145,8 @@ def test_a_start_of_a_job_takes_the_folder_from_earlier_ones_alone(tmp_path, hol
 @pytest.mark.parametrize("holder, mine, free", [("3", "4", True), ("4", "4", False), ("5", "4", False), ("3", None, False)])
 def test_a_generation_of_a_run_takes_the_folder_from_earlier_ones_alone(tmp_path, holder, mine, free):
     elsewhere(tmp_path, run="0123456789abcdef", generation=holder)
-    env = {"ROLLCALL_RUN": "0123456789abcdef", "ROLLCALL_GENERATION": mine} if mine else {"ROLLCALL_RUN": "fedcba9876543210", "ROLLCALL_GENERATION": "4"}
+    run = "0123456789abcdef" if mine else "fedcba9876543210"
+    env = {"ROLLCALL_RUN": run, "ROLLCALL_GENERATION": mine or "4"}
     text = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=1", ranks=1, env=env, code=0 if free else 73)
     assert ("writes there; try" in text) != free
 

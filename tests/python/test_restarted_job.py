@@ -217,6 +217,12 @@ RUN_OPTIONS = (*trainer_ranks.SMALL, "--fake-size=400", "--valid-epochs=0", "--c
                "--checkpoint-mode=sync", "--keep-last=100", "--lr=0.001")
 
 
+def has_saved(folder, step):
+    """Whether that checkpoint is in the records: a run that is killed between its file and its record has not reported it."""
+    record = f'"event":"checkpoint","step":{step},"written":true'
+    return lambda: (folder / "metrics.jsonl").exists() and record in (folder / "metrics.jsonl").read_text()
+
+
 def run_and_kill_once(folder, is_time, *options):
     """The records of starts after `rollcall run` of one worker that is killed once, when it is time."""
     environment = {key: value for key, value in trainer_ranks.environment(folder, 0, 1).items() if not key.startswith("TORCHELASTIC")}
@@ -239,7 +245,7 @@ def test_a_later_generation_goes_on_with_the_runs_own_work(tmp_path, given):
     trainer_ranks.run(before, *RUN_OPTIONS, "--max-steps=2", ranks=1)
     trainer_ranks.run(folder, *RUN_OPTIONS, "--max-steps=3", "--seed=9", "--checkpoint-steps=3", ranks=1)  # another training was here
     resume = "never" if given == "never" else before / "step-00000002.h5"
-    begins = run_and_kill_once(folder, (folder / "step-00000004.h5").exists, f"--resume={resume}")
+    begins = run_and_kill_once(folder, has_saved(folder, 4), f"--resume={resume}")
     first, second = begins[-2:]
     assert first["step"] == (0 if given == "never" else 2) and second["step"] >= 4
     assert first["run"] == second["run"] != ""
@@ -249,7 +255,7 @@ def test_a_later_generation_goes_on_with_the_runs_own_work(tmp_path, given):
 
 def test_a_run_of_the_same_id_is_another_run(tmp_path):
     """--resume=never of a second run begins again, also in a generation before its first save: the saves are the first run's."""
-    run_and_kill_once(tmp_path, (tmp_path / "step-00000004.h5").exists, "--resume=never")
+    run_and_kill_once(tmp_path, has_saved(tmp_path, 4), "--resume=never")
 
     def has_begun():
         return (tmp_path / "metrics.jsonl").read_text().count('"event":"begin"') == 3

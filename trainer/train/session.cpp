@@ -71,7 +71,7 @@ class Session {
   }
 
   Result<void> read_config() {
-    const Result<void> made = take(config::make_train_config(settings_, input_.environment), config_);
+    Result<void> made = take(config::make_train_config(settings_, input_.environment), config_);
     if (made) {
       config_->checkpoint.load.passes_over_others = goes_on_with_own_;
     }

@@ -126,7 +126,9 @@ Result<std::vector<Bytes>> gather(const Bytes& mine, const World& world) {
 struct Standing {
   std::int64_t generation = -1;  ///< in which it was last; -1: it has kept nothing
   std::int64_t steps = -1;       ///< that it has finished
-  auto operator<=>(const Standing&) const = default;
+  friend bool operator<(const Standing& one, const Standing& other) {
+    return std::pair(one.generation, one.steps) < std::pair(other.generation, other.steps);
+  }
 };
 
 /// By rank.
@@ -152,7 +154,7 @@ Result<std::optional<Living>> find_living(const std::optional<Kept>& kept, const
   if (!of_ranks) {
     return of_ranks.error();
   }
-  const auto most = std::ranges::max_element(*of_ranks);  // the first of them
+  const auto most = std::max_element(of_ranks->begin(), of_ranks->end());  // the first of them
   if (most->generation < 0) {
     return std::optional<Living>();
   }
