@@ -79,9 +79,15 @@ int FailureReport::lost_peer(const Error& error) {
 }
 
 int FailureReport::may_survive(const Error& error) {
-  constexpr std::chrono::seconds kLongestRelease{15};  // a save may be under way
-  end_process_unless_ended(to_int(error.exit_code), kLongestRelease);
+  constexpr std::chrono::seconds kLongestSave{15};
+  end_process_unless_ended(to_int(error.exit_code), kLongestSave);
   return to_int(error.exit_code);
+}
+
+void FailureReport::lets_go(int code) {
+  *ended_ = true;
+  ended_ = std::make_shared<std::atomic<bool>>(false);
+  end_process_unless_ended(code, kLongestEnd);
 }
 
 void FailureReport::survives() {

@@ -38,9 +38,10 @@ class FailureReport {
   /// a collective whose peer is gone until it times out, and its destructor waits for that.
   int lost_peer(const Error& error);
 
-  /// The same of a rank that may live on, without a word. It has 15 s to let go of its groups, and to finish a save;
-  /// survives() says that it has.
+  /// The same of a rank that may live on, without a word. It has 15 s to finish a save that is under way; then
+  /// lets_go() gives it 2 s to let go of its groups, and survives() says that it has.
   int may_survive(const Error& error);
+  void lets_go(int code);
   void survives();
 
   /// To be called when the process groups are gone. Rank 0 holds the store: before it leaves after a failure it gives

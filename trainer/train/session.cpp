@@ -318,6 +318,7 @@ class Session {
       }
     }
     observer_.reset();
+    report_.lets_go(to_int(ExitCode::Unavailable));
     std::optional<Kept> kept = std::move(kept_);  // that of before, if this world did not come so far as to use it
     if ((begun_ ? belongs_together_ : filled_) && !training_->replica->is_sharded()) {
       kept.emplace();
