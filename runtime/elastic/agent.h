@@ -54,6 +54,7 @@ class Agent {
                                           const AttemptFiles& files, const Variables& variables);
   [[nodiscard]] Result<int> open_stream(const Generation& generation, std::uint32_t local_rank,
                                         const AttemptFiles& files, bool err);
+  [[nodiscard]] bool workers_are_alike() const;
   [[nodiscard]] std::optional<Clock::time_point> standby_due() const;
   void keep_standby();
   [[nodiscard]] bool start_standby();

@@ -166,16 +166,21 @@ Result<int> Agent::open_stream(const Generation& generation, std::uint32_t local
   return nowhere;
 }
 
+/// Whether a process could take the place of any of them.
+bool Agent::workers_are_alike() const {
+  bool alike = !request_.virtual_local_rank;
+  for (std::uint32_t rank = 1; rank < request_.workers; ++rank) {
+    alike = alike && worker_command(request_, rank) == worker_command(request_, 0);
+  }
+  return alike;
+}
+
 /// When the generation has worked for a while, so that a new process does not take the CPUs from those that begin.
 std::optional<Clock::time_point> Agent::standby_due() const {
   constexpr std::chrono::seconds kSettled{2};
-  bool all_alike = !request_.virtual_local_rank;  // else it could take one place alone
-  for (std::uint32_t rank = 1; rank < request_.workers; ++rank) {
-    all_alike = all_alike && worker_command(request_, rank) == worker_command(request_, 0);
-  }
-  const bool wanted = request_.standby && all_alike && group_ && group_->any_lives_on() && standby_.pid == 0 &&
-                      !standby_failed_ && member_.state() == Member::State::Running;
-  return wanted ? std::optional(began_ + kSettled) : std::nullopt;
+  const bool wanted = request_.standby && standby_.pid == 0 && !standby_failed_ && group_ && group_->any_lives_on() &&
+                      member_.state() == Member::State::Running;
+  return wanted && workers_are_alike() ? std::optional(began_ + kSettled) : std::nullopt;
 }
 
 /// A standby is a process of the same program without a rank; it has loaded what it needs when it takes a place.

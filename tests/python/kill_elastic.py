@@ -42,7 +42,7 @@ def disturb(run, kind, random_):
         except ProcessLookupError:
             return None  # it has finished, or was replaced
     killed = time.time()
-    run.wait(lambda: run.agents[0].poll() is not None or any(r["time"] > killed for r in run.records("regrouped") + run.records("resume")))
+    run.wait(lambda: run.agents[0].poll() is not None or any(r["time"] > killed for r in run.records("begin")))
     run.wait(lambda: run.agents[0].poll() is not None or any(r["time"] > killed for r in run.records("step")))
     after = [r["time"] for r in run.records("step") if r["time"] > killed]
     return min(after) - killed if after else None
