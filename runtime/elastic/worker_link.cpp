@@ -123,6 +123,9 @@ void WorkerLink::say(std::string_view message) {
 }
 
 void WorkerLink::hold() {
+  if (state_ == State::Held) {
+    return;  // it waits for a generation, and would not answer again
+  }
   state_ = State::Told;
   say(kHold);
 }

@@ -155,7 +155,8 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
   if (lost_again) {
     return {.noticed = memory.kept->recovery.noticed,
             .lost = fail("world", "", "a rank was lost while the others met", "", ExitCode::Unavailable),
-            .kept = std::move(memory.kept)};
+            .kept = std::move(memory.kept),
+            .lease = std::move(memory.lease)};
   }
   if (!*world) {
     const Error& error = world->error();

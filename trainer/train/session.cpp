@@ -49,7 +49,7 @@ class Session {
       end.lost = std::move(lost_);
       end.noticed = noticed_;
       end.kept = keep();
-      end.lease = std::move(folder_.lease);
+      end.lease = std::move(folder_.lease ? folder_.lease : lease_);  // the latter: it has not come to need it
     }
     return end;
   }
