@@ -160,9 +160,7 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
   }
   if (!*world) {
     const Error& error = world->error();
-    const int failed = error.exit_code == ExitCode::Mismatch ? report.common(error) : report.own(error);
-    report.linger();
-    return {.exit_code = failed};
+    return {.exit_code = error.exit_code == ExitCode::Mismatch ? report.common(error) : report.own(error)};
   }
   return train_in(**world, {options, *step, patched, arguments, agent}, std::move(memory), report, trace);
 }

@@ -101,9 +101,10 @@ Result<RunFolder> prepare_folders(const config::TrainConfig& train, const World&
         world.group_options.timeout / 2, 3 * Lease::kRenewal + std::chrono::seconds(1));
     patience = std::min(patience, most);
   }
-  Result<Lease> lease = held ? *std::move(held)
-                             : Lease::take(*folders, environment, patience,
-                                           [](const std::string& line) { fmt::print(stderr, "rollcall: {}\n", line); });
+  Result<Lease> lease = held && !held->lost_by_now()
+                            ? *std::move(held)
+                            : Lease::take(*folders, environment, patience,
+                                          [](const std::string& line) { fmt::print(stderr, "rollcall: {}\n", line); });
   if (!lease) {
     return lease.error();
   }

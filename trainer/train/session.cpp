@@ -90,21 +90,43 @@ class Session {
       return {};
     }
     Result<std::optional<Living>> living = find_living(kept_, world_);
-    if (!living || !*living) {
-      return living ? Result<void>() : living.error();
+    if (!living) {
+      return living.error();
+    }
+    if (!*living) {
+      kept_.reset();
+      return {};
     }
     // Ranks that were cut off may come back with less than the others have saved since, who have ended.
-    const auto saved = world_.rank == 0 ? find_earlier_training(config_->checkpoint.load)
-                                        : Result<std::optional<EarlierTraining>>(std::nullopt);
-    const std::int64_t on_disk = saved && *saved ? (*saved)->progress.global_step : 0;
-    const Result<GoingOn> newest = share({.images_of_step = on_disk, .from_own_job = false}, world_);
-    if (!newest) {
-      return newest.error();
+    const Result<std::int64_t> saved = world_.rank == 0 ? newest_own_step() : Result<std::int64_t>(0);
+    const Result<GoingOn> newest = share({.images_of_step = saved ? *saved : 0, .from_own_job = false}, world_);
+    if (!saved || !newest) {
+      return saved ? newest.error() : saved.error();
     }
     if (newest->images_of_step <= (*living)->earlier.progress.global_step) {
       living_ = *std::move(living);
+    } else {
+      kept_.reset();  // the model is about to be loaded over
     }
     return {};
+  }
+
+  /// Of the checkpoints that this run has written or went on from, as look_back() would find it; 0: none.
+  Result<std::int64_t> newest_own_step() {
+    const Result<bool> own = restarted_job_goes_on(*config_, input_.environment);
+    if (!own) {
+      return own.error();
+    }
+    checkpoint::LoadOptions options = config_->checkpoint.load;
+    if (*own) {
+      options.resume = "auto";
+      options.passes_over_others = true;
+    }
+    const Result<std::optional<EarlierTraining>> found = find_earlier_training(options);
+    if (!found) {
+      return found.error();
+    }
+    return *found ? (*found)->progress.global_step : 0;
   }
 
   [[nodiscard]] std::int64_t generation() const {

@@ -159,6 +159,7 @@ Result<std::optional<Living>> find_living(const std::optional<Kept>& kept, const
     return std::optional<Living>();
   }
   Living living;
+  living.generation = most->generation;
   living.source = static_cast<std::uint32_t>(most - of_ranks->begin());
   const auto first = std::ranges::find(*of_ranks, most->generation, &Standing::generation);
   living.source_of_buffers = static_cast<std::uint32_t>(first - of_ranks->begin());
@@ -184,7 +185,8 @@ Result<void> spread(const Living& living, std::optional<Kept>& kept, Training& t
   make_state(*training.optimizer, Json::parse(living.optimizer_state), kept ? kept->optimizer.get() : nullptr, state);
   std::vector<at::Tensor> buffers = training.model->buffers();
   // A rank that was in the step that another one has finished has the statistics of that step already.
-  const bool same_step = kept && kept->progress.global_step == living.earlier.progress.global_step;
+  const bool same_step = kept && kept->generation == living.generation &&
+                         kept->progress.global_step == living.earlier.progress.global_step;
   for (std::size_t i = 0; same_step && i < kept->buffers_before.size(); ++i) {
     buffers[i].copy_(kept->buffers_before[i]);
   }

@@ -41,7 +41,8 @@ struct Living {
   std::uint32_t source_of_buffers = 0;  ///< the first rank that lived on: DDP's buffers are rank 0's
   std::string optimizer_state;          ///< what there is of it on the source, as JSON
   std::int64_t line_begins_at = -1;
-  Recovery recovery;  ///< the source's
+  std::int64_t generation = 0;  ///< of the source's state
+  Recovery recovery;            ///< the source's
 };
 
 /// Of the ranks that were in the newest generation the first of those that finished the most steps. Others, who were
