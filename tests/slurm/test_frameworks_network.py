@@ -63,11 +63,11 @@ def test_the_step_ends_where_a_rank_is_killed(network, script):
 # ---------------------------------------------------------------- torchrun, one task a node
 
 
-def torchruns(network, options, *srun, env=None):
+def torchruns(network, options, *srun, script=SCRIPTS / "plain.py", env=None):
     """One torchrun a node with one rank each: how the step ended, and what the ranks reported, by the number of the node."""
     folder = network.new_folder()
     mine = f"{folder}/$SLURM_NODEID"
-    one = f"mkdir {mine}; exec {sys.executable} -m torch.distributed.run --nproc-per-node=1 {options} {SCRIPTS}/plain.py {mine}"
+    one = f"mkdir {mine}; exec {sys.executable} -m torch.distributed.run --nproc-per-node=1 {options} {script} {mine}"
     ended = step(network, *srun, "sh", "-c", one, env=env)
     reports = [(file.parent.name, json.loads(file.read_text())) for file in sorted(folder.glob("*/*.json"))]
     return ended, [(int(node), report["rank"], report["world_size"]) for node, report in reports]
@@ -108,7 +108,9 @@ def test_a_killed_rank_ends_the_step_of_static_torchruns(network):
 
 
 def test_torchruns_with_c10d_start_anew_after_a_rank_is_killed(network, tmp_path):
+    """The other rank waits for ever: only its own torchrun, told by the other, can end and restart it."""
     pytest.importorskip("torch")
-    ended, found = torchruns(network, f"--max-restarts=3 {C10D}", "-N2", "-n2", env={"DIES": "1", "DIED": str(tmp_path / "died")})
+    script = SCRIPTS / "restarted.py"
+    ended, found = torchruns(network, f"--max-restarts=3 {C10D}", "-N2", "-n2", script=script, env={"MARKS": str(tmp_path)})
     assert ended.returncode == 0, ended.stderr
     assert sorted(rank for _, rank, _ in found) == [0, 1]
