@@ -128,13 +128,24 @@ constexpr std::array kOnlyReplicated{
     Fixed{"find-unused-parameters", "false"}, Fixed{"static-graph", "false"}, Fixed{"broadcast-buffers", "true"},
     Fixed{"gradient-compression", "none"},    Fixed{"first-bucket", "1"},     Fixed{"bucket", "25"}};
 
+/// Of --elastic-exact, which knows no buckets, and computes virtual ranks one after the other.
+constexpr std::array kNotExact{Fixed{"find-unused-parameters", "false"},
+                               Fixed{"static-graph", "false"},
+                               Fixed{"broadcast-buffers", "true"},
+                               Fixed{"gradient-compression", "none"},
+                               Fixed{"first-bucket", "1"},
+                               Fixed{"bucket", "25"},
+                               Fixed{"sync-bn", "false"},
+                               Fixed{"parallel", "ddp"}};
+
+/// `choice`: the setting that leaves no choice. `other`: the value of it that would, as an option.
 template <std::size_t N>
-Result<void> check_fixed(const Settings& settings, const std::array<Fixed, N>& fixed, const char* kind) {
+Result<void> check_fixed(const Settings& settings, const std::array<Fixed, N>& fixed, const std::string& choice,
+                         const std::string& other) {
   for (const auto& [setting, value] : fixed) {
     if (settings.text(setting) != value) {
       return fail(std::string("--") + setting, settings.text(setting),
-                  "has no meaning with --parallel=" + settings.text("parallel"),
-                  std::string("--parallel=") + kind + ", or leaving it out");
+                  "has no meaning with --" + choice + "=" + settings.text(choice), other + ", or leaving it out");
     }
   }
   return {};
@@ -166,8 +177,12 @@ Result<ParallelConfig> parallel_config(const Settings& settings) {
   config.sync_batch_norms = settings.on("sync-bn");
   parallel::ReplicaOptions& options = config.replica;
   options.sharded = settings.text("parallel") == "fsdp";
-  const Result<void> checked =
-      options.sharded ? check_fixed(settings, kOnlyReplicated, "ddp") : check_fixed(settings, kOnlySharded, "fsdp");
+  Result<void> checked = options.sharded ? check_fixed(settings, kOnlyReplicated, "parallel", "--parallel=ddp")
+                                         : check_fixed(settings, kOnlySharded, "parallel", "--parallel=fsdp");
+  options.exact.virtual_ranks = settings.integer("elastic-exact");
+  if (checked && options.exact.virtual_ranks > 0) {
+    checked = check_fixed(settings, kNotExact, "elastic-exact", "--elastic-exact=0");
+  }
   if (!checked) {
     return checked.error();
   }

@@ -164,6 +164,10 @@ constexpr std::array kTrainerTable{
         "under `rollcall run`: ranks that are left when others are lost or come go on in the same process, from what "
         "they have in memory (ddp) or the newest checkpoint (fsdp)",
         "Parallel"},
+    Setting{"elastic-exact", Kind::Integer, "0", "N",
+            "ddp: train as N ranks would, bit for bit, however many there are and whenever they come and go; 0: do "
+            "not",
+            "Parallel", "", 0, 1e6},
     Setting{"gradient-compression", Kind::Choice, "none", "none|bf16|fp16",
             "ddp: type in which gradients travel, half as wide (fsdp: reduce-dtype)", "Parallel", "none|bf16|fp16"},
     Setting{"find-unused-parameters", Kind::Switch, "false", "on|off",

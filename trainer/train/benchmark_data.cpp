@@ -132,8 +132,9 @@ Result<void> benchmark_data(const settings::Settings& settings, const Environmen
   if (!datasets) {
     return datasets.error();
   }
-  Result<DataPipeline> pipeline =
-      make_data_pipeline(*std::move(datasets), *config, 0, 1, share_of_node(environment, 1, false), model::Device());
+  World alone;
+  alone.share = share_of_node(environment, 1, false);
+  Result<DataPipeline> pipeline = make_data_pipeline(*std::move(datasets), *config, alone, {});
   if (!pipeline) {
     return pipeline.error();
   }

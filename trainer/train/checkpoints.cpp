@@ -132,7 +132,7 @@ Result<std::string> Checkpoints::take_place(checkpoint::Progress& progress, cons
                                             std::vector<std::string>& warnings) {
   const StepSizeChange change =
       step_size_change({state.progress.world_size, state.progress.batch_size, 1},
-                       {world_.world_size, config_.batch_size(), config_.grad_accumulation()});
+                       {virtual_ranks(config_, world_).all, config_.batch_size(), config_.grad_accumulation()});
   if (!change.warning.empty()) {
     warnings.push_back(change.warning);
   }
@@ -327,7 +327,7 @@ bool Checkpoints::due_after_epoch(std::int64_t finished_epochs) const {
 
 checkpoint::Progress first_progress(const config::TrainConfig& config, const World& world) {
   checkpoint::Progress progress;
-  progress.world_size = world.world_size;
+  progress.world_size = virtual_ranks(config, world).all;
   progress.batch_size = config.batch_size() * config.grad_accumulation();
   progress.seed = config.run.seed;
   return progress;

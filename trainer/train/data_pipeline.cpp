@@ -10,18 +10,19 @@
 namespace rollcall::train {
 namespace {
 
-void make_samplers(DataPipeline& pipeline, const data::SamplerOptions& wanted, std::uint32_t rank,
-                   std::uint32_t world_size) {
+void make_samplers(DataPipeline& pipeline, const data::SamplerOptions& wanted, const World& world,
+                   const parallel::VirtualRanks& ranks) {
   data::SamplerOptions options = wanted;
-  options.world_size = world_size;
-  options.rank = rank;
+  options.world_size = ranks.all;
+  options.rank = ranks.mine > 0 ? ranks.first : 0;
+  options.ranks = ranks.mine;
   options.dataset_size = pipeline.datasets.train->size();
   pipeline.train_sampler = std::make_unique<data::Sampler>(options);
   pipeline.valid_sampler =
       std::make_unique<data::Sampler>(data::SamplerOptions{.dataset_size = pipeline.datasets.valid->size(),
                                                            .batch_size = options.batch_size,
-                                                           .world_size = options.world_size,
-                                                           .rank = options.rank,
+                                                           .world_size = world.world_size,
+                                                           .rank = world.rank,
                                                            .seed = options.seed,
                                                            .pad = true});
 }
@@ -71,24 +72,24 @@ std::string describe_ring(const data::LoaderOptions& options) {
 
 }  // namespace
 
-Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::DataConfig& config, std::uint32_t rank,
-                                        std::uint32_t world_size, const NodeShare& share, const model::Device& device) {
+Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::DataConfig& config, const World& world,
+                                        const parallel::VirtualRanks& ranks) {
   const std::int64_t images = datasets.train->size();
-  const std::int64_t batches = config.sampling.accumulation * world_size;
+  const std::int64_t batches = config.sampling.accumulation * ranks.all;
   const std::int64_t needed = config.sampling.batch_size * batches;
   if (needed > images) {
     return fail("--batch-size", std::to_string(config.sampling.batch_size),
-                fmt::format("{} ranks need {} images a step, and the training set has {}", world_size, needed, images),
+                fmt::format("{} ranks need {} images a step, and the training set has {}", ranks.all, needed, images),
                 fmt::format("--batch-size={} or fewer ranks", std::max<std::int64_t>(1, images / batches)));
   }
   DataPipeline pipeline;
   pipeline.datasets = std::move(datasets);
-  make_samplers(pipeline, config.sampling, rank, world_size);
-  make_loaders(pipeline, config, share, device);
-  if (const Result<void> fits = check_memory(pipeline, share); !fits) {
+  make_samplers(pipeline, config.sampling, world, ranks);
+  make_loaders(pipeline, config, world.share, world.device);
+  if (const Result<void> fits = check_memory(pipeline, world.share); !fits) {
     return fits.error();
   }
-  warn_of_workers(pipeline, share);
+  warn_of_workers(pipeline, world.share);
   pipeline.train_loader = std::make_unique<data::Loader>(pipeline.datasets.train, pipeline.train_loading);
   pipeline.valid_loader = std::make_unique<data::Loader>(pipeline.datasets.valid, pipeline.valid_loading);
   return pipeline;

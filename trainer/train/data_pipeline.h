@@ -12,8 +12,9 @@
 #include "trainer/data/datasets/datasets.h"
 #include "trainer/data/loader/loader.h"
 #include "trainer/data/sampling/sampler.h"
-#include "trainer/model/device.h"
+#include "trainer/distributed/ddp/exact_replica.h"
 #include "trainer/train/workers.h"
+#include "trainer/train/world.h"
 
 namespace rollcall::train {
 
@@ -34,11 +35,10 @@ struct DataPipeline {
   [[nodiscard]] Result<void> continue_with_workers(int workers, std::int64_t next_batch);
 };
 
-/// A rank's part, for batches that go to `device`. Errors: a batch larger than the data, batches read ahead that the
-/// rank has no memory for.
+/// This rank's part: for training that of `ranks`, for validation its own. Errors: a batch larger than the data,
+/// batches read ahead that the rank has no memory for.
 [[nodiscard]] Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::DataConfig& config,
-                                                      std::uint32_t rank, std::uint32_t world_size,
-                                                      const NodeShare& share, const model::Device& device);
+                                                      const World& world, const parallel::VirtualRanks& ranks);
 
 /// "each rank loads with 2 workers (auto: 8 CPUs, 6 compute), 4 batches read ahead (735.0 MiB); for validation ...".
 [[nodiscard]] std::string describe_loading(const DataPipeline& pipeline, const config::DataConfig& config,

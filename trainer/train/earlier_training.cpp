@@ -111,7 +111,7 @@ void add_scaling(std::vector<config::Change>& changes, const EarlierTraining& ea
 /// Steps of other sizes, where the user asked for them: other ranks alone are no other training.
 void add_step_size(std::vector<config::Change>& changes, const EarlierTraining& earlier,
                    const config::TrainConfig& config, const World& world) {
-  const std::int64_t now = world.world_size * config.batch_size() * config.grad_accumulation();
+  const std::int64_t now = virtual_ranks(config, world).all * config.batch_size() * config.grad_accumulation();
   if (images_of_step(earlier) == now) {
     add_scaling(changes, earlier, config, now);
     return;

@@ -10,17 +10,6 @@
 #include "trainer/train/process.h"
 
 namespace rollcall::train {
-namespace {
-
-std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> copies;
-  for (const at::Tensor& tensor : tensors) {
-    copies.push_back(tensor.detach().clone());
-  }
-  return copies;
-}
-
-}  // namespace
 
 Loop::Loop(const config::TrainConfig& config, const World& world, Training& training, Checkpoints& checkpoints,
            Observer& observer, checkpoint::Progress& progress, TimeLimit limit, elastic::AgentLink* agent)
@@ -34,7 +23,8 @@ Loop::Loop(const config::TrainConfig& config, const World& world, Training& trai
       limit_(std::move(limit)),
       agent_(agent),
       trace_(config.run, world, observer),
-      update_(config, world, training, checkpoints.writer(), observer, progress) {}
+      update_(config, world, training, checkpoints.writer(), observer, progress),
+      batches_of_step_(virtual_ranks(config, world).mine * config.grad_accumulation()) {}
 
 Outcome Loop::run() {
   const Outcome outcome = run_epochs();
@@ -97,25 +87,24 @@ Loop::Stop Loop::train_epoch() {
   first_step_ = progress_.step_in_epoch;
   steps_in_epoch_ = first_step_ + data.train_sampler->steps();
   observer_.begin_epoch(steps_in_epoch_);
-  while (true) {
+  while (progress_.step_in_epoch < steps_in_epoch_) {
     if (const Result<void> traced = trace_.before_step(progress_.global_step + 1); !traced) {
       return failed(traced.error(), true);
     }
     StepSums sums{.begin = seconds_now()};
-    for (std::int64_t done = 0; done < config_.grad_accumulation(); ++done) {
+    if (Stop stop = begin_step()) {
+      return stop;
+    }
+    for (std::int64_t done = 0; done < batches_of_step_; ++done) {
       const double asked = seconds_now();
-      Result<std::optional<data::Batch>> batch = next_batch();
+      const Result<data::Batch> batch = next_batch();
       if (!batch) {
         return failed(batch.error());
       }
-      if (!batch->has_value()) {  // the sampler gives whole steps, so none has begun
-        trace_.no_step();
-        return after_epoch();
-      }
       sums.totals.waited += seconds_now() - asked;
-      observer_.bad_samples((*batch)->bad);
-      count_bad_samples(**batch, sums.totals.average);
-      if (Stop stop = train_batch(**batch, done, sums)) {
+      observer_.bad_samples(batch->bad);
+      count_bad_samples(*batch, sums.totals.average);
+      if (Stop stop = train_batch(*batch, done, sums)) {
         return stop;
       }
     }
@@ -123,27 +112,39 @@ Loop::Stop Loop::train_epoch() {
       return stop;
     }
   }
+  trace_.no_step();
+  return after_epoch();
 }
 
-Result<std::optional<data::Batch>> Loop::next_batch() {
+Result<data::Batch> Loop::next_batch() {
   RECORD_USER_SCOPE("data: wait for a batch");
-  return training_.data.train_loader->next();
+  Result<std::optional<data::Batch>> batch = training_.data.train_loader->next();
+  if (!batch) {
+    return batch.error();
+  }
+  if (!batch->has_value()) {
+    return fail("data", "", "an epoch's batches ended before its steps", "reporting it", ExitCode::Internal);
+  }
+  return **std::move(batch);
+}
+
+Loop::Stop Loop::begin_step() {
+  return catch_training_errors(world_, [&] {
+    if (agent_ != nullptr) {
+      buffers_before_ = parallel::copies_of(training_.model->buffers());
+    }
+    numbers_ = {.learning_rate = optim::learning_rate(training_.schedule, schedule_step())};
+    optim::set_learning_rate(*training_.optimizer, numbers_.learning_rate);
+    replica_.zero_grad();
+  });
 }
 
 Loop::Stop Loop::train_batch(const data::Batch& read, std::int64_t done, StepSums& sums) {
   const data::StageTimes& times = read.times;
   sums.loading += std::chrono::duration<double>(times.fetch + times.decode + times.augment).count();
   return catch_training_errors(world_, [&] {
-    if (done == 0) {
-      if (agent_ != nullptr) {
-        buffers_before_ = copies_of(training_.model->buffers());
-      }
-      numbers_ = {.learning_rate = optim::learning_rate(training_.schedule, schedule_step())};
-      optim::set_learning_rate(*training_.optimizer, numbers_.learning_rate);
-      replica_.zero_grad();
-    }
     observer_.batch_read(progress_.global_step + 1, read.images);
-    replica_.set_gradient_sync(done + 1 == config_.grad_accumulation());
+    replica_.set_gradient_sync(done + 1 == batches_of_step_);
     const double begun = seconds_now();
     const data::Batch batch = placed(read, world_.device);
     at::Tensor outputs;
@@ -155,7 +156,7 @@ Loop::Stop Loop::train_batch(const data::Batch& read, std::int64_t done, StepSum
       return losses.mean();
     });
     const double forwarded = seconds_now();
-    // The gradient of the mean over the whole step; dividing by 1 changes nothing.
+    // The gradient of the mean over the whole step, of one virtual rank; dividing by 1 changes nothing.
     {
       RECORD_USER_SCOPE("phase: backward");
       training_.loss_scaler.scale(loss / config_.grad_accumulation()).backward();
@@ -167,8 +168,12 @@ Loop::Stop Loop::train_batch(const data::Batch& read, std::int64_t done, StepSum
 }
 
 Loop::Stop Loop::finish_step(StepSums& sums) {
-  if (Stop stop =
-          catch_training_errors(world_, [&] { sums.totals.non_finite = update_.gradients_are_finite() ? 0 : 1; })) {
+  if (Stop stop = catch_training_errors(world_, [&] {
+        const double begun = seconds_now();
+        replica_.finish_gradients();
+        sums.times.backward += seconds_now() - begun;
+        sums.totals.non_finite = update_.gradients_are_finite() ? 0 : 1;
+      })) {
     return stop;
   }
   const Asked asked_for = asked();
@@ -225,7 +230,7 @@ Loop::Stop Loop::adjust_workers(double waited, const metrics::DataWait& step) {
   if (!workers) {
     return std::nullopt;
   }
-  const std::int64_t next_batch = (progress_.step_in_epoch - first_step_) * config_.grad_accumulation();
+  const std::int64_t next_batch = (progress_.step_in_epoch - first_step_) * batches_of_step_;
   const Result<void> changed = data.continue_with_workers(*workers, next_batch);
   if (changed) {
     observer_.note(fmt::format("step {}: training waited for data: {} workers from here on, {} before",

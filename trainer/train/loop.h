@@ -59,7 +59,8 @@ class Loop {
   /// what they have in memory, its save.
   [[nodiscard]] Stop finish_interrupted();
   [[nodiscard]] Stop train_epoch();
-  [[nodiscard]] Result<std::optional<data::Batch>> next_batch();
+  [[nodiscard]] Result<data::Batch> next_batch();
+  [[nodiscard]] Stop begin_step();
   /// Gradients of one batch, `done` having been added up in this step before.
   [[nodiscard]] Stop train_batch(const data::Batch& read, std::int64_t done, StepSums& sums);
   /// What the gradients of all its batches are for.
@@ -105,7 +106,8 @@ class Loop {
   std::vector<at::Tensor> buffers_before_;  ///< the step that is under way
   StepTrace trace_;
   Update update_;
-  std::int64_t first_step_ = 0;  ///< of the current epoch that this run does
+  const std::int64_t batches_of_step_;  ///< that this rank trains with
+  std::int64_t first_step_ = 0;         ///< of the current epoch that this run does
   std::int64_t steps_in_epoch_ = 0;
   StepNumbers numbers_;          ///< of the current step
   std::int64_t steps_done_ = 0;  ///< by this run

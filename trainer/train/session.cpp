@@ -157,7 +157,8 @@ class Session {
     if (Result<void> set = asked_otherwise ? change("resume", "auto") : Result<void>(); !set) {
       return set;
     }
-    const auto kept = accumulation_for(found->images_of_step, world_.world_size, config_->batch_size());
+    const auto kept =
+        accumulation_for(found->images_of_step, virtual_ranks(*config_, world_).all, config_->batch_size());
     if (kept && !config_->accumulation_given) {
       tell_of_accumulation(*kept);
       if (Result<void> set = change("grad-accumulation", std::to_string(*kept)); !set) {
@@ -169,7 +170,8 @@ class Session {
 
   /// Of other ranks load_checkpoint() tells.
   void tell_of_accumulation(std::int64_t kept) {
-    if (earlier_ && earlier_->progress.world_size == world_.world_size && kept != config_->grad_accumulation()) {
+    if (earlier_ && earlier_->progress.world_size == virtual_ranks(*config_, world_).all &&
+        kept != config_->grad_accumulation()) {
       warnings_.push_back(
           fmt::format("a step keeps the {} images that it had, by {} micro-batches of {} for each rank; "
                       "--grad-accumulation=1 makes steps smaller, as --batch-size says",

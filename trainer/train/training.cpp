@@ -39,7 +39,7 @@ Result<void> build_model(Training& training, const config::TrainConfig& config, 
 /// as ranks do, so that a training is the same on more ranks with less accumulation.
 Result<optim::OptimizerOptions> scaled_options(const config::TrainConfig& config, const World& world) {
   optim::OptimizerOptions options = config.optim.optimizer;
-  const auto batches = world.world_size * static_cast<std::uint32_t>(config.grad_accumulation());
+  const auto batches = static_cast<std::uint32_t>(virtual_ranks(config, world).all * config.grad_accumulation());
   if (config.optim.scale_optim_params) {
     return optim::scale_optim_params(options, batches);
   }
@@ -75,7 +75,7 @@ Result<Training> make_training(const config::TrainConfig& config, const World& w
     return datasets.error();
   }
   Result<DataPipeline> data =
-      make_data_pipeline(*std::move(datasets), config.data, world.rank, world.world_size, world.share, world.device);
+      make_data_pipeline(*std::move(datasets), config.data, world, virtual_ranks(config, world));
   if (!data) {
     return data.error();
   }
@@ -100,6 +100,8 @@ Result<void> add_replica(Training& training, const config::TrainConfig& config, 
   parallel::ReplicaOptions options = config.parallel.replica;
   options.groups = world.group_options;
   options.data_parallel.broadcast_at_first = !filled;
+  options.exact.broadcast_at_first = !filled;
+  options.exact.accumulation = config.grad_accumulation();
   auto made = parallel::make_replica(training.model.ptr(), options, {world.process_group, world.store});
   if (!made) {
     return made.error();

@@ -46,6 +46,11 @@ void wait_for_others(const World& world) {
 
 }  // namespace
 
+parallel::VirtualRanks virtual_ranks(const config::TrainConfig& config, const World& world) {
+  const std::int64_t wanted = config.parallel.replica.exact.virtual_ranks;
+  return parallel::divide_virtual_ranks(wanted > 0 ? wanted : world.world_size, world.rank, world.world_size);
+}
+
 Result<World> join_world(const step::ResolvedStep& step, const Environment& patched, const settings::Settings& launch,
                          const config::ProcessGroupConfig& config, std::unique_ptr<launchers::PmixClient> pmix,
                          FailureReport& report, metrics::StartupTrace& trace,

@@ -14,6 +14,7 @@
 #include "runtime/settings/settings.h"
 #include "runtime/step/resolved_step.h"
 #include "trainer/config/train_config.h"
+#include "trainer/distributed/ddp/exact_replica.h"
 #include "trainer/distributed/process_group/factory.h"
 #include "trainer/distributed/process_group/interruptible_store.h"
 #include "trainer/metrics/startup_trace.h"
@@ -38,6 +39,9 @@ struct World {
   c10::intrusive_ptr<c10d::Store> store;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;  ///< null in a world of one
 };
+
+/// Whose batches this rank trains with: its own or, with --elastic-exact, those of its virtual ranks.
+[[nodiscard]] parallel::VirtualRanks virtual_ranks(const config::TrainConfig& config, const World& world);
 
 /// Answers the roll call: resolves this step, puts the result into this process's environment, meets the other ranks
 /// and makes the process group. PMIx, where it was used, is finalized before the return: a rank that dies afterwards

@@ -74,6 +74,35 @@ TEST(EpochSampler, AnEpochHoldsWholeStepsOfSeveralBatches) {
   EXPECT_EQ(last.size(), 20U);
 }
 
+TEST(EpochSampler, ForSeveralRanksItReadsEachOnesBatchesOfAStepInTurn) {
+  SamplerOptions chosen = options(103, 3, 5);
+  chosen.accumulation = 2;
+  chosen.pad = true;
+  chosen.rank = 1;
+  chosen.ranks = 3;
+  Sampler several(chosen);
+  several.set_epoch(2, 6);
+  EXPECT_EQ(several.batches(), several.steps() * 2 * 3);
+  EXPECT_EQ(several.position_after(1), 36);
+  std::int64_t next = 0;
+  for (std::int64_t step = 0; step < several.steps(); ++step) {
+    for (std::int64_t rank = 1; rank < 4; ++rank) {
+      SamplerOptions of_one = chosen;
+      of_one.rank = rank;
+      of_one.ranks = 1;
+      Sampler one(of_one);
+      one.set_epoch(2, 6);
+      for (std::int64_t batch = 2 * step; batch < 2 * step + 2; ++batch, ++next) {
+        EXPECT_EQ(several.batch(next), one.batch(batch));
+        EXPECT_EQ(several.first_position(next), one.first_position(batch));
+      }
+    }
+  }
+  EXPECT_EQ(next, several.batches());
+  chosen.ranks = 0;
+  EXPECT_EQ(Sampler(chosen).batches(), 0);
+}
+
 TEST(EpochSampler, DropLastGivesEveryRankEquallyManyFullBatches) {
   SamplerOptions chosen = options(103, 5, 4);
   chosen.drop_last = true;

@@ -121,6 +121,8 @@ Sampler::Sampler(const SamplerOptions& options) : options_(options) {
   assert(options.dataset_size >= 0 && options.batch_size >= 1 && options.accumulation >= 1);
   assert(options.world_size >= 1);
   assert(options.rank >= 0 && options.rank < options.world_size);
+  assert(options.ranks >= 0 && options.ranks <= options.world_size - options.rank);
+  assert(options.ranks == 1 || options.drop_last || options.pad);
   assert(!(options.drop_last && options.pad));
 }
 
@@ -137,7 +139,8 @@ std::int64_t Sampler::steps() const {
 
 std::int64_t Sampler::batches() const {
   const bool whole_steps = options_.drop_last || options_.pad;
-  return whole_steps ? steps() * options_.accumulation : round_up(options_.dataset_size - start_position_, of_batch());
+  return whole_steps ? steps() * options_.accumulation * options_.ranks
+                     : round_up(options_.dataset_size - start_position_, of_batch());
 }
 
 std::vector<SampleRef> Sampler::batch(std::int64_t batch) const {
@@ -155,7 +158,11 @@ std::vector<SampleRef> Sampler::batch(std::int64_t batch) const {
 }
 
 std::int64_t Sampler::first_position(std::int64_t batch) const {
-  return start_position_ + batch * of_batch() + options_.rank * options_.batch_size;
+  const std::int64_t in_step = batch % (options_.accumulation * options_.ranks);
+  const std::int64_t step = batch / (options_.accumulation * options_.ranks);
+  const std::int64_t micro_batch = step * options_.accumulation + in_step % options_.accumulation;
+  const std::int64_t rank = options_.rank + in_step / options_.accumulation;
+  return start_position_ + micro_batch * of_batch() + rank * options_.batch_size;
 }
 
 std::int64_t Sampler::position_after(std::int64_t steps) const {

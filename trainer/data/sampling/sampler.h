@@ -85,6 +85,9 @@ struct SamplerOptions {
   std::int64_t accumulation = 1;  ///< batches of one rank that make up one step of the optimizer
   std::int64_t world_size = 1;
   std::int64_t rank = 0;
+  /// Consecutive ranks from `rank` on whose batches are read, each one's of a step after the other's. Other than 1 only
+  /// with drop_last or pad.
+  std::int64_t ranks = 1;
   std::uint64_t seed = 0;
   bool shuffle = false;
   std::int64_t window = 0;  ///< with shuffle: see EpochOrder
@@ -115,7 +118,8 @@ struct SampleRef {
 /// Without drop_last and pad the last global batch is short, and higher ranks may get a short or empty batch.
 class Sampler {
  public:
-  /// Sizes >= 1 (dataset_size >= 0), 0 <= rank < world_size; not both drop_last and pad. Starts at epoch 0, position 0.
+  /// Sizes >= 1 (dataset_size >= 0, ranks >= 0), 0 <= rank < world_size; not both drop_last and pad. Starts at epoch 0,
+  /// position 0.
   explicit Sampler(const SamplerOptions& options);
 
   /// Chooses the epoch's order and the first position of batch 0: 0, or where an interrupted epoch goes on.
@@ -123,7 +127,7 @@ class Sampler {
 
   /// Steps of the optimizer from start_position to the epoch's end; equal on all ranks.
   [[nodiscard]] std::int64_t steps() const;
-  /// Batches until then: steps() * accumulation; without drop_last and pad the last step may lack some.
+  /// Batches until then: steps() * accumulation * ranks; without drop_last and pad the last step may lack some.
   [[nodiscard]] std::int64_t batches() const;
   /// This rank's samples of a batch, 0 <= batch < batches().
   [[nodiscard]] std::vector<SampleRef> batch(std::int64_t batch) const;

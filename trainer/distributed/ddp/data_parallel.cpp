@@ -10,20 +10,6 @@
 namespace rollcall::parallel {
 namespace {
 
-std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> cloned;
-  std::transform(tensors.begin(), tensors.end(), std::back_inserter(cloned),
-                 [](const at::Tensor& t) { return t.clone(); });
-  return cloned;
-}
-
-void restore(std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& saved) {
-  const torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    tensors[i].copy_(saved[i]);
-  }
-}
-
 struct Compression {
   process_group::Group group;
   c10::ScalarType type;
@@ -173,9 +159,9 @@ void DataParallel::zero_grad() {
 void DataParallel::run_once(const Loss& loss) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const at::Tensor random_state = generator.get_state();
-  const std::vector<at::Tensor> saved = copies(buffers_);
+  const std::vector<at::Tensor> saved = copies_of(buffers_);
   const auto put_back = [&] {
-    restore(buffers_, saved);
+    copy_values(buffers_, saved);
     generator.set_state(random_state);
   };
   try {

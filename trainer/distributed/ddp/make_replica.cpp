@@ -33,6 +33,9 @@ Result<std::unique_ptr<Replica>> make_sharded(std::shared_ptr<torch::nn::Module>
 
 Result<std::unique_ptr<Replica>> make_replica(std::shared_ptr<torch::nn::Module> module, const ReplicaOptions& options,
                                               const Peers& peers) {
+  if (options.exact.virtual_ranks > 0) {
+    return as_replica(ExactReplica::create(std::move(module), peers.world, options.exact));
+  }
   if (!options.sharded) {
     return as_replica(DataParallel::create(std::move(module), peers.world, options.data_parallel));
   }

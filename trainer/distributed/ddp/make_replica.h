@@ -6,6 +6,7 @@
 
 #include "runtime/base/result.h"
 #include "trainer/distributed/ddp/data_parallel.h"
+#include "trainer/distributed/ddp/exact_replica.h"
 #include "trainer/distributed/ddp/replica.h"
 #include "trainer/distributed/fsdp/options.h"
 #include "trainer/distributed/process_group/collectives.h"
@@ -17,6 +18,7 @@ namespace rollcall::parallel {
 struct ReplicaOptions {
   bool sharded = false;  ///< FSDP instead of DDP
   DataParallelOptions data_parallel;
+  ExactOptions exact;  ///< with virtual ranks: instead of DataParallel
   process_group::MeshOptions degrees;
   fsdp::Options sharding;
   process_group::ProcessGroupOptions groups;  ///< of the mesh's own groups
@@ -29,7 +31,7 @@ struct Peers {
 };
 
 /// Makes `module` trainable by all ranks together; each gets rank 0's values. Collective. Errors: those of
-/// DataParallel::create, make_mesh and ShardedReplica::create.
+/// DataParallel::create, ExactReplica::create, make_mesh and ShardedReplica::create.
 [[nodiscard]] Result<std::unique_ptr<Replica>> make_replica(std::shared_ptr<torch::nn::Module> module,
                                                             const ReplicaOptions& options, const Peers& peers);
 

@@ -67,6 +67,21 @@ void broadcast_values(const std::vector<at::Tensor>& tensors, const process_grou
   c10d::broadcast_coalesced(group, tensors, kBroadcastBytes);
 }
 
+std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> copies;
+  for (const at::Tensor& tensor : tensors) {
+    copies.push_back(tensor.detach().clone());
+  }
+  return copies;
+}
+
+void copy_values(const std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& values) {
+  const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    tensors[i].copy_(values[i]);
+  }
+}
+
 double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm, const process_group::Group& group) {
   constexpr double kEpsilon = 1e-6;  // of torch's clip_grad_norm_
   const torch::NoGradGuard no_grad;

@@ -47,6 +47,10 @@ class Replica {
   /// Before each forward(), except while gradients of several batches are to add up.
   virtual void zero_grad() = 0;
 
+  /// After the last backward() of a step, also where this rank had none: what backward() left to do until gradients are
+  /// averaged. Collective. Throws as forward() does.
+  virtual void finish_gradients() {}
+
   /// After backward(): scales the gradients so that their common 2-norm, over all parameters and ranks, is at most
   /// `max_norm` > 0. Returns the norm that they had. Collective. Throws as forward() does.
   virtual double clip_grad_norm(double max_norm) = 0;
@@ -85,6 +89,11 @@ class Replica {
 
 /// Gives every rank rank 0's values. Collective; `group` is not null. Throws what c10d throws.
 void broadcast_values(const std::vector<at::Tensor>& tensors, const process_group::Group& group);
+
+/// Copies that gradients do not flow through.
+[[nodiscard]] std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& tensors);
+/// Gives `tensors` the values of as many others, of the same shapes.
+void copy_values(const std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& values);
 
 /// Scales the gradients of `parameters` so that their common 2-norm is at most `max_norm` > 0, as torch's
 /// clip_grad_norm_ does; sums are taken in float64, so that dividing the work otherwise changes nothing that float32
