@@ -15,10 +15,24 @@ using testing_support::spawn;
 constexpr std::int64_t kVirtual = 5;
 constexpr std::int64_t kAccumulation = 2;
 
+/// A layer whose buffer changes what it computes in training, as BatchNorm's do not.
+class DriftImpl : public torch::nn::Module {
+ public:
+  DriftImpl() : seen_(register_buffer("seen", torch::zeros({1}))) {}
+  at::Tensor forward(const at::Tensor& input) {
+    seen_.add_(1);
+    return input * (1 + 0.01 * seen_.clone());
+  }
+
+ private:
+  at::Tensor seen_;
+};
+TORCH_MODULE(Drift);
+
 /// With statistics, and with more parameters than any world here divides evenly.
 torch::nn::Sequential network_of(std::uint64_t seed) {
   torch::manual_seed(seed);
-  return torch::nn::Sequential(torch::nn::Linear(7, 11), torch::nn::BatchNorm1d(11), torch::nn::ReLU(),
+  return torch::nn::Sequential(torch::nn::Linear(7, 11), torch::nn::BatchNorm1d(11), Drift(), torch::nn::ReLU(),
                                torch::nn::Linear(11, 3));
 }
 
@@ -117,7 +131,7 @@ TEST_P(ExactReplicas, AddUpInTheVirtualRanksOrderAndKeepTheFirstOnesStatistics) 
 
 TEST(ExactReplica, ParametersOfSeveralTypesAreRefused) {
   torch::nn::Sequential network = network_of(1);
-  network[3]->to(torch::kFloat64);
+  network[4]->to(torch::kFloat64);
   const auto replica = ExactReplica::create(network.ptr(), nullptr, {2, 1, true});
   ASSERT_FALSE(replica.has_value());
   EXPECT_EQ(replica.error().exit_code, ExitCode::Mismatch);
