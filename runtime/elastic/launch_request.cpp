@@ -329,6 +329,9 @@ Result<LaunchRequest> launch_request(const RunOptions& options, const Environmen
   request.role = values.text("role");
   request.max_restarts = static_cast<std::uint32_t>(values.integer("max-restarts"));
   request.give_up_after = static_cast<std::uint32_t>(values.integer("give-up-after"));
+  if (values.is_default("give-up-after")) {  // torchrun would restart as often as it was told
+    request.give_up_after = std::max(request.give_up_after, request.max_restarts + 1);
+  }
   request.shutdown_timeout = std::chrono::seconds(grace);
   request.standby = !values.on("no-standby");
   request.signals = *std::move(signals);

@@ -33,7 +33,7 @@ Policy policy_of(const LaunchRequest& request) {
   policy.min_nodes = request.min_nodes;
   policy.max_nodes = request.max_nodes;
   policy.max_restarts = request.max_restarts;
-  policy.give_up_after = std::max(request.give_up_after, request.max_restarts + 1);
+  policy.give_up_after = request.give_up_after;
   policy.join_timeout = request.meeting.join_timeout;
   policy.last_call_timeout = request.meeting.last_call_timeout;
   policy.stop_timeout = 2 * request.shutdown_timeout + std::chrono::seconds(10);

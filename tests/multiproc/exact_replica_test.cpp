@@ -1,6 +1,7 @@
 #include "trainer/distributed/ddp/exact_replica.h"
 
 #include <gtest/gtest.h>
+#include <bit>
 
 #include "tests/support/multiproc.h"
 
@@ -12,7 +13,7 @@ using testing_support::Rank;
 using testing_support::RankResult;
 using testing_support::spawn;
 
-constexpr std::int64_t kVirtual = 5;
+constexpr std::int64_t kVirtual = 11;
 constexpr std::int64_t kAccumulation = 2;
 
 /// A layer whose buffer changes what it computes in training, as BatchNorm's do not.
@@ -60,30 +61,45 @@ std::vector<at::Tensor> gradients_of(const torch::nn::Sequential& network) {
   return gradients;
 }
 
-/// What a step is to come to, without a replica: gradients of each virtual rank by themselves, added up in order, and
-/// the buffers that virtual rank 0 leaves.
+/// What a step is to come to, without a replica: gradients of each virtual rank by themselves, added up along the
+/// tree, and the buffers that virtual rank 0 leaves.
 struct Expected {
   std::vector<at::Tensor> gradients;
   std::vector<at::Tensor> buffers;
 };
 
+/// Of `size` leaves, a power of two, from `first` on: the left half's sum and the right one's, where there is one.
+std::vector<at::Tensor> tree_sum(const std::vector<std::vector<at::Tensor>>& of_ranks, std::size_t first,
+                                 std::size_t size) {
+  if (size == 1) {
+    return copies_of(of_ranks[first]);
+  }
+  std::vector<at::Tensor> sum = tree_sum(of_ranks, first, size / 2);
+  if (first + size / 2 < of_ranks.size()) {
+    const std::vector<at::Tensor> right = tree_sum(of_ranks, first + size / 2, size / 2);
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      sum[i].add_(right[i]);
+    }
+  }
+  return sum;
+}
+
 Expected expected_of(torch::nn::Sequential& network, std::int64_t step) {
   const std::vector<at::Tensor> buffers = copies_of(network->buffers());
   Expected expected;
+  std::vector<std::vector<at::Tensor>> of_ranks;
   for (std::int64_t rank = 0; rank < kVirtual; ++rank) {
     copy_values(network->buffers(), buffers);
     network->zero_grad();
     for (std::int64_t batch = 0; batch < kAccumulation; ++batch) {
       loss_of(network, step, rank, batch).backward();
     }
-    const std::vector<at::Tensor> mine = gradients_of(network);
-    for (std::size_t i = 0; i < mine.size(); ++i) {
-      rank == 0 ? expected.gradients.push_back(mine[i]) : static_cast<void>(expected.gradients[i].add_(mine[i]));
-    }
+    of_ranks.push_back(gradients_of(network));
     if (rank == 0) {
       expected.buffers = copies_of(network->buffers());
     }
   }
+  expected.gradients = tree_sum(of_ranks, 0, std::bit_ceil(of_ranks.size()));
   for (at::Tensor& gradient : expected.gradients) {
     gradient.div_(kVirtual);
   }
@@ -116,9 +132,9 @@ void check_steps(ExactReplica& replica, torch::nn::Sequential& network, const Vi
 class ExactReplicas : public ::testing::TestWithParam<std::uint32_t> {};
 
 // The last with processes that have no virtual rank.
-INSTANTIATE_TEST_SUITE_P(Worlds, ExactReplicas, ::testing::Values(1, 2, 3, 5, 7));
+INSTANTIATE_TEST_SUITE_P(Worlds, ExactReplicas, ::testing::Values(1, 2, 3, 4, 11, 13));
 
-TEST_P(ExactReplicas, AddUpInTheVirtualRanksOrderAndKeepTheFirstOnesStatistics) {
+TEST_P(ExactReplicas, AddUpAlongOneTreeAndKeepTheFirstOnesStatistics) {
   const std::vector<RankResult> results = spawn(GetParam(), [](Rank& rank) {
     const Group group = rank.world_size > 1 ? rank.make_group() : nullptr;
     torch::nn::Sequential network = network_of(3 + rank.rank);  // create() makes them rank 0's
@@ -135,6 +151,13 @@ TEST(ExactReplica, ParametersOfSeveralTypesAreRefused) {
   const auto replica = ExactReplica::create(network.ptr(), nullptr, {2, 1, true});
   ASSERT_FALSE(replica.has_value());
   EXPECT_EQ(replica.error().exit_code, ExitCode::Mismatch);
+}
+
+TEST(VirtualRanks, AreMadeUpOfTheFewestWholeSubtrees) {
+  EXPECT_EQ(blocks_of(0, 8), (std::vector<RankBlock>{{0, 8}}));
+  EXPECT_EQ(blocks_of(1, 6), (std::vector<RankBlock>{{1, 1}, {2, 2}, {4, 2}, {6, 1}}));
+  EXPECT_EQ(blocks_of(4, 3), (std::vector<RankBlock>{{4, 2}, {6, 1}}));
+  EXPECT_EQ(blocks_of(3, 0), std::vector<RankBlock>());
 }
 
 TEST(VirtualRanks, AreDividedInOrderAndAsEquallyAsTheyCan) {

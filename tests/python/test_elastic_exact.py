@@ -64,8 +64,29 @@ def test_they_are_those_of_as_many_ranks_but_for_the_order_of_sums(tmp_path, ste
 def test_a_training_goes_on_from_its_checkpoints_with_other_ranks(tmp_path):
     expected = trained(tmp_path / "undisturbed", *EXACT, "--epochs=3", "--valid-epochs=0", "--max-steps=15", ranks=4)
     for steps, ranks in ((4, 4), (9, 3), (15, 1)):
-        found = trained(tmp_path / "run", *EXACT, "--epochs=3", "--valid-epochs=0", f"--max-steps={steps}", ranks=ranks)
+        text = trainer_ranks.run(tmp_path / "run", *EXACT, "--epochs=3", "--valid-epochs=0", f"--max-steps={steps}", ranks=ranks)
+        assert ("resumed" in text) == (steps > 4)
+    found = trainer_ranks.checkpoints(tmp_path / "run")[-1]
     assert differences(found, expected) == []
+
+
+def test_threads_are_part_of_the_training(tmp_path):
+    """Whatever OMP_NUM_THREADS says, which depends on the node and on how many ranks it has."""
+    options = (*EXACT, "--max-steps=3", "--elastic-exact-threads=2")
+    expected = trained(tmp_path / "4", *options, ranks=4, env={"OMP_NUM_THREADS": "1"})
+    assert differences(trained(tmp_path / "1", *options, ranks=1, env={"OMP_NUM_THREADS": "3"}), expected) == []
+    with_one = trained(tmp_path / "one", *EXACT, "--max-steps=3", ranks=4, env={"OMP_NUM_THREADS": "2"})
+    assert differences(with_one, expected) != []
+    text = trainer_ranks.run(tmp_path / "4", *EXACT, "--max-steps=4", ranks=2, code=76)
+    assert "--elastic-exact-threads was 2 and is 1" in text
+
+
+def test_other_micro_batches_are_another_training(tmp_path):
+    options = (*EXACT, "--lr-scaling=none")
+    trained(tmp_path, *options, "--max-steps=2", ranks=2)
+    text = trainer_ranks.run(tmp_path, *options, "--batch-size=2", "--grad-accumulation=2", "--max-steps=3", ranks=2, code=76)
+    assert "--batch-size was 4 and is 2" in text
+    assert "--channels-last was true and is false" in trainer_ranks.run(tmp_path, *options, "--channels-last=off", ranks=1, code=76)
 
 
 def test_nodes_and_ranks_come_and_go_and_the_bits_stay(tmp_path):
@@ -91,7 +112,7 @@ def test_nodes_and_ranks_come_and_go_and_the_bits_stay(tmp_path):
     finally:
         run.close()
     assert [record["ranks"] for record in run.records("regrouped")] == [4, 2, 4]
-    assert run.steps() == list(range(1, 81))
+    assert len(set(run.steps())) == len(run.steps()) >= 78  # rank 0 may die before it tells of a step
     assert differences(trainer_ranks.checkpoints(run.folder)[-1], expected) == []
 
 

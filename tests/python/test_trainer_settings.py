@@ -158,6 +158,7 @@ TABLE = {
     "parallel": setting_effects.parallel,
     "elastic": Elsewhere("tests/python/test_elastic_training.py", "test_a_killed_rank_costs_no_step_and_no_bit"),
     "elastic-exact": Elsewhere("tests/python/test_elastic_exact.py", "test_every_number_of_ranks_ends_with_the_same_bits"),
+    "elastic-exact-threads": Elsewhere("tests/python/test_elastic_exact.py", "test_threads_are_part_of_the_training"),
     "gradient-compression": Numbers({"gradient-compression": "bf16"}, {"batch-size": 4}, ranks=2),
     "find-unused-parameters": Elsewhere("tests/unit/trainer/train_config_test.cpp", "FindUnusedParameters"),
     "static-graph": Elsewhere("tests/unit/trainer/train_config_test.cpp", "StaticGraph"),

@@ -18,12 +18,12 @@ STEPS = 150
 class Job:
     """The template's job, whose trainer writes its records and checkpoints below `folder`."""
 
-    def __init__(self, cluster, folder, nodes, **env):
+    def __init__(self, cluster, folder, nodes, *options, **env):
         self.cluster, self.folder = cluster, folder
         self.id = cluster.run(
             "sbatch", "--parsable", f"--nodes={nodes}", "--cpus-per-task=1", f"--output={folder}/out",
             SOURCE / "sbatch_templates" / "run_elastic.sbatch", *SMALL, f"--max-steps={STEPS}", f"--run-dir={folder}/run",
-            f"--checkpoint-dir={folder}/run", env={"SCRATCH": str(folder), "RANKS_PER_NODE": "1", **env}).stdout.strip()
+            f"--checkpoint-dir={folder}/run", *options, env={"SCRATCH": str(folder), "RANKS_PER_NODE": "1", **env}).stdout.strip()
 
     def records(self, event):
         try:
@@ -50,15 +50,21 @@ def submit(cluster, rollcall, rollcall_train, tmp_path):
     """Submits the template; afterwards the job is gone and all nodes are there again."""
     jobs = []
 
-    def submit_job(nodes, **env):
+    def submit_job(nodes, *options, **env):
         path = f"{rollcall.parent}:{rollcall_train.parent}:{os.environ['PATH']}"
-        jobs.append(Job(cluster, tmp_path, nodes, PATH=path, **env))
+        jobs.append(Job(cluster, tmp_path, nodes, *options, PATH=path, **env))
         return jobs[-1]
     yield submit_job
     for job in jobs:
         cluster.run("scancel", job.id, check=False)
     for node in cluster.nodes_in_state("down", "drained", "draining"):
         cluster.script("restart-node", node)
+
+
+def check_steps(job):
+    """All were done once, and recorded but for one that rank 0 may have died before it told of."""
+    steps = job.steps()
+    assert steps == sorted(set(steps)) and steps[-1] == STEPS and len(steps) >= STEPS - 1, steps
 
 
 def ranks_of_worlds(job):
@@ -71,7 +77,7 @@ def test_a_lost_node_costs_no_step(submit, cluster):
     cluster.script("kill-node", 3)
     job.wait_for_state("COMPLETED")
     assert ranks_of_worlds(job) == [3, 2]
-    assert job.steps() == list(range(1, STEPS + 1))
+    check_steps(job)
 
 
 def test_the_loss_of_the_scripts_node_with_the_rendezvous_costs_no_step_and_the_job_ends(submit, cluster):
@@ -80,7 +86,7 @@ def test_the_loss_of_the_scripts_node_with_the_rendezvous_costs_no_step_and_the_
     cluster.script("kill-node", 1)
     job.wait_for_state("CANCELLED")  # by the nodes that are left, once they have finished
     assert ranks_of_worlds(job) == [3, 2]
-    assert job.steps() == list(range(1, STEPS + 1))
+    check_steps(job)
     assert job.records("end")[-1]["ending"] == "finished"
 
 
@@ -104,14 +110,27 @@ def test_a_spare_node_steps_in(submit, cluster, rollcall):
     cluster.script("kill-node", max(training))
     job.wait_for_state("COMPLETED")
     assert ranks_of_worlds(job) == [3, 3]
-    assert job.steps() == list(range(1, STEPS + 1))
+    check_steps(job)
 
 
-def test_an_interrupted_job_is_requeued_and_finishes(submit, cluster):
-    job = submit(2)
+def test_an_interrupted_job_is_requeued_and_finishes_also_after_a_loss(submit, cluster):
+    """Whatever srun says of a step that lost a node: since 23.02 it ends with 1."""
+    job = submit(3)
     job.wait_for_step(10)
+    cluster.script("kill-node", 3)
+    poll(lambda: job.records("regrouped"), "the others go on", 60)
+    cluster.script("restart-node", 3)
     cluster.run("scancel", "--signal=USR1", job.id)
     poll(lambda: "requeueing" in (job.folder / "out").read_text(), "the requeue", 60)
     job.wait_for_state("COMPLETED")
-    assert job.steps() == list(range(1, STEPS + 1))
+    check_steps(job)
+    assert [record["ranks"] for record in job.records("begin")] == [3, 2, 3]
     assert len(job.records("resume")) == 1
+
+
+def test_a_training_that_fails_ends_the_job_with_its_code(submit, cluster):
+    job = submit(2, "--model=resnet20000")
+    job.wait_for_state("FAILED")
+    assert "ExitCode=64:0" in cluster.run("scontrol", "show", "job", job.id).stdout
+    output = (job.folder / "out").read_text()
+    assert "resnet20000" in output and output.count("generation") < 20, output

@@ -72,7 +72,11 @@ data::LoaderOptions loader_options(const Settings& settings) {
       settings.text("image-dtype") == "bfloat16" ? data::PixelType::BFloat16 : data::PixelType::Float32;
   options.decode = {.apply_orientation = settings.on("exif-orientation"), .dct_scaling = settings.on("dct-scaling")};
   options.seed = seed_of(settings);
-  options.bad_samples = settings.text("bad-samples") == "fail" ? data::BadSamples::Fail : data::BadSamples::Skip;
+  // A file server that fails for a moment would change what an exact training comes to.
+  const bool exact = settings.integer("elastic-exact") > 0;
+  options.bad_samples = settings.text("bad-samples") == "fail" ? data::BadSamples::Fail
+                        : exact                                ? data::BadSamples::SkipDamaged
+                                                               : data::BadSamples::Skip;
   return options;
 }
 
@@ -180,6 +184,11 @@ Result<ParallelConfig> parallel_config(const Settings& settings) {
   Result<void> checked = options.sharded ? check_fixed(settings, kOnlyReplicated, "parallel", "--parallel=ddp")
                                          : check_fixed(settings, kOnlySharded, "parallel", "--parallel=fsdp");
   options.exact.virtual_ranks = settings.integer("elastic-exact");
+  config.exact_threads = static_cast<int>(settings.integer("elastic-exact-threads"));
+  if (options.exact.virtual_ranks == 0 && !settings.is_default("elastic-exact-threads")) {
+    return fail("--elastic-exact-threads", settings.text("elastic-exact-threads"),
+                "has no meaning without --elastic-exact", "--elastic-exact=N");
+  }
   if (checked && options.exact.virtual_ranks > 0) {
     checked = check_fixed(settings, kNotExact, "elastic-exact", "--elastic-exact=0");
   }

@@ -168,6 +168,10 @@ constexpr std::array kTrainerTable{
             "ddp: train as N ranks would, bit for bit, however many there are and whenever they come and go; 0: do "
             "not",
             "Parallel", "", 0, 1e6},
+    Setting{"elastic-exact-threads", Kind::Integer, "1", "N",
+            "elastic-exact: threads that each rank computes with on CPUs, whatever OMP_NUM_THREADS says; kernels add "
+            "up otherwise with another number",
+            "Parallel", "", 1, 4096},
     Setting{"gradient-compression", Kind::Choice, "none", "none|bf16|fp16",
             "ddp: type in which gradients travel, half as wide (fsdp: reduce-dtype)", "Parallel", "none|bf16|fp16"},
     Setting{"find-unused-parameters", Kind::Switch, "false", "on|off",

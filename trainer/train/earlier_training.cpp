@@ -112,16 +112,19 @@ void add_scaling(std::vector<config::Change>& changes, const EarlierTraining& ea
 void add_step_size(std::vector<config::Change>& changes, const EarlierTraining& earlier,
                    const config::TrainConfig& config, const World& world) {
   const std::int64_t now = virtual_ranks(config, world).all * config.batch_size() * config.grad_accumulation();
-  if (images_of_step(earlier) == now) {
-    add_scaling(changes, earlier, config, now);
-    return;
-  }
   const auto compare = [&](const char* name, std::int64_t value) {
     std::string then = config::setting_then(earlier.config_json, name);
     if (!then.empty() && then != std::to_string(value)) {
       changes.push_back({"--" + std::string(name), std::move(then), std::to_string(value)});
     }
   };
+  if (images_of_step(earlier) == now) {
+    add_scaling(changes, earlier, config, now);
+    if (changes.empty() && config.parallel.replica.exact.virtual_ranks > 0) {
+      compare("batch-size", config.batch_size());  // BatchNorm sees other batches
+    }
+    return;
+  }
   compare("batch-size", config.batch_size());
   if (config.accumulation_given) {
     compare("grad-accumulation", config.grad_accumulation());

@@ -285,6 +285,19 @@ TEST_P(LoaderWithWorkers, FailsAtTheFirstBadSampleOfTheFirstBadBatchWhereAsked) 
   expect_error(loader, "sample 14", ExitCode::BadData);
 }
 
+TEST_P(LoaderWithWorkers, WhereDamagedSamplesAreSkippedTheFileSystemsFailureIsAnError) {
+  SamplerOptions in_order;
+  in_order.dataset_size = in_order.batch_size = 10;
+  const auto dataset = std::make_shared<NumberedDataset>(10, std::set<std::int64_t>{4});
+  Loader skipping(dataset, make_options(GetParam(), 10, BadSamples::SkipDamaged));
+  ASSERT_TRUE(skipping.start(Sampler(in_order)));
+  EXPECT_TRUE(skipping.next());
+  dataset->bad_code = ExitCode::InputOutput;
+  Loader failing(dataset, make_options(GetParam(), 10, BadSamples::SkipDamaged));
+  ASSERT_TRUE(failing.start(Sampler(in_order)));
+  expect_error(failing, "sample 4", ExitCode::InputOutput);
+}
+
 TEST_P(LoaderWithWorkers, BatchWithoutAGoodSampleIsAnErrorEvenUnderSkip) {
   Loader loader(std::make_shared<NumberedDataset>(1, std::set<std::int64_t>{0}), make_options(GetParam(), 4));
   ASSERT_TRUE(loader.start(make_sampler(1, 4, true)));

@@ -112,6 +112,15 @@ void BatchSlot::complete() noexcept {
   }
 }
 
+namespace {
+
+bool ends_the_run(const Error& error, BadSamples bad_samples) {
+  return bad_samples == BadSamples::Fail || error.exit_code == ExitCode::Internal ||
+         (bad_samples == BadSamples::SkipDamaged && error.exit_code != ExitCode::BadData);
+}
+
+}  // namespace
+
 /// Fills the places of bad samples; false where no batch can be made.
 bool BatchSlot::replace_bad_samples() {
   for (std::size_t i = 0; i < samples_.size(); ++i) {
@@ -119,7 +128,7 @@ bool BatchSlot::replace_bad_samples() {
     if (!errors_[i]) {
       continue;
     }
-    if (options_.bad_samples == BadSamples::Fail || errors_[i]->exit_code == ExitCode::Internal) {
+    if (ends_the_run(*errors_[i], options_.bad_samples)) {
       failure_ = errors_[i];
       return false;
     }

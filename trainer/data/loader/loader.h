@@ -31,8 +31,9 @@ struct Batch {
   StageTimes times;        ///< what reading it cost, of all workers together
 };
 
-/// What a sample that cannot be read does: it is named and left out, or it ends the run.
-enum class BadSamples { Skip, Fail };
+/// What a sample that cannot be read does: it is named and left out, or it ends the run; with SkipDamaged the former
+/// where its bytes are at fault, which are the same whoever reads them, and the latter where the file system is.
+enum class BadSamples { Skip, SkipDamaged, Fail };
 
 struct LoaderOptions {
   int workers = 0;              ///< threads that read samples; 0: next() reads them itself

@@ -17,6 +17,15 @@ Result<void> check_types(const std::vector<at::Tensor>& parameters) {
   return {};
 }
 
+/// Whether two neighbours are the halves of a subtree.
+bool are_siblings(const RankBlock& left, const RankBlock& right) {
+  return left.ranks == right.ranks && left.first + left.ranks == right.first && left.first % (2 * left.ranks) == 0;
+}
+
+RankBlock joined(const RankBlock& left, const RankBlock& right) {
+  return {.first = left.first, .ranks = left.ranks + right.ranks};
+}
+
 }  // namespace
 
 VirtualRanks divide_virtual_ranks(std::int64_t all, std::int64_t rank, std::int64_t world_size) {
@@ -25,6 +34,19 @@ VirtualRanks divide_virtual_ranks(std::int64_t all, std::int64_t rank, std::int6
   return {.all = all,
           .first = rank * least + std::min(rank, with_one_more),
           .mine = least + (rank < with_one_more ? 1 : 0)};
+}
+
+std::vector<RankBlock> blocks_of(std::int64_t first, std::int64_t mine) {
+  std::vector<RankBlock> blocks;
+  for (std::int64_t rank = first; rank < first + mine; ++rank) {
+    RankBlock block{.first = rank, .ranks = 1};
+    while (!blocks.empty() && are_siblings(blocks.back(), block)) {
+      block = joined(blocks.back(), block);
+      blocks.pop_back();
+    }
+    blocks.push_back(block);
+  }
+  return blocks;
 }
 
 ExactReplica::ExactReplica(std::shared_ptr<torch::nn::Module> module, process_group::Group group,
@@ -53,6 +75,7 @@ Result<std::unique_ptr<ExactReplica>> ExactReplica::create(std::shared_ptr<torch
       return verified.error();
     }
     const Result<void> given = process_group::guard_collective(replica->group_, [&] {
+      replica->allocate();
       if (options.broadcast_at_first) {
         broadcast_values(replica->module_->parameters(), replica->group_);
         broadcast_values(replica->buffers_, replica->group_);
@@ -62,7 +85,9 @@ Result<std::unique_ptr<ExactReplica>> ExactReplica::create(std::shared_ptr<torch
       return given.error();
     }
   }
-  replica->allocate();
+  if (!replica->group_) {
+    replica->allocate();
+  }
   return replica;
 }
 
@@ -74,8 +99,23 @@ void ExactReplica::allocate() {
   }
   part_ = (elements + world_size_ - 1) / world_size_;
   const at::TensorOptions options = parameters_.empty() ? at::TensorOptions() : parameters_.front().options();
-  gradients_ = torch::zeros({world_size_ * part_}, options.requires_grad(false));
-  kept_ = torch::zeros({world_size_, ranks_.mine, part_}, gradients_.options());
+  gradients_ = torch::empty({world_size_ * part_}, options.requires_grad(false));
+  begin_gradients();
+}
+
+/// Of 0, where nothing is kept: the next virtual rank's are added to them.
+void ExactReplica::begin_gradients() {
+  const auto is_free = [this](const at::Tensor& place) {
+    return std::none_of(sums_.begin(), sums_.end(), [&](const BlockSum& kept) { return kept.sum.is_same(place); });
+  };
+  const auto found = std::find_if(places_.begin(), places_.end(), is_free);
+  if (found == places_.end()) {
+    places_.push_back(torch::empty_like(gradients_));
+    gradients_ = places_.back();
+  } else {
+    gradients_ = *found;
+  }
+  gradients_.zero_();
   std::int64_t begin = 0;
   for (at::Tensor& parameter : parameters_) {
     parameter.mutable_grad() = gradients_.as_strided(parameter.sizes(), parameter.strides(), begin);
@@ -84,7 +124,8 @@ void ExactReplica::allocate() {
 }
 
 void ExactReplica::zero_grad() {
-  gradients_.zero_();
+  sums_.clear();
+  begin_gradients();
   buffers_at_first_ = copies_of(buffers_);
   batches_ = 0;
 }
@@ -93,7 +134,7 @@ at::Tensor ExactReplica::forward(const Loss& loss) {
   if (batches_ > 0 && batches_ % accumulation_ == 0) {
     const torch::NoGradGuard no_grad;
     keep_gradients();
-    gradients_.zero_();
+    begin_gradients();
     copy_values(buffers_, buffers_at_first_);
   }
   batches_ += 1;
@@ -102,11 +143,21 @@ at::Tensor ExactReplica::forward(const Loss& loss) {
 
 /// Of the virtual rank whose last batch went before.
 void ExactReplica::keep_gradients() {
-  const std::int64_t which = batches_ / accumulation_ - 1;
-  kept_.select(1, which).copy_(gradients_.view({world_size_, part_}));
-  if (ranks_.first + which == 0) {
+  const std::int64_t rank = ranks_.first + batches_ / accumulation_ - 1;
+  if (rank == 0) {
     buffers_of_first_ = copies_of(buffers_);
   }
+  add(sums_, {.block = {.first = rank, .ranks = 1}, .sum = gradients_});
+}
+
+/// The sum of a block's left half takes the right one's; `more` comes after what is there.
+void ExactReplica::add(std::vector<BlockSum>& sums, BlockSum more) {
+  while (!sums.empty() && are_siblings(sums.back().block, more.block)) {
+    sums.back().sum.add_(more.sum);
+    more = {.block = joined(sums.back().block, more.block), .sum = sums.back().sum};
+    sums.pop_back();
+  }
+  sums.push_back(std::move(more));
 }
 
 void ExactReplica::finish_gradients() {
@@ -114,12 +165,13 @@ void ExactReplica::finish_gradients() {
   if (ranks_.mine > 0) {
     keep_gradients();
   }
-  at::Tensor average = average_of(exchange_gradients());
+  at::Tensor average = average_of(exchange_sums());
   if (group_) {
     group_->all_gather_single(gradients_, average)->wait();
   } else {
     gradients_.copy_(average);
   }
+  sums_.clear();
   if (ranks_.first == 0 && ranks_.mine > 0) {
     copy_values(buffers_, buffers_of_first_);
   }
@@ -128,28 +180,53 @@ void ExactReplica::finish_gradients() {
   }
 }
 
-/// [all, part]: what each virtual rank has for the part of the gradients that this process adds up.
-at::Tensor ExactReplica::exchange_gradients() {
-  if (!group_) {
-    return kept_.view({ranks_.all, part_});
+/// [world_size, sums, part] of this process's; no copy of a single one.
+at::Tensor ExactReplica::sent_sums() const {
+  if (sums_.empty()) {
+    return torch::empty({world_size_, 0, part_}, gradients_.options());
   }
-  at::Tensor received = torch::empty({ranks_.all, part_}, gradients_.options());
-  std::vector<std::int64_t> from_each;
-  for (std::int64_t rank = 0; rank < world_size_; ++rank) {
-    from_each.push_back(divide_virtual_ranks(ranks_.all, rank, world_size_).mine);
+  std::vector<at::Tensor> parts;
+  for (const BlockSum& each : sums_) {
+    parts.push_back(each.sum.view({world_size_, 1, part_}));
   }
-  std::vector<std::int64_t> to_each(from_each.size(), ranks_.mine);
-  at::Tensor sent = kept_.view({world_size_ * ranks_.mine, part_});
-  group_->all_to_all_single(received, sent, from_each, to_each)->wait();
-  return received;
+  return parts.size() == 1 ? parts.front() : torch::cat(parts, 1);
 }
 
-at::Tensor ExactReplica::average_of(const at::Tensor& gradients) const {
-  at::Tensor sum = gradients[0].clone();
-  for (std::int64_t rank = 1; rank < ranks_.all; ++rank) {
-    sum.add_(gradients[rank]);
+/// All processes' sums of the part of the gradients that this one adds up.
+std::vector<ExactReplica::BlockSum> ExactReplica::exchange_sums() {
+  if (!group_) {
+    return sums_;
   }
-  return sum.div_(ranks_.all);
+  std::vector<RankBlock> blocks;
+  std::vector<std::int64_t> from_each;
+  for (std::int64_t rank = 0; rank < world_size_; ++rank) {
+    const VirtualRanks theirs = divide_virtual_ranks(ranks_.all, rank, world_size_);
+    const std::vector<RankBlock> own = blocks_of(theirs.first, theirs.mine);
+    blocks.insert(blocks.end(), own.begin(), own.end());
+    from_each.push_back(static_cast<std::int64_t>(own.size()));
+  }
+  const auto mine = static_cast<std::int64_t>(sums_.size());
+  at::Tensor sent = sent_sums().view({world_size_ * mine, part_});
+  at::Tensor received = torch::empty({static_cast<std::int64_t>(blocks.size()), part_}, gradients_.options());
+  std::vector<std::int64_t> to_each(from_each.size(), mine);
+  group_->all_to_all_single(received, sent, from_each, to_each)->wait();
+  std::vector<BlockSum> sums;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    sums.push_back({.block = blocks[i], .sum = received[static_cast<std::int64_t>(i)]});
+  }
+  return sums;
+}
+
+/// What is left at the tree's right edge, where the number of virtual ranks is no power of two, is added up from there.
+at::Tensor ExactReplica::average_of(const std::vector<BlockSum>& sums) const {
+  std::vector<BlockSum> left;
+  for (const BlockSum& sum : sums) {
+    add(left, sum);
+  }
+  for (; left.size() > 1; left.pop_back()) {
+    left[left.size() - 2].sum.add_(left.back().sum);
+  }
+  return left.front().sum.div_(ranks_.all);
 }
 
 at::Tensor ExactReplica::evaluate(const Loss& outputs) {

@@ -26,6 +26,17 @@ struct VirtualRanks {
 /// having one more. Rank 0 has virtual rank 0. Pure.
 [[nodiscard]] VirtualRanks divide_virtual_ranks(std::int64_t all, std::int64_t rank, std::int64_t world_size);
 
+/// A whole subtree: `ranks` virtual ranks, a power of two, from `first`, a multiple of it, on.
+struct RankBlock {
+  std::int64_t first = 0;
+  std::int64_t ranks = 1;
+
+  friend bool operator==(const RankBlock&, const RankBlock&) = default;
+};
+
+/// The fewest blocks that make up `mine` virtual ranks from `first` on, in order. Pure.
+[[nodiscard]] std::vector<RankBlock> blocks_of(std::int64_t first, std::int64_t mine);
+
 struct ExactOptions {
   std::int64_t virtual_ranks = 0;  ///< of all processes together; 0: none
   std::int64_t accumulation = 1;   ///< batches of one virtual rank in a step
@@ -38,13 +49,15 @@ struct ExactOptions {
 /// way).
 ///
 /// A process computes its virtual ranks one after the other, `accumulation` batches each. Each begins a step with the
-/// same buffers and with gradients of 0. At the step's end, in finish_gradients(), each process gets its part of every
-/// virtual rank's gradients (all-to-all), adds them up in the virtual ranks' order, and gives the average to all
-/// (all-gather). Buffers are then virtual rank 0's everywhere, as DistributedDataParallel's broadcast_buffers makes
-/// them before its next step. The result differs from DataParallel's by the order of additions alone.
+/// same buffers and with gradients of 0. Gradients are added up along one binary tree over the virtual ranks: a process
+/// adds up the subtrees that are whole among its own (RankBlock), mostly one. At the step's end, in finish_gradients(),
+/// each process gets its part of every such sum (all-to-all), adds up the rest of the tree, and gives the average to
+/// all (all-gather): the traffic of one all-reduce where each has one sum. Buffers are then virtual rank 0's
+/// everywhere, as DistributedDataParallel's broadcast_buffers makes them before its next step. The result differs from
+/// DataParallel's by the order of additions alone.
 ///
-/// The price: no gradient travels while backward still runs, and for each virtual rank of this process its gradients
-/// are held twice until the step's end. The same bits also take the same number of threads in each process.
+/// The price: no gradient travels while backward still runs, and up to log2 of this process's virtual ranks gradients
+/// are held besides the one that is computed. The same bits also take the same number of threads in each process.
 class ExactReplica final : public Replica {
  public:
   /// Checks that all ranks have parameters of the same shapes, then gives every rank rank 0's values
@@ -73,10 +86,19 @@ class ExactReplica final : public Replica {
  private:
   ExactReplica(std::shared_ptr<torch::nn::Module> module, process_group::Group group, const ExactOptions& options);
 
+  /// The gradients of a block's virtual ranks, added up.
+  struct BlockSum {
+    RankBlock block;
+    at::Tensor sum;
+  };
+
   void allocate();
+  void begin_gradients();
   void keep_gradients();
-  [[nodiscard]] at::Tensor exchange_gradients();
-  [[nodiscard]] at::Tensor average_of(const at::Tensor& gradients) const;
+  [[nodiscard]] at::Tensor sent_sums() const;
+  [[nodiscard]] std::vector<BlockSum> exchange_sums();
+  [[nodiscard]] at::Tensor average_of(const std::vector<BlockSum>& sums) const;
+  static void add(std::vector<BlockSum>& sums, BlockSum more);
 
   std::shared_ptr<torch::nn::Module> module_;
   process_group::Group group_;
@@ -87,7 +109,8 @@ class ExactReplica final : public Replica {
   std::vector<at::Tensor> buffers_;
   std::int64_t part_ = 0;  ///< elements of the gradients that one process adds up
   at::Tensor gradients_;   ///< [world_size * part] of the virtual rank being computed; the parameters' are views of it
-  at::Tensor kept_;        ///< [world_size][mine][part] of this process's virtual ranks
+  std::vector<at::Tensor> places_;            ///< for gradients_ and sums_, each as large
+  std::vector<BlockSum> sums_;                ///< as gradients_, of the virtual ranks of this step that were computed
   std::vector<at::Tensor> buffers_at_first_;  ///< copies, as the step began
   std::vector<at::Tensor> buffers_of_first_;  ///< copies, virtual rank 0's after its batches
   std::int64_t batches_ = 0;                  ///< of this step
