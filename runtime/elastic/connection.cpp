@@ -12,6 +12,8 @@ namespace {
 
 /// From one other end in one turn of the loop, so that the rest have theirs: some hundred small frames.
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 14;
+/// Of the memory of what was sent: nobody needs a large order's again soon.
+constexpr std::size_t kMostKept = std::size_t{1} << 14;
 bool says_ended(int error) { return error == 0 || error == EPIPE || error == ECONNRESET; }
 
 /// For an other end that does not read: two orders of any length.
@@ -45,6 +47,10 @@ void Connection::flush() {
       broken_ = true;
       ended_ |= says_ended(errno);
     }
+  }
+  if (flushed() && outgoing_.capacity() > kMostKept) {
+    outgoing_ = std::string();
+    sent_ = 0;
   }
   if (waits_to_write_ != !flushed()) {
     waits_to_write_ = !flushed();

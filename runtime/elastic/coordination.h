@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,7 @@ class Host : public Coordination {
     /// When the newest word of this coordinator's was said that it has heard: for `heartbeat_timeout` after it, its
     /// agent turns to nobody else. Nothing: it has not said so yet.
     std::optional<Clock::time_point> heard_us = {};
+    Nodes told = {};  ///< the world that it was told of
     bool joined = false;
     bool closing = false;  ///< its last order is on its way, and nothing that it says counts
   };
@@ -75,9 +77,10 @@ class Host : public Coordination {
   void hear(MemberId id);
   /// False where a member says what is no report.
   [[nodiscard]] bool hear_one(MemberId id, Peer& peer, const std::string& text);
-  static void refuse(Peer& peer, const std::string& text);
-  static void close_after_last(Peer& peer);
+  void refuse(MemberId id, Peer& peer, const std::string& text);
+  void close_after_last(MemberId id, Peer& peer);
   void deliver();
+  void tell(Peer& peer, Order order);
   void hand_over();
   enum class Why { Ended, Silent };
   [[nodiscard]] bool is_dead(MemberId id, const Peer& peer, Clock::time_point now) const;
@@ -94,6 +97,9 @@ class Host : public Coordination {
   Clock::time_point next_heartbeat_;
   MemberId last_id_ = 1;
   std::map<MemberId, Peer> peers_;
+  std::set<MemberId> strangers_;  ///< of the peers who have not joined, or are closing
+  Nodes newest_world_;            ///< which newest_world_text_ says
+  std::string newest_world_text_;
   std::vector<Order> own_orders_;
 };
 
@@ -119,6 +125,8 @@ class Guest : public Coordination {
 
  private:
   void hear();
+  /// False where it is what no agent says.
+  [[nodiscard]] bool take(Order order);
 
   std::chrono::milliseconds heartbeat_timeout_;
   std::chrono::milliseconds patience_;  ///< until its next word
@@ -128,6 +136,7 @@ class Guest : public Coordination {
   std::vector<Order> orders_;
   std::uint64_t beat_ = 0;    ///< the newest that was heard
   std::uint32_t newest_ = 0;  ///< generation that the agent was told of
+  Generation world_;          ///< the one whose nodes were told last
   std::optional<Gone> gone_;
   Connection connection_;
 };

@@ -22,7 +22,7 @@ constexpr MemberId kOwnAgent = 1;
 constexpr std::chrono::seconds kPatience{10};
 /// Nobody makes agents of other users hold descriptors here without end, or accept without end.
 constexpr std::size_t kMostSilent = 256;
-constexpr int kMostAccepted = 256;
+constexpr std::size_t kMostAccepted = 256;
 /// A host that is up says at once that nobody listens. Heartbeats wait meanwhile.
 constexpr milliseconds kProbe{100};
 /// Bytes of a Join: a run's name, a host, an address, a role.
@@ -61,18 +61,21 @@ Host::~Host() {
 }
 
 void Host::accept_waiting() {
-  for (int i = 0; i < kMostAccepted; ++i) {
+  const std::size_t most = kMostSilent + coordinator_.generation().world.size();
+  // Of many who come at once, some wait in the kernel until those before have said who they are.
+  const bool crowded = strangers_.size() >= most;
+  const std::size_t now = crowded ? kMostAccepted : std::min(kMostAccepted, most - strangers_.size());
+  for (std::size_t i = 0; i < now; ++i) {
     const int accepted = accept4(listener_->descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (accepted < 0) {
       return;
     }
-    const auto silent =
-        std::ranges::count_if(peers_, [](const auto& entry) { return !entry.second.joined || entry.second.closing; });
     rendezvous::Socket socket(accepted);
-    if (static_cast<std::size_t>(silent) >= kMostSilent + coordinator_.generation().world.size()) {
+    if (crowded) {
       continue;
     }
     const MemberId id = ++last_id_;
+    strangers_.insert(id);
     peers_.emplace(id, Peer{std::make_unique<Connection>(
                                 loop_, std::move(socket), [this, id] { hear(id); }, longest_join_),
                             Clock::now()});
@@ -109,11 +112,12 @@ bool Host::hear_one(MemberId id, Peer& peer, const std::string& text) {
     return false;
   }
   if (!peer.joined && !joins) {
-    refuse(peer, text);
+    refuse(id, peer, text);
     return true;
   }
   if (!peer.joined) {
     peer.joined = true;
+    strangers_.erase(id);
     peer.connection->trust();
   }
   if (joins) {
@@ -130,7 +134,7 @@ bool Host::hear_one(MemberId id, Peer& peer, const std::string& text) {
 }
 
 /// Who did not begin with a Join.
-void Host::refuse(Peer& peer, const std::string& text) {
+void Host::refuse(MemberId id, Peer& peer, const std::string& text) {
   const std::string protocol = protocol_of(text);
   const Order refusal{.kind = Order::Kind::Refused,
                       .reason = protocol.empty() || protocol == kProtocol
@@ -138,11 +142,12 @@ void Host::refuse(Peer& peer, const std::string& text) {
                                     : fmt::format("this agent speaks {}, not {}: another version of rollcall",
                                                   kProtocol, protocol.substr(0, 40))};
   peer.connection->send(to_text(refusal));
-  close_after_last(peer);
+  close_after_last(id, peer);
 }
 
-void Host::close_after_last(Peer& peer) {
+void Host::close_after_last(MemberId id, Peer& peer) {
   peer.closing = true;
+  strangers_.insert(id);
   peer.since = Clock::now();
   peer.connection->stop_hearing();
 }
@@ -173,6 +178,7 @@ void Host::drop(MemberId id, Why why, const std::string& reason) {
   }
   coordinator_.lost(id, reason, dead, now);
   peers_.erase(id);
+  strangers_.erase(id);
 }
 
 void Host::deliver() {
@@ -186,21 +192,42 @@ void Host::deliver() {
       continue;
     }
     order.beat = beat_at(Clock::now());
-    found->second.connection->send(to_text(order));
-    if (order.kind == Order::Kind::Refused || order.kind == Order::Kind::End) {
-      close_after_last(found->second);
+    const bool last = order.kind == Order::Kind::Refused || order.kind == Order::Kind::End;
+    tell(found->second, std::move(order));
+    if (last) {
+      close_after_last(id, found->second);
     }
   }
-  for (auto& [id, peer] : peers_) {
+  for (const MemberId id : strangers_) {
+    const Peer& peer = peers_.at(id);
     if (peer.closing && peer.connection->flushed()) {
       peer.connection->end_sending();
     }
   }
 }
 
+/// The nodes of a world are the same for all, and made into a text once.
+void Host::tell(Peer& peer, Order order) {
+  const Nodes world = order.generation.world;
+  if (!world.empty()) {
+    if (!newest_world_.is_same(world)) {
+      newest_world_ = world;
+      newest_world_text_ = to_text(Order{.kind = Order::Kind::World, .generation = order.generation});
+    }
+    if (!peer.told.is_same(world)) {
+      peer.told = world;
+      peer.connection->send(newest_world_text_);
+    }
+    order.generation.world = {};
+    order.generation.unsettled = {};
+  }
+  peer.connection->send(to_text(order));
+}
+
 /// The others see the connections end, and turn to the successor without waiting for this node's workers.
 void Host::hand_over() {
   peers_.clear();
+  strangers_.clear();
   if (listener_) {
     loop_.forget(listener_->descriptor());
     listener_.reset();

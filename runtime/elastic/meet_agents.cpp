@@ -107,19 +107,37 @@ void Guest::hear() {
       break;
     }
     std::optional<Order> order = parse_order(*text);
-    if (!order || (order->kind == Order::Kind::Begin && !has_place_for(own_, order->generation))) {
+    if (!order || !take(*std::move(order))) {
       gone_ = Gone{fmt::format("who answers at {} is no agent of this version of rollcall", where()), true};
       connection_.stop_hearing();
-    } else {
-      beat_ = std::max(beat_, order->beat);
-      patience_ = heartbeat_timeout_;
-      orders_.push_back(*std::move(order));
     }
   }
   if (connection_.broken() && !gone_ &&
       rendezvous::nobody_listens(endpoint_, Clock::now() + std::min(kAttemptAtSuccessor, heartbeat_timeout_ / 4))) {
     gone_ = Gone{fmt::format("the agent at {}, which holds the rendezvous, is gone", where())};
   }
+}
+
+bool Guest::take(Order order) {
+  beat_ = std::max(beat_, order.beat);
+  patience_ = heartbeat_timeout_;
+  if (order.kind == Order::Kind::World) {
+    world_ = std::move(order.generation);
+    return true;
+  }
+  const bool names_one = order.kind == Order::Kind::Begin || order.kind == Order::Kind::Wait;
+  if (names_one && order.generation.number == world_.number && order.generation.nonce == world_.nonce) {
+    order.generation.world = world_.world;
+    order.generation.unsettled = world_.unsettled;
+  }
+  if (order.kind == Order::Kind::Begin && !has_place_for(own_, order.generation)) {
+    return false;
+  }
+  if (names_one && order.generation.number > 0 && order.generation.coordinator >= order.generation.world.size()) {
+    return false;
+  }
+  orders_.push_back(std::move(order));
+  return true;
 }
 
 std::vector<Order> Guest::take_orders() {

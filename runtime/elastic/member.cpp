@@ -38,6 +38,7 @@ void Member::ordered(const Order& order) {
     case Order::Kind::Wait:
       learn(order.generation);
       break;
+    case Order::Kind::World:  // which is told to those who carry orders
     case Order::Kind::Alive:
       forget_before(order.settled);
       break;

@@ -2,8 +2,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/contract/exit_codes.h"
@@ -20,20 +23,46 @@ struct Node {
   bool operator==(const Node&) const = default;
 };
 
+/// The nodes of a world, by group rank. Copies share them: a coordinator tells thousands of them.
+class Nodes {
+ public:
+  Nodes() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor): it is one
+  Nodes(std::vector<Node> nodes) : nodes_(std::make_shared<const std::vector<Node>>(std::move(nodes))) {}
+  Nodes(std::initializer_list<Node> nodes) : Nodes(std::vector<Node>(nodes)) {}
+
+  [[nodiscard]] const std::vector<Node>& list() const { return *nodes_; }
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  operator const std::vector<Node>&() const { return *nodes_; }
+  [[nodiscard]] std::size_t size() const { return nodes_->size(); }
+  [[nodiscard]] bool empty() const { return nodes_->empty(); }
+  [[nodiscard]] const Node& operator[](std::size_t rank) const { return (*nodes_)[rank]; }
+  [[nodiscard]] const Node& at(std::size_t rank) const { return nodes_->at(rank); }
+  [[nodiscard]] const Node& front() const { return nodes_->front(); }
+  [[nodiscard]] auto begin() const { return nodes_->begin(); }
+  [[nodiscard]] auto end() const { return nodes_->end(); }
+  /// A copy of the same, which need not be compared.
+  [[nodiscard]] bool is_same(const Nodes& other) const { return nodes_ == other.nodes_; }
+  bool operator==(const Nodes& other) const { return is_same(other) || *nodes_ == *other.nodes_; }
+
+ private:
+  std::shared_ptr<const std::vector<Node>> nodes_ = std::make_shared<const std::vector<Node>>();
+};
+
 /// The nodes of a generation, of which more than half may go on without its coordinator.
 struct Electorate {
   std::uint32_t generation = 0;
-  std::vector<Node> nodes = {};
+  Nodes nodes = {};
 };
 
 /// A set of nodes whose workers form one world, from their start to the first change. No two generations that
 /// are complete have a number, a nonce or a port in common.
 struct Generation {
-  std::uint32_t number = 0;       ///< 1, 2, ...; 0: none
-  std::string nonce = {};         ///< 64 random bits
-  std::uint32_t restarts = 0;     ///< how many generations before it ended since a worker failed
-  std::uint32_t group_rank = 0;   ///< of the node that is told; the only field that differs between nodes
-  std::vector<Node> world = {};   ///< by group rank
+  std::uint32_t number = 0;      ///< 1, 2, ...; 0: none
+  std::string nonce = {};        ///< 64 random bits
+  std::uint32_t restarts = 0;    ///< how many generations before it ended since a worker failed
+  std::uint32_t group_rank = 0;  ///< of the node that is told; the only field that differs between nodes
+  Nodes world = {};
   std::uint32_t coordinator = 0;  ///< group rank of the coordinator's own node
   /// Earlier ones that have a say in who succeeds the coordinator, until all nodes have heard of this one.
   std::vector<Electorate> unsettled = {};
@@ -107,6 +136,7 @@ struct Order {
     Begin,    ///< start workers
     Stop,     ///< stop workers; answered by Stopped
     End,      ///< stop workers and leave
+    World,    ///< the nodes of `generation`, said once before the first Begin or Wait of it, which leave them out
     Alive,
   };
   Kind kind = Kind::Alive;

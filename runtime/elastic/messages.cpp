@@ -17,38 +17,34 @@ constexpr int kLastExitCode = 255;  ///< a shell sees no more of it: 256 would b
 constexpr int kLastSignal = 64;
 constexpr std::int64_t kLongestAge = std::int64_t{1'000'000'000} * 3600 * 24 * 366;  ///< nanoseconds
 
-json to_json(const Node& node) {
-  return {{"host", node.host},
-          {"address", node.address},
-          {"workers", node.workers},
-          {"role", node.role},
-          {"port", node.port}};
-}
+/// Without names: a world has thousands of nodes, and each of them is told of all.
+json to_json(const Node& node) { return json::array({node.host, node.address, node.workers, node.role, node.port}); }
 
 /// An integer of a message; one that no agent says makes it none.
-template <typename Number>
-Number number_in(const json& from, const char* name, Number least = std::numeric_limits<Number>::min(),
+template <typename Number, typename Name>
+Number number_in(const json& from, Name name, Number least = std::numeric_limits<Number>::min(),
                  Number most = std::numeric_limits<Number>::max()) {
   const json& value = from.at(name);
   const auto number = value.is_number_integer() ? value.get<std::int64_t>() : -1;
   if (!value.is_number_integer() || number < std::int64_t{least} || number > std::int64_t{most}) {
-    throw std::out_of_range(name);
+    throw std::out_of_range("a number that no agent says");
   }
   return static_cast<Number>(number);
 }
 
 /// What becomes a variable of the workers' environment.
-std::string variable_in(const json& from, const char* name) {
+template <typename Name>
+std::string variable_in(const json& from, Name name) {
   std::string text = from.at(name);
   if (text.find('\0') != std::string::npos) {
-    throw std::out_of_range(name);
+    throw std::out_of_range("a text that is no variable");
   }
   return text;
 }
 
 Node node_of(const json& from) {
-  return {from.at("host"), variable_in(from, "address"), number_in<std::uint32_t>(from, "workers", 1, kMostWorkers),
-          from.at("role"), number_in<std::uint16_t>(from, "port")};
+  return {from.at(0), variable_in(from, 1), number_in<std::uint32_t>(from, 2, 1, kMostWorkers), from.at(3),
+          number_in<std::uint16_t>(from, 4)};
 }
 
 json to_json(const std::vector<Node>& nodes) {

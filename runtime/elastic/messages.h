@@ -10,7 +10,7 @@ namespace rollcall::elastic {
 
 /// The first frame on a connection between agents is this line and then a Join; one of another version is refused by
 /// name.
-inline constexpr std::string_view kProtocol = "rollcall run 3";
+inline constexpr std::string_view kProtocol = "rollcall run 4";
 
 // Frames of runtime/rendezvous/socket.h hold one message each, as compact JSON.
 

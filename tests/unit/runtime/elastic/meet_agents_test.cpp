@@ -93,14 +93,21 @@ TEST(Guest, StartsNoGenerationThatHasNoPlaceForIt) {
     EXPECT_THAT(test.guest->take_orders(), IsEmpty());
     return test.guest->gone().value_or(Gone{}).reason;
   };
+  const auto with_node = [&](std::size_t rank, const auto& spoil) {
+    return refused([&](Generation& one) {
+      std::vector<Node> nodes = one.world;
+      spoil(nodes[rank]);
+      one.world = std::move(nodes);
+    });
+  };
   const auto expected = HasSubstr("who answers at there:1 is no agent of this version of rollcall");
-  EXPECT_THAT(refused([](Generation& one) { one.world.clear(); }), expected);
+  EXPECT_THAT(refused([](Generation& one) { one.world = {}; }), expected);
   EXPECT_THAT(refused([](Generation& one) { one.group_rank = 2; }), expected);
   EXPECT_THAT(refused([](Generation& one) { one.group_rank = 0; }), expected) << "another node's place";
-  EXPECT_THAT(refused([](Generation& one) { one.world[1].workers = 5; }), expected);
-  EXPECT_THAT(refused([](Generation& one) { one.world[1].address = "10.0.0.3"; }), expected);
-  EXPECT_THAT(refused([](Generation& one) { one.world[0].workers = 0xffffffff; }), expected) << "ranks would wrap";
-  EXPECT_THAT(refused([](Generation& one) { one.world[0].workers = 0; }), expected);
+  EXPECT_THAT(with_node(1, [](Node& node) { node.workers = 5; }), expected);
+  EXPECT_THAT(with_node(1, [](Node& node) { node.address = "10.0.0.3"; }), expected);
+  EXPECT_THAT(with_node(0, [](Node& node) { node.workers = 0xffffffff; }), expected) << "ranks would wrap";
+  EXPECT_THAT(with_node(0, [](Node& node) { node.workers = 0; }), expected);
   EXPECT_THAT(refused([](Generation& one) { one.address = std::string("a\0b", 3); }), expected);
 }
 

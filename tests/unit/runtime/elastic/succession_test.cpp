@@ -28,6 +28,14 @@ std::vector<Order::Kind> told(Coordinator& coordinator, MemberId id) {
   return kinds;
 }
 
+std::vector<Node> nodes_of(std::initializer_list<const char*> hosts) {
+  std::vector<Node> nodes;
+  for (const char* const host : hosts) {
+    nodes.push_back(Node{host, "", 1, "default"});
+  }
+  return nodes;
+}
+
 TEST(Succession, WhoComesTooLateIsRefused) {
   using testing::Contains;
   using testing::ElementsAre;
@@ -36,9 +44,7 @@ TEST(Succession, WhoComesTooLateIsRefused) {
   policy.max_nodes = 4;
   Generation last;
   last.number = 5;
-  for (const char* const host : {"a", "b", "c", "d"}) {
-    last.world.push_back(Node{host, "", 1, "default"});
-  }
+  last.world = nodes_of({"a", "b", "c", "d"});
   const auto join = [&](std::size_t place) {
     last.group_rank = static_cast<std::uint32_t>(place);
     const Newcomer newcomer{"run", 1, 4, std::nullopt, last.world[place], last};
@@ -69,9 +75,7 @@ TEST(Succession, NobodyDisplacesTheSuccessor) {
   policy.max_nodes = 3;
   Generation last;
   last.number = 1;
-  for (const char* const host : {"a", "b", "c"}) {
-    last.world.push_back(Node{host, "", 1, "default"});
-  }
+  last.world = nodes_of({"a", "b", "c"});
   const Clock::time_point now = Clock::now();
   Coordinator coordinator(
       policy, [] { return std::string("nonce"); }, last, now);

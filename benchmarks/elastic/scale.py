@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Many agents, of which each is a connection without workers (benchmarks/elastic/many_agents.cpp), meet at the coordinator of a real
+`rollcall run` on this host; one is lost, and the others meet again. Beside it PyTorch's TCPStore, at which as many clients come together
+as torchrun's agents do at the least: each adds to one key, and waits for another.
+
+    benchmarks/elastic/scale.py [--build=DIR] [--agents=100,1000] [--rounds=3] [--peer] [--json]
+
+Prints for each number of agents medians of the rounds: until all had joined, until all knew of one that was lost, until all were in the
+next generation; memory of the coordinator, and its processor time; for N agents N open files are needed on each side (ulimit -n)."""
+import argparse
+import json
+import os
+import pathlib
+import resource
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def status_of(pid):
+    """MiB that it held at most, and seconds of processor time."""
+    lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+    peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return peak / 1024, (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def ours(build, agents):
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        coordinator = subprocess.Popen(
+            [build / "runtime/rollcall", "run", f"--nnodes={agents - 1}:{agents}", "--nproc-per-node=1", "--rdzv-backend=c10d", "--rdzv-id=many",
+             f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-conf=heartbeat_timeout=20,last_call_timeout=60", "--no-python", "sleep", "600"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": folder})
+        try:
+            for _ in range(500):
+                with socket.socket() as probe:
+                    if probe.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                time.sleep(0.01)
+            done = subprocess.run([build / "benchmarks/elastic/many_agents", str(port), str(agents - 1), "20"], capture_output=True, text=True,
+                                  check=False, timeout=400)
+            if done.returncode != 0:
+                sys.exit(f"{agents} agents: {done.stderr.strip()}")
+            memory, cpu = status_of(coordinator.pid)
+        finally:
+            coordinator.kill()
+            coordinator.wait()
+    return {**json.loads(done.stdout), "coordinator_mib": memory, "coordinator_cpu_seconds": cpu}
+
+
+def peer(clients):
+    """Seconds until all of them, in some threads, had connected, added and seen the last one's word."""
+    from torch.distributed import TCPStore
+    port = free_port()
+    server = TCPStore("127.0.0.1", port, None, True, wait_for_workers=False)
+    stores = []
+    begun = time.monotonic()
+
+    def connect(number):
+        for _ in range(number):
+            store = TCPStore("127.0.0.1", port, None, False)
+            stores.append(store)
+            if store.add("came", 1) == clients:
+                store.set("all", "1")
+    threads = [threading.Thread(target=connect, args=(clients // 4 + (i < clients % 4),)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for store in stores:
+        store.wait(["all"])
+    seconds = time.monotonic() - begun
+    del server
+    return seconds
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=os.environ.get("ROLLCALL_BUILD_DIR", ROOT / "build/release"))
+    parser.add_argument("--agents", default="100,1000")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--peer", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    result = {}
+    for agents in map(int, options.agents.split(",")):
+        rounds = [ours(options.build, agents) for _ in range(options.rounds)]
+        result[agents] = {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
+        if options.peer:
+            result[agents]["tcp_store_seconds"] = statistics.median(peer(agents) for _ in range(options.rounds))
+        if not options.json:
+            print(f"{agents:6d} agents:", ", ".join(f"{name} {value:.3f}" for name, value in result[agents].items()), flush=True)
+    if options.json:
+        print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
