@@ -74,6 +74,38 @@ TEST(Guest, ObeysAnOrderThatConcernsIt) {
   EXPECT_FALSE(test.guest->gone());
 }
 
+TEST(Guest, KnowsTheNodesOfAGenerationThatItWasToldBefore) {
+  GuestOfTest test;
+  Order world = GuestOfTest::begin();
+  world.kind = Order::Kind::World;
+  Order begin = GuestOfTest::begin();
+  begin.generation.world = {};
+  begin.generation.unsettled = {};
+  test.hear(to_text(world));
+  EXPECT_THAT(test.guest->take_orders(), IsEmpty());
+  test.hear(to_text(begin));
+  const std::vector<Order> orders = test.guest->take_orders();
+  ASSERT_THAT(orders, SizeIs(1));
+  EXPECT_EQ(orders.front().generation.world, world.generation.world);
+}
+
+TEST(Guest, BeginsNoGenerationWithTheNodesOfAnother) {
+  for (const auto& [number, nonce] : {std::pair(2, "one"), std::pair(1, "other")}) {
+    GuestOfTest test;
+    Order world = GuestOfTest::begin();
+    world.kind = Order::Kind::World;
+    world.generation.nonce = "one";
+    test.hear(to_text(world));
+    Order begin = GuestOfTest::begin();
+    begin.generation.world = {};
+    begin.generation.number = static_cast<std::uint32_t>(number);
+    begin.generation.nonce = nonce;
+    test.hear(to_text(begin));
+    EXPECT_THAT(test.guest->take_orders(), IsEmpty());
+    EXPECT_TRUE(test.guest->gone());
+  }
+}
+
 TEST(Guest, TakesTheAddressByWhichTheCoordinatorSeesItWhereItNamedNone) {
   GuestOfTest test;
   Report join{.kind = Report::Kind::Join};
