@@ -155,7 +155,7 @@ class Peer:
         connection.settimeout(DEADLINE)
 
     def say(self, **message):
-        text = json.dumps({"protocol": "rollcall run 3", "beat": 0, "settled": 0, **message}).encode()
+        text = json.dumps({"protocol": "rollcall run 4", "beat": 0, "settled": 0, **message}).encode()
         self.connection.sendall(len(text).to_bytes(4, "big") + text)
 
     def hear(self):
@@ -183,7 +183,7 @@ NOTHING = {"number": 0, "nonce": "", "restarts": 0, "group_rank": 0, "world": []
            "coordinator": 0, "unsettled": []}
 CAUSE = {"kind": 0, "host": "there", "group_rank": 0, "rank": 0, "local_rank": 0, "pid": 1, "exit_code": 3, "signal": 0, "message": "",
          "error_file": "", "age": 0}
-BEGIN, END = 2, 4
+BEGIN, END, WORLD = 2, 4, 5
 
 
 def test_a_coordinator_names_no_file_of_the_agents_user(coordinator, tmp_path):
@@ -207,7 +207,8 @@ def test_a_coordinators_words_steer_no_terminal(coordinator):
 @pytest.mark.parametrize("place", [7, 1], ids=["beyond the world", "another node's"])
 def test_a_generation_without_this_agent_ends_it_in_one_line(coordinator, place):
     agent, peer, own = coordinator()
-    world = [own, {**own, "workers": 3}]
+    host, address, _, role, port = own
+    world = [own, [host, address, 3, role, port]]
     peer.say(order=BEGIN, generation={**NOTHING, "number": 1, "group_rank": place, "world": world, "address": "127.0.0.1", "port": 4711},
              reason="", exit_code=0, outcome="")
     errors = agent.communicate(timeout=DEADLINE)[1]
@@ -239,12 +240,12 @@ def test_a_nodes_name_steers_no_terminal(nodes):
     run_.generation(1, 1)
     host, port = run_.options[1].rpartition("=")[2].split(":")
     peer = Peer(socket.create_connection((host, int(port))))
-    node = {"host": "\x1b[2J\n\x9bJ", "address": "127.0.0.1", "workers": 1, "role": "default", "port": 4712}
+    node = ["\x1b[2J\n\x9bJ", "127.0.0.1", 1, "default", 4712]
     newcomer = {"run_id": "test", "min_nodes": 1, "max_nodes": 2, "heartbeat_timeout": 60000, "node": node}
     peer.say(report=0, generation=0, port=4711, causes=[], newcomer=newcomer)
-    while (order := peer.hear())["order"] != BEGIN:
+    while (order := peer.hear())["order"] != WORLD or len(order["generation"]["world"]) < 2:
         pass
-    assert order["generation"]["world"][1]["host"] == node["host"]
+    assert order["generation"]["world"][1] == node
     shown = subprocess.run([ROLLCALL, "run", "--status"], capture_output=True, text=True, timeout=DEADLINE).stdout
     assert "?[2J??J" in shown and not set(shown) & {"\x1b", "\x9b"}, shown
     peer.connection.close()
