@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Many agents, of which each is a connection without workers (benchmarks/elastic/many_agents.cpp), meet at the coordinator of a real
-`rollcall run` on this host; one is lost, and the others meet again. Beside it PyTorch's TCPStore, at which as many clients come together
-as torchrun's agents do at the least: each adds to one key, and waits for another.
+`rollcall run` on this host; one is lost, and the others meet again.
 
-    benchmarks/elastic/scale.py [--build=DIR] [--agents=100,1000] [--rounds=3] [--peer] [--json]
+    benchmarks/elastic/scale.py [--build=DIR] [--agents=100,1000] [--rounds=3] [--json]
 
 Prints for each number of agents medians of the rounds: until all had joined, until all knew of one that was lost, until all were in the
 next generation; memory of the coordinator, and its processor time; for N agents N open files are needed on each side (ulimit -n)."""
@@ -17,7 +16,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -61,38 +59,11 @@ def ours(build, agents):
     return {**json.loads(done.stdout), "coordinator_mib": memory, "coordinator_cpu_seconds": cpu}
 
 
-def peer(clients):
-    """Seconds until all of them, in some threads, had connected, added and seen the last one's word."""
-    from torch.distributed import TCPStore
-    port = free_port()
-    server = TCPStore("127.0.0.1", port, None, True, wait_for_workers=False)
-    stores = []
-    begun = time.monotonic()
-
-    def connect(number):
-        for _ in range(number):
-            store = TCPStore("127.0.0.1", port, None, False)
-            stores.append(store)
-            if store.add("came", 1) == clients:
-                store.set("all", "1")
-    threads = [threading.Thread(target=connect, args=(clients // 4 + (i < clients % 4),)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for store in stores:
-        store.wait(["all"])
-    seconds = time.monotonic() - begun
-    del server
-    return seconds
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=os.environ.get("ROLLCALL_BUILD_DIR", ROOT / "build/release"))
     parser.add_argument("--agents", default="100,1000")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--peer", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -101,8 +72,6 @@ def main():
     for agents in map(int, options.agents.split(",")):
         rounds = [ours(options.build, agents) for _ in range(options.rounds)]
         result[agents] = {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
-        if options.peer:
-            result[agents]["tcp_store_seconds"] = statistics.median(peer(agents) for _ in range(options.rounds))
         if not options.json:
             print(f"{agents:6d} agents:", ", ".join(f"{name} {value:.3f}" for name, value in result[agents].items()), flush=True)
     if options.json:

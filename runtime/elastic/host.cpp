@@ -23,6 +23,8 @@ constexpr std::chrono::seconds kPatience{10};
 /// Nobody makes agents of other users hold descriptors here without end, or accept without end.
 constexpr std::size_t kMostSilent = 256;
 constexpr std::size_t kMostAccepted = 256;
+/// Who came that recently has had no time to say who it is.
+constexpr milliseconds kFresh{100};
 /// A host that is up says at once that nobody listens. Heartbeats wait meanwhile.
 constexpr milliseconds kProbe{100};
 /// Bytes of a Join: a run's name, a host, an address, a role.
@@ -64,6 +66,9 @@ void Host::accept_waiting() {
   const std::size_t most = kMostSilent + coordinator_.generation().world.size();
   // Of many who come at once, some wait in the kernel until those before have said who they are.
   const bool crowded = strangers_.size() >= most;
+  if (crowded && Clock::now() - peers_.at(*strangers_.rbegin()).since < kFresh) {
+    return;  // they may be about to say it
+  }
   const std::size_t now = crowded ? kMostAccepted : std::min(kMostAccepted, most - strangers_.size());
   for (std::size_t i = 0; i < now; ++i) {
     const int accepted = accept4(listener_->descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
