@@ -137,6 +137,9 @@ struct TrainConfig {
 /// Errors: a ${VARIABLE} in --data is not set.
 [[nodiscard]] Result<DataConfig> make_data_config(const settings::Settings& settings, const Environment& environment);
 
+/// Errors (Usage): settings that contradict each other, as one of --parallel=fsdp's with another kind.
+[[nodiscard]] Result<ParallelConfig> make_parallel_config(const settings::Settings& settings);
+
 /// Everything that `settings`, of trainer_table(), decide. Folders: --checkpoint-dir and --run-dir, else below
 /// $SCRATCH/rollcall/<run name>, else below ./rollcall/<run name> with a warning. The run's name is setting run-name,
 /// or the job's with the number of an array's element: so a job that is submitted again finds its checkpoints, and

@@ -99,7 +99,7 @@ void ExactReplica::allocate() {
   }
   part_ = (elements + world_size_ - 1) / world_size_;
   const at::TensorOptions options = parameters_.empty() ? at::TensorOptions() : parameters_.front().options();
-  gradients_ = torch::empty({world_size_ * part_}, options.requires_grad(false));
+  places_.push_back(torch::empty({world_size_ * part_}, options.requires_grad(false)));
   begin_gradients();
 }
 
@@ -109,12 +109,7 @@ void ExactReplica::begin_gradients() {
     return std::none_of(sums_.begin(), sums_.end(), [&](const BlockSum& kept) { return kept.sum.is_same(place); });
   };
   const auto found = std::find_if(places_.begin(), places_.end(), is_free);
-  if (found == places_.end()) {
-    places_.push_back(torch::empty_like(gradients_));
-    gradients_ = places_.back();
-  } else {
-    gradients_ = *found;
-  }
+  gradients_ = found != places_.end() ? *found : places_.emplace_back(torch::empty_like(places_.front()));
   gradients_.zero_();
   std::int64_t begin = 0;
   for (at::Tensor& parameter : parameters_) {
