@@ -49,7 +49,7 @@ void Connection::flush() {
     }
   }
   if (flushed() && outgoing_.capacity() > kMostKept) {
-    outgoing_ = std::string();
+    std::string().swap(outgoing_);  // assignment would keep the memory
     sent_ = 0;
   }
   if (waits_to_write_ != !flushed()) {

@@ -22,9 +22,9 @@ constexpr MemberId kOwnAgent = 1;
 constexpr std::chrono::seconds kPatience{10};
 /// Nobody makes agents of other users hold descriptors here without end, or accept without end.
 constexpr std::size_t kMostSilent = 256;
-constexpr std::size_t kMostAccepted = 256;
-/// Who came that recently has had no time to say who it is.
-constexpr milliseconds kFresh{100};
+/// In one turn of the loop: what they say is read before more are taken, so that many honest ones are never
+/// kMostSilent.
+constexpr int kMostAccepted = 64;
 /// A host that is up says at once that nobody listens. Heartbeats wait meanwhile.
 constexpr milliseconds kProbe{100};
 /// Bytes of a Join: a run's name, a host, an address, a role.
@@ -64,26 +64,20 @@ Host::~Host() {
 
 void Host::accept_waiting() {
   const std::size_t most = kMostSilent + coordinator_.generation().world.size();
-  // Of many who come at once, some wait in the kernel until those before have said who they are.
-  const bool crowded = strangers_.size() >= most;
-  if (crowded && Clock::now() - peers_.at(*strangers_.rbegin()).since < kFresh) {
-    return;  // they may be about to say it
-  }
-  const std::size_t now = crowded ? kMostAccepted : std::min(kMostAccepted, most - strangers_.size());
-  for (std::size_t i = 0; i < now; ++i) {
+  for (int i = 0; i < kMostAccepted; ++i) {
     const int accepted = accept4(listener_->descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (accepted < 0) {
       return;
     }
     rendezvous::Socket socket(accepted);
-    if (crowded) {
+    if (strangers_.size() >= most) {
       continue;
     }
     const MemberId id = ++last_id_;
-    strangers_.insert(id);
     peers_.emplace(id, Peer{std::make_unique<Connection>(
                                 loop_, std::move(socket), [this, id] { hear(id); }, longest_join_),
                             Clock::now()});
+    strangers_.insert(id);
   }
 }
 

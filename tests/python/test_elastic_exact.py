@@ -75,6 +75,8 @@ def test_threads_are_part_of_the_training(tmp_path):
     options = (*EXACT, "--max-steps=3", "--elastic-exact-threads=2")
     expected = trained(tmp_path / "4", *options, ranks=4, env={"OMP_NUM_THREADS": "1"})
     assert differences(trained(tmp_path / "1", *options, ranks=1, env={"OMP_NUM_THREADS": "3"}), expected) == []
+    text = trainer_ranks.run(tmp_path / "3", *options, ranks=3)
+    assert "--elastic-exact: 4: a rank of 3 computes up to 2 virtual ranks, and steps take as long as with 2" in text
     with_one = trained(tmp_path / "one", *EXACT, "--max-steps=3", ranks=4, env={"OMP_NUM_THREADS": "2"})
     assert differences(with_one, expected) != []
     text = trainer_ranks.run(tmp_path / "4", *EXACT, "--max-steps=4", ranks=2, code=76)
@@ -86,6 +88,8 @@ def test_other_micro_batches_are_another_training(tmp_path):
     trained(tmp_path, *options, "--max-steps=2", ranks=2)
     text = trainer_ranks.run(tmp_path, *options, "--batch-size=2", "--grad-accumulation=2", "--max-steps=3", ranks=2, code=76)
     assert "--batch-size was 4 and is 2" in text
+    text = trainer_ranks.run(tmp_path, *options, "--batch-size=2", "--grad-accumulation=2", "--label-smoothing=0.1", ranks=2, code=76)
+    assert "--batch-size was 4 and is 2" in text and "--label-smoothing" in text
     assert "--channels-last was true and is false" in trainer_ranks.run(tmp_path, *options, "--channels-last=off", ranks=1, code=76)
 
 

@@ -76,7 +76,6 @@ Result<ParallelConfig> make_parallel_config(const settings::Settings& settings) 
   Result<void> checked = options.sharded ? check_fixed(settings, kOnlyReplicated, "parallel", "--parallel=ddp")
                                          : check_fixed(settings, kOnlySharded, "parallel", "--parallel=fsdp");
   options.exact.virtual_ranks = settings.integer("elastic-exact");
-  config.exact_threads = static_cast<int>(settings.integer("elastic-exact-threads"));
   if (options.exact.virtual_ranks == 0 && !settings.is_default("elastic-exact-threads")) {
     return fail("--elastic-exact-threads", settings.text("elastic-exact-threads"),
                 "has no meaning without --elastic-exact", "--elastic-exact=N");

@@ -68,7 +68,6 @@ struct OptimConfig {
 
 struct ParallelConfig {
   parallel::ReplicaOptions replica{};
-  int exact_threads = 1;  ///< of each rank, with virtual ranks
   bool sync_batch_norms = false;
 };
 

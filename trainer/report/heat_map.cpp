@@ -162,9 +162,10 @@ std::string heat_map_html(const Run& run) {
   const auto slow = grid.straggler();
   const std::size_t marked = slow ? slow->rank / grid.ranks_of_row() : grid.rows();
   const std::string text =
-      slow ? fmt::format("Rank {}{} is the straggler: {:.2f} times the median.", slow->rank,
+      slow                      ? fmt::format("Rank {}{} is the straggler: {:.2f} times the median.", slow->rank,
                          run.host_of(slow->rank).empty() ? "" : " on " + run.host_of(slow->rank), slow->times())
-           : "No rank is a tenth slower than the median.";
+      : grid.has_equal_shares() ? "No rank is a tenth slower than the median."
+                                : "Ranks have unequal shares of the work (--elastic-exact).";
   return fmt::format(
       "<figure class=\"chart\" id=\"ranks\"><figcaption>Ranks over time: own work of a step (data and forward), in "
       "medians</figcaption><p>{0}</p>\n<svg viewBox=\"0 0 {1} {2:.0f}\" role=\"img\" tabindex=\"0\" "

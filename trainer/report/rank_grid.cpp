@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace rollcall::report {
 namespace {
@@ -35,7 +36,9 @@ void RankGrid::add(std::int64_t step, const std::vector<RankStep>& ranks) {
     return;
   }
   if (ranks.size() != ranks_.size()) {
-    *this = {};
+    RankGrid anew;
+    anew.equal_shares_ = equal_shares_;
+    *this = std::move(anew);
     ranks_.resize(ranks.size());
   }
   if (columns_.empty() || columns_.back().records == records_of_column_) {
@@ -100,7 +103,7 @@ std::optional<Straggler> RankGrid::straggler() const {
       slowest.seconds = own.back();
     }
   }
-  if (own.size() < 2) {
+  if (own.size() < 2 || !equal_shares_) {
     return std::nullopt;
   }
   slowest.median = median_of(own);

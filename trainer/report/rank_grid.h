@@ -68,11 +68,17 @@ class RankGrid {
   }
   /// Mean of a cell, seconds; nothing where no record has it.
   [[nodiscard]] std::optional<double> cell(std::size_t row, std::size_t column) const;
-  /// The slowest rank where it is a tenth slower than the median; nothing where all are alike, or there is one.
+  /// Whether ranks have equal shares of the work, as they have but for --elastic-exact: a rank with more is no slower.
+  void set_equal_shares(bool equal) { equal_shares_ = equal; }
+  [[nodiscard]] bool has_equal_shares() const { return equal_shares_; }
+  /// The slowest rank where it is a tenth slower than the median; nothing where all are alike, or there is one, or
+  /// shares are not equal.
   [[nodiscard]] std::optional<Straggler> straggler() const;
 
  private:
   void halve_columns();
+
+  bool equal_shares_ = true;
 
   std::vector<RankSums> ranks_;
   std::vector<Column> columns_;

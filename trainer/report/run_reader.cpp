@@ -177,6 +177,9 @@ void RunReader::take_begin(const ReadRecord& record) {
   const nlohmann::json begin = nlohmann::json::parse(record.line(), nullptr, false);
   if (begin.is_object()) {
     read_settings(begin, run_.settings);
+    const auto exact = run_.settings.find("elastic-exact");
+    const auto shares = exact == run_.settings.end() ? 0 : parse_integer<std::int64_t>(exact->second.value).value_or(0);
+    run_.ranks.set_equal_shares(shares % of.ranks == 0);
     read_environment(begin, run_.environment);
     read_hosts(begin, run_);
   }

@@ -87,6 +87,9 @@ std::string straggler_text(const Run& run) {
   if (run.ranks.ranks().empty()) {
     return "not recorded";
   }
+  if (!run.ranks.has_equal_shares()) {
+    return "not compared: ranks have unequal shares of the work (--elastic-exact)";
+  }
   const auto slow = run.ranks.straggler();
   if (!slow) {
     return run.ranks.ranks().size() == 1 ? "one rank" : "no straggler: all within a tenth of each other";

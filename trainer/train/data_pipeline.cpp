@@ -79,8 +79,9 @@ Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::D
   const std::int64_t needed = config.sampling.batch_size * batches;
   if (needed > images) {
     return fail("--batch-size", std::to_string(config.sampling.batch_size),
-                fmt::format("{} ranks need {} images a step, and the training set has {}", ranks.all, needed, images),
-                fmt::format("--batch-size={} or fewer ranks", std::max<std::int64_t>(1, images / batches)));
+                fmt::format("{}{} ranks need {} images a step, and the training set has {}", ranks.all,
+                            ranks.all == world.world_size ? "" : " virtual", needed, images),
+                fmt::format("--batch-size={} or fewer of them", std::max<std::int64_t>(1, images / batches)));
   }
   DataPipeline pipeline;
   pipeline.datasets = std::move(datasets);

@@ -119,8 +119,9 @@ void add_step_size(std::vector<config::Change>& changes, const EarlierTraining& 
     }
   };
   if (images_of_step(earlier) == now) {
+    const std::size_t before = changes.size();
     add_scaling(changes, earlier, config, now);
-    if (changes.empty() && config.parallel.replica.exact.virtual_ranks > 0) {
+    if (changes.size() == before && config.parallel.replica.exact.virtual_ranks > 0) {
       compare("batch-size", config.batch_size());  // BatchNorm sees other batches
     }
     return;

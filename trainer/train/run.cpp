@@ -126,6 +126,13 @@ std::optional<Result<World>> join_unless_over(const step::ResolvedStep& step, co
   return world.get();
 }
 
+/// Threads are a part of what an exact training computes: there the settings' number goes before the environment's.
+int compute_threads(const settings::Settings& trainer, const Environment& environment) {
+  const bool exact = trainer.integer("elastic-exact") > 0;
+  return exact ? static_cast<int>(trainer.integer("elastic-exact-threads"))
+               : parse_integer<int>(environment.get("OMP_NUM_THREADS").value_or("")).value_or(0);
+}
+
 /// Trains in one world. `memory`: what this process has from before.
 SessionEnd work_in_world(const config::Options& options, const Environment& environment,
                          const std::vector<std::string>& arguments, elastic::AgentLink* agent, InMemory memory,
@@ -141,7 +148,7 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
   report = FailureReport(step->facts.rank, step->facts.local_rank, step->facts.world_size,
                          step->facts.this_host.empty() ? this_host_name() : step->facts.this_host);
   const Environment patched = resolve::apply(step->patch, environment);
-  prepare_process(parse_integer<int>(patched.get("OMP_NUM_THREADS").value_or("")).value_or(0));
+  prepare_process(compute_threads(options.trainer, patched));
   trace.mark("bootstrap");
   std::optional<Result<World>> world;
   if (memory.kept) {
@@ -213,7 +220,7 @@ SessionEnd work(const config::Options& options, Environment environment, const s
   }
   model::ResNet ready = nullptr;
   if (*agent && environment.get(env::kStandby)) {
-    prepare_process(parse_integer<int>(environment.get("OMP_NUM_THREADS").value_or("")).value_or(0));
+    prepare_process(compute_threads(options.trainer, environment));
     const auto config = config::make_train_config(options.trainer, environment);
     Result<model::ResNet> rehearsed = config ? rehearse(*config) : config.error();
     if (!rehearsed) {

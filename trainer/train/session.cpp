@@ -74,9 +74,6 @@ class Session {
     Result<void> made = take(config::make_train_config(settings_, input_.environment), config_);
     if (made) {
       config_->checkpoint.load.passes_over_others = goes_on_with_own_;
-      if (config_->parallel.replica.exact.virtual_ranks > 0) {
-        at::set_num_threads(config_->parallel.exact_threads);
-      }
     }
     return made;
   }

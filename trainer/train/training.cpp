@@ -65,6 +65,29 @@ optim::ScheduleOptions make_schedule(const config::TrainConfig& config, double l
   return schedule;
 }
 
+/// What --elastic-exact makes slower than it need be.
+void warn_of_shares(const config::TrainConfig& config, const World& world, std::vector<std::string>& warnings) {
+  const std::int64_t all = config.parallel.replica.exact.virtual_ranks;
+  if (all == 0) {
+    return;
+  }
+  const std::int64_t most = (all + world.world_size - 1) / world.world_size;
+  const std::int64_t as_fast = (all + most - 1) / most;
+  if (as_fast < world.world_size) {
+    warnings.push_back(
+        fmt::format("--elastic-exact: {}: a rank of {} computes up to {} virtual ranks, and steps take as long as with "
+                    "{}; try a number of ranks that divides it",
+                    all, world.world_size, most, as_fast));
+  }
+  const std::uint32_t idle = world.share.cpus - std::min(world.share.cpus, world.share.compute_cpus + 1);
+  if (idle > world.share.compute_cpus) {
+    warnings.push_back(
+        fmt::format("--elastic-exact-threads: {}: each rank has {} CPUs; a training that begins anew may "
+                    "take more of them",
+                    world.share.compute_cpus, world.share.cpus));
+  }
+}
+
 }  // namespace
 
 Result<Training> make_training(const config::TrainConfig& config, const World& world, model::ResNet ready) {
@@ -81,6 +104,7 @@ Result<Training> make_training(const config::TrainConfig& config, const World& w
   }
   training.data = *std::move(data);
   training.data.warnings.insert(training.data.warnings.end(), warnings.begin(), warnings.end());
+  warn_of_shares(config, world, training.data.warnings);
   if (Result<void> checked = precision::check_operators(config.model.compute_type, world.device); !checked) {
     return checked.error();
   }
@@ -144,10 +168,7 @@ Result<model::ResNet> rehearse(const config::TrainConfig& config) {
     return training.error();
   }
   model::ResNet model = training->model;
-  std::vector<at::Tensor> buffers;
-  for (const at::Tensor& buffer : model->buffers()) {
-    buffers.push_back(buffer.clone());
-  }
+  const std::vector<at::Tensor> buffers = parallel::copies_of(model->buffers());
   model->train();
   const std::int64_t size = config.data.datasets.image_size;
   const at::Tensor images =
@@ -157,10 +178,7 @@ Result<model::ResNet> rehearse(const config::TrainConfig& config) {
     const precision::Autocast autocast(config.model.compute_type, alone.device.type());
     torch::nn::functional::cross_entropy(model->forward(images).to(at::kFloat), labels).backward();
   }
-  const torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < buffers.size(); ++i) {
-    model->buffers()[i].copy_(buffers[i]);
-  }
+  parallel::copy_values(model->buffers(), buffers);
   for (at::Tensor& parameter : model->parameters()) {
     parameter.mutable_grad().reset();
   }

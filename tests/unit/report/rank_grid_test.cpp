@@ -27,6 +27,17 @@ TEST(RankGrid, NamesTheRankThatHoldsUpTheOthersAndWhy) {
   EXPECT_NEAR(*grid.cell(2, 0), 0.1, 1e-9);
 }
 
+TEST(RankGrid, ARankWithALargerShareIsNoStraggler) {
+  RankGrid grid;
+  auto ranks = all_alike(3, 0.1);
+  ranks[0].forward = 0.2;
+  grid.set_equal_shares(false);
+  grid.add(1, ranks);
+  EXPECT_FALSE(grid.straggler());
+  grid.set_equal_shares(true);
+  EXPECT_EQ(grid.straggler()->rank, 0U);
+}
+
 TEST(RankGrid, RanksThatAreAlikeHaveNoStraggler) {
   RankGrid grid;
   auto ranks = all_alike(4, 0.1);

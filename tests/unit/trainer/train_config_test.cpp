@@ -58,6 +58,19 @@ TEST(TrainConfig, BucketReachesDdpInMebibytes) {  // --bucket
   EXPECT_EQ(ddp("bucket", "3").first_bucket_bytes, 1U << 20);
 }
 
+TEST(TrainConfig, AnExactTrainingSkipsDamagedPicturesAlone) {
+  for (const auto& [exact, bad, expected] :
+       {std::tuple("0", "skip", data::BadSamples::Skip), std::tuple("2", "skip", data::BadSamples::SkipDamaged),
+        std::tuple("2", "fail", data::BadSamples::Fail)}) {
+    settings::Settings settings(trainer_table());
+    ASSERT_TRUE(settings.set("elastic-exact", exact, "the test"));
+    ASSERT_TRUE(settings.set("bad-samples", bad, "the test"));
+    const Result<DataConfig> config = make_data_config(settings, Environment());
+    ASSERT_TRUE(config);
+    EXPECT_EQ(config->loading.bad_samples, expected);
+  }
+}
+
 TEST(TrainConfig, ShardDegreeReachesTheMesh) {  // --shard-degree
   EXPECT_EQ(fsdp("shard-degree", "3").degrees.shard_degree, 3U);
   EXPECT_EQ(fsdp("shard-degree", "3").degrees.replicate_degree, 0U);
