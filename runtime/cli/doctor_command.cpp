@@ -21,10 +21,12 @@ using settings::Setting;
 
 // The words that complete: those of doctor::all_checks() (a test compares), after the default.
 constexpr std::string_view kOnly =
-    "all|answer|way|environment|own-name|head-name|reverse-name|interface|head-port|ring|clock|scratch|venv|versions|"
+    "all|answer|way|node-loss|environment|own-name|head-name|reverse-name|interface|head-port|ring|clock|scratch|venv|"
+    "versions|"
     "devices|cpus|shm|memlock|speed|collectives";
 constexpr std::string_view kSkip =
-    "none|answer|way|environment|own-name|head-name|reverse-name|interface|head-port|ring|clock|scratch|venv|versions|"
+    "none|answer|way|node-loss|environment|own-name|head-name|reverse-name|interface|head-port|ring|clock|scratch|venv|"
+    "versions|"
     "devices|cpus|shm|memlock|speed|collectives";
 
 constexpr std::array kDoctorTable{

@@ -364,6 +364,7 @@ Result<std::optional<World>> examine(const Environment& environment, const setti
   if (facts.rank == 0) {
     World world = lead(facts, limits_of(settings), candidates, expected, ring, observe);
     world.way = observe_way(environment);
+    world.node_loss = observe_node_loss(environment);
     if (world.collectives.absent.empty()) {
       world.collectives = measure_collectives(world.tasks.front().node.bench_program, expected.collectives, settings,
                                               own->of_second_client);

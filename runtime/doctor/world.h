@@ -79,11 +79,19 @@ struct Way {
   std::vector<std::string> problems;  ///< of the installation, one line each: what is wrong and what to do
 };
 
+/// What Slurm does once a node of a job is lost (slurm.conf(5): SlurmdTimeout, JobRequeue).
+struct NodeLoss {
+  bool known = false;          ///< Slurm says it
+  double noticed_seconds = 0;  ///< until it takes a silent node for lost; 0: it never does
+  bool requeues = false;       ///< this job may be requeued; outside a job: one that does not say
+};
+
 /// All that rank 0 knows in the end: the input of every check.
 struct World {
   job::JobFacts step;  ///< as rank 0 sees it
   Limits limits;
   Way way;
+  NodeLoss node_loss;
   std::vector<TaskFacts> tasks;  ///< those who answered, by rank; rank 0 first
   std::vector<Missing> missing;
   std::vector<RingLink> ring;

@@ -132,6 +132,16 @@ def test_the_way_is_told(doctor):
     assert "site installation" in used["reason"] and used["reason"].endswith("set the environment of this step")
 
 
+def test_what_slurm_does_once_a_node_is_lost_is_told(cluster, doctor, rollcall):
+    found = the_finding(doctor(nodes(2), "--json", "--only=node-loss"), "node-loss")
+    assert (found["status"], found["reason"]) == ("good", "Slurm takes a node that is silent for 15 s for lost, and may requeue the job")
+    script = f"#!/bin/sh\nexec {rollcall} doctor --json --only=node-loss\n"
+    for option, status in (("--no-requeue", "notice"), ("--requeue", "good")):
+        report = json.loads(cluster.batch(script, option, env=PROFILE))
+        (found,) = report["findings"]
+        assert found["status"] == status and (status == "good" or "submit with --requeue" in found["action"]), found
+
+
 def test_outside_a_step_it_looks_at_this_machine_alone(cluster, rollcall):
     result = cluster.run(rollcall, "doctor", "--json", env=PROFILE, check=False)
     assert result.returncode == 0, result.stdout + result.stderr

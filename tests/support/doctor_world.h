@@ -18,6 +18,7 @@ inline World healthy_world() {
   world.step.tasks_per_node = {2, 2};
   world.step.head_host = "jwb0001";
   world.way.srun_exists = true;
+  world.node_loss = {.known = true, .noticed_seconds = 300, .requeues = true};
   world.way.srun_has_option = true;
   world.way.installation = "site";
   world.way.plugin = "/opt/spank_rollcall.so";

@@ -14,6 +14,7 @@ namespace {
 constexpr std::array kChecks{
     Check{"answer", "every rank of the step answers", check_answer},
     Check{"way", "how rollcall gets into a step: plugin, exec, or not at all", check_way},
+    Check{"node-loss", "what Slurm does once a node of an elastic job is lost", check_node_loss},
     Check{"environment", "`rollcall env` resolves on every node", check_environment},
     Check{"own-name", "every node's own host name resolves (JAX and torchrun look it up)", check_own_name},
     Check{"head-name", "the head node's name resolves on every node, to the same usable address", check_head_name},

@@ -39,6 +39,7 @@ using HostsByText = std::map<std::string, std::vector<std::string>>;
 /// The checks, one file each. Pure, never empty: where there is nothing to look at, the finding is Absent and says why.
 [[nodiscard]] Findings check_answer(const World& world);
 [[nodiscard]] Findings check_way(const World& world);
+[[nodiscard]] Findings check_node_loss(const World& world);
 [[nodiscard]] Findings check_environment(const World& world);
 [[nodiscard]] Findings check_own_name(const World& world);
 [[nodiscard]] Findings check_head_name(const World& world);

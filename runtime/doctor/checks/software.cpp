@@ -75,6 +75,32 @@ Findings check_way(const World& world) {
   return findings;
 }
 
+/// Beside `rollcall run`, whose agents notice by themselves.
+Findings check_node_loss(const World& world) {
+  const NodeLoss& loss = world.node_loss;
+  if (!loss.known) {
+    return {{Status::Absent, {}, "Slurm does not say what it does once a node is lost", ""}};
+  }
+  Findings findings;
+  if (loss.noticed_seconds == 0) {
+    findings.push_back(
+        {Status::Notice,
+         {},
+         "Slurm never takes a silent node for lost (SlurmdTimeout=0): an elastic job whose script's node "
+         "goes stays until its time limit",
+         "give elastic jobs a --time near what they need"});
+  }
+  if (!loss.requeues) {
+    findings.push_back({Status::Notice,
+                        {},
+                        "a batch job that has lost too many nodes ends here instead of being requeued",
+                        "submit with --requeue, as run_elastic.sbatch does"});
+  }
+  const std::string good =
+      fmt::format("Slurm takes a node that is silent for {} s for lost, and may requeue the job", loss.noticed_seconds);
+  return findings.empty() ? Findings{{Status::Good, {}, good, ""}} : findings;
+}
+
 Findings check_environment(const World& world) {
   Grouped grouped;
   for (const TaskFacts& task : world.tasks) {

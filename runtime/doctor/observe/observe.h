@@ -77,6 +77,9 @@ struct TaskInputs {
 /// The address under which Slurm itself reaches `host` (`scontrol show node`); empty: it does not say.
 [[nodiscard]] std::string slurms_address_of(const std::string& host);
 
+/// `scontrol show config`'s word, and of a batch job that of `scontrol show job`.
+[[nodiscard]] NodeLoss observe_node_loss(const Environment& environment);
+
 /// Whether there is a srun, whether `srun --help` lists --ddp, and whose installation Slurm's configuration files name.
 [[nodiscard]] Way observe_way(const Environment& environment);
 

@@ -13,7 +13,9 @@
 #include "runtime/base/child_process.h"
 #include "runtime/base/result.h"
 #include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
 #include "runtime/install/status.h"
+#include "runtime/job/slurm_conf_lines.h"
 
 namespace rollcall::doctor {
 namespace {
@@ -27,6 +29,24 @@ std::string slurm_version() {
   words = words.substr(0, words.find('\n'));
   // "slurm 24.11.5", Debian's "slurm-wlm 22.05.8"
   return words.starts_with(kProduct) ? std::string(words.substr(words.rfind(' ') + 1)) : "";
+}
+
+/// What scontrol prints; nothing where it does not answer.
+std::string slurms_answer(std::vector<std::string> question) {
+  question.insert(question.begin(), "scontrol");
+  const Result<std::string> text = output_of(question, Environment::of_this_process(), kPatience);
+  return text ? *text : "";
+}
+
+std::string value_of(std::string_view key, const std::string& answer) {
+  for (const std::string& line : split(answer, '\n')) {
+    for (const auto& [name, value] : job::slurm_conf_pairs(line)) {
+      if (name == key) {
+        return value;
+      }
+    }
+  }
+  return "";
 }
 
 /// Of the library's own words, "OpenPMIx 4.2.2 (PMIx Standard: ...)", only the number is kept.
@@ -56,16 +76,21 @@ Versions observe_versions() {
   return versions;
 }
 
+NodeLoss observe_node_loss(const Environment& environment) {
+  const auto job_id = environment.get_non_empty(env::kSlurmJobId);
+  const std::string config = slurms_answer({"show", "config"});
+  const std::string job = job_id ? slurms_answer({"show", "job", *job_id}) : "";
+  const auto seconds = parse_integer<std::int64_t>(value_of("SlurmdTimeout", config));
+  const bool is_batch = value_of("BatchFlag", job) == "1";
+  NodeLoss loss;
+  loss.known = seconds.has_value();
+  loss.noticed_seconds = static_cast<double>(seconds.value_or(0));
+  loss.requeues = is_batch ? value_of("Requeue", job) == "1" : value_of("JobRequeue", config) == "1";
+  return loss;
+}
+
 std::string slurms_address_of(const std::string& host) {
-  const Result<std::string> text =
-      output_of({"scontrol", "--oneliner", "show", "node", host}, Environment::of_this_process(), kPatience);
-  constexpr std::string_view kKey = "NodeAddr=";
-  const std::size_t begin = text ? text->find(kKey) : std::string::npos;
-  if (begin == std::string::npos) {
-    return "";
-  }
-  const std::size_t value = begin + kKey.size();
-  return text->substr(value, text->find_first_of(" \n", value) - value);
+  return value_of("NodeAddr", slurms_answer({"show", "node", host}));
 }
 
 VenvFacts observe_venv(const std::string& path, std::chrono::duration<double> patience) {
