@@ -64,10 +64,10 @@ def test_sruns_in_a_job_with_the_option_end_too(cluster):
 
 
 def test_a_step_of_several_components_ends_too(cluster):
-    result = cluster.run("srun", "-n1", "sh", "-c", f"sleep {ENOUGH} && echo waited", ":", "--ddp", "-n1", "sh", "-c", "exit 7",
-                         check=False, timeout=ENOUGH + 60)
-    # The signal of the task that waited, or where it had not come so far as to wait, the other's code.
-    assert result.returncode in (143, 7) and "waited" not in result.stdout
+    waits = cluster.new_folder() / "waits"  # the other fails only then: before, TERM would not find a shell to end
+    result = cluster.run("srun", "-n1", "sh", "-c", f"touch {waits}; sleep {ENOUGH} && echo waited", ":",
+                         "--ddp", "-n1", "sh", "-c", f"until [ -e {waits} ]; do sleep 0.05; done; exit 7", check=False, timeout=ENOUGH + 60)
+    assert result.returncode == 143 and "waited" not in result.stdout
 
 
 def test_tasks_do_not_find_the_variable_by_which_srun_was_told(cluster):
