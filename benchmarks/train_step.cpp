@@ -82,10 +82,11 @@ int run(std::map<std::string, int> options) {
       seconds.push_back(taken);
     }
   }
-  std::nth_element(seconds.begin(), seconds.begin() + seconds.size() / 2, seconds.end());
+  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
   if (world->rank == 0) {
     std::printf("{\"images_per_s\": %.3f, \"world_size\": %u}\n",
-                world->world_size * options["batch-size"] / seconds[seconds.size() / 2], world->world_size);
+                static_cast<double>(world->world_size) * options["batch-size"] / seconds[seconds.size() / 2],
+                world->world_size);
   }
   return 0;
 }

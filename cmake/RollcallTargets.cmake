@@ -19,7 +19,7 @@ if(ROLLCALL_CCACHE)
 endif()
 
 add_library(rollcall_options INTERFACE)
-target_compile_options(rollcall_options INTERFACE -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor -Werror)
+target_compile_options(rollcall_options INTERFACE -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wnon-virtual-dtor -Werror)
 # GCC 12 sees overlapping copies in std::string's operator+ that are not there (GCC bug 105329).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(rollcall_options INTERFACE -Wno-restrict)

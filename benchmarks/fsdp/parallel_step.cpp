@@ -133,8 +133,8 @@ int run(Options options) {
     std::printf(
         "{\"images_per_s\": %.3f, \"world_size\": %u, \"ms_per_step\": %.1f, \"waited_ms_per_step\": %.1f, "
         "\"cpu_ms_per_step\": %.1f, \"peak_resident_mb\": %.0f, \"resident_before_mb\": %.0f}\n",
-        world->world_size * options["batch-size"] / median(seconds), world->world_size, 1000 * median(seconds),
-        1000 * median(waits), 1000 * cpu, peak, before);
+        static_cast<double>(world->world_size) * options["batch-size"] / median(seconds), world->world_size,
+        1000 * median(seconds), 1000 * median(waits), 1000 * cpu, peak, before);
   }
   return 0;
 }

@@ -83,7 +83,7 @@ bool was_installed(std::filesystem::path above, const std::filesystem::path& pat
 }
 
 /// The CPUs of a mask that has room for `cpus` of them; nothing, and errno, where the kernel refuses it.
-std::optional<std::vector<std::uint32_t>> affinity(int cpus) {
+std::optional<std::vector<std::uint32_t>> affinity(std::size_t cpus) {
   struct Free {
     void operator()(cpu_set_t* mask) const { CPU_FREE(mask); }
   };
@@ -93,7 +93,7 @@ std::optional<std::vector<std::uint32_t>> affinity(int cpus) {
     return std::nullopt;
   }
   std::vector<std::uint32_t> allowed;
-  for (std::uint32_t cpu = 0; cpu < static_cast<std::uint32_t>(cpus); ++cpu) {
+  for (std::uint32_t cpu = 0; cpu < cpus; ++cpu) {
     if (CPU_ISSET_S(cpu, bytes, mask.get())) {
       allowed.push_back(cpu);
     }
@@ -110,8 +110,8 @@ std::string this_host_name() {
 
 std::vector<std::uint32_t> cpus_of_this_process() {
   // The kernel refuses a mask smaller than its own (EINVAL), so grow it until it fits (sched_setaffinity(2), NOTES).
-  constexpr int kMostCpus = 1 << 20;
-  for (int cpus = 1024; cpus <= kMostCpus; cpus *= 2) {
+  constexpr std::size_t kMostCpus = 1 << 20;
+  for (std::size_t cpus = 1024; cpus <= kMostCpus; cpus *= 2) {
     if (std::optional<std::vector<std::uint32_t>> allowed = affinity(cpus)) {
       return *std::move(allowed);
     }

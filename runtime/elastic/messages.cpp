@@ -21,10 +21,9 @@ constexpr std::int64_t kLongestAge = std::int64_t{1'000'000'000} * 3600 * 24 * 3
 json to_json(const Node& node) { return json::array({node.host, node.address, node.workers, node.role, node.port}); }
 
 /// An integer of a message; one that no agent says makes it none.
-template <typename Number, typename Name>
-Number number_in(const json& from, Name name, Number least = std::numeric_limits<Number>::min(),
+template <typename Number>
+Number number_in(const json& value, Number least = std::numeric_limits<Number>::min(),
                  Number most = std::numeric_limits<Number>::max()) {
-  const json& value = from.at(name);
   const auto number = value.is_number_integer() ? value.get<std::int64_t>() : -1;
   if (!value.is_number_integer() || number < std::int64_t{least} || number > std::int64_t{most}) {
     throw std::out_of_range("a number that no agent says");
@@ -33,9 +32,8 @@ Number number_in(const json& from, Name name, Number least = std::numeric_limits
 }
 
 /// What becomes a variable of the workers' environment.
-template <typename Name>
-std::string variable_in(const json& from, Name name) {
-  std::string text = from.at(name);
+std::string variable_in(const json& value) {
+  std::string text = value;
   if (text.find('\0') != std::string::npos) {
     throw std::out_of_range("a text that is no variable");
   }
@@ -43,8 +41,8 @@ std::string variable_in(const json& from, Name name) {
 }
 
 Node node_of(const json& from) {
-  return {from.at(0), variable_in(from, 1), number_in<std::uint32_t>(from, 2, 1, kMostWorkers), from.at(3),
-          number_in<std::uint16_t>(from, 4)};
+  return {from.at(0), variable_in(from.at(1)), number_in<std::uint32_t>(from.at(2), 1, kMostWorkers), from.at(3),
+          number_in<std::uint16_t>(from.at(4))};
 }
 
 json to_json(const std::vector<Node>& nodes) {
@@ -81,21 +79,21 @@ json to_json(const Generation& generation) {
 }
 
 Generation generation_of(const json& from) {
-  Generation generation{number_in<std::uint32_t>(from, "number", 0, kMostGenerations),
+  Generation generation{number_in<std::uint32_t>(from.at("number"), 0, kMostGenerations),
                         from.at("nonce"),
-                        number_in<std::uint32_t>(from, "restarts"),
-                        number_in<std::uint32_t>(from, "group_rank"),
+                        number_in<std::uint32_t>(from.at("restarts")),
+                        number_in<std::uint32_t>(from.at("group_rank")),
                         nodes_of(from.at("world")),
-                        number_in<std::uint32_t>(from, "coordinator"),
+                        number_in<std::uint32_t>(from.at("coordinator")),
                         {},
-                        variable_in(from, "address"),
-                        number_in<std::uint16_t>(from, "port"),
-                        variable_in(from, "run")};
+                        variable_in(from.at("address")),
+                        number_in<std::uint16_t>(from.at("port")),
+                        variable_in(from.at("run"))};
   if (!generation.world.empty() && generation.coordinator >= generation.world.size()) {
     throw std::out_of_range("coordinator");
   }
   for (const json& each : from.at("unsettled")) {
-    generation.unsettled.push_back({number_in<std::uint32_t>(each, "generation"), nodes_of(each.at("nodes"))});
+    generation.unsettled.push_back({number_in<std::uint32_t>(each.at("generation")), nodes_of(each.at("nodes"))});
   }
   return generation;
 }
@@ -115,19 +113,19 @@ json to_json(const Cause& cause) {
 }
 
 Cause cause_of(const json& from) {
-  const int kind = number_in<int>(from, "kind");
+  const int kind = number_in<int>(from.at("kind"));
   return {kind >= 0 && kind <= static_cast<int>(Cause::Kind::NodeLeft) ? static_cast<Cause::Kind>(kind)
                                                                        : Cause::Kind::Failed,
           from.at("host"),
-          number_in<std::uint32_t>(from, "group_rank"),
-          number_in<std::uint32_t>(from, "rank"),
-          number_in<std::uint32_t>(from, "local_rank"),
-          number_in<std::int64_t>(from, "pid"),
-          number_in(from, "exit_code", 0, kLastExitCode),
-          number_in(from, "signal", 0, kLastSignal),
+          number_in<std::uint32_t>(from.at("group_rank")),
+          number_in<std::uint32_t>(from.at("rank")),
+          number_in<std::uint32_t>(from.at("local_rank")),
+          number_in<std::int64_t>(from.at("pid")),
+          number_in(from.at("exit_code"), 0, kLastExitCode),
+          number_in(from.at("signal"), 0, kLastSignal),
           from.at("message"),
           from.at("error_file"),
-          std::clamp<std::int64_t>(number_in<std::int64_t>(from, "age"), 0, kLongestAge)};
+          std::clamp<std::int64_t>(number_in<std::int64_t>(from.at("age")), 0, kLongestAge)};
 }
 
 json to_json(const Newcomer& newcomer) {
@@ -146,12 +144,12 @@ json to_json(const Newcomer& newcomer) {
 }
 
 Newcomer newcomer_of(const json& from) {
-  Newcomer newcomer{from.at("run_id"), number_in<std::uint32_t>(from, "min_nodes"),
-                    number_in<std::uint32_t>(from, "max_nodes"), std::nullopt, node_of(from.at("node"))};
+  Newcomer newcomer{from.at("run_id"), number_in<std::uint32_t>(from.at("min_nodes")),
+                    number_in<std::uint32_t>(from.at("max_nodes")), std::nullopt, node_of(from.at("node"))};
   if (from.contains("node_rank")) {
-    newcomer.node_rank = number_in<std::uint32_t>(from, "node_rank");
+    newcomer.node_rank = number_in<std::uint32_t>(from.at("node_rank"));
   }
-  newcomer.heartbeat_timeout = std::chrono::milliseconds(number_in<std::uint32_t>(from, "heartbeat_timeout"));
+  newcomer.heartbeat_timeout = std::chrono::milliseconds(number_in<std::uint32_t>(from.at("heartbeat_timeout")));
   if (from.contains("last")) {
     newcomer.last = generation_of(from.at("last"));
   }
@@ -213,15 +211,15 @@ std::string to_text(const Order& order) {
 std::optional<Report> parse_report(std::string_view text) {
   return parsed(text, [](const json& from) {
     Report report;
-    const int kind = number_in<int>(from, "report");
+    const int kind = number_in<int>(from.at("report"));
     report.kind = kind >= 0 && kind <= static_cast<int>(Report::Kind::Alive) ? static_cast<Report::Kind>(kind)
                                                                              : Report::Kind::Alive;
-    report.generation = number_in<std::uint32_t>(from, "generation");
+    report.generation = number_in<std::uint32_t>(from.at("generation"));
     report.beat = from.at("beat");
     if (report.kind == Report::Kind::Alive) {
       return report;
     }
-    report.port = number_in<std::uint16_t>(from, "port");
+    report.port = number_in<std::uint16_t>(from.at("port"));
     for (const json& cause : from.at("causes")) {
       report.causes.push_back(cause_of(cause));
     }
@@ -235,17 +233,17 @@ std::optional<Report> parse_report(std::string_view text) {
 std::optional<Order> parse_order(std::string_view text) {
   return parsed(text, [](const json& from) {
     Order order;
-    const int kind = number_in<int>(from, "order");
+    const int kind = number_in<int>(from.at("order"));
     order.kind =
         kind >= 0 && kind <= static_cast<int>(Order::Kind::Alive) ? static_cast<Order::Kind>(kind) : Order::Kind::Alive;
     order.beat = from.at("beat");
-    order.settled = number_in<std::uint32_t>(from, "settled");
+    order.settled = number_in<std::uint32_t>(from.at("settled"));
     if (order.kind == Order::Kind::Alive) {
       return order;
     }
     order.generation = generation_of(from.at("generation"));
     order.reason = from.at("reason");
-    order.outcome = {number_in(from, "exit_code", 0, kLastExitCode), std::nullopt, from.at("outcome")};
+    order.outcome = {number_in(from.at("exit_code"), 0, kLastExitCode), std::nullopt, from.at("outcome")};
     if (from.contains("cause")) {
       order.outcome.cause = cause_of(from.at("cause"));
     }

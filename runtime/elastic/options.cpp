@@ -162,7 +162,7 @@ class Reader {
     for (; next_ < arguments_.size(); ++next_) {
       const std::string& argument = arguments_[next_];
       if (argument == "--" || !looks_like_option(argument)) {
-        next_ += argument == "--" ? 1 : 0;
+        next_ += argument == "--" ? 1U : 0U;
         options_.program.assign(arguments_.begin() + static_cast<std::ptrdiff_t>(next_), arguments_.end());
         return {};
       }

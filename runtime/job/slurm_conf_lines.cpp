@@ -47,7 +47,7 @@ std::string_view without_comment(std::string_view line) {
     if (line[i] == '#') {
       return line.substr(0, i);
     }
-    i += line[i] == '\\' ? 1 : 0;
+    i += line[i] == '\\' ? 1U : 0U;
   }
   return line;
 }
@@ -67,7 +67,7 @@ bool goes_on(std::string_view& line) {
 std::string without_escapes(std::string_view line) {
   std::string text;
   for (std::size_t i = 0; i < line.size(); ++i) {
-    i += line[i] == '\\' ? 1 : 0;
+    i += line[i] == '\\' ? 1U : 0U;
     text += i < line.size() ? std::string(1, line[i]) : "";
   }
   return text;

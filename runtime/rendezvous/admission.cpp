@@ -23,7 +23,6 @@ namespace rollcall::rendezvous {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr milliseconds kPause{2};  ///< after a fault of the network
 /// Between two looks at other places than the first, where rank 0 is but seldom.
 constexpr milliseconds kOthers{1000};
 constexpr std::size_t kLongestHello = 4096;  ///< bytes: names of a world and a host, and numbers

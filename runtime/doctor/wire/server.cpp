@@ -81,7 +81,7 @@ void Server::wait(Clock::time_point deadline, bool accepting) const {
 bool Server::all_accounted_for(const std::map<std::uint32_t, std::string>& reports) const {
   std::size_t silent = 0;
   for (const auto& [rank, reason] : losses_) {
-    silent += reports.contains(rank) ? 0 : 1;
+    silent += reports.contains(rank) ? 0U : 1U;
   }
   const bool given_up = silent == 0 || Clock::now() > last_loss_ + kGrace;
   return reports.size() + silent + 1 >= world_size_ && given_up;

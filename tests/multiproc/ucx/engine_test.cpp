@@ -78,7 +78,7 @@ std::string add_up(Engine& engine, std::uint32_t rank, std::uint32_t size, std::
 TEST_P(UcxEngine, AddsUpShortAndLongArraysOnEveryRank) {
   const auto ranks = start(4, [](const RankPlace& place) {
     const auto engine = connect(place);
-    for (const std::size_t count : {1, 1000, 50000, 1000001}) {
+    for (const std::size_t count : {1U, 1000U, 50000U, 1000001U}) {
       MULTIPROC_CHECK(add_up(*engine, place.rank, place.world_size, count).empty());
     }
   });
@@ -264,7 +264,7 @@ TEST_P(UcxEngine, ARankThatLeavesInGoodOrderAlarmsNobodyWhoDoesNotNeedIt) {
 
 TEST_P(UcxEngine, SizesThatDifferBetweenRanksAreAnErrorThatSaysSo) {
   const auto ranks = start(2, [](const RankPlace& place) {
-    for (const std::size_t count : {100, 300000}) {
+    for (const std::size_t count : {100U, 300000U}) {
       const auto engine = connect(place, "of" + std::to_string(count) + "-");
       expect_failure(add_up(*engine, place.rank, 2, count + place.rank * count / 4),
                      {"same operations with the same sizes", "gave up"});

@@ -87,9 +87,9 @@ std::vector<std::int32_t> part(const std::vector<std::int32_t>& whole, std::size
 void in_every_world(const std::function<void(const World&, std::size_t count)>& check) {
   for (std::uint32_t size = 1; size <= 9; ++size) {
     for (const Sizes& sizes : kSizes) {
-      for (const std::size_t count : {0, 1, 2, 7, 64, 257}) {
+      for (const std::size_t count : {0U, 1U, 2U, 7U, 64U, 257U}) {
         SCOPED_TRACE(std::to_string(size) + " ranks, " + sizes.name + ", " + std::to_string(count) + " elements");
-        for (const std::size_t depth : {1, 4}) {
+        for (const std::size_t depth : {1U, 4U}) {
           check(World{size, sizes, depth}, count);
         }
         if (testing::Test::HasFailure()) {
@@ -264,7 +264,7 @@ TEST(Algorithms, NobodyLeavesABarrierThatSomebodyHasNotComeTo) {
 TEST(Algorithms, RingsAndHalvingSendNoMoreThanTheMinimum) {
   constexpr std::size_t kCount = 8 * 9 * 5 * 7;  // divides evenly among any of these worlds
   for (std::uint32_t size = 2; size <= 9; ++size) {
-    for (const std::size_t way : {1, 2}) {
+    for (const std::size_t way : {1U, 2U}) {
       const World world{size, kSizes[way]};
       const bool power_of_two = (size & (size - 1)) == 0;
       const std::size_t share = kCount * kNumber * (size - 1) / size;
@@ -304,7 +304,7 @@ TEST(Algorithms, ThroughWindowsOnlyWordsAreSent) {
 }
 
 TEST(Algorithms, AnotherOrderOfMessagesChangesNothing) {
-  for (const std::size_t way : {2, 4}) {
+  for (const std::size_t way : {2U, 4U}) {
     const World world{6, kSizes[way]};
     const auto plans = world.plans([&](const PlanContext& c) { return plan_all_reduce(c, 500 * kNumber); });
     for (unsigned seed = 0; seed < 50; ++seed) {
@@ -323,7 +323,7 @@ TEST(Algorithms, ARankThatIsAheadOverwritesNoWindowThatIsStillRead) {
   for (unsigned seed = 0; seed < 100; ++seed) {
     std::vector<std::vector<RankMemory>> memory;
     std::vector<Work> works;
-    for (const std::size_t count : {7, 100, 1, 40, 8, 3}) {
+    for (const std::size_t count : {7U, 100U, 1U, 40U, 8U, 3U}) {
       memory.push_back(memory_with_outputs(world, count));
       memory.push_back(memory_with_inputs(world, count, world.size * count));
       memory.push_back(memory_with_inputs(world, world.size * count, count));

@@ -106,7 +106,7 @@ TEST_P(WithFaults, WritesThatAreLostOrChangedOnTheWayAreNoticedByReadingBack) {
   for (const Fault fault : {Fault::Lost, Fault::Flipped}) {
     for (std::size_t nth = 1; nth <= writes; ++nth) {
       write_with(Call::Write, nth, fault, 0);
-      noticed += outcome ? 0 : 1;
+      noticed += outcome ? 0U : 1U;
       expect_all_or_nothing("write " + std::to_string(nth));
     }
   }

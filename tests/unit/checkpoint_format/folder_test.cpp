@@ -89,7 +89,7 @@ TEST(CheckpointFolder, AByteThatChangedInAnyPieceOfALargeTensorIsFound) {
   const std::string path = folder.file(checkpoint_name(1));
   ASSERT_TRUE(write_checkpoint(path, content, {}));
   const std::vector<char> sound = file_bytes(path);
-  for (const std::size_t fifth : {1, 3, 5}) {  // the data are nearly all of the file
+  for (const std::size_t fifth : {1U, 3U, 5U}) {  // the data are nearly all of the file
     std::vector<char> bytes = sound;
     bytes[sound.size() * fifth / 6] ^= 1;
     write_file(path, bytes);

@@ -131,7 +131,7 @@ TEST(TarIndex, ArchiveWithoutItsEndIsTakenAndOneCutInAMemberIsNot) {
   std::size_t refused = 0;
   for (std::size_t cut = 0; cut < archive.size(); cut += 31) {
     const auto members = index_of(archive.substr(0, cut));
-    refused += members ? 0 : 1;
+    refused += members ? 0U : 1U;
     for (const TarMember& member : members ? *members : std::vector<TarMember>()) {
       EXPECT_LE(member.offset + member.bytes, cut);
     }

@@ -19,10 +19,14 @@ TEST(ImageGrid, ImagesStandInRowsAndTheRestIsBlack) {
   ASSERT_EQ(grid.sizes(), (std::vector<std::int64_t>{4, 9, 3}));
   ASSERT_EQ(grid.scalar_type(), at::kByte);
   ASSERT_TRUE(grid.is_contiguous());
-  for (std::int64_t y = 0; y < 4; ++y) {
-    for (std::int64_t x = 0; x < 9; ++x) {
+  for (std::size_t y = 0; y < 4; ++y) {
+    for (std::size_t x = 0; x < 9; ++x) {
       constexpr std::array<std::array<int, 3>, 2> kLevels{{{10, 20, 30}, {40, 255, 0}}};
-      EXPECT_TRUE(grid[y][x].eq(kLevels.at(y / 2).at(x / 3)).all().item<bool>()) << y << " " << x;
+      EXPECT_TRUE(grid[static_cast<std::int64_t>(y)][static_cast<std::int64_t>(x)]
+                      .eq(kLevels.at(y / 2).at(x / 3))
+                      .all()
+                      .item<bool>())
+          << y << " " << x;
     }
   }
 }

@@ -21,23 +21,23 @@ ROLLCALL_AVX2_INLINE Floats load_levels(const std::uint8_t* from) {
 }
 
 /// `kVectors` times two columns of one row of the strip. Many sums at a time hide the latency of the additions.
-template <int kVectors>
+template <std::size_t kVectors>
 ROLLCALL_AVX2_INLINE void vertical_block(const std::uint8_t* source, std::ptrdiff_t row_bytes, const float* weights,
                                          int taps, float* strip) {
   Floats sums[kVectors];
   ROLLCALL_UNROLL
-  for (int i = 0; i < kVectors; ++i) {
+  for (std::size_t i = 0; i < kVectors; ++i) {
     sums[i] = _mm256_setzero_ps();
   }
   for (int k = 0; k < taps; ++k, source += row_bytes) {
     const Floats weight = _mm256_broadcast_ss(weights + k);
     ROLLCALL_UNROLL
-    for (int i = 0; i < kVectors; ++i) {
-      sums[i] = _mm256_fmadd_ps(weight, load_levels(source + std::ptrdiff_t{8} * i), sums[i]);
+    for (std::size_t i = 0; i < kVectors; ++i) {
+      sums[i] = _mm256_fmadd_ps(weight, load_levels(source + 8 * i), sums[i]);
     }
   }
   ROLLCALL_UNROLL
-  for (int i = 0; i < kVectors; ++i, strip += std::ptrdiff_t{2} * kStripFloats) {
+  for (std::size_t i = 0; i < kVectors; ++i, strip += std::ptrdiff_t{2} * kStripFloats) {
     _mm_storeu_ps(strip, _mm256_castps256_ps128(sums[i]));
     _mm_storeu_ps(strip + kStripFloats, _mm256_extractf128_ps(sums[i], 1));
   }

@@ -25,23 +25,23 @@ ROLLCALL_AVX512_INLINE Floats load_levels(const std::uint8_t* from) {
 }
 
 /// `kVectors` times four columns of one row of the strip. Many sums at a time hide the latency of the additions.
-template <int kVectors>
+template <std::size_t kVectors>
 ROLLCALL_AVX512_INLINE void vertical_block(const std::uint8_t* source, std::ptrdiff_t row_bytes, const float* weights,
                                            int taps, float* strip) {
   Floats sums[kVectors];
   ROLLCALL_UNROLL
-  for (int i = 0; i < kVectors; ++i) {
+  for (std::size_t i = 0; i < kVectors; ++i) {
     sums[i] = _mm512_setzero_ps();
   }
   for (int k = 0; k < taps; ++k, source += row_bytes) {
     const Floats weight = _mm512_set1_ps(weights[k]);
     ROLLCALL_UNROLL
-    for (int i = 0; i < kVectors; ++i) {
-      sums[i] = _mm512_fmadd_ps(weight, load_levels(source + std::ptrdiff_t{16} * i), sums[i]);
+    for (std::size_t i = 0; i < kVectors; ++i) {
+      sums[i] = _mm512_fmadd_ps(weight, load_levels(source + 16 * i), sums[i]);
     }
   }
   ROLLCALL_UNROLL
-  for (int i = 0; i < kVectors; ++i, strip += std::ptrdiff_t{4} * kStripFloats) {
+  for (std::size_t i = 0; i < kVectors; ++i, strip += std::ptrdiff_t{4} * kStripFloats) {
     _mm_storeu_ps(strip, _mm512_castps512_ps128(sums[i]));
     _mm_storeu_ps(strip + kStripFloats, _mm512_extractf32x4_ps(sums[i], 1));
     _mm_storeu_ps(strip + std::ptrdiff_t{2} * kStripFloats, _mm512_extractf32x4_ps(sums[i], 2));

@@ -207,7 +207,7 @@ void lend(const at::Tensor& parameter, const at::Tensor& memory, std::int64_t be
   c10::StorageImpl* const storage = parameter.storage().unsafeGetStorageImpl();
   storage->clear_data_ptr_access_error_msg_();
   storage->set_data_ptr_noswap(std::move(data));
-  storage->set_nbytes(static_cast<std::size_t>(parameter.numel()) * parameter.element_size());
+  storage->set_nbytes(static_cast<std::size_t>(parameter.numel()) * parameter.dtype().itemsize());
 }
 
 }  // namespace rollcall::parallel::fsdp

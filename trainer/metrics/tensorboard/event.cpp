@@ -60,7 +60,7 @@ class Message {
   [[nodiscard]] const std::string& bytes() const { return bytes_; }
 
  private:
-  enum WireType { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
+  enum WireType : std::uint32_t { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
 
   void append_tag(int field, WireType type) { append_varint(bytes_, static_cast<std::uint64_t>(field) << 3 | type); }
 

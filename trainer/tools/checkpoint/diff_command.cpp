@@ -112,7 +112,7 @@ Result<Comparison> compare(const CheckpointFile& a, const CheckpointFile& b, boo
     if (!row) {
       return row.error();
     }
-    found.equal += row->name.empty() ? 1 : 0;
+    found.equal += row->name.empty() ? 1U : 0U;
     if (!row->name.empty()) {
       found.rows.push_back(*std::move(row));
     }

@@ -22,7 +22,7 @@ TEST(ThisProcess, CountsTheCpusThatTheThreadIsBoundTo) {
     ASSERT_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);
     cpu_set_t one;
     CPU_ZERO(&one);
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
       if (CPU_ISSET(cpu, &mine)) {
         CPU_SET(cpu, &one);
         break;

@@ -152,8 +152,8 @@ TEST(Quorum, NeverLetsTwoGoOn) {
       history.happen(random);
       ASSERT_EQ(history.violation(), "") << "in run " << run << ", step " << step;
     }
-    grown += history.generations() > 3 ? 1 : 0;
-    succeeded += history.others_can_go_on() ? 1 : 0;
+    grown += history.generations() > 3 ? 1U : 0U;
+    succeeded += history.others_can_go_on() ? 1U : 0U;
   }
   EXPECT_GT(grown, 300U) << "or nothing was tried";
   EXPECT_GT(succeeded, 300U);

@@ -60,7 +60,7 @@ TEST(Succession, WhoComesTooLateIsRefused) {
 
   Coordinator next(
       policy, [] { return std::string("nonce"); }, last, now);
-  for (const std::size_t place : {1, 2, 3}) {
+  for (const std::size_t place : {1U, 2U, 3U}) {
     EXPECT_EQ(next.phase(), Coordinator::Phase::Reuniting);
     next.heard(place, join(place), now);
   }

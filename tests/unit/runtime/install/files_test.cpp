@@ -122,7 +122,7 @@ TEST_F(InstalledFiles, WhatOthersThanRootCanChangeIsTold) {
     GTEST_SKIP() << "only root can make files of root's";
   }
   ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
-  for (const mode_t mode : {0664, 0646}) {
+  for (const mode_t mode : {0664U, 0646U}) {
     EXPECT_THAT(changeable_by_others(make("plugin.so", mode), ImageRoot()),
                 Contains(StartsWith(folder_.string() + "/plugin.so: ")));
   }

@@ -37,7 +37,7 @@ TEST(Newcomers, ATurnEndsHoweverManyMoreWait) {
   }
   std::size_t greeted = 0;
   const auto greet = [&](const Socket& newcomer, const std::string& text) {
-    greeted += newcomer.is_open() && text == "hello" ? 1 : 0;
+    greeted += newcomer.is_open() && text == "hello" ? 1U : 0U;
   };
   Newcomers newcomers(64);
   EXPECT_EQ(newcomers.turn(own->descriptor(), greet), "");

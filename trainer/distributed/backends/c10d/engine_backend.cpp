@@ -117,7 +117,7 @@ EngineBackend::WorkPointer EngineBackend::run(Call call) {
   operation.collective = std::move(call.collective);
   operation.collective.input = call.input.defined() ? bytes_of(call.input) : nullptr;
   operation.collective.output = call.output.defined() ? bytes_of(call.output) : nullptr;
-  operation.collective.element_bytes = counted.defined() ? counted.element_size() : 1;
+  operation.collective.element_bytes = counted.defined() ? counted.dtype().itemsize() : 1;
   // The closure keeps the tensors until the engine is through with them.
   operation.done = [work, finish = std::move(call.finish), input = call.input, output = call.output](
                        const std::string& failure, std::uint32_t) { work->complete(failure, -1, finish); };
