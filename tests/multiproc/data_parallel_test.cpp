@@ -23,8 +23,9 @@ torch::nn::Sequential small_network(std::int64_t classes = 10) {
                                torch::nn::ReLU(), torch::nn::Linear(2048, classes));
 }
 
-std::unique_ptr<DataParallel> make(const torch::nn::Sequential& network, const Group& group) {
-  auto replica = DataParallel::create(network.ptr(), group);
+std::unique_ptr<DataParallel> make(const torch::nn::Sequential& network, const Group& group,
+                                   const DataParallelOptions& options = {}) {
+  auto replica = DataParallel::create(network.ptr(), group, options);
   return replica ? std::move(*replica) : throw std::runtime_error(replica.error().message());
 }
 
@@ -231,6 +232,45 @@ void check_resume_is_bit_exact(Rank& rank) {
   train(*new_replica, resumed, new_optimizer, 5, 10, rank.rank);
   MULTIPROC_CHECK(replica->sync_buffers().has_value() && new_replica->sync_buffers().has_value());
   MULTIPROC_CHECK(torch::equal(flat_state(*whole), flat_state(*resumed)));
+}
+
+/// A replica that is told the order of gradients reduces as one that has found it out, from its first step on.
+void check_known_order_is_bit_exact(Rank& rank) {
+  const Group group = rank.make_group();
+  torch::manual_seed(3);
+  torch::nn::Sequential first = small_network();
+  const std::vector<at::Tensor> state = saved_state(*first);
+  DataParallelOptions options;
+  options.first_bucket_bytes = 1;  // a parameter a bucket: what goes together depends on the order
+  options.bucket_bytes = 2000;
+  auto replica = make(first, group, options);
+  MULTIPROC_CHECK(replica->gradient_order().empty());
+  MULTIPROC_CHECK(replica->warm_up([&] { return batch_loss(first, 99, 0); }).has_value());
+  options.gradient_order = replica->gradient_order();
+  MULTIPROC_CHECK(options.gradient_order.size() == first->parameters().size());
+
+  torch::nn::Sequential second = small_network();
+  load_state(*second, state);
+  auto told = make(second, group, options);
+  MULTIPROC_CHECK(told->gradient_order() == options.gradient_order);
+  const torch::optim::SGDOptions rate(0.1);
+  torch::optim::SGD optimizer(first->parameters(), rate);
+  torch::optim::SGD of_told(second->parameters(), rate);
+  const std::uint64_t before = group->getSequenceNumberForGroup();
+  train(*replica, first, optimizer, 0, 1, rank.rank);
+  const std::uint64_t of_first_step = group->getSequenceNumberForGroup() - before;
+  train(*told, second, of_told, 0, 1, rank.rank);
+  MULTIPROC_CHECK(group->getSequenceNumberForGroup() - before == 2 * of_first_step);  // as many buckets
+  MULTIPROC_CHECK(torch::equal(flat_state(*first), flat_state(*second)));
+  train(*replica, first, optimizer, 1, 6, rank.rank);
+  train(*told, second, of_told, 1, 6, rank.rank);
+  MULTIPROC_CHECK(replica->sync_buffers().has_value() && told->sync_buffers().has_value());
+  MULTIPROC_CHECK(torch::equal(flat_state(*first), flat_state(*second)));
+}
+
+TEST(DataParallel, AReplicaThatIsToldTheOrderOfGradientsNeedsNoWarmUp) {
+  const std::vector<RankResult> ranks = spawn(3, check_known_order_is_bit_exact);  // dividing by 3 is not a product
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
 TEST(DataParallel, AResumedRunIsBitEqualToAnUninterruptedOne) {

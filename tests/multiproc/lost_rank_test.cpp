@@ -38,7 +38,7 @@ void survive(Rank& rank, std::chrono::milliseconds timeout) {
   const auto says = [&error](const char* words) { return error.reason.find(words) != std::string::npos; };
   MULTIPROC_CHECK(error.exit_code == ExitCode::Unavailable);
   MULTIPROC_CHECK(says("a peer was lost") || says("did not end within"));  // killed or stopped
-  group.reset();  // before the next one is made: peers that still wait for this rank notice
+  leave_behind(std::move(group));  // before the next one is made: peers that still wait for this rank notice
   const auto store = c10::make_intrusive<c10d::FileStore>(rank.folder / "smaller", 3);
   const auto smaller = make_process_group(store, rank.rank, 3, {.backend = rank.backend});
   MULTIPROC_CHECK(smaller.has_value());
@@ -53,6 +53,28 @@ void await_file(const std::filesystem::path& path) {
   for (int i = 0; i < 30'000 && !std::filesystem::exists(path); ++i) {
     usleep(1000);
   }
+}
+
+/// Rank 0 begins a collective that rank 1, which keeps its connections, never joins.
+void leave_a_collective(Rank& rank) {
+  Group group = rank.make_group();
+  const std::filesystem::path left = rank.folder / "left";
+  if (rank.rank == 0) {
+    std::vector<at::Tensor> values{torch::ones({1})};
+    const auto waiting = group->allreduce(values);
+    MULTIPROC_CHECK(!waiting->isCompleted());
+    leave_behind(std::move(group));
+    std::ofstream(left) << "";
+    return;
+  }
+  await_file(left);
+  MULTIPROC_CHECK(std::filesystem::exists(left));
+}
+
+TEST(LeaveBehind, WaitsForNoCollectiveThatIsUnderWay) {
+  Ranks running(2, leave_a_collective);
+  const std::vector<RankResult> ranks = running.wait();
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
 class LostRank : public testing::TestWithParam<std::string> {};

@@ -102,9 +102,8 @@ Result<void> CheckpointWriter::restore_group(bool failed) {
   if (!failed) {
     return {};
   }
-  group_.reset();
+  leave_group_behind();
   first_failure_ = std::make_shared<process_group::FirstFailure>();
-  process_group::Group group;
   if (world_.process_group) {
     process_group::ProcessGroupOptions options = world_.group_options;
     options.backend = "gloo";
@@ -118,10 +117,15 @@ Result<void> CheckpointWriter::restore_group(bool failed) {
     if (!made) {
       return made.error();
     }
-    group = made->process_group;
+    process_group_ = made->process_group;
   }
-  group_ = std::make_unique<CheckpointGroup>(std::move(group));
+  group_ = std::make_unique<CheckpointGroup>(process_group_);
   return {};
+}
+
+void CheckpointWriter::leave_group_behind() {
+  group_.reset();
+  process_group::leave_behind(std::move(process_group_));
 }
 
 bool CheckpointWriter::wait_for_ranks() { return !checkpoint::format::agree(*group_, {}); }

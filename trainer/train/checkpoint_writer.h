@@ -60,6 +60,9 @@ class CheckpointWriter {
   [[nodiscard]] bool wait_for_ranks();
   /// Makes the group anew where `failed` on any rank. Collective. Errors: those of make_process_group().
   [[nodiscard]] Result<void> restore_group(bool failed);
+  /// Lets go of a group of which a rank may be lost, without waiting for it. Not while a save is under way; nothing can
+  /// be saved before restore_group().
+  void leave_group_behind();
   /// Whether a save of this run has succeeded. Not while one is under way.
   [[nodiscard]] bool saved_once() const { return saved_once_; }
   /// The ranks that still wait for this one in a save hear why it ends.
@@ -93,7 +96,8 @@ class CheckpointWriter {
   const World& world_;
   int groups_made_ = 0;
   std::shared_ptr<process_group::FirstFailure> first_failure_;  ///< of the group: the training outlives it
-  std::unique_ptr<checkpoint::format::RankGroup> group_;
+  process_group::Group process_group_;                          ///< null in a world of one
+  std::unique_ptr<checkpoint::format::RankGroup> group_;        ///< that one, for those who read and write
   bool saved_once_ = false;
   checkpoint::background::RetryPolicy policy_;
   double stall_seconds_ = 0;  ///< of the save under way

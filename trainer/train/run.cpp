@@ -79,6 +79,8 @@ SessionEnd train_in(World& world, const SessionInput& input, InMemory memory, Fa
   }
   if (end.exit_code == to_int(ExitCode::Interrupted)) {
     leave_interrupted(world);
+  } else if (end.lost) {
+    process_group::leave_behind(std::move(world.process_group));
   } else if (end.exit_code == to_int(ExitCode::Success)) {
     let_others_leave_first(world);
   }

@@ -185,7 +185,10 @@ class Session {
   }
 
   Result<void> make_training() { return take(train::make_training(*config_, world_, model_), training_); }
-  Result<void> add_replica() { return train::add_replica(*training_, *config_, world_, living_.has_value()); }
+  Result<void> add_replica() {
+    return train::add_replica(*training_, *config_, world_, living_.has_value(),
+                              living_ ? living_->gradient_order : std::vector<std::int64_t>());
+  }
   Result<void> add_optimizer() { return train::add_optimizer(*training_, *config_, world_); }
 
   Result<void> open_checkpoints() {
@@ -236,7 +239,10 @@ class Session {
   }
 
   Result<void> confirm_same_step() { return checkpoints_->confirm_same_step(progress_); }
-  Result<void> warm_up() { return train::warm_up(*training_, *config_, world_); }
+  Result<void> warm_up() {
+    const bool settled = living_ && !living_->gradient_order.empty();
+    return settled ? Result<void>() : train::warm_up(*training_, *config_, world_);
+  }
   Result<void> open_observer() { return take(Observer::open(config_->run, world_), observer_); }
 
   Outcome train() {
@@ -353,9 +359,13 @@ class Session {
         checkpoints_->give_back_best(kept->progress);
       }
       kept->generation = generation();
+      kept->gradient_order = training_->replica->gradient_order();
       kept->buffers_before = std::move(buffers_before_);
       kept->config_json = begun_ ? config_->json : living_->earlier.config_json;
       kept->line_begins_at = begun_ ? checkpoints_->line_at(progress_.global_step) : living_->line_begins_at;
+    }
+    if (checkpoints_) {
+      checkpoints_->writer().leave_group_behind();
     }
     checkpoints_.reset();
     if (training_) {

@@ -113,6 +113,7 @@ Bytes describe(const Kept& kept) {
       {"config", kept.config_json},
       {"optimizer", state_description(*kept.optimizer)},
       {"line_begins_at", kept.line_begins_at},
+      {"gradient_order", kept.gradient_order},
       {"recovery",
        to_json(kept.recovery)}}.dump(-1, ' ', false, Json::error_handler_t::replace);
   return {text.begin(), text.end()};
@@ -174,6 +175,7 @@ Result<std::optional<Living>> find_living(const std::optional<Kept>& kept, const
                     .job = ""};
   living.optimizer_state = told.at("optimizer").dump();
   living.line_begins_at = told.at("line_begins_at").get<std::int64_t>();
+  living.gradient_order = told.at("gradient_order").get<std::vector<std::int64_t>>();
   living.recovery = recovery_of(told.at("recovery"));
   return std::optional(std::move(living));
 }

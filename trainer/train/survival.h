@@ -29,8 +29,9 @@ struct Kept {
   /// forward passes have changed BatchNorm's statistics, and will again.
   std::vector<at::Tensor> buffers_before;
   std::string config_json;
-  std::int64_t line_begins_at = -1;  ///< see Checkpoints
-  std::int64_t generation = 0;       ///< the last that had all this
+  std::int64_t line_begins_at = -1;          ///< see Checkpoints
+  std::int64_t generation = 0;               ///< the last that had all this
+  std::vector<std::int64_t> gradient_order;  ///< see Replica
   Recovery recovery;
 };
 
@@ -41,8 +42,9 @@ struct Living {
   std::uint32_t source_of_buffers = 0;  ///< the first rank that lived on: DDP's buffers are rank 0's
   std::string optimizer_state;          ///< what there is of it on the source, as JSON
   std::int64_t line_begins_at = -1;
-  std::int64_t generation = 0;  ///< of the source's state
-  Recovery recovery;            ///< the source's
+  std::int64_t generation = 0;               ///< of the source's state
+  std::vector<std::int64_t> gradient_order;  ///< the source's: one for all
+  Recovery recovery;                         ///< the source's
 };
 
 /// Of the ranks that were in the newest generation the first of those that finished the most steps. Others, who were

@@ -117,13 +117,15 @@ Result<Training> make_training(const config::TrainConfig& config, const World& w
   return training;
 }
 
-Result<void> add_replica(Training& training, const config::TrainConfig& config, const World& world, bool filled) {
+Result<void> add_replica(Training& training, const config::TrainConfig& config, const World& world, bool filled,
+                         std::vector<std::int64_t> gradient_order) {
   if (config.parallel.sync_batch_norms) {
     parallel::synchronise_batch_norms(*training.model, world.process_group);
   }
   parallel::ReplicaOptions options = config.parallel.replica;
   options.groups = world.group_options;
   options.data_parallel.broadcast_at_first = !filled;
+  options.data_parallel.gradient_order = std::move(gradient_order);
   options.exact.broadcast_at_first = !filled;
   options.exact.accumulation = config.grad_accumulation();
   auto made = parallel::make_replica(training.model.ptr(), options, {world.process_group, world.store});
@@ -153,12 +155,11 @@ Result<void> warm_up(Training& training, const config::TrainConfig& config, cons
   // Each rank needs more than one value per channel in every BatchNorm, so two images where they shrink to a pixel.
   constexpr std::int64_t kSmallest = 32;
   const std::int64_t size = std::min<std::int64_t>(kSmallest, config.data.datasets.image_size);
-  const at::Tensor images =
-      torch::zeros({2, 3, size, size}, world.device.options()).contiguous(config.model.memory_format);
+  const at::Tensor images = torch::zeros({2, 3, size, size}, world.device.options());
   const at::Tensor labels = torch::zeros({2}, world.device.options().dtype(at::kLong));
   training.model->train();
   return training.replica->warm_up(
-      [&] { return torch::nn::functional::cross_entropy(training.model->forward(images), labels); });
+      [&] { return torch::nn::functional::cross_entropy(outputs_of(training, config, world, images), labels); });
 }
 
 Result<model::ResNet> rehearse(const config::TrainConfig& config) {

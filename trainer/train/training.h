@@ -31,10 +31,11 @@ struct Training {
 [[nodiscard]] Result<Training> make_training(const config::TrainConfig& config, const World& world,
                                              model::ResNet ready = nullptr);
 
-/// The replica, with rank 0's parameters on all ranks unless they are `filled` by something else. Collective. Errors:
-/// those of parallel::make_replica().
+/// The replica, with rank 0's parameters on all ranks unless they are `filled` by something else. `gradient_order`:
+/// what a replica of the world before said of it; empty: warm_up() is needed. Collective. Errors: those of
+/// parallel::make_replica().
 [[nodiscard]] Result<void> add_replica(Training& training, const config::TrainConfig& config, const World& world,
-                                       bool filled = false);
+                                       bool filled = false, std::vector<std::int64_t> gradient_order = {});
 
 /// The optimizer and its schedule. Errors (Usage): optimizer parameters out of range.
 [[nodiscard]] Result<void> add_optimizer(Training& training, const config::TrainConfig& config, const World& world);

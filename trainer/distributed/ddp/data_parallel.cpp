@@ -87,9 +87,21 @@ void DataParallel::broadcast_state() const {
 
 void DataParallel::make_reducer() {
   const std::vector<bool> expect_sparse(parameters_.size(), false);
-  auto [buckets, limits] = c10d::compute_bucket_assignment_by_size(
-      parameters_, {options_.first_bucket_bytes, options_.bucket_bytes}, expect_sparse);
-  std::reverse(buckets.begin(), buckets.end());  // gradients arrive roughly from the last parameter to the first
+  const std::vector<std::size_t> sizes{options_.first_bucket_bytes, options_.bucket_bytes};
+  std::vector<at::Tensor> in_order;
+  for (const std::int64_t place : options_.gradient_order) {
+    at::Tensor& parameter = parameters_.at(static_cast<std::size_t>(place));
+    // A gradient that is there becomes a view of its bucket at once. The Reducer divides those by the number of ranks;
+    // others it multiplies by the reciprocal.
+    parameter.mutable_grad() = torch::zeros_like(parameter, at::MemoryFormat::Preserve);
+    in_order.push_back(parameter);
+  }
+  const bool known = !in_order.empty();
+  auto [buckets, limits] = c10d::compute_bucket_assignment_by_size(known ? in_order : parameters_, sizes, expect_sparse,
+                                                                   options_.gradient_order);
+  if (!known) {
+    std::reverse(buckets.begin(), buckets.end());  // gradients arrive roughly from the last parameter to the first
+  }
   reducer_ = std::make_shared<c10d::Reducer>(
       parameters_, buckets, group_, expect_sparse, static_cast<std::int64_t>(options_.bucket_bytes),
       options_.find_unused_parameters, /*gradient_as_bucket_view=*/true, std::unordered_map<std::size_t, std::string>{},
@@ -156,11 +168,26 @@ void DataParallel::zero_grad() {
   }
 }
 
+/// Hooks that note in `order` which gradients arrive, one for each parameter.
+std::vector<unsigned> DataParallel::note_arrivals(std::vector<std::int64_t>& order) const {
+  std::vector<unsigned> hooks;
+  for (std::size_t place = 0; place < parameters_.size(); ++place) {
+    hooks.push_back(parameters_[place].register_hook(
+        [&order, place](const at::Tensor&) { order.push_back(static_cast<std::int64_t>(place)); }));
+  }
+  return hooks;
+}
+
 void DataParallel::run_once(const Loss& loss) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const at::Tensor random_state = generator.get_state();
   const std::vector<at::Tensor> saved = copies_of(buffers_);
+  std::vector<std::int64_t> order;
+  const std::vector<unsigned> hooks = note_arrivals(order);
   const auto put_back = [&] {
+    for (std::size_t place = 0; place < hooks.size(); ++place) {
+      parameters_[place].remove_hook(hooks[place]);
+    }
     copy_values(buffers_, saved);
     generator.set_state(random_state);
   };
@@ -174,6 +201,10 @@ void DataParallel::run_once(const Loss& loss) {
     throw;
   }
   put_back();
+  const bool is_reducers = !options_.static_graph && !options_.find_unused_parameters;  // else it takes another one
+  if (is_reducers && order.size() == parameters_.size()) {
+    options_.gradient_order = std::move(order);
+  }
 }
 
 Result<void> DataParallel::warm_up(const Loss& loss) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +34,9 @@ struct DataParallelOptions {
   bool broadcast_buffers = true;
   /// Give every rank rank 0's parameters and buffers at first. Off: they are the same already, or will be made so.
   bool broadcast_at_first = true;
+  /// What gradient_order() of another replica of this model said; the same on all ranks. warm_up() is not needed then.
+  /// Empty: not known.
+  std::vector<std::int64_t> gradient_order{};
   /// PyTorch's own figures: the first bucket is small so that communication starts early.
   std::size_t first_bucket_bytes = std::size_t{1} << 20;
   std::size_t bucket_bytes = std::size_t{25} << 20;
@@ -78,6 +82,7 @@ class DataParallel final : public Replica {
   /// real step, also the first after a resume, reduces in the same buckets. The module must be in the mode in which it
   /// will train. Nothing to do in a world of one.
   [[nodiscard]] Result<void> warm_up(const Loss& loss) override;
+  [[nodiscard]] std::vector<std::int64_t> gradient_order() const override { return options_.gradient_order; }
   [[nodiscard]] Result<void> sync_buffers() override;
 
  private:
@@ -88,6 +93,7 @@ class DataParallel final : public Replica {
   void make_reducer();
   void delay_static_graph(const at::Tensor& loss);
   void run_once(const Loss& loss);
+  [[nodiscard]] std::vector<unsigned> note_arrivals(std::vector<std::int64_t>& order) const;
 
   std::shared_ptr<torch::nn::Module> module_;
   process_group::Group group_;

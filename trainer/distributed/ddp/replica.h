@@ -60,6 +60,11 @@ class Replica {
   /// Collective. Errors (Unavailable): a peer was lost.
   [[nodiscard]] virtual Result<void> warm_up(const Loss& loss) = 0;
 
+  /// The parameters that take gradients, by their places among each other, in the order in which warm_up() saw their
+  /// gradients arrive on this rank. Another replica of the same model that is made with rank 0's order settles as this
+  /// one did. Empty: nothing needs it, or warm_up() is to be called.
+  [[nodiscard]] virtual std::vector<std::int64_t> gradient_order() const { return {}; }
+
   /// Gives every rank rank 0's buffers (BatchNorm statistics): before validation or a checkpoint. Collective.
   [[nodiscard]] virtual Result<void> sync_buffers() = 0;
 

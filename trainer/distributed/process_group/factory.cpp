@@ -1,6 +1,9 @@
 #include "trainer/distributed/process_group/factory.h"
 
+#include <system_error>
+#include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <utility>
 
 #include "trainer/distributed/backends/backends.h"
 #include "trainer/distributed/backends/gloo/gloo.h"
@@ -121,6 +124,18 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
     return made.error();
   }
   return named;
+}
+
+void leave_behind(c10::intrusive_ptr<c10d::ProcessGroup> group) {
+  if (!group) {
+    return;
+  }
+  const auto held = std::make_shared<c10::intrusive_ptr<c10d::ProcessGroup>>(std::move(group));
+  try {
+    std::thread([held] { held->reset(); }).detach();
+  } catch (const std::system_error&) {
+    held->reset();  // no thread is to be had: it is waited for
+  }
 }
 
 }  // namespace rollcall::process_group

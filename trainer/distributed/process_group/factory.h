@@ -47,4 +47,9 @@ struct NamedProcessGroup {
                                                            std::uint32_t rank, std::uint32_t world_size,
                                                            const ProcessGroupOptions& options);
 
+/// Lets go of a group of which a rank may be lost, by its last reference, from a thread that is left to itself: a Gloo
+/// whose peer went in the middle of a collective now and then waits for it until the collective's timeout, and needs
+/// tens of milliseconds to close its connections in any case. What its collectives hold stays as long.
+void leave_behind(c10::intrusive_ptr<c10d::ProcessGroup> group);
+
 }  // namespace rollcall::process_group
