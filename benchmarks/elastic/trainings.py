@@ -7,7 +7,7 @@ torchrun in the same run.
 Rank kills: one of the ranks at random, again and again in one training; a standby is ready, and takes the place. Node kills: an agent of
 three and all its ranks, every other time the one that holds the rendezvous; the others go on with fewer ranks. Both models are small
 residual networks on images of 32 x 32, four a rank. Prints medians, 99th percentiles and the largest value in milliseconds, of rollcall
-also by part: until a rank noticed, until the old groups were gone, the ranks had met, the state was there, and the step was done. A run
+also by part: until a rank noticed, until it had let go of the old groups, the ranks had met, the state was there, and the step was done. A run
 that does no step within 30 s counts as a hang."""
 import argparse
 import json

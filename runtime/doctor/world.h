@@ -83,7 +83,8 @@ struct Way {
 struct NodeLoss {
   bool known = false;          ///< Slurm says it
   double noticed_seconds = 0;  ///< until it takes a silent node for lost; 0: it never does
-  bool requeues = false;       ///< this job may be requeued; outside a job: one that does not say
+  /// This job may be requeued; outside a job: one that does not say. Nothing: it is no batch job, which alone are.
+  std::optional<bool> requeues = false;
 };
 
 /// All that rank 0 knows in the end: the input of every check.

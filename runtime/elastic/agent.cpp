@@ -272,7 +272,7 @@ void Agent::perform(const Action& action) {
     case Action::Kind::Stop:
       stopped_at_ = Clock::now();
       if (group_) {
-        group_->stop(action.signal, request_.shutdown_timeout, stopped_at_, action.keep);
+        group_->stop(action.signal, request_.shutdown_timeout, stopped_at_, action.keep, action.lost);
         group_->tick(stopped_at_);
       }
       break;

@@ -49,7 +49,7 @@ void Coordinator::heard(MemberId id, const Report& report, Clock::time_point now
       note(member, report.causes, now);
       if (phase_ == Phase::Running) {  // later ones follow from the stop
         failed_ = true;
-        stop_generation("a worker failed", now);
+        stop_generation("a worker failed", /*lost=*/true, now);
       }
       break;
     case Report::Kind::Stopped:
@@ -58,7 +58,7 @@ void Coordinator::heard(MemberId id, const Report& report, Clock::time_point now
       member.port = report.port;
       if (phase_ == Phase::Running) {  // without having been told to: its workers failed
         failed_ = true;
-        stop_generation("a worker failed", now);
+        stop_generation("a worker failed", /*lost=*/true, now);
       }
       consider_stopped(now);
       break;
@@ -124,7 +124,7 @@ void Coordinator::join(MemberId id, const Report& report, Clock::time_point now)
   } else if (phase_ == Phase::Gathering) {
     gather(now);
   } else if (phase_ == Phase::Running && generation_.world.size() < policy_.max_nodes && !any_member(State::Done)) {
-    stop_generation(report.newcomer->node.host + " joins", now);
+    stop_generation(report.newcomer->node.host + " joins", /*lost=*/false, now);
   }
 }
 
@@ -202,12 +202,13 @@ void Coordinator::remove(MemberId id, Cause::Kind kind, const std::string& reaso
   keep(kNodeItself, std::move(cause), now);
   changed_ = true;
   if (phase_ == Phase::Running) {
-    stop_generation(member.newcomer.node.host + (kind == Cause::Kind::NodeLeft ? " left" : " was lost"), now);
+    const bool lost = kind != Cause::Kind::NodeLeft;
+    stop_generation(member.newcomer.node.host + (lost ? " was lost" : " left"), lost, now);
   }
   consider_stopped(now);
 }
 
-void Coordinator::stop_generation(const std::string& reason, Clock::time_point now) {
+void Coordinator::stop_generation(const std::string& reason, bool lost, Clock::time_point now) {
   phase_ = Phase::Stopping;
   deadline_ = now + policy_.stop_timeout;
   history_.push_back({generation_.number, reason, now});
@@ -218,7 +219,7 @@ void Coordinator::stop_generation(const std::string& reason, Clock::time_point n
     if (member.in_generation) {
       Generation stopped;
       stopped.number = generation_.number;
-      order(id, {.kind = Order::Kind::Stop, .generation = std::move(stopped), .reason = reason});
+      order(id, {.kind = Order::Kind::Stop, .generation = std::move(stopped), .reason = reason, .lost = lost});
     }
   }
 }

@@ -122,7 +122,7 @@ class Coordinator {
   [[nodiscard]] bool has_own_node(const Generation& generation) const;
   void gather(Clock::time_point now);
   void form(Clock::time_point now);
-  void stop_generation(const std::string& reason, Clock::time_point now);
+  void stop_generation(const std::string& reason, bool lost, Clock::time_point now);
   void consider_stopped(Clock::time_point now);
   void end(const Outcome& outcome);
   void order(MemberId id, Order order);

@@ -11,10 +11,10 @@ void Member::send(Report report) { actions_.push_back({.kind = Action::Kind::Sen
 
 std::vector<Action> Member::take_actions() { return std::exchange(actions_, {}); }
 
-void Member::stop_workers(int signal) {
+void Member::stop_workers(int signal, bool lost) {
   if (state_ == State::Running) {
     state_ = State::Stopping;
-    actions_.push_back({.kind = Action::Kind::Stop, .signal = signal, .keep = !leaving_});
+    actions_.push_back({.kind = Action::Kind::Stop, .signal = signal, .keep = !leaving_, .lost = lost});
   }
 }
 
@@ -27,7 +27,7 @@ void Member::ordered(const Order& order) {
       begin(order.generation);
       break;
     case Order::Kind::Stop:
-      stop(order.generation);
+      stop(order.generation, order.lost);
       break;
     case Order::Kind::End:
       leave(order.outcome, SIGTERM);
@@ -70,14 +70,14 @@ void Member::begin(const Generation& generation) {
   actions_.push_back({.kind = Action::Kind::Start, .generation = generation});
 }
 
-void Member::stop(const Generation& generation) {
+void Member::stop(const Generation& generation, bool lost) {
   if (leaving_ || generation.number < newest_) {
     return;
   }
   newest_ = generation.number;
   learn(generation);
   if (state_ == State::Running) {
-    stop_workers(SIGTERM);
+    stop_workers(SIGTERM, lost);
   } else if (state_ != State::Stopping) {
     state_ = State::Waiting;
     send({.kind = Report::Kind::Stopped, .generation = newest_, .causes = causes_});
@@ -91,7 +91,7 @@ void Member::worker_failed(const Cause& cause) {
   if (!leaving_) {
     send({.kind = Report::Kind::Failed, .generation = generation_.number, .causes = {cause}});
   }
-  stop_workers(SIGTERM);
+  stop_workers(SIGTERM, /*lost=*/true);
 }
 
 void Member::workers_ended(std::vector<Cause> causes) {
@@ -116,7 +116,7 @@ void Member::leave(Outcome outcome, int signal) {
   leaving_ = true;
   outcome_ = std::move(outcome);
   if (state_ == State::Running || state_ == State::Stopping) {
-    stop_workers(signal);
+    stop_workers(signal, /*lost=*/false);
     return;
   }
   state_ = State::Left;
@@ -136,7 +136,7 @@ void Member::coordinator_lost(const std::string& reason) {
     leave({to_int(ExitCode::Unavailable), {}, lost_}, SIGTERM);
     return;
   }
-  stop_workers(SIGTERM);
+  stop_workers(SIGTERM, /*lost=*/true);
   const bool own_turn = turned_ == known_.group_rank;
   actions_.push_back({.kind = own_turn ? Action::Kind::Host : Action::Kind::Turn,
                       .generation = known_,

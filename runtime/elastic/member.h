@@ -25,6 +25,7 @@ struct Action {
   Outcome outcome = {};
   int signal = 0;
   bool keep = false;
+  bool lost = false;  ///< Stop: other workers are gone
 };
 
 /// One agent's side of the protocol: what it does when orders come, its workers end, its connection breaks or a signal
@@ -59,12 +60,12 @@ class Member {
 
  private:
   void begin(const Generation& generation);
-  void stop(const Generation& generation);
+  void stop(const Generation& generation, bool lost);
   void learn(const Generation& generation);
   void forget_before(std::uint32_t settled);
   void leave(Outcome outcome, int signal);
   void send(Report report);
-  void stop_workers(int signal);
+  void stop_workers(int signal, bool lost);
 
   State state_ = State::Waiting;
   Generation generation_;     ///< the last that it started

@@ -144,6 +144,7 @@ struct Order {
   std::uint64_t beat = 0;      ///< Alive: to be said back
   std::uint32_t settled = 0;   ///< Alive: generations before this one have no say any longer
   std::string reason = {};     ///< Refused, Stop
+  bool lost = false;           ///< Stop: workers are gone, so that their peers wait for them in vain
   Outcome outcome = {};        ///< End
 };
 

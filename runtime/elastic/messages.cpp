@@ -200,6 +200,7 @@ std::string to_text(const Order& order) {
   }
   text["generation"] = to_json(order.generation);
   text["reason"] = order.reason;
+  text["lost"] = order.lost;
   text["exit_code"] = order.outcome.exit_code;
   text["outcome"] = order.outcome.reason;
   if (order.outcome.cause) {
@@ -243,6 +244,7 @@ std::optional<Order> parse_order(std::string_view text) {
     }
     order.generation = generation_of(from.at("generation"));
     order.reason = from.at("reason");
+    order.lost = from.at("lost");
     order.outcome = {number_in(from.at("exit_code"), 0, kLastExitCode), std::nullopt, from.at("outcome")};
     if (from.contains("cause")) {
       order.outcome.cause = cause_of(from.at("cause"));

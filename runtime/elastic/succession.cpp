@@ -73,7 +73,7 @@ void Coordinator::succeed(Clock::time_point now) {
     tell_to_wait(id);  // some know an older generation
   }
   changed_ = true;
-  stop_generation(before + ", which held the rendezvous, was lost", now);
+  stop_generation(before + ", which held the rendezvous, was lost", /*lost=*/true, now);
 }
 
 void Coordinator::tell_to_wait(MemberId id) {

@@ -101,7 +101,7 @@ void WorkerGroup::kill_sessions() {
   }
 }
 
-void WorkerGroup::stop(int signal, std::chrono::seconds grace, Clock::time_point now, bool keep) {
+void WorkerGroup::stop(int signal, std::chrono::seconds grace, Clock::time_point now, bool keep, bool lost) {
   if (stage_ == Stage::Running) {
     stage_ = Stage::Asked;
     keep_ = keep;
@@ -110,7 +110,7 @@ void WorkerGroup::stop(int signal, std::chrono::seconds grace, Clock::time_point
     for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
       const Survivor& worker = workers_[rank];
       const bool lives_on = keep_ && !has_ended(rank) && worker.link && worker.link->lives_on();
-      lives_on ? worker.link->hold() : static_cast<void>(::kill(-worker.pid, signal));
+      lives_on ? worker.link->hold(lost) : static_cast<void>(::kill(-worker.pid, signal));
     }
     forward(SIGCONT);  // one that is stopped (SIGSTOP) would never end by it
   } else if (stage_ == Stage::Asked) {

@@ -53,9 +53,9 @@ class WorkerGroup {
   /// Sends a signal to the process group of every worker.
   void forward(int signal) const;
   /// Begins to stop: `signal`, then KILL to whatever lives of the workers' sessions after `grace`. Again: KILL at once.
-  /// With `keep`, workers that live on are told to let go of their generation instead, and get KILL where they do not
-  /// within `grace`.
-  void stop(int signal, std::chrono::seconds grace, Clock::time_point now, bool keep = false);
+  /// With `keep`, workers that live on are told to let go of their generation instead, and whether others of it are
+  /// `lost`; they get KILL where they do not within `grace`.
+  void stop(int signal, std::chrono::seconds grace, Clock::time_point now, bool keep = false, bool lost = false);
   /// Time has passed.
   void tick(Clock::time_point now);
   /// When tick() has something to do, if ever.

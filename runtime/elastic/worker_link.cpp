@@ -20,6 +20,7 @@ namespace {
 constexpr std::string_view kLivesOn = "lives on";
 constexpr std::string_view kHeld = "held";
 constexpr std::string_view kHold = "hold";
+constexpr std::string_view kHoldAsLost = "hold, ranks are lost";
 constexpr std::string_view kBegin = "begin";
 constexpr char kSeparator = '\0';  // no variable holds it
 constexpr std::size_t kLongest = std::size_t{64} * 1024;
@@ -122,12 +123,12 @@ void WorkerLink::say(std::string_view message) {
   }
 }
 
-void WorkerLink::hold() {
+void WorkerLink::hold(bool lost) {
   if (state_ == State::Held) {
     return;  // it waits for a generation, and would not answer again
   }
   state_ = State::Told;
-  say(kHold);
+  say(lost ? kHoldAsLost : kHold);
 }
 
 void WorkerLink::begin(const Variables& variables) {
@@ -163,7 +164,8 @@ void AgentLink::listen(std::chrono::milliseconds patience) {
   const std::lock_guard lock(mutex_);
   while (const std::optional<Message> message = gone_ ? std::nullopt : hear(descriptor_)) {
     gone_ = message->text.empty();
-    hold_ = hold_ || message->text == kHold;
+    lost_ = lost_ || message->text == kHoldAsLost;
+    hold_ = hold_ || lost_ || message->text == kHold;
     if (message->text.starts_with(kBegin)) {
       begin_ = variables_of(message->text);
     }
@@ -185,6 +187,15 @@ std::function<bool()> AgentLink::end_of_generation() {
   };
 }
 
+std::function<bool()> AgentLink::loss_in_generation() {
+  const std::lock_guard lock(mutex_);
+  return [link = shared_from_this(), generation = generation_] {
+    (void)link->told_to_hold();
+    const std::lock_guard for_generation(link->mutex_);
+    return link->lost_ || link->generation_ != generation;
+  };
+}
+
 bool AgentLink::await_hold(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   const auto gone = [this] {
@@ -203,6 +214,7 @@ std::optional<Variables> AgentLink::await_begin() {
       const std::lock_guard lock(mutex_);
       if (begin_ || gone_) {
         hold_ = false;
+        lost_ = false;
         generation_ += 1;
         return std::exchange(begin_, std::nullopt);
       }

@@ -18,8 +18,9 @@
 
 // Between an agent and each of its workers there is a pair of connected sockets (unix(7), SOCK_SEQPACKET: messages are
 // whole or not there). A worker inherits its end, whose number ROLLCALL_AGENT_LINK says. Programs that do not know of
-// it are stopped and started anew when their world changes. One that says "lives on" is told "hold" instead: it lets go
-// of its process group, keeps what it has in memory, answers "held", and is told the variables of the next generation.
+// it are stopped and started anew when their world changes. One that says "lives on" is told "hold" instead, or "hold,
+// ranks are lost": it lets go of its process group, keeps what it has in memory, answers "held", and is told the
+// variables of the next generation.
 namespace rollcall::elastic {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
@@ -45,7 +46,8 @@ class WorkerLink {
   /// Whether it has let go of its generation.
   [[nodiscard]] bool held() const { return state_ == State::Held; }
 
-  void hold();
+  /// `lost`: workers of its generation are gone, and wait for nothing any more.
+  void hold(bool lost);
   /// `variables`: of the generation that the worker belongs to from now on.
   void begin(const Variables& variables);
 
@@ -78,7 +80,10 @@ class AgentLink : public std::enable_shared_from_this<AgentLink> {
   [[nodiscard]] bool told_to_hold();
   /// The same of the present generation, also when another one has begun meanwhile. Keeps the link alive.
   [[nodiscard]] std::function<bool()> end_of_generation();
-  /// Waits for it, at most so long.
+  /// Whether it has said of the present generation that workers are lost, or another generation has begun meanwhile.
+  /// Keeps the link alive.
+  [[nodiscard]] std::function<bool()> loss_in_generation();
+  /// Waits for the end of the generation, at most so long.
   [[nodiscard]] bool await_hold(std::chrono::milliseconds patience);
   /// Says that this process has let go of its generation, and waits for the next one's variables. Nothing where there
   /// is none: the agent is gone.
@@ -95,6 +100,7 @@ class AgentLink : public std::enable_shared_from_this<AgentLink> {
   std::mutex mutex_;              ///< of what follows
   std::uint32_t generation_ = 0;  ///< generations that began before the present one
   bool hold_ = false;
+  bool lost_ = false;
   bool gone_ = false;
   std::optional<Variables> begin_;
 };

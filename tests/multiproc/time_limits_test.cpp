@@ -190,6 +190,30 @@ TEST_F(LostPeerSearchTest, WhoLeftInGoodOrderIsNotLost) {
   EXPECT_FALSE(collective_->has_ended());
 }
 
+TEST_F(LostPeerSearchTest, WhereRanksAreSaidToBeLostNothingIsWaitedForMuchLonger) {
+  search_.ranks_are_lost(at(milliseconds(5'000)));
+  search_.ranks_are_lost(at(milliseconds(5'900)));  // it is said again and again
+  look(milliseconds(5'999));
+  EXPECT_FALSE(collective_->has_ended()) << "the backend may tell, and then it is known who";
+  look(milliseconds(6'000));
+  ASSERT_TRUE(collective_->has_ended());
+  EXPECT_NE(collective_->future()->tryRetrieveErrorMessage().find("the agent has said"), std::string::npos);
+}
+
+TEST_F(LostPeerSearchTest, WhoIsKnownToBeLostIsNotWaitedForLongerWhatAnybodyElseSays) {
+  process_ended(milliseconds(5'000));
+  search_.ranks_are_lost(at(milliseconds(5'010)));
+  look(milliseconds(5'100));
+  EXPECT_TRUE(collective_->has_ended());
+}
+
+TEST_F(LostPeerSearchTest, WhoTurnsOutToBeLostIsBelievedSoonerThanWhatSomebodyElseSays) {
+  search_.ranks_are_lost(at(milliseconds(5'000)));
+  process_ended(milliseconds(5'010));
+  look(milliseconds(5'110));
+  EXPECT_TRUE(collective_->has_ended());
+}
+
 TEST_F(LostPeerSearchTest, AClosedConnectionIsLookedForOnceACollectiveTakesASecond) {
   broken_ = {1};
   look(milliseconds(999));

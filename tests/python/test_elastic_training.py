@@ -1,4 +1,8 @@
 """rollcall-train --elastic: ranks that are left go on in the same process, with what they have in memory."""
+import os
+import signal
+import time
+
 import pytest
 
 import agents
@@ -56,6 +60,39 @@ def test_a_killed_rank_costs_no_step_and_no_bit(training, victim, options):
     # Without --sync-bn the statistics are rank 0's, and go with it: those of the next rank take their place.
     lost = ("running_mean", "running_var") if victim == 0 else ()
     assert [name for name in different if not name.endswith(lost or "/")] == []
+
+
+def test_a_rank_that_is_stopped_for_a_while_costs_nothing_but_time(training):
+    steps = 300
+    expected = training("undisturbed", f"--max-steps={steps}", "--epochs=100")
+    expected.start()
+    expected.finish()
+    run = training("stopped", f"--max-steps={steps}", "--epochs=100")
+    run.start()
+    run.wait_for_step(8)
+    rank = run.workers()[1]
+    os.kill(rank, signal.SIGSTOP)
+    try:
+        stood = run.steps()[-1]
+        time.sleep(3)
+        assert run.steps()[-1] <= stood + 1 < steps
+    finally:
+        os.kill(rank, signal.SIGCONT)
+    run.finish()
+    assert run.steps() == list(range(1, steps + 1)) and not run.records("regrouped")
+    assert trainer_ranks.differences(last_checkpoint(run), last_checkpoint(expected)) == []
+
+
+def test_workers_whose_port_is_fixed_meet_there_again(training):
+    """What the world before leaves behind does not hold it."""
+    run = training("fixed", f"--max-steps={STEPS}", "--epochs=100", launch=("--max-restarts=100", f"--master-port={agents.free_port()}"))
+    run.start()
+    run.wait_for_step(8)
+    before = run.workers()
+    kill(before[1])
+    run.wait(lambda: run.records("regrouped"))
+    assert [a == b for a, b in zip(run.workers(), before)] == [True, False, True]
+    run.finish()
 
 
 def test_the_standby_takes_the_place_and_another_one_is_made_ready(training):

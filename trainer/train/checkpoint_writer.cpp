@@ -3,6 +3,7 @@
 #include <ATen/record_function.h>
 #include <fmt/format.h>
 #include <torch/version.h>
+#include <cstring>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <utility>
@@ -64,8 +65,16 @@ Result<void> CheckpointGroup::broadcast(std::vector<std::byte>& bytes) {
   if (bytes.empty()) {  // a tensor without elements is no input for a collective
     return {};
   }
-  at::Tensor view = torch::from_blob(bytes.data(), {size.item<std::int64_t>()}, at::kByte);
-  return process_group::broadcast(group_, view);
+  // A tensor of its own: where this is given up, something may arrive in it later.
+  at::Tensor values = torch::empty({size.item<std::int64_t>()}, at::kByte);
+  if (rank() == 0) {
+    std::memcpy(values.data_ptr(), bytes.data(), bytes.size());
+  }
+  const Result<void> sent = process_group::broadcast(group_, values);
+  if (sent) {
+    std::memcpy(bytes.data(), values.data_ptr(), bytes.size());
+  }
+  return sent;
 }
 
 Result<std::vector<std::vector<std::byte>>> CheckpointGroup::gather(std::span<const std::byte> mine) {
@@ -112,8 +121,8 @@ Result<void> CheckpointWriter::restore_group(bool failed) {
     options.timeout_setting = "--checkpoint-timeout";
     options.first_failure = first_failure_;
     const std::string name = fmt::format("checkpoints-{}", ++groups_made_);
-    const auto made = process_group::make_process_group(c10::make_intrusive<c10d::PrefixStore>(name, world_.store),
-                                                        world_.rank, world_.world_size, options);
+    const auto made = process_group::make_process_group(
+        c10::make_intrusive<c10d::PrefixStore>(name, world_.group_store), world_.rank, world_.world_size, options);
     if (!made) {
       return made.error();
     }

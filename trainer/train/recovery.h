@@ -9,7 +9,7 @@ namespace rollcall::train {
 struct Recovery {
   std::string cause = {};  ///< one line: what was lost, or that nodes came or went; empty: no change
   double noticed = 0;      ///< seconds_now() of it
-  double released = 0;     ///< until the old groups were gone
+  double released = 0;     ///< until it had let go of the old groups
   double hold = 0;         ///< until the agent had said that the generation is over
   double joined = 0;       ///< until the ranks had met again
   double restored = 0;     ///< until the loop went on

@@ -98,6 +98,7 @@ std::optional<Result<World>> join_unless_over(const step::ResolvedStep& step, co
     settings::Settings launch;
     config::ProcessGroupConfig config;
     FailureReport report;
+    process_group::Interrupted lost;
     process_group::Interrupted over;
     std::promise<Result<World>> world;
   };
@@ -107,6 +108,7 @@ std::optional<Result<World>> join_unless_over(const step::ResolvedStep& step, co
                                                 options.launch,
                                                 config::make_process_group_config(options.trainer),
                                                 report,
+                                                agent.loss_in_generation(),
                                                 agent.end_of_generation(),
                                                 {}});
   std::future<Result<World>> world = join->world.get_future();
@@ -114,7 +116,7 @@ std::optional<Result<World>> join_unless_over(const step::ResolvedStep& step, co
     metrics::StartupTrace untold(metrics::now());
     try {
       join->world.set_value(join_world(join->step, join->environment, join->launch, join->config, nullptr, join->report,
-                                       untold, join->over));
+                                       untold, join->lost, join->over));
     } catch (...) {
       join->world.set_exception(std::current_exception());
     }
@@ -157,8 +159,9 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
     agent->live_on();
     world = join_unless_over(*step, patched, options, report, *agent);
   } else {
-    world = join_world(*step, patched, options.launch, config::make_process_group_config(options.trainer),
-                       *std::move(pmix), report, trace);
+    world =
+        join_world(*step, patched, options.launch, config::make_process_group_config(options.trainer), *std::move(pmix),
+                   report, trace, agent != nullptr ? agent->loss_in_generation() : process_group::Interrupted());
   }
   const bool lost_again = memory.kept && (!world || (!*world && world->error().exit_code == ExitCode::Unavailable));
   if (lost_again) {

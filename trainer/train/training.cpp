@@ -128,7 +128,7 @@ Result<void> add_replica(Training& training, const config::TrainConfig& config, 
   options.data_parallel.gradient_order = std::move(gradient_order);
   options.exact.broadcast_at_first = !filled;
   options.exact.accumulation = config.grad_accumulation();
-  auto made = parallel::make_replica(training.model.ptr(), options, {world.process_group, world.store});
+  auto made = parallel::make_replica(training.model.ptr(), options, {world.process_group, world.group_store});
   if (!made) {
     return made.error();
   }

@@ -53,8 +53,8 @@ parallel::VirtualRanks virtual_ranks(const config::TrainConfig& config, const Wo
 
 Result<World> join_world(const step::ResolvedStep& step, const Environment& patched, const settings::Settings& launch,
                          const config::ProcessGroupConfig& config, std::unique_ptr<launchers::PmixClient> pmix,
-                         FailureReport& report, metrics::StartupTrace& trace,
-                         const process_group::Interrupted& interrupted) {
+                         FailureReport& report, metrics::StartupTrace& trace, const process_group::Interrupted& lost,
+                         const process_group::Interrupted& over) {
   World world = world_of(step.facts, patched);
   step::apply_to_this_process(step.patch);  // Gloo, NCCL and UCX read their interface variables there
   if (world.world_size == 1) {
@@ -76,16 +76,18 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
     return store.error();
   }
   trace.mark("store");
-  world.store = interrupted ? process_group::interruptible(*store, interrupted) : *store;
+  world.store = over ? process_group::interruptible(*store, over) : *store;
+  world.group_store = world.rank == 0 ? world.store->clone() : world.store;
   report.attach(world.store);
   // A rank that dies as a PMIx client takes the whole step down before anybody can say why.
   pmix.reset();
   world.rendezvous = meeting->method + " " + rendezvous::to_text(meeting->endpoint);
   world.group_options = {.backend = config.backend,
                          .timeout = config.collective_timeout,
-                         .compare_calls = launch.text("debug") == "collectives"};
+                         .compare_calls = launch.text("debug") == "collectives",
+                         .ranks_lost = lost};
   Result<process_group::NamedProcessGroup> group =
-      process_group::make_process_group(world.store, world.rank, world.world_size, world.group_options);
+      process_group::make_process_group(world.group_store, world.rank, world.world_size, world.group_options);
   if (!group) {
     return group.error();
   }

@@ -36,7 +36,9 @@ struct World {
   std::string rendezvous;                            ///< how the ranks met: "pmix 127.0.0.1:43210"
   std::string backend;                               ///< "gloo", or "none" in a world of one
   process_group::ProcessGroupOptions group_options;  ///< of further groups
-  c10::intrusive_ptr<c10d::Store> store;
+  c10::intrusive_ptr<c10d::Store> store;             ///< rank 0's holds the server
+  /// For what may be left behind: it keeps no server, and so no port, when the world goes.
+  c10::intrusive_ptr<c10d::Store> group_store;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;  ///< null in a world of one
 };
 
@@ -48,15 +50,16 @@ struct World {
 /// does not take the step down by itself. `report` gets the store as soon as there is one; `trace` the stages
 /// rendezvous, store and process group (none in a world of one).
 ///
-/// `interrupted`, which may be empty: once it holds, nothing waits any longer for what other ranks were to tell, now
-/// and in all groups that are made with the world's store.
+/// `lost`, which may be empty: whether an agent has said that ranks of this world are lost; then no collective waits
+/// much longer. `over`, which may be empty: whether it has said that this world is over; then nothing waits for what
+/// other ranks were to tell, now and in all groups that are made with the world's store.
 ///
 /// Errors: those of resolve_this_step, meet and the process group. Blocks for at most setting `rendezvous.timeout`.
 [[nodiscard]] Result<World> join_world(const step::ResolvedStep& step, const Environment& patched,
                                        const settings::Settings& launch, const config::ProcessGroupConfig& config,
                                        std::unique_ptr<launchers::PmixClient> pmix, FailureReport& report,
-                                       metrics::StartupTrace& trace,
-                                       const process_group::Interrupted& interrupted = {});
+                                       metrics::StartupTrace& trace, const process_group::Interrupted& lost = {},
+                                       const process_group::Interrupted& over = {});
 
 /// How the ranks end a run that all of them end alike: rank 0, which holds the store, leaves last. A watchdog of
 /// another rank that asked the store afterwards would make LibTorch print a warning with a stack trace. Called by all

@@ -90,14 +90,15 @@ Findings check_node_loss(const World& world) {
          "goes stays until its time limit",
          "give elastic jobs a --time near what they need"});
   }
-  if (!loss.requeues) {
+  if (loss.requeues && !*loss.requeues) {
     findings.push_back({Status::Notice,
                         {},
                         "a batch job that has lost too many nodes ends here instead of being requeued",
                         "submit with --requeue, as run_elastic.sbatch does"});
   }
   const std::string good =
-      fmt::format("Slurm takes a node that is silent for {} s for lost, and may requeue the job", loss.noticed_seconds);
+      fmt::format("Slurm takes a node that is silent for {} s for lost, and {}", loss.noticed_seconds,
+                  loss.requeues ? "may requeue the job" : "requeues batch jobs, which this is not");
   return findings.empty() ? Findings{{Status::Good, {}, good, ""}} : findings;
 }
 

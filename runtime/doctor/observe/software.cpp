@@ -81,11 +81,15 @@ NodeLoss observe_node_loss(const Environment& environment) {
   const std::string config = slurms_answer({"show", "config"});
   const std::string job = job_id ? slurms_answer({"show", "job", *job_id}) : "";
   const auto seconds = parse_integer<std::int64_t>(value_of("SlurmdTimeout", config));
-  const bool is_batch = value_of("BatchFlag", job) == "1";
+  const std::string batch = value_of("BatchFlag", job);
   NodeLoss loss;
   loss.known = seconds.has_value();
   loss.noticed_seconds = static_cast<double>(seconds.value_or(0));
-  loss.requeues = is_batch ? value_of("Requeue", job) == "1" : value_of("JobRequeue", config) == "1";
+  if (batch == "0") {
+    loss.requeues = std::nullopt;
+  } else {
+    loss.requeues = batch.empty() ? value_of("JobRequeue", config) == "1" : value_of("Requeue", job) == "1";
+  }
   return loss;
 }
 

@@ -2,6 +2,7 @@
 
 #include <torch/csrc/autograd/engine.h>
 #include <algorithm>
+#include <cstdlib>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
@@ -201,7 +202,9 @@ void DataParallel::run_once(const Loss& loss) {
     throw;
   }
   put_back();
-  const bool is_reducers = !options_.static_graph && !options_.find_unused_parameters;  // else it takes another one
+  // Else the Reducer takes another one.
+  const bool is_reducers =
+      !options_.static_graph && !options_.find_unused_parameters && std::getenv("DDP_SET_LAST_BUCKET_CAP") == nullptr;
   if (is_reducers && order.size() == parameters_.size()) {
     options_.gradient_order = std::move(order);
   }

@@ -117,6 +117,7 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
                                                       .timeout = options.timeout,
                                                       .timeout_setting = options.timeout_setting,
                                                       .compare = options.compare_calls,
+                                                      .ranks_lost = options.ranks_lost,
                                                       .first_failure = options.first_failure},
                                                      &broken_gloo_peers);
                        });

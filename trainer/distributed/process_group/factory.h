@@ -3,6 +3,7 @@
 #include <c10/util/intrusive_ptr.h>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -24,6 +25,7 @@ struct ProcessGroupOptions {
   const char* timeout_setting = "--collective-timeout";  ///< which decided that, for messages
   bool compare_calls = false;                            ///< see WatchdogOptions::compare
   RankNames names{};                                     ///< of the group's ranks, in messages
+  std::function<bool()> ranks_lost{};  ///< see WatchdogOptions; called by any thread, ten times a second
   /// Groups made with copies of the same options share what they and their process fail with.
   std::shared_ptr<FirstFailure> first_failure = std::make_shared<FirstFailure>();
 };

@@ -51,11 +51,17 @@ std::vector<std::uint32_t> LostPeerSearch::broken_peers() {
 void LostPeerSearch::process_ended(std::uint32_t peer, const HasLeft& has_left,
                                    WatchedCollective::Clock::time_point now) {
   const std::optional<bool> left = has_left(peer);
-  if (!lost_ && !left.value_or(false)) {
+  if ((!lost_ || lost_->told) && !left.value_or(false)) {
     // Where the store has gone too, this may be the end of a run, with a last collective about to end well.
     lost_ = Lost{.what = "the process of " + names_.of(peer) + " ended",
                  .since = now,
                  .patience = left ? kAfterAnEnd : kPatience};
+  }
+}
+
+void LostPeerSearch::ranks_are_lost(WatchedCollective::Clock::time_point now) {
+  if (!lost_) {  // who is known to be lost is waited for less
+    lost_ = Lost{.what = "the agent has said that ranks are lost", .since = now, .patience = kPatience, .told = true};
   }
 }
 
@@ -82,14 +88,14 @@ void LostPeerSearch::search_connections(const HasLeft& has_left, WatchedCollecti
 }
 
 void LostPeerSearch::look(const HasLeft& has_left, WatchedCollective::Clock::time_point now) {
-  if (!lost_) {
+  if (!lost_ || lost_->told) {
     search_connections(has_left, now);
   }
   if (!lost_ || now - lost_->since < lost_->patience) {
     return;
   }
   for (const std::shared_ptr<WatchedCollective>& collective : waiting_for(lost_->patience, now)) {
-    collective->fail(lost_->what);
+    collective->fail(lost_->what, lost_->told);
   }
 }
 

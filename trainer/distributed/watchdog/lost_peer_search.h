@@ -19,9 +19,9 @@ namespace rollcall::process_group {
 /// tells a closed connection to operations that wait for a message, not to one that had part of it, which then waits
 /// until its timeout (Pair::signalException of gloo/transport/tcp knows neither rx_ nor a send's ubuf). A peer is lost
 /// whose process is known to have ended and, where a collective takes longer than a second, whose connection is closed;
-/// unless it left in good order.
+/// unless it left in good order. Where somebody else says that ranks are lost, a second later.
 ///
-/// Thread-safe, but for process_ended() and look(), which one thread calls.
+/// Thread-safe, but for process_ended(), ranks_are_lost() and look(), which one thread calls.
 class LostPeerSearch {
  public:
   /// What came from a peer before its process ended has been read by then, where no connection has to carry it.
@@ -39,6 +39,10 @@ class LostPeerSearch {
   /// To be called when the process of `peer` has ended, and then look() after kAfterAnEnd.
   void process_ended(std::uint32_t peer, const HasLeft& has_left, WatchedCollective::Clock::time_point now);
 
+  /// To be called once somebody else has said that ranks are lost, and look() from then on: they may be on a node that
+  /// fell silent, and whose connections stay.
+  void ranks_are_lost(WatchedCollective::Clock::time_point now);
+
   /// To be called now and then.
   void look(const HasLeft& has_left, WatchedCollective::Clock::time_point now);
 
@@ -50,6 +54,7 @@ class LostPeerSearch {
     std::string what;
     WatchedCollective::Clock::time_point since;
     std::chrono::milliseconds patience;  ///< with collectives under way: since then, and since each began
+    bool told = false;                   ///< by somebody else: no rank is asked
   };
 
   /// Those that began at least `age` ago, the oldest first.

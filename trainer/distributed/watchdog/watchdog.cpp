@@ -55,33 +55,40 @@ Watchdog::Watchdog(const c10::intrusive_ptr<c10d::Store>& store, const WatchdogO
     : options_(options),
       store_(store->clone()),
       shared_(std::make_shared<Shared>(watch_host_peers(*store_, options.rank), std::move(broken_peers), options)) {
-  std::thread([shared = shared_, interval = interval_of(options), rank_query = rank_query(store->clone())] {
-    answer_and_look(*shared, interval, rank_query);
+  const RankQuery query = rank_query(store->clone());
+  std::thread([shared = shared_, interval = interval_of(options), query] {
+    answer(*shared, interval, query);
     const std::lock_guard lock(shared->mutex);
     shared->stopped = true;
     shared->changed.notify_all();
   }).detach();
+  std::thread([shared = shared_, interval = interval_of(options), query] { look(*shared, interval, query); }).detach();
 }
 
 RankQuery Watchdog::rank_query(const c10::intrusive_ptr<c10d::Store>& store) const {
   return {store, shared_->host_peers, options_.rank, options_.world_size, options_.names};
 }
 
-void Watchdog::answer_and_look(Shared& shared, milliseconds interval, const RankQuery& rank_query) {
-  bool may_be_asked = true;
-  const auto answer = [&] {
-    if (may_be_asked && rank_query.is_asked()) {
-      rank_query.answer(shared.progress());
-      may_be_asked = false;
+/// Waits for the store, and so for rank 0 where that is stopped or cut off.
+void Watchdog::answer(Shared& shared, milliseconds interval, const RankQuery& rank_query) {
+  try {
+    bool answered = false;
+    const auto stopped = [&shared] { return shared.stop.load(); };
+    for (std::unique_lock lock(shared.mutex); !stopped(); shared.changed.wait_for(lock, interval, stopped)) {
+      lock.unlock();
+      if (!answered && rank_query.is_asked()) {
+        rank_query.answer(shared.progress());
+        answered = true;
+      }
+      lock.lock();
     }
-  };
-  const auto try_it = [&](const std::function<void()>& use_store) {
-    try {
-      use_store();
-    } catch (const std::exception&) {
-      may_be_asked = false;  // the store went with rank 0: nobody can ask any more
-    }
-  };
+    tell_end(shared, rank_query);
+  } catch (const std::exception&) {
+    // The store went with rank 0: nobody can ask any more.
+  }
+}
+
+void Watchdog::look(Shared& shared, milliseconds interval, const RankQuery& rank_query) {
   const LostPeerSearch::HasLeft has_left = [&rank_query](std::uint32_t rank) {
     return run_within(std::chrono::seconds(2), [rank_query, rank] { return rank_query.has_left(rank); });
   };
@@ -93,11 +100,12 @@ void Watchdog::answer_and_look(Shared& shared, milliseconds interval, const Rank
     }
     pause = ended.empty() ? interval : std::min(interval, LostPeerSearch::kAfterAnEnd);
     if (!shared.stop) {
-      try_it(answer);
+      if (shared.ranks_lost && shared.ranks_lost()) {
+        shared.search.ranks_are_lost(steady_clock::now());
+      }
       shared.search.look(has_left, steady_clock::now());
     }
   }
-  try_it([&] { tell_end(shared, rank_query); });
 }
 
 void Watchdog::tell_end(Shared& shared, const RankQuery& rank_query) {
@@ -118,6 +126,7 @@ void Watchdog::stop() {
     return;
   }
   shared_->stop = true;
+  shared_->changed.notify_all();
   shared_->host_peers->wake();
   // Where rank 0 is stopped, the thread waits for its store and is left behind.
   shared_->changed.wait_for(lock, std::chrono::seconds(1), [this] { return shared_->stopped; });
@@ -179,12 +188,17 @@ std::string Watchdog::ask_all(std::uint64_t number, bool late) {
   return missing.value_or(silent_store(*shared_->host_peers, options_.names));
 }
 
-Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point since, const std::string& what) {
+Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point since, const std::string& what,
+                        bool told) {
   const std::lock_guard lock(explaining_);
   if (told_) {
     return *told_;
   }
   shared_->failed = true;
+  if (told) {
+    told_ = fail("collective", to_text(call), what, "looking at what `rollcall run` says", ExitCode::Unavailable);
+    return *told_;
+  }
   const bool late = steady_clock::now() - since >= options_.timeout * 9 / 10;
   const std::string missing = ask_all(call.number, late);
   const std::string reason =

@@ -53,6 +53,7 @@ struct WatchdogOptions {
   std::chrono::milliseconds timeout{600'000};            ///< after it the backend gives a collective up
   const char* timeout_setting = "--collective-timeout";  ///< which decided that, for messages
   bool compare = false;  ///< before each collective: does this rank call what rank 0 calls? Waits for rank 0
+  std::function<bool()> ranks_lost{};  ///< whether somebody else has said that ranks are lost; empty: nobody does
   std::optional<Allowance> answers{};  ///< for the answers of other ranks; nothing: as world_size asks for
   std::shared_ptr<FirstFailure> first_failure = std::make_shared<FirstFailure>();  ///< of all groups that share it
 };
@@ -60,8 +61,8 @@ struct WatchdogOptions {
 /// Numbers a group's collectives on this rank, and finds out why one failed. A thread answers other ranks,
 /// which ask through the store only once something is wrong; until then all it does is look whether somebody
 /// asks. So a rank that computes too long, or waits in another collective, still says where it is, and one that does
-/// not answer is stopped or lost. The same thread sees processes of this host end, so that a lost one of these need not
-/// be waited for.
+/// not answer is stopped or lost. Another thread, which waits for no store, sees processes of this host end, so that a
+/// lost one of these need not be waited for.
 ///
 /// Thread-safe.
 class Watchdog {
@@ -92,26 +93,28 @@ class Watchdog {
   /// Ends it where a peer turns out to be lost of which the backend says nothing.
   void watch(const std::shared_ptr<WatchedCollective>& collective) { shared_->search.add(collective); }
 
-  /// What to tell of `call`, which began at `since` and failed with `what`: asks all ranks where they are. After a time
-  /// that only a timeout explains it names who has not arrived. The first failure of a group is told for all that
-  /// follow.
+  /// What to tell of `call`, which began at `since` and failed with `what`: asks all ranks where they are, unless it
+  /// was `told` that some are lost: then `what` is all there is to say. After a time that only a timeout explains it
+  /// names who has not arrived. The first failure of a group is told for all that follow.
   [[nodiscard]] Error explain(const CollectiveCall& call, std::chrono::steady_clock::time_point since,
-                              const std::string& what);
+                              const std::string& what, bool told = false);
 
  private:
-  /// What the answering thread shares with this object, and may outlive it with.
+  /// What the threads share with this object, and may outlive it with.
   struct Shared {
     Shared(std::shared_ptr<ProcessWatch> peers, std::function<std::vector<std::uint32_t>()> broken_peers,
            const WatchdogOptions& options)
         : host_peers(std::move(peers)),
           search(std::move(broken_peers), options.names),
+          ranks_lost(options.ranks_lost),
           first_failure(options.first_failure) {}
 
     const std::shared_ptr<ProcessWatch> host_peers;
     LostPeerSearch search;
+    const std::function<bool()> ranks_lost;
     const std::shared_ptr<const FirstFailure> first_failure;
     std::mutex mutex;
-    std::condition_variable changed;
+    std::condition_variable changed;  ///< stop or stopped
     std::atomic<bool> stop{false};
     bool stopped = false;
     std::atomic<bool> failed{false};  ///< a collective has
@@ -123,7 +126,8 @@ class Watchdog {
     }
   };
 
-  static void answer_and_look(Shared& shared, std::chrono::milliseconds interval, const RankQuery& rank_query);
+  static void answer(Shared& shared, std::chrono::milliseconds interval, const RankQuery& rank_query);
+  static void look(Shared& shared, std::chrono::milliseconds interval, const RankQuery& rank_query);
   static void tell_end(Shared& shared, const RankQuery& rank_query);
   [[nodiscard]] RankQuery rank_query(const c10::intrusive_ptr<c10d::Store>& store) const;
   void compare_with_rank_0(const CollectiveCall& call);

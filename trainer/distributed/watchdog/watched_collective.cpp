@@ -66,8 +66,8 @@ void WatchedCollective::succeed(const c10::IValue& value) {
   }
 }
 
-void WatchedCollective::fail(const std::string& what) {
-  const CollectiveFailure failure(watchdog_->explain(call_, since_, what));
+void WatchedCollective::fail(const std::string& what, bool told) {
+  const CollectiveFailure failure(watchdog_->explain(call_, since_, what, told));
   if (!ended_.exchange(true)) {
     future_->setError(std::make_exception_ptr(failure));
   }

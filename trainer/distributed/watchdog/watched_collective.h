@@ -39,8 +39,9 @@ class WatchedCollective {
                                                              std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
                                                              Clock::time_point since);
 
-  /// Ends it with a CollectiveFailure that says where all ranks are; seconds.
-  void fail(const std::string& what);
+  /// Ends it with a CollectiveFailure that says where all ranks are; seconds. Where it was `told` that
+  /// some are lost, with one that says `what`.
+  void fail(const std::string& what, bool told = false);
   [[nodiscard]] bool has_ended() const { return ended_; }
   [[nodiscard]] Clock::time_point since() const { return since_; }
   [[nodiscard]] const FuturePointer& future() const { return future_; }

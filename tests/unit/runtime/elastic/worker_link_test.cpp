@@ -42,7 +42,7 @@ TEST_F(WorkerLinkTest, AWorkerThatLivesOnHoldsAndHearsTheNextGeneration) {
   EXPECT_FALSE(worker_->told_to_hold());
   const std::function<bool()> over = worker_->end_of_generation();
   EXPECT_FALSE(over());
-  agent_->hold();
+  agent_->hold(false);
   EXPECT_TRUE(worker_->told_to_hold());
   EXPECT_TRUE(over());
   agent_->begin({{"RANK", "2"}, {"EMPTY", ""}, {"LINES", "a\nb=c"}});
@@ -54,10 +54,25 @@ TEST_F(WorkerLinkTest, AWorkerThatLivesOnHoldsAndHearsTheNextGeneration) {
   EXPECT_FALSE(worker_->end_of_generation()());
 }
 
+TEST_F(WorkerLinkTest, AWorkerIsToldWhetherOthersAreLost) {
+  const std::function<bool()> first = worker_->loss_in_generation();
+  agent_->hold(false);
+  EXPECT_TRUE(worker_->told_to_hold());
+  EXPECT_FALSE(first()) << "nodes come";
+  agent_->begin({{"RANK", "0"}});
+  EXPECT_TRUE(worker_->next_generation().has_value());
+  EXPECT_TRUE(first()) << "nobody of that generation is waited for";
+  const std::function<bool()> second = worker_->loss_in_generation();
+  EXPECT_FALSE(second());
+  agent_->hold(true);
+  EXPECT_TRUE(second());
+  EXPECT_TRUE(worker_->told_to_hold());
+}
+
 TEST_F(WorkerLinkTest, AWorkerWhoseAgentIsGoneWaitsForNothing) {
   worker_->live_on();
   let_agent_hear();
-  agent_->hold();
+  agent_->hold(false);
   ASSERT_TRUE(worker_->await_hold(milliseconds(1000)));
   agent_.reset();  // next_generation() would wait for it
   EXPECT_FALSE(worker_->next_generation().has_value()) << "the agent is gone";
@@ -66,7 +81,7 @@ TEST_F(WorkerLinkTest, AWorkerWhoseAgentIsGoneWaitsForNothing) {
 TEST_F(WorkerLinkTest, AWorkerSaysAnewInEachGenerationThatItLivesOn) {
   worker_->live_on();
   let_agent_hear();
-  agent_->hold();
+  agent_->hold(false);
   agent_->begin({{"RANK", "0"}});
   EXPECT_FALSE(agent_->lives_on());
   EXPECT_TRUE(worker_->next_generation().has_value());  // its "held" comes late, and counts for nothing
@@ -98,7 +113,7 @@ TEST_F(WorkerLinkTest, AWorkerThatIsGoneDoesNotLiveOn) {
   worker_.reset();
   let_agent_hear();
   EXPECT_FALSE(agent_->lives_on());
-  agent_->hold();  // to nobody
+  agent_->hold(false);  // to nobody
   agent_->begin({});
   EXPECT_FALSE(agent_->held());
 }
