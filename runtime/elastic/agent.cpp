@@ -111,7 +111,7 @@ void Agent::turn(const Action& action) {
   } else {
     Result<std::unique_ptr<Coordination>> turned = turn_to(loop_, request_, action.successor);
     if (!turned) {
-      member_.coordinator_lost(turned.error().reason);
+      member_.coordinator_lost(turned.error().reason, /*silent=*/false);
       return;
     }
     coordination_ = *std::move(turned);
@@ -166,7 +166,7 @@ void Agent::loop_once() {
     for (const Order& last : coordination_->take_orders()) {
       member_.ordered(last);  // perhaps it said why
     }
-    gone->refused ? member_.coordinator_refused(gone->reason) : member_.coordinator_lost(gone->reason);
+    gone->refused ? member_.coordinator_refused(gone->reason) : member_.coordinator_lost(gone->reason, gone->silent);
   }
   perform();
 }
@@ -274,6 +274,11 @@ void Agent::perform(const Action& action) {
       if (group_) {
         group_->stop(action.signal, request_.shutdown_timeout, stopped_at_, action.keep, action.lost);
         group_->tick(stopped_at_);
+      }
+      break;
+    case Action::Kind::TellOfLoss:
+      if (group_) {
+        group_->tell_of_loss();
       }
       break;
     case Action::Kind::Send:

@@ -20,6 +20,7 @@ namespace rollcall::elastic {
 struct Gone {
   std::string reason;
   bool refused = false;  ///< it said what no agent says: it is none to go on from
+  bool silent = false;   ///< its connection stays, and nothing comes: its host may have no power
 };
 
 /// How an agent talks with the coordinator, be it in its own process or elsewhere.

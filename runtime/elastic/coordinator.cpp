@@ -201,9 +201,12 @@ void Coordinator::remove(MemberId id, Cause::Kind kind, const std::string& reaso
       .kind = kind, .host = member.newcomer.node.host, .group_rank = member.group_rank, .pid = -1, .message = reason};
   keep(kNodeItself, std::move(cause), now);
   changed_ = true;
+  const bool lost = kind != Cause::Kind::NodeLeft;
+  const std::string what = member.newcomer.node.host + (lost ? " was lost" : " left");
   if (phase_ == Phase::Running) {
-    const bool lost = kind != Cause::Kind::NodeLeft;
-    stop_generation(member.newcomer.node.host + (lost ? " was lost" : " left"), lost, now);
+    stop_generation(what, lost, now);
+  } else if (phase_ == Phase::Stopping && lost) {
+    order_stop(what, lost);  // who lets go in good order waits for nobody there any longer
   }
   consider_stopped(now);
 }
@@ -215,8 +218,12 @@ void Coordinator::stop_generation(const std::string& reason, bool lost, Clock::t
   if (history_.size() > kLongestHistory) {
     history_.erase(history_.begin());
   }
+  order_stop(reason, lost);
+}
+
+void Coordinator::order_stop(const std::string& reason, bool lost) {
   for (const auto& [id, member] : members_) {
-    if (member.in_generation) {
+    if (member.in_generation && member.state != State::Stopped) {
       Generation stopped;
       stopped.number = generation_.number;
       order(id, {.kind = Order::Kind::Stop, .generation = std::move(stopped), .reason = reason, .lost = lost});

@@ -123,6 +123,7 @@ class Coordinator {
   void gather(Clock::time_point now);
   void form(Clock::time_point now);
   void stop_generation(const std::string& reason, bool lost, Clock::time_point now);
+  void order_stop(const std::string& reason, bool lost);
   void consider_stopped(Clock::time_point now);
   void end(const Outcome& outcome);
   void order(MemberId id, Order order);

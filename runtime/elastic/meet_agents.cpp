@@ -157,8 +157,9 @@ void Guest::tick(Clock::time_point now) {
   next_heartbeat_ = now + heartbeat_timeout_ / 4;
   connection_.send(to_text(Report{.generation = newest_, .beat = beat_}));
   if (now - connection_.last_heard() > patience_) {
-    gone_ = Gone{fmt::format("the agent at {}, which holds the rendezvous, was silent for {:g} s", where(),
-                             std::chrono::duration<double>(patience_).count())};
+    gone_ = Gone{.reason = fmt::format("the agent at {}, which holds the rendezvous, was silent for {:g} s", where(),
+                                       std::chrono::duration<double>(patience_).count()),
+                 .silent = true};
   }
 }
 

@@ -15,6 +15,8 @@ void Member::stop_workers(int signal, bool lost) {
   if (state_ == State::Running) {
     state_ = State::Stopping;
     actions_.push_back({.kind = Action::Kind::Stop, .signal = signal, .keep = !leaving_, .lost = lost});
+  } else if (state_ == State::Stopping && lost) {
+    actions_.push_back({.kind = Action::Kind::TellOfLoss});
   }
 }
 
@@ -76,9 +78,9 @@ void Member::stop(const Generation& generation, bool lost) {
   }
   newest_ = generation.number;
   learn(generation);
-  if (state_ == State::Running) {
+  if (state_ == State::Running || state_ == State::Stopping) {
     stop_workers(SIGTERM, lost);
-  } else if (state_ != State::Stopping) {
+  } else {
     state_ = State::Waiting;
     send({.kind = Report::Kind::Stopped, .generation = newest_, .causes = causes_});
   }
@@ -123,7 +125,7 @@ void Member::leave(Outcome outcome, int signal) {
   actions_.push_back({.kind = Action::Kind::Exit, .outcome = outcome_});
 }
 
-void Member::coordinator_lost(const std::string& reason) {
+void Member::coordinator_lost(const std::string& reason, bool silent) {
   constexpr std::size_t kFewest = 3;  // of two, one is no majority
   if (leaving_ || state_ == State::Left) {
     return;
@@ -136,7 +138,7 @@ void Member::coordinator_lost(const std::string& reason) {
     leave({to_int(ExitCode::Unavailable), {}, lost_}, SIGTERM);
     return;
   }
-  stop_workers(SIGTERM, /*lost=*/true);
+  stop_workers(SIGTERM, silent);
   const bool own_turn = turned_ == known_.group_rank;
   actions_.push_back({.kind = own_turn ? Action::Kind::Host : Action::Kind::Turn,
                       .generation = known_,

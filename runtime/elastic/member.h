@@ -13,10 +13,11 @@ struct Action {
   enum class Kind {
     Start,  ///< the workers of `generation`
     Stop,   ///< its workers, by `signal` first; with `keep` not those that live on: they let go of `generation` alone
-    Send,   ///< `report` to the coordinator
-    Turn,   ///< to `successor`, of whom to become a member: of the newcomer, `generation` is the last
-    Host,   ///< the run goes on here: become the coordinator, the successor of that of `generation`
-    Exit,   ///< with `outcome`
+    TellOfLoss,  ///< workers that were told to let go in good order: others are gone
+    Send,        ///< `report` to the coordinator
+    Turn,        ///< to `successor`, of whom to become a member: of the newcomer, `generation` is the last
+    Host,        ///< the run goes on here: become the coordinator, the successor of that of `generation`
+    Exit,        ///< with `outcome`
   };
   Kind kind = Kind::Send;
   Generation generation = {};
@@ -42,8 +43,9 @@ class Member {
   /// All its workers have ended. `causes`: why those did that no agent had stopped; none: all ended well, or were
   /// stopped.
   void workers_ended(std::vector<Cause> causes);
-  /// The coordinator is silent or gone, or the successor that it turned to is.
-  void coordinator_lost(const std::string& reason);
+  /// The coordinator is gone, or the successor that it turned to is. One that is `silent` may have taken its node's
+  /// workers with it, of which nobody hears; else their connections end with them, or they end in good order.
+  void coordinator_lost(const std::string& reason, bool silent);
   /// It says what no agent says, and is not to be obeyed.
   void coordinator_refused(const std::string& reason);
   /// A signal asks this agent to end.

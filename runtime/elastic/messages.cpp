@@ -244,7 +244,7 @@ std::optional<Order> parse_order(std::string_view text) {
     }
     order.generation = generation_of(from.at("generation"));
     order.reason = from.at("reason");
-    order.lost = from.at("lost");
+    order.lost = from.value("lost", false);
     order.outcome = {number_in(from.at("exit_code"), 0, kLastExitCode), std::nullopt, from.at("outcome")};
     if (from.contains("cause")) {
       order.outcome.cause = cause_of(from.at("cause"));

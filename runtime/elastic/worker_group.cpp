@@ -119,6 +119,14 @@ void WorkerGroup::stop(int signal, std::chrono::seconds grace, Clock::time_point
   next_look_ = now;
 }
 
+void WorkerGroup::tell_of_loss() {
+  for (std::uint32_t rank = 0; stage_ == Stage::Asked && keep_ && rank < workers_.size(); ++rank) {
+    if (const Survivor& worker = workers_[rank]; !has_ended(rank) && worker.link && worker.link->lives_on()) {
+      worker.link->hold(true);
+    }
+  }
+}
+
 std::vector<Survivor> WorkerGroup::take_survivors() {
   std::vector<Survivor> taken(workers_.size());
   for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {

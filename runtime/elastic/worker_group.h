@@ -56,6 +56,8 @@ class WorkerGroup {
   /// With `keep`, workers that live on are told to let go of their generation instead, and whether others of it are
   /// `lost`; they get KILL where they do not within `grace`.
   void stop(int signal, std::chrono::seconds grace, Clock::time_point now, bool keep = false, bool lost = false);
+  /// Tells those that were told to let go of their generation that others of it are lost.
+  void tell_of_loss();
   /// Time has passed.
   void tick(Clock::time_point now);
   /// When tick() has something to do, if ever.

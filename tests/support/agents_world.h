@@ -255,7 +255,7 @@ class World {
     }
     if (host != i && agent.member.state() != Member::State::Left) {
       if (!link.open || !coordinates(host)) {
-        add(name("hears no more"), [i](World& world) { world.agents_[i].member.coordinator_lost("gone"); });
+        add(name("hears no more"), [i](World& world) { world.agents_[i].member.coordinator_lost("gone", false); });
       } else if (budget_.of_any && link.joined && link.orders.empty() && link.reports.empty()) {
         add(name("exchanges heartbeats"), [i](World& world) { world.beat(i); });
       }
@@ -405,6 +405,8 @@ class World {
       case Action::Kind::Stop:
         agent.stopping = true;
         break;
+      case Action::Kind::TellOfLoss:  // of what the workers' own watchdog does with it, the protocol knows nothing
+        break;
       case Action::Kind::Send:
         if (i == agent.follows) {
           agent.coordinator->heard(i + 1, action.report, now_);
@@ -429,7 +431,7 @@ class World {
     agents_[i].links[agents_[i].follows].orders.clear();
     if (ended(host)) {
       agents_[i].follows = host;  // so that who was left sees it
-      agents_[i].member.coordinator_lost("nobody listens there");
+      agents_[i].member.coordinator_lost("nobody listens there", false);
     } else {
       join(i, host, last);
     }

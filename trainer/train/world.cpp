@@ -35,6 +35,15 @@ World world_of(const job::JobFacts& facts, const Environment& environment) {
   return world;
 }
 
+/// A connection of its own to the store that this process serves; the store itself where none can be had.
+c10::intrusive_ptr<c10d::Store> client_of(const c10::intrusive_ptr<c10d::Store>& store) {
+  try {
+    return store->clone();
+  } catch (const std::exception&) {
+    return store;
+  }
+}
+
 constexpr const char* kLeft = "rollcall/left";
 
 void wait_for_others(const World& world) {
@@ -77,7 +86,7 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
   }
   trace.mark("store");
   world.store = over ? process_group::interruptible(*store, over) : *store;
-  world.group_store = world.rank == 0 ? world.store->clone() : world.store;
+  world.group_store = world.rank == 0 ? client_of(world.store) : world.store;
   report.attach(world.store);
   // A rank that dies as a PMIx client takes the whole step down before anybody can say why.
   pmix.reset();

@@ -88,7 +88,7 @@ void LostPeerSearch::search_connections(const HasLeft& has_left, WatchedCollecti
 }
 
 void LostPeerSearch::look(const HasLeft& has_left, WatchedCollective::Clock::time_point now) {
-  if (!lost_ || lost_->told) {
+  if (!lost_) {
     search_connections(has_left, now);
   }
   if (!lost_ || now - lost_->since < lost_->patience) {

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <vector>
+
+#include "runtime/elastic/member.h"
 
 namespace rollcall::elastic {
 namespace {
@@ -38,6 +42,115 @@ TEST(Coordinator, KeepsOneCauseOfEachWorkerThatTheNodeHas) {
   EXPECT_EQ(outcome->exit_code, 5) << "the latest word on worker 1";
   EXPECT_EQ(outcome->cause->group_rank, 0U);
   EXPECT_EQ(outcome->cause->message.size(), kLongestMessage);
+}
+
+/// A run of two of at most three nodes.
+class TwoNodes : public testing::Test {
+ protected:
+  TwoNodes() {
+    join(1, "one");
+    join(2, "two");
+    coordinator_.tick(now_ + std::chrono::seconds(100));  // the last call is over
+    (void)coordinator_.take_orders();
+  }
+
+  void join(MemberId id, const char* host) {
+    Report report{.kind = Report::Kind::Join, .port = 4711};
+    report.newcomer = Newcomer{"run", 1, 3, {}, Node{host, "", 1, "worker"}};
+    coordinator_.heard(id, report, now_);
+  }
+  /// Whether the first node is told to stop, and that workers are lost.
+  [[nodiscard]] std::optional<bool> told() {
+    std::optional<bool> lost;
+    for (const auto& [id, order] : coordinator_.take_orders()) {
+      lost = id == 1 && order.kind == Order::Kind::Stop ? order.lost : lost;
+    }
+    return lost;
+  }
+
+  static Policy policy() {
+    Policy policy;
+    policy.run_id = "run";
+    policy.min_nodes = 1;
+    policy.max_nodes = 3;
+    return policy;
+  }
+
+  Coordinator coordinator_{policy(), [] { return std::string("nonce"); }};
+  Clock::time_point now_ = Clock::now();
+};
+
+TEST_F(TwoNodes, LetGoInGoodOrderWhereANodeComesOrLeaves) {
+  ASSERT_EQ(coordinator_.phase(), Coordinator::Phase::Running);
+  join(3, "three");
+  EXPECT_EQ(told(), false);
+  coordinator_.lost(2, "is gone", true, now_);
+  EXPECT_EQ(told(), true) << "meanwhile, one of those that are to let go is lost";
+}
+
+TEST_F(TwoNodes, LetGoInGoodOrderWhereANodeLeaves) {
+  coordinator_.heard(2, {.kind = Report::Kind::Leave}, now_);
+  EXPECT_EQ(told(), false);
+}
+
+TEST_F(TwoNodes, AreToldWhereWorkersAreLost) {
+  coordinator_.lost(2, "was silent", false, now_);
+  EXPECT_EQ(told(), true);
+}
+
+TEST_F(TwoNodes, AreToldWhereAWorkerFails) {
+  coordinator_.heard(2, {.kind = Report::Kind::Failed, .generation = 1, .causes = {{.exit_code = 1}}}, now_);
+  EXPECT_EQ(told(), true);
+}
+
+/// A member in its first generation, of which three nodes are.
+Member running_member() {
+  Member member;
+  Order begin{.kind = Order::Kind::Begin};
+  begin.generation.number = 1;
+  begin.generation.group_rank = 2;
+  begin.generation.world = {Node{"one", "", 1, "worker"}, Node{"two", "", 1, "worker"}, Node{"three", "", 1, "worker"}};
+  member.ordered(begin);
+  (void)member.take_actions();
+  return member;
+}
+
+/// Its actions of this kind.
+std::vector<Action> actions(Member& member, Action::Kind kind) {
+  std::vector<Action> found = member.take_actions();
+  std::erase_if(found, [kind](const Action& action) { return action.kind != kind; });
+  return found;
+}
+
+TEST(Member, TellsItsWorkersOnceMoreWhereOthersAreLostAfterAll) {
+  Member member = running_member();
+  Order stop{.kind = Order::Kind::Stop};
+  stop.generation.number = 1;
+  member.ordered(stop);
+  const std::vector<Action> stopped = actions(member, Action::Kind::Stop);
+  ASSERT_EQ(stopped.size(), 1U);
+  EXPECT_FALSE(stopped[0].lost);
+  stop.lost = true;
+  member.ordered(stop);
+  EXPECT_EQ(actions(member, Action::Kind::TellOfLoss).size(), 1U);
+}
+
+TEST(Member, TakesACoordinatorThatIsSilentForALossAndOneThatEndedForNone) {
+  for (const bool silent : {false, true}) {
+    Member member = running_member();
+    member.coordinator_lost("is not heard", silent);
+    const std::vector<Action> stopped = actions(member, Action::Kind::Stop);
+    ASSERT_EQ(stopped.size(), 1U);
+    EXPECT_EQ(stopped[0].lost, silent) << "told to end, its workers save, and nobody is to be disturbed in that";
+  }
+}
+
+TEST(Member, TellsItsWorkersOfTheirOwnLoss) {
+  Member member = running_member();
+  member.worker_failed({.exit_code = 1});
+  const std::vector<Action> stopped = actions(member, Action::Kind::Stop);
+  ASSERT_EQ(stopped.size(), 1U);
+  EXPECT_TRUE(stopped[0].lost);
 }
 
 }  // namespace

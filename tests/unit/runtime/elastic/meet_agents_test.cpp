@@ -168,8 +168,10 @@ TEST(Guest, BelievesNoCoordinatorThatIsNotInItsGeneration) {
   Order order = GuestOfTest::begin();
   order.generation.coordinator = 1;
   order.generation.unsettled = {{7, {GuestOfTest::own()}}};
+  order.lost = true;
   const std::optional<Order> read = parse_order(to_text(order));
   ASSERT_TRUE(read);
+  EXPECT_TRUE(read->lost);
   EXPECT_EQ(read->generation.coordinator, 1U);
   ASSERT_THAT(read->generation.unsettled, SizeIs(1));
   EXPECT_EQ(read->generation.unsettled[0].generation, 7U);
