@@ -57,7 +57,7 @@ World world_of(const Rank& rank) {
   World world;
   world.rank = rank.rank;
   world.world_size = rank.world_size;
-  world.store = c10::make_intrusive<c10d::FileStore>(rank.folder / "store", -1);
+  world.store = world.group_store = c10::make_intrusive<c10d::FileStore>(rank.folder / "store", -1);
   world.process_group =
       must(process_group::make_process_group(world.store, rank.rank, rank.world_size, {})).process_group;
   return world;

@@ -21,7 +21,7 @@ World world_of(Rank& rank) {
   World world;
   world.rank = rank.rank;
   world.world_size = rank.world_size;
-  world.store = c10::make_intrusive<c10d::FileStore>(rank.folder / "store", -1);
+  world.store = world.group_store = c10::make_intrusive<c10d::FileStore>(rank.folder / "store", -1);
   const auto made = process_group::make_process_group(world.store, rank.rank, rank.world_size, world.group_options);
   world.process_group = made ? made->process_group : throw std::runtime_error(made.error().message());
   return world;
