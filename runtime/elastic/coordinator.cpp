@@ -138,7 +138,8 @@ void Coordinator::note(const Member& member, const std::vector<Cause>& causes, C
   for (Cause cause : causes) {
     if (cause.local_rank < member.newcomer.node.workers) {
       cause.group_rank = member.group_rank;
-      keep(cause.local_rank, std::move(cause), now);
+      const std::uint32_t place = cause.local_rank;
+      keep(place, std::move(cause), now);
     }
   }
 }
@@ -302,6 +303,7 @@ std::vector<MemberId> Coordinator::by_precedence() const {
 void Coordinator::form(Clock::time_point now) {
   const std::vector<MemberId> ids = by_precedence();
   std::vector<Node> world;
+  world.reserve(ids.size());
   for (const MemberId id : ids) {
     world.push_back(members_.at(id).newcomer.node);
   }
