@@ -13,7 +13,7 @@ import pytest
 from conftest import built
 from minicluster import poll
 
-PATIENCE = 120  # for what takes some ten seconds on a machine that does nothing else
+PATIENCE = 240  # for what takes some ten seconds on a machine that does nothing else
 
 # Adds up until the file `go` is there, and notes each sum: when, in which generation, of how many ranks.
 PROGRAM = """
@@ -36,13 +36,13 @@ PROGRAM = """
 class Hosts:
     """A run of one agent on each of three hosts, jwb0001 with the rendezvous."""
 
-    def __init__(self, network, folder, *options, program=None):
+    def __init__(self, network, folder, *options, program=None, conf=""):
         self.network, self.folder = network, folder
         folder.mkdir(exist_ok=True)
         script = folder / "train.py"
         script.write_text(textwrap.dedent(PROGRAM))
         self.options = ["--rdzv-backend=c10d", "--rdzv-endpoint=10.78.0.1:29400", "--rdzv-id=test",
-                        "--rdzv-conf=join_timeout=100,last_call_timeout=100", "--nproc-per-node=1", *options]
+                        f"--rdzv-conf=join_timeout=200,last_call_timeout=200{conf}", "--nproc-per-node=1", *options]
         self.program = program or [str(script), str(folder)]
         self.agents = {}
 
@@ -138,7 +138,7 @@ def lossy(network):
 
 
 def test_a_network_that_loses_every_tenth_packet(hosts, lossy):
-    run = hosts("--nnodes=2:3", "--max-restarts=20")
+    run = hosts("--nnodes=2:3", "--max-restarts=20", conf=",heartbeat_timeout=10")  # also beside a load
     for number in (1, 2, 3):
         run.start(number)
     run.wait_for_sums(3)
