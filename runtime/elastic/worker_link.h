@@ -46,7 +46,7 @@ class WorkerLink {
   /// Whether it has let go of its generation.
   [[nodiscard]] bool held() const { return state_ == State::Held; }
 
-  /// `lost`: workers of its generation are gone, and wait for nothing any more.
+  /// `lost`: other workers of its generation are gone, so that it would wait for them in vain.
   void hold(bool lost);
   /// `variables`: of the generation that the worker belongs to from now on.
   void begin(const Variables& variables);

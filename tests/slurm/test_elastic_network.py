@@ -55,6 +55,11 @@ class Hosts:
         for output in outputs:
             output.close()
 
+    def start_all(self):
+        for number in (1, 2, 3):
+            self.start(number)
+        self.wait_for_sums(3)
+
     def text(self):
         return "".join(path.read_text() for path in sorted(self.folder.glob("[0-9].*")))
 
@@ -139,9 +144,7 @@ def lossy(network):
 
 def test_a_network_that_loses_every_tenth_packet(hosts, lossy):
     run = hosts("--nnodes=2:3", "--max-restarts=20", conf=",heartbeat_timeout=10")  # also beside a load
-    for number in (1, 2, 3):
-        run.start(number)
-    run.wait_for_sums(3)
+    run.start_all()
     poll(lambda: len(run.sums()) >= 60, "sixty sums", PATIENCE)
     run.finish()
     codes = [run.code(number) for number in (1, 2, 3)]
@@ -152,9 +155,7 @@ def test_a_network_that_loses_every_tenth_packet(hosts, lossy):
 
 def test_the_coordinators_host_is_cut_off(hosts, network):
     run = hosts("--nnodes=1:3", "--max-restarts=20")
-    for number in (1, 2, 3):
-        run.start(number)
-    run.wait_for_sums(3)
+    run.start_all()
     with Cut(network, (1, 2), (1, 3)):
         cut = time.time()
         assert run.code(1) == 69  # alone, though --nnodes would let it go on
@@ -167,9 +168,7 @@ def test_the_coordinators_host_is_cut_off(hosts, network):
 
 def test_a_host_that_no_longer_reaches_the_coordinator_alone(hosts, network):
     run = hosts("--nnodes=1:3", "--max-restarts=20")
-    for number in (1, 2, 3):
-        run.start(number)
-    run.wait_for_sums(3)
+    run.start_all()
     with Cut(network, (1, 3)):
         cut = time.time()
         run.wait_for_sums(2, after=cut)
@@ -212,9 +211,7 @@ def test_trainings_live_on_where_a_host_falls_silent(hosts, network, tmp_path, r
 def test_two_hosts_that_reach_the_coordinator_but_not_each_other(hosts, network):
     """No agent sees it: the program's own time limit does, and the run ends with that."""
     run = hosts("--nnodes=3", "--max-restarts=1")
-    for number in (1, 2, 3):
-        run.start(number)
-    run.wait_for_sums(3)
+    run.start_all()
     with Cut(network, (2, 3)):
         codes = [run.code(number) for number in (1, 2, 3)]
     assert 0 not in codes and run.text().count("rollcall: run: rank") >= 1, run.text()

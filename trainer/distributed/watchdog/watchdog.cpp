@@ -71,9 +71,16 @@ RankQuery Watchdog::rank_query(const c10::intrusive_ptr<c10d::Store>& store) con
 
 /// Waits for the store, and so for rank 0 where that is stopped or cut off.
 void Watchdog::answer(Shared& shared, milliseconds interval, const RankQuery& rank_query) {
-  try {
+  const auto try_it = [](const std::function<void()>& use_store) {
+    try {
+      use_store();
+    } catch (const std::exception&) {
+      // The store went with rank 0, or did not answer in time: nobody asks through it any more.
+    }
+  };
+  const auto stopped = [&shared] { return shared.stop.load(); };
+  try_it([&] {
     bool answered = false;
-    const auto stopped = [&shared] { return shared.stop.load(); };
     for (std::unique_lock lock(shared.mutex); !stopped(); shared.changed.wait_for(lock, interval, stopped)) {
       lock.unlock();
       if (!answered && rank_query.is_asked()) {
@@ -82,10 +89,11 @@ void Watchdog::answer(Shared& shared, milliseconds interval, const RankQuery& ra
       }
       lock.lock();
     }
-    tell_end(shared, rank_query);
-  } catch (const std::exception&) {
-    // The store went with rank 0: nobody can ask any more.
-  }
+  });
+  std::unique_lock lock(shared.mutex);
+  shared.changed.wait(lock, stopped);  // where the store failed before
+  lock.unlock();
+  try_it([&] { tell_end(shared, rank_query); });
 }
 
 void Watchdog::look(Shared& shared, milliseconds interval, const RankQuery& rank_query) {
