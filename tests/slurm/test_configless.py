@@ -1,7 +1,9 @@
 """Slurm that hands its files out to its nodes ("configless"): the plugin, its profile and the command find each other there."""
 
+import contextlib
 import os
 import re
+import signal
 
 import pytest
 
@@ -10,6 +12,7 @@ from test_no_drain import all_nodes_idle
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a node folders of its own")
 
+NODES = ("jwb0001", "jwb0002")
 # A node with a /run of its own, in which slurmd finds nothing but munge's socket: all else comes from slurmctld.
 SLURMD = """mount -t tmpfs tmpfs /run && mkdir /run/munge && ln -s {folder}/run/munge.socket /run/munge/munge.socket.2 && {plugins}
 unset SLURM_CONF && cd / && exec slurmd -N {node} --conf-server 127.0.0.1:{port}"""
@@ -20,32 +23,33 @@ PLUGINS = "mount --bind {here} /usr/lib/x86_64-linux-gnu/slurm-wlm &&"
 @pytest.fixture(scope="module")
 def configless(short_folder, plugin):
     cluster = Minicluster(short_folder / "configless", "--nodes=2", f"--plugin={plugin}",
-                          "--conf=SlurmctldParameters=enable_configless").start()
-    etc = cluster.folder / "etc"
-    profile = (etc / "site.toml").rename(cluster.folder / "site.toml")  # the plugin's file and the profile are on each node
-    (etc / "plugstack.conf").write_text(f"optional {plugin} config={profile}\n")
-    conf = re.sub("(?m)^PlugStackConfig=.*\n", "", (etc / "slurm.conf").read_text())  # Slurm hands out what lies beside slurm.conf
-    (etc / "slurm.conf").write_text(conf)
-    try:
+                          "--conf=SlurmctldParameters=enable_configless")
+    with contextlib.ExitStack() as at_the_end:
+        at_the_end.callback(cluster.stop)
+        cluster.start()
+        for node in NODES:
+            end(cluster, node)
+        etc = cluster.folder / "etc"
+        profile = (etc / "site.toml").rename(cluster.folder / "site.toml")  # the plugin's file and the profile are on each node
+        (etc / "plugstack.conf").write_text(f"optional {plugin} config={profile}\n")
+        conf = re.sub("(?m)^PlugStackConfig=.*\n", "", (etc / "slurm.conf").read_text())  # Slurm hands out what lies beside slurm.conf
+        (etc / "slurm.conf").write_text(conf)
         cluster.run("scontrol", "reconfigure")
         port = re.search("(?m)^SlurmctldPort=([0-9]+)", conf)[1]
         unpacked = re.search("(?m)^PluginDir=(.*)", conf)
         plugins = PLUGINS.format(here=unpacked[1]) if unpacked else ""
-        for node in ("jwb0001", "jwb0002"):
-            end(cluster, node)
+        for node in NODES:
             start = SLURMD.format(folder=cluster.folder, node=node, port=port, plugins=plugins)
             cluster.run("unshare", "--mount", "--propagation=private", "sh", "-c", start)
+            at_the_end.callback(end, cluster, node)  # its command line does not name the cluster's folder, by which stop() knows its own
         poll(lambda: all_nodes_idle(cluster), "idle nodes")
         yield cluster
-    finally:
-        for node in ("jwb0001", "jwb0002"):
-            end(cluster, node)  # its command line does not name the cluster's folder, by which stop() knows its own
-        cluster.stop()
 
 
 def end(cluster, node):
+    """By KILL: told to end by TERM, Slurm 24.11's slurmd on a busy machine now and then spins for good instead."""
     pid = int((cluster.folder / "run" / f"slurmd.{node}.pid").read_text())
-    os.kill(pid, 15)
+    os.kill(pid, signal.SIGKILL)
     poll(lambda: is_gone(pid), f"the end of {node}'s slurmd")
 
 
