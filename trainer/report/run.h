@@ -90,6 +90,7 @@ struct Run {
   Series samples, bad_samples;              ///< images of the steps, and those left out: damaged, or not to be read
   Series valid_loss, valid_top1, valid_top5;
   Series durable, stall;  ///< seconds of each checkpoint
+  Series change_seconds;  ///< of each change of the world that ranks lived on through, until the next step
   RankGrid ranks;
   std::array<double, kParts.size()> part_seconds{};  ///< of all steps, those that were lost included
   double loader_utilisation = 0;                     ///< the last one
@@ -101,6 +102,10 @@ struct Run {
   std::int64_t failed_checkpoints = 0;
   std::int64_t left_out_checkpoints = 0;
   std::int64_t retried_checkpoints = 0;
+  std::int64_t replicas = 0;         ///< copies that all neighbours had
+  std::int64_t failed_replicas = 0;  ///< and those that some had not
+  double replica_bytes = 0;          ///< of rank 0's part
+  std::int64_t world_changes = 0;    ///< ranks were lost or came
   std::int64_t left_out_steps = 0;
   double peak_memory = 0;  ///< bytes, the most of any rank that is known
   double best_top1 = -1;   ///< of the validations; < 0: none
@@ -133,6 +138,8 @@ class RunReader {
   void take_ranks(const ReadRecord& record);
   void take_trace(const ReadRecord& record);
   void take_checkpoint(const ReadRecord& record);
+  void take_replica(const ReadRecord& record);
+  void take_change(const ReadRecord& record);
   void take_validation(const ReadRecord& record);
   /// What came after `step` counts no more; < 0: unknown, and all counts.
   void take_resume(std::int64_t step);

@@ -130,6 +130,10 @@ void RunReader::take(const ReadRecord& record) {
     take_validation(record);
   } else if (event == "checkpoint") {
     take_checkpoint(record);
+  } else if (event == "replica") {
+    take_replica(record);
+  } else if (event == "regrouped") {
+    take_change(record);
   } else if (event == "checkpoint_skipped") {
     run_.left_out_checkpoints += 1;
   } else if (event == "skipped_step") {
@@ -283,6 +287,19 @@ void RunReader::take_checkpoint(const ReadRecord& record) {
   run_.durable.add(step, record.number("durable_seconds"));
   run_.stall.add(step, record.number("stall_seconds"));
   run_.stall_seconds += or_zero(record.number("stall_seconds"));
+}
+
+void RunReader::take_replica(const ReadRecord& record) {
+  const bool complete = record.number("complete") > 0;
+  run_.replicas += complete ? 1 : 0;
+  run_.failed_replicas += complete ? 0 : 1;
+  run_.replica_bytes = or_zero(record.number("bytes"));
+  run_.stall_seconds += or_zero(record.number("stall_seconds"));
+}
+
+void RunReader::take_change(const ReadRecord& record) {
+  run_.world_changes += 1;
+  run_.change_seconds.add(record.integer("step", 0), record.number("first_step_seconds"));
 }
 
 void RunReader::take_validation(const ReadRecord& record) {

@@ -111,6 +111,22 @@ std::string saves_text(const Run& run) {
   return text;
 }
 
+/// How often ranks were lost or came, and what that took.
+std::string changes_text(const Run& run) {
+  std::string text = fmt::format("{} times ranks were lost or came", run.world_changes);
+  if (!run.change_seconds.empty()) {
+    text += fmt::format("; {:.3g} s each until the next step, at most {:.3g} s", run.change_seconds.mean(),
+                        run.change_seconds.most());
+  }
+  return text;
+}
+
+std::string replicas_text(const Run& run) {
+  return fmt::format("{} for neighbours, of {} a rank{}", run.replicas,
+                     human_bytes(static_cast<std::uint64_t>(run.replica_bytes)),
+                     run.failed_replicas > 0 ? fmt::format("; {} FAILED", run.failed_replicas) : "");
+}
+
 std::string cost_text(const Run& run) {
   if (run.wall_seconds() <= 0) {
     return "not recorded";
@@ -234,19 +250,26 @@ std::vector<std::pair<std::string, std::string>> summary(const Run& run) {
   const std::string model = run.model.empty() ? "not recorded"
                                               : fmt::format("{} on {}: {} training images, {} a step", run.model,
                                                             run.data, run.training_images, run.images_of_step);
-  return {{"run", run.name + ": " + state_of(run)},
-          {"training", model},
-          {"where", place_text(run)},
-          {"progress", progress_of(run)},
-          {"result", quality_text(run)},
-          {"speed", speed_text(run)},
-          {"a step", parts_text(run) + trace_text(run)},
-          {"ranks", straggler_text(run) + (run.peak_memory > 0
-                                               ? fmt::format("; at most {} of memory a rank",
-                                                             human_bytes(static_cast<std::uint64_t>(run.peak_memory)))
-                                               : "")},
-          {"checkpoints", saves_text(run)},
-          {"cost", cost_text(run) + (cheaper.empty() ? "" : "; cheaper: " + cheaper.front())}};
+  const std::string memory = run.peak_memory > 0 ? fmt::format("; at most {} of memory a rank",
+                                                               human_bytes(static_cast<std::uint64_t>(run.peak_memory)))
+                                                 : "";
+  std::vector<std::pair<std::string, std::string>> rows{{"run", run.name + ": " + state_of(run)},
+                                                        {"training", model},
+                                                        {"where", place_text(run)},
+                                                        {"progress", progress_of(run)},
+                                                        {"result", quality_text(run)},
+                                                        {"speed", speed_text(run)},
+                                                        {"a step", parts_text(run) + trace_text(run)},
+                                                        {"ranks", straggler_text(run) + memory},
+                                                        {"checkpoints", saves_text(run)}};
+  if (run.replicas + run.failed_replicas > 0) {
+    rows.emplace_back("replicas", replicas_text(run));
+  }
+  if (run.world_changes > 0) {
+    rows.emplace_back("changes", changes_text(run));
+  }
+  rows.emplace_back("cost", cost_text(run) + (cheaper.empty() ? "" : "; cheaper: " + cheaper.front()));
+  return rows;
 }
 
 std::string summary_text(const Run& run) {
@@ -305,6 +328,9 @@ std::string summary_json(const Run& run) {
                  {"peak_memory_bytes", run.peak_memory},
                  {"checkpoints", run.checkpoints},
                  {"failed_checkpoints", run.failed_checkpoints},
+                 {"replicas", run.replicas},
+                 {"failed_replicas", run.failed_replicas},
+                 {"world_changes", run.world_changes},
                  {"lost_steps", run.lost_steps},
                  {"wall_seconds", run.wall_seconds()},
                  {"node_hours", run.node_hours()},

@@ -166,6 +166,30 @@ TEST_F(RunTest, ImagesThatWereLeftOutAreToldOnceEach) {
   EXPECT_THAT(summary_text(run), HasSubstr("3 images left out"));
 }
 
+TEST_F(RunTest, ReplicasAndChangesOfTheWorldAreTold) {
+  const auto replica = [](int step, bool complete) {
+    return fmt::format(
+        R"({{"event":"replica","step":{},"complete":{},"bytes":2097152,"stall_seconds":0.25,"seconds":0.5,"time":113}})"
+        "\n",
+        step, complete);
+  };
+  const auto change = [](int step, double seconds) {
+    return fmt::format(
+        R"({{"event":"regrouped","step":{},"ranks":3,"released_seconds":0,"hold_seconds":0,"joined_seconds":0,)"
+        R"("restored_seconds":0,"first_step_seconds":{},"cause":"a rank was lost","time":114}})"
+        "\n",
+        step, seconds);
+  };
+  const RunOfTest run = read(begin(100) + step(1, 111) + replica(1, true) + replica(2, true) + replica(3, false) +
+                             change(2, 0.25) + change(3, 0.75) + end(120));
+  EXPECT_EQ(run.stall_seconds, 0.75);
+  EXPECT_THAT(run.notes, IsEmpty());
+  EXPECT_THAT(summary_text(run), HasSubstr("2 for neighbours, of 2.0 MiB a rank; 1 FAILED"));
+  EXPECT_THAT(summary_text(run),
+              HasSubstr("2 times ranks were lost or came; 0.5 s each until the next step, at most 0.75 s"));
+  EXPECT_THAT(summary_text(read(begin(100) + step(1, 111))), Not(HasSubstr("neighbours")));
+}
+
 TEST_F(RunTest, TheTimeOfAllStartsIsAccountedFor) {
   const RunOfTest run = read(
       begin(100) + step(1, 111) + step(2, 112) +
