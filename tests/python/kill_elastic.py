@@ -15,12 +15,13 @@ import trainer_ranks
 
 STEPS = 240
 RANKS = 3
+KIND_OF = {"exact": ("--elastic-exact=4",), "replicated": ("--parallel=fsdp", "--replicate-to=neighbour", "--replicate-steps=5")}
 KINDS = ("one", "one", "one, then another while they meet", "two at once")
 
 
 def options(parallel):
     saves = ("--checkpoint-steps=20",) if parallel == "fsdp" else ("--checkpoint-steps=50",)
-    kind = ("--elastic-exact=4",) if parallel == "exact" else (f"--parallel={parallel}",)
+    kind = KIND_OF.get(parallel, (f"--parallel={parallel}",))
     return (*elastic_runs.SMALL, *kind, f"--max-steps={STEPS}", "--epochs=1000", "--valid-epochs=4", *saves)
 
 
@@ -53,11 +54,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--parallel", choices=("ddp", "fsdp", "exact"), default="ddp")
+    parser.add_argument("--parallel", choices=("ddp", "fsdp", *KIND_OF), default="ddp")
     arguments = parser.parse_args()
     random_ = random.Random(arguments.seed)
     seconds = collections.defaultdict(list)
-    done, runs, from_memory, from_files = 0, 0, 0, 0
+    done, runs, from_memory, from_copies, from_files = 0, 0, 0, 0, 0
     with tempfile.TemporaryDirectory() as folder:
         expected = elastic_runs.Training(pathlib.Path(folder, "undisturbed"), *options(arguments.parallel), workers=RANKS)
         expected.start()
@@ -84,11 +85,13 @@ def main():
                 lost = "/" if arguments.parallel == "exact" else ("running_mean", "running_var")
                 assert [name for name in different if name.startswith(("model/", "optimizer/")) and not name.endswith(lost)] == [], different
                 from_memory += run.text().count("goes on from the memory of rank")
+                from_copies += run.text().count("goes on from copies")
                 from_files += run.text().count("resumed from")
             finally:
                 run.close()
     print(f"{done} kills of {arguments.parallel} trainings by {RANKS} ranks (seed {arguments.seed}), {runs} runs of {STEPS} steps: "
-          f"all ended in the bits of a run that was not disturbed; went on {from_memory} times from memory, {from_files} from a file")
+          f"all ended in the bits of a run that was not disturbed; went on {from_memory} times from memory, "
+          f"{from_copies} from copies of neighbours, {from_files} from a file")
     for kind, times in sorted(seconds.items()):
         print(f"  {len(times):4d} {kind}: next step after {statistics.median(times):.2f} s (median), {max(times):.2f} s at most")
     assert not agents.living_in_sessions_with(folder)

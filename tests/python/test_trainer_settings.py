@@ -157,6 +157,8 @@ TABLE = {
     "label-smoothing": Numbers({"label-smoothing": 0.3}),
     "parallel": setting_effects.parallel,
     "elastic": Elsewhere("tests/python/test_elastic_training.py", "test_a_killed_rank_costs_no_step_and_no_bit"),
+    "replicate-to": Elsewhere("tests/python/test_elastic_replicas.py", "test_a_killed_rank_costs_the_steps_since_the_last_copy_and_no_bit"),
+    "replicate-steps": Elsewhere("tests/python/test_elastic_replicas.py", "test_what_was_saved_since_goes_before_a_copy"),
     "elastic-exact": Elsewhere("tests/python/test_elastic_exact.py", "test_every_number_of_ranks_ends_with_the_same_bits"),
     "elastic-exact-threads": Elsewhere("tests/python/test_elastic_exact.py", "test_threads_are_part_of_the_training"),
     "gradient-compression": Numbers({"gradient-compression": "bf16"}, {"batch-size": 4}, ranks=2),

@@ -45,16 +45,12 @@ struct Loaded {
 };
 
 /// Checks everything, then reads it.
-Result<Loaded> read_all(const format::CheckpointReader& reader, const TrainingState& state, format::VerifyLevel level,
-                        bool checks_metadata) {
-  if (Result<void> sound = checks_metadata ? reader.verify(format::VerifyLevel::Metadata, 1) : Result<void>(); !sound) {
-    return sound.error();
-  }
-  auto values = reader.values();
+Result<Loaded> read_all(const format::CheckpointSource& source, const TrainingState& state, format::VerifyLevel level) {
+  auto values = source.values();
   if (!values) {
     return values.error();
   }
-  const OpenCheckpoint stored(reader, *std::move(values));
+  const OpenCheckpoint stored(source, *std::move(values));
   Loaded loaded;
   if (Result<void> model = plan_model(loaded.reads, state.model, state.sharding, stored); !model) {
     return model.error();
@@ -67,7 +63,7 @@ Result<Loaded> read_all(const format::CheckpointReader& reader, const TrainingSt
   loaded.optimizer = *std::move(optimizer);
   const auto progress = read_progress(stored);
   if (!progress) {
-    return fail("--resume", reader.path(), "does not tell how far the training was", "another checkpoint",
+    return fail("--resume", source.path(), "does not tell how far the training was", "another checkpoint",
                 ExitCode::BadData);
   }
   loaded.progress = *progress;
@@ -76,10 +72,18 @@ Result<Loaded> read_all(const format::CheckpointReader& reader, const TrainingSt
     return rng.error();
   }
   loaded.rng_per_rank = *std::move(rng);
-  if (Result<void> read = loaded.reads.read(reader, level); !read) {
+  if (Result<void> read = loaded.reads.read(source, level); !read) {
     return read.error();
   }
   return loaded;
+}
+
+/// The first touch of the training's own state.
+void carry_out(Loaded loaded, TrainingState& state) {
+  loaded.reads.carry_out();
+  loaded.optimizer.carry_out(state.optimizer);
+  state.progress = std::move(loaded.progress);
+  state.rng_per_rank = std::move(loaded.rng_per_rank);
 }
 
 /// What tells a file from any other that may have its name: when it was made, and the checksums of all that is in it.
@@ -130,7 +134,11 @@ Result<std::optional<LoadedInfo>> load_state(const LoadOptions& options, Trainin
   std::uint32_t digest = 0;
   const format::UseCheckpoint use = [&](const format::CheckpointReader& reader) -> Result<void> {
     return without_exceptions(reader.path(), [&]() -> Result<void> {
-      auto read = read_all(reader, state, options.verify, group.rank() == 0);
+      if (Result<void> sound = group.rank() == 0 ? reader.verify(format::VerifyLevel::Metadata, 1) : Result<void>();
+          !sound) {
+        return sound;
+      }
+      auto read = read_all(reader, state, options.verify);
       if (!read) {
         return read.error();
       }
@@ -150,10 +158,7 @@ Result<std::optional<LoadedInfo>> load_state(const LoadOptions& options, Trainin
   if (Result<void> same = agree_on_file(group, digest, (*used)->path); !same) {
     return same.error();
   }
-  loaded->reads.carry_out();
-  loaded->optimizer.carry_out(state.optimizer);
-  state.progress = loaded->progress;
-  state.rng_per_rank = std::move(loaded->rng_per_rank);
+  carry_out(*std::move(loaded), state);
   return std::optional(LoadedInfo{(*used)->path, std::move((*used)->warnings)});
 }
 
@@ -280,6 +285,20 @@ Result<std::optional<LoadedInfo>> load(const LoadOptions& options, TrainingState
 Result<std::optional<LoadedInfo>> load(const std::string& resume, const std::string& folder, TrainingState& state) {
   format::LoneRank alone;
   return load({.resume = resume, .folder = folder}, state, alone);
+}
+
+Result<void> load(const MemoryCheckpoint& checkpoint, const std::function<Result<void>()>& fetch, TrainingState& state,
+                  format::RankGroup& group) {
+  auto planned =
+      without_exceptions(checkpoint.path(), [&] { return read_all(checkpoint, state, format::VerifyLevel::Metadata); });
+  if (Result<void> all = format::agree(group, planned ? Result<void>() : planned.error()); !all) {
+    return all;
+  }
+  if (Result<void> all = format::agree(group, without_exceptions(checkpoint.path(), fetch)); !all) {
+    return all;
+  }
+  carry_out(*std::move(planned), state);
+  return {};
 }
 
 Result<std::vector<std::string>> init_from(const std::string& path, const torch::nn::Module& model,

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/format/rank_group.h"
 #include "trainer/checkpoint/format/reader.h"
+#include "trainer/checkpoint/memory_checkpoint.h"
 #include "trainer/checkpoint/progress.h"
 #include "trainer/checkpoint/state_parts.h"
 #include "trainer/torch.h"
@@ -81,6 +83,11 @@ struct LoadOptions {
 /// Of a process by itself, fully verified.
 [[nodiscard]] Result<std::optional<LoadedInfo>> load(const std::string& resume, const std::string& folder,
                                                      TrainingState& state);
+
+/// As load(), from the memory of ranks: `checkpoint` is asked for what this rank needs, and `fetch`, which is
+/// collective, has it take() all parts. Errors, the same on all ranks: those of load() and of `fetch`.
+[[nodiscard]] Result<void> load(const MemoryCheckpoint& checkpoint, const std::function<Result<void>()>& fetch,
+                                TrainingState& state, format::RankGroup& group);
 
 /// Fills `model` with the parameters and buffers of checkpoint `path`, for a training that begins with them: optimizer
 /// and progress of the checkpoint do not matter. The last layer may be of another number of classes: then it stays as

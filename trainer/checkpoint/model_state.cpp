@@ -68,7 +68,7 @@ void add_model(StateParts& parts, const torch::nn::Module& model, const Sharding
 
 Result<void> plan_model(ReadPlan& plan, const torch::nn::Module& model, const Sharding* sharding,
                         const OpenCheckpoint& stored) {
-  const std::string& path = stored.reader().path();
+  const std::string& path = stored.source().path();
   std::set<std::string> known;
   for (const auto& entry : model::named_state(model)) {
     const std::string name = model_path(entry.key());
@@ -82,7 +82,7 @@ Result<void> plan_model(ReadPlan& plan, const torch::nn::Module& model, const Sh
     known.insert(name);
     plan.fill(target, *source, shard ? shard->first_row : 0);
   }
-  for (const format::ManifestEntry& entry : stored.reader().datasets()) {
+  for (const format::ManifestEntry& entry : stored.source().datasets()) {
     if (entry.kind == format::Kind::Tensor && entry.name.starts_with(kModel) && !known.contains(entry.name)) {
       return another_model(path, entry.state_dict_key + " is there and not here");
     }

@@ -152,7 +152,7 @@ void OptimizerPlan::carry_out(torch::optim::Optimizer& optimizer) {
 Result<OptimizerPlan> plan_optimizer(ReadPlan& reads, const torch::optim::Optimizer& optimizer,
                                      const std::vector<std::string>& keys, const Sharding* sharding,
                                      const OpenCheckpoint& stored) {
-  const std::string& path = stored.reader().path();
+  const std::string& path = stored.source().path();
   const auto kind = checked_kind(optimizer, keys);
   if (!kind) {
     return kind.error();

@@ -1,5 +1,6 @@
 #include "trainer/checkpoint/read_plan.h"
 
+#include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/state_parts.h"
 
 namespace rollcall::checkpoint {
@@ -31,8 +32,8 @@ at::Tensor ReadPlan::make(const at::Tensor& like, const format::ManifestEntry& e
   return made;
 }
 
-Result<void> ReadPlan::read(const format::CheckpointReader& reader, format::VerifyLevel level) const {
-  return reader.read(requests_, level, format::default_threads());
+Result<void> ReadPlan::read(const format::CheckpointSource& source, format::VerifyLevel level) const {
+  return source.read(requests_, level, format::default_threads());
 }
 
 void ReadPlan::carry_out() const {

@@ -8,20 +8,20 @@
 #include <vector>
 
 #include "runtime/base/result.h"
-#include "trainer/checkpoint/format/reader.h"
+#include "trainer/checkpoint/format/source.h"
 #include "trainer/torch.h"
 
 namespace rollcall::checkpoint {
 
-/// A checkpoint that is being loaded: look-up by path. The reader must outlive it. Values were read, tensors are not.
+/// A checkpoint that is being loaded: look-up by path. The source must outlive it. Values were read, tensors are not.
 class OpenCheckpoint {
  public:
-  OpenCheckpoint(const format::CheckpointReader& reader, std::map<std::string, format::Value> values)
-      : reader_(reader), values_(std::move(values)) {}
+  OpenCheckpoint(const format::CheckpointSource& source, std::map<std::string, format::Value> values)
+      : source_(source), values_(std::move(values)) {}
 
   /// Null where there is none.
   [[nodiscard]] const format::ManifestEntry* tensor(const std::string& path) const {
-    const format::ManifestEntry* const entry = reader_.find(path);
+    const format::ManifestEntry* const entry = source_.find(path);
     return entry != nullptr && entry->kind == format::Kind::Tensor ? entry : nullptr;
   }
 
@@ -32,10 +32,10 @@ class OpenCheckpoint {
     return found == values_.end() ? nullptr : std::get_if<T>(&found->second);
   }
 
-  [[nodiscard]] const format::CheckpointReader& reader() const { return reader_; }
+  [[nodiscard]] const format::CheckpointSource& source() const { return source_; }
 
  private:
-  const format::CheckpointReader& reader_;
+  const format::CheckpointSource& source_;
   std::map<std::string, format::Value> values_;
 };
 
@@ -48,8 +48,8 @@ class ReadPlan {
   /// A new tensor of `like`'s sizes, strides and device, of the entry's type, that read() fills with these rows.
   [[nodiscard]] at::Tensor make(const at::Tensor& like, const format::ManifestEntry& entry, std::int64_t first_row);
 
-  /// Errors: those of format::CheckpointReader.
-  [[nodiscard]] Result<void> read(const format::CheckpointReader& reader, format::VerifyLevel level) const;
+  /// Errors: the source's.
+  [[nodiscard]] Result<void> read(const format::CheckpointSource& source, format::VerifyLevel level) const;
   /// Copies, without recording gradients; the targets keep their memory and strides.
   void carry_out() const;
 

@@ -56,7 +56,7 @@ Result<std::vector<std::vector<std::byte>>> read_rng(const OpenCheckpoint& store
     auto& bytes = rng_per_rank.emplace_back(state->bytes);
     requests.push_back({state, 0, bytes});
   }
-  if (Result<void> read = stored.reader().read(requests, level, 1); !read) {
+  if (Result<void> read = stored.source().read(requests, level, 1); !read) {
     return read.error();
   }
   return rng_per_rank;

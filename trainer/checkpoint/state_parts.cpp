@@ -95,6 +95,14 @@ void StateParts::share(std::uint32_t rank, std::uint32_t size) {
   }
 }
 
+std::uint64_t bytes_of(const StateParts& parts) {
+  std::uint64_t bytes = 0;
+  for (const TensorPart& part : parts.tensors) {
+    bytes += part.rows.defined() ? part.rows.nbytes() : 0;
+  }
+  return bytes;
+}
+
 format::TensorView view_of(const TensorPart& part, const at::Tensor& host) {
   format::TensorView view{part.path, part.state_dict_key, format_dtype(part.type), part.whole_shape, {}};
   if (host.defined() && host.numel() > 0) {

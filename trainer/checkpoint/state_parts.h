@@ -66,6 +66,9 @@ struct StateParts {
 [[nodiscard]] format::DType format_dtype(at::ScalarType type);
 [[nodiscard]] at::ScalarType scalar_type(format::DType dtype);
 
+/// Of all rows that this rank gives.
+[[nodiscard]] std::uint64_t bytes_of(const StateParts& parts);
+
 /// Content whose views point into `held`.
 struct HostContent {
   format::Content content;

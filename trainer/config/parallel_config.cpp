@@ -16,7 +16,7 @@ struct Fixed {
 constexpr std::array kOnlySharded{Fixed{"shard-degree", "0"},           Fixed{"replicate-degree", "0"},
                                   Fixed{"reshard-after-forward", "on"}, Fixed{"param-dtype", "fp32"},
                                   Fixed{"reduce-dtype", "fp32"},        Fixed{"accumulate", "whole"},
-                                  Fixed{"cpu-offload", "false"}};
+                                  Fixed{"cpu-offload", "false"},        Fixed{"replicate-to", "none"}};
 
 constexpr std::array kOnlyReplicated{
     Fixed{"find-unused-parameters", "false"}, Fixed{"static-graph", "false"}, Fixed{"broadcast-buffers", "true"},
@@ -66,6 +66,21 @@ parallel::DataParallelOptions data_parallel_options(const Settings& settings) {
   return options;
 }
 
+/// 0: none.
+Result<std::int64_t> replicate_steps(const Settings& settings) {
+  if (settings.text("replicate-to") == "none") {
+    return settings.is_default("replicate-steps")
+               ? Result<std::int64_t>(0)
+               : fail("--replicate-steps", settings.text("replicate-steps"), "has no meaning without --replicate-to",
+                      "--replicate-to=neighbour");
+  }
+  if (!settings.on("elastic")) {
+    return fail("--replicate-to", settings.text("replicate-to"), "is for ranks that live on, which --elastic is about",
+                "--elastic, or leaving it out");
+  }
+  return settings.integer("replicate-steps");
+}
+
 }  // namespace
 
 Result<ParallelConfig> make_parallel_config(const settings::Settings& settings) {
@@ -86,6 +101,11 @@ Result<ParallelConfig> make_parallel_config(const settings::Settings& settings) 
   if (!checked) {
     return checked.error();
   }
+  const Result<std::int64_t> steps = replicate_steps(settings);
+  if (!steps) {
+    return steps.error();
+  }
+  config.replicate_steps = *steps;
   options.data_parallel = data_parallel_options(settings);
   if (!options.sharded) {
     return config;

@@ -69,6 +69,7 @@ struct OptimConfig {
 struct ParallelConfig {
   parallel::ReplicaOptions replica{};
   bool sync_batch_norms = false;
+  std::int64_t replicate_steps = 0;  ///< from one copy of the shards for a neighbour to the next; 0: none
 };
 
 struct CheckpointConfig {

@@ -164,6 +164,13 @@ constexpr std::array kTrainerTable{
         "under `rollcall run`: ranks that are left when others are lost or come go on in the same process, from what "
         "they have in memory (ddp) or the newest checkpoint (fsdp)",
         "Parallel"},
+    Setting{"replicate-to", Kind::Choice, "none", "none|neighbour",
+            "with elastic and parallel=fsdp: while training goes on, each rank copies its part of the model and of the "
+            "optimizer's state to a rank of another node, so that a lost rank or node costs the steps since then and "
+            "not those since the newest checkpoint; takes memory of the host for four times that part",
+            "Parallel", "none|neighbour"},
+    Setting{"replicate-steps", Kind::Integer, "10", "N", "steps from one such copy to the next", "Parallel", "", 1,
+            kMost},
     Setting{"elastic-exact", Kind::Integer, "0", "N",
             "ddp: train as N ranks would, bit for bit, however many there are and whenever they come and go; 0: do "
             "not",

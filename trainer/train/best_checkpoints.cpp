@@ -110,7 +110,7 @@ Result<void> Checkpoints::settle_best(checkpoint::Progress& progress) {
   if (unsettled_ < 0) {
     return {};
   }
-  writer_->finish_save();
+  writer_.finish_save();
   std::vector<checkpoint::Best> candidates = progress.best;
   candidates.insert(candidates.end(), driven_out_.begin(), driven_out_.end());
   Result<std::vector<checkpoint::Best>> there = with_checkpoints(candidates);
@@ -134,10 +134,10 @@ Result<std::vector<checkpoint::Best>> Checkpoints::with_checkpoints(const std::v
   for (const checkpoint::Best& one : validations) {
     const fs::path path = fs::path(config_.checkpoint.load.folder) / checkpoint::format::checkpoint_name(one.step);
     // Until this run's first save those behind its beginning are of another training.
-    const bool ours = one.step <= line_begins_at_ || writer_->saved_once();
+    const bool ours = one.step <= line_begins_at_ || writer_.saved_once();
     there.push_back(world_.rank == 0 && ours && !is_gone(path) ? 1 : 0);
   }
-  const bool ranks_lost = writer_->wait_for_ranks();  // as in prepare_save()
+  const bool ranks_lost = writer_.wait_for_ranks();  // as in prepare_save()
   there.push_back(ranks_lost ? 1 : 0);
   at::Tensor ranks = world_.device.place(torch::tensor(there, at::kLong));
   if (Result<void> reduced = process_group::all_reduce_sum(world_.process_group, ranks); !reduced) {
@@ -151,7 +151,7 @@ Result<std::vector<checkpoint::Best>> Checkpoints::with_checkpoints(const std::v
       found.push_back(validations[i]);
     }
   }
-  if (Result<void> restored = writer_->restore_group(number[validations.size()] > 0); !restored) {
+  if (Result<void> restored = writer_.restore_group(number[validations.size()] > 0); !restored) {
     return restored.error();
   }
   return found;

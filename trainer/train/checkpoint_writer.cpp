@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "trainer/checkpoint/live_content.h"
+#include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/factory.h"
 #include "trainer/torch.h"
 #include "trainer/train/process.h"
@@ -93,24 +94,13 @@ Result<std::vector<std::vector<std::byte>>> CheckpointGroup::gather(std::span<co
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(const config::CheckpointConfig& config, const World& world)
-    : config_(config), world_(world), policy_{.retries = config.retries} {}
+    : config_(config),
+      world_(world),
+      first_failure_(std::make_shared<process_group::FirstFailure>()),
+      policy_{.retries = config.retries},
+      saver_(config.background ? std::make_unique<background::BackgroundSaver>(policy_) : nullptr) {}
 
-Result<std::unique_ptr<CheckpointWriter>> CheckpointWriter::open(const config::CheckpointConfig& config,
-                                                                 const World& world) {
-  std::unique_ptr<CheckpointWriter> writer(new CheckpointWriter(config, world));
-  if (Result<void> made = writer->restore_group(true); !made) {
-    return made.error();
-  }
-  if (config.background) {
-    writer->saver_ = std::make_unique<background::BackgroundSaver>(writer->policy_);
-  }
-  return writer;
-}
-
-Result<void> CheckpointWriter::restore_group(bool failed) {
-  if (!failed) {
-    return {};
-  }
+Result<void> CheckpointWriter::make_group() {
   leave_group_behind();
   first_failure_ = std::make_shared<process_group::FirstFailure>();
   if (world_.process_group) {
@@ -132,15 +122,25 @@ Result<void> CheckpointWriter::restore_group(bool failed) {
   return {};
 }
 
+Result<checkpoint::format::RankGroup*> CheckpointWriter::group() {
+  const Result<void> made = group_ ? Result<void>() : make_group();
+  return made ? Result<checkpoint::format::RankGroup*>(group_.get()) : made.error();
+}
+
+Result<void> CheckpointWriter::restore_group(bool failed) { return failed ? make_group() : Result<void>(); }
+
 void CheckpointWriter::leave_group_behind() {
   group_.reset();
   process_group::leave_behind(std::move(process_group_));
 }
 
-bool CheckpointWriter::wait_for_ranks() { return !checkpoint::format::agree(*group_, {}); }
+bool CheckpointWriter::wait_for_ranks() {
+  const auto ranks = group();
+  return !ranks || !checkpoint::format::agree(**ranks, {});
+}
 
 bool CheckpointWriter::may_save(Urgency urgency, bool others_saving) {
-  if (urgency == Urgency::MaySkip && others_saving && config_.skip_while_saving) {
+  if (urgency == Urgency::MaySkip && others_saving && config_.skip_while_saving && !copied_bytes_) {
     return false;
   }
   finish_save();
@@ -150,6 +150,10 @@ bool CheckpointWriter::may_save(Urgency urgency, bool others_saving) {
 Result<void> CheckpointWriter::save(background::Destination destination, const checkpoint::StateParts& parts,
                                     const std::set<std::string>& parameter_keys, Urgency urgency) {
   stall_seconds_ = 0;
+  copied_bytes_.reset();
+  if (const auto ranks = group(); !ranks) {
+    return ranks.error();
+  }
   if (!saver_ || urgency == Urgency::Final) {
     Result<void> written = write_now(destination, parts);
     return urgency == Urgency::Final ? written : Result<void>();
@@ -186,6 +190,40 @@ Result<void> CheckpointWriter::write_now(const background::Destination& destinat
   return written;
 }
 
+Result<void> CheckpointWriter::exchange(const checkpoint::PartName& name, const checkpoint::format::Content& content,
+                                        NeighbourCopies& copies) const {
+  RECORD_USER_SCOPE("save: copy to a neighbour");
+  checkpoint::MemoryPart part;
+  const auto refused = process_group::catch_exception([&] { part = checkpoint::make_part(name, content); });
+  const Result<void> all =
+      process_group::agree_or_fail(process_group_, refused ? Result<void>(refused->error) : Result<void>());
+  return all ? copies.exchange(std::move(part), {world_.host, world_.local_rank}, process_group_) : all;
+}
+
+Result<void> CheckpointWriter::copy_to_neighbour(const checkpoint::PartName& name, const checkpoint::StateParts& parts,
+                                                 const std::set<std::string>& parameter_keys, NeighbourCopies& copies) {
+  stall_seconds_ = 0;
+  if (const auto ranks = group(); !ranks) {
+    return ranks.error();
+  }
+  copied_bytes_ = checkpoint::bytes_of(parts);
+  if (!saver_) {
+    background::SaveOutcome outcome;
+    outcome.step = name.step;
+    {
+      const Stopwatch stall(stall_seconds_);
+      outcome.written = exchange(name, checkpoint::on_host(parts).content, copies);
+    }
+    outcome.durable_seconds = stall_seconds_;
+    note(std::move(outcome));
+    return {};
+  }
+  const Stopwatch stall(stall_seconds_);
+  return saver_->start(
+      name.step, checkpoint::live_content(parts, parameter_keys, device_copies_),
+      [this, name, &copies](const checkpoint::format::Content& content) { return exchange(name, content, copies); });
+}
+
 void CheckpointWriter::before_update() {
   if (saver_) {
     RECORD_USER_SCOPE("save: copy what is left");
@@ -209,6 +247,10 @@ void CheckpointWriter::finish_save() {
 }
 
 void CheckpointWriter::note(background::SaveOutcome outcome) {
+  if (copied_bytes_) {
+    reports_.push_back({std::move(outcome), stall_seconds_, copied_bytes_});
+    return;
+  }
   if (outcome.written) {
     failed_in_a_row_ = 0;
     saved_once_ = true;

@@ -15,6 +15,7 @@
 #include "trainer/checkpoint/state_parts.h"
 #include "trainer/config/train_config.h"
 #include "trainer/distributed/process_group/factory.h"
+#include "trainer/train/neighbour_copies.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {
@@ -29,7 +30,8 @@ enum class Urgency {
 /// How a save went, and what it cost.
 struct SaveReport {
   checkpoint::background::SaveOutcome outcome;
-  double stall_seconds = 0;  ///< that the training waited for it
+  double stall_seconds = 0;                        ///< that the training waited for it
+  std::optional<std::uint64_t> copied_bytes = {};  ///< it went to a neighbour's memory: this rank's part
 };
 
 /// Writes states in the background or at once, by settings checkpoint-mode, checkpoint-overlap, checkpoint-retries and
@@ -37,26 +39,30 @@ struct SaveReport {
 ///
 /// The ranks that save together have a process group of their own, for a thread of its own, with the patience of
 /// setting checkpoint-timeout: a file system that stands still for longer than a collective of the training may take
-/// ends neither. A group that failed (Gloo closes all its connections then) is made anew before the next save.
+/// ends neither. The group is made when it is first needed: a training that goes on from memory is not held up by it.
+/// One that failed (Gloo closes all its connections then) is made anew before the next save.
 class CheckpointWriter {
  public:
-  /// The arguments outlive this object. Collective. Errors: those of make_process_group().
-  [[nodiscard]] static Result<std::unique_ptr<CheckpointWriter>> open(const config::CheckpointConfig& config,
-                                                                      const World& world);
+  /// The arguments outlive this object.
+  CheckpointWriter(const config::CheckpointConfig& config, const World& world);
 
   /// Saves `parts`, whose tensors the training may change once before_update() has returned (except those of no key in
   /// `parameter_keys` and no optimizer: at once). Called again only where `may_save` said so. Errors: with
   /// Urgency::Final what the last try failed with; otherwise only that there is no memory for a copy.
   [[nodiscard]] Result<void> save(checkpoint::background::Destination destination, const checkpoint::StateParts& parts,
                                   const std::set<std::string>& parameter_keys, Urgency urgency);
+  /// As save(), to the memory of this rank and its neighbour (exchange()) in place of a file; always Urgency::MaySkip.
+  [[nodiscard]] Result<void> copy_to_neighbour(const checkpoint::PartName& name, const checkpoint::StateParts& parts,
+                                               const std::set<std::string>& parameter_keys, NeighbourCopies& copies);
   /// Waits for a save that is under way, except where this one is to be skipped instead: false. `others_saving`:
-  /// whether any rank's was under way when the ranks last talked.
+  /// whether any rank's was under way when the ranks last talked. No file is left out for a copy in memory.
   [[nodiscard]] bool may_save(Urgency urgency, bool others_saving);
 
   /// Waits for a save that is under way.
   void finish_save();
   /// Before each save, after may_save(): waits for the other ranks, with the patience of checkpoint-timeout, where a
-  /// file system holds one of them up. Whether the group has failed, so far as this rank knows. Collective.
+  /// file system holds one of them up. Whether the group has failed, so far as this rank knows; also where it cannot be
+  /// made. Collective.
   [[nodiscard]] bool wait_for_ranks();
   /// Makes the group anew where `failed` on any rank. Collective. Errors: those of make_process_group().
   [[nodiscard]] Result<void> restore_group(bool failed);
@@ -78,12 +84,13 @@ class CheckpointWriter {
   /// Saves that ended since the last call.
   [[nodiscard]] std::vector<SaveReport> take_reports();
 
-  /// For loading, before the first save.
-  [[nodiscard]] checkpoint::format::RankGroup& group() { return *group_; }
+  /// For loading, before the first save. Owned by this object. Collective. Errors: those of make_process_group().
+  [[nodiscard]] Result<checkpoint::format::RankGroup*> group();
 
  private:
-  CheckpointWriter(const config::CheckpointConfig& config, const World& world);
-
+  [[nodiscard]] Result<void> make_group();
+  [[nodiscard]] Result<void> exchange(const checkpoint::PartName& name, const checkpoint::format::Content& content,
+                                      NeighbourCopies& copies) const;
   void note(checkpoint::background::SaveOutcome outcome);
   /// The others gave a rank up that a save held for too long, which hears of lost peers then.
   [[nodiscard]] Error with_advice(Error error, double seconds) const;
@@ -97,8 +104,10 @@ class CheckpointWriter {
   int groups_made_ = 0;
   std::shared_ptr<process_group::FirstFailure> first_failure_;  ///< of the group: the training outlives it
   process_group::Group process_group_;                          ///< null in a world of one
-  std::unique_ptr<checkpoint::format::RankGroup> group_;        ///< that one, for those who read and write
+  std::unique_ptr<checkpoint::format::RankGroup>
+      group_;  ///< that one, for those who read and write; null: not yet made
   bool saved_once_ = false;
+  std::optional<std::uint64_t> copied_bytes_;  ///< the last save that was begun is a copy to a neighbour
   checkpoint::background::RetryPolicy policy_;
   double stall_seconds_ = 0;  ///< of the save under way
   std::int64_t failed_in_a_row_ = 0;

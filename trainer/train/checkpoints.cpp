@@ -57,15 +57,14 @@ class ReplicaSharding final : public checkpoint::Sharding {
 
 }  // namespace
 
-Checkpoints::Checkpoints(const config::TrainConfig& config, Training& training, const World& world,
-                         std::unique_ptr<CheckpointWriter> writer, const Lease* lease, std::vector<std::string> argv,
-                         std::string job)
+Checkpoints::Checkpoints(const config::TrainConfig& config, Training& training, const World& world, const Lease* lease,
+                         std::vector<std::string> argv, std::string job)
     : config_(config),
       training_(training),
       world_(world),
       sharding_(training.replica->is_sharded() ? std::make_unique<ReplicaSharding>(*training.replica, *training.model)
                                                : nullptr),
-      writer_(std::move(writer)),
+      writer_(config.checkpoint, world),
       lease_(lease),
       argv_(std::move(argv)),
       job_(std::move(job)),
@@ -87,8 +86,12 @@ checkpoint::TrainingState Checkpoints::state_of(const checkpoint::Progress& prog
 Result<std::string> Checkpoints::load(checkpoint::Progress& progress, std::vector<std::string>& warnings) {
   checkpoint::TrainingState state = state_of(progress);
   const optim::Options own = optim::options_of(*training_.optimizer);
+  const Result<checkpoint::format::RankGroup*> ranks = writer_.group();
+  if (!ranks) {
+    return ranks.error();
+  }
   const Result<std::optional<checkpoint::LoadedInfo>> loaded =
-      checkpoint::load(config_.checkpoint.load, state, writer_->group());
+      checkpoint::load(config_.checkpoint.load, state, **ranks);
   if (!loaded) {
     return loaded.error();
   }
@@ -128,6 +131,35 @@ Result<std::string> Checkpoints::go_on(const Living& living, checkpoint::Progres
              : how.error();
 }
 
+void Checkpoints::use_copies(NeighbourCopies& copies, std::int64_t generation) {
+  copies_ = &copies;
+  generation_ = generation;
+}
+
+Result<std::string> Checkpoints::load_copies(FoundCopies& found, checkpoint::Progress& progress,
+                                             std::vector<std::string>& warnings) {
+  checkpoint::TrainingState state = state_of(progress);
+  const optim::Options own = optim::options_of(*training_.optimizer);
+  const Result<checkpoint::format::RankGroup*> ranks = writer_.group();
+  if (!ranks) {
+    return ranks.error();
+  }
+  if (Result<void> loaded = checkpoint::load(
+          found.checkpoint, [&] { return fetch(found, *copies_, world_); }, state, **ranks);
+      !loaded) {
+    return loaded.error();
+  }
+  copies_->settle_on(found.name);
+  optim::set_options(*training_.optimizer, own);
+  loaded_from_ = found.checkpoint.path();
+  line_begins_at_ = found.line_begins_at;
+  went_on_ = true;
+  const Result<std::string> how = take_place(progress, state, warnings);
+  return how ? Result<std::string>(fmt::format("goes on from copies in {} at epoch {}, step {}{}", loaded_from_,
+                                               progress.epoch + 1, progress.global_step, *how))
+             : how.error();
+}
+
 Result<std::string> Checkpoints::take_place(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
                                             std::vector<std::string>& warnings) {
   const StepSizeChange change =
@@ -154,8 +186,12 @@ bool Checkpoints::is_finished(const checkpoint::Progress& progress) const {
 
 Result<std::string> Checkpoints::init() {
   const std::string& path = config_.checkpoint.init_from;
+  const Result<checkpoint::format::RankGroup*> ranks = writer_.group();
+  if (!ranks) {
+    return ranks.error();
+  }
   const auto left_out =
-      checkpoint::init_from(path, *training_.model, sharding_.get(), config_.checkpoint.load.verify, writer_->group());
+      checkpoint::init_from(path, *training_.model, sharding_.get(), config_.checkpoint.load.verify, **ranks);
   if (!left_out) {
     return left_out.error();
   }
@@ -234,11 +270,11 @@ Result<void> Checkpoints::continue_at(checkpoint::Progress& progress, const chec
 }
 
 Result<bool> Checkpoints::save(checkpoint::Progress& progress, Urgency urgency, bool others_saving) {
-  if (!writer_->may_save(urgency, others_saving)) {
+  if (!writer_.may_save(urgency, others_saving)) {
     return false;
   }
-  if (urgency != Urgency::Final && writer_->gave_up()) {  // all ranks know of the same saves here
-    return writer_->last_failure();
+  if (urgency != Urgency::Final && writer_.gave_up()) {  // all ranks know of the same saves here
+    return writer_.last_failure();
   }
   if (unsettled_ != progress.global_step) {
     if (Result<void> settled = settle_best(progress); !settled) {
@@ -257,7 +293,7 @@ Result<bool> Checkpoints::save(checkpoint::Progress& progress, Urgency urgency, 
                                                   .step = progress.global_step,
                                                   .retention = retention(progress),
                                                   .stage = config_.checkpoint.stage};
-  if (!writer_->saved_once()) {
+  if (!writer_.saved_once()) {
     destination.line_begins_at = line_begins_at_;
     destination.stage_cleared = stage_cleared_;
   }
@@ -267,10 +303,35 @@ Result<bool> Checkpoints::save(checkpoint::Progress& progress, Urgency urgency, 
       return lease->lost_by_now() ? lease->taken_over() : Result<void>();
     };
   }
-  if (Result<void> saved = writer_->save(std::move(destination), *parts, parameters_, urgency); !saved) {
+  if (Result<void> saved = writer_.save(std::move(destination), *parts, parameters_, urgency); !saved) {
     return saved.error();
   }
   return true;
+}
+
+Result<bool> Checkpoints::replicate(const checkpoint::Progress& progress, bool others_saving, bool may_skip) {
+  if (may_skip && others_saving) {
+    return false;
+  }
+  writer_.finish_save();
+  checkpoint::Progress told = progress;
+  give_back_best(told);
+  Result<checkpoint::StateParts> parts = checkpoint::collect(state_of(told), world_.rank, world_.world_size);
+  if (!parts) {
+    return parts.error();
+  }
+  if (Result<void> ready = prepare_save(*parts, progress.global_step); !ready) {
+    return ready.error();
+  }
+  checkpoint::add_generator(*parts, world_.rank, world_.world_size);
+  if (world_.rank == 0) {
+    parts->values[kLineBeginsAt] = line_at(progress.global_step);
+  }
+  replicated_ = true;
+  const Result<void> begun = writer_.copy_to_neighbour(
+      {.generation = generation_, .step = progress.global_step, .owners = world_.world_size, .owner = world_.rank},
+      *parts, parameters_, *copies_);
+  return begun ? Result<bool>(true) : begun.error();
 }
 
 Error Checkpoints::taken_over() const {
@@ -298,7 +359,7 @@ Result<void> Checkpoints::prepare_save(const checkpoint::StateParts& parts, std:
   const bool finite = precision::all_finite(numbers.values());
   const bool lost = lease_ != nullptr && lease_->lost_by_now();
   // Last what may wait for a file system, on any rank; the collective below has less patience.
-  const bool group_failed = writer_->wait_for_ranks();
+  const bool group_failed = writer_.wait_for_ranks();
   at::Tensor ranks = world_.device.place(
       torch::tensor({std::int64_t{lost}, std::int64_t{!finite}, std::int64_t{group_failed}}, at::kLong));
   if (Result<void> reduced = process_group::all_reduce_sum(world_.process_group, ranks); !reduced) {
@@ -312,7 +373,12 @@ Result<void> Checkpoints::prepare_save(const checkpoint::StateParts& parts, std:
   if (number[1] > 0) {
     return state_not_finite(precision::first_not_finite(numbers), step);
   }
-  return writer_->restore_group(number[2] > 0);
+  return writer_.restore_group(number[2] > 0);
+}
+
+bool Checkpoints::replica_due_after_step(std::int64_t global_step) const {
+  const std::int64_t every = config_.parallel.replicate_steps;
+  return copies_ != nullptr && every > 0 && (!replicated_ || global_step % every == 0);
 }
 
 bool Checkpoints::due_after_step(std::int64_t global_step) const {

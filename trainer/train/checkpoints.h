@@ -24,9 +24,8 @@ namespace rollcall::train {
 class Checkpoints {
  public:
   /// All references outlive this object, and so does `lease`, which is null but on rank 0.
-  Checkpoints(const config::TrainConfig& config, Training& training, const World& world,
-              std::unique_ptr<CheckpointWriter> writer, const Lease* lease, std::vector<std::string> argv,
-              std::string job);
+  Checkpoints(const config::TrainConfig& config, Training& training, const World& world, const Lease* lease,
+              std::vector<std::string> argv, std::string job);
 
   /// Fills the training's model and optimizer and `progress` from the checkpoint that setting `resume` means, or else
   /// the model from the one that `init-from` means. Returns a line for people: where the training begins, and why.
@@ -36,13 +35,16 @@ class Checkpoints {
   /// warns as load() does.
   [[nodiscard]] Result<std::string> go_on(const Living& living, checkpoint::Progress& progress,
                                           std::vector<std::string>& warnings);
+  /// As load(), from copies in the ranks' memory, after use_copies(). Collective.
+  [[nodiscard]] Result<std::string> load_copies(FoundCopies& found, checkpoint::Progress& progress,
+                                                std::vector<std::string>& warnings);
   /// For another object that goes on with `progress`: a validation among the best whose checkpoint may not be there is
   /// repeated, and what it drove out counts again.
   void give_back_best(checkpoint::Progress& progress) const;
   [[nodiscard]] bool went_on_from_memory() const { return went_on_; }
   /// For another object that goes on at `step`: up to which step the folder's checkpoints are of this training. Not
   /// while a save is under way.
-  [[nodiscard]] std::int64_t line_at(std::int64_t step) const { return writer_->saved_once() ? step : line_begins_at_; }
+  [[nodiscard]] std::int64_t line_at(std::int64_t step) const { return writer_.saved_once() ? step : line_begins_at_; }
   /// The file that load() used; empty where it used none.
   [[nodiscard]] const std::string& loaded_from() const { return loaded_from_; }
   /// A node on which the newest file cannot be read soundly falls back to another one than the rest: an error
@@ -52,12 +54,17 @@ class Checkpoints {
   /// there. Saves, or begins to (see CheckpointWriter); false where it is left out. `others_saving`: whether any rank's
   /// save was under way when the ranks last talked.
   [[nodiscard]] Result<bool> save(checkpoint::Progress& progress, Urgency urgency, bool others_saving);
+  /// Those of this process, which outlive this object; `generation`: of the world.
+  void use_copies(NeighbourCopies& copies, std::int64_t generation);
+  /// Begins to copy the state to a neighbour's memory, after use_copies(); false where a save is under way on any rank
+  /// and this one `may_skip`.
+  [[nodiscard]] Result<bool> replicate(const checkpoint::Progress& progress, bool others_saving, bool may_skip);
   /// Enters the validation of the present step among the best of `progress`: whether it is one, and to be saved. What
   /// it drives out keeps its checkpoint until the new one's is there, and takes its place again where that cannot be
   /// written. Errors: Unavailable: a peer was lost.
   [[nodiscard]] Result<bool> note_validation(checkpoint::Progress& progress, double metric);
   /// Of the saves that are under way and of those that ended.
-  [[nodiscard]] CheckpointWriter& writer() { return *writer_; }
+  [[nodiscard]] CheckpointWriter& writer() { return writer_; }
 
   /// Whether another run has taken the folder, so far as this rank knows.
   [[nodiscard]] bool lost_folder() const { return lease_ != nullptr && lease_->lost(); }
@@ -67,6 +74,8 @@ class Checkpoints {
   /// Whether the checkpoint that was loaded is of an epoch's last step, and only the epoch's end is left of it.
   [[nodiscard]] bool ends_an_epoch() const { return ends_an_epoch_; }
   [[nodiscard]] bool due_after_step(std::int64_t global_step) const;
+  /// Whether a copy for a neighbour is: by the setting, and soon in each new world, whose copies are not yet.
+  [[nodiscard]] bool replica_due_after_step(std::int64_t global_step) const;
   [[nodiscard]] bool due_after_epoch(std::int64_t finished_epochs) const;
 
  private:
@@ -98,7 +107,7 @@ class Checkpoints {
   Training& training_;
   const World& world_;
   std::unique_ptr<checkpoint::Sharding> sharding_;  ///< null: every rank has the whole model
-  std::unique_ptr<CheckpointWriter> writer_;
+  CheckpointWriter writer_;
   const Lease* lease_;
   std::vector<std::string> argv_;
   std::string job_;
@@ -106,6 +115,9 @@ class Checkpoints {
   std::set<std::string> parameters_;
   bool ends_an_epoch_ = false;
   bool went_on_ = false;
+  NeighbourCopies* copies_ = nullptr;
+  std::int64_t generation_ = 0;  ///< of the world
+  bool replicated_ = false;      ///< replicate() has begun a copy
   std::string loaded_from_;
   std::int64_t unsettled_ = -1;  ///< the step of the last validation among the best, until its save is known to be done
   std::vector<checkpoint::Best> driven_out_;  ///< those of before that validation

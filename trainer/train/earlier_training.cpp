@@ -47,20 +47,7 @@ Result<EarlierTraining> read_earlier(const std::string& path, checkpoint::format
   if (!reader) {
     return reader.error();
   }
-  auto values = reader->values();
-  if (!values) {
-    return values.error();
-  }
-  const checkpoint::OpenCheckpoint stored(*reader, *std::move(values));
-  const auto progress = checkpoint::read_progress(stored);
-  if (!progress) {
-    return fail("--resume", path, "does not tell how far its training was", "another checkpoint", ExitCode::BadData);
-  }
-  const auto text = [&](const char* name) {
-    const auto* const value = stored.value<std::string>(name);
-    return value == nullptr ? std::string() : *value;
-  };
-  return EarlierTraining{path, *progress, text("/config/json"), text("/config/slurm_job")};
+  return earlier_training_of(*reader);
 }
 
 /// Whether a file may be read at another time. What is gone by now, is a folder or leads nowhere is no checkpoint.
@@ -170,6 +157,24 @@ void warn_of_older(const config::TrainConfig& config, std::int64_t step, std::ve
 }
 
 }  // namespace
+
+Result<EarlierTraining> earlier_training_of(const checkpoint::format::CheckpointSource& source) {
+  auto values = source.values();
+  if (!values) {
+    return values.error();
+  }
+  const checkpoint::OpenCheckpoint stored(source, *std::move(values));
+  const auto progress = checkpoint::read_progress(stored);
+  if (!progress) {
+    return fail("--resume", source.path(), "does not tell how far its training was", "another checkpoint",
+                ExitCode::BadData);
+  }
+  const auto text = [&](const char* name) {
+    const auto* const value = stored.value<std::string>(name);
+    return value == nullptr ? std::string() : *value;
+  };
+  return EarlierTraining{source.path(), *progress, text("/config/json"), text("/config/slurm_job")};
+}
 
 Result<std::optional<EarlierTraining>> find_earlier_training(const checkpoint::LoadOptions& options) {
   const Result<std::vector<std::string>> paths = candidates(options);

@@ -24,6 +24,9 @@ struct EarlierTraining {
   std::string job;          ///< Slurm's number of the job that wrote it; empty: none
 };
 
+/// What `source` says. Errors: BadData: nothing; those of reading its values.
+[[nodiscard]] Result<EarlierTraining> earlier_training_of(const checkpoint::format::CheckpointSource& source);
+
 /// The first that can be read of those that loading will look at; nothing where there is none, or `options` say that a
 /// run begins afresh. A checkpoint that cannot be read is none here: loading it tells. Errors: InputOutput: the folder
 /// cannot be listed; Mismatch: it was not named by the user and is another user's, or is of a newer format.

@@ -278,13 +278,17 @@ Loop::Stop Loop::after_step(const Totals& totals) {
     return interrupted();
   }
   if (totals.regrouping > 0 && !at_last_step()) {
-    return Outcome{Ending::Regrouped, std::nullopt};
+    Stop stop = config_.parallel.replicate_steps > 0 ? replicate(false) : std::nullopt;
+    return stop ? stop : Outcome{Ending::Regrouped, std::nullopt};
   }
   if (ends_in_mid_epoch()) {
     const Stop stop = save_and_validate(true, true);
     return stop ? stop : Outcome{};
   }
-  return checkpoints_.due_after_step(progress_.global_step) ? save(Urgency::MaySkip) : std::nullopt;
+  if (checkpoints_.due_after_step(progress_.global_step)) {
+    return save(Urgency::MaySkip);
+  }
+  return checkpoints_.replica_due_after_step(progress_.global_step) ? replicate(true) : std::nullopt;
 }
 
 Loop::Stop Loop::after_epoch() {
@@ -394,10 +398,21 @@ Loop::Stop Loop::save(Urgency urgency) {
   return failed(saved.error(), lost_peer || world_.rank != 0);
 }
 
+Loop::Stop Loop::replicate(bool may_skip) {
+  const Result<bool> begun = checkpoints_.replicate(progress_, others_saving_, may_skip);
+  tell_saves();
+  if (begun) {
+    return std::nullopt;
+  }
+  return failed(begun.error(), begun.error().exit_code == ExitCode::Unavailable || world_.rank != 0);
+}
+
 void Loop::tell_saves() {
   for (const SaveReport& report : checkpoints_.writer().take_reports()) {
     observer_.saved(report);
-    warn_of_slow_save(report.outcome.durable_seconds);
+    if (!report.copied_bytes) {
+      warn_of_slow_save(report.outcome.durable_seconds);
+    }
   }
 }
 

@@ -84,6 +84,8 @@ class Loop {
   /// either, is no step further than that: ends so that the job is not requeued for ever.
   [[nodiscard]] Stop interrupted_validation(double seconds);
   [[nodiscard]] Stop save(Urgency urgency);
+  /// To a neighbour's memory.
+  [[nodiscard]] Stop replicate(bool may_skip);
   void tell_saves();
   /// Once.
   void warn_of_slow_save(double seconds);

@@ -251,7 +251,26 @@ void Observer::validated(const checkpoint::Progress& progress, const metrics::Ru
           {"seconds", seconds}});
 }
 
+void Observer::copied(const SaveReport& report) {
+  const auto& outcome = report.outcome;
+  if (!outcome.written) {
+    const Error& error = outcome.written.error();
+    warn(fmt::format("the copies of step {} for neighbours were not made: {}; try {}", outcome.step, error.reason,
+                     error.action));
+  }
+  record({{"event", std::string("replica")},
+          {"step", outcome.step},
+          {"complete", outcome.written.has_value()},
+          {"bytes", static_cast<std::int64_t>(*report.copied_bytes)},
+          {"stall_seconds", report.stall_seconds},
+          {"seconds", outcome.durable_seconds}});
+}
+
 void Observer::saved(const SaveReport& report) {
+  if (report.copied_bytes) {
+    copied(report);
+    return;
+  }
   const auto& outcome = report.outcome;
   for (const std::string& failure : outcome.failures) {
     warn(fmt::format("the checkpoint of step {}: {}; tried again", outcome.step, failure));

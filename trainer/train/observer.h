@@ -93,6 +93,7 @@ class Observer {
   void record(metrics::Record record);
   /// Warns once where there is no room any more, and tells what is missing once there is again.
   void note_written(Output& output, const Result<void>& written);
+  void copied(const SaveReport& report);
   void record_ranks(std::int64_t step);
   void tell_recovery(const checkpoint::Progress& progress);
 

@@ -40,7 +40,8 @@ class Session {
         given_resume_(input.options.trainer.text("resume")),
         kept_(std::move(memory.kept)),
         lease_(std::move(memory.lease)),
-        model_(kept_ ? kept_->model : std::move(memory.model)) {}
+        copies_(kept_ && kept_->copies ? std::move(kept_->copies) : std::make_unique<NeighbourCopies>()),
+        model_(kept_ && kept_->model ? kept_->model : std::move(memory.model)) {}
 
   [[nodiscard]] SessionEnd run() {
     SessionEnd end{.exit_code = run_to_end()};
@@ -94,21 +95,45 @@ class Session {
       return living.error();
     }
     if (!*living) {
-      kept_.reset();
+      return find_copies();
+    }
+    const Result<bool> newer = saved_since((*living)->earlier.progress.global_step);
+    if (!newer) {
+      return newer.error();
+    }
+    if (*newer) {
+      kept_.reset();  // the model is about to be loaded over
+    } else {
+      living_ = *std::move(living);
+    }
+    return {};
+  }
+
+  /// The same for a model that is divided: whether ranks have all of it together.
+  Result<void> find_copies() {
+    if (config_->parallel.replicate_steps == 0) {
       return {};
     }
-    // Ranks that were cut off may come back with less than the others have saved since, who have ended.
+    Result<std::optional<FoundCopies>> found =
+        train::find_copies(*copies_, kept_ ? kept_->recovery : Recovery(), world_);
+    if (!found || !*found) {
+      return found ? Result<void>() : found.error();
+    }
+    const Result<bool> newer = saved_since((*found)->name.step);
+    if (newer && !*newer) {
+      found_ = *std::move(found);
+    }
+    return newer ? Result<void>() : newer.error();
+  }
+
+  /// Ranks that were cut off may come back with less than the others have saved since, who have ended. Collective.
+  Result<bool> saved_since(std::int64_t step) {
     const Result<std::int64_t> saved = world_.rank == 0 ? newest_own_step() : Result<std::int64_t>(0);
     const Result<GoingOn> newest = share({.images_of_step = saved ? *saved : 0, .from_own_job = false}, world_);
     if (!saved || !newest) {
       return saved ? newest.error() : saved.error();
     }
-    if (newest->images_of_step <= (*living)->earlier.progress.global_step) {
-      living_ = *std::move(living);
-    } else {
-      kept_.reset();  // the model is about to be loaded over
-    }
-    return {};
+    return newest->images_of_step > step;
   }
 
   /// Of the checkpoints that this run has written or went on from, as look_back() would find it; 0: none.
@@ -133,6 +158,11 @@ class Session {
     return parse_integer<std::int64_t>(input_.environment.get(env::kGeneration).value_or("")).value_or(0);
   }
 
+  static Result<LookBack> in_memory(const FoundCopies& found) {
+    Result<EarlierTraining> earlier = earlier_training_of(found.checkpoint);
+    return earlier ? Result<LookBack>({.earlier = *std::move(earlier), .from_own_job = true}) : earlier.error();
+  }
+
   /// A checkpoint of another training is none to go on from. With other ranks, a training takes the accumulation that
   /// keeps the images of a step, where nobody gave one.
   Result<void> look_back() {
@@ -140,6 +170,8 @@ class Session {
     if (living_) {
       mine->earlier = living_->earlier;
       mine->from_own_job = true;
+    } else if (found_) {
+      mine = in_memory(*found_);
     } else if (world_.rank == 0) {
       mine = train::look_back(*config_, given_resume_, input_.environment, warnings_);
     }
@@ -192,12 +224,11 @@ class Session {
   Result<void> add_optimizer() { return train::add_optimizer(*training_, *config_, world_); }
 
   Result<void> open_checkpoints() {
-    Result<std::unique_ptr<CheckpointWriter>> writer = CheckpointWriter::open(config_->checkpoint, world_);
-    if (!writer) {
-      return writer.error();
-    }
-    checkpoints_.emplace(*config_, *training_, world_, *std::move(writer), folder_.lease ? &*folder_.lease : nullptr,
+    checkpoints_.emplace(*config_, *training_, world_, folder_.lease ? &*folder_.lease : nullptr,
                          shown_arguments(input_.arguments), input_.environment.get(env::kSlurmJobId).value_or(""));
+    if (config_->parallel.replicate_steps > 0) {
+      checkpoints_->use_copies(*copies_, generation());
+    }
     progress_ = first_progress(*config_, world_);
     progress_.dataset_size = training_->data.train_sampler->options().dataset_size;
     progress_.data = data_of(training_->data.datasets);
@@ -213,7 +244,9 @@ class Session {
       filled_ = filled.has_value();
       return filled ? take(checkpoints_->go_on(*living_, progress_, warnings_), resume_note_) : filled;
     }
-    const Result<void> loaded = take(checkpoints_->load(progress_, warnings_), resume_note_);
+    const Result<void> loaded = take(
+        found_ ? checkpoints_->load_copies(*found_, progress_, warnings_) : checkpoints_->load(progress_, warnings_),
+        resume_note_);
     if (Result<void> same = loaded ? confirm_same_training() : loaded; !same) {
       return same;
     }
@@ -262,9 +295,12 @@ class Session {
     }
     begun_ = true;
     training_begins();
-    if (living_) {
-      living_->recovery.restored = seconds_now() - living_->recovery.noticed;
-      observer_->recovered(living_->recovery);
+    if (Recovery recovery = living_  ? living_->recovery
+                            : found_ ? found_->recovery
+                                     : Recovery();
+        !recovery.cause.empty()) {
+      recovery.restored = seconds_now() - recovery.noticed;
+      observer_->recovered(recovery);
     }
     if (input_.agent != nullptr) {
       input_.agent->live_on();
@@ -278,7 +314,7 @@ class Session {
 
   /// What is about to be trained, then notes and warnings.
   void print_header() {
-    for (const std::string& line : living_ ? std::vector<std::string>() : header_lines(facts())) {
+    for (const std::string& line : living_ || found_ ? std::vector<std::string>() : header_lines(facts())) {
       observer_->note(line);
     }
     for (const std::string* const note : {&folder_.note, &resume_note_}) {
@@ -350,6 +386,9 @@ class Session {
     observer_.reset();
     report_.lets_go(to_int(ExitCode::Unavailable));
     std::optional<Kept> kept = std::move(kept_);  // that of before, if this world did not come so far as to use it
+    if (begun_) {
+      kept.reset();
+    }
     if ((begun_ ? belongs_together_ : filled_) && !training_->replica->is_sharded()) {
       kept.emplace();
       kept->model = training_->model;
@@ -364,6 +403,10 @@ class Session {
       kept->config_json = begun_ ? config_->json : living_->earlier.config_json;
       kept->line_begins_at = begun_ ? checkpoints_->line_at(progress_.global_step) : living_->line_begins_at;
     }
+    if (!copies_->empty()) {
+      kept = kept ? std::move(kept) : Kept();
+      kept->copies = std::move(copies_);
+    }
     if (checkpoints_) {
       checkpoints_->writer().leave_group_behind();
     }
@@ -371,7 +414,7 @@ class Session {
     if (training_) {
       training_->replica.reset();
     }
-    if (kept) {
+    if (kept && kept->model) {
       parallel::leave_group(*kept->model);
     }
     training_.reset();
@@ -416,11 +459,13 @@ class Session {
   const std::string given_resume_;  ///< before a restart changed it
   std::optional<Kept> kept_;
   std::optional<Lease> lease_;
-  model::ResNet model_;  ///< may be null
+  std::unique_ptr<NeighbourCopies> copies_;  ///< this process's
+  model::ResNet model_;                      ///< may be null
   std::optional<Living> living_;
-  bool filled_ = false;           ///< model and optimizer are, with what living_ says
-  bool belongs_together_ = true;  ///< model, optimizer and progress_
-  bool begun_ = false;            ///< the loop has: progress, model and optimizer belong together
+  std::optional<FoundCopies> found_;  ///< what a divided model goes on from in place of living_
+  bool filled_ = false;               ///< model and optimizer are, with what living_ says
+  bool belongs_together_ = true;      ///< model, optimizer and progress_
+  bool begun_ = false;                ///< the loop has: progress, model and optimizer belong together
   std::vector<at::Tensor> buffers_before_;
   std::optional<Error> lost_;
   double noticed_ = 0;  ///< seconds_now() of it

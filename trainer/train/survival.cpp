@@ -90,23 +90,6 @@ void make_state(torch::optim::Optimizer& optimizer, const Json& description, con
   });
 }
 
-Json to_json(const Recovery& recovery) {
-  return {{"cause", recovery.cause},
-          {"since", seconds_now() - recovery.noticed},
-          {"hold", recovery.hold},
-          {"released", recovery.released},
-          {"joined", recovery.joined}};
-}
-
-/// Clocks of nodes need not agree: what counts is how long ago it was.
-Recovery recovery_of(const Json& json) {
-  return {.cause = json.at("cause").get<std::string>(),
-          .noticed = seconds_now() - json.at("since").get<double>(),
-          .released = json.at("released").get<double>(),
-          .hold = json.at("hold").get<double>(),
-          .joined = json.at("joined").get<double>()};
-}
-
 Bytes describe(const Kept& kept) {
   const std::string text = Json{
       {"progress", checkpoint::progress_to_text(kept.progress)},
@@ -115,7 +98,7 @@ Bytes describe(const Kept& kept) {
       {"line_begins_at", kept.line_begins_at},
       {"gradient_order", kept.gradient_order},
       {"recovery",
-       to_json(kept.recovery)}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+       to_text(kept.recovery)}}.dump(-1, ' ', false, Json::error_handler_t::replace);
   return {text.begin(), text.end()};
 }
 
@@ -134,7 +117,7 @@ struct Standing {
 
 /// By rank.
 Result<std::vector<Standing>> standings(const std::optional<Kept>& kept, const World& world) {
-  const Standing mine = kept ? Standing{kept->generation, kept->progress.global_step} : Standing();
+  const Standing mine = kept && kept->model ? Standing{kept->generation, kept->progress.global_step} : Standing();
   const std::string text = fmt::format("{} {}", mine.generation, mine.steps);
   const Result<std::vector<Bytes>> all = gather({text.begin(), text.end()}, world);
   if (!all) {
@@ -149,6 +132,24 @@ Result<std::vector<Standing>> standings(const std::optional<Kept>& kept, const W
 }
 
 }  // namespace
+
+std::string to_text(const Recovery& recovery) {
+  return Json{{"cause", recovery.cause},
+              {"since", seconds_now() - recovery.noticed},
+              {"hold", recovery.hold},
+              {"released", recovery.released},
+              {"joined", recovery.joined}}
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Recovery recovery_of_text(const std::string& text) {
+  const Json json = Json::parse(text);
+  return {.cause = json.at("cause").get<std::string>(),
+          .noticed = seconds_now() - json.at("since").get<double>(),
+          .released = json.at("released").get<double>(),
+          .hold = json.at("hold").get<double>(),
+          .joined = json.at("joined").get<double>()};
+}
 
 Result<std::optional<Living>> find_living(const std::optional<Kept>& kept, const World& world) {
   const Result<std::vector<Standing>> of_ranks = standings(kept, world);
@@ -176,7 +177,7 @@ Result<std::optional<Living>> find_living(const std::optional<Kept>& kept, const
   living.optimizer_state = told.at("optimizer").dump();
   living.line_begins_at = told.at("line_begins_at").get<std::int64_t>();
   living.gradient_order = told.at("gradient_order").get<std::vector<std::int64_t>>();
-  living.recovery = recovery_of(told.at("recovery"));
+  living.recovery = recovery_of_text(told.at("recovery").get<std::string>());
   return std::optional(std::move(living));
 }
 

@@ -11,6 +11,7 @@
 #include "trainer/model/resnet.h"
 #include "trainer/torch.h"
 #include "trainer/train/earlier_training.h"
+#include "trainer/train/neighbour_copies.h"
 #include "trainer/train/recovery.h"
 #include "trainer/train/training.h"
 #include "trainer/train/world.h"
@@ -22,7 +23,7 @@ namespace rollcall::train {
 
 /// What one rank keeps.
 struct Kept {
-  model::ResNet model{nullptr};
+  model::ResNet model{nullptr};  ///< null: it was divided among ranks; then only copies and recovery count
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   checkpoint::Progress progress;
   /// Copies of the model's buffers, in its order: from before the step that was under way; empty: none was. Its
@@ -33,7 +34,12 @@ struct Kept {
   std::int64_t generation = 0;               ///< the last that had all this
   std::vector<std::int64_t> gradient_order;  ///< see Replica
   Recovery recovery;
+  std::unique_ptr<NeighbourCopies> copies;  ///< null: this training makes none
 };
+
+/// For other ranks: clocks of nodes need not agree, and what counts is how long ago it was.
+[[nodiscard]] std::string to_text(const Recovery& recovery);
+[[nodiscard]] Recovery recovery_of_text(const std::string& text);
 
 /// What all ranks go on with.
 struct Living {

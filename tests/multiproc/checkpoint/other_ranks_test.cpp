@@ -69,9 +69,7 @@ struct Session {
       : config(config_of(kind, resume, folder)), world(world_of(rank)), training(must(make_training(config, world))) {
     must(add_replica(training, config, world));
     must(add_optimizer(training, config, world));
-    checkpoints =
-        std::make_unique<Checkpoints>(config, training, world, must(CheckpointWriter::open(config.checkpoint, world)),
-                                      nullptr, std::vector<std::string>(), "");
+    checkpoints = std::make_unique<Checkpoints>(config, training, world, nullptr, std::vector<std::string>(), "");
     progress = first_progress(config, world);
   }
 

@@ -25,12 +25,7 @@ struct Model {
   }
 };
 
-std::unique_ptr<CheckpointWriter> opened(const config::CheckpointConfig& config) {
-  static const World alone;
-  auto writer = CheckpointWriter::open(config, alone);
-  EXPECT_TRUE(writer);
-  return *std::move(writer);
-}
+const World kAlone;
 
 /// The lowest and the highest number of a tensor in a checkpoint.
 std::pair<float, float> range_in(const std::string& path, const std::string& tensor) {
@@ -52,8 +47,7 @@ std::pair<float, float> range_in(const std::string& path, const std::string& ten
 TEST(CheckpointWriter, InTheBackgroundIsOfItsOwnStepWhereTheUpdateWaits) {
   const TemporaryFolder folder;
   const config::CheckpointConfig config{.background = true};
-  const auto open = opened(config);
-  CheckpointWriter& writer = *open;
+  CheckpointWriter writer(config, kAlone);
   Model model;
   for (int step = 1; step <= 3; ++step) {
     const auto number = static_cast<float>(step);
@@ -77,21 +71,42 @@ TEST(CheckpointWriter, InTheBackgroundIsOfItsOwnStepWhereTheUpdateWaits) {
 
 TEST(CheckpointWriter, MayBeSkippedOnlyWhereItMaySoAndOneIsUnderWayOnSomeRank) {
   const config::CheckpointConfig config{.background = true};
-  const auto open = opened(config);
-  CheckpointWriter& writer = *open;
+  CheckpointWriter writer(config, kAlone);
   EXPECT_FALSE(writer.may_save(Urgency::MaySkip, true));
   EXPECT_TRUE(writer.may_save(Urgency::MaySkip, false));
   EXPECT_TRUE(writer.may_save(Urgency::Due, true));
   EXPECT_TRUE(writer.may_save(Urgency::Final, true));
   const config::CheckpointConfig patient{.background = true, .skip_while_saving = false};
-  EXPECT_TRUE(opened(patient)->may_save(Urgency::MaySkip, true));
+  EXPECT_TRUE(CheckpointWriter(patient, kAlone).may_save(Urgency::MaySkip, true));
+}
+
+TEST(CheckpointWriter, LeavesNoFileOutForACopyInMemory) {
+  const TemporaryFolder folder;
+  for (const bool background : {true, false}) {
+    const config::CheckpointConfig config{.background = background};
+    CheckpointWriter writer(config, kAlone);
+    const Model model;
+    NeighbourCopies copies;
+    EXPECT_TRUE(writer.copy_to_neighbour({.step = 1}, model.parts(), {"weight"}, copies));
+    EXPECT_TRUE(writer.may_save(Urgency::MaySkip, true));
+    ASSERT_EQ(copies.parts().size(), 1U);
+    EXPECT_FALSE(writer.saved_once());
+    const auto reports = writer.take_reports();
+    ASSERT_EQ(reports.size(), 1U);
+    EXPECT_TRUE(reports[0].outcome.written);
+    EXPECT_EQ(reports[0].copied_bytes, checkpoint::bytes_of(model.parts()));
+    EXPECT_TRUE(writer.save({.folder = folder.path(), .step = 2}, model.parts(), {"weight"}, Urgency::Due));
+    EXPECT_FALSE(writer.may_save(Urgency::MaySkip, true));
+    writer.finish_save();
+    EXPECT_TRUE(writer.saved_once());
+    EXPECT_FALSE(writer.take_reports().at(0).copied_bytes);
+  }
 }
 
 TEST(CheckpointWriter, GivesUpAfterSoManyFailuresInARowAndASuccessBeginsAnew) {
   const TemporaryFolder folder;
   const config::CheckpointConfig config{.background = false, .retries = 0, .most_failures = 2};
-  const auto open = opened(config);
-  CheckpointWriter& writer = *open;
+  CheckpointWriter writer(config, kAlone);
   const Model model;
   const auto save = [&](std::int64_t step, bool fails) {
     if (fails) {

@@ -98,6 +98,25 @@ TEST(TrainConfig, CpuOffloadReachesFsdp) {  // --cpu-offload
   EXPECT_FALSE(fsdp("accumulate", "shards").sharding.cpu_offload);
 }
 
+TEST(TrainConfig, ReplicasAreOfElasticShardedTrainings) {  // --replicate-to, --replicate-steps
+  const auto made = [](const std::vector<std::pair<std::string, std::string>>& given) {
+    settings::Settings settings(trainer_table());
+    for (const auto& [name, value] : given) {
+      EXPECT_TRUE(settings.set(name, value, "the test"));
+    }
+    return make_parallel_config(settings);
+  };
+  const std::pair<std::string, std::string> fsdp{"parallel", "fsdp"};
+  const std::pair<std::string, std::string> elastic{"elastic", "on"};
+  const std::pair<std::string, std::string> replicate{"replicate-to", "neighbour"};
+  EXPECT_EQ(made({fsdp, elastic})->replicate_steps, 0);
+  EXPECT_EQ(made({fsdp, elastic, replicate})->replicate_steps, 10);
+  EXPECT_EQ(made({fsdp, elastic, replicate, {"replicate-steps", "3"}})->replicate_steps, 3);
+  EXPECT_EQ(made({fsdp, replicate}).error().setting, "--replicate-to");
+  EXPECT_EQ(made({elastic, replicate}).error().setting, "--replicate-to");
+  EXPECT_EQ(made({fsdp, elastic, {"replicate-steps", "3"}}).error().setting, "--replicate-steps");
+}
+
 TEST(TrainConfig, TypesReachFsdp) {  // --param-dtype, --reduce-dtype
   EXPECT_EQ(fsdp("param-dtype", "bf16").sharding.parameter_type, at::kBFloat16);
   EXPECT_EQ(fsdp("param-dtype", "bf16").sharding.reduce_type, std::nullopt);

@@ -11,27 +11,15 @@
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/format/content.h"
 #include "trainer/checkpoint/format/manifest.h"
+#include "trainer/checkpoint/format/source.h"
 #include "trainer/storage/file.h"
 
 namespace rollcall::checkpoint::format {
-
-/// How much of a file is compared with its checksums.
-enum class VerifyLevel {
-  Metadata,  ///< seal, manifest and HDF5's structures: some kilobytes a hundred tensors
-  Full,      ///< every byte of every data set as well
-};
 
 /// Whose checkpoint may be opened. Whoever may write to a folder that a project shares can leave one there, which would
 /// be the newest: what was found, and not named by the user, belongs to this user or to root (is_own()), the file and
 /// the link that its name may be.
 enum class Owner { Anyone, ThisUser };
-
-/// A stretch of a data set, and the memory that it is to be read into.
-struct ReadRequest {
-  const ManifestEntry* entry = nullptr;
-  std::uint64_t first_byte = 0;
-  std::span<std::byte> into;
-};
 
 /// A checkpoint opened for reading. open() believes nothing that it has not checked: seal, manifest, and that all data
 /// sets lie in the file; it does not call the HDF5 library (but for files of format 1.0, in a process of its own). Move
@@ -40,25 +28,23 @@ struct ReadRequest {
 /// Errors of all: NoInput where the file cannot be opened; BadData where it is damaged, unfinished or no checkpoint
 /// (the reason names the data set); Mismatch where its format is newer than this reader, or it is not of the Owner that
 /// was asked for, in which case nothing in it was looked at; InputOutput where the system fails to read.
-class CheckpointReader {
+class CheckpointReader final : public CheckpointSource {
  public:
   static Result<CheckpointReader> open(const std::string& path, Owner owner = Owner::Anyone);
 
-  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const std::string& path() const override { return path_; }
   [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
   [[nodiscard]] const FileInfo& info() const { return manifest_.info; }
   /// All data sets in the order in which they were written, with shapes, types and checksums.
-  [[nodiscard]] const std::vector<ManifestEntry>& datasets() const { return manifest_.datasets; }
-  /// Null where there is none of that path.
-  [[nodiscard]] const ManifestEntry* find(std::string_view name) const;
+  [[nodiscard]] const std::vector<ManifestEntry>& datasets() const override { return manifest_.datasets; }
+  [[nodiscard]] const ManifestEntry* find(std::string_view name) const override;
 
   /// Reads stretches of data sets, on up to `threads` threads. With VerifyLevel::Full every piece that a stretch
   /// touches is read whole and compared with its checksum, in buffers of at most 256 KiB a thread; otherwise bytes are
-  /// taken as they are. A stretch that does not lie in its data set is a bug: an assertion.
-  [[nodiscard]] Result<void> read(std::span<const ReadRequest> requests, VerifyLevel level, std::size_t threads) const;
-
-  /// The number or text(s) of all data sets that are no tensors, by path; those of unknown kinds are left out.
-  [[nodiscard]] Result<std::map<std::string, Value>> values() const;
+  /// taken as they are. All is there when it returns.
+  [[nodiscard]] Result<void> read(std::span<const ReadRequest> requests, VerifyLevel level,
+                                  std::size_t threads) const override;
+  [[nodiscard]] Result<std::map<std::string, Value>> values() const override;
 
   /// Compares with the checksums, on up to `threads` threads.
   [[nodiscard]] Result<void> verify(VerifyLevel level, std::size_t threads) const;

@@ -1,0 +1,197 @@
+// Ranks give their parts of a state to each other, some lose theirs, and the others have all of it.
+
+#include "trainer/train/neighbour_copies.h"
+
+#include <gtest/gtest.h>
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "tests/support/multiproc.h"
+
+namespace rollcall::train {
+namespace {
+
+using checkpoint::PartName;
+using testing_support::all_succeeded;
+using testing_support::Rank;
+using testing_support::report;
+using testing_support::spawn;
+
+constexpr std::int64_t kRows = 11;  // no multiple of the ranks
+
+World world_of(const Rank& rank, process_group::Group group) {
+  World world;
+  world.rank = rank.rank;
+  world.world_size = process_group::world_size_of(group);
+  world.process_group = std::move(group);
+  return world;
+}
+
+/// The state of all ranks at a step: row by row another number.
+at::Tensor state_at(std::int64_t step) {
+  return torch::arange(kRows * 3, at::kFloat).reshape({kRows, 3}) + static_cast<double>(100 * step);
+}
+
+/// This rank's rows of it.
+checkpoint::MemoryPart part_at(std::int64_t step, const Rank& rank) {
+  const at::Tensor whole = state_at(step);
+  const std::int64_t first = kRows * rank.rank / rank.world_size;
+  const std::int64_t end = kRows * (rank.rank + 1) / rank.world_size;
+  const at::Tensor mine = whole.narrow(0, first, end - first);
+  checkpoint::format::Content content;
+  content.values["/copies/line_begins_at"] = std::int64_t{3};
+  content.tensors.push_back({"/model/a",
+                             "a",
+                             checkpoint::format::DType::Float32,
+                             {kRows, 3},
+                             {static_cast<const std::byte*>(mine.const_data_ptr()), mine.nbytes()},
+                             static_cast<std::uint64_t>(first * 12)});
+  return checkpoint::make_part({.generation = 4, .step = step, .owners = rank.world_size, .owner = rank.rank}, content);
+}
+
+/// Fills a whole tensor from what was found.
+Result<at::Tensor> load_whole(FoundCopies& found, const NeighbourCopies& mine, const World& world) {
+  at::Tensor whole = torch::zeros({kRows, 3});
+  const checkpoint::format::ReadRequest request{
+      found.checkpoint.find("/model/a"), 0, {static_cast<std::byte*>(whole.mutable_data_ptr()), whole.nbytes()}};
+  MULTIPROC_CHECK(found.checkpoint.read({&request, 1}, checkpoint::format::VerifyLevel::Full, 1).has_value());
+  const Result<void> fetched = fetch(found, mine, world);
+  return fetched ? Result<at::Tensor>(whole) : fetched.error();
+}
+
+/// Rank `forgets` of four is another process by now.
+void survive(Rank& rank, const std::set<std::uint32_t>& forgets, bool found_again) {
+  NeighbourCopies copies;
+  const auto group = rank.make_group();
+  for (const std::int64_t step : {5, 10}) {
+    MULTIPROC_CHECK(copies.exchange(part_at(step, rank), {"node", rank.rank}, group).has_value());
+    MULTIPROC_CHECK(copies.parts().size() == 2);
+  }
+  if (forgets.contains(rank.rank)) {
+    copies = NeighbourCopies();
+  }
+  const World world = world_of(rank, rank.make_group());
+  const Recovery recovery{.cause = copies.empty() ? "" : "a rank was lost"};
+  auto found = find_copies(copies, recovery, world);
+  MULTIPROC_CHECK(found.has_value() && found->has_value() == found_again);
+  if (found_again) {
+    MULTIPROC_CHECK((*found)->name.step == 10 && (*found)->name.generation == 4 && (*found)->line_begins_at == 3);
+    MULTIPROC_CHECK((*found)->recovery.cause == "a rank was lost");
+    const auto whole = load_whole(**found, copies, world);
+    MULTIPROC_CHECK(whole.has_value() && torch::equal(*whole, state_at(10)));
+  }
+}
+
+TEST(NeighbourCopies, AnyOneOfFourRanksMayBeLost) {
+  for (std::uint32_t lost = 0; lost < 4; ++lost) {
+    const auto ranks = spawn(4, [lost](Rank& rank) { survive(rank, {lost}, true); });
+    EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+  }
+}
+
+TEST(NeighbourCopies, TwoMayBeLostThatAreNoNeighbours) {
+  for (const auto& [lost, found] : {std::pair(std::set<std::uint32_t>{0, 2}, true), {{1, 2}, false}, {{3, 0}, false}}) {
+    const auto ranks = spawn(4, [&](Rank& rank) { survive(rank, lost, found); });
+    EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+  }
+}
+
+TEST(NeighbourCopies, OfAnExchangeThatARankDidNotLiveToSeeAreNotTaken) {
+  const auto ranks = spawn(4, [](Rank& rank) {
+    NeighbourCopies copies;
+    {
+      const auto group = rank.make_group();
+      MULTIPROC_CHECK(copies.exchange(part_at(5, rank), {"node", rank.rank}, group).has_value());
+      if (rank.rank == 3) {
+        return;
+      }
+      const Result<void> failed = copies.exchange(part_at(10, rank), {"node", rank.rank}, group);
+      MULTIPROC_CHECK(!failed && failed.error().exit_code == ExitCode::Unavailable);
+    }
+    const auto store = c10::make_intrusive<c10d::FileStore>(rank.folder / "of three", -1);
+    const auto group = process_group::make_process_group(store, rank.rank, 3, {.backend = "gloo"});
+    const World world = world_of(rank, group->process_group);
+    auto found = find_copies(copies, {}, world);
+    MULTIPROC_CHECK(found.has_value() && found->has_value() && (*found)->name.step == 5);
+    const auto whole = load_whole(**found, copies, world);
+    MULTIPROC_CHECK(whole.has_value() && torch::equal(*whole, state_at(5)));
+    copies.settle_on((*found)->name);
+    MULTIPROC_CHECK(copies.parts().size() == 2);
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+TEST(NeighbourCopies, ThatHaveChangedInMemoryAreAnErrorOnAllRanks) {
+  const auto ranks = spawn(3, [](Rank& rank) {
+    NeighbourCopies copies;
+    const auto group = rank.make_group();
+    MULTIPROC_CHECK(copies.exchange(part_at(5, rank), {"node", rank.rank}, group).has_value());
+    if (rank.rank == 1) {
+      const at::Tensor own = copies.find({.generation = 4, .step = 5, .owners = 3, .owner = 1})->bytes;
+      at::Tensor(own).index_put_({0}, own[0].bitwise_xor(1));
+    }
+    if (rank.rank == 2) {
+      copies = NeighbourCopies();  // what rank 1 gave away is gone: the changed one is the only one
+    }
+    auto found = find_copies(copies, {}, world_of(rank, group));
+    MULTIPROC_CHECK(found.has_value() && found->has_value());
+    const auto whole = load_whole(**found, copies, world_of(rank, group));
+    MULTIPROC_CHECK(!whole && whole.error().exit_code == ExitCode::BadData);
+    MULTIPROC_CHECK(whole.error().reason.find("rank 1") != std::string::npos);
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+TEST(NeighbourCopies, OfARankByItselfAreItsOwn) {
+  const auto ranks = spawn(1, [](Rank& rank) {
+    NeighbourCopies copies;
+    MULTIPROC_CHECK(copies.exchange(part_at(5, rank), {"node", 0}, nullptr).has_value());
+    MULTIPROC_CHECK(copies.exchange(part_at(6, rank), {"node", 0}, nullptr).has_value());
+    MULTIPROC_CHECK(copies.parts().size() == 1);
+    auto found = find_copies(copies, {}, world_of(rank, nullptr));
+    MULTIPROC_CHECK(found.has_value() && found->has_value() && (*found)->name.step == 6);
+    MULTIPROC_CHECK(torch::equal(*load_whole(**found, copies, world_of(rank, nullptr)), state_at(6)));
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+/// Ranks in the order in which Slurm and `rollcall run` number them: node by node.
+std::vector<RankPlace> places(const std::vector<std::uint32_t>& ranks_of_nodes) {
+  std::vector<RankPlace> all;
+  for (std::size_t node = 0; node < ranks_of_nodes.size(); ++node) {
+    for (std::uint32_t local = 0; local < ranks_of_nodes[node]; ++local) {
+      all.push_back({"node" + std::to_string(node), local});
+    }
+  }
+  return all;
+}
+
+TEST(Neighbours, AreOnOtherNodesAndEachRankIsOneOfAnother) {
+  for (const std::uint32_t nodes : {2U, 3U, 7U}) {
+    for (const std::uint32_t each : {1U, 2U, 4U}) {
+      const auto all = places(std::vector<std::uint32_t>(nodes, each));
+      const auto of_rank = neighbours(all);
+      EXPECT_EQ(std::set(of_rank.begin(), of_rank.end()).size(), all.size());
+      for (std::uint32_t rank = 0; rank < all.size(); ++rank) {
+        EXPECT_NE(all[rank].host, all[of_rank[rank]].host) << nodes << " nodes of " << each << ", rank " << rank;
+      }
+    }
+  }
+}
+
+TEST(Neighbours, OfUnequalNodesAreOnOtherNodesWhereThereIsRoom) {
+  const auto all = places({3, 2, 3});
+  const auto of_rank = neighbours(all);
+  EXPECT_EQ(std::set(of_rank.begin(), of_rank.end()).size(), all.size());
+  for (std::uint32_t rank = 0; rank < all.size(); ++rank) {
+    EXPECT_NE(of_rank[rank], rank);
+    EXPECT_NE(all[rank].host, all[of_rank[rank]].host) << rank;
+  }
+}
+
+TEST(Neighbours, OfARankByItselfIsIt) { EXPECT_EQ(neighbours(places({1})), std::vector<std::uint32_t>{0}); }
+
+}  // namespace
+}  // namespace rollcall::train

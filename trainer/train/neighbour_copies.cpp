@@ -1,0 +1,280 @@
+#include "trainer/train/neighbour_copies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
+
+#include "trainer/distributed/errors/exceptions.h"
+#include "trainer/storage/crc.h"
+#include "trainer/train/survival.h"
+
+namespace rollcall::train {
+namespace {
+
+using checkpoint::MemoryPart;
+using checkpoint::PartName;
+using Json = nlohmann::json;
+using Bytes = std::vector<std::uint8_t>;
+
+Json to_json(const PartName& name) { return {name.generation, name.step, name.owners, name.owner}; }
+
+PartName name_of(const Json& json) {
+  return {.generation = json.at(0).get<std::int64_t>(),
+          .step = json.at(1).get<std::int64_t>(),
+          .owners = json.at(2).get<std::uint32_t>(),
+          .owner = json.at(3).get<std::uint32_t>()};
+}
+
+/// What each rank tells, by rank.
+Result<std::vector<Json>> gather(const Json& mine, const process_group::Group& group) {
+  const Result<std::vector<Bytes>> all = process_group::all_gather_bytes(group, Json::to_cbor(mine));
+  if (!all) {
+    return all.error();
+  }
+  std::vector<Json> told;
+  for (const Bytes& bytes : *all) {
+    told.push_back(Json::from_cbor(bytes));
+  }
+  return told;
+}
+
+std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
+
+/// What `from` gives to this rank, while this rank gives `mine` to `to`: `theirs` is of the size of that. Collective.
+Result<void> pass_on(const at::Tensor& mine, std::uint32_t to, at::Tensor& theirs, std::uint32_t from,
+                     const process_group::Group& group) {
+  std::vector<std::int64_t> given(process_group::world_size_of(group));
+  std::vector<std::int64_t> got = given;
+  given[to] = mine.numel();
+  got[from] = theirs.numel();
+  return process_group::guard_collective(group, [&] {
+    at::Tensor sent = mine;
+    group->all_to_all_single(theirs, sent, got, given, process_group::awaited<c10d::AllToAllOptions>())->wait();
+  });
+}
+
+at::Tensor tensor_of(const Bytes& bytes) {
+  const at::Tensor tensor = torch::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
+  std::ranges::copy(bytes, tensor.mutable_data_ptr<std::uint8_t>());
+  return tensor;
+}
+
+PartName owned_by(PartName name, std::uint32_t owner) {
+  name.owner = owner;
+  return name;
+}
+
+void drop_others(std::vector<MemoryPart>& parts, const std::optional<PartName>& kept) {
+  std::erase_if(parts, [&](const MemoryPart& part) { return owned_by(part.name, 0) != kept; });
+}
+
+/// Every rank's part in a word, and where it is.
+Result<std::vector<Json>> introduce(const MemoryPart& mine, const RankPlace& place, const process_group::Group& group) {
+  return gather({{"host", place.host},
+                 {"local_rank", place.local_rank},
+                 {"table", mine.table.size()},
+                 {"bytes", mine.bytes.numel()},
+                 {"crc32c", mine.crc32c}},
+                group);
+}
+
+/// Gives `mine` to this rank's neighbour: what the one has given whose neighbour it is. Collective.
+Result<MemoryPart> part_of_giver(const MemoryPart& mine, const RankPlace& place, const process_group::Group& group) {
+  const Result<std::vector<Json>> told = introduce(mine, place, group);
+  if (!told) {
+    return told.error();
+  }
+  std::vector<RankPlace> places;
+  for (const Json& rank : *told) {
+    places.push_back({rank.at("host").get<std::string>(), rank.at("local_rank").get<std::uint32_t>()});
+  }
+  const std::vector<std::uint32_t> gives_to = neighbours(places);
+  const std::uint32_t to = gives_to[process_group::rank_of(group)];
+  const auto from =
+      static_cast<std::uint32_t>(std::ranges::find(gives_to, process_group::rank_of(group)) - gives_to.begin());
+  const Json& giver = (*told)[from];
+  MemoryPart theirs{.name = owned_by(mine.name, from), .table = {}, .bytes = {}, .crc32c = giver.at("crc32c")};
+  at::Tensor table;
+  const auto refused = process_group::catch_exception([&] {
+    table = torch::empty({giver.at("table").get<std::int64_t>()}, at::kByte);
+    theirs.bytes = torch::empty({giver.at("bytes").get<std::int64_t>()}, at::kByte);
+  });
+  Result<void> all = process_group::agree_or_fail(group, refused ? Result<void>(refused->error) : Result<void>());
+  all = all ? pass_on(tensor_of(mine.table), to, table, from, group) : all;
+  all = all ? pass_on(mine.bytes, to, theirs.bytes, from, group) : all;
+  if (!all) {
+    return all.error();
+  }
+  theirs.table.assign(table.const_data_ptr<std::uint8_t>(), table.const_data_ptr<std::uint8_t>() + table.numel());
+  if (storage::crc32c(bytes_of(theirs.bytes)) != theirs.crc32c) {
+    return fail("--replicate-to", "neighbour", fmt::format("rank {}'s part arrived otherwise than it was sent", from),
+                "looking at this node's memory and network", ExitCode::InputOutput);
+  }
+  return theirs;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> neighbours(const std::vector<RankPlace>& places) {
+  // A circle through all nodes, then again through all with a second rank, and so on.
+  std::vector<std::uint32_t> circle(places.size());
+  std::iota(circle.begin(), circle.end(), 0U);
+  std::ranges::stable_sort(circle, {}, [&](std::uint32_t rank) {
+    return std::pair<std::uint32_t, std::string_view>(places[rank].local_rank, places[rank].host);
+  });
+  std::vector<std::uint32_t> of_rank(places.size());
+  for (std::size_t i = 0; i < circle.size(); ++i) {
+    of_rank[circle[i]] = circle[(i + 1) % circle.size()];
+  }
+  return of_rank;
+}
+
+Result<void> NeighbourCopies::exchange(MemoryPart mine, const RankPlace& place, const process_group::Group& group) {
+  drop_others(parts_, whole_);  // of an exchange that failed
+  const PartName newest = owned_by(mine.name, 0);
+  if (process_group::world_size_of(group) > 1) {
+    Result<MemoryPart> theirs = part_of_giver(mine, place, group);
+    const Result<void> all = process_group::agree_or_fail(group, theirs ? Result<void>() : theirs.error());
+    if (theirs) {  // also where a peer is lost: others may have all that it takes
+      parts_.push_back(*std::move(theirs));
+      parts_.push_back(std::move(mine));
+    }
+    if (!all) {
+      return all;
+    }
+  } else {
+    parts_.push_back(std::move(mine));
+  }
+  settle_on(newest);
+  return {};
+}
+
+void NeighbourCopies::settle_on(const PartName& name) {
+  whole_ = name;
+  drop_others(parts_, whole_);
+}
+
+const MemoryPart* NeighbourCopies::find(const PartName& name) const {
+  const auto found = std::ranges::find(parts_, name, &MemoryPart::name);
+  return found == parts_.end() ? nullptr : &*found;
+}
+
+namespace {
+
+/// By owner the first rank that has its part.
+using Holders = std::map<std::uint32_t, std::uint32_t>;
+
+/// The newest checkpoint that is whole, as owner 0's part is named, and who has its parts.
+std::optional<std::pair<PartName, Holders>> newest_whole(const std::vector<Json>& told) {
+  std::map<PartName, Holders> checkpoints;
+  for (std::uint32_t rank = 0; rank < told.size(); ++rank) {
+    for (const Json& held : told[rank].at("parts")) {
+      PartName name = name_of(held);
+      const std::uint32_t owner = std::exchange(name.owner, 0U);
+      checkpoints[name].emplace(owner, rank);
+    }
+  }
+  for (auto newest = checkpoints.rbegin(); newest != checkpoints.rend(); ++newest) {
+    if (newest->second.size() == newest->first.owners) {
+      return *newest;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<std::optional<FoundCopies>> find_copies(const NeighbourCopies& mine, const Recovery& recovery,
+                                               const World& world) {
+  Json names = Json::array();
+  for (const MemoryPart& part : mine.parts()) {
+    names.push_back(to_json(part.name));
+  }
+  const bool lived_on = !recovery.cause.empty();
+  const Result<std::vector<Json>> held = gather(
+      {{"parts", std::move(names)}, {"recovery", lived_on ? Json(to_text(recovery)) : Json()}}, world.process_group);
+  if (!held) {
+    return held.error();
+  }
+  const auto newest = newest_whole(*held);
+  if (!newest) {
+    return std::optional<FoundCopies>();
+  }
+  Json tables = Json::object();  // those that this rank is to show
+  for (const auto& [owner, holder] : newest->second) {
+    if (holder == world.rank) {
+      const MemoryPart& part = *mine.find(owned_by(newest->first, owner));
+      tables[std::to_string(owner)] = {Json::binary(part.table), part.crc32c};
+    }
+  }
+  const Result<std::vector<Json>> told = gather(tables, world.process_group);
+  if (!told) {
+    return told.error();
+  }
+  std::vector<std::uint32_t> holders;
+  std::vector<std::uint32_t> checksums;
+  std::vector<Bytes> of_owners;
+  for (const auto& [owner, holder] : newest->second) {
+    const Json& part = (*told)[holder].at(std::to_string(owner));
+    holders.push_back(holder);
+    of_owners.push_back(part.at(0).get_binary());
+    checksums.push_back(part.at(1).get<std::uint32_t>());
+  }
+  auto checkpoint = checkpoint::MemoryCheckpoint::of(
+      fmt::format("the memory of {} of {} ranks",
+                  std::ranges::count_if(*told, [](const Json& of) { return !of.empty(); }), newest->first.owners),
+      of_owners);
+  if (!checkpoint) {
+    return checkpoint.error();
+  }
+  FoundCopies found{newest->first, std::move(holders), std::move(checksums), *std::move(checkpoint), -1, {}};
+  const auto values = found.checkpoint.values();
+  if (const auto line = values->find(kLineBeginsAt); line != values->end()) {
+    found.line_begins_at = std::get<std::int64_t>(line->second);
+  }
+  const auto first = std::ranges::find_if(*held, [](const Json& rank) { return !rank.at("recovery").is_null(); });
+  if (first != held->end()) {
+    found.recovery = recovery_of_text(first->at("recovery").get<std::string>());
+  }
+  return std::optional(std::move(found));
+}
+
+Result<void> fetch(FoundCopies& found, const NeighbourCopies& mine, const World& world) {
+  constexpr std::int64_t kPieceBytes = std::int64_t{64} << 20;
+  Result<void> fetched;
+  for (std::uint32_t owner = 0; owner < found.holders.size(); ++owner) {
+    const bool shows = found.holders[owner] == world.rank;
+    const at::Tensor own = shows ? mine.find(owned_by(found.name, owner))->bytes : at::Tensor();
+    const auto total = static_cast<std::int64_t>(found.checkpoint.part_bytes(owner));
+    std::uint32_t checksum = 0;
+    for (std::int64_t begin = 0; begin < total; begin += kPieceBytes) {
+      const std::int64_t bytes = std::min(kPieceBytes, total - begin);
+      at::Tensor piece = shows ? own.narrow(0, begin, bytes) : torch::empty({bytes}, at::kByte);
+      if (Result<void> sent = process_group::broadcast(world.process_group, piece, found.holders[owner]); !sent) {
+        return sent;
+      }
+      checksum = storage::crc32c(bytes_of(piece), checksum);
+      found.checkpoint.take(owner, static_cast<std::uint64_t>(begin), bytes_of(piece));
+    }
+    if (checksum != found.crc32c[owner] && fetched) {  // the others go on with the next part
+      fetched = fail("checkpoint", found.checkpoint.path(),
+                     fmt::format("the copy that rank {} holds has changed since it was made", found.holders[owner]),
+                     "submitting again: the newest checkpoint is sound; and looking at that node's memory",
+                     ExitCode::BadData);
+    }
+  }
+  if (fetched && found.checkpoint.missing() != 0) {
+    fetched = fail("checkpoint", found.checkpoint.path(),
+                   fmt::format("{} bytes of it are in no rank's part", found.checkpoint.missing()), "reporting this",
+                   ExitCode::Internal);
+  }
+  return fetched;
+}
+
+}  // namespace rollcall::train
