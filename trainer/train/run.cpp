@@ -223,11 +223,11 @@ SessionEnd work(const config::Options& options, Environment environment, const s
   if (*agent) {
     FLAGS_caffe2_log_level = c10::GLOG_ERROR;  // c10d warns with a stack trace of each store that went with its rank
   }
-  model::ResNet ready = nullptr;
+  Ready ready;
   if (*agent && environment.get(env::kStandby)) {
     prepare_process(compute_threads(options.trainer, environment));
     const auto config = config::make_train_config(options.trainer, environment);
-    Result<model::ResNet> rehearsed = config ? rehearse(*config) : config.error();
+    Result<Ready> rehearsed = config ? rehearse(*config) : config.error();
     if (!rehearsed) {
       return {.exit_code = to_int(rehearsed.error().exit_code)};  // the workers tell
     }
@@ -243,7 +243,7 @@ SessionEnd work(const config::Options& options, Environment environment, const s
   while (true) {
     SessionEnd end = work_in_world(
         options, environment, arguments, agent->get(),
-        {.lease = std::exchange(lease, std::nullopt), .kept = std::move(kept), .model = std::exchange(ready, nullptr)},
+        {.lease = std::exchange(lease, std::nullopt), .kept = std::move(kept), .ready = std::exchange(ready, {})},
         report, trace);
     if (!end.lost) {
       return end;

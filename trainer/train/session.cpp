@@ -41,7 +41,11 @@ class Session {
         kept_(std::move(memory.kept)),
         lease_(std::move(memory.lease)),
         copies_(kept_ && kept_->copies ? std::move(kept_->copies) : std::make_unique<NeighbourCopies>()),
-        model_(kept_ && kept_->model ? kept_->model : std::move(memory.model)) {}
+        ready_(std::move(memory.ready)) {
+    if (kept_) {
+      ready_ = {.model = kept_->model, .datasets = kept_->datasets};
+    }
+  }
 
   [[nodiscard]] SessionEnd run() {
     SessionEnd end{.exit_code = run_to_end()};
@@ -119,7 +123,8 @@ class Session {
     if (!found || !*found) {
       return found ? Result<void>() : found.error();
     }
-    const Result<bool> newer = saved_since((*found)->name.step);
+    // Of one step the file is what came later: an epoch's end and its validation, and what has been saved at all.
+    const Result<bool> newer = saved_since((*found)->name.step - 1);
     if (newer && !*newer) {
       found_ = *std::move(found);
     }
@@ -128,7 +133,7 @@ class Session {
 
   /// Ranks that were cut off may come back with less than the others have saved since, who have ended. Collective.
   Result<bool> saved_since(std::int64_t step) {
-    const Result<std::int64_t> saved = world_.rank == 0 ? newest_own_step() : Result<std::int64_t>(0);
+    const Result<std::int64_t> saved = world_.rank == 0 ? newest_own_step_after(step) : Result<std::int64_t>(0);
     const Result<GoingOn> newest = share({.images_of_step = saved ? *saved : 0, .from_own_job = false}, world_);
     if (!saved || !newest) {
       return saved ? newest.error() : saved.error();
@@ -136,8 +141,13 @@ class Session {
     return newest->images_of_step > step;
   }
 
-  /// Of the checkpoints that this run has written or went on from, as look_back() would find it; 0: none.
-  Result<std::int64_t> newest_own_step() {
+  /// Of the checkpoints that this run has written or went on from, as look_back() would find it; 0: none of a later
+  /// step.
+  Result<std::int64_t> newest_own_step_after(std::int64_t step) {
+    const auto listed = checkpoint::format::list_checkpoints(config_->checkpoint.load.folder);
+    if (listed && (listed->empty() || listed->front().step <= step)) {
+      return 0;  // as nearly always: whose they are takes longer to find out, the longer the run's records are
+    }
     const Result<bool> own = restarted_job_goes_on(*config_, input_.environment);
     if (!own) {
       return own.error();
@@ -160,6 +170,10 @@ class Session {
 
   static Result<LookBack> in_memory(const FoundCopies& found) {
     Result<EarlierTraining> earlier = earlier_training_of(found.checkpoint);
+    if (earlier && earlier->progress.global_step != found.name.step) {
+      return fail("checkpoint", earlier->path, "is not of the step that its name says", "reporting this",
+                  ExitCode::Internal);
+    }
     return earlier ? Result<LookBack>({.earlier = *std::move(earlier), .from_own_job = true}) : earlier.error();
   }
 
@@ -216,7 +230,7 @@ class Session {
     return set ? read_config() : set;
   }
 
-  Result<void> make_training() { return take(train::make_training(*config_, world_, model_), training_); }
+  Result<void> make_training() { return take(train::make_training(*config_, world_, ready_), training_); }
   Result<void> add_replica() {
     return train::add_replica(*training_, *config_, world_, living_.has_value(),
                               living_ ? living_->gradient_order : std::vector<std::int64_t>());
@@ -407,6 +421,9 @@ class Session {
       kept = kept ? std::move(kept) : Kept();
       kept->copies = std::move(copies_);
     }
+    if (kept) {
+      kept->datasets = training_ ? training_->data.datasets : ready_.datasets;
+    }
     if (checkpoints_) {
       checkpoints_->writer().leave_group_behind();
     }
@@ -460,7 +477,7 @@ class Session {
   std::optional<Kept> kept_;
   std::optional<Lease> lease_;
   std::unique_ptr<NeighbourCopies> copies_;  ///< this process's
-  model::ResNet model_;                      ///< may be null
+  Ready ready_;
   std::optional<Living> living_;
   std::optional<FoundCopies> found_;  ///< what a divided model goes on from in place of living_
   bool filled_ = false;               ///< model and optimizer are, with what living_ says

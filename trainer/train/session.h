@@ -12,6 +12,7 @@
 #include "trainer/train/failure_report.h"
 #include "trainer/train/lease.h"
 #include "trainer/train/survival.h"
+#include "trainer/train/training.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {
@@ -29,7 +30,7 @@ struct SessionInput {
 struct InMemory {
   std::optional<Lease> lease = {};  ///< of the world before, where this process was its rank 0
   std::optional<Kept> kept = {};    ///< of the world before
-  model::ResNet model = nullptr;    ///< new, of rehearse(); null: it is to be made
+  Ready ready = {};                 ///< new, of rehearse()
 };
 
 struct SessionEnd {

@@ -232,10 +232,29 @@ Result<void> send_indices(const World& world, SourceIndices& indices) {
   return {};
 }
 
+/// Collective. Errors (Unavailable): a peer was lost.
+Result<bool> all_have_the_same(const std::optional<data::Datasets>& ready, const config::DataConfig& config,
+                               const World& world) {
+  at::Tensor lacking = torch::tensor({ready ? 0 : 1}, at::kInt).to(world.device.device());
+  if (Result<void> told = process_group::all_reduce_sum(world.process_group, lacking); !told) {
+    return told.error();
+  }
+  if (lacking.item<int>() > 0) {
+    return false;
+  }
+  const Result<void> equal = confirm_equal_data(world, *ready, config.given);
+  const bool lost = !equal && equal.error().exit_code == ExitCode::Unavailable;
+  return lost ? equal.error() : Result<bool>(equal.has_value());
+}
+
 }  // namespace
 
 Result<data::Datasets> open_shared_data(const config::DataConfig& config, const World& world,
-                                        std::vector<std::string>& warnings) {
+                                        std::vector<std::string>& warnings, std::optional<data::Datasets> ready) {
+  const Result<bool> all_ready = all_have_the_same(ready, config, world);
+  if (!all_ready || *all_ready) {
+    return all_ready ? Result<data::Datasets>(*std::move(ready)) : all_ready.error();
+  }
   const auto shared = std::make_shared<SourceIndices>(config.index_folder);
   SourceIndices& indices = *shared;
   Result<data::Datasets> first = FirstLook(config, world, shared).run();

@@ -34,6 +34,7 @@ struct Kept {
   std::int64_t generation = 0;               ///< the last that had all this
   std::vector<std::int64_t> gradient_order;  ///< see Replica
   Recovery recovery;
+  std::optional<data::Datasets> datasets;   ///< nothing: they had not been opened
   std::unique_ptr<NeighbourCopies> copies;  ///< null: this training makes none
 };
 

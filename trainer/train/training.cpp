@@ -90,10 +90,10 @@ void warn_of_shares(const config::TrainConfig& config, const World& world, std::
 
 }  // namespace
 
-Result<Training> make_training(const config::TrainConfig& config, const World& world, model::ResNet ready) {
+Result<Training> make_training(const config::TrainConfig& config, const World& world, Ready ready) {
   Training training;
   std::vector<std::string> warnings;
-  Result<data::Datasets> datasets = open_shared_data(config.data, world, warnings);
+  Result<data::Datasets> datasets = open_shared_data(config.data, world, warnings, std::move(ready.datasets));
   if (!datasets) {
     return datasets.error();
   }
@@ -109,7 +109,7 @@ Result<Training> make_training(const config::TrainConfig& config, const World& w
     return checked.error();
   }
   training.loss_scaler = precision::LossScaler(config.model.compute_type == at::kHalf);
-  training.model = std::move(ready);
+  training.model = std::move(ready.model);
   if (Result<void> built = training.model.is_empty() ? build_model(training, config, world.device) : Result<void>();
       !built) {
     return built.error();
@@ -162,7 +162,7 @@ Result<void> warm_up(Training& training, const config::TrainConfig& config, cons
       [&] { return torch::nn::functional::cross_entropy(outputs_of(training, config, world, images), labels); });
 }
 
-Result<model::ResNet> rehearse(const config::TrainConfig& config) {
+Result<Ready> rehearse(const config::TrainConfig& config) {
   const World alone;
   Result<Training> training = make_training(config, alone);
   if (!training) {
@@ -183,7 +183,7 @@ Result<model::ResNet> rehearse(const config::TrainConfig& config) {
   for (at::Tensor& parameter : model->parameters()) {
     parameter.mutable_grad().reset();
   }
-  return model;
+  return Ready{.model = std::move(model), .datasets = std::move(training->data.datasets)};
 }
 
 data::Batch placed(data::Batch batch, const model::Device& device) {

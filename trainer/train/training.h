@@ -26,10 +26,15 @@ struct Training {
   std::int64_t steps_of_epoch = 0;  ///< of a whole one
 };
 
-/// Data, model and loss scaler; `ready`, if not null, is the model. Collective. Errors: data set missing, empty class,
+/// What a process has before it joins a world.
+struct Ready {
+  model::ResNet model = nullptr;                ///< null: it is to be made
+  std::optional<data::Datasets> datasets = {};  ///< nothing: they are to be opened
+};
+
+/// Data, model and loss scaler; of `ready` what is there. Collective. Errors: data set missing, empty class,
 /// batch larger than the data, unknown model, precision that this machine cannot train in.
-[[nodiscard]] Result<Training> make_training(const config::TrainConfig& config, const World& world,
-                                             model::ResNet ready = nullptr);
+[[nodiscard]] Result<Training> make_training(const config::TrainConfig& config, const World& world, Ready ready = {});
 
 /// The replica, with rank 0's parameters on all ranks unless they are `filled` by something else. `gradient_order`:
 /// what a replica of the world before said of it; empty: warm_up() is needed. Collective. Errors: those of
@@ -40,10 +45,9 @@ struct Training {
 /// The optimizer and its schedule. Errors (Usage): optimizer parameters out of range.
 [[nodiscard]] Result<void> add_optimizer(Training& training, const config::TrainConfig& config, const World& world);
 
-/// The model of a process that waits to take a place, for make_training(), after one step with images of zeros that is
-/// undone: the libraries have made by then what they make at first use. Reads the data set's list. Errors: those of
-/// make_training().
-[[nodiscard]] Result<model::ResNet> rehearse(const config::TrainConfig& config);
+/// What a process makes that waits to take a place; one step with images of zeros, which is undone, has the libraries
+/// make what they make at first use. Errors: those of make_training().
+[[nodiscard]] Result<Ready> rehearse(const config::TrainConfig& config);
 
 /// `batch` where the model computes.
 [[nodiscard]] data::Batch placed(data::Batch batch, const model::Device& device);

@@ -111,6 +111,50 @@ TEST(SharedData, ReachARankThatSeesNoOtherProcess) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
+/// `lacks`: which rank has none from before; -1: all have.
+void open_again(Rank& rank, int lacks) {
+  const World world = world_of(rank, "one");
+  const auto barrier = [&] { MULTIPROC_CHECK(process_group::barrier(world.process_group).has_value()); };
+  if (rank.rank == 0) {
+    make_tree(rank.folder / "data", 3);
+  }
+  barrier();
+  std::vector<std::string> warnings;
+  const config::DataConfig config = config_of(rank.folder / "data", "");
+  const auto opened = open_shared_data(config, world, warnings);
+  MULTIPROC_CHECK(opened.has_value());
+  barrier();
+  if (rank.rank == 0) {
+    fs::remove_all(rank.folder / "data");
+  }
+  barrier();
+  const bool has = static_cast<int>(rank.rank) != lacks;
+  const auto again = open_shared_data(config, world, warnings, has ? std::optional(*opened) : std::nullopt);
+  MULTIPROC_CHECK(again.has_value() == (lacks < 0));
+  MULTIPROC_CHECK(lacks >= 0 ? again.error().exit_code == ExitCode::NoInput : again->train == opened->train);
+}
+
+TEST(SharedData, ThatAllRanksHaveNobodyLooksFor) {
+  for (const int lacks : {-1, 0, 1}) {
+    const auto ranks = spawn(2, [lacks](Rank& rank) { open_again(rank, lacks); });
+    EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+  }
+}
+
+TEST(SharedData, ThatRanksHaveOtherwiseAreLookedFor) {
+  const auto ranks = spawn(2, [](Rank& rank) {
+    const World world = world_of(rank, "one");
+    const fs::path own = rank.folder / ("own" + std::to_string(rank.rank));
+    make_tree(own, rank.rank == 0 ? 3 : 5);
+    std::vector<std::string> warnings;
+    const auto mine = open_shared_data(config_of(own, ""), World{}, warnings);
+    MULTIPROC_CHECK(mine.has_value());
+    const auto opened = open_shared_data(config_of(rank.folder / "own0", ""), world, warnings, *mine);
+    MULTIPROC_CHECK(opened.has_value() && opened->train->size() == 6);
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
 TEST(SharedData, ThatRankZeroCannotOpenAreOneError) {
   const auto ranks = spawn(3, [](Rank& rank) {
     const World world = world_of(rank, "one");
