@@ -92,6 +92,7 @@ def main():
     print(f"{done} kills of {arguments.parallel} trainings by {RANKS} ranks (seed {arguments.seed}), {runs} runs of {STEPS} steps: "
           f"all ended in the bits of a run that was not disturbed; went on {from_memory} times from memory, "
           f"{from_copies} from copies of neighbours, {from_files} from a file")
+    assert from_copies > 0 or arguments.parallel != "replicated"
     for kind, times in sorted(seconds.items()):
         print(f"  {len(times):4d} {kind}: next step after {statistics.median(times):.2f} s (median), {max(times):.2f} s at most")
     assert not agents.living_in_sessions_with(folder)

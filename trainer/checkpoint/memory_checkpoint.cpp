@@ -11,6 +11,7 @@ namespace rollcall::checkpoint {
 namespace {
 
 using Json = nlohmann::json;
+using Bytes = std::vector<std::uint8_t>;
 using format::ManifestEntry;
 
 Json row_of(const format::TensorView& tensor) {
@@ -32,8 +33,21 @@ bool is_told(const format::TensorView& tensor) {
 
 }  // namespace
 
+std::span<const std::byte> bytes_of(const at::Tensor& bytes) {
+  return {static_cast<const std::byte*>(bytes.const_data_ptr()), bytes.nbytes()};
+}
+
+std::span<const std::uint8_t> MemoryPart::table() const { return {memory.const_data_ptr<std::uint8_t>(), table_bytes}; }
+
+at::Tensor MemoryPart::data() const {
+  const auto begin = static_cast<std::int64_t>(table_bytes);
+  return memory.narrow(0, begin, memory.numel() - begin);
+}
+
+bool MemoryPart::is_sound() const { return storage::crc32c(bytes_of(memory)) == crc32c; }
+
 MemoryPart make_part(const PartName& name, const format::Content& content) {
-  MemoryPart part{.name = name, .table = {}, .bytes = {}};
+  MemoryPart part{.name = name, .memory = {}};
   Json tensors = Json::array();
   Json values = Json::array();
   std::size_t total = 0;
@@ -46,15 +60,20 @@ MemoryPart make_part(const PartName& name, const format::Content& content) {
   for (const auto& [path, value] : content.values) {
     values.push_back(row_of(path, value));
   }
-  part.table = Json::to_cbor({{"tensors", std::move(tensors)}, {"values", std::move(values)}});
-  part.bytes = torch::empty({static_cast<std::int64_t>(total)}, at::kByte);
-  auto* place = static_cast<std::byte*>(part.bytes.mutable_data_ptr());
-  for (const format::TensorView& tensor : content.tensors) {
-    if (!tensor.bytes.empty()) {
-      std::memcpy(place, tensor.bytes.data(), tensor.bytes.size());
-      part.crc32c = storage::crc32c({place, tensor.bytes.size()}, part.crc32c);
-      place += tensor.bytes.size();
+  const Bytes table = Json::to_cbor({{"tensors", std::move(tensors)}, {"values", std::move(values)}});
+  part.table_bytes = table.size();
+  part.memory = torch::empty({static_cast<std::int64_t>(table.size() + total)}, at::kByte);
+  auto* place = static_cast<std::byte*>(part.memory.mutable_data_ptr());
+  const auto add = [&](std::span<const std::byte> bytes) {
+    if (!bytes.empty()) {
+      std::memcpy(place, bytes.data(), bytes.size());
+      part.crc32c = storage::crc32c({place, bytes.size()}, part.crc32c);
+      place += bytes.size();
     }
+  };
+  add(std::as_bytes(std::span(table)));
+  for (const format::TensorView& tensor : content.tensors) {
+    add(tensor.bytes);
   }
   return part;
 }
@@ -119,7 +138,7 @@ bool MemoryCheckpoint::add(const std::vector<std::uint8_t>& table) {
     const auto& bytes = row.at(4).get_binary();
     entry.bytes = bytes.size();
     if (auto value = format::decode_value(entry, std::as_bytes(std::span(bytes)))) {
-      values_.insert_or_assign(entry.name, *std::move(value));
+      values_.try_emplace(entry.name, *std::move(value));
     }
   }
   return true;

@@ -29,20 +29,27 @@ struct PartName {
 /// What one rank gives to a checkpoint.
 struct MemoryPart {
   PartName name;
-  std::vector<std::uint8_t> table;  ///< what is where in `bytes`, and all values (CBOR)
-  at::Tensor bytes;                 ///< uint8 [n], on the host: all tensors' bytes one after the other
-  std::uint32_t crc32c = 0;         ///< of `bytes`
+  at::Tensor memory;            ///< uint8 [n], on the host: a table, and all tensors' bytes one after the other
+  std::size_t table_bytes = 0;  ///< what is where in the rest, and all values (CBOR)
+  std::uint32_t crc32c = 0;     ///< of `memory`
+
+  [[nodiscard]] std::span<const std::uint8_t> table() const;
+  [[nodiscard]] at::Tensor data() const;  ///< what is behind the table
+  [[nodiscard]] bool is_sound() const;    ///< its bytes are those that it was made of
 };
 
 /// Copies `content`. c10::Error: there is no memory for it.
 [[nodiscard]] MemoryPart make_part(const PartName& name, const format::Content& content);
+
+[[nodiscard]] std::span<const std::byte> bytes_of(const at::Tensor& bytes);
 
 /// The checkpoint that the parts of all owners make up, known by their tables alone. Whoever loads from it asks first,
 /// by read(), and is given what it asked for when the parts' bytes are shown by take(), in any order and in pieces: no
 /// rank ever needs memory for more than one piece besides what it asked for. Move only; one thread.
 class MemoryCheckpoint final : public format::CheckpointSource {
  public:
-  /// `tables`: of all owners, by owner. Errors (Internal): something else than make_part() has made.
+  /// `tables`: of all owners, by owner; the values are those of the first that has them. Errors (Internal): something
+  /// else than make_part() has made.
   [[nodiscard]] static Result<MemoryCheckpoint> of(std::string path,
                                                    const std::vector<std::vector<std::uint8_t>>& tables);
 
@@ -54,9 +61,9 @@ class MemoryCheckpoint final : public format::CheckpointSource {
                                   std::size_t threads) const override;
   [[nodiscard]] Result<std::map<std::string, format::Value>> values() const override { return values_; }
 
-  /// Bytes of `owner`'s part.
+  /// Bytes of the data of `owner`'s part.
   [[nodiscard]] std::uint64_t part_bytes(std::uint32_t owner) const { return parts_[owner].bytes; }
-  /// `piece`: what lies in `owner`'s part from `first_byte` on. Each byte is to be shown once.
+  /// `piece`: what lies in the data of `owner`'s part from `first_byte` on. Each byte is to be shown once.
   void take(std::uint32_t owner, std::uint64_t first_byte, std::span<const std::byte> piece);
   /// Bytes that were asked for and have not been given.
   [[nodiscard]] std::uint64_t missing() const { return missing_; }

@@ -190,38 +190,34 @@ Result<void> CheckpointWriter::write_now(const background::Destination& destinat
   return written;
 }
 
-Result<void> CheckpointWriter::exchange(const checkpoint::PartName& name, const checkpoint::format::Content& content,
-                                        NeighbourCopies& copies) const {
-  RECORD_USER_SCOPE("save: copy to a neighbour");
-  checkpoint::MemoryPart part;
-  const auto refused = process_group::catch_exception([&] { part = checkpoint::make_part(name, content); });
-  const Result<void> all =
-      process_group::agree_or_fail(process_group_, refused ? Result<void>(refused->error) : Result<void>());
-  return all ? copies.exchange(std::move(part), {world_.host, world_.local_rank}, process_group_) : all;
-}
-
 Result<void> CheckpointWriter::copy_to_neighbour(const checkpoint::PartName& name, const checkpoint::StateParts& parts,
-                                                 const std::set<std::string>& parameter_keys, NeighbourCopies& copies) {
-  stall_seconds_ = 0;
+                                                 const std::set<std::string>& parameter_keys, NeighbourCopies& copies,
+                                                 double begun) {
   if (const auto ranks = group(); !ranks) {
     return ranks.error();
   }
   copied_bytes_ = checkpoint::bytes_of(parts);
-  if (!saver_) {
-    background::SaveOutcome outcome;
-    outcome.step = name.step;
-    {
-      const Stopwatch stall(stall_seconds_);
-      outcome.written = exchange(name, checkpoint::on_host(parts).content, copies);
+  const auto exchange = [this, name, &copies](const checkpoint::format::Content& content) {
+    RECORD_USER_SCOPE("save: copy to a neighbour");
+    return copies.exchange(name, content, {world_.host, world_.local_rank}, process_group_);
+  };
+  background::SaveOutcome outcome;
+  outcome.step = name.step;
+  Result<void> started;
+  if (saver_) {
+    started = saver_->start(name.step, checkpoint::live_content(parts, parameter_keys, device_copies_), exchange);
+    if (!started) {  // no memory: the others, who wait for this rank's part, are told
+      outcome.written = process_group::agree_or_fail(process_group_, started);
     }
+  } else {
+    outcome.written = exchange(checkpoint::on_host(parts).content);
+  }
+  stall_seconds_ = seconds_now() - begun;
+  if (!saver_ || !started) {
     outcome.durable_seconds = stall_seconds_;
     note(std::move(outcome));
-    return {};
   }
-  const Stopwatch stall(stall_seconds_);
-  return saver_->start(
-      name.step, checkpoint::live_content(parts, parameter_keys, device_copies_),
-      [this, name, &copies](const checkpoint::format::Content& content) { return exchange(name, content, copies); });
+  return {};
 }
 
 void CheckpointWriter::before_update() {

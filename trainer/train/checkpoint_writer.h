@@ -39,8 +39,8 @@ struct SaveReport {
 ///
 /// The ranks that save together have a process group of their own, for a thread of its own, with the patience of
 /// setting checkpoint-timeout: a file system that stands still for longer than a collective of the training may take
-/// ends neither. The group is made when it is first needed: a training that goes on from memory is not held up by it.
-/// One that failed (Gloo closes all its connections then) is made anew before the next save.
+/// ends neither. The group is made when it is first needed: ranks that go on with whole models in memory do not wait
+/// for it then. One that failed (Gloo closes all its connections then) is made anew before the next save.
 class CheckpointWriter {
  public:
   /// The arguments outlive this object.
@@ -51,9 +51,11 @@ class CheckpointWriter {
   /// Urgency::Final what the last try failed with; otherwise only that there is no memory for a copy.
   [[nodiscard]] Result<void> save(checkpoint::background::Destination destination, const checkpoint::StateParts& parts,
                                   const std::set<std::string>& parameter_keys, Urgency urgency);
-  /// As save(), to the memory of this rank and its neighbour (exchange()) in place of a file; always Urgency::MaySkip.
+  /// As save(), to the memory of this rank and its neighbour (NeighbourCopies::exchange()) in place of a file; always
+  /// Urgency::MaySkip. `begun`: seconds_now() when the training began to wait for it. Errors: a peer was lost.
   [[nodiscard]] Result<void> copy_to_neighbour(const checkpoint::PartName& name, const checkpoint::StateParts& parts,
-                                               const std::set<std::string>& parameter_keys, NeighbourCopies& copies);
+                                               const std::set<std::string>& parameter_keys, NeighbourCopies& copies,
+                                               double begun);
   /// Waits for a save that is under way, except where this one is to be skipped instead: false. `others_saving`:
   /// whether any rank's was under way when the ranks last talked. No file is left out for a copy in memory.
   [[nodiscard]] bool may_save(Urgency urgency, bool others_saving);
@@ -89,8 +91,6 @@ class CheckpointWriter {
 
  private:
   [[nodiscard]] Result<void> make_group();
-  [[nodiscard]] Result<void> exchange(const checkpoint::PartName& name, const checkpoint::format::Content& content,
-                                      NeighbourCopies& copies) const;
   void note(checkpoint::background::SaveOutcome outcome);
   /// The others gave a rank up that a save held for too long, which hears of lost peers then.
   [[nodiscard]] Error with_advice(Error error, double seconds) const;

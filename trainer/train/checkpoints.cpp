@@ -285,7 +285,7 @@ Result<bool> Checkpoints::save(checkpoint::Progress& progress, Urgency urgency, 
   if (!parts) {
     return parts.error();
   }
-  if (Result<void> ready = prepare_save(*parts, progress.global_step); !ready) {
+  if (Result<void> ready = prepare_save(*parts, progress.global_step, true); !ready) {
     return ready.error();
   }
   checkpoint::add_generator(*parts, world_.rank, world_.world_size);
@@ -313,6 +313,7 @@ Result<bool> Checkpoints::replicate(const checkpoint::Progress& progress, bool o
   if (may_skip && others_saving) {
     return false;
   }
+  const double begun = seconds_now();
   writer_.finish_save();
   checkpoint::Progress told = progress;
   give_back_best(told);
@@ -320,18 +321,18 @@ Result<bool> Checkpoints::replicate(const checkpoint::Progress& progress, bool o
   if (!parts) {
     return parts.error();
   }
-  if (Result<void> ready = prepare_save(*parts, progress.global_step); !ready) {
+  if (Result<void> ready = prepare_save(*parts, progress.global_step, false); !ready) {
     return ready.error();
   }
   checkpoint::add_generator(*parts, world_.rank, world_.world_size);
   if (world_.rank == 0) {
     parts->values[kLineBeginsAt] = line_at(progress.global_step);
   }
-  replicated_ = true;
-  const Result<void> begun = writer_.copy_to_neighbour(
+  replicated_ = progress.global_step;
+  const Result<void> copied = writer_.copy_to_neighbour(
       {.generation = generation_, .step = progress.global_step, .owners = world_.world_size, .owner = world_.rank},
-      *parts, parameters_, *copies_);
-  return begun ? Result<bool>(true) : begun.error();
+      *parts, parameters_, *copies_, begun);
+  return copied ? Result<bool>(true) : copied.error();
 }
 
 Error Checkpoints::taken_over() const {
@@ -354,10 +355,10 @@ torch::OrderedDict<std::string, at::Tensor> numbers_of(const checkpoint::StatePa
 
 }  // namespace
 
-Result<void> Checkpoints::prepare_save(const checkpoint::StateParts& parts, std::int64_t step) {
+Result<void> Checkpoints::prepare_save(const checkpoint::StateParts& parts, std::int64_t step, bool looks) {
   const auto numbers = numbers_of(parts);
   const bool finite = precision::all_finite(numbers.values());
-  const bool lost = lease_ != nullptr && lease_->lost_by_now();
+  const bool lost = lease_ != nullptr && (looks ? lease_->lost_by_now() : lease_->lost());
   // Last what may wait for a file system, on any rank; the collective below has less patience.
   const bool group_failed = writer_.wait_for_ranks();
   at::Tensor ranks = world_.device.place(
@@ -378,7 +379,7 @@ Result<void> Checkpoints::prepare_save(const checkpoint::StateParts& parts, std:
 
 bool Checkpoints::replica_due_after_step(std::int64_t global_step) const {
   const std::int64_t every = config_.parallel.replicate_steps;
-  return copies_ != nullptr && every > 0 && (!replicated_ || global_step % every == 0);
+  return copies_ != nullptr && every > 0 && (replicated_ < 0 || global_step - replicated_ >= every);
 }
 
 bool Checkpoints::due_after_step(std::int64_t global_step) const {

@@ -74,7 +74,7 @@ class Checkpoints {
   /// Whether the checkpoint that was loaded is of an epoch's last step, and only the epoch's end is left of it.
   [[nodiscard]] bool ends_an_epoch() const { return ends_an_epoch_; }
   [[nodiscard]] bool due_after_step(std::int64_t global_step) const;
-  /// Whether a copy for a neighbour is: by the setting, and soon in each new world, whose copies are not yet.
+  /// Whether a copy for a neighbour is: so many steps after the one before, and at once in each new world.
   [[nodiscard]] bool replica_due_after_step(std::int64_t global_step) const;
   [[nodiscard]] bool due_after_epoch(std::int64_t finished_epochs) const;
 
@@ -95,7 +95,8 @@ class Checkpoints {
   [[nodiscard]] bool is_finished(const checkpoint::Progress& progress) const;
   /// Errors, the same on all ranks: BadData: a number of `parts` is not finite, on any rank; CannotCreate: another run
   /// has taken the folder; Unavailable: the ranks could not be connected again for saving.
-  [[nodiscard]] Result<void> prepare_save(const checkpoint::StateParts& parts, std::int64_t step);
+  /// `looks`: whether at the lease's file, which a file system may hold up.
+  [[nodiscard]] Result<void> prepare_save(const checkpoint::StateParts& parts, std::int64_t step, bool looks);
   [[nodiscard]] Result<void> keep_position(checkpoint::Progress& progress, std::int64_t dataset_size);
   [[nodiscard]] Result<void> continue_at(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
                                          std::vector<std::string>& warnings);
@@ -116,8 +117,8 @@ class Checkpoints {
   bool ends_an_epoch_ = false;
   bool went_on_ = false;
   NeighbourCopies* copies_ = nullptr;
-  std::int64_t generation_ = 0;  ///< of the world
-  bool replicated_ = false;      ///< replicate() has begun a copy
+  std::int64_t generation_ = 0;   ///< of the world
+  std::int64_t replicated_ = -1;  ///< the step of which replicate() has begun the last copy; -1: it has not
   std::string loaded_from_;
   std::int64_t unsettled_ = -1;  ///< the step of the last validation among the best, until its save is known to be done
   std::vector<checkpoint::Best> driven_out_;  ///< those of before that validation

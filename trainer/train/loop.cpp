@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "trainer/distributed/process_group/collectives.h"
 #include "trainer/torch.h"
 #include "trainer/train/process.h"
 
@@ -278,8 +279,7 @@ Loop::Stop Loop::after_step(const Totals& totals) {
     return interrupted();
   }
   if (totals.regrouping > 0 && !at_last_step()) {
-    Stop stop = config_.parallel.replicate_steps > 0 ? replicate(false) : std::nullopt;
-    return stop ? stop : Outcome{Ending::Regrouped, std::nullopt};
+    return regrouped();
   }
   if (ends_in_mid_epoch()) {
     const Stop stop = save_and_validate(true, true);
@@ -329,6 +329,9 @@ Loop::Stop Loop::validate() {
       config_, world_, training_, observer_, [&] { return asked(); }, sums);
   if (ended && ended->ending == Ending::Interrupted) {
     return interrupted_validation(seconds_now() - begun);
+  }
+  if (ended && ended->ending == Ending::Regrouped) {
+    return regrouped();
   }
   if (ended) {
     return ended;
@@ -398,6 +401,21 @@ Loop::Stop Loop::save(Urgency urgency) {
   return failed(saved.error(), lost_peer || world_.rank != 0);
 }
 
+Loop::Stop Loop::regrouped() {
+  // An agent ends workers that do not let go in time (--shutdown-timeout), and with them the copy of before.
+  constexpr double kMostSeconds = 5;
+  const Outcome regrouped{Ending::Regrouped, std::nullopt};
+  if (config_.parallel.replicate_steps == 0) {
+    return regrouped;
+  }
+  at::Tensor slow = torch::tensor({copy_seconds_ > kMostSeconds ? 1 : 0}, at::kInt).to(world_.device.device());
+  if (Result<void> told = process_group::all_reduce_sum(world_.process_group, slow); !told) {
+    return failed(told.error(), true);
+  }
+  const Stop stop = slow.item<int>() == 0 ? replicate(false) : std::nullopt;
+  return stop ? stop : regrouped;
+}
+
 Loop::Stop Loop::replicate(bool may_skip) {
   const Result<bool> begun = checkpoints_.replicate(progress_, others_saving_, may_skip);
   tell_saves();
@@ -410,7 +428,9 @@ Loop::Stop Loop::replicate(bool may_skip) {
 void Loop::tell_saves() {
   for (const SaveReport& report : checkpoints_.writer().take_reports()) {
     observer_.saved(report);
-    if (!report.copied_bytes) {
+    if (report.copied_bytes) {
+      copy_seconds_ = report.outcome.durable_seconds;
+    } else {
       warn_of_slow_save(report.outcome.durable_seconds);
     }
   }

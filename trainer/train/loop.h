@@ -86,6 +86,9 @@ class Loop {
   [[nodiscard]] Stop save(Urgency urgency);
   /// To a neighbour's memory.
   [[nodiscard]] Stop replicate(bool may_skip);
+  /// Nodes come or go: where the model is divided, what ranks do not have whole is copied first, if that takes no time
+  /// to speak of.
+  [[nodiscard]] Stop regrouped();
   void tell_saves();
   /// Once.
   void warn_of_slow_save(double seconds);
@@ -116,6 +119,7 @@ class Loop {
   bool warned_of_slow_save_ = false;
   bool validates_again_ = false;  ///< what an earlier run did not come to the end of; no step was done since
   bool among_best_ = false;       ///< the last validation's checkpoint is to be kept
+  double copy_seconds_ = 0;       ///< that the last copy to a neighbour took
   bool others_saving_ = false;    ///< a rank's save was under way when the last step ended
 };
 

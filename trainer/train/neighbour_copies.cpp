@@ -15,10 +15,13 @@
 namespace rollcall::train {
 namespace {
 
+using checkpoint::bytes_of;
 using checkpoint::MemoryPart;
 using checkpoint::PartName;
 using Json = nlohmann::json;
 using Bytes = std::vector<std::uint8_t>;
+
+constexpr std::int64_t kPieceBytes = std::int64_t{64} << 20;
 
 Json to_json(const PartName& name) { return {name.generation, name.step, name.owners, name.owner}; }
 
@@ -42,27 +45,37 @@ Result<std::vector<Json>> gather(const Json& mine, const process_group::Group& g
   return told;
 }
 
-std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
-  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
+/// Runs `work`, which allocates.
+Result<void> with_memory(const std::function<void()>& work) {
+  const auto caught = process_group::catch_exception(work);
+  if (!caught) {
+    return {};
+  }
+  return fail("--replicate-to", "neighbour", caught->text.empty() ? caught->error.reason : caught->text,
+              "more memory for each task, or leaving it out", ExitCode::Unavailable);
 }
 
-/// What `from` gives to this rank, while this rank gives `mine` to `to`: `theirs` is of the size of that. Collective.
+/// What `from` gives to this rank, while this rank gives `mine` to `to`, piece by piece: a collective that is given up
+/// may hold on to its piece for long. `most`: bytes of the longest on any rank. Collective.
 Result<void> pass_on(const at::Tensor& mine, std::uint32_t to, at::Tensor& theirs, std::uint32_t from,
-                     const process_group::Group& group) {
-  std::vector<std::int64_t> given(process_group::world_size_of(group));
-  std::vector<std::int64_t> got = given;
-  given[to] = mine.numel();
-  got[from] = theirs.numel();
-  return process_group::guard_collective(group, [&] {
-    at::Tensor sent = mine;
-    group->all_to_all_single(theirs, sent, got, given, process_group::awaited<c10d::AllToAllOptions>())->wait();
-  });
-}
-
-at::Tensor tensor_of(const Bytes& bytes) {
-  const at::Tensor tensor = torch::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
-  std::ranges::copy(bytes, tensor.mutable_data_ptr<std::uint8_t>());
-  return tensor;
+                     std::int64_t most, const process_group::Group& group) {
+  Result<void> passed;
+  for (std::int64_t begin = 0; passed && begin < most; begin += kPieceBytes) {
+    const auto rest = [&](const at::Tensor& all) {
+      return std::clamp<std::int64_t>(all.numel() - begin, 0, kPieceBytes);
+    };
+    std::vector<std::int64_t> given(process_group::world_size_of(group));
+    std::vector<std::int64_t> got = given;
+    given[to] = rest(mine);
+    got[from] = rest(theirs);
+    passed = process_group::guard_collective(group, [&] {
+      at::Tensor sent = mine.narrow(0, std::min(begin, mine.numel()), given[to]).clone();
+      at::Tensor arrived = torch::empty({got[from]}, at::kByte);
+      group->all_to_all_single(arrived, sent, got, given, process_group::awaited<c10d::AllToAllOptions>())->wait();
+      theirs.narrow(0, std::min(begin, theirs.numel()), got[from]).copy_(arrived);
+    });
+  }
+  return passed;
 }
 
 PartName owned_by(PartName name, std::uint32_t owner) {
@@ -74,14 +87,21 @@ void drop_others(std::vector<MemoryPart>& parts, const std::optional<PartName>& 
   std::erase_if(parts, [&](const MemoryPart& part) { return owned_by(part.name, 0) != kept; });
 }
 
-/// Every rank's part in a word, and where it is.
+/// What each rank is about to give, and where it is, by rank. Errors (Internal): not all are of one checkpoint.
 Result<std::vector<Json>> introduce(const MemoryPart& mine, const RankPlace& place, const process_group::Group& group) {
-  return gather({{"host", place.host},
-                 {"local_rank", place.local_rank},
-                 {"table", mine.table.size()},
-                 {"bytes", mine.bytes.numel()},
-                 {"crc32c", mine.crc32c}},
-                group);
+  const Json checkpoint = to_json(owned_by(mine.name, 0));
+  Result<std::vector<Json>> told = gather({{"checkpoint", checkpoint},
+                                           {"host", place.host},
+                                           {"local_rank", place.local_rank},
+                                           {"bytes", mine.memory.numel()},
+                                           {"table", mine.table_bytes},
+                                           {"crc32c", mine.crc32c}},
+                                          group);
+  if (told && std::ranges::any_of(*told, [&](const Json& rank) { return rank.at("checkpoint") != checkpoint; })) {
+    return fail("--replicate-to", "neighbour", "ranks copy the states of different steps", "reporting this",
+                ExitCode::Internal);
+  }
+  return told;
 }
 
 /// Gives `mine` to this rank's neighbour: what the one has given whose neighbour it is. Collective.
@@ -91,28 +111,28 @@ Result<MemoryPart> part_of_giver(const MemoryPart& mine, const RankPlace& place,
     return told.error();
   }
   std::vector<RankPlace> places;
+  std::int64_t most = 0;
   for (const Json& rank : *told) {
     places.push_back({rank.at("host").get<std::string>(), rank.at("local_rank").get<std::uint32_t>()});
+    most = std::max(most, rank.at("bytes").get<std::int64_t>());
   }
   const std::vector<std::uint32_t> gives_to = neighbours(places);
   const std::uint32_t to = gives_to[process_group::rank_of(group)];
   const auto from =
       static_cast<std::uint32_t>(std::ranges::find(gives_to, process_group::rank_of(group)) - gives_to.begin());
   const Json& giver = (*told)[from];
-  MemoryPart theirs{.name = owned_by(mine.name, from), .table = {}, .bytes = {}, .crc32c = giver.at("crc32c")};
-  at::Tensor table;
-  const auto refused = process_group::catch_exception([&] {
-    table = torch::empty({giver.at("table").get<std::int64_t>()}, at::kByte);
-    theirs.bytes = torch::empty({giver.at("bytes").get<std::int64_t>()}, at::kByte);
-  });
-  Result<void> all = process_group::agree_or_fail(group, refused ? Result<void>(refused->error) : Result<void>());
-  all = all ? pass_on(tensor_of(mine.table), to, table, from, group) : all;
-  all = all ? pass_on(mine.bytes, to, theirs.bytes, from, group) : all;
+  MemoryPart theirs{.name = owned_by(mine.name, from),
+                    .memory = {},
+                    .table_bytes = giver.at("table").get<std::size_t>(),
+                    .crc32c = giver.at("crc32c").get<std::uint32_t>()};
+  const Result<void> allocated =
+      with_memory([&] { theirs.memory = torch::empty({giver.at("bytes").get<std::int64_t>()}, at::kByte); });
+  Result<void> all = process_group::agree_or_fail(group, allocated);
+  all = all ? pass_on(mine.memory, to, theirs.memory, from, most, group) : all;
   if (!all) {
     return all.error();
   }
-  theirs.table.assign(table.const_data_ptr<std::uint8_t>(), table.const_data_ptr<std::uint8_t>() + table.numel());
-  if (storage::crc32c(bytes_of(theirs.bytes)) != theirs.crc32c) {
+  if (!theirs.is_sound()) {
     return fail("--replicate-to", "neighbour", fmt::format("rank {}'s part arrived otherwise than it was sent", from),
                 "looking at this node's memory and network", ExitCode::InputOutput);
   }
@@ -135,24 +155,26 @@ std::vector<std::uint32_t> neighbours(const std::vector<RankPlace>& places) {
   return of_rank;
 }
 
-Result<void> NeighbourCopies::exchange(MemoryPart mine, const RankPlace& place, const process_group::Group& group) {
+Result<void> NeighbourCopies::exchange(const PartName& name, const checkpoint::format::Content& content,
+                                       const RankPlace& place, const process_group::Group& group) {
   drop_others(parts_, whole_);  // of an exchange that failed
-  const PartName newest = owned_by(mine.name, 0);
-  if (process_group::world_size_of(group) > 1) {
+  MemoryPart mine;
+  const Result<void> made = with_memory([&] { mine = checkpoint::make_part(name, content); });
+  Result<void> all = process_group::agree_or_fail(group, made);
+  if (all && process_group::world_size_of(group) > 1) {
     Result<MemoryPart> theirs = part_of_giver(mine, place, group);
-    const Result<void> all = process_group::agree_or_fail(group, theirs ? Result<void>() : theirs.error());
+    all = process_group::agree_or_fail(group, theirs ? Result<void>() : theirs.error());
     if (theirs) {  // also where a peer is lost: others may have all that it takes
       parts_.push_back(*std::move(theirs));
       parts_.push_back(std::move(mine));
     }
-    if (!all) {
-      return all;
-    }
-  } else {
+  } else if (all) {
     parts_.push_back(std::move(mine));
   }
-  settle_on(newest);
-  return {};
+  if (all) {
+    settle_on(owned_by(name, 0));
+  }
+  return all;
 }
 
 void NeighbourCopies::settle_on(const PartName& name) {
@@ -194,7 +216,9 @@ Result<std::optional<FoundCopies>> find_copies(const NeighbourCopies& mine, cons
                                                const World& world) {
   Json names = Json::array();
   for (const MemoryPart& part : mine.parts()) {
-    names.push_back(to_json(part.name));
+    if (part.is_sound()) {
+      names.push_back(to_json(part.name));
+    }
   }
   const bool lived_on = !recovery.cause.empty();
   const Result<std::vector<Json>> held = gather(
@@ -210,7 +234,7 @@ Result<std::optional<FoundCopies>> find_copies(const NeighbourCopies& mine, cons
   for (const auto& [owner, holder] : newest->second) {
     if (holder == world.rank) {
       const MemoryPart& part = *mine.find(owned_by(newest->first, owner));
-      tables[std::to_string(owner)] = {Json::binary(part.table), part.crc32c};
+      tables[std::to_string(owner)] = {Json::binary({part.table().begin(), part.table().end()}), part.crc32c};
     }
   }
   const Result<std::vector<Json>> told = gather(tables, world.process_group);
@@ -219,12 +243,14 @@ Result<std::optional<FoundCopies>> find_copies(const NeighbourCopies& mine, cons
   }
   std::vector<std::uint32_t> holders;
   std::vector<std::uint32_t> checksums;
+  std::vector<std::uint32_t> of_tables;
   std::vector<Bytes> of_owners;
   for (const auto& [owner, holder] : newest->second) {
     const Json& part = (*told)[holder].at(std::to_string(owner));
     holders.push_back(holder);
     of_owners.push_back(part.at(0).get_binary());
     checksums.push_back(part.at(1).get<std::uint32_t>());
+    of_tables.push_back(storage::crc32c(std::as_bytes(std::span(of_owners.back()))));
   }
   auto checkpoint = checkpoint::MemoryCheckpoint::of(
       fmt::format("the memory of {} of {} ranks",
@@ -233,7 +259,8 @@ Result<std::optional<FoundCopies>> find_copies(const NeighbourCopies& mine, cons
   if (!checkpoint) {
     return checkpoint.error();
   }
-  FoundCopies found{newest->first, std::move(holders), std::move(checksums), *std::move(checkpoint), -1, {}};
+  FoundCopies found{
+      newest->first, std::move(holders), std::move(checksums), std::move(of_tables), *std::move(checkpoint), -1, {}};
   const auto values = found.checkpoint.values();
   if (const auto line = values->find(kLineBeginsAt); line != values->end()) {
     found.line_begins_at = std::get<std::int64_t>(line->second);
@@ -246,16 +273,20 @@ Result<std::optional<FoundCopies>> find_copies(const NeighbourCopies& mine, cons
 }
 
 Result<void> fetch(FoundCopies& found, const NeighbourCopies& mine, const World& world) {
-  constexpr std::int64_t kPieceBytes = std::int64_t{64} << 20;
+  at::Tensor arrived;
+  const Result<void> allocated = with_memory([&] { arrived = torch::empty({kPieceBytes}, at::kByte); });
+  if (Result<void> all = process_group::agree_or_fail(world.process_group, allocated); !all) {
+    return all;
+  }
   Result<void> fetched;
   for (std::uint32_t owner = 0; owner < found.holders.size(); ++owner) {
     const bool shows = found.holders[owner] == world.rank;
-    const at::Tensor own = shows ? mine.find(owned_by(found.name, owner))->bytes : at::Tensor();
+    const at::Tensor own = shows ? mine.find(owned_by(found.name, owner))->data() : at::Tensor();
     const auto total = static_cast<std::int64_t>(found.checkpoint.part_bytes(owner));
-    std::uint32_t checksum = 0;
+    std::uint32_t checksum = found.of_table[owner];
     for (std::int64_t begin = 0; begin < total; begin += kPieceBytes) {
       const std::int64_t bytes = std::min(kPieceBytes, total - begin);
-      at::Tensor piece = shows ? own.narrow(0, begin, bytes) : torch::empty({bytes}, at::kByte);
+      at::Tensor piece = shows ? own.narrow(0, begin, bytes) : arrived.narrow(0, 0, bytes);
       if (Result<void> sent = process_group::broadcast(world.process_group, piece, found.holders[owner]); !sent) {
         return sent;
       }
@@ -263,10 +294,11 @@ Result<void> fetch(FoundCopies& found, const NeighbourCopies& mine, const World&
       found.checkpoint.take(owner, static_cast<std::uint64_t>(begin), bytes_of(piece));
     }
     if (checksum != found.crc32c[owner] && fetched) {  // the others go on with the next part
-      fetched = fail("checkpoint", found.checkpoint.path(),
-                     fmt::format("the copy that rank {} holds has changed since it was made", found.holders[owner]),
-                     "submitting again: the newest checkpoint is sound; and looking at that node's memory",
-                     ExitCode::BadData);
+      fetched =
+          fail("checkpoint", found.checkpoint.path(),
+               fmt::format("the part of rank {} arrived otherwise than rank {} holds it", owner, found.holders[owner]),
+               "submitting again: the newest checkpoint is sound; and looking at this node's memory and network",
+               ExitCode::BadData);
     }
   }
   if (fetched && found.checkpoint.missing() != 0) {

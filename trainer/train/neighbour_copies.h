@@ -31,11 +31,11 @@ struct RankPlace {
 /// and, while another one is under way, of that. One thread at a time.
 class NeighbourCopies {
  public:
-  /// Gives this rank's part to its neighbour, and keeps it and the one that it gets. Collective. Errors, the same on
-  /// all ranks but for a lost peer: Unavailable: a peer was lost, or there is no memory; InputOutput: a part arrived
-  /// otherwise than it was sent. What was held before stays then.
-  [[nodiscard]] Result<void> exchange(checkpoint::MemoryPart mine, const RankPlace& place,
-                                      const process_group::Group& group);
+  /// Gives `content`, this rank's part of the checkpoint `name`, to its neighbour, and keeps it and the one that it
+  /// gets. Collective. Errors, the same on all ranks but for a lost peer: Unavailable: a peer was lost, or there is no
+  /// memory; InputOutput: a part arrived otherwise than it was sent. What was held before stays then.
+  [[nodiscard]] Result<void> exchange(const checkpoint::PartName& name, const checkpoint::format::Content& content,
+                                      const RankPlace& place, const process_group::Group& group);
   /// The ranks have gone on from this checkpoint: nobody needs another one.
   void settle_on(const checkpoint::PartName& name);
 
@@ -51,9 +51,10 @@ class NeighbourCopies {
 
 /// A checkpoint that the ranks of a world have all parts of.
 struct FoundCopies {
-  checkpoint::PartName name;           ///< of owner 0's part
-  std::vector<std::uint32_t> holders;  ///< by owner: the rank that has its part
-  std::vector<std::uint32_t> crc32c;   ///< by owner
+  checkpoint::PartName name;            ///< of owner 0's part
+  std::vector<std::uint32_t> holders;   ///< by owner: the rank that has its part
+  std::vector<std::uint32_t> crc32c;    ///< by owner, of its part
+  std::vector<std::uint32_t> of_table;  ///< by owner, of that part's table
   checkpoint::MemoryCheckpoint checkpoint;
   std::int64_t line_begins_at = -1;  ///< see Checkpoints
   Recovery recovery;                 ///< of the first rank that has lived on
@@ -62,13 +63,14 @@ struct FoundCopies {
 /// The value of a copy that says so.
 inline constexpr const char* kLineBeginsAt = "/copies/line_begins_at";
 
-/// The newest checkpoint of which every part is there; nothing where there is none. `mine` may be empty. `recovery`: of
-/// a rank that has lived on. Collective. Errors (Unavailable): a peer was lost.
+/// The newest checkpoint of which every part is there and sound; nothing where there is none. `mine` may be empty.
+/// `recovery`: of a rank that has lived on. Collective. Errors (Unavailable): a peer was lost.
 [[nodiscard]] Result<std::optional<FoundCopies>> find_copies(const NeighbourCopies& mine, const Recovery& recovery,
                                                              const World& world);
 
 /// Shows all parts to `found.checkpoint`, which was asked for what this rank needs. Collective. Errors: Unavailable: a
-/// peer was lost; BadData: what is there is not what was copied. Such a rank has still taken part in all of it.
+/// peer was lost, or a rank has no memory; BadData: this rank was shown something else than what was copied; it has
+/// still taken part in all of it.
 [[nodiscard]] Result<void> fetch(FoundCopies& found, const NeighbourCopies& mine, const World& world);
 
 }  // namespace rollcall::train

@@ -34,8 +34,9 @@ at::Tensor state_at(std::int64_t step) {
   return torch::arange(kRows * 3, at::kFloat).reshape({kRows, 3}) + static_cast<double>(100 * step);
 }
 
-/// This rank's rows of it.
-checkpoint::MemoryPart part_at(std::int64_t step, const Rank& rank) {
+/// Gives this rank's rows of it.
+Result<void> exchange_at(std::int64_t step, NeighbourCopies& copies, const Rank& rank,
+                         const process_group::Group& group) {
   const at::Tensor whole = state_at(step);
   const std::int64_t first = kRows * rank.rank / rank.world_size;
   const std::int64_t end = kRows * (rank.rank + 1) / rank.world_size;
@@ -46,9 +47,10 @@ checkpoint::MemoryPart part_at(std::int64_t step, const Rank& rank) {
                              "a",
                              checkpoint::format::DType::Float32,
                              {kRows, 3},
-                             {static_cast<const std::byte*>(mine.const_data_ptr()), mine.nbytes()},
+                             checkpoint::bytes_of(mine),
                              static_cast<std::uint64_t>(first * 12)});
-  return checkpoint::make_part({.generation = 4, .step = step, .owners = rank.world_size, .owner = rank.rank}, content);
+  return copies.exchange({.generation = 4, .step = step, .owners = rank.world_size, .owner = rank.rank}, content,
+                         {"node", rank.rank}, group);
 }
 
 /// Fills a whole tensor from what was found.
@@ -66,7 +68,7 @@ void survive(Rank& rank, const std::set<std::uint32_t>& forgets, bool found_agai
   NeighbourCopies copies;
   const auto group = rank.make_group();
   for (const std::int64_t step : {5, 10}) {
-    MULTIPROC_CHECK(copies.exchange(part_at(step, rank), {"node", rank.rank}, group).has_value());
+    MULTIPROC_CHECK(exchange_at(step, copies, rank, group).has_value());
     MULTIPROC_CHECK(copies.parts().size() == 2);
   }
   if (forgets.contains(rank.rank)) {
@@ -103,11 +105,11 @@ TEST(NeighbourCopies, OfAnExchangeThatARankDidNotLiveToSeeAreNotTaken) {
     NeighbourCopies copies;
     {
       const auto group = rank.make_group();
-      MULTIPROC_CHECK(copies.exchange(part_at(5, rank), {"node", rank.rank}, group).has_value());
+      MULTIPROC_CHECK(exchange_at(5, copies, rank, group).has_value());
       if (rank.rank == 3) {
         return;
       }
-      const Result<void> failed = copies.exchange(part_at(10, rank), {"node", rank.rank}, group);
+      const Result<void> failed = exchange_at(10, copies, rank, group);
       MULTIPROC_CHECK(!failed && failed.error().exit_code == ExitCode::Unavailable);
     }
     const auto store = c10::make_intrusive<c10d::FileStore>(rank.folder / "of three", -1);
@@ -123,23 +125,92 @@ TEST(NeighbourCopies, OfAnExchangeThatARankDidNotLiveToSeeAreNotTaken) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(NeighbourCopies, ThatHaveChangedInMemoryAreAnErrorOnAllRanks) {
+/// Rank 1's own part, which rank 2 has too where it does not forget it.
+void change_a_part(Rank& rank, bool forgets) {
+  NeighbourCopies copies;
+  const auto group = rank.make_group();
+  MULTIPROC_CHECK(exchange_at(5, copies, rank, group).has_value());
+  if (rank.rank == 1) {
+    copies.find({.generation = 4, .step = 5, .owners = 3, .owner = 1})->memory[7].bitwise_xor_(1);
+  }
+  if (rank.rank == 2 && forgets) {
+    copies = NeighbourCopies();
+  }
+  const World world = world_of(rank, group);
+  auto found = find_copies(copies, {}, world);
+  MULTIPROC_CHECK(found.has_value() && found->has_value() == !forgets);
+  if (!forgets) {
+    MULTIPROC_CHECK((*found)->holders == (std::vector<std::uint32_t>{0, 2, 0}));
+    MULTIPROC_CHECK(torch::equal(*load_whole(**found, copies, world), state_at(5)));
+  }
+}
+
+TEST(NeighbourCopies, ThatHaveChangedInMemoryDoNotCount) {
+  for (const bool forgets : {false, true}) {
+    const auto ranks = spawn(3, [forgets](Rank& rank) { change_a_part(rank, forgets); });
+    EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+  }
+}
+
+TEST(NeighbourCopies, ThatChangeOnTheirWayAreAnError) {
   const auto ranks = spawn(3, [](Rank& rank) {
     NeighbourCopies copies;
     const auto group = rank.make_group();
-    MULTIPROC_CHECK(copies.exchange(part_at(5, rank), {"node", rank.rank}, group).has_value());
-    if (rank.rank == 1) {
-      const at::Tensor own = copies.find({.generation = 4, .step = 5, .owners = 3, .owner = 1})->bytes;
-      at::Tensor(own).index_put_({0}, own[0].bitwise_xor(1));
-    }
-    if (rank.rank == 2) {
-      copies = NeighbourCopies();  // what rank 1 gave away is gone: the changed one is the only one
-    }
-    auto found = find_copies(copies, {}, world_of(rank, group));
+    MULTIPROC_CHECK(exchange_at(5, copies, rank, group).has_value());
+    const World world = world_of(rank, group);
+    auto found = find_copies(copies, {}, world);
     MULTIPROC_CHECK(found.has_value() && found->has_value());
-    const auto whole = load_whole(**found, copies, world_of(rank, group));
+    const checkpoint::MemoryPart* const shown = copies.find((*found)->name);
+    if (rank.rank == (*found)->holders[0]) {
+      shown->data()[0].bitwise_xor_(1);
+    }
+    const auto whole = load_whole(**found, copies, world);
     MULTIPROC_CHECK(!whole && whole.error().exit_code == ExitCode::BadData);
-    MULTIPROC_CHECK(whole.error().reason.find("rank 1") != std::string::npos);
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+TEST(NeighbourCopies, OfManyPiecesArriveWhole) {
+  const auto ranks = spawn(2, [](Rank& rank) {
+    const std::int64_t rows = std::int64_t{17} << 20;  // float32: 68 MiB on rank 0, and less than a piece on rank 1
+    const std::int64_t mine = rank.rank == 0 ? rows : 100;
+    const at::Tensor whole = torch::arange(rows + 100, at::kInt);
+    const at::Tensor part = whole.narrow(0, rank.rank == 0 ? 0 : rows, mine);
+    checkpoint::format::Content content;
+    content.tensors.push_back({"/model/a",
+                               "a",
+                               checkpoint::format::DType::Int32,
+                               {rows + 100},
+                               checkpoint::bytes_of(part),
+                               static_cast<std::uint64_t>(rank.rank == 0 ? 0 : rows * 4)});
+    NeighbourCopies copies;
+    const auto group = rank.make_group();
+    const PartName name{.step = 1, .owners = 2, .owner = rank.rank};
+    MULTIPROC_CHECK(copies.exchange(name, content, {"node", rank.rank}, group).has_value());
+    if (rank.rank == 0) {
+      copies = NeighbourCopies();
+    }
+    const World world = world_of(rank, group);
+    auto found = find_copies(copies, {}, world);
+    MULTIPROC_CHECK(found.has_value() && found->has_value());
+    at::Tensor got = torch::zeros_like(whole);
+    const checkpoint::format::ReadRequest request{
+        (*found)->checkpoint.find("/model/a"), 0, {static_cast<std::byte*>(got.mutable_data_ptr()), got.nbytes()}};
+    MULTIPROC_CHECK((*found)->checkpoint.read({&request, 1}, checkpoint::format::VerifyLevel::Full, 1).has_value());
+    MULTIPROC_CHECK(fetch(**found, copies, world).has_value());
+    MULTIPROC_CHECK(torch::equal(got, whole));
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+TEST(NeighbourCopies, OfDifferentStepsAreAnErrorOnAllRanks) {
+  const auto ranks = spawn(3, [](Rank& rank) {
+    NeighbourCopies copies;
+    const auto group = rank.make_group();
+    MULTIPROC_CHECK(exchange_at(5, copies, rank, group).has_value());
+    const Result<void> other = exchange_at(rank.rank == 1 ? 7 : 8, copies, rank, group);
+    MULTIPROC_CHECK(!other && other.error().exit_code == ExitCode::Internal);
+    MULTIPROC_CHECK(exchange_at(9, copies, rank, group).has_value() && copies.parts().size() == 2);
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
@@ -147,8 +218,8 @@ TEST(NeighbourCopies, ThatHaveChangedInMemoryAreAnErrorOnAllRanks) {
 TEST(NeighbourCopies, OfARankByItselfAreItsOwn) {
   const auto ranks = spawn(1, [](Rank& rank) {
     NeighbourCopies copies;
-    MULTIPROC_CHECK(copies.exchange(part_at(5, rank), {"node", 0}, nullptr).has_value());
-    MULTIPROC_CHECK(copies.exchange(part_at(6, rank), {"node", 0}, nullptr).has_value());
+    MULTIPROC_CHECK(exchange_at(5, copies, rank, nullptr).has_value());
+    MULTIPROC_CHECK(exchange_at(6, copies, rank, nullptr).has_value());
     MULTIPROC_CHECK(copies.parts().size() == 1);
     auto found = find_copies(copies, {}, world_of(rank, nullptr));
     MULTIPROC_CHECK(found.has_value() && found->has_value() && (*found)->name.step == 6);

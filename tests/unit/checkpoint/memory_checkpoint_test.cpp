@@ -58,7 +58,9 @@ std::vector<MemoryPart> divided(const std::vector<Tensor>& tensors, std::uint32_
 
 Result<MemoryCheckpoint> checkpoint_of(const std::vector<MemoryPart>& parts) {
   std::vector<std::vector<std::uint8_t>> tables;
-  std::ranges::transform(parts, std::back_inserter(tables), &MemoryPart::table);
+  for (const MemoryPart& part : parts) {
+    tables.emplace_back(part.table().begin(), part.table().end());
+  }
   return MemoryCheckpoint::of("the memory of ranks", tables);
 }
 
@@ -71,8 +73,7 @@ void show_all(MemoryCheckpoint& checkpoint, const std::vector<MemoryPart>& parts
   };
   std::vector<Piece> pieces;
   for (std::uint32_t owner = 0; owner < parts.size(); ++owner) {
-    const std::span<const std::byte> all(static_cast<const std::byte*>(parts[owner].bytes.const_data_ptr()),
-                                         parts[owner].bytes.nbytes());
+    const std::span<const std::byte> all = bytes_of(parts[owner].data());
     ASSERT_EQ(checkpoint.part_bytes(owner), all.size());
     for (std::size_t first = 0; first < all.size();) {
       const std::size_t length = std::min<std::size_t>(1 + chance() % 97, all.size() - first);
@@ -119,9 +120,13 @@ TEST(MemoryCheckpoint, GivesWhatWasAskedForHoweverItIsDividedAndShown) {
   }
 }
 
-TEST(MemoryCheckpoint, HasTheValuesOfTheOwnerThatGaveThem) {
+TEST(MemoryCheckpoint, HasTheValuesOfTheFirstOwnerThatGaveThem) {
   std::mt19937 chance(2);
-  const auto checkpoint = checkpoint_of(divided(random_tensors(chance), 3, chance));
+  std::vector<MemoryPart> parts = divided(random_tensors(chance), 3, chance);
+  Content other;
+  other.values = {{"/progress/step", std::int64_t{9}}};
+  parts[2] = make_part({.step = 7, .owners = 3, .owner = 2}, other);
+  const auto checkpoint = checkpoint_of(parts);
   ASSERT_TRUE(checkpoint);
   const auto values = checkpoint->values();
   EXPECT_EQ(std::get<std::int64_t>(values->at("/progress/step")), 7);
@@ -143,8 +148,9 @@ TEST(MemoryCheckpoint, SaysWhatHasNotBeenGiven) {
 TEST(MemoryCheckpoint, OfSomethingElseThanTablesIsAnError) {
   std::mt19937 chance(4);
   const std::vector<MemoryPart> parts = divided(random_tensors(chance), 1, chance);
-  for (std::size_t length = 0; length < parts[0].table.size(); length += 7) {
-    const std::vector<std::uint8_t> cut(parts[0].table.begin(), parts[0].table.begin() + static_cast<long>(length));
+  for (std::size_t length = 0; length < parts[0].table_bytes; length += 7) {
+    const auto beginning = parts[0].table().first(length);
+    const std::vector<std::uint8_t> cut(beginning.begin(), beginning.end());
     EXPECT_FALSE(MemoryCheckpoint::of("", {cut})) << length;
   }
   // Two owners whose tensors differ in shape.
@@ -153,6 +159,20 @@ TEST(MemoryCheckpoint, OfSomethingElseThanTablesIsAnError) {
   one.tensors.push_back({"/model/a", "a", DType::Float32, {0, 2}, {}, 0});
   other.tensors.push_back({"/model/a", "a", DType::Float32, {0, 3}, {}, 0});
   EXPECT_FALSE(checkpoint_of({make_part({}, one), make_part({}, other)}));
+}
+
+TEST(MemoryPart, IsSoundUntilAnyOfItsBytesChanges) {
+  std::mt19937 chance(5);
+  const MemoryPart part = divided(random_tensors(chance), 1, chance)[0];
+  EXPECT_TRUE(part.is_sound());
+  for (const std::int64_t place :
+       {std::int64_t{0}, static_cast<std::int64_t>(part.table_bytes), part.memory.numel() - 1}) {
+    at::Tensor changed = part.memory[place];
+    changed.bitwise_xor_(4);
+    EXPECT_FALSE(part.is_sound()) << place;
+    changed.bitwise_xor_(4);
+  }
+  EXPECT_TRUE(part.is_sound());
 }
 
 TEST(MemoryPart, OfANewerStepOrGenerationIsGreater) {

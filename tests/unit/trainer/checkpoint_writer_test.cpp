@@ -87,7 +87,7 @@ TEST(CheckpointWriter, LeavesNoFileOutForACopyInMemory) {
     CheckpointWriter writer(config, kAlone);
     const Model model;
     NeighbourCopies copies;
-    EXPECT_TRUE(writer.copy_to_neighbour({.step = 1}, model.parts(), {"weight"}, copies));
+    EXPECT_TRUE(writer.copy_to_neighbour({.step = 1}, model.parts(), {"weight"}, copies, 0));
     EXPECT_TRUE(writer.may_save(Urgency::MaySkip, true));
     ASSERT_EQ(copies.parts().size(), 1U);
     EXPECT_FALSE(writer.saved_once());
