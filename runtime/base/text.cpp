@@ -99,7 +99,7 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
   return best;
 }
 
-std::string printable(std::string text) {
+std::string printable(std::string_view text) {
   std::string shown;
   shown.reserve(text.size());
   for (std::string_view left = text; !left.empty();) {

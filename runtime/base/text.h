@@ -32,6 +32,6 @@ template <std::integral T>
 /// `text` with each control character replaced by '?', C1 too, as UTF-8 or as a byte: one line that cannot steer the
 /// terminal on which it is shown. Everything that holds a user's, a file's or another node's bytes passes through here
 /// before it is printed. Other bytes above 0x7f stay: names may be UTF-8 or of an older encoding.
-[[nodiscard]] std::string printable(std::string text);
+[[nodiscard]] std::string printable(std::string_view text);
 
 }  // namespace rollcall

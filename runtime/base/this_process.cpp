@@ -199,8 +199,8 @@ std::optional<std::uint64_t> memory_of_machine(const std::string& root) {
 std::optional<std::uint64_t> smallest(const std::string& mount, const std::string& group, const std::string& name) {
   std::optional<std::uint64_t> limit;
   for (std::filesystem::path folder = group; !folder.empty(); folder = folder.parent_path()) {
-    const std::string path = mount + folder.string() + "/" + name;
-    if (const auto bytes = parse_integer<std::uint64_t>(trim(content_of(path)))) {
+    const std::filesystem::path file = std::filesystem::path(mount + folder.string()) / name;
+    if (const auto bytes = parse_integer<std::uint64_t>(trim(content_of(file.string())))) {
       limit = std::min(limit.value_or(*bytes), *bytes);
     }
     if (folder == folder.parent_path()) {

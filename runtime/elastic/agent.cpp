@@ -161,6 +161,7 @@ void Agent::loop_once() {
   if (group_) {
     group_->tick(Clock::now());
   }
+  hear_complaints();
   keep_standby();
   if (const std::optional<Gone> gone = coordination_->gone()) {
     for (const Order& last : coordination_->take_orders()) {
@@ -220,16 +221,32 @@ void Agent::reap() {
   }
 }
 
-Cause Agent::cause_of(const EndedWorker& ended) const {
+/// Some process of the generation stands still, here or elsewhere, and no agent has noticed: none has ended. The
+/// generation ends as if this worker had failed; what still stands still then is ended with it.
+void Agent::hear_complaints() {
+  if (const auto complaint = group_ ? group_->take_complaint() : std::nullopt) {
+    Cause cause = cause_at(complaint->local_rank, complaint->pid);
+    cause.exit_code = to_int(ExitCode::Unavailable);
+    cause.message = complaint->reason.substr(0, kLongestMessage);
+    member_.worker_failed(cause);
+  }
+}
+
+/// Of a worker of this generation.
+Cause Agent::cause_at(std::uint32_t local_rank, pid_t pid) const {
   const Placement place = place_of(member_.generation().world, member_.generation().group_rank);
-  Cause cause{.kind = ended.signal > 0 ? Cause::Kind::Killed : Cause::Kind::Failed,
-              .host = this_host_name(),
-              .group_rank = place.group_rank,
-              .rank = place.first_rank + ended.local_rank,
-              .local_rank = ended.local_rank,
-              .pid = ended.pid,
-              .exit_code = ended.signal > 0 ? kSignalNumberBase + ended.signal : ended.exit_code,
-              .signal = ended.signal};
+  return {.host = this_host_name(),
+          .group_rank = place.group_rank,
+          .rank = place.first_rank + local_rank,
+          .local_rank = local_rank,
+          .pid = pid};
+}
+
+Cause Agent::cause_of(const EndedWorker& ended) const {
+  Cause cause = cause_at(ended.local_rank, ended.pid);
+  cause.kind = ended.signal > 0 ? Cause::Kind::Killed : Cause::Kind::Failed;
+  cause.exit_code = ended.signal > 0 ? kSignalNumberBase + ended.signal : ended.exit_code;
+  cause.signal = ended.signal;
   Clock::time_point happened = ended.seen;
   const std::string& file = error_files_.at(ended.local_rank);
   std::string content;

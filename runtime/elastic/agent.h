@@ -61,6 +61,8 @@ class Agent {
   void end_survivors();
   void report(Report report);
   void finish_group();
+  void hear_complaints();
+  [[nodiscard]] Cause cause_at(std::uint32_t local_rank, pid_t pid) const;
   [[nodiscard]] Cause cause_of(const EndedWorker& ended) const;
   [[nodiscard]] bool asks_again(int signal) const;
   [[nodiscard]] bool is_cause(const EndedWorker& ended) const;

@@ -23,6 +23,7 @@ namespace {
 
 std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   std::vector<char*> all;
+  all.reserve(texts.size() + 1);
   for (const std::string& text : texts) {
     all.push_back(const_cast<char*>(text.c_str()));
   }
@@ -165,7 +166,7 @@ std::string find_program(const std::string& name, const std::string& search_path
     return executable(name) ? name : "";
   }
   for (const std::string& folder : split(search_path, ':')) {
-    const std::string path = (folder.empty() ? "." : folder) + "/" + name;
+    std::string path = (folder.empty() ? "." : folder) + "/" + name;
     if (executable(path)) {
       return path;
     }

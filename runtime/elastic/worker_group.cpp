@@ -91,6 +91,16 @@ bool WorkerGroup::any_lives_on() const {
   return std::ranges::any_of(workers_, [](const Survivor& worker) { return worker.link && worker.link->lives_on(); });
 }
 
+std::optional<WorkerGroup::Complaint> WorkerGroup::take_complaint() {
+  for (std::uint32_t rank = 0; stage_ == Stage::Running && rank < workers_.size(); ++rank) {
+    std::optional<std::string> reason = workers_[rank].link ? workers_[rank].link->take_complaint() : std::nullopt;
+    if (reason && !has_ended(rank)) {
+      return Complaint{rank, workers_[rank].pid, *std::move(reason)};
+    }
+  }
+  return std::nullopt;
+}
+
 void WorkerGroup::kill_sessions() {
   const std::vector<pid_t> sessions = doomed();
   if (stage_ == Stage::Clean || sessions.empty() || (stage_ == Stage::Running && all_ended_well())) {

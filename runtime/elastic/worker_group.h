@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/base/result.h"
@@ -49,6 +50,14 @@ class WorkerGroup {
   /// To be called after SIGCHLD: the workers that have ended since, in no order. Their pids stay theirs until the group
   /// dies, so that a signal cannot reach another process.
   [[nodiscard]] std::vector<EndedWorker> newly_ended();
+
+  struct Complaint {
+    std::uint32_t local_rank = 0;
+    pid_t pid = 0;
+    std::string reason;
+  };
+  /// Of a worker that waits in vain for others of its generation, which is not being stopped.
+  [[nodiscard]] std::optional<Complaint> take_complaint();
 
   /// Sends a signal to the process group of every worker.
   void forward(int signal) const;

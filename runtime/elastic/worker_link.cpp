@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::string_view kLivesOn = "lives on";
 constexpr std::string_view kHeld = "held";
+constexpr std::string_view kWaitsInVain = "waits in vain: ";
 constexpr std::string_view kHold = "hold";
 constexpr std::string_view kHoldAsLost = "hold, ranks are lost";
 constexpr std::string_view kBegin = "begin";
@@ -110,6 +111,8 @@ void WorkerLink::listen() {
       continue;
     } else if (message->text == kLivesOn && state_ == State::Silent) {
       state_ = State::LivesOn;
+    } else if (message->text.starts_with(kWaitsInVain) && state_ == State::LivesOn) {
+      complaint_ = message->text.substr(kWaitsInVain.size());
     } else if (message->text == kHeld && state_ == State::Told) {
       state_ = State::Held;
     }
@@ -128,6 +131,7 @@ void WorkerLink::hold(bool lost) {
     return;  // it waits for a generation, and would not answer again
   }
   state_ = State::Told;
+  complaint_.reset();
   say(lost ? kHoldAsLost : kHold);
 }
 
@@ -176,6 +180,11 @@ bool AgentLink::told_to_hold() {
   listen({});
   const std::lock_guard lock(mutex_);
   return hold_;
+}
+
+void AgentLink::complain(const std::string& reason) const {
+  constexpr std::size_t kLongestReason = 2048;
+  (void)send_message(descriptor_, std::string(kWaitsInVain) + reason.substr(0, kLongestReason));
 }
 
 std::function<bool()> AgentLink::end_of_generation() {

@@ -20,7 +20,8 @@
 // whole or not there). A worker inherits its end, whose number ROLLCALL_AGENT_LINK says. Programs that do not know of
 // it are stopped and started anew when their world changes. One that says "lives on" is told "hold" instead, or "hold,
 // ranks are lost": it lets go of its process group, keeps what it has in memory, answers "held", and is told the
-// variables of the next generation.
+// variables of the next generation. One whose peers do not answer, while nobody has told it to hold, says "waits in
+// vain".
 namespace rollcall::elastic {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
@@ -46,6 +47,9 @@ class WorkerLink {
   /// Whether it has let go of its generation.
   [[nodiscard]] bool held() const { return state_ == State::Held; }
 
+  /// Why the worker waits in vain for others, if it has said so since the last call. In this generation.
+  [[nodiscard]] std::optional<std::string> take_complaint() { return std::exchange(complaint_, std::nullopt); }
+
   /// `lost`: other workers of its generation are gone, so that it would wait for them in vain.
   void hold(bool lost);
   /// `variables`: of the generation that the worker belongs to from now on.
@@ -62,6 +66,7 @@ class WorkerLink {
   pid_t worker_ = 0;
   int descriptor_ = -1;  ///< -1: the worker has closed its end
   State state_ = State::Silent;
+  std::optional<std::string> complaint_;
 };
 
 /// The worker's end. Thread-safe, except that one thread alone waits for generations.
@@ -85,6 +90,8 @@ class AgentLink : public std::enable_shared_from_this<AgentLink> {
   [[nodiscard]] std::function<bool()> loss_in_generation();
   /// Waits for the end of the generation, at most so long.
   [[nodiscard]] bool await_hold(std::chrono::milliseconds patience);
+  /// Says that others of the generation do not answer: a process may stand still without having ended.
+  void complain(const std::string& reason) const;
   /// Says that this process has let go of its generation, and waits for the next one's variables. Nothing where there
   /// is none: the agent is gone.
   [[nodiscard]] std::optional<Variables> next_generation();

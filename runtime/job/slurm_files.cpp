@@ -83,7 +83,7 @@ std::vector<std::string> matching_files(const std::string& pattern, const ListNa
       const bool wild = part.find_first_of("*?[\\") != std::string::npos;
       for (const std::string& name : wild ? names(folder + "/") : std::vector{part}) {
         if (!wild || ::fnmatch(part.c_str(), name.c_str(), FNM_PERIOD) == 0) {
-          longer.push_back(folder + "/" + name);
+          longer.emplace_back(folder).append("/").append(name);
         }
       }
     }

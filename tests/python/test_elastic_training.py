@@ -83,6 +83,24 @@ def test_a_rank_that_is_stopped_for_a_while_costs_nothing_but_time(training):
     assert trainer_ranks.differences(last_checkpoint(run), last_checkpoint(expected)) == []
 
 
+@pytest.mark.parametrize("options", [(), ("--backend=ucx",)])
+def test_a_rank_that_stands_still_for_good_is_started_again_or_replaced(training, options):
+    """By SIGSTOP: no process has ended, and no agent would notice. Its peers say that they wait in vain; being told to let go it goes on."""
+    steps = 60
+    expected = training("undisturbed", f"--max-steps={steps}", "--epochs=100", *options)
+    expected.start()
+    expected.finish()
+    run = training("stopped", f"--max-steps={steps}", "--epochs=100", "--collective-timeout=3", *options,
+                   launch=("--max-restarts=100", "--shutdown-timeout=5"))
+    run.start()
+    run.wait_for_step(8)
+    os.kill(run.workers()[1], signal.SIGSTOP)
+    run.wait(lambda: run.records("regrouped"))
+    run.finish()
+    assert run.steps() == list(range(1, steps + 1))
+    assert trainer_ranks.differences(last_checkpoint(run), last_checkpoint(expected)) == []
+
+
 def test_workers_whose_port_is_fixed_meet_there_again(training):
     """What the world before leaves behind does not hold it."""
     run = training("fixed", f"--max-steps={STEPS}", "--epochs=100", launch=("--max-restarts=100", f"--master-port={agents.free_port()}"))

@@ -224,7 +224,7 @@ std::string RankQuery::ask(std::uint64_t number, const RankProgress& own, bool a
   store_->set(kAsked, std::string("1"));
   for (;;) {
     complete(ranks);
-    if (const std::string gone = anybody_gone ? who_is_gone(number, ranks, names_) : ""; !gone.empty()) {
+    if (std::string gone = anybody_gone ? who_is_gone(number, ranks, names_) : ""; !gone.empty()) {
       return gone;
     }
     if (steady_clock::now() - began >= patience(ranks, allowance)) {

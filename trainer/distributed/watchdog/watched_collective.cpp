@@ -47,7 +47,7 @@ WatchedCollective::WatchedCollective(FuturePointer future, std::shared_ptr<Watch
 
 std::shared_ptr<WatchedCollective> WatchedCollective::of(const FuturePointer& inner, std::shared_ptr<Watchdog> watchdog,
                                                          CollectiveCall call, Clock::time_point since) {
-  const std::shared_ptr<WatchedCollective> collective(new WatchedCollective(
+  std::shared_ptr<WatchedCollective> collective(new WatchedCollective(
       c10::make_intrusive<c10::ivalue::Future>(inner->elementType()), std::move(watchdog), std::move(call), since));
   inner->addCallback([collective](c10::ivalue::Future& done) {
     if (done.hasError()) {

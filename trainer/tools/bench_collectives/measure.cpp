@@ -71,7 +71,8 @@ class Buffers {
 
  private:
   [[nodiscard]] at::Tensor expected() const {
-    const auto sum = static_cast<double>(size_ * (size_ + 1) / 2);
+    const std::int64_t sum_of_ranks = size_ * (size_ + 1) / 2;
+    const auto sum = static_cast<double>(sum_of_ranks);
     const std::int64_t part = output_.numel() / size_;
     switch (operation_) {
       case Operation::AllReduce:
@@ -143,6 +144,7 @@ std::optional<Operation> find_operation(std::string_view name) {
 
 std::vector<std::string> operation_names() {
   std::vector<std::string> names;
+  names.reserve(std::size(kOperations));
   for (const Named& known : kOperations) {
     names.emplace_back(known.name);
   }
@@ -173,6 +175,7 @@ Result<std::vector<Measurement>> measure(const std::vector<Contestant>& contesta
   const Operation kind = find_operation(operation).value();
   const Result<void> done = process_group::guard_collective(contestants.at(0).group, [&] {
     std::vector<Buffers> buffers;
+    buffers.reserve(contestants.size());
     for (const Contestant& contestant : contestants) {
       buffers.emplace_back(contestant.group, kind, bytes);
     }

@@ -69,6 +69,23 @@ TEST_F(WorkerLinkTest, AWorkerIsToldWhetherOthersAreLost) {
   EXPECT_TRUE(worker_->told_to_hold());
 }
 
+TEST_F(WorkerLinkTest, AWorkerThatWaitsInVainIsHeardOnceUnlessItIsToldToHold) {
+  worker_->complain("nobody answers");
+  let_agent_hear();
+  EXPECT_FALSE(agent_->take_complaint()) << "it does not live on";
+  worker_->live_on();
+  let_agent_hear();
+  worker_->complain("rank 2 does not answer");
+  let_agent_hear();
+  EXPECT_EQ(agent_->take_complaint(), "rank 2 does not answer");
+  EXPECT_FALSE(agent_->take_complaint());
+  EXPECT_TRUE(agent_->lives_on());
+  worker_->complain("rank 2 does not answer");
+  let_agent_hear();
+  agent_->hold(false);
+  EXPECT_FALSE(agent_->take_complaint()) << "its generation is over";
+}
+
 TEST_F(WorkerLinkTest, AWorkerWhoseAgentIsGoneWaitsForNothing) {
   worker_->live_on();
   let_agent_hear();

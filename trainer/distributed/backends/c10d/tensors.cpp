@@ -84,6 +84,7 @@ std::vector<std::size_t> part_bytes(const at::Tensor& tensor, const std::vector<
 
 std::vector<std::size_t> bytes_of_each(const std::vector<at::Tensor>& tensors) {
   std::vector<std::size_t> bytes;
+  bytes.reserve(tensors.size());
   for (const at::Tensor& tensor : tensors) {
     bytes.push_back(tensor.nbytes());
   }
