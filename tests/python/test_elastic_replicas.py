@@ -8,7 +8,7 @@ import agents
 import elastic_runs
 import trainer_ranks
 
-STEPS = 90
+STEPS = 60
 EVERY = 5
 SHARDED = ("--parallel=fsdp", "--epochs=100")
 REPLICAS = ("--replicate-to=neighbour", f"--replicate-steps={EVERY}")
@@ -71,7 +71,7 @@ def kill_node(run, agent):
 def test_a_node_is_lost_and_another_one_comes(training):
     """Neighbours are on different nodes; and where nobody is lost, no step is."""
     endpoint = f"127.0.0.1:{agents.free_port()}"
-    run = training("run", *SHARDED, "--max-steps=200", "--train-num-workers=0", *REPLICAS, workers=2, endpoint=endpoint,
+    run = training("run", *SHARDED, "--max-steps=300", "--train-num-workers=0", *REPLICAS, workers=2, endpoint=endpoint,
                    launch=("--nnodes=1:2", "--max-restarts=9", "--rdzv-conf=last_call_timeout=1"))
     first = run.start()
     second = run.start("--rdzv-conf=last_call_timeout=1,is_host=false")
@@ -86,7 +86,7 @@ def test_a_node_is_lost_and_another_one_comes(training):
     assert run.workers(first) == ranks
     assert [agent.wait(timeout=agents.DEADLINE) for agent in (first, third)] == [0, 0]
     assert [record["ranks"] for record in run.records("regrouped")] == [2, 4]
-    assert steps_since(run, resumed_at(run)[0]) == list(range(resumed_at(run)[0] + 1, 201))
+    assert steps_since(run, resumed_at(run)[0]) == list(range(resumed_at(run)[0] + 1, 301))
     assert "resumed from" not in run.text()
 
 
@@ -104,15 +104,15 @@ def test_where_a_rank_and_its_neighbour_are_lost_the_newest_checkpoint_counts(tr
 
 def test_a_loss_behind_an_epochs_end_repeats_nothing_and_sets_nothing_aside(training):
     """The first save of the run is that of the epoch's end, of the step of which a copy was made before."""
-    expected = training("undisturbed", *SHARDED[:1], "--epochs=5", "--valid-epochs=1", "--checkpoint-epochs=1")
+    expected = training("undisturbed", *SHARDED[:1], "--epochs=8", "--valid-epochs=1", "--checkpoint-epochs=1")
     expected.start()
     expected.finish()
-    run = training("run", *SHARDED[:1], "--epochs=5", "--valid-epochs=1", "--checkpoint-epochs=1", "--replicate-to=neighbour",
+    run = training("run", *SHARDED[:1], "--epochs=8", "--valid-epochs=1", "--checkpoint-epochs=1", "--replicate-to=neighbour",
                    "--replicate-steps=1", "--keep-last=9")
     run.start()
-    run.wait(lambda: len(run.records("validation")) == 1)
+    run.wait(lambda: len(run.records("validation")) >= 1)
     elastic_runs.kill(run.workers()[1])
-    run.wait(lambda: len(run.records("validation")) == 3)
+    run.wait(lambda: len(run.records("validation")) >= 3)
     elastic_runs.kill(run.workers()[2])
     run.finish()
     assert list(run.folder.glob("*superseded*")) == [] and (run.folder / "best.h5").exists()

@@ -48,8 +48,10 @@ def configless(short_folder, plugin):
 
 def end(cluster, node):
     """By KILL: told to end by TERM, Slurm 24.11's slurmd on a busy machine now and then spins for good instead."""
-    pid = int((cluster.folder / "run" / f"slurmd.{node}.pid").read_text())
+    file = cluster.folder / "run" / f"slurmd.{node}.pid"
+    pid = int(file.read_text())
     os.kill(pid, signal.SIGKILL)
+    file.unlink()
     poll(lambda: is_gone(pid), f"the end of {node}'s slurmd")
 
 

@@ -44,7 +44,9 @@ at::Tensor MemoryPart::data() const {
   return memory.narrow(0, begin, memory.numel() - begin);
 }
 
-bool MemoryPart::is_sound() const { return storage::crc32c(bytes_of(memory)) == crc32c; }
+bool MemoryPart::is_sound() const {
+  return table_bytes <= memory.nbytes() && storage::crc32c(bytes_of(memory)) == crc32c;
+}
 
 MemoryPart make_part(const PartName& name, const format::Content& content) {
   MemoryPart part{.name = name, .memory = {}};
@@ -93,8 +95,35 @@ Result<MemoryCheckpoint> MemoryCheckpoint::of(std::string path, const std::vecto
                   "reporting this", ExitCode::Internal);
     }
   }
+  if (!checkpoint.is_whole()) {
+    return fail("checkpoint", checkpoint.path_, "a byte of a tensor is in no rank's part, or in two", "reporting this",
+                ExitCode::Internal);
+  }
   checkpoint.requests_.resize(checkpoint.datasets_.size());
   return checkpoint;
+}
+
+bool MemoryCheckpoint::is_whole() const {
+  std::vector<std::vector<std::pair<std::uint64_t, std::uint64_t>>> stretches(datasets_.size());
+  for (const Part& part : parts_) {
+    for (const Stretch& stretch : part.stretches) {
+      stretches[stretch.dataset].emplace_back(stretch.first_byte, stretch.bytes);
+    }
+  }
+  for (std::size_t i = 0; i < datasets_.size(); ++i) {
+    std::ranges::sort(stretches[i]);
+    std::uint64_t end = 0;
+    for (const auto& [first, bytes] : stretches[i]) {
+      if (first != end) {
+        return false;
+      }
+      end += bytes;
+    }
+    if (end != datasets_[i].bytes) {
+      return false;
+    }
+  }
+  return true;
 }
 
 /// Adds the part of the next owner.

@@ -21,6 +21,7 @@ namespace rollcall::checkpoint {
 struct PartName {
   std::int64_t generation = 0;  ///< of the world that made it
   std::int64_t step = 0;        ///< of the training
+  std::int64_t number = 0;      ///< of the copy in that world: a step's end may change what is to be gone on with
   std::uint32_t owners = 1;     ///< ranks of that world, each with a part
   std::uint32_t owner = 0;      ///< this part's
   friend auto operator<=>(const PartName&, const PartName&) = default;
@@ -33,9 +34,11 @@ struct MemoryPart {
   std::size_t table_bytes = 0;  ///< what is where in the rest, and all values (CBOR)
   std::uint32_t crc32c = 0;     ///< of `memory`
 
+  // Of a sound part:
   [[nodiscard]] std::span<const std::uint8_t> table() const;
   [[nodiscard]] at::Tensor data() const;  ///< what is behind the table
-  [[nodiscard]] bool is_sound() const;    ///< its bytes are those that it was made of
+
+  [[nodiscard]] bool is_sound() const;  ///< its bytes are those that it was made of
 };
 
 /// Copies `content`. c10::Error: there is no memory for it.
@@ -49,7 +52,7 @@ struct MemoryPart {
 class MemoryCheckpoint final : public format::CheckpointSource {
  public:
   /// `tables`: of all owners, by owner; the values are those of the first that has them. Errors (Internal): something
-  /// else than make_part() has made.
+  /// else than make_part() has made; a byte of a data set is in no part, or in two.
   [[nodiscard]] static Result<MemoryCheckpoint> of(std::string path,
                                                    const std::vector<std::vector<std::uint8_t>>& tables);
 
@@ -83,6 +86,8 @@ class MemoryCheckpoint final : public format::CheckpointSource {
 
   MemoryCheckpoint() = default;
   [[nodiscard]] bool add(const std::vector<std::uint8_t>& table);
+  /// Whether each byte of each data set is in one part, and in one only.
+  [[nodiscard]] bool is_whole() const;
   void give(const Stretch& stretch, std::uint64_t first_byte, std::span<const std::byte> bytes);
 
   std::string path_;

@@ -8,7 +8,7 @@ namespace rollcall::checkpoint {
 at::Tensor ReadPlan::buffer(at::IntArrayRef sizes, const format::ManifestEntry& entry, std::int64_t first_row) {
   const auto dtype = format::dtype_from_name(entry.type);
   TORCH_CHECK(dtype, entry.name, " has elements of type ", entry.type, ", which this version does not know");
-  const at::Tensor memory = torch::empty(sizes, at::TensorOptions(scalar_type(*dtype)));
+  at::Tensor memory = torch::empty(sizes, at::TensorOptions(scalar_type(*dtype)));
   if (memory.numel() > 0) {
     const std::uint64_t rows = entry.shape.empty() ? 1 : static_cast<std::uint64_t>(entry.shape[0]);
     requests_.push_back({&entry,
@@ -23,11 +23,11 @@ void ReadPlan::fill(const at::Tensor& target, const format::ManifestEntry& entry
 }
 
 at::Tensor ReadPlan::make(const at::Tensor& like, const format::ManifestEntry& entry, std::int64_t first_row) {
-  const at::Tensor memory = buffer(like.sizes(), entry, first_row);
+  at::Tensor memory = buffer(like.sizes(), entry, first_row);
   if (like.device().is_cpu() && like.is_contiguous()) {
     return memory;
   }
-  const at::Tensor made = torch::empty_like(like, like.options().dtype(memory.scalar_type()).requires_grad(false));
+  at::Tensor made = torch::empty_like(like, like.options().dtype(memory.scalar_type()).requires_grad(false));
   copies_.emplace_back(made, memory);
   return made;
 }

@@ -162,7 +162,7 @@ constexpr std::array kTrainerTable{
     Setting{
         "elastic", Kind::Switch, "false", "on|off",
         "under `rollcall run`: ranks that are left when others are lost or come go on in the same process, from what "
-        "they have in memory (ddp) or the newest checkpoint (fsdp)",
+        "they have in memory (ddp, and fsdp with replicate-to) or the newest checkpoint",
         "Parallel"},
     Setting{"replicate-to", Kind::Choice, "none", "none|neighbour",
             "with elastic and parallel=fsdp: while training goes on, each rank copies its part of the model and of the "

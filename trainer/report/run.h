@@ -105,6 +105,7 @@ struct Run {
   std::int64_t replicas = 0;         ///< copies that all neighbours had
   std::int64_t failed_replicas = 0;  ///< and those that some had not
   double replica_bytes = 0;          ///< of rank 0's part
+  double replica_stall_seconds = 0;  ///< that training waited for them
   std::int64_t world_changes = 0;    ///< ranks were lost or came
   std::int64_t left_out_steps = 0;
   double peak_memory = 0;  ///< bytes, the most of any rank that is known

@@ -294,7 +294,7 @@ void RunReader::take_replica(const ReadRecord& record) {
   run_.replicas += complete ? 1 : 0;
   run_.failed_replicas += complete ? 0 : 1;
   run_.replica_bytes = or_zero(record.number("bytes"));
-  run_.stall_seconds += or_zero(record.number("stall_seconds"));
+  run_.replica_stall_seconds += or_zero(record.number("stall_seconds"));
 }
 
 void RunReader::take_change(const ReadRecord& record) {

@@ -122,8 +122,8 @@ std::string changes_text(const Run& run) {
 }
 
 std::string replicas_text(const Run& run) {
-  return fmt::format("{} for neighbours, of {} a rank{}", run.replicas,
-                     human_bytes(static_cast<std::uint64_t>(run.replica_bytes)),
+  return fmt::format("{} for neighbours, of {} a rank, for which training waited {:.3g} s in all{}", run.replicas,
+                     human_bytes(static_cast<std::uint64_t>(run.replica_bytes)), run.replica_stall_seconds,
                      run.failed_replicas > 0 ? fmt::format("; {} FAILED", run.failed_replicas) : "");
 }
 
@@ -198,6 +198,9 @@ std::vector<std::pair<std::string, double>> time_budget(const Run& run) {
   }
   budget.emplace_back("validation", run.validation_seconds);
   budget.emplace_back("waiting for checkpoints", run.stall_seconds);
+  if (run.replica_stall_seconds > 0) {
+    budget.emplace_back("waiting for replicas", run.replica_stall_seconds);
+  }
   double known = 0;
   for (const auto& [name, seconds] : budget) {
     known += seconds;

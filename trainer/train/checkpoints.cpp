@@ -10,6 +10,7 @@
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/training_state.h"
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/metrics/human_numbers.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/precision/loss_scaler.h"
 #include "trainer/torch.h"
@@ -313,13 +314,16 @@ Result<bool> Checkpoints::replicate(const checkpoint::Progress& progress, bool o
   if (may_skip && others_saving) {
     return false;
   }
-  const double begun = seconds_now();
   writer_.finish_save();
+  const double begun = seconds_now();
   checkpoint::Progress told = progress;
   give_back_best(told);
   Result<checkpoint::StateParts> parts = checkpoint::collect(state_of(told), world_.rank, world_.world_size);
   if (!parts) {
     return parts.error();
+  }
+  if (Result<void> fits = replicated_ < 0 ? check_memory(*parts) : Result<void>(); !fits) {
+    return fits.error();
   }
   if (Result<void> ready = prepare_save(*parts, progress.global_step, false); !ready) {
     return ready.error();
@@ -329,10 +333,26 @@ Result<bool> Checkpoints::replicate(const checkpoint::Progress& progress, bool o
     parts->values[kLineBeginsAt] = line_at(progress.global_step);
   }
   replicated_ = progress.global_step;
-  const Result<void> copied = writer_.copy_to_neighbour(
-      {.generation = generation_, .step = progress.global_step, .owners = world_.world_size, .owner = world_.rank},
-      *parts, parameters_, *copies_, begun);
+  replicas_ += 1;
+  const Result<void> copied = writer_.copy_to_neighbour({.generation = generation_,
+                                                         .step = progress.global_step,
+                                                         .number = replicas_,
+                                                         .owners = world_.world_size,
+                                                         .owner = world_.rank},
+                                                        *parts, parameters_, *copies_, begun);
   return copied ? Result<bool>(true) : copied.error();
+}
+
+Result<void> Checkpoints::check_memory(const checkpoint::StateParts& parts) const {
+  constexpr std::uint64_t kCopies = 5;  // own and neighbour's of two steps, and what a save in the background holds
+  const std::uint64_t needed = kCopies * checkpoint::bytes_of(parts);
+  const bool fits = world_.share.memory == 0 || needed <= world_.share.memory;
+  return process_group::agree_or_fail(
+      world_.process_group, fits ? Result<void>()
+                                 : fail("--replicate-to", "neighbour",
+                                        fmt::format("copies take {} of a rank's {}", metrics::human_bytes(needed),
+                                                    metrics::human_bytes(world_.share.memory)),
+                                        "more memory for each task (--mem-per-cpu), or leaving it out"));
 }
 
 Error Checkpoints::taken_over() const {
@@ -380,6 +400,10 @@ Result<void> Checkpoints::prepare_save(const checkpoint::StateParts& parts, std:
 bool Checkpoints::replica_due_after_step(std::int64_t global_step) const {
   const std::int64_t every = config_.parallel.replicate_steps;
   return copies_ != nullptr && every > 0 && (replicated_ < 0 || global_step - replicated_ >= every);
+}
+
+bool Checkpoints::replica_overdue_after_step(std::int64_t global_step) const {
+  return replica_due_after_step(global_step) && global_step - replicated_ >= 2 * config_.parallel.replicate_steps;
 }
 
 bool Checkpoints::due_after_step(std::int64_t global_step) const {

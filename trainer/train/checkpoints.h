@@ -76,6 +76,8 @@ class Checkpoints {
   [[nodiscard]] bool due_after_step(std::int64_t global_step) const;
   /// Whether a copy for a neighbour is: so many steps after the one before, and at once in each new world.
   [[nodiscard]] bool replica_due_after_step(std::int64_t global_step) const;
+  /// Whether it has been for so long that a save by steps gives way to it: where one is due after every step.
+  [[nodiscard]] bool replica_overdue_after_step(std::int64_t global_step) const;
   [[nodiscard]] bool due_after_epoch(std::int64_t finished_epochs) const;
 
  private:
@@ -91,6 +93,9 @@ class Checkpoints {
   [[nodiscard]] Result<std::vector<checkpoint::Best>> with_checkpoints(
       const std::vector<checkpoint::Best>& validations);
   [[nodiscard]] checkpoint::Retention retention(const checkpoint::Progress& progress) const;
+  /// Whether all ranks have the memory that copies of `parts` take. Collective. Errors: Usage: one has not;
+  /// Unavailable: a peer was lost.
+  [[nodiscard]] Result<void> check_memory(const checkpoint::StateParts& parts) const;
   [[nodiscard]] checkpoint::TrainingState state_of(const checkpoint::Progress& progress) const;
   [[nodiscard]] bool is_finished(const checkpoint::Progress& progress) const;
   /// Errors, the same on all ranks: BadData: a number of `parts` is not finite, on any rank; CannotCreate: another run
@@ -119,6 +124,7 @@ class Checkpoints {
   NeighbourCopies* copies_ = nullptr;
   std::int64_t generation_ = 0;   ///< of the world
   std::int64_t replicated_ = -1;  ///< the step of which replicate() has begun the last copy; -1: it has not
+  std::int64_t replicas_ = 0;     ///< that it has begun
   std::string loaded_from_;
   std::int64_t unsettled_ = -1;  ///< the step of the last validation among the best, until its save is known to be done
   std::vector<checkpoint::Best> driven_out_;  ///< those of before that validation

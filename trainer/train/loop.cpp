@@ -285,7 +285,8 @@ Loop::Stop Loop::after_step(const Totals& totals) {
     const Stop stop = save_and_validate(true, true);
     return stop ? stop : Outcome{};
   }
-  if (checkpoints_.due_after_step(progress_.global_step)) {
+  const bool copy_first = !others_saving_ && checkpoints_.replica_overdue_after_step(progress_.global_step);
+  if (checkpoints_.due_after_step(progress_.global_step) && !copy_first) {
     return save(Urgency::MaySkip);
   }
   return checkpoints_.replica_due_after_step(progress_.global_step) ? replicate(true) : std::nullopt;
@@ -408,7 +409,8 @@ Loop::Stop Loop::regrouped() {
   if (config_.parallel.replicate_steps == 0) {
     return regrouped;
   }
-  at::Tensor slow = torch::tensor({copy_seconds_ > kMostSeconds ? 1 : 0}, at::kInt).to(world_.device.device());
+  const bool takes_long = others_saving_ || copy_seconds_ > kMostSeconds;
+  at::Tensor slow = torch::tensor({takes_long ? 1 : 0}, at::kInt).to(world_.device.device());
   if (Result<void> told = process_group::all_reduce_sum(world_.process_group, slow); !told) {
     return failed(told.error(), true);
   }

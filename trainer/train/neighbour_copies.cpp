@@ -23,13 +23,14 @@ using Bytes = std::vector<std::uint8_t>;
 
 constexpr std::int64_t kPieceBytes = std::int64_t{64} << 20;
 
-Json to_json(const PartName& name) { return {name.generation, name.step, name.owners, name.owner}; }
+Json to_json(const PartName& name) { return {name.generation, name.step, name.number, name.owners, name.owner}; }
 
 PartName name_of(const Json& json) {
   return {.generation = json.at(0).get<std::int64_t>(),
           .step = json.at(1).get<std::int64_t>(),
-          .owners = json.at(2).get<std::uint32_t>(),
-          .owner = json.at(3).get<std::uint32_t>()};
+          .number = json.at(2).get<std::int64_t>(),
+          .owners = json.at(3).get<std::uint32_t>(),
+          .owner = json.at(4).get<std::uint32_t>()};
 }
 
 /// What each rank tells, by rank.
@@ -157,6 +158,14 @@ std::vector<std::uint32_t> neighbours(const std::vector<RankPlace>& places) {
 
 Result<void> NeighbourCopies::exchange(const PartName& name, const checkpoint::format::Content& content,
                                        const RankPlace& place, const process_group::Group& group) {
+  Result<void> all;
+  const Result<void> went =  // what else is thrown: other ranks said what cannot be read, or there is no memory to read
+      with_memory([&] { all = exchange_parts(name, content, place, group); });
+  return went ? all : went;
+}
+
+Result<void> NeighbourCopies::exchange_parts(const PartName& name, const checkpoint::format::Content& content,
+                                             const RankPlace& place, const process_group::Group& group) {
   drop_others(parts_, whole_);  // of an exchange that failed
   MemoryPart mine;
   const Result<void> made = with_memory([&] { mine = checkpoint::make_part(name, content); });
@@ -234,7 +243,8 @@ Result<std::optional<FoundCopies>> find_copies(const NeighbourCopies& mine, cons
   for (const auto& [owner, holder] : newest->second) {
     if (holder == world.rank) {
       const MemoryPart& part = *mine.find(owned_by(newest->first, owner));
-      tables[std::to_string(owner)] = {Json::binary({part.table().begin(), part.table().end()}), part.crc32c};
+      tables[std::to_string(owner)] = {Json::binary({part.table().begin(), part.table().end()}), part.crc32c,
+                                       part.data().numel()};
     }
   }
   const Result<std::vector<Json>> told = gather(tables, world.process_group);
@@ -244,11 +254,13 @@ Result<std::optional<FoundCopies>> find_copies(const NeighbourCopies& mine, cons
   std::vector<std::uint32_t> holders;
   std::vector<std::uint32_t> checksums;
   std::vector<std::uint32_t> of_tables;
+  std::vector<std::uint64_t> sizes;
   std::vector<Bytes> of_owners;
   for (const auto& [owner, holder] : newest->second) {
     const Json& part = (*told)[holder].at(std::to_string(owner));
     holders.push_back(holder);
     of_owners.push_back(part.at(0).get_binary());
+    sizes.push_back(part.at(2).get<std::uint64_t>());
     checksums.push_back(part.at(1).get<std::uint32_t>());
     of_tables.push_back(storage::crc32c(std::as_bytes(std::span(of_owners.back()))));
   }
@@ -258,6 +270,13 @@ Result<std::optional<FoundCopies>> find_copies(const NeighbourCopies& mine, cons
       of_owners);
   if (!checkpoint) {
     return checkpoint.error();
+  }
+  for (std::uint32_t owner = 0; owner < sizes.size(); ++owner) {
+    if (checkpoint->part_bytes(owner) != sizes[owner]) {
+      return fail("checkpoint", checkpoint->path(),
+                  fmt::format("rank {}'s part is not as long as its table says", owner), "reporting this",
+                  ExitCode::Internal);
+    }
   }
   FoundCopies found{
       newest->first, std::move(holders), std::move(checksums), std::move(of_tables), *std::move(checkpoint), -1, {}};

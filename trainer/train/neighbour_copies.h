@@ -45,6 +45,10 @@ class NeighbourCopies {
   [[nodiscard]] const checkpoint::MemoryPart* find(const checkpoint::PartName& name) const;
 
  private:
+  [[nodiscard]] Result<void> exchange_parts(const checkpoint::PartName& name,
+                                            const checkpoint::format::Content& content, const RankPlace& place,
+                                            const process_group::Group& group);
+
   std::vector<checkpoint::MemoryPart> parts_;
   std::optional<checkpoint::PartName> whole_;  ///< owner 0's part of what all ranks are known to have
 };

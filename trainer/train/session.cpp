@@ -144,7 +144,7 @@ class Session {
   /// Of the checkpoints that this run has written or went on from, as look_back() would find it; 0: none of a later
   /// step.
   Result<std::int64_t> newest_own_step_after(std::int64_t step) {
-    const auto listed = checkpoint::format::list_checkpoints(config_->checkpoint.load.folder);
+    const auto listed = checkpoint::format::list_own_checkpoints(config_->checkpoint.load.folder);
     if (listed && (listed->empty() || listed->front().step <= step)) {
       return 0;  // as nearly always: whose they are takes longer to find out, the longer the run's records are
     }
@@ -153,10 +153,8 @@ class Session {
       return own.error();
     }
     checkpoint::LoadOptions options = config_->checkpoint.load;
-    if (*own) {
-      options.resume = "auto";
-      options.passes_over_others = true;
-    }
+    options.passes_over_others = true;
+    options.resume = *own ? "auto" : options.resume;
     const Result<std::optional<EarlierTraining>> found = find_earlier_training(options);
     if (!found) {
       return found.error();
@@ -230,7 +228,13 @@ class Session {
     return set ? read_config() : set;
   }
 
-  Result<void> make_training() { return take(train::make_training(*config_, world_, ready_), training_); }
+  Result<void> make_training() {
+    Result<void> made = take(train::make_training(*config_, world_, std::exchange(ready_, {})), training_);
+    if (made && kept_) {
+      kept_->datasets.reset();  // the training's from now on
+    }
+    return made;
+  }
   Result<void> add_replica() {
     return train::add_replica(*training_, *config_, world_, living_.has_value(),
                               living_ ? living_->gradient_order : std::vector<std::int64_t>());

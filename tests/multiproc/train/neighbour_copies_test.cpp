@@ -215,6 +215,24 @@ TEST(NeighbourCopies, OfDifferentStepsAreAnErrorOnAllRanks) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
+TEST(NeighbourCopies, OfOneStepTheLaterCounts) {
+  const auto ranks = spawn(3, [](Rank& rank) {
+    NeighbourCopies copies;
+    const auto group = rank.make_group();
+    for (const int number : {0, 1, 2}) {
+      checkpoint::format::Content content;
+      content.values["/number"] = std::int64_t{number};
+      const PartName name{.step = 5, .number = number, .owners = 3, .owner = rank.rank};
+      MULTIPROC_CHECK(copies.exchange(name, content, {"node", rank.rank}, group).has_value());
+      MULTIPROC_CHECK(copies.parts().size() == 2);
+    }
+    auto found = find_copies(copies, {}, world_of(rank, group));
+    MULTIPROC_CHECK(found.has_value() && found->has_value());
+    MULTIPROC_CHECK(std::get<std::int64_t>((*found)->checkpoint.values()->at("/number")) == 2);
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
 TEST(NeighbourCopies, OfARankByItselfAreItsOwn) {
   const auto ranks = spawn(1, [](Rank& rank) {
     NeighbourCopies copies;

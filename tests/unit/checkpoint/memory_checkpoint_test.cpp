@@ -125,7 +125,7 @@ TEST(MemoryCheckpoint, HasTheValuesOfTheFirstOwnerThatGaveThem) {
   std::vector<MemoryPart> parts = divided(random_tensors(chance), 3, chance);
   Content other;
   other.values = {{"/progress/step", std::int64_t{9}}};
-  parts[2] = make_part({.step = 7, .owners = 3, .owner = 2}, other);
+  parts.push_back(make_part({.step = 7, .owners = 4, .owner = 3}, other));
   const auto checkpoint = checkpoint_of(parts);
   ASSERT_TRUE(checkpoint);
   const auto values = checkpoint->values();
@@ -143,6 +143,25 @@ TEST(MemoryCheckpoint, SaysWhatHasNotBeenGiven) {
   const format::ReadRequest request{checkpoint->find("/model/3"), 0, whole};
   ASSERT_TRUE(checkpoint->read({&request, 1}, format::VerifyLevel::Full, 1));
   EXPECT_EQ(checkpoint->missing(), whole.size());
+}
+
+TEST(MemoryCheckpoint, WithAByteInNoPartOrInTwoIsAnError) {
+  const auto made_of = [](std::initializer_list<std::pair<std::uint64_t, std::uint64_t>> stretches) {
+    const Bytes bytes(16);
+    std::vector<MemoryPart> parts;
+    for (const auto& [first, length] : stretches) {
+      Content content;
+      content.tensors.push_back({"/model/a", "a", DType::Float32, {4}, std::span(bytes).subspan(first, length), first});
+      parts.push_back(make_part({}, content));
+    }
+    return checkpoint_of(parts).has_value();
+  };
+  EXPECT_TRUE(made_of({{0, 4}, {4, 12}}));
+  EXPECT_TRUE(made_of({{8, 8}, {0, 8}}));
+  EXPECT_FALSE(made_of({{0, 4}, {8, 8}}));
+  EXPECT_FALSE(made_of({{0, 8}, {4, 12}}));
+  EXPECT_FALSE(made_of({{0, 8}, {0, 8}}));
+  EXPECT_FALSE(made_of({{0, 8}}));
 }
 
 TEST(MemoryCheckpoint, OfSomethingElseThanTablesIsAnError) {

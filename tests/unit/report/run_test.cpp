@@ -182,9 +182,11 @@ TEST_F(RunTest, ReplicasAndChangesOfTheWorldAreTold) {
   };
   const RunOfTest run = read(begin(100) + step(1, 111) + replica(1, true) + replica(2, true) + replica(3, false) +
                              change(2, 0.25) + change(3, 0.75) + end(120));
-  EXPECT_EQ(run.stall_seconds, 0.75);
+  EXPECT_EQ(run.stall_seconds, 0);
+  EXPECT_EQ(run.replica_stall_seconds, 0.75);
   EXPECT_THAT(run.notes, IsEmpty());
-  EXPECT_THAT(summary_text(run), HasSubstr("2 for neighbours, of 2.0 MiB a rank; 1 FAILED"));
+  EXPECT_THAT(summary_text(run),
+              HasSubstr("2 for neighbours, of 2.0 MiB a rank, for which training waited 0.75 s in all; 1 FAILED"));
   EXPECT_THAT(summary_text(run),
               HasSubstr("2 times ranks were lost or came; 0.5 s each until the next step, at most 0.75 s"));
   EXPECT_THAT(summary_text(read(begin(100) + step(1, 111))), Not(HasSubstr("neighbours")));
