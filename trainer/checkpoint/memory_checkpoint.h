@@ -24,7 +24,7 @@ struct PartName {
   std::int64_t number = 0;      ///< of the copy in that world: a step's end may change what is to be gone on with
   std::uint32_t owners = 1;     ///< ranks of that world, each with a part
   std::uint32_t owner = 0;      ///< this part's
-  friend auto operator<=>(const PartName&, const PartName&) = default;
+  friend auto operator<=>(const PartName&, const PartName&) = default;  // NOLINT(modernize-use-nullptr)
 };
 
 /// What one rank gives to a checkpoint.

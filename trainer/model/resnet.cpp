@@ -42,7 +42,7 @@ class BasicBlockImpl : public torch::nn::Module {
   static constexpr std::int64_t kExpansion = 1;  ///< output channels / width
 
   BasicBlockImpl(std::int64_t in, std::int64_t width, std::int64_t stride);
-  at::Tensor forward(at::Tensor input);
+  at::Tensor forward(const at::Tensor& input);
   void zero_last_batch_norm();
 
  private:
@@ -58,7 +58,7 @@ class BottleneckImpl : public torch::nn::Module {
   static constexpr std::int64_t kExpansion = 4;
 
   BottleneckImpl(std::int64_t in, std::int64_t width, std::int64_t stride);
-  at::Tensor forward(at::Tensor input);
+  at::Tensor forward(const at::Tensor& input);
   void zero_last_batch_norm();
 
  private:
@@ -79,7 +79,7 @@ BasicBlockImpl::BasicBlockImpl(std::int64_t in, std::int64_t width, std::int64_t
   }
 }
 
-at::Tensor BasicBlockImpl::forward(at::Tensor input) {
+at::Tensor BasicBlockImpl::forward(const at::Tensor& input) {
   const at::Tensor branch = conv2_(bn1_->relu(conv1_(input)));
   return bn2_->add_relu(branch, downsample_ ? downsample_->forward(input) : input);
 }
@@ -99,7 +99,7 @@ BottleneckImpl::BottleneckImpl(std::int64_t in, std::int64_t width, std::int64_t
   }
 }
 
-at::Tensor BottleneckImpl::forward(at::Tensor input) {
+at::Tensor BottleneckImpl::forward(const at::Tensor& input) {
   const at::Tensor narrow = bn2_->relu(conv2_(bn1_->relu(conv1_(input))));
   const at::Tensor branch = conv3_(narrow);
   return bn3_->add_relu(branch, downsample_ ? downsample_->forward(input) : input);
@@ -166,7 +166,7 @@ at::Tensor ResNetImpl::forward_head(const at::Tensor& features) {
   return fc_(torch::adaptive_avg_pool2d(features, {1, 1}).flatten(1));
 }
 
-at::Tensor ResNetImpl::forward(at::Tensor images) {
+at::Tensor ResNetImpl::forward(const at::Tensor& images) {
   at::Tensor features = forward_stem(images);
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     RECORD_USER_SCOPE("compute: layer" + std::to_string(i + 1));

@@ -39,7 +39,7 @@ class ResNetImpl : public torch::nn::Module {
   ResNetImpl(const ResNetShape& shape, const ResNetOptions& options);
 
   /// images: [N, 3, H, W] float32, contiguous or channels-last. Returns scores [N, num_classes], not normalised.
-  at::Tensor forward(at::Tensor images);
+  at::Tensor forward(const at::Tensor& images);
 
  private:
   at::Tensor forward_stem(const at::Tensor& images);

@@ -71,7 +71,7 @@ Result<void> CheckpointGroup::broadcast(std::vector<std::byte>& bytes) {
   if (rank() == 0) {
     std::memcpy(values.data_ptr(), bytes.data(), bytes.size());
   }
-  const Result<void> sent = process_group::broadcast(group_, values);
+  Result<void> sent = process_group::broadcast(group_, values);
   if (sent) {
     std::memcpy(bytes.data(), values.data_ptr(), bytes.size());
   }

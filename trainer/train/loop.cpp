@@ -28,7 +28,7 @@ Loop::Loop(const config::TrainConfig& config, const World& world, Training& trai
       batches_of_step_(virtual_ranks(config, world).mine * config.grad_accumulation()) {}
 
 Outcome Loop::run() {
-  const Outcome outcome = run_epochs();
+  Outcome outcome = run_epochs();
   if (outcome.ending == Ending::Failed) {
     return outcome;
   }
@@ -64,7 +64,7 @@ Loop::Stop Loop::finish_interrupted() {
                                                : checkpoints_.due_after_epoch(progress_.epoch);
   validates_again_ = progress_.validation_due != 0;
   const bool saving = checkpoints_.went_on_from_memory() && progress_.global_step > 0 && (last || due);
-  const Stop stop = save_and_validate(saving, last);
+  Stop stop = save_and_validate(saving, last);
   validates_again_ = false;
   return stop;
 }

@@ -211,7 +211,7 @@ std::optional<std::pair<PartName, Holders>> newest_whole(const std::vector<Json>
       checkpoints[name].emplace(owner, rank);
     }
   }
-  for (auto newest = checkpoints.rbegin(); newest != checkpoints.rend(); ++newest) {
+  for (auto newest = checkpoints.rbegin(); newest != checkpoints.rend(); ++newest) {  // NOLINT(modernize-loop-convert)
     if (newest->second.size() == newest->first.owners) {
       return *newest;
     }

@@ -222,7 +222,7 @@ Result<void> send_indices(const World& world, SourceIndices& indices) {
   auto mine = indices.all().begin();
   for (std::int64_t i = 0; i < counts->front().front(); ++i) {
     Result<SampleIndex> index = Sending(world, *firsts, world.rank == 0 ? &(mine++)->second : nullptr).run();
-    const Result<void> all_have =
+    Result<void> all_have =
         process_group::agree_or_fail(world.process_group, index ? Result<void>() : Result<void>(index.error()));
     if (!all_have) {
       return all_have;

@@ -199,7 +199,7 @@ class ImageDecoder::State {
   Result<PixelView> decode(const Box& box, int reduction) {
     const Box upright = reduced(box, reduction);
     const ImageSize stored{divided_up(size_.width, reduction), divided_up(size_.height, reduction)};
-    const Result<PixelView> view = decode_stored(orientation_.stored_box(upright, stored), reduction);
+    Result<PixelView> view = decode_stored(orientation_.stored_box(upright, stored), reduction);
     if (!view || orientation_.is_upright()) {
       return view;
     }

@@ -47,8 +47,10 @@ struct ResizeAxis {
 
 /// Where the triangle around an output position is not 0, in Pillow's rounding.
 AxisRange support_of(double centre, double support, int in) {
+  // NOLINTBEGIN(bugprone-incorrect-roundings): below zero it rounds otherwise, and 0 is taken
   const int first = std::max(0, static_cast<int>(centre - support + 0.5));
   const int last = std::min(in, static_cast<int>(centre + support + 0.5));
+  // NOLINTEND(bugprone-incorrect-roundings)
   return {first, last - first};
 }
 
@@ -145,7 +147,8 @@ class Strips {
     assert(part_.top >= view.area.top && part_.bottom() <= view.area.bottom());
     scratch_.vertical.plan(vertical_axis(request));
     scratch_.horizontal.plan(horizontal_axis(request));
-    const std::size_t columns = static_cast<std::size_t>(part_.width + scratch_.horizontal.taps + kStripSlack);
+    const auto columns = static_cast<std::size_t>(part_.width) + static_cast<std::size_t>(scratch_.horizontal.taps) +
+                         std::size_t{kStripSlack};
     if (scratch_.strip.size() < columns) {
       scratch_.strip.resize(columns);
     }

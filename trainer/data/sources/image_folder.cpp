@@ -168,7 +168,7 @@ class ClassScan {
     indices_.found += static_cast<std::int64_t>(images.size());
     folders_.push_back({path, std::move(images)});
     for (const std::string& name : below) {
-      if (Result<void> listed = list(path + "/" + name); !listed) {
+      if (Result<void> listed = list(std::string(path).append("/").append(name)); !listed) {
         return listed;
       }
     }

@@ -62,7 +62,7 @@ std::vector<std::string> expand_ranges(const std::string& pattern) {
     std::string digits = std::to_string(number);
     digits.insert(0, first_text.size() - std::min(first_text.size(), digits.size()), '0');
     for (const std::string& rest : rests) {
-      expanded.push_back(pattern.substr(0, open) + digits + rest);
+      expanded.push_back(pattern.substr(0, open).append(digits).append(rest));
     }
   }
   return expanded;

@@ -69,6 +69,7 @@ void broadcast_values(const std::vector<at::Tensor>& tensors, const process_grou
 
 std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> copies;
+  copies.reserve(tensors.size());
   for (const at::Tensor& tensor : tensors) {
     copies.push_back(tensor.detach().clone());
   }

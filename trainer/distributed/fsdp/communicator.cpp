@@ -74,7 +74,7 @@ Pending Communicator::exchange(std::vector<at::Tensor> received, std::vector<at:
   return pending;
 }
 
-void Communicator::add_up(at::Tensor sum, const at::Tensor& received) {
+void Communicator::add_up(const at::Tensor& sum, const at::Tensor& received) {
   const at::Tensor rows = received.to(sum.scalar_type());
   if (rows.size(0) == 1) {
     sum.copy_(rows[0]);

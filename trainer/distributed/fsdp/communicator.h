@@ -50,7 +50,7 @@ class Communicator {
 
   /// `sum` becomes that of `received`'s rows, in its own type, by pairs and so in the same order on every machine;
   /// exact for rows that are equal where their number is a power of two. `received` is overwritten if that is its type.
-  static void add_up(at::Tensor sum, const at::Tensor& received);
+  static void add_up(const at::Tensor& sum, const at::Tensor& received);
 
   /// `sum` becomes the sum over the replicas. Waits.
   void add_replicas(at::Tensor& sum);

@@ -90,7 +90,7 @@ at::Tensor GroupGradients::parts_of(const Coalesced& message) {
     }
   }
   const Span span = layout_.reduced_span(message);
-  const at::Tensor parts = exchange_memory(span.size);
+  at::Tensor parts = exchange_memory(span.size);
   for (std::size_t i = message.first; i < std::min(message.first + message.count, layout_.trainable); ++i) {
     copy_in(layout_.slots[i], take_to_send(i), parts, span);
   }

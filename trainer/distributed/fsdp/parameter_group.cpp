@@ -20,7 +20,7 @@ void own_memory(const at::Tensor& tensor, at::ScalarType type) {
   const bool alone =
       tensor.storage_offset() == 0 && tensor.storage().use_count() == 1 && tensor.storage().nbytes() == tensor.nbytes();
   if (!alone || tensor.scalar_type() != type) {
-    at::Tensor changed = tensor;
+    at::Tensor changed = tensor;  // NOLINT(performance-unnecessary-copy-initialization): set_data() is of no const one
     changed.set_data(
         at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().dtype(type)).copy_(tensor.detach()));
   }
@@ -125,7 +125,7 @@ void ParameterGroup::count_unsharded(std::int64_t bytes) {
 
 /// This rank's part of an all-gather, where the model computes and in the types in which it does.
 at::Tensor ParameterGroup::gather_input() const {
-  const at::Tensor values = host_link_ != nullptr ? host_link_->upload(flat_) : flat_;
+  at::Tensor values = host_link_ != nullptr ? host_link_->upload(flat_) : flat_;
   if (one_type_) {
     return values;
   }

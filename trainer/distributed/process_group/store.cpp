@@ -65,7 +65,7 @@ Result<void> await_all_ranks(c10d::Store& store, std::uint32_t rank, std::uint32
     return waited;
   }
   std::int64_t arrived = 0;
-  const Result<void> asked =
+  Result<void> asked =
       catch_exceptions(speaker, "rendezvous", "the store is gone", action, [&] { arrived = store.add(kArrived, 0); });
   if (!asked) {
     return asked;

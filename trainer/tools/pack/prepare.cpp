@@ -133,7 +133,7 @@ void refuse(PreparedSample& sample, const Error& error) {
 /// The file is what stat() told: otherwise somebody is writing it just now.
 Result<std::span<const std::byte>> read_unchanged(const std::string& path, const SourceFacts& facts,
                                                   std::vector<std::byte>& buffer) {
-  const auto bytes = data::read_file(path, buffer);
+  auto bytes = data::read_file(path, buffer);
   if (bytes && source_facts(path) != facts) {
     return fail("rollcall-pack", path, "changed while it was read", "packing once nobody writes there any more",
                 ExitCode::InputOutput);
