@@ -104,8 +104,7 @@ class CheckpointWriter {
   int groups_made_ = 0;
   std::shared_ptr<process_group::FirstFailure> first_failure_;  ///< of the group: the training outlives it
   process_group::Group process_group_;                          ///< null in a world of one
-  std::unique_ptr<checkpoint::format::RankGroup>
-      group_;  ///< that one, for those who read and write; null: not yet made
+  std::unique_ptr<checkpoint::format::RankGroup> group_;        ///< that one, for reading and writing; null: not made
   bool saved_once_ = false;
   std::optional<std::uint64_t> copied_bytes_;  ///< the last save that was begun is a copy to a neighbour
   checkpoint::background::RetryPolicy policy_;

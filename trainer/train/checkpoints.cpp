@@ -177,6 +177,7 @@ Result<std::string> Checkpoints::take_place(checkpoint::Progress& progress, cons
   if (!of_best) {
     return of_best.error();
   }
+  began_at_ = progress.global_step;
   return (change.note.empty() ? "" : "; " + change.note) + *of_best;
 }
 
@@ -403,7 +404,8 @@ bool Checkpoints::replica_due_after_step(std::int64_t global_step) const {
 }
 
 bool Checkpoints::replica_overdue_after_step(std::int64_t global_step) const {
-  return replica_due_after_step(global_step) && global_step - replicated_ >= 2 * config_.parallel.replicate_steps;
+  return replica_due_after_step(global_step) &&
+         global_step - std::max(replicated_, began_at_) >= 2 * config_.parallel.replicate_steps;
 }
 
 bool Checkpoints::due_after_step(std::int64_t global_step) const {

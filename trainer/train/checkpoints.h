@@ -125,6 +125,7 @@ class Checkpoints {
   std::int64_t generation_ = 0;   ///< of the world
   std::int64_t replicated_ = -1;  ///< the step of which replicate() has begun the last copy; -1: it has not
   std::int64_t replicas_ = 0;     ///< that it has begun
+  std::int64_t began_at_ = 0;     ///< the step behind which this object's training began
   std::string loaded_from_;
   std::int64_t unsettled_ = -1;  ///< the step of the last validation among the best, until its save is known to be done
   std::vector<checkpoint::Best> driven_out_;  ///< those of before that validation

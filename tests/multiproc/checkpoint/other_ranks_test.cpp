@@ -158,5 +158,31 @@ TEST(CheckpointOfOtherRanks, EveryTensorIsTheSameFromShardsInMainMemory) {
   check_same_state({"saver", 3, "fsdp", "on"}, {{"fsdp", 2, "fsdp"}, {"ddp", 2, "ddp"}});
 }
 
+TEST(Replicas, AreDueAtOnceInANewWorldAndNoSaveGivesWayBeforeTwoIntervals) {
+  const auto ranks = spawn(1, [](Rank& rank) {
+    const Kind kind{"fsdp", 1, "fsdp"};
+    Session saver(rank, kind, "never", rank.folder / "saved");
+    saver.step();
+    saver.save();
+    Session session(rank, kind, rank.folder / "saved" / kName, rank.folder / "other");
+    session.config.parallel.replicate_steps = 10;
+    NeighbourCopies copies;
+    session.checkpoints->use_copies(copies, 1);
+    std::vector<std::string> warnings;
+    must(session.checkpoints->load(session.progress, warnings));
+    MULTIPROC_CHECK(session.checkpoints->replica_due_after_step(kStep + 1));
+    MULTIPROC_CHECK(!session.checkpoints->replica_overdue_after_step(kStep + 19));
+    MULTIPROC_CHECK(session.checkpoints->replica_overdue_after_step(kStep + 20));
+    MULTIPROC_CHECK(must(session.checkpoints->replicate(session.progress, false, true)));
+    MULTIPROC_CHECK(!session.checkpoints->replica_due_after_step(kStep + 9));
+    MULTIPROC_CHECK(session.checkpoints->replica_due_after_step(kStep + 10));
+    MULTIPROC_CHECK(!session.checkpoints->replica_overdue_after_step(kStep + 19));
+    MULTIPROC_CHECK(!must(session.checkpoints->replicate(session.progress, true, true)));
+    session.checkpoints->writer().finish_save();
+    MULTIPROC_CHECK(copies.parts().size() == 1);
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
 }  // namespace
 }  // namespace rollcall::train
