@@ -9,6 +9,7 @@
 // all others were told, and until they are in the next. For benchmarks/elastic/scale.py.
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <chrono>
@@ -16,10 +17,10 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
-#include "runtime/base/this_process.h"
 #include "runtime/elastic/connection.h"
 #include "runtime/elastic/messages.h"
 #include "runtime/rendezvous/connect.h"
@@ -50,7 +51,7 @@ class Agents {
     newcomer_.min_nodes = static_cast<std::uint32_t>(number);
     newcomer_.max_nodes = newcomer_.min_nodes + 1;
     newcomer_.heartbeat_timeout = heartbeat;
-    newcomer_.node = {.host = rollcall::this_host_name(), .address = "127.0.0.1", .workers = 1, .role = "default"};
+    newcomer_.node = {.workers = 4, .role = "default"};
   }
 
   bool join() {
@@ -61,9 +62,13 @@ class Agents {
       }
       agent.connection = std::make_unique<Connection>(loop_, rollcall::rendezvous::Socket(attempt.descriptor),
                                                       [this, &agent] { hear(agent); });
-      newcomer_.node.port += 1;  // by which each is a node of its own; nobody listens there
+      const std::size_t number = static_cast<std::size_t>(&agent - agents_.data());
+      newcomer_.node.host = fmt::format("node{:05d}", number);
+      newcomer_.node.address = fmt::format("127.0.{}.{}", number / 250, 1 + number % 250);
+      newcomer_.node.port =
+          static_cast<std::uint16_t>(32768 + random_() % 28000);  // as a kernel gives it: nobody listens
       say(agent, {.kind = Report::Kind::Join, .port = 1, .newcomer = newcomer_});
-      if (newcomer_.node.port % 16 == 0 && !turn(Clock::now())) {
+      if (number % 16 == 0 && !turn(Clock::now())) {
         return false;
       }
     }
@@ -138,6 +143,7 @@ class Agents {
 
   rollcall::rendezvous::Endpoint endpoint_;
   rollcall::elastic::Newcomer newcomer_;
+  std::mt19937 random_{1};
   Clock::time_point next_heartbeat_ = Clock::now();
   bool failed_ = false;
   rollcall::elastic::EventLoop loop_;
@@ -173,6 +179,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: many_agents PORT AGENTS HEARTBEAT_SECONDS\n");
     return 64;
   }
+  mallopt(M_MMAP_THRESHOLD, 1 << 26);  // each of these agents is to cost what one in its own process does
   Agents agents(static_cast<std::uint16_t>(std::atoi(argv[1])), static_cast<std::size_t>(std::atoi(argv[2])),
                 std::chrono::seconds(std::atoi(argv[3])));
   return measure(agents) ? 0 : 1;

@@ -28,19 +28,19 @@ Connection::Connection(EventLoop& loop, rendezvous::Socket socket, EventLoop::Re
 
 Connection::~Connection() { loop_.forget(socket_.descriptor()); }
 
-void Connection::send(std::string_view text) {
+void Connection::send_frame(std::string_view frame) {
   outgoing_.erase(0, std::exchange(sent_, 0));
-  outgoing_ += rendezvous::encode_frame(text);
+  outgoing_ += frame.substr(flushed() ? write(frame) : 0);
   broken_ |= outgoing_.size() > kMostUnsent;
   flush();
 }
 
-void Connection::flush() {
-  while (!flushed() && !broken_) {
-    const ssize_t count =
-        ::send(socket_.descriptor(), outgoing_.data() + sent_, outgoing_.size() - sent_, MSG_NOSIGNAL);
+std::size_t Connection::write(std::string_view bytes) {
+  std::size_t written = 0;
+  while (written < bytes.size() && !broken_) {
+    const ssize_t count = ::send(socket_.descriptor(), bytes.data() + written, bytes.size() - written, MSG_NOSIGNAL);
     if (count >= 0) {
-      sent_ += static_cast<std::size_t>(count);
+      written += static_cast<std::size_t>(count);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       break;
     } else if (errno != EINTR) {
@@ -48,6 +48,11 @@ void Connection::flush() {
       ended_ |= says_ended(errno);
     }
   }
+  return written;
+}
+
+void Connection::flush() {
+  sent_ += write(std::string_view(outgoing_).substr(sent_));
   if (flushed() && outgoing_.capacity() > kMostKept) {
     std::string().swap(outgoing_);  // assignment would keep the memory
     sent_ = 0;

@@ -25,7 +25,9 @@ class Connection {
   /// Bytes of the longest frame that is taken from who is known.
   static constexpr std::size_t kLongest = rendezvous::kFrameHeader + rendezvous::kLongestFrame;
 
-  void send(std::string_view text);
+  void send(std::string_view text) { send_frame(rendezvous::encode_frame(text)); }
+  /// What encode_frame() made, which many are told. Nothing of it is kept where the kernel takes all.
+  void send_frame(std::string_view frame);
   /// The other end has shown who it is: frames of kLongest bytes from now on.
   void trust() { longest_ = kLongest; }
   /// Nothing that it says counts any longer: what has arrived and what will arrive is thrown away.
@@ -46,6 +48,8 @@ class Connection {
  private:
   void progress();
   void flush();
+  /// How many bytes the kernel took.
+  std::size_t write(std::string_view bytes);
 
   EventLoop& loop_;
   rendezvous::Socket socket_;

@@ -99,8 +99,8 @@ class Host : public Coordination {
   MemberId last_id_ = 1;
   std::map<MemberId, Peer> peers_;
   std::set<MemberId> strangers_;  ///< of the peers who have not joined, or are closing
-  Nodes newest_world_;            ///< which newest_world_text_ says
-  std::string newest_world_text_;
+  Nodes newest_world_;            ///< which newest_world_frame_ says
+  std::string newest_world_frame_;
   std::vector<Order> own_orders_;
 };
 

@@ -40,7 +40,7 @@ void Coordinator::heard(MemberId id, const Report& report, Clock::time_point now
     return;
   }
   quorum_.knows(member.newcomer.node, report.generation);
-  const bool of_this = member.in_generation && report.generation == generation_.number;
+  const bool of_this = member.state != State::Waiting && report.generation == generation_.number;
   if (!of_this || phase_ == Phase::Gathering || phase_ == Phase::Reuniting) {
     return;
   }
@@ -54,7 +54,7 @@ void Coordinator::heard(MemberId id, const Report& report, Clock::time_point now
       break;
     case Report::Kind::Stopped:
       note(member, report.causes, now);
-      member.state = State::Stopped;
+      become(member, State::Stopped);
       member.port = report.port;
       if (phase_ == Phase::Running) {  // without having been told to: its workers failed
         failed_ = true;
@@ -64,7 +64,7 @@ void Coordinator::heard(MemberId id, const Report& report, Clock::time_point now
       break;
     case Report::Kind::Done:
       if (member.state == State::Running) {
-        member.state = State::Done;
+        become(member, State::Done);
       }
       if (phase_ == Phase::Running && !any_member(State::Running)) {
         end({});
@@ -95,13 +95,14 @@ std::string Coordinator::why_refused(const Newcomer& newcomer) const {
                        std::chrono::duration<double>(policy_.heartbeat_timeout).count(),
                        std::chrono::duration<double>(newcomer.heartbeat_timeout).count());
   }
-  for (const auto& [id, member] : members_) {
-    if (newcomer.node_rank && member.newcomer.node_rank == newcomer.node_rank) {
-      return fmt::format("node rank {} is there already: {}", *newcomer.node_rank,
-                         member.newcomer.node.host.substr(0, 80));
-    }
-  }
-  return "";
+  const auto same_rank =
+      newcomer.node_rank
+          ? std::ranges::find_if(
+                members_, [&](const auto& entry) { return entry.second.newcomer.node_rank == newcomer.node_rank; })
+          : members_.end();
+  return same_rank == members_.end() ? ""
+                                     : fmt::format("node rank {} is there already: {}", *newcomer.node_rank,
+                                                   same_rank->second.newcomer.node.host.substr(0, 80));
 }
 
 void Coordinator::join(MemberId id, const Report& report, Clock::time_point now) {
@@ -113,6 +114,7 @@ void Coordinator::join(MemberId id, const Report& report, Clock::time_point now)
     return;
   }
   members_.emplace(id, Member{*report.newcomer, State::Waiting, report.port, ++arrivals_});
+  ++in_state_[State::Waiting];
   quorum_.came(report.newcomer->node);
   const std::optional<Generation>& last = report.newcomer->last;
   if (phase_ == Phase::Reuniting && last && last->number > generation_.number && has_own_node(*last)) {
@@ -128,9 +130,15 @@ void Coordinator::join(MemberId id, const Report& report, Clock::time_point now)
   }
 }
 
+void Coordinator::become(Member& member, State state) {
+  --in_state_[member.state];
+  ++in_state_[state];
+  member.state = state;
+}
+
 bool Coordinator::any_member(State state) const {
-  return std::ranges::any_of(
-      members_, [&](const auto& entry) { return entry.second.in_generation && entry.second.state == state; });
+  const auto found = in_state_.find(state);
+  return found != in_state_.end() && found->second > 0;
 }
 
 /// Of each worker that the member has the latest, which knows most: nobody fills this process's memory.
@@ -183,6 +191,7 @@ void Coordinator::remove(MemberId id, Cause::Kind kind, const std::string& reaso
   }
   const Member member = found->second;
   members_.erase(found);
+  --in_state_[member.state];
   gone_.insert(id);
   if (phase_ == Phase::Ended) {
     return;
@@ -195,7 +204,7 @@ void Coordinator::remove(MemberId id, Cause::Kind kind, const std::string& reaso
     last_call_ = false;
     deadline_ = now + policy_.join_timeout;
   }
-  if (!member.in_generation) {
+  if (member.state == State::Waiting) {
     return;
   }
   Cause cause{
@@ -224,7 +233,7 @@ void Coordinator::stop_generation(const std::string& reason, bool lost, Clock::t
 
 void Coordinator::order_stop(const std::string& reason, bool lost) {
   for (const auto& [id, member] : members_) {
-    if (member.in_generation && member.state != State::Stopped) {
+    if (member.state != State::Waiting && member.state != State::Stopped) {
       Generation stopped;
       stopped.number = generation_.number;
       order(id, {.kind = Order::Kind::Stop, .generation = std::move(stopped), .reason = reason, .lost = lost});
@@ -241,8 +250,7 @@ void Coordinator::consider_stopped(Clock::time_point now) {
   const bool fruitless = (failed_ || changed_) && now - began_ < policy_.fruitful;
   fruitless_ = fruitless ? fruitless_ + 1 : 0;
   for (auto& [id, member] : members_) {
-    member.in_generation = false;
-    member.state = State::Waiting;
+    become(member, State::Waiting);
   }
   const std::optional<Cause> first = first_cause();
   if (first && first->exit_code == to_int(ExitCode::Interrupted)) {
@@ -330,14 +338,13 @@ void Coordinator::form(Clock::time_point now) {
   causes_.clear();
   for (std::uint32_t rank = 0; rank < ids.size(); ++rank) {
     Member& member = members_.at(ids[rank]);
-    member.state = State::Running;
-    member.in_generation = true;
+    become(member, State::Running);
     member.group_rank = rank;
     generation_.group_rank = rank;
     order(ids[rank], {.kind = Order::Kind::Begin, .generation = generation_});
   }
   for (const auto& [id, member] : members_) {
-    if (!member.in_generation) {
+    if (member.state == State::Waiting) {
       tell_to_wait(id);
     }
   }
@@ -368,7 +375,7 @@ void Coordinator::tick(Clock::time_point now) {
   } else if (phase_ == Phase::Stopping) {
     std::vector<MemberId> silent;
     for (const auto& [id, member] : members_) {
-      if (member.in_generation && member.state != State::Stopped) {
+      if (member.state != State::Waiting && member.state != State::Stopped) {
         silent.push_back(id);
       }
     }
@@ -383,7 +390,7 @@ void Coordinator::tick(Clock::time_point now) {
 std::vector<Node> Coordinator::spares() const {
   std::vector<Node> nodes;
   for (const auto& [id, member] : members_) {
-    if (!member.in_generation) {
+    if (member.state == State::Waiting) {
       nodes.push_back(member.newcomer.node);
     }
   }
@@ -397,8 +404,8 @@ std::string Coordinator::fingerprint() const {
   std::string text = fmt::format("{}/{}/{}/{}{}{}{}", static_cast<int>(phase_), generation_.number, restarts_, failed_,
                                  changed_, last_call_, deadline_.has_value());
   for (const auto& [id, member] : members_) {
-    fmt::format_to(std::back_inserter(text), ";{}:{}{}{}o{}", id, static_cast<int>(member.state), member.in_generation,
-                   member.group_rank, member.order);
+    fmt::format_to(std::back_inserter(text), ";{}:{}r{}o{}", id, static_cast<int>(member.state), member.group_rank,
+                   member.order);
   }
   for (const MemberId id : gone_) {
     fmt::format_to(std::back_inserter(text), "x{}", id);

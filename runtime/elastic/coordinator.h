@@ -94,14 +94,13 @@ class Coordinator {
   [[nodiscard]] std::string fingerprint() const;
 
  private:
-  enum class State { Waiting, Running, Done, Stopped };
+  enum class State { Waiting, Running, Done, Stopped };  ///< Waiting: in no generation
   struct Member {
     Newcomer newcomer = {};
     State state = State::Waiting;
     std::uint16_t port = 0;
     std::uint64_t order = 0;       ///< in which it came
     std::uint32_t group_rank = 0;  ///< in the last generation that it was in
-    bool in_generation = false;
   };
   static constexpr std::uint32_t kNodeItself = std::numeric_limits<std::uint32_t>::max();
   struct TimedCause {
@@ -127,6 +126,7 @@ class Coordinator {
   void consider_stopped(Clock::time_point now);
   void end(const Outcome& outcome);
   void order(MemberId id, Order order);
+  void become(Member& member, State state);
   [[nodiscard]] std::vector<MemberId> by_precedence() const;
   [[nodiscard]] bool any_member(State state) const;
   [[nodiscard]] std::optional<Cause> first_cause() const;
@@ -137,7 +137,8 @@ class Coordinator {
   Quorum quorum_;
   Phase phase_ = Phase::Gathering;
   std::map<MemberId, Member> members_;
-  std::set<MemberId> gone_;  ///< who was fenced or left: nothing of theirs counts, not even another Join
+  std::map<State, std::size_t> in_state_;  ///< how many of them: each of thousands says that it has stopped
+  std::set<MemberId> gone_;                ///< who was fenced or left: nothing of theirs counts, not even another Join
   std::uint64_t arrivals_ = 0;
   Generation generation_;
   Clock::time_point began_{};

@@ -211,11 +211,12 @@ void Host::tell(Peer& peer, Order order) {
   if (!world.empty()) {
     if (!newest_world_.is_same(world)) {
       newest_world_ = world;
-      newest_world_text_ = to_text(Order{.kind = Order::Kind::World, .generation = order.generation});
+      newest_world_frame_ =
+          rendezvous::encode_frame(to_text(Order{.kind = Order::Kind::World, .generation = order.generation}));
     }
     if (!peer.told.is_same(world)) {
       peer.told = world;
-      peer.connection->send(newest_world_text_);
+      peer.connection->send_frame(newest_world_frame_);
     }
     order.generation.world = {};
     order.generation.unsettled = {};

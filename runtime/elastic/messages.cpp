@@ -1,6 +1,9 @@
 #include "runtime/elastic/messages.h"
 
+#include <zlib.h>
+
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <exception>
 #include <limits>
@@ -15,6 +18,7 @@ constexpr std::uint32_t kMostWorkers = 1 << 16;  ///< of a node
 constexpr std::uint32_t kMostGenerations = 1 << 30;
 constexpr int kLastExitCode = 255;  ///< a shell sees no more of it: 256 would be success
 constexpr int kLastSignal = 64;
+constexpr std::size_t kLongestWorld = std::size_t{1} << 25;  ///< bytes of its text: some half a million nodes
 constexpr std::int64_t kLongestAge = std::int64_t{1'000'000'000} * 3600 * 24 * 366;  ///< nanoseconds
 
 /// Without names: a world has thousands of nodes, and each of them is told of all.
@@ -158,6 +162,39 @@ Newcomer newcomer_of(const json& from) {
 
 std::string dump(const json& text) { return text.dump(-1, ' ', false, json::error_handler_t::replace); }
 
+/// Each of thousands of nodes is told of all: a fifth of the bytes, or less, are sent.
+std::string deflated(const std::string& text) {
+  uLongf size = compressBound(text.size());
+  std::string packed(size, '\0');
+  if (compress(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(text.data()),
+               text.size()) != Z_OK) {
+    throw std::bad_alloc();  // the bound is enough: nothing else can go wrong
+  }
+  packed.resize(size);
+  return packed;
+}
+
+/// The text that was deflated, of kLongestWorld bytes at most; empty where this is none.
+std::string inflated(std::string_view packed) {
+  z_stream stream{};
+  if (inflateInit(&stream) != Z_OK) {
+    return "";
+  }
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));  // zlib 1.2 does not say const
+  stream.avail_in = static_cast<uInt>(packed.size());
+  std::string text;
+  std::array<char, std::size_t{1} << 16> piece{};
+  int outcome = Z_OK;
+  while (outcome == Z_OK && text.size() <= kLongestWorld) {
+    stream.next_out = reinterpret_cast<Bytef*>(piece.data());
+    stream.avail_out = static_cast<uInt>(piece.size());
+    outcome = inflate(&stream, Z_NO_FLUSH);
+    text.append(piece.data(), piece.size() - stream.avail_out);
+  }
+  inflateEnd(&stream);
+  return outcome == Z_STREAM_END && text.size() <= kLongestWorld ? text : "";
+}
+
 /// What `read` makes of it; nothing where a field is missing or of another type.
 template <typename Read>
 auto parsed(std::string_view text, Read read) -> std::optional<decltype(read(json()))> {
@@ -206,7 +243,7 @@ std::string to_text(const Order& order) {
   if (order.outcome.cause) {
     text["cause"] = to_json(*order.outcome.cause);
   }
-  return dump(text);
+  return order.kind == Order::Kind::World ? deflated(dump(text)) : dump(text);
 }
 
 std::optional<Report> parse_report(std::string_view text) {
@@ -232,7 +269,8 @@ std::optional<Report> parse_report(std::string_view text) {
 }
 
 std::optional<Order> parse_order(std::string_view text) {
-  return parsed(text, [](const json& from) {
+  const bool is_text = text.starts_with('{');
+  return parsed(is_text ? text : inflated(text), [](const json& from) {
     Order order;
     const int kind = number_in<int>(from.at("order"));
     order.kind =

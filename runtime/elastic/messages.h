@@ -10,9 +10,10 @@ namespace rollcall::elastic {
 
 /// The first frame on a connection between agents is this line and then a Join; one of another version is refused by
 /// name.
-inline constexpr std::string_view kProtocol = "rollcall run 4";
+inline constexpr std::string_view kProtocol = "rollcall run 5";
 
-// Frames of runtime/rendezvous/socket.h hold one message each, as compact JSON.
+// Frames of runtime/rendezvous/socket.h hold one message each, as compact JSON; an Order::Kind::World as that deflated
+// (RFC 1950).
 
 [[nodiscard]] std::string to_text(const Report& report);
 [[nodiscard]] std::string to_text(const Order& order);

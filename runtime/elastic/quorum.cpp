@@ -53,13 +53,13 @@ bool may_succeed(const Generation& last, const std::vector<Node>& nodes) {
 }
 
 void Quorum::formed(std::uint32_t generation, const std::vector<Node>& nodes) {
-  formed_.push_back({{generation, nodes}, {}});
+  formed_.push_back({{generation, nodes}, keys_of(nodes)});
 }
 
 void Quorum::knows(const Node& node, std::uint32_t generation) {
   bool news = false;
   for (Formed& each : formed_) {
-    news |= each.electorate.generation <= generation && each.know.insert(key_of(node)).second;
+    news |= each.electorate.generation <= generation && each.unaware.erase(key_of(node)) > 0;
   }
   if (news) {  // each heartbeat says it again
     settle();
@@ -74,10 +74,8 @@ void Quorum::died(const Node& node) {
 void Quorum::came(const Node& node) { dead_.erase(key_of(node)); }
 
 bool Quorum::known_to_all(const Formed& formed) const {
-  const bool enough = formed.know.size() + dead_.size() >= formed.electorate.nodes.size();
-  return enough && std::ranges::all_of(formed.electorate.nodes, [&](const Node& node) {
-           return formed.know.contains(key_of(node)) || dead_.contains(key_of(node));
-         });
+  return formed.unaware.size() <= dead_.size() &&
+         std::ranges::all_of(formed.unaware, [&](const Key& key) { return dead_.contains(key); });
 }
 
 /// Forgets what was before a generation of which all that live know.
@@ -115,7 +113,7 @@ std::string Quorum::fingerprint() const {
     fmt::format_to(std::back_inserter(text), "q{}:", each.electorate.generation);
     for (const Node& node : each.electorate.nodes) {
       text += node.host;
-      text += each.know.contains(key_of(node)) ? '+' : '?';
+      text += each.unaware.contains(key_of(node)) ? '?' : '+';
     }
   }
   text += '-';

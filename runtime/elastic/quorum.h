@@ -43,7 +43,7 @@ class Quorum {
   using Key = std::tuple<std::string, std::string, std::uint16_t>;
   struct Formed {
     Electorate electorate;
-    std::set<Key> know;
+    std::set<Key> unaware;  ///< of its nodes, those that have not said that they know of it
   };
   [[nodiscard]] bool known_to_all(const Formed& formed) const;
   void settle();

@@ -54,9 +54,8 @@ void Coordinator::succeed(Clock::time_point now) {
     const std::optional<Generation>& last = member.newcomer.last;
     quorum_.knows(member.newcomer.node, last ? last->number : 0);
     if (place) {
-      member.in_generation = true;
       member.group_rank = *place;
-      member.state = State::Running;  // until it says otherwise
+      become(member, State::Running);  // until it says otherwise
     } else if (last && place_in(*last, member.newcomer.node)) {
       fenced.push_back(id);
     }

@@ -155,7 +155,7 @@ class Peer:
         connection.settimeout(DEADLINE)
 
     def say(self, **message):
-        text = json.dumps({"protocol": "rollcall run 4", "beat": 0, "settled": 0, **message}).encode()
+        text = json.dumps({"protocol": "rollcall run 5", "beat": 0, "settled": 0, **message}).encode()
         self.connection.sendall(len(text).to_bytes(4, "big") + text)
 
     def hear(self):

@@ -245,7 +245,7 @@ def test_a_stranger_who_waits_at_a_member_does_not_hinder_it(nodes, last):
     node = ["stranger", "127.0.0.1", 1, "default", 1]
     generation = {"number": 0, "nonce": "", "restarts": 0, "group_rank": 0, "world": [node], "address": "", "port": 0, "run": "",
                   "coordinator": 0, "unsettled": [], **last}
-    text = json.dumps({"protocol": "rollcall run 4", "report": 0, "generation": 0, "beat": 0, "port": 1, "causes": [],
+    text = json.dumps({"protocol": "rollcall run 5", "report": 0, "generation": 0, "beat": 0, "port": 1, "causes": [],
                        "newcomer": {"run_id": "test", "min_nodes": 1, "max_nodes": 3, "heartbeat_timeout": 500, "node": node,
                                     "last": generation}}).encode()
     with contextlib.ExitStack() as strangers:
