@@ -14,6 +14,7 @@
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/data_pipeline.h"
 #include "trainer/train/earlier_training.h"
+#include "trainer/train/found_in_memory.h"
 #include "trainer/train/loop.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/process.h"
@@ -89,102 +90,22 @@ class Session {
     return take(train::prepare_folders(*config_, world_, input_.environment, std::move(lease_)), folder_);
   }
 
-  /// Whether ranks have kept in memory what is to be gone on with. Then no checkpoint is looked for.
+  /// What is found is gone on with, and no checkpoint is looked for.
   Result<void> find_survivors() {
-    if (input_.agent == nullptr) {
-      return {};
-    }
-    Result<std::optional<Living>> living = find_living(kept_, world_);
-    if (!living) {
-      return living.error();
-    }
-    if (!*living) {
-      return find_copies();
-    }
-    const Result<bool> newer = saved_since((*living)->earlier.progress.global_step);
-    if (!newer) {
-      return newer.error();
-    }
-    if (*newer) {
-      kept_.reset();  // the model is about to be loaded over
-    } else {
-      living_ = *std::move(living);
-    }
-    return {};
-  }
-
-  /// The same for a model that is divided: whether ranks have all of it together.
-  Result<void> find_copies() {
-    if (config_->parallel.replicate_steps == 0) {
-      return {};
-    }
-    Result<std::optional<FoundCopies>> found =
-        train::find_copies(*copies_, kept_ ? kept_->recovery : Recovery(), world_);
-    if (!found || !*found) {
-      return found ? Result<void>() : found.error();
-    }
-    // Of one step the file is what came later: an epoch's end and its validation, and what has been saved at all.
-    const Result<bool> newer = saved_since((*found)->name.step - 1);
-    if (newer && !*newer) {
-      found_ = *std::move(found);
-    }
-    return newer ? Result<void>() : newer.error();
-  }
-
-  /// Ranks that were cut off may come back with less than the others have saved since, who have ended. Collective.
-  Result<bool> saved_since(std::int64_t step) {
-    const Result<std::int64_t> saved = world_.rank == 0 ? newest_own_step_after(step) : Result<std::int64_t>(0);
-    const Result<GoingOn> newest = share({.images_of_step = saved ? *saved : 0, .from_own_job = false}, world_);
-    if (!saved || !newest) {
-      return saved ? newest.error() : saved.error();
-    }
-    return newest->images_of_step > step;
-  }
-
-  /// Of the checkpoints that this run has written or went on from, as look_back() would find it; 0: none of a later
-  /// step.
-  Result<std::int64_t> newest_own_step_after(std::int64_t step) {
-    const auto listed = checkpoint::format::list_own_checkpoints(config_->checkpoint.load.folder);
-    if (listed && (listed->empty() || listed->front().step <= step)) {
-      return 0;  // as nearly always: whose they are takes longer to find out, the longer the run's records are
-    }
-    const Result<bool> own = restarted_job_goes_on(*config_, input_.environment);
-    if (!own) {
-      return own.error();
-    }
-    checkpoint::LoadOptions options = config_->checkpoint.load;
-    options.passes_over_others = true;
-    options.resume = *own ? "auto" : options.resume;
-    const Result<std::optional<EarlierTraining>> found = find_earlier_training(options);
-    if (!found) {
-      return found.error();
-    }
-    return *found ? (*found)->progress.global_step : 0;
+    return input_.agent == nullptr
+               ? Result<void>()
+               : take(find_in_memory(kept_, *copies_, *config_, input_.environment, world_), found_);
   }
 
   [[nodiscard]] std::int64_t generation() const {
     return parse_integer<std::int64_t>(input_.environment.get(env::kGeneration).value_or("")).value_or(0);
   }
 
-  static Result<LookBack> in_memory(const FoundCopies& found) {
-    Result<EarlierTraining> earlier = earlier_training_of(found.checkpoint);
-    if (earlier && earlier->progress.global_step != found.name.step) {
-      return fail("checkpoint", earlier->path, "is not of the step that its name says", "reporting this",
-                  ExitCode::Internal);
-    }
-    return earlier ? Result<LookBack>({.earlier = *std::move(earlier), .from_own_job = true}) : earlier.error();
-  }
-
   /// A checkpoint of another training is none to go on from. With other ranks, a training takes the accumulation that
   /// keeps the images of a step, where nobody gave one.
   Result<void> look_back() {
-    Result<LookBack> mine = LookBack();
-    if (living_) {
-      mine->earlier = living_->earlier;
-      mine->from_own_job = true;
-    } else if (found_) {
-      mine = in_memory(*found_);
-    } else if (world_.rank == 0) {
+    Result<LookBack> mine = found_.look_back();
+    if (!found_.any() && world_.rank == 0) {
       mine = train::look_back(*config_, given_resume_, input_.environment, warnings_);
     }
     const Result<GoingOn> found =
@@ -236,8 +157,8 @@ class Session {
     return made;
   }
   Result<void> add_replica() {
-    return train::add_replica(*training_, *config_, world_, living_.has_value(),
-                              living_ ? living_->gradient_order : std::vector<std::int64_t>());
+    return train::add_replica(*training_, *config_, world_, found_.living.has_value(),
+                              found_.living ? found_.living->gradient_order : std::vector<std::int64_t>());
   }
   Result<void> add_optimizer() { return train::add_optimizer(*training_, *config_, world_); }
 
@@ -257,14 +178,14 @@ class Session {
     for (const std::vector<std::string>* const more : {&config_->warnings, &training_->data.warnings}) {
       warnings_.insert(warnings_.end(), more->begin(), more->end());
     }
-    if (living_) {
-      const Result<void> filled = spread(*living_, kept_, *training_, world_);
+    if (found_.living) {
+      const Result<void> filled = spread(*found_.living, kept_, *training_, world_);
       filled_ = filled.has_value();
-      return filled ? take(checkpoints_->go_on(*living_, progress_, warnings_), resume_note_) : filled;
+      return filled ? take(checkpoints_->go_on(*found_.living, progress_, warnings_), resume_note_) : filled;
     }
-    const Result<void> loaded = take(
-        found_ ? checkpoints_->load_copies(*found_, progress_, warnings_) : checkpoints_->load(progress_, warnings_),
-        resume_note_);
+    const Result<void> loaded = take(found_.copies ? checkpoints_->load_copies(*found_.copies, progress_, warnings_)
+                                                   : checkpoints_->load(progress_, warnings_),
+                                     resume_note_);
     if (Result<void> same = loaded ? confirm_same_training() : loaded; !same) {
       return same;
     }
@@ -291,7 +212,7 @@ class Session {
 
   Result<void> confirm_same_step() { return checkpoints_->confirm_same_step(progress_); }
   Result<void> warm_up() {
-    const bool settled = living_ && !living_->gradient_order.empty();
+    const bool settled = found_.living && !found_.living->gradient_order.empty();
     return settled ? Result<void>() : train::warm_up(*training_, *config_, world_);
   }
   Result<void> open_observer() { return take(Observer::open(config_->run, world_), observer_); }
@@ -313,10 +234,7 @@ class Session {
     }
     begun_ = true;
     training_begins();
-    if (Recovery recovery = living_  ? living_->recovery
-                            : found_ ? found_->recovery
-                                     : Recovery();
-        !recovery.cause.empty()) {
+    if (Recovery recovery = found_.recovery(); !recovery.cause.empty()) {
       recovery.restored = seconds_now() - recovery.noticed;
       observer_->recovered(recovery);
     }
@@ -332,7 +250,7 @@ class Session {
 
   /// What is about to be trained, then notes and warnings.
   void print_header() {
-    for (const std::string& line : living_ || found_ ? std::vector<std::string>() : header_lines(facts())) {
+    for (const std::string& line : found_.any() ? std::vector<std::string>() : header_lines(facts())) {
       observer_->note(line);
     }
     for (const std::string* const note : {&folder_.note, &resume_note_}) {
@@ -411,15 +329,15 @@ class Session {
       kept.emplace();
       kept->model = training_->model;
       kept->optimizer = std::move(training_->optimizer);
-      kept->progress = begun_ ? progress_ : living_->earlier.progress;
+      kept->progress = begun_ ? progress_ : found_.living->earlier.progress;
       if (begun_) {
         checkpoints_->give_back_best(kept->progress);
       }
       kept->generation = generation();
       kept->gradient_order = training_->replica->gradient_order();
       kept->buffers_before = std::move(buffers_before_);
-      kept->config_json = begun_ ? config_->json : living_->earlier.config_json;
-      kept->line_begins_at = begun_ ? checkpoints_->line_at(progress_.global_step) : living_->line_begins_at;
+      kept->config_json = begun_ ? config_->json : found_.living->earlier.config_json;
+      kept->line_begins_at = begun_ ? checkpoints_->line_at(progress_.global_step) : found_.living->line_begins_at;
     }
     if (!copies_->empty()) {
       kept = kept ? std::move(kept) : Kept();
@@ -482,11 +400,10 @@ class Session {
   std::optional<Lease> lease_;
   std::unique_ptr<NeighbourCopies> copies_;  ///< this process's
   Ready ready_;
-  std::optional<Living> living_;
-  std::optional<FoundCopies> found_;  ///< what a divided model goes on from in place of living_
-  bool filled_ = false;               ///< model and optimizer are, with what living_ says
-  bool belongs_together_ = true;      ///< model, optimizer and progress_
-  bool begun_ = false;                ///< the loop has: progress, model and optimizer belong together
+  FoundInMemory found_;
+  bool filled_ = false;           ///< model and optimizer are, with what found_.living says
+  bool belongs_together_ = true;  ///< model, optimizer and progress_
+  bool begun_ = false;            ///< the loop has: progress, model and optimizer belong together
   std::vector<at::Tensor> buffers_before_;
   std::optional<Error> lost_;
   double noticed_ = 0;  ///< seconds_now() of it
