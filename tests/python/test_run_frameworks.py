@@ -181,8 +181,9 @@ class Snapshots:
         finish(self.agents)
 
     def check(self, sizes, nodes):
-        """The first generation did the epochs before the held one, the second all others; all ranks have the weights of a training that
-        nobody disturbed."""
+        """Each epoch was done once: up to the held one by the first generation, from it on by the second. The weights are those of a
+        training that nobody disturbed.
+        """
         epochs = list(range(self.program.EPOCHS))
         done = {0: epochs[:self.program.HELD], 1: epochs[self.program.HELD:]}
         expected = {f"{i + 1}.{rank}.epochs": done[i] for i, size in enumerate(sizes) for rank in range(size)}

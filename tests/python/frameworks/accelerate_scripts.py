@@ -1,7 +1,7 @@
 """Accelerate's own test programs that need a line before them, or after: accelerate_scripts.py NAME.
 
 Before: test_ops asks for no device, and without saying so ranks without a GPU are no world. After: the last collective of test_sync is
-so near to its end that now and then the process is aborted there, as leave() in tests/slurm/frameworks/regression.py says.
+so near to its end, 14 ms, that on a busy machine the process may be aborted there: see leave() in tests/slurm/frameworks/regression.py.
 """
 
 import importlib
