@@ -1,6 +1,6 @@
-// One of many processes that meet by PMIx, for pmix_peer.py: `srun --mpi=pmix pmix_fence FENCES`. Each puts an address of
-// as many bytes as an agent of `rollcall run` has; the first fence carries those of all to all nodes, as MPI does when it
-// starts, and rank 0's is read. FENCES more carry nothing.
+// One of many processes that meet by PMIx, for pmix_peer.py: `srun --mpi=pmix pmix_fence FENCES`. Each puts an address
+// of as many bytes as an agent of `rollcall run` has; the first fence carries those of all to all nodes, as MPI does
+// when it starts, and rank 0's is read. FENCES more carry nothing.
 //
 // Prints as JSON its rank, the moment before PMIx_Init, and those before and after each fence, by the clock that all
 // processes of a host share.

@@ -25,6 +25,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = "benchmarks/elastic/simulated_agents"
 COSTS = {"connect-us": 60, "join-us": 85, "message-us": 12, "agent-us": 20, "byte-ns": 1, "slowdown": 1}  # where the search begins
 FIGURES = ["joined_seconds", "told_seconds", "next_generation_seconds", "coordinator_cpu_seconds"]
 SHORTEST_CPU = 0.05  # seconds: Linux tells processor time in hundredths
@@ -39,7 +40,7 @@ class Impossible(Exception):
 
 def simulated(options, agents, *arguments, **parameters):
     """What simulated_agents prints."""
-    command = [options.build / "benchmarks/elastic/simulated_agents", agents, *options.more, *arguments,
+    command = [options.build / PROGRAM, agents, *options.more, *arguments,
                *(f"--{name}={value:.6g}" for name, value in parameters.items())]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -106,6 +107,8 @@ def main():
     parser.add_argument("--fit-most", type=float, default=math.inf)
     parser.add_argument("--json", action="store_true")
     options, options.more = parser.parse_known_args()
+    if not (options.build / PROGRAM).exists():
+        sys.exit(f"{options.build / PROGRAM} is not built; simulated_agents.cpp says what it needs")
     measured = json.loads(options.measured.read_text())
     try:
         costs = fit(options, {agents: figures for agents, figures in measured.items() if int(agents) <= options.fit_most})
