@@ -32,7 +32,7 @@ constexpr std::chrono::seconds kTelling{2};
 
 /// The first task that ends with an error has Slurm kill the step: whoever does not tell it lets the one that does come
 /// first, which may be slower by seconds on a busy node. Where it has told, Slurm ends the others at once (EndByTerm).
-constexpr std::chrono::seconds kOthersTell{5};
+constexpr std::chrono::seconds kOthersTell{15};
 
 bool is_zero(const Environment& task, std::string_view name) { return task.get(name) == "0"; }
 

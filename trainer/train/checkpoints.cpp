@@ -16,6 +16,7 @@
 #include "trainer/torch.h"
 #include "trainer/train/earlier_training.h"
 #include "trainer/train/outcome.h"
+#include "trainer/train/process.h"
 #include "trainer/train/same_data.h"
 #include "trainer/train/step_size.h"
 
