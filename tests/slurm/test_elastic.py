@@ -165,7 +165,7 @@ def test_a_spare_node_steps_in(submit, cluster, rollcall):
 
 @pytest.mark.parametrize("killed", ["agent", "task"])
 def test_a_node_on_which_the_agent_or_the_task_was_killed_is_started_again(submit, rollcall, killed):
-    job = submit(3)
+    job = submit(3, steps=400)
     job.wait_for_step(10)
     node, run = one_that_is_no_coordinator(agents_of(rollcall, job))
     if killed == "task":  # first its shell, which would say how the agent ended
@@ -178,7 +178,7 @@ def test_a_node_on_which_the_agent_or_the_task_was_killed_is_started_again(submi
 
 
 def test_a_node_that_was_fenced_is_started_again_and_not_while_it_is_stopped(submit, rollcall):
-    job = submit(3, steps=350)
+    job = submit(3, steps=1200)
     job.wait_for_step(10)
     node, run = one_that_is_no_coordinator(agents_of(rollcall, job))
     os.kill(run["pid"], signal.SIGSTOP)
@@ -202,7 +202,7 @@ def test_a_node_that_was_told_to_end_is_not_started_again(submit, rollcall):
 
 
 def test_a_node_whose_agent_is_killed_again_and_again_is_left_out(submit, rollcall):
-    job = submit(3, steps=300)
+    job = submit(3, steps=600)
     job.wait_for_step(10)
     node, run = one_that_is_no_coordinator(agents_of(rollcall, job))
     for _ in range(3):
@@ -218,7 +218,7 @@ def test_a_node_whose_agent_is_killed_again_and_again_is_left_out(submit, rollca
 def test_who_held_the_rendezvous_joins_the_run_where_it_meets_since(network, rollcall, rollcall_train, tmp_path):
     """First on the script's node, where then no agent can be asked, and then on another one."""
     with submitting(network, rollcall, rollcall_train, tmp_path) as submit_job:
-        job = submit_job(3, steps=250)
+        job = submit_job(3, steps=500)
         job.wait_for_step(10)
         lost = []
         for _ in range(2):
