@@ -178,7 +178,7 @@ def test_a_node_on_which_the_agent_or_the_task_was_killed_is_started_again(submi
 
 
 def test_a_node_that_was_fenced_is_started_again_and_not_while_it_is_stopped(submit, rollcall):
-    job = submit(3, steps=1200)
+    job = submit(3, steps=800)
     job.wait_for_step(10)
     node, run = one_that_is_no_coordinator(agents_of(rollcall, job))
     os.kill(run["pid"], signal.SIGSTOP)
