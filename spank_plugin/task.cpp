@@ -90,10 +90,10 @@ class TaskSetUp {
 
  private:
   Result<void> set_up() {
-    if (const Result<void> checked = check_user(); !checked) {
+    if (Result<void> checked = check_user(); !checked) {
       return checked;
     }
-    if (const Result<void> checked = check_option_is_known(); !checked) {
+    if (Result<void> checked = check_option_is_known(); !checked) {
       return checked;
     }
     limit_.doing("reads the settings");
@@ -172,7 +172,7 @@ class TaskSetUp {
   Result<void> give(resolve::EnvPatch& patch) {
     limit_.doing("makes the folders of caches and looks for old files");
     storage::prepare_folders(*facts_, patch, *settings_, task_);
-    if (const Result<void> applied = apply(spank_, patch); !applied) {
+    if (Result<void> applied = apply(spank_, patch); !applied) {
       return applied;
     }
     for (const std::string& warning : step::warnings_to_tell(*facts_, patch)) {
