@@ -4,7 +4,7 @@ six numbers are fitted to what scale.py measured here.
 
     benchmarks/elastic/scale.py --agents=100,1000,3000 --json > measured.json
     $(scripts/setup --print-python) benchmarks/elastic/simulate.py --measured=measured.json [--build=DIR] [--predict=100000]
-        [--gbits=25,100] [--heartbeat-seconds=60] [--fit-most=N] [--json] [--node-bytes=40 ...]
+        [--gbits=25,100] [--heartbeat-seconds=60] [--fit-most=N] [--json] [--node-bytes=8.3 ...]
 
 Whatever simulated_agents knows besides can be given, too: --node-bytes is what a node takes of the list that each agent is told. The
 numbers are those with which the squares of log(simulated / measured) add up to the least. Prints them, then measured and simulated seconds,

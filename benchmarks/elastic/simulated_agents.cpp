@@ -269,7 +269,7 @@ po::options_description table(Parameters& parameters) {
   number("byte-ns", parameters.byte_ns, 1, "either's: a byte that is sent or read");
   number("slowdown", parameters.slowdown, 1,
          "times as long as its processor time all of this takes, since others use the processors");
-  number("node-bytes", parameters.node_bytes, 40, "of the list of all nodes");
+  number("node-bytes", parameters.node_bytes, 8.3, "of the list of all nodes, packed");
   number("world-growth", parameters.world_growth, 2,
          "lists in one message after a change, when the one before is told, too");
   number("message-bytes", parameters.message_bytes, 300, "of a short message");

@@ -14,7 +14,6 @@
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/data_pipeline.h"
 #include "trainer/train/earlier_training.h"
-#include "trainer/train/found_in_memory.h"
 #include "trainer/train/loop.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/process.h"

@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/environment.h"
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/progress.h"
+#include "trainer/config/train_config.h"
 #include "trainer/model/resnet.h"
 #include "trainer/torch.h"
 #include "trainer/train/earlier_training.h"
@@ -54,10 +56,24 @@ struct Living {
   Recovery recovery;                         ///< the source's
 };
 
-/// Of the ranks that were in the newest generation the first of those that finished the most steps. Others, who were
-/// cut off before, count for nothing. Nothing where no rank has kept anything. Collective. Errors (Unavailable): a peer
-/// was lost.
-[[nodiscard]] Result<std::optional<Living>> find_living(const std::optional<Kept>& kept, const World& world);
+/// What the ranks of a new world go on from in place of a file, the same on all of them; at most one of both.
+struct FoundInMemory {
+  std::optional<Living> living = {};       ///< a rank has the whole model
+  std::optional<FoundCopies> copies = {};  ///< the ranks have all parts of a divided one together
+
+  [[nodiscard]] bool any() const { return living || copies; }
+  /// Of the rank that had it; without a cause where there is nothing.
+  [[nodiscard]] Recovery recovery() const;
+  /// As look_back() says of a file. Errors: Internal: copies are of another step than their name says.
+  [[nodiscard]] Result<LookBack> look_back() const;
+};
+
+/// Looks for it. Nothing where this run has saved more since: ranks that were cut off may come back with less than
+/// others have saved who have ended; `kept` is given up then, as its model is about to be loaded over. Collective.
+/// Errors: Unavailable: a peer was lost; those of restarted_job_goes_on() and find_earlier_training().
+[[nodiscard]] Result<FoundInMemory> find_in_memory(std::optional<Kept>& kept, const NeighbourCopies& copies,
+                                                   const config::TrainConfig& config, const Environment& environment,
+                                                   const World& world);
 
 /// Fills model and optimizer of `training`, whose optimizer is new, on all ranks; of one that has kept something the
 /// model is the same as before. `kept` is used up; where this fails, it stays on ranks that had finished as many steps
