@@ -95,7 +95,7 @@ TEST(NeighbourCopies, AnyOneOfFourRanksMayBeLost) {
 
 TEST(NeighbourCopies, TwoMayBeLostThatAreNoNeighbours) {
   for (const auto& [lost, found] : {std::pair(std::set<std::uint32_t>{0, 2}, true), {{1, 2}, false}, {{3, 0}, false}}) {
-    const auto ranks = spawn(4, [&](Rank& rank) { survive(rank, lost, found); });
+    const auto ranks = spawn(4, [lost = lost, found = found](Rank& rank) { survive(rank, lost, found); });
     EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
   }
 }
