@@ -82,6 +82,7 @@ class TaskSetUp {
       if (tells_the_user(done.error())) {
         print_error(done.error());
       } else {
+        limit_.set_patience(std::chrono::hours(1));  // nothing is done any more that could take too long
         std::this_thread::sleep_for(kOthersTell);
       }
       ::_exit(to_int(done.error().exit_code));

@@ -2,7 +2,7 @@
 """Many agents, of which each is a connection without workers (benchmarks/elastic/many_agents.cpp), meet at the coordinator of a real
 `rollcall run` on this host; one is lost, and the others meet again.
 
-    benchmarks/elastic/scale.py [--build=DIR] [--agents=100,1000] [--rounds=3] [--json]
+    benchmarks/elastic/scale.py [--build=DIR] [--agents=100,1000] [--rounds=3] [--heartbeat-seconds=20] [--json]
 
 Prints for each number of agents medians of the rounds: until all had joined, until all knew of one that was lost, until all were in the
 next generation; memory of the coordinator, and its processor time; for N agents N open files are needed on each side (ulimit -n)."""
@@ -35,12 +35,12 @@ def status_of(pid):
     return peak / 1024, (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def ours(build, agents):
+def ours(build, agents, heartbeat):
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         coordinator = subprocess.Popen(
             [build / "runtime/rollcall", "run", f"--nnodes={agents - 1}:{agents}", "--nproc-per-node=1", "--rdzv-backend=c10d", "--rdzv-id=many",
-             f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-conf=heartbeat_timeout=20,last_call_timeout=60", "--no-python", "sleep", "600"],
+             f"--rdzv-endpoint=127.0.0.1:{port}", f"--rdzv-conf=heartbeat_timeout={heartbeat},last_call_timeout=60", "--no-python", "sleep", "600"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": folder})
         try:
             for _ in range(500):
@@ -48,8 +48,8 @@ def ours(build, agents):
                     if probe.connect_ex(("127.0.0.1", port)) == 0:
                         break
                 time.sleep(0.01)
-            done = subprocess.run([build / "benchmarks/elastic/many_agents", str(port), str(agents - 1), "20"], capture_output=True, text=True,
-                                  check=False, timeout=400)
+            done = subprocess.run([build / "benchmarks/elastic/many_agents", str(port), str(agents - 1), str(heartbeat)], capture_output=True,
+                                  text=True, check=False, timeout=400)
             if done.returncode != 0:
                 sys.exit(f"{agents} agents: {done.stderr.strip()}")
             memory, cpu = status_of(coordinator.pid)
@@ -64,13 +64,14 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=os.environ.get("ROLLCALL_BUILD_DIR", ROOT / "build/release"))
     parser.add_argument("--agents", default="100,1000")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--heartbeat-seconds", type=int, default=20, help="heartbeat_timeout (default 20; of rollcall run 2)")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     result = {}
     for agents in map(int, options.agents.split(",")):
-        rounds = [ours(options.build, agents) for _ in range(options.rounds)]
+        rounds = [ours(options.build, agents, options.heartbeat_seconds) for _ in range(options.rounds)]
         result[agents] = {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
         if not options.json:
             print(f"{agents:6d} agents:", ", ".join(f"{name} {value:.3f}" for name, value in result[agents].items()), flush=True)
