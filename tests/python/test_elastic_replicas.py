@@ -103,18 +103,21 @@ def test_where_a_rank_and_its_neighbour_are_lost_the_newest_checkpoint_counts(tr
 
 
 def test_a_loss_behind_an_epochs_end_repeats_nothing_and_sets_nothing_aside(training):
-    """The first save of the run is that of the epoch's end, of the step of which a copy was made before."""
+    """The first epoch's end is saved after a copy of its last step was made, which stays the newest one until a rank is lost: a world makes
+    copies after its first step, and here after as many more as end that epoch."""
     expected = training("undisturbed", *SHARDED[:1], "--epochs=8", "--valid-epochs=1", "--checkpoint-epochs=1")
     expected.start()
     expected.finish()
+    steps = expected.records("checkpoint")[0]["step"]
     run = training("run", *SHARDED[:1], "--epochs=8", "--valid-epochs=1", "--checkpoint-epochs=1", "--replicate-to=neighbour",
-                   "--replicate-steps=1", "--keep-last=9")
+                   f"--replicate-steps={steps - 1}", "--keep-last=9")
     run.start()
-    run.wait(lambda: len(run.records("validation")) >= 1)
+    run.wait(lambda: run.records("validation") and newest_replica(run) == steps)
     elastic_runs.kill(run.workers()[1])
     run.wait(lambda: len(run.records("validation")) >= 3)
     elastic_runs.kill(run.workers()[2])
     run.finish()
+    assert resumed_at(run)[0] == steps
     assert list(run.folder.glob("*superseded*")) == [] and (run.folder / "best.h5").exists()
     validated = {record["epoch"]: record["loss"] for record in run.records("validation")}
     assert validated == {record["epoch"]: record["loss"] for record in expected.records("validation")}
