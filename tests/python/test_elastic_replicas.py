@@ -117,7 +117,7 @@ def test_a_loss_behind_an_epochs_end_repeats_nothing_and_sets_nothing_aside(trai
     run.wait(lambda: len(run.records("validation")) >= 3)
     elastic_runs.kill(run.workers()[2])
     run.finish()
-    assert resumed_at(run)[0] == steps
+    assert resumed_at(run)[0] == steps and [record["epoch"] for record in run.records("epoch")].count(0) == 1
     assert list(run.folder.glob("*superseded*")) == [] and (run.folder / "best.h5").exists()
     validated = {record["epoch"]: record["loss"] for record in run.records("validation")}
     assert validated == {record["epoch"]: record["loss"] for record in expected.records("validation")}
