@@ -112,7 +112,7 @@ def test_a_loss_behind_an_epochs_end_repeats_nothing_and_sets_nothing_aside(trai
     run = training("run", *SHARDED[:1], "--epochs=8", "--valid-epochs=1", "--checkpoint-epochs=1", "--replicate-to=neighbour",
                    f"--replicate-steps={steps - 1}", "--keep-last=9")
     run.start()
-    run.wait(lambda: run.records("validation") and newest_replica(run) == steps)
+    run.wait(lambda: run.records("checkpoint") and newest_replica(run) == steps)
     elastic_runs.kill(run.workers()[1])
     run.wait(lambda: len(run.records("validation")) >= 3)
     elastic_runs.kill(run.workers()[2])
