@@ -40,7 +40,8 @@ def ours(build, agents, heartbeat):
     with tempfile.TemporaryDirectory() as folder:
         coordinator = subprocess.Popen(
             [build / "runtime/rollcall", "run", f"--nnodes={agents - 1}:{agents}", "--nproc-per-node=1", "--rdzv-backend=c10d", "--rdzv-id=many",
-             f"--rdzv-endpoint=127.0.0.1:{port}", f"--rdzv-conf=heartbeat_timeout={heartbeat},last_call_timeout=60", "--no-python", "sleep", "600"],
+             f"--rdzv-endpoint=127.0.0.1:{port}", f"--rdzv-conf=heartbeat_timeout={heartbeat},last_call_timeout=60", "--no-python", "sleep",
+             "600"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": folder})
         try:
             for _ in range(500):
