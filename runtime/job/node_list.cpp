@@ -48,6 +48,10 @@ std::optional<Range> parse_range(std::string_view text) {
   return Range{*low, *high, first.size()};
 }
 
+Error refuse_long_name(std::string_view whole) {
+  return refuse(whole, fmt::format("has a name of more than {} characters", kLongestNodeName));
+}
+
 /// The texts of "810,812-815".
 Result<std::vector<std::string>> expand_bracket(std::string_view inside, std::string_view whole) {
   std::vector<std::string> numbers;
@@ -56,11 +60,16 @@ Result<std::vector<std::string>> expand_bracket(std::string_view inside, std::st
     if (!range) {
       return refuse(whole, fmt::format("\"{}\" is no number or ascending range", part));
     }
-    if (range->last - range->first >= kMaxNodes - numbers.size()) {
+    const std::uint64_t beyond_first = range->last - range->first;
+    if (beyond_first >= kMaxNodes - numbers.size()) {
       return refuse(whole, fmt::format("has more than {} names", kMaxNodes));
     }
-    for (std::uint64_t number = range->first; number <= range->last; ++number) {
-      numbers.push_back(fmt::format("{:0{}}", number, range->width));
+    if (range->width > kLongestNodeName) {
+      return refuse_long_name(whole);
+    }
+    // Counted from 0: a range may end at the largest number that there is, which no number exceeds.
+    for (std::uint64_t i = 0; i <= beyond_first; ++i) {
+      numbers.push_back(fmt::format("{:0{}}", range->first + i, range->width));
     }
   }
   if (numbers.empty()) {
@@ -78,6 +87,9 @@ Result<std::vector<std::string>> append_each(const std::vector<std::string>& ste
   names.reserve(stems.size() * endings.size());
   for (const std::string& stem : stems) {
     for (const std::string& ending : endings) {
+      if (stem.size() + ending.size() > kLongestNodeName) {
+        return refuse_long_name(whole);
+      }
       names.push_back(stem + ending);
     }
   }

@@ -58,7 +58,8 @@ std::vector<std::string> expand_ranges(const std::string& pattern) {
   }
   const std::vector<std::string> rests = expand_ranges(pattern.substr(close + 1));
   std::vector<std::string> expanded;
-  for (std::uint32_t number = *first; number <= *last && expanded.size() < kMost; ++number) {
+  // Wider than the numbers: one that is the largest of its type would never be exceeded.
+  for (std::uint64_t number = *first; number <= *last && expanded.size() < kMost; ++number) {
     std::string digits = std::to_string(number);
     digits.insert(0, first_text.size() - std::min(first_text.size(), digits.size()), '0');
     for (const std::string& rest : rests) {

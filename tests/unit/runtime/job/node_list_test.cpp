@@ -65,6 +65,24 @@ TEST(NodeList, ExpansionIsBounded) {
   }
 }
 
+TEST(NodeList, LargestNumberThatThereIsEndsARange) {
+  EXPECT_THAT(*expand_node_list("n[18446744073709551615]"), ElementsAreArray({"n18446744073709551615"}));
+  EXPECT_THAT(*expand_node_list("n[18446744073709551614-18446744073709551615,7]"),
+              ElementsAreArray({"n18446744073709551614", "n18446744073709551615", "n7"}));
+}
+
+TEST(NodeList, NamesAreNoLongerThanAHostName) {
+  const std::string longest(kLongestNodeName - 1, 'n');
+  const std::string zeros(kLongestNodeName, '0');
+  EXPECT_EQ(expand_node_list(longest + "[1-3]")->size(), 3U);
+  EXPECT_EQ(expand_node_list("[" + zeros + "-7]")->size(), 8U);
+  for (const std::string& text : {longest + "[9-10]", "[" + zeros + "0-7]", longest + "nn", "x[" + zeros + "-7]"}) {
+    const auto names = expand_node_list(text);
+    ASSERT_FALSE(names) << text;
+    EXPECT_EQ(names.error().reason, "has a name of more than 255 characters");
+  }
+}
+
 /// Slurm's compression for names of the form prefix + padded number, enough for a round trip.
 std::string compress(const std::string& prefix, const std::vector<unsigned>& numbers, int width) {
   std::string inside;
