@@ -52,6 +52,23 @@ if(LibTorch_FOUND AND ROLLCALL_CUDA AND NOT TARGET LibTorch::cuda)
   set(_cuda_hints /usr/local/cuda $ENV{CUDA_HOME} ${_site_packages}/nvidia/cu13)
   find_path(LibTorch_CUDA_INCLUDE_DIR cuda_runtime_api.h HINTS ${_cuda_hints} PATH_SUFFIXES include REQUIRED)
   find_path(LibTorch_NCCL_INCLUDE_DIR nccl.h HINTS ${_site_packages}/nvidia/nccl ${_cuda_hints} PATH_SUFFIXES include REQUIRED)
+  # NCCL's structures cross into libtorch_cuda, which writes beyond the end of those of an older header: only the header of
+  # the version that it was built with will do. A wheel's metadata say which; where there are none, the plugin looks at that
+  # when it is opened (trainer/device/cuda/cuda.cpp).
+  file(GLOB _metadata ${_site_packages}/torch-${LibTorch_VERSION}*.dist-info/METADATA)
+  if(_metadata)
+    list(GET _metadata 0 _metadata)
+    file(STRINGS ${_metadata} _needs_nccl REGEX "^Requires-Dist: nvidia-nccl-cu[0-9]+==")
+    string(REGEX MATCH "nvidia-nccl-cu[0-9]+==([0-9.]+)" _nccl_wheel "${_needs_nccl}")
+    set(_nccl_needed ${CMAKE_MATCH_1})
+    file(STRINGS ${LibTorch_NCCL_INCLUDE_DIR}/nccl.h _nccl_lines REGEX "#define NCCL_(MAJOR|MINOR|PATCH) ")
+    string(REGEX MATCHALL "[0-9]+" _nccl_found "${_nccl_lines}")
+    list(JOIN _nccl_found "." _nccl_found)
+    if(_nccl_needed AND NOT _nccl_found VERSION_EQUAL _nccl_needed)
+      message(FATAL_ERROR "rollcall: ${LibTorch_NCCL_INCLUDE_DIR}/nccl.h: is of NCCL ${_nccl_found}, and LibTorch ${LibTorch_VERSION} was built "
+                          "with ${_nccl_needed}; try scripts/setup --python, which installs ${_nccl_wheel}, or -DLibTorch_NCCL_INCLUDE_DIR=DIR")
+    endif()
+  endif()
   add_library(LibTorch::cuda INTERFACE IMPORTED)
   set(LibTorch_CUDA_COMPILE_OPTIONS -isystem ${LibTorch_NCCL_INCLUDE_DIR} -isystem ${LibTorch_CUDA_INCLUDE_DIR})
   target_link_libraries(LibTorch::cuda INTERFACE

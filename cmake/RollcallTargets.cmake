@@ -67,3 +67,27 @@ function(use_torch_pch name)
   target_compile_options(${name} PRIVATE -fPIC)
   target_precompile_headers(${name} REUSE_FROM rollcall_torch)
 endfunction()
+
+# hash_border(RESULT HEADER...): sums up what crosses the border between the programs and a plugin: those of another build
+# do not fit together.
+function(hash_border result)
+  file(GLOB headers CONFIGURE_DEPENDS ${ARGN} ${PROJECT_SOURCE_DIR}/runtime/base/result.h
+       ${PROJECT_SOURCE_DIR}/runtime/contract/exit_codes.h)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${headers})
+  set(border ${PROJECT_VERSION})
+  foreach(header ${headers})
+    file(SHA256 ${header} hash)
+    string(SHA256 border "${border}${hash}")
+  endforeach()
+  set(${result} ${border} PARENT_SCOPE)
+endfunction()
+
+# The folder of plugins has the same place below the build folder as below an installation.
+set(plugin_folder ${CMAKE_INSTALL_LIBDIR}/rollcall)
+
+# rollcall_plugin(NAME BORDER SOURCE...): rollcall_NAME.so, which programs open at run time
+function(rollcall_plugin name border)
+  add_library(rollcall_${name} MODULE ${ARGN})
+  set_target_properties(rollcall_${name} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${plugin_folder})
+  target_compile_definitions(rollcall_${name} PRIVATE ROLLCALL_PLUGIN_BUILD="${border}")
+endfunction()

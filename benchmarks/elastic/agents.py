@@ -2,7 +2,7 @@
 """What `rollcall run` costs, beside torchrun in the same run: starting, memory of an agent, and from the kill -9 of one worker to the
 first line of the restarted program.
 
-    benchmarks/elastic/agents.py [--rollcall=PROGRAM] [--starts=20] [--kills=20] [--seed=1] [--json]
+    benchmarks/elastic/agents.py [--rollcall=PROGRAM] [--starts=20] [--kills=20] [--peer-kills=20] [--seed=1] [--json]
 
 Workers are small shell programs, so what is measured is the agent's part alone; torchrun runs with this Python. Prints medians, 99th
 percentiles and the largest value in milliseconds; every run takes turns with its peer, so that both see the same machine."""
@@ -19,7 +19,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-WORK = 'name="$0/$TORCHELASTIC_RESTART_COUNT.$RANK"; echo $$ > "$name.part"; mv "$name.part" "$name"; exec sleep 1000'
+WORK = 'name="$0/$TORCHELASTIC_RESTART_COUNT.$RANK"; echo $$$$ > "$name.part"; mv "$name.part" "$name"; exec sleep 1000'
 
 
 def environment():
@@ -93,6 +93,7 @@ def main():
     parser.add_argument("--rollcall", default=str(ROOT / "build/release/runtime/rollcall"))
     parser.add_argument("--starts", type=int, default=20)
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--peer-kills", type=int, default=20, help="as many of the kills with torchrun beside")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
@@ -106,6 +107,8 @@ def main():
             starts[name].append(start_to_end(launcher, options.workers))
     for number in range(options.kills):
         for name, launcher in launchers.items():
+            if name == "torchrun" and number >= options.peer_kills:
+                continue
             took, memory[name] = kill_and_restart(launcher, options.workers, options.seed * 1000 + number)
             kills[name].append(took)
     result = {"workers": options.workers, "workers alone": summary(alone)}

@@ -8,7 +8,7 @@ Rank kills: one of the ranks at random, again and again in one training; a stand
 three and all its ranks, every other time the one that holds the rendezvous; the others go on with fewer ranks. Both models are small
 residual networks on images of 32 x 32, four a rank. Prints medians, 99th percentiles and the largest value in milliseconds, of rollcall
 also by part: until a rank noticed, until it had let go of the old groups, the ranks had met, the state was there, and the step was done. A run
-that does no step within 30 s counts as a hang."""
+that does no step within 30 s counts as a hang; of torchrun's it is told how many had ended by then, for want of another restart."""
 import argparse
 import json
 import os
@@ -132,7 +132,7 @@ def kill_peer(options, chance, folder):
             while took is None and time.monotonic() < end:
                 new = [when for when, pid in steps_of_peer(logs) if pid not in before]
                 took = 1e3 * (min(new) - killed) if new else time.sleep(0.005)
-            yield took
+            yield took, agent.poll() is not None
         finally:
             agent.terminate()
             try:
@@ -171,9 +171,10 @@ def main():
             result["rollcall-train, the node of the rendezvous"] = told(nodes[0::2])
             result["rollcall-train, another node"] = told(nodes[1::2])
         if options.peer_kills:
-            peer = list(kill_peer(options, chance, folder))
+            peer, ended = zip(*kill_peer(options, chance, folder))
             done = any(value is not None for value in peer)
-            result["torchrun, a rank"] = summary(peer) if done else {"runs": len(peer), "hangs": len(peer)}
+            figures = summary(peer) if done else {"runs": len(peer), "hangs": len(peer)}
+            result["torchrun, a rank"] = {**figures, "hangs": figures["hangs"] - sum(ended), "ended": sum(ended)}
     print(json.dumps(result, indent=None if options.json else 2))
 
 

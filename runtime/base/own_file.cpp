@@ -8,7 +8,6 @@
 #include <random>
 #include <utility>
 
-#include "runtime/base/file_owner.h"
 #include "runtime/base/result.h"
 
 namespace rollcall {

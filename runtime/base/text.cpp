@@ -99,6 +99,11 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
   return best;
 }
 
+std::string host_and_port(std::string_view host, std::string_view port) {
+  const bool ipv6 = host.find(':') != std::string_view::npos;
+  return std::string(ipv6 ? "[" : "").append(host).append(ipv6 ? "]:" : ":").append(port);
+}
+
 std::string printable(std::string_view text) {
   std::string shown;
   shown.reserve(text.size());

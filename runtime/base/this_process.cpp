@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/base/file_owner.h"
+#include "runtime/base/own_file.h"
 #include "runtime/base/result.h"
 #include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
@@ -124,6 +124,16 @@ std::vector<std::uint32_t> cpus_of_this_process() {
 
 std::uint32_t number_of_cpus() {
   return static_cast<std::uint32_t>(std::max<std::size_t>(1, cpus_of_this_process().size()));
+}
+
+std::optional<rlimit> raise_open_files_limit() {
+  rlimit before{};
+  if (getrlimit(RLIMIT_NOFILE, &before) != 0) {
+    return std::nullopt;
+  }
+  rlimit raised = before;
+  raised.rlim_cur = raised.rlim_max;
+  return setrlimit(RLIMIT_NOFILE, &raised) == 0 ? std::optional(before) : std::nullopt;
 }
 
 bool sees_accelerator() {

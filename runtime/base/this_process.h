@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/resource.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -21,6 +23,11 @@ namespace rollcall {
 
 /// How many they are; at least 1.
 [[nodiscard]] std::uint32_t number_of_cpus();
+
+/// Lets this process open as many files as its hard limit allows: the usual soft limit of 1024 is less than the
+/// connections of a rank 0 with a thousand others. Gives the limits of before, which programs that are started later do
+/// not get by themselves; nothing where the kernel refuses. setrlimit(2).
+std::optional<rlimit> raise_open_files_limit();
 
 /// Whether a device file of a GPU or another accelerator is there and this process may open it, also by the rules of
 /// its cgroup. None is opened: that would wake the device. A file that may be something else (a display's) counts.

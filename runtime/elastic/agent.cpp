@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,6 +33,15 @@ std::optional<Clock::time_point> written_at(const std::string& path) {
       std::chrono::seconds(status.st_mtim.tv_sec) + std::chrono::nanoseconds(status.st_mtim.tv_nsec);
   const auto age = std::chrono::system_clock::now().time_since_epoch() - since_1970;
   return Clock::now() - std::chrono::duration_cast<Clock::duration>(age);
+}
+
+/// A time limit that is near (USR1) ends no agent that still looks for the others, as it would by default.
+void hold_back_users_signals() {
+  sigset_t users;
+  sigemptyset(&users);
+  sigaddset(&users, SIGUSR1);
+  sigaddset(&users, SIGUSR2);
+  pthread_sigmask(SIG_BLOCK, &users, nullptr);
 }
 
 /// Python as torchrun's users expect it: the one of PATH, where a virtual environment stands first.
@@ -120,6 +130,8 @@ void Agent::turn(const Action& action) {
 }
 
 Result<RunEnd> Agent::run() {
+  raise_own_open_files_limit();
+  hold_back_users_signals();
   if (Result<void> prepared = prepare(); !prepared) {
     return prepared.error();
   }
@@ -211,6 +223,7 @@ bool Agent::is_cause(const EndedWorker& ended) const {
 }
 
 void Agent::reap() {
+  std::erase_if(discarded_, [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
   if (!group_) {
     return;
   }

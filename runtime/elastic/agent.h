@@ -58,6 +58,7 @@ class Agent {
   [[nodiscard]] std::optional<Clock::time_point> standby_due() const;
   void keep_standby();
   [[nodiscard]] bool start_standby();
+  void discard(pid_t pid);
   void end_survivors();
   void report(Report report);
   void finish_group();
@@ -88,6 +89,7 @@ class Agent {
   std::vector<Survivor> survivors_;  ///< of the generation before, by local rank
   Survivor standby_;
   bool standby_failed_ = false;
+  std::vector<pid_t> discarded_;          ///< killed and not reaped yet
   std::vector<std::string> error_files_;  ///< by local rank, of the generation here
   std::optional<Cause> set_up_failure_;
   Clock::time_point began_;  ///< the generation here

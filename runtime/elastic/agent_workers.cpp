@@ -94,9 +94,7 @@ Result<void> Agent::begin_worker(const Generation& generation, std::uint32_t loc
   }
   Survivor survivor = local_rank < survivors_.size() ? std::move(survivors_[local_rank]) : Survivor();
   if (survivor.link && !survivor.link->held()) {  // it has died since, or wants no more of it
-    ::kill(-survivor.pid, SIGKILL);
-    waitpid(survivor.pid, nullptr, 0);
-    survivor = {};
+    discard(std::exchange(survivor, Survivor()).pid);
   }
   if (!survivor.link && standby_.link && standby_.link->lives_on()) {
     survivor = std::exchange(standby_, Survivor());
@@ -183,12 +181,20 @@ std::optional<Clock::time_point> Agent::standby_due() const {
   return wanted && workers_are_alike() ? std::optional(began_ + kSettled) : std::nullopt;
 }
 
+/// Ends what is left of its session. Nobody waits for it: a process may take seconds to leave a device.
+void Agent::discard(pid_t pid) {
+  for (const pid_t member : living_members(std::vector{pid})) {
+    ::kill(member, SIGKILL);
+  }
+  discarded_.push_back(pid);
+}
+
 /// A standby is a process of the same program without a rank; it has loaded what it needs when it takes a place.
 void Agent::keep_standby() {
   siginfo_t how{};
-  if (standby_.pid > 0 && waitid(P_PID, static_cast<id_t>(standby_.pid), &how, WEXITED | WNOHANG) == 0 &&
+  if (standby_.pid > 0 && waitid(P_PID, static_cast<id_t>(standby_.pid), &how, WEXITED | WNOHANG | WNOWAIT) == 0 &&
       how.si_pid != 0) {
-    standby_ = {};
+    discard(std::exchange(standby_, Survivor()).pid);
     standby_failed_ = true;                        // until the next generation
     request_.standby = how.si_code == CLD_EXITED;  // one that was killed may have had no room
     tell_("rollcall: warning: the process that was to take the place of a worker that fails has ended");
@@ -205,8 +211,8 @@ bool Agent::start_standby() {
   }
   Environment environment = environment_;
   environment.set(std::string(env::kStandby), "1");
-  if (!environment.get(env::kOmpThreads) && request_.workers > 1) {
-    environment.set(std::string(env::kOmpThreads), "1");  // as workers have it
+  if (auto threads = worker_threads(request_, environment_)) {
+    environment.set(std::string(env::kOmpThreads), *std::move(threads));
   }
   environment.set(std::string(env::kAgentLink), std::to_string(made->worker_end));
   ProcessPlan plan;

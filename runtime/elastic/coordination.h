@@ -72,8 +72,10 @@ class Host : public Coordination {
     std::optional<Clock::time_point> heard_us = {};
     Nodes told = {};  ///< the world that it was told of
     bool joined = false;
-    bool closing = false;  ///< its last order is on its way, and nothing that it says counts
+    bool closing = false;   ///< its last order is on its way, and nothing that it says counts
+    bool sent_all = false;  ///< and was sent
   };
+  void listen();
   void accept_waiting();
   void hear(MemberId id);
   /// False where a member says what is no report.
@@ -84,7 +86,7 @@ class Host : public Coordination {
   void tell(Peer& peer, Order order);
   void hand_over();
   enum class Why { Ended, Silent };
-  [[nodiscard]] bool is_dead(MemberId id, const Peer& peer, Clock::time_point now) const;
+  [[nodiscard]] bool is_dead(MemberId id, const Peer& peer, Clock::time_point now);
   void drop(MemberId id, Why why, const std::string& reason);
   [[nodiscard]] std::uint64_t beat_at(Clock::time_point moment) const;
 
@@ -96,6 +98,8 @@ class Host : public Coordination {
   std::size_t longest_join_;
   Clock::time_point began_;
   Clock::time_point next_heartbeat_;
+  Clock::duration probing_left_;  ///< until the next heartbeat
+  bool listens_ = false;
   MemberId last_id_ = 1;
   std::map<MemberId, Peer> peers_;
   std::set<MemberId> strangers_;  ///< of the peers who have not joined, or are closing
@@ -132,7 +136,8 @@ class Guest : public Coordination {
   std::chrono::milliseconds heartbeat_timeout_;
   std::chrono::milliseconds patience_;  ///< until its next word
   rendezvous::Endpoint endpoint_;
-  Node own_;  ///< as this agent reported itself
+  rendezvous::Endpoint connected_to_;  ///< the same, its address in digits
+  Node own_;                           ///< as this agent reported itself
   Clock::time_point next_heartbeat_;
   std::vector<Order> orders_;
   std::uint64_t beat_ = 0;    ///< the newest that was heard

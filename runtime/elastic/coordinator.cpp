@@ -13,6 +13,11 @@ namespace {
 
 constexpr std::size_t kLongestHistory = 16;
 
+/// What no two agents that live have in common.
+std::tuple<std::uint16_t, std::string, std::string> place_of(const Node& node) {
+  return {node.port, node.address, node.host};
+}
+
 int exit_code_of(const Cause& cause) { return cause.exit_code != 0 ? cause.exit_code : to_int(ExitCode::Unavailable); }
 
 }  // namespace
@@ -95,6 +100,9 @@ std::string Coordinator::why_refused(const Newcomer& newcomer) const {
                        std::chrono::duration<double>(policy_.heartbeat_timeout).count(),
                        std::chrono::duration<double>(newcomer.heartbeat_timeout).count());
   }
+  if (newcomer.node.port != 0 && places_.contains(place_of(newcomer.node))) {
+    return fmt::format("this node is there already: {}", newcomer.node.host);
+  }
   const auto same_rank =
       newcomer.node_rank
           ? std::ranges::find_if(
@@ -115,10 +123,15 @@ void Coordinator::join(MemberId id, const Report& report, Clock::time_point now)
   }
   members_.emplace(id, Member{*report.newcomer, State::Waiting, report.port, ++arrivals_});
   ++in_state_[State::Waiting];
+  places_.insert(place_of(report.newcomer->node));
   quorum_.came(report.newcomer->node);
   const std::optional<Generation>& last = report.newcomer->last;
-  if (phase_ == Phase::Reuniting && last && last->number > generation_.number && has_own_node(*last)) {
+  if (phase_ == Phase::Reuniting && last && last->number > generation_.number && last->run == generation_.run &&
+      has_own_node(*last)) {
     generation_ = *last;
+  }
+  if (phase_ != Phase::Reuniting) {
+    members_.at(id).newcomer.last.reset();  // of thousands it would fill the memory
   }
   tell_to_wait(id);
   if (phase_ == Phase::Reuniting) {
@@ -141,10 +154,14 @@ bool Coordinator::any_member(State state) const {
   return found != in_state_.end() && found->second > 0;
 }
 
-/// Of each worker that the member has the latest, which knows most: nobody fills this process's memory.
+/// Of each worker that the member has the latest, which knows most, and of few at a time: nobody fills this process's
+/// memory.
 void Coordinator::note(const Member& member, const std::vector<Cause>& causes, Clock::time_point now) {
+  constexpr std::ptrdiff_t kMostCauses = 1024;  // of a node
+  const auto of_node = [&](std::uint32_t rank) { return causes_.lower_bound(std::pair{rank, std::uint32_t{0}}); };
   for (Cause cause : causes) {
-    if (cause.local_rank < member.newcomer.node.workers) {
+    const bool room = std::distance(of_node(member.group_rank), of_node(member.group_rank + 1)) < kMostCauses;
+    if (room && cause.local_rank < member.newcomer.node.workers) {
       cause.group_rank = member.group_rank;
       const std::uint32_t place = cause.local_rank;
       keep(place, std::move(cause), now);
@@ -191,6 +208,7 @@ void Coordinator::remove(MemberId id, Cause::Kind kind, const std::string& reaso
   }
   const Member member = found->second;
   members_.erase(found);
+  places_.erase(place_of(member.newcomer.node));
   --in_state_[member.state];
   gone_.insert(id);
   if (phase_ == Phase::Ended) {
@@ -247,8 +265,8 @@ void Coordinator::consider_stopped(Clock::time_point now) {
   }
   const bool fixed_size = policy_.min_nodes == policy_.max_nodes;
   const bool counts = changed_ ? fixed_size : failed_;  // workers fail when a node goes
-  const bool fruitless = (failed_ || changed_) && now - began_ < policy_.fruitful;
-  fruitless_ = fruitless ? fruitless_ + 1 : 0;
+  const bool soon = now - began_ < policy_.fruitful;
+  fruitless_ = !soon ? 0 : fruitless_ + (failed_ || changed_ ? 1 : 0);  // one who joins and joins again is no fruit
   for (auto& [id, member] : members_) {
     become(member, State::Waiting);
   }
@@ -302,7 +320,12 @@ std::vector<MemberId> Coordinator::by_precedence() const {
                       !was_in, member.group_rank, member.order);
   };
   std::ranges::sort(ids, {}, key);
-  if (ids.size() > policy_.max_nodes) {
+  if (ids.size() > policy_.max_nodes) {  // the own agent is in every generation, whatever ranks others ask for
+    const auto own = std::ranges::find_if(ids, [&](MemberId id) { return members_.at(id).order == 1; });
+    const auto last = ids.begin() + policy_.max_nodes - 1;
+    if (own > last) {
+      std::iter_swap(own, last);
+    }
     ids.resize(policy_.max_nodes);
   }
   return ids;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -138,7 +139,8 @@ class Coordinator {
   Phase phase_ = Phase::Gathering;
   std::map<MemberId, Member> members_;
   std::map<State, std::size_t> in_state_;  ///< how many of them: each of thousands says that it has stopped
-  std::set<MemberId> gone_;                ///< who was fenced or left: nothing of theirs counts, not even another Join
+  std::set<std::tuple<std::uint16_t, std::string, std::string>> places_;  ///< of those of them that listen
+  std::set<MemberId> gone_;  ///< who was fenced or left: nothing of theirs counts, not even another Join
   std::uint64_t arrivals_ = 0;
   Generation generation_;
   Clock::time_point began_{};

@@ -88,6 +88,10 @@ std::uint32_t count_gpus(const Environment& environment, const fs::path& root) {
   return count;
 }
 
+std::uint32_t count_nvidia_gpus(const Environment& environment, const fs::path& root) {
+  return nvidia_gpus(root) == 0 ? 0 : count_gpus(environment, root);
+}
+
 std::uint32_t count_xpus(const Environment& environment, const fs::path& root) {
   std::uint32_t count = 0;
   for (const fs::path& node : numbered(root / "sys/class/drm", "renderD")) {

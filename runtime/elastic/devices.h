@@ -12,6 +12,9 @@ namespace rollcall::elastic {
 /// CUDA_VISIBLE_DEVICES (ROCR_, HIP_) leaves them. Neither a driver nor Python is asked. `root`: before /dev and /sys.
 [[nodiscard]] std::uint32_t count_gpus(const Environment& environment, const std::filesystem::path& root = "/");
 
+/// The same of NVIDIA's alone.
+[[nodiscard]] std::uint32_t count_nvidia_gpus(const Environment& environment, const std::filesystem::path& root = "/");
+
 /// The same of Intel's, by ZE_AFFINITY_MASK.
 [[nodiscard]] std::uint32_t count_xpus(const Environment& environment, const std::filesystem::path& root = "/");
 

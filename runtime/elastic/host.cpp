@@ -25,7 +25,8 @@ constexpr std::size_t kMostSilent = 256;
 /// In one turn of the loop: what they say is read before more are taken, so that many honest ones are never
 /// kMostSilent.
 constexpr int kMostAccepted = 64;
-/// A host that is up says at once that nobody listens. Heartbeats wait meanwhile.
+/// A host that is up says at once that nobody listens. Heartbeats wait meanwhile, for a quarter of their timeout at
+/// most.
 constexpr milliseconds kProbe{100};
 /// Bytes of a Join: a run's name, a host, an address, a role.
 constexpr std::size_t kLongestJoin = 8192;
@@ -49,11 +50,17 @@ Host::Host(EventLoop& loop, Coordinator coordinator, std::optional<rendezvous::L
       longest_join_(kLongestJoin +
                     2 * to_text(Order{.kind = Order::Kind::Wait, .generation = coordinator_.generation()}).size()),
       began_(Clock::now()),
-      next_heartbeat_(began_) {
+      next_heartbeat_(began_),
+      probing_left_(heartbeat_timeout / 4) {
   if (listener_) {
     fcntl(listener_->descriptor(), F_SETFL, fcntl(listener_->descriptor(), F_GETFL) | O_NONBLOCK);
-    loop_.watch(listener_->descriptor(), [this] { accept_waiting(); });
+    listen();
   }
+}
+
+void Host::listen() {
+  listens_ = true;
+  loop_.watch(listener_->descriptor(), [this] { accept_waiting(); });
 }
 
 Host::~Host() {
@@ -66,17 +73,25 @@ void Host::accept_waiting() {
   const std::size_t most = kMostSilent + coordinator_.generation().world.size();
   for (int i = 0; i < kMostAccepted; ++i) {
     const int accepted = accept4(listener_->descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (accepted < 0) {
+    const bool no_room = accepted < 0 && (errno == EMFILE || errno == ENFILE);
+    if (accepted < 0 && !no_room) {
+      return;
+    }
+    if ((no_room && !strangers_.empty()) || strangers_.size() >= most) {
+      drop(*strangers_.begin(), Why::Silent, "");  // the oldest: who is honest says at once who it is
+    }
+    if (no_room) {
+      listens_ = false;  // until the next heartbeat: it stays readable
+      loop_.forget(listener_->descriptor());
       return;
     }
     rendezvous::Socket socket(accepted);
-    if (strangers_.size() >= most) {
-      continue;
-    }
     const MemberId id = ++last_id_;
-    peers_.emplace(id, Peer{std::make_unique<Connection>(
-                                loop_, std::move(socket), [this, id] { hear(id); }, longest_join_),
-                            Clock::now()});
+    const bool reuniting = coordinator_.phase() == Coordinator::Phase::Reuniting;
+    Peer& peer = peers_[id];
+    peer.connection = std::make_unique<Connection>(
+        loop_, std::move(socket), [this, id] { hear(id); }, reuniting ? longest_join_ : kLongestJoin);
+    peer.since = Clock::now();
     strangers_.insert(id);
   }
 }
@@ -159,11 +174,15 @@ std::uint64_t Host::beat_at(Clock::time_point moment) const {
 /// Whether its agent is known to have ended, while it belonged to this coordinator. That its connection ended shows
 /// little: a forwarder's end or a firewall does that to both ends, which live on. An agent listens for as long as it
 /// lives.
-bool Host::is_dead(MemberId id, const Peer& peer, Clock::time_point now) const {
+bool Host::is_dead(MemberId id, const Peer& peer, Clock::time_point now) {
   const std::optional<Node> node = coordinator_.node_of(id);
   const bool in_time = peer.heard_us && now <= *peer.heard_us + heartbeat_timeout_;
-  return in_time && node && node->port != 0 && same_host_here(*node, peer.connection->descriptor()) &&
-         rendezvous::nobody_listens({node->address, node->port}, now + std::min(kProbe, heartbeat_timeout_ / 8));
+  const Clock::duration most = std::min<Clock::duration>({kProbe, heartbeat_timeout_ / 8, probing_left_});
+  const bool dead = in_time && node && node->port != 0 && most.count() > 0 &&
+                    same_host_here(*node, peer.connection->descriptor()) &&
+                    rendezvous::nobody_listens({node->address, node->port}, now + most);
+  probing_left_ -= Clock::now() - now;
+  return dead;
 }
 
 /// Who is silent may go on elsewhere later.
@@ -198,8 +217,9 @@ void Host::deliver() {
     }
   }
   for (const MemberId id : strangers_) {
-    const Peer& peer = peers_.at(id);
-    if (peer.closing && peer.connection->flushed()) {
+    Peer& peer = peers_.at(id);
+    if (peer.closing && !peer.sent_all && peer.connection->flushed()) {
+      peer.sent_all = true;
       peer.connection->end_sending();
     }
   }
@@ -250,6 +270,10 @@ void Host::tick(Clock::time_point now) {
     // Where this process was held up, what the others said meanwhile is still to be read.
     const bool held_up = now > next_heartbeat_ + heartbeat_timeout_ / 4;
     next_heartbeat_ = now + heartbeat_timeout_ / 4;
+    probing_left_ = heartbeat_timeout_ / 4;
+    if (listener_ && !listens_) {
+      listen();
+    }
     const Order alive{.beat = beat_at(now), .settled = coordinator_.settled()};
     std::vector<std::tuple<MemberId, Why, std::string>> gone;
     for (auto& [id, peer] : peers_) {
@@ -276,7 +300,8 @@ void Host::tick(Clock::time_point now) {
 
 std::optional<Clock::time_point> Host::next_tick() const {
   const std::optional<Clock::time_point> next = coordinator_.next_tick();
-  return peers_.empty() ? next : std::min(next.value_or(next_heartbeat_), next_heartbeat_);
+  const bool waits_to_listen = listener_ && !listens_;
+  return peers_.empty() && !waits_to_listen ? next : std::min(next.value_or(next_heartbeat_), next_heartbeat_);
 }
 
 std::string Host::where() const { return listener_ ? rendezvous::to_text({own_address_, listener_->port()}) : ""; }

@@ -318,8 +318,9 @@ Result<LaunchRequest> launch_request(const RunOptions& options, const Environmen
     }
   }
   const auto inherited = parse_integer<std::int64_t>(environment.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT").value_or(""));
+  constexpr std::int64_t kMostSeconds = 1'000'000;  // what the option takes
   const std::int64_t grace = values.is_default("shutdown-timeout") && inherited && *inherited >= 0
-                                 ? *inherited
+                                 ? std::min(*inherited, kMostSeconds)
                                  : values.integer("shutdown-timeout");
   LaunchRequest request;
   request.min_nodes = nodes->least;

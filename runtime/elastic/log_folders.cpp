@@ -3,6 +3,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -31,6 +34,13 @@ Result<fs::path> new_folder(const fs::path& beginning) {
   return fs::path(name);
 }
 
+/// Keeps the folder from systemd-tmpfiles, which leaves alone what somebody has locked. The caller closes it.
+int hold(const fs::path& folder) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  (void)flock(descriptor, LOCK_SH | LOCK_NB);  // some file systems know no locks
+  return descriptor;
+}
+
 }  // namespace
 
 Result<int> open_log(const std::string& path) {
@@ -40,40 +50,67 @@ Result<int> open_log(const std::string& path) {
 
 Result<LogFolders> LogFolders::create(const LogRequest& request, const std::string& run_id,
                                       const std::string& temporary) {
-  if (request.folder == "/dev/null") {
-    return LogFolders(request, {}, {});
+  LogFolders folders(request, run_id, temporary);
+  Result<void> made = folders.make();
+  return made ? Result<LogFolders>(std::move(folders)) : made.error();
+}
+
+Result<void> LogFolders::make() {
+  if (request_.folder == "/dev/null") {
+    return {};
   }
-  fs::path base = request.folder;
-  fs::path own_temporary;
+  fs::path base = request_.folder;
   std::error_code error;
   if (base.empty()) {
-    Result<fs::path> made = new_folder(fs::path(temporary) / "rollcall_run_");
+    Result<fs::path> made = new_folder(fs::path(above_) / "rollcall_run_");
     if (!made) {
       return made.error();
     }
     base = *made;
-    own_temporary = request.redirects.any() || request.tee.any() ? fs::path() : base;
+    temporary_ = request_.redirects.any() || request_.tee.any() ? fs::path() : base;
+    held_.push_back(hold(base));
   } else if (fs::create_directories(base, error); error) {
     return cannot_make(base, error.message());
   }
-  std::string name = run_id;
+  std::string name = run_id_;
   std::ranges::replace(name, '/', '_');
   Result<fs::path> folder = new_folder(base / (name + "_"));
-  return folder ? Result<LogFolders>(LogFolders(request, *folder, own_temporary)) : folder.error();
+  if (!folder) {
+    return folder.error();
+  }
+  run_folder_ = *folder;
+  held_.push_back(hold(run_folder_));
+  return {};
+}
+
+bool LogFolders::is_there() const {
+  struct stat own {};
+  struct stat named {};
+  return !held_.empty() && fstat(held_.back(), &own) == 0 && lstat(run_folder_.c_str(), &named) == 0 &&
+         own.st_dev == named.st_dev && own.st_ino == named.st_ino;
+}
+
+void LogFolders::let_go() {
+  if (!temporary_.empty() && is_there()) {
+    std::error_code ignored;
+    fs::remove_all(temporary_, ignored);
+  }
+  for (const int descriptor : held_) {
+    close(descriptor);
+  }
+  held_.clear();
 }
 
 LogFolders::LogFolders(LogFolders&& other) noexcept
     : request_(std::move(other.request_)),
+      run_id_(std::move(other.run_id_)),
+      above_(std::move(other.above_)),
       run_folder_(std::move(other.run_folder_)),
       temporary_(std::exchange(other.temporary_, {})),
+      held_(std::exchange(other.held_, {})),
       attempts_(other.attempts_) {}
 
-LogFolders::~LogFolders() {
-  if (!temporary_.empty()) {
-    std::error_code ignored;
-    fs::remove_all(temporary_, ignored);
-  }
-}
+LogFolders::~LogFolders() { let_go(); }
 
 Result<AttemptFiles> LogFolders::next_attempt(std::uint32_t workers) {
   AttemptFiles files;
@@ -81,11 +118,20 @@ Result<AttemptFiles> LogFolders::next_attempt(std::uint32_t workers) {
   if (run_folder_.empty()) {
     return files;
   }
+  if (!is_there()) {  // a cleaner of old files has been here: what has its name now may be anybody's
+    let_go();
+    if (Result<void> made = make(); !made) {
+      return made.error();
+    }
+  }
   const fs::path attempt = run_folder_ / fmt::format("attempt_{}", attempts_++);
+  std::error_code error;
+  fs::create_directory(attempt, error);  // never what is above it
   for (std::uint32_t rank = 0; rank < workers; ++rank) {
     const fs::path folder = attempt / std::to_string(rank);
-    std::error_code error;
-    fs::create_directories(folder, error);
+    if (!error) {
+      fs::create_directory(folder, error);
+    }
     if (error) {
       return cannot_make(folder, error.message());
     }

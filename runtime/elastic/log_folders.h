@@ -42,18 +42,25 @@ class LogFolders {
   LogFolders& operator=(LogFolders&&) = delete;
   ~LogFolders();
 
-  /// Makes the folders of the next attempt. Errors (CannotCreate): they cannot be made, for instance on a full disk.
+  /// Makes the folders of the next attempt; where somebody has removed those of the run, or put others in their place,
+  /// new ones of that first. Errors (CannotCreate): they cannot be made, for instance on a full disk.
   [[nodiscard]] Result<AttemptFiles> next_attempt(std::uint32_t workers);
 
   [[nodiscard]] const std::filesystem::path& run_folder() const { return run_folder_; }
 
  private:
-  LogFolders(const LogRequest& request, std::filesystem::path run_folder, std::filesystem::path temporary)
-      : request_(request), run_folder_(std::move(run_folder)), temporary_(std::move(temporary)) {}
+  LogFolders(const LogRequest& request, std::string run_id, std::string above)
+      : request_(request), run_id_(std::move(run_id)), above_(std::move(above)) {}
+  [[nodiscard]] Result<void> make();
+  [[nodiscard]] bool is_there() const;
+  void let_go();
 
   LogRequest request_;
+  std::string run_id_;
+  std::string above_;                 ///< where temporary folders are made
   std::filesystem::path run_folder_;  ///< empty: no files at all (--log-dir=/dev/null)
   std::filesystem::path temporary_;   ///< removed in the end; empty: nothing is
+  std::vector<int> held_;             ///< the folders made, open: the run's is the last
   std::uint32_t attempts_ = 0;
 };
 

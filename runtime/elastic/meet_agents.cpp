@@ -69,6 +69,12 @@ bool has_place_for(const Node& own, const Generation& generation) {
   return there == own && workers <= std::numeric_limits<std::int32_t>::max();
 }
 
+/// `endpoint` of the connection, without a name where the connection still tells.
+rendezvous::Endpoint by_address(int descriptor, const rendezvous::Endpoint& endpoint) {
+  const std::string address = peer_address(descriptor);
+  return {address.empty() ? endpoint.host : address, endpoint.port};
+}
+
 /// Over the connection `descriptor`, which it takes over.
 Result<std::unique_ptr<Coordination>> guest_at(EventLoop& loop, int descriptor, const rendezvous::Endpoint& endpoint,
                                                milliseconds heartbeat_timeout, milliseconds first_timeout) {
@@ -87,6 +93,8 @@ Guest::Guest(EventLoop& loop, rendezvous::Socket socket, milliseconds heartbeat_
     : heartbeat_timeout_(heartbeat_timeout),
       patience_(first_timeout),
       endpoint_(std::move(endpoint)),
+      // Not by its name: a name server that is slow would hold up all that this thread does.
+      connected_to_(by_address(socket.descriptor(), endpoint_)),
       next_heartbeat_(Clock::now()),
       connection_(loop, std::move(socket), [this] { hear(); }) {}
 
@@ -113,7 +121,7 @@ void Guest::hear() {
     }
   }
   if (connection_.broken() && !gone_ &&
-      rendezvous::nobody_listens(endpoint_, Clock::now() + std::min(kAttemptAtSuccessor, heartbeat_timeout_ / 4))) {
+      rendezvous::nobody_listens(connected_to_, Clock::now() + std::min(kAttemptAtSuccessor, heartbeat_timeout_ / 4))) {
     gone_ = Gone{fmt::format("the agent at {}, which holds the rendezvous, is gone", where())};
   }
 }

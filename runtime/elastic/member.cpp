@@ -35,7 +35,7 @@ void Member::ordered(const Order& order) {
       leave(order.outcome, SIGTERM);
       break;
     case Order::Kind::Refused:
-      leave({to_int(ExitCode::Mismatch), {}, order.reason}, SIGTERM);
+      leave({to_int(ExitCode::Mismatch), {}, order.reason, /*own=*/true}, SIGTERM);
       break;
     case Order::Kind::Wait:
       learn(order.generation);
@@ -135,7 +135,7 @@ void Member::coordinator_lost(const std::string& reason, bool silent) {
     turned_ += 1;
   }
   if (known_.world.size() < kFewest || turned_ >= known_.world.size() || turned_ > known_.group_rank) {
-    leave({to_int(ExitCode::Unavailable), {}, lost_}, SIGTERM);
+    leave({to_int(ExitCode::Unavailable), {}, lost_, /*own=*/true}, SIGTERM);
     return;
   }
   stop_workers(SIGTERM, silent);
@@ -147,7 +147,7 @@ void Member::coordinator_lost(const std::string& reason, bool silent) {
 }
 
 void Member::coordinator_refused(const std::string& reason) {
-  leave({to_int(ExitCode::Unavailable), {}, reason}, SIGTERM);
+  leave({to_int(ExitCode::Unavailable), {}, reason, /*own=*/true}, SIGTERM);
 }
 
 void Member::interrupted(int signal) {

@@ -102,6 +102,7 @@ struct Outcome {
   int exit_code = 0;
   std::optional<Cause> cause = {};  ///< nothing after success, a signal, or an end that `reason` explains
   std::string reason = {};          ///< "restarted 3 times"; or why there is no cause
+  bool own = false;                 ///< this agent's alone: the coordinator does not tell it
 };
 
 /// What an agent says of itself when it comes.

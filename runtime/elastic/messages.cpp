@@ -44,9 +44,32 @@ std::string variable_in(const json& value) {
   return text;
 }
 
+constexpr std::size_t kLongestHost = 255;  ///< bytes: RFC 1123 allows names of so many
+
+std::string name_in(const json& value) {
+  std::string text = value;
+  if (text.size() > kLongestHost) {
+    throw std::out_of_range("no host has so long a name");
+  }
+  return text;
+}
+
+/// An address, numeric or a name: nothing that a shell would take for more.
+std::string address_in(const json& value) {
+  std::string text = name_in(value);
+  const auto fits = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           std::string_view(".:_%-").find(c) != std::string_view::npos;
+  };
+  if (!std::ranges::all_of(text, fits)) {
+    throw std::out_of_range("a text that is no address");
+  }
+  return text;
+}
+
 Node node_of(const json& from) {
-  return {from.at(0), variable_in(from.at(1)), number_in<std::uint32_t>(from.at(2), 1, kMostWorkers), from.at(3),
-          number_in<std::uint16_t>(from.at(4))};
+  return {name_in(from.at(0)), address_in(from.at(1)), number_in<std::uint32_t>(from.at(2), 1, kMostWorkers),
+          from.at(3), number_in<std::uint16_t>(from.at(4))};
 }
 
 json to_json(const std::vector<Node>& nodes) {
@@ -90,7 +113,7 @@ Generation generation_of(const json& from) {
                         nodes_of(from.at("world")),
                         number_in<std::uint32_t>(from.at("coordinator")),
                         {},
-                        variable_in(from.at("address")),
+                        address_in(from.at("address")),
                         number_in<std::uint16_t>(from.at("port")),
                         variable_in(from.at("run"))};
   if (!generation.world.empty() && generation.coordinator >= generation.world.size()) {
@@ -195,9 +218,39 @@ std::string inflated(std::string_view packed) {
   return outcome == Z_STREAM_END && text.size() <= kLongestWorld ? text : "";
 }
 
+/// Whether it is nested and branched no more than a world of half a million nodes: a small text that is little else but
+/// brackets would take gigabytes as JSON. A linear look, before.
+bool is_bounded(std::string_view text) {
+  constexpr int kDeepest = 16;
+  constexpr std::size_t kMostBranches = std::size_t{1} << 20;
+  int depth = 0;
+  std::size_t branches = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      i += c == '\\' ? 1 : 0;
+      in_string = c != '"';
+    } else if (c == '[' || c == '{') {
+      branches += 1;
+      depth += 1;
+      if (depth > kDeepest || branches > kMostBranches) {
+        return false;
+      }
+    } else {
+      in_string = c == '"';
+      depth -= c == ']' || c == '}' ? 1 : 0;
+    }
+  }
+  return true;
+}
+
 /// What `read` makes of it; nothing where a field is missing or of another type.
 template <typename Read>
 auto parsed(std::string_view text, Read read) -> std::optional<decltype(read(json()))> {
+  if (!is_bounded(text)) {
+    return std::nullopt;
+  }
   try {
     const json from = json::parse(text);
     return from.at("protocol") == kProtocol ? std::optional(read(from)) : std::nullopt;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
 
 namespace rollcall::elastic {
 namespace {
@@ -50,6 +52,8 @@ Prepared prepare(const ProcessPlan& plan) {
   return prepared;
 }
 
+std::optional<rlimit> open_files_before;  ///< raise_own_open_files_limit()
+
 void restore_signals() {
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
@@ -69,6 +73,9 @@ int become(const ProcessPlan& plan, const Prepared& prepared, pid_t parent) {
   }
   setsid();
   restore_signals();
+  if (open_files_before) {
+    setrlimit(RLIMIT_NOFILE, &*open_files_before);
+  }
   if ((plan.out >= 0 && dup2(plan.out, STDOUT_FILENO) < 0) || (plan.err >= 0 && dup2(plan.err, STDERR_FILENO) < 0)) {
     return errno;
   }
@@ -113,6 +120,8 @@ std::optional<pid_t> session_of(const char* pid) {
 }
 
 }  // namespace
+
+void raise_own_open_files_limit() { open_files_before = raise_open_files_limit(); }
 
 Result<pid_t> start_process(const ProcessPlan& plan) {
   const Prepared prepared = prepare(plan);

@@ -27,6 +27,10 @@ struct ProcessPlan {
 /// Error (NotFound, NotExecutable, Unavailable): it cannot be started.
 [[nodiscard]] Result<pid_t> start_process(const ProcessPlan& plan);
 
+/// This process may open as many files as the system lets it: a coordinator has a connection to each node. What it
+/// starts has the limit of before. Call it once, from the main thread.
+void raise_own_open_files_limit();
+
 /// The living processes of these sessions, zombies not counted (/proc/PID/stat).
 [[nodiscard]] std::vector<pid_t> living_members(std::span<const pid_t> sessions);
 

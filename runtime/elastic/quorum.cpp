@@ -67,8 +67,15 @@ void Quorum::knows(const Node& node, std::uint32_t generation) {
 }
 
 void Quorum::died(const Node& node) {
-  dead_.insert(key_of(node));
-  settle();
+  const Key key = key_of(node);
+  const bool counts = std::ranges::any_of(formed_, [&](const Formed& each) {
+    return std::ranges::any_of(each.electorate.nodes.list(),
+                               [&](const Node& one) { return one.port == node.port && key_of(one) == key; });
+  });
+  if (counts) {  // those who only came and went are not kept
+    dead_.insert(key);
+    settle();
+  }
 }
 
 void Quorum::came(const Node& node) { dead_.erase(key_of(node)); }

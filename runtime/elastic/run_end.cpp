@@ -1,9 +1,11 @@
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 
+#include "runtime/base/own_file.h"
 #include "runtime/base/small_file.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/elastic/agent.h"
@@ -56,7 +58,7 @@ RunEnd Agent::end_of(const Outcome& outcome) const {
                       ? ""
                       : fmt::format("rollcall: run: ended by signal {} (SIG{})", signal, sigabbrev_np(signal))};
   }
-  if (outcome.exit_code == 0 || !speaks()) {
+  if (outcome.exit_code == 0 || (!speaks() && !outcome.own)) {
     return {outcome.exit_code, ""};
   }
   if (!outcome.cause) {
@@ -80,7 +82,15 @@ void Agent::hand_error_file_up(const Outcome& outcome) const {
     return;
   }
   const int code = outcome.cause->signal > 0 ? -outcome.cause->signal : outcome.cause->exit_code;
-  std::ofstream(*own) << with_error_code(content, code);
+  const OpenedOutput opened = open_output(*own, O_WRONLY);
+  if (opened.descriptor < 0) {
+    return;
+  }
+  const std::string text = with_error_code(content, code);
+  if (ftruncate(opened.descriptor, 0) == 0) {
+    (void)!write(opened.descriptor, text.data(), text.size());
+  }
+  close(opened.descriptor);
 }
 
 }  // namespace rollcall::elastic

@@ -1,5 +1,6 @@
 #include "runtime/elastic/status.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -13,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/text.h"
+#include "runtime/rendezvous/world_key.h"
 
 namespace rollcall::elastic {
 namespace {
@@ -39,14 +41,15 @@ bool is_ours(int descriptor) {
 }
 
 std::string ask_one(const std::string& name) {
-  const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  // What anybody else listens at under such a name, and does not accept, is not waited for.
+  const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const timeval patience{1, 0};
   setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   socklen_t length = 0;
   const sockaddr_un address = abstract_address(name, length);
   std::string answer;
   if (connect(descriptor, reinterpret_cast<const sockaddr*>(&address), length) == 0 && is_ours(descriptor)) {
+    fcntl(descriptor, F_SETFL, 0);
     std::array<char, 4096> piece{};
     for (ssize_t count = 0; (count = read(descriptor, piece.data(), piece.size())) > 0;) {
       answer.append(piece.data(), static_cast<std::size_t>(count));
@@ -93,7 +96,9 @@ void describe_run(const json& run, std::string& text) {
 StatusServer::StatusServer(EventLoop& loop, Answer answer) : loop_(loop), answer_(std::move(answer)) {
   descriptor_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   socklen_t length = 0;
-  const sockaddr_un address = abstract_address(name_beginning() + std::to_string(getpid()), length);
+  // Anybody may take a name that can be guessed.
+  const std::string name = fmt::format("{}{}-{}", name_beginning(), getpid(), rendezvous::new_nonce());
+  const sockaddr_un address = abstract_address(name, length);
   constexpr int kBacklog = 16;
   if (bind(descriptor_, reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
       listen(descriptor_, kBacklog) == 0) {

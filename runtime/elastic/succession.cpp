@@ -68,7 +68,8 @@ void Coordinator::succeed(Clock::time_point now) {
   Cause cause{.kind = Cause::Kind::NodeLost, .host = before, .group_rank = generation_.coordinator, .pid = -1};
   cause.message = "the agent that held the rendezvous was lost";
   keep(kNodeItself, std::move(cause), now);
-  for (const auto& [id, member] : members_) {
+  for (auto& [id, member] : members_) {
+    member.newcomer.last.reset();
     tell_to_wait(id);  // some know an older generation
   }
   changed_ = true;

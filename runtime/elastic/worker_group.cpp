@@ -13,6 +13,12 @@ namespace {
 
 constexpr std::chrono::milliseconds kLongestLook{50};
 
+void kill_all(const std::vector<pid_t>& pids) {
+  for (const pid_t pid : pids) {
+    ::kill(pid, SIGKILL);
+  }
+}
+
 }  // namespace
 
 WorkerGroup::~WorkerGroup() {
@@ -106,9 +112,7 @@ void WorkerGroup::kill_sessions() {
   if (stage_ == Stage::Clean || sessions.empty() || (stage_ == Stage::Running && all_ended_well())) {
     return;  // what workers that ended well left running is theirs
   }
-  for (const pid_t pid : living_members(sessions)) {
-    ::kill(pid, SIGKILL);
-  }
+  kill_all(living_members(sessions));
 }
 
 void WorkerGroup::stop(int signal, std::chrono::seconds grace, Clock::time_point now, bool keep, bool lost) {
@@ -162,13 +166,22 @@ void WorkerGroup::tick(Clock::time_point now) {
     pause_ = std::chrono::milliseconds(1);
     kill_sessions();
   }
-  const bool look = all_gone() && now >= next_look_;
-  if (look && living_members(doomed()).empty()) {
-    stage_ = Stage::Clean;
-  } else if (look) {
-    next_look_ = now + pause_;
-    pause_ = std::min(pause_ * 2, kLongestLook);
+  if (all_gone() && now >= next_look_) {
+    look_for_living(now);
   }
+}
+
+void WorkerGroup::look_for_living(Clock::time_point now) {
+  const std::vector<pid_t> living = living_members(doomed());
+  if (living.empty()) {
+    stage_ = Stage::Clean;
+    return;
+  }
+  if (stage_ == Stage::Killed) {
+    kill_all(living);  // begun by one of those before it was killed
+  }
+  next_look_ = now + pause_;
+  pause_ = std::min(pause_ * 2, kLongestLook);
 }
 
 std::optional<Clock::time_point> WorkerGroup::next_tick() const {

@@ -94,6 +94,7 @@ class WorkerGroup {
   /// All have ended, or let go.
   [[nodiscard]] bool all_gone() const;
   void kill_sessions();
+  void look_for_living(Clock::time_point now);
 
   std::vector<Survivor> workers_;  ///< by local rank
   std::vector<EndedWorker> ended_;

@@ -1,10 +1,12 @@
 #include "runtime/elastic/worker_plan.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
+#include "runtime/job/marker.h"
 
 namespace rollcall::elastic {
 namespace {
@@ -40,7 +42,40 @@ Result<void> add_own_gpu(std::uint32_t local_rank, const Environment& agent, Var
   return {};
 }
 
+/// What a rollcall told the agent's task of its place, for programs other than torch. A worker has another place; what
+/// the user set stands.
+void renew_for_worker(const LaunchRequest& request, const Environment& agent, Variables& variables) {
+  const std::map<std::string_view, std::string> made(variables.begin(), variables.end());
+  Variables renewed{
+      {std::string(env::kNodeRank), made.at(env::kGroupRank)},
+      {std::string(env::kLocalSize), made.at(env::kLocalWorldSize)},
+      {std::string(env::kCrossRank), made.at(env::kGroupRank)},
+      {std::string(env::kCrossSize), made.at(env::kGroupWorldSize)},
+      {std::string(env::kJaxCoordinator), host_and_port(made.at(env::kMasterAddr), made.at(env::kMasterPort))},
+      {std::string(env::kJaxNumProcesses), made.at(env::kWorldSize)},
+      {std::string(env::kJaxProcessId), made.at(env::kRank)},
+  };
+  if (request.workers > 1 || request.virtual_local_rank) {
+    renewed.emplace_back(env::kJaxLocalDevices, made.at(env::kLocalRank));  // the GPU that torch programs take
+  }
+  const job::Marker marker = job::marker_of(agent);
+  for (auto& [name, value] : renewed) {
+    if (job::is_marked(marker, name, agent.get(name).value_or(""))) {
+      variables.emplace_back(std::move(name), std::move(value));
+    }
+  }
+}
+
 }  // namespace
+
+std::optional<std::string> worker_threads(const LaunchRequest& request, const Environment& agent) {
+  const std::optional<std::string> own = agent.get(env::kOmpThreads);
+  if (request.workers <= 1 || (own && !job::is_marked(job::marker_of(agent), env::kOmpThreads, *own))) {
+    return std::nullopt;
+  }
+  const auto of_task = own ? parse_integer<std::uint32_t>(*own) : std::nullopt;
+  return std::to_string(std::max(1U, of_task.value_or(1) / request.workers));
+}
 
 Placement place_of(const std::vector<Node>& world, std::uint32_t group_rank) {
   Placement place;
@@ -82,8 +117,8 @@ Result<Variables> worker_variables(const LaunchRequest& request, const Generatio
       {std::string(env::kGeneration), number(generation.number)},
       {std::string(env::kRun), generation.run},
   };
-  if (!agent.get(env::kOmpThreads) && request.workers > 1) {
-    variables.emplace_back(env::kOmpThreads, "1");
+  if (auto threads = worker_threads(request, agent)) {
+    variables.emplace_back(env::kOmpThreads, *std::move(threads));
   }
   variables.emplace_back(env::kLocalRank, request.virtual_local_rank ? "0" : number(local_rank));
   if (request.virtual_local_rank) {
@@ -91,6 +126,7 @@ Result<Variables> worker_variables(const LaunchRequest& request, const Generatio
       return added.error();
     }
   }
+  renew_for_worker(request, agent, variables);
   return variables;
 }
 

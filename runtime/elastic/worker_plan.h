@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,12 +29,16 @@ struct Placement {
 /// (torch/distributed/elastic/agent/server/api.py, _assign_worker_ranks). Pure.
 [[nodiscard]] Placement place_of(const std::vector<Node>& world, std::uint32_t group_rank);
 
-/// The variables that a worker gets on top of the agent's own environment, torchrun's names and values. `error_file`
-/// may be empty: there is none. Errors (Usage): --virtual-local-rank, and CUDA_VISIBLE_DEVICES names too few GPUs.
-/// Pure.
+/// The variables that a worker gets on top of the agent's own environment: torchrun's names and values, and what the
+/// plugin or `rollcall exec` told the agent of itself, as it is for this worker. `error_file` may be empty: there is
+/// none. Errors (Usage): --virtual-local-rank, and CUDA_VISIBLE_DEVICES names too few GPUs. Pure.
 [[nodiscard]] Result<Variables> worker_variables(const LaunchRequest& request, const Generation& generation,
                                                  std::uint32_t local_rank, const std::string& error_file,
                                                  const Environment& agent);
+
+/// OMP_NUM_THREADS of a worker; nothing: the agent's is right. What the plugin gave is for the agent's whole task,
+/// whose workers share it; a user's stands; and where there is none, each of several has 1, as under torchrun. Pure.
+[[nodiscard]] std::optional<std::string> worker_threads(const LaunchRequest& request, const Environment& agent);
 
 /// A worker's command line: ${local_rank} in arguments is replaced. Pure.
 [[nodiscard]] std::vector<std::string> worker_command(const LaunchRequest& request, std::uint32_t local_rank);

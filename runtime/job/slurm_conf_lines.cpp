@@ -1,4 +1,4 @@
-#include "runtime/job/slurm_conf_lines.h"
+#include "runtime/job/slurm_files.h"
 
 #include <cctype>
 #include <cstddef>

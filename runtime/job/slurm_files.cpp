@@ -16,7 +16,6 @@
 #include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
-#include "runtime/job/slurm_conf_lines.h"
 
 namespace rollcall::job {
 namespace {

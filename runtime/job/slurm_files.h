@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/environment.h"
@@ -20,6 +21,14 @@ using ListNames = std::function<std::vector<std::string>(const std::string& fold
 /// This machine's own way to list.
 [[nodiscard]] std::vector<std::string> names_in(const std::string& folder);
 
+/// The lines of slurm.conf as Slurm's own reader has them (src/common/parse_config.c): what follows a `#` is left out,
+/// a line that ends with `\` goes on in the next one, and `\` before any other character stands for that character.
+[[nodiscard]] std::vector<std::string> slurm_conf_lines(const std::string& text);
+
+/// The `key=value` pairs of such a line, in order, up to what is none. Spaces may stand around the `=` and a value may
+/// be "in quotes", which are left out.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> slurm_conf_pairs(std::string_view line);
+
 /// Where slurm.conf usually is: also where slurmd keeps it of a Slurm without files on its nodes ("configless").
 inline constexpr std::array kSlurmConfPlaces{"/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf",
                                              "/run/slurm/conf/slurm.conf", "/usr/local/etc/slurm.conf",
@@ -29,7 +38,7 @@ inline constexpr std::array kSlurmConfPlaces{"/etc/slurm/slurm.conf", "/etc/slur
 [[nodiscard]] std::string slurm_conf_in_force(const Environment& environment);
 
 /// The last value of `key` (any case) in slurm.conf at `path` and the files that it includes; nothing where it is
-/// unset. Lines are read as Slurm reads them (slurm_conf_lines.h). Included names without a leading '/' stand beside
+/// unset. Lines are read as Slurm reads them (slurm_conf_lines()). Included names without a leading '/' stand beside
 /// `path`. Wildcards are not followed.
 [[nodiscard]] std::optional<std::string> slurm_conf_value(const std::string& path, std::string_view key,
                                                           const ReadFile& read);

@@ -23,8 +23,11 @@ namespace rollcall::rendezvous {
 namespace {
 
 using std::chrono::milliseconds;
-/// Between two looks at other places than the first, where rank 0 is but seldom.
+/// Before the first look at other places than the first, where rank 0 is but seldom, and between two at least.
 constexpr milliseconds kOthers{1000};
+constexpr milliseconds kSeldom{5000};  ///< between two at most
+/// A place that takes this long to say no lets the first be asked again before the next.
+constexpr milliseconds kHeldUp{100};
 constexpr std::size_t kLongestHello = 4096;  ///< bytes: names of a world and a host, and numbers
 /// What a listener gets to answer in: rank 0 does so at once, a stranger perhaps never.
 constexpr std::chrono::seconds kPatience{5};
@@ -241,6 +244,41 @@ Answer ask_at(const Place& place, const Newcomer& newcomer, std::chrono::duratio
   return {await_others(socket, Admission{place.endpoint, {lines[1], lines[2]}}, timeout), ""};
 }
 
+/// Which places to ask in which round: the first in each, and the others in turn from 1 s after `begin` on, or as soon
+/// as a stranger was met.
+class Rounds {
+ public:
+  explicit Rounds(Clock::time_point begin) : begin_(begin), others_next_(begin + kOthers) {}
+
+  /// Asks those of this round by `ask(place)`, which tells whether to go on.
+  template <typename Ask>
+  void ask(const std::vector<Place>& places, bool strangers, Clock::time_point deadline, const Ask& ask) {
+    const Clock::time_point begin = Clock::now();
+    if (places.empty() || !ask(places.front()) || places.size() == 1) {
+      return;
+    }
+    const Clock::time_point now = Clock::now();
+    const bool first_is_quick = now <= begin + kHeldUp;  // else it gains nothing by coming again soon
+    if (!strangers && now < others_next_) {
+      return;
+    }
+    // All ranks do this where rank 0 is late, and each look asks the name server.
+    others_next_ = now + std::clamp<Clock::duration>((now - begin_) / 4, kOthers, kSeldom);
+    for (std::size_t count = 1; count < places.size() && Clock::now() < deadline; ++count) {
+      const Clock::time_point asked = Clock::now();
+      other_ = other_ % (places.size() - 1) + 1;
+      if (!ask(places[other_]) || (first_is_quick && Clock::now() > asked + kHeldUp)) {
+        return;
+      }
+    }
+  }
+
+ private:
+  Clock::time_point begin_;
+  Clock::time_point others_next_;
+  std::size_t other_ = 0;  ///< the last that was asked
+};
+
 Error nobody(const std::optional<Endpoint>& last, const std::string& reason, std::chrono::duration<double> timeout,
              const std::string& subject, const std::string& what) {
   const std::string host = this_host_name();
@@ -274,7 +312,9 @@ Result<void> admit_others(const Listener& listener, const WorldKey& key, std::ui
   }
   const std::string reason = problem.empty() ? arrivals.who_is_missing(timeout) : "cannot accept ranks: " + problem;
   arrivals.tell_all(fmt::format("{}\n{}", kFailed, reason));
-  return fail("rendezvous", key.name, reason, "looking which tasks did not start, or a longer rendezvous.timeout",
+  return fail("rendezvous", key.name, reason,
+              problem.empty() ? "looking which tasks did not start, or a longer rendezvous.timeout"
+                              : "a higher hard limit (ulimit -Hn) where too many files are open",
               ExitCode::Unavailable);
 }
 
@@ -286,24 +326,22 @@ Result<Admission> be_admitted(const PlaceSource& source, const Newcomer& newcome
   std::optional<Endpoint> last;
   std::string reason;
   bool refused = false;
-  Clock::time_point others_next = Clock::now();
+  std::optional<Result<Admission>> final;
+  Rounds rounds(begin);
   while (true) {
     const Places known = source();
-    const bool all = refused || Clock::now() >= others_next;
-    others_next = all ? after(kOthers) : others_next;
-    for (const Place& place : known.places) {
-      if (!all && &place != &known.places.front()) {
-        break;
-      }
+    rounds.ask(known.places, refused, deadline, [&](const Place& place) {
       Answer answer = ask_at(place, newcomer, timeout, deadline);
-      if (answer.final) {
-        return *std::move(answer.final);
-      }
+      final = std::move(answer.final);
       if (answer.refused || !refused) {  // who listens there says more than that nobody does any longer
         refused = answer.refused;
         last = place.endpoint;
         reason = std::move(answer.reason);
       }
+      return !final;
+    });
+    if (final) {
+      return *std::move(final);
     }
     if (known.places.empty() && !known.refusal.empty()) {
       last.reset();

@@ -83,11 +83,7 @@ std::string read_own(const std::filesystem::path& path, std::string& refusal) {
 
 }  // namespace
 
-std::string to_text(const Endpoint& endpoint) {
-  const bool ipv6 = endpoint.host.find(':') != std::string::npos;
-  return ipv6 ? fmt::format("[{}]:{}", endpoint.host, endpoint.port)
-              : fmt::format("{}:{}", endpoint.host, endpoint.port);
-}
+std::string to_text(const Endpoint& endpoint) { return host_and_port(endpoint.host, std::to_string(endpoint.port)); }
 
 std::optional<Endpoint> parse_endpoint(std::string_view text) {
   const std::size_t colon = text.rfind(':');

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <fstream>
@@ -19,6 +20,7 @@ namespace rollcall::rendezvous {
 namespace {
 
 constexpr std::string_view kListening = "0A";  // TCP_LISTEN
+constexpr std::array kTables{"/proc/self/net/tcp", "/proc/self/net/tcp6"};
 
 /// Of "0100007F:7347", an address and a port in hexadecimal digits.
 std::optional<std::uint16_t> port_in_table(const std::string& local) {
@@ -30,11 +32,47 @@ std::optional<std::uint16_t> port_in_table(const std::string& local) {
   return read ? std::optional(port) : std::nullopt;
 }
 
+/// One socket of a table.
+struct Row {
+  std::string local;
+  std::string remote;
+  bool listening = false;
+  bool held = false;  ///< by a process: what waits to be accepted, or was closed, is shown as root's
+  uid_t user = 0;
+};
+
+std::optional<Row> parse_row(const std::string& line) {
+  std::istringstream stream(line);
+  const std::vector<std::string> fields(std::istream_iterator<std::string>(stream), {});
+  // Number, local and remote address, state, queues, timer, retransmissions, user, probes, inode.
+  const auto user = fields.size() < 8 ? std::nullopt : parse_integer<uid_t>(fields[7]);
+  const bool held = fields.size() > 9 && fields[9] != "0";
+  return user ? std::optional(Row{fields[1], fields[2], fields[3] == kListening, held, *user}) : std::nullopt;
+}
+
 bool is_loopback(const sockaddr_in& address) { return ntohl(address.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET; }
 
-/// The port where both ends of the connection have one address, which is this host's. Who connects to 127.0.1.1, where
-/// Debian has a host's own name, is 127.0.0.1 itself.
-std::optional<std::uint16_t> peer_port_on_this_host(int descriptor) {
+std::string in_table(const sockaddr_in& address) {
+  return fmt::format("{:08X}:{:04X}", address.sin_addr.s_addr, ntohs(address.sin_port));
+}
+
+std::string in_table(const sockaddr_in6& address) {
+  std::array<std::uint32_t, 4> words{};
+  std::memcpy(words.data(), &address.sin6_addr, sizeof words);
+  return fmt::format("{:08X}{:08X}{:08X}{:08X}:{:04X}", words[0], words[1], words[2], words[3],
+                     ntohs(address.sin6_port));
+}
+
+/// A connection to this host itself, as its other end sees it.
+struct OtherEnd {
+  std::uint16_t port = 0;  ///< where it listened
+  std::string local;       ///< as in a table
+  std::string remote;
+};
+
+/// Nothing where the other end is on another host. Both ends have one address where it is on this one; who connects to
+/// 127.0.1.1, where Debian has a host's own name, is 127.0.0.1 itself.
+std::optional<OtherEnd> other_end_on_this_host(int descriptor) {
   sockaddr_storage own{};
   sockaddr_storage peer{};
   socklen_t own_length = sizeof own;
@@ -52,8 +90,27 @@ std::optional<std::uint16_t> peer_port_on_this_host(int descriptor) {
       own.ss_family == AF_INET6
           ? std::memcmp(&own_6.sin6_addr, &peer_6.sin6_addr, sizeof own_6.sin6_addr) == 0
           : own.ss_family == AF_INET && (own_4.sin_addr.s_addr == peer_4.sin_addr.s_addr || is_loopback(peer_4));
-  // The port stands at the same place in both (RFC 3493, 3.3).
-  return same ? std::optional(ntohs(peer_4.sin_port)) : std::nullopt;
+  if (!same) {
+    return std::nullopt;
+  }
+  return own.ss_family == AF_INET6 ? OtherEnd{ntohs(peer_6.sin6_port), in_table(peer_6), in_table(own_6)}
+                                   : OtherEnd{ntohs(peer_4.sin_port), in_table(peer_4), in_table(own_4)};
+}
+
+/// Whose process has accepted the connection; nothing where nobody has it any longer.
+std::optional<uid_t> user_at(const OtherEnd& end) {
+  for (const char* const name : kTables) {
+    std::ifstream table(name);
+    std::string line;
+    while (std::getline(table, line)) {
+      const std::optional<Row> row = parse_row(line);
+      // A socket for both families has the other's addresses with a prefix.
+      if (row && row->held && !row->listening && row->local.ends_with(end.local) && row->remote.ends_with(end.remote)) {
+        return row->user;
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 std::string process_of(const std::vector<uid_t>& users) {
@@ -67,15 +124,12 @@ std::vector<uid_t> listening_users(std::istream& table, std::uint16_t port) {
   std::string line;
   std::getline(table, line);  // the columns' names
   while (std::getline(table, line)) {
-    std::istringstream stream(line);
-    const std::vector<std::string> fields(std::istream_iterator<std::string>(stream), {});
-    // Number, local and remote address, state, queues, timer, retransmissions, user.
-    if (fields.size() < 8 || fields[3] != kListening) {
+    const std::optional<Row> row = parse_row(line);
+    if (!row || !row->listening) {
       break;
     }
-    const auto user = parse_integer<uid_t>(fields[7]);
-    if (user && port_in_table(fields[1]) == port && std::ranges::find(users, *user) == users.end()) {
-      users.push_back(*user);
+    if (port_in_table(row->local) == port && std::ranges::find(users, row->user) == users.end()) {
+      users.push_back(row->user);
     }
   }
   return users;
@@ -83,7 +137,7 @@ std::vector<uid_t> listening_users(std::istream& table, std::uint16_t port) {
 
 std::vector<uid_t> listening_users(std::uint16_t port) {
   std::vector<uid_t> all;
-  for (const char* const name : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
+  for (const char* const name : kTables) {
     std::ifstream table(name);
     for (const uid_t user : listening_users(table, port)) {
       if (std::ranges::find(all, user) == all.end()) {
@@ -97,10 +151,20 @@ std::vector<uid_t> listening_users(std::uint16_t port) {
 std::string listener_text(std::uint16_t port) { return process_of(listening_users(port)); }
 
 std::string stranger_at_other_end(int descriptor) {
-  const std::optional<std::uint16_t> port = peer_port_on_this_host(descriptor);
-  const std::vector<uid_t> users = port ? listening_users(*port) : std::vector<uid_t>();
-  const bool strangers = !users.empty() && std::ranges::find(users, geteuid()) == users.end();
-  return strangers ? process_of(users) + " listens there" : "";
+  const std::optional<OtherEnd> end = other_end_on_this_host(descriptor);
+  const std::vector<uid_t> users = end ? listening_users(end->port) : std::vector<uid_t>();
+  if (!end || std::ranges::find(users, geteuid()) != users.end()) {
+    return "";
+  }
+  if (!users.empty()) {
+    return process_of(users) + " listens there";
+  }
+  // Who accepts a connection and listens no longer is told by the connection itself.
+  const std::optional<uid_t> user = user_at(*end);
+  if (!user && std::ifstream(kTables.front())) {
+    return "a process that is gone answered there";
+  }
+  return user && *user != geteuid() ? process_of({*user}) + " answers there" : "";
 }
 
 }  // namespace rollcall::rendezvous

@@ -21,7 +21,8 @@ namespace rollcall::rendezvous {
 [[nodiscard]] std::string listener_text(std::uint16_t port);
 
 /// Why the other end of the connected TCP socket `descriptor` is no process of this user: "a process of user 1001
-/// listens there". Empty where it is one, or cannot be told: on another host, or no longer listening.
+/// listens there", or "answers there" where it has accepted the connection and listens no longer; what it said may
+/// still be read where it is gone. Empty where it is one, or cannot be told: on another host, or without /proc.
 [[nodiscard]] std::string stranger_at_other_end(int descriptor);
 
 }  // namespace rollcall::rendezvous

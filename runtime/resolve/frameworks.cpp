@@ -38,12 +38,6 @@ std::optional<std::string> own_address(const Inputs& inputs, const PatchBuilder&
   return chosen;
 }
 
-/// "10.78.0.1:20000", with an IPv6 address in brackets.
-std::string endpoint(const std::string& host, const std::string& port) {
-  const bool ipv6 = host.find(':') != std::string::npos;
-  return ipv6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
-}
-
 std::string first_numbers(std::size_t count) {
   std::string list;
   for (std::size_t i = 0; i < count; ++i) {
@@ -133,7 +127,7 @@ Result<void> add_jax(const Inputs& inputs, PatchBuilder& patch) {
   const EnvChange* const host = patch.find(env::kMasterAddr);
   const EnvChange* const port = patch.find(env::kMasterPort);
   if (host != nullptr && port != nullptr) {
-    const std::string value = endpoint(host->value, port->value);
+    const std::string value = host_and_port(host->value, port->value);
     patch.propose({env::kJaxCoordinator, value, "MASTER_ADDR", "MASTER_ADDR and MASTER_PORT"});
   }
   patch.propose({env::kJaxNumProcesses, std::to_string(inputs.facts.world_size), inputs.facts.source, "WORLD_SIZE"});

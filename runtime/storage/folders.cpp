@@ -12,7 +12,7 @@
 #include <deque>
 #include <set>
 
-#include "runtime/base/file_owner.h"
+#include "runtime/base/own_file.h"
 #include "runtime/base/result.h"
 #include "runtime/base/text.h"
 #include "runtime/resolve/caches.h"

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "tests/multiproc/fsdp_network.h"
-#include "trainer/model/device.h"
+#include "trainer/device/device.h"
 
 namespace rollcall::parallel {
 namespace {
@@ -83,7 +83,7 @@ std::vector<fsdp::Options> every_offload_option() {
 }
 
 void check_offload_changes_nothing(Rank& rank, const process_group::MeshOptions& degrees) {
-  model::avoid_unusable_amx();
+  device::avoid_unusable_amx();
   for (const std::string& backend : process_group::cpu_backends()) {
     rank.backend = backend;
     const process_group::Mesh mesh = make_mesh(rank, degrees);

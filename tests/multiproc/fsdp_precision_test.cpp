@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tests/multiproc/fsdp_network.h"
-#include "trainer/model/device.h"
+#include "trainer/device/device.h"
 
 namespace rollcall::parallel {
 namespace {
@@ -90,7 +90,7 @@ std::vector<double> train_beside_masters(const NetworkOptions& options) {
 
 TEST(FsdpPrecision, ParametersComputeInTheirTypeAndAreUpdatedInFloat32) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
-    model::avoid_unusable_amx();
+    device::avoid_unusable_amx();
     const NetworkOptions kind{.batch_norm = false};
     Network network = make_network(kind);
     fsdp::Options options{.alone_from_bytes = 1};
@@ -106,7 +106,7 @@ TEST(FsdpPrecision, ParametersComputeInTheirTypeAndAreUpdatedInFloat32) {
 
 TEST(FsdpPrecision, BatchNormsStayInFloat32) {
   const std::vector<RankResult> ranks = spawn(2, [](Rank& rank) {
-    model::avoid_unusable_amx();
+    device::avoid_unusable_amx();
     Network network = make_network();
     fsdp::Options options{.alone_from_bytes = 1};
     options.parameter_type = at::kBFloat16;

@@ -8,7 +8,6 @@
 
 #include "tests/support/multiproc.h"
 #include "trainer/distributed/process_group/collectives.h"
-#include "trainer/distributed/process_group/interruptible_store.h"
 
 namespace rollcall::process_group {
 namespace {

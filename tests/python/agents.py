@@ -50,6 +50,13 @@ def torchrun(*arguments, env=None, **popen):
                           text=True, capture_output=True, timeout=DEADLINE, **popen)
 
 
+def wait_until(holds):
+    end = time.monotonic() + DEADLINE
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
 def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -84,7 +91,7 @@ WORK = """
     folder = os.path.dirname(__file__)
     name = ".".join(os.environ[key] for key in ("ROLLCALL_GENERATION", "RANK"))
     told = {key: os.environ[key] for key in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR",
-                                             "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT")}
+                                             "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT", "ROLLCALL_RUN")}
     with open(os.path.join(folder, name + ".part"), "w") as file:
         json.dump({**told, "pid": os.getpid(), "agent": os.getppid()}, file)
     os.rename(os.path.join(folder, name + ".part"), os.path.join(folder, name + ".json"))

@@ -78,8 +78,8 @@ class Training:
         self.wait(lambda: self.status(agent or self.agents[0]).get("standby"))
         return self.status(agent or self.agents[0])["standby"]
 
-    def finish(self, code=0):
-        codes = [agent.wait(timeout=agents.DEADLINE) for agent in self.agents]
+    def finish(self, code=0, seconds=agents.DEADLINE):
+        codes = [agent.wait(timeout=seconds) for agent in self.agents]
         assert codes[0] == code, self.text()
         return codes
 

@@ -263,7 +263,9 @@ class Campaign:
         last = f"--max-steps={newest + 2}"
         trainer_ranks.finish(self.submit(last))
         straight = self.folder / "straight"
-        trainer_ranks.run(straight, *self.options, f"--checkpoint-dir={straight}", f"--run-dir={straight}", last)
+        # As long as all interrupted runs together, and on a machine that does something else besides.
+        trainer_ranks.finish(trainer_ranks.start(straight, *self.options, f"--checkpoint-dir={straight}", f"--run-dir={straight}", last),
+                             seconds=240 + newest)
         for event in ("step", "validation", "epoch"):
             straight_records = {record["step"]: record for record in records(straight, event)}
             for record in records(self.folder, event):  # of steps that were done twice, both times

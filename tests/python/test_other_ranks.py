@@ -47,6 +47,33 @@ def test_a_start_of_the_same_ranks_keeps_what_the_change_chose(tmp_path):
     assert [record["samples"] for record in records(tmp_path, "step")] == [8, 8, 8, 8]
 
 
+def test_what_was_asked_for_outlives_ranks_that_do_not_divide_it(tmp_path):
+    """As when of four nodes one after the other is lost."""
+    options = (*OPTIONS, "--batch-size=2")
+    trainer_ranks.run(tmp_path, *options, "--max-steps=2", ranks=4)
+    three = trainer_ranks.run(tmp_path, *options, "--max-steps=4", ranks=3)
+    assert "a step has 6 images with 3 ranks, and had 8 with 4 ranks in the checkpoint" in three
+    assert "warning" not in trainer_ranks.run(tmp_path, *options, "--max-steps=5", ranks=3)
+    two = trainer_ranks.run(tmp_path, *options, "--max-steps=7", ranks=2)
+    assert "a step has the 8 images again that were asked for, and had 6 with 3 ranks (--grad-accumulation=2)" in two
+    assert [(record["samples"], record["learning_rate"]) for record in records(tmp_path, "step")] == [
+        (8, pytest.approx(0.008)), (8, pytest.approx(0.008)), *[(6, pytest.approx(0.006))] * 3, *[(8, pytest.approx(0.008))] * 2]
+    # What the user then asks for stays, too.
+    trainer_ranks.run(tmp_path, *options, "--max-steps=8", "--grad-accumulation=1", CHANGED, ranks=2)
+    assert records(tmp_path, "step")[-1]["samples"] == 4
+    trainer_ranks.run(tmp_path, *options, "--max-steps=9", ranks=1)
+    assert records(tmp_path, "step")[-1]["samples"] == 4
+
+
+def test_what_a_late_rank_made_of_it_is_kept_where_what_was_asked_for_cannot_be(tmp_path):
+    options = (*OPTIONS, "--batch-size=2")
+    trainer_ranks.run(tmp_path, *options, "--max-steps=2", ranks=3)
+    trainer_ranks.run(tmp_path, *options, "--max-steps=4", ranks=4)
+    two = trainer_ranks.run(tmp_path, *options, "--max-steps=6", ranks=2)
+    assert "a step keeps the 8 images that it had with 4 ranks (--grad-accumulation=2)" in two
+    assert [record["samples"] for record in records(tmp_path, "step")] == [6, 6, 8, 8, 8, 8]
+
+
 def test_where_it_does_not_divide_or_was_asked_otherwise_a_warning_tells_what_would(tmp_path):
     trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=2", "--checkpoint-steps=1", ranks=2)
     smaller = trainer_ranks.run(tmp_path, *OPTIONS, "--max-steps=3", "--batch-size=3", "--last-batch=pad", CHANGED, ranks=2)

@@ -3,11 +3,12 @@ import json
 import os
 import re
 import signal
+import subprocess
 import time
 
 import pytest
 
-from agents import DEADLINE, ROLLCALL, end_all, free_port, lines, living_in_sessions_with, run, script, start, torchrun
+from agents import DEADLINE, ROLLCALL, end_all, environment, free_port, lines, living_in_sessions_with, run, script, start, torchrun
 
 pytestmark = pytest.mark.skipif(not ROLLCALL.exists(), reason=f"{ROLLCALL} is not built")
 
@@ -68,18 +69,43 @@ def test_workers_get_torchruns_variables(tmp_path, options):
 def test_a_gloo_all_reduce_and_ddp_step_work_unchanged(tmp_path):
     pytest.importorskip("torch")
     program = script(tmp_path, """
-        import sys, torch, torch.distributed as dist
+        import os, sys, torch, torch.distributed as dist
         dist.init_process_group("gloo")
         model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1))
         model(torch.ones(2, 3)).sum().backward()
         total = torch.tensor([dist.get_rank() + 1.0])
         dist.all_reduce(total)
         sys.stdout.write(f"sum {total.item()}\\n")
+        sys.stdout.flush()
         dist.destroy_process_group()
+        os._exit(0)  # else one of Gloo's threads may end the process with SIGABRT: docs/frameworks.md
     """)
     done = run("--nproc-per-node=2", program)
     assert done.returncode == 0, done.stderr
     assert lines(done.stdout) == ["sum 3.0", "sum 3.0"]
+
+
+def test_workers_may_open_as_many_files_as_before(tmp_path):
+    """The agent itself takes all that it may have."""
+    done = subprocess.run(["bash", "-c", f"ulimit -Sn 300; exec {ROLLCALL} run --no-python bash -c 'ulimit -Sn; ulimit -Hn'"],
+                          env=environment(), capture_output=True, text=True, timeout=DEADLINE)
+    soft, hard = lines(done.stdout)
+    assert soft == "300" and hard != "300", done.stderr
+
+
+def test_an_error_file_is_written_through_no_link(tmp_path):
+    mine = tmp_path / "mine"
+    mine.write_text("kept")
+    (tmp_path / "error.json").symlink_to(mine)
+    program = script(tmp_path, """
+        import json, os, sys
+        with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as file:
+            json.dump({"message": {"message": "bad batch", "extraInfo": {"timestamp": "1"}}}, file)
+        sys.exit(3)
+    """)
+    done = run(program, env={"TORCHELASTIC_ERROR_FILE": str(tmp_path / "error.json")})
+    assert done.returncode == 3 and "bad batch" in done.stderr
+    assert mine.read_text() == "kept"
 
 
 def test_modules_programs_and_macros(tmp_path):

@@ -2,6 +2,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -11,7 +12,7 @@ import zlib
 
 import pytest
 
-from agents import DEADLINE, ROLLCALL, WORK, end_all, free_port, living_in_sessions_with, run, start
+from agents import DEADLINE, ROLLCALL, WORK, end_all, free_port, living_in_sessions_with, run, start, wait_until
 
 pytestmark = pytest.mark.skipif(not ROLLCALL.exists(), reason=f"{ROLLCALL} is not built")
 
@@ -33,6 +34,25 @@ def test_a_node_that_joins_later_is_taken_in(nodes):
     assert first[0]["MASTER_PORT"] != second[0]["MASTER_PORT"]
     assert {t["TORCHELASTIC_RESTART_COUNT"] for t in second} == {"0"}
     assert run_.finish() == [0, 0]
+
+
+def blocked_signals(process):
+    lines = pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("SigBlk:")), 16)
+
+
+def test_a_time_limit_that_is_near_ends_no_agent_that_still_looks_for_the_others():
+    endpoint = f"127.0.0.1:{free_port()}"
+    options = ["--nnodes=2", "--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}", "--no-python", "/bin/true"]
+    guest = start("--rdzv-conf=is_host=false", *options)
+    blocked = 1 << (signal.SIGUSR1 - 1)
+    wait_until(lambda: blocked_signals(guest) & blocked)
+    guest.send_signal(signal.SIGUSR1)
+    host = start("--rdzv-conf=is_host=true", *options)
+    try:
+        assert [agent.communicate(timeout=DEADLINE) and agent.returncode for agent in (guest, host)] == [0, 0]
+    finally:
+        end_all()
 
 
 def test_a_node_that_is_killed_is_left_out_and_the_others_go_on(nodes):

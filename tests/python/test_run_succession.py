@@ -6,11 +6,10 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 
 import pytest
 
-from agents import DEADLINE, ROLLCALL
+from agents import DEADLINE, ROLLCALL, wait_until
 
 pytestmark = pytest.mark.skipif(not ROLLCALL.exists(), reason=f"{ROLLCALL} is not built")
 
@@ -33,13 +32,6 @@ def status_of(agent):
     runs = json.loads(subprocess.run([ROLLCALL, "run", "--status", "--json"], capture_output=True, text=True, check=True,
                                      timeout=DEADLINE).stdout)
     return next((run for run in runs if run["pid"] == agent.pid), {})
-
-
-def wait_until(holds):
-    end = time.monotonic() + DEADLINE
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_the_others_go_on_when_the_coordinators_agent_is_killed(nodes):
@@ -243,7 +235,8 @@ def test_a_stranger_who_waits_at_a_member_does_not_hinder_it(nodes, last):
     coordinator, run_, told = three(nodes)
     member = of_rank(run_, told, 1)
     node = ["stranger", "127.0.0.1", 1, "default", 1]
-    generation = {"number": 0, "nonce": "", "restarts": 0, "group_rank": 0, "world": [node], "address": "", "port": 0, "run": "",
+    generation = {"number": 0, "nonce": "", "restarts": 0, "group_rank": 0, "world": [node], "address": "", "port": 0,
+                  "run": told[1]["ROLLCALL_RUN"],
                   "coordinator": 0, "unsettled": [], **last}
     text = json.dumps({"protocol": "rollcall run 5", "report": 0, "generation": 0, "beat": 0, "port": 1, "causes": [],
                        "newcomer": {"run_id": "test", "min_nodes": 1, "max_nodes": 3, "heartbeat_timeout": 500, "node": node,

@@ -60,7 +60,7 @@ def test_every_rank_part_of_the_model_and_collective_is_in_the_trace(tmp_path, o
             assert within["stem"][1] <= within["layer1"][0] and within["layer3"][1] <= within["head"][0]
         assert {"wait for a batch", "read sample"} <= {name for name, *_ in spans(events, rank, "data")}
         assert {"forward", "backward", "totals of all ranks"} <= {name for name, *_ in spans(events, rank, "phase")}
-        assert len(spans(events, rank, "copy")) == 2
+        assert spans(events, rank, "copy") == []  # of batches to a device: the CPU has them already
         assert {"write checkpoint", "copy what is left"} <= {name for name, *_ in spans(events, rank, "save")}
         assert record["seconds"][rank] == pytest.approx(sum(last - first for _, first, last in steps) / 1e6, abs=1e-5)
         assert 0 < record["exposed_communication_seconds"][rank] <= record["communication_seconds"][rank]

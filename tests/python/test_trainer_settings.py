@@ -175,6 +175,7 @@ TABLE = {
     "accumulate": Elsewhere("tests/unit/trainer/train_config_test.cpp", "Accumulate"),
     "cpu-offload": Elsewhere("tests/unit/trainer/train_config_test.cpp", "CpuOffload"),
     "sync-bn": rounded({"sync-bn": True}, {"batch-size": 4}, ranks=2, tolerance=1e-3),
+    "device": Elsewhere("tests/python/test_device.py", "test_a_training_on_a_device_has_the_bits_of_one_on_cpus"),
     "backend": setting_effects.backend,
     "collective-timeout": setting_effects.collective_timeout,
     "checkpoint-dir": setting_effects.checkpoint_dir,

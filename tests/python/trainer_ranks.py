@@ -28,9 +28,9 @@ def start(folder, *options, ranks=2, env=None, prefixes=None):
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(ranks)]
 
 
-def finish(processes, code=0):
+def finish(processes, code=0, seconds=240):
     """What the ranks printed, together; all must have ended with `code`. Of an interrupted run (75) rank 0 alone says so."""
-    outputs = [process.communicate(timeout=240) for process in processes]
+    outputs = [process.communicate(timeout=seconds) for process in processes]
     text = "".join(out + errors for out, errors in outputs)
     others = 0 if code == 75 else code
     assert [process.returncode for process in processes] == [code] + [others] * (len(processes) - 1), text

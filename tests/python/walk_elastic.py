@@ -45,7 +45,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         expected = elastic_runs.Training(pathlib.Path(folder, "undisturbed"), *OPTIONS, f"--max-steps={steps}", workers=1)
         expected.start()
-        expected.finish()
+        expected.finish(seconds=agents.DEADLINE + steps)
         run = elastic_runs.Training(pathlib.Path(folder, "run"), *OPTIONS, f"--max-steps={steps}", workers=1,
                                     endpoint=f"127.0.0.1:{agents.free_port()}",
                                     launch=("--nnodes=1:3", "--max-restarts=100000", "--give-up-after=100000", QUICK))
@@ -56,7 +56,7 @@ def main():
                 for before, after in ((1, 2), (2, 3), (3, 2), (2, 1)):
                     seconds[f"{before} -> {after}"].append(change(run, after))
             assert run.steps()[-1] < steps, "the training ended before the last walk: try more --steps"
-            run.finish()
+            run.finish(seconds=agents.DEADLINE + steps)
         finally:
             run.close()
         missing = set(range(1, steps + 1)) - set(run.steps())

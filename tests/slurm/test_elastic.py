@@ -93,6 +93,55 @@ def check_place_taken_again(job):
     check_steps(job)
 
 
+# What nodes say, by "STATUS [as told|lost]", and what the job ends with.
+ENDINGS = {
+    "0,0": 0, "69,137 lost,0": 0, "75,75": 75, "75,69": 75, "69,65": 65, "65,69": 69, "137 lost,69,69": 69, "137 lost": 69, "": 69,
+    "139,139": 139, "137 lost,139,139": 139, "139,137": 69, "127,127": 127, "76,64": 64,
+    "75 as told,64,64": 64, "75 as told,69": 69, "75 as told,75 as told": 75, "75 as told,0 as told": 75,
+    "0 as told,75 as told": 75, "0 as told,0 as told": 0, "0 as told,69": 69}
+
+
+@pytest.mark.parametrize("nodes", ENDINGS)
+def test_the_jobs_status_is_that_of_the_run(nodes):
+    """By the template's own words."""
+    template = (SOURCE / "sbatch_templates" / "run_elastic.sbatch").read_text()
+    result = template.partition("\nresult='")[2].partition("'\n")[0]
+    lines = "".join(f"{node} \n" for node in nodes.split(",") if node)
+    assert subprocess.run(["awk", result], input=lines, text=True, check=False).returncode == ENDINGS[nodes]
+
+
+@pytest.mark.parametrize("template", ["run.sbatch", "run_elastic.sbatch"])
+@pytest.mark.parametrize("down, refuses, calls", [(2, 0, 3), (0, 9, 2), (2, 9, 4)])
+def test_a_controller_that_is_just_restarting_is_asked_again(tmp_path, template, down, refuses, calls):
+    """The program that asks it is a stand-in, with the words of one whose controller is down."""
+    text = (SOURCE / "sbatch_templates" / template).read_text()
+    requeue = "requeue() {" + text.partition("\nrequeue() {")[2].partition("\n}\n")[0] + "\n}"
+    stand_in = tmp_path / "scontrol"
+    stand_in.write_text(f"""#!/bin/bash
+cd {tmp_path}
+down=$(( $(grep -c . < asked) < {down} + 1 ))
+[ "$1" = requeue ] || {{ [ $down = 0 ] && echo 'Slurmctld(primary) at a is UP' || echo 'Slurmctld(primary) at a is DOWN'; exit $down; }}
+echo "$*" >> asked
+[ "$(grep -c . < asked)" -le {down} ] && echo 'Unexpected message received for job 5' >&2 && exit 1
+[ {refuses} -eq 0 ] || {{ echo 'Requested operation is presently disabled for job 5' >&2; exit 1; }}
+""")
+    stand_in.chmod(0o755)
+    (tmp_path / "asked").touch()
+    run = subprocess.run(["bash", "-c", f"sleep() {{ :; }}\n{requeue}\nrequeue 5"], check=False, text=True, capture_output=True,
+                         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert (tmp_path / "asked").read_text() == "requeue 5\n" * calls
+    assert run.returncode == (1 if refuses else 0)
+    assert ("was not requeued: Requested operation is presently disabled" in run.stderr) == bool(refuses)
+
+
+def test_nothing_that_an_agent_says_is_taken_for_a_command(tmp_path):
+    template = (SOURCE / "sbatch_templates" / "run_elastic.sbatch").read_text()
+    (listens,) = [line for line in template.splitlines() if line.startswith("listens()")]
+    run = subprocess.run(["bash", "-c", f'{listens}\nlistens "\\$(touch {tmp_path}/x)" 1; listens "a; touch {tmp_path}/y;" 1'], check=False,
+                         capture_output=True, text=True)
+    assert run.returncode != 0 and not list(tmp_path.iterdir())
+
+
 def test_a_lost_node_costs_no_step(submit, cluster):
     job = submit(3)
     job.wait_for_step(10)

@@ -62,6 +62,19 @@ def test_torchrun_as_one_task_a_node(cluster, tmp_path, expected, options):
     check_world(run(cluster, tmp_path, "srun", "--ddp", "-N2", "--ntasks-per-node=1", "sh", "-c", torchrun), expected)
 
 
+def test_rollcall_run_as_one_task_a_node(cluster, rollcall, tmp_path, expected):
+    pytest.importorskip("torch")
+    agents = ["srun", "--ddp", "-N2", "--ntasks-per-node=1", rollcall, "run", "--nproc-per-node=2", "--no-python", sys.executable]
+    check_world(run(cluster, tmp_path, *agents, SCRIPTS / "plain.py"), expected)
+
+
+def test_a_jax_worker_of_rollcall_run_is_told_its_own_place_not_the_agents(cluster, rollcall, tmp_path):
+    pytest.importorskip("jax", reason="jax is not installed: scripts/setup --python")
+    agents = f"exec {rollcall} run --nproc-per-node=2 --no-python {sys.executable} {SCRIPTS}/jax_world.py $0 told"
+    answers = run(cluster, tmp_path, "srun", "--ddp", "-N2", "--ntasks-per-node=1", "sh", "-c", agents)
+    assert [(answer["rank"], answer["world_size"], answer["sum"]) for answer in answers] == [(rank, 4, 10) for rank in range(4)]
+
+
 def test_jax_meets_and_adds(cluster, tmp_path):
     pytest.importorskip("jax", reason="jax is not installed: scripts/setup --python")
     answers = run(cluster, tmp_path, "srun", *LAYOUT, sys.executable, SCRIPTS / "jax_world.py")

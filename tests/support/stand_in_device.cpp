@@ -2,16 +2,21 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/native_batch_norm.h>
 #include <ATen/ops/view_native.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/DeviceType.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <sys/mman.h>
 #include <torch/library.h>
+#include <array>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -118,7 +123,7 @@ class Memory final : public c10::Allocator {
 
  private:
   static constexpr std::size_t kAlignment = 512;
-  static constexpr std::size_t kBytes = std::size_t{1} << 28;
+  static constexpr std::size_t kBytes = std::size_t{1} << 32;
   struct Key {
     c10::StreamId stream;
     std::size_t bytes;
@@ -188,7 +193,10 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
 }
 
 at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
-  TORCH_CHECK(from.sizes() == to.sizes(), "the stand-in device does not resize");
+  if (from.sizes() != to.sizes()) {
+    const at::Tensor fresh = at::empty(from.sizes(), to.options());
+    to.unsafeGetTensorImpl()->shallow_copy_from(fresh.getIntrusivePtr());
+  }
   return copy_from(from, to, /*non_blocking=*/false);
 }
 
@@ -226,6 +234,45 @@ void compute_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   at::native::cpu_fallback(op, stack);
 }
 
+using MaybeTensor = std::optional<at::Tensor>;
+
+MaybeTensor on_cpu(const MaybeTensor& tensor) {
+  return tensor && tensor->defined() ? MaybeTensor(on_cpu(*tensor)) : std::nullopt;
+}
+
+/// Its schema does not say that it changes the running statistics, so that the fallback would change copies of them.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(const at::Tensor& input, const MaybeTensor& weight,
+                                                          const MaybeTensor& bias, const MaybeTensor& running_mean,
+                                                          const MaybeTensor& running_var, bool training,
+                                                          double momentum, double eps) {
+  finish_current();
+  const auto [output, mean, inverse] = at::native_batch_norm(
+      on_cpu(input), on_cpu(weight), on_cpu(bias), on_cpu(running_mean), on_cpu(running_var), training, momentum, eps);
+  return {output.to(input.device()), mean.to(input.device()), inverse.to(input.device())};
+}
+
+/// Convolutions of devices that others bring have operators of their own, which the CPU lacks.
+at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const MaybeTensor& bias,
+                       c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+                       bool transposed, c10::SymIntArrayRef output_padding, c10::SymInt groups) {
+  finish_current();
+  return at::convolution_symint(on_cpu(input), on_cpu(weight), on_cpu(bias), stride, padding, dilation, transposed,
+                                output_padding, groups)
+      .to(input.device());
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
+    const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& weight, c10::SymIntArrayRef stride,
+    c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed, c10::SymIntArrayRef output_padding,
+    c10::SymInt groups, std::array<bool, 3> mask) {
+  finish_current();
+  const auto [of_input, of_weight, of_bias] =
+      at::convolution_backward_symint(on_cpu(gradient), on_cpu(input), on_cpu(weight), std::nullopt, stride, padding,
+                                      dilation, transposed, output_padding, groups, mask);
+  const auto here = [&](const at::Tensor& tensor) { return tensor.defined() ? tensor.to(input.device()) : tensor; };
+  return {here(of_input), here(of_weight), here(of_bias)};
+}
+
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&compute_on_cpu>()); }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -236,7 +283,26 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("as_strided", &at::native::as_strided_tensorimpl);
   m.impl("view", &at::native::view);
   m.impl("_reshape_alias", &at::native::_reshape_alias);
+  m.impl("native_batch_norm", &batch_norm);
+  m.impl("convolution_overrideable", &convolution);
+  m.impl("convolution_backward_overrideable", &convolution_backward);
 }
+
+}  // namespace
+}  // namespace rollcall::testing_support::stand_in
+
+// What our models compute with in half precision, as on CPUs (ATen/autocast_mode.cpp).
+namespace at::autocast {
+TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
+  KERNEL_PRIVATEUSEONE(conv2d, lower_precision_fp)
+  KERNEL_PRIVATEUSEONE(linear, lower_precision_fp)
+  KERNEL_PRIVATEUSEONE(addmm, lower_precision_fp)
+}
+}  // namespace at::autocast
+
+namespace rollcall::testing_support::stand_in {
+namespace {
 
 /// One device; its default stream has the number 0.
 struct Guard final : c10::impl::DeviceGuardImplInterface {

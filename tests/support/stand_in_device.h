@@ -17,8 +17,9 @@ class ProcessGroup;
 ///   something that must come after it is about to happen. Code that forgets to wait reads what was there before.
 /// - Freed memory serves the next request of its size on the same stream at once, as CUDA's caching allocator has it.
 ///
-/// Operators are those of the CPU, so that results are the CPU's to the bit; there is no convolution. A program that
-/// links this has the device. It says nothing about a real GPU's kernels, its speed or NCCL.
+/// Operators are those of the CPU, so that results are the CPU's to the bit. A program that links this has the device,
+/// and so has one that opens rollcall_stand_in.so (stand_in_plugin.cpp): rollcall-train --device=stand_in. It says
+/// nothing about a real GPU's kernels, its speed or NCCL.
 namespace rollcall::testing_support::stand_in {
 
 [[nodiscard]] c10::Device device();

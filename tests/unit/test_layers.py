@@ -39,6 +39,7 @@ TRAINER = {
     "metrics/tensorboard": ["metrics", "storage"],
     "report": ["metrics"],
     "model": [],
+    "device": [],
     "optim": [],
     "checkpoint/format": ["storage"],
     "checkpoint/exchange": ["checkpoint/format", "storage"],
@@ -49,13 +50,13 @@ TRAINER = {
     "distributed/errors": [],
     "distributed/backends": ["distributed/algorithms", "distributed/processes", "distributed/errors"],
     "distributed/watchdog": ["distributed/processes", "distributed/errors"],
-    "distributed/process_group": ["distributed/backends", "distributed/watchdog", "distributed/processes", "distributed/errors"],
+    "distributed/process_group": ["device", "distributed/backends", "distributed/watchdog", "distributed/processes", "distributed/errors"],
     "distributed/fsdp": ["distributed/process_group"],
     "distributed/ddp": ["distributed/fsdp", "distributed/process_group", "model"],
-    "precision": ["distributed/process_group", "model"],
+    "precision": ["device", "distributed/process_group", "model"],
     "config": ["data/datasets", "data/loader", "data/transforms", "data/sampling", "data", "metrics", "optim", "checkpoint",
                "checkpoint/background", "checkpoint/format", "distributed/ddp", "precision"],
-    "train": ["config", "data/datasets", "data/loader", "data/sampling", "data/sources", "data/transforms", "metrics",
+    "train": ["config", "device", "data/datasets", "data/loader", "data/sampling", "data/sources", "data/transforms", "metrics",
               "metrics/tensorboard", "model", "optim", "checkpoint",
               "checkpoint/background", "checkpoint/format", "distributed/errors", "distributed/process_group", "distributed/fsdp",
               "distributed/ddp", "precision", "report", "storage"],
@@ -133,13 +134,13 @@ def test_runtime_and_plugin_include_neither_libtorch_nor_the_trainer():
 
 
 def test_only_the_backends_folders_name_what_they_are_made_of():
-    """c10d's own backends, UCX and MPI."""
+    """c10d's own backends, UCX, MPI and CUDA."""
     bad = [
         f"{path.relative_to(ROOT)} includes {name}"
         for path in sources("trainer")
         for name in includes(path)
-        if re.search(r"ProcessGroup(Gloo|NCCL|MPI|UCC)|^ucp/|^mpi\.h$", name)
-        and not path.relative_to(ROOT).as_posix().startswith("trainer/distributed/backends/")
+        if re.search(r"ProcessGroup(Gloo|NCCL|MPI|UCC)|^ucp/|^mpi\.h$|cuda|^nccl", name)
+        and not path.relative_to(ROOT).as_posix().startswith(("trainer/distributed/backends/", "trainer/device/cuda/"))
     ]
     assert bad == []
 

@@ -77,6 +77,7 @@ void add_progress(std::map<std::string, format::Value>& values, const Progress& 
   values["/progress/best_step"] = progress.best_step;
   values["/progress/world_size"] = progress.world_size;
   values["/progress/batch_size"] = progress.batch_size;
+  values["/progress/global_batch_asked"] = progress.global_batch_asked;
   values["/sampler/seed"] = progress.seed;
   values["/sampler/epoch"] = progress.epoch;
   values["/sampler/position"] = progress.sample_position;
@@ -97,7 +98,8 @@ namespace {
 /// What a file says that no training of ours wrote would be a place outside of the data.
 bool is_possible(const Progress& progress) {
   return progress.epoch >= 0 && progress.step_in_epoch >= 0 && progress.global_step >= 0 &&
-         progress.sample_position >= 0 && progress.world_size >= 1 && progress.batch_size >= 0;
+         progress.sample_position >= 0 && progress.world_size >= 1 && progress.batch_size >= 0 &&
+         progress.global_batch_asked >= 0;
 }
 
 template <typename Source>
@@ -112,6 +114,9 @@ std::optional<Progress> progress_of(const Source& stored) {
                      take(stored, "/progress/batch_size", progress.batch_size) &&
                      take(stored, "/sampler/seed", progress.seed) &&
                      take(stored, "/sampler/position", progress.sample_position);
+  if (!take(stored, "/progress/global_batch_asked", progress.global_batch_asked)) {
+    progress.global_batch_asked = progress.world_size * progress.batch_size;  // a file that does not say
+  }
   (void)take(stored, "/sampler/dataset_size", progress.dataset_size);
   progress.data.train = read_data_set(stored, "/sampler");
   progress.data.valid = read_data_set(stored, "/validation");

@@ -41,6 +41,8 @@ struct Progress {
   std::int64_t best_step = -1;       ///< the global step at which it was reached
   std::int64_t world_size = 1;
   std::int64_t batch_size = 0;  ///< per rank and step, over all batches whose gradients are accumulated
+  /// Images of a step, of all ranks, that the user asked for; fewer or more are in it while the ranks do not divide it.
+  std::int64_t global_batch_asked = 0;
   std::uint64_t seed = 0;
   std::int64_t dataset_size = 0;           ///< training samples that the order is of; 0: a file that does not say
   DataParts data{};                        ///< of which those, and the validation images, are a part

@@ -112,7 +112,7 @@ Result<ParallelConfig> make_parallel_config(const settings::Settings& settings) 
   }
   options.degrees.shard_degree = static_cast<std::uint32_t>(settings.integer("shard-degree"));
   options.degrees.replicate_degree = static_cast<std::uint32_t>(settings.integer("replicate-degree"));
-  const std::string reshard = settings.text("reshard-after-forward");
+  const std::string& reshard = settings.text("reshard-after-forward");
   if (reshard == "off") {
     options.sharding.after_forward = parallel::fsdp::AfterForward::Keep;
   } else if (reshard != "on") {

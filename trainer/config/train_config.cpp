@@ -18,7 +18,7 @@ data::AugmentOptions augment_options(const Settings& settings) {
   data::AugmentOptions options;
   options.colour_jitter = {settings.number("brightness"), settings.number("contrast"), settings.number("saturation"),
                            settings.number("hue")};
-  const std::string policy = settings.text("auto-augment");
+  const std::string& policy = settings.text("auto-augment");
   if (policy != "none") {
     options.policy =
         policy == "randaugment" ? data::AugmentPolicy::RandAugment : data::AugmentPolicy::TrivialAugmentWide;
@@ -252,6 +252,7 @@ Result<std::string> index_folder_of(const Settings& settings, const Environment&
 
 ProcessGroupConfig make_process_group_config(const Settings& settings) {
   return {.alone = settings.text("parallel") == "none",
+          .device = settings.text("device"),
           .backend = settings.text("backend"),
           .collective_timeout =
               std::chrono::milliseconds(static_cast<std::int64_t>(settings.number("collective-timeout") * 1000))};

@@ -30,6 +30,7 @@ namespace rollcall::config {
 /// How ranks come together.
 struct ProcessGroupConfig {
   bool alone = false;            ///< --parallel=none: this process trains by itself
+  std::string device = "auto";   ///< "auto", "cpu", or the name of a plugin
   std::string backend = "auto";  ///< "auto", "gloo", "ucx", "mpi" or "nccl"
   std::chrono::milliseconds collective_timeout{600'000};
 };

@@ -222,6 +222,10 @@ constexpr std::array kTrainerTable{
             "Parallel"},
     Setting{"sync-bn", Kind::Switch, "false", "on|off",
             "batch norms normalise with the batches of all ranks together: for small batches per rank", "Parallel"},
+    Setting{"device", Kind::Text, "auto", "auto|cpu|cuda|NAME",
+            "where the model computes; auto: on the GPUs that the task sees, if rollcall was built for them, else on "
+            "CPUs; a name: on the devices of the plugin rollcall_NAME.so",
+            "Parallel"},
     Setting{"backend", Kind::Choice, "auto", "auto|gloo|ucx|mpi|nccl",
             "communication backend (docs/backends.md); auto: gloo on CPUs, nccl on GPUs; ucx: shared memory, TCP and "
             "InfiniBand; mpi: under srun --mpi=pmix or mpirun",

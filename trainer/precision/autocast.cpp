@@ -7,7 +7,7 @@
 namespace rollcall::precision {
 namespace {
 
-void train_small_network(ComputeType type, const model::Device& device) {
+void train_small_network(ComputeType type, const device::Device& device) {
   constexpr std::int64_t kChannels = 16;
   torch::nn::Conv2d stem(torch::nn::Conv2dOptions(3, kChannels, 7).stride(2).padding(3).bias(false));
   torch::nn::Conv2d narrow(torch::nn::Conv2dOptions(kChannels, kChannels, 1).bias(false));
@@ -65,11 +65,11 @@ Autocast::~Autocast() {
   }
 }
 
-Result<void> check_operators(ComputeType type, const model::Device& device) {
+Result<void> check_operators(ComputeType type, const device::Device& device) {
   if (!type) {
     return {};
   }
-  const KeptGenerator kept(model::Device().generator());  // modules are made on the CPU
+  const KeptGenerator kept(device::Device().generator());  // modules are made on the CPU
   const KeptGenerator kept_there(device.generator());
   try {
     train_small_network(type, device);

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "runtime/base/result.h"
-#include "trainer/model/device.h"
+#include "trainer/device/device.h"
 #include "trainer/torch.h"
 
 namespace rollcall::precision {
@@ -37,6 +37,6 @@ class Autocast {
 
 /// Proves that `device` has every operator that a ResNet's training needs in `type`, forward and backward, by a small
 /// one. Errors (Usage): the first that it lacks, in LibTorch's words. Call avoid_unusable_amx() before.
-[[nodiscard]] Result<void> check_operators(ComputeType type, const model::Device& device = {});
+[[nodiscard]] Result<void> check_operators(ComputeType type, const device::Device& device = {});
 
 }  // namespace rollcall::precision

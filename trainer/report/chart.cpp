@@ -7,11 +7,13 @@
 #include <iterator>
 #include <limits>
 
-#include "trainer/report/html_text.h"
-#include "trainer/report/page_parts.h"
+#include "trainer/report/html.h"
 
 namespace rollcall::report {
 namespace {
+
+// Colours that lines have in turn; also told apart by how they are dashed.
+constexpr std::size_t kColours = 8;
 
 // The script of the page (page_assets.cpp) draws a part of the steps by the same measures.
 constexpr double kWidth = 720;

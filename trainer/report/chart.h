@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/report/run.h"
 #include "trainer/report/series.h"
 
 namespace rollcall::report {
@@ -29,5 +30,9 @@ struct Chart {
 
 /// Round numbers for an axis from `from` to `to`, about `wanted` of them (1, 2 or 5 times a power of ten apart). Pure.
 [[nodiscard]] std::vector<double> ticks(double from, double to, int wanted);
+
+/// A `<figure>`: what ranks did by themselves in a step, over time, the slowest marked. Empty where nothing is
+/// recorded.
+[[nodiscard]] std::string heat_map_html(const Run& run);
 
 }  // namespace rollcall::report

@@ -4,8 +4,8 @@
 #include <array>
 #include <iterator>
 
-#include "trainer/report/html_text.h"
-#include "trainer/report/page_parts.h"
+#include "trainer/report/chart.h"
+#include "trainer/report/html.h"
 
 namespace rollcall::report {
 namespace {

@@ -1,18 +1,24 @@
 #include "trainer/report/page.h"
 
+#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cmath>
+#include <cstdio>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "runtime/base/own_file.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/report/chart.h"
 #include "trainer/report/curves.h"
-#include "trainer/report/html_text.h"
-#include "trainer/report/page_parts.h"
+#include "trainer/report/html.h"
 #include "trainer/report/summary.h"
 
 namespace rollcall::report {
@@ -272,15 +278,25 @@ std::string body(const std::vector<Run>& runs) {
   return html + section("time", "Time", budget_table(runs));
 }
 
-}  // namespace
-
-std::string json_text(std::string_view text) {
-  std::string json = nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  for (std::size_t at = json.find('<'); at != std::string::npos; at = json.find('<', at)) {
-    json.replace(at, 1, "\\u003c");
-  }
-  return json;
+Error not_written(const std::string& path, const std::string& reason, ExitCode code) {
+  return fail("report", path, "cannot be written: " + reason, "--output with a place that can be written to", code);
 }
+
+std::string made_report(const std::string& folder, double most_seconds) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(most_seconds));
+  const Result<Run> run = read_run(folder, [end] { return Clock::now() < end; });
+  if (!run) {
+    return "no report: " + run.error().message() + "\n";
+  }
+  const std::string path = folder + "/report.html";
+  const Result<void> written = write_whole(path, page_html({*run}));
+  return summary_text(*run) +
+         (written ? fmt::format("{:<12}{}\n", "report", path) : "no report: " + written.error().message() + "\n");
+}
+
+}  // namespace
 
 std::string page_html(const std::vector<Run>& runs) {
   std::string title = runs.front().name;
@@ -301,6 +317,37 @@ std::string page_html(const std::vector<Run>& runs) {
       "</body></html>\n",
       escaped(title), page_style(), escaped(state), clock_text(runs.front().now), escaped(runs.front().path),
       body(runs), page_script());
+}
+
+Result<void> write_whole(const std::string& path, const std::string& text) {
+  const OpenedOutput beside = create_beside(path, O_WRONLY);
+  std::FILE* const file = beside.descriptor < 0 ? nullptr : ::fdopen(beside.descriptor, "w");
+  if (file == nullptr) {
+    return not_written(path, beside.reason, ExitCode::CannotCreate);
+  }
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  int error_number = written ? 0 : errno;
+  if (std::fclose(file) != 0 && error_number == 0) {
+    error_number = errno;
+  }
+  if (error_number == 0 && std::rename(beside.path.c_str(), path.c_str()) == 0) {
+    return {};
+  }
+  error_number = error_number == 0 ? errno : error_number;
+  ::unlink(beside.path.c_str());
+  return not_written(path, errno_text(error_number), ExitCode::InputOutput);
+}
+
+std::string report_of_run(const std::string& folder, double most_seconds) noexcept {
+  try {
+    return made_report(folder, most_seconds);
+  } catch (const std::exception& error) {
+    try {
+      return fmt::format("no report: {}; rollcall-report {} may say more\n", error.what(), folder);
+    } catch (const std::exception&) {
+      return {};
+    }
+  }
 }
 
 }  // namespace rollcall::report

@@ -1,4 +1,4 @@
-#include "trainer/report/page_parts.h"
+#include "trainer/report/html.h"
 
 namespace rollcall::report {
 

@@ -10,7 +10,7 @@
 #include "runtime/base/text.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/report/curves.h"
-#include "trainer/report/html_text.h"
+#include "trainer/report/html.h"
 
 namespace rollcall::report {
 namespace {

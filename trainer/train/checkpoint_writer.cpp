@@ -105,6 +105,7 @@ Result<void> CheckpointWriter::make_group() {
   first_failure_ = std::make_shared<process_group::FirstFailure>();
   if (world_.process_group) {
     process_group::ProcessGroupOptions options = world_.group_options;
+    options.device = nullptr;  // what is saved is in main memory by then
     options.backend = "gloo";
     options.compare_calls = false;
     options.timeout = config_.timeout;

@@ -165,7 +165,7 @@ Result<std::string> Checkpoints::load_copies(FoundCopies& found, checkpoint::Pro
 Result<std::string> Checkpoints::take_place(checkpoint::Progress& progress, const checkpoint::TrainingState& state,
                                             std::vector<std::string>& warnings) {
   const StepSizeChange change =
-      step_size_change({state.progress.world_size, state.progress.batch_size, 1},
+      step_size_change({state.progress.world_size, state.progress.batch_size, 1}, state.progress.global_batch_asked,
                        {virtual_ranks(config_, world_).all, config_.batch_size(), config_.grad_accumulation()});
   if (!change.warning.empty()) {
     warnings.push_back(change.warning);
@@ -259,6 +259,7 @@ Result<void> Checkpoints::continue_at(checkpoint::Progress& progress, const chec
   progress.data = fresh.data;
   progress.world_size = fresh.world_size;
   progress.batch_size = fresh.batch_size;
+  progress.global_batch_asked = fresh.global_batch_asked;
   if (state.progress.seed != fresh.seed && training_.data.datasets.split_by_seed) {
     return fail("--seed", fmt::format("{}", fresh.seed),
                 fmt::format("seed {} decided which images validate, and the model would be trained with those now",
@@ -423,6 +424,7 @@ checkpoint::Progress first_progress(const config::TrainConfig& config, const Wor
   checkpoint::Progress progress;
   progress.world_size = virtual_ranks(config, world).all;
   progress.batch_size = config.batch_size() * config.grad_accumulation();
+  progress.global_batch_asked = progress.world_size * progress.batch_size;
   progress.seed = config.run.seed;
   return progress;
 }

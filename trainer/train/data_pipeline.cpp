@@ -28,9 +28,10 @@ void make_samplers(DataPipeline& pipeline, const data::SamplerOptions& wanted, c
 }
 
 void make_loaders(DataPipeline& pipeline, const config::DataConfig& config, const NodeShare& share,
-                  const model::Device& device) {
+                  const device::Device& device) {
   data::LoaderOptions options = config.loading;
   options.pinned = device.wants_pinned_batches();
+  options.held = options.pinned ? data::BatchCopies::kInFlight : 0;
   options.workers = workers_at_first(config.valid_workers, share, options);
   pipeline.valid_loading = options;
   options.workers = workers_at_first(config.train_workers, share, options);
@@ -91,6 +92,7 @@ Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::D
     return fits.error();
   }
   warn_of_workers(pipeline, world.share);
+  pipeline.copies = std::make_unique<data::BatchCopies>(world.device.device());
   pipeline.train_loader = std::make_unique<data::Loader>(pipeline.datasets.train, pipeline.train_loading);
   pipeline.valid_loader = std::make_unique<data::Loader>(pipeline.datasets.valid, pipeline.valid_loading);
   return pipeline;

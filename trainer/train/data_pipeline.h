@@ -10,6 +10,7 @@
 #include "runtime/settings/settings.h"
 #include "trainer/config/train_config.h"
 #include "trainer/data/datasets/datasets.h"
+#include "trainer/data/loader/batch_copies.h"
 #include "trainer/data/loader/loader.h"
 #include "trainer/data/sampling/sampler.h"
 #include "trainer/distributed/ddp/exact_replica.h"
@@ -25,6 +26,7 @@ struct DataPipeline {
   std::unique_ptr<data::Sampler> valid_sampler;
   std::unique_ptr<data::Loader> train_loader;
   std::unique_ptr<data::Loader> valid_loader;
+  std::unique_ptr<data::BatchCopies> copies;  ///< of both loaders' batches to where the model computes
   data::LoaderOptions train_loading;
   data::LoaderOptions valid_loading;
   WorkerTuning tuning;  ///< of the training loader's workers

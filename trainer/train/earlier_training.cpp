@@ -95,6 +95,11 @@ void add_scaling(std::vector<config::Change>& changes, const EarlierTraining& ea
   }
 }
 
+/// Images of a step that the checkpoint's ranks made up, over all of them; 0 for nothing.
+std::int64_t images_had(const std::optional<EarlierTraining>& earlier) {
+  return earlier ? earlier->progress.world_size * earlier->progress.batch_size : 0;
+}
+
 /// Steps of other sizes, where the user asked for them: other ranks alone are no other training.
 void add_step_size(std::vector<config::Change>& changes, const EarlierTraining& earlier,
                    const config::TrainConfig& config, const World& world) {
@@ -105,7 +110,7 @@ void add_step_size(std::vector<config::Change>& changes, const EarlierTraining& 
       changes.push_back({"--" + std::string(name), std::move(then), std::to_string(value)});
     }
   };
-  if (images_of_step(earlier) == now) {
+  if (images_of_step(earlier) == now || images_had(earlier) == now) {
     const std::size_t before = changes.size();
     add_scaling(changes, earlier, config, now);
     if (changes.size() == before && config.parallel.replica.exact.virtual_ranks > 0) {
@@ -249,7 +254,16 @@ Result<LookBack> look_back(const config::TrainConfig& config, const std::string&
 }
 
 std::int64_t images_of_step(const std::optional<EarlierTraining>& earlier) {
-  return earlier ? earlier->progress.world_size * earlier->progress.batch_size : 0;
+  return earlier ? earlier->progress.global_batch_asked : 0;
+}
+
+GoingOn going_on(const LookBack& found, const config::TrainConfig& config) {
+  const std::string batch_size =
+      found.earlier ? config::setting_then(found.earlier->config_json, "batch-size") : std::string();
+  return {.images_of_step = images_of_step(found.earlier),
+          .images_had = images_had(found.earlier),
+          .same_batch_size = batch_size == std::to_string(config.batch_size()),
+          .from_own_job = found.from_own_job};
 }
 
 Result<void> check_same_training(const EarlierTraining& earlier, const settings::Settings& settings,
@@ -308,14 +322,19 @@ std::string other_order_warning(const EarlierTraining& earlier, const data::Samp
 }
 
 Result<GoingOn> share(const GoingOn& mine, const World& world) {
-  at::Tensor numbers =
-      world.device.place(torch::tensor({mine.images_of_step, std::int64_t{mine.from_own_job ? 1 : 0}}, at::kLong));
+  at::Tensor numbers = world.device.place(
+      torch::tensor({mine.images_of_step, mine.images_had, std::int64_t{mine.same_batch_size ? 1 : 0},
+                     std::int64_t{mine.from_own_job ? 1 : 0}},
+                    at::kLong));
   if (Result<void> told = process_group::broadcast(world.process_group, numbers); !told) {
     return told.error();
   }
   numbers = numbers.to(at::kCPU);
   const std::int64_t* const number = numbers.const_data_ptr<std::int64_t>();
-  return GoingOn{.images_of_step = number[0], .from_own_job = number[1] != 0};
+  return GoingOn{.images_of_step = number[0],
+                 .images_had = number[1],
+                 .same_batch_size = number[2] != 0,
+                 .from_own_job = number[3] != 0};
 }
 
 }  // namespace rollcall::train

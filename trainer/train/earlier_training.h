@@ -66,14 +66,19 @@ struct LookBack {
 
 /// What rank 0 found out and all ranks go by.
 struct GoingOn {
-  std::int64_t images_of_step = 0;  ///< of the checkpoint, over all ranks; 0: a run begins afresh
+  std::int64_t images_of_step = 0;  ///< of the checkpoint, as asked for, over all ranks; 0: a run begins afresh
+  std::int64_t images_had = 0;      ///< those that its ranks made of it
+  bool same_batch_size = false;     ///< --batch-size is the checkpoint's
   bool from_own_job = false;        ///< restarted_job_goes_on()
 };
 
 /// Rank 0's. Collective. Errors (Unavailable): a peer was lost.
 [[nodiscard]] Result<GoingOn> share(const GoingOn& mine, const World& world);
 
-/// Images of a step of the checkpoint, over all ranks; 0 for nothing.
+/// What all ranks go by where rank 0 has found `found`.
+[[nodiscard]] GoingOn going_on(const LookBack& found, const config::TrainConfig& config);
+
+/// Images of a step that were asked for in the training of the checkpoint, over all ranks; 0 for nothing.
 [[nodiscard]] std::int64_t images_of_step(const std::optional<EarlierTraining>& earlier);
 
 }  // namespace rollcall::train

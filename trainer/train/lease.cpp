@@ -65,9 +65,15 @@ Result<bool> create(const Lease::Folder& folder, const Holder& self) {
     return errno == EEXIST ? Result<bool>(false) : cannot_create(folder, errno);
   }
   const std::string text = to_json(self);
-  if (!file.write_at(std::as_bytes(std::span(text)), 0)) {
+  // NFS tells of a full disk only here; an empty file would be held by nobody, and a second run would take it for dead.
+  if (!file.write_at(std::as_bytes(std::span(text)), 0) || !file.sync(storage::Cached::Keep)) {
     const int code = errno;
-    ::unlink(path.c_str());
+    struct stat own {};
+    struct stat there {};
+    // Another run may have taken it for a dead one's while the server did not answer.
+    if (fstat(file.descriptor(), &own) == 0 && stat(path.c_str(), &there) == 0 && own.st_ino == there.st_ino) {
+      ::unlink(path.c_str());
+    }
     return cannot_create(folder, code);
   }
   return true;

@@ -2,7 +2,6 @@
 
 #include <ATen/record_function.h>
 #include <fmt/format.h>
-#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -17,7 +16,6 @@ Loop::Loop(const config::TrainConfig& config, const World& world, Training& trai
     : config_(config),
       world_(world),
       training_(training),
-      replica_(*training.replica),
       checkpoints_(checkpoints),
       observer_(observer),
       progress_(progress),
@@ -25,7 +23,7 @@ Loop::Loop(const config::TrainConfig& config, const World& world, Training& trai
       agent_(agent),
       trace_(config.run, world, observer),
       update_(config, world, training, checkpoints.writer(), observer, progress),
-      batches_of_step_(virtual_ranks(config, world).mine * config.grad_accumulation()) {}
+      accumulation_(config, world, training, observer, agent != nullptr) {}
 
 Outcome Loop::run() {
   Outcome outcome = run_epochs();
@@ -96,7 +94,7 @@ Loop::Stop Loop::train_epoch() {
     if (Stop stop = begin_step()) {
       return stop;
     }
-    for (std::int64_t done = 0; done < batches_of_step_; ++done) {
+    for (std::int64_t done = 0; done < accumulation_.batches(); ++done) {
       const double asked = seconds_now();
       const Result<data::Batch> batch = next_batch();
       if (!batch) {
@@ -105,7 +103,8 @@ Loop::Stop Loop::train_epoch() {
       sums.totals.waited += seconds_now() - asked;
       observer_.bad_samples(batch->bad);
       count_bad_samples(*batch, sums.totals.average);
-      if (Stop stop = train_batch(*batch, done, sums)) {
+      if (Stop stop = catch_training_errors(
+              world_, [&] { accumulation_.add(*batch, done, progress_.global_step + 1, sums); })) {
         return stop;
       }
     }
@@ -131,48 +130,15 @@ Result<data::Batch> Loop::next_batch() {
 
 Loop::Stop Loop::begin_step() {
   return catch_training_errors(world_, [&] {
-    if (agent_ != nullptr) {
-      buffers_before_ = parallel::copies_of(training_.model->buffers());
-    }
     numbers_ = {.learning_rate = optim::learning_rate(training_.schedule, schedule_step())};
     optim::set_learning_rate(*training_.optimizer, numbers_.learning_rate);
-    replica_.zero_grad();
-  });
-}
-
-Loop::Stop Loop::train_batch(const data::Batch& read, std::int64_t done, StepSums& sums) {
-  const data::StageTimes& times = read.times;
-  sums.loading += std::chrono::duration<double>(times.fetch + times.decode + times.augment).count();
-  return catch_training_errors(world_, [&] {
-    observer_.batch_read(progress_.global_step + 1, read.images);
-    replica_.set_gradient_sync(done + 1 == batches_of_step_);
-    const double begun = seconds_now();
-    const data::Batch batch = placed(read, world_.device);
-    at::Tensor outputs;
-    at::Tensor losses;
-    const at::Tensor loss = replica_.forward([&] {
-      RECORD_USER_SCOPE("phase: forward");
-      outputs = outputs_of(training_, config_, world_, batch.images);
-      losses = losses_of(outputs, batch, config_.optim.label_smoothing);
-      return losses.mean();
-    });
-    const double forwarded = seconds_now();
-    // The gradient of the mean over the whole step, of one virtual rank; dividing by 1 changes nothing.
-    {
-      RECORD_USER_SCOPE("phase: backward");
-      training_.loss_scaler.scale(loss / config_.grad_accumulation()).backward();
-    }
-    sums.times.forward += forwarded - begun;
-    sums.times.backward += seconds_now() - forwarded;
-    sums.totals.average += count(outputs, batch.labels, losses, batch.counted);
+    accumulation_.begin();
   });
 }
 
 Loop::Stop Loop::finish_step(StepSums& sums) {
   if (Stop stop = catch_training_errors(world_, [&] {
-        const double begun = seconds_now();
-        replica_.finish_gradients();
-        sums.times.backward += seconds_now() - begun;
+        accumulation_.finish(sums);
         sums.totals.non_finite = update_.gradients_are_finite() ? 0 : 1;
       })) {
     return stop;
@@ -231,7 +197,7 @@ Loop::Stop Loop::adjust_workers(double waited, const metrics::DataWait& step) {
   if (!workers) {
     return std::nullopt;
   }
-  const std::int64_t next_batch = (progress_.step_in_epoch - first_step_) * batches_of_step_;
+  const std::int64_t next_batch = (progress_.step_in_epoch - first_step_) * accumulation_.batches();
   const Result<void> changed = data.continue_with_workers(*workers, next_batch);
   if (changed) {
     observer_.note(fmt::format("step {}: training waited for data: {} workers from here on, {} before",
@@ -246,7 +212,7 @@ Loop::Stop Loop::adjust_workers(double waited, const metrics::DataWait& step) {
 
 Loop::Stop Loop::after_step(const Totals& totals) {
   steps_done_ += 1;
-  buffers_before_.clear();
+  accumulation_.forget_buffers();
   in_update_ = false;
   progress_.global_step += 1;
   progress_.step_in_epoch += 1;

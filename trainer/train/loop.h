@@ -7,7 +7,6 @@
 #include "runtime/base/result.h"
 #include "runtime/elastic/worker_link.h"
 #include "trainer/config/train_config.h"
-#include "trainer/metrics/step_times.h"
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/outcome.h"
@@ -15,7 +14,7 @@
 #include "trainer/train/stop_request.h"
 #include "trainer/train/totals.h"
 #include "trainer/train/training.h"
-#include "trainer/train/update.h"
+#include "trainer/train/training_step.h"
 #include "trainer/train/validation.h"
 #include "trainer/train/world.h"
 
@@ -36,19 +35,11 @@ class Loop {
   /// being counted.
   [[nodiscard]] bool is_between_updates() const { return !in_update_; }
   /// With an agent, of the step in which run() ended: see Kept::buffers_before.
-  [[nodiscard]] std::vector<at::Tensor> take_buffers_before() { return std::move(buffers_before_); }
+  [[nodiscard]] std::vector<at::Tensor> take_buffers_before() { return accumulation_.take_buffers_before(); }
 
  private:
   // Each returns nothing to go on, or the outcome that ends the run.
   using Stop = std::optional<Outcome>;
-
-  /// What this rank adds up over the batches of a step.
-  struct StepSums {
-    double begin = 0;    ///< seconds_now()
-    double loading = 0;  ///< seconds that workers spent on the batches
-    Totals totals = {};
-    metrics::StepTimes times = {};
-  };
 
   /// Where the learning rate's schedule is: as far as the epochs are, in steps of this run's size. So a training that
   /// goes on with steps of another size goes on with its schedule too. While all had one size, and for a cosine that
@@ -61,8 +52,6 @@ class Loop {
   [[nodiscard]] Stop train_epoch();
   [[nodiscard]] Result<data::Batch> next_batch();
   [[nodiscard]] Stop begin_step();
-  /// Gradients of one batch, `done` having been added up in this step before.
-  [[nodiscard]] Stop train_batch(const data::Batch& read, std::int64_t done, StepSums& sums);
   /// What the gradients of all its batches are for.
   [[nodiscard]] Stop finish_step(StepSums& sums);
   /// The totals of all ranks, and the time until the slowest of them was there.
@@ -101,18 +90,16 @@ class Loop {
   const config::TrainConfig& config_;
   const World& world_;
   Training& training_;
-  parallel::Replica& replica_;
   Checkpoints& checkpoints_;
   Observer& observer_;
   checkpoint::Progress& progress_;
   TimeLimit limit_;
   elastic::AgentLink* agent_;
   bool in_update_ = false;
-  std::vector<at::Tensor> buffers_before_;  ///< the step that is under way
   StepTrace trace_;
   Update update_;
-  const std::int64_t batches_of_step_;  ///< that this rank trains with
-  std::int64_t first_step_ = 0;         ///< of the current epoch that this run does
+  Accumulation accumulation_;
+  std::int64_t first_step_ = 0;  ///< of the current epoch that this run does
   std::int64_t steps_in_epoch_ = 0;
   StepNumbers numbers_;          ///< of the current step
   std::int64_t steps_done_ = 0;  ///< by this run

@@ -9,7 +9,6 @@
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/memory_checkpoint.h"
 #include "trainer/distributed/process_group/collectives.h"
-#include "trainer/train/recovery.h"
 #include "trainer/train/world.h"
 
 // Copies of what ranks hold parts of (--replicate-to=neighbour): while a model that is divided among ranks is trained,

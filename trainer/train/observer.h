@@ -18,7 +18,6 @@
 #include "trainer/metrics/step_times.h"
 #include "trainer/metrics/throughput.h"
 #include "trainer/train/checkpoint_writer.h"
-#include "trainer/train/recovery.h"
 #include "trainer/train/tensorboard.h"
 #include "trainer/train/world.h"
 

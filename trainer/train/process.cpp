@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "trainer/model/device.h"
+#include "trainer/device/device.h"
 
 namespace rollcall::train {
 namespace {
@@ -58,7 +58,7 @@ void keep_tensor_memory() {
 }
 
 void prepare_process(int threads) {
-  model::avoid_unusable_amx();
+  device::avoid_unusable_amx();
   std::signal(SIGPIPE, SIG_IGN);
   keep_tensor_memory();
   if (threads > 0) {

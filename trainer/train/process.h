@@ -10,7 +10,7 @@ namespace rollcall::train {
 /// - `threads` compute threads; 0 leaves LibTorch's choice. OMP_NUM_THREADS set by us now would come too late: the
 ///   OpenMP run time read it when it was loaded;
 /// - writing to a peer that died is an error that is told, not the end by SIGPIPE (Gloo writes without MSG_NOSIGNAL);
-/// - no AMX where it would end the process (model::avoid_unusable_amx).
+/// - no AMX where it would end the process (device::avoid_unusable_amx).
 void prepare_process(int threads);
 
 /// Sets the process up to keep the memory of tensors and to use it again for the next ones of their size: malloc's

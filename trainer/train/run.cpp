@@ -5,6 +5,7 @@
 #include <torch/version.h>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <exception>
 #include <future>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
+#include "runtime/elastic/devices.h"
 #include "runtime/elastic/worker_link.h"
 #include "runtime/rendezvous/meet.h"
 #include "runtime/settings/settings.h"
@@ -22,9 +24,10 @@
 #include "trainer/config/options.h"
 #include "trainer/config/train_config.h"
 #include "trainer/distributed/errors/exceptions.h"
-#include "trainer/report/write_report.h"
+#include "trainer/distributed/process_group/collectives.h"
+#include "trainer/report/page.h"
+#include "trainer/torch.h"
 #include "trainer/train/data_pipeline.h"
-#include "trainer/train/dry_run.h"
 #include "trainer/train/failure_report.h"
 #include "trainer/train/process.h"
 #include "trainer/train/session.h"
@@ -63,9 +66,42 @@ int print_only(const config::Options& options) {
   return to_int(ExitCode::Success);
 }
 
+/// "DONE <seconds>" on the clock that other programs read as time.monotonic().
+void say_done(const World& world, float ranks) {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  std::string line = fmt::format("DONE {}.{:06}\n", now.tv_sec, now.tv_nsec / 1000);
+  if (world.rank == 0) {
+    line += fmt::format("{:.0f} of {} ranks on {} nodes, rendezvous {}, backend {}\n", ranks, world.world_size,
+                        world.num_nodes, world.rendezvous, world.backend);
+  }
+  std::fputs(line.c_str(), stdout);
+}
+
+/// What a dry run does, and what a traced start does before it trains: the first collective. A dry run then tells so on
+/// every rank; rank 0 prints the trace where it is wanted. Errors (Unavailable): a peer was lost.
+Result<void> dry_run(const World& world, const config::Options& options, metrics::StartupTrace& trace) {
+  at::Tensor ranks = torch::ones({1}, world.device.options());
+  if (Result<void> reduced = process_group::all_reduce_sum(world.process_group, ranks); !reduced) {
+    return reduced;
+  }
+  trace.mark("first collective");
+  if (options.request == config::Request::DryRun) {
+    say_done(world, ranks.item<float>());
+  }
+  if (options.trace_startup && world.rank == 0) {
+    std::fputs((options.json ? trace.json() : trace.table()).c_str(), stdout);
+    std::fflush(stdout);
+  }
+  return {};
+}
+
 SessionEnd train_in(World& world, const SessionInput& input, InMemory memory, FailureReport& report,
                     metrics::StartupTrace& trace) {
   const bool trains = input.options.request != config::Request::DryRun;
+  if (const Result<void> current = world.device.make_current(); !current) {  // the world may come from another thread
+    return {.exit_code = report.own(current.error())};
+  }
   const Result<void> proven =
       !trains || input.options.trace_startup ? dry_run(world, input.options, trace) : Result<void>();
   SessionEnd end;
@@ -163,7 +199,9 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
         join_world(*step, patched, options.launch, config::make_process_group_config(options.trainer), *std::move(pmix),
                    report, trace, agent != nullptr ? agent->loss_in_generation() : process_group::Interrupted());
   }
-  const bool lost_again = memory.kept && (!world || (!*world && world->error().exit_code == ExitCode::Unavailable));
+  // A device that fails is no rank that was lost: it is told.
+  const bool lost_again = memory.kept && (!world || (!*world && world->error().exit_code == ExitCode::Unavailable &&
+                                                     world->error().setting != "--device"));
   if (lost_again) {
     return {.noticed = memory.kept->recovery.noticed,
             .lost = fail("world", "", "a rank was lost while the others met", "", ExitCode::Unavailable),
@@ -172,7 +210,8 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
   }
   if (!*world) {
     const Error& error = world->error();
-    return {.exit_code = error.exit_code == ExitCode::Mismatch ? report.common(error) : report.own(error)};
+    const bool on_all_ranks = error.exit_code == ExitCode::Mismatch && !error.of_this_node;
+    return {.exit_code = on_all_ranks ? report.common(error) : report.own(error)};
   }
   return train_in(**world, {options, *step, patched, arguments, agent}, std::move(memory), report, trace);
 }
@@ -231,7 +270,11 @@ SessionEnd work(const config::Options& options, Environment environment, const s
   if (*agent && environment.get(env::kStandby)) {
     prepare_process(compute_threads(options.trainer, environment));
     const auto config = config::make_train_config(options.trainer, environment);
-    Result<Ready> rehearsed = config ? rehearse(*config) : config.error();
+    const device::Place device_asked{.asked = options.trainer.text("device"),
+                                     .gpus = elastic::count_nvidia_gpus(environment)};
+    Result<Ready> rehearsed = !config                        ? config.error()
+                              : device::is_cpu(device_asked) ? rehearse(*config)
+                                                             : Result<Ready>(Ready());
     if (!rehearsed) {
       return {.exit_code = to_int(rehearsed.error().exit_code)};  // the workers tell
     }
@@ -293,6 +336,7 @@ int run(const Environment& environment, const std::vector<std::string>& argument
       this_host_name());
   try {
     catch_stop_signals();
+    raise_open_files_limit();  // rank 0 is connected to all ranks, and every rank to those of its collectives
     const Result<config::Options> options = config::read_options(environment, arguments);
     if (!options) {
       return report.common(options.error());

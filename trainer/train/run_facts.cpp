@@ -109,6 +109,7 @@ metrics::Record begin_record(const RunFacts& facts) {
           {"hosts", raw(hosts)},
           {"ranks_of_hosts", raw(job.tasks_per_node)},
           {"cpus_of_rank", whole(world.share.cpus)},
+          {"device", world.device.text()},
           {"backend", world.backend},
           {"rendezvous", world.rendezvous},
           {"model", facts.config.model.name},
@@ -133,9 +134,9 @@ std::vector<std::string> header_lines(const RunFacts& facts) {
       fmt::format("{} on {}: {} training and {} validation images, {} classes", facts.config.model.name,
                   facts.config.data.given, data.datasets.train->size(), data.datasets.valid->size(),
                   data.datasets.class_names.size()),
-      fmt::format("{} ranks on {} nodes, {} images a step, {} steps an epoch, backend {}, rendezvous {}",
+      fmt::format("{} ranks on {} nodes, {} images a step, {} steps an epoch, device {}, backend {}, rendezvous {}",
                   world.world_size, world.num_nodes, facts.progress.world_size * facts.progress.batch_size,
-                  data.train_sampler->steps(), world.backend, world.rendezvous),
+                  data.train_sampler->steps(), world.device.text(), world.backend, world.rendezvous),
       describe_loading(data, facts.config.data, world.share)};
   if (const auto times = facts.environment.get_non_empty(env::kSlurmRestartCount)) {
     lines.push_back(

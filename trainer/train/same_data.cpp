@@ -2,17 +2,12 @@
 
 #include <fmt/format.h>
 #include <algorithm>
-#include <cstring>
-#include <type_traits>
-
-#include "trainer/distributed/process_group/collectives.h"
 
 namespace rollcall::train {
 namespace {
 
 using checkpoint::DataParts;
 using data::DataIdentity;
-using Bytes = std::vector<std::uint8_t>;
 
 constexpr const char* kOtherData =
     "the data set of before, or another --run-name or --checkpoint-dir, with --init-from=FILE to begin with what was "
@@ -46,7 +41,8 @@ checkpoint::DataSet kept_of(const DataIdentity& identity) {
           .picture_names = identity.picture_names};
 }
 
-/// "60 images for validation, not 50", or an empty text.
+}  // namespace
+
 std::string difference_of(const DataParts& one, const DataParts& other) {
   for (const auto part : {&DataParts::train, &DataParts::valid}) {
     if ((one.*part).images != (other.*part).images) {
@@ -58,17 +54,6 @@ std::string difference_of(const DataParts& one, const DataParts& other) {
   const std::string what = train.empty() ? difference_of(one.valid, other.valid) : train;
   return what.empty() ? "" : "as many images, but " + what + " are others";
 }
-
-Result<std::string> host_of(const World& world, std::size_t rank) {
-  const Result<std::vector<Bytes>> hosts =
-      process_group::all_gather_bytes(world.process_group, Bytes(world.host.begin(), world.host.end()));
-  if (!hosts) {
-    return hosts.error();
-  }
-  return std::string((*hosts)[rank].begin(), (*hosts)[rank].end());
-}
-
-}  // namespace
 
 checkpoint::DataParts data_of(const data::Datasets& datasets) {
   return {kept_of(datasets.identity), kept_of(datasets.valid_identity)};
@@ -109,32 +94,6 @@ Result<void> check_same_data(const DataParts& then, const data::Datasets& now, c
 
 bool validates_otherwise(const DataParts& then, const data::Datasets& now) {
   return !validation_difference_of(then.valid, data_of(now).valid).empty();
-}
-
-Result<void> confirm_equal_data(const World& world, const data::Datasets& mine, const std::string& given) {
-  const DataParts parts = data_of(mine);
-  static_assert(std::is_trivially_copyable_v<DataParts>);
-  Bytes bytes(sizeof parts);
-  std::memcpy(bytes.data(), &parts, sizeof parts);
-  const Result<std::vector<Bytes>> all = process_group::all_gather_bytes(world.process_group, bytes);
-  if (!all) {
-    return all.error();
-  }
-  std::vector<DataParts> of_ranks(all->size());
-  for (std::size_t rank = 0; rank < all->size(); ++rank) {
-    std::memcpy(&of_ranks[rank], (*all)[rank].data(), std::min(sizeof(DataParts), (*all)[rank].size()));
-  }
-  for (std::size_t rank = 1; rank < of_ranks.size(); ++rank) {
-    const std::string what = difference_of(of_ranks[rank], of_ranks[0]);
-    if (what.empty()) {
-      continue;
-    }
-    const Result<std::string> host = host_of(world, rank);  // all ranks come here
-    return host ? fail("--data", given, fmt::format("rank {} on {} has other data than rank 0: {}", rank, *host, what),
-                       "making it the same data on all nodes", ExitCode::Mismatch)
-                : host.error();
-  }
-  return {};
 }
 
 }  // namespace rollcall::train

@@ -6,12 +6,14 @@
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/progress.h"
 #include "trainer/data/datasets/datasets.h"
-#include "trainer/train/world.h"
 
 namespace rollcall::train {
 
 /// What a checkpoint keeps of the data.
 [[nodiscard]] checkpoint::DataParts data_of(const data::Datasets& datasets);
+
+/// What is different, "60 images for validation, not 50", or an empty text. Pure.
+[[nodiscard]] std::string difference_of(const checkpoint::DataParts& one, const checkpoint::DataParts& other);
 
 /// Whether a checkpoint's training may go on with other data than it had: they differ in names or labels alone, and the
 /// user has said so.
@@ -31,10 +33,5 @@ enum class OtherData { Refuse, Accept };
 /// Whether the data of a checkpoint's training are known to have had other validation images than `now`, so that their
 /// results cannot be compared. Pure.
 [[nodiscard]] bool validates_otherwise(const checkpoint::DataParts& then, const data::Datasets& now);
-
-/// Whether all ranks have opened the same data: each may have found other files under its path. Collective.
-/// Errors: Mismatch, the same on all ranks: names the first rank that has others than rank 0; Unavailable: a peer was
-/// lost.
-[[nodiscard]] Result<void> confirm_equal_data(const World& world, const data::Datasets& mine, const std::string& given);
 
 }  // namespace rollcall::train

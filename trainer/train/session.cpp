@@ -14,13 +14,13 @@
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/data_pipeline.h"
 #include "trainer/train/earlier_training.h"
+#include "trainer/train/equal_ranks.h"
 #include "trainer/train/loop.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/process.h"
 #include "trainer/train/run_facts.h"
 #include "trainer/train/run_folder.h"
 #include "trainer/train/same_data.h"
-#include "trainer/train/same_settings.h"
 #include "trainer/train/step_size.h"
 #include "trainer/train/stop_request.h"
 #include "trainer/train/training.h"
@@ -107,8 +107,7 @@ class Session {
     if (!found_.any() && world_.rank == 0) {
       mine = train::look_back(*config_, given_resume_, input_.environment, warnings_);
     }
-    const Result<GoingOn> found =
-        share(mine ? GoingOn{images_of_step(mine->earlier), mine->from_own_job} : GoingOn(), world_);
+    const Result<GoingOn> found = share(mine ? going_on(*mine, *config_) : GoingOn(), world_);
     if (!mine || !found) {
       return mine ? found.error() : mine.error();
     }
@@ -116,13 +115,15 @@ class Session {
       earlier_ = std::move(mine->earlier);
     }
     goes_on_with_own_ = found->from_own_job;
+    asked_before_ = found->same_batch_size && !config_->accumulation_given ? found->images_of_step : 0;
     config_->checkpoint.load.passes_over_others = goes_on_with_own_;
     const bool asked_otherwise = goes_on_with_own_ && config_->checkpoint.load.resume != "auto";
     if (Result<void> set = asked_otherwise ? change("resume", "auto") : Result<void>(); !set) {
       return set;
     }
-    const auto kept =
-        accumulation_for(found->images_of_step, virtual_ranks(*config_, world_).all, config_->batch_size());
+    const std::int64_t ranks = virtual_ranks(*config_, world_).all;
+    const auto asked = accumulation_for(found->images_of_step, ranks, config_->batch_size());
+    const auto kept = asked ? asked : accumulation_for(found->images_had, ranks, config_->batch_size());
     if (kept && !config_->accumulation_given) {
       tell_of_accumulation(*kept);
       if (Result<void> set = change("grad-accumulation", std::to_string(*kept)); !set) {
@@ -139,7 +140,7 @@ class Session {
       warnings_.push_back(
           fmt::format("a step keeps the {} images that it had, by {} micro-batches of {} for each rank; "
                       "--grad-accumulation=1 makes steps smaller, as --batch-size says",
-                      images_of_step(earlier_), kept, config_->batch_size()));
+                      kept * virtual_ranks(*config_, world_).all * config_->batch_size(), kept, config_->batch_size()));
     }
   }
 
@@ -168,12 +169,18 @@ class Session {
       checkpoints_->use_copies(*copies_, generation());
     }
     progress_ = first_progress(*config_, world_);
+    if (asked_before_ > 0) {  // what ranks that do not divide it make of it is not what was asked for
+      progress_.global_batch_asked = asked_before_;
+    }
     progress_.dataset_size = training_->data.train_sampler->options().dataset_size;
     progress_.data = data_of(training_->data.datasets);
     return {};
   }
 
   Result<void> load_checkpoint() {
+    if (!world_.device_warning.empty()) {
+      warnings_.push_back(world_.device_warning);
+    }
     for (const std::vector<std::string>* const more : {&config_->warnings, &training_->data.warnings}) {
       warnings_.insert(warnings_.end(), more->begin(), more->end());
     }
@@ -196,15 +203,19 @@ class Session {
     return {};
   }
 
-  /// The file that look_back() judged may have turned out damaged, and the one before it be another training's.
+  /// The file that look_back() judged may have turned out damaged, and the one before it be another training's; or it
+  /// could read none at that moment.
   Result<void> confirm_same_training() {
-    if (!earlier_ || checkpoints_->loaded_from() == earlier_->path || checkpoints_->loaded_from().empty()) {
+    const std::string& loaded_from = checkpoints_->loaded_from();
+    if (world_.rank != 0 || loaded_from.empty() || (earlier_ && loaded_from == earlier_->path)) {
       return {};
     }
-    if (Result<void> looked =
-            take(find_earlier_training({.resume = checkpoints_->loaded_from(), .folder = {}}), earlier_);
-        !looked || !earlier_) {
+    if (Result<void> looked = take(find_earlier_training({.resume = loaded_from, .folder = {}}), earlier_); !looked) {
       return looked;
+    }
+    if (!earlier_) {
+      return fail("--resume", loaded_from, "was loaded, and cannot be read again to see whether it is this training's",
+                  "starting again once the file system is well", ExitCode::InputOutput);
     }
     return check_same_training(*earlier_, settings_, *config_, world_, warnings_);
   }
@@ -410,7 +421,8 @@ class Session {
   std::optional<config::TrainConfig> config_;
   std::optional<EarlierTraining> earlier_;  ///< rank 0's
   bool goes_on_with_own_ = false;           ///< restarted_job_goes_on()
-  RunFolder folder_;                        ///< given back after all that writes to it has ended
+  std::int64_t asked_before_ = 0;  ///< images of a step that the training asks for from its beginning; 0: now's
+  RunFolder folder_;               ///< given back after all that writes to it has ended
   std::optional<Training> training_;
   std::optional<Checkpoints> checkpoints_;
   checkpoint::Progress progress_;

@@ -16,7 +16,7 @@
 #include "trainer/data/sources/sample_index.h"
 #include "trainer/data/sources/source_indices.h"
 #include "trainer/distributed/process_group/collectives.h"
-#include "trainer/train/same_data.h"
+#include "trainer/train/equal_ranks.h"
 
 namespace rollcall::train {
 namespace {

@@ -46,7 +46,7 @@ std::optional<std::int64_t> batch_size_for(std::int64_t images, std::int64_t wor
   return std::nullopt;
 }
 
-StepSizeChange step_size_change(const StepSize& then, const StepSize& now) {
+StepSizeChange step_size_change(const StepSize& then, std::int64_t asked, const StepSize& now) {
   if (then.world_size == now.world_size && then.images() == now.images()) {
     return {};
   }
@@ -55,13 +55,20 @@ StepSizeChange step_size_change(const StepSize& then, const StepSize& now) {
                                 then.images(), ranks(then.world_size), now.accumulation),
             .warning = {}};
   }
-  const Remedy remedy = remedy_for(then.images(), now);
+  if (now.images() == asked) {
+    return {.note = fmt::format("a step has the {} images again that were asked for, and had {} with {} "
+                                "(--grad-accumulation={})",
+                                asked, then.images(), ranks(then.world_size), now.accumulation),
+            .warning = {}};
+  }
+  const Remedy remedy = remedy_for(asked, now);
   return {.note = {},
-          .warning = fmt::format("{}: {}: a step has {} images with {}, and had {} with {} in the checkpoint: "
-                                 "steps and what the end of an epoch leaves out are others, and the learning rate's "
-                                 "schedule goes on where the epochs are; to keep them try {}",
-                                 remedy.setting, remedy.value, now.images(), ranks(now.world_size), then.images(),
-                                 ranks(then.world_size), remedy.action)};
+          .warning = fmt::format(
+              "{}: {}: a step has {} images with {}, and had {} with {} in the checkpoint{}: "
+              "steps and what the end of an epoch leaves out are others, and the learning rate's "
+              "schedule goes on where the epochs are; to keep them try {}",
+              remedy.setting, remedy.value, now.images(), ranks(now.world_size), then.images(), ranks(then.world_size),
+              asked == then.images() ? "" : fmt::format(", {} were asked for", asked), remedy.action)};
 }
 
 }  // namespace rollcall::train

@@ -33,8 +33,9 @@ struct StepSizeChange {
   std::string warning;  ///< they have not: how to keep them
 };
 
-/// `then`: of the checkpoint, its micro-batches counted as one. `now.accumulation` was chosen by the user or suits
+/// `then`: of the checkpoint, its micro-batches counted as one. `asked`: images of a step that its user asked for, who
+/// had others where the ranks did not divide them. `now.accumulation` was chosen by the user or suits
 /// (accumulation_for()).
-[[nodiscard]] StepSizeChange step_size_change(const StepSize& then, const StepSize& now);
+[[nodiscard]] StepSizeChange step_size_change(const StepSize& then, std::int64_t asked, const StepSize& now);
 
 }  // namespace rollcall::train

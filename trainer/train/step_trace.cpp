@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "trainer/distributed/process_group/collectives.h"
-#include "trainer/report/write_report.h"
+#include "trainer/report/page.h"
 
 namespace rollcall::train {
 namespace {
@@ -227,6 +227,7 @@ void StepTrace::collect(Part part) {
 void StepTrace::tell(const std::string& file, const std::vector<metrics::TraceShares>& shares, double clock_error) {
   const auto of_ranks = [&](double metrics::TraceShares::*share) {
     std::vector<std::string> numbers;
+    numbers.reserve(shares.size());
     for (const metrics::TraceShares& rank : shares) {
       numbers.push_back(std::isnan(rank.*share) ? "null" : fmt::format("{:.6f}", rank.*share));
     }

@@ -192,7 +192,7 @@ Result<bool> saved_since(std::int64_t step, const config::TrainConfig& config, c
                          const World& world) {
   const Result<std::int64_t> saved =
       world.rank == 0 ? newest_own_step_after(step, config, environment) : Result<std::int64_t>(0);
-  const Result<GoingOn> newest = share({.images_of_step = saved ? *saved : 0, .from_own_job = false}, world);
+  const Result<GoingOn> newest = share({.images_of_step = saved ? *saved : 0}, world);
   if (!saved || !newest) {
     return saved ? newest.error() : saved.error();
   }

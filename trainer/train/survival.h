@@ -14,7 +14,6 @@
 #include "trainer/torch.h"
 #include "trainer/train/earlier_training.h"
 #include "trainer/train/neighbour_copies.h"
-#include "trainer/train/recovery.h"
 #include "trainer/train/training.h"
 #include "trainer/train/world.h"
 

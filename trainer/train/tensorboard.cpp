@@ -7,8 +7,6 @@
 
 #include "trainer/data/transforms/transforms.h"
 #include "trainer/metrics/tensorboard/event.h"
-#include "trainer/metrics/tensorboard/histogram.h"
-#include "trainer/metrics/tensorboard/png.h"
 #include "trainer/metrics/tensorboard/record_events.h"
 #include "trainer/train/process.h"
 

@@ -15,7 +15,7 @@ at::Tensor losses_of(const at::Tensor& outputs, const at::Tensor& labels, double
 
 at::Tensor losses_of(const at::Tensor& outputs, const data::Batch& batch, double label_smoothing) {
   RECORD_USER_SCOPE("compute: loss");
-  const at::Tensor first = losses_of(outputs, batch.labels, label_smoothing);
+  at::Tensor first = losses_of(outputs, batch.labels, label_smoothing);
   if (batch.label_weight == 1) {
     return first;
   }
@@ -44,7 +44,7 @@ void count_bad_samples(const data::Batch& batch, metrics::RunningAverage& sums) 
 }
 
 Result<Totals> over_ranks(const Totals& mine, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
-                          const model::Device& device, std::span<double> more) {
+                          const device::Device& device, std::span<double> more) {
   if (!process_group) {
     return mine;
   }

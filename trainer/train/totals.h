@@ -9,8 +9,8 @@
 
 #include "runtime/base/result.h"
 #include "trainer/data/loader/loader.h"
+#include "trainer/device/device.h"
 #include "trainer/metrics/running_average.h"
-#include "trainer/model/device.h"
 
 namespace rollcall::train {
 
@@ -44,6 +44,6 @@ void count_bad_samples(const data::Batch& batch, metrics::RunningAverage& sums);
 /// and of `more`, equally many numbers on every rank, which become their sums too. `process_group` null: a world of
 /// one. They travel from and to `device`. Errors (Unavailable): a peer was lost.
 [[nodiscard]] Result<Totals> over_ranks(const Totals& mine, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
-                                        const model::Device& device, std::span<double> more = {});
+                                        const device::Device& device, std::span<double> more = {});
 
 }  // namespace rollcall::train

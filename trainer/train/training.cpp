@@ -13,7 +13,7 @@
 namespace rollcall::train {
 namespace {
 
-Result<void> build_model(Training& training, const config::TrainConfig& config, const model::Device& device) {
+Result<void> build_model(Training& training, const config::TrainConfig& config, const device::Device& device) {
   const config::ModelConfig& wanted = config.model;
   const auto classes = static_cast<std::int64_t>(training.data.datasets.class_names.size());
   if (wanted.num_classes != 0 && wanted.num_classes < classes) {
@@ -184,14 +184,6 @@ Result<Ready> rehearse(const config::TrainConfig& config) {
     parameter.mutable_grad().reset();
   }
   return Ready{.model = std::move(model), .datasets = std::move(training->data.datasets)};
-}
-
-data::Batch placed(data::Batch batch, const model::Device& device) {
-  RECORD_USER_SCOPE("copy: batch to the device");
-  for (at::Tensor* const tensor : {&batch.images, &batch.labels, &batch.second_labels, &batch.counted}) {
-    *tensor = device.place(*tensor);
-  }
-  return batch;
 }
 
 at::Tensor outputs_of(Training& training, const config::TrainConfig& config, const World& world,

@@ -46,11 +46,9 @@ struct Ready {
 [[nodiscard]] Result<void> add_optimizer(Training& training, const config::TrainConfig& config, const World& world);
 
 /// What a process makes that waits to take a place; one step with images of zeros, which is undone, has the libraries
-/// make what they make at first use. Errors: those of make_training().
+/// make what they make at first use. For a process that will compute on the CPU: LibTorch does not take a device's
+/// libraries any more once it has been asked for one. Errors: those of make_training().
 [[nodiscard]] Result<Ready> rehearse(const config::TrainConfig& config);
-
-/// `batch` where the model computes.
-[[nodiscard]] data::Batch placed(data::Batch batch, const model::Device& device);
 
 /// What the model says of images where it computes: float32 [images, classes], under autocast where the configuration
 /// asks for it. Throws what LibTorch throws.

@@ -30,7 +30,7 @@ NodeShare share_of_node(const Environment& environment, std::uint32_t ranks_on_n
 }
 
 std::uint64_t bytes_read_ahead(const data::LoaderOptions& options) {
-  const int batches = options.workers * options.prefetch + (options.workers == 0 ? 2 : 1);
+  const int batches = options.workers * options.prefetch + (options.workers == 0 ? 2 : 1) + options.held;
   return static_cast<std::uint64_t>(batches) * bytes_of_batch(options);
 }
 

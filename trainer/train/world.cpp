@@ -5,11 +5,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
 #include "runtime/base/this_process.h"
 #include "runtime/contract/exit_codes.h"
+#include "runtime/elastic/devices.h"
 #include "runtime/rendezvous/meet.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/distributed/process_group/factory.h"
@@ -22,17 +25,32 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
-World world_of(const job::JobFacts& facts, const Environment& environment) {
+World world_of(const job::JobFacts& facts) {
   World world;
   world.rank = facts.rank;
   world.local_rank = facts.local_rank;
   world.world_size = facts.world_size;
   world.num_nodes = facts.num_nodes;
   world.host = facts.this_host.empty() ? this_host_name() : facts.this_host;
-  world.share = share_of_node(environment, facts.local_world_size, world.device.type() != at::kCPU);
   world.rendezvous = "none";
   world.backend = "none";
   return world;
+}
+
+/// Where this rank computes, in `world`; the error is for the ranks to agree on.
+Result<void> take_device(World& world, const job::JobFacts& facts, const Environment& environment,
+                         const std::string& asked) {
+  const device::Place place{.asked = asked,
+                            .gpus = elastic::count_nvidia_gpus(environment),
+                            .local_rank = facts.local_rank,
+                            .local_world_size = facts.local_world_size};
+  Result<device::Device> chosen = device::choose_device(place);
+  if (chosen) {
+    world.device = *std::move(chosen);
+    world.device_warning = device::idle_gpus_warning(place, world.device);
+  }
+  world.share = share_of_node(environment, facts.local_world_size, world.device.type() != at::kCPU);
+  return chosen ? Result<void>() : chosen.error();
 }
 
 /// A connection of its own to the store that this process serves; the store itself where none can be had.
@@ -42,6 +60,68 @@ c10::intrusive_ptr<c10d::Store> client_of(const c10::intrusive_ptr<c10d::Store>&
   } catch (const std::exception&) {
     return store;
   }
+}
+
+/// What a rank tells the others of where it computes.
+nlohmann::json shown_device(const World& world, const Result<void>& taken) {
+  nlohmann::json shown{{"host", world.host},
+                       {"type", c10::DeviceTypeName(world.device.type(), true)},
+                       {"uuid", world.device.facts().uuid}};
+  if (!taken) {
+    const Error& error = taken.error();
+    shown["error"] = {error.setting, error.value, error.reason, error.action};
+    shown["code"] = to_int(error.exit_code);
+  }
+  return shown;
+}
+
+Error error_of(const nlohmann::json& shown, std::size_t rank) {
+  const auto texts = shown.at("error").get<std::vector<std::string>>();
+  return fail(texts.at(0), texts.at(1),
+              fmt::format("rank {} on {}: {}", rank, shown.at("host").get<std::string>(), texts.at(2)), texts.at(3),
+              static_cast<ExitCode>(shown.at("code").get<int>()));
+}
+
+/// Whether all ranks have a device, of one kind, and no two the same one. The same on all ranks.
+Result<void> check_devices(const std::vector<nlohmann::json>& shown) {
+  std::map<std::string, std::size_t> rank_of;
+  for (std::size_t rank = 0; rank < shown.size(); ++rank) {
+    const auto text = [&](const char* key) { return shown[rank].at(key).get<std::string>(); };
+    if (shown[rank].contains("error")) {
+      return error_of(shown[rank], rank);
+    }
+    if (text("type") != shown[0].at("type").get<std::string>()) {
+      return fail("--device", text("type"),
+                  fmt::format("rank {} on {} computes on it, and rank 0 on {}", rank, text("host"),
+                              shown[0].at("type").get<std::string>()),
+                  "nodes that are alike, or --device=cpu for all ranks", ExitCode::Mismatch);
+    }
+    const auto [same, is_new] = rank_of.emplace(text("uuid"), rank);
+    if (!is_new && !text("uuid").empty()) {
+      return fail("--device", text("uuid"),
+                  fmt::format("ranks {} and {} on {} compute on this one", same->second, rank, text("host")),
+                  "as many GPUs as tasks on a node (--gpus-per-node), all visible to each task (--gpu-bind=none)",
+                  ExitCode::Unavailable);
+    }
+  }
+  return {};
+}
+
+/// `taken`: this rank's. Collective.
+Result<void> agree_on_devices(const World& world, const Result<void>& taken) {
+  constexpr auto kAnyText = nlohmann::json::error_handler_t::replace;
+  const std::string mine = shown_device(world, taken).dump(-1, ' ', false, kAnyText);
+  const Result<std::vector<std::vector<std::uint8_t>>> texts =
+      process_group::all_gather_bytes(world.process_group, {mine.begin(), mine.end()});
+  if (!texts) {
+    return texts.error();
+  }
+  std::vector<nlohmann::json> shown;
+  shown.reserve(texts->size());
+  for (const std::vector<std::uint8_t>& text : *texts) {
+    shown.push_back(nlohmann::json::parse(text));
+  }
+  return check_devices(shown);
 }
 
 constexpr const char* kLeft = "rollcall/left";
@@ -64,10 +144,11 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
                          const config::ProcessGroupConfig& config, std::unique_ptr<launchers::PmixClient> pmix,
                          FailureReport& report, metrics::StartupTrace& trace, const process_group::Interrupted& lost,
                          const process_group::Interrupted& over) {
-  World world = world_of(step.facts, patched);
   step::apply_to_this_process(step.patch);  // Gloo, NCCL and UCX read their interface variables there
+  World world = world_of(step.facts);
+  const Result<void> taken = take_device(world, step.facts, patched, config.device);
   if (world.world_size == 1) {
-    return world;
+    return taken ? Result<World>(std::move(world)) : taken.error();
   }
   if (config.alone) {
     return fail("--parallel", "none",
@@ -91,7 +172,8 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
   // A rank that dies as a PMIx client takes the whole step down before anybody can say why.
   pmix.reset();
   world.rendezvous = meeting->method + " " + rendezvous::to_text(meeting->endpoint);
-  world.group_options = {.backend = config.backend,
+  world.group_options = {.backend = taken ? config.backend : "auto",  // for what the ranks tell each other
+                         .device = world.device.plugin(),
                          .timeout = config.collective_timeout,
                          .compare_calls = launch.text("debug") == "collectives",
                          .ranks_lost = lost};
@@ -103,6 +185,9 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
   trace.mark("process group");
   world.process_group = group->process_group;
   world.backend = group->backend;
+  if (const Result<void> agreed = agree_on_devices(world, taken); !agreed) {
+    return agreed.error();
+  }
   return world;
 }
 

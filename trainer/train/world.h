@@ -14,11 +14,11 @@
 #include "runtime/settings/settings.h"
 #include "runtime/step/resolved_step.h"
 #include "trainer/config/train_config.h"
+#include "trainer/device/device.h"
 #include "trainer/distributed/ddp/exact_replica.h"
 #include "trainer/distributed/process_group/factory.h"
-#include "trainer/distributed/process_group/interruptible_store.h"
+#include "trainer/distributed/process_group/store.h"
 #include "trainer/metrics/startup_trace.h"
-#include "trainer/model/device.h"
 #include "trainer/train/failure_report.h"
 #include "trainer/train/workers.h"
 
@@ -32,7 +32,8 @@ struct World {
   std::uint32_t num_nodes = 1;
   std::string host;
   NodeShare share;  ///< of this rank
-  model::Device device;
+  device::Device device;
+  std::string device_warning;                        ///< that it is not the one which was to be expected; or empty
   std::string rendezvous;                            ///< how the ranks met: "pmix 127.0.0.1:43210"
   std::string backend;                               ///< "gloo", or "none" in a world of one
   process_group::ProcessGroupOptions group_options;  ///< of further groups
@@ -40,6 +41,17 @@ struct World {
   /// For what may be left behind: it keeps no server, and so no port, when the world goes.
   c10::intrusive_ptr<c10d::Store> group_store;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;  ///< null in a world of one
+};
+
+/// How a change of the world went (--elastic), in seconds from the moment at which a rank noticed it; see Living for
+/// whose they are.
+struct Recovery {
+  std::string cause = {};  ///< one line: what was lost, or that nodes came or went; empty: no change
+  double noticed = 0;      ///< seconds_now() of it
+  double released = 0;     ///< until it had let go of the old groups
+  double hold = 0;         ///< until the agent had said that the generation is over
+  double joined = 0;       ///< until the ranks had met again
+  double restored = 0;     ///< until the loop went on
 };
 
 /// Whose batches this rank trains with: its own or, with --elastic-exact, those of its virtual ranks.

@@ -15,7 +15,7 @@
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/install/status.h"
-#include "runtime/job/slurm_conf_lines.h"
+#include "runtime/job/slurm_files.h"
 
 namespace rollcall::doctor {
 namespace {

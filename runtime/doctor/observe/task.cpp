@@ -173,9 +173,11 @@ Value value_of(Value Owner::*);
 template <auto Place>
 decltype(value_of(Place)) look(const TaskInputs& inputs) = delete;
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a member's name, which takes none
 #define LOOK(PLACE) \
   template <>       \
   decltype(value_of(&PLACE)) look<&PLACE>([[maybe_unused]] const TaskInputs& inputs)
+// NOLINTEND(bugprone-macro-parentheses)
 
 LOOK(NodeFacts::names) { return observe_names(inputs); }
 LOOK(NodeFacts::interfaces) { return observe_interfaces(inputs.step.network.interfaces, kSys); }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/base/this_process.h"
 #include "runtime/doctor/wire/message.h"
 
 namespace rollcall::doctor {
@@ -21,6 +22,7 @@ constexpr const char* kGone = "its connection ended: the process was killed or f
 
 Server::Server(std::vector<rendezvous::Listener> listeners, std::string step, std::uint32_t world_size)
     : listeners_(std::move(listeners)), step_(std::move(step)), world_size_(world_size) {
+  raise_open_files_limit();
   for (const rendezvous::Listener& listener : listeners_) {
     fcntl(listener.descriptor(), F_SETFL, fcntl(listener.descriptor(), F_GETFL) | O_NONBLOCK);
   }

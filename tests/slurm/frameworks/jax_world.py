@@ -1,4 +1,5 @@
-"""A JAX script: jax.distributed.initialize() without arguments, then a sum over all ranks.
+"""A JAX script: jax.distributed.initialize() without arguments, then a sum over all ranks. With "told" behind the folder it says its rank
+and their number, which a program must where a task of Slurm's has several ranks: JAX itself asks Slurm.
 
 On CPUs JAX has Gloo listen at the address of the node's own name, and no variable changes that: over() does.
 """
@@ -25,7 +26,8 @@ def over(interface):
 
 
 jax.config.update("jax_platforms", "cpu")
-jax.distributed.initialize()
+told = {"process_id": "JAX_PROCESS_ID", "num_processes": "JAX_NUM_PROCESSES"} if sys.argv[2:] == ["told"] else {}
+jax.distributed.initialize(**{argument: int(os.environ[name]) for argument, name in told.items()})
 if "GLOO_SOCKET_IFNAME" in os.environ:
     over(os.environ["GLOO_SOCKET_IFNAME"])
 rank, world_size = jax.process_index(), jax.process_count()

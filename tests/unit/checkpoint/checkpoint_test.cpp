@@ -192,7 +192,7 @@ TEST(Checkpoint, NamesTensorsInTheOrderOfPythonsStateDict) {
 TEST(Checkpoint, GivesBackTheProgress) {
   const TemporaryFolder folder;
   Training first(Kind::Sgd, 1);
-  first.progress = {3, 12, 345, 768, 0.75, 300, 4, 64, 0xffff'ffff'ffff'fffe};
+  first.progress = {3, 12, 345, 768, 0.75, 300, 4, 64, 512, 0xffff'ffff'ffff'fffe};
   first.progress.loss_scale = 1024;
   first.progress.loss_scale_good_steps = 17;
   first.progress.skipped_steps = 5;
@@ -214,6 +214,7 @@ TEST(Checkpoint, GivesBackTheProgress) {
   EXPECT_EQ(progress.best_step, 300);
   EXPECT_EQ(progress.world_size, 4);
   EXPECT_EQ(progress.batch_size, 64);
+  EXPECT_EQ(progress.global_batch_asked, 512);
   EXPECT_EQ(progress.seed, 0xffff'ffff'ffff'fffe);
   EXPECT_EQ(progress.loss_scale, 1024);
   EXPECT_EQ(progress.loss_scale_good_steps, 17);

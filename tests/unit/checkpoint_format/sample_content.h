@@ -11,40 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/temporary_folder.h"
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/format/writer.h"
 
 namespace rollcall::checkpoint::format {
 
-/// A folder of its own below testing::TempDir(), removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = testing::TempDir() + "rollcall-checkpoint-XXXXXX";
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
-  [[nodiscard]] std::vector<std::string> names() const {
-    std::vector<std::string> found;
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
-      found.push_back(entry.path().filename().string());
-    }
-    std::sort(found.begin(), found.end());
-    return found;
-  }
-
- private:
-  std::string path_;
-};
+using test::TemporaryFolder;
 
 /// A few tensors and values; `mark` makes the contents of two checkpoints differ.
 struct SampleContent {

@@ -134,6 +134,15 @@ TEST(OpenSource, TakesShardsAsFolderFilePatternAndRange) {
   }
 }
 
+TEST(OpenSource, RangeMayEndAtTheLargestNumberThatThereIs) {
+  const TemporaryFolder folder;
+  make_shards(folder, 1);
+  fs::rename(folder.file("shard-00.tar"), folder.file("shard-4294967295.tar"));
+  const auto source = opened(folder.file("shard-{4294967295..4294967295}.tar"));
+  ASSERT_TRUE(source) << source.error().message();
+  EXPECT_EQ((*source)->size(), 1);
+}
+
 TEST(OpenSource, MissingShardOfARangeIsNoticed) {
   const TemporaryFolder folder;
   make_shards(folder, 2);

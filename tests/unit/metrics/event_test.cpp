@@ -5,8 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "trainer/metrics/tensorboard/histogram.h"
-#include "trainer/metrics/tensorboard/png.h"
 #include "trainer/metrics/tensorboard/record_events.h"
 
 namespace rollcall::metrics::tensorboard {

@@ -12,32 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/temporary_folder.h"
 #include "trainer/data/sources/packed_writer.h"
 #include "trainer/storage/crc.h"
 #include "trainer/storage/file.h"
 
 namespace rollcall::test {
-
-/// A folder that is empty at first and gone at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = testing::TempDir() + "/rollcall-XXXXXX";
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 /// What one sample of a packed file was made from.
 struct MadeSample {

@@ -5,8 +5,7 @@
 
 #include <limits>
 
-#include "trainer/report/html_text.h"
-#include "trainer/report/page_parts.h"
+#include "trainer/report/html.h"
 
 namespace rollcall::report {
 namespace {

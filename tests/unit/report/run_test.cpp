@@ -14,7 +14,6 @@
 
 #include "trainer/report/page.h"
 #include "trainer/report/summary.h"
-#include "trainer/report/write_report.h"
 
 namespace rollcall::report {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "trainer/model/device.h"
+#include "trainer/device/device.h"
 #include "trainer/model/resnet.h"
 #include "trainer/model/state.h"
 #include "trainer/precision/autocast.h"
@@ -14,7 +14,7 @@ namespace rollcall::precision {
 namespace {
 
 TEST(Autocast, ComputesConvolutionsInItsTypeAndLeavesNoTrace) {
-  model::avoid_unusable_amx();
+  device::avoid_unusable_amx();
   torch::nn::Conv2d conv(torch::nn::Conv2dOptions(3, 8, 3));
   const at::Tensor x = torch::randn({1, 3, 8, 8});
   {
@@ -50,7 +50,7 @@ TEST(Autocast, TypesAreThoseOfTheirNames) {
 }
 
 TEST(Autocast, TheCheckOfOperatorsLeavesTheRandomNumbersAlone) {
-  model::avoid_unusable_amx();
+  device::avoid_unusable_amx();
   torch::manual_seed(1);
   const Result<void> checked = check_operators(at::kBFloat16);
   EXPECT_TRUE(checked) << checked.error().message();
@@ -94,7 +94,7 @@ std::pair<double, double> train(ComputeType type) {
 }
 
 TEST(MixedPrecision, TrainingReducesTheLoss) {
-  model::avoid_unusable_amx();
+  device::avoid_unusable_amx();
   const auto [expected, unused] = train(std::nullopt);
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     if (const Result<void> usable = check_operators(type); !usable) {

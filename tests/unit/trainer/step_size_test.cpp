@@ -41,19 +41,35 @@ TEST(StepSize, AdviceKeepsTheImages) {
 }
 
 TEST(StepSize, NothingIsSaidWhereNothingChanged) {
-  const StepSizeChange change = step_size_change({4, 128, 1}, {4, 64, 2});
+  const StepSizeChange change = step_size_change({4, 128, 1}, 512, {4, 64, 2});
   EXPECT_THAT(change.note, IsEmpty());
   EXPECT_THAT(change.warning, IsEmpty());
 }
 
 TEST(StepSize, StepsOfAsManyImagesAreANote) {
-  const StepSizeChange change = step_size_change({4, 64, 1}, {1, 64, 4});
+  const StepSizeChange change = step_size_change({4, 64, 1}, 256, {1, 64, 4});
   EXPECT_EQ(change.note, "a step keeps the 256 images that it had with 4 ranks (--grad-accumulation=4)");
   EXPECT_THAT(change.warning, IsEmpty());
 }
 
+TEST(StepSize, WhatWasAskedForComesBackWhereRanksDivideItAgain) {
+  const StepSizeChange back = step_size_change({7, 64, 1}, 512, {4, 64, 2});
+  EXPECT_EQ(back.note,
+            "a step has the 512 images again that were asked for, and had 448 with 7 ranks (--grad-accumulation=2)");
+  EXPECT_THAT(back.warning, IsEmpty());
+  const StepSizeChange other = step_size_change({7, 64, 1}, 512, {6, 64, 1});
+  EXPECT_THAT(
+      other.warning,
+      HasSubstr("a step has 384 images with 6 ranks, and had 448 with 7 ranks in the checkpoint, 512 were asked "
+                "for: "));
+  EXPECT_THAT(other.warning, HasSubstr("try a number of ranks that divides 512"));
+  EXPECT_THAT(step_size_change({7, 64, 1}, 512, {7, 64, 1}).warning, IsEmpty());
+}
+
 TEST(StepSize, OtherStepsAreAWarningThatTellsHowToKeepThem) {
-  const auto warning = [](const StepSize& then, const StepSize& now) { return step_size_change(then, now).warning; };
+  const auto warning = [](const StepSize& then, const StepSize& now) {
+    return step_size_change(then, then.images(), now).warning;
+  };
   EXPECT_THAT(warning({4, 64, 1}, {1, 64, 1}),
               HasSubstr("--grad-accumulation: 1: a step has 64 images with 1 rank, and had 256 with 4 ranks"));
   EXPECT_THAT(warning({4, 64, 1}, {1, 64, 1}), HasSubstr("try --grad-accumulation=4, or leaving it out"));

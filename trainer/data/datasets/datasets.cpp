@@ -227,7 +227,7 @@ Result<PixelView> decode(ImageDecoder& decoder, ImageSize size, Resize& plan) {
 
 ImageDataset::ImageDataset(std::shared_ptr<const ImageSource> source, Members members, Transform transform,
                            std::uint64_t seed)
-    : source_(std::move(source)), members_(std::move(members)), transform_(std::move(transform)), seed_(seed) {}
+    : source_(std::move(source)), members_(std::move(members)), transform_(transform), seed_(seed) {}
 
 Result<std::int64_t> ImageDataset::read(std::int64_t index, std::uint64_t epoch, const OutputPixels& out,
                                         Workspace& workspace) const {

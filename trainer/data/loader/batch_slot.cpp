@@ -30,7 +30,7 @@ void BatchSlot::make_tensors() {
   images_ = at::empty({options_.batch_size, 3, options_.image_size, options_.image_size},
                       like.dtype(scalar_type(options_.pixel_type)), at::MemoryFormat::ChannelsLast);
   labels_ = at::zeros({options_.batch_size}, like.dtype(at::kLong));
-  counted_ = at::ones({options_.batch_size}, at::kBool);
+  counted_ = at::ones({options_.batch_size}, like.dtype(at::kBool));
   if (options_.mixing.mixes_batches()) {
     second_labels_ = at::zeros({options_.batch_size}, like.dtype(at::kLong));
     second_label_values_ = second_labels_.data_ptr<std::int64_t>();

@@ -28,7 +28,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& opti
       ahead_(options.workers == 0 ? 1 : std::int64_t{options.workers} * options.prefetch),
       workspace_(options.decode) {
   assert(options.workers >= 0 && options.prefetch >= 1 && options.image_size >= 1 && options.batch_size >= 1);
-  for (std::int64_t i = 0; i < ahead_ + 1; ++i) {  // one more: the batch that the caller has
+  for (std::int64_t i = 0; i < ahead_ + 1 + options.held; ++i) {  // one more: the batch that the caller has
     ring_.push_back(std::make_unique<BatchSlot>(options_));
   }
 }

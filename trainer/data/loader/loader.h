@@ -45,6 +45,7 @@ struct LoaderOptions {
   AugmentOptions mixing = {};  ///< of which mixup and cutmix are done here, on whole batches
   std::uint64_t seed = 0;      ///< of mixing
   bool pinned = false;         ///< page-locked tensors, for copies to a GPU
+  int held = 0;                ///< batches that the caller holds beside the one that next() gave
   BadSamples bad_samples = BadSamples::Skip;
 };
 
@@ -52,11 +53,11 @@ class BatchSlot;
 
 /// Reads a sampler's batches with worker threads, ahead of the training loop and in the sampler's order.
 ///
-/// The batches are the same bits with any number of workers. They are read into a ring of workers * prefetch + 1 sets
-/// of tensors that is made once: a set is written anew when the caller has dropped its batch, and replaced where
-/// tensors of it are still held. Workers draw single samples from one counter, so even the first batch is read by all
-/// of them and none waits for a slow neighbour; in a steady state they neither allocate nor lock. They sleep while the
-/// ring is full, and have a lower scheduling priority than the threads that compute.
+/// The batches are the same bits with any number of workers. They are read into a ring of workers * prefetch + 1
+/// (and those held) sets of tensors that is made once: a set is written anew when the caller has dropped its batch, and
+/// replaced where tensors of it are still held. Workers draw single samples from one counter, so even the first batch
+/// is read by all of them and none waits for a slow neighbour; in a steady state they neither allocate nor lock. They
+/// sleep while the ring is full, and have a lower scheduling priority than the threads that compute.
 ///
 /// A bad sample under Skip is named in Batch::bad, and the next good sample of the batch (cyclically) takes its place
 /// with counted = false: shapes stay, and a loss averaged over n counts that neighbour twice. A batch without a good

@@ -29,12 +29,4 @@ void add_ucx(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& s
 /// (Unavailable) it cannot be opened, since a library that it needs is not found; (Mismatch) it is of another build.
 void add_mpi(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, const BackendOptions& options);
 
-#ifdef ROLLCALL_CUDA
-/// Whether NCCL has a GPU to work on.
-[[nodiscard]] bool nccl_is_usable();
-
-/// NCCL carries this group's collectives on CUDA tensors of the current device, and it becomes the default backend.
-void add_nccl(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, const BackendOptions& options);
-#endif
-
 }  // namespace rollcall::process_group

@@ -1,5 +1,7 @@
 #include "trainer/distributed/process_group/factory.h"
 
+#include <fmt/format.h>
+
 #include <system_error>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -24,21 +26,11 @@ void add_ucx(c10d::ProcessGroup& /*group*/, const c10::intrusive_ptr<c10d::Store
              const BackendOptions& /*options*/) {}
 #endif
 
-#ifdef ROLLCALL_CUDA
-constexpr bool kHasNccl = true;
-#else
-constexpr bool kHasNccl = false;
-bool nccl_is_usable() { return false; }
-void add_nccl(c10d::ProcessGroup& /*group*/, const c10::intrusive_ptr<c10d::Store>& /*store*/,
-              const BackendOptions& /*options*/) {}
-#endif
-
-/// What carries collectives, by device. The first named is for tensors on CPUs: also with NCCL, small collectives of
-/// bytes and numbers stay there.
+/// What carries collectives of tensors on CPUs: also where training computes elsewhere, as small collectives of bytes
+/// and numbers stay there.
 struct Choice {
   std::string name;
-  AddBackend on_cpu = nullptr;
-  AddBackend on_cuda = nullptr;  ///< null: none
+  AddBackend add = nullptr;
 };
 
 Result<Choice> choose_ucx() {
@@ -46,36 +38,33 @@ Result<Choice> choose_ucx() {
     return fail("--backend", "ucx", "this rollcall-train was built where UCX's headers were not found",
                 "--backend=auto, or installing libucx-dev and building again");
   }
-  return Choice{"ucx", &add_ucx, nullptr};
-}
-
-Result<Choice> choose_nccl() {
-  if (!kHasNccl) {
-    return fail("--backend", "nccl", "this rollcall-train was built without CUDA",
-                "--backend=auto, or building preset cuda");
-  }
-  if (!nccl_is_usable()) {
-    return fail("--backend", "nccl", "no GPU is visible to this task", "--backend=gloo, or asking Slurm for GPUs",
-                ExitCode::Unavailable);
-  }
-  return Choice{"nccl", &add_gloo, &add_nccl};
+  return Choice{"ucx", &add_ucx};
 }
 
 Result<Choice> choose(const std::string& asked) {
-  const bool automatic = asked == "auto";
-  if (asked == "nccl" || (automatic && nccl_is_usable())) {
-    return choose_nccl();
-  }
   if (asked == "ucx") {
     return choose_ucx();
   }
   if (asked == "mpi") {
-    return Choice{"mpi", &add_mpi, nullptr};
+    return Choice{"mpi", &add_mpi};
   }
-  if (asked == "gloo" || automatic) {
-    return Choice{"gloo", &add_gloo, nullptr};
+  if (asked == "gloo" || asked == "auto") {
+    return Choice{"gloo", &add_gloo};
+  }
+  if (asked == "nccl") {
+    return fail("--backend", "nccl", "carries tensors of GPUs, and this training computes on CPUs",
+                "--device=cuda, or --backend=auto");
   }
   return fail("--backend", asked, "is not a known backend", "auto, gloo, ucx, mpi or nccl");
+}
+
+/// The same where training computes on another device, whose own backend comes beside.
+Result<Choice> choose_beside(const device::Plugin& plugin, const std::string& asked) {
+  if (asked == "auto" || asked == plugin.backend) {
+    return Choice{"gloo", &add_gloo};
+  }
+  return fail("--backend", asked, fmt::format("does not carry tensors of the device, as {} does", plugin.backend),
+              fmt::format("--backend=auto, which is {} there, or --device=cpu", plugin.backend));
 }
 
 }  // namespace
@@ -90,24 +79,25 @@ std::vector<std::string> cpu_backends() {
 
 Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Store>& store, std::uint32_t rank,
                                              std::uint32_t world_size, const ProcessGroupOptions& options) {
-  const Result<Choice> choice = choose(options.backend);
+  const device::Plugin* const plugin = options.device;
+  const Result<Choice> choice = plugin != nullptr ? choose_beside(*plugin, options.backend) : choose(options.backend);
   if (!choice) {
     return choice.error();
   }
-  NamedProcessGroup named{nullptr, choice->name};
+  NamedProcessGroup named{nullptr, plugin != nullptr ? std::string(plugin->backend) : choice->name};
   const RankNames& names = options.names;
   const BackendOptions of_backend{.timeout = options.timeout, .names = names};
   const Speaker speaker{names.number(rank), names.ranks == 0 ? world_size : names.ranks};
   const Result<void> made =
-      catch_exceptions(speaker, "process group", "the ranks could not be connected with " + choice->name,
+      catch_exceptions(speaker, "process group", "the ranks could not be connected with " + named.backend,
                        "looking at settings interface.* with `rollcall env`, and for ranks that ended early", [&] {
                          named.process_group = c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(rank),
                                                                                        static_cast<int>(world_size));
                          const auto of_watchdog = c10::make_intrusive<c10d::PrefixStore>("watchdog", store);
                          publish_process(*of_watchdog, rank);
-                         choice->on_cpu(*named.process_group, store, of_backend);
-                         if (choice->on_cuda != nullptr) {  // last, so that it becomes the default
-                           choice->on_cuda(*named.process_group, store, of_backend);
+                         choice->add(*named.process_group, store, of_backend);
+                         if (plugin != nullptr) {  // last, so that it becomes the default
+                           plugin->add_backend(*named.process_group, store, options.timeout);
                          }
                          named.process_group->setGroupName("rollcall");
                          named.process_group = watch(named.process_group, of_watchdog,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "trainer/device/plugin.h"
 #include "trainer/distributed/processes/processes.h"
 #include "trainer/distributed/watchdog/watchdog.h"
 
@@ -21,6 +22,7 @@ namespace rollcall::process_group {
 
 struct ProcessGroupOptions {
   std::string backend = "auto";                          ///< "auto", "gloo", "ucx", "mpi" or "nccl"
+  const device::Plugin* device = nullptr;                ///< whose current device computes; null: the CPU
   std::chrono::milliseconds timeout{600'000};            ///< a collective that takes longer is an error
   const char* timeout_setting = "--collective-timeout";  ///< which decided that, for messages
   bool compare_calls = false;                            ///< see WatchdogOptions::compare
@@ -30,15 +32,16 @@ struct ProcessGroupOptions {
   std::shared_ptr<FirstFailure> first_failure = std::make_shared<FirstFailure>();
 };
 
-/// All ranks of the step as one group, and the backend that carries its collectives: "gloo", "ucx", "mpi" or "nccl".
+/// All ranks of the step as one group, and the backend that carries its collectives: "gloo", "ucx", "mpi" or a
+/// device's.
 struct NamedProcessGroup {
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   std::string backend;
 };
 
-/// Makes the process group of all ranks: Gloo, UCX or MPI for tensors on CPUs; with "nccl" Gloo for those, and NCCL for
-/// tensors on the current CUDA device. "auto" is nccl where the program was built with CUDA and a GPU is there,
-/// otherwise gloo (docs/backends.md says why). Collective.
+/// Makes the process group of all ranks: Gloo, UCX or MPI for tensors on CPUs; where a device computes Gloo for those,
+/// and the device's backend (NCCL) for tensors on the current device. "auto" is that, otherwise gloo (docs/backends.md
+/// says why). Collective.
 ///
 /// A watchdog (watch() of watchdog.h) is around it: collectives that fail throw CollectiveFailure.
 ///

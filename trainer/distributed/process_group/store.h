@@ -1,8 +1,10 @@
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
+
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "runtime/base/result.h"
@@ -24,5 +26,14 @@ namespace rollcall::process_group {
 /// Waits until all ranks have called this once with the same store: what connect_store() ends with. Errors: as above.
 [[nodiscard]] Result<void> await_all_ranks(c10d::Store& store, std::uint32_t rank, std::uint32_t world_size,
                                            std::chrono::milliseconds timeout);
+
+/// Whether what waits is to give up. Called by any thread, about ten times a second.
+using Interrupted = std::function<bool()>;
+
+/// `store`, whose waits for keys end early where `interrupted`, as they do after their timeout: with a
+/// c10::DistStoreError. For ranks that wait for what a lost one was to tell. Clones do the same. As thread-safe as
+/// `store`.
+[[nodiscard]] c10::intrusive_ptr<c10d::Store> interruptible(c10::intrusive_ptr<c10d::Store> store,
+                                                            Interrupted interrupted);
 
 }  // namespace rollcall::process_group

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "trainer/metrics/tensorboard/histogram.h"
+#include "runtime/base/result.h"
 
 namespace rollcall::metrics::tensorboard {
 
@@ -28,6 +29,22 @@ struct Scalar {
   std::string tag;
   double value = 0;
 };
+
+/// How numbers are distributed: counts[i] of them are between limits[i - 1] and limits[i], the first ones between `min`
+/// and limits[0]. Empty buckets are there only where the next one has to begin somewhere.
+struct Histogram {
+  double min = 0;
+  double max = 0;
+  double count = 0;
+  double sum = 0;
+  double sum_of_squares = 0;
+  std::vector<double> limits{};  ///< ascending, finite
+  std::vector<double> counts{};
+};
+
+/// Of the finite ones of `values`. Buckets have a width of an eighth to a quarter of their numbers' size, four to a
+/// power of two, so that gradients around 1e-8 and weights around 1 are both seen well. Reads each number once. Pure.
+[[nodiscard]] Histogram histogram_of(std::span<const float> values);
 
 /// What every file begins with.
 [[nodiscard]] std::string encode_file_version(double time);
@@ -51,5 +68,9 @@ struct Scalar {
 /// A record of an event file, as tensorflow/core/lib/io/record_writer.h says: the length in 8 bytes, the masked
 /// CRC-32C of these, the event, its masked CRC-32C; little-endian.
 [[nodiscard]] std::string framed(std::string_view event);
+
+/// A PNG file. `rgb`: 8 bits a channel, [height][width][3], without gaps. Errors (Internal): libpng refuses, as for a
+/// picture without pixels or one whose lines are too long.
+[[nodiscard]] Result<std::string> encode_png(std::span<const std::uint8_t> rgb, int width, int height);
 
 }  // namespace rollcall::metrics::tensorboard

@@ -1,4 +1,4 @@
-#include "trainer/metrics/tensorboard/histogram.h"
+#include "trainer/metrics/tensorboard/event.h"
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -15,6 +17,7 @@
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/command_line/command_line.h"
+#include "runtime/command_line/tool_main.h"
 #include "runtime/job/slurm_files.h"
 #include "runtime/rendezvous/meet.h"
 #include "runtime/settings/launch_settings.h"
@@ -93,6 +96,15 @@ Result<void> check(const Options& options) {
   return {};
 }
 
+/// A backend of GPUs beside one of CPUs would be measured on other tensors.
+Result<void> check_backends(const std::vector<std::string>& backends) {
+  const auto of_gpus = std::ranges::count(backends, "nccl");
+  if (of_gpus != 0 && of_gpus != std::ssize(backends)) {
+    return fail("--backend", "nccl", "carries tensors of GPUs, and the others those of CPUs", "one measurement each");
+  }
+  return {};
+}
+
 /// `arguments` lacks the program's own name. Errors (Usage), and those of the layers of launch settings.
 Result<Options> read_options(const Environment& environment, const std::vector<std::string>& arguments) {
   settings::Settings own{settings::Table(kTable)};
@@ -120,7 +132,8 @@ Result<Options> read_options(const Environment& environment, const std::vector<s
   options.factor = own.integer("factor");
   options.iterations = static_cast<int>(own.integer("iterations"));
   options.warm_up = static_cast<int>(own.integer("warm-up"));
-  const Result<void> sound = check(options);
+  Result<void> sound = check(options);
+  sound = sound ? check_backends(options.backends) : sound;
   return sound ? Result<Options>(std::move(options)) : sound.error();
 }
 
@@ -143,7 +156,9 @@ Result<train::World> join(const Options& options, const Environment& environment
   const Environment patched = resolve::apply(step->patch, environment);
   train::prepare_process(1);
   metrics::StartupTrace trace(metrics::now());
-  return train::join_world(*step, patched, options.launch, {}, *std::move(pmix), report, trace);
+  const std::string& first = options.backends.front();
+  const config::ProcessGroupConfig config{.device = first == "nccl" ? "cuda" : first == "auto" ? "auto" : "cpu"};
+  return train::join_world(*step, patched, options.launch, config, *std::move(pmix), report, trace);
 }
 
 Result<std::vector<Contestant>> make_contestants(const Options& options, const train::World& world) {
@@ -157,7 +172,7 @@ Result<std::vector<Contestant>> make_contestants(const Options& options, const t
     if (!made) {
       return made.error();
     }
-    contestants.push_back({made->backend, made->process_group});
+    contestants.push_back({made->backend, made->process_group, world.device.options()});
   }
   return contestants;
 }
@@ -260,6 +275,8 @@ int run(const Environment& environment, const std::vector<std::string>& argument
 }  // namespace rollcall::bench_collectives
 
 int main(int argc, char** argv) {
-  return rollcall::bench_collectives::run(rollcall::Environment::of_this_process(),
-                                          std::vector<std::string>(argv + 1, argv + argc));
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  return rollcall::command_line::tool_main(
+      "rollcall-bench-collectives", "a smaller --max-bytes", std::cout, std::cerr,
+      [&] { return rollcall::bench_collectives::run(rollcall::Environment::of_this_process(), arguments); });
 }

@@ -1,5 +1,7 @@
 #include "trainer/tools/bench_collectives/measure.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -24,7 +26,7 @@ constexpr std::array kOperations{Named{"all_reduce", Operation::AllReduce},
 /// The buffers of one operation, and what is in them before and after. Element i of rank r is (r + 1)(i mod 5 + 1).
 class Buffers {
  public:
-  Buffers(const process_group::Group& group, Operation operation, std::int64_t bytes)
+  Buffers(const process_group::Group& group, const at::TensorOptions& tensors, Operation operation, std::int64_t bytes)
       : group_(group),
         operation_(operation),
         rank_(process_group::rank_of(group)),
@@ -34,10 +36,10 @@ class Buffers {
     const bool whole_output = operation == Operation::AllGather || operation == Operation::AllToAll;
     const bool in_place = operation == Operation::AllReduce || operation == Operation::Broadcast;
     const std::int64_t all = in_place ? std::max<std::int64_t>(1, bytes / 4) : part * size_;
-    input_ = torch::empty({whole_input || in_place ? all : part});
-    output_ = in_place ? input_ : torch::empty({whole_output ? all : part});
+    input_ = torch::empty({whole_input || in_place ? all : part}, tensors);
+    output_ = in_place ? input_ : torch::empty({whole_output ? all : part}, tensors);
     bytes_ = all * 4;
-    pattern_ = torch::arange(all).remainder(5).add(1).to(torch::kFloat32);
+    pattern_ = torch::arange(all, tensors).remainder(5).add(1).to(torch::kFloat32);
   }
 
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
@@ -100,22 +102,33 @@ class Buffers {
   at::Tensor input_, output_, pattern_;
 };
 
+/// What a device was given is done: its backend's waits return earlier.
+void finish(c10::Device device) {
+  if (!device.is_cpu()) {
+    const c10::impl::VirtualGuardImpl guard(device.type());
+    guard.synchronizeStream(guard.getStream(device));
+  }
+}
+
 /// Seconds of this rank, from a moment when all were there.
 double time_once(const Contestant& contestant, Buffers& buffers) {
   buffers.fill();
+  finish(contestant.tensors.device());
   contestant.group->barrier(process_group::awaited<c10d::BarrierOptions>())->wait();
   const auto begin = std::chrono::steady_clock::now();
   buffers.run();
+  finish(contestant.tensors.device());
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 /// The largest of all ranks, element by element.
 std::vector<double> slowest(const Contestant& contestant, const std::vector<double>& mine) {
-  std::vector<at::Tensor> tensors{torch::tensor(mine, torch::kFloat64)};
+  std::vector<at::Tensor> tensors{torch::tensor(mine, torch::kFloat64).to(contestant.tensors.device())};
   c10d::AllreduceOptions options;
   options.reduceOp = c10d::ReduceOp::MAX;
   contestant.group->allreduce(tensors, options)->wait();
-  const double* values = tensors[0].const_data_ptr<double>();
+  const at::Tensor here = tensors[0].to(at::kCPU);
+  const double* values = here.const_data_ptr<double>();
   return {values, values + mine.size()};
 }
 
@@ -177,7 +190,7 @@ Result<std::vector<Measurement>> measure(const std::vector<Contestant>& contesta
     std::vector<Buffers> buffers;
     buffers.reserve(contestants.size());
     for (const Contestant& contestant : contestants) {
-      buffers.emplace_back(contestant.group, kind, bytes);
+      buffers.emplace_back(contestant.group, contestant.tensors, kind, bytes);
     }
     std::vector<std::vector<double>> seconds(contestants.size());
     for (int turn = -effort.warm_up; turn < effort.iterations; ++turn) {

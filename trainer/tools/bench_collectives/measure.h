@@ -24,6 +24,7 @@ enum class Operation { AllReduce, ReduceScatter, AllGather, Broadcast, AllToAll 
 struct Contestant {
   std::string backend;
   process_group::Group group;
+  at::TensorOptions tensors = {};  ///< where the tensors are that it carries
 };
 
 struct Measurement {

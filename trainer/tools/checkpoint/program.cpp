@@ -5,12 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <exception>
 #include <iterator>
-#include <new>
 #include <ostream>
 
 #include "runtime/base/text.h"
+#include "runtime/command_line/tool_main.h"
 
 namespace rollcall::checkpoint_tool {
 namespace {
@@ -122,11 +121,6 @@ Result<int> dispatch(const std::vector<std::string>& arguments, std::ostream& ou
   return run_command(*command, std::span(arguments).subspan(1), out);
 }
 
-int report(const Error& error, std::ostream& err) {
-  err << error.message() << std::endl;
-  return to_int(error.exit_code);
-}
-
 }  // namespace
 
 std::span<const Command> all_commands() {
@@ -136,20 +130,7 @@ std::span<const Command> all_commands() {
 }
 
 int run(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) noexcept {
-  try {
-    const Result<int> code = dispatch(arguments, out);
-    out.flush();
-    if (!code) {
-      return report(code.error(), err);
-    }
-    return out ? *code
-               : report(fail("standard output", "", "cannot be written", "another place for it", ExitCode::InputOutput),
-                        err);
-  } catch (const std::bad_alloc&) {
-    return report(fail(kProgram, "", "there is not enough memory", "a machine with more", ExitCode::Unavailable), err);
-  } catch (const std::exception& error) {
-    return report(fail(kProgram, "", error.what(), "reporting this: it is a bug", ExitCode::Internal), err);
-  }
+  return command_line::tool_main(kProgram, "a machine with more", out, err, [&] { return dispatch(arguments, out); });
 }
 
 }  // namespace rollcall::checkpoint_tool

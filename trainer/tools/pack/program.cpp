@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdint>
 #include <ctime>
-#include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -16,6 +15,7 @@
 
 #include "runtime/base/result.h"
 #include "runtime/base/text.h"
+#include "runtime/command_line/tool_main.h"
 #include "trainer/data/sources/packed_file.h"
 #include "trainer/metrics/progress_display.h"
 #include "trainer/tools/pack/ordered_pool.h"
@@ -242,21 +242,10 @@ Result<void> carry_out(const std::vector<std::string>& arguments, const Environm
 
 int run(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out,
         std::ostream& err) noexcept {
-  try {
+  return command_line::tool_main("rollcall-pack", "--num-workers=1", out, err, [&]() -> Result<int> {
     const Result<void> done = carry_out(arguments, environment, out);
-    if (done) {
-      return to_int(ExitCode::Success);
-    }
-    err << done.error().message() << "\n";
-    return to_int(done.error().exit_code);
-  } catch (const std::bad_alloc&) {
-    err << fail("rollcall-pack", "", "there is not enough memory", "--num-workers=1", ExitCode::Unavailable).message()
-        << "\n";
-    return to_int(ExitCode::Unavailable);
-  } catch (const std::exception& error) {
-    err << fail("rollcall-pack", "", error.what(), "reporting this: it is a bug", ExitCode::Internal).message() << "\n";
-    return to_int(ExitCode::Internal);
-  }
+    return done ? Result<int>(to_int(ExitCode::Success)) : done.error();
+  });
 }
 
 }  // namespace rollcall::pack

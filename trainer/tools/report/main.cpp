@@ -1,7 +1,157 @@
-#include <iostream>
+#include <fmt/format.h>
 
-#include "trainer/tools/report/program.h"
+#include <array>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <vector>
+
+#include "runtime/base/text.h"
+#include "runtime/command_line/command_line.h"
+#include "runtime/command_line/tool_main.h"
+#include "trainer/report/page.h"
+#include "trainer/report/summary.h"
+
+namespace rollcall::report_tool {
+namespace {
+
+using command_line::Flag;
+using report::Run;
+using settings::Kind;
+using settings::Setting;
+
+constexpr std::array kReportTable{
+    Setting{"output", Kind::Path, "", "FILE|-",
+            "where the page goes; -: standard output; empty: report.html in the folder of the run, or comparison.html "
+            "here for several runs",
+            "Report", "-"},
+};
+
+constexpr std::array kReportFlags{
+    Flag{"help", 'h', "show this text"},
+    Flag{"version", 0, "show the version"},
+    Flag{"text", 0, "print ten lines for a terminal or a mail, and write no page"},
+    Flag{"json", 0, "print one JSON object a line and run, and write no page"},
+    Flag{"csv", 0, "print all curves as CSV, and write no page"},
+};
+
+constexpr std::string_view kReportUsage = R"(usage: rollcall-report [OPTION...] RUN [RUN...]
+
+Tells what a training did, from what it wrote: one HTML page that needs nothing else, to look at anywhere or to send. RUN
+is the folder of a run, or its metrics.jsonl; the run may still be going. Several runs are put side by side: settings that
+differ, curves in one drawing. rollcall-train writes the page at its end by itself (--report).
+
+  rollcall-report $SCRATCH/rollcall/imagenet                 report.html in that folder
+  rollcall-report --output=a-b.html runs/a runs/b            two runs side by side
+  rollcall-report --text $SCRATCH/rollcall/imagenet | mail -s "my training" me
+  rollcall-report --json runs/* | jq '{run, best_top1, node_hours}'
+  rollcall-report --csv runs/a > curves.csv
+
+)";
+
+constexpr std::string_view kReportCodes =
+    "\nExit codes: 0 done; 64 wrong option; 66 no run can be read (others are told and left out); 73 or 74 the page "
+    "cannot "
+    "be\nwritten.\n";
+
+/// Runs that can be read; `err` gets why others cannot. Error: none can.
+Result<std::vector<Run>> read_runs(const std::vector<std::string>& paths, std::ostream& err) {
+  std::vector<Run> runs;
+  std::optional<Error> last;
+  for (const std::string& path : paths) {
+    Result<Run> run = report::read_run(path);
+    if (run) {
+      runs.push_back(*std::move(run));
+      continue;
+    }
+    if (last) {
+      err << last->message() << "\n";
+    }
+    last = run.error();
+  }
+  if (runs.empty() && last) {
+    return *last;
+  }
+  if (last) {
+    err << last->message() << "\n";
+  }
+  return runs;
+}
+
+/// Runs of the same name are told apart by their paths.
+void name_apart(std::vector<Run>& runs) {
+  for (Run& run : runs) {
+    for (const Run& other : runs) {
+      if (&run != &other && run.name == other.name) {
+        run.name = run.path;
+      }
+    }
+  }
+}
+
+Result<void> write_page(const std::vector<Run>& runs, const std::string& given, std::ostream& out) {
+  const std::string page = report::page_html(runs);
+  if (given == "-") {
+    out << page;
+    return {};
+  }
+  const std::filesystem::path folder = std::filesystem::path(runs.front().path).parent_path();
+  const std::string own = runs.size() > 1 ? "comparison.html" : (folder / "report.html").string();
+  const std::string path = given.empty() ? own : given;
+  if (auto written = report::write_whole(path, page); !written) {
+    return written;
+  }
+  out << printable(path) << "\n";
+  return {};
+}
+
+Result<int> print_or_write(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+  settings::Settings options{kReportTable};
+  const std::array targets{&options};
+  auto line = command_line::parse_command_line(targets, kReportFlags, arguments);
+  if (!line) {
+    return line.error();
+  }
+  if (line->has("help")) {
+    const std::array<settings::Table, 1> tables{kReportTable};
+    out << kReportUsage << command_line::help_text(kReportFlags, tables) << kReportCodes;
+    return to_int(ExitCode::Success);
+  }
+  if (line->has("version")) {
+    out << "rollcall-report " ROLLCALL_VERSION "\n";
+    return to_int(ExitCode::Success);
+  }
+  std::vector<std::string> paths = line->positional;
+  paths.insert(paths.end(), line->program.begin(), line->program.end());  // after "--"
+  if (paths.empty()) {
+    return fail("command line", "", "no run is named", "rollcall-report FOLDER, the folder with metrics.jsonl");
+  }
+  Result<std::vector<Run>> runs = read_runs(paths, err);
+  if (!runs) {
+    return runs.error();
+  }
+  name_apart(*runs);
+  if (line->has("csv")) {
+    out << report::curves_csv(*runs);
+  } else if (line->has("json") || line->has("text")) {
+    for (const Run& run : *runs) {
+      out << (line->has("json") ? report::summary_json(run) + "\n" : report::summary_text(run));
+      out << (line->has("text") && runs->size() > 1 ? "\n" : "");
+    }
+  } else {
+    if (const Result<void> written = write_page(*runs, options.text("output"), out); !written) {
+      return written.error();
+    }
+  }
+  return to_int(ExitCode::Success);
+}
+
+}  // namespace
+}  // namespace rollcall::report_tool
 
 int main(int argc, char** argv) {
-  return rollcall::report_tool::run(std::vector<std::string>(argv + 1, argv + argc), std::cout, std::cerr);
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  return rollcall::command_line::tool_main("rollcall-report", "fewer runs at once", std::cout, std::cerr, [&] {
+    return rollcall::report_tool::print_or_write(arguments, std::cout, std::cerr);
+  });
 }

@@ -78,6 +78,11 @@ TEST(Text, PrintableBelievesNoByteThatOnlyLooksLikePartOfACharacter) {
   EXPECT_EQ(printable("\xc2"), "\xc2");
 }
 
+TEST(Text, AnIpv6AddressStandsInBrackets) {
+  EXPECT_EQ(host_and_port("10.78.0.1", "20000"), "10.78.0.1:20000");
+  EXPECT_EQ(host_and_port("fe80::1", "20000"), "[fe80::1]:20000");
+}
+
 TEST(Text, FirstOfEquallyNearCandidatesWins) { EXPECT_EQ(nearest("bat", {"cat", "rat"}), "cat"); }
 
 }  // namespace

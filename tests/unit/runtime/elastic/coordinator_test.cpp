@@ -103,6 +103,100 @@ TEST_F(TwoNodes, AreToldWhereAWorkerFails) {
   EXPECT_EQ(told(), true);
 }
 
+TEST_F(TwoNodes, GiveUpOnANodeThatComesAndIsLostAgainAndAgain) {
+  bool ended = false;
+  std::uint32_t generation = 1;
+  const auto stop_all = [&](std::initializer_list<MemberId> members) {
+    for (const MemberId id : members) {
+      coordinator_.heard(id, {.kind = Report::Kind::Stopped, .generation = generation, .port = 4711}, now_);
+    }
+    generation += 1;
+  };
+  for (MemberId flapping = 3; flapping < 3 + policy().give_up_after && !ended; ++flapping) {
+    join(flapping, "three");
+    stop_all({1, 2});
+    coordinator_.lost(flapping, "is gone", true, now_);
+    stop_all({1, 2});
+    for (const auto& [id, order] : coordinator_.take_orders()) {
+      ended |= id == 1 && order.kind == Order::Kind::End;
+    }
+  }
+  EXPECT_TRUE(ended);
+}
+
+TEST_F(TwoNodes, TakeNobodyInUnderTheNameOfOneOfThem) {
+  Report report{.kind = Report::Kind::Join, .port = 4711};
+  report.newcomer = Newcomer{"run", 1, 3, {}, Node{"three", "10.0.0.3", 1, "worker", 5000}};
+  coordinator_.heard(3, report, now_);
+  (void)coordinator_.take_orders();
+  coordinator_.heard(4, report, now_);
+  std::vector<Order::Kind> told;
+  for (const auto& [id, order] : coordinator_.take_orders()) {
+    told.push_back(order.kind);
+    EXPECT_EQ(id, 4U);
+  }
+  EXPECT_EQ(told, std::vector{Order::Kind::Refused});
+}
+
+TEST(Coordinator, ASuccessorBelievesANewerWorldOfItsOwnRunAlone) {
+  const Node own{"own", "10.0.0.2", 1, "worker", 5000};
+  const Node other{"other", "10.0.0.3", 1, "worker", 5000};
+  Generation known;
+  known.number = 3;
+  known.run = "run of these";
+  known.world = {Node{"lost", "10.0.0.1", 1, "worker", 5000}, own, other};
+  const auto number_after = [&](const std::string& run) {
+    Policy policy;
+    policy.run_id = "run";
+    policy.max_nodes = 3;
+    Coordinator coordinator(
+        policy, [] { return std::string("nonce"); }, known, Clock::now());
+    const auto join = [&](MemberId id, const Node& node, const Generation& last) {
+      Report report{.kind = Report::Kind::Join, .port = 4711};
+      report.newcomer = Newcomer{"run", 1, 3, {}, node, last};
+      coordinator.heard(id, report, Clock::now());
+    };
+    join(1, own, known);
+    Generation newer = known;
+    newer.number = 9;
+    newer.run = run;
+    newer.world = {Node{"lost", "10.0.0.1", 1, "worker", 5000}, own, other, Node{"more", "", 1, "worker"}};
+    join(2, other, newer);
+    return coordinator.generation().number;
+  };
+  EXPECT_EQ(number_after("run of these"), 9U);
+  EXPECT_EQ(number_after("another"), 3U);
+}
+
+TEST(Coordinator, ItsOwnAgentIsInEveryGenerationWhateverRanksOthersAskFor) {
+  Policy policy;
+  policy.run_id = "run";
+  policy.min_nodes = policy.max_nodes = 2;
+  policy.max_restarts = 1;
+  Coordinator coordinator(policy, [] { return std::string("nonce"); });
+  const Clock::time_point now = Clock::now();
+  const auto join = [&](MemberId id, std::optional<std::uint32_t> rank) {
+    Report report{.kind = Report::Kind::Join, .port = 4711};
+    report.newcomer = Newcomer{"run", 2, 2, rank, Node{std::to_string(id), "", 1, "worker"}};
+    coordinator.heard(id, report, now);
+  };
+  join(1, {});
+  join(2, 0);
+  join(3, 1);  // waits
+  coordinator.heard(2, {.kind = Report::Kind::Failed, .generation = 1, .causes = {{.exit_code = 1}}}, now);
+  (void)coordinator.take_orders();
+  for (const MemberId id : {MemberId{1}, MemberId{2}}) {
+    coordinator.heard(id, {.kind = Report::Kind::Stopped, .generation = 1, .port = 4711}, now);
+  }
+  std::vector<std::string> hosts;
+  for (const auto& [id, order] : coordinator.take_orders()) {
+    if (id == 1 && order.kind == Order::Kind::Begin) {
+      hosts.push_back(order.generation.world.at(order.generation.coordinator).host);
+    }
+  }
+  EXPECT_EQ(hosts, std::vector<std::string>{"1"});
+}
+
 /// A member in its first generation, of which three nodes are.
 Member running_member() {
   Member member;

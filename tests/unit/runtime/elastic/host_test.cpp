@@ -145,6 +145,20 @@ TEST(Host, AFirstFrameThatIsTooLongIsNotAwaited) {
   EXPECT_FALSE(open);
 }
 
+TEST(Host, TheSilentMakeRoomForWhoSaysWhoItIs) {
+  HostOfTwo two;
+  std::vector<rendezvous::Socket> silent;
+  for (int i = 0; i < 400; ++i) {
+    silent.push_back(two.connected());
+    two.turn();
+  }
+  rendezvous::Socket agent = two.connected();
+  two.say(agent, encode_frame(to_text(HostOfTwo::join("test", "there"))));
+  bool open = true;
+  EXPECT_THAT(two.answers(agent, open), SizeIs(testing::Ge(2U))) << "it is told to wait and to begin";
+  EXPECT_TRUE(open);
+}
+
 TEST(Host, DropsAMemberThatSaysWhatIsNoReport) {
   HostOfTwo two;
   rendezvous::Socket agent = two.connected();

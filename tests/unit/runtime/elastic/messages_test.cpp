@@ -43,5 +43,32 @@ TEST(Messages, AFewBytesDoNotBecomeMoreThanAWorldHas) {
   EXPECT_FALSE(parse_order(packed(std::size_t{1} << 26)));
 }
 
+TEST(Messages, AnAddressIsNothingThatAShellWouldTakeForMore) {
+  const auto is_read = [](const Node& node) {
+    Report report{.kind = Report::Kind::Join, .port = 4711};
+    report.newcomer = Newcomer{"run", 1, 1, {}, node};
+    return parse_report(to_text(report)).has_value();
+  };
+  EXPECT_TRUE(is_read({"jwb_01-i.cluster", "fe80::1%ib0", 1, "any role: $(x)"}));
+  for (const char* const text : {"$(touch x)", "a b", "a\nb", "`x`", "a/b", "\xc3\xa4"}) {
+    EXPECT_FALSE(is_read({"host", text, 1, "worker"})) << text;
+  }
+  EXPECT_FALSE(is_read({std::string(256, 'a'), "10.0.0.1", 1, "worker"}));
+}
+
+TEST(Messages, WhatIsLittleButBracketsIsNotRead) {
+  const auto with = [](const std::string& more) {
+    return parse_order(R"({"protocol":"rollcall run 5","order":6,"beat":7,"settled":0,"more":)" + more + "}");
+  };
+  EXPECT_TRUE(with(R"("[[[[[[[[[[[[[[[[[[[[[[\"[[[[[[[[[[[[")")) << "a text";
+  EXPECT_TRUE(with("[[[[[[]]]]]]"));
+  EXPECT_FALSE(with(std::string(20, '[') + std::string(20, ']')));
+  std::string wide = "[[]";
+  for (int i = 0; i < (1 << 20); ++i) {
+    wide += ",[]";
+  }
+  EXPECT_FALSE(with(wide + "]"));
+}
+
 }  // namespace
 }  // namespace rollcall::elastic

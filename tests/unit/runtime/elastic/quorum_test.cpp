@@ -159,6 +159,15 @@ TEST(Quorum, NeverLetsTwoGoOn) {
   EXPECT_GT(succeeded, 300U);
 }
 
+TEST(Quorum, KeepsNothingOfThoseWhoOnlyCameAndWent) {
+  Quorum quorum;
+  quorum.formed(1, nodes_of(0b0011));
+  const std::string before = quorum.fingerprint();
+  quorum.came(node(2));
+  quorum.died(node(2));
+  EXPECT_EQ(quorum.fingerprint(), before);
+}
+
 TEST(Quorum, HalfOfTheNodesGoOnOnlyWithTheCoordinator) {
   Generation generation;
   generation.number = 1;

@@ -4,6 +4,9 @@
 
 #include <map>
 #include <string>
+#include <utility>
+
+#include "runtime/job/marker.h"
 
 namespace rollcall::elastic {
 namespace {
@@ -63,6 +66,62 @@ TEST(WorkerVariables, AVirtualLocalRankSeesItsOwnGpuAlone) {
   EXPECT_EQ(own["CUDA_VISIBLE_DEVICES"], "6");
   EXPECT_EQ(variables(request, of_three_nodes(), 1)["CUDA_VISIBLE_DEVICES"], "1");
   EXPECT_TRUE(variables(request, of_three_nodes(), 1, one_variable("CUDA_VISIBLE_DEVICES", "4")).empty());
+}
+
+/// The agent's environment under `srun --ddp`, one task a node: each value is marked as a rollcall's.
+Environment of_the_plugin(std::map<std::string, std::string, std::less<>> values) {
+  job::Marker marker;
+  for (const auto& [name, value] : values) {
+    marker.emplace(name, job::fnv1a(value));
+  }
+  values.emplace("ROLLCALL_SET", job::to_text(marker));
+  return Environment(std::move(values));
+}
+
+TEST(WorkerVariables, WhatThePluginToldTheAgentOfItselfIsToldAnewForEachWorker) {
+  LaunchRequest request;
+  request.workers = 4;
+  const Environment agent = of_the_plugin({{"NODE_RANK", "5"},
+                                           {"LOCAL_SIZE", "1"},
+                                           {"CROSS_RANK", "5"},
+                                           {"CROSS_SIZE", "8"},
+                                           {"JAX_COORDINATOR_ADDRESS", "head:1"},
+                                           {"JAX_NUM_PROCESSES", "8"},
+                                           {"JAX_PROCESS_ID", "5"},
+                                           {"JAX_LOCAL_DEVICE_IDS", "0,1,2,3"}});
+  auto own = variables(request, of_three_nodes(), 1, agent);
+  EXPECT_EQ(own["NODE_RANK"], "2");
+  EXPECT_EQ(own["LOCAL_SIZE"], "4");
+  EXPECT_EQ(own["CROSS_RANK"], "2");
+  EXPECT_EQ(own["CROSS_SIZE"], "3");
+  EXPECT_EQ(own["JAX_COORDINATOR_ADDRESS"], "a:4000");
+  EXPECT_EQ(own["JAX_NUM_PROCESSES"], "9");
+  EXPECT_EQ(own["JAX_PROCESS_ID"], "6");
+  EXPECT_EQ(own["JAX_LOCAL_DEVICE_IDS"], "1");
+  request.workers = 1;
+  EXPECT_EQ(variables(request, of_three_nodes(), 0, agent).count("JAX_LOCAL_DEVICE_IDS"), 0U)
+      << "an only worker has all that the agent has";
+  request.virtual_local_rank = true;
+  EXPECT_EQ(variables(request, of_three_nodes(), 0, agent)["JAX_LOCAL_DEVICE_IDS"], "0");
+}
+
+TEST(WorkerVariables, WhatTheUserSetOrNobodyIsNotTouched) {
+  LaunchRequest request;
+  request.workers = 2;
+  EXPECT_EQ(variables(request, of_three_nodes(), 0).count("JAX_PROCESS_ID"), 0U);
+  const Environment users = one_variable("JAX_COORDINATOR_ADDRESS", "mine:7");
+  EXPECT_EQ(variables(request, of_three_nodes(), 0, users).count("JAX_COORDINATOR_ADDRESS"), 0U);
+}
+
+TEST(WorkerVariables, TheThreadsOfTheAgentsTaskAreSharedByItsWorkers) {
+  LaunchRequest request;
+  request.workers = 4;
+  const Environment agent = of_the_plugin({{"OMP_NUM_THREADS", "30"}});
+  EXPECT_EQ(variables(request, of_three_nodes(), 0, agent)["OMP_NUM_THREADS"], "7");
+  const Environment small = of_the_plugin({{"OMP_NUM_THREADS", "2"}});
+  EXPECT_EQ(variables(request, of_three_nodes(), 0, small)["OMP_NUM_THREADS"], "1");
+  request.workers = 1;
+  EXPECT_EQ(variables(request, of_three_nodes(), 0, agent).count("OMP_NUM_THREADS"), 0U);
 }
 
 TEST(Substitute, FollowsPythonsTemplates) {

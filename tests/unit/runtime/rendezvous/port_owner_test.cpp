@@ -2,10 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include "runtime/rendezvous/connect.h"
 #include "runtime/rendezvous/listener.h"
@@ -44,6 +47,37 @@ TEST(PortOwner, IsThisUserForASocketOfItsOwn) {
   EXPECT_EQ(listener_text(own->port()), "a process of user " + std::to_string(geteuid()));
   const Socket socket(connect_once({"127.0.0.1", own->port()}, Clock::now() + std::chrono::seconds(30)).descriptor);
   EXPECT_EQ(stranger_at_other_end(socket.descriptor()), "");
+}
+
+TEST(PortOwner, WhoAcceptedAndListensNoLongerIsKnownByTheConnection) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root can listen as another user";
+  }
+  constexpr uid_t kNobody = 65'534;
+  for (const uid_t user : {kNobody, geteuid()}) {
+    for (const char* const address : {"127.0.0.1", "127.0.1.1", "::1"}) {
+      ASSERT_EQ(seteuid(user), 0);
+      std::optional<Listener> others;
+      if (Result<Listener> made = Listener::on_all_addresses(0)) {
+        others = *std::move(made);
+      }
+      const std::uint16_t port = others ? others->port() : std::uint16_t{0};
+      const Socket socket(connect_once({address, port}, Clock::now() + std::chrono::seconds(30)).descriptor);
+      const int accepted = others && socket.is_open() ? accept(others->descriptor(), nullptr, nullptr) : -1;
+      others.reset();
+      ASSERT_EQ(seteuid(0), 0);
+      if (!socket.is_open() && std::string_view(address) == "::1") {
+        continue;  // a host without IPv6
+      }
+      ASSERT_GE(accepted, 0) << address;
+      EXPECT_THAT(listening_users(port), IsEmpty());
+      EXPECT_EQ(stranger_at_other_end(socket.descriptor()),
+                user == kNobody ? "a process of user 65534 answers there" : "")
+          << address;
+      close(accepted);
+      EXPECT_EQ(stranger_at_other_end(socket.descriptor()), "a process that is gone answered there") << address;
+    }
+  }
 }
 
 TEST(PortOwner, AnotherUsersListenerIsAStrangerAtAnyLoopbackAddress) {

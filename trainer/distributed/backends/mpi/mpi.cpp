@@ -1,12 +1,7 @@
 // The program's side of MPI: opens the plugin and gives its engine to c10d.
-#include <dlfcn.h>
-#include <fmt/format.h>
-#include <filesystem>
-#include <optional>
-#include <string>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
-#include "runtime/base/this_process.h"
+#include "runtime/base/plugin.h"
 #include "trainer/distributed/backends/backends.h"
 #include "trainer/distributed/backends/c10d/engine_backend.h"
 #include "trainer/distributed/backends/mpi/plugin/plugin.h"
@@ -16,30 +11,24 @@ namespace rollcall::process_group {
 namespace {
 
 Result<const mpi::Plugin*> open_plugin() {
-  const std::string name = "rollcall_mpi.so";
-  const auto [file, passed_over] = find_above_own_file(std::filesystem::path(ROLLCALL_PLUGIN_FOLDER) / name);
-  if (!passed_over.empty()) {
-    return fail("--backend", "mpi", fmt::format("{} is not believed: {}", name, passed_over),
-                "chown or chmod go-w there, or --backend=auto");
+  const PluginFile file{.setting = "--backend",
+                        .value = "mpi",
+                        .folder = ROLLCALL_PLUGIN_FOLDER,
+                        .name = "rollcall_mpi.so",
+                        .function = mpi::kPluginFunction,
+                        .built = "where CMake finds MPI (libopenmpi-dev)",
+                        .to_open = "loading the module of the MPI that rollcall was built with",
+                        .instead = "--backend=auto, or installing MPI's headers and building again"};
+  // Open MPI opens components of its own that take its symbols from it.
+  const Result<void*> found = find_plugin_function(file);
+  if (!found) {
+    return found.error();
   }
-  if (!file) {
-    return fail("--backend", "mpi",
-                name + " is not in " ROLLCALL_PLUGIN_FOLDER
-                       " of this installation: it is built where CMake finds MPI (libopenmpi-dev)",
-                "--backend=auto, or installing MPI's headers and building again");
+  const mpi::Plugin& plugin = reinterpret_cast<mpi::PluginFunction>(*found)();
+  if (plugin.build != ROLLCALL_PLUGIN_BUILD) {
+    return plugin_of_another_build(file);
   }
-  // RTLD_GLOBAL: Open MPI opens components of its own that take its symbols from here.
-  void* const library = dlopen(file->c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (library == nullptr) {
-    return fail("--backend", "mpi", dlerror(), "loading the module of the MPI that rollcall was built with",
-                ExitCode::Unavailable);
-  }
-  const auto function = reinterpret_cast<mpi::PluginFunction>(dlsym(library, mpi::kPluginFunction));
-  if (function == nullptr || function().build != ROLLCALL_PLUGIN_BUILD) {
-    return fail("--backend", "mpi", file->string() + " is of another build than this program",
-                "installing both of one build", ExitCode::Mismatch);
-  }
-  return &function();
+  return &plugin;
 }
 
 /// rollcall_mpi.so of this installation, opened once and never closed. Errors: (Usage) there is none; (Unavailable) it

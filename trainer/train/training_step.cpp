@@ -1,12 +1,64 @@
-#include "trainer/train/update.h"
+#include "trainer/train/training_step.h"
 
 #include <ATen/record_function.h>
+
+#include <chrono>
 #include <cmath>
 
 #include "trainer/precision/loss_scaler.h"
 #include "trainer/torch.h"
+#include "trainer/train/process.h"
 
 namespace rollcall::train {
+
+Accumulation::Accumulation(const config::TrainConfig& config, const World& world, Training& training,
+                           Observer& observer, bool keeps_buffers)
+    : config_(config),
+      world_(world),
+      training_(training),
+      replica_(*training.replica),
+      observer_(observer),
+      keeps_buffers_(keeps_buffers),
+      batches_(virtual_ranks(config, world).mine * config.grad_accumulation()) {}
+
+void Accumulation::begin() {
+  if (keeps_buffers_) {
+    buffers_before_ = parallel::copies_of(training_.model->buffers());
+  }
+  replica_.zero_grad();
+}
+
+void Accumulation::add(const data::Batch& read, std::int64_t done, std::int64_t step, StepSums& sums) {
+  const data::StageTimes& times = read.times;
+  sums.loading += std::chrono::duration<double>(times.fetch + times.decode + times.augment).count();
+  observer_.batch_read(step, read.images);
+  replica_.set_gradient_sync(done + 1 == batches_);
+  const double begun = seconds_now();
+  const data::Batch batch = training_.data.copies->place(read);
+  at::Tensor outputs;
+  at::Tensor losses;
+  const at::Tensor loss = replica_.forward([&] {
+    RECORD_USER_SCOPE("phase: forward");
+    outputs = outputs_of(training_, config_, world_, batch.images);
+    losses = losses_of(outputs, batch, config_.optim.label_smoothing);
+    return losses.mean();
+  });
+  const double forwarded = seconds_now();
+  // The gradient of the mean over the whole step, of one virtual rank; dividing by 1 changes nothing.
+  {
+    RECORD_USER_SCOPE("phase: backward");
+    training_.loss_scaler.scale(loss / config_.grad_accumulation()).backward();
+  }
+  sums.times.forward += forwarded - begun;
+  sums.times.backward += seconds_now() - forwarded;
+  sums.totals.average += count(outputs, batch.labels, losses, batch.counted);
+}
+
+void Accumulation::finish(StepSums& sums) {
+  const double begun = seconds_now();
+  replica_.finish_gradients();
+  sums.times.backward += seconds_now() - begun;
+}
 
 Update::Update(const config::TrainConfig& config, const World& world, Training& training, CheckpointWriter& writer,
                Observer& observer, checkpoint::Progress& progress)

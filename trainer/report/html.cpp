@@ -1,8 +1,9 @@
-#include "trainer/report/html_text.h"
+#include "trainer/report/html.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "runtime/base/text.h"
@@ -53,6 +54,14 @@ std::string html_table(std::string_view caption, const std::vector<std::vector<s
     html += row == 0 ? "</tr></thead>\n<tbody>\n" : "</tr>\n";
   }
   return html + (rows.empty() ? "" : "</tbody>") + "</table></div>\n";
+}
+
+std::string json_text(std::string_view text) {
+  std::string json = nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  for (std::size_t at = json.find('<'); at != std::string::npos; at = json.find('<', at)) {
+    json.replace(at, 1, "\\u003c");
+  }
+  return json;
 }
 
 std::string short_number(double value) {

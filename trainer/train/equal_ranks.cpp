@@ -1,17 +1,23 @@
-#include "trainer/train/same_settings.h"
+#include "trainer/train/equal_ranks.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "trainer/config/identity.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/torch.h"
+#include "trainer/train/same_data.h"
 
 namespace rollcall::train {
 namespace {
+
+using checkpoint::DataParts;
+using Bytes = std::vector<std::uint8_t>;
 
 /// Rank 0's text on all ranks.
 Result<std::string> text_of_rank_zero(const World& world, const std::string& mine) {
@@ -30,6 +36,15 @@ Result<std::string> text_of_rank_zero(const World& world, const std::string& min
   }
   std::memcpy(text.data(), moved.cpu().const_data_ptr(), text.size());
   return text;
+}
+
+Result<std::string> host_of(const World& world, std::size_t rank) {
+  const Result<std::vector<Bytes>> hosts =
+      process_group::all_gather_bytes(world.process_group, Bytes(world.host.begin(), world.host.end()));
+  if (!hosts) {
+    return hosts.error();
+  }
+  return std::string((*hosts)[rank].begin(), (*hosts)[rank].end());
 }
 
 }  // namespace
@@ -51,6 +66,32 @@ Result<void> confirm_equal_settings(const World& world, const settings::Settings
       others.front().option, shown(others.front().now),
       fmt::format("rank {} on {} has it so, and rank 0 has {}", world.rank, world.host, shown(others.front().then)),
       "the same options, ROLLCALL_* variables and profiles for all ranks", ExitCode::Mismatch);
+}
+
+Result<void> confirm_equal_data(const World& world, const data::Datasets& mine, const std::string& given) {
+  const DataParts parts = data_of(mine);
+  static_assert(std::is_trivially_copyable_v<DataParts>);
+  Bytes bytes(sizeof parts);
+  std::memcpy(bytes.data(), &parts, sizeof parts);
+  const Result<std::vector<Bytes>> all = process_group::all_gather_bytes(world.process_group, bytes);
+  if (!all) {
+    return all.error();
+  }
+  std::vector<DataParts> of_ranks(all->size());
+  for (std::size_t rank = 0; rank < all->size(); ++rank) {
+    std::memcpy(&of_ranks[rank], (*all)[rank].data(), std::min(sizeof(DataParts), (*all)[rank].size()));
+  }
+  for (std::size_t rank = 1; rank < of_ranks.size(); ++rank) {
+    const std::string what = difference_of(of_ranks[rank], of_ranks[0]);
+    if (what.empty()) {
+      continue;
+    }
+    const Result<std::string> host = host_of(world, rank);  // all ranks come here
+    return host ? fail("--data", given, fmt::format("rank {} on {} has other data than rank 0: {}", rank, *host, what),
+                       "making it the same data on all nodes", ExitCode::Mismatch)
+                : host.error();
+  }
+  return {};
 }
 
 }  // namespace rollcall::train

@@ -15,4 +15,11 @@ namespace rollcall::report {
 /// A number for people: four significant digits, from 100,000 on in thousands and so on: "10500", "150k", "2.5M".
 [[nodiscard]] std::string short_number(double value);
 
+/// `text` as a JSON string that ends no `<script>`; bytes that are no text are replaced.
+[[nodiscard]] std::string json_text(std::string_view text);
+
+/// The style sheet and the script of the page (page_assets.cpp).
+[[nodiscard]] std::string_view page_style();
+[[nodiscard]] std::string_view page_script();
+
 }  // namespace rollcall::report

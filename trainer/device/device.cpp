@@ -1,4 +1,4 @@
-#include "trainer/model/device.h"
+#include "trainer/device/device.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -7,7 +7,7 @@
 #endif
 #include <cstdlib>
 
-namespace rollcall::model {
+namespace rollcall::device {
 namespace {
 
 #if defined(__x86_64__)
@@ -50,4 +50,4 @@ void avoid_unusable_amx() {
   }
 }
 
-}  // namespace rollcall::model
+}  // namespace rollcall::device

@@ -1,0 +1,44 @@
+#include "runtime/base/plugin.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "runtime/base/this_process.h"
+
+namespace rollcall {
+
+Result<void*> find_plugin_function(const PluginFile& plugin) {
+  const auto [file, passed_over] = find_above_own_file(std::filesystem::path(plugin.folder) / plugin.name);
+  if (!passed_over.empty()) {
+    return fail(plugin.setting, plugin.value, fmt::format("{} is not believed: {}", plugin.name, passed_over),
+                "chown or chmod go-w there, or " + plugin.instead, ExitCode::Configuration);
+  }
+  if (!file) {
+    return fail(
+        plugin.setting, plugin.value,
+        fmt::format("{} is not in {} of this installation: it is built {}", plugin.name, plugin.folder, plugin.built),
+        plugin.instead);
+  }
+  void* const library = ::dlopen(file->c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) {
+    return fail(plugin.setting, plugin.value, ::dlerror(), plugin.to_open, ExitCode::Unavailable);
+  }
+  void* const function = ::dlsym(library, plugin.function.c_str());
+  if (function == nullptr) {
+    return fail(plugin.setting, plugin.value, fmt::format("{} is no such plugin", plugin.name), plugin.instead,
+                ExitCode::Configuration);
+  }
+  return function;
+}
+
+Error plugin_of_another_build(const PluginFile& plugin) {
+  Error error = fail(plugin.setting, plugin.value,
+                     fmt::format("{} in {} is of another build than this program", plugin.name, plugin.folder),
+                     "installing both of one build", ExitCode::Mismatch);
+  error.of_this_node = true;  // others may have what belongs together
+  return error;
+}
+
+}  // namespace rollcall

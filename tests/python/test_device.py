@@ -1,0 +1,163 @@
+"""Whole trainings on the stand-in device, which is as strict as a GPU (tests/support/stand_in_device.h): the CPU's to the last bit.
+
+Its memory cannot be read by the host, operators take no tensor of the CPU, and copies are as late as they may be: what forgets
+one of these ends with SIGSEGV, an error, or other bits."""
+import json
+import shutil
+import signal
+
+import pytest
+
+import trainer_ranks
+from trainer_ranks import SMALL, differences, records
+
+pytest.importorskip("h5py")
+
+STAND_IN = "--device=stand_in"
+DATA = ("--data=fake", "--fake-size=100", *SMALL, "--train-num-workers=2", "--lr=0.01", "--epochs=2",
+        "--valid-epochs=1", "--log-steps=1", "--checkpoint-epochs=1", "--keep-last=9")
+RANDOM = ("--mixup=0.2", "--cutmix=1", "--label-smoothing=0.1", "--lr-schedule=cosine", "--warmup-epochs=0.5", "--clip-grad-norm=5")
+TRAININGS = {
+    "alone": (1, "--optimizer=sgd"),
+    "ddp": (2, "--optimizer=adamw", *RANDOM),
+    "ddp of four": (4, "--optimizer=sgd", "--first-bucket=0.01", "--bucket=0.1"),
+    "accumulation": (2, "--optimizer=sgd", "--grad-accumulation=3", *RANDOM),
+    "fsdp": (2, "--parallel=fsdp", "--optimizer=adamw", *RANDOM),
+    "fsdp offloaded": (2, "--parallel=fsdp", "--optimizer=sgd", "--cpu-offload"),
+    "hybrid": (4, "--parallel=fsdp", "--shard-degree=2", "--replicate-degree=2", "--optimizer=adamw"),
+    "bfloat16": (2, "--optimizer=sgd", "--precision=bf16", *RANDOM),
+    "synchronous saves": (2, "--optimizer=adamw", "--checkpoint-mode=sync"),
+}
+LAST = "step-*.h5"
+
+
+def last(folder):
+    return sorted(folder.glob(LAST))[-1]
+
+
+@pytest.mark.parametrize("training", TRAININGS)
+def test_a_training_on_a_device_has_the_bits_of_one_on_cpus(tmp_path, training):
+    ranks, *options = TRAININGS[training]
+    on_cpus, on_device = tmp_path / "cpu", tmp_path / "device"
+    trainer_ranks.run(on_cpus, *DATA, *options, "--device=cpu", ranks=ranks)
+    trainer_ranks.run(on_device, *DATA, *options, STAND_IN, ranks=ranks)
+    assert last(on_cpus).name == last(on_device).name
+    assert differences(last(on_cpus), last(on_device)) == []
+    for event in ("step", "epoch", "validation"):
+        assert records(on_device, event) == records(on_cpus, event) != []
+
+
+@pytest.mark.parametrize("first, then", [("cpu", "stand_in"), ("stand_in", "cpu"), ("stand_in", "stand_in")])
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_a_checkpoint_is_the_same_file_wherever_it_is_written(tmp_path, parallel, first, then):
+    options = (*DATA, *RANDOM, f"--parallel={parallel}", "--optimizer=adamw", "--checkpoint-steps=7")
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    trainer_ranks.run(whole, *options, f"--device={first}")
+    part.mkdir()
+    shutil.copy(whole / "step-00000007.h5", part)
+    assert "resumed from" in trainer_ranks.run(part, *options, f"--device={then}")
+    assert differences(last(whole), last(part)) == []
+
+
+def test_a_killed_training_on_a_device_goes_on_where_it_was(tmp_path):
+    options = (*DATA, *RANDOM, "--optimizer=adamw", "--checkpoint-steps=3", "--checkpoint-mode=sync")
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    trainer_ranks.run(whole, *options, STAND_IN)
+    processes = trainer_ranks.start(part, *options, STAND_IN)
+    for line in processes[0].stdout:  # the first save is done, and steps follow
+        if "step 4" in line or list(part.glob("step-00000006.h5")):
+            break
+    for process in processes:
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+    trainer_ranks.run(part, *options, STAND_IN)
+    assert differences(last(whole), last(part)) == []
+
+
+def test_copies_of_batches_to_a_device_are_in_the_trace(tmp_path):
+    output = trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--trace-steps=2-3")
+    assert "trace-2-3.json" in output
+    events = json.loads((tmp_path / "trace-2-3.json").read_text())["traceEvents"]
+    for rank in (0, 1):
+        names = [event["name"] for event in events if event["pid"] == rank and event.get("cat") == "copy"]
+        assert names == ["batch to the device"] * 2
+
+
+def refused(folder, *options, code, ranks=1, env=None):
+    """The error, told once for all ranks, before any work."""
+    text = trainer_ranks.run(folder, *DATA, *options, ranks=ranks, code=code, env=env)
+    errors = [line for line in text.splitlines() if line.startswith("rollcall: --")]
+    assert len(errors) == 1, text
+    assert not list(folder.glob(LAST))
+    return errors[0]
+
+
+def test_a_device_that_is_not_there_is_an_error(tmp_path):
+    assert "rollcall_nothing.so is not in lib" in refused(tmp_path, "--device=nothing", code=64)
+    assert "is not the name of a kind of device" in refused(tmp_path, "--device=../../tmp/x", code=64)
+
+
+def test_a_plugin_that_cannot_be_opened_or_believed_is_not_used(tmp_path):
+    """A copy of the program, with other plugins below it."""
+    program = tmp_path / "bin" / "rollcall-train"
+    folder = next((trainer_ranks.BUILD / "lib").rglob("rollcall_stand_in.so")).parent
+    plugins = tmp_path / folder.relative_to(trainer_ranks.BUILD)
+    plugins.mkdir(parents=True)
+    program.parent.mkdir()
+    shutil.copy(trainer_ranks.PROGRAM, program)
+    (plugins / "rollcall_broken.so").write_text("no library")
+    (plugins / "rollcall_shared.so").write_text("anybody's")
+    (plugins / "rollcall_shared.so").chmod(0o666)
+    mpi = folder / "rollcall_mpi.so"
+    command = [str(program), *DATA, f"--checkpoint-dir={tmp_path / 'out'}"]
+    process = trainer_ranks.subprocess.run([*command, "--device=broken"], text=True, capture_output=True)
+    assert process.returncode == 69 and "rollcall: --device: broken: " in process.stderr
+    process = trainer_ranks.subprocess.run([*command, "--device=shared"], text=True, capture_output=True)
+    assert process.returncode == 78 and "rollcall_shared.so is not believed" in process.stderr
+    if mpi.exists():
+        shutil.copy(mpi, plugins / "rollcall_other.so")
+        process = trainer_ranks.subprocess.run([*command, "--device=other"], text=True, capture_output=True)
+        assert process.returncode == 78 and "rollcall: --device: other: rollcall_other.so is no such plugin" in process.stderr
+
+
+@pytest.mark.parametrize("count, ranks, reason", [("0", 1, "no device is visible to this task"),
+                                                  ("2", 3, "3 ranks on this node, and each sees 2 devices"),
+                                                  ("broken", 2, "the driver does not answer")])
+def test_too_few_devices_and_what_the_driver_says(tmp_path, count, ranks, reason):
+    assert reason in refused(tmp_path, STAND_IN, code=69, ranks=ranks, env={"STAND_IN_COUNT": count})
+
+
+def test_a_device_of_one_rank_alone_that_fails_is_told_once(tmp_path):
+    processes = [trainer_ranks.start(tmp_path, *DATA, STAND_IN, ranks=2, env={"STAND_IN_COUNT": count}) for count in ("1", "broken")]
+    for process in (processes[0][1], processes[1][0]):
+        process.kill()
+        process.communicate()
+    text = trainer_ranks.finish([processes[0][0], processes[1][1]], code=69)
+    assert text.count("rollcall: --device: stand_in: rank 1 on ") == 1 and "the driver does not answer" in text
+
+
+def test_two_ranks_on_one_device_are_told_apart_by_its_uuid(tmp_path):
+    error = refused(tmp_path, STAND_IN, code=69, ranks=2, env={"STAND_IN_UUID": "GPU-1"})
+    assert "rollcall: --device: GPU-1: ranks 0 and 1 on " in error
+
+
+def test_ranks_on_different_kinds_of_devices_are_an_error(tmp_path):
+    processes = trainer_ranks.start(tmp_path, *DATA, "--device=cpu", ranks=2)
+    processes[1].kill()
+    processes[1].communicate()
+    other = trainer_ranks.start(tmp_path, *DATA, STAND_IN, ranks=2)
+    other[0].kill()
+    other[0].communicate()
+    text = trainer_ranks.finish([processes[0], other[1]], code=76)
+    assert text.count("rank 1 on ") == 1 and "rollcall: --device: " in text
+
+
+@pytest.mark.parametrize("backend", ["gloo", "ucx", "mpi", "nccl"])
+def test_a_backend_that_does_not_carry_the_devices_tensors_is_refused(tmp_path, backend):
+    assert f"rollcall: --backend: {backend}: does not carry tensors of the device" in refused(
+        tmp_path, STAND_IN, f"--backend={backend}", code=64, ranks=2)
+
+
+def test_nccl_without_a_device_is_refused(tmp_path):
+    assert "carries tensors of GPUs, and this training computes on CPUs" in refused(
+        tmp_path, "--device=cpu", "--backend=nccl", code=64, ranks=2)

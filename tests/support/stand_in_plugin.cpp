@@ -1,0 +1,52 @@
+// rollcall_stand_in.so: the stand-in device for rollcall-train --device=stand_in.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "tests/support/stand_in_device.h"
+#include "trainer/device/plugin.h"
+
+namespace {
+
+using rollcall::Result;
+using rollcall::device::Facts;
+namespace stand_in = rollcall::testing_support::stand_in;
+
+std::string variable(const char* name, const std::string& otherwise) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? otherwise : value;
+}
+
+/// STAND_IN_COUNT: as many devices; "broken": the driver says so.
+Result<std::uint32_t> count() {
+  const std::string given = variable("STAND_IN_COUNT", "1");
+  if (given == "broken") {
+    return rollcall::fail("--device", "stand_in", "the driver does not answer", "another node",
+                          rollcall::ExitCode::Unavailable);
+  }
+  return static_cast<std::uint32_t>(std::stoul(given));
+}
+
+/// Each process has the first device, under a name that is its own; STAND_IN_UUID: another name.
+Result<Facts> open(std::uint32_t /*index*/) {
+  return Facts{
+      .name = "stand-in", .uuid = variable("STAND_IN_UUID", "stand-in-" + std::to_string(::getpid())), .bus = {}};
+}
+
+void add_backend(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& /*store*/,
+                 std::chrono::milliseconds /*timeout*/) {
+  stand_in::add_backend(group);
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const rollcall::device::Plugin& rollcall_device_plugin() {
+  static const rollcall::device::Plugin plugin{.build = ROLLCALL_PLUGIN_BUILD,
+                                               .type = c10::DeviceType::PrivateUse1,
+                                               .backend = "stand-in",
+                                               .count = &count,
+                                               .open = &open,
+                                               .add_backend = &add_backend};
+  return plugin;
+}

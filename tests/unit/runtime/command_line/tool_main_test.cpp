@@ -1,0 +1,63 @@
+#include "runtime/command_line/tool_main.h"
+
+#include <gtest/gtest.h>
+
+#include <new>
+#include <sstream>
+#include <stdexcept>
+
+namespace rollcall::command_line {
+namespace {
+
+struct End {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+End end_of(const std::function<Result<int>(std::ostream&)>& work, std::ios::iostate state = std::ios::goodbit) {
+  std::ostringstream out;
+  std::ostringstream err;
+  out.setstate(state);
+  const int code = tool_main("rollcall-tool", "fewer files", out, err, [&] { return work(out); });
+  return {code, out.str(), err.str()};
+}
+
+TEST(ToolMain, GivesWhatTheWorkGives) {
+  const End end = end_of([](std::ostream& out) -> Result<int> {
+    out << "seen";
+    return 1;
+  });
+  EXPECT_EQ(end.code, 1);
+  EXPECT_EQ(end.out, "seen");
+  EXPECT_EQ(end.err, "");
+}
+
+TEST(ToolMain, TellsAnErrorInALineAndEndsWithItsCode) {
+  const End end = end_of(
+      [](std::ostream&) -> Result<int> { return fail("--data", "x", "does not exist", "another", ExitCode::NoInput); });
+  EXPECT_EQ(end.code, 66);
+  EXPECT_EQ(end.err, "rollcall: --data: x: does not exist; try another\n");
+}
+
+TEST(ToolMain, OutputThatCannotBeWrittenIsAnError) {
+  const auto print = [](std::ostream& out) -> Result<int> {
+    out << "lost";
+    return 0;
+  };
+  const End end = end_of(print, std::ios::badbit);
+  EXPECT_EQ(end.code, 74);
+  EXPECT_EQ(end.err, "rollcall: standard output: cannot be written; try another place for it\n");
+}
+
+TEST(ToolMain, WhatIsThrownEndsNoProgramWithoutAWord) {
+  const End memory = end_of([](std::ostream&) -> Result<int> { throw std::bad_alloc(); });
+  EXPECT_EQ(memory.code, 69);
+  EXPECT_EQ(memory.err, "rollcall: rollcall-tool: there is not enough memory; try fewer files\n");
+  const End bug = end_of([](std::ostream&) -> Result<int> { throw std::runtime_error("odd"); });
+  EXPECT_EQ(bug.code, 70);
+  EXPECT_EQ(bug.err, "rollcall: rollcall-tool: odd; try reporting this: it is a bug\n");
+}
+
+}  // namespace
+}  // namespace rollcall::command_line

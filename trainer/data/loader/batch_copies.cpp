@@ -1,0 +1,85 @@
+#include "trainer/data/loader/batch_copies.h"
+
+#include <ATen/record_function.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <exception>
+#include <utility>
+
+namespace rollcall::data {
+namespace {
+
+c10::Stream current_stream(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
+
+/// `host` in the memory of `place`, which is made anew where it is too small; undefined stays undefined.
+at::Tensor copy_into(at::Tensor& place, const at::Tensor& host, c10::Device device) {
+  if (!host.defined()) {
+    return {};
+  }
+  if (!place.defined() || place.size(0) < host.size(0) || place.scalar_type() != host.scalar_type() ||
+      place.sizes().slice(1) != host.sizes().slice(1)) {
+    place = at::empty_like(host, host.options().device(device).pinned_memory(false));
+  }
+  return place.narrow(0, 0, host.size(0)).copy_(host, /*non_blocking=*/true);
+}
+
+}  // namespace
+
+BatchCopies::Streams::Streams(c10::Device of_device)
+    : device(of_device),
+      beside(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device)),
+      places{Place(device), Place(device)} {}
+
+BatchCopies::BatchCopies(c10::Device device)
+    : streams_(device.is_cpu() ? nullptr : std::make_unique<Streams>(device)) {}
+
+BatchCopies::~BatchCopies() {
+  if (!streams_) {
+    return;
+  }
+  for (Sent& sent : streams_->sent) {
+    try {
+      sent.copied.synchronize();
+    } catch (const std::exception&) {
+      // A device that fails, which has been told by what used it, reads nothing any more.
+    }
+  }
+}
+
+void BatchCopies::let_go_of_copied() {
+  std::deque<Sent>& sent = streams_->sent;
+  while (!sent.empty() && (sent.size() >= kInFlight || sent.front().copied.query())) {
+    sent.front().copied.synchronize();
+    sent.pop_front();
+  }
+}
+
+Batch BatchCopies::place(Batch batch) {
+  if (!streams_) {
+    return batch;
+  }
+  RECORD_USER_SCOPE("copy: batch to the device");
+  let_go_of_copied();
+  const c10::Stream computing = current_stream(streams_->device);
+  Place& place = streams_->places[streams_->next];
+  Place& before = streams_->places[1 - streams_->next];
+  streams_->next = 1 - streams_->next;
+  before.used.record(computing);  // by all that was given so far
+  Batch there = batch;
+  Sent sent{std::move(batch), c10::Event(streams_->device.type())};
+  {
+    const c10::StreamGuard on_stream(streams_->beside);
+    place.used.block(streams_->beside);
+    there.images = copy_into(place.images, sent.batch.images, streams_->device);
+    there.labels = copy_into(place.labels, sent.batch.labels, streams_->device);
+    there.second_labels = copy_into(place.second_labels, sent.batch.second_labels, streams_->device);
+    there.counted = copy_into(place.counted, sent.batch.counted, streams_->device);
+    sent.copied.record(streams_->beside);
+  }
+  sent.copied.block(computing);
+  streams_->sent.push_back(std::move(sent));
+  return there;
+}
+
+}  // namespace rollcall::data

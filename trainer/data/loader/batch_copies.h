@@ -1,0 +1,62 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <deque>
+#include <memory>
+
+#include <c10/core/Event.h>
+#include <c10/core/Stream.h>
+
+#include "trainer/data/loader/loader.h"
+
+namespace rollcall::data {
+
+/// Batches on their way to a device, beside what it computes: each is copied on a stream of its own into one of two
+/// places that are made once, so that a batch arrives while the one before is computed with, and no step waits on the
+/// host. One thread's.
+///
+/// The host's memory of a batch is held until its copy has happened: the loader, which writes memory anew that nobody
+/// holds (see Loader), does not write what is still to be read. Its options say so many more (LoaderOptions::held).
+class BatchCopies {
+ public:
+  /// Batches whose copies may be on their way.
+  static constexpr int kInFlight = 2;
+
+  /// Nothing is copied where `device` is the CPU.
+  explicit BatchCopies(c10::Device device);
+  BatchCopies(const BatchCopies&) = delete;
+  BatchCopies& operator=(const BatchCopies&) = delete;
+  /// Waits for the copies that are on their way.
+  ~BatchCopies();
+
+  /// `batch` on the device, ready for what its current stream is given from now on. What is read of the batch that the
+  /// call before returned must have been given to that stream; its memory serves the next call but one.
+  /// Throws what LibTorch throws.
+  [[nodiscard]] Batch place(Batch batch);
+
+ private:
+  /// Memory on the device, of the largest batch so far, and when it is free.
+  struct Place {
+    explicit Place(c10::Device device) : used(device.type()) {}
+    at::Tensor images, labels, second_labels, counted;
+    c10::Event used;
+  };
+  /// A batch in the host's memory, and when it is read.
+  struct Sent {
+    Batch batch;
+    c10::Event copied;
+  };
+  struct Streams {
+    explicit Streams(c10::Device device);
+    c10::Device device;
+    c10::Stream beside;
+    std::array<Place, 2> places;
+    std::deque<Sent> sent;
+    std::size_t next = 0;  ///< place
+  };
+  void let_go_of_copied();
+  std::unique_ptr<Streams> streams_;  ///< null: the CPU
+};
+
+}  // namespace rollcall::data

@@ -1,0 +1,89 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "trainer/device/device.h"
+
+namespace rollcall::device {
+namespace {
+
+constexpr const char* kGpus = "cuda";
+
+Result<Device> device_of(const Plugin& plugin, const Place& place) {
+  const Result<std::uint32_t> visible = plugin.count();
+  if (!visible) {
+    return visible.error();
+  }
+  const Result<std::uint32_t> index = device_index(place, *visible);
+  if (!index) {
+    return index.error();
+  }
+  Result<Facts> facts = plugin.open(*index);
+  return facts ? Result<Device>(Device(plugin, *index, *std::move(facts))) : facts.error();
+}
+
+}  // namespace
+
+Result<std::uint32_t> device_index(const Place& place, std::uint32_t visible) {
+  if (visible == 1) {  // a task's own, or one for all: then another rank has the same UUID
+    return 0;
+  }
+  if (place.local_rank < visible && place.local_world_size <= visible) {
+    return place.local_rank;
+  }
+  return fail("--device", place.asked,
+              visible == 0
+                  ? "no device is visible to this task"
+                  : fmt::format("{} ranks on this node, and each sees {} devices", place.local_world_size, visible),
+              visible == 0 ? "asking Slurm for GPUs (--gpus-per-node), or --device=cpu"
+                           : "as many GPUs as tasks on a node (--gpus-per-node, --ntasks-per-node), all visible to "
+                             "each task (--gpu-bind=none)",
+              ExitCode::Unavailable);
+}
+
+bool is_cpu(const Place& place) { return place.asked == "cpu" || (place.asked == "auto" && place.gpus == 0); }
+
+void Device::place(torch::nn::Module& module) const {
+  const torch::NoGradGuard no_grad;
+  const auto move = [this](const at::Tensor& tensor) {
+    if (tensor.device() != device_) {
+      // As Module::to() does (Variable::set_data), which takes no devices that a plugin has brought.
+      tensor.unsafeGetTensorImpl()->shallow_copy_from(tensor.detach().to(device_).getIntrusivePtr());
+    }
+  };
+  std::ranges::for_each(module.parameters(), move);
+  std::ranges::for_each(module.buffers(), move);
+}
+
+Result<void> Device::make_current() const {
+  if (plugin_ == nullptr) {
+    return {};
+  }
+  const Result<Facts> opened = plugin_->open(static_cast<std::uint32_t>(device_.index()));
+  return opened ? Result<void>() : opened.error();
+}
+
+Result<Device> choose_device(const Place& place) {
+  if (is_cpu(place)) {
+    return Device();
+  }
+  const bool automatic = place.asked == "auto";
+  const Result<const Plugin*> plugin = open_plugin(automatic ? kGpus : place.asked);
+  if (plugin) {
+    return device_of(**plugin, place);
+  }
+  const bool not_built = plugin.error().exit_code == ExitCode::Usage;  // see idle_gpus_warning()
+  return automatic && not_built ? Result<Device>(Device()) : plugin.error();
+}
+
+std::string idle_gpus_warning(const Place& place, const Device& device) {
+  if (place.asked != "auto" || place.gpus == 0 || device.plugin() != nullptr) {
+    return {};
+  }
+  return fmt::format(
+      "--device: auto: computes on CPUs although {} GPU{} visible, since this rollcall was built without CUDA; try a "
+      "build with it (docs/gpu.md), or --device=cpu if that is meant",
+      place.gpus, place.gpus == 1 ? " is" : "s are");
+}
+
+}  // namespace rollcall::device

@@ -1,0 +1,92 @@
+// rollcall_cuda.so: NVIDIA's GPUs, and NCCL for their tensors.
+#include <c10/cuda/CUDAFunctions.h>
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+#include <nccl.h>
+
+#include <torch/csrc/cuda/nccl.h>
+#include <array>
+#include <exception>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+#include "trainer/device/plugin.h"
+
+namespace rollcall::device {
+namespace {
+
+Error cuda_error(const std::string& reason) {
+  return fail("--device", "cuda", reason,
+              "nvidia-smi on this node, a node whose driver suits this LibTorch, or --device=cpu",
+              ExitCode::Unavailable);
+}
+
+Result<std::uint32_t> count() {
+  int devices = 0;
+  const cudaError_t status = cudaGetDeviceCount(&devices);
+  if (status == cudaErrorNoDevice) {
+    return std::uint32_t{0};
+  }
+  if (status != cudaSuccess) {
+    return cuda_error(cudaGetErrorString(status));
+  }
+  return static_cast<std::uint32_t>(devices);
+}
+
+/// "GPU-8e4c1b7a-...", as nvidia-smi shows it.
+std::string uuid_text(const cudaUUID_t& uuid) {
+  std::string text = "GPU";
+  for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
+    const bool group_begins = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
+    text += fmt::format("{}{:02x}", group_begins ? "-" : "", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return text;
+}
+
+Result<Facts> open(std::uint32_t index) {
+  const int device = static_cast<int>(index);
+  cudaDeviceProp properties{};
+  cudaError_t status = cudaSetDevice(device);
+  status = status == cudaSuccess ? cudaGetDeviceProperties(&properties, device) : status;
+  if (status != cudaSuccess) {
+    return cuda_error(fmt::format("device {}: {}", index, cudaGetErrorString(status)));
+  }
+  return Facts{.name = properties.name,
+               .uuid = uuid_text(properties.uuid),
+               .bus = fmt::format("{:04x}:{:02x}:{:02x}.0", properties.pciDomainID, properties.pciBusID,
+                                  properties.pciDeviceID)};
+}
+
+/// Structures of NCCL's header cross into libtorch_cuda, which was built with one version of it: with another one it
+/// would write beyond their ends.
+void check_nccl() {
+  constexpr std::uint64_t kOwn = (std::uint64_t{NCCL_MAJOR} << 32) | (std::uint64_t{NCCL_MINOR} << 16) | NCCL_PATCH;
+  TORCH_CHECK(torch::cuda::nccl::version() == kOwn, "LibTorch was built with another NCCL than rollcall_cuda.so (",
+              NCCL_MAJOR, ".", NCCL_MINOR, ".", NCCL_PATCH, ")");
+}
+
+void add_nccl(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
+              std::chrono::milliseconds timeout) {
+  check_nccl();
+  const auto of_nccl = c10d::ProcessGroupNCCL::Options::create();
+  of_nccl->timeout = timeout;
+  const auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(
+      c10::make_intrusive<c10d::PrefixStore>("nccl", store), group.getRank(), group.getSize(), of_nccl);
+  group.setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
+                   c10::intrusive_ptr<c10d::Backend>(backend));
+  group.setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
+}
+
+}  // namespace
+}  // namespace rollcall::device
+
+extern "C" __attribute__((visibility("default"))) const rollcall::device::Plugin& rollcall_device_plugin() {
+  using namespace rollcall::device;
+  static const Plugin plugin{.build = ROLLCALL_PLUGIN_BUILD,
+                             .type = c10::DeviceType::CUDA,
+                             .backend = "nccl",
+                             .count = &count,
+                             .open = &open,
+                             .add_backend = &add_nccl};
+  return plugin;
+}

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "runtime/base/result.h"
+
+namespace rollcall::device {
+
+/// What is known of one device. Texts may be empty.
+struct Facts {
+  std::string name;  ///< "NVIDIA H100 80GB HBM3"
+  std::string uuid;  ///< no other device's: "GPU-8e4c1b7a-..."
+  std::string bus;   ///< its place on the bus: "0000:3b:00.0"
+};
+
+/// What rollcall_NAME.so offers the programs that load it: devices of one kind beside the CPU, which LibTorch knows
+/// once it is loaded. A shared object, so that the programs start, and run, where no driver is. Both are of one build:
+/// plain C++ crosses the border.
+struct Plugin {
+  /// Sums up what crosses the border; a plugin of another build is refused.
+  std::string_view build;
+  c10::DeviceType type;
+  /// What carries collectives of its tensors: "nccl".
+  std::string_view backend;
+  /// The devices that this process sees. Errors (Unavailable): the driver's reason.
+  Result<std::uint32_t> (*count)();
+  /// Makes device `index` the calling thread's. Errors (Unavailable): the driver's reason.
+  Result<Facts> (*open)(std::uint32_t index);
+  /// `backend` carries the group's collectives on tensors of the current device, and it becomes the default backend.
+  /// Throws what c10d throws.
+  void (*add_backend)(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
+                      std::chrono::milliseconds timeout);
+};
+
+/// Name of the function `const Plugin& ()` that the shared object exports.
+inline constexpr const char* kPluginFunction = "rollcall_device_plugin";
+using PluginFunction = const Plugin& (*)();
+
+/// The plugin of the devices that --device names, opened once. Thread-safe. Errors: those of
+/// find_plugin_function().
+[[nodiscard]] Result<const Plugin*> open_plugin(const std::string& name);
+
+}  // namespace rollcall::device
