@@ -18,6 +18,12 @@ std::string Speaker::text() const {
 }
 
 std::optional<Error> out_of_memory(const std::exception& error) {
+  if (const auto* const of_device = dynamic_cast<const c10::OutOfMemoryError*>(&error)) {
+    return fail("device memory", "", first_line(of_device->what_without_backtrace()),
+                "a smaller --batch-size with as much more --grad-accumulation, --precision=bf16, or --parallel=fsdp, "
+                "which divides parameters, gradients and optimizer state among the ranks",
+                ExitCode::Unavailable);
+  }
   const std::string what = first_line(error.what());
   const bool of_torch = what.find("can't allocate memory") != std::string::npos;  // of c10's allocator for CPUs
   if (!of_torch && dynamic_cast<const std::bad_alloc*>(&error) == nullptr) {

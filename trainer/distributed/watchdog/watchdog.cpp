@@ -111,6 +111,7 @@ void Watchdog::look(Shared& shared, milliseconds interval, const RankQuery& rank
       if (shared.ranks_lost && shared.ranks_lost()) {
         shared.search.ranks_are_lost(steady_clock::now());
       }
+      shared.on_device.look(steady_clock::now());
       shared.search.look(has_left, steady_clock::now());
     }
   }
@@ -129,6 +130,7 @@ void Watchdog::tell_end(Shared& shared, const RankQuery& rank_query) {
 
 void Watchdog::stop() {
   shared_->search.forget_connections();
+  shared_->on_device.forget();
   std::unique_lock lock(shared_->mutex);
   if (shared_->stop) {
     return;

@@ -18,6 +18,7 @@
 
 #include "runtime/base/result.h"
 #include "trainer/distributed/processes/processes.h"
+#include "trainer/distributed/watchdog/device_collectives.h"
 #include "trainer/distributed/watchdog/lost_peer_search.h"
 #include "trainer/distributed/watchdog/rank_query.h"
 #include "trainer/distributed/watchdog/watched_collective.h"
@@ -40,10 +41,21 @@ class FirstFailure {
     const std::lock_guard lock(mutex_);
     return what_;
   }
+  /// That a device's collectives end no more, in any of the groups: streams that wait for each other stand still, and
+  /// values of all of them may be wrong.
+  void tell_of_device(const Error& error) {
+    const std::lock_guard lock(mutex_);
+    of_device_ = of_device_.value_or(error);
+  }
+  [[nodiscard]] std::optional<Error> of_device() const {
+    const std::lock_guard lock(mutex_);
+    return of_device_;
+  }
 
  private:
   mutable std::mutex mutex_;
   std::optional<std::string> what_;
+  std::optional<Error> of_device_;
 };
 
 struct WatchdogOptions {
@@ -92,6 +104,14 @@ class Watchdog {
 
   /// Ends it where a peer turns out to be lost of which the backend says nothing.
   void watch(const std::shared_ptr<WatchedCollective>& collective) { shared_->search.add(collective); }
+  /// The same for one that a device carries; ends it, too, where it takes longer than the timeout.
+  void watch(const c10::intrusive_ptr<c10d::Work>& work, const std::shared_ptr<WatchedCollective>& collective) {
+    shared_->on_device.add(work, collective);
+    watch(collective);
+  }
+  /// Of this group or another one: see FirstFailure::tell_of_device().
+  void tell_of_device(const Error& error) { options_.first_failure->tell_of_device(error); }
+  [[nodiscard]] std::optional<Error> device_failure() const { return options_.first_failure->of_device(); }
 
   /// What to tell of `call`, which began at `since` and failed with `what`: asks all ranks where they are, unless it
   /// was `told` that some are lost: then `what` is all there is to say. After a time that only a timeout explains it
@@ -106,11 +126,13 @@ class Watchdog {
            const WatchdogOptions& options)
         : host_peers(std::move(peers)),
           search(std::move(broken_peers), options.names),
+          on_device(options.timeout),
           ranks_lost(options.ranks_lost),
           first_failure(options.first_failure) {}
 
     const std::shared_ptr<ProcessWatch> host_peers;
     LostPeerSearch search;
+    DeviceCollectives on_device;
     const std::function<bool()> ranks_lost;
     const std::shared_ptr<const FirstFailure> first_failure;
     std::mutex mutex;
@@ -152,5 +174,11 @@ using BrokenPeers = std::vector<std::uint32_t> (*)(c10d::Backend&);
                                                            const c10::intrusive_ptr<c10d::Store>& store,
                                                            const WatchdogOptions& options,
                                                            BrokenPeers broken_peers_of_gloo);
+
+/// Why a device no longer carries the collectives of `group`, or of another one that shares its
+/// WatchdogOptions::first_failure: one of them did not end, and its backend was aborted, which lets go of all that
+/// waits for one and leaves any values in its tensors. Nothing: it does, or there is none. `group` may be null.
+/// Thread-safe.
+[[nodiscard]] std::optional<Error> device_failure(const c10::intrusive_ptr<c10d::ProcessGroup>& group);
 
 }  // namespace rollcall::process_group

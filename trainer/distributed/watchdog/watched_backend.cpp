@@ -31,10 +31,15 @@ RecordedSpan begin_span(const CollectiveCall& call, const std::string& backend) 
 /// A collective under way whose failure is a CollectiveFailure. All else is the backend's own Work.
 class WatchedWork final : public c10d::Work {
  public:
-  /// `may_wait_for_ever`: the backend does not end everything that waits for a lost peer; `inner` has a future. `span`
-  /// ends at the latest when somebody has waited for it.
+  /// What is known of who waits for `inner`.
+  enum Waiting {
+    Ends,         ///< when it has ended, in any case
+    MayNotEnd,    ///< where a peer is lost; it has a future
+    IsOfAStream,  ///< the host does not wait: a device carries it
+  };
+  /// `span` ends at the latest when somebody has waited for it. `abort`: of the backend, for what a device carries.
   WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
-              bool may_wait_for_ever, RecordedSpan span);
+              Waiting waiting, RecordedSpan span, std::function<void()> abort);
 
   bool isCompleted() override { return watched_ ? watched_->future()->completed() : inner_->isCompleted(); }
   bool isSuccess() const override { return watched_ ? watched_->future()->hasValue() : inner_->isSuccess(); }
@@ -59,20 +64,24 @@ class WatchedWork final : public c10d::Work {
   std::shared_ptr<Watchdog> watchdog_;
   CollectiveCall call_;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
-  std::shared_ptr<WatchedCollective> watched_;  ///< null where the backend ends everything itself
+  Waiting waiting_;
+  std::shared_ptr<WatchedCollective> watched_;  ///< with MayNotEnd
   RecordedSpan span_;
 };
 
 WatchedWork::WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
-                         bool may_wait_for_ever, RecordedSpan span)
+                         Waiting waiting, RecordedSpan span, std::function<void()> abort)
     : c10d::Work(/*rank=*/-1, inner->retrieveOpType()),
       inner_(std::move(inner)),
       watchdog_(std::move(watchdog)),
       call_(std::move(call)),
+      waiting_(waiting),
       span_(std::move(span)) {
-  if (may_wait_for_ever) {
+  if (waiting == MayNotEnd) {
     watched_ = WatchedCollective::of(inner_->getFuture(), watchdog_, call_, since_);
     watchdog_->watch(watched_);
+  } else if (waiting == IsOfAStream) {
+    watchdog_->watch(inner_, WatchedCollective::of_device(watchdog_, call_, since_, std::move(abort)));
   }
 }
 
@@ -85,7 +94,9 @@ bool WatchedWork::wait(std::chrono::milliseconds timeout) {
   try {
     const bool done = inner_->wait(timeout);
     span_.reset();
-    watchdog_->end(call_);
+    if (waiting_ != IsOfAStream) {
+      watchdog_->end(call_);
+    }
     return done;
   } catch (const std::exception& error) {
     throw CollectiveFailure(watchdog_->explain(call_, since_, error.what()));
@@ -97,6 +108,9 @@ c10::intrusive_ptr<c10::ivalue::Future> WatchedWork::getFuture() {
     return watched_->future();
   }
   const auto future = inner_->getFuture();
+  if (waiting_ == IsOfAStream) {
+    return future;  // whose end is the host's word for: enqueued
+  }
   // Not `this`: whoever waits for the future need not keep the work.
   return future->then(
       [watchdog = watchdog_, call = call_, since = since_](c10::ivalue::Future& done) -> c10::IValue {
@@ -162,8 +176,11 @@ bool is_gloo(const c10d::Backend& backend) { return backend.getBackendName() == 
 
 class WatchedBackend final : public c10d::Backend {
  public:
-  WatchedBackend(c10::intrusive_ptr<c10d::Backend> inner, std::shared_ptr<Watchdog> watchdog)
-      : c10d::Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)), watchdog_(std::move(watchdog)) {}
+  WatchedBackend(c10::intrusive_ptr<c10d::Backend> inner, std::shared_ptr<Watchdog> watchdog, bool of_device)
+      : c10d::Backend(inner->getRank(), inner->getSize()),
+        inner_(std::move(inner)),
+        watchdog_(std::move(watchdog)),
+        of_device_(of_device) {}
 
   WatchedBackend(const WatchedBackend&) = delete;
   WatchedBackend& operator=(const WatchedBackend&) = delete;
@@ -186,6 +203,9 @@ class WatchedBackend final : public c10d::Backend {
     inner_->monitoredBarrier(options, all);
   }
   c10d::ErrorType getError() override { return inner_->getError(); }
+  [[nodiscard]] std::optional<Error> device_failure() const {
+    return of_device_ ? watchdog_->device_failure() : std::nullopt;
+  }
   void abort() override { inner_->abort(); }
   void shutdown() override { inner_->shutdown(); }
 
@@ -267,21 +287,38 @@ class WatchedBackend final : public c10d::Backend {
 
   template <typename Issue>
   WorkPtr watched(CollectiveCall call, const Issue& issue, bool has_future = true) {
+    if (const std::optional<Error> failure = device_failure()) {
+      throw CollectiveFailure(*failure);
+    }
     watchdog_->begin(call);
     RecordedSpan span = begin_span(call, inner_->getBackendName());
     WorkPtr work = issue();
     if (span && has_future) {
       work->getFuture()->addCallback([span](c10::ivalue::Future& /*done*/) { span->end(); });
     }
-    return c10::make_intrusive<WatchedWork>(std::move(work), watchdog_, std::move(call), has_future && is_gloo(*inner_),
-                                            std::move(span));
+    const auto waiting = of_device_                       ? WatchedWork::IsOfAStream
+                         : has_future && is_gloo(*inner_) ? WatchedWork::MayNotEnd
+                                                          : WatchedWork::Ends;
+    return c10::make_intrusive<WatchedWork>(std::move(work), watchdog_, std::move(call), waiting, std::move(span),
+                                            [inner = inner_] { inner->abort(); });
   }
 
   c10::intrusive_ptr<c10d::Backend> inner_;
   std::shared_ptr<Watchdog> watchdog_;
+  const bool of_device_;
 };
 
 }  // namespace
+
+std::optional<Error> device_failure(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+  for (const c10::Device& device : group ? group->getDeviceTypes() : std::vector<c10::Device>()) {
+    const auto backend = c10::dynamic_intrusive_pointer_cast<WatchedBackend>(group->getBackend(device.type()));
+    if (std::optional<Error> failure = backend ? backend->device_failure() : std::nullopt) {
+      return failure;
+    }
+  }
+  return std::nullopt;
+}
 
 c10::intrusive_ptr<c10d::ProcessGroup> watch(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                                              const c10::intrusive_ptr<c10d::Store>& store,
@@ -298,7 +335,8 @@ c10::intrusive_ptr<c10d::ProcessGroup> watch(const c10::intrusive_ptr<c10d::Proc
   for (const c10::Device& device : group->getDeviceTypes()) {
     const c10::intrusive_ptr<c10d::Backend> inner = group->getBackend(device.type());
     watched->setBackend(device.type(), c10d::ProcessGroup::strToBackendType(inner->getBackendName()),
-                        c10::intrusive_ptr<c10d::Backend>(c10::make_intrusive<WatchedBackend>(inner, watchdog)));
+                        c10::intrusive_ptr<c10d::Backend>(
+                            c10::make_intrusive<WatchedBackend>(inner, watchdog, device.type() != c10::kCPU)));
   }
   watched->setDefaultBackend(group->getBackendType());
   watched->setGroupName(group->getGroupName());

@@ -59,6 +59,15 @@ std::shared_ptr<WatchedCollective> WatchedCollective::of(const FuturePointer& in
   return collective;
 }
 
+std::shared_ptr<WatchedCollective> WatchedCollective::of_device(std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
+                                                                Clock::time_point since,
+                                                                std::function<void()> on_failure) {
+  std::shared_ptr<WatchedCollective> collective(new WatchedCollective(
+      c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get()), std::move(watchdog), std::move(call), since));
+  collective->on_failure_ = std::move(on_failure);
+  return collective;
+}
+
 void WatchedCollective::succeed(const c10::IValue& value) {
   if (!ended_.exchange(true)) {
     watchdog_->end(call_);
@@ -70,6 +79,10 @@ void WatchedCollective::fail(const std::string& what, bool told) {
   const CollectiveFailure failure(watchdog_->explain(call_, since_, what, told));
   if (!ended_.exchange(true)) {
     future_->setError(std::make_exception_ptr(failure));
+    if (on_failure_) {
+      watchdog_->tell_of_device(failure.error());
+      on_failure_();
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -39,6 +40,13 @@ class WatchedCollective {
                                                              std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
                                                              Clock::time_point since);
 
+  /// Of a device: follows nothing, somebody else sees it end. `on_failure`: called where it fails, once that is told.
+  [[nodiscard]] static std::shared_ptr<WatchedCollective> of_device(std::shared_ptr<Watchdog> watchdog,
+                                                                    CollectiveCall call, Clock::time_point since,
+                                                                    std::function<void()> on_failure);
+
+  /// It has ended well.
+  void succeed(const c10::IValue& value);
   /// Ends it with a CollectiveFailure that says where all ranks are; seconds. Where it was `told` that
   /// some are lost, with one that says `what`.
   void fail(const std::string& what, bool told = false);
@@ -49,12 +57,12 @@ class WatchedCollective {
  private:
   WatchedCollective(FuturePointer future, std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
                     Clock::time_point since);
-  void succeed(const c10::IValue& value);
 
   const FuturePointer future_;
   const std::shared_ptr<Watchdog> watchdog_;
   const CollectiveCall call_;
   const Clock::time_point since_;
+  std::function<void()> on_failure_;
   std::atomic<bool> ended_{false};
 };
 

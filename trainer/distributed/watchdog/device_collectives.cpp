@@ -1,0 +1,63 @@
+#include "trainer/distributed/watchdog/device_collectives.h"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace rollcall::process_group {
+namespace {
+
+std::string text_of(const std::exception_ptr& pointer) {
+  try {
+    std::rethrow_exception(pointer);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an unknown error";
+  }
+}
+
+}  // namespace
+
+void DeviceCollectives::add(c10::intrusive_ptr<c10d::Work> work, std::shared_ptr<WatchedCollective> collective) {
+  const std::lock_guard lock(mutex_);
+  under_way_.push_back({std::move(work), std::move(collective)});
+}
+
+void DeviceCollectives::forget() {
+  const std::lock_guard lock(mutex_);
+  under_way_.clear();
+}
+
+std::optional<DeviceCollectives::UnderWay> DeviceCollectives::first() {
+  const std::lock_guard lock(mutex_);
+  return under_way_.empty() ? std::nullopt : std::optional(under_way_.front());
+}
+
+void DeviceCollectives::drop_first() {
+  const std::lock_guard lock(mutex_);
+  if (!under_way_.empty()) {  // forgotten meanwhile
+    under_way_.pop_front();
+  }
+}
+
+void DeviceCollectives::look(WatchedCollective::Clock::time_point now) {
+  while (const std::optional<UnderWay> next = first()) {
+    WatchedCollective& collective = *next->collective;
+    if (!next->work->isCompleted()) {
+      // It begins when those before it have ended, as late as this has seen that.
+      if (!collective.has_ended() && now - std::max(collective.since(), first_since_) >= timeout_) {
+        collective.fail("the device does not come to its end");
+      }
+      return;
+    }
+    const std::exception_ptr failure = next->work->exception();
+    failure ? collective.fail(text_of(failure)) : collective.succeed({});
+    drop_first();
+    first_since_ = now;
+  }
+}
+
+}  // namespace rollcall::process_group
