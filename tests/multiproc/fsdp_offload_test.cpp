@@ -52,7 +52,7 @@ Outcome train(Rank& rank, const process_group::Mesh& mesh, const fsdp::Options& 
       loss.backward();
       outcome.losses.push_back(loss.item<double>());
     }
-    outcome.norms.push_back(replica->clip_grad_norm(0.1));
+    outcome.norms.push_back(replica->clip_grad_norm(0.1).item<double>());
     optimizer->step();
     outcome.losses.push_back(replica->evaluate([&] { return batch_loss(network, 100, rank.rank); }).item<double>());
   }

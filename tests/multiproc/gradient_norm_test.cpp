@@ -29,7 +29,7 @@ at::Tensor with_gradient(std::vector<float> values) {
 TEST(GradientNorm, IsOfAllGradientsTogetherAndWhatIsLongerIsScaledToTheLimit) {
   const at::Tensor unused = torch::zeros({2}).requires_grad_();
   const std::vector<at::Tensor> parameters{with_gradient({3, 4}), unused, with_gradient({-12}), with_gradient({})};
-  EXPECT_DOUBLE_EQ(clip_grad_norm(parameters, 6.5, nullptr), 13);
+  EXPECT_DOUBLE_EQ(clip_grad_norm(parameters, 6.5, nullptr).item<double>(), 13);
   EXPECT_TRUE(torch::allclose(parameters[0].grad(), torch::tensor({1.5F, 2.0F}), 1e-6));
   EXPECT_TRUE(torch::allclose(parameters[2].grad(), torch::tensor({-6.0F}), 1e-6));
   EXPECT_FALSE(unused.grad().defined());
@@ -37,7 +37,7 @@ TEST(GradientNorm, IsOfAllGradientsTogetherAndWhatIsLongerIsScaledToTheLimit) {
 
 TEST(GradientNorm, LeavesGradientsAloneThatAreShorterThanTheLimit) {
   const std::vector<at::Tensor> parameters{with_gradient({3, 4})};
-  EXPECT_DOUBLE_EQ(clip_grad_norm(parameters, 5.5, nullptr), 5);
+  EXPECT_DOUBLE_EQ(clip_grad_norm(parameters, 5.5, nullptr).item<double>(), 5);
   EXPECT_TRUE(torch::equal(parameters[0].grad(), torch::tensor({3.0F, 4.0F})));
 }
 
@@ -46,7 +46,7 @@ TEST(GradientNorm, OfAGroupIsThatOfTheGradientsOfAllItsRanks) {
     const process_group::Group group = rank.make_group();
     const std::vector<std::vector<float>> of_rank{{3}, {4, 0}, {-12}};
     const std::vector<at::Tensor> mine{with_gradient(of_rank[rank.rank])};
-    MULTIPROC_CHECK(clip_grad_norm(mine, 1, group) == 13);
+    MULTIPROC_CHECK(clip_grad_norm(mine, 1, group).item<double>() == 13);
     MULTIPROC_CHECK(torch::allclose(mine[0].grad(), torch::tensor(of_rank[rank.rank]) / 13, 1e-6));
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
@@ -56,7 +56,7 @@ TEST(GradientNorm, OfAGroupIsThatOfTheGradientsOfAllItsRanks) {
 double backward_and_clip(Replica& replica, Network& network) {
   replica.zero_grad();
   replica.forward([&] { return testing_support::batch_loss(network, 0, 0); }).backward();
-  return replica.clip_grad_norm(0.01);
+  return replica.clip_grad_norm(0.01).item<double>();
 }
 
 TEST(GradientNorm, OfAModelIsTheSameHoweverItIsDivided) {

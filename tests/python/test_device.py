@@ -3,6 +3,7 @@
 Its memory cannot be read by the host, operators take no tensor of the CPU, and copies are as late as they may be: what forgets
 one of these ends with SIGSEGV, an error, or other bits."""
 import json
+import re
 import shutil
 import signal
 
@@ -17,6 +18,8 @@ STAND_IN = "--device=stand_in"
 DATA = ("--data=fake", "--fake-size=100", *SMALL, "--train-num-workers=2", "--lr=0.01", "--epochs=2",
         "--valid-epochs=1", "--log-steps=1", "--checkpoint-epochs=1", "--keep-last=9")
 RANDOM = ("--mixup=0.2", "--cutmix=1", "--label-smoothing=0.1", "--lr-schedule=cosine", "--warmup-epochs=0.5", "--clip-grad-norm=5")
+# Batches of two: gradients of means over so few pictures, times the first scale, are beyond float16, in which CPUs are slow.
+FLOAT16 = ("--precision=fp16", "--batch-size=2", "--fake-size=20", "--epochs=1")
 TRAININGS = {
     "alone": (1, "--optimizer=sgd"),
     "ddp": (2, "--optimizer=adamw", *RANDOM),
@@ -26,6 +29,9 @@ TRAININGS = {
     "fsdp offloaded": (2, "--parallel=fsdp", "--optimizer=sgd", "--cpu-offload"),
     "hybrid": (4, "--parallel=fsdp", "--shard-degree=2", "--replicate-degree=2", "--optimizer=adamw"),
     "bfloat16": (2, "--optimizer=sgd", "--precision=bf16", *RANDOM),
+    "float16": (2, "--optimizer=adamw", *FLOAT16, "--clip-grad-norm=1"),
+    "float16 of shards": (2, "--parallel=fsdp", "--optimizer=sgd", *FLOAT16),
+    "levels": (2, "--optimizer=adamw", "--image-dtype=uint8", *RANDOM),
     "synchronous saves": (2, "--optimizer=adamw", "--checkpoint-mode=sync"),
 }
 LAST = "step-*.h5"
@@ -45,6 +51,46 @@ def test_a_training_on_a_device_has_the_bits_of_one_on_cpus(tmp_path, training):
     assert differences(last(on_cpus), last(on_device)) == []
     for event in ("step", "epoch", "validation"):
         assert records(on_device, event) == records(on_cpus, event) != []
+    left_out = records(on_cpus, "skipped_step")
+    assert records(on_device, "skipped_step") == left_out
+    assert left_out or training != "float16"
+
+
+def waits(folder, steps, *options):
+    """How often the hosts of two ranks waited for their devices in all, and for moments of their streams."""
+    report = folder / "waits"
+    trainer_ranks.run(folder, *DATA, STAND_IN, "--fake-size=200", "--valid-epochs=0", "--checkpoint-epochs=0", "--epochs=1",
+                      f"--max-steps={steps}", *options, env={"STAND_IN_WAITS": str(report)})
+    return [sum(numbers) for numbers in zip(*[map(int, line.split()) for line in report.read_text().splitlines()])]
+
+
+@pytest.mark.parametrize("options", [("--optimizer=sgd", "--grad-accumulation=2"), ("--optimizer=adamw", *RANDOM, "--image-dtype=uint8"),
+                                     ("--optimizer=adamw", "--precision=fp16", "--batch-size=2"),
+                                     ("--parallel=fsdp", "--optimizer=adamw", "--precision=bf16", "--clip-grad-norm=1")],
+                         ids=["accumulation", "all that is random", "fp16", "fsdp"])
+def test_no_step_waits_for_the_device(tmp_path, options):
+    """Of what a host waits for at moments of a stream, a step has its batch's copy and the numbers of the step before."""
+    few, many = (waits(tmp_path / str(steps), steps, *options) for steps in (3, 8))
+    batches = 2 if "--grad-accumulation=2" in options else 1
+    assert many[0] == few[0]
+    assert many[1] - few[1] <= 2 * 5 * (1 + batches)
+
+
+def test_a_stopped_training_on_a_device_saves_the_step_that_it_had_done(tmp_path):
+    """It hears of the signal a step later than on CPUs, and nothing is lost or done twice."""
+    options = (*DATA, *RANDOM, "--optimizer=adamw", "--image-dtype=uint8", "--epochs=3")
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    trainer_ranks.run(whole, *options, STAND_IN)
+    processes = trainer_ranks.start(part, *options, STAND_IN)
+    for line in processes[0].stdout:
+        if re.search(r"step +5/", line):
+            processes[1].send_signal(signal.SIGTERM)
+            break
+    trainer_ranks.finish(processes, code=75)
+    assert len(records(part, "step")) >= 5 and not records(part, "epoch")[2:]
+    trainer_ranks.run(part, *options, STAND_IN)
+    assert differences(last(whole), last(part)) == []
+    assert [record["step"] for record in records(part, "step")] == [record["step"] for record in records(whole, "step")]
 
 
 @pytest.mark.parametrize("first, then", [("cpu", "stand_in"), ("stand_in", "cpu"), ("stand_in", "stand_in")])
@@ -57,6 +103,7 @@ def test_a_checkpoint_is_the_same_file_wherever_it_is_written(tmp_path, parallel
     shutil.copy(whole / "step-00000007.h5", part)
     assert "resumed from" in trainer_ranks.run(part, *options, f"--device={then}")
     assert differences(last(whole), last(part)) == []
+    assert records(part, "epoch") == records(whole, "epoch")
 
 
 def test_a_killed_training_on_a_device_goes_on_where_it_was(tmp_path):
@@ -72,6 +119,45 @@ def test_a_killed_training_on_a_device_goes_on_where_it_was(tmp_path):
         process.communicate(timeout=60)
     trainer_ranks.run(part, *options, STAND_IN)
     assert differences(last(whole), last(part)) == []
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+@pytest.mark.parametrize("how, reason", [("SIGKILL", r"failed, so a peer was lost: rank 1 is lost: its process ended"),
+                                         ("SIGSTOP", r"did not end within 3\.0 s: rank 1 does not answer, but its process lives")],
+                         ids=["killed", "stopped"])
+def test_a_lost_rank_is_named_although_the_device_waits_for_ever(tmp_path, parallel, how, reason):
+    """A device's collective that waits for a lost rank tells nobody: it is seen not to end, aborted, and nothing is saved of it."""
+    options = (*DATA, STAND_IN, f"--parallel={parallel}", "--epochs=1000", "--fake-size=4000", "--checkpoint-steps=4")
+    processes = trainer_ranks.start(tmp_path, *options, "--collective-timeout=3")
+    for line in processes[0].stdout:
+        if re.search(r"step +5/", line):
+            processes[1].send_signal(getattr(signal, how))
+            break
+    output, errors = processes[0].communicate(timeout=60)
+    processes[1].kill()
+    processes[1].communicate()
+    assert processes[0].returncode == 69, output + errors
+    told = [line for line in errors.splitlines() if line.startswith("rollcall: ") and "warning" not in line]
+    assert len(told) == 1 and re.search(reason, told[0]), errors
+    record = json.loads((tmp_path / "collectives-of-rank-0.json").read_text())
+    assert 0 < record["ended"] < record["given"]
+    assert last(tmp_path).exists()
+    step = int(last(tmp_path).stem.removeprefix("step-"))
+    assert "resumed from" in trainer_ranks.run(tmp_path, *options, f"--max-steps={step + 1}")
+
+
+def test_a_rank_says_where_it_computes(tmp_path):
+    output = trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--max-steps=1", env={"STAND_IN_BUS": "0000:3B:00.0"})
+    for rank in (0, 1):
+        assert re.search(rf"^rank {rank} on \S+: stand_in: stand-in, stand-in-\d+, 0000:3B:00\.0, (NUMA node \d+, )?CPUs \d", output, re.M)
+    assert ", CPUs " not in trainer_ranks.run(tmp_path / "cpu", *DATA, "--device=cpu", "--max-steps=1", ranks=1)
+
+
+def test_memory_of_a_device_that_runs_out_is_told_with_what_helps(tmp_path):
+    text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--batch-size=32", "--fake-size=400", ranks=1, code=69,
+                             env={"STAND_IN_MEMORY": str(40 << 20)})
+    told, = [line for line in text.splitlines() if line.startswith("rollcall: device memory: ")]
+    assert re.search(r"tried to allocate \d+ bytes, and \d+ of 41943040 are in use; try a smaller --batch-size with", told)
 
 
 def test_copies_of_batches_to_a_device_are_in_the_trace(tmp_path):

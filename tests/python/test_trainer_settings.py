@@ -111,7 +111,7 @@ TABLE = {
     "crop-ratio-max": Pixels({"crop-ratio-max": 0.9}),
     "flip": Pixels({"flip": 1.0}, {"flip": 0.0}),
     "vertical-flip": Pixels({"vertical-flip": 0.6}),
-    "image-dtype": Pixels({"image-dtype": "bfloat16"}, {"mixup": 0.4}),
+    "image-dtype": None,  # below: both of its other types
     "last-batch": Numbers({"last-batch": "pad"}, {"batch-size": 12}),
     "shuffle-window": Numbers({"shuffle-window": 5}),
     "exif-orientation": None,  # below: pictures that are turned
@@ -175,6 +175,8 @@ TABLE = {
     "accumulate": Elsewhere("tests/unit/trainer/train_config_test.cpp", "Accumulate"),
     "cpu-offload": Elsewhere("tests/unit/trainer/train_config_test.cpp", "CpuOffload"),
     "sync-bn": rounded({"sync-bn": True}, {"batch-size": 4}, ranks=2, tolerance=1e-3),
+    "tf32": Elsewhere("tests/unit/trainer/device_test.cpp", "UsesTheArithmeticThatIsAskedFor"),
+    "deterministic": Elsewhere("tests/unit/trainer/device_test.cpp", "UsesTheArithmeticThatIsAskedFor"),
     "device": Elsewhere("tests/python/test_device.py", "test_a_training_on_a_device_has_the_bits_of_one_on_cpus"),
     "backend": setting_effects.backend,
     "collective-timeout": setting_effects.collective_timeout,
@@ -212,6 +214,16 @@ TABLE = {
 }
 
 
+def image_dtype(tmp_path, trees):
+    """Levels show nothing by themselves, where pictures are not resized: they are what float32 is made from."""
+    prove_pixels(Pixels({"image-dtype": "bfloat16"}, {"mixup": 0.4}), tmp_path / "bfloat16", trees)
+    levels = {**BASE, **whole_training.SAME_BITS, "data": trees.same_bits, "image-dtype": "uint8"}
+    whole_training.both(tmp_path / "uint8", levels, 1, 1e-5, False)
+    mixed, unrounded = reference_of({**levels, "mixup": 0.4}), reference_of({**levels, "mixup": 0.4, "image-dtype": "float32"})
+    assert difference(mixed, unrounded) > 1e-5
+    whole_training.both(tmp_path / "mixed", {**levels, "mixup": 0.4}, 1, 1e-5, False)
+
+
 def exif_orientation(tmp_path, _trees):
     """Pictures that are turned by what their files say."""
     from PIL import Image
@@ -224,6 +236,7 @@ def exif_orientation(tmp_path, _trees):
 
 
 TABLE["exif-orientation"] = exif_orientation
+TABLE["image-dtype"] = image_dtype
 
 @pytest.mark.parametrize("setting", TABLE)
 def test_the_setting_does_what_it_says(setting, tmp_path, trees):

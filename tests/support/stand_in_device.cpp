@@ -16,15 +16,17 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <sys/mman.h>
 #include <torch/library.h>
+#include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <new>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace rollcall::testing_support::stand_in {
@@ -71,6 +73,8 @@ class Streams {
     return ++made_;
   }
   void count_copy() { counts_.late_copies += 1; }
+  void count_host_wait() { counts_.host_waits += 1; }
+  void count_host_wait_for_event() { counts_.host_waits_for_event += 1; }
   [[nodiscard]] Counts counts() const { return counts_; }
 
  private:
@@ -91,6 +95,20 @@ Streams& streams() {
 }
 
 thread_local c10::StreamId current = 0;
+
+/// While an operator is computed: what it copies is the stand-in's own affair.
+class Operator {
+ public:
+  Operator() { ++depth_; }
+  Operator(const Operator&) = delete;
+  Operator& operator=(const Operator&) = delete;
+  ~Operator() { --depth_; }
+  static bool under_way() { return depth_ > 0; }
+
+ private:
+  static thread_local int depth_;
+};
+thread_local int Operator::depth_ = 0;
 
 void finish_current() { streams().reach(streams().now(current)); }
 
@@ -135,6 +153,11 @@ class Memory final : public c10::Allocator {
     char* address;
   };
 
+  /// STAND_IN_MEMORY: as many bytes.
+  static std::size_t memory_limit() {
+    const char* const given = std::getenv("STAND_IN_MEMORY");
+    return given == nullptr ? kBytes : std::min(kBytes, std::stoul(given));
+  }
   static char* map(int protection) {
     void* const place = mmap(nullptr, kBytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (place == MAP_FAILED) {
@@ -149,9 +172,9 @@ class Memory final : public c10::Allocator {
   }
   /// Filled with NaNs, whatever the type.
   char* fresh(std::size_t bytes) {
-    if (used_ + bytes > kBytes) {
-      throw std::bad_alloc();
-    }
+    static const std::size_t kMost = memory_limit();
+    TORCH_CHECK_WITH(OutOfMemoryError, used_ + bytes <= kMost, "stand-in out of memory: tried to allocate ", bytes,
+                     " bytes, and ", used_, " of ", kMost, " are in use");
     char* const address = addresses_ + used_;
     std::memset(behind(address), 0xff, bytes);
     used_ += bytes;
@@ -187,6 +210,9 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
   if (non_blocking || within) {
     streams().count_copy();
   } else {
+    if (!Operator::under_way()) {
+      streams().count_host_wait();
+    }
     finish_current();
   }
   return to;
@@ -219,6 +245,14 @@ void check_is_here(const c10::OperatorHandle& op, const at::Tensor& tensor) {
               ": Expected all tensors to be on the same device, one is on the CPU");
 }
 
+/// Whose outcome the host looks at, or makes a tensor of a size that only values tell.
+bool host_waits_for(const c10::OperatorHandle& op) {
+  static const std::set<std::string> kNames{
+      "aten::_local_scalar_dense", "aten::equal",   "aten::nonzero", "aten::masked_select", "aten::_unique2",
+      "aten::is_nonzero",          "aten::bincount"};
+  return kNames.contains(op.schema().name());
+}
+
 /// Every other operator: on copies of its tensors in main memory. As with a GPU, only numbers may come from there.
 void compute_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (const c10::IValue& argument : torch::jit::last(*stack, op.schema().arguments().size())) {
@@ -230,6 +264,10 @@ void compute_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
       }
     }
   }
+  if (host_waits_for(op)) {
+    streams().count_host_wait();
+  }
+  const Operator own;
   finish_current();
   at::native::cpu_fallback(op, stack);
 }
@@ -245,6 +283,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(const at::Tensor& inpu
                                                           const MaybeTensor& bias, const MaybeTensor& running_mean,
                                                           const MaybeTensor& running_var, bool training,
                                                           double momentum, double eps) {
+  const Operator own;
   finish_current();
   const auto [output, mean, inverse] = at::native_batch_norm(
       on_cpu(input), on_cpu(weight), on_cpu(bias), on_cpu(running_mean), on_cpu(running_var), training, momentum, eps);
@@ -255,6 +294,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(const at::Tensor& inpu
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const MaybeTensor& bias,
                        c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
                        bool transposed, c10::SymIntArrayRef output_padding, c10::SymInt groups) {
+  const Operator own;
   finish_current();
   return at::convolution_symint(on_cpu(input), on_cpu(weight), on_cpu(bias), stride, padding, dilation, transposed,
                                 output_padding, groups)
@@ -265,6 +305,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
     const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& weight, c10::SymIntArrayRef stride,
     c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed, c10::SymIntArrayRef output_padding,
     c10::SymInt groups, std::array<bool, 3> mask) {
+  const Operator own;
   finish_current();
   const auto [of_input, of_weight, of_bias] =
       at::convolution_backward_symint(on_cpu(gradient), on_cpu(input), on_cpu(weight), std::nullopt, stride, padding,
@@ -324,7 +365,10 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   c10::Stream exchangeStream(c10::Stream to) const override { return stream(std::exchange(current, to.id())); }
   bool queryStream(const c10::Stream& of) const override { return streams().reached(streams().now(of.id())); }
-  void synchronizeStream(const c10::Stream& of) const override { streams().reach(streams().now(of.id())); }
+  void synchronizeStream(const c10::Stream& of) const override {
+    streams().count_host_wait();
+    streams().reach(streams().now(of.id()));
+  }
 
   void record(void** event, const c10::Stream& on, c10::DeviceIndex /*index*/, c10::EventFlag /*flag*/) const override {
     if (*event == nullptr) {
@@ -336,7 +380,10 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     streams().let_wait(waiting.id(), *static_cast<Moment*>(event));
   }
   bool queryEvent(void* event) const override { return streams().reached(*static_cast<Moment*>(event)); }
-  void synchronizeEvent(void* event) const override { streams().reach(*static_cast<Moment*>(event)); }
+  void synchronizeEvent(void* event) const override {
+    streams().count_host_wait_for_event();
+    streams().reach(*static_cast<Moment*>(event));
+  }
   void destroyEvent(void* event, c10::DeviceIndex /*index*/) const noexcept override {
     delete static_cast<Moment*>(event);
   }
@@ -363,74 +410,17 @@ const bool registered = [] {
   return true;
 }();
 
-/// The device's collectives, by another backend on the memory behind its tensors.
-class Collectives final : public c10d::Backend {
- public:
-  using Tensors = std::vector<at::Tensor>;
-  using Work = c10::intrusive_ptr<c10d::Work>;
-
-  explicit Collectives(c10::intrusive_ptr<c10d::Backend> inner)
-      : c10d::Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)) {}
-
-  const std::string getBackendName() const override { return "stand-in"; }
-
-  Work broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
-    Tensors values = begin(tensors);
-    return inner_->broadcast(values, options);
-  }
-  Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
-    Tensors values = begin(tensors);
-    return inner_->allreduce(values, options);
-  }
-  Work gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) override {
-    std::vector<Tensors> received;
-    for (const Tensors& of_rank : outputs) {
-      received.push_back(begin(of_rank));
-    }
-    Tensors sent = begin(inputs);
-    return inner_->gather(received, sent, options);
-  }
-  Work all_gather_single(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override {
-    at::Tensor received = begin(output);
-    at::Tensor sent = begin(input);
-    return inner_->all_gather_single(received, sent, options);
-  }
-  Work all_to_all_single(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_sizes,
-                         std::vector<std::int64_t>& input_sizes, const c10d::AllToAllOptions& options) override {
-    at::Tensor received = begin(output);
-    at::Tensor sent = begin(input);
-    return inner_->all_to_all_single(received, sent, output_sizes, input_sizes, options);
-  }
-
- private:
-  /// The values behind a tensor of the device, which stays alive with them.
-  static at::Tensor begin(const at::Tensor& tensor) {
-    finish_current();
-    return at::from_blob(
-        memory().behind(tensor.mutable_data_ptr()), tensor.sizes(), tensor.strides(), [tensor](void*) {},
-        at::TensorOptions(tensor.scalar_type()));
-  }
-  static Tensors begin(const Tensors& tensors) {
-    Tensors values;
-    for (const at::Tensor& tensor : tensors) {
-      values.push_back(begin(tensor));
-    }
-    return values;
-  }
-
-  c10::intrusive_ptr<c10d::Backend> inner_;
-};
-
 }  // namespace
 
 c10::Device device() { return {c10::DeviceType::PrivateUse1, 0}; }
 
-void add_backend(c10d::ProcessGroup& group) {
-  group.setBackend(
-      c10::DeviceType::PrivateUse1, c10d::ProcessGroup::BackendType::CUSTOM,
-      c10::intrusive_ptr<c10d::Backend>(c10::make_intrusive<Collectives>(group.getBackend(c10::DeviceType::CPU))));
-}
-
 Counts counts() { return streams().counts(); }
+
+void enqueue(std::function<void()> work) { streams().give(current, std::move(work)); }
+
+at::Tensor values_of(const at::Tensor& tensor) {
+  finish_current();
+  return on_cpu(tensor);
+}
 
 }  // namespace rollcall::testing_support::stand_in

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 
 #include "trainer/torch.h"
 
@@ -24,15 +26,27 @@ namespace rollcall::testing_support::stand_in {
 
 [[nodiscard]] c10::Device device();
 
-/// Lets the group carry the device's tensors, by its backend for CPUs; like NCCL a collective begins after what is on
-/// the current stream at its call.
+/// Lets the group carry the device's tensors, by its backend for CPUs. As with NCCL a collective begins after what is
+/// on the current stream at its call, and waiting for it is the stream's: the host goes on.
 void add_backend(c10d::ProcessGroup& group);
+/// How many collectives backends of this process were given, and how many ended, as JSON.
+[[nodiscard]] std::string flight_record();
 
 /// What the program did so far.
 struct Counts {
   std::int64_t late_copies = 0;  ///< that were put on a stream, and made later
   std::int64_t waits = 0;        ///< of a stream for an event
+  /// Of the host, for all that a stream was given: copies between host and device that are not asynchronous, operators
+  /// whose outcome is a number of the host or has as many elements as the values say, synchronised streams.
+  std::int64_t host_waits = 0;
+  std::int64_t host_waits_for_event = 0;  ///< of the host, for what a stream was given up to a moment
 };
 [[nodiscard]] Counts counts();
+
+/// For what the device does by itself: puts work on the current stream.
+void enqueue(std::function<void()> work);
+/// For the device's own operators: the values of one of its tensors behind all that the current stream was given, as a
+/// tensor of the CPU that owns nothing.
+[[nodiscard]] at::Tensor values_of(const at::Tensor& tensor);
 
 }  // namespace rollcall::testing_support::stand_in

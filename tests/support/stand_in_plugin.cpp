@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <string>
 
 #include "tests/support/stand_in_device.h"
@@ -30,14 +31,27 @@ Result<std::uint32_t> count() {
 
 /// Each process has the first device, under a name that is its own; STAND_IN_UUID: another name.
 Result<Facts> open(std::uint32_t /*index*/) {
-  return Facts{
-      .name = "stand-in", .uuid = variable("STAND_IN_UUID", "stand-in-" + std::to_string(::getpid())), .bus = {}};
+  return Facts{.name = "stand-in",
+               .uuid = variable("STAND_IN_UUID", "stand-in-" + std::to_string(::getpid())),
+               .bus = variable("STAND_IN_BUS", "")};
 }
 
 void add_backend(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& /*store*/,
                  std::chrono::milliseconds /*timeout*/) {
   stand_in::add_backend(group);
 }
+
+/// STAND_IN_WAITS: a file to which a process adds, at its end, how often its host waited for the device, and for
+/// moments of its streams.
+struct Report {
+  ~Report() {
+    if (const std::string path = variable("STAND_IN_WAITS", ""); !path.empty()) {
+      const stand_in::Counts counts = stand_in::counts();
+      std::ofstream(path, std::ios::app) << counts.host_waits << ' ' << counts.host_waits_for_event << '\n';
+    }
+  }
+};
+const Report report;
 
 }  // namespace
 
@@ -47,6 +61,7 @@ extern "C" __attribute__((visibility("default"))) const rollcall::device::Plugin
                                                .backend = "stand-in",
                                                .count = &count,
                                                .open = &open,
-                                               .add_backend = &add_backend};
+                                               .add_backend = &add_backend,
+                                               .flight_record = &stand_in::flight_record};
   return plugin;
 }

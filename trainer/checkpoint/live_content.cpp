@@ -1,15 +1,14 @@
 #include "trainer/checkpoint/live_content.h"
 
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <memory>
 #include <string_view>
 
+#include "trainer/streams.h"
+
 namespace rollcall::checkpoint {
 namespace {
-
-c10::Stream current_stream(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
 
 constexpr std::string_view kOptimizerState = "/optimizer/state/";
 
@@ -31,10 +30,7 @@ Result<void> wait_for(DeviceCopies& copies) {
 }  // namespace
 
 DeviceCopies::Streams::Streams(c10::Device of_device)
-    : device(of_device),
-      beside(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device)),
-      copied_beside(device.type()),
-      copied_in_order(device.type()) {}
+    : device(of_device), beside(new_stream(device)), copied_beside(device.type()), copied_in_order(device.type()) {}
 
 at::Tensor DeviceCopies::copy(const std::string& name, const at::Tensor& rows, bool changes_at_once) {
   if (!streams_) {

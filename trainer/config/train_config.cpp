@@ -67,8 +67,10 @@ data::LoaderOptions loader_options(const Settings& settings) {
   options.prefetch = static_cast<int>(settings.integer("prefetch"));
   options.batch_size = settings.integer("batch-size");
   options.image_size = static_cast<int>(settings.integer("image-size"));
-  options.pixel_type =
-      settings.text("image-dtype") == "bfloat16" ? data::PixelType::BFloat16 : data::PixelType::Float32;
+  const std::string& type = settings.text("image-dtype");
+  options.pixel_type = type == "uint8"      ? data::PixelType::UInt8
+                       : type == "bfloat16" ? data::PixelType::BFloat16
+                                            : data::PixelType::Float32;
   options.decode = {.apply_orientation = settings.on("exif-orientation"), .dct_scaling = settings.on("dct-scaling")};
   options.seed = seed_of(settings);
   // A file server that fails for a moment would change what an exact training comes to.
@@ -88,7 +90,8 @@ ModelConfig model_config(const Settings& settings) {
           .num_classes = settings.integer("num-classes"),
           .zero_init_residual = settings.on("zero-init-residual"),
           .memory_format = settings.on("channels-last") ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous,
-          .compute_type = precision::compute_type(settings.text("precision"))};
+          .compute_type = precision::compute_type(settings.text("precision")),
+          .arithmetic = {.tf32 = settings.on("tf32"), .deterministic = settings.on("deterministic")}};
 }
 
 Result<OptimConfig> optim_config(const Settings& settings) {

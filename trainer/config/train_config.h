@@ -53,6 +53,7 @@ struct ModelConfig {
   bool zero_init_residual = false;
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;  ///< of weights and images
   precision::ComputeType compute_type = std::nullopt;               ///< nothing: float32
+  device::Arithmetic arithmetic = {};
 };
 
 struct OptimConfig {

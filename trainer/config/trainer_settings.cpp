@@ -45,9 +45,10 @@ constexpr std::array kTrainerTable{
             1},
     Setting{"vertical-flip", Kind::Number, "0", "PROBABILITY", "probability of a vertical flip in training", "Data", "",
             0, 1},
-    Setting{"image-dtype", Kind::Choice, "float32", "float32|bfloat16",
-            "type in which images are prefetched and copied; bfloat16 takes half the memory", "Data",
-            "float32|bfloat16"},
+    Setting{"image-dtype", Kind::Choice, "float32", "float32|bfloat16|uint8",
+            "type in which images are prefetched and copied: bfloat16 takes half the memory; uint8 a quarter, and is "
+            "normalised where the model computes",
+            "Data", "float32|bfloat16|uint8"},
     Setting{"last-batch", Kind::Choice, "drop", "drop|pad",
             "what does not fill a global batch of training: leave it out, or fill it from the epoch's beginning as "
             "torch's DistributedSampler does",
@@ -225,6 +226,13 @@ constexpr std::array kTrainerTable{
     Setting{"device", Kind::Text, "auto", "auto|cpu|cuda|NAME",
             "where the model computes; auto: on the GPUs that the task sees, if rollcall was built for them, else on "
             "CPUs; a name: on the devices of the plugin rollcall_NAME.so",
+            "Parallel"},
+    Setting{"tf32", Kind::Switch, "true", "on|off",
+            "GPUs multiply float32 with 10 bits of mantissa (TF32), several times as fast; off: with all 23",
+            "Parallel"},
+    Setting{"deterministic", Kind::Switch, "false", "on|off",
+            "GPUs compute the same bits each time, so that a resumed training is the uninterrupted one to the last "
+            "bit; cuDNN then does not try which algorithm is the fastest",
             "Parallel"},
     Setting{"backend", Kind::Choice, "auto", "auto|gloo|ucx|mpi|nccl",
             "communication backend (docs/backends.md); auto: gloo on CPUs, nccl on GPUs; ucx: shared memory, TCP and "

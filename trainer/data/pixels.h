@@ -48,10 +48,12 @@ struct PixelView {
   }
 };
 
-/// Element type of what the model sees.
-enum class PixelType { Float32, BFloat16 };
+/// Element type of a batch's images. UInt8: levels 0 ... 255, which are normalised where the model computes.
+enum class PixelType { Float32, BFloat16, UInt8 };
 
-[[nodiscard]] constexpr std::size_t bytes_of(PixelType type) { return type == PixelType::Float32 ? 4 : 2; }
+[[nodiscard]] constexpr std::size_t bytes_of(PixelType type) {
+  return type == PixelType::Float32 ? 4 : type == PixelType::BFloat16 ? 2 : 1;
+}
 
 /// Where one sample goes: [height][width][3] elements of `type`, channels-last, in memory that somebody else owns.
 struct OutputPixels {

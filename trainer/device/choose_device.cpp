@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "trainer/device/device.h"
 
@@ -53,6 +54,24 @@ void Device::place(torch::nn::Module& module) const {
   };
   std::ranges::for_each(module.parameters(), move);
   std::ranges::for_each(module.buffers(), move);
+}
+
+void Device::use(const Arithmetic& arithmetic) const {
+  if (plugin_ == nullptr) {
+    return;
+  }
+  at::Context& context = at::globalContext();
+  const auto precision = arithmetic.tf32 ? at::Float32Precision::TF32 : at::Float32Precision::IEEE;
+  context.setFloat32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL, precision);
+  context.setFloat32Precision(at::Float32Backend::CUDA, at::Float32Op::CONV, precision);
+  context.setBenchmarkCuDNN(!arithmetic.deterministic);
+  context.setDeterministicCuDNN(arithmetic.deterministic);
+  // An operator that knows no other way says so, and goes on.
+  context.setDeterministicAlgorithms(arithmetic.deterministic, /*warn_only=*/true);
+  if (arithmetic.deterministic) {
+    constexpr int kKeepTheUsers = 0;
+    setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", kKeepTheUsers);  // NVIDIA's cuBLAS manual, "Results reproducibility"
+  }
 }
 
 Result<void> Device::make_current() const {

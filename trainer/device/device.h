@@ -11,6 +11,12 @@
 
 namespace rollcall::device {
 
+/// How a device computes where it has the choice.
+struct Arithmetic {
+  bool tf32 = true;            ///< float32 is multiplied as NVIDIA's TF32: 10 bits of mantissa
+  bool deterministic = false;  ///< the same bits each time
+};
+
 /// Where a training computes: what its model, its batches, autocast, random numbers, the sums of its ranks and the
 /// warm-up live on. All of them ask this; kinds of devices beside the CPU are plugins. A plain value.
 class Device {
@@ -32,6 +38,9 @@ class Device {
   }
   /// Makes it the calling thread's. Errors (Unavailable): the driver's reason.
   [[nodiscard]] Result<void> make_current() const;
+  /// Sets LibTorch's flags for its kind of devices, and this process's CUBLAS_WORKSPACE_CONFIG unless it is set; the
+  /// CPU has no choice. Call it before the first tensor is computed with; not thread-safe, as setenv(3).
+  void use(const Arithmetic& arithmetic) const;
   /// For tensors that are made there.
   [[nodiscard]] at::TensorOptions options() const { return at::TensorOptions().device(device_); }
 

@@ -38,6 +38,9 @@ struct Plugin {
   /// Throws what c10d throws.
   void (*add_backend)(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
                       std::chrono::milliseconds timeout);
+  /// The last collectives that the backends of this process were given, and how far they came, as JSON; for those who
+  /// look for the one that does not end. Throws what c10d throws.
+  std::string (*flight_record)();
 };
 
 /// Name of the function `const Plugin& ()` that the shared object exports.

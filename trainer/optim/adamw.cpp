@@ -75,6 +75,50 @@ std::unique_ptr<torch::optim::OptimizerParamState> load_state(const StateSource&
   return state;
 }
 
+/// What its parameters' states count: one number for each.
+at::Tensor counted_steps(torch::optim::Optimizer& optimizer, const std::vector<at::Tensor>& parameters) {
+  std::vector<float> steps;
+  for (const at::Tensor& parameter : parameters) {
+    steps.push_back(static_cast<float>(state_for<AdamWParamState>(optimizer, parameter).step()));
+  }
+  return torch::tensor(steps).to(parameters.front().device());
+}
+
+void step_on_device(torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, at::Tensor& steps,
+                    const at::Tensor& non_finite) {
+  const auto& options = dynamic_cast<const AdamWOptions&>(group.options());
+  std::vector<at::Tensor> parameters = with_gradients(group);
+  if (parameters.empty()) {
+    return;
+  }
+  if (!steps.defined()) {
+    steps = counted_steps(optimizer, parameters);
+  }
+  steps += 1 - non_finite;  // what a step that is left out does not count
+  std::vector<at::Tensor> gradients;
+  std::vector<at::Tensor> means;
+  std::vector<at::Tensor> squares;
+  for (const at::Tensor& parameter : parameters) {
+    auto& state = state_for<AdamWParamState>(optimizer, parameter);
+    if (!state.exp_avg().defined()) {
+      state.exp_avg(torch::zeros_like(parameter));
+      state.exp_avg_sq(torch::zeros_like(parameter));
+    }
+    state.step(state.step() + 1);
+    gradients.push_back(parameter.grad());
+    means.push_back(state.exp_avg());
+    squares.push_back(state.exp_avg_sq());
+  }
+  const auto [beta1, beta2] = options.betas();
+  at::_fused_adamw_(parameters, gradients, means, squares, {}, steps.unbind(), options.lr(), beta1, beta2,
+                    options.weight_decay(), options.eps(), /*amsgrad=*/false, /*maximize=*/false, {}, non_finite);
+}
+
+void forget_step(torch::optim::OptimizerParamState& state) {
+  auto& adamw = dynamic_cast<AdamWParamState&>(state);
+  adamw.step(adamw.step() - 1);
+}
+
 }  // namespace
 
 const OptimizerKind kAdamW{.name = "adamw",
@@ -85,6 +129,8 @@ const OptimizerKind kAdamW{.name = "adamw",
                            .to_json = to_json,
                            .from_json = from_json,
                            .save_state = save_state,
-                           .load_state = load_state};
+                           .load_state = load_state,
+                           .step_on_device = step_on_device,
+                           .forget_step = forget_step};
 
 }  // namespace rollcall::optim

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 
 #include "trainer/optim/optimizer_kind.h"
 
@@ -128,6 +129,13 @@ const OptimizerKind* kind_of(const torch::optim::Optimizer& optimizer) {
     }
   }
   return nullptr;
+}
+
+std::vector<at::Tensor> with_gradients(const torch::optim::OptimizerParamGroup& group) {
+  std::vector<at::Tensor> parameters;
+  std::ranges::copy_if(group.params(), std::back_inserter(parameters),
+                       [](const at::Tensor& parameter) { return parameter.grad().defined() && parameter.numel() > 0; });
+  return parameters;
 }
 
 std::string number_text(double number) {

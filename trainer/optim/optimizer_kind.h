@@ -50,6 +50,13 @@ struct OptimizerKind {
   /// Null where nothing is stored for this parameter (it never had a gradient). Throws c10::Error where a part is
   /// missing.
   std::unique_ptr<torch::optim::OptimizerParamState> (*load_state)(const StateSource& source);
+
+  /// One step of `group`, for DeviceStep. `steps`: what its parameters have done, on their device; its kind makes it at
+  /// the first one.
+  void (*step_on_device)(torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamGroup& group,
+                         at::Tensor& steps, const at::Tensor& non_finite);
+  /// One of the steps that `state` counts was none.
+  void (*forget_step)(torch::optim::OptimizerParamState& state);
 };
 
 /// Every kind there is.
@@ -65,6 +72,18 @@ extern const OptimizerKind kAdamW;
 
 /// A number as messages have it.
 [[nodiscard]] std::string number_text(double number);
+/// The parameters of a group that have gradients, of at least one number.
+[[nodiscard]] std::vector<at::Tensor> with_gradients(const torch::optim::OptimizerParamGroup& group);
+/// The optimizer's state for `parameter`, made where there is none.
+template <typename State>
+State& state_for(torch::optim::Optimizer& optimizer, const at::Tensor& parameter) {
+  std::unique_ptr<torch::optim::OptimizerParamState>& state = optimizer.state()[parameter.unsafeGetTensorImpl()];
+  if (!state) {
+    state = std::make_unique<State>();
+  }
+  return static_cast<State&>(*state);
+}
+
 /// 0 <= number < 1.
 [[nodiscard]] bool is_decay(double number);
 /// Finite and not below 0.

@@ -63,6 +63,30 @@ std::unique_ptr<torch::optim::OptimizerParamState> load_state(const StateSource&
   return state;
 }
 
+void step_on_device(torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, at::Tensor& /*steps*/,
+                    const at::Tensor& non_finite) {
+  const auto& options = dynamic_cast<const SGDOptions&>(group.options());
+  std::vector<at::Tensor> parameters = with_gradients(group);
+  std::vector<at::Tensor> gradients;
+  std::vector<at::Tensor> momenta;
+  for (const at::Tensor& parameter : parameters) {
+    gradients.push_back(parameter.grad());
+    if (options.momentum() == 0) {
+      continue;
+    }
+    auto& state = state_for<SGDParamState>(optimizer, parameter);
+    if (!state.momentum_buffer()
+             .defined()) {  // zeros: the operator's own first step would leave it unset where it is none
+      state.momentum_buffer(torch::zeros_like(parameter));
+    }
+    momenta.push_back(state.momentum_buffer());
+  }
+  at::_fused_sgd_(parameters, gradients, momenta, options.weight_decay(), options.momentum(), options.lr(),
+                  options.dampening(), options.nesterov(), /*maximize=*/false, /*is_first_step=*/false, {}, non_finite);
+}
+
+void forget_step(torch::optim::OptimizerParamState& /*state*/) {}
+
 }  // namespace
 
 const OptimizerKind kSgd{.name = "sgd",
@@ -73,6 +97,8 @@ const OptimizerKind kSgd{.name = "sgd",
                          .to_json = to_json,
                          .from_json = from_json,
                          .save_state = save_state,
-                         .load_state = load_state};
+                         .load_state = load_state,
+                         .step_on_device = step_on_device,
+                         .forget_step = forget_step};
 
 }  // namespace rollcall::optim

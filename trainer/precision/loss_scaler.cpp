@@ -45,12 +45,7 @@ bool LossScaler::unscale(torch::optim::Optimizer& optimizer, const process_group
     return true;
   }
   const torch::NoGradGuard no_grad;
-  const c10::Device device = device_of(optimizer);
-  const at::Tensor inverse = scale_.to(at::kDouble).reciprocal().to(at::kFloat).to(device);
-  at::Tensor found_inf = torch::zeros({1}, at::TensorOptions(at::kFloat).device(device));
-  for (auto& [type, gradients] : gradients_by_type(optimizer)) {
-    at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, inverse);
-  }
+  at::Tensor found_inf = unscale_there(optimizer);
   if (group) {
     std::vector<at::Tensor> tensors{found_inf};
     group->allreduce(tensors)->wait();
@@ -59,9 +54,31 @@ bool LossScaler::unscale(torch::optim::Optimizer& optimizer, const process_group
   return found_inf_.item<float>() == 0;
 }
 
-void LossScaler::update() {
+void LossScaler::update() { update(found_inf_); }
+
+void LossScaler::move_to(c10::Device device) {
+  device_ = device;
+  scale_ = scale_.to(device);
+  good_steps_ = good_steps_.to(device);
+  found_inf_ = found_inf_.to(device);
+}
+
+at::Tensor LossScaler::unscale_there(const torch::optim::Optimizer& optimizer) const {
+  const torch::NoGradGuard no_grad;
+  const c10::Device device = device_of(optimizer);
+  const at::TensorOptions options = at::TensorOptions(at::kFloat).device(device);
+  const at::Tensor inverse =
+      on_ ? scale_.to(at::kDouble).reciprocal().to(at::kFloat).to(device) : torch::ones({1}, options);
+  at::Tensor found = torch::zeros({1}, options);
+  for (auto& [type, gradients] : gradients_by_type(optimizer)) {
+    at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, inverse);
+  }
+  return found;
+}
+
+void LossScaler::update(const at::Tensor& found) {
   if (on_) {
-    at::_amp_update_scale_(scale_, good_steps_, found_inf_, kGrowthFactor, kBackoffFactor, kGrowthInterval);
+    at::_amp_update_scale_(scale_, good_steps_, found, kGrowthFactor, kBackoffFactor, kGrowthInterval);
   }
 }
 
@@ -70,9 +87,9 @@ LossScale LossScaler::state() const {
 }
 
 void LossScaler::set_state(const LossScale& state) {
-  scale_ = torch::full({1}, state.scale, at::kFloat);
-  good_steps_ = torch::full({1}, state.good_steps, at::kInt);
-  found_inf_ = torch::zeros({1}, at::kFloat);
+  scale_ = torch::full({1}, state.scale, at::kFloat).to(device_);
+  good_steps_ = torch::full({1}, state.good_steps, at::kInt).to(device_);
+  found_inf_ = torch::zeros({1}, at::kFloat).to(device_);
 }
 
 namespace {

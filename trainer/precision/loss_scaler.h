@@ -26,11 +26,16 @@ struct LossScale {
 ///   if (scaler.unscale(optimizer, group)) { clip; optimizer.step(); }
 ///   scaler.update();
 ///
-/// The loss may be on any device, and the gradients on any one: they meet the factor there. Only the factor itself and
-/// what unscale() has found are kept in main memory, since the host looks at both in every step. Tested on CPUs and on
-/// a stand-in device; not run on hardware.
+/// The loss may be on any device, and the gradients on any one: they meet the factor there. The factor itself and what
+/// unscale() has found are kept in main memory, since the host looks at both in every step; or, after move_to(), on a
+/// device, which decides by itself whether the step is left out:
 ///
-/// A scaler that is off passes everything through. Main thread only.
+///   scaler.scale(loss).backward();
+///   found = scaler.unscale_there(optimizer); add up over the ranks; a step that looks at `found`
+///   scaler.update(found);
+///
+/// Tested on CPUs and on a stand-in device; not run on hardware. A scaler that is off passes everything through. Main
+/// thread only.
 class LossScaler {
  public:
   explicit LossScaler(bool on, const LossScale& state = {});
@@ -45,11 +50,24 @@ class LossScaler {
   /// Adapts the factor to what unscale() found.
   void update();
 
+  /// Keeps the factor on `device` from now on.
+  void move_to(c10::Device device);
+  /// Divides the gradients as unscale() does, those of this rank alone, and tells on their device, [1] float32, whether
+  /// all are finite: above 0: no. The host does not wait for it. One that is off looks at them all the same.
+  [[nodiscard]] at::Tensor unscale_there(const torch::optim::Optimizer& optimizer) const;
+  /// Adapts the factor to what unscale_there() found on any rank; where the factor is.
+  void update(const at::Tensor& found);
+
+  /// On a device the host waits for it.
   [[nodiscard]] LossScale state() const;
   void set_state(const LossScale& state);
+  /// What state() is made of, where the factor is: [1] float32, [1] int32.
+  [[nodiscard]] const at::Tensor& factor() const { return scale_; }
+  [[nodiscard]] const at::Tensor& good_steps() const { return good_steps_; }
 
  private:
   bool on_;
+  c10::Device device_ = at::kCPU;
   at::Tensor scale_;       ///< [1] float32
   at::Tensor good_steps_;  ///< [1] int32
   at::Tensor found_inf_;   ///< [1] float32: above 0 where a gradient of the last step was not finite

@@ -139,11 +139,10 @@ Result<std::vector<checkpoint::Best>> Checkpoints::with_checkpoints(const std::v
   }
   const bool ranks_lost = writer_.wait_for_ranks();  // as in prepare_save()
   there.push_back(ranks_lost ? 1 : 0);
-  at::Tensor ranks = world_.device.place(torch::tensor(there, at::kLong));
+  at::Tensor ranks = torch::tensor(there, at::kLong);
   if (Result<void> reduced = process_group::all_reduce_sum(world_.process_group, ranks); !reduced) {
     return reduced.error();
   }
-  ranks = ranks.to(at::kCPU);
   const std::int64_t* const number = ranks.const_data_ptr<std::int64_t>();
   std::vector<checkpoint::Best> found;
   for (std::size_t i = 0; i < validations.size(); ++i) {

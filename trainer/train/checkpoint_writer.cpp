@@ -170,6 +170,9 @@ Result<void> CheckpointWriter::save(background::Destination destination, const c
 Result<void> CheckpointWriter::commit(const background::Destination& destination,
                                       const checkpoint::format::Content& content) const {
   RECORD_USER_SCOPE("save: write checkpoint");
+  if (const std::optional<Error> failure = process_group::device_failure(world_.process_group)) {
+    return *failure;  // what was copied from the device may be anything
+  }
   return background::commit(destination, content, writer_options(config_), *group_);
 }
 

@@ -206,11 +206,10 @@ Result<std::string> Checkpoints::init() {
 
 Result<void> Checkpoints::confirm_same_step(const checkpoint::Progress& progress) const {
   const std::int64_t step = progress.global_step;
-  at::Tensor sums = world_.device.place(torch::tensor({step, step * step, std::int64_t{1}}, at::kLong));
+  at::Tensor sums = torch::tensor({step, step * step, std::int64_t{1}}, at::kLong);
   if (Result<void> reduced = process_group::all_reduce_sum(world_.process_group, sums); !reduced) {
     return reduced;
   }
-  sums = sums.to(at::kCPU);
   const std::int64_t* const sum = sums.const_data_ptr<std::int64_t>();
   if (sum[0] == step * sum[2] && sum[1] == step * step * sum[2]) {
     return {};
@@ -384,12 +383,10 @@ Result<void> Checkpoints::prepare_save(const checkpoint::StateParts& parts, std:
   const bool lost = lease_ != nullptr && (looks ? lease_->lost_by_now() : lease_->lost());
   // Last what may wait for a file system, on any rank; the collective below has less patience.
   const bool group_failed = writer_.wait_for_ranks();
-  at::Tensor ranks = world_.device.place(
-      torch::tensor({std::int64_t{lost}, std::int64_t{!finite}, std::int64_t{group_failed}}, at::kLong));
+  at::Tensor ranks = torch::tensor({std::int64_t{lost}, std::int64_t{!finite}, std::int64_t{group_failed}}, at::kLong);
   if (Result<void> reduced = process_group::all_reduce_sum(world_.process_group, ranks); !reduced) {
     return reduced;
   }
-  ranks = ranks.to(at::kCPU);
   const std::int64_t* const number = ranks.const_data_ptr<std::int64_t>();
   if (number[0] > 0) {
     return taken_over();

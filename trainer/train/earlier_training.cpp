@@ -322,14 +322,12 @@ std::string other_order_warning(const EarlierTraining& earlier, const data::Samp
 }
 
 Result<GoingOn> share(const GoingOn& mine, const World& world) {
-  at::Tensor numbers = world.device.place(
-      torch::tensor({mine.images_of_step, mine.images_had, std::int64_t{mine.same_batch_size ? 1 : 0},
-                     std::int64_t{mine.from_own_job ? 1 : 0}},
-                    at::kLong));
+  at::Tensor numbers = torch::tensor({mine.images_of_step, mine.images_had, std::int64_t{mine.same_batch_size ? 1 : 0},
+                                      std::int64_t{mine.from_own_job ? 1 : 0}},
+                                     at::kLong);
   if (Result<void> told = process_group::broadcast(world.process_group, numbers); !told) {
     return told.error();
   }
-  numbers = numbers.to(at::kCPU);
   const std::int64_t* const number = numbers.const_data_ptr<std::int64_t>();
   return GoingOn{.images_of_step = number[0],
                  .images_had = number[1],

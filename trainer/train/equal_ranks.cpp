@@ -21,7 +21,7 @@ using Bytes = std::vector<std::uint8_t>;
 
 /// Rank 0's text on all ranks.
 Result<std::string> text_of_rank_zero(const World& world, const std::string& mine) {
-  at::Tensor length = world.device.place(torch::tensor({static_cast<std::int64_t>(mine.size())}, at::kLong));
+  at::Tensor length = torch::tensor({static_cast<std::int64_t>(mine.size())}, at::kLong);
   if (Result<void> told = process_group::broadcast(world.process_group, length); !told) {
     return told.error();
   }
@@ -30,11 +30,10 @@ Result<std::string> text_of_rank_zero(const World& world, const std::string& min
     text = mine;
   }
   const auto bytes = static_cast<std::int64_t>(text.size());
-  at::Tensor moved = world.device.place(torch::from_blob(text.data(), {bytes}, at::kByte).clone());
+  at::Tensor moved = torch::from_blob(text.data(), {bytes}, at::kByte);
   if (Result<void> told = process_group::broadcast(world.process_group, moved); !told) {
     return told.error();
   }
-  std::memcpy(text.data(), moved.cpu().const_data_ptr(), text.size());
   return text;
 }
 

@@ -22,10 +22,11 @@ Loop::Loop(const config::TrainConfig& config, const World& world, Training& trai
       limit_(std::move(limit)),
       agent_(agent),
       trace_(config.run, world, observer),
-      update_(config, world, training, checkpoints.writer(), observer, progress),
+      update_(config, world, training, checkpoints.writer(), observer, progress, /*at_once=*/agent != nullptr),
       accumulation_(config, world, training, observer, agent != nullptr) {}
 
 Outcome Loop::run() {
+  first_step_of_run_ = progress_.global_step + 1;
   Outcome outcome = run_epochs();
   if (outcome.ending == Ending::Failed) {
     return outcome;
@@ -130,17 +131,16 @@ Result<data::Batch> Loop::next_batch() {
 
 Loop::Stop Loop::begin_step() {
   return catch_training_errors(world_, [&] {
-    numbers_ = {.learning_rate = optim::learning_rate(training_.schedule, schedule_step())};
+    numbers_ = {.step = progress_.global_step + 1,
+                .step_in_epoch = progress_.step_in_epoch + 1,
+                .learning_rate = optim::learning_rate(training_.schedule, schedule_step())};
     optim::set_learning_rate(*training_.optimizer, numbers_.learning_rate);
     accumulation_.begin();
   });
 }
 
 Loop::Stop Loop::finish_step(StepSums& sums) {
-  if (Stop stop = catch_training_errors(world_, [&] {
-        accumulation_.finish(sums);
-        sums.totals.non_finite = update_.gradients_are_finite() ? 0 : 1;
-      })) {
+  if (Stop stop = catch_training_errors(world_, [&] { accumulation_.finish(sums); })) {
     return stop;
   }
   const Asked asked_for = asked();
@@ -149,46 +149,75 @@ Loop::Stop Loop::finish_step(StepSums& sums) {
   sums.totals.saving = checkpoints_.writer().under_way() ? 1 : 0;
   sums.totals.gave_up = checkpoints_.writer().gave_up() ? 1 : 0;
   sums.totals.evicted = checkpoints_.lost_folder() ? 1 : 0;
-  const Result<Totals> totals = exchange_totals(sums);
-  if (!totals) {
-    return failed(totals.error(), true);
-  }
-  const double told = seconds_now();
-  in_update_ = true;
-  if (Stop stop = catch_training_errors(world_, [&] { update_.apply(totals->non_finite == 0, numbers_); })) {
-    return stop;
-  }
-  sums.times.optimizer = seconds_now() - told;
-  if (Stop stop = update_.after(*totals, numbers_)) {
-    return stop;
-  }
-  metrics::DataWait wait;
-  wait.waited = totals->waited / world_.world_size;
-  wait.elapsed = seconds_now() - sums.begin;
-  wait.loading = sums.loading;
-  wait.workers = training_.data.train_loading.workers;
-  sums.times.elapsed = wait.elapsed;
   sums.times.data = sums.totals.waited;
   sums.times.steps = 1;
-  observer_.step_took(sums.times, wait);
-  if (const Result<void> traced = trace_.after_step(progress_.global_step + 1); !traced) {
-    return failed(traced.error(), true);
-  }
-  if (Stop stop = after_step(*totals)) {
+  under_way_.push_back({.sums = std::move(sums), .numbers = numbers_});
+  if (Stop stop = update_.apply(under_way_.back())) {
     return stop;
   }
-  return adjust_workers(sums.totals.waited, wait);
+  under_way_.back().sums.times.elapsed = seconds_now() - under_way_.back().sums.begin;
+  count_step();
+  const Stop ended = hear_of_steps();
+  if (const Result<void> traced = trace_.after_step(progress_.global_step); !ended && !traced) {
+    return failed(traced.error(), true);
+  }
+  return ended ? ended : after_step();
 }
 
-Result<Totals> Loop::exchange_totals(StepSums& sums) {
-  const std::int64_t step = progress_.global_step + 1;
-  std::vector<double> of_ranks = observer_.rank_times().tell(step);
-  RECORD_USER_SCOPE("phase: totals of all ranks");
-  const double done = seconds_now();
-  Result<Totals> totals = over_ranks(sums.totals, world_.process_group, world_.device, of_ranks);
-  sums.times.wait = seconds_now() - done;
-  observer_.rank_times().hear(step, of_ranks);
-  return totals;
+void Loop::count_step() {
+  accumulation_.forget_buffers();
+  progress_.global_step += 1;
+  progress_.step_in_epoch += 1;
+  progress_.sample_position = training_.data.train_sampler->position_after(progress_.step_in_epoch - first_step_);
+  update_.counted();
+}
+
+bool Loop::is_asked_to_act() const {
+  return heard_.stopping > 0 || heard_.regrouping > 0 || heard_.gave_up > 0 || heard_.evicted > 0;
+}
+
+bool Loop::is_due_after_step() const {
+  const std::int64_t step = progress_.global_step;
+  return progress_.step_in_epoch == steps_in_epoch_ || at_last_step() || checkpoints_.due_after_step(step) ||
+         checkpoints_.replica_due_after_step(step);
+}
+
+Loop::Stop Loop::hear_of_steps() {
+  const std::size_t later = update_.lags() && !is_due_after_step() ? 1 : 0;
+  while (under_way_.size() > (is_asked_to_act() ? 0 : later)) {
+    if (Stop stop = hear(under_way_.front())) {
+      return stop;
+    }
+    under_way_.pop_front();
+  }
+  return std::nullopt;
+}
+
+Loop::Stop Loop::hear(StepUnderWay& step) {
+  const double begun = seconds_now();
+  const Stop left_out = update_.hear(step, heard_);
+  StepSums& last = under_way_.back().sums;  // of the time that the host spent, this is the last step's
+  last.times.wait += seconds_now() - begun;
+  last.times.elapsed = seconds_now() - last.begin;
+  if (left_out) {
+    return left_out;
+  }
+  const metrics::DataWait wait{.waited = heard_.waited / world_.world_size,
+                               .elapsed = step.sums.times.elapsed,
+                               .loading = step.sums.loading,
+                               .workers = training_.data.train_loading.workers};
+  observer_.step_took(step.sums.times, wait);
+  progress_.epoch_totals += heard_.average;
+  progress_.unrecorded += heard_.average;
+  observer_.step_done(progress_, heard_.average, step.numbers);
+  if (!std::isfinite(heard_.average.loss_sum)) {
+    const bool first_of_run = step.numbers.step == first_step_of_run_ && step.numbers.step > 1;
+    return failed(loss_not_finite(heard_.average.loss(), step.numbers.step, first_of_run));
+  }
+  if (Stop stop = too_many_bad(progress_.epoch_totals, training_.data.datasets.train->size(), "training")) {
+    return stop;
+  }
+  return adjust_workers(step.sums.totals.waited, wait);
 }
 
 Loop::Stop Loop::adjust_workers(double waited, const metrics::DataWait& step) {
@@ -210,41 +239,25 @@ Loop::Stop Loop::adjust_workers(double waited, const metrics::DataWait& step) {
   return as_before ? std::nullopt : Stop(failed(as_before.error()));
 }
 
-Loop::Stop Loop::after_step(const Totals& totals) {
-  steps_done_ += 1;
-  accumulation_.forget_buffers();
-  in_update_ = false;
-  progress_.global_step += 1;
-  progress_.step_in_epoch += 1;
-  progress_.sample_position = training_.data.train_sampler->position_after(progress_.step_in_epoch - first_step_);
-  progress_.epoch_totals += totals.average;
-  progress_.unrecorded += totals.average;
-  observer_.step_done(progress_, totals.average, numbers_);
-  if (!std::isfinite(totals.average.loss_sum)) {
-    return failed(
-        loss_not_finite(totals.average.loss(), progress_.global_step, steps_done_ == 1 && progress_.global_step > 1));
-  }
+Loop::Stop Loop::after_step() {
   tell_saves();
-  others_saving_ = totals.saving > 0;
-  if (totals.gave_up > 0) {
+  others_saving_ = heard_.saving > 0;
+  if (heard_.gave_up > 0) {
     const Error error = checkpoints_.writer().last_failure();
     tell_saves();
     return failed_everywhere(error, world_.rank);
   }
-  if (totals.evicted > 0) {
+  if (heard_.evicted > 0) {
     return failed(checkpoints_.taken_over(), world_.rank != 0);  // every rank has it
-  }
-  if (Stop stop = too_many_bad(progress_.epoch_totals, training_.data.datasets.train->size(), "training")) {
-    return stop;
   }
   if (ends_in_mid_epoch()) {
     progress_.validation_due = config_.run.valid_epochs > 0 ? 1 : 0;
   }
   // Where the run's last step ends an epoch too, only its end is left: after_epoch(), whose validation hears a stop.
-  if (totals.stopping > 0 && (!at_last_step() || ends_in_mid_epoch())) {
+  if (heard_.stopping > 0 && (!at_last_step() || ends_in_mid_epoch())) {
     return interrupted();
   }
-  if (totals.regrouping > 0 && !at_last_step()) {
+  if (heard_.regrouping > 0 && !at_last_step()) {
     return regrouped();
   }
   if (ends_in_mid_epoch()) {
@@ -376,7 +389,7 @@ Loop::Stop Loop::regrouped() {
     return regrouped;
   }
   const bool takes_long = others_saving_ || copy_seconds_ > kMostSeconds;
-  at::Tensor slow = torch::tensor({takes_long ? 1 : 0}, at::kInt).to(world_.device.device());
+  at::Tensor slow = torch::tensor({takes_long ? 1 : 0}, at::kInt);
   if (Result<void> told = process_group::all_reduce_sum(world_.process_group, slow); !told) {
     return failed(told.error(), true);
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -21,8 +22,9 @@
 namespace rollcall::train {
 
 /// The training loop: epochs of steps, validation, checkpoints, until the end or until a stop signal reached any rank
-/// (all ranks stop after the same step: the signal travels with the step's totals). Collective: every rank runs it with
-/// its own part of the data. Main thread only.
+/// (all ranks stop after the same step: the signal travels with the step's totals). On a device the host hears of a
+/// step while the device computes the next one; where something is due between the two, it waits. Collective: every
+/// rank runs it with its own part of the data. Main thread only.
 class Loop {
  public:
   /// All references outlive the loop. `progress` says where to begin and is kept up to date. `agent`: says when the
@@ -33,7 +35,7 @@ class Loop {
   [[nodiscard]] Outcome run();
   /// Whether model, moments and progress belong together: not where run() ended between the optimizer's step and its
   /// being counted.
-  [[nodiscard]] bool is_between_updates() const { return !in_update_; }
+  [[nodiscard]] bool is_between_updates() const { return !update_.is_ahead(); }
   /// With an agent, of the step in which run() ended: see Kept::buffers_before.
   [[nodiscard]] std::vector<at::Tensor> take_buffers_before() { return accumulation_.take_buffers_before(); }
 
@@ -54,11 +56,18 @@ class Loop {
   [[nodiscard]] Stop begin_step();
   /// What the gradients of all its batches are for.
   [[nodiscard]] Stop finish_step(StepSums& sums);
-  /// The totals of all ranks, and the time until the slowest of them was there.
-  [[nodiscard]] Result<Totals> exchange_totals(StepSums& sums);
+  /// The last step's update was taken or enqueued: it belongs to the run's progress.
+  void count_step();
+  /// Of all steps but, on a device, the last one; of that too where something is due behind it.
+  [[nodiscard]] Stop hear_of_steps();
+  [[nodiscard]] Stop hear(StepUnderWay& step);
+  /// What the last step that was heard of demands on all ranks.
+  [[nodiscard]] bool is_asked_to_act() const;
+  /// Whether a save, a copy or an end lies between this step and the next.
+  [[nodiscard]] bool is_due_after_step() const;
   /// For --train-num-workers=auto: after a step for whose data this rank `waited` seconds.
   [[nodiscard]] Stop adjust_workers(double waited, const metrics::DataWait& step);
-  [[nodiscard]] Stop after_step(const Totals& totals);
+  [[nodiscard]] Stop after_step();
   [[nodiscard]] Stop after_epoch();
   /// Saves where `saving` (nothing is lost then if the job ends while it validates), validates where that is due, and
   /// saves the outcome where the run ends here or the model is among the best.
@@ -95,14 +104,15 @@ class Loop {
   checkpoint::Progress& progress_;
   TimeLimit limit_;
   elastic::AgentLink* agent_;
-  bool in_update_ = false;
   StepTrace trace_;
   Update update_;
   Accumulation accumulation_;
   std::int64_t first_step_ = 0;  ///< of the current epoch that this run does
   std::int64_t steps_in_epoch_ = 0;
-  StepNumbers numbers_;          ///< of the current step
-  std::int64_t steps_done_ = 0;  ///< by this run
+  StepNumbers numbers_;                 ///< of the current step
+  std::deque<StepUnderWay> under_way_;  ///< that were not heard of: the last one, after finish_step() none or it alone
+  Totals heard_;                        ///< of the last step that was heard of
+  std::int64_t first_step_of_run_ = 0;  ///< that this run does
   bool warned_of_slow_save_ = false;
   bool validates_again_ = false;  ///< what an earlier run did not come to the end of; no step was done since
   bool among_best_ = false;       ///< the last validation's checkpoint is to be kept

@@ -163,7 +163,7 @@ void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningA
   metrics::ProgressState state;
   state.epoch = progress.epoch;
   state.epochs = epochs_;
-  state.step = progress.step_in_epoch;
+  state.step = numbers.step_in_epoch;
   state.steps_per_epoch = steps_in_epoch_;
   state.loss = totals.loss();
   state.top1 = progress.epoch_totals.top1();
@@ -173,9 +173,9 @@ void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningA
       metrics::steps_left(state) * progress.world_size * progress.batch_size, state.images_per_second);
   state.data_wait = run_wait_.fraction();
   display_->step_done(state, seconds_now());
-  if (progress.global_step % log_steps_ == 0 || progress.step_in_epoch == steps_in_epoch_) {
+  if (numbers.step % log_steps_ == 0 || numbers.step_in_epoch == steps_in_epoch_) {
     record({{"event", std::string("step")},
-            {"step", progress.global_step},
+            {"step", numbers.step},
             {"epoch", progress.epoch},
             {"loss", progress.unrecorded.loss()},
             {"top1", progress.unrecorded.top1()},
@@ -199,7 +199,7 @@ void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningA
     window_wait_ = {};
     window_times_ = {};
     if (seconds_now() - ranks_recorded_ >= rank_seconds_) {
-      record_ranks(progress.global_step);
+      record_ranks(numbers.step);
     }
   }
 }
@@ -211,13 +211,14 @@ void Observer::record_ranks(std::int64_t step) {
   }
 }
 
-void Observer::skipped_step(const checkpoint::Progress& progress, bool scaled, const std::string& where) {
+void Observer::skipped_step(std::int64_t step, const checkpoint::Progress& progress, bool scaled,
+                            const std::string& where) {
   const std::string what = scaled ? fmt::format("in fp16: left out, loss scale now {}", progress.loss_scale)
                                   : fmt::format("({}): left out", where);
-  note(fmt::format("step {}: gradients are not finite {} ({} steps left out so far)", progress.global_step + 1, what,
+  note(fmt::format("step {}: gradients are not finite {} ({} steps left out so far)", step, what,
                    progress.skipped_steps));
   record({{"event", std::string("skipped_step")},
-          {"step", progress.global_step + 1},
+          {"step", step},
           {"loss_scale", progress.loss_scale},
           {"skipped_steps", progress.skipped_steps}});
 }

@@ -25,6 +25,8 @@ namespace rollcall::train {
 
 /// What is told of a step besides its totals. Not a number: there is none.
 struct StepNumbers {
+  std::int64_t step = 0;           ///< of the run: 1 is the first
+  std::int64_t step_in_epoch = 0;  ///< 1 is the first
   double learning_rate = 0;
   double gradient_norm = std::numeric_limits<double>::quiet_NaN();  ///< before it was clipped
   double loss_scale = std::numeric_limits<double>::quiet_NaN();     ///< behind the step
@@ -60,11 +62,11 @@ class Observer {
   void step_took(const metrics::StepTimes& times, const metrics::DataWait& wait);
   [[nodiscard]] metrics::RankTimes& rank_times() { return rank_times_; }
   /// `totals` of the step over all ranks, which progress.epoch_totals and .unrecorded already include; the latter is
-  /// emptied where a record is made of it.
+  /// emptied where a record is made of it. `progress` may be a step further by now.
   void step_done(checkpoint::Progress& progress, const metrics::RunningAverage& totals, const StepNumbers& numbers);
   /// Gradients of this step were not finite, and the optimizer did not see them.
   /// `scaled`: in float16, whose loss scale has changed. `where`: "of layer1.0.conv1.weight".
-  void skipped_step(const checkpoint::Progress& progress, bool scaled, const std::string& where);
+  void skipped_step(std::int64_t step, const checkpoint::Progress& progress, bool scaled, const std::string& where);
   void end_epoch(const checkpoint::Progress& progress);
   void validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals, double seconds);
   /// A save that ended, well or not.

@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <exception>
+#include <fstream>
 #include <utility>
 
 #include "trainer/distributed/errors/exceptions.h"
+#include "trainer/distributed/watchdog/watchdog.h"
 
 namespace rollcall::train {
 namespace {
@@ -50,6 +54,22 @@ std::optional<Outcome> catch_training_errors(const World& world, const std::func
       fail("training step", "", caught->text, "a smaller --batch-size if memory ran out", ExitCode::Internal));
 }
 
+void write_flight_record(const World& world, const std::string& folder) {
+  if (!process_group::device_failure(world.process_group)) {
+    return;
+  }
+  const std::string path = fmt::format("{}/collectives-of-rank-{}.json", folder, world.rank);
+  try {
+    std::ofstream file(path);
+    file << world.device.plugin()->flight_record() << '\n';
+    if (file.flush()) {
+      std::fprintf(stderr, "rollcall: warning: what the device's collectives came to is in %s\n", path.c_str());
+    }
+  } catch (const std::exception&) {
+    // It helps to understand a failure, which is told in any case.
+  }
+}
+
 Error loss_not_finite(double loss, std::int64_t step, bool first_of_run) {
   return diverged("loss", fmt::format("{}", loss), fmt::format("is not finite after step {}", step),
                   first_of_run ? "--resume=FILE with an earlier checkpoint than the one that this run went on from, "
@@ -65,7 +85,7 @@ Error validation_not_finite(double loss, std::int64_t step) {
 
 Error gradients_not_finite(const std::string& where, std::int64_t in_a_row, std::int64_t step) {
   return diverged(
-      "gradients", place_of(where),
+      "gradients", where,
       fmt::format("not finite in {} steps in a row, up to step {}; the weights are those of before", in_a_row, step),
       "--clip-grad-norm, a smaller --lr with --resume=continue-with-changes, or another "
       "--max-skipped-steps");

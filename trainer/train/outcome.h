@@ -39,13 +39,17 @@ struct Outcome {
 /// Runs LibTorch code: what it throws becomes the outcome. Nothing where all went well.
 [[nodiscard]] std::optional<Outcome> catch_training_errors(const World& world, const std::function<void()>& work);
 
+/// Where a device's collective did not end: what each of this rank's came to, in `folder`, as
+/// collectives-of-rank-N.json; says so on standard error.
+void write_flight_record(const World& world, const std::string& folder);
+
 // How a training ends whose numbers are no longer finite: what is told, and the way on. All are BadData.
 
 /// The loss of step `step`. `first_of_run`: the run went on from a checkpoint and has done no other step: it is that
 /// checkpoint's model which has diverged.
 [[nodiscard]] Error loss_not_finite(double loss, std::int64_t step, bool first_of_run);
 [[nodiscard]] Error validation_not_finite(double loss, std::int64_t step);
-/// After so many steps in a row that were left out. `where`: the first such parameter, or empty: another rank has it.
+/// After so many steps in a row that were left out. `where`: place_of() the first such parameter.
 [[nodiscard]] Error gradients_not_finite(const std::string& where, std::int64_t in_a_row, std::int64_t step);
 /// float16, with the smallest scale.
 [[nodiscard]] Error gradients_not_finite_at_any_scale();

@@ -25,6 +25,7 @@
 #include "trainer/config/train_config.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/distributed/watchdog/watchdog.h"
 #include "trainer/report/page.h"
 #include "trainer/torch.h"
 #include "trainer/train/data_pipeline.h"
@@ -84,6 +85,10 @@ Result<void> dry_run(const World& world, const config::Options& options, metrics
   at::Tensor ranks = torch::ones({1}, world.device.options());
   if (Result<void> reduced = process_group::all_reduce_sum(world.process_group, ranks); !reduced) {
     return reduced;
+  }
+  (void)ranks.item<float>();  // a device has come to it
+  if (const std::optional<Error> failure = process_group::device_failure(world.process_group)) {
+    return *failure;
   }
   trace.mark("first collective");
   if (options.request == config::Request::DryRun) {

@@ -138,6 +138,7 @@ std::vector<std::string> header_lines(const RunFacts& facts) {
                   world.world_size, world.num_nodes, facts.progress.world_size * facts.progress.batch_size,
                   data.train_sampler->steps(), world.device.text(), world.backend, world.rendezvous),
       describe_loading(data, facts.config.data, world.share)};
+  lines.insert(lines.end(), world.device_lines.begin(), world.device_lines.end());
   if (const auto times = facts.environment.get_non_empty(env::kSlurmRestartCount)) {
     lines.push_back(
         fmt::format("Slurm job {}, restart count {}", facts.environment.get(env::kSlurmJobId).value_or("?"), *times));

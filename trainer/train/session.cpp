@@ -293,6 +293,7 @@ class Session {
         checkpoints_->writer().finish_save();  // nobody is lost that it would wait for
         return lost_peer(fail("world", "", "nodes came or went", "submitting again", ExitCode::Unavailable));
       case Ending::Failed:
+        write_flight_record(world_, config_->run.folder);
         world_.group_options.first_failure->tell(outcome.failure->error.message());
         checkpoints_->writer().give_up(outcome.failure->error.message());
         return failed(*outcome.failure);

@@ -80,7 +80,7 @@ class FirstLook {
       const auto ready = [&] { return looking.wait_for(std::chrono::seconds(1)) == std::future_status::ready; };
       done = world_.rank == 0 && ready() ? 1 : 0;
       tell_progress();
-      at::Tensor state = torch::tensor({done}, at::kLong).to(world_.device.device());
+      at::Tensor state = torch::tensor({done}, at::kLong);
       if (const Result<void> told = process_group::broadcast(world_.process_group, state); !told) {
         indices_->stop = true;
         return told.error();
@@ -155,19 +155,17 @@ class Sending {
   Result<void> send_to(bool keep) {
     constexpr std::size_t kPiece = std::size_t{16} << 20;
     std::optional<SharedMemory> memory = keep && index() == nullptr ? SharedMemory::make(size_) : std::nullopt;
-    const at::Tensor piece = torch::empty({static_cast<std::int64_t>(std::min(kPiece, size_))}, at::kByte);
+    at::Tensor piece = torch::empty({static_cast<std::int64_t>(std::min(kPiece, size_))}, at::kByte);
     for (std::size_t begin = 0; begin < size_; begin += kPiece) {
       const std::size_t bytes = std::min(kPiece, size_ - begin);
       if (world_.rank == 0) {
         std::memcpy(piece.data_ptr(), index_->memory().bytes().data() + begin, bytes);
       }
-      at::Tensor moved = piece.to(world_.device.device());
-      if (Result<void> sent = process_group::broadcast(world_.process_group, moved); !sent) {
+      if (Result<void> sent = process_group::broadcast(world_.process_group, piece); !sent) {
         return sent;
       }
       if (memory) {
-        const at::Tensor arrived = moved.cpu();
-        std::memcpy(memory->writable().data() + begin, arrived.data_ptr(), bytes);
+        std::memcpy(memory->writable().data() + begin, piece.data_ptr(), bytes);
       }
     }
     if (memory) {
@@ -195,7 +193,7 @@ class Sending {
   }
 
   Result<bool> any(bool mine) {
-    at::Tensor sum = torch::tensor({mine ? 1 : 0}, at::kInt).to(world_.device.device());
+    at::Tensor sum = torch::tensor({mine ? 1 : 0}, at::kInt);
     const Result<void> added = process_group::all_reduce_sum(world_.process_group, sum);
     return added ? Result<bool>(sum.item<int>() > 0) : Result<bool>(added.error());
   }
@@ -235,7 +233,7 @@ Result<void> send_indices(const World& world, SourceIndices& indices) {
 /// Collective. Errors (Unavailable): a peer was lost.
 Result<bool> all_have_the_same(const std::optional<data::Datasets>& ready, const config::DataConfig& config,
                                const World& world) {
-  at::Tensor lacking = torch::tensor({ready ? 0 : 1}, at::kInt).to(world.device.device());
+  at::Tensor lacking = torch::tensor({ready ? 0 : 1}, at::kInt);
   if (Result<void> told = process_group::all_reduce_sum(world.process_group, lacking); !told) {
     return told.error();
   }

@@ -98,8 +98,11 @@ at::Tensor image_grid(const at::Tensor& images) {
   const std::int64_t stride = (side + kLongestSide - 1) / kLongestSide;
   const data::Normalisation normalisation;
   at::Tensor shown = images.slice(0, 0, count).slice(2, 0, images.size(2), stride).slice(3, 0, images.size(3), stride);
-  shown = shown.to(at::kFloat) * by_channel(normalisation.deviation) + by_channel(normalisation.mean);
-  shown = (shown * 255).round().clamp(0, 255).to(at::kByte).contiguous();
+  if (shown.scalar_type() != at::kByte) {
+    shown = shown.to(at::kFloat) * by_channel(normalisation.deviation) + by_channel(normalisation.mean);
+    shown = (shown * 255).round().clamp(0, 255).to(at::kByte);
+  }
+  shown = shown.contiguous();
   if (rows * columns > count) {
     const at::Tensor black = torch::zeros({rows * columns - count, 3, shown.size(2), shown.size(3)}, at::kByte);
     shown = torch::cat({shown, black});

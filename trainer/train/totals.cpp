@@ -2,9 +2,13 @@
 
 #include <ATen/record_function.h>
 #include <algorithm>
+#include <utility>
 #include <vector>
 
+#include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/distributed/watchdog/watchdog.h"
+#include "trainer/streams.h"
 #include "trainer/torch.h"
 
 namespace rollcall::train {
@@ -23,18 +27,15 @@ at::Tensor losses_of(const at::Tensor& outputs, const data::Batch& batch, double
   return first * batch.label_weight + second * (1 - batch.label_weight);
 }
 
-metrics::RunningAverage count(const at::Tensor& outputs, const at::Tensor& labels, const at::Tensor& losses,
-                              const at::Tensor& counted) {
+at::Tensor count(const at::Tensor& outputs, const at::Tensor& labels, const at::Tensor& losses,
+                 const at::Tensor& counted) {
   const torch::NoGradGuard no_grad;
   const std::int64_t choices = std::min<std::int64_t>(5, outputs.size(1));
   const at::Tensor best = std::get<1>(outputs.detach().topk(choices, 1));
   const at::Tensor hit = best.eq(labels.unsqueeze(1)).logical_and(counted.unsqueeze(1));
-  metrics::RunningAverage average;
-  average.loss_sum = losses.detach().to(at::kDouble).masked_select(counted).sum().item<double>();
-  average.correct_top1 = hit.select(1, 0).sum().item<std::int64_t>();
-  average.correct_top5 = hit.sum().item<std::int64_t>();
-  average.samples = counted.sum().item<std::int64_t>();
-  return average;
+  const at::Tensor of_counted = losses.detach().to(at::kDouble).masked_fill(counted.logical_not(), 0);
+  return torch::stack({of_counted.sum(), hit.select(1, 0).sum().to(at::kDouble), hit.sum().to(at::kDouble),
+                       counted.sum().to(at::kDouble)});
 }
 
 void count_bad_samples(const data::Batch& batch, metrics::RunningAverage& sums) {
@@ -43,42 +44,106 @@ void count_bad_samples(const data::Batch& batch, metrics::RunningAverage& sums) 
   }
 }
 
-Result<Totals> over_ranks(const Totals& mine, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
-                          const device::Device& device, std::span<double> more) {
-  if (!process_group) {
-    return mine;
-  }
-  std::vector<double> numbers{mine.average.loss_sum,
-                              static_cast<double>(mine.average.correct_top1),
-                              static_cast<double>(mine.average.correct_top5),
-                              static_cast<double>(mine.average.samples),
-                              static_cast<double>(mine.average.damaged),
-                              static_cast<double>(mine.average.unread),
-                              static_cast<double>(mine.stopping),
-                              mine.waited,
-                              static_cast<double>(mine.saving),
-                              static_cast<double>(mine.gave_up),
-                              static_cast<double>(mine.evicted),
-                              static_cast<double>(mine.non_finite),
-                              static_cast<double>(mine.regrouping)};
-  const auto own = static_cast<std::ptrdiff_t>(numbers.size());
-  numbers.insert(numbers.end(), more.begin(), more.end());
-  at::Tensor sums = device.place(torch::tensor(numbers, at::kDouble));
-  if (const Result<void> reduced = process_group::all_reduce_sum(process_group, sums); !reduced) {
-    return reduced.error();
-  }
-  sums = sums.to(at::kCPU);
-  const double* const sum = sums.const_data_ptr<double>();
-  std::copy_n(sum + own, more.size(), more.begin());
-  const auto whole = [&](int i) { return static_cast<std::int64_t>(sum[i]); };
-  return Totals{.average = {sum[0], whole(1), whole(2), whole(3), whole(4), whole(5)},
-                .stopping = whole(6),
-                .waited = sum[7],
-                .saving = whole(8),
-                .gave_up = whole(9),
-                .evicted = whole(10),
-                .non_finite = whole(11),
+namespace {
+
+constexpr std::int64_t kOfDevice = 5;  // what count() gives, and whether gradients are not finite
+
+/// What a rank's host has to tell, in the order of totals_of().
+std::vector<double> numbers_of(const Totals& mine) {
+  return {static_cast<double>(mine.average.damaged), static_cast<double>(mine.average.unread),
+          static_cast<double>(mine.stopping),        mine.waited,
+          static_cast<double>(mine.saving),          static_cast<double>(mine.gave_up),
+          static_cast<double>(mine.evicted),         static_cast<double>(mine.regrouping)};
+}
+constexpr std::int64_t kOfHost = 8;
+
+Totals totals_of(std::span<const double> sums) {
+  const auto whole = [&](std::size_t i) { return static_cast<std::int64_t>(sums[i]); };
+  return Totals{.average = {sums[0], whole(1), whole(2), whole(3), whole(5), whole(6)},
+                .stopping = whole(7),
+                .waited = sums[8],
+                .saving = whole(9),
+                .gave_up = whole(10),
+                .evicted = whole(11),
+                .non_finite = whole(4),
                 .regrouping = whole(12)};
+}
+
+}  // namespace
+
+Result<SumsOfRanks> SumsOfRanks::begin(const Totals& mine, const at::Tensor& counted, const at::Tensor& non_finite,
+                                       std::span<const double> more,
+                                       const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
+                                       const device::Device& device) {
+  const torch::NoGradGuard no_grad;
+  std::vector<double> numbers = numbers_of(mine);
+  numbers.insert(numbers.end(), more.begin(), more.end());
+  SumsOfRanks sums;
+  sums.group_ = process_group;
+  sums.more_ = more.size();
+  const bool apart = device.type() != at::kCPU;
+  sums.mine_ =
+      torch::empty({static_cast<std::int64_t>(numbers.size())}, at::TensorOptions(at::kDouble).pinned_memory(apart));
+  std::ranges::copy(numbers, sums.mine_.mutable_data_ptr<double>());
+  const at::Tensor there = sums.mine_.to(device.device(), /*non_blocking=*/true);
+  // Gradients that are not finite may say so by a number that is none itself.
+  sums.there_ = torch::cat({counted, non_finite.ne(0).to(at::kDouble), there});
+  if (process_group) {
+    if (const Result<void> reduced = process_group::all_reduce_sum(process_group, sums.there_); !reduced) {
+      return reduced.error();
+    }
+  }
+  return sums;
+}
+
+at::Tensor SumsOfRanks::non_finite() const { return there_.narrow(0, kOfDevice - 1, 1).to(at::kFloat); }
+
+void SumsOfRanks::send_back(const std::vector<at::Tensor>& extra) {
+  const torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> all{there_};
+  for (const at::Tensor& number : extra) {
+    all.push_back(number.reshape({1}).to(at::kDouble));
+  }
+  const at::Tensor wanted = extra.empty() ? there_ : torch::cat(all);
+  if (wanted.is_cpu()) {
+    here_ = wanted;
+    return;
+  }
+  here_ = torch::empty(wanted.sizes(), at::TensorOptions(at::kDouble).pinned_memory(true));
+  here_.copy_(wanted, /*non_blocking=*/true);
+  copied_.emplace(wanted.device().type());
+  copied_->record(current_stream(wanted.device()));
+}
+
+SumsOfRanks::Read SumsOfRanks::read() {
+  if (copied_) {
+    copied_->synchronize();
+    if (const std::optional<Error> failure = process_group::device_failure(group_)) {
+      throw process_group::CollectiveFailure(*failure);
+    }
+  }
+  const std::span<const double> all(here_.const_data_ptr<double>(), static_cast<std::size_t>(here_.numel()));
+  const std::span<const double> rest = all.subspan(kOfDevice + kOfHost);
+  return {.totals = totals_of(all),
+          .more = {rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(more_)},
+          .extra = {rest.begin() + static_cast<std::ptrdiff_t>(more_), rest.end()}};
+}
+
+Result<Totals> over_ranks(const Totals& mine, const at::Tensor& counted,
+                          const c10::intrusive_ptr<c10d::ProcessGroup>& process_group, const device::Device& device) {
+  const at::TensorOptions doubles = device.options().dtype(at::kDouble);
+  Result<SumsOfRanks> sums =
+      SumsOfRanks::begin(mine, counted.defined() ? counted : torch::zeros({kOfDevice - 1}, doubles),
+                         torch::zeros({1}, doubles), {}, process_group, device);
+  if (!sums) {
+    return sums.error();
+  }
+  Totals totals;
+  const Result<void> read = process_group::guard_collective(process_group, [&] {
+    sums->send_back();
+    totals = sums->read().totals;
+  });
+  return read ? Result<Totals>(totals) : read.error();
 }
 
 }  // namespace rollcall::train

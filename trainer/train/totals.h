@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <vector>
 
+#include <c10/core/Event.h>
 #include <c10/util/intrusive_ptr.h>
 #include <torch/types.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -33,17 +36,58 @@ struct Totals {
 };
 
 /// Of one batch: `outputs` [n, classes] float32, `labels` [n] int64, `losses` [n] float32 (one per sample), `counted`
-/// [n] bool: only these samples count. Top-5 is top-k of all outputs where there are fewer. No gradient is recorded.
-[[nodiscard]] metrics::RunningAverage count(const at::Tensor& outputs, const at::Tensor& labels,
-                                            const at::Tensor& losses, const at::Tensor& counted);
+/// [n] bool: only these samples count. Top-5 is top-k of all outputs where there are fewer. Float64 [4] where they are:
+/// the sum of the losses, correct among the best and the five best, samples; to be added up over batches. The host does
+/// not wait for it. No gradient is recorded.
+[[nodiscard]] at::Tensor count(const at::Tensor& outputs, const at::Tensor& labels, const at::Tensor& losses,
+                               const at::Tensor& counted);
 
 /// Adds the images of `batch` that could not be read, by their kind.
 void count_bad_samples(const data::Batch& batch, metrics::RunningAverage& sums);
 
-/// The sums over all ranks, the same on each; one all-reduce of thirteen doubles (which hold counts exactly up to 2^53)
-/// and of `more`, equally many numbers on every rank, which become their sums too. `process_group` null: a world of
-/// one. They travel from and to `device`. Errors (Unavailable): a peer was lost.
-[[nodiscard]] Result<Totals> over_ranks(const Totals& mine, const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
-                                        const device::Device& device, std::span<double> more = {});
+/// The sums over all ranks, the same on each, by one all-reduce of thirteen doubles (which hold counts exactly up to
+/// 2^53) and of what else the ranks have to tell. They are made where the training computes: its device has them before
+/// the host, which may go on and read them later.
+class SumsOfRanks {
+ public:
+  /// Nothing to be read.
+  SumsOfRanks() = default;
+
+  /// Of `counted`, float64 [4] (see count()) on `device`; `non_finite`, [1] there: above 0 where a rank's gradients are
+  /// not finite; what else `mine` has; `more`, equally many numbers on every rank. `process_group` null: a world of
+  /// one. On a device the host waits for nothing. Collective. Errors (Unavailable): a peer was lost.
+  [[nodiscard]] static Result<SumsOfRanks> begin(const Totals& mine, const at::Tensor& counted,
+                                                 const at::Tensor& non_finite, std::span<const double> more,
+                                                 const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
+                                                 const device::Device& device);
+
+  /// [1] float32 on the device: above 0 where gradients of any rank are not finite.
+  [[nodiscard]] at::Tensor non_finite() const;
+  /// They set out to the host's memory, and behind them `extra`, numbers on the device. Once.
+  void send_back(const std::vector<at::Tensor>& extra = {});
+
+  struct Read {
+    Totals totals;
+    std::vector<double> more;   ///< the sums of what begin() was given
+    std::vector<double> extra;  ///< what send_back() was given
+  };
+  /// Waits for what was sent back. Throws what LibTorch throws, and CollectiveFailure where the group's collectives do
+  /// not end on the device: there are no sums then.
+  [[nodiscard]] Read read();
+
+ private:
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  std::size_t more_ = 0;
+  at::Tensor mine_;                   ///< in the host's memory, for as long as it is read
+  at::Tensor there_;                  ///< float64 on the device
+  at::Tensor here_;                   ///< in the host's memory
+  std::optional<c10::Event> copied_;  ///< on a device: when here_ is
+};
+
+/// The sums of `mine` over all ranks, for which the host waits: what `counted` says (undefined: nothing was counted)
+/// and the rest of `mine`. Collective. Errors: as SumsOfRanks::begin().
+[[nodiscard]] Result<Totals> over_ranks(const Totals& mine, const at::Tensor& counted,
+                                        const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
+                                        const device::Device& device);
 
 }  // namespace rollcall::train

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <limits>
 
 #include "trainer/precision/loss_scaler.h"
 #include "trainer/torch.h"
@@ -51,7 +52,8 @@ void Accumulation::add(const data::Batch& read, std::int64_t done, std::int64_t 
   }
   sums.times.forward += forwarded - begun;
   sums.times.backward += seconds_now() - forwarded;
-  sums.totals.average += count(outputs, batch.labels, losses, batch.counted);
+  const at::Tensor counted = count(outputs, batch.labels, losses, batch.counted);
+  sums.counted = sums.counted.defined() ? sums.counted + counted : counted;
 }
 
 void Accumulation::finish(StepSums& sums) {
@@ -60,10 +62,44 @@ void Accumulation::finish(StepSums& sums) {
   sums.times.backward += seconds_now() - begun;
 }
 
+namespace {
+
+/// Whether the optimizer's parameters are where the training computes, and that is a device.
+bool is_on_device(const config::TrainConfig& config, const World& world) {
+  return world.device.type() != at::kCPU && !config.parallel.replica.sharding.cpu_offload;
+}
+
+}  // namespace
+
 Update::Update(const config::TrainConfig& config, const World& world, Training& training, CheckpointWriter& writer,
-               Observer& observer, checkpoint::Progress& progress)
+               Observer& observer, checkpoint::Progress& progress, bool at_once)
     : config_(config), world_(world), training_(training), writer_(writer), observer_(observer), progress_(progress) {
   training_.loss_scaler.set_state({.scale = progress_.loss_scale, .good_steps = progress_.loss_scale_good_steps});
+  if (is_on_device(config, world) && !at_once) {
+    training_.loss_scaler.move_to(world.device.device());
+    on_device_.emplace(*training_.optimizer);
+  }
+}
+
+std::optional<Outcome> Update::apply(StepUnderWay& step) { return lags() ? enqueue(step) : decide(step); }
+
+Result<void> Update::exchange(StepUnderWay& step, const at::Tensor& non_finite) {
+  std::vector<double> of_ranks = observer_.rank_times().tell(step.numbers.step);
+  RECORD_USER_SCOPE("phase: totals of all ranks");
+  Result<SumsOfRanks> sums = SumsOfRanks::begin(step.sums.totals, step.sums.counted, non_finite, of_ranks,
+                                                world_.process_group, world_.device);
+  if (!sums) {
+    return sums.error();
+  }
+  step.of_ranks = *std::move(sums);
+  return {};
+}
+
+void Update::clip(at::Tensor& norm) {
+  if (config_.optim.clip_grad_norm > 0) {
+    RECORD_USER_SCOPE("compute: clip gradients");
+    norm = training_.replica->clip_grad_norm(config_.optim.clip_grad_norm);
+  }
 }
 
 bool Update::gradients_are_finite() {
@@ -72,48 +108,113 @@ bool Update::gradients_are_finite() {
                      : precision::all_finite(precision::gradients_of(*training_.optimizer));
 }
 
-void Update::apply(bool finite, StepNumbers& numbers) {
-  if (finite) {
-    if (config_.optim.clip_grad_norm > 0) {
-      RECORD_USER_SCOPE("compute: clip gradients");
-      numbers.gradient_norm = training_.replica->clip_grad_norm(config_.optim.clip_grad_norm);
+std::optional<Outcome> Update::decide(StepUnderWay& step) {
+  bool finite = false;
+  if (auto stop = catch_training_errors(world_, [&] { finite = gradients_are_finite(); })) {
+    return stop;
+  }
+  const double done = seconds_now();
+  if (const Result<void> exchanged = exchange(step, torch::full({1}, finite ? 0 : 1, world_.device.options()));
+      !exchanged) {
+    return failed(exchanged.error(), true);
+  }
+  step.of_ranks.send_back();
+  const bool all_finite = step.of_ranks.read().totals.non_finite == 0;
+  const double told = seconds_now();
+  step.sums.times.wait += told - done;
+  is_ahead_ = true;
+  auto stop = catch_training_errors(world_, [&] {
+    if (all_finite) {
+      at::Tensor norm;
+      clip(norm);
+      step.numbers.gradient_norm = norm.defined() ? norm.item<double>() : step.numbers.gradient_norm;
+      writer_.before_update();
+      {
+        RECORD_USER_SCOPE("compute: optimizer");
+        training_.optimizer->step();
+      }
+      observer_.updated(step.numbers.step, *training_.replica);
     }
+    training_.loss_scaler.update();
+  });
+  step.sums.times.optimizer += seconds_now() - told;
+  return stop;
+}
+
+std::optional<Outcome> Update::enqueue(StepUnderWay& step) {
+  const double begun = seconds_now();
+  Result<void> exchanged;
+  is_ahead_ = true;
+  auto stop = catch_training_errors(world_, [&] {
+    precision::LossScaler& scaler = training_.loss_scaler;
+    exchanged = exchange(step, scaler.unscale_there(*training_.optimizer));
+    if (!exchanged) {
+      return;
+    }
+    const at::Tensor non_finite = step.of_ranks.non_finite();
+    at::Tensor norm = torch::full({1}, step.numbers.gradient_norm, world_.device.options());
+    clip(norm);
     writer_.before_update();
     {
       RECORD_USER_SCOPE("compute: optimizer");
-      training_.optimizer->step();
+      on_device_->step(non_finite);
     }
-    observer_.updated(progress_.global_step + 1, *training_.replica);
-  }
-  training_.loss_scaler.update();
+    observer_.updated(step.numbers.step, *training_.replica);
+    scaler.update(non_finite);
+    step.of_ranks.send_back({norm, scaler.factor(), scaler.good_steps()});
+  });
+  step.sums.times.optimizer += seconds_now() - begun;
+  return exchanged ? stop : failed(exchanged.error(), true);
 }
 
-std::optional<Outcome> Update::after(const Totals& totals, StepNumbers& numbers) {
-  const precision::LossScaler& scaler = training_.loss_scaler;
-  if (scaler.on()) {
-    progress_.loss_scale = numbers.loss_scale = scaler.state().scale;
-    progress_.loss_scale_good_steps = scaler.state().good_steps;
+std::optional<Outcome> Update::hear(StepUnderWay& step, Totals& totals) {
+  SumsOfRanks::Read read;
+  if (auto stop = catch_training_errors(world_, [&] { read = step.of_ranks.read(); })) {
+    return stop;
   }
+  totals = read.totals;
+  observer_.rank_times().hear(step.numbers.step, read.more);
+  precision::LossScale scale;
+  if (lags()) {
+    step.numbers.gradient_norm = totals.non_finite == 0 ? read.extra[0] : std::numeric_limits<double>::quiet_NaN();
+    scale = {.scale = read.extra[1], .good_steps = static_cast<std::int64_t>(read.extra[2])};
+  } else {
+    scale = training_.loss_scaler.state();
+  }
+  if (training_.loss_scaler.on()) {
+    progress_.loss_scale = step.numbers.loss_scale = scale.scale;
+    progress_.loss_scale_good_steps = scale.good_steps;
+  }
+  return after(step, totals);
+}
+
+std::optional<Outcome> Update::after(const StepUnderWay& step, const Totals& totals) {
   if (totals.non_finite == 0) {
     skipped_in_a_row_ = 0;
     return std::nullopt;
   }
-  if (!std::isfinite(totals.average.loss_sum)) {
-    return std::nullopt;  // what after_step() tells
+  if (on_device_) {
+    on_device_->left_out();
   }
+  if (!std::isfinite(totals.average.loss_sum)) {
+    return std::nullopt;  // what Loop::hear() tells
+  }
+  const bool scaled = training_.loss_scaler.on();
   progress_.skipped_steps += 1;
   skipped_in_a_row_ += 1;
-  const std::string where = precision::first_gradient_not_finite(training_.replica->named_parameters());
-  observer_.skipped_step(progress_, scaler.on(), place_of(where));
+  // On a device the gradients are those of the step behind it by now.
+  const std::string where =
+      lags() ? "on the device" : place_of(precision::first_gradient_not_finite(training_.replica->named_parameters()));
+  observer_.skipped_step(step.numbers.step, progress_, scaled, where);
   constexpr double kSmallest = 1.0 / (1 << 20);  // some 36 steps in a row did not fit
   const std::int64_t most = config_.run.max_skipped_steps;
-  if (scaler.on() && progress_.loss_scale < kSmallest) {
+  if (scaled && progress_.loss_scale < kSmallest) {
     writer_.finish_save();  // every rank comes here, and none is to take it away from the others by its end
     return failed(gradients_not_finite_at_any_scale(), world_.rank != 0);  // every rank has it
   }
-  if (!scaler.on() && most > 0 && skipped_in_a_row_ >= most) {
+  if (!scaled && most > 0 && skipped_in_a_row_ >= most) {
     writer_.finish_save();
-    return failed(gradients_not_finite(where, skipped_in_a_row_, progress_.global_step + 1), world_.rank != 0);
+    return failed(gradients_not_finite(where, skipped_in_a_row_, step.numbers.step), world_.rank != 0);
   }
   return std::nullopt;
 }

@@ -11,6 +11,7 @@
 #include "trainer/config/train_config.h"
 #include "trainer/data/loader/loader.h"
 #include "trainer/metrics/step_times.h"
+#include "trainer/optim/device_step.h"
 #include "trainer/train/checkpoint_writer.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/outcome.h"
@@ -27,7 +28,15 @@ struct StepSums {
   double begin = 0;    ///< seconds_now()
   double loading = 0;  ///< seconds that workers spent on the batches
   Totals totals = {};
+  at::Tensor counted = {};  ///< count() of all batches
   metrics::StepTimes times = {};
+};
+
+/// A step whose optimizer's step was taken, or enqueued on a device, until the host knows what came of it.
+struct StepUnderWay {
+  StepSums sums;
+  StepNumbers numbers;
+  SumsOfRanks of_ranks = {};
 };
 
 /// The gradients of a step: forward and backward of each of its batches, added up, and exchanged with the other ranks
@@ -64,30 +73,49 @@ class Accumulation {
   std::vector<at::Tensor> buffers_before_;
 };
 
-/// What a step's gradients are for: clipping, the optimizer's step and the loss scale; and what becomes of a step whose
-/// gradients are not finite. Every rank does the same, with its own part. Main thread only.
+/// What a step's gradients are for: what the ranks tell each other about them, clipping, the optimizer's step and the
+/// loss scale; and what becomes of a step whose gradients are not finite. Every rank does the same, with its own part.
+/// Collective. Main thread only.
+///
+/// On a CPU the host looks at the ranks' totals and takes the step or leaves it out. A device does that by itself: all
+/// of it is enqueued, and the host hears of it while the device computes the next step.
 class Update {
  public:
-  /// All references outlive it. The loss scale goes on as `progress` has it.
+  /// All references outlive it. The loss scale goes on as `progress` has it. `at_once`: the host is to know of each
+  /// step before the next one, on a device too.
   Update(const config::TrainConfig& config, const World& world, Training& training, CheckpointWriter& writer,
-         Observer& observer, checkpoint::Progress& progress);
+         Observer& observer, checkpoint::Progress& progress, bool at_once);
 
-  /// Whether this rank's are; takes the loss scale out of them. Collective with fp16; throws what LibTorch throws.
-  [[nodiscard]] bool gradients_are_finite();
-  /// The optimizer's step or, where gradients are not `finite` on some rank, none; `numbers` get the gradients' norm.
-  /// Throws what LibTorch throws.
-  void apply(bool finite, StepNumbers& numbers);
-  /// Counts and tells a step that was left out; the outcome of a run that leaves out every step. `numbers` get the loss
-  /// scale.
-  [[nodiscard]] std::optional<Outcome> after(const Totals& totals, StepNumbers& numbers);
+  /// Whether the host may hear of a step a step later.
+  [[nodiscard]] bool lags() const { return on_device_.has_value(); }
+  /// Takes the step, or leaves it out where gradients are not finite on some rank. Nothing, or how the run ends.
+  [[nodiscard]] std::optional<Outcome> apply(StepUnderWay& step);
+  /// Whether the model may be a step further than what is counted: from apply() to counted().
+  [[nodiscard]] bool is_ahead() const { return is_ahead_; }
+  void counted() { is_ahead_ = false; }
+
+  /// What came of the oldest step that was not heard of: `totals` of all ranks, its numbers, and the loss scale behind
+  /// it in the run's progress. Counts and tells a step that was left out. Nothing, or how the run ends: its connections
+  /// failed, or it leaves out every step.
+  [[nodiscard]] std::optional<Outcome> hear(StepUnderWay& step, Totals& totals);
 
  private:
+  /// The gradients of this rank; takes the loss scale out of them. Collective with fp16.
+  [[nodiscard]] bool gradients_are_finite();
+  [[nodiscard]] std::optional<Outcome> decide(StepUnderWay& step);
+  [[nodiscard]] std::optional<Outcome> enqueue(StepUnderWay& step);
+  [[nodiscard]] Result<void> exchange(StepUnderWay& step, const at::Tensor& non_finite);
+  void clip(at::Tensor& norm);
+  [[nodiscard]] std::optional<Outcome> after(const StepUnderWay& step, const Totals& totals);
+
   const config::TrainConfig& config_;
   const World& world_;
   Training& training_;
   CheckpointWriter& writer_;
   Observer& observer_;
   checkpoint::Progress& progress_;
+  std::optional<optim::DeviceStep> on_device_;  ///< nothing: the host decides
+  bool is_ahead_ = false;
   std::int64_t skipped_in_a_row_ = 0;  ///< steps left out
 };
 

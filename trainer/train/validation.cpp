@@ -6,23 +6,24 @@ namespace rollcall::train {
 namespace {
 
 std::optional<Outcome> count_batch(const data::Batch& read, const config::TrainConfig& config, const World& world,
-                                   Training& training, metrics::RunningAverage& sums) {
-  count_bad_samples(read, sums);
+                                   Training& training, Totals& sums, at::Tensor& counted) {
+  count_bad_samples(read, sums.average);
   return catch_training_errors(world, [&] {
     const torch::NoGradGuard no_grad;
     const data::Batch batch = training.data.copies->place(read);
     const at::Tensor outputs =
         training.replica->evaluate([&] { return outputs_of(training, config, world, batch.images); });
-    sums += count(outputs, batch.labels, losses_of(outputs, batch.labels, 0), batch.counted);
+    const at::Tensor of_batch = count(outputs, batch.labels, losses_of(outputs, batch.labels, 0), batch.counted);
+    counted = counted.defined() ? counted + of_batch : of_batch;
   });
 }
 
-/// The ending that any rank was asked for; nothing: to go on.
+/// The ending that any rank was asked for; nothing: to go on. The hosts tell each other: no device is waited for.
 Result<std::optional<Ending>> ending_asked_for(const Asked& asked, const World& world) {
   Totals mine;
   mine.stopping = asked.to_stop ? 1 : 0;
   mine.regrouping = asked.to_regroup ? 1 : 0;
-  const Result<Totals> totals = over_ranks(mine, world.process_group, world.device);
+  const Result<Totals> totals = over_ranks(mine, {}, world.process_group, device::Device());
   if (!totals) {
     return totals.error();
   }
@@ -46,6 +47,7 @@ std::optional<Outcome> run_validation(const config::TrainConfig& config, const W
   }
   training.model->eval();
   Totals mine;
+  at::Tensor counted;
   while (true) {
     Result<std::optional<data::Batch>> batch = data.valid_loader->next();
     if (!batch) {
@@ -56,7 +58,7 @@ std::optional<Outcome> run_validation(const config::TrainConfig& config, const W
     }
     observer.bad_samples((*batch)->bad);
     observer.measure_energy();
-    if (auto stop = count_batch(**batch, config, world, training, mine.average)) {
+    if (auto stop = count_batch(**batch, config, world, training, mine, counted)) {
       return stop;
     }
     const Result<std::optional<Ending>> ending = ending_asked_for(asked(), world);
@@ -67,7 +69,7 @@ std::optional<Outcome> run_validation(const config::TrainConfig& config, const W
       return Outcome{**ending, std::nullopt};
     }
   }
-  const Result<Totals> totals = over_ranks(mine, world.process_group, world.device);
+  const Result<Totals> totals = over_ranks(mine, counted, world.process_group, world.device);
   if (!totals) {
     return failed(totals.error(), true);
   }

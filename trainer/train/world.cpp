@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <map>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
@@ -17,6 +15,7 @@
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/distributed/process_group/factory.h"
 #include "trainer/distributed/process_group/store.h"
+#include "trainer/train/devices_of_ranks.h"
 
 namespace rollcall::train {
 namespace {
@@ -62,68 +61,6 @@ c10::intrusive_ptr<c10d::Store> client_of(const c10::intrusive_ptr<c10d::Store>&
   }
 }
 
-/// What a rank tells the others of where it computes.
-nlohmann::json shown_device(const World& world, const Result<void>& taken) {
-  nlohmann::json shown{{"host", world.host},
-                       {"type", c10::DeviceTypeName(world.device.type(), true)},
-                       {"uuid", world.device.facts().uuid}};
-  if (!taken) {
-    const Error& error = taken.error();
-    shown["error"] = {error.setting, error.value, error.reason, error.action};
-    shown["code"] = to_int(error.exit_code);
-  }
-  return shown;
-}
-
-Error error_of(const nlohmann::json& shown, std::size_t rank) {
-  const auto texts = shown.at("error").get<std::vector<std::string>>();
-  return fail(texts.at(0), texts.at(1),
-              fmt::format("rank {} on {}: {}", rank, shown.at("host").get<std::string>(), texts.at(2)), texts.at(3),
-              static_cast<ExitCode>(shown.at("code").get<int>()));
-}
-
-/// Whether all ranks have a device, of one kind, and no two the same one. The same on all ranks.
-Result<void> check_devices(const std::vector<nlohmann::json>& shown) {
-  std::map<std::string, std::size_t> rank_of;
-  for (std::size_t rank = 0; rank < shown.size(); ++rank) {
-    const auto text = [&](const char* key) { return shown[rank].at(key).get<std::string>(); };
-    if (shown[rank].contains("error")) {
-      return error_of(shown[rank], rank);
-    }
-    if (text("type") != shown[0].at("type").get<std::string>()) {
-      return fail("--device", text("type"),
-                  fmt::format("rank {} on {} computes on it, and rank 0 on {}", rank, text("host"),
-                              shown[0].at("type").get<std::string>()),
-                  "nodes that are alike, or --device=cpu for all ranks", ExitCode::Mismatch);
-    }
-    const auto [same, is_new] = rank_of.emplace(text("uuid"), rank);
-    if (!is_new && !text("uuid").empty()) {
-      return fail("--device", text("uuid"),
-                  fmt::format("ranks {} and {} on {} compute on this one", same->second, rank, text("host")),
-                  "as many GPUs as tasks on a node (--gpus-per-node), all visible to each task (--gpu-bind=none)",
-                  ExitCode::Unavailable);
-    }
-  }
-  return {};
-}
-
-/// `taken`: this rank's. Collective.
-Result<void> agree_on_devices(const World& world, const Result<void>& taken) {
-  constexpr auto kAnyText = nlohmann::json::error_handler_t::replace;
-  const std::string mine = shown_device(world, taken).dump(-1, ' ', false, kAnyText);
-  const Result<std::vector<std::vector<std::uint8_t>>> texts =
-      process_group::all_gather_bytes(world.process_group, {mine.begin(), mine.end()});
-  if (!texts) {
-    return texts.error();
-  }
-  std::vector<nlohmann::json> shown;
-  shown.reserve(texts->size());
-  for (const std::vector<std::uint8_t>& text : *texts) {
-    shown.push_back(nlohmann::json::parse(text));
-  }
-  return check_devices(shown);
-}
-
 constexpr const char* kLeft = "rollcall/left";
 
 void wait_for_others(const World& world) {
@@ -148,6 +85,7 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
   World world = world_of(step.facts);
   const Result<void> taken = take_device(world, step.facts, patched, config.device);
   if (world.world_size == 1) {
+    world.device_lines = taken ? device_lines(world) : std::vector<std::string>();
     return taken ? Result<World>(std::move(world)) : taken.error();
   }
   if (config.alone) {

@@ -33,6 +33,7 @@ struct World {
   std::string host;
   NodeShare share;  ///< of this rank
   device::Device device;
+  std::vector<std::string> device_lines;             ///< for people: the ranks' devices; none where they are CPUs
   std::string device_warning;                        ///< that it is not the one which was to be expected; or empty
   std::string rendezvous;                            ///< how the ranks met: "pmix 127.0.0.1:43210"
   std::string backend;                               ///< "gloo", or "none" in a world of one

@@ -31,7 +31,11 @@ class NumberedDataset : public Dataset {
   std::string describe(std::int64_t index) const override { return std::to_string(index); }
   Result<std::int64_t> read(std::int64_t index, std::uint64_t /*epoch*/, const OutputPixels& out,
                             Workspace& /*workspace*/) const override {
-    std::ranges::fill(std::span(static_cast<float*>(out.data), out.elements()), static_cast<float>(index));
+    if (out.type == PixelType::UInt8) {
+      std::ranges::fill(std::span(static_cast<std::uint8_t*>(out.data), out.elements()), index);
+    } else {
+      std::ranges::fill(std::span(static_cast<float*>(out.data), out.elements()), static_cast<float>(index));
+    }
     return index;
   }
 
@@ -45,11 +49,12 @@ void run(const std::function<void()>& test) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-Loader make_loader(int workers) {
+Loader make_loader(int workers, PixelType type = PixelType::Float32) {
   return Loader(std::make_shared<NumberedDataset>(), {.workers = workers,
                                                       .prefetch = 1,
                                                       .batch_size = kBatch,
                                                       .image_size = kSize,
+                                                      .pixel_type = type,
                                                       .pinned = true,
                                                       .held = BatchCopies::kInFlight});
 }
@@ -101,6 +106,26 @@ TEST(BatchCopies, LateCopiesHaveTheBatchesThatTheyWereGiven) {
       check(epoch);
     });
   }
+}
+
+TEST(BatchCopies, LevelsAreNormalisedWhereTheyAreComputedWith) {
+  const Normalisation wanted{.mean = {0.5, 0.25, 0}, .deviation = {0.5, 1, 2}};
+  const auto first_of = [&](c10::Device device) {
+    Loader loader = make_loader(1, PixelType::UInt8);
+    BatchCopies copies(device, wanted);
+    const Epoch epoch = place_all(loader, copies);
+    MULTIPROC_CHECK(epoch.images.front().scalar_type() == at::kFloat && epoch.images.front().device() == device);
+    return epoch.images.at(9).to(at::kCPU);
+  };
+  run([&] {
+    const at::Tensor there = first_of(stand_in::device());
+    MULTIPROC_CHECK(there.equal(first_of(at::kCPU)));
+    const at::Tensor levels = torch::arange(27, 30, at::kDouble).view({3, 1, 1}) / 255;  // of the tenth batch
+    const at::Tensor mean = torch::tensor({0.5, 0.25, 0.0}).view({1, 3, 1});
+    const at::Tensor deviation = torch::tensor({0.5, 1.0, 2.0}).view({1, 3, 1});
+    const at::Tensor expected = ((levels - mean) / deviation).unsqueeze(3);
+    MULTIPROC_CHECK(there.allclose(expected.expand_as(there).to(at::kFloat), 1e-6, 1e-6));
+  });
 }
 
 TEST(BatchCopies, NoMemoryIsMadeFromOneBatchToTheNext) {

@@ -85,7 +85,7 @@ Outcome train(Rank& rank, const process_group::Mesh& mesh, const fsdp::Options& 
       loss.backward();
       outcome.numbers.push_back(loss.item<double>());
     }
-    outcome.numbers.push_back(replica->clip_grad_norm(0.1));
+    outcome.numbers.push_back(replica->clip_grad_norm(0.1).item<double>());
     optimizer.step();
     const at::Tensor evaluated = replica->evaluate([&] { return network->loss(1000, rank.rank); });
     outcome.numbers.push_back(evaluated.item<double>());

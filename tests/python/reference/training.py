@@ -108,11 +108,16 @@ class Training:
         """Images, labels, partners' labels, own labels' weight, what counts."""
         found = [self.data.training(index, epoch) for index, _ in samples]
         images, labels = torch.stack([image for image, _ in found]), torch.tensor([label for _, label in found])
-        rounded = self.settings["image-dtype"] == "bfloat16"
-        images = images.bfloat16().float() if rounded else images
-        images, partners, weight = pictures.mixed(images, labels, self.settings, epoch, first_position)
-        images = images.bfloat16().float() if rounded else images
+        images, partners, weight = pictures.mixed(self.rounded(images), labels, self.settings, epoch, first_position)
+        images = self.rounded(images)
         return images, labels, partners, weight, torch.tensor([counted for _, counted in samples])
+
+    def rounded(self, images):
+        """As images of that type have their pixels."""
+        if self.settings["image-dtype"] == "uint8":
+            mean, deviation = (torch.tensor(values).view(3, 1, 1) for values in (pictures.MEAN, pictures.DEVIATION))
+            return ((255 * (images * deviation + mean)).round().clamp(0, 255) / 255 - mean) / deviation
+        return images.bfloat16().float() if self.settings["image-dtype"] == "bfloat16" else images
 
     def outputs(self, images):
         precision = self.settings["precision"]
@@ -241,7 +246,7 @@ class Training:
             found = [self.data.validation(i) for i in range(first, min(first + size, len(self.data.valid)))]
             labels = torch.tensor([label for _, label in found])
             images = torch.stack([image for image, _ in found])
-            images = images.bfloat16().float() if self.settings["image-dtype"] == "bfloat16" else images
+            images = self.rounded(images)
             outputs = self.outputs(images)
             losses = torch.nn.functional.cross_entropy(outputs, labels, reduction="none")
             sums.add(outputs, labels, losses, torch.ones(len(labels), dtype=torch.bool))

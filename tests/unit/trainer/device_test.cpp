@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 namespace rollcall::device {
 namespace {
 
@@ -46,6 +48,37 @@ TEST(IdleGpusWarning, SaysThatATrainingIsSlowerThanItsNode) {
   EXPECT_THAT(idle_gpus_warning({.asked = "auto", .gpus = 1}, cpu), HasSubstr("although 1 GPU is visible"));
   EXPECT_EQ(idle_gpus_warning({.asked = "auto", .gpus = 0}, cpu), "");
   EXPECT_EQ(idle_gpus_warning({.asked = "cpu", .gpus = 4}, cpu), "");
+}
+
+TEST(Device, UsesTheArithmeticThatIsAskedFor) {
+  static const Plugin kPlugin{.build = "",
+                              .type = at::DeviceType::CUDA,
+                              .backend = "",
+                              .count = nullptr,
+                              .open = nullptr,
+                              .add_backend = nullptr,
+                              .flight_record = nullptr};
+  const Device gpu(kPlugin, 0, {});
+  const at::Context& context = at::globalContext();
+  const auto precision = [&](at::Float32Op op) { return context.float32Precision(at::Float32Backend::CUDA, op); };
+  const bool benchmark = context.benchmarkCuDNN();
+  Device().use({.tf32 = true, .deterministic = true});
+  EXPECT_EQ(context.benchmarkCuDNN(), benchmark);  // it is nobody's
+  EXPECT_FALSE(context.deterministicCuDNN());
+  gpu.use({.tf32 = true});  // settings tf32, deterministic
+  EXPECT_EQ(precision(at::Float32Op::MATMUL), at::Float32Precision::TF32);
+  EXPECT_EQ(precision(at::Float32Op::CONV), at::Float32Precision::TF32);
+  EXPECT_TRUE(context.benchmarkCuDNN());
+  EXPECT_FALSE(context.deterministicCuDNN() || context.deterministicAlgorithms());
+  EXPECT_EQ(std::getenv("CUBLAS_WORKSPACE_CONFIG"), nullptr);
+  gpu.use({.tf32 = false, .deterministic = true});
+  EXPECT_EQ(precision(at::Float32Op::MATMUL), at::Float32Precision::IEEE);
+  EXPECT_EQ(precision(at::Float32Op::CONV), at::Float32Precision::IEEE);
+  EXPECT_FALSE(context.benchmarkCuDNN());
+  EXPECT_TRUE(context.deterministicCuDNN() && context.deterministicAlgorithms());
+  EXPECT_STREQ(std::getenv("CUBLAS_WORKSPACE_CONFIG"), ":4096:8");
+  unsetenv("CUBLAS_WORKSPACE_CONFIG");
+  gpu.use({});
 }
 
 }  // namespace

@@ -264,12 +264,16 @@ std::string ImageDataset::describe(std::int64_t index) const { return source_->d
 
 namespace {
 
-void fill_rounded(Random& random, std::span<std::uint16_t> out) {
-  std::array<float, 1024> part{};  // an even number: two draws share a random word
+/// Normal draws, each turned by `as(value, channel)` into an element.
+template <typename Element, typename As>
+void fill_turned(Random& random, std::span<Element> out, const As& as) {
+  std::array<float, 1020> part{};  // an even number: two draws share a random word; and whole pixels
   while (!out.empty()) {
     const std::size_t count = std::min(part.size(), out.size());
     random.fill_normal(std::span(part).first(count));
-    std::ranges::transform(std::span(part).first(count), out.begin(), [](float value) { return to_bfloat16(value); });
+    for (std::size_t i = 0; i < count; ++i) {
+      out[i] = as(part[i], i % 3);
+    }
     out = out.subspan(count);
   }
 }
@@ -289,8 +293,12 @@ Result<std::int64_t> FakeDataset::read(std::int64_t index, std::uint64_t /*epoch
   Random random(seed_, Purpose::FakePixels, 0, sample);
   if (out.type == PixelType::Float32) {
     random.fill_normal({static_cast<float*>(out.data), out.elements()});
+  } else if (out.type == PixelType::BFloat16) {
+    fill_turned(random, std::span(static_cast<std::uint16_t*>(out.data), out.elements()),
+                [](float value, std::size_t) { return to_bfloat16(value); });
   } else {
-    fill_rounded(random, {static_cast<std::uint16_t*>(out.data), out.elements()});
+    fill_turned(random, std::span(static_cast<std::uint8_t*>(out.data), out.elements()),
+                [](float value, std::size_t channel) { return Normalisation().level(value, channel); });
   }
   return std::int64_t{Random(seed_, Purpose::FakeLabel, 0, sample).below(kFakeClasses)};
 }

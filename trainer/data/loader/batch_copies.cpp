@@ -2,15 +2,14 @@
 
 #include <ATen/record_function.h>
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <exception>
 #include <utility>
 
+#include "trainer/streams.h"
+
 namespace rollcall::data {
 namespace {
-
-c10::Stream current_stream(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
 
 /// `host` in the memory of `place`, which is made anew where it is too small; undefined stays undefined.
 at::Tensor copy_into(at::Tensor& place, const at::Tensor& host, c10::Device device) {
@@ -27,12 +26,17 @@ at::Tensor copy_into(at::Tensor& place, const at::Tensor& host, c10::Device devi
 }  // namespace
 
 BatchCopies::Streams::Streams(c10::Device of_device)
-    : device(of_device),
-      beside(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device)),
-      places{Place(device), Place(device)} {}
+    : device(of_device), beside(new_stream(device)), places{Place(device), Place(device)} {}
 
-BatchCopies::BatchCopies(c10::Device device)
-    : streams_(device.is_cpu() ? nullptr : std::make_unique<Streams>(device)) {}
+BatchCopies::BatchCopies(c10::Device device, const Normalisation& normalisation)
+    : streams_(device.is_cpu() ? nullptr : std::make_unique<Streams>(device)) {
+  const ChannelAffine affine = normalisation.affine();
+  const auto by_channel = [&](const auto& values) {
+    return at::tensor({values[0], values[1], values[2]}, at::kFloat).view({1, 3, 1, 1}).to(device);
+  };
+  scale_ = by_channel(affine.scale);
+  bias_ = by_channel(affine.bias);
+}
 
 BatchCopies::~BatchCopies() {
   if (!streams_) {
@@ -55,10 +59,20 @@ void BatchCopies::let_go_of_copied() {
   }
 }
 
-Batch BatchCopies::place(Batch batch) {
-  if (!streams_) {
-    return batch;
+void BatchCopies::normalise(Batch& batch) const {
+  if (batch.images.scalar_type() == at::kByte) {
+    batch.images = batch.images.to(at::kFloat).mul_(scale_).add_(bias_);
   }
+}
+
+Batch BatchCopies::place(Batch batch) {
+  const at::NoGradGuard no_grad;
+  Batch there = streams_ ? copied(std::move(batch)) : std::move(batch);
+  normalise(there);
+  return there;
+}
+
+Batch BatchCopies::copied(Batch batch) {
   RECORD_USER_SCOPE("copy: batch to the device");
   let_go_of_copied();
   const c10::Stream computing = current_stream(streams_->device);

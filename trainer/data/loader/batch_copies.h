@@ -9,10 +9,12 @@
 #include <c10/core/Stream.h>
 
 #include "trainer/data/loader/loader.h"
+#include "trainer/data/transforms/transforms.h"
 
 namespace rollcall::data {
 
-/// Batches on their way to a device, beside what it computes: each is copied on a stream of its own into one of two
+/// Batches on their way to the model: images of levels are normalised where it computes, in float32. On their way to a
+/// device, too, beside what it computes: each is copied on a stream of its own into one of two
 /// places that are made once, so that a batch arrives while the one before is computed with, and no step waits on the
 /// host. One thread's.
 ///
@@ -23,8 +25,8 @@ class BatchCopies {
   /// Batches whose copies may be on their way.
   static constexpr int kInFlight = 2;
 
-  /// Nothing is copied where `device` is the CPU.
-  explicit BatchCopies(c10::Device device);
+  /// Nothing is copied where `device` is the CPU. `normalisation`: of images of levels (PixelType::UInt8).
+  explicit BatchCopies(c10::Device device, const Normalisation& normalisation = {});
   BatchCopies(const BatchCopies&) = delete;
   BatchCopies& operator=(const BatchCopies&) = delete;
   /// Waits for the copies that are on their way.
@@ -56,7 +58,10 @@ class BatchCopies {
     std::size_t next = 0;  ///< place
   };
   void let_go_of_copied();
+  [[nodiscard]] Batch copied(Batch batch);
+  void normalise(Batch& batch) const;
   std::unique_ptr<Streams> streams_;  ///< null: the CPU
+  at::Tensor scale_, bias_;           ///< [1, 3, 1, 1] float32 on the device
 };
 
 }  // namespace rollcall::data

@@ -12,7 +12,9 @@
 namespace rollcall::data {
 namespace {
 
-at::ScalarType scalar_type(PixelType type) { return type == PixelType::Float32 ? at::kFloat : at::kBFloat16; }
+at::ScalarType scalar_type(PixelType type) {
+  return type == PixelType::Float32 ? at::kFloat : type == PixelType::BFloat16 ? at::kBFloat16 : at::kByte;
+}
 
 /// Whether the loader alone holds it: neither a copy of the tensor nor a view of its memory is around.
 bool is_ours_alone(const at::Tensor& tensor) { return tensor.use_count() == 1 && tensor.storage().use_count() == 1; }

@@ -53,8 +53,10 @@ Box cut_box(ImageSize size, double lambda, Random& random) {
 
 float as_float(float value) { return value; }
 float as_float(std::uint16_t bits) { return from_bfloat16(bits); }
+float as_float(std::uint8_t level) { return level; }
 void assign(float& to, float value) { to = value; }
 void assign(std::uint16_t& to, float value) { to = to_bfloat16(value); }
+void assign(std::uint8_t& to, float value) { to = static_cast<std::uint8_t>(value + 0.5F); }
 
 template <typename Element>
 void blend(const OutputPixels& sample, const OutputPixels& partner, double lambda) {
@@ -107,6 +109,8 @@ void mix_into(const BatchMix& mix, const OutputPixels& sample, const OutputPixel
     paste(sample, partner, mix.box);
   } else if (mix.kind == BatchMix::Kind::MixUp && sample.type == PixelType::Float32) {
     blend<float>(sample, partner, mix.lambda);
+  } else if (mix.kind == BatchMix::Kind::MixUp && sample.type == PixelType::UInt8) {
+    blend<std::uint8_t>(sample, partner, mix.lambda);
   } else if (mix.kind == BatchMix::Kind::MixUp) {
     blend<std::uint16_t>(sample, partner, mix.lambda);
   }

@@ -17,7 +17,14 @@ constexpr double kScaleMax = 0.33;
 constexpr double kRatioMin = 0.3;
 constexpr double kRatioMax = 3.3;
 
-void write_floats(std::byte* to, PixelType type, const std::vector<float>& values) {
+/// A row of normalised values, beginning with a red one.
+void write_floats(std::byte* to, PixelType type, const std::vector<float>& values, const Normalisation& normalisation) {
+  if (type == PixelType::UInt8) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      to[i] = std::byte{normalisation.level(values[i], i % 3)};
+    }
+    return;
+  }
   if (type == PixelType::Float32) {
     std::memcpy(to, values.data(), values.size() * sizeof(float));
     return;
@@ -49,7 +56,8 @@ std::optional<Box> RandomErasing::choose(ImageSize size, Random& random) const {
   return std::nullopt;
 }
 
-void RandomErasing::apply(const OutputPixels& out, Random& random, AugmentScratch& scratch) const {
+void RandomErasing::apply(const OutputPixels& out, Random& random, AugmentScratch& scratch,
+                          const Normalisation& normalisation) const {
   const std::optional<Box> box = choose({out.width, out.height}, random);
   if (!box) {
     return;
@@ -62,7 +70,7 @@ void RandomErasing::apply(const OutputPixels& out, Random& random, AugmentScratc
       random.fill_normal(scratch.noise);
     }
     const std::ptrdiff_t first = (std::ptrdiff_t{y} * out.width + box->left) * 3;
-    write_floats(begin + first * static_cast<std::ptrdiff_t>(element), out.type, scratch.noise);
+    write_floats(begin + first * static_cast<std::ptrdiff_t>(element), out.type, scratch.noise, normalisation);
   }
 }
 
@@ -107,6 +115,17 @@ void resize_and_change_levels(const PixelView& view, const Resize& plan, const A
   }
 }
 
+/// Red, green and blue of each pixel.
+void give_levels(const AugmentScratch& scratch, const OutputPixels& out) {
+  auto* to = static_cast<std::uint8_t*>(out.data);
+  const std::uint8_t* from = scratch.pixels.data();
+  for (const std::uint8_t* const end = to + out.elements(); to != end; to += 3, from += kPixelBytes) {
+    to[0] = from[0];
+    to[1] = from[1];
+    to[2] = from[2];
+  }
+}
+
 /// A resize to the same size: each level is scaled and shifted.
 void normalise(const AugmentScratch& scratch, ImageSize size, const ChannelAffine& affine, const OutputPixels& out) {
   const Box all{0, 0, size.width, size.height};
@@ -123,6 +142,11 @@ ChannelAffine Normalisation::affine() const {
     result.bias[c] = static_cast<float>(-mean[c] / deviation[c]);
   }
   return result;
+}
+
+std::uint8_t Normalisation::level(float value, std::size_t channel) const {
+  const double level = 255 * (static_cast<double>(value) * deviation[channel] + mean[channel]);
+  return static_cast<std::uint8_t>(std::clamp(std::nearbyint(level), 0.0, 255.0));
 }
 
 Box RandomCrop::choose(int width, int height, Random& random) const {
@@ -151,14 +175,17 @@ Resize TrainTransform::plan(ImageSize size, Random& random) const {
 
 void TrainTransform::apply(const PixelView& view, const Resize& plan, Random& random, const OutputPixels& out,
                            AugmentScratch& scratch) const {
-  if (augment.changes_levels()) {
+  if (out.type == PixelType::UInt8) {
+    resize_and_change_levels(view, plan, augment, random, scratch);
+    give_levels(scratch, out);
+  } else if (augment.changes_levels()) {
     resize_and_change_levels(view, plan, augment, random, scratch);
     normalise(scratch, {out.width, out.height}, normalisation.affine(), out);
   } else {
     resize(view, plan, normalisation.affine(), out);
   }
   if (augment.erase_probability > 0) {
-    RandomErasing(augment.erase_probability, augment.erase_value).apply(out, random, scratch);
+    RandomErasing(augment.erase_probability, augment.erase_value).apply(out, random, scratch, normalisation);
   }
 }
 
@@ -173,8 +200,13 @@ Resize EvalTransform::plan(ImageSize size, Random& /*random*/) const {
   return plan;
 }
 
-void EvalTransform::apply(const PixelView& view, const Resize& plan, Random& /*random*/, const OutputPixels& out,
-                          AugmentScratch& /*scratch*/) const {
+void EvalTransform::apply(const PixelView& view, const Resize& plan, Random& random, const OutputPixels& out,
+                          AugmentScratch& scratch) const {
+  if (out.type == PixelType::UInt8) {
+    resize_and_change_levels(view, plan, {}, random, scratch);
+    give_levels(scratch, out);
+    return;
+  }
   resize(view, plan, normalisation.affine(), out);
 }
 

@@ -12,6 +12,17 @@
 
 namespace rollcall::data {
 
+/// (level / 255 - mean) / standard deviation per channel; ImageNet's values by default.
+struct Normalisation {
+  std::array<double, 3> mean{0.485, 0.456, 0.406};
+  std::array<double, 3> deviation{0.229, 0.224, 0.225};
+
+  /// The same as one multiplication and one addition on levels 0 ... 255.
+  [[nodiscard]] ChannelAffine affine() const;
+  /// The level nearest to what becomes `value`.
+  [[nodiscard]] std::uint8_t level(float value, std::size_t channel) const;
+};
+
 /// Random erasing (Zhong, Zheng, Kang, Li, Yang, AAAI 2020), as torchvision: with the probability, a box with 0.02 to
 /// 0.33 of the area and a height/width from 0.3 to 3.3 (uniform in its logarithm) is overwritten after normalisation.
 class RandomErasing {
@@ -21,20 +32,13 @@ class RandomErasing {
 
   /// The box to overwrite, or none: by chance, or because ten tries did not fit.
   [[nodiscard]] std::optional<Box> choose(ImageSize size, Random& random) const;
-  void apply(const OutputPixels& out, Random& random, AugmentScratch& scratch) const;
+  /// Levels become those nearest to what `normalisation` would make of them.
+  void apply(const OutputPixels& out, Random& random, AugmentScratch& scratch,
+             const Normalisation& normalisation = {}) const;
 
  private:
   double probability_;
   EraseValue value_;
-};
-
-/// (level / 255 - mean) / standard deviation per channel; ImageNet's values by default.
-struct Normalisation {
-  std::array<double, 3> mean{0.485, 0.456, 0.406};
-  std::array<double, 3> deviation{0.229, 0.224, 0.225};
-
-  /// The same as one multiplication and one addition on levels 0 ... 255.
-  [[nodiscard]] ChannelAffine affine() const;
 };
 
 /// torchvision's RandomResizedCrop: ten tries at a box with a random part of the area (uniform) and a random
@@ -48,7 +52,7 @@ struct RandomCrop {
   [[nodiscard]] Box choose(int width, int height, Random& random) const;
 };
 
-/// RandomResizedCrop to image_size x image_size, flips, augmentation, normalisation.
+/// RandomResizedCrop to image_size x image_size, flips, augmentation, normalisation (where levels are wanted: none).
 struct TrainTransform {
   int image_size = 224;
   RandomCrop crop = {};

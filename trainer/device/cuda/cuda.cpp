@@ -1,4 +1,5 @@
 // rollcall_cuda.so: NVIDIA's GPUs, and NCCL for their tensors.
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -6,9 +7,11 @@
 
 #include <torch/csrc/cuda/nccl.h>
 #include <array>
+#include <cstdlib>
 #include <exception>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+#include <utility>
 
 #include "trainer/device/plugin.h"
 
@@ -43,7 +46,22 @@ std::string uuid_text(const cudaUUID_t& uuid) {
   return text;
 }
 
+/// NCCL's own watchers end the process where a collective does not end, by SIGABRT and without a name: rollcall's name
+/// who did not come. What the user has set stays.
+void watch_ourselves() {
+  constexpr int kKeepTheUsers = 0;
+  for (const auto& [name, value] : std::to_array<std::pair<const char*, const char*>>(
+           {{"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"},
+            {"TORCH_NCCL_ENABLE_MONITORING", "0"},
+            {"TORCH_NCCL_DUMP_ON_TIMEOUT", "0"},
+            {"TORCH_FR_BUFFER_SIZE", "2000"},              // collectives that flight_record() tells of
+            {"TORCH_NCCL_TRACE_BUFFER_SIZE", "2000"}})) {  // its name before
+    setenv(name, value, kKeepTheUsers);
+  }
+}
+
 Result<Facts> open(std::uint32_t index) {
+  watch_ourselves();
   const int device = static_cast<int>(index);
   cudaDeviceProp properties{};
   cudaError_t status = cudaSetDevice(device);
@@ -72,10 +90,17 @@ void add_nccl(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& 
   of_nccl->timeout = timeout;
   const auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(
       c10::make_intrusive<c10d::PrefixStore>("nccl", store), group.getRank(), group.getSize(), of_nccl);
+  int current = 0;
+  C10_CUDA_CHECK(cudaGetDevice(&current));
+  const at::Device device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(current));
   group.setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
                    c10::intrusive_ptr<c10d::Backend>(backend));
   group.setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
+  group.setBoundDeviceId(device);
+  backend->eagerConnectSingleDevice(device);  // who cannot be reached is an error now, not in the first step
 }
+
+std::string flight_record() { return c10d::dump_nccl_trace_json(/*includeCollectives=*/true, /*onlyActive=*/false); }
 
 }  // namespace
 }  // namespace rollcall::device
@@ -87,6 +112,7 @@ extern "C" __attribute__((visibility("default"))) const rollcall::device::Plugin
                              .backend = "nccl",
                              .count = &count,
                              .open = &open,
-                             .add_backend = &add_nccl};
+                             .add_backend = &add_nccl,
+                             .flight_record = &flight_record};
   return plugin;
 }

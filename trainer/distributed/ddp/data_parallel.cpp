@@ -154,7 +154,7 @@ at::Tensor DataParallel::evaluate(const Loss& outputs) {
   return outputs();
 }
 
-double DataParallel::clip_grad_norm(double max_norm) {
+at::Tensor DataParallel::clip_grad_norm(double max_norm) {
   return parallel::clip_grad_norm(parameters_, max_norm, nullptr);
 }
 

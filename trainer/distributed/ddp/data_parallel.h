@@ -76,7 +76,7 @@ class DataParallel final : public Replica {
   /// Gradients that are views of buckets stay and become 0 (Optimizer::zero_grad would throw); in a world of one they
   /// are released.
   void zero_grad() override;
-  double clip_grad_norm(double max_norm) override;
+  at::Tensor clip_grad_norm(double max_norm) override;
 
   /// c10d rebuilds its buckets once, after the first backward, and that changes the order of additions. With it every
   /// real step, also the first after a resume, reduces in the same buckets. The module must be in the mode in which it

@@ -229,7 +229,7 @@ at::Tensor ExactReplica::evaluate(const Loss& outputs) {
   return outputs();
 }
 
-double ExactReplica::clip_grad_norm(double max_norm) {
+at::Tensor ExactReplica::clip_grad_norm(double max_norm) {
   return parallel::clip_grad_norm(parameters_, max_norm, nullptr);
 }
 

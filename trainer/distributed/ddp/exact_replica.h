@@ -77,7 +77,7 @@ class ExactReplica final : public Replica {
   void set_gradient_sync(bool /*sync*/) override {}
   void zero_grad() override;
   void finish_gradients() override;
-  double clip_grad_norm(double max_norm) override;
+  at::Tensor clip_grad_norm(double max_norm) override;
   /// Nothing settles later than in create().
   [[nodiscard]] Result<void> warm_up(const Loss& /*loss*/) override { return {}; }
   /// They are the same after each step.

@@ -1,7 +1,6 @@
 #include "trainer/distributed/ddp/replica.h"
 
 #include <algorithm>
-#include <cmath>
 #include <sstream>
 #include <string>
 #include <torch/csrc/distributed/c10d/comm.hpp>
@@ -83,14 +82,30 @@ void copy_values(const std::vector<at::Tensor>& tensors, const std::vector<at::T
   }
 }
 
-double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm, const process_group::Group& group) {
+namespace {
+
+/// Multiplies by `max_norm` / `norm` what is longer than that. The host looks at the norm only where it has it anyway.
+void shorten(const std::vector<at::Tensor>& gradients, const at::Tensor& norm, double max_norm) {
   constexpr double kEpsilon = 1e-6;  // of torch's clip_grad_norm_
+  const at::Tensor factor = torch::full({}, max_norm, norm.options()).div(norm + kEpsilon).clamp_max(1);
+  if (gradients.empty() || (norm.is_cpu() && !(factor.item<double>() < 1))) {
+    return;
+  }
+  at::_foreach_mul_(gradients, factor.to(gradients.front().scalar_type()));
+}
+
+}  // namespace
+
+at::Tensor clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
+                          const process_group::Group& group) {
   const torch::NoGradGuard no_grad;
   // Where the gradients are, so that the group's backend for that device adds up the squares.
   const c10::Device device = parameters.empty() ? c10::Device(c10::kCPU) : parameters.front().device();
   at::Tensor squares = torch::zeros({1}, at::TensorOptions(at::kDouble).device(device));
+  std::vector<at::Tensor> gradients;
   for (const at::Tensor& parameter : parameters) {
     if (parameter.grad().defined() && parameter.grad().numel() > 0) {
+      gradients.push_back(parameter.grad());
       squares += torch::linalg_vector_norm(parameter.grad(), 2, c10::nullopt, false, at::kDouble).square();
     }
   }
@@ -98,15 +113,8 @@ double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm
     std::vector<at::Tensor> tensors{squares};
     group->allreduce(tensors)->wait();
   }
-  const double norm = std::sqrt(squares.item<double>());
-  const double factor = max_norm / (norm + kEpsilon);
-  if (factor < 1) {
-    for (const at::Tensor& parameter : parameters) {
-      if (parameter.grad().defined()) {
-        parameter.grad().mul_(factor);
-      }
-    }
-  }
+  at::Tensor norm = squares.sqrt().squeeze();
+  shorten(gradients, norm, max_norm);
   return norm;
 }
 

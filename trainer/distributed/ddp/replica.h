@@ -52,8 +52,9 @@ class Replica {
   virtual void finish_gradients() {}
 
   /// After backward(): scales the gradients so that their common 2-norm, over all parameters and ranks, is at most
-  /// `max_norm` > 0. Returns the norm that they had. Collective. Throws as forward() does.
-  virtual double clip_grad_norm(double max_norm) = 0;
+  /// `max_norm` > 0. Returns the norm that they had, one float64 where they are: on a device the host does not wait for
+  /// it. Collective. Throws as forward() does.
+  virtual at::Tensor clip_grad_norm(double max_norm) = 0;
 
   /// One forward and backward before the first step, for what settles only then (DataParallel's buckets): any batch, as
   /// small as you like. Leaves parameters, buffers, gradients (0) and the default random generator as they were.
@@ -103,8 +104,9 @@ void copy_values(const std::vector<at::Tensor>& tensors, const std::vector<at::T
 /// Scales the gradients of `parameters` so that their common 2-norm is at most `max_norm` > 0, as torch's
 /// clip_grad_norm_ does; sums are taken in float64, so that dividing the work otherwise changes nothing that float32
 /// shows. Parameters are on one device, which the group has a backend for. `group`: the ranks whose gradients belong
-/// to one model; null where this rank has all. Returns the norm before. Collective over `group`. Throws what c10d
-/// throws.
-double clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm, const process_group::Group& group);
+/// to one model; null where this rank has all. Returns the norm before, one float64 where the gradients are, for which
+/// the host does not wait on a device. Collective over `group`. Throws what c10d throws.
+at::Tensor clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
+                          const process_group::Group& group);
 
 }  // namespace rollcall::parallel

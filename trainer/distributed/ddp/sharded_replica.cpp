@@ -48,7 +48,7 @@ at::Tensor ShardedReplica::evaluate(const Loss& outputs) {
   return sharded_->forward(outputs);
 }
 
-double ShardedReplica::clip_grad_norm(double max_norm) {
+at::Tensor ShardedReplica::clip_grad_norm(double max_norm) {
   return parallel::clip_grad_norm(parameters_, max_norm, sharded_->mesh().shard);
 }
 

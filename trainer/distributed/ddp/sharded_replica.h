@@ -26,7 +26,7 @@ class ShardedReplica final : public Replica {
   [[nodiscard]] at::Tensor evaluate(const Loss& outputs) override;
   void set_gradient_sync(bool sync) override { sharded_->set_gradient_sync(sync); }
   void zero_grad() override { sharded_->zero_grad(); }
-  double clip_grad_norm(double max_norm) override;
+  at::Tensor clip_grad_norm(double max_norm) override;
   /// Nothing to do: every step adds in the same order.
   [[nodiscard]] Result<void> warm_up(const Loss& /*loss*/) override { return {}; }
   [[nodiscard]] Result<void> sync_buffers() override;

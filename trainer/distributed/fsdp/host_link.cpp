@@ -1,16 +1,11 @@
 #include "trainer/distributed/fsdp/host_link.h"
 
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "trainer/streams.h"
 
 namespace rollcall::parallel::fsdp {
 namespace {
-
-c10::Stream current_stream(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
-
-c10::Stream new_stream(c10::Device device) {
-  return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
-}
 
 /// What `after` is given from now on waits for what `before` was given until now.
 void put_behind(const c10::Stream& after, const c10::Stream& before) {

@@ -1,0 +1,110 @@
+// An optimizer's steps by its parameters' device: those of LibTorch's optimizers on the CPU, to the bit, and none where
+// the device has found that gradients are not finite.
+
+#include "trainer/optim/device_step.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/multiproc.h"
+#include "tests/support/stand_in_device.h"
+
+namespace rollcall::optim {
+namespace {
+
+using testing_support::all_succeeded;
+using testing_support::report;
+using testing_support::spawn;
+namespace stand_in = testing_support::stand_in;
+
+constexpr int kSteps = 5;
+constexpr int kLeftOut = 2;
+
+NamedParameters parameters_on(c10::Device device) {
+  torch::manual_seed(1);
+  NamedParameters named;
+  for (const auto& [name, sizes] : {std::pair{"weight", std::vector<std::int64_t>{7, 5}}, {"bias", {7}}}) {
+    named.insert(name, torch::randn(sizes).to(device).set_requires_grad(true));
+  }
+  return named;
+}
+
+void set_gradients(const NamedParameters& parameters, int step) {
+  torch::manual_seed(static_cast<std::uint64_t>(100 + step));
+  for (const auto& parameter : parameters) {
+    parameter.value().mutable_grad() = torch::randn(parameter.value().sizes()).to(parameter.value().device());
+  }
+}
+
+/// Parameters and state, by name, after some steps of which the host leaves one out, on the CPU; or the device does.
+std::map<std::string, at::Tensor> outcome(const OptimizerOptions& options, c10::Device device) {
+  const NamedParameters parameters = parameters_on(device);
+  auto optimizer = *std::move(make_optimizer(options, parameters));
+  std::optional<DeviceStep> on_device;
+  if (!device.is_cpu()) {
+    on_device.emplace(*optimizer);
+  }
+  for (int step = 0; step < kSteps; ++step) {
+    set_gradients(parameters, step);
+    set_learning_rate(*optimizer, 0.1 / (step + 1));
+    const bool left_out = step == kLeftOut;
+    if (on_device) {
+      on_device->step(torch::full({1}, left_out ? 1 : 0, at::TensorOptions(at::kFloat).device(device)));
+    } else if (!left_out) {
+      optimizer->step();
+    }
+  }
+  if (on_device) {
+    on_device->left_out();
+  }
+  std::map<std::string, at::Tensor> all;
+  for (const auto& parameter : parameters) {
+    all[parameter.key()] = parameter.value().detach().to(at::kCPU);
+    kind_of(*optimizer)
+        ->save_state(
+            *optimizer->state().at(parameter.value().unsafeGetTensorImpl()),
+            {.tensor = [&](const std::string& name,
+                           const at::Tensor& tensor) { all[parameter.key() + "/" + name] = tensor.to(at::kCPU); },
+             .number = [&](const std::string& name,
+                           std::int64_t number) { all[parameter.key() + "/" + name] = torch::tensor(number); }});
+  }
+  return all;
+}
+
+void expect_equal(const OptimizerOptions& options) {
+  const auto ranks = spawn(1, [&](testing_support::Rank& /*rank*/) {
+    const auto here = outcome(options, at::kCPU);
+    const auto there = outcome(options, stand_in::device());
+    MULTIPROC_CHECK(here.size() == there.size() && here.size() > 2);
+    for (const auto& [name, tensor] : here) {
+      MULTIPROC_CHECK(there.at(name).equal(tensor));
+    }
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+TEST(DeviceStep, IsTheCpusSgd) {
+  expect_equal({.name = "sgd", .learning_rate = 0.1, .weight_decay = 0.01, .momentum = 0.9});
+  expect_equal({.name = "sgd", .learning_rate = 0.1, .weight_decay = 0.01, .momentum = 0.9, .nesterov = true});
+}
+
+TEST(DeviceStep, IsTheCpusAdamW) {
+  expect_equal({.name = "adamw", .learning_rate = 0.1, .weight_decay = 0.05, .beta1 = 0.8, .beta2 = 0.9});
+}
+
+TEST(DeviceStep, TheHostWaitsForNothingOnceItsStateIsThere) {
+  const auto ranks = spawn(1, [&](testing_support::Rank& /*rank*/) {
+    const NamedParameters parameters = parameters_on(stand_in::device());
+    auto optimizer = *std::move(make_optimizer({.name = "adamw"}, parameters));
+    DeviceStep on_device(*optimizer);
+    const at::Tensor finite = torch::zeros({1}, at::TensorOptions(at::kFloat).device(stand_in::device()));
+    set_gradients(parameters, 0);
+    on_device.step(finite);
+    const std::int64_t before = stand_in::counts().host_waits;
+    on_device.step(finite);
+    MULTIPROC_CHECK(stand_in::counts().host_waits == before);
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+}  // namespace
+}  // namespace rollcall::optim

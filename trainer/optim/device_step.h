@@ -1,0 +1,30 @@
+#pragma once
+
+#include <vector>
+
+#include "trainer/optim/optimizer_kind.h"
+#include "trainer/torch.h"
+
+namespace rollcall::optim {
+
+/// Steps of an optimizer that the device of its parameters takes by itself: one operator for all parameters of a group
+/// (PyTorch's fused SGD and AdamW), which changes nothing where the device has found a gradient that is not finite. The
+/// host does not wait for what it found, and hears of it later. Main thread only. Throws what LibTorch throws.
+class DeviceStep {
+ public:
+  /// Parameters are on one device, and not on the CPU. `optimizer` outlives this object; nobody else steps it or
+  /// changes its state.
+  explicit DeviceStep(torch::optim::Optimizer& optimizer);
+
+  /// `non_finite`: [1] float32 on the device; above 0: leave it out.
+  void step(const at::Tensor& non_finite);
+  /// One of the steps so far was left out, as the host knows by now: the optimizer's state counts it no longer.
+  void left_out();
+
+ private:
+  torch::optim::Optimizer& optimizer_;
+  const OptimizerKind& kind_;
+  std::vector<at::Tensor> steps_;  ///< of each group: the steps that its parameters have done, on the device
+};
+
+}  // namespace rollcall::optim

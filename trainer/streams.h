@@ -1,0 +1,20 @@
+#pragma once
+
+#include <c10/core/Stream.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+namespace rollcall {
+
+// Of a device, which is not the CPU.
+
+/// What operators of the calling thread are given to.
+[[nodiscard]] inline c10::Stream current_stream(c10::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
+/// One for what happens beside it.
+[[nodiscard]] inline c10::Stream new_stream(c10::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+}
+
+}  // namespace rollcall
