@@ -6,10 +6,10 @@ find_program(ROLLCALL_NVCC nvcc HINTS /usr/local/cuda/bin $ENV{CUDA_HOME}/bin)
 set(ROLLCALL_CUDA_ARCHITECTURES 80 90 100 CACHE STRING "Compute capabilities that kernels are compiled for, as in 80 90; PTX of the last one")
 
 # No products and sums that one rounding makes one where the code does not say so: the same bits as on a CPU
-# (trainer/device/cuda/kernels/arithmetic.h). No run time of CUDA is linked: it is the one that LibTorch has loaded. Figures of each
-# kernel are for scripts/cuda-check; a spill is an error.
+# (trainer/device/cuda/kernels/arithmetic.h). No run time of CUDA is linked: it is the one that LibTorch has loaded. The figures
+# of each kernel are for scripts/cuda-check.
 set(nvcc_options -std=c++20 -O3 -fmad=false --cudart=none -Werror=all-warnings -Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra
-    -Xptxas=-v,-warn-spills,-Werror)
+    -Xptxas=-v)
 
 # cuda_kernels(TARGET FOLDER): compiles FOLDER/*.cu into it
 function(cuda_kernels target folder)

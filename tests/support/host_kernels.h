@@ -55,7 +55,7 @@ void run_reduction(const Body& body, Order order = Order::Forwards) {
 }
 
 template <typename T>
-const T* data(const at::Tensor& tensor) {
+const T* values(const at::Tensor& tensor) {
   return static_cast<const T*>(tensor.const_data_ptr());
 }
 
@@ -88,8 +88,8 @@ inline at::Tensor moments_of(const at::Tensor& x, Order order = Order::Forwards)
   at::Tensor moments = at::empty({numbers}, at::kDouble);
   with_tiling_of(x, [&]<typename T, unsigned K>(const Tiling& tiling) {
     const at::Tensor parts = at::empty({tiling.row_blocks, numbers}, at::kDouble);
-    run_reduction(PartialStatistics<T, K>{tiling, data<T>(x), mutable_data<double>(parts)}, order);
-    const MergedStatistics together{merging(tiling.row_blocks, tiling.channels), data<double>(parts),
+    run_reduction(PartialStatistics<T, K>{tiling, values<T>(x), mutable_data<double>(parts)}, order);
+    const MergedStatistics together{merging(tiling.row_blocks, tiling.channels), values<double>(parts),
                                     mutable_data<double>(moments), Statistics{}};
     run_reduction(together, order);
   });
@@ -113,7 +113,7 @@ inline Merged merged(const at::Tensor& moments, double eps = 1e-5, double moment
                               mutable_data<float>(to.running_variance),
                               eps,
                               momentum};
-  run_reduction(MergedStatistics{merging(moments.size(0), channels), data<double>(moments), nullptr, statistics});
+  run_reduction(MergedStatistics{merging(moments.size(0), channels), values<double>(moments), nullptr, statistics});
   return to;
 }
 

@@ -51,8 +51,8 @@ struct Answer {
 };
 
 Affine affine_of(const Merged& statistics, const Inputs& in) {
-  return {data<float>(statistics.mean), data<float>(statistics.inverse_deviation), data<float>(in.weight),
-          data<float>(in.bias)};
+  return {values<float>(statistics.mean), values<float>(statistics.inverse_deviation), values<float>(in.weight),
+          values<float>(in.bias)};
 }
 
 /// The launchers' passes for one type, vector and epilogue. `sums` of all ranks; undefined: those of this batch alone.
@@ -61,18 +61,18 @@ Answer run_as(const Inputs& in, const Merged& statistics, const at::Tensor& sums
   const Affine affine = affine_of(statistics, in);
   Answer out{at::empty_like(in.x),      in.gradient.clone(),     at::empty_like(in.x),
              at::empty_like(in.weight), at::empty_like(in.bias), at::empty({2 * tiling.channels}, at::kDouble)};
-  run_tiles(Forward<T, K, kEpilogue>{tiling, data<T>(in.x), data<T>(in.added), mutable_data<T>(out.y), affine});
+  run_tiles(Forward<T, K, kEpilogue>{tiling, values<T>(in.x), values<T>(in.added), mutable_data<T>(out.y), affine});
   const at::Tensor parts = at::empty({tiling.row_blocks, 2 * tiling.channels}, at::kDouble);
   // In place, as a launcher may be asked for it.
-  run_reduction(PartialGradientSums<T, K, kEpilogue>{tiling, data<T>(out.below), data<T>(in.x), data<T>(out.y),
+  run_reduction(PartialGradientSums<T, K, kEpilogue>{tiling, values<T>(out.below), values<T>(in.x), values<T>(out.y),
                                                      mutable_data<T>(out.below), affine, mutable_data<double>(parts)});
-  run_reduction(MergedGradientSums{merging(tiling.row_blocks, tiling.channels), data<double>(parts),
+  run_reduction(MergedGradientSums{merging(tiling.row_blocks, tiling.channels), values<double>(parts),
                                    affine.inverse_deviation, mutable_data<double>(out.sums),
                                    mutable_data<float>(out.weight_gradient), mutable_data<float>(out.bias_gradient)});
   constexpr Epilogue kAbove = kEpilogue == Epilogue::Relu ? Epilogue::Relu : Epilogue::None;
-  run_tiles(InputGradient<T, K, kAbove>{tiling, data<T>(out.below), data<T>(in.x), mutable_data<T>(out.x_gradient),
-                                        affine, data<double>(sums.defined() ? sums : out.sums),
-                                        data<double>(statistics.count)});
+  run_tiles(InputGradient<T, K, kAbove>{tiling, values<T>(out.below), values<T>(in.x), mutable_data<T>(out.x_gradient),
+                                        affine, values<double>(sums.defined() ? sums : out.sums),
+                                        values<double>(statistics.count)});
   return out;
 }
 

@@ -15,7 +15,7 @@ void normalise_on_host(const at::Tensor& levels, const data::ChannelAffine& affi
   using Body = ImageNormalisation<T>;
   const int blocks = blocks_for(levels.numel(), Body::K);
   run_threads(Body{{levels.numel(), blocks},
-                   data<std::uint8_t>(levels),
+                   values<std::uint8_t>(levels),
                    mutable_data<T>(images),
                    {affine.scale[0], affine.scale[1], affine.scale[2]},
                    {affine.bias[0], affine.bias[1], affine.bias[2]}},
@@ -32,7 +32,7 @@ at::Tensor by_the_trainer(const at::Tensor& levels, const data::ChannelAffine& a
   const at::Tensor images =
       at::empty({height, width, 3}, type == data::PixelType::Float32 ? at::kFloat : at::kBFloat16);
   const data::Box all{0, 0, width, height};
-  data::resize({data<std::uint8_t>(pixels), std::ptrdiff_t{width} * data::kPixelBytes, all},
+  data::resize({values<std::uint8_t>(pixels), std::ptrdiff_t{width} * data::kPixelBytes, all},
                {.source = all, .width = width, .height = height, .wanted = all}, affine,
                {images.mutable_data_ptr(), type, width, height});
   return images;
@@ -83,7 +83,7 @@ void expect_cast(at::ScalarType from_type, at::ScalarType to_type) {
     const at::Tensor scale = at::tensor({0.3F});
     using Body = ScaledCast<From, To>;
     const int blocks = blocks_for(count, Body::K);
-    run_threads(Body{{count, blocks}, data<From>(from), mutable_data<To>(to), data<float>(scale)}, blocks);
+    run_threads(Body{{count, blocks}, values<From>(from), mutable_data<To>(to), values<float>(scale)}, blocks);
     const at::Tensor wanted = (from.to(at::kFloat) * scale).to(to_type);
     EXPECT_TRUE(at::allclose(to, wanted, 0, 0, /*equal_nan=*/true)) << at::toString(from_type) << " " << count;
   }

@@ -96,7 +96,7 @@ struct PartialGradientSums {
   ROLLCALL_HOST_DEVICE void add_rows(const Tile& tile, State& sums) const {
     ChannelScale scales[K];
     scales_of(affine, tile.channel, scales);
-    over_rows<kEpilogue == Epilogue::Relu ? 1 : 2>(
+    over_rows<kEpilogue == Epilogue::None ? 2 : 1>(
         tile,
         [&](std::int64_t row) {
           const std::int64_t at = row * tiling.channels + tile.channel;
