@@ -70,7 +70,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
 
 
 def sources(folder):
-    return [p for p in (ROOT / folder).rglob("*") if p.suffix in {".h", ".cpp"}]
+    return [p for p in (ROOT / folder).rglob("*") if p.suffix in {".h", ".cpp", ".cu"}]
 
 
 def includes(path):

@@ -1,0 +1,83 @@
+// Batch normalisation behind its statistics, with what follows it in the same pass, and backward.
+#include "trainer/device/cuda/kernels/batch_norm_bodies.h"
+#include "trainer/device/cuda/kernels/launch.h"
+
+namespace rollcall::device::kernels {
+namespace {
+
+/// Calls run.operator()<T, K, epilogue>(tiling).
+template <typename Run>
+Status with_epilogue(const Shape& shape, Epilogue epilogue, const Run& run) {
+  return with_vector(shape, [&]<typename T, unsigned K>(const Tiling& tiling) -> Status {
+    switch (epilogue) {
+      case Epilogue::None:
+        return run.template operator()<T, K, Epilogue::None>(tiling);
+      case Epilogue::Relu:
+        return run.template operator()<T, K, Epilogue::Relu>(tiling);
+      case Epilogue::AddRelu:
+        return run.template operator()<T, K, Epilogue::AddRelu>(tiling);
+    }
+    return cudaErrorInvalidValue;
+  });
+}
+
+}  // namespace
+
+Status batch_norm_add_relu_forward(const BatchNormForward& of, Stream stream) {
+  if (!valid(of.shape, {of.x, of.added, of.y})) {
+    return cudaErrorInvalidValue;
+  }
+  return with_epilogue(of.shape, of.epilogue, [&]<typename T, unsigned K, Epilogue kEpilogue>(const Tiling& tiling) {
+    const Forward<T, K, kEpilogue> body{tiling, static_cast<const T*>(of.x), static_cast<const T*>(of.added),
+                                        static_cast<T*>(of.y), of.affine};
+    return launch_for_each(body, grid_of(tiling), stream);
+  });
+}
+
+Status batch_norm_add_relu_backward_sums(const BatchNormBackwardSums& of, Stream stream) {
+  if (!valid(of.shape, {of.gradient, of.x, of.y, of.below})) {
+    return cudaErrorInvalidValue;
+  }
+  auto* const parts = static_cast<double*>(of.workspace);
+  return with_epilogue(of.shape, of.epilogue, [&]<typename T, unsigned K, Epilogue kEpilogue>(const Tiling& tiling) {
+    const PartialGradientSums<T, K, kEpilogue> body{tiling,
+                                                    static_cast<const T*>(of.gradient),
+                                                    static_cast<const T*>(of.x),
+                                                    static_cast<const T*>(of.y),
+                                                    static_cast<T*>(of.below),
+                                                    of.affine,
+                                                    parts};
+    const Status status = launch_reduction(body, stream);
+    const MergedGradientSums together{merging(tiling.row_blocks, tiling.channels),
+                                      parts,
+                                      of.affine.inverse_deviation,
+                                      of.sums,
+                                      of.weight_gradient,
+                                      of.bias_gradient};
+    return status != cudaSuccess ? status : launch_reduction(together, stream);
+  });
+}
+
+Status batch_norm_add_relu_backward_input(const BatchNormBackwardInput& of, Stream stream) {
+  if (!valid(of.shape, {of.gradient, of.x, of.x_gradient})) {
+    return cudaErrorInvalidValue;
+  }
+  // Below an AddRelu the sums left the gradient as it is below it.
+  const Epilogue above = of.epilogue == Epilogue::Relu ? Epilogue::Relu : Epilogue::None;
+  return with_vector(of.shape, [&]<typename T, unsigned K>(const Tiling& tiling) -> Status {
+    const auto launch = [&]<Epilogue kEpilogue>() {
+      const InputGradient<T, K, kEpilogue> body{tiling,
+                                                static_cast<const T*>(of.gradient),
+                                                static_cast<const T*>(of.x),
+                                                static_cast<T*>(of.x_gradient),
+                                                of.affine,
+                                                of.sums,
+                                                of.count};
+      return launch_for_each(body, grid_of(tiling), stream);
+    };
+    return above == Epilogue::Relu ? launch.template operator()<Epilogue::Relu>()
+                                   : launch.template operator()<Epilogue::None>();
+  });
+}
+
+}  // namespace rollcall::device::kernels
