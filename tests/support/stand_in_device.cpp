@@ -27,6 +27,8 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
+#include "trainer/libtorch_version.h"
+
 namespace rollcall::testing_support::stand_in {
 namespace {
 
