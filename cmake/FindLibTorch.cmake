@@ -66,7 +66,7 @@ if(LibTorch_FOUND AND ROLLCALL_CUDA AND NOT TARGET LibTorch::cuda)
     list(JOIN _nccl_found "." _nccl_found)
     if(_nccl_needed AND NOT _nccl_found VERSION_EQUAL _nccl_needed)
       message(FATAL_ERROR "rollcall: ${LibTorch_NCCL_INCLUDE_DIR}/nccl.h: is of NCCL ${_nccl_found}, and LibTorch ${LibTorch_VERSION} was built "
-                          "with ${_nccl_needed}; try scripts/setup --python, which installs ${_nccl_wheel}, or -DLibTorch_NCCL_INCLUDE_DIR=DIR")
+                          "with ${_nccl_needed}; try scripts/setup --cuda for that version, which installs ${_nccl_wheel}, or -DLibTorch_NCCL_INCLUDE_DIR=DIR")
     endif()
   endif()
   add_library(LibTorch::cuda INTERFACE IMPORTED)

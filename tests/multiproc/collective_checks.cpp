@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "tests/multiproc/collective_place.h"
+#include "trainer/libtorch_version.h"
 
 namespace rollcall::process_group {
 namespace {

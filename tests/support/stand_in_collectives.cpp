@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/stand_in_device.h"
+#include "trainer/libtorch_version.h"
 
 namespace rollcall::testing_support::stand_in {
 namespace {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "trainer/distributed/errors/exceptions.h"
+#include "trainer/libtorch_version.h"
 #include "trainer/storage/crc.h"
 #include "trainer/train/survival.h"
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "trainer/libtorch_version.h"
+
 namespace rollcall::parallel {
 namespace {
 

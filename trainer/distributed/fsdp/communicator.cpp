@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "trainer/distributed/fsdp/unsharded_memory.h"
+#include "trainer/libtorch_version.h"
 
 namespace rollcall::parallel::fsdp {
 namespace {

@@ -9,6 +9,7 @@
 #include <new>
 #include <utility>
 
+#include "trainer/libtorch_version.h"
 #include "trainer/torch.h"
 
 namespace rollcall::parallel::fsdp {
@@ -190,13 +191,14 @@ std::size_t UnshardedMemory::held() const { return pool_ ? pool_->held() : 0; }
 
 void release(const at::Tensor& parameter, const std::string& name) {
   c10::StorageImpl* const storage = parameter.storage().unsafeGetStorageImpl();
-  storage->clear_data_ptr_access_error_msg_();
+  allow_access(*storage);
   storage->set_data_ptr_noswap(at::DataPtr(nullptr, parameter.device()));
   storage->set_nbytes(0);
-  storage->release_data_and_set_meta_custom_data_ptr_error_msg_(
+  forbid_access(
+      *storage,
       "parameter " + name +
-      " is sharded, and this rank holds only its shard of it: use the replica's named_parameters() (shards) or "
-      "gather() (whole) instead of the module's");
+          " is sharded, and this rank holds only its shard of it: use the replica's named_parameters() (shards) or "
+          "gather() (whole) instead of the module's");
 }
 
 void lend(const at::Tensor& parameter, const at::Tensor& memory, std::int64_t begin) {
@@ -205,7 +207,7 @@ void lend(const at::Tensor& parameter, const at::Tensor& memory, std::int64_t be
   at::DataPtr data(
       address, reference.release(), [](void* held) { delete static_cast<at::Tensor*>(held); }, parameter.device());
   c10::StorageImpl* const storage = parameter.storage().unsafeGetStorageImpl();
-  storage->clear_data_ptr_access_error_msg_();
+  allow_access(*storage);
   storage->set_data_ptr_noswap(std::move(data));
   storage->set_nbytes(static_cast<std::size_t>(parameter.numel()) * parameter.dtype().itemsize());
 }

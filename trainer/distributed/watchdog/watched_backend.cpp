@@ -9,6 +9,7 @@
 
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/watchdog/watched_collective.h"
+#include "trainer/libtorch_version.h"
 
 namespace rollcall::process_group {
 namespace {
@@ -56,8 +57,10 @@ class WatchedWork final : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override { return inner_->getFutureResult(); }
   float getDuration() const override { return inner_->getDuration(); }
   uint64_t getSequencenumber() const override { return call_.number; }
+#if !ROLLCALL_LIBTORCH_2_11
   std::chrono::milliseconds getTimeout() const override { return inner_->getTimeout(); }
   uint64_t getCompletionKey() const override { return inner_->getCompletionKey(); }
+#endif
 
  private:
   c10::intrusive_ptr<c10d::Work> inner_;

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/libtorch_version.h"
 #include "trainer/torch.h"
 
 namespace rollcall::bench_collectives {

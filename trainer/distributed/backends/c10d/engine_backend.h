@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "trainer/distributed/backends/engine/engine.h"
+#include "trainer/libtorch_version.h"
 #include "trainer/torch.h"
 
 namespace rollcall::process_group {

@@ -6,6 +6,8 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "trainer/libtorch_version.h"
+
 namespace rollcall::process_group {
 
 /// c10d's Gloo, but for all_gather_single() where all ranks are processes of one host: each rank sends its part

@@ -1,0 +1,144 @@
+"""Images/s of ResNet-50's training on one GPU: rollcall-train beside Python programs, by turns, medians of three.
+
+A Python program compiles once and then waits for its turns; rollcall-train is started for each.
+"""
+import contextlib
+import json
+import pathlib
+import queue
+import subprocess
+import tempfile
+import threading
+
+from report import FAILED, LEFT_OUT, SKIPPED, Failure, in_a_line
+
+ROUNDS = 3
+BATCHES = (64, 256)
+# Steps of one turn: some six seconds of an H100. Those before them fill caches, and choose cuDNN's algorithms.
+STEPS = {64: 200, 256: 80}
+WARM_UP = {64: 60, 256: 30}
+MOST_COMPILING = 180
+PEER = pathlib.Path(__file__).with_name("peer_steps.py")
+
+
+def measure(machine, report):
+    common = [("rollcall", "bf16"), ("rollcall", "fp16"), ("eager", "bf16"), ("eager", "fp16"), ("compile", "bf16")]
+    slow = [("rollcall", "bf16"), ("max-autotune", "bf16")]
+    plan = [(64, common), (256, common), (256, slow), (64, slow)]
+    for batch, sides in plan:
+        if report.no_gpu:
+            report.line(f"throughput, batch {batch}, {sides[-1][0]}", SKIPPED, report.no_gpu)
+        else:
+            measure_group(machine, report, batch, sides)
+
+
+def measure_group(machine, report, batch, sides):
+    with contextlib.ExitStack() as stack:
+        ready = {}
+        for kind, precision in sides:
+            name = f"{'' if kind == 'rollcall' else 'python '}{kind} {precision}"
+            if report.budget.left() < 40:
+                report.line(f"{name}, batch {batch}", LEFT_OUT, "the time is over")
+            elif kind == "rollcall":
+                ready[name] = Ours(machine, report.budget, batch, precision)
+            elif (peer := started(machine, report, batch, kind, precision, name)) is not None:
+                ready[name] = stack.enter_context(peer)
+        for name, numbers in interleaved(ready, report, batch).items():
+            if numbers:
+                report.speed(batch, name, numbers, ready[name].detail)
+
+
+def started(machine, report, batch, kind, precision, name):
+    peer = Peer(machine, batch, kind, precision)
+    try:
+        peer.wait_until_ready(report.budget.limit(MOST_COMPILING))
+        return peer
+    except Exception as error:  # whatever it is, the other sides go on
+        peer.close()
+        report.line(f"{name}, batch {batch}", FAILED, in_a_line(error))
+        return None
+
+
+def interleaved(sides, report, batch):
+    """{name: side} -> {name: [images/s]}: A B C A B C ...; a side that fails is told and has no further turns."""
+    numbers = {name: [] for name in sides}
+    failed = set()
+    for _ in range(ROUNDS):
+        for name, side in sides.items():
+            if name in failed or report.budget.left() < 20:
+                continue
+            try:
+                numbers[name].append(side.turn(report.budget.limit(90)))
+            except Exception as error:
+                failed.add(name)
+                report.line(f"{name}, batch {batch}", FAILED, in_a_line(error))
+    return numbers
+
+
+class Ours:
+    def __init__(self, machine, budget, batch, precision):
+        self._machine, self._batch, self._precision = machine, batch, precision
+        self.detail = ""
+
+    def turn(self, seconds):
+        steps = WARM_UP[self._batch] + STEPS[self._batch]
+        images = int(steps * self._batch / 0.85) + 2 * self._batch  # all steps in one epoch; the rest would be validated
+        with tempfile.TemporaryDirectory(prefix="gpu-check-") as folder:
+            self._machine.run("rollcall-train", "--data=fake", f"--fake-size={images}", "--model=resnet50", "--optimizer=sgd", "--lr=0.1",
+                              f"--batch-size={self._batch}", f"--precision={self._precision}", f"--max-steps={steps}", "--log-steps=10",
+                              "--valid-epochs=0", "--checkpoint-epochs=0", "--report=off", "--progress=lines", "--device=cuda",
+                              f"--checkpoint-dir={folder}", seconds=seconds)
+            records = [json.loads(line) for line in pathlib.Path(folder, "metrics.jsonl").read_text().splitlines()]
+        return self._speed([record for record in records if record["event"] == "step" and record["step"] > WARM_UP[self._batch]])
+
+    def _speed(self, records):
+        seconds = sum(record["seconds"] for record in records)
+        waited = sum(record["data_wait_fraction"] * record["seconds"] for record in records) / seconds
+        self.detail = f"{100 * waited:.0f} % of the time waited for data"
+        return self._batch * sum(record["steps"] for record in records) / seconds
+
+
+class Peer:
+    """peer_steps.py: a line of JSON when it has compiled, and one for each line that it reads."""
+
+    def __init__(self, machine, batch, kind, precision):
+        self.detail = ""
+        self._batch, self._lines = batch, queue.Queue()
+        self._errors = tempfile.TemporaryFile("w+")
+        self._process = subprocess.Popen([machine.python, PEER, f"--batch-size={batch}", f"--mode={kind}", f"--precision={precision}"],
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True)
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self._process.kill()
+        self._process.wait()
+
+    def wait_until_ready(self, seconds):
+        self.detail = f"first steps {self._answer(seconds)['seconds']:.0f} s"
+
+    def turn(self, seconds):
+        self._process.stdin.write(f"{STEPS[self._batch]}\n")
+        self._process.stdin.flush()
+        return self._answer(seconds)["images_per_second"]
+
+    def _read(self):
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                self._lines.put(line)
+        self._lines.put(None)
+
+    def _answer(self, seconds):
+        try:
+            line = self._lines.get(timeout=seconds)
+        except queue.Empty:
+            raise Failure(f"no answer within {seconds:.0f} s") from None
+        if line is None:
+            self._errors.seek(0)
+            raise Failure((self._errors.read().strip().splitlines() or ["ended without a word"])[-1])
+        return json.loads(line)

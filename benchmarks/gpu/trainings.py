@@ -1,0 +1,103 @@
+"""Short trainings on the GPU and on the CPU, whose losses and checkpoints are compared; NCCL; test programs of the bundle."""
+import json
+import pathlib
+import shutil
+import tempfile
+
+from report import Failure
+
+STEPS, SAVED = 10, 5
+# In fp32: sums in another order, so no bit is promised.
+CLOSE = 1e-4
+TRAINING = ("--model=resnet20", "--image-size=32", "--batch-size=16", "--optimizer=sgd", "--lr=0.01", f"--max-steps={STEPS}",
+            "--log-steps=1", "--valid-epochs=0", "--checkpoint-epochs=0", f"--checkpoint-steps={SAVED}", "--checkpoint-mode=sync",
+            "--progress=lines", "--report=off")
+# Otherwise convolutions round their inputs to 10 bits.
+EXACT = {"NVIDIA_TF32_OVERRIDE": "0", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+
+
+def check(machine, report):
+    with tempfile.TemporaryDirectory(prefix="gpu-check-") as folder:
+        runs = Trainings(machine, pathlib.Path(folder), report.budget)
+        for device in ("cpu", "cuda"):
+            report.part(f"training of {STEPS} steps, fp32, {device}", 20, lambda d=device: runs.whole(d), needs_gpu=device == "cuda")
+        report.part("the same losses on both", 1, lambda: runs.same_losses("cuda"))
+        for first, then in (("cpu", "cpu"), ("cuda", "cuda"), ("cuda", "cpu"), ("cpu", "cuda")):
+            report.part(f"checkpoint of {first}, resumed on {then}", 20, lambda f=first, t=then: runs.resumed(f, t),
+                        needs_gpu="cuda" in (first, then))
+    report.part("NCCL, a rank alone", 20, lambda: collectives(machine, report.budget))
+    for test in sorted((machine.bundle / "bin").glob("*_gpu_test")):
+        report.part(test.name, 10, lambda t=test: machine.run(t.name, seconds=report.budget.limit(120)).splitlines()[-1])
+
+
+class Trainings:
+    def __init__(self, machine, folder, budget):
+        self._machine, self._folder, self._budget = machine, folder, budget
+
+    def whole(self, device):
+        losses = self._train(self._folder / device, device)
+        if sorted(losses) != list(range(1, STEPS + 1)):
+            raise Failure(f"losses of steps {sorted(losses)}")
+        return f"loss {losses[1]:.4f} to {losses[STEPS]:.4f}"
+
+    def same_losses(self, device):
+        return close(losses_of(self._folder / device), losses_of(self._folder / "cpu"))
+
+    def resumed(self, first, then):
+        """Goes on from the middle, beside the training that was not interrupted."""
+        part = self._folder / f"{first}-{then}"
+        part.mkdir()
+        shutil.copy(self._folder / first / checkpoint(SAVED), part)
+        losses = self._train(part, then)
+        if sorted(losses) != list(range(SAVED + 1, STEPS + 1)):
+            raise Failure(f"not resumed after step {SAVED}: losses of steps {sorted(losses)}")
+        return f"{close(losses, losses_of(self._folder / first))}; {self._difference(self._folder / first, part)}"
+
+    def _train(self, folder, device):
+        folder.mkdir(exist_ok=True)
+        threads = {"OMP_NUM_THREADS": "1"} if device == "cpu" else {}  # a small model: more would only wait for each other
+        self._machine.run("rollcall-train", *TRAINING, f"--data={self._machine.bundle / 'images.h5'}", f"--device={device}",
+                          f"--checkpoint-dir={folder}", seconds=self._budget.limit(180), **EXACT, **threads)
+        return losses_of(folder)
+
+    def _difference(self, a, b):
+        """Of weights, moments and generators at the end."""
+        answer = self._machine.run("rollcall-checkpoint", "diff", a / checkpoint(STEPS), b / checkpoint(STEPS), "--json",
+                                   good=(0, 1))  # 1: they differ
+        return told_difference(json.loads(answer))
+
+
+def told_difference(answer):
+    if answer["equal"]:
+        return "the same bits"
+    differ = [tensor for tensor in answer["tensors"] if "difference" in tensor]
+    most = max((tensor["difference"]["max_absolute"] for tensor in differ), default=0)
+    return f"{len(differ)} of {len(differ) + answer['equal_tensors']} tensors differ, by {most:.1e} at most"
+
+
+def checkpoint(step):
+    return f"step-{step:08}.h5"
+
+
+def losses_of(folder):
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    losses = {record["step"]: record["loss"] for record in records if record["event"] == "step"}
+    if None in losses.values():
+        raise Failure(f"a loss is not a number: {losses}")
+    return losses
+
+
+def close(losses, expected):
+    """Of the steps in `losses`, the largest relative difference, which must be small."""
+    most, step = max((abs(loss - expected[step]) / abs(expected[step]), step) for step, loss in losses.items())
+    if most > CLOSE:
+        raise Failure(f"the loss of step {step} is {losses[step]}, not {expected[step]} (relative difference {most:.1e})")
+    return f"losses within {most:.1e}"
+
+
+def collectives(machine, budget):
+    text = machine.run("rollcall-bench-collectives", "--backend=nccl", "--operation=all", "--json", seconds=budget.limit(120))
+    rows = [json.loads(line) for line in text.splitlines()]
+    if not rows or any(row["backend"] != "nccl" or not row["correct"] for row in rows):
+        raise Failure(f"wrong, or not NCCL's: {[row for row in rows if row['backend'] != 'nccl' or not row['correct']]}")
+    return f"{len(rows)} measurements, all right"

@@ -1,0 +1,175 @@
+"""scripts/gpu-check: what of it needs neither a GPU nor a build."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(os.environ.get("ROLLCALL_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
+sys.path.insert(0, str(ROOT / "benchmarks" / "gpu"))
+
+import bundle  # noqa: E402
+import machine  # noqa: E402
+import throughput  # noqa: E402
+import trainings  # noqa: E402
+from report import Budget, Failure, Report  # noqa: E402
+
+NO_GPU = "CUDA driver version is insufficient for CUDA runtime version"
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def report(no_gpu="", seconds=540, file=None):
+    clock = Clock()
+    told = []
+    made = Report(Budget(seconds, clock), no_gpu, file, told.append)
+    return made, clock, told
+
+
+def statuses(made):
+    return [part["status"] for part in made.parts]
+
+
+def test_without_a_gpu_its_parts_are_skipped_with_the_drivers_reason_and_the_others_run(tmp_path):
+    made, _, told = report(NO_GPU, file=tmp_path / "build" / "gpu-check.json")
+    made.part("on the GPU", 1, lambda: pytest.fail("must not run"))
+    made.part("on the CPU", 1, lambda: "well", needs_gpu=False)
+    assert told == [f"skipped   on the GPU: {NO_GPU}", "ok        on the CPU: well"]
+    assert made.exit_code() == 77
+    written = json.loads((tmp_path / "build" / "gpu-check.json").read_text())
+    assert written["no_gpu"] == NO_GPU and [part["status"] for part in written["parts"]] == ["skipped", "ok"]
+
+
+def test_without_a_gpu_no_throughput_is_measured():
+    made, _, _ = report(NO_GPU)
+    throughput.measure(None, made)
+    assert statuses(made) == ["skipped"] * 4 and made.table() == ""
+
+
+def test_what_fails_is_one_line_and_the_rest_goes_on():
+    made, _, told = report()
+
+    def fails():
+        raise Failure("rollcall-train: exit code 69:\nno driver")
+
+    made.part("first", 1, fails)
+    made.part("second", 1, lambda: {}["key"])
+    made.part("third", 1, lambda: None)
+    assert told == ["FAILED    first: rollcall-train: exit code 69: no driver", "FAILED    second: KeyError: 'key'", "ok        third"]
+    assert made.exit_code() == 1
+
+
+def test_what_would_not_end_in_time_is_left_out():
+    made, clock, _ = report(seconds=100)
+    assert made.budget.limit(120) == 100 and made.budget.limit(30) == 30
+    clock.now = 90
+    made.part("long", 20, lambda: pytest.fail("must not run"))
+    made.part("short", 5, lambda: "")
+    assert statuses(made) == ["left out", "ok"] and "10 s are left" in made.parts[0]["detail"]
+    clock.now = 200
+    assert made.budget.limit(30) == 1  # a program that is stopped, not one that runs for ever
+    assert made.exit_code() == 0
+
+
+class Side:
+    detail = ""
+
+    def __init__(self, order, name, fails_at=None):
+        self.order, self.name, self.fails_at, self.turns = order, name, fails_at, 0
+
+    def turn(self, seconds):
+        self.turns += 1
+        self.order.append(self.name)
+        if self.turns == self.fails_at:
+            raise Failure("out of memory")
+        return 100.0 * self.turns
+
+
+def test_sides_take_turns_and_one_that_fails_has_no_more():
+    made, _, told = report()
+    order = []
+    numbers = throughput.interleaved({"a": Side(order, "a"), "b": Side(order, "b", fails_at=2)}, made, 64)
+    assert order == ["a", "b", "a", "b", "a"]
+    assert numbers == {"a": [100, 200, 300], "b": [100]}
+    assert told == ["FAILED    b, batch 64: out of memory"]
+
+
+def test_the_table_has_medians_and_what_they_are_of_eager_pythons():
+    made, _, _ = report()
+    made.speed(64, "rollcall bf16", [2400.0, 2500.0, 2600.0], "2 % of the time waited for data")
+    made.speed(64, "python eager bf16", [2000.0], "first steps 9 s")
+    made.speed(256, "rollcall fp16", [3000.0], "")
+    assert made.table().splitlines() == [
+        "batch  side               images/s  least  most  runs  x eager",
+        "   64  rollcall bf16          2500   2400  2600     3     1.25  2 % of the time waited for data",
+        "   64  python eager bf16      2000   2000  2000     1     1.00  first steps 9 s",
+        "  256  rollcall fp16          3000   3000  3000     1        -"]
+
+
+def test_symbols_that_the_other_machine_lacks_are_named():
+    objdump = """
+0000000000000000      DF *UND*  0000000000000000 (GLIBC_2.34) pthread_create
+0000000000000000      DF *UND*  0000000000000000 (GLIBC_2.38) __isoc23_strtol
+0000000000000000      DO *UND*  0000000000000000  GLIBCXX_3.4.30 _ZSt4cout
+0000000000000000      DF *UND*  0000000000000000 (GLIBCXX_3.4.32) _ZSt21ios_base_library_initv
+0000000000000000  w   D  *UND*  0000000000000000  Base        __gmon_start__
+0000000000001000 g    DF .text  0000000000000010 (GLIBC_2.99) own
+"""
+    assert bundle.too_new(objdump) == ["__isoc23_strtol (GLIBC_2.38)", "_ZSt21ios_base_library_initv (GLIBCXX_3.4.32)"]
+
+
+def test_libraries_that_the_other_machine_has_are_not_carried():
+    ldd = """
+	linux-vdso.so.1 (0x00007ffc0)
+	libtorch_cpu.so => /opt/torch/lib/libtorch_cpu.so (0x1)
+	libgomp.so.1 => /opt/torch/lib/libgomp.so.1 (0x1)
+	libcudart.so.13 => /usr/lib/libcudart.so.13 (0x1)
+	libcurl.so.4 => /usr/lib/libcurl.so.4 (0x1)
+	libc.so.6 => /usr/lib/libc.so.6 (0x1)
+	libstdc++.so.6 => /usr/lib/libstdc++.so.6 (0x1)
+	libnvshmem_host.so.3 => not found
+"""
+    assert bundle.needed(ldd) == {"/usr/lib/libcurl.so.4"}
+    with pytest.raises(bundle.Refused, match="libhdf5.so.103: not found"):
+        bundle.needed("\tlibhdf5.so.103 => not found\n")
+
+
+def test_a_bundle_that_is_too_large_is_refused(tmp_path):
+    with open(tmp_path / "large", "wb") as file:
+        file.truncate(61 * 2**20)
+    with pytest.raises(bundle.Refused, match="61.0 MiB are more than 60"):
+        bundle.check(tmp_path)
+
+
+def test_losses_that_are_not_close_are_told_with_their_step():
+    assert trainings.close({1: 2.0, 2: 1.00001}, {1: 2.0, 2: 1.0, 3: 9.0}) == "losses within 1.0e-05"
+    with pytest.raises(Failure, match="step 2 is 1.1, not 1.0"):
+        trainings.close({1: 2.0, 2: 1.1}, {1: 2.0, 2: 1.0})
+
+
+def test_the_drivers_reason_is_what_stands_between_the_setting_and_the_advice():
+    assert machine.reason(f"rollcall-train: exit code 69: rollcall: --device: cuda: {NO_GPU}; try nvidia-smi (rank 0 on a)") == NO_GPU
+    assert machine.reason("error while loading shared libraries: libhdf5.so.103") == "error while loading shared libraries: libhdf5.so.103"
+
+
+def test_no_bundle_is_an_error(tmp_path):
+    done = subprocess.run([ROOT / "scripts/gpu-check", "run", f"--bundle={tmp_path}", f"--json={tmp_path / 'x.json'}"],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 69 and "is no bundle; try scripts/gpu-check bundle" in done.stderr
+
+
+def test_the_peers_network_is_resnet50():
+    torchvision = pytest.importorskip("torchvision")
+    import peer_steps
+
+    def shapes(model):
+        return sorted(tuple(value.shape) for value in model.state_dict().values())
+
+    assert shapes(peer_steps.resnet50()) == shapes(torchvision.models.resnet50())

@@ -1,0 +1,42 @@
+#pragma once
+
+// What LibTorch 2.11 lacks, or calls otherwise than 2.15, whose names the project's code has: so one source compiles
+// against both. Included, after c10d's headers, by whatever has one of these names.
+#include <c10/core/StorageImpl.h>
+#include <torch/headeronly/version.h>
+
+#include <string>
+#include <utility>
+
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 15
+#define ROLLCALL_LIBTORCH_2_11 1
+#else
+#define ROLLCALL_LIBTORCH_2_11 0
+#endif
+
+#if ROLLCALL_LIBTORCH_2_11
+// Macros, since they name virtual functions that are overridden as well as called.
+#define all_gather_single _allgather_base
+#define all_gather_single_coalesced allgather_into_tensor_coalesced
+#define all_to_all_single alltoall_base
+#define reduce_scatter_single _reduce_scatter_base
+#define reduce_scatter_single_coalesced reduce_scatter_tensor_coalesced
+#endif
+
+namespace rollcall {
+
+/// Whoever reads `storage` from now on is told `reason`. 2.11 cannot take that back, so there they are told nothing: what
+/// they read is a null pointer.
+inline void forbid_access(c10::StorageImpl& storage, std::string reason) {
+  if constexpr (!ROLLCALL_LIBTORCH_2_11) {
+    storage.release_data_and_set_meta_custom_data_ptr_error_msg_(std::move(reason));
+  }
+}
+
+inline void allow_access([[maybe_unused]] c10::StorageImpl& storage) {
+#if !ROLLCALL_LIBTORCH_2_11
+  storage.clear_data_ptr_access_error_msg_();
+#endif
+}
+
+}  // namespace rollcall
