@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "trainer/distributed/errors/exceptions.h"
-#include "trainer/distributed/watchdog/watchdog.h"
+#include "trainer/distributed/process_group/collectives.h"
 
 namespace rollcall::train {
 namespace {

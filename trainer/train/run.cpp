@@ -25,7 +25,6 @@
 #include "trainer/config/train_config.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
-#include "trainer/distributed/watchdog/watchdog.h"
 #include "trainer/report/page.h"
 #include "trainer/torch.h"
 #include "trainer/train/data_pipeline.h"

@@ -7,7 +7,6 @@
 
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
-#include "trainer/distributed/watchdog/watchdog.h"
 #include "trainer/streams.h"
 #include "trainer/torch.h"
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "trainer/distributed/errors/exceptions.h"
+#include "trainer/distributed/watchdog/watchdog.h"
 #include "trainer/torch.h"
 
 namespace rollcall::process_group {
@@ -74,6 +75,8 @@ Result<void> guard_collective(const Group& group, const std::function<void()>& w
                           "a collective failed, so a peer was lost",
                           "looking for the first rank that ended, in this output and in Slurm's", work);
 }
+
+std::optional<Error> device_failure(const Group& group) { return device_failure_of(group); }
 
 Result<void> all_reduce_sum(const Group& group, at::Tensor& tensor) {
   if (!group) {

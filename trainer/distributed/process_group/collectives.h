@@ -38,6 +38,10 @@ using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 /// Runs other code that calls c10d through `group`, with the same errors.
 [[nodiscard]] Result<void> guard_collective(const Group& group, const std::function<void()>& work);
 
+/// Why a device no longer carries the group's collectives, or those of another group of this process: values in its
+/// tensors may be anything then. Nothing: it does, or there is none. `group` may be null. Thread-safe.
+[[nodiscard]] std::optional<Error> device_failure(const Group& group);
+
 // Agreement on how something went that each rank did for itself.
 
 /// What all ranks know after agree(); the same on each but for `prints`.

@@ -179,6 +179,6 @@ using BrokenPeers = std::vector<std::uint32_t> (*)(c10d::Backend&);
 /// WatchdogOptions::first_failure: one of them did not end, and its backend was aborted, which lets go of all that
 /// waits for one and leaves any values in its tensors. Nothing: it does, or there is none. `group` may be null.
 /// Thread-safe.
-[[nodiscard]] std::optional<Error> device_failure(const c10::intrusive_ptr<c10d::ProcessGroup>& group);
+[[nodiscard]] std::optional<Error> device_failure_of(const c10::intrusive_ptr<c10d::ProcessGroup>& group);
 
 }  // namespace rollcall::process_group

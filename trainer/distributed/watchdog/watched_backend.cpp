@@ -313,7 +313,7 @@ class WatchedBackend final : public c10d::Backend {
 
 }  // namespace
 
-std::optional<Error> device_failure(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+std::optional<Error> device_failure_of(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
   for (const c10::Device& device : group ? group->getDeviceTypes() : std::vector<c10::Device>()) {
     const auto backend = c10::dynamic_intrusive_pointer_cast<WatchedBackend>(group->getBackend(device.type()));
     if (std::optional<Error> failure = backend ? backend->device_failure() : std::nullopt) {
