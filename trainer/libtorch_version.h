@@ -25,8 +25,8 @@
 
 namespace rollcall {
 
-/// Whoever reads `storage` from now on is told `reason`. 2.11 cannot take that back, so there they are told nothing: what
-/// they read is a null pointer.
+/// Whoever reads `storage` from now on is told `reason`. 2.11 cannot take that back, so there they are told nothing:
+/// what they read is a null pointer.
 inline void forbid_access(c10::StorageImpl& storage, std::string reason) {
   if constexpr (!ROLLCALL_LIBTORCH_2_11) {
     storage.release_data_and_set_meta_custom_data_ptr_error_msg_(std::move(reason));
