@@ -17,7 +17,7 @@ LIMIT_MIB = 60
 # Debian 12's, as in the images that have LibTorch of these versions.
 NEWEST = {"GLIBC": (2, 36), "GLIBCXX": (3, 4, 30)}
 # What that machine has: the C and C++ run time, LibTorch and what comes with it.
-THERE = re.compile(r"^(ld-linux|linux-vdso|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so"
+THERE = re.compile(r"^(ld-linux|linux-vdso|lib(c|m|dl|rt|pthread|resolv|util|stdc\+\+|gcc_s)\.so"
                    r"|lib(torch|c10|cuda|cudart|cudnn|cublas|cufft|cufile|cupti|curand|cusolver|cusparse|nv|nccl))")
 IMAGES, CLASSES, PIXELS = 320, 10, 64
 

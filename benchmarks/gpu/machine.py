@@ -35,7 +35,8 @@ class Machine:
     def environment(self, **variables):
         """Libraries for one command only: what Python finds by itself must stay what it is."""
         own = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
-        return {**own, "LD_LIBRARY_PATH": f"{self.bundle / 'lib'}:{self.torch / 'lib'}", **variables}
+        folders = [str(self.bundle / "lib"), str(self.torch / "lib"), *os.environ.get("LD_LIBRARY_PATH", "").split(":")]
+        return {**own, "LD_LIBRARY_PATH": ":".join(filter(None, folders)), **variables}
 
     def run(self, program, *arguments, seconds=120, good=(0,), **variables):
         """stdout of a program of the bundle, which must end with one of the exit codes `good`."""

@@ -27,9 +27,13 @@ def measure(machine, report):
     plan = [(64, common), (256, common), (256, slow), (64, slow)]
     for batch, sides in plan:
         if report.no_gpu:
-            report.line(f"throughput, batch {batch}, {sides[-1][0]}", SKIPPED, report.no_gpu)
+            report.line(f"throughput, batch {batch}: {named(sides)}", SKIPPED, report.no_gpu)
         else:
             measure_group(machine, report, batch, sides)
+
+
+def named(sides):
+    return ", ".join(f"{kind} {precision}" for kind, precision in sides)
 
 
 def measure_group(machine, report, batch, sides):

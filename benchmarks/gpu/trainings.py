@@ -68,10 +68,13 @@ class Trainings:
 
 
 def told_difference(answer):
-    if answer["equal"]:
+    values = [name for name in answer.get("values", []) if not name.startswith("/config/")]  # those have the folder's name
+    if not answer["tensors"] and not values:
         return "the same bits"
-    differ = [tensor for tensor in answer["tensors"] if "difference" in tensor]
-    most = max((tensor["difference"]["max_absolute"] for tensor in differ), default=0)
+    if values or any("difference" not in tensor for tensor in answer["tensors"]):
+        raise Failure(f"other contents: {values or [tensor for tensor in answer['tensors'] if 'difference' not in tensor]}")
+    differ = answer["tensors"]
+    most = max(tensor["difference"]["max_absolute"] for tensor in differ)
     return f"{len(differ)} of {len(differ) + answer['equal_tensors']} tensors differ, by {most:.1e} at most"
 
 

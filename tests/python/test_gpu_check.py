@@ -154,6 +154,16 @@ def test_losses_that_are_not_close_are_told_with_their_step():
         trainings.close({1: 2.0, 2: 1.1}, {1: 2.0, 2: 1.0})
 
 
+def test_checkpoints_are_equal_where_only_their_folders_differ():
+    answer = {"equal": False, "equal_tensors": 193, "tensors": [], "values": ["/config/argv", "/config/json"]}
+    assert trainings.told_difference(answer) == "the same bits"
+    changed = {"name": "fc.weight", "what": "differs", "difference": {"max_absolute": 3e-7}}
+    assert trainings.told_difference({**answer, "tensors": [changed]}) == "1 of 194 tensors differ, by 3.0e-07 at most"
+    for other in ({"values": ["/progress/step"]}, {"tensors": [{"name": "fc.weight", "what": "only in a"}]}):
+        with pytest.raises(Failure, match="other contents"):
+            trainings.told_difference({**answer, **other})
+
+
 def test_the_drivers_reason_is_what_stands_between_the_setting_and_the_advice():
     assert machine.reason(f"rollcall-train: exit code 69: rollcall: --device: cuda: {NO_GPU}; try nvidia-smi (rank 0 on a)") == NO_GPU
     assert machine.reason("error while loading shared libraries: libhdf5.so.103") == "error while loading shared libraries: libhdf5.so.103"
