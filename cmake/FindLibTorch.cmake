@@ -31,6 +31,10 @@ find_package_handle_standard_args(LibTorch
   VERSION_VAR LibTorch_VERSION
   REASON_FAILURE_MESSAGE "run scripts/setup, or pass -DLibTorch_ROOT=DIR with DIR/include and DIR/lib")
 
+if(LibTorch_FOUND AND NOT LibTorch_VERSION MATCHES "^2\\.(11|15)\\.")
+  message(WARNING "rollcall: LibTorch ${LibTorch_VERSION}: was not tried: tested with 2.15, and compiles with 2.11; try scripts/setup, or "
+                  "-DLibTorch_ROOT=DIR with one of these")
+endif()
 if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
   get_filename_component(LibTorch_LIBRARY_DIR ${LibTorch_CPU_LIBRARY} DIRECTORY)
   add_library(LibTorch::cpu INTERFACE IMPORTED)

@@ -30,17 +30,24 @@ def make(root, folder, torch, data_only):
     build = root / "build" / "gpu"
     try:
         if not data_only:
-            shutil.rmtree(folder, ignore_errors=True)
+            refuse_what_is_no_bundle(folder)
             programs, plugins = compile_all(root, build, torch)
-            copy(programs, plugins, folder)
+            shutil.rmtree(folder, ignore_errors=True)
+            copy(programs, plugins, build, folder)
             (folder / "bundle.json").write_text(json.dumps({"torch": torch, "commit": commit(root)}) + "\n")
         pack_images(build / "trainer" / "rollcall-pack", folder / "images.h5")
         size = check(folder)
-    except (Refused, subprocess.CalledProcessError) as error:
+    except (Refused, OSError, subprocess.CalledProcessError) as error:
         print(f"rollcall: gpu-check: {error}", file=sys.stderr)
         return 1
     print(f"gpu-check: {folder}: {size:.1f} MiB, for LibTorch {torch}")
     return 0
+
+
+def refuse_what_is_no_bundle(folder):
+    """It is made anew: nobody's other files are to go with it."""
+    if folder.exists() and not (folder / "bundle.json").is_file() and any(folder.iterdir()):
+        raise Refused(f"--bundle: {folder}: is no bundle, and not empty; try another folder")
 
 
 def commit(root):
@@ -54,17 +61,20 @@ def compile_all(root, build, torch):
     # What one build folder compiled, ccache has for the others.
     environment = {"CCACHE_BASEDIR": str(root), "CCACHE_NOHASHDIR": "1", **os.environ}
     # Found anew: what the folder remembers may be another version's.
-    subprocess.run(["cmake", "--preset", "gpu", "-U", "LibTorch_*", f"-DLibTorch_ROOT={libtorch}"], cwd=root, check=True,
-                   stdout=subprocess.DEVNULL)
+    configured = subprocess.run(["cmake", "--preset", "gpu", "-U", "LibTorch_*", f"-DLibTorch_ROOT={libtorch}"], cwd=root, check=False,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if configured.returncode != 0:
+        raise Refused(f"{configured.stderr.strip()}\ntry scripts/setup --torch={torch} --cuda, which installs NCCL's header")
     known = subprocess.run(["cmake", "--build", build, "--target", "help"], check=True, capture_output=True, text=True).stdout
     tests = sorted(set(TESTS.findall(known)))
     subprocess.run(["cmake", "--build", build, "--target", *PROGRAMS, *PLUGINS, *tests, "rollcall-pack"], check=True, env=environment)
     programs = [next(path for path in build.rglob(name) if path.is_file() and os.access(path, os.X_OK)) for name in [*PROGRAMS, *tests]]
-    return programs, [build / "lib" / "rollcall" / f"{name}.so" for name in PLUGINS]
+    return programs, [next(build.rglob(f"{name}.so")) for name in PLUGINS]
 
 
-def copy(programs, plugins, folder):
-    for files, place in ((programs, "bin"), (plugins, "lib/rollcall")):
+def copy(programs, plugins, build, folder):
+    (folder / "lib").mkdir(parents=True)
+    for files, place in ((programs, "bin"), (plugins, plugins[0].parent.relative_to(build))):
         (folder / place).mkdir(parents=True)
         for file in files:
             subprocess.run(["strip", "-o", folder / place / file.name, file], check=True)
@@ -108,6 +118,8 @@ def too_new(objdump):
 
 
 def pack_images(pack, out):
+    if not pack.is_file():
+        raise Refused(f"{pack}: is not built yet; try without --data-only")
     tree = out.with_suffix(".tree")
     for number in range(IMAGES):
         path = tree / f"class_{number % CLASSES}" / f"{number:04d}.png"

@@ -30,7 +30,8 @@ class Machine:
             raise Failure(f"{python}: has LibTorch {self.version}, and the bundle was built for {self.made['torch']}; try --python, or "
                           f"scripts/gpu-check bundle --torch")
         # The plugin is believed only where nobody else may write; a copy may have other permissions than the original.
-        subprocess.run(["chmod", "-R", "go-w", self.bundle], check=False, capture_output=True)
+        plugins = [path for found in self.bundle.rglob("rollcall_*.so") for path in (found, found.parent)]
+        subprocess.run(["chmod", "go-w", *plugins], check=False, capture_output=True)
 
     def environment(self, **variables):
         """Libraries for one command only: what Python finds by itself must stay what it is."""
@@ -75,8 +76,11 @@ def reason(error):
 
 
 def output(command, seconds, good=(0,), env=None):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=seconds, env=env, check=False,
-                          stdin=subprocess.DEVNULL)
+    try:
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=seconds, env=env, check=False,
+                              stdin=subprocess.DEVNULL)
+    except OSError as error:
+        raise Failure(f"{command[0]}: {error.strerror}; try another --python") from None
     if done.returncode not in good:
         told = (done.stderr.strip() or done.stdout.strip()).splitlines()
         raise Failure(f"{pathlib.Path(command[0]).name}: exit code {done.returncode}: {' '.join(told[-3:])}")

@@ -81,6 +81,12 @@ class Training:
         return time.monotonic() - began
 
 
+def give_memory_back(device):
+    """The others need it, too."""
+    if device == "cuda":
+        torch.cuda.empty_cache()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batch-size", type=int, default=64)
@@ -91,13 +97,15 @@ def main():
     parser.add_argument("--first-steps", type=int, default=FIRST_STEPS)
     options = parser.parse_args()
     training = Training(options)
-    print(json.dumps({"seconds": training.steps(options.first_steps)}), flush=True)
+    seconds = training.steps(options.first_steps)
+    give_memory_back(options.device)
+    print(json.dumps({"seconds": seconds}), flush=True)
     for line in sys.stdin:
         training.steps(2)  # after a pause
         count = int(line)
-        print(json.dumps({"images_per_second": count * options.batch_size / training.steps(count)}), flush=True)
-        if options.device == "cuda":
-            torch.cuda.empty_cache()  # the others need memory, too
+        images_per_second = count * options.batch_size / training.steps(count)
+        give_memory_back(options.device)
+        print(json.dumps({"images_per_second": images_per_second}), flush=True)
 
 
 if __name__ == "__main__":

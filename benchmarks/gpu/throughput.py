@@ -18,6 +18,7 @@ BATCHES = (64, 256)
 STEPS = {64: 200, 256: 80}
 WARM_UP = {64: 60, 256: 30}
 MOST_COMPILING = 180
+MOST_OF_A_TURN = 90
 PEER = pathlib.Path(__file__).with_name("peer_steps.py")
 
 
@@ -66,16 +67,22 @@ def started(machine, report, batch, kind, precision, name):
 def interleaved(sides, report, batch):
     """{name: side} -> {name: [images/s]}: A B C A B C ...; a side that fails is told and has no further turns."""
     numbers = {name: [] for name in sides}
-    failed = set()
+    ended = set()
+
+    def end(name, status, reason):
+        ended.add(name)
+        report.line(f"{name}, batch {batch}", status, f"{reason}, after {len(numbers[name])} of {ROUNDS} turns")
+
     for _ in range(ROUNDS):
-        for name, side in sides.items():
-            if name in failed or report.budget.left() < 20:
+        for name in [side for side in sides if side not in ended]:
+            seconds = report.budget.limit(MOST_OF_A_TURN)
+            if seconds < 20:
+                end(name, LEFT_OUT, "the time is over")
                 continue
             try:
-                numbers[name].append(side.turn(report.budget.limit(90)))
+                numbers[name].append(sides[name].turn(seconds))
             except Exception as error:
-                failed.add(name)
-                report.line(f"{name}, batch {batch}", FAILED, in_a_line(error))
+                end(name, *((FAILED, in_a_line(error)) if seconds == MOST_OF_A_TURN else (LEFT_OUT, "the time is over")))
     return numbers
 
 

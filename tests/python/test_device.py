@@ -19,7 +19,7 @@ DATA = ("--data=fake", "--fake-size=100", *SMALL, "--train-num-workers=2", "--lr
         "--valid-epochs=1", "--log-steps=1", "--checkpoint-epochs=1", "--keep-last=9")
 RANDOM = ("--mixup=0.2", "--cutmix=1", "--label-smoothing=0.1", "--lr-schedule=cosine", "--warmup-epochs=0.5", "--clip-grad-norm=5")
 # Batches of two: gradients of means over so few pictures, times the first scale, are beyond float16, in which CPUs are slow.
-FLOAT16 = ("--precision=fp16", "--batch-size=2", "--fake-size=20", "--epochs=1")
+FLOAT16 = ("--precision=fp16", "--batch-size=2", "--fake-size=40", "--epochs=1")
 TRAININGS = {
     "alone": (1, "--optimizer=sgd"),
     "ddp": (2, "--optimizer=adamw", *RANDOM),
@@ -53,7 +53,8 @@ def test_a_training_on_a_device_has_the_bits_of_one_on_cpus(tmp_path, training):
         assert records(on_device, event) == records(on_cpus, event) != []
     left_out = records(on_cpus, "skipped_step")
     assert records(on_device, "skipped_step") == left_out
-    assert left_out or training != "float16"
+    if training.startswith("float16"):  # and steps behind them that are taken
+        assert left_out and max(record["step"] for record in left_out) < max(record["step"] for record in records(on_cpus, "step"))
 
 
 def waits(folder, steps, *options):
@@ -139,7 +140,7 @@ def test_a_lost_rank_is_named_although_the_device_waits_for_ever(tmp_path, paral
     assert processes[0].returncode == 69, output + errors
     told = [line for line in errors.splitlines() if line.startswith("rollcall: ") and "warning" not in line]
     assert len(told) == 1 and re.search(reason, told[0]), errors
-    record = json.loads((tmp_path / "collectives-of-rank-0.json").read_text())
+    record = json.loads(next(tmp_path.glob("collectives-rank-0-step-*.json")).read_text())
     assert 0 < record["ended"] < record["given"]
     assert last(tmp_path).exists()
     step = int(last(tmp_path).stem.removeprefix("step-"))

@@ -98,7 +98,30 @@ def test_sides_take_turns_and_one_that_fails_has_no_more():
     numbers = throughput.interleaved({"a": Side(order, "a"), "b": Side(order, "b", fails_at=2)}, made, 64)
     assert order == ["a", "b", "a", "b", "a"]
     assert numbers == {"a": [100, 200, 300], "b": [100]}
-    assert told == ["FAILED    b, batch 64: out of memory"]
+    assert told == ["FAILED    b, batch 64: out of memory, after 1 of 3 turns"]
+
+
+def test_a_side_whose_time_is_over_is_left_out_by_name(tmp_path):
+    made, clock, told = report(seconds=110)
+
+    class Slow:
+        def turn(self, seconds):
+            clock.now += seconds
+            if seconds < throughput.MOST_OF_A_TURN:
+                raise Failure("ended by the clock")
+            return 100.0
+
+    assert throughput.interleaved({"a": Slow(), "b": Slow(), "c": Slow()}, made, 64) == {"a": [100], "b": [], "c": []}
+    assert told == [f"left out  {name}, batch 64: the time is over, after {turns} of 3 turns" for name, turns in (("b", 0), ("c", 0), ("a", 1))]
+
+
+def test_a_folder_that_is_no_bundle_is_not_deleted(tmp_path):
+    (tmp_path / "thesis.tex").write_text("")
+    with pytest.raises(bundle.Refused, match="is no bundle, and not empty"):
+        bundle.refuse_what_is_no_bundle(tmp_path)
+    (tmp_path / "bundle.json").write_text("{}")
+    bundle.refuse_what_is_no_bundle(tmp_path)
+    bundle.refuse_what_is_no_bundle(tmp_path / "new")
 
 
 def test_the_table_has_medians_and_what_they_are_of_eager_pythons():

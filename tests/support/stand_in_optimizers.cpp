@@ -12,7 +12,8 @@ namespace {
 
 using MaybeTensor = std::optional<at::Tensor>;
 
-bool leaves_out(const MaybeTensor& found_inf) { return found_inf && values_of(*found_inf).item<float>() > 0; }
+/// As PyTorch's own on GPUs: of another number than 1 they take the step.
+bool leaves_out(const MaybeTensor& found_inf) { return found_inf && values_of(*found_inf).item<float>() == 1; }
 
 void fused_sgd(at::TensorList parameters, at::TensorList gradients, at::TensorList momenta, double weight_decay,
                double momentum, double learning_rate, double dampening, bool nesterov, bool maximize,

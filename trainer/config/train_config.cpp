@@ -90,8 +90,7 @@ ModelConfig model_config(const Settings& settings) {
           .num_classes = settings.integer("num-classes"),
           .zero_init_residual = settings.on("zero-init-residual"),
           .memory_format = settings.on("channels-last") ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous,
-          .compute_type = precision::compute_type(settings.text("precision")),
-          .arithmetic = {.tf32 = settings.on("tf32"), .deterministic = settings.on("deterministic")}};
+          .compute_type = precision::compute_type(settings.text("precision"))};
 }
 
 Result<OptimConfig> optim_config(const Settings& settings) {
@@ -256,6 +255,7 @@ Result<std::string> index_folder_of(const Settings& settings, const Environment&
 ProcessGroupConfig make_process_group_config(const Settings& settings) {
   return {.alone = settings.text("parallel") == "none",
           .device = settings.text("device"),
+          .arithmetic = {.tf32 = settings.on("tf32"), .deterministic = settings.on("deterministic")},
           .backend = settings.text("backend"),
           .collective_timeout =
               std::chrono::milliseconds(static_cast<std::int64_t>(settings.number("collective-timeout") * 1000))};

@@ -29,8 +29,9 @@ namespace rollcall::config {
 
 /// How ranks come together.
 struct ProcessGroupConfig {
-  bool alone = false;            ///< --parallel=none: this process trains by itself
-  std::string device = "auto";   ///< "auto", "cpu", or the name of a plugin
+  bool alone = false;           ///< --parallel=none: this process trains by itself
+  std::string device = "auto";  ///< "auto", "cpu", or the name of a plugin
+  device::Arithmetic arithmetic = {};
   std::string backend = "auto";  ///< "auto", "gloo", "ucx", "mpi" or "nccl"
   std::chrono::milliseconds collective_timeout{600'000};
 };
@@ -53,7 +54,6 @@ struct ModelConfig {
   bool zero_init_residual = false;
   at::MemoryFormat memory_format = at::MemoryFormat::ChannelsLast;  ///< of weights and images
   precision::ComputeType compute_type = std::nullopt;               ///< nothing: float32
-  device::Arithmetic arithmetic = {};
 };
 
 struct OptimConfig {

@@ -39,7 +39,7 @@ class Device {
   /// Makes it the calling thread's. Errors (Unavailable): the driver's reason.
   [[nodiscard]] Result<void> make_current() const;
   /// Sets LibTorch's flags for its kind of devices, and this process's CUBLAS_WORKSPACE_CONFIG unless it is set; the
-  /// CPU has no choice. Call it before the first tensor is computed with; not thread-safe, as setenv(3).
+  /// CPU has no choice. Call it before other threads and the first tensor that is computed with, as setenv(3) wants.
   void use(const Arithmetic& arithmetic) const;
   /// For tensors that are made there.
   [[nodiscard]] at::TensorOptions options() const { return at::TensorOptions().device(device_); }

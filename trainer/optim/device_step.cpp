@@ -15,7 +15,10 @@ void DeviceStep::step(const at::Tensor& non_finite) {
 void DeviceStep::left_out() {
   for (torch::optim::OptimizerParamGroup& group : optimizer_.param_groups()) {
     for (const at::Tensor& parameter : with_gradients(group)) {
-      kind_.forget_step(*optimizer_.state().at(parameter.unsafeGetTensorImpl()));
+      const auto state = optimizer_.state().find(parameter.unsafeGetTensorImpl());
+      if (state != optimizer_.state().end()) {  // SGD without a momentum has none
+        kind_.forget_step(*state->second);
+      }
     }
   }
 }

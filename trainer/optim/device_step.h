@@ -16,7 +16,7 @@ class DeviceStep {
   /// changes its state.
   explicit DeviceStep(torch::optim::Optimizer& optimizer);
 
-  /// `non_finite`: [1] float32 on the device; above 0: leave it out.
+  /// `non_finite`: [1] float32 on the device; 1: leave it out, 0: take it.
   void step(const at::Tensor& non_finite);
   /// One of the steps so far was left out, as the host knows by now: the optimizer's state counts it no longer.
   void left_out();

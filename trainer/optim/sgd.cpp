@@ -67,6 +67,9 @@ void step_on_device(torch::optim::Optimizer& optimizer, torch::optim::OptimizerP
                     const at::Tensor& non_finite) {
   const auto& options = dynamic_cast<const SGDOptions&>(group.options());
   std::vector<at::Tensor> parameters = with_gradients(group);
+  if (parameters.empty()) {
+    return;
+  }
   std::vector<at::Tensor> gradients;
   std::vector<at::Tensor> momenta;
   for (const at::Tensor& parameter : parameters) {

@@ -30,10 +30,12 @@ Result<std::string> text_of_rank_zero(const World& world, const std::string& min
     text = mine;
   }
   const auto bytes = static_cast<std::int64_t>(text.size());
-  at::Tensor moved = torch::from_blob(text.data(), {bytes}, at::kByte);
+  // A tensor of its own: where this is given up, something may arrive in it later.
+  at::Tensor moved = torch::from_blob(text.data(), {bytes}, at::kByte).clone();
   if (Result<void> told = process_group::broadcast(world.process_group, moved); !told) {
     return told.error();
   }
+  std::memcpy(text.data(), moved.const_data_ptr(), text.size());
   return text;
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <exception>
 #include <fstream>
 #include <utility>
@@ -54,17 +53,13 @@ std::optional<Outcome> catch_training_errors(const World& world, const std::func
       fail("training step", "", caught->text, "a smaller --batch-size if memory ran out", ExitCode::Internal));
 }
 
-void write_flight_record(const World& world, const std::string& folder) {
+void write_flight_record(const World& world, const std::string& folder, std::int64_t step) {
   if (!process_group::device_failure(world.process_group)) {
     return;
   }
-  const std::string path = fmt::format("{}/collectives-of-rank-{}.json", folder, world.rank);
   try {
-    std::ofstream file(path);
-    file << world.device.plugin()->flight_record() << '\n';
-    if (file.flush()) {
-      std::fprintf(stderr, "rollcall: warning: what the device's collectives came to is in %s\n", path.c_str());
-    }
+    std::ofstream(fmt::format("{}/collectives-rank-{}-step-{}.json", folder, world.rank, step))
+        << world.device.plugin()->flight_record() << '\n';
   } catch (const std::exception&) {
     // It helps to understand a failure, which is told in any case.
   }

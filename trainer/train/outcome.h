@@ -40,8 +40,9 @@ struct Outcome {
 [[nodiscard]] std::optional<Outcome> catch_training_errors(const World& world, const std::function<void()>& work);
 
 /// Where a device's collective did not end: what each of this rank's came to, in `folder`, as
-/// collectives-of-rank-N.json; says so on standard error.
-void write_flight_record(const World& world, const std::string& folder);
+/// collectives-rank-N-step-S.json with the `step` that the run had come to. For who looks for the reason; others have
+/// been told of the failure by then.
+void write_flight_record(const World& world, const std::string& folder, std::int64_t step);
 
 // How a training ends whose numbers are no longer finite: what is told, and the way on. All are BadData.
 

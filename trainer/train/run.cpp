@@ -85,9 +85,10 @@ Result<void> dry_run(const World& world, const config::Options& options, metrics
   if (Result<void> reduced = process_group::all_reduce_sum(world.process_group, ranks); !reduced) {
     return reduced;
   }
-  (void)ranks.item<float>();  // a device has come to it
-  if (const std::optional<Error> failure = process_group::device_failure(world.process_group)) {
-    return *failure;
+  const Result<void> arrived =  // on a device, too
+      process_group::guard_collective(world.process_group, [&] { (void)ranks.item<float>(); });
+  if (const auto failure = process_group::device_failure(world.process_group); failure || !arrived) {
+    return failure ? *failure : arrived.error();
   }
   trace.mark("first collective");
   if (options.request == config::Request::DryRun) {

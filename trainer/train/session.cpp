@@ -292,11 +292,13 @@ class Session {
       case Ending::Regrouped:
         checkpoints_->writer().finish_save();  // nobody is lost that it would wait for
         return lost_peer(fail("world", "", "nodes came or went", "submitting again", ExitCode::Unavailable));
-      case Ending::Failed:
-        write_flight_record(world_, config_->run.folder);
+      case Ending::Failed: {
         world_.group_options.first_failure->tell(outcome.failure->error.message());
         checkpoints_->writer().give_up(outcome.failure->error.message());
-        return failed(*outcome.failure);
+        const int code = failed(*outcome.failure);
+        write_flight_record(world_, config_->run.folder, progress_.global_step);  // last: it may wait for a file system
+        return code;
+      }
     }
     return to_int(ExitCode::Internal);
   }

@@ -86,7 +86,9 @@ Result<SumsOfRanks> SumsOfRanks::begin(const Totals& mine, const at::Tensor& cou
   std::ranges::copy(numbers, sums.mine_.mutable_data_ptr<double>());
   const at::Tensor there = sums.mine_.to(device.device(), /*non_blocking=*/true);
   // Gradients that are not finite may say so by a number that is none itself.
-  sums.there_ = torch::cat({counted, non_finite.ne(0).to(at::kDouble), there});
+  const at::Tensor of_device =
+      counted.defined() ? counted : torch::zeros({kOfDevice - 1}, device.options().dtype(at::kDouble));
+  sums.there_ = torch::cat({of_device, non_finite.ne(0).to(at::kDouble), there});
   if (process_group) {
     if (const Result<void> reduced = process_group::all_reduce_sum(process_group, sums.there_); !reduced) {
       return reduced.error();
@@ -95,7 +97,7 @@ Result<SumsOfRanks> SumsOfRanks::begin(const Totals& mine, const at::Tensor& cou
   return sums;
 }
 
-at::Tensor SumsOfRanks::non_finite() const { return there_.narrow(0, kOfDevice - 1, 1).to(at::kFloat); }
+at::Tensor SumsOfRanks::non_finite() const { return there_.narrow(0, kOfDevice - 1, 1).gt(0).to(at::kFloat); }
 
 void SumsOfRanks::send_back(const std::vector<at::Tensor>& extra) {
   const torch::NoGradGuard no_grad;
@@ -130,19 +132,18 @@ SumsOfRanks::Read SumsOfRanks::read() {
 
 Result<Totals> over_ranks(const Totals& mine, const at::Tensor& counted,
                           const c10::intrusive_ptr<c10d::ProcessGroup>& process_group, const device::Device& device) {
-  const at::TensorOptions doubles = device.options().dtype(at::kDouble);
-  Result<SumsOfRanks> sums =
-      SumsOfRanks::begin(mine, counted.defined() ? counted : torch::zeros({kOfDevice - 1}, doubles),
-                         torch::zeros({1}, doubles), {}, process_group, device);
-  if (!sums) {
-    return sums.error();
-  }
-  Totals totals;
+  Result<Totals> totals = mine;
   const Result<void> read = process_group::guard_collective(process_group, [&] {
+    Result<SumsOfRanks> sums =
+        SumsOfRanks::begin(mine, counted, torch::zeros({1}, device.options()), {}, process_group, device);
+    if (!sums) {
+      totals = sums.error();
+      return;
+    }
     sums->send_back();
     totals = sums->read().totals;
   });
-  return read ? Result<Totals>(totals) : read.error();
+  return read ? totals : read.error();
 }
 
 }  // namespace rollcall::train

@@ -53,15 +53,17 @@ class SumsOfRanks {
   /// Nothing to be read.
   SumsOfRanks() = default;
 
-  /// Of `counted`, float64 [4] (see count()) on `device`; `non_finite`, [1] there: above 0 where a rank's gradients are
-  /// not finite; what else `mine` has; `more`, equally many numbers on every rank. `process_group` null: a world of
-  /// one. On a device the host waits for nothing. Collective. Errors (Unavailable): a peer was lost.
+  /// Of `counted`, float64 [4] (see count()) on `device`, undefined where this rank counted nothing; `non_finite`, [1]
+  /// there: above 0 where a rank's gradients are not finite; what else `mine` has; `more`, equally many numbers on
+  /// every rank. `process_group` null: a world of one. On a device the host waits for nothing. Collective. Errors
+  /// (Unavailable): a peer was lost.
   [[nodiscard]] static Result<SumsOfRanks> begin(const Totals& mine, const at::Tensor& counted,
                                                  const at::Tensor& non_finite, std::span<const double> more,
                                                  const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
                                                  const device::Device& device);
 
-  /// [1] float32 on the device: above 0 where gradients of any rank are not finite.
+  /// [1] float32 on the device: 1 where gradients of any rank are not finite, which is what PyTorch's fused optimizers
+  /// look for (ATen/native/cuda/fused_adam_utils.cuh), else 0.
   [[nodiscard]] at::Tensor non_finite() const;
   /// They set out to the host's memory, and behind them `extra`, numbers on the device. Once.
   void send_back(const std::vector<at::Tensor>& extra = {});

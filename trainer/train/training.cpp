@@ -105,7 +105,6 @@ Result<Training> make_training(const config::TrainConfig& config, const World& w
   training.data = *std::move(data);
   training.data.warnings.insert(training.data.warnings.end(), warnings.begin(), warnings.end());
   warn_of_shares(config, world, training.data.warnings);
-  world.device.use(config.model.arithmetic);
   if (Result<void> checked = precision::check_operators(config.model.compute_type, world.device); !checked) {
     return checked.error();
   }

@@ -114,12 +114,20 @@ std::optional<Outcome> Update::decide(StepUnderWay& step) {
     return stop;
   }
   const double done = seconds_now();
-  if (const Result<void> exchanged = exchange(step, torch::full({1}, finite ? 0 : 1, world_.device.options()));
-      !exchanged) {
+  Result<void> exchanged;
+  bool all_finite = false;
+  if (auto stop = catch_training_errors(world_, [&] {
+        exchanged = exchange(step, torch::full({1}, finite ? 0 : 1, world_.device.options()));
+        if (exchanged) {
+          step.of_ranks.send_back();
+          all_finite = step.of_ranks.read().totals.non_finite == 0;
+        }
+      })) {
+    return stop;
+  }
+  if (!exchanged) {
     return failed(exchanged.error(), true);
   }
-  step.of_ranks.send_back();
-  const bool all_finite = step.of_ranks.read().totals.non_finite == 0;
   const double told = seconds_now();
   step.sums.times.wait += told - done;
   is_ahead_ = true;
@@ -185,7 +193,9 @@ std::optional<Outcome> Update::hear(StepUnderWay& step, Totals& totals) {
     progress_.loss_scale = step.numbers.loss_scale = scale.scale;
     progress_.loss_scale_good_steps = scale.good_steps;
   }
-  return after(step, totals);
+  std::optional<Outcome> end;
+  const auto stop = catch_training_errors(world_, [&] { end = after(step, totals); });
+  return stop ? stop : end;
 }
 
 std::optional<Outcome> Update::after(const StepUnderWay& step, const Totals& totals) {

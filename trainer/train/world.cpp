@@ -38,14 +38,15 @@ World world_of(const job::JobFacts& facts) {
 
 /// Where this rank computes, in `world`; the error is for the ranks to agree on.
 Result<void> take_device(World& world, const job::JobFacts& facts, const Environment& environment,
-                         const std::string& asked) {
-  const device::Place place{.asked = asked,
+                         const config::ProcessGroupConfig& config) {
+  const device::Place place{.asked = config.device,
                             .gpus = elastic::count_nvidia_gpus(environment),
                             .local_rank = facts.local_rank,
                             .local_world_size = facts.local_world_size};
   Result<device::Device> chosen = device::choose_device(place);
   if (chosen) {
     world.device = *std::move(chosen);
+    world.device.use(config.arithmetic);
     world.device_warning = device::idle_gpus_warning(place, world.device);
   }
   world.share = share_of_node(environment, facts.local_world_size, world.device.type() != at::kCPU);
@@ -83,7 +84,7 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
                          const process_group::Interrupted& over) {
   step::apply_to_this_process(step.patch);  // Gloo, NCCL and UCX read their interface variables there
   World world = world_of(step.facts);
-  const Result<void> taken = take_device(world, step.facts, patched, config.device);
+  const Result<void> taken = take_device(world, step.facts, patched, config);
   if (world.world_size == 1) {
     world.device_lines = taken ? device_lines(world) : std::vector<std::string>();
     return taken ? Result<World>(std::move(world)) : taken.error();

@@ -91,6 +91,21 @@ TEST(DeviceStep, IsTheCpusAdamW) {
   expect_equal({.name = "adamw", .learning_rate = 0.1, .weight_decay = 0.05, .beta1 = 0.8, .beta2 = 0.9});
 }
 
+TEST(DeviceStep, WithoutAMomentumThereIsNothingToForget) {
+  const auto ranks = spawn(1, [&](testing_support::Rank& /*rank*/) {
+    const NamedParameters parameters = parameters_on(stand_in::device());
+    auto optimizer = *std::move(make_optimizer({.name = "sgd", .momentum = 0}, parameters));
+    DeviceStep on_device(*optimizer);
+    on_device.step(torch::ones({1}, at::TensorOptions(at::kFloat).device(stand_in::device())));  // without gradients
+    set_gradients(parameters, 0);
+    const at::Tensor before = parameters["weight"].detach().to(at::kCPU);
+    on_device.step(torch::ones({1}, at::TensorOptions(at::kFloat).device(stand_in::device())));
+    on_device.left_out();
+    MULTIPROC_CHECK(parameters["weight"].detach().to(at::kCPU).equal(before));
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
 TEST(DeviceStep, TheHostWaitsForNothingOnceItsStateIsThere) {
   const auto ranks = spawn(1, [&](testing_support::Rank& /*rank*/) {
     const NamedParameters parameters = parameters_on(stand_in::device());

@@ -47,16 +47,17 @@ std::string uuid_text(const cudaUUID_t& uuid) {
 }
 
 /// NCCL's own watchers end the process where a collective does not end, by SIGABRT and without a name: rollcall's name
-/// who did not come. What the user has set stays.
+/// who did not come. `rollcall run` and torchrun switch them on for all workers, so what is set is nobody's wish; but
+/// how much is recorded may be.
 void watch_ourselves() {
+  constexpr int kOverwrite = 1;
+  for (const char* const name :
+       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ENABLE_MONITORING", "TORCH_NCCL_DUMP_ON_TIMEOUT"}) {
+    setenv(name, "0", kOverwrite);
+  }
   constexpr int kKeepTheUsers = 0;
-  for (const auto& [name, value] : std::to_array<std::pair<const char*, const char*>>(
-           {{"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"},
-            {"TORCH_NCCL_ENABLE_MONITORING", "0"},
-            {"TORCH_NCCL_DUMP_ON_TIMEOUT", "0"},
-            {"TORCH_FR_BUFFER_SIZE", "2000"},              // collectives that flight_record() tells of
-            {"TORCH_NCCL_TRACE_BUFFER_SIZE", "2000"}})) {  // its name before
-    setenv(name, value, kKeepTheUsers);
+  for (const char* const name : {"TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"}) {  // now, and its name before
+    setenv(name, "2000", kKeepTheUsers);  // collectives that flight_record() tells of
   }
 }
 

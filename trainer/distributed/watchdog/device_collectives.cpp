@@ -51,10 +51,19 @@ void DeviceCollectives::look(WatchedCollective::Clock::time_point now) {
       if (!collective.has_ended() && now - std::max(collective.since(), first_since_) >= timeout_) {
         collective.fail("the device does not come to its end");
       }
+      if (collective.has_ended()) {  // and those behind it, which come to an end without their values
+        forget();
+      }
       return;
     }
-    const std::exception_ptr failure = next->work->exception();
-    failure ? collective.fail(text_of(failure)) : collective.succeed({});
+    if (const std::exception_ptr failure = next->work->exception()) {
+      collective.fail(text_of(failure));
+    }
+    if (collective.has_ended()) {  // also where a lost peer was noticed: its backend is aborted
+      forget();
+      return;
+    }
+    collective.succeed({});
     drop_first();
     first_since_ = now;
   }

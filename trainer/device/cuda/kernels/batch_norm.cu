@@ -24,7 +24,8 @@ Status with_epilogue(const Shape& shape, Epilogue epilogue, const Run& run) {
 }  // namespace
 
 Status batch_norm_add_relu_forward(const BatchNormForward& of, Stream stream) {
-  if (!valid(of.shape, {of.x, of.added, of.y})) {
+  const bool adds = of.epilogue == Epilogue::AddRelu;
+  if (!valid(of.shape, {of.x, of.y}) || (adds && !valid(of.shape, {of.added}))) {
     return cudaErrorInvalidValue;
   }
   return with_epilogue(of.shape, of.epilogue, [&]<typename T, unsigned K, Epilogue kEpilogue>(const Tiling& tiling) {
@@ -35,7 +36,9 @@ Status batch_norm_add_relu_forward(const BatchNormForward& of, Stream stream) {
 }
 
 Status batch_norm_add_relu_backward_sums(const BatchNormBackwardSums& of, Stream stream) {
-  if (!valid(of.shape, {of.gradient, of.x, of.y, of.below})) {
+  const bool adds = of.epilogue == Epilogue::AddRelu;
+  if (!valid(of.shape, {of.gradient, of.x}) || (adds && !valid(of.shape, {of.y, of.below})) ||
+      !lie_on(sizeof(double), {of.workspace, of.sums})) {
     return cudaErrorInvalidValue;
   }
   auto* const parts = static_cast<double*>(of.workspace);

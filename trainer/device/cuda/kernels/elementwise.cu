@@ -16,7 +16,7 @@ Status launch_cast(const CastAndScale& of, Stream stream) {
 }  // namespace
 
 Status normalise_images(const NormaliseImages& of, Stream stream) {
-  if (of.pixels < 0 || !on_16_bytes({of.images}) || reinterpret_cast<std::uintptr_t>(of.levels) % 8 != 0) {
+  if (of.pixels < 0 || (of.pixels > 0 && !(lie_on(16, {of.images}) && lie_on(8, {of.levels})))) {
     return cudaErrorInvalidValue;
   }
   return with_type(of.type, [&]<typename T>() {
@@ -32,7 +32,7 @@ Status normalise_images(const NormaliseImages& of, Stream stream) {
 }
 
 Status cast_and_scale(const CastAndScale& of, Stream stream) {
-  if (of.count < 0 || !on_16_bytes({of.from, of.to})) {
+  if (of.count < 0 || (of.count > 0 && !lie_on(16, {of.from, of.to})) || !lie_on(sizeof(float), {of.scale})) {
     return cudaErrorInvalidValue;
   }
   if (of.from_type == ElementType::Float32) {

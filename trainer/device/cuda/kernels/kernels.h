@@ -16,10 +16,10 @@ namespace rollcall::device::kernels {
 // current device that lives until the stream has passed the kernels. Thread-safe.
 //
 // Activations are [rows][channels], channels side by side: [N, H, W, C] with rows = N * H * W, which may be 0; channels
-// are at least 1. Their pointers lie on 16 bytes. 16 bytes are loaded at once where a row is a multiple of that, else
-// one element. Numbers of a channel are float32, sums and moments float64; elements are added up in float32, a thread's
-// and then a block's, and blocks in float64. No atomic operations: the same bits in every run and on every GPU
-// (tiling.h).
+// are at least 1; of none of them running statistics stay as they are. Their pointers lie on 16 bytes. 16 bytes are
+// loaded at once where a row is a multiple of that, else one element. Numbers of a channel are float32, sums and
+// moments float64; elements are added up in float32, a thread's and then a block's, and blocks in float64. No atomic
+// operations: the same bits in every run and on every GPU (tiling.h).
 
 using Stream = CUstream_st*;  ///< a cudaStream_t
 using Status = int;           ///< a cudaError_t

@@ -40,28 +40,38 @@ inline dim3 grid_of(const Tiling& tiling) {
   return {static_cast<unsigned>(tiling.channel_blocks), static_cast<unsigned>(tiling.row_blocks)};
 }
 
+/// What the launch itself came to, whatever went wrong before it on this thread.
+template <typename Body>
+Status launch(void (*kernel)(Body), const Body& body, dim3 grid, Stream stream) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = dim3(kThreads);
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, kernel, body);
+}
+
 template <typename Body>
 Status launch_for_each(const Body& body, dim3 grid, Stream stream) {
-  for_each_thread<<<grid, kThreads, 0, stream>>>(body);
-  return cudaGetLastError();
+  return launch(&for_each_thread<Body>, body, grid, stream);
 }
 
 template <typename Body>
 Status launch_reduction(const Body& body, Stream stream) {
-  reduce_blocks<<<grid_of(body.tiling), kThreads, 0, stream>>>(body);
-  return cudaGetLastError();
+  return launch(&reduce_blocks<Body>, body, grid_of(body.tiling), stream);
 }
 
-inline bool on_16_bytes(std::initializer_list<const void*> pointers) {
-  std::uintptr_t bits = 0;
+/// Whether none is null, and all lie on `bytes`.
+inline bool lie_on(std::uintptr_t bytes, std::initializer_list<const void*> pointers) {
   for (const void* const pointer : pointers) {
-    bits |= reinterpret_cast<std::uintptr_t>(pointer);
+    if (pointer == nullptr || reinterpret_cast<std::uintptr_t>(pointer) % bytes != 0) {
+      return false;
+    }
   }
-  return bits % 16 == 0;
+  return true;
 }
 
 inline bool valid(const Shape& shape, std::initializer_list<const void*> activations) {
-  return shape.rows >= 0 && shape.channels >= 1 && on_16_bytes(activations);
+  return shape.rows >= 0 && shape.channels >= 1 && (shape.rows == 0 || lie_on(16, activations));
 }
 
 /// Calls run.operator()<T>().

@@ -11,7 +11,8 @@ std::size_t workspace_bytes(const Shape& shape) {
 }
 
 Status batch_norm_statistics(const BatchNormStatistics& of, Stream stream) {
-  if (!valid(of.shape, {of.x})) {
+  if (!valid(of.shape, {of.x}) ||
+      !lie_on(sizeof(double), {of.workspace, of.moments != nullptr ? of.moments : of.statistics.count})) {
     return cudaErrorInvalidValue;
   }
   auto* const parts = static_cast<double*>(of.workspace);
@@ -25,7 +26,7 @@ Status batch_norm_statistics(const BatchNormStatistics& of, Stream stream) {
 }
 
 Status merge_statistics(const MergeStatistics& of, Stream stream) {
-  if (of.ranks < 1 || of.channels < 1) {
+  if (of.ranks < 1 || of.channels < 1 || !lie_on(sizeof(double), {of.moments, of.statistics.count})) {
     return cudaErrorInvalidValue;
   }
   return launch_reduction(MergedStatistics{merging(of.ranks, of.channels), of.moments, nullptr, of.statistics}, stream);

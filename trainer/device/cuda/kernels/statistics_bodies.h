@@ -106,7 +106,7 @@ struct MergedStatistics {
     if (c == 0) {
       *to.count = merged.count;
     }
-    if (to.running_mean != nullptr) {
+    if (to.running_mean != nullptr && merged.count > 0) {
       const double variance = unbiased_variance(merged.m2[0], merged.count);
       to.running_mean[c] = updated(to.running_mean[c], merged.mean[0], to.momentum);
       to.running_variance[c] = updated(to.running_variance[c], variance, to.momentum);
