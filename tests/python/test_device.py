@@ -57,12 +57,49 @@ def test_a_training_on_a_device_has_the_bits_of_one_on_cpus(tmp_path, training):
         assert left_out and max(record["step"] for record in left_out) < max(record["step"] for record in records(on_cpus, "step"))
 
 
+GRAPH = "--cuda-graph=on"
+EAGER_STEPS = 11
+GRAPHS = {
+    "alone": (1, "--optimizer=sgd"),
+    "ddp": (2, "--optimizer=adamw", *RANDOM, "--image-dtype=uint8"),
+    "accumulation": (2, "--optimizer=sgd", "--grad-accumulation=3", "--fake-size=400", *RANDOM),
+    "fsdp": (2, "--parallel=fsdp", "--optimizer=adamw", "--precision=bf16", *RANDOM),
+    "hybrid": (4, "--parallel=fsdp", "--shard-degree=2", "--replicate-degree=2", "--optimizer=adamw", "--fake-size=200"),
+    "float16": (2, "--optimizer=adamw", *FLOAT16, "--fake-size=80", "--clip-grad-norm=1"),
+}
+
+
+@pytest.mark.parametrize("training", GRAPHS)
+def test_steps_in_a_graph_have_the_bits_of_those_before(tmp_path, training):
+    """With a validation, which uses the same parameters, between two epochs of graphs."""
+    ranks, *options = GRAPHS[training]
+    on_cpus, on_device = tmp_path / "cpu", tmp_path / "device"
+    report = tmp_path / "replays"
+    trainer_ranks.run(on_cpus, *DATA, *options, "--device=cpu", ranks=ranks)
+    trainer_ranks.run(on_device, *DATA, *options, STAND_IN, GRAPH, ranks=ranks, env={"STAND_IN_WAITS": str(report)})
+    assert differences(last(on_cpus), last(on_device)) == []
+    steps = records(on_cpus, "step")
+    for event in ("step", "epoch", "validation", "skipped_step"):
+        assert records(on_device, event) == records(on_cpus, event)
+    replays = [int(line.split()[2]) for line in report.read_text().splitlines()]
+    left_out = len(records(on_cpus, "skipped_step"))
+    assert replays == [max(record["step"] for record in steps) - EAGER_STEPS] * ranks and replays[0] > left_out
+
+
+@pytest.mark.parametrize("options, reason", [(("--device=cpu",), "which have no graphs"),
+                                             ((STAND_IN, "--parallel=fsdp", "--cpu-offload"), "the host computes, too"),
+                                             ((STAND_IN, "--find-unused-parameters"), "looks at each step")])
+def test_steps_that_cannot_be_captured_are_an_error_where_that_is_asked_for(tmp_path, options, reason):
+    assert reason in refused(tmp_path, *options, GRAPH, code=64, ranks=2)
+    trainer_ranks.run(tmp_path, *DATA, *options, "--cuda-graph=auto", "--max-steps=1")
+
+
 def waits(folder, steps, *options):
     """How often the hosts of two ranks waited for their devices in all, and for moments of their streams."""
     report = folder / "waits"
     trainer_ranks.run(folder, *DATA, STAND_IN, "--fake-size=200", "--valid-epochs=0", "--checkpoint-epochs=0", "--epochs=1",
                       f"--max-steps={steps}", *options, env={"STAND_IN_WAITS": str(report)})
-    return [sum(numbers) for numbers in zip(*[map(int, line.split()) for line in report.read_text().splitlines()])]
+    return [sum(numbers) for numbers in zip(*[map(int, line.split()[:2]) for line in report.read_text().splitlines()])]
 
 
 @pytest.mark.parametrize("options", [("--optimizer=sgd", "--grad-accumulation=2"), ("--optimizer=adamw", *RANDOM, "--image-dtype=uint8"),
@@ -122,16 +159,24 @@ def test_a_killed_training_on_a_device_goes_on_where_it_was(tmp_path):
     assert differences(last(whole), last(part)) == []
 
 
-@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_no_step_in_a_graph_waits_for_the_device(tmp_path):
+    few, many = (waits(tmp_path / str(steps), steps, "--optimizer=adamw", GRAPH) for steps in (EAGER_STEPS + 2, EAGER_STEPS + 7))
+    assert many[0] == few[0]
+    assert many[1] - few[1] <= 2 * 5 * 2
+
+
+@pytest.mark.parametrize("parallel, graph", [("ddp", "off"), ("fsdp", "off"), ("ddp", "on"), ("fsdp", "on")])
 @pytest.mark.parametrize("how, reason", [("SIGKILL", r"failed, so a peer was lost: rank 1 is lost: its process ended"),
                                          ("SIGSTOP", r"did not end within 3\.0 s: rank 1 does not answer, but its process lives")],
                          ids=["killed", "stopped"])
-def test_a_lost_rank_is_named_although_the_device_waits_for_ever(tmp_path, parallel, how, reason):
+def test_a_lost_rank_is_named_although_the_device_waits_for_ever(tmp_path, parallel, graph, how, reason):
     """A device's collective that waits for a lost rank tells nobody: it is seen not to end, aborted, and nothing is saved of it."""
-    options = (*DATA, STAND_IN, f"--parallel={parallel}", "--epochs=1000", "--fake-size=4000", "--checkpoint-steps=4")
+    options = (*DATA, STAND_IN, f"--parallel={parallel}", f"--cuda-graph={graph}", "--epochs=1000", "--fake-size=4000",
+               "--checkpoint-steps=4")
     processes = trainer_ranks.start(tmp_path, *options, "--collective-timeout=3")
+    seen = 5 if graph == "off" else EAGER_STEPS + 6  # no save is due behind it
     for line in processes[0].stdout:
-        if re.search(r"step +5/", line):
+        if re.search(rf"step +{seen}/", line):
             processes[1].send_signal(getattr(signal, how))
             break
     output, errors = processes[0].communicate(timeout=60)

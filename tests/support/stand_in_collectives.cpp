@@ -44,12 +44,11 @@ class WorkOfStream final : public c10d::Work {
     return state_->has_ended();
   }
   bool wait(std::chrono::milliseconds /*timeout*/) override {
-    enqueue([state = state_] {
-      std::unique_lock lock(state->abortion->mutex);
-      state->abortion->changed.wait(lock, [&] { return state->has_ended(); });
-    });
+    enqueue([state = state_] { state->wait(); });
     return true;
   }
+  /// For the stream's own thread.
+  void wait_here() { state_->wait(); }
   void synchronize() override { wait(kNoTimeout); }
   /// Completed: what is enqueued behind it comes after its values.
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
@@ -64,10 +63,32 @@ class WorkOfStream final : public c10d::Work {
   struct State {
     explicit State(std::shared_ptr<Abortion> of_backend) : abortion(std::move(of_backend)) {}
     [[nodiscard]] bool has_ended() const { return ended_well || abortion->aborted; }
+    void wait() const {
+      std::unique_lock lock(abortion->mutex);
+      abortion->changed.wait(lock, [&] { return has_ended(); });
+    }
     const std::shared_ptr<Abortion> abortion;
     bool ended_well = false;  ///< guarded by the abortion's mutex
   };
   const std::shared_ptr<State> state_;
+  const std::vector<at::Tensor> tensors_;
+};
+
+/// One that a graph carries whenever it is replayed, in its turn.
+class CapturedWork final : public c10d::Work {
+ public:
+  explicit CapturedWork(std::vector<at::Tensor> tensors) : tensors_(std::move(tensors)) {}
+  bool isCompleted() override { TORCH_CHECK(false, "stand-in: the host looks at work that is captured"); }
+  bool wait(std::chrono::milliseconds /*timeout*/) override { return true; }
+  void synchronize() override {}
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::ofTensors());
+    future->markCompleted(tensors_);
+    return future;
+  }
+  std::vector<at::Tensor> result() override { return tensors_; }
+
+ private:
   const std::vector<at::Tensor> tensors_;
 };
 
@@ -88,42 +109,50 @@ class Collectives final : public c10d::Backend {
   }
 
   Work broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
-    Tensors values = begin(tensors);
-    return of_stream(inner_->broadcast(values, options), tensors);
+    return carry(tensors,
+                 [this, values = begin(tensors), options]() mutable { return inner_->broadcast(values, options); });
   }
   Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
-    Tensors values = begin(tensors);
-    return of_stream(inner_->allreduce(values, options), tensors);
+    return carry(tensors,
+                 [this, values = begin(tensors), options]() mutable { return inner_->allreduce(values, options); });
   }
   Work gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) override {
     std::vector<Tensors> received;
     for (const Tensors& of_rank : outputs) {
       received.push_back(begin(of_rank));
     }
-    Tensors sent = begin(inputs);
-    return of_stream(inner_->gather(received, sent, options), outputs.empty() ? Tensors{} : outputs.front());
+    return carry(
+        outputs.empty() ? Tensors{} : outputs.front(),
+        [this, received, sent = begin(inputs), options]() mutable { return inner_->gather(received, sent, options); });
   }
   Work all_gather_single(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override {
-    at::Tensor received = begin(output);
-    at::Tensor sent = begin(input);
-    return of_stream(inner_->all_gather_single(received, sent, options), {output});
+    return carry({output}, [this, received = begin(output), sent = begin(input), options]() mutable {
+      return inner_->all_gather_single(received, sent, options);
+    });
   }
   Work all_to_all_single(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_sizes,
                          std::vector<std::int64_t>& input_sizes, const c10d::AllToAllOptions& options) override {
-    at::Tensor received = begin(output);
-    at::Tensor sent = begin(input);
-    return of_stream(inner_->all_to_all_single(received, sent, output_sizes, input_sizes, options), {output});
+    return carry({output},
+                 [this, received = begin(output), sent = begin(input), output_sizes, input_sizes, options]() mutable {
+                   return inner_->all_to_all_single(received, sent, output_sizes, input_sizes, options);
+                 });
   }
 
  private:
+  /// What `issue` begins, now or, while the stream is captured, whenever its graph is replayed.
+  template <typename Issue>
+  Work carry(Tensors tensors, Issue issue) const {
+    if (!is_captured()) {
+      return c10::make_intrusive<WorkOfStream>(issue(), std::move(tensors), abortion_);
+    }
+    enqueue([issue, tensors, abortion = abortion_]() mutable { WorkOfStream(issue(), tensors, abortion).wait_here(); });
+    return c10::make_intrusive<CapturedWork>(std::move(tensors));
+  }
   /// The values behind a tensor of the device, which stays alive with them.
   static at::Tensor begin(const at::Tensor& tensor) {
     return at::from_blob(
         values_of(tensor).mutable_data_ptr(), tensor.sizes(), tensor.strides(), [tensor](void*) {},
         at::TensorOptions(tensor.scalar_type()));
-  }
-  Work of_stream(const Work& inner, Tensors tensors) const {
-    return c10::make_intrusive<WorkOfStream>(inner, std::move(tensors), abortion_);
   }
   static Tensors begin(const Tensors& tensors) {
     Tensors values;

@@ -32,6 +32,13 @@
 namespace rollcall::testing_support::stand_in {
 namespace {
 
+/// What streams are given while it is under way: not done, but kept in order.
+struct Capture {
+  std::set<c10::StreamId> streams;  ///< the one that it began on, and those that waited for one of them
+  std::set<c10::StreamId> open;     ///< which none of the others has waited for since
+  std::vector<std::function<void()>> works;
+};
+
 /// Work that streams were given and have not done. Backward passes have a thread of their own, hence the lock.
 class Streams {
  public:
@@ -39,22 +46,38 @@ class Streams {
   struct Moment {
     c10::StreamId stream = 0;
     std::size_t count = 0;
+    bool captured = false;
   };
 
   void give(c10::StreamId stream, std::function<void()> work) {
     const std::lock_guard lock(mutex_);
+    if (captures(stream)) {
+      capture_->works.push_back(std::move(work));
+      capture_->open.insert(stream);
+      return;
+    }
     queues_[stream].given += 1;
     queues_[stream].waiting.push_back(std::move(work));
   }
   Moment now(c10::StreamId stream) {
     const std::lock_guard lock(mutex_);
-    return {stream, queues_[stream].given};
+    return {stream, queues_[stream].given, captures(stream)};
   }
   void let_wait(c10::StreamId stream, Moment moment) {
+    const std::lock_guard lock(mutex_);
     counts_.waits += 1;
+    if (moment.captured) {
+      TORCH_CHECK(capture_, "stand-in: a stream waits for an event of a capture that has ended");
+      capture_->streams.insert(stream);
+      capture_->open.erase(moment.stream);
+      capture_->open.insert(stream);
+      return;
+    }
+    TORCH_CHECK(!captures(stream), "stand-in: a captured stream waits for work that is not captured");
     give(stream, [this, moment] { reach(moment); });
   }
   void reach(Moment moment) {
+    TORCH_CHECK(!moment.captured, "stand-in: the host waits for work that is captured");
     const std::lock_guard lock(mutex_);
     Queue& queue = queues_[moment.stream];
     while (queue.done < moment.count) {
@@ -64,9 +87,31 @@ class Streams {
       work();
     }
   }
+  /// Not while a stream does its work, which may take long.
   bool reached(Moment moment) {
+    TORCH_CHECK(!moment.captured, "stand-in: the host looks at work that is captured");
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    return lock.owns_lock() && queues_[moment.stream].done >= moment.count;
+  }
+  bool captures(c10::StreamId stream) {
     const std::lock_guard lock(mutex_);
-    return queues_[moment.stream].done >= moment.count;
+    return capture_ && capture_->streams.contains(stream);
+  }
+  /// All that streams were given is done first.
+  void begin_capture(c10::StreamId stream) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, queue] : queues_) {
+      reach({.stream = id, .count = queue.given});
+    }
+    TORCH_CHECK(stream != 0 && !capture_, "stand-in: the default stream cannot be captured, nor two at once");
+    capture_.emplace(Capture{.streams = {stream}, .open = {stream}, .works = {}});
+  }
+  std::vector<std::function<void()>> end_capture(c10::StreamId stream) {
+    const std::lock_guard lock(mutex_);
+    Capture captured = *std::exchange(capture_, std::nullopt);
+    captured.open.erase(stream);
+    TORCH_CHECK(captured.open.empty(), "stand-in: a captured stream was not waited for");
+    return std::move(captured.works);
   }
   c10::StreamId make() {
     const std::lock_guard lock(mutex_);
@@ -75,6 +120,7 @@ class Streams {
   void count_copy() { counts_.late_copies += 1; }
   void count_host_wait() { counts_.host_waits += 1; }
   void count_host_wait_for_event() { counts_.host_waits_for_event += 1; }
+  void count_replay() { counts_.replays += 1; }
   [[nodiscard]] Counts counts() const { return counts_; }
 
  private:
@@ -87,6 +133,7 @@ class Streams {
   std::map<c10::StreamId, Queue> queues_;
   c10::StreamId made_ = 0;
   Counts counts_;
+  std::optional<Capture> capture_;
 };
 
 Streams& streams() {
@@ -110,14 +157,29 @@ class Operator {
 };
 thread_local int Operator::depth_ = 0;
 
-void finish_current() { streams().reach(streams().now(current)); }
+bool captures_current() { return streams().captures(current); }
+
+/// While the current stream is captured there is nothing to be finished.
+void finish_current() {
+  if (!captures_current()) {
+    streams().reach(streams().now(current));
+  }
+}
+
+/// The host waits for all that the current stream was given.
+void host_waits() {
+  TORCH_CHECK(!captures_current(), "stand-in: the host waits for a stream that is captured");
+  streams().count_host_wait();
+}
 
 /// Addresses that nobody can read, and beside them the memory that they stand for.
 class Memory final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
+    // What a capture frees serves it alone, and stays its own: its graph writes there whenever it is replayed.
+    const bool of_capture = captures_current();
     const std::lock_guard lock(mutex_);
-    const Key key{current, (bytes + kAlignment - 1) / kAlignment * kAlignment};
+    const Key key{current, (bytes + kAlignment - 1) / kAlignment * kAlignment, of_capture};
     std::vector<char*>& freed = freed_[key];
     char* address = nullptr;
     if (!freed.empty()) {
@@ -145,6 +207,7 @@ class Memory final : public c10::Allocator {
   struct Key {
     c10::StreamId stream;
     std::size_t bytes;
+    bool of_capture;
     auto operator<=>(const Key&) const = default;
   };
   struct Block {
@@ -206,13 +269,17 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
   const at::Tensor target = on_cpu(to);
   const at::Tensor source = on_cpu(from);
   const bool within = !from.is_cpu() && !to.is_cpu();
+  if (Operator::under_way()) {
+    finish_current();
+    target.copy_(source);
+    return to;
+  }
+  TORCH_CHECK(within || !captures_current(), "stand-in: memory of the host is copied by a stream that is captured");
   streams().give(current, [target, source] { target.copy_(source); });
   if (non_blocking || within) {
     streams().count_copy();
   } else {
-    if (!Operator::under_way()) {
-      streams().count_host_wait();
-    }
+    host_waits();
     finish_current();
   }
   return to;
@@ -253,6 +320,93 @@ bool host_waits_for(const c10::OperatorHandle& op) {
   return kNames.contains(op.schema().name());
 }
 
+using Tensors = std::vector<at::Tensor>;
+
+/// `value` with the memory behind its tensors; numbers are kept as they are.
+c10::IValue on_cpu(const c10::IValue& value) {
+  if (value.isTensor()) {
+    const at::Tensor& tensor = value.toTensor();
+    return tensor.defined() && !tensor.is_cpu() ? c10::IValue(on_cpu(tensor)) : value;
+  }
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& tensor : value.toTensorVector()) {
+      list.push_back(on_cpu(tensor));
+    }
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
+      list.push_back(tensor && tensor->defined() ? std::optional(on_cpu(*tensor)) : tensor);
+    }
+    return list;
+  }
+  return value.isDevice() ? c10::IValue(c10::Device(at::kCPU)) : value;
+}
+
+Tensors tensors_in(const c10::IValue& value) {
+  if (value.isTensor()) {
+    return {value.toTensor()};
+  }
+  return value.isTensorList() ? value.toTensorVector() : Tensors();
+}
+
+/// What a device does to `to` when it comes to it.
+void put(const Tensors& values, const Tensors& to) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (to[i].defined() && to[i].data_ptr() != values[i].data_ptr()) {
+      to[i].copy_(values[i]);
+    }
+  }
+}
+
+Tensors copies_of(const Tensors& tensors) {
+  Tensors copies;
+  for (const at::Tensor& tensor : tensors) {
+    copies.push_back(tensor.clone());
+  }
+  return copies;
+}
+
+/// An operator that is done whenever the graph is replayed, on the memory of its tensors, whoever owns it by then. Now
+/// it only gives its outcome memory, and takes back what it wrote elsewhere.
+void capture_operator(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const std::vector<c10::Argument>& declared = op.schema().arguments();
+  const auto given = torch::jit::last(*stack, declared.size());
+  torch::jit::Stack arguments(given.begin(), given.end());
+  Tensors written;
+  for (std::size_t i = 0; i < declared.size(); ++i) {
+    if (declared[i].alias_info() != nullptr && declared[i].alias_info()->isWrite()) {
+      const Tensors these = tensors_in(on_cpu(arguments[i]));
+      written.insert(written.end(), these.begin(), these.end());
+    }
+  }
+  const Tensors before = copies_of(written);
+  at::native::cpu_fallback(op, stack);
+  put(before, written);
+  for (c10::IValue& argument : arguments) {  // now, since one that is written may have been made larger
+    argument = on_cpu(argument);
+  }
+  Tensors outcome;
+  for (const c10::IValue& value : torch::jit::last(*stack, op.schema().returns().size())) {
+    const Tensors these = tensors_in(on_cpu(value));
+    outcome.insert(outcome.end(), these.begin(), these.end());
+  }
+  streams().give(current, [op, arguments, outcome] {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
+    torch::jit::Stack values = arguments;
+    op.callBoxed(&values);
+    Tensors computed;
+    for (const c10::IValue& value : values) {
+      const Tensors these = tensors_in(value);
+      computed.insert(computed.end(), these.begin(), these.end());
+    }
+    put(computed, outcome);
+  });
+}
+
 /// Every other operator: on copies of its tensors in main memory. As with a GPU, only numbers may come from there.
 void compute_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   for (const c10::IValue& argument : torch::jit::last(*stack, op.schema().arguments().size())) {
@@ -265,11 +419,15 @@ void compute_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     }
   }
   if (host_waits_for(op)) {
-    streams().count_host_wait();
+    host_waits();
   }
   const Operator own;
   finish_current();
-  at::native::cpu_fallback(op, stack);
+  if (captures_current()) {
+    capture_operator(op, stack);
+  } else {
+    at::native::cpu_fallback(op, stack);
+  }
 }
 
 using MaybeTensor = std::optional<at::Tensor>;
@@ -278,40 +436,69 @@ MaybeTensor on_cpu(const MaybeTensor& tensor) {
   return tensor && tensor->defined() ? MaybeTensor(on_cpu(*tensor)) : std::nullopt;
 }
 
+/// On the device what `compute` returns, tensors of the CPU; it writes into `written` beside.
+template <typename Compute>
+Tensors computed(const Compute& compute, const Tensors& written = {}) {
+  const Operator own;
+  finish_current();
+  const bool captured = captures_current();
+  const Tensors before = captured ? copies_of(written) : Tensors();
+  Tensors there;
+  Tensors behind;
+  for (const at::Tensor& tensor : compute()) {
+    there.push_back(tensor.defined() ? tensor.to(device()) : tensor);
+    behind.push_back(tensor.defined() ? on_cpu(there.back()) : tensor);
+  }
+  if (captured) {
+    put(before, written);
+    streams().give(current, [compute, behind] {
+      const at::AutoDispatchBelowADInplaceOrView below_autograd;
+      put(compute(), behind);
+    });
+  }
+  return there;
+}
+
 /// Its schema does not say that it changes the running statistics, so that the fallback would change copies of them.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(const at::Tensor& input, const MaybeTensor& weight,
                                                           const MaybeTensor& bias, const MaybeTensor& running_mean,
                                                           const MaybeTensor& running_var, bool training,
                                                           double momentum, double eps) {
-  const Operator own;
-  finish_current();
-  const auto [output, mean, inverse] = at::native_batch_norm(
-      on_cpu(input), on_cpu(weight), on_cpu(bias), on_cpu(running_mean), on_cpu(running_var), training, momentum, eps);
-  return {output.to(input.device()), mean.to(input.device()), inverse.to(input.device())};
+  const MaybeTensor mean = on_cpu(running_mean);
+  const MaybeTensor variance = on_cpu(running_var);
+  const Tensors made = computed(
+      [=, x = on_cpu(input), weights = on_cpu(weight), biases = on_cpu(bias)] {
+        const auto [output, of_batch, inverse] =
+            at::native_batch_norm(x, weights, biases, mean, variance, training, momentum, eps);
+        return Tensors{output, of_batch, inverse};
+      },
+      mean && variance ? Tensors{*mean, *variance} : Tensors());
+  return {made[0], made[1], made[2]};
 }
 
 /// Convolutions of devices that others bring have operators of their own, which the CPU lacks.
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const MaybeTensor& bias,
                        c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
                        bool transposed, c10::SymIntArrayRef output_padding, c10::SymInt groups) {
-  const Operator own;
-  finish_current();
-  return at::convolution_symint(on_cpu(input), on_cpu(weight), on_cpu(bias), stride, padding, dilation, transposed,
-                                output_padding, groups)
-      .to(input.device());
+  return computed([=, x = on_cpu(input), weights = on_cpu(weight), biases = on_cpu(bias), strides = stride.vec(),
+                   paddings = padding.vec(), dilations = dilation.vec(), outputs = output_padding.vec()] {
+    return Tensors{
+        at::convolution_symint(x, weights, biases, strides, paddings, dilations, transposed, outputs, groups)};
+  })[0];
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
     const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& weight, c10::SymIntArrayRef stride,
     c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed, c10::SymIntArrayRef output_padding,
     c10::SymInt groups, std::array<bool, 3> mask) {
-  const Operator own;
-  finish_current();
-  const auto [of_input, of_weight, of_bias] =
-      at::convolution_backward_symint(on_cpu(gradient), on_cpu(input), on_cpu(weight), std::nullopt, stride, padding,
-                                      dilation, transposed, output_padding, groups, mask);
-  const auto here = [&](const at::Tensor& tensor) { return tensor.defined() ? tensor.to(input.device()) : tensor; };
-  return {here(of_input), here(of_weight), here(of_bias)};
+  const Tensors made =
+      computed([=, dy = on_cpu(gradient), x = on_cpu(input), weights = on_cpu(weight), strides = stride.vec(),
+                paddings = padding.vec(), dilations = dilation.vec(), outputs = output_padding.vec()] {
+        const auto [of_input, of_weight, of_bias] = at::convolution_backward_symint(
+            dy, x, weights, std::nullopt, strides, paddings, dilations, transposed, outputs, groups, mask);
+        return Tensors{of_input, of_weight, of_bias};
+      });
+  return {made[0], made[1], made[2]};
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&compute_on_cpu>()); }
@@ -367,6 +554,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   bool queryStream(const c10::Stream& of) const override { return streams().reached(streams().now(of.id())); }
   void synchronizeStream(const c10::Stream& of) const override {
     streams().count_host_wait();
+    TORCH_CHECK(!streams().captures(of.id()), "stand-in: the host waits for a stream that is captured");
     streams().reach(streams().now(of.id()));
   }
 
@@ -415,6 +603,30 @@ const bool registered = [] {
 c10::Device device() { return {c10::DeviceType::PrivateUse1, 0}; }
 
 Counts counts() { return streams().counts(); }
+
+std::function<void()> capture(const std::function<void()>& work) {
+  streams().begin_capture(current);
+  try {
+    work();
+  } catch (...) {
+    try {
+      streams().end_capture(current);
+    } catch (const c10::Error&) {
+      // What went wrong first is what is told.
+    }
+    throw;
+  }
+  return [works = streams().end_capture(current)] {
+    streams().count_replay();
+    streams().give(current, [works] {
+      for (const std::function<void()>& captured : works) {
+        captured();
+      }
+    });
+  };
+}
+
+bool is_captured() { return captures_current(); }
 
 void enqueue(std::function<void()> work) { streams().give(current, std::move(work)); }
 

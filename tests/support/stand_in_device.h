@@ -18,6 +18,9 @@ class ProcessGroup;
 /// - Copies are asynchronous, where a GPU's may be, and as late as streams and events allow: one is made only when
 ///   something that must come after it is about to happen. Code that forgets to wait reads what was there before.
 /// - Freed memory serves the next request of its size on the same stream at once, as CUDA's caching allocator has it.
+/// - While a stream is captured, nothing is done that it is given, and what CUDA forbids is an error: the default
+///   stream, waiting on the host, memory of the host, events from outside, streams that nobody waits for at the end. A
+///   graph does its work in the order in which it was captured, wherever its tensors were, whether they live or not.
 ///
 /// Operators are those of the CPU, so that results are the CPU's to the bit. A program that links this has the device,
 /// and so has one that opens rollcall_stand_in.so (stand_in_plugin.cpp): rollcall-train --device=stand_in. It says
@@ -40,8 +43,15 @@ struct Counts {
   /// whose outcome is a number of the host or has as many elements as the values say, synchronised streams.
   std::int64_t host_waits = 0;
   std::int64_t host_waits_for_event = 0;  ///< of the host, for what a stream was given up to a moment
+  std::int64_t replays = 0;               ///< of graphs
 };
 [[nodiscard]] Counts counts();
+
+/// Captures what `work` gives the current stream, and others by way of it, and returns what gives it to the then
+/// current stream. See device::Plugin::capture.
+[[nodiscard]] std::function<void()> capture(const std::function<void()>& work);
+/// Whether the current stream is captured.
+[[nodiscard]] bool is_captured();
 
 /// For what the device does by itself: puts work on the current stream.
 void enqueue(std::function<void()> work);

@@ -42,12 +42,13 @@ void add_backend(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store
 }
 
 /// STAND_IN_WAITS: a file to which a process adds, at its end, how often its host waited for the device, and for
-/// moments of its streams.
+/// moments of its streams, and graphs were replayed.
 struct Report {
   ~Report() {
     if (const std::string path = variable("STAND_IN_WAITS", ""); !path.empty()) {
       const stand_in::Counts counts = stand_in::counts();
-      std::ofstream(path, std::ios::app) << counts.host_waits << ' ' << counts.host_waits_for_event << '\n';
+      std::ofstream(path, std::ios::app) << counts.host_waits << ' ' << counts.host_waits_for_event << ' '
+                                         << counts.replays << '\n';
     }
   }
 };
@@ -62,6 +63,7 @@ extern "C" __attribute__((visibility("default"))) const rollcall::device::Plugin
                                                .count = &count,
                                                .open = &open,
                                                .add_backend = &add_backend,
-                                               .flight_record = &stand_in::flight_record};
+                                               .flight_record = &stand_in::flight_record,
+                                               .capture = &stand_in::capture};
   return plugin;
 }

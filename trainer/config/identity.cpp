@@ -19,8 +19,8 @@ constexpr auto kMayChange = std::to_array<std::string_view>(
     {// how fast, and where
      "train-num-workers", "valid-num-workers", "prefetch", "channels-last", "parallel", "elastic", "replicate-to",
      "replicate-steps", "find-unused-parameters", "static-graph", "first-bucket", "bucket", "shard-degree",
-     "replicate-degree", "reshard-after-forward", "accumulate", "cpu-offload", "device", "deterministic", "backend",
-     "collective-timeout",
+     "replicate-degree", "reshard-after-forward", "accumulate", "cpu-offload", "device", "deterministic", "cuda-graph",
+     "backend", "collective-timeout",
      // how far: see ends_schedule()
      "epochs", "max-steps",
      // what is kept, and where

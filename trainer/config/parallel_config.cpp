@@ -86,6 +86,8 @@ Result<std::int64_t> replicate_steps(const Settings& settings) {
 Result<ParallelConfig> make_parallel_config(const settings::Settings& settings) {
   ParallelConfig config;
   config.sync_batch_norms = settings.on("sync-bn");
+  const std::string& graphs = settings.text("cuda-graph");
+  config.graphs = graphs == "on" ? StepGraphs::On : graphs == "off" ? StepGraphs::Off : StepGraphs::Auto;
   parallel::ReplicaOptions& options = config.replica;
   options.sharded = settings.text("parallel") == "fsdp";
   Result<void> checked = options.sharded ? check_fixed(settings, kOnlyReplicated, "parallel", "--parallel=ddp")

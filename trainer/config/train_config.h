@@ -68,8 +68,12 @@ struct OptimConfig {
   double label_smoothing = 0;
 };
 
+/// Whether a device captures a training's steps as a graph; Auto: where that can be done, and pays.
+enum class StepGraphs { Auto, On, Off };
+
 struct ParallelConfig {
   parallel::ReplicaOptions replica{};
+  StepGraphs graphs = StepGraphs::Auto;
   bool sync_batch_norms = false;
   std::int64_t replicate_steps = 0;  ///< from one copy of the shards for a neighbour to the next; 0: none
 };

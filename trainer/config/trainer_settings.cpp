@@ -234,6 +234,11 @@ constexpr std::array kTrainerTable{
             "GPUs compute the same bits each time, so that a resumed training is the uninterrupted one to the last "
             "bit; cuDNN then does not try which algorithm is the fastest",
             "Parallel"},
+    Setting{"cuda-graph", Kind::Choice, "auto", "auto|on|off",
+            "GPUs are given forward, backward and exchange of a step as one graph, captured after 11 steps, instead of "
+            "one kernel after the other; auto: where that is possible, for batches of up to 64 images; on: or it is an "
+            "error",
+            "Parallel", "auto|on|off"},
     Setting{"backend", Kind::Choice, "auto", "auto|gloo|ucx|mpi|nccl",
             "communication backend (docs/backends.md); auto: gloo on CPUs, nccl on GPUs; ucx: shared memory, TCP and "
             "InfiniBand; mpi: under srun --mpi=pmix or mpirun",

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -41,6 +42,13 @@ struct Plugin {
   /// The last collectives that the backends of this process were given, and how far they came, as JSON; for those who
   /// look for the one that does not end. Throws what c10d throws.
   std::string (*flight_record)();
+  /// Captures as one graph what `work` gives the calling thread's current stream, which is not the device's default
+  /// one, and what other streams are given that wait for it and that it waits for in the end. Nothing of it is done:
+  /// what this returns gives it to the then current stream, as often as it is called, on the memory that it was
+  /// captured with, which stays the graph's as long as that function. While it is captured, nothing on the host may
+  /// wait for the stream. Waits for the device. Null: devices of this kind have no graphs. Throws what `work` and
+  /// LibTorch throw.
+  std::function<void()> (*capture)(const std::function<void()>& work);
 };
 
 /// Name of the function `const Plugin& ()` that the shared object exports.

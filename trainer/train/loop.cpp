@@ -12,7 +12,8 @@
 namespace rollcall::train {
 
 Loop::Loop(const config::TrainConfig& config, const World& world, Training& training, Checkpoints& checkpoints,
-           Observer& observer, checkpoint::Progress& progress, TimeLimit limit, elastic::AgentLink* agent)
+           Observer& observer, checkpoint::Progress& progress, TimeLimit limit, elastic::AgentLink* agent,
+           bool captures)
     : config_(config),
       world_(world),
       training_(training),
@@ -23,7 +24,7 @@ Loop::Loop(const config::TrainConfig& config, const World& world, Training& trai
       agent_(agent),
       trace_(config.run, world, observer),
       update_(config, world, training, checkpoints.writer(), observer, progress, /*at_once=*/agent != nullptr),
-      accumulation_(config, world, training, observer, agent != nullptr) {}
+      accumulation_(config, world, training, observer, /*keeps_buffers=*/agent != nullptr, captures) {}
 
 Outcome Loop::run() {
   first_step_of_run_ = progress_.global_step + 1;

@@ -28,9 +28,10 @@ namespace rollcall::train {
 class Loop {
  public:
   /// All references outlive the loop. `progress` says where to begin and is kept up to date. `agent`: says when the
-  /// world changes; null where it does not.
+  /// world changes; null where it does not. `captures`: steps are captured
+  /// as a graph (captures_steps()).
   Loop(const config::TrainConfig& config, const World& world, Training& training, Checkpoints& checkpoints,
-       Observer& observer, checkpoint::Progress& progress, TimeLimit limit, elastic::AgentLink* agent = nullptr);
+       Observer& observer, checkpoint::Progress& progress, TimeLimit limit, elastic::AgentLink* agent, bool captures);
 
   [[nodiscard]] Outcome run();
   /// Whether model, moments and progress belong together: not where run() ended between the optimizer's step and its

@@ -1,5 +1,6 @@
 #include "trainer/train/session.h"
 
+#include <c10/core/StreamGuard.h>
 #include <fmt/format.h>
 #include <array>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "trainer/config/train_config.h"
 #include "trainer/distributed/ddp/make_replica.h"
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/streams.h"
 #include "trainer/torch.h"
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/data_pipeline.h"
@@ -21,6 +23,7 @@
 #include "trainer/train/run_facts.h"
 #include "trainer/train/run_folder.h"
 #include "trainer/train/same_data.h"
+#include "trainer/train/step_graph.h"
 #include "trainer/train/step_size.h"
 #include "trainer/train/stop_request.h"
 #include "trainer/train/training.h"
@@ -150,6 +153,13 @@ class Session {
   }
 
   Result<void> make_training() {
+    if (Result<void> decided = take(train::captures_steps(*config_, world_, input_.agent != nullptr), captures_steps_);
+        !decided) {
+      return decided;
+    }
+    if (captures_steps_) {  // which a device's default stream does not allow
+      computing_.reset_stream(new_stream(world_.device.device()));
+    }
     Result<void> made = take(train::make_training(*config_, world_, std::exchange(ready_, {})), training_);
     if (made && kept_) {
       kept_->datasets.reset();  // the training's from now on
@@ -251,7 +261,8 @@ class Session {
     if (input_.agent != nullptr) {
       input_.agent->live_on();
     }
-    Loop loop(*config_, world_, *training_, *checkpoints_, *observer_, progress_, std::move(limit), input_.agent);
+    Loop loop(*config_, world_, *training_, *checkpoints_, *observer_, progress_, std::move(limit), input_.agent,
+              captures_steps_);
     Outcome outcome = loop.run();
     buffers_before_ = loop.take_buffers_before();
     belongs_together_ = loop.is_between_updates();
@@ -426,6 +437,8 @@ class Session {
   bool goes_on_with_own_ = false;           ///< restarted_job_goes_on()
   std::int64_t asked_before_ = 0;  ///< images of a step that the training asks for from its beginning; 0: now's
   RunFolder folder_;               ///< given back after all that writes to it has ended
+  bool captures_steps_ = false;
+  c10::OptionalStreamGuard computing_;  ///< of this thread, where steps are captured
   std::optional<Training> training_;
   std::optional<Checkpoints> checkpoints_;
   checkpoint::Progress progress_;

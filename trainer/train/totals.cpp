@@ -19,10 +19,13 @@ at::Tensor losses_of(const at::Tensor& outputs, const at::Tensor& labels, double
 at::Tensor losses_of(const at::Tensor& outputs, const data::Batch& batch, double label_smoothing) {
   RECORD_USER_SCOPE("compute: loss");
   at::Tensor first = losses_of(outputs, batch.labels, label_smoothing);
-  if (batch.label_weight == 1) {
+  if (batch.label_weight == 1 && !batch.label_weights.defined()) {
     return first;
   }
   const at::Tensor second = losses_of(outputs, batch.second_labels, label_smoothing);
+  if (batch.label_weights.defined()) {
+    return first * batch.label_weights.select(0, 0) + second * batch.label_weights.select(0, 1);
+  }
   return first * batch.label_weight + second * (1 - batch.label_weight);
 }
 

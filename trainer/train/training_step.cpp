@@ -13,29 +13,61 @@
 namespace rollcall::train {
 
 Accumulation::Accumulation(const config::TrainConfig& config, const World& world, Training& training,
-                           Observer& observer, bool keeps_buffers)
+                           Observer& observer, bool keeps_buffers, bool captures)
     : config_(config),
       world_(world),
       training_(training),
       replica_(*training.replica),
       observer_(observer),
       keeps_buffers_(keeps_buffers),
-      batches_(virtual_ranks(config, world).mine * config.grad_accumulation()) {}
+      batches_(virtual_ranks(config, world).mine * config.grad_accumulation()) {
+  if (captures) {
+    graph_.emplace(world, static_cast<std::size_t>(batches_), config.data.datasets.augment.mixes_batches());
+  }
+}
 
 void Accumulation::begin() {
   if (keeps_buffers_) {
     buffers_before_ = parallel::copies_of(training_.model->buffers());
   }
-  replica_.zero_grad();
+  if (!is_graph_ready()) {  // of which it is a part
+    replica_.zero_grad();
+  }
 }
 
 void Accumulation::add(const data::Batch& read, std::int64_t done, std::int64_t step, StepSums& sums) {
   const data::StageTimes& times = read.times;
   sums.loading += std::chrono::duration<double>(times.fetch + times.decode + times.augment).count();
   observer_.batch_read(step, read.images);
-  replica_.set_gradient_sync(done + 1 == batches_);
   const double begun = seconds_now();
   const data::Batch batch = training_.data.copies->place(read);
+  if (is_graph_ready()) {
+    graph_->keep(static_cast<std::size_t>(done), batch);
+    if (done + 1 == batches_) {
+      sums.counted = graph_->compute([this](const std::vector<data::Batch>& batches) { return compute_all(batches); });
+    }
+    sums.times.forward += seconds_now() - begun;
+    return;
+  }
+  sums.times.forward += seconds_now() - begun;
+  const at::Tensor counted = compute(batch, done, sums.times);
+  sums.counted = sums.counted.defined() ? sums.counted + counted : counted;
+}
+
+at::Tensor Accumulation::compute_all(const std::vector<data::Batch>& batches) {
+  metrics::StepTimes unknown;  // of the device's work, which is only captured
+  replica_.zero_grad();
+  at::Tensor counted = compute(batches.front(), 0, unknown);
+  for (std::int64_t done = 1; done < batches_; ++done) {
+    counted = counted + compute(batches[static_cast<std::size_t>(done)], done, unknown);
+  }
+  replica_.finish_gradients();
+  return counted;
+}
+
+at::Tensor Accumulation::compute(const data::Batch& batch, std::int64_t done, metrics::StepTimes& times) {
+  replica_.set_gradient_sync(done + 1 == batches_);
+  const double begun = seconds_now();
   at::Tensor outputs;
   at::Tensor losses;
   const at::Tensor loss = replica_.forward([&] {
@@ -50,16 +82,21 @@ void Accumulation::add(const data::Batch& read, std::int64_t done, std::int64_t 
     RECORD_USER_SCOPE("phase: backward");
     training_.loss_scaler.scale(loss / config_.grad_accumulation()).backward();
   }
-  sums.times.forward += forwarded - begun;
-  sums.times.backward += seconds_now() - forwarded;
-  const at::Tensor counted = count(outputs, batch.labels, losses, batch.counted);
-  sums.counted = sums.counted.defined() ? sums.counted + counted : counted;
+  times.forward += forwarded - begun;
+  times.backward += seconds_now() - forwarded;
+  return count(outputs, batch.labels, losses, batch.counted);
 }
 
 void Accumulation::finish(StepSums& sums) {
+  if (is_graph_ready()) {
+    return;
+  }
   const double begun = seconds_now();
   replica_.finish_gradients();
   sums.times.backward += seconds_now() - begun;
+  if (graph_) {
+    graph_->step_was_done_before();
+  }
 }
 
 namespace {

@@ -15,6 +15,7 @@
 #include "trainer/train/checkpoint_writer.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/outcome.h"
+#include "trainer/train/step_graph.h"
 #include "trainer/train/totals.h"
 #include "trainer/train/training.h"
 #include "trainer/train/world.h"
@@ -44,9 +45,9 @@ struct StepUnderWay {
 /// what LibTorch throws.
 class Accumulation {
  public:
-  /// All references outlive it. `keeps_buffers`: for take_buffers_before().
+  /// All references outlive it. `keeps_buffers`: for take_buffers_before(). `captures`: steps become a graph.
   Accumulation(const config::TrainConfig& config, const World& world, Training& training, Observer& observer,
-               bool keeps_buffers);
+               bool keeps_buffers, bool captures);
 
   /// That this rank trains with in a step: --grad-accumulation for each of its virtual ranks.
   [[nodiscard]] std::int64_t batches() const { return batches_; }
@@ -63,12 +64,19 @@ class Accumulation {
   [[nodiscard]] std::vector<at::Tensor> take_buffers_before() { return std::move(buffers_before_); }
 
  private:
+  /// Forward and backward of batch `done`, of which the host may know nothing but its tensors; what it counts.
+  at::Tensor compute(const data::Batch& batch, std::int64_t done, metrics::StepTimes& times);
+  /// All of a step, its batches on the device, as a graph.
+  at::Tensor compute_all(const std::vector<data::Batch>& batches);
+  [[nodiscard]] bool is_graph_ready() const { return graph_ && graph_->is_ready(); }
+
   const config::TrainConfig& config_;
   const World& world_;
   Training& training_;
   parallel::Replica& replica_;
   Observer& observer_;
   const bool keeps_buffers_;
+  std::optional<StepGraph> graph_;
   const std::int64_t batches_;
   std::vector<at::Tensor> buffers_before_;
 };

@@ -25,6 +25,7 @@ struct Batch {
   at::Tensor labels;         ///< int64 [n]
   at::Tensor second_labels;  ///< int64 [n]: with mixing, the label that has the rest of the weight; else undefined
   double label_weight = 1;   ///< of labels; 1 - label_weight is second_labels'
+  at::Tensor label_weights;  ///< float32 [2]: both, where they are to be read on a device; else undefined
   at::Tensor counted;        ///< bool [n]; false for padding and for what stands in for a bad sample
   std::int64_t step = 0;
   std::vector<Error> bad;  ///< for each sample that could not be read, but for padding; BadData: it is damaged

@@ -1,4 +1,6 @@
 // rollcall_cuda.so: NVIDIA's GPUs, and NCCL for their tensors.
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime_api.h>
@@ -9,6 +11,8 @@
 #include <array>
 #include <cstdlib>
 #include <exception>
+#include <functional>
+#include <memory>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #include <utility>
@@ -101,6 +105,27 @@ void add_nccl(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& 
   backend->eagerConnectSingleDevice(device);  // who cannot be reached is an error now, not in the first step
 }
 
+/// As torch.cuda.graph() (torch/cuda/graphs.py): first memory that the graph is to have is taken back from the steps
+/// before. ThreadLocal: other threads go on with what they do (saves, looking at collectives).
+std::function<void()> capture(const std::function<void()>& work) {
+  C10_CUDA_CHECK(cudaDeviceSynchronize());
+  c10::cuda::CUDACachingAllocator::emptyCache();
+  const auto graph = std::make_shared<at::cuda::CUDAGraph>();
+  graph->capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+  try {
+    work();
+  } catch (...) {
+    try {
+      graph->capture_end();
+    } catch (const std::exception&) {
+      // What went wrong first is what is told.
+    }
+    throw;
+  }
+  graph->capture_end();
+  return [graph] { graph->replay(); };
+}
+
 std::string flight_record() { return c10d::dump_nccl_trace_json(/*includeCollectives=*/true, /*onlyActive=*/false); }
 
 }  // namespace
@@ -114,6 +139,7 @@ extern "C" __attribute__((visibility("default"))) const rollcall::device::Plugin
                              .count = &count,
                              .open = &open,
                              .add_backend = &add_nccl,
-                             .flight_record = &flight_record};
+                             .flight_record = &flight_record,
+                             .capture = &capture};
   return plugin;
 }

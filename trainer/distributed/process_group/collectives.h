@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "trainer/distributed/watchdog/captured_collectives.h"  // for those who call collectives
 
 namespace rollcall::process_group {
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "trainer/distributed/errors/exceptions.h"
+#include "trainer/distributed/watchdog/captured_collectives.h"
 #include "trainer/distributed/watchdog/watched_collective.h"
 #include "trainer/libtorch_version.h"
 
@@ -206,6 +207,16 @@ class WatchedBackend final : public c10d::Backend {
     inner_->monitoredBarrier(options, all);
   }
   c10d::ErrorType getError() override { return inner_->getError(); }
+  /// Of a graph that was given to the device: its collectives of this group are watched as one, whose end `work` sees.
+  void watch_replay(const WorkPtr& work) {
+    if (const std::optional<Error> failure = device_failure()) {
+      throw CollectiveFailure(*failure);
+    }
+    CollectiveCall call = call_of("step's graph", {});
+    watchdog_->begin(call);
+    const auto since = std::chrono::steady_clock::now();
+    watchdog_->watch(work, WatchedCollective::of_device(watchdog_, call, since, [inner = inner_] { inner->abort(); }));
+  }
   [[nodiscard]] std::optional<Error> device_failure() const {
     return of_device_ ? watchdog_->device_failure() : std::nullopt;
   }
@@ -296,6 +307,11 @@ class WatchedBackend final : public c10d::Backend {
     watchdog_->begin(call);
     RecordedSpan span = begin_span(call, inner_->getBackendName());
     WorkPtr work = issue();
+    if (of_device_ && CapturedCollectives::add(*this, [self = c10::intrusive_ptr<WatchedBackend>::reclaim_copy(this)](
+                                                          const WorkPtr& replay) { self->watch_replay(replay); })) {
+      watchdog_->end(call);
+      return work;
+    }
     if (span && has_future) {
       work->getFuture()->addCallback([span](c10::ivalue::Future& /*done*/) { span->end(); });
     }

@@ -1,0 +1,63 @@
+#include "trainer/distributed/watchdog/captured_collectives.h"
+
+#include <c10/core/Event.h>
+
+#include <mutex>
+#include <utility>
+
+#include "trainer/streams.h"
+
+namespace rollcall::process_group {
+namespace {
+
+std::mutex mutex;
+CapturedCollectives* under_way = nullptr;  ///< guarded by mutex
+
+void set_under_way(CapturedCollectives* these) {
+  const std::lock_guard lock(mutex);
+  under_way = these;
+}
+
+/// What a stream was given so far.
+class Replay final : public c10d::Work {
+ public:
+  explicit Replay(c10::Stream stream) : end_(stream.device_type()) { end_.record(stream); }
+  bool isCompleted() override { return end_.query(); }
+
+ private:
+  c10::Event end_;
+};
+
+}  // namespace
+
+void CapturedCollectives::capture(const std::function<void()>& issue) {
+  groups_.clear();
+  set_under_way(this);
+  try {
+    issue();
+  } catch (...) {
+    set_under_way(nullptr);
+    throw;
+  }
+  set_under_way(nullptr);
+}
+
+bool CapturedCollectives::add(const c10d::Backend& backend, const Watch& watch) {
+  const std::lock_guard lock(mutex);
+  if (under_way != nullptr) {
+    under_way->groups_.emplace(&backend, watch);
+  }
+  return under_way != nullptr;
+}
+
+void CapturedCollectives::replayed(c10::Device device) const {
+  if (groups_.empty()) {
+    return;
+  }
+  const auto replay = c10::make_intrusive<Replay>(current_stream(device));
+  for (const auto& [backend, watch] : groups_) {
+    watch(replay);
+  }
+}
+
+}  // namespace rollcall::process_group

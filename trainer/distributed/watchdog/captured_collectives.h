@@ -1,0 +1,35 @@
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <functional>
+#include <map>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+namespace rollcall::process_group {
+
+/// The collectives of a graph (device::Plugin::capture). While they are captured there is nothing to be waited for;
+/// they are carried each time the device is given the graph, which is watched then as one collective of each group that
+/// has some in it. One thread's, though others may issue what is captured.
+class CapturedCollectives {
+ public:
+  /// Sees that the device has come to the end of a replay.
+  using Watch = std::function<void(const c10::intrusive_ptr<c10d::Work>& replay)>;
+
+  /// Collectives that `issue` has any thread issue belong to the graph. One at a time in a process. Throws what `issue`
+  /// throws.
+  void capture(const std::function<void()>& issue);
+  /// The current stream of `device` was given the graph. Throws CollectiveFailure where the device carries collectives
+  /// no more.
+  void replayed(c10::Device device) const;
+
+  /// For a group's backend that was given a collective: whether it is captured. `watch` is called for each replay.
+  [[nodiscard]] static bool add(const c10d::Backend& backend, const Watch& watch);
+
+ private:
+  std::map<const c10d::Backend*, Watch> groups_;
+};
+
+}  // namespace rollcall::process_group

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.h"
+#include "trainer/config/train_config.h"
+#include "trainer/data/loader/loader.h"
+#include "trainer/distributed/process_group/collectives.h"
+#include "trainer/train/world.h"
+
+namespace rollcall::train {
+
+/// Whether the steps of a training are to be captured (--cuda-graph). `regroups`: its ranks may change. Errors (Usage):
+/// they are to be, and cannot.
+[[nodiscard]] Result<bool> captures_steps(const config::TrainConfig& config, const World& world, bool regroups);
+
+/// The gradients of a step as one graph of the device: forward, backward and exchange of all its batches are captured
+/// once, and given to the device as a whole from then on, which spares the host some thousand launches a step. The
+/// optimizer's step, whose numbers change, is none of it. All batches of a training have one size (--last-batch).
+///
+/// The calling thread's current stream is not the device's default one, from before the replica was made. Collective:
+/// every rank does the same. Main thread only.
+class StepGraph {
+ public:
+  /// Computes the step's gradients of batches that keep() was given, from their being zero to their exchange, and
+  /// returns the sum of count() over them. Waits for nothing on the host. Gradients stay where they are from then on.
+  using Gradients = std::function<at::Tensor(const std::vector<data::Batch>&)>;
+
+  /// Of steps of so many batches. `world` outlives it. `mixes`: batches may have second labels.
+  StepGraph(const World& world, std::size_t batches, bool mixes);
+
+  /// Whether the next step is to be given to keep() and compute(): not the first ones, in which libraries choose how
+  /// they compute, and DDP puts its buckets in order.
+  [[nodiscard]] bool is_ready() const { return steps_before_ >= kStepsBefore; }
+  /// One of those was done.
+  void step_was_done_before() { steps_before_ += 1; }
+
+  /// Copies batch `number` of the step, of the device, to where the graph reads it.
+  void keep(std::size_t number, const data::Batch& batch);
+  /// What `gradients` returns for the batches that are kept. Throws what LibTorch throws.
+  [[nodiscard]] at::Tensor compute(const Gradients& gradients);
+
+ private:
+  /// "DDP must be warmed up for at least 11 iterations" before a capture: docs.pytorch.org/docs/stable/notes/cuda.html;
+  /// c10d's Reducer measures the first ten with events that the host looks at (reducer.cpp,
+  /// should_collect_runtime_stats).
+  static constexpr int kStepsBefore = 11;
+
+  void capture(const Gradients& gradients);
+
+  const World& world_;
+  const bool mixes_;
+  int steps_before_ = 0;
+  std::vector<data::Batch> places_;  ///< what the graph reads
+  std::function<void()> replay_;     ///< empty: nothing was captured
+  process_group::CapturedCollectives collectives_;
+  at::Tensor counted_;  ///< of the graph
+};
+
+}  // namespace rollcall::train
