@@ -1,6 +1,7 @@
 """scripts/gpu-check run: what is looked at, in which order."""
 import sys
 
+import start
 import throughput
 import trainings
 from machine import Machine
@@ -22,6 +23,7 @@ def run(options):
     if options.only != "throughput":
         trainings.check(machine, report)
     if options.only != "checks":
+        start.measure(machine, report)
         throughput.measure(machine, report)
     print(report.table())
     report.write()

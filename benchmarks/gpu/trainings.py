@@ -2,15 +2,18 @@
 import json
 import pathlib
 import shutil
+import statistics
 import tempfile
 
 from report import Failure
 
 STEPS, SAVED = 10, 5
+# A graph is captured after 11 steps.
+GRAPH_STEPS = 20
 # In fp32: sums in another order, so no bit is promised.
 CLOSE = 1e-4
-TRAINING = ("--model=resnet20", "--image-size=32", "--batch-size=16", "--optimizer=sgd", "--lr=0.01", f"--max-steps={STEPS}",
-            "--log-steps=1", "--valid-epochs=0", "--checkpoint-epochs=0", f"--checkpoint-steps={SAVED}", "--checkpoint-mode=sync",
+TRAINING = ("--model=resnet20", "--image-size=32", "--batch-size=16", "--optimizer=sgd", "--lr=0.01", "--log-steps=1",
+            "--valid-epochs=0", "--checkpoint-epochs=0", f"--checkpoint-steps={SAVED}", "--checkpoint-mode=sync",
             "--progress=lines", "--report=off", "--tf32=off", "--deterministic=on")
 
 
@@ -23,6 +26,8 @@ def check(machine, report):
         for first, then in (("cpu", "cpu"), ("cuda", "cuda"), ("cuda", "cpu"), ("cpu", "cuda")):
             report.part(f"checkpoint of {first}, resumed on {then}", 20, lambda f=first, t=then: runs.resumed(f, t),
                         needs_gpu="cuda" in (first, then))
+        report.part("steps in a graph, beside those without", 20, runs.in_a_graph)
+        report.part("what a save in the background stops, ResNet-50", 40, runs.stalls)
     report.part("NCCL, a rank alone", 20, lambda: collectives(machine, report.budget))
     for test in sorted((machine.bundle / "bin").glob("*_gpu_test")):
         report.part(test.name, 10, lambda t=test: machine.run(t.name, seconds=report.budget.limit(120)).splitlines()[-1])
@@ -51,16 +56,30 @@ class Trainings:
             raise Failure(f"not resumed after step {SAVED}: losses of steps {sorted(losses)}")
         return f"{close(losses, losses_of(self._folder / first))}; {self._difference(self._folder / first, part)}"
 
-    def _train(self, folder, device):
+    def in_a_graph(self):
+        with_graph, without = (self._folder / f"graph-{graph}" for graph in ("on", "off"))
+        losses = [self._train(folder, "cuda", GRAPH_STEPS, f"--cuda-graph={folder.name.removeprefix('graph-')}")
+                  for folder in (with_graph, without)]
+        return f"{close(*losses)}; {self._difference(with_graph, without, GRAPH_STEPS)}"
+
+    def stalls(self):
+        folder = self._folder / "saves"
+        self._machine.run("rollcall-train", "--data=fake", "--fake-size=8192", "--model=resnet50", "--optimizer=sgd", "--batch-size=64",
+                          "--precision=bf16", "--max-steps=80", "--valid-epochs=0", "--checkpoint-epochs=0", "--checkpoint-steps=20",
+                          "--checkpoint-overlap=wait", "--keep-last=1", "--report=off", "--progress=lines", "--device=cuda",
+                          f"--checkpoint-dir={folder}", seconds=self._budget.limit(120))
+        return told_stalls(records_of(folder, "checkpoint"))
+
+    def _train(self, folder, device, steps=STEPS, *more):
         folder.mkdir(exist_ok=True)
         threads = {"OMP_NUM_THREADS": "1"} if device == "cpu" else {}  # a small model: more would only wait for each other
-        self._machine.run("rollcall-train", *TRAINING, f"--data={self._machine.bundle / 'images.h5'}", f"--device={device}",
-                          f"--checkpoint-dir={folder}", seconds=self._budget.limit(180), **threads)
+        self._machine.run("rollcall-train", *TRAINING, f"--max-steps={steps}", *more, f"--data={self._machine.bundle / 'images.h5'}",
+                          f"--device={device}", f"--checkpoint-dir={folder}", seconds=self._budget.limit(180), **threads)
         return losses_of(folder)
 
-    def _difference(self, a, b):
+    def _difference(self, a, b, step=STEPS):
         """Of weights, moments and generators at the end."""
-        answer = self._machine.run("rollcall-checkpoint", "diff", a / checkpoint(STEPS), b / checkpoint(STEPS), "--json",
+        answer = self._machine.run("rollcall-checkpoint", "diff", a / checkpoint(step), b / checkpoint(step), "--json",
                                    seconds=self._budget.limit(120), good=(0, 1))  # 1: they differ
         return told_difference(json.loads(answer))
 
@@ -80,9 +99,21 @@ def checkpoint(step):
     return f"step-{step:08}.h5"
 
 
-def losses_of(folder):
+def told_stalls(saves):
+    """Of all but the last one, for which a training waits at its end."""
+    stalls = [1000 * save["stall_seconds"] for save in saves[:-1]]
+    if not stalls or not all(save["written"] for save in saves):
+        raise Failure(f"not written: {saves}")
+    return f"{statistics.median(stalls):.1f} ms, {max(stalls):.1f} at most, in {len(stalls)} saves"
+
+
+def records_of(folder, event):
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    losses = {record["step"]: record["loss"] for record in records if record["event"] == "step"}
+    return [record for record in records if record["event"] == event]
+
+
+def losses_of(folder):
+    losses = {record["step"]: record["loss"] for record in records_of(folder, "step")}
     if None in losses.values():
         raise Failure(f"a loss is not a number: {losses}")
     return losses

@@ -12,6 +12,7 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "gpu"))
 
 import bundle  # noqa: E402
 import machine  # noqa: E402
+import start  # noqa: E402
 import throughput  # noqa: E402
 import trainings  # noqa: E402
 from report import Budget, Failure, Report  # noqa: E402
@@ -185,6 +186,23 @@ def test_checkpoints_are_equal_where_only_their_folders_differ():
     for other in ({"values": ["/progress/step"]}, {"tensors": [{"name": "fc.weight", "what": "only in a"}]}):
         with pytest.raises(Failure, match="other contents"):
             trainings.told_difference({**answer, **other})
+
+
+def test_stalls_of_saves_are_told_but_for_the_last_ones():
+    saves = [{"written": True, "stall_seconds": seconds} for seconds in (0.001, 0.003, 0.0015, 0.9)]
+    assert trainings.told_stalls(saves) == "1.5 ms, 3.0 at most, in 3 saves"
+    for wrong in (saves[:1], [{**saves[0], "written": False}, *saves]):
+        with pytest.raises(Failure, match="not written"):
+            trainings.told_stalls(wrong)
+
+
+def test_a_start_is_timed_until_the_line_that_is_waited_for():
+    said = "print('epoch 1/2  step 1/21  loss 7'); import sys; sys.stdout.flush(); input()"
+    assert 0 < start.until([sys.executable, "-c", said], "step 1/", 60) < 60
+    with pytest.raises(Failure, match="no GPU"):
+        start.until([sys.executable, "-c", "import sys; sys.exit('no GPU')"], "step 1/", 60)
+    with pytest.raises(Failure, match="no step 1/ within 0 s"):
+        start.until([sys.executable, "-c", "import time; time.sleep(60)"], "step 1/", 0.1)
 
 
 def test_the_drivers_reason_is_what_stands_between_the_setting_and_the_advice():
