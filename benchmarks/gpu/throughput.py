@@ -23,7 +23,8 @@ PEER = pathlib.Path(__file__).with_name("peer_steps.py")
 
 
 def measure(machine, report):
-    common = [("rollcall", "bf16"), ("rollcall", "fp16"), ("eager", "bf16"), ("eager", "fp16"), ("compile", "bf16")]
+    common = [("rollcall", "bf16"), ("rollcall --own-kernels=off", "bf16"), ("rollcall", "fp16"), ("eager", "bf16"), ("eager", "fp16"),
+              ("compile", "bf16")]
     slow = [("rollcall", "bf16"), ("max-autotune", "bf16")]
     plan = [(64, common), (256, common), (256, slow), (64, slow)]
     for batch, sides in plan:
@@ -41,11 +42,12 @@ def measure_group(machine, report, batch, sides):
     with contextlib.ExitStack() as stack:
         ready = {}
         for kind, precision in sides:
-            name = f"{'' if kind == 'rollcall' else 'python '}{kind} {precision}"
+            ours = kind.startswith("rollcall")
+            name = f"{'' if ours else 'python '}{kind} {precision}"
             if report.budget.left() < 40:
                 report.line(f"{name}, batch {batch}", LEFT_OUT, "the time is over")
-            elif kind == "rollcall":
-                ready[name] = Ours(machine, report.budget, batch, precision)
+            elif ours:
+                ready[name] = Ours(machine, report.budget, batch, precision, kind.split()[1:])
             elif (peer := started(machine, report, batch, kind, precision, name)) is not None:
                 ready[name] = stack.enter_context(peer)
         for name, numbers in interleaved(ready, report, batch).items():
@@ -87,8 +89,8 @@ def interleaved(sides, report, batch):
 
 
 class Ours:
-    def __init__(self, machine, budget, batch, precision):
-        self._machine, self._batch, self._precision = machine, batch, precision
+    def __init__(self, machine, budget, batch, precision, options):
+        self._machine, self._batch, self._precision, self._options = machine, batch, precision, options
         self.detail = ""
 
     def turn(self, seconds):
@@ -98,7 +100,7 @@ class Ours:
             self._machine.run("rollcall-train", "--data=fake", f"--fake-size={images}", "--model=resnet50", "--optimizer=sgd", "--lr=0.1",
                               f"--batch-size={self._batch}", f"--precision={self._precision}", f"--max-steps={steps}", "--log-steps=10",
                               "--valid-epochs=0", "--checkpoint-epochs=0", "--report=off", "--progress=lines", "--device=cuda",
-                              f"--checkpoint-dir={folder}", seconds=seconds)
+                              f"--checkpoint-dir={folder}", *self._options, seconds=seconds)
             records = [json.loads(line) for line in pathlib.Path(folder, "metrics.jsonl").read_text().splitlines()]
         return self._speed([record for record in records if record["event"] == "step" and record["step"] > WARM_UP[self._batch]])
 

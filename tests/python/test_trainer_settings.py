@@ -177,6 +177,7 @@ TABLE = {
     "sync-bn": rounded({"sync-bn": True}, {"batch-size": 4}, ranks=2, tolerance=1e-3),
     "tf32": Elsewhere("tests/unit/trainer/device_test.cpp", "UsesTheArithmeticThatIsAskedFor"),
     "deterministic": Elsewhere("tests/unit/trainer/device_test.cpp", "UsesTheArithmeticThatIsAskedFor"),
+    "own-kernels": Elsewhere("tests/python/test_device.py", "test_without_its_kernels_a_device_computes_by_libtorchs_operators"),
     "device": Elsewhere("tests/python/test_device.py", "test_a_training_on_a_device_has_the_bits_of_one_on_cpus"),
     "backend": setting_effects.backend,
     "collective-timeout": setting_effects.collective_timeout,

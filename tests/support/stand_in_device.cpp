@@ -136,7 +136,9 @@ class Memory final : public c10::Allocator {
     if (address == nullptr) {  // of a tensor without elements
       return nullptr;
     }
-    return values_ + (static_cast<const char*>(address) - addresses_);
+    const auto offset = static_cast<std::size_t>(static_cast<const char*>(address) - addresses_);
+    TORCH_CHECK(offset < kBytes, "an address of the host where one of the device is wanted");
+    return values_ + offset;
   }
 
  private:
@@ -417,6 +419,8 @@ c10::Device device() { return {c10::DeviceType::PrivateUse1, 0}; }
 Counts counts() { return streams().counts(); }
 
 void enqueue(std::function<void()> work) { streams().give(current, std::move(work)); }
+
+void* behind(const void* address) { return memory().behind(address); }
 
 at::Tensor values_of(const at::Tensor& tensor) {
   finish_current();

@@ -234,6 +234,11 @@ constexpr std::array kTrainerTable{
             "GPUs compute the same bits each time, so that a resumed training is the uninterrupted one to the last "
             "bit; cuDNN then does not try which algorithm is the fastest",
             "Parallel"},
+    Setting{
+        "own-kernels", Kind::Switch, "true", "on|off",
+        "GPUs compute batch norms with what follows them, images of uint8 and compressed gradients by rollcall's own "
+        "kernels, in fewer passes over memory; off: by LibTorch's operators",
+        "Parallel"},
     Setting{"backend", Kind::Choice, "auto", "auto|gloo|ucx|mpi|nccl",
             "communication backend (docs/backends.md); auto: gloo on CPUs, nccl on GPUs; ucx: shared memory, TCP and "
             "InfiniBand; mpi: under srun --mpi=pmix or mpirun",

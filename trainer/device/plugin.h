@@ -11,6 +11,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "runtime/base/result.h"
+#include "trainer/device/kernels.h"
 
 namespace rollcall::device {
 
@@ -41,6 +42,8 @@ struct Plugin {
   /// The last collectives that the backends of this process were given, and how far they came, as JSON; for those who
   /// look for the one that does not end. Throws what c10d throws.
   std::string (*flight_record)();
+  /// The project's own kernels for these devices; null: none, and LibTorch's operators compute.
+  const Kernels* kernels;
 };
 
 /// Name of the function `const Plugin& ()` that the shared object exports.

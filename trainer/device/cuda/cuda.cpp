@@ -13,6 +13,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #include <utility>
 
+#include "trainer/device/cuda/kernel_table.h"
 #include "trainer/device/plugin.h"
 
 namespace rollcall::device {
@@ -114,6 +115,7 @@ extern "C" __attribute__((visibility("default"))) const rollcall::device::Plugin
                              .count = &count,
                              .open = &open,
                              .add_backend = &add_nccl,
-                             .flight_record = &flight_record};
+                             .flight_record = &flight_record,
+                             .kernels = own_kernels()};
   return plugin;
 }
