@@ -16,7 +16,7 @@ set(ROLLCALL_CUDA_ARCHITECTURES 80 90 100 CACHE STRING "Compute capabilities tha
 set(nvcc_options -std=c++20 -O3 -fmad=false --cudart=none -Werror=all-warnings -Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra
     -Xptxas=-v)
 
-# cuda_kernels(TARGET FOLDER): compiles FOLDER/*.cu into it
+# cuda_kernels(TARGET FOLDER): compiles FOLDER/*.cu into it, and defines ROLLCALL_CUDA_KERNELS
 function(cuda_kernels target folder)
   if(NOT ROLLCALL_NVCC OR nvcc_version VERSION_LESS 13)
     message(STATUS "rollcall: no nvcc of CUDA 13 or newer (${ROLLCALL_NVCC} ${nvcc_version}): ${target} is built without its own kernels")
@@ -28,6 +28,7 @@ function(cuda_kernels target folder)
   endforeach()
   list(GET ROLLCALL_CUDA_ARCHITECTURES -1 newest)
   list(APPEND options -gencode=arch=compute_${newest},code=compute_${newest})
+  target_compile_definitions(${target} PRIVATE ROLLCALL_CUDA_KERNELS)
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cu)
   foreach(source ${sources})
     get_filename_component(name ${source} NAME_WE)

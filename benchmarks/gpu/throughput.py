@@ -19,14 +19,14 @@ STEPS = {64: 200, 256: 80}
 WARM_UP = {64: 60, 256: 30}
 MOST_COMPILING = 180
 MOST_OF_A_TURN = 90
-OURS = {"rollcall": (), "rollcall without graph": ("--cuda-graph=off",)}
 PEER = pathlib.Path(__file__).with_name("peer_steps.py")
 
 
 def measure(machine, report):
-    common = [("rollcall", "bf16"), ("rollcall", "fp16"), ("eager", "bf16"), ("eager", "fp16"), ("compile", "bf16")]
+    common = [("rollcall", "bf16"), ("rollcall --own-kernels=off", "bf16"), ("rollcall", "fp16"), ("eager", "bf16"), ("eager", "fp16"),
+              ("compile", "bf16")]
     slow = [("rollcall", "bf16"), ("max-autotune", "bf16")]
-    plan = [(64, [*common, ("rollcall without graph", "bf16")]), (256, common), (256, slow), (64, slow)]
+    plan = [(64, [*common, ("rollcall --cuda-graph=off", "bf16")]), (256, common), (256, slow), (64, slow)]
     for batch, sides in plan:
         if report.no_gpu:
             report.line(f"throughput, batch {batch}: {named(sides)}", SKIPPED, report.no_gpu)
@@ -42,11 +42,12 @@ def measure_group(machine, report, batch, sides):
     with contextlib.ExitStack() as stack:
         ready = {}
         for kind, precision in sides:
-            name = f"{'' if kind in OURS else 'python '}{kind} {precision}"
+            ours = kind.startswith("rollcall")
+            name = f"{'' if ours else 'python '}{kind} {precision}"
             if report.budget.left() < 40:
                 report.line(f"{name}, batch {batch}", LEFT_OUT, "the time is over")
-            elif kind in OURS:
-                ready[name] = Ours(machine, report.budget, batch, precision, OURS[kind])
+            elif ours:
+                ready[name] = Ours(machine, report.budget, batch, precision, kind.split()[1:])
             elif (peer := started(machine, report, batch, kind, precision, name)) is not None:
                 ready[name] = stack.enter_context(peer)
         for name, numbers in interleaved(ready, report, batch).items():

@@ -178,6 +178,7 @@ TABLE = {
     "tf32": Elsewhere("tests/unit/trainer/device_test.cpp", "UsesTheArithmeticThatIsAskedFor"),
     "deterministic": Elsewhere("tests/unit/trainer/device_test.cpp", "UsesTheArithmeticThatIsAskedFor"),
     "cuda-graph": Elsewhere("tests/python/test_device.py", "test_steps_in_a_graph_have_the_bits_of_those_before"),
+    "own-kernels": Elsewhere("tests/python/test_device.py", "test_without_its_kernels_a_device_computes_by_libtorchs_operators"),
     "device": Elsewhere("tests/python/test_device.py", "test_a_training_on_a_device_has_the_bits_of_one_on_cpus"),
     "backend": setting_effects.backend,
     "collective-timeout": setting_effects.collective_timeout,

@@ -3,55 +3,16 @@
 #include <cstdint>
 #include <vector>
 
+#include "trainer/device/cuda/kernels/launch.h"
 #include "trainer/device/cuda/kernels/statistics_bodies.h"
 #include "trainer/torch.h"
 
-// The bodies of the CUDA kernels on a CPU: every thread of every block, one after the other, with the kernels' own
-// blocks, lanes and order of merging.
+// The bodies of the CUDA kernels on a CPU, on tensors.
 namespace rollcall::device::kernels {
-
-/// In which order the threads of a block come: between two barriers it must not matter.
-enum class Order { Forwards, Backwards };
-
-/// Calls use(thread) for the threads of a block.
-template <typename Use>
-void over_threads(Order order, const Use& use) {
-  for (int i = 0; i < kThreads; ++i) {
-    use(order == Order::Forwards ? i : kThreads - 1 - i);
-  }
-}
-
-/// for_each_thread of launch.h.
-template <typename Body>
-void run_threads(const Body& body, int blocks_x, int blocks_y = 1, Order order = Order::Forwards) {
-  for (int y = 0; y < blocks_y; ++y) {
-    for (int x = 0; x < blocks_x; ++x) {
-      over_threads(order, [&](int thread) { body.run(Place{x, y, thread}); });
-    }
-  }
-}
 
 template <typename Body>
 void run_tiles(const Body& body) {
   run_threads(body, body.tiling.channel_blocks, body.tiling.row_blocks);
-}
-
-/// reduce_blocks of launch.h.
-template <typename Body>
-void run_reduction(const Body& body, Order order = Order::Forwards) {
-  const Tiling& tiling = body.tiling;
-  std::vector<typename Body::State> shared(kThreads);
-  for (int y = 0; y < tiling.row_blocks; ++y) {
-    for (int x = 0; x < tiling.channel_blocks; ++x) {
-      over_threads(order, [&](int thread) { shared[static_cast<std::size_t>(thread)] = body.begin({x, y, thread}); });
-      for (int half = tiling.lanes / 2; half > 0; half /= 2) {
-        over_threads(order, [&](int thread) { merge_lanes(tiling, thread, half, shared.data()); });
-      }
-      for (int thread = 0; thread < tiling.columns; ++thread) {
-        body.end({x, y, thread}, shared[static_cast<std::size_t>(thread)]);
-      }
-    }
-  }
 }
 
 template <typename T>

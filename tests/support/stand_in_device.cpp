@@ -198,7 +198,9 @@ class Memory final : public c10::Allocator {
     if (address == nullptr) {  // of a tensor without elements
       return nullptr;
     }
-    return values_ + (static_cast<const char*>(address) - addresses_);
+    const auto offset = static_cast<std::size_t>(static_cast<const char*>(address) - addresses_);
+    TORCH_CHECK(offset < kBytes, "an address of the host where one of the device is wanted");
+    return values_ + offset;
   }
 
  private:
@@ -629,6 +631,8 @@ std::function<void()> capture(const std::function<void()>& work) {
 bool is_captured() { return captures_current(); }
 
 void enqueue(std::function<void()> work) { streams().give(current, std::move(work)); }
+
+void* behind(const void* address) { return memory().behind(address); }
 
 at::Tensor values_of(const at::Tensor& tensor) {
   finish_current();

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "trainer/device/kernels.h"
 #include "trainer/torch.h"
 
 namespace c10d {
@@ -58,5 +59,10 @@ void enqueue(std::function<void()> work);
 /// For the device's own operators: the values of one of its tensors behind all that the current stream was given, as a
 /// tensor of the CPU that owns nothing.
 [[nodiscard]] at::Tensor values_of(const at::Tensor& tensor);
+/// The memory that an address of the device stands for, at once; null for null.
+[[nodiscard]] void* behind(const void* address);
+
+/// The project's own kernels, computed by the CPU as a GPU would (stand_in_kernels.cpp).
+[[nodiscard]] const device::Kernels& own_kernels();
 
 }  // namespace rollcall::testing_support::stand_in

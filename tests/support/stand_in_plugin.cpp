@@ -41,6 +41,11 @@ void add_backend(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store
   stand_in::add_backend(group);
 }
 
+/// STAND_IN_KERNELS=1: there are some. Else the bits are the CPU's.
+const rollcall::device::Kernels* kernels() {
+  return variable("STAND_IN_KERNELS", "0") == "1" ? &stand_in::own_kernels() : nullptr;
+}
+
 /// STAND_IN_WAITS: a file to which a process adds, at its end, how often its host waited for the device, and for
 /// moments of its streams, and graphs were replayed.
 struct Report {
@@ -64,6 +69,7 @@ extern "C" __attribute__((visibility("default"))) const rollcall::device::Plugin
                                                .open = &open,
                                                .add_backend = &add_backend,
                                                .flight_record = &stand_in::flight_record,
-                                               .capture = &stand_in::capture};
+                                               .capture = &stand_in::capture,
+                                               .kernels = kernels()};
   return plugin;
 }

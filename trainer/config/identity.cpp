@@ -19,8 +19,8 @@ constexpr auto kMayChange = std::to_array<std::string_view>(
     {// how fast, and where
      "train-num-workers", "valid-num-workers", "prefetch", "channels-last", "parallel", "elastic", "replicate-to",
      "replicate-steps", "find-unused-parameters", "static-graph", "first-bucket", "bucket", "shard-degree",
-     "replicate-degree", "reshard-after-forward", "accumulate", "cpu-offload", "device", "deterministic", "cuda-graph",
-     "backend", "collective-timeout",
+     "replicate-degree", "reshard-after-forward", "accumulate", "cpu-offload", "device", "deterministic", "own-kernels",
+     "cuda-graph", "backend", "collective-timeout",
      // how far: see ends_schedule()
      "epochs", "max-steps",
      // what is kept, and where
@@ -111,7 +111,8 @@ bool may_differ_among_ranks(std::string_view name) {
 
 std::vector<Change> changes(std::string_view then, const settings::Settings& now) {
   return compare(then, now, [&](const settings::Setting& setting, const std::string& one, const std::string& other) {
-    const bool other_kernels = setting.name == "channels-last" && now.text("elastic-exact") != "0";
+    const bool other_kernels =
+        (setting.name == "channels-last" || setting.name == "own-kernels") && now.text("elastic-exact") != "0";
     const bool free = may_change(setting.name) && !ends_schedule(setting.name, now) && !other_kernels;
     return free || same_value(setting.kind, one, other);
   });

@@ -255,7 +255,9 @@ Result<std::string> index_folder_of(const Settings& settings, const Environment&
 ProcessGroupConfig make_process_group_config(const Settings& settings) {
   return {.alone = settings.text("parallel") == "none",
           .device = settings.text("device"),
-          .arithmetic = {.tf32 = settings.on("tf32"), .deterministic = settings.on("deterministic")},
+          .arithmetic = {.tf32 = settings.on("tf32"),
+                         .deterministic = settings.on("deterministic"),
+                         .own_kernels = settings.on("own-kernels")},
           .backend = settings.text("backend"),
           .collective_timeout =
               std::chrono::milliseconds(static_cast<std::int64_t>(settings.number("collective-timeout") * 1000))};

@@ -239,6 +239,11 @@ constexpr std::array kTrainerTable{
             "one kernel after the other; auto: where that is possible, for batches of up to 64 images; on: or it is an "
             "error",
             "Parallel", "auto|on|off"},
+    Setting{
+        "own-kernels", Kind::Switch, "true", "on|off",
+        "GPUs compute batch norms with what follows them, images of uint8 and compressed gradients by rollcall's own "
+        "kernels, in fewer passes over memory; off: by LibTorch's operators",
+        "Parallel"},
     Setting{"backend", Kind::Choice, "auto", "auto|gloo|ucx|mpi|nccl",
             "communication backend (docs/backends.md); auto: gloo on CPUs, nccl on GPUs; ucx: shared memory, TCP and "
             "InfiniBand; mpi: under srun --mpi=pmix or mpirun",

@@ -56,7 +56,8 @@ void Device::place(torch::nn::Module& module) const {
   std::ranges::for_each(module.buffers(), move);
 }
 
-void Device::use(const Arithmetic& arithmetic) const {
+void Device::use(const Arithmetic& arithmetic) {
+  own_kernels_ = arithmetic.own_kernels;
   if (plugin_ == nullptr) {
     return;
   }
@@ -103,6 +104,15 @@ std::string idle_gpus_warning(const Place& place, const Device& device) {
       "--device: auto: computes on CPUs although {} GPU{} visible, since this rollcall was built without CUDA; try a "
       "build with it (docs/gpu.md), or --device=cpu if that is meant",
       place.gpus, place.gpus == 1 ? " is" : "s are");
+}
+
+std::string missing_kernels_warning(const Device& device) {
+  if (device.type() != at::kCUDA || !device.lacks_kernels()) {
+    return {};
+  }
+  return "--own-kernels: on: rollcall_cuda.so was built without nvcc and has none, so LibTorch's operators compute, in "
+         "more "
+         "passes over memory; try a build where CMake finds nvcc (docs/gpu.md), or --own-kernels=off if that is meant";
 }
 
 }  // namespace rollcall::device

@@ -15,6 +15,7 @@ namespace rollcall::device {
 struct Arithmetic {
   bool tf32 = true;            ///< float32 is multiplied as NVIDIA's TF32: 10 bits of mantissa
   bool deterministic = false;  ///< the same bits each time
+  bool own_kernels = true;     ///< the project's own kernels instead of LibTorch's operators, where there are some
 };
 
 /// Where a training computes: what its model, its batches, autocast, random numbers, the sums of its ranks and the
@@ -31,6 +32,12 @@ class Device {
   /// Null: the CPU.
   [[nodiscard]] const Plugin* plugin() const { return plugin_; }
   [[nodiscard]] const Facts& facts() const { return facts_; }
+  /// The project's own, for tensors there; null: LibTorch's operators compute.
+  [[nodiscard]] const Kernels* kernels() const {
+    return own_kernels_ && plugin_ != nullptr ? plugin_->kernels : nullptr;
+  }
+  /// Whether kernels() is null for no other reason than that there are none.
+  [[nodiscard]] bool lacks_kernels() const { return own_kernels_ && plugin_ != nullptr && plugin_->kernels == nullptr; }
   /// For people: "cpu", "cuda: NVIDIA H100 80GB HBM3".
   [[nodiscard]] std::string text() const {
     const std::string kind = c10::DeviceTypeName(type(), true);
@@ -40,7 +47,7 @@ class Device {
   [[nodiscard]] Result<void> make_current() const;
   /// Sets LibTorch's flags for its kind of devices, and this process's CUBLAS_WORKSPACE_CONFIG unless it is set; the
   /// CPU has no choice. Call it before other threads and the first tensor that is computed with, as setenv(3) wants.
-  void use(const Arithmetic& arithmetic) const;
+  void use(const Arithmetic& arithmetic);
   /// For tensors that are made there.
   [[nodiscard]] at::TensorOptions options() const { return at::TensorOptions().device(device_); }
 
@@ -63,6 +70,7 @@ class Device {
   c10::Device device_ = at::kCPU;
   const Plugin* plugin_ = nullptr;
   Facts facts_;
+  bool own_kernels_ = true;
 };
 
 /// What a rank computes on.
@@ -85,6 +93,10 @@ struct Place {
 
 /// Why `auto` computes on the CPU although there are GPUs; empty: it does not.
 [[nodiscard]] std::string idle_gpus_warning(const Place& place, const Device& device);
+
+/// That `device`, a GPU, has none of the project's own kernels although they were not switched off; empty: it has, or
+/// is none.
+[[nodiscard]] std::string missing_kernels_warning(const Device& device);
 
 /// The number of the device that a rank takes of `visible` ones. Errors (Unavailable): they are fewer than ranks. Pure.
 [[nodiscard]] Result<std::uint32_t> device_index(const Place& place, std::uint32_t visible);

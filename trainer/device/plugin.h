@@ -12,6 +12,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "runtime/base/result.h"
+#include "trainer/device/kernels.h"
 
 namespace rollcall::device {
 
@@ -49,6 +50,8 @@ struct Plugin {
   /// wait for the stream. Waits for the device. Null: devices of this kind have no graphs. Throws what `work` and
   /// LibTorch throw.
   std::function<void()> (*capture)(const std::function<void()>& work);
+  /// The project's own kernels for these devices; null: none, and LibTorch's operators compute.
+  const Kernels* kernels;
 };
 
 /// Name of the function `const Plugin& ()` that the shared object exports.

@@ -10,46 +10,43 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// normalise() with the gradient that takes into account that the statistics depend on x.
+/// What forward and backward of a layer have in common beside tensors.
+struct Manner : torch::CustomClassHolder {
+  Manner(BatchNormPassesPtr of_passes, c10::intrusive_ptr<StatisticsRanks> of_ranks, Epilogue of_epilogue)
+      : passes(std::move(of_passes)), ranks(std::move(of_ranks)), epilogue(of_epilogue) {}
+  const BatchNormPassesPtr passes;
+  const c10::intrusive_ptr<StatisticsRanks> ranks;  ///< null: alone
+  const Epilogue epilogue;
+};
+
+/// Normalises, with the gradient that takes into account that the statistics depend on x.
 class Normalise : public torch::autograd::Function<Normalise> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, const std::optional<at::Tensor>& shortcut,
-                            const BatchStatistics& statistics, Epilogue epilogue,
-                            const c10::intrusive_ptr<StatisticsSum>& ranks) {
-    at::Tensor y = normalise(x, {statistics, weight, bias}, epilogue, shortcut.value_or(at::Tensor()));
-    context->save_for_backward({x, weight, bias, statistics.mean, statistics.inverse_deviation,
-                                epilogue == Epilogue::None ? at::Tensor() : y});
-    context->saved_data["count"] = statistics.count;
-    context->saved_data["epilogue"] = static_cast<std::int64_t>(epilogue);
-    context->saved_data["ranks"] = c10::IValue::make_capsule(ranks);
+                            const BatchStatistics& statistics, const c10::intrusive_ptr<Manner>& manner) {
+    const Affine affine{statistics.mean, statistics.inverse_deviation, weight, bias};
+    at::Tensor y = manner->passes->normalise(x, affine, manner->epilogue, shortcut.value_or(at::Tensor()));
+    context->save_for_backward({x, weight, bias, statistics.mean, statistics.inverse_deviation, statistics.count,
+                                manner->epilogue == Epilogue::None ? at::Tensor() : y});
+    context->saved_data["manner"] = c10::IValue::make_capsule(manner);
     return y;
   }
 
   /// By reference: what is moved out of `gradients` belongs to nobody else, and its memory can be used again.
   static variable_list backward(AutogradContext* context, variable_list& gradients) {
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor& x = saved[0];
-    const Affine affine{.statistics = {.mean = saved[3],
-                                       .variance = {},
-                                       .inverse_deviation = saved[4],
-                                       .count = context->saved_data["count"].toDouble()},
-                        .weight = saved[1],
-                        .bias = saved[2]};
-    const auto epilogue = static_cast<Epilogue>(context->saved_data["epilogue"].toInt());
-    OutputGradient below = below_epilogue(std::move(gradients[0]), saved[5], x, affine, epilogue);
-    const at::Tensor mine = below.sums.to(affine.weight.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
-    static_cast<StatisticsSum*>(context->saved_data["ranks"].toCapsule().get())->add_up(below.sums);
-    const at::Tensor shortcut_gradient = epilogue == Epilogue::AddRelu ? below.values : at::Tensor();
-    const std::int64_t channels = x.size(1);
-    // In the order of forward()'s arguments; data() because Optimizer::zero_grad() refuses gradients that are views.
-    return {input_gradient(std::move(below), x, affine),
-            mine.narrow(0, channels, channels) * affine.statistics.inverse_deviation,
-            mine.narrow(0, 0, channels).data(),
-            shortcut_gradient,
-            {},
-            {},
-            {}};
+    const auto capsule = context->saved_data["manner"].toCapsule();
+    const auto& manner = static_cast<const Manner&>(*capsule);
+    const Normalised of{
+        .x = saved[0],
+        .y = saved[6],
+        .affine = {.mean = saved[3], .inverse_deviation = saved[4], .weight = saved[1], .bias = saved[2]},
+        .count = saved[5],
+        .epilogue = manner.epilogue};
+    Gradients made = manner.passes->backward(std::move(gradients[0]), of, manner.ranks.get());
+    // In the order of forward()'s arguments.
+    return {std::move(made.x), std::move(made.weight), std::move(made.bias), std::move(made.shortcut), {}, {}};
   }
 };
 
@@ -65,22 +62,45 @@ at::Tensor BatchNormImpl::add_relu(const at::Tensor& x, const at::Tensor& shortc
   return run(x, Epilogue::AddRelu, shortcut);
 }
 
-void BatchNormImpl::share_statistics(c10::intrusive_ptr<StatisticsSum> ranks) { ranks_ = std::move(ranks); }
+void BatchNormImpl::share_statistics(c10::intrusive_ptr<StatisticsRanks> ranks) { ranks_ = std::move(ranks); }
 
-at::Tensor BatchNormImpl::run(const at::Tensor& x, Epilogue epilogue, const at::Tensor& shortcut) {
-  return is_training() && ranks_ ? run_shared(x, epilogue, shortcut) : run_by_torch(x, epilogue, shortcut);
+void BatchNormImpl::use_kernels(const device::Kernels* kernels) {
+  kernels_ = kernels == nullptr ? BatchNormPassesPtr() : kernel_passes(*kernels);
 }
 
-at::Tensor BatchNormImpl::run_shared(const at::Tensor& x, Epilogue epilogue, const at::Tensor& shortcut) {
-  TORCH_CHECK(x.dim() == 4, "batch normalisation wants [N, C, H, W] and got ", x.sizes());
+BatchNormPassesPtr BatchNormImpl::passes_for(const at::Tensor& x) const {
+  const bool shares = is_training() && ranks_;
+  TORCH_CHECK(!shares || x.dim() == 4, "batch normalisation wants [N, C, H, W] and got ", x.sizes());
+  if (kernels_ && kernels_->take(x, weight)) {
+    const bool has_variance = shares || x.numel() > x.size(1);
+    const bool records = torch::GradMode::is_enabled();
+    return (is_training() ? has_variance : !records) ? kernels_ : BatchNormPassesPtr();
+  }
+  if (!shares) {
+    return {};
+  }
+  return row_passes()->take(x, weight) ? row_passes() : operator_passes();
+}
+
+at::Tensor BatchNormImpl::run(const at::Tensor& x, Epilogue epilogue, const at::Tensor& shortcut) {
+  const BatchNormPassesPtr passes = passes_for(x);
+  return passes ? run_at_once(passes, x, epilogue, shortcut) : run_by_torch(x, epilogue, shortcut);
+}
+
+at::Tensor BatchNormImpl::run_at_once(const BatchNormPassesPtr& passes, const at::Tensor& x, Epilogue epilogue,
+                                      const at::Tensor& shortcut) {
   // The passes choose their own types.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-  at::Tensor sums = input_sums(x.detach());
-  ranks_->add_up(sums);
-  const BatchStatistics statistics = statistics_of(sums, options.eps(), statistics_type(x));
-  update_running_statistics(statistics);
+  if (!is_training()) {
+    const at::Tensor inverse_deviation = (running_var + options.eps()).rsqrt_();
+    return passes->normalise(x, {running_mean, inverse_deviation, weight, bias}, epilogue, shortcut);
+  }
+  num_batches_tracked += 1;
+  const RunningStatistics running{
+      .mean = running_mean, .variance = running_var, .momentum = options.momentum().value(), .eps = options.eps()};
+  const BatchStatistics statistics = passes->statistics(x.detach(), running, ranks_.get());
   return Normalise::apply(x, weight, bias, shortcut.defined() ? std::optional(shortcut) : std::nullopt, statistics,
-                          epilogue, ranks_);
+                          c10::make_intrusive<Manner>(passes, ranks_, epilogue));
 }
 
 at::Tensor BatchNormImpl::run_by_torch(const at::Tensor& x, Epilogue epilogue, const at::Tensor& shortcut) {
@@ -92,12 +112,12 @@ at::Tensor BatchNormImpl::run_by_torch(const at::Tensor& x, Epilogue epilogue, c
   return epilogue == Epilogue::None ? y : y.relu_();
 }
 
-void BatchNormImpl::update_running_statistics(const BatchStatistics& batch) {
-  const torch::NoGradGuard no_grad;
-  num_batches_tracked += 1;
-  const double momentum = options.momentum().value();
-  running_mean.mul_(1 - momentum).add_(batch.mean, momentum);
-  running_var.mul_(1 - momentum).add_(batch.variance, momentum * batch.count / (batch.count - 1));
+void use_kernels(torch::nn::Module& module, const device::Kernels* kernels) {
+  for (const std::shared_ptr<torch::nn::Module>& child : module.modules()) {
+    if (auto* const batch_norm = child->as<BatchNormImpl>()) {
+      batch_norm->use_kernels(kernels);
+    }
+  }
 }
 
 }  // namespace rollcall::model

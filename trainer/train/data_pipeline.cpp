@@ -92,7 +92,7 @@ Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::D
     return fits.error();
   }
   warn_of_workers(pipeline, world.share);
-  pipeline.copies = std::make_unique<data::BatchCopies>(world.device.device());
+  pipeline.copies = std::make_unique<data::BatchCopies>(world.device.device(), world.device.kernels());
   pipeline.train_loader = std::make_unique<data::Loader>(pipeline.datasets.train, pipeline.train_loading);
   pipeline.valid_loader = std::make_unique<data::Loader>(pipeline.datasets.valid, pipeline.valid_loading);
   return pipeline;

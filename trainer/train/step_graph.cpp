@@ -29,9 +29,6 @@ std::string obstacle(const config::TrainConfig& config, const World& world, bool
   if (replica.data_parallel.find_unused_parameters) {
     return "--find-unused-parameters looks at each step on the host";
   }
-  if (config.parallel.sync_batch_norms) {
-    return "--sync-bn looks at each step on the host";
-  }
   return "";
 }
 

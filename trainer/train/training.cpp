@@ -114,6 +114,7 @@ Result<Training> make_training(const config::TrainConfig& config, const World& w
       !built) {
     return built.error();
   }
+  model::use_kernels(*training.model, world.device.kernels());
   return training;
 }
 
@@ -126,6 +127,7 @@ Result<void> add_replica(Training& training, const config::TrainConfig& config, 
   options.groups = world.group_options;
   options.data_parallel.broadcast_at_first = !filled;
   options.data_parallel.gradient_order = std::move(gradient_order);
+  options.data_parallel.kernels = world.device.kernels();
   options.exact.broadcast_at_first = !filled;
   options.exact.accumulation = config.grad_accumulation();
   auto made = parallel::make_replica(training.model.ptr(), options, {world.process_group, world.group_store});

@@ -47,7 +47,8 @@ Result<void> take_device(World& world, const job::JobFacts& facts, const Environ
   if (chosen) {
     world.device = *std::move(chosen);
     world.device.use(config.arithmetic);
-    world.device_warning = device::idle_gpus_warning(place, world.device);
+    world.device_warning =
+        device::idle_gpus_warning(place, world.device) + device::missing_kernels_warning(world.device);
   }
   world.share = share_of_node(environment, facts.local_world_size, world.device.type() != at::kCPU);
   return chosen ? Result<void>() : chosen.error();

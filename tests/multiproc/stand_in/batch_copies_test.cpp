@@ -112,7 +112,7 @@ TEST(BatchCopies, LevelsAreNormalisedWhereTheyAreComputedWith) {
   const Normalisation wanted{.mean = {0.5, 0.25, 0}, .deviation = {0.5, 1, 2}};
   const auto first_of = [&](c10::Device device) {
     Loader loader = make_loader(1, PixelType::UInt8);
-    BatchCopies copies(device, wanted);
+    BatchCopies copies(device, nullptr, wanted);
     const Epoch epoch = place_all(loader, copies);
     MULTIPROC_CHECK(epoch.images.front().scalar_type() == at::kFloat && epoch.images.front().device() == device);
     return epoch.images.at(9).to(at::kCPU);
@@ -125,6 +125,25 @@ TEST(BatchCopies, LevelsAreNormalisedWhereTheyAreComputedWith) {
     const at::Tensor deviation = torch::tensor({0.5, 1.0, 2.0}).view({1, 3, 1});
     const at::Tensor expected = ((levels - mean) / deviation).unsqueeze(3);
     MULTIPROC_CHECK(there.allclose(expected.expand_as(there).to(at::kFloat), 1e-6, 1e-6));
+  });
+}
+
+TEST(BatchCopies, KernelsNormaliseLevelsInOnePass) {
+  run([] {
+    const Normalisation wanted;
+    Loader loader = make_loader(1, PixelType::UInt8);
+    BatchCopies copies(stand_in::device(), &stand_in::own_kernels(), wanted);
+    const Epoch epoch = place_all(loader, copies);
+    const at::Tensor there = epoch.images.at(9).to(at::kCPU);
+    MULTIPROC_CHECK(there.scalar_type() == at::kFloat && there.is_contiguous(at::MemoryFormat::ChannelsLast));
+    const ChannelAffine affine = wanted.affine();
+    const at::Tensor levels = torch::arange(27, 30, at::kDouble).view({3, 1, 1, 1});  // of the tenth batch
+    const auto by_channel = [](const auto& values) {
+      return torch::tensor({values[0], values[1], values[2]}, at::kFloat).to(at::kDouble).view({1, 3, 1, 1});
+    };
+    // Exact in float64 but for the last bits, then rounded once.
+    const at::Tensor expected = (levels * by_channel(affine.scale) + by_channel(affine.bias)).to(at::kFloat);
+    MULTIPROC_CHECK(there.equal(expected.expand_as(there)));
   });
 }
 

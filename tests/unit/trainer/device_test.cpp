@@ -50,22 +50,46 @@ TEST(IdleGpusWarning, SaysThatATrainingIsSlowerThanItsNode) {
   EXPECT_EQ(idle_gpus_warning({.asked = "cpu", .gpus = 4}, cpu), "");
 }
 
+Plugin plugin_of(at::DeviceType type, const Kernels* kernels) {
+  return {.build = "",
+          .type = type,
+          .backend = "",
+          .count = nullptr,
+          .open = nullptr,
+          .add_backend = nullptr,
+          .flight_record = nullptr,
+          .kernels = kernels};
+}
+
+TEST(MissingKernelsWarning, SaysThatGpusComputeInMorePassesThanTheyNeed) {
+  const Kernels kernels{};
+  const Plugin without = plugin_of(at::kCUDA, nullptr);
+  const Plugin with = plugin_of(at::kCUDA, &kernels);
+  const Plugin other = plugin_of(at::kPrivateUse1, nullptr);
+  Device gpu(without, 0, {});
+  EXPECT_THAT(missing_kernels_warning(gpu), HasSubstr("built without nvcc"));
+  gpu.use({.own_kernels = false});
+  EXPECT_EQ(missing_kernels_warning(gpu), "");
+  EXPECT_EQ(missing_kernels_warning(Device(with, 0, {})), "");
+  EXPECT_EQ(missing_kernels_warning(Device(other, 0, {})), "");
+  EXPECT_EQ(missing_kernels_warning(Device()), "");
+}
+
 TEST(Device, UsesTheArithmeticThatIsAskedFor) {
-  static const Plugin kPlugin{.build = "",
-                              .type = at::DeviceType::CUDA,
-                              .backend = "",
-                              .count = nullptr,
-                              .open = nullptr,
-                              .add_backend = nullptr,
-                              .flight_record = nullptr};
-  const Device gpu(kPlugin, 0, {});
+  static const Kernels kKernels{};
+  static const Plugin kPlugin = plugin_of(at::kCUDA, &kKernels);
+  Device gpu(kPlugin, 0, {});
   const at::Context& context = at::globalContext();
   const auto precision = [&](at::Float32Op op) { return context.float32Precision(at::Float32Backend::CUDA, op); };
   const bool benchmark = context.benchmarkCuDNN();
   Device().use({.tf32 = true, .deterministic = true});
   EXPECT_EQ(context.benchmarkCuDNN(), benchmark);  // it is nobody's
   EXPECT_FALSE(context.deterministicCuDNN());
-  gpu.use({.tf32 = true});  // settings tf32, deterministic
+  EXPECT_EQ(Device().kernels(), nullptr);
+  gpu.use({.tf32 = true});  // settings tf32, deterministic, own-kernels
+  EXPECT_EQ(gpu.kernels(), &kKernels);
+  gpu.use({.own_kernels = false});
+  EXPECT_EQ(gpu.kernels(), nullptr);
   EXPECT_EQ(precision(at::Float32Op::MATMUL), at::Float32Precision::TF32);
   EXPECT_EQ(precision(at::Float32Op::CONV), at::Float32Precision::TF32);
   EXPECT_TRUE(context.benchmarkCuDNN());

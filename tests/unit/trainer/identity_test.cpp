@@ -61,6 +61,14 @@ TEST(Identity, EverySettingEitherDefinesTheTrainingOrMayChange) {
   }
 }
 
+TEST(Identity, WhereBitsAreNotToDependOnTheRanksTheyDependOnWhoComputesThem) {
+  const std::string before = json({{"elastic-exact", "4"}});
+  for (const char* const name : {"channels-last", "own-kernels"}) {
+    EXPECT_THAT(options(changes(before, with({{"elastic-exact", "4"}, {name, "off"}}))),
+                ElementsAre("--" + std::string(name)));
+  }
+}
+
 TEST(Identity, ModelDataSeedOptimizerAndScheduleDefineATraining) {
   for (const char* const name : {"model", "seed", "optimizer", "lr", "lr-schedule", "weight-decay", "momentum",
                                  "adam-beta1", "precision", "mixup", "image-size", "label-smoothing", "sync-bn"}) {

@@ -28,14 +28,15 @@ at::Tensor copy_into(at::Tensor& place, const at::Tensor& host, c10::Device devi
 BatchCopies::Streams::Streams(c10::Device of_device)
     : device(of_device), beside(new_stream(device)), places{Place(device), Place(device)} {}
 
-BatchCopies::BatchCopies(c10::Device device, const Normalisation& normalisation)
-    : streams_(device.is_cpu() ? nullptr : std::make_unique<Streams>(device)) {
-  const ChannelAffine affine = normalisation.affine();
+BatchCopies::BatchCopies(c10::Device device, const device::Kernels* kernels, const Normalisation& normalisation)
+    : streams_(device.is_cpu() ? nullptr : std::make_unique<Streams>(device)),
+      kernels_(kernels),
+      affine_(normalisation.affine()) {
   const auto by_channel = [&](const auto& values) {
     return at::tensor({values[0], values[1], values[2]}, at::kFloat).view({1, 3, 1, 1}).to(device);
   };
-  scale_ = by_channel(affine.scale);
-  bias_ = by_channel(affine.bias);
+  scale_ = by_channel(affine_.scale);
+  bias_ = by_channel(affine_.bias);
 }
 
 BatchCopies::~BatchCopies() {
@@ -60,9 +61,21 @@ void BatchCopies::let_go_of_copied() {
 }
 
 void BatchCopies::normalise(Batch& batch) const {
-  if (batch.images.scalar_type() == at::kByte) {
-    batch.images = batch.images.to(at::kFloat).mul_(scale_).add_(bias_);
+  const at::Tensor levels = batch.images;
+  if (levels.scalar_type() != at::kByte) {
+    return;
   }
+  if (kernels_ == nullptr || !levels.is_contiguous(at::MemoryFormat::ChannelsLast)) {
+    batch.images = levels.to(at::kFloat).mul_(scale_).add_(bias_);
+    return;
+  }
+  batch.images = at::empty_like(levels, levels.options().dtype(at::kFloat));
+  kernels_->normalise_images({.type = device::kernels::ElementType::Float32,
+                              .pixels = levels.numel() / levels.size(1),
+                              .levels = levels.const_data_ptr<std::uint8_t>(),
+                              .images = batch.images.mutable_data_ptr(),
+                              .scale = {affine_.scale[0], affine_.scale[1], affine_.scale[2]},
+                              .bias = {affine_.bias[0], affine_.bias[1], affine_.bias[2]}});
 }
 
 Batch BatchCopies::place(Batch batch) {

@@ -10,6 +10,7 @@
 
 #include "trainer/data/loader/loader.h"
 #include "trainer/data/transforms/transforms.h"
+#include "trainer/device/kernels.h"
 
 namespace rollcall::data {
 
@@ -25,8 +26,10 @@ class BatchCopies {
   /// Batches whose copies may be on their way.
   static constexpr int kInFlight = 2;
 
-  /// Nothing is copied where `device` is the CPU. `normalisation`: of images of levels (PixelType::UInt8).
-  explicit BatchCopies(c10::Device device, const Normalisation& normalisation = {});
+  /// Nothing is copied where `device` is the CPU. `kernels`: the device's, which stay loaded; null: LibTorch's
+  /// operators normalise, and round once more. `normalisation`: of images of levels (PixelType::UInt8).
+  explicit BatchCopies(c10::Device device, const device::Kernels* kernels = nullptr,
+                       const Normalisation& normalisation = {});
   BatchCopies(const BatchCopies&) = delete;
   BatchCopies& operator=(const BatchCopies&) = delete;
   /// Waits for the copies that are on their way.
@@ -61,7 +64,9 @@ class BatchCopies {
   [[nodiscard]] Batch copied(Batch batch);
   void normalise(Batch& batch) const;
   std::unique_ptr<Streams> streams_;  ///< null: the CPU
-  at::Tensor scale_, bias_;           ///< [1, 3, 1, 1] float32 on the device
+  const device::Kernels* kernels_;
+  ChannelAffine affine_;
+  at::Tensor scale_, bias_;  ///< [1, 3, 1, 1] float32 on the device
 };
 
 }  // namespace rollcall::data

@@ -17,6 +17,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #include <utility>
 
+#include "trainer/device/cuda/kernel_table.h"
 #include "trainer/device/plugin.h"
 
 namespace rollcall::device {
@@ -140,6 +141,7 @@ extern "C" __attribute__((visibility("default"))) const rollcall::device::Plugin
                              .open = &open,
                              .add_backend = &add_nccl,
                              .flight_record = &flight_record,
-                             .capture = &capture};
+                             .capture = &capture,
+                             .kernels = own_kernels()};
   return plugin;
 }

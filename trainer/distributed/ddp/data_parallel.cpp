@@ -14,6 +14,24 @@ namespace {
 struct Compression {
   process_group::Group group;
   c10::ScalarType type;
+  const device::Kernels* kernels;  ///< null: LibTorch's operators
+  at::Tensor part;                 ///< [1] where the gradients are: 1 / ranks
+
+  /// Gradients, [n], in `type` and divided by the number of ranks.
+  [[nodiscard]] at::Tensor compressed(const at::Tensor& gradients) const {
+    using device::kernels::ElementType;
+    if (kernels == nullptr || gradients.scalar_type() != at::kFloat) {
+      return gradients.to(type).div_(group->getSize());
+    }
+    at::Tensor to = at::empty_like(gradients, gradients.options().dtype(type));
+    kernels->cast_and_scale({.from_type = ElementType::Float32,
+                             .to_type = type == at::kHalf ? ElementType::Float16 : ElementType::BFloat16,
+                             .count = gradients.numel(),
+                             .from = gradients.const_data_ptr(),
+                             .to = to.mutable_data_ptr(),
+                             .scale = part.const_data_ptr<float>()});
+    return to;
+  }
 };
 
 class CompressionHook : public c10d::CppCommHookInterface<Compression> {
@@ -23,7 +41,7 @@ class CompressionHook : public c10d::CppCommHookInterface<Compression> {
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
     const torch::NoGradGuard no_grad;
     at::Tensor gradients = bucket.getBufferRef();
-    std::vector<at::Tensor> compressed{gradients.to(state_.type).div_(state_.group->getSize())};
+    std::vector<at::Tensor> compressed{state_.compressed(gradients)};
     return state_.group->allreduce(compressed)
         ->getFuture()
         ->then(
@@ -39,9 +57,11 @@ class CompressionHook : public c10d::CppCommHookInterface<Compression> {
 
 /// A communication hook for c10d::Reducer that averages a bucket in `type`: the gradients are rounded to it, divided by
 /// the number of ranks so that float16 does not overflow, added up by one all-reduce, and put back into the bucket.
-/// What fp16_compress_hook and bf16_compress_hook of PyTorch do.
-std::unique_ptr<c10d::CommHookInterface> compress_gradients(const process_group::Group& group, c10::ScalarType type) {
-  return std::make_unique<CompressionHook>(Compression{group, type});
+/// What fp16_compress_hook and bf16_compress_hook of PyTorch do; kernels round once less.
+std::unique_ptr<c10d::CommHookInterface> compress_gradients(const process_group::Group& group,
+                                                            const DataParallelOptions& options, c10::Device device) {
+  const at::Tensor part = at::full({1}, 1.0 / group->getSize(), at::TensorOptions(device).dtype(at::kFloat));
+  return std::make_unique<CompressionHook>(Compression{group, *options.compression, options.kernels, part});
 }
 
 }  // namespace
@@ -115,7 +135,7 @@ void DataParallel::make_reducer() {
     reducer_->set_static_graph();
   }
   if (options_.compression) {
-    reducer_->register_comm_hook(compress_gradients(group_, *options_.compression));
+    reducer_->register_comm_hook(compress_gradients(group_, options_, parameters_.front().device()));
   }
 }
 

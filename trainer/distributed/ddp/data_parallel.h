@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "trainer/device/kernels.h"
 #include "trainer/distributed/ddp/replica.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/torch.h"
@@ -29,6 +30,8 @@ struct DataParallelOptions {
   /// Type in which gradients travel (bfloat16 or half), divided by the number of ranks before they are added up.
   /// Nothing: their own.
   std::optional<c10::ScalarType> compression;
+  /// The device's, which stay loaded: they compress in one pass, and round once. Null: LibTorch's operators do.
+  const device::Kernels* kernels = nullptr;
   /// Give every rank rank 0's buffers (BatchNorm statistics) before each step. Off: each rank keeps its own until
   /// sync_buffers().
   bool broadcast_buffers = true;

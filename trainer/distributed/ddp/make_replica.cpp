@@ -5,6 +5,7 @@
 #include "trainer/distributed/ddp/data_parallel.h"
 #include "trainer/distributed/ddp/sharded_replica.h"
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/libtorch_version.h"
 #include "trainer/model/batch_norm.h"
 
 namespace rollcall::parallel {
@@ -44,10 +45,16 @@ Result<std::unique_ptr<Replica>> make_replica(std::shared_ptr<torch::nn::Module>
 
 namespace {
 
-class SumOverRanks final : public model::StatisticsSum {
+class Ranks final : public model::StatisticsRanks {
  public:
-  explicit SumOverRanks(process_group::Group group) : group_(std::move(group)) {}
+  explicit Ranks(process_group::Group group) : group_(std::move(group)) {}
 
+  at::Tensor gather(const at::Tensor& mine) override {
+    at::Tensor all = at::empty({group_->getSize() * mine.numel()}, mine.options());
+    at::Tensor own = mine;
+    group_->all_gather_single(all, own)->wait();
+    return all.view({group_->getSize(), mine.numel()});
+  }
   void add_up(at::Tensor& sums) override {
     std::vector<at::Tensor> tensors{sums};
     group_->allreduce(tensors)->wait();
@@ -64,7 +71,7 @@ std::size_t synchronise_batch_norms(torch::nn::Module& module, const process_gro
   if (!group) {
     return synchronised;
   }
-  const auto ranks = c10::make_intrusive<SumOverRanks>(group);
+  const auto ranks = c10::make_intrusive<Ranks>(group);
   for (const std::shared_ptr<torch::nn::Module>& child : module.modules()) {
     if (auto* const batch_norm = child->as<model::BatchNormImpl>()) {
       batch_norm->share_statistics(ranks);

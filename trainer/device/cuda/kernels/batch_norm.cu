@@ -17,7 +17,7 @@ Status with_epilogue(const Shape& shape, Epilogue epilogue, const Run& run) {
       case Epilogue::AddRelu:
         return run.template operator()<T, K, Epilogue::AddRelu>(tiling);
     }
-    return cudaErrorInvalidValue;
+    return kInvalidValue;
   });
 }
 
@@ -26,12 +26,12 @@ Status with_epilogue(const Shape& shape, Epilogue epilogue, const Run& run) {
 Status batch_norm_add_relu_forward(const BatchNormForward& of, Stream stream) {
   const bool adds = of.epilogue == Epilogue::AddRelu;
   if (!valid(of.shape, {of.x, of.y}) || (adds && !valid(of.shape, {of.added}))) {
-    return cudaErrorInvalidValue;
+    return kInvalidValue;
   }
   return with_epilogue(of.shape, of.epilogue, [&]<typename T, unsigned K, Epilogue kEpilogue>(const Tiling& tiling) {
     const Forward<T, K, kEpilogue> body{tiling, static_cast<const T*>(of.x), static_cast<const T*>(of.added),
                                         static_cast<T*>(of.y), of.affine};
-    return launch_for_each(body, grid_of(tiling), stream);
+    return launch_tiles(body, stream);
   });
 }
 
@@ -39,7 +39,7 @@ Status batch_norm_add_relu_backward_sums(const BatchNormBackwardSums& of, Stream
   const bool adds = of.epilogue == Epilogue::AddRelu;
   if (!valid(of.shape, {of.gradient, of.x}) || (adds && !valid(of.shape, {of.y, of.below})) ||
       !lie_on(sizeof(double), {of.workspace, of.sums})) {
-    return cudaErrorInvalidValue;
+    return kInvalidValue;
   }
   auto* const parts = static_cast<double*>(of.workspace);
   return with_epilogue(of.shape, of.epilogue, [&]<typename T, unsigned K, Epilogue kEpilogue>(const Tiling& tiling) {
@@ -57,13 +57,13 @@ Status batch_norm_add_relu_backward_sums(const BatchNormBackwardSums& of, Stream
                                       of.sums,
                                       of.weight_gradient,
                                       of.bias_gradient};
-    return status != cudaSuccess ? status : launch_reduction(together, stream);
+    return status != kSuccess ? status : launch_reduction(together, stream);
   });
 }
 
 Status batch_norm_add_relu_backward_input(const BatchNormBackwardInput& of, Stream stream) {
   if (!valid(of.shape, {of.gradient, of.x, of.x_gradient})) {
-    return cudaErrorInvalidValue;
+    return kInvalidValue;
   }
   // Below an AddRelu the sums left the gradient as it is below it.
   const Epilogue above = of.epilogue == Epilogue::Relu ? Epilogue::Relu : Epilogue::None;
@@ -76,7 +76,7 @@ Status batch_norm_add_relu_backward_input(const BatchNormBackwardInput& of, Stre
                                                 of.affine,
                                                 of.sums,
                                                 of.count};
-      return launch_for_each(body, grid_of(tiling), stream);
+      return launch_tiles(body, stream);
     };
     return above == Epilogue::Relu ? launch.template operator()<Epilogue::Relu>()
                                    : launch.template operator()<Epilogue::None>();

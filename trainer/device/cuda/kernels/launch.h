@@ -1,63 +1,28 @@
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
+#include <cstdint>
+#include <initializer_list>
 
 #include "trainer/device/cuda/kernels/kernels.h"
 #include "trainer/device/cuda/kernels/tiling.h"
 
+// How bodies become kernels, with `Half` and `BFloat16`, the types of 16 bits: launch_for_each() and
+// launch_reduction(). Another compiler than nvcc makes functions of the same sources that compute on the host, for
+// tests.
+#ifdef __CUDACC__
+#include "trainer/device/cuda/kernels/launch_on_gpu.h"
+#else
+#include "trainer/device/cuda/kernels/launch_on_host.h"
+#endif
+
 namespace rollcall::device::kernels {
 
-// How bodies become kernels. Only nvcc compiles this.
-
-/// What makes 64 registers of a thread the most there are.
-inline constexpr int kBlocksOnAMultiprocessor = 2;
-
-/// A body's run() for every thread.
+/// A body's run() for every thread of the blocks of its tiling.
 template <typename Body>
-__global__ void __launch_bounds__(kThreads, kBlocksOnAMultiprocessor)
-    for_each_thread(const __grid_constant__ Body body) {
-  body.run(Place{static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(threadIdx.x)});
-}
-
-/// A body's begin() for every thread, then the lanes together, then its end() for the first lane.
-template <typename Body>
-__global__ void __launch_bounds__(kThreads, kBlocksOnAMultiprocessor) reduce_blocks(const __grid_constant__ Body body) {
-  __shared__ typename Body::State shared[kThreads];
-  const Place place{static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(threadIdx.x)};
-  shared[place.thread] = body.begin(place);
-  for (int half = body.tiling.lanes / 2; half > 0; half /= 2) {
-    __syncthreads();
-    merge_lanes(body.tiling, place.thread, half, shared);
-  }
-  if (body.tiling.lane(place.thread) == 0) {
-    body.end(place, shared[place.thread]);
-  }
-}
-
-inline dim3 grid_of(const Tiling& tiling) {
-  return {static_cast<unsigned>(tiling.channel_blocks), static_cast<unsigned>(tiling.row_blocks)};
-}
-
-/// What the launch itself came to, whatever went wrong before it on this thread.
-template <typename Body>
-Status launch(void (*kernel)(Body), const Body& body, dim3 grid, Stream stream) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = dim3(kThreads);
-  config.stream = stream;
-  return cudaLaunchKernelEx(&config, kernel, body);
-}
-
-template <typename Body>
-Status launch_for_each(const Body& body, dim3 grid, Stream stream) {
-  return launch(&for_each_thread<Body>, body, grid, stream);
-}
-
-template <typename Body>
-Status launch_reduction(const Body& body, Stream stream) {
-  return launch(&reduce_blocks<Body>, body, grid_of(body.tiling), stream);
+Status launch_tiles(const Body& body, Stream stream) {
+  const Tiling& tiling = body.tiling;
+  const Grid grid(static_cast<unsigned>(tiling.channel_blocks), static_cast<unsigned>(tiling.row_blocks));
+  return launch_for_each(body, grid, stream);
 }
 
 /// Whether none is null, and all lie on `bytes`.
@@ -81,11 +46,11 @@ Status with_type(ElementType type, const Run& run) {
     case ElementType::Float32:
       return run.template operator()<float>();
     case ElementType::Float16:
-      return run.template operator()<__half>();
+      return run.template operator()<Half>();
     case ElementType::BFloat16:
-      return run.template operator()<__nv_bfloat16>();
+      return run.template operator()<BFloat16>();
   }
-  return cudaErrorInvalidValue;
+  return kInvalidValue;
 }
 
 /// Calls run.operator()<T, K>(tiling), with as many elements at once as a row allows.

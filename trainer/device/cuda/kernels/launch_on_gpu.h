@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include "trainer/device/cuda/kernels/kernels.h"
+#include "trainer/device/cuda/kernels/tiling.h"
+
+namespace rollcall::device::kernels {
+
+using Half = __half;
+using BFloat16 = __nv_bfloat16;
+using Grid = dim3;  ///< blocks
+
+static_assert(kSuccess == cudaSuccess && kInvalidValue == cudaErrorInvalidValue);
+
+/// What makes 64 registers of a thread the most there are.
+inline constexpr int kBlocksOnAMultiprocessor = 2;
+
+/// A body's run() for every thread.
+template <typename Body>
+__global__ void __launch_bounds__(kThreads, kBlocksOnAMultiprocessor)
+    for_each_thread(const __grid_constant__ Body body) {
+  body.run(Place{static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(threadIdx.x)});
+}
+
+/// A body's begin() for every thread, then the lanes together, then its end() for the first lane.
+template <typename Body>
+__global__ void __launch_bounds__(kThreads, kBlocksOnAMultiprocessor) reduce_blocks(const __grid_constant__ Body body) {
+  __shared__ typename Body::State shared[kThreads];
+  const Place place{static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(threadIdx.x)};
+  shared[place.thread] = body.begin(place);
+  for (int half = body.tiling.lanes / 2; half > 0; half /= 2) {
+    __syncthreads();
+    merge_lanes(body.tiling, place.thread, half, shared);
+  }
+  if (body.tiling.lane(place.thread) == 0) {
+    body.end(place, shared[place.thread]);
+  }
+}
+
+/// What the launch itself came to, whatever went wrong before it on this thread.
+template <typename Body>
+Status launch(void (*kernel)(Body), const Body& body, Grid grid, Stream stream) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = dim3(kThreads);
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, kernel, body);
+}
+
+template <typename Body>
+Status launch_for_each(const Body& body, Grid grid, Stream stream) {
+  return launch(&for_each_thread<Body>, body, grid, stream);
+}
+
+template <typename Body>
+Status launch_reduction(const Body& body, Stream stream) {
+  const Tiling& tiling = body.tiling;
+  const Grid grid(static_cast<unsigned>(tiling.channel_blocks), static_cast<unsigned>(tiling.row_blocks));
+  return launch(&reduce_blocks<Body>, body, grid, stream);
+}
+
+}  // namespace rollcall::device::kernels

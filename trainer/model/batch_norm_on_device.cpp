@@ -1,0 +1,160 @@
+#include <optional>
+#include <utility>
+
+#include "trainer/model/batch_norm_passes.h"
+
+namespace rollcall::model {
+namespace {
+
+namespace kernels = device::kernels;
+
+constexpr auto kLayout = at::MemoryFormat::ChannelsLast;
+
+std::optional<kernels::ElementType> element_type(const at::Tensor& x) {
+  switch (x.scalar_type()) {
+    case at::kFloat:
+      return kernels::ElementType::Float32;
+    case at::kHalf:
+      return kernels::ElementType::Float16;
+    case at::kBFloat16:
+      return kernels::ElementType::BFloat16;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool lies_on_16_bytes(const at::Tensor& tensor) {
+  return reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 16 == 0;
+}
+
+/// `other` as the kernels read it beside x.
+at::Tensor like(const at::Tensor& x, at::Tensor other) {
+  other = other.to(x.scalar_type()).contiguous(kLayout);
+  return lies_on_16_bytes(other) ? other : other.clone(kLayout);
+}
+
+kernels::Shape shape_of(const at::Tensor& x) {
+  return {.type = *element_type(x), .rows = x.numel() / x.size(1), .channels = x.size(1)};
+}
+
+kernels::Affine view(const Affine& affine) {
+  return {.mean = affine.mean.const_data_ptr<float>(),
+          .inverse_deviation = affine.inverse_deviation.const_data_ptr<float>(),
+          .weight = affine.weight.const_data_ptr<float>(),
+          .bias = affine.bias.const_data_ptr<float>()};
+}
+
+at::Tensor floats(const at::Tensor& x, std::int64_t count) { return at::empty({count}, x.options().dtype(at::kFloat)); }
+at::Tensor doubles(const at::Tensor& x, std::int64_t count) {
+  return at::empty({count}, x.options().dtype(at::kDouble));
+}
+
+/// Memory is LibTorch's, of the current stream: it may be let go of while kernels that were given to that stream still
+/// use it.
+class KernelPasses final : public BatchNormPasses {
+ public:
+  explicit KernelPasses(const device::Kernels& kernels) : kernels_(kernels) {}
+
+  bool take(const at::Tensor& x, const at::Tensor& weight) const override {
+    // Where ranks share, all of them must decide alike: an empty batch has no layout of its own.
+    const bool laid_out = x.numel() == 0 || (x.is_contiguous(kLayout) && lies_on_16_bytes(x));
+    return !x.is_cpu() && x.layout() == at::kStrided && x.dim() == 4 && x.size(1) > 0 && element_type(x) && laid_out &&
+           weight.scalar_type() == at::kFloat && weight.is_contiguous();
+  }
+
+  BatchStatistics statistics(const at::Tensor& x, const RunningStatistics& running,
+                             StatisticsRanks* ranks) const override {
+    const kernels::Shape shape = shape_of(x);
+    BatchStatistics made{
+        .mean = floats(x, shape.channels), .inverse_deviation = floats(x, shape.channels), .count = doubles(x, 1)};
+    const kernels::Statistics to{.mean = made.mean.mutable_data_ptr<float>(),
+                                 .inverse_deviation = made.inverse_deviation.mutable_data_ptr<float>(),
+                                 .count = made.count.mutable_data_ptr<double>(),
+                                 .running_mean = running.mean.mutable_data_ptr<float>(),
+                                 .running_variance = running.variance.mutable_data_ptr<float>(),
+                                 .eps = running.eps,
+                                 .momentum = running.momentum};
+    const at::Tensor workspace = workspace_for(shape, x);
+    kernels::BatchNormStatistics of{.shape = shape,
+                                    .x = x.const_data_ptr(),
+                                    .workspace = workspace.mutable_data_ptr(),
+                                    .moments = nullptr,
+                                    .statistics = to};
+    if (ranks == nullptr) {
+      kernels_.batch_norm_statistics(of);
+      return made;
+    }
+    const at::Tensor moments = doubles(x, 2 * shape.channels + 1);
+    of.moments = moments.mutable_data_ptr<double>();
+    kernels_.batch_norm_statistics(of);
+    const at::Tensor all = ranks->gather(moments);
+    kernels_.merge_statistics(
+        {.ranks = all.size(0), .channels = shape.channels, .moments = all.const_data_ptr<double>(), .statistics = to});
+    return made;
+  }
+
+  at::Tensor normalise(const at::Tensor& x, const Affine& affine, Epilogue epilogue,
+                       const at::Tensor& shortcut) const override {
+    const at::Tensor added = epilogue == Epilogue::AddRelu ? like(x, shortcut) : at::Tensor();
+    at::Tensor y = at::empty_like(x);
+    kernels_.batch_norm_add_relu_forward({.shape = shape_of(x),
+                                          .epilogue = epilogue,
+                                          .x = x.const_data_ptr(),
+                                          .added = added.defined() ? added.const_data_ptr() : nullptr,
+                                          .y = y.mutable_data_ptr(),
+                                          .affine = view(affine)});
+    return y;
+  }
+
+  Gradients backward(at::Tensor gradient, const Normalised& of, StatisticsRanks* ranks) const override {
+    const at::Tensor& x = of.x;
+    const kernels::Shape shape = shape_of(x);
+    gradient = like(x, std::move(gradient));
+    const bool ours = is_ours_alone(gradient);
+    const bool adds = of.epilogue == Epilogue::AddRelu;
+    const at::Tensor below = adds && !ours ? at::empty_like(x) : gradient;
+    const Gradients made{.x = adds || !ours ? at::empty_like(x) : gradient,
+                         .weight = floats(x, shape.channels),
+                         .bias = floats(x, shape.channels),
+                         .shortcut = adds ? below : at::Tensor()};
+    at::Tensor sums = doubles(x, 2 * shape.channels);
+    const at::Tensor workspace = workspace_for(shape, x);
+    kernels_.batch_norm_add_relu_backward_sums({.shape = shape,
+                                                .epilogue = of.epilogue,
+                                                .gradient = gradient.const_data_ptr(),
+                                                .x = x.const_data_ptr(),
+                                                .y = adds ? of.y.const_data_ptr() : nullptr,
+                                                .below = adds ? below.mutable_data_ptr() : nullptr,
+                                                .affine = view(of.affine),
+                                                .workspace = workspace.mutable_data_ptr(),
+                                                .sums = sums.mutable_data_ptr<double>(),
+                                                .weight_gradient = made.weight.mutable_data_ptr<float>(),
+                                                .bias_gradient = made.bias.mutable_data_ptr<float>()});
+    if (ranks != nullptr) {
+      ranks->add_up(sums);
+    }
+    kernels_.batch_norm_add_relu_backward_input({.shape = shape,
+                                                 .epilogue = of.epilogue,
+                                                 .gradient = below.const_data_ptr(),
+                                                 .x = x.const_data_ptr(),
+                                                 .x_gradient = made.x.mutable_data_ptr(),
+                                                 .affine = view(of.affine),
+                                                 .sums = sums.const_data_ptr<double>(),
+                                                 .count = of.count.const_data_ptr<double>()});
+    return made;
+  }
+
+ private:
+  [[nodiscard]] at::Tensor workspace_for(const kernels::Shape& shape, const at::Tensor& x) const {
+    const std::size_t bytes = kernels_.workspace_bytes(shape);
+    return doubles(x, static_cast<std::int64_t>((bytes + sizeof(double) - 1) / sizeof(double)));
+  }
+
+  const device::Kernels& kernels_;
+};
+
+}  // namespace
+
+BatchNormPassesPtr kernel_passes(const device::Kernels& kernels) { return c10::make_intrusive<KernelPasses>(kernels); }
+
+}  // namespace rollcall::model
