@@ -1,6 +1,13 @@
 // The stand-in device's collectives.
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstring>
+#include <functional>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -9,12 +16,14 @@
 
 #include "tests/support/stand_in_device.h"
 #include "trainer/libtorch_version.h"
+#include "trainer/streams.h"
 
 namespace rollcall::testing_support::stand_in {
 namespace {
 
 std::atomic<std::int64_t> given{0};
 std::atomic<std::int64_t> ended{0};
+std::atomic<std::int64_t> reduced_and_scattered{0};
 
 /// What ends waiting for all works of a backend.
 struct Abortion {
@@ -23,31 +32,52 @@ struct Abortion {
   bool aborted = false;
 };
 
-/// As NCCL's: wait() is the stream's, and the host goes on. One whose peer is lost never ends, until it is aborted,
-/// which leaves any values.
-class WorkOfStream final : public c10d::Work {
+/// One collective of the backend that carries it.
+class Carried {
  public:
-  /// `tensors`: of the device, that it gives values to.
-  WorkOfStream(const c10::intrusive_ptr<c10d::Work>& inner, std::vector<at::Tensor> tensors,
-               std::shared_ptr<Abortion> abortion)
-      : state_(std::make_shared<State>(std::move(abortion))), tensors_(std::move(tensors)) {
+  Carried(const c10::intrusive_ptr<c10d::Work>& work, std::shared_ptr<Abortion> abortion)
+      : state_(std::make_shared<State>(std::move(abortion))) {
     given += 1;
-    inner->getFuture()->addCallback([state = state_, inner](c10::ivalue::Future& done) {
+    work->getFuture()->addCallback([state = state_, work](c10::ivalue::Future& done) {
       const std::lock_guard lock(state->abortion->mutex);
       state->ended_well = !done.hasError();
       ended += state->ended_well ? 1 : 0;
       state->abortion->changed.notify_all();
     });
   }
-  bool isCompleted() override {
+  [[nodiscard]] bool has_ended() const {
     const std::lock_guard lock(state_->abortion->mutex);
-    return state_->has_ended();
+    return state_->ended_well || state_->abortion->aborted;
   }
+  /// Waits for its end; whether it has values. One whose peer is lost never ends, until it is aborted.
+  [[nodiscard]] bool arrives() const {
+    std::unique_lock lock(state_->abortion->mutex);
+    state_->abortion->changed.wait(lock, [&] { return state_->ended_well || state_->abortion->aborted; });
+    return state_->ended_well;
+  }
+
+ private:
+  struct State {
+    explicit State(std::shared_ptr<Abortion> of_backend) : abortion(std::move(of_backend)) {}
+    const std::shared_ptr<Abortion> abortion;
+    bool ended_well = false;  ///< guarded by the abortion's mutex
+  };
+  std::shared_ptr<State> state_;
+};
+
+/// As NCCL's: wait() is the stream's, and the host goes on. Holds its tensors as NCCL's does (WorkNCCL): what it reads
+/// until somebody waits, what it gives values to as long as it lives.
+class WorkOfStream final : public c10d::Work {
+ public:
+  WorkOfStream(Carried carried, c10::Event delivered, std::vector<at::Tensor> inputs, std::vector<at::Tensor> outputs)
+      : carried_(std::move(carried)),
+        delivered_(std::move(delivered)),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)) {}
+  bool isCompleted() override { return carried_.has_ended(); }
   bool wait(std::chrono::milliseconds /*timeout*/) override {
-    enqueue([state = state_] {
-      std::unique_lock lock(state->abortion->mutex);
-      state->abortion->changed.wait(lock, [&] { return state->has_ended(); });
-    });
+    delivered_.block(current_stream(device()));
+    inputs_.clear();
     return true;
   }
   void synchronize() override { wait(kNoTimeout); }
@@ -55,27 +85,36 @@ class WorkOfStream final : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
     wait(kNoTimeout);
     auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::ofTensors());
-    future->markCompleted(tensors_);
+    future->markCompleted(outputs_);
     return future;
   }
-  std::vector<at::Tensor> result() override { return tensors_; }
+  std::vector<at::Tensor> result() override { return outputs_; }
 
  private:
-  struct State {
-    explicit State(std::shared_ptr<Abortion> of_backend) : abortion(std::move(of_backend)) {}
-    [[nodiscard]] bool has_ended() const { return ended_well || abortion->aborted; }
-    const std::shared_ptr<Abortion> abortion;
-    bool ended_well = false;  ///< guarded by the abortion's mutex
-  };
-  const std::shared_ptr<State> state_;
-  const std::vector<at::Tensor> tensors_;
+  Carried carried_;
+  c10::Event delivered_;
+  std::vector<at::Tensor> inputs_;
+  std::vector<at::Tensor> outputs_;
 };
 
-/// The device's collectives, by another backend on the memory behind its tensors.
+/// By pairs, as FSDP adds on CPUs: so that the results are theirs to the bit.
+void add_by_pairs(const at::Tensor& sum, const at::Tensor& rows) {
+  for (std::int64_t step = 1; step < rows.size(0); step *= 2) {
+    for (std::int64_t i = 0; i + step < rows.size(0); i += 2 * step) {
+      rows[i].add_(rows[i + step]);
+    }
+  }
+  sum.copy_(rows[0]);
+}
+
+/// The device's collectives, by another backend on copies of its tensors' values. They are on a stream of the group's
+/// own, behind what the current one was given. What they read is read at once, so that other ranks go on, and looked at
+/// again when the values arrive, which is as late as streams allow: who changed it or used its memory meanwhile, when
+/// NCCL may still read it, hears of it.
 class Collectives final : public c10d::Backend {
  public:
   using Tensors = std::vector<at::Tensor>;
-  using Work = c10::intrusive_ptr<c10d::Work>;
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
   explicit Collectives(c10::intrusive_ptr<c10d::Backend> inner)
       : c10d::Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)) {}
@@ -87,53 +126,111 @@ class Collectives final : public c10d::Backend {
     abortion_->changed.notify_all();
   }
 
-  Work broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
-    Tensors values = begin(tensors);
-    return of_stream(inner_->broadcast(values, options), tensors);
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
+    return in_place(tensors, [&](Tensors& values) { return inner_->broadcast(values, options); });
   }
-  Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
-    Tensors values = begin(tensors);
-    return of_stream(inner_->allreduce(values, options), tensors);
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    return in_place(tensors, [&](Tensors& values) { return inner_->allreduce(values, options); });
   }
-  Work gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) override {
-    std::vector<Tensors> received;
-    for (const Tensors& of_rank : outputs) {
-      received.push_back(begin(of_rank));
-    }
-    Tensors sent = begin(inputs);
-    return of_stream(inner_->gather(received, sent, options), outputs.empty() ? Tensors{} : outputs.front());
+  WorkPtr gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) override {
+    Tensors sent = copies(inputs);
+    Tensors gathered = outputs.empty() ? Tensors{} : outputs.front();
+    const Tensors received = room_for(gathered);
+    std::vector<Tensors> lists = outputs.empty() ? std::vector<Tensors>{} : std::vector<Tensors>{received};
+    return of_stream(inner_->gather(lists, sent, options), {inputs, sent}, {gathered, received});
   }
-  Work all_gather_single(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override {
-    at::Tensor received = begin(output);
-    at::Tensor sent = begin(input);
-    return of_stream(inner_->all_gather_single(received, sent, options), {output});
+  WorkPtr all_gather_single(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override {
+    Tensors sent = copies({input});
+    Tensors received = room_for({output});
+    return of_stream(inner_->all_gather_single(received[0], sent[0], options), {{input}, sent}, {{output}, received});
   }
-  Work all_to_all_single(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_sizes,
-                         std::vector<std::int64_t>& input_sizes, const c10d::AllToAllOptions& options) override {
-    at::Tensor received = begin(output);
-    at::Tensor sent = begin(input);
-    return of_stream(inner_->all_to_all_single(received, sent, output_sizes, input_sizes, options), {output});
+  WorkPtr reduce_scatter_single(at::Tensor& output, at::Tensor& input,
+                                const c10d::ReduceScatterOptions& options) override {
+    TORCH_CHECK(options.reduceOp == c10d::ReduceOp::SUM, "the stand-in's reduce-scatter adds, and nothing else");
+    reduced_and_scattered += 1;
+    Tensors sent = copies({input});
+    Tensors received = room_for({input});
+    const Tensors sums = room_for({output});
+    std::vector<std::int64_t> equal;
+    std::vector<std::int64_t> also_equal;
+    return of_stream(inner_->all_to_all_single(received[0], sent[0], equal, also_equal, {}), {{input}, sent},
+                     {{output}, sums},
+                     [sum = sums[0], rows = received[0].view({getSize(), -1})] { add_by_pairs(sum.view({-1}), rows); });
+  }
+  WorkPtr all_to_all_single(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_sizes,
+                            std::vector<std::int64_t>& input_sizes, const c10d::AllToAllOptions& options) override {
+    Tensors sent = copies({input});
+    Tensors received = room_for({output});
+    return of_stream(inner_->all_to_all_single(received[0], sent[0], output_sizes, input_sizes, options),
+                     {{input}, sent}, {{output}, received});
   }
 
  private:
-  /// The values behind a tensor of the device, which stays alive with them.
-  static at::Tensor begin(const at::Tensor& tensor) {
-    return at::from_blob(
-        values_of(tensor).mutable_data_ptr(), tensor.sizes(), tensor.strides(), [tensor](void*) {},
-        at::TensorOptions(tensor.scalar_type()));
-  }
-  Work of_stream(const Work& inner, Tensors tensors) const {
-    return c10::make_intrusive<WorkOfStream>(inner, std::move(tensors), abortion_);
-  }
-  static Tensors begin(const Tensors& tensors) {
+  /// Tensors of the device and, of each, values in main memory.
+  struct Values {
+    Tensors tensors;
     Tensors values;
-    for (const at::Tensor& tensor : tensors) {
-      values.push_back(begin(tensor));
-    }
+  };
+
+  static Tensors places_of(const Tensors& tensors) {
+    Tensors places;
+    std::ranges::transform(tensors, std::back_inserter(places), &values_of);
+    return places;
+  }
+  static Tensors copies(const Tensors& tensors) {
+    Tensors values;
+    std::ranges::transform(tensors, std::back_inserter(values),
+                           [](const at::Tensor& t) { return values_of(t).clone(); });
     return values;
+  }
+  static Tensors room_for(const Tensors& tensors) {
+    Tensors room;
+    std::ranges::transform(tensors, std::back_inserter(room), [](const at::Tensor& tensor) {
+      return at::empty_strided(tensor.sizes(), tensor.strides(), at::TensorOptions(tensor.scalar_type()));
+    });
+    return room;
+  }
+  static bool have_changed(const Tensors& places, const Tensors& values) {
+    return !std::ranges::equal(places, values, [](const at::Tensor& place, const at::Tensor& value) {
+      return std::memcmp(place.const_data_ptr(), value.const_data_ptr(), value.nbytes()) == 0;
+    });
+  }
+
+  template <typename Issue>
+  WorkPtr in_place(const Tensors& tensors, const Issue& issue) {
+    const Tensors sent = copies(tensors);
+    Tensors values = copies(tensors);
+    const WorkPtr inner = issue(values);
+    return of_stream(inner, {tensors, sent}, {tensors, values});
+  }
+
+  /// `finish`: before the values of `outputs` are there.
+  WorkPtr of_stream(
+      const WorkPtr& inner, const Values& inputs, const Values& outputs, const std::function<void()>& finish = [] {}) {
+    Carried carried(inner, abortion_);
+    const auto deliver = [carried, finish, read = places_of(inputs.tensors), sent = inputs.values,
+                          written = places_of(outputs.tensors), received = outputs.values] {
+      if (!carried.arrives()) {
+        return;  // any values
+      }
+      const torch::NoGradGuard no_grad;
+      TORCH_CHECK(!have_changed(read, sent),
+                  "stand-in: what a collective may still read was changed, or its memory used");
+      finish();
+      for (std::size_t i = 0; i < written.size(); ++i) {
+        written[i].copy_(received[i]);
+      }
+    };
+    put_behind(stream_, current_stream(device()));
+    const c10::StreamGuard guard(stream_);
+    enqueue(deliver);
+    c10::Event delivered(device().type());
+    delivered.record(stream_);
+    return c10::make_intrusive<WorkOfStream>(carried, std::move(delivered), inputs.tensors, outputs.tensors);
   }
 
   c10::intrusive_ptr<c10d::Backend> inner_;
+  const c10::Stream stream_ = new_stream(device());
   const std::shared_ptr<Abortion> abortion_ = std::make_shared<Abortion>();
 };
 
@@ -142,6 +239,8 @@ class Collectives final : public c10d::Backend {
 std::string flight_record() {
   return "{\"given\": " + std::to_string(given) + ", \"ended\": " + std::to_string(ended) + "}";
 }
+
+std::int64_t reduce_scatters() { return reduced_and_scattered; }
 
 void add_backend(c10d::ProcessGroup& group) {
   group.setBackend(
