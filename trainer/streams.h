@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -15,6 +16,13 @@ namespace rollcall {
 /// One for what happens beside it.
 [[nodiscard]] inline c10::Stream new_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+}
+
+/// What `after` is given from now on waits for what `before` was given until now.
+inline void put_behind(const c10::Stream& after, const c10::Stream& before) {
+  c10::Event here(before.device_type());
+  here.record(before);
+  here.block(after);
 }
 
 }  // namespace rollcall

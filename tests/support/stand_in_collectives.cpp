@@ -1,20 +1,30 @@
 // The stand-in device's collectives.
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstring>
+#include <functional>
+#include <iterator>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
 #include "tests/support/stand_in_device.h"
 #include "trainer/libtorch_version.h"
+#include "trainer/streams.h"
 
 namespace rollcall::testing_support::stand_in {
 namespace {
 
 std::atomic<std::int64_t> given{0};
 std::atomic<std::int64_t> ended{0};
+std::atomic<std::int64_t> reduced_and_scattered{0};
 
 /// What ends waiting for all works of a backend.
 struct Abortion {
@@ -23,80 +33,94 @@ struct Abortion {
   bool aborted = false;
 };
 
-/// As NCCL's: wait() is the stream's, and the host goes on. One whose peer is lost never ends, until it is aborted,
-/// which leaves any values.
-class WorkOfStream final : public c10d::Work {
+/// One collective of the backend that carries it.
+class Carried {
  public:
-  /// `tensors`: of the device, that it gives values to.
-  WorkOfStream(const c10::intrusive_ptr<c10d::Work>& inner, std::vector<at::Tensor> tensors,
-               std::shared_ptr<Abortion> abortion)
-      : state_(std::make_shared<State>(std::move(abortion))), tensors_(std::move(tensors)) {
+  Carried(const c10::intrusive_ptr<c10d::Work>& work, std::shared_ptr<Abortion> abortion)
+      : state_(std::make_shared<State>(std::move(abortion))) {
     given += 1;
-    inner->getFuture()->addCallback([state = state_, inner](c10::ivalue::Future& done) {
+    work->getFuture()->addCallback([state = state_, work](c10::ivalue::Future& done) {
       const std::lock_guard lock(state->abortion->mutex);
       state->ended_well = !done.hasError();
       ended += state->ended_well ? 1 : 0;
       state->abortion->changed.notify_all();
     });
   }
-  bool isCompleted() override {
+  [[nodiscard]] bool has_ended() const {
     const std::lock_guard lock(state_->abortion->mutex);
-    return state_->has_ended();
+    return state_->ended_well || state_->abortion->aborted;
+  }
+  /// Waits for its end; whether it has values. One whose peer is lost never ends, until it is aborted.
+  [[nodiscard]] bool arrives() const {
+    std::unique_lock lock(state_->abortion->mutex);
+    state_->abortion->changed.wait(lock, [&] { return state_->ended_well || state_->abortion->aborted; });
+    return state_->ended_well;
+  }
+
+ private:
+  struct State {
+    explicit State(std::shared_ptr<Abortion> of_backend) : abortion(std::move(of_backend)) {}
+    const std::shared_ptr<Abortion> abortion;
+    bool ended_well = false;  ///< guarded by the abortion's mutex
+  };
+  std::shared_ptr<State> state_;
+};
+
+/// As NCCL's: wait() is the stream's, and the host goes on. Holds its tensors as NCCL's does (WorkNCCL): what it reads
+/// until somebody waits, what it gives values to as long as it lives.
+class WorkOfStream final : public c10d::Work {
+ public:
+  /// `carried`: nothing where a graph carries it.
+  WorkOfStream(std::optional<Carried> carried, c10::Event delivered, std::vector<at::Tensor> inputs,
+               std::vector<at::Tensor> outputs)
+      : carried_(std::move(carried)),
+        delivered_(std::move(delivered)),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)) {}
+  bool isCompleted() override {
+    TORCH_CHECK(carried_, "stand-in: the host looks at work that is captured");
+    return carried_->has_ended();
   }
   bool wait(std::chrono::milliseconds /*timeout*/) override {
-    enqueue([state = state_] { state->wait(); });
+    delivered_.block(current_stream(device()));
+    inputs_.clear();
     return true;
   }
-  /// For the stream's own thread.
-  void wait_here() { state_->wait(); }
   void synchronize() override { wait(kNoTimeout); }
   /// Completed: what is enqueued behind it comes after its values.
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
     wait(kNoTimeout);
     auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::ofTensors());
-    future->markCompleted(tensors_);
+    future->markCompleted(outputs_);
     return future;
   }
-  std::vector<at::Tensor> result() override { return tensors_; }
+  std::vector<at::Tensor> result() override { return outputs_; }
 
  private:
-  struct State {
-    explicit State(std::shared_ptr<Abortion> of_backend) : abortion(std::move(of_backend)) {}
-    [[nodiscard]] bool has_ended() const { return ended_well || abortion->aborted; }
-    void wait() const {
-      std::unique_lock lock(abortion->mutex);
-      abortion->changed.wait(lock, [&] { return has_ended(); });
+  std::optional<Carried> carried_;
+  c10::Event delivered_;
+  std::vector<at::Tensor> inputs_;
+  std::vector<at::Tensor> outputs_;
+};
+
+/// By pairs, as FSDP adds on CPUs: so that the results are theirs to the bit.
+void add_by_pairs(const at::Tensor& sum, const at::Tensor& rows) {
+  for (std::int64_t step = 1; step < rows.size(0); step *= 2) {
+    for (std::int64_t i = 0; i + step < rows.size(0); i += 2 * step) {
+      rows[i].add_(rows[i + step]);
     }
-    const std::shared_ptr<Abortion> abortion;
-    bool ended_well = false;  ///< guarded by the abortion's mutex
-  };
-  const std::shared_ptr<State> state_;
-  const std::vector<at::Tensor> tensors_;
-};
-
-/// One that a graph carries whenever it is replayed, in its turn.
-class CapturedWork final : public c10d::Work {
- public:
-  explicit CapturedWork(std::vector<at::Tensor> tensors) : tensors_(std::move(tensors)) {}
-  bool isCompleted() override { TORCH_CHECK(false, "stand-in: the host looks at work that is captured"); }
-  bool wait(std::chrono::milliseconds /*timeout*/) override { return true; }
-  void synchronize() override {}
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
-    auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::ofTensors());
-    future->markCompleted(tensors_);
-    return future;
   }
-  std::vector<at::Tensor> result() override { return tensors_; }
+  sum.copy_(rows[0]);
+}
 
- private:
-  const std::vector<at::Tensor> tensors_;
-};
-
-/// The device's collectives, by another backend on the memory behind its tensors.
+/// The device's collectives, by another backend on copies of its tensors' values. They are on a stream of the group's
+/// own, behind what the current one was given. What they read is read at once, so that other ranks go on, and looked at
+/// again when the values arrive, which is as late as streams allow: who changed it or used its memory meanwhile, when
+/// NCCL may still read it, hears of it.
 class Collectives final : public c10d::Backend {
  public:
   using Tensors = std::vector<at::Tensor>;
-  using Work = c10::intrusive_ptr<c10d::Work>;
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
   explicit Collectives(c10::intrusive_ptr<c10d::Backend> inner)
       : c10d::Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)) {}
@@ -108,61 +132,137 @@ class Collectives final : public c10d::Backend {
     abortion_->changed.notify_all();
   }
 
-  Work broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
-    return carry(tensors,
-                 [this, values = begin(tensors), options]() mutable { return inner_->broadcast(values, options); });
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
+    return in_place(tensors, [this, options](Tensors& values) { return inner_->broadcast(values, options); });
   }
-  Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
-    return carry(tensors,
-                 [this, values = begin(tensors), options]() mutable { return inner_->allreduce(values, options); });
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    return in_place(tensors, [this, options](Tensors& values) { return inner_->allreduce(values, options); });
   }
-  Work gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) override {
-    std::vector<Tensors> received;
-    for (const Tensors& of_rank : outputs) {
-      received.push_back(begin(of_rank));
-    }
-    return carry(
-        outputs.empty() ? Tensors{} : outputs.front(),
-        [this, received, sent = begin(inputs), options]() mutable { return inner_->gather(received, sent, options); });
+  WorkPtr gather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::GatherOptions& options) override {
+    const Tensors gathered = outputs.empty() ? Tensors{} : outputs.front();
+    const auto issue = [this, options, is_root = !outputs.empty()](Tensors& sent, Tensors& received) {
+      std::vector<Tensors> lists = is_root ? std::vector<Tensors>{received} : std::vector<Tensors>{};
+      return inner_->gather(lists, sent, options);
+    };
+    return carry({.read = inputs, .written = gathered, .room = gathered, .issue = issue});
   }
-  Work all_gather_single(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override {
-    return carry({output}, [this, received = begin(output), sent = begin(input), options]() mutable {
-      return inner_->all_gather_single(received, sent, options);
-    });
+  WorkPtr all_gather_single(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override {
+    const auto issue = [this, options](Tensors& sent, Tensors& received) {
+      return inner_->all_gather_single(received[0], sent[0], options);
+    };
+    return carry({.read = {input}, .written = {output}, .room = {output}, .issue = issue});
   }
-  Work all_to_all_single(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_sizes,
-                         std::vector<std::int64_t>& input_sizes, const c10d::AllToAllOptions& options) override {
-    return carry({output},
-                 [this, received = begin(output), sent = begin(input), output_sizes, input_sizes, options]() mutable {
-                   return inner_->all_to_all_single(received, sent, output_sizes, input_sizes, options);
-                 });
+  WorkPtr reduce_scatter_single(at::Tensor& output, at::Tensor& input,
+                                const c10d::ReduceScatterOptions& options) override {
+    TORCH_CHECK(options.reduceOp == c10d::ReduceOp::SUM, "the stand-in's reduce-scatter adds, and nothing else");
+    reduced_and_scattered += 1;
+    const auto issue = [this](Tensors& sent, Tensors& received) {
+      std::vector<std::int64_t> equal;
+      std::vector<std::int64_t> also_equal;
+      return inner_->all_to_all_single(received[0], sent[0], equal, also_equal, {});
+    };
+    const auto deliver = [ranks = getSize()](const Tensors& received, const Tensors& places) {
+      add_by_pairs(places[0].view({-1}), received[0].view({ranks, -1}));
+    };
+    return carry({.read = {input}, .written = {output}, .room = {input}, .issue = issue, .deliver = deliver});
+  }
+  WorkPtr all_to_all_single(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_sizes,
+                            std::vector<std::int64_t>& input_sizes, const c10d::AllToAllOptions& options) override {
+    const auto issue = [this, output_sizes, input_sizes, options](Tensors& sent, Tensors& received) mutable {
+      return inner_->all_to_all_single(received[0], sent[0], output_sizes, input_sizes, options);
+    };
+    return carry({.read = {input}, .written = {output}, .room = {output}, .issue = issue});
   }
 
  private:
-  /// What `issue` begins, now or, while the stream is captured, whenever its graph is replayed.
-  template <typename Issue>
-  Work carry(Tensors tensors, Issue issue) const {
-    if (!is_captured()) {
-      return c10::make_intrusive<WorkOfStream>(issue(), std::move(tensors), abortion_);
+  /// What a collective does with tensors of the device, by values in main memory.
+  struct Call {
+    Tensors read;
+    Tensors written;
+    Tensors room;  ///< of whose sizes values are received
+    std::function<WorkPtr(Tensors& sent, Tensors& received)> issue;
+    /// Values that were received, to the places of what is written.
+    std::function<void(const Tensors& received, const Tensors& places)> deliver = &put;
+  };
+
+  static void put(const Tensors& received, const Tensors& places) {
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      places[i].copy_(received[i]);
     }
-    enqueue([issue, tensors, abortion = abortion_]() mutable { WorkOfStream(issue(), tensors, abortion).wait_here(); });
-    return c10::make_intrusive<CapturedWork>(std::move(tensors));
   }
-  /// The values behind a tensor of the device, which stays alive with them.
-  static at::Tensor begin(const at::Tensor& tensor) {
-    return at::from_blob(
-        values_of(tensor).mutable_data_ptr(), tensor.sizes(), tensor.strides(), [tensor](void*) {},
-        at::TensorOptions(tensor.scalar_type()));
+  static Tensors places_of(const Tensors& tensors) {
+    Tensors places;
+    std::ranges::transform(tensors, std::back_inserter(places), &values_of);
+    return places;
   }
-  static Tensors begin(const Tensors& tensors) {
+  static Tensors copies(const Tensors& places) {
     Tensors values;
-    for (const at::Tensor& tensor : tensors) {
-      values.push_back(begin(tensor));
-    }
+    std::ranges::transform(places, std::back_inserter(values), [](const at::Tensor& place) { return place.clone(); });
     return values;
+  }
+  static Tensors room_for(const Tensors& tensors) {
+    Tensors room;
+    std::ranges::transform(tensors, std::back_inserter(room), [](const at::Tensor& tensor) {
+      return at::empty_strided(tensor.sizes(), tensor.strides(), at::TensorOptions(tensor.scalar_type()));
+    });
+    return room;
+  }
+  static bool have_changed(const Tensors& places, const Tensors& values) {
+    return !std::ranges::equal(places, values, [](const at::Tensor& place, const at::Tensor& value) {
+      return std::memcmp(place.const_data_ptr(), value.const_data_ptr(), value.nbytes()) == 0;
+    });
+  }
+
+  template <typename Issue>
+  WorkPtr in_place(const Tensors& tensors, const Issue& issue) {
+    const auto on_copies = [issue](Tensors& sent, Tensors& received) {
+      received = copies(sent);
+      return issue(received);
+    };
+    return carry({.read = tensors, .written = tensors, .room = {}, .issue = on_copies});
+  }
+
+  WorkPtr carry(const Call& call) { return is_captured() ? captured(call) : begun(call); }
+  WorkPtr begun(const Call& call) {
+    const Tensors read = places_of(call.read);
+    Tensors sent = copies(read);
+    Tensors received = room_for(call.room);
+    const WorkPtr inner = call.issue(sent, received);
+    const Carried carried(inner, abortion_);
+    return of_stream(call, carried, [=, deliver = call.deliver, written = places_of(call.written)] {
+      if (!carried.arrives()) {
+        return;  // any values
+      }
+      const torch::NoGradGuard no_grad;
+      TORCH_CHECK(!have_changed(read, sent),
+                  "stand-in: what a collective may still read was changed, or its memory used");
+      deliver(received, written);
+    });
+  }
+  /// All of it happens whenever the graph is replayed, in its turn.
+  WorkPtr captured(const Call& call) {
+    return of_stream(call, std::nullopt,
+                     [read = places_of(call.read), written = places_of(call.written), room = room_for(call.room),
+                      issue = call.issue, deliver = call.deliver, abortion = abortion_] {
+                       const torch::NoGradGuard no_grad;
+                       Tensors sent = copies(read);
+                       Tensors received = copies(room);
+                       if (Carried(issue(sent, received), abortion).arrives()) {
+                         deliver(received, written);
+                       }
+                     });
+  }
+  WorkPtr of_stream(const Call& call, std::optional<Carried> carried, std::function<void()> work) {
+    put_behind(stream_, current_stream(device()));
+    const c10::StreamGuard guard(stream_);
+    enqueue(std::move(work));
+    c10::Event delivered(device().type());
+    delivered.record(stream_);
+    return c10::make_intrusive<WorkOfStream>(std::move(carried), std::move(delivered), call.read, call.written);
   }
 
   c10::intrusive_ptr<c10d::Backend> inner_;
+  const c10::Stream stream_ = new_stream(device());
   const std::shared_ptr<Abortion> abortion_ = std::make_shared<Abortion>();
 };
 
@@ -171,6 +271,8 @@ class Collectives final : public c10d::Backend {
 std::string flight_record() {
   return "{\"given\": " + std::to_string(given) + ", \"ended\": " + std::to_string(ended) + "}";
 }
+
+std::int64_t reduce_scatters() { return reduced_and_scattered; }
 
 void add_backend(c10d::ProcessGroup& group) {
   group.setBackend(

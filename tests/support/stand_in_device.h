@@ -31,10 +31,13 @@ namespace rollcall::testing_support::stand_in {
 [[nodiscard]] c10::Device device();
 
 /// Lets the group carry the device's tensors, by its backend for CPUs. As with NCCL a collective begins after what is
-/// on the current stream at its call, and waiting for it is the stream's: the host goes on.
+/// on the current stream at its call, and waiting for it is the stream's: the host goes on. Its values arrive as late
+/// as streams allow; c10::Error where what it reads has been changed by then, or its memory used for something else.
 void add_backend(c10d::ProcessGroup& group);
 /// How many collectives backends of this process were given, and how many ended, as JSON.
 [[nodiscard]] std::string flight_record();
+/// How many reduce-scatters they were given.
+[[nodiscard]] std::int64_t reduce_scatters();
 
 /// What the program did so far.
 struct Counts {

@@ -138,7 +138,9 @@ void check_equal_to_cpu(Rank& rank, const process_group::MeshOptions& degrees) {
   }
   for (fsdp::Options options : every_option()) {
     const Outcome expected = train(rank, mesh, options, c10::kCPU);
+    const std::int64_t reduce_scatters = stand_in::reduce_scatters();
     MULTIPROC_CHECK(train(rank, mesh, options, stand_in::device()) == expected);
+    MULTIPROC_CHECK((stand_in::reduce_scatters() > reduce_scatters) == (mesh.shard && !options.reduce_type));
     options.cpu_offload = true;
     const stand_in::Counts before = stand_in::counts();
     MULTIPROC_CHECK(train(rank, mesh, options, stand_in::device()) == expected);

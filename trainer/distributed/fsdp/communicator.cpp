@@ -56,7 +56,9 @@ Pending Communicator::all_gather(const process_group::Group& group, std::vector<
   return pending;
 }
 
-Pending Communicator::exchange(std::vector<at::Tensor> received, std::vector<at::Tensor> parts) {
+template <typename Issue>
+Pending Communicator::reduce(const std::vector<at::Tensor>& received, const std::vector<at::Tensor>& parts,
+                             const Issue& issue) {
   counters.reductions += 1;
   Pending pending(options_.around_collective, counters);
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -66,13 +68,27 @@ Pending Communicator::exchange(std::vector<at::Tensor> received, std::vector<at:
     }
     counters.scattered_bytes += bytes(parts[i]) - bytes(parts[i]) / size();
     around_collective();
-    at::Tensor output = as_bytes(received[i]);
-    at::Tensor input = as_bytes(parts[i]);
-    std::vector<std::int64_t> equal_parts;
-    std::vector<std::int64_t> also_equal;
-    pending.add(mesh_.shard->all_to_all_single(output, input, equal_parts, also_equal));
+    pending.add(issue(received[i], parts[i]));
   }
   return pending;
+}
+
+Pending Communicator::reduce_scatter(const std::vector<at::Tensor>& sums, const std::vector<at::Tensor>& parts) {
+  return reduce(sums, parts, [this](const at::Tensor& sum, const at::Tensor& part) {
+    at::Tensor output = sum.view({-1});
+    at::Tensor input = part.view({-1});
+    return mesh_.shard->reduce_scatter_single(output, input);
+  });
+}
+
+Pending Communicator::exchange(const std::vector<at::Tensor>& received, const std::vector<at::Tensor>& parts) {
+  return reduce(received, parts, [this](const at::Tensor& received_part, const at::Tensor& part) {
+    at::Tensor output = as_bytes(received_part);
+    at::Tensor input = as_bytes(part);
+    std::vector<std::int64_t> equal_parts;
+    std::vector<std::int64_t> also_equal;
+    return mesh_.shard->all_to_all_single(output, input, equal_parts, also_equal);
+  });
 }
 
 void Communicator::add_up(const at::Tensor& sum, const at::Tensor& received) {

@@ -43,10 +43,14 @@ class Communicator {
   [[nodiscard]] Pending all_gather(const process_group::Group& group, std::vector<at::Tensor> gathered,
                                    std::vector<at::Tensor> mine);
 
-  /// Of each of `parts` (as many equal ones as the shard group has ranks, back to back) sends part r to rank r; the one
-  /// of `received` gets everybody's part for this rank. With add_up() it is a reduce-scatter: an all-to-all moves as
-  /// little as one can, and where Gloo has none but an all-reduce in disguise, half as much.
-  [[nodiscard]] Pending exchange(std::vector<at::Tensor> received, std::vector<at::Tensor> parts);
+  /// Of each of `parts` (as many equal ones as the shard group has ranks, back to back) everybody's part r is added up
+  /// for rank r, in their type; the one of `sums` gets those of this rank. The backend adds, in an order of its own.
+  [[nodiscard]] Pending reduce_scatter(const std::vector<at::Tensor>& sums, const std::vector<at::Tensor>& parts);
+
+  /// Of each of `parts` sends part r to rank r; the one of `received` gets everybody's part for this rank. With
+  /// add_up() it is a reduce-scatter in any type: an all-to-all moves as little as one can, and where Gloo has none but
+  /// an all-reduce in disguise, half as much.
+  [[nodiscard]] Pending exchange(const std::vector<at::Tensor>& received, const std::vector<at::Tensor>& parts);
 
   /// `sum` becomes that of `received`'s rows, in its own type, by pairs and so in the same order on every machine;
   /// exact for rows that are equal where their number is a power of two. `received` is overwritten if that is its type.
@@ -58,6 +62,9 @@ class Communicator {
   Counters counters;
 
  private:
+  template <typename Issue>
+  [[nodiscard]] Pending reduce(const std::vector<at::Tensor>& received, const std::vector<at::Tensor>& parts,
+                               const Issue& issue);
   void around_collective() const;
 
   process_group::Mesh mesh_;

@@ -76,10 +76,14 @@ void GroupGradients::copy_in(const Slot& slot, const at::Tensor& gradient, const
   }
 }
 
-/// Room for every rank's part of `numel` gradients.
-at::Tensor GroupGradients::exchange_memory(std::int64_t numel) const {
+/// Whether the sums are the backend's. Not on CPUs, where one order of additions holds for all backends. A device's
+/// backend adds in the type that travels: not where that was chosen to be short on the way.
+bool GroupGradients::backend_adds() const { return !memory_.device().is_cpu() && reduce_type() == flat_.scalar_type(); }
+
+/// Room for `numel` gradients of each of `rows` ranks.
+at::Tensor GroupGradients::exchange_memory(std::int64_t rows, std::int64_t numel) const {
   const auto element = static_cast<std::int64_t>(c10::elementSize(reduce_type()));
-  return memory_.take(communicator_.size() * numel * element).view(reduce_type()).view({communicator_.size(), numel});
+  return memory_.take(rows * numel * element).view(reduce_type()).view({rows, numel});
 }
 
 /// The gradients of a message as they travel, taken from the unsharded parameters.
@@ -90,7 +94,7 @@ at::Tensor GroupGradients::parts_of(const Coalesced& message) {
     }
   }
   const Span span = layout_.reduced_span(message);
-  at::Tensor parts = exchange_memory(span.size);
+  at::Tensor parts = exchange_memory(communicator_.size(), span.size);
   for (std::size_t i = message.first; i < std::min(message.first + message.count, layout_.trainable); ++i) {
     copy_in(layout_.slots[i], take_to_send(i), parts, span);
   }
@@ -102,9 +106,11 @@ GroupGradients::Reduction GroupGradients::start() {
   Reduction reduction;
   for (const Coalesced& message : layout_.trainable_messages()) {
     reduction.parts.push_back(parts_of(message));
-    reduction.received.push_back(exchange_memory(layout_.reduced_span(message).size));
+    const std::int64_t rows = backend_adds() ? 1 : communicator_.size();
+    reduction.received.push_back(exchange_memory(rows, layout_.reduced_span(message).size));
   }
-  reduction.pending = communicator_.exchange(reduction.received, reduction.parts);
+  reduction.pending = backend_adds() ? communicator_.reduce_scatter(reduction.received, reduction.parts)
+                                     : communicator_.exchange(reduction.received, reduction.parts);
   return reduction;
 }
 

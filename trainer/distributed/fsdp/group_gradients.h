@@ -51,7 +51,8 @@ class GroupGradients {
   using Span = GroupLayout::Span;
 
   [[nodiscard]] at::ScalarType reduce_type() const;
-  [[nodiscard]] at::Tensor exchange_memory(std::int64_t numel) const;
+  [[nodiscard]] bool backend_adds() const;
+  [[nodiscard]] at::Tensor exchange_memory(std::int64_t rows, std::int64_t numel) const;
   /// The gradient that autograd made, with what was put aside.
   [[nodiscard]] at::Tensor take(std::size_t slot);
   [[nodiscard]] at::Tensor take_to_send(std::size_t slot);

@@ -7,13 +7,6 @@
 namespace rollcall::parallel::fsdp {
 namespace {
 
-/// What `after` is given from now on waits for what `before` was given until now.
-void put_behind(const c10::Stream& after, const c10::Stream& before) {
-  c10::Event here(before.device_type());
-  here.record(before);
-  here.block(after);
-}
-
 std::int64_t size_of(const at::Tensor& tensor) { return static_cast<std::int64_t>(tensor.nbytes()); }
 
 }  // namespace
