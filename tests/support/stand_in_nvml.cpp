@@ -1,14 +1,41 @@
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
+#include <string>
 
-// What EnergyMeter asks of libnvidia-ml.so.1, of two devices: the file $STAND_IN_NVML has what each has used, in
-// millijoules.
+// What Nvml asks of libnvidia-ml.so.1, of two devices. The file $STAND_IN_NVML has what each has used, in millijoules,
+// then of the first and of the second its load (per cent), bytes in use, bytes, milliwatts. What is not there or is "-"
+// is not supported. Their UUIDs are GPU-0 and GPU-1; the first also answers for all stand-in devices.
 
 namespace {
 
 constexpr int kSuccess = 0;
+constexpr int kNotSupported = 3;
 constexpr int kNotFound = 6;
 int devices[2];
+
+enum Number { kEnergy, kLoad, kUsed, kTotal, kPower };
+
+std::optional<std::uint64_t> number_of(const void* device, Number number) {
+  constexpr int kOfDevice = 4;
+  const int index = device == &devices[0] ? 0 : 1;
+  const int before = number == kEnergy ? index : 2 + kOfDevice * index + (number - kLoad);
+  std::ifstream file(std::getenv("STAND_IN_NVML"));
+  std::string word;
+  for (int i = 0; i <= before; ++i) {
+    word.clear();
+    file >> word;
+  }
+  return word.empty() || word == "-" ? std::nullopt : std::optional<std::uint64_t>(std::stoull(word));
+}
+
+template <typename Value>
+int answer(const void* device, Number number, Value* value) {
+  const auto known = number_of(device, number);
+  *value = static_cast<Value>(known.value_or(0));
+  return known ? kSuccess : kNotSupported;
+}
 
 }  // namespace
 
@@ -26,11 +53,23 @@ EXPORTED int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
   return index < 2 ? kSuccess : kNotFound;
 }
 
-EXPORTED int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* millijoules) {
-  std::ifstream file(std::getenv("STAND_IN_NVML"));
-  unsigned long long first = 0;
-  unsigned long long second = 0;
-  file >> first >> second;
-  *millijoules = device == &devices[0] ? first : second;
-  return file ? kSuccess : kNotFound;
+EXPORTED int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
+  const std::string asked = uuid;
+  *device = asked == "GPU-1" ? &devices[1] : &devices[0];
+  return asked == "GPU-0" || asked == "GPU-1" || asked.rfind("stand-in-", 0) == 0 ? kSuccess : kNotFound;
 }
+
+EXPORTED int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* millijoules) {
+  return answer(device, kEnergy, millijoules);
+}
+
+EXPORTED int nvmlDeviceGetUtilizationRates(void* device, unsigned* gpu_and_memory) {
+  return answer(device, kLoad, &gpu_and_memory[0]);
+}
+
+EXPORTED int nvmlDeviceGetMemoryInfo(void* device, unsigned long long* total_free_used) {
+  const int status = answer(device, kUsed, &total_free_used[2]);
+  return status == kSuccess ? answer(device, kTotal, &total_free_used[0]) : status;
+}
+
+EXPORTED int nvmlDeviceGetPowerUsage(void* device, unsigned* milliwatts) { return answer(device, kPower, milliwatts); }

@@ -1,11 +1,11 @@
 #include "trainer/metrics/energy.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <utility>
 
 namespace rollcall::metrics {
@@ -58,59 +58,7 @@ std::vector<EnergyCounter> powercap_counters(const fs::path& folder) {
 
 }  // namespace
 
-/// The energy of all GPUs that NVML shows to this process. Not run on hardware.
-class EnergyMeter::Gpus {
- public:
-  explicit Gpus(const char* library) : library_(::dlopen(library, RTLD_NOW | RTLD_LOCAL)) {
-    const auto init = function<int()>("nvmlInit_v2");
-    const auto count_of = function<int(unsigned*)>("nvmlDeviceGetCount_v2");
-    const auto handle_of = function<int(unsigned, void**)>("nvmlDeviceGetHandleByIndex_v2");
-    energy_of_ = function<int(void*, unsigned long long*)>("nvmlDeviceGetTotalEnergyConsumption");
-    unsigned count = 0;
-    if (init == nullptr || count_of == nullptr || handle_of == nullptr || energy_of_ == nullptr || init() != kSuccess ||
-        count_of(&count) != kSuccess) {
-      return;
-    }
-    for (unsigned index = 0; index < count; ++index) {
-      void* device = nullptr;
-      unsigned long long millijoules = 0;
-      if (handle_of(index, &device) == kSuccess && energy_of_(device, &millijoules) == kSuccess) {
-        devices_.emplace_back(device, millijoules);
-      }
-    }
-  }
-  Gpus(const Gpus&) = delete;
-  Gpus& operator=(const Gpus&) = delete;
-  ~Gpus() = default;  // the library stays: its threads may be at work
-
-  [[nodiscard]] std::size_t count() const { return devices_.size(); }
-  [[nodiscard]] double take() {
-    constexpr double kMilli = 1e-3;
-    double used = 0;
-    for (auto& [device, last] : devices_) {
-      unsigned long long now = 0;
-      if (energy_of_(device, &now) == kSuccess) {
-        used += now >= last ? kMilli * static_cast<double>(now - last) : 0;  // else its driver was loaded anew
-        last = now;
-      }
-    }
-    return used;
-  }
-
- private:
-  static constexpr int kSuccess = 0;
-
-  template <typename Signature>
-  [[nodiscard]] Signature* function(const char* name) const {
-    return library_ == nullptr ? nullptr : reinterpret_cast<Signature*>(::dlsym(library_, name));
-  }
-
-  void* library_;
-  int (*energy_of_)(void*, unsigned long long*) = nullptr;
-  std::vector<std::pair<void*, unsigned long long>> devices_;  ///< and its last reading
-};
-
-EnergyMeter::EnergyMeter(const char* nvml, const std::string& root) {
+EnergyMeter::EnergyMeter(std::shared_ptr<const Nvml> nvml, const std::string& root) : nvml_(std::move(nvml)) {
   add_if_readable({.file = root + "/sys/cray/pm_counters/energy"}, counters_);
   if (!counters_.empty()) {
     covers_ = "node";
@@ -118,20 +66,24 @@ EnergyMeter::EnergyMeter(const char* nvml, const std::string& root) {
   }
   counters_ = powercap_counters(root + "/sys/class/powercap");
   covers_ = counters_.empty() ? "" : "processors and memory";
-  if (nvml != nullptr) {
-    gpus_ = std::make_unique<Gpus>(nvml);
+  for (Nvml::Device device : nvml_ ? nvml_->devices() : std::vector<Nvml::Device>()) {
+    if (const auto millijoules = nvml_->millijoules(device)) {
+      gpus_.push_back({device, *millijoules});
+    }
   }
-  if (gpus_ && gpus_->count() > 0) {
-    covers_ += fmt::format("{}{} GPU{}", covers_.empty() ? "" : ", ", gpus_->count(), gpus_->count() == 1 ? "" : "s");
+  if (!gpus_.empty()) {
+    covers_ += fmt::format("{}{} GPU{}", covers_.empty() ? "" : ", ", gpus_.size(), gpus_.size() == 1 ? "" : "s");
   }
 }
 
-EnergyMeter::EnergyMeter(EnergyMeter&&) noexcept = default;
-EnergyMeter& EnergyMeter::operator=(EnergyMeter&&) noexcept = default;
-EnergyMeter::~EnergyMeter() = default;
-
 double EnergyMeter::take() {
-  double used = gpus_ ? gpus_->take() : 0;
+  constexpr double kMilli = 1e-3;
+  double used = 0;
+  for (Gpu& gpu : gpus_) {
+    const std::uint64_t now = nvml_->millijoules(gpu.device).value_or(gpu.last);
+    used += now >= gpu.last ? kMilli * static_cast<double>(now - gpu.last) : 0;  // else its driver was loaded anew
+    gpu.last = now;
+  }
   for (EnergyCounter& counter : counters_) {
     const std::optional<double> now = joules(counter);
     if (!now) {

@@ -2,9 +2,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
+
+#include "trainer/metrics/nvml.h"
 
 namespace rollcall::metrics {
 
@@ -16,22 +17,15 @@ struct EnergyCounter {
   double last = 0;            ///< joules, as read before
 };
 
-inline constexpr const char* kNvml = "libnvidia-ml.so.1";
-
 /// What this node uses, by the first of these that it has and this user may read:
 /// - Cray's counter of the whole node, /sys/cray/pm_counters/energy (HPE Cray EX, "Power Monitoring Counters");
 /// - those of its processors and memory, /sys/class/powercap/intel-rapl:* (Linux, Documentation/power/powercap), which
-///   many sites keep from users since CVE-2020-8694, and those of its NVIDIA GPUs that this process sees
-///   (nvmlDeviceGetTotalEnergyConsumption of libnvidia-ml.so.1, which is loaded only here).
+///   many sites keep from users since CVE-2020-8694, and those of its NVIDIA GPUs that this process sees (NVML).
 /// Not thread-safe.
 class EnergyMeter {
  public:
-  /// `nvml`: kNvml for a program that computes on GPUs; null leaves them alone, which asking would wake. `root`: before
-  /// /sys.
-  explicit EnergyMeter(const char* nvml, const std::string& root = "");
-  EnergyMeter(EnergyMeter&&) noexcept;
-  EnergyMeter& operator=(EnergyMeter&&) noexcept;
-  ~EnergyMeter();
+  /// `nvml`: null leaves GPUs alone, which asking would wake. `root`: before /sys.
+  explicit EnergyMeter(std::shared_ptr<const Nvml> nvml, const std::string& root = "");
 
   /// What is counted, for people: "node", "processors and memory", "processors and memory, 4 GPUs"; empty: nothing.
   [[nodiscard]] const std::string& covers() const { return covers_; }
@@ -39,10 +33,15 @@ class EnergyMeter {
   [[nodiscard]] double take();
 
  private:
-  class Gpus;
+  /// A GPU whose driver counts.
+  struct Gpu {
+    Nvml::Device device;
+    std::uint64_t last = 0;  ///< millijoules, as read before
+  };
 
+  std::shared_ptr<const Nvml> nvml_;
   std::vector<EnergyCounter> counters_;
-  std::unique_ptr<Gpus> gpus_;
+  std::vector<Gpu> gpus_;
   std::string covers_;
 };
 

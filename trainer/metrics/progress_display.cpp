@@ -63,6 +63,9 @@ std::string progress_text(const ProgressState& state) {
   if (state.images_per_second) {
     text += fmt::format("  {:.{}f} img/s", *state.images_per_second, *state.images_per_second < 100 ? 1 : 0);
   }
+  if (const std::string gpus = state.gpus.text(); !gpus.empty()) {
+    text += "  " + gpus;
+  }
   if (state.data_wait >= 0.01) {
     text += fmt::format("  data wait {:.0f} %", 100 * state.data_wait);
   }

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "trainer/metrics/gpu_meter.h"
+
 namespace rollcall::metrics {
 
 /// Where training stands, as people read it.
@@ -18,6 +20,7 @@ struct ProgressState {
   double top1 = 0;  ///< fraction in [0, 1]
   double learning_rate = 0;
   std::optional<double> images_per_second;
+  GpusNow gpus;
   double data_wait = 0;                     ///< fraction of the time that waited for data; shown from 1 % on
   std::optional<double> remaining_seconds;  ///< of the whole training
 };
@@ -28,7 +31,8 @@ struct ProgressState {
 /// Bar: one line that is redrawn; Lines: a new line every so many steps; Auto: a bar on a terminal, else lines.
 enum class ProgressStyle { Auto, Bar, Lines, None };
 
-/// "epoch 2/120  step 30/85  loss 2.3026  top-1 12.50 %  lr 0.0012  512 img/s  data wait 3 %  ETA 1 h 02 min"
+/// "epoch 2/120  step 30/85  loss 2.3026  top-1 12.50 %  lr 0.0012  512 img/s  GPU 97 %  71.2/79.6 GiB  684 W  data
+/// wait 3 % ETA 1 h 02 min"
 [[nodiscard]] std::string progress_text(const ProgressState& state);
 
 /// Shows progress on a file descriptor that it does not own. The caller brings the time. Failed writes are ignored: a

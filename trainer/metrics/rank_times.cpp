@@ -3,14 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <iterator>
+#include <ranges>
 #include <string>
 
 namespace rollcall::metrics {
 namespace {
 
-constexpr std::size_t kNumbers = 10;  // of a place
+constexpr std::size_t kNumbers = 10;      // of a place
+constexpr std::size_t kNumbersOfGpu = 5;  // behind them, on GPUs
 
 /// `[0.0123,null]`: four digits tell ranks apart, and a record of thousands of them stays small.
 template <typename Number>
@@ -27,8 +29,13 @@ RawJson array_of(std::size_t count, const Number& number) {
 
 }  // namespace
 
-RankTimes::RankTimes(std::uint32_t rank, std::uint32_t world_size)
-    : rank_(rank), world_size_(world_size), told_(rank == 0 ? world_size : 0) {}
+RankTimes::RankTimes(std::uint32_t rank, std::uint32_t world_size, bool on_gpus)
+    : rank_(rank),
+      world_size_(world_size),
+      on_gpus_(on_gpus),
+      told_(rank == 0 ? world_size : 0),
+      last_gpus_(on_gpus ? told_.size() : 0),
+      run_gpus_(last_gpus_) {}
 
 void RankTimes::add(const StepTimes& step, const RankUse& use) {
   mine_.times += step;
@@ -44,22 +51,33 @@ std::uint32_t RankTimes::first_of_turn(std::int64_t step) const {
   return static_cast<std::uint32_t>(step % turns) * kPlaces;
 }
 
+std::size_t RankTimes::numbers_of_place() const { return kNumbers + (on_gpus_ ? kNumbersOfGpu : 0); }
+
+std::vector<double> RankTimes::own_numbers() const {
+  const StepTimes& times = mine_.times;
+  std::vector<double> own{static_cast<double>(times.steps),
+                          times.data,
+                          times.forward,
+                          times.backward,
+                          times.wait,
+                          mine_.peak_memory,
+                          mine_.energy,
+                          mine_.cpu_seconds,
+                          mine_.loading,
+                          mine_.loader_seconds};
+  if (on_gpus_) {
+    const GpuUse& gpu = mine_.gpu;  // not a number where something is not known: nobody else adds to this place
+    own.insert(own.end(), {gpu.seconds, gpu.busy_seconds, gpu.joules, gpu.memory, gpu.memory_total});
+  }
+  return own;
+}
+
 std::vector<double> RankTimes::tell(std::int64_t step) {
-  std::vector<double> numbers(kNumbers * std::min(world_size_, kPlaces));
+  std::vector<double> numbers(numbers_of_place() * std::min(world_size_, kPlaces));
   const std::uint32_t first = first_of_turn(step);
   if (rank_ >= first && rank_ < first + kPlaces) {
-    const StepTimes& times = mine_.times;
-    const std::array<double, kNumbers> own{static_cast<double>(times.steps),
-                                           times.data,
-                                           times.forward,
-                                           times.backward,
-                                           times.wait,
-                                           mine_.peak_memory,
-                                           mine_.energy,
-                                           mine_.cpu_seconds,
-                                           mine_.loading,
-                                           mine_.loader_seconds};
-    std::ranges::copy(own, numbers.begin() + static_cast<std::ptrdiff_t>(kNumbers * (rank_ - first)));
+    std::ranges::copy(own_numbers(),
+                      numbers.begin() + static_cast<std::ptrdiff_t>(numbers_of_place() * (rank_ - first)));
     mine_ = {.peak_memory = mine_.peak_memory};
   }
   return numbers;
@@ -67,8 +85,8 @@ std::vector<double> RankTimes::tell(std::int64_t step) {
 
 void RankTimes::hear(std::int64_t step, std::span<const double> sums) {
   const std::uint32_t first = first_of_turn(step);
-  for (std::size_t place = 0; place < sums.size() / kNumbers && first + place < told_.size(); ++place) {
-    const std::span<const double> own = sums.subspan(kNumbers * place, kNumbers);
+  for (std::size_t place = 0; place < sums.size() / numbers_of_place() && first + place < told_.size(); ++place) {
+    const std::span<const double> own = sums.subspan(numbers_of_place() * place, numbers_of_place());
     Told& told = told_[first + place];
     told.times += {.steps = static_cast<std::int64_t>(own[0]),
                    .data = own[1],
@@ -80,7 +98,42 @@ void RankTimes::hear(std::int64_t step, std::span<const double> sums) {
     told.cpu_seconds += own[7];
     told.loading += own[8];
     told.loader_seconds += own[9];
+    if (on_gpus_) {
+      hear_of_gpu(first + place, own.subspan(kNumbers));
+    }
   }
+}
+
+void RankTimes::hear_of_gpu(std::size_t rank, std::span<const double> numbers) {
+  const GpuUse use{.seconds = numbers[0],
+                   .busy_seconds = numbers[1],
+                   .joules = numbers[2],
+                   .memory = numbers[3],
+                   .memory_total = numbers[4]};
+  if (use.seconds > 0) {  // else it has nothing new
+    told_[rank].gpu += use;
+    last_gpus_[rank] = use;
+    run_gpus_[rank] += use;
+  }
+}
+
+void RankTimes::add_gpus(Record& record) const {
+  const auto add = [&](const char* name, const auto& number) {
+    const auto known = [&](std::size_t rank) {
+      const GpuUse& gpu = told_[rank].gpu;
+      const double value = gpu.seconds > 0 ? number(gpu) : std::nan("");
+      return std::isnan(value) ? std::nullopt : std::optional(value);
+    };
+    const auto ranks = std::views::iota(std::size_t{0}, told_.size());
+    if (std::ranges::any_of(ranks, [&](std::size_t rank) { return known(rank).has_value(); })) {
+      record.emplace_back(name, array_of(told_.size(), known));
+    }
+  };
+  constexpr double kMebibyte = 1 << 20;
+  add("gpu_load", [](const GpuUse& gpu) { return gpu.load(); });
+  add("gpu_memory_mib", [](const GpuUse& gpu) { return gpu.memory / kMebibyte; });
+  add("gpu_memory_total_mib", [](const GpuUse& gpu) { return gpu.memory_total / kMebibyte; });
+  add("gpu_watts", [](const GpuUse& gpu) { return gpu.watts(); });
 }
 
 std::optional<Record> RankTimes::take_record(std::int64_t step) {
@@ -123,6 +176,7 @@ std::optional<Record> RankTimes::take_record(std::int64_t step) {
                           return joules > 0 ? std::optional(joules) : std::nullopt;
                         }));
   }
+  add_gpus(record);
   for (Told& told : told_) {
     told = {.peak_memory = told.peak_memory};
   }

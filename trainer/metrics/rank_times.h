@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "trainer/metrics/gpu_meter.h"
 #include "trainer/metrics/metrics_writer.h"
 #include "trainer/metrics/step_times.h"
 
@@ -26,12 +27,15 @@ class RankTimes {
  public:
   static constexpr std::uint32_t kPlaces = 64;
 
-  RankTimes(std::uint32_t rank, std::uint32_t world_size);
+  /// `on_gpus`: alike on all ranks; only then add_gpu() is told.
+  RankTimes(std::uint32_t rank, std::uint32_t world_size, bool on_gpus = false);
 
   /// A step of this rank.
   void add(const StepTimes& step, const RankUse& use);
   /// What this rank's node has used since the last call, where this rank measures it: joules.
   void add_energy(double joules) { mine_.energy += joules; }
+  /// What the GPU of this rank did since the last call.
+  void add_gpu(const GpuUse& use) { mine_.gpu += use; }
 
   /// What this rank adds to the all-reduce of step `step`: as many numbers on every rank. In its turn, what was added
   /// since its last one, which then begins anew.
@@ -40,8 +44,14 @@ class RankTimes {
   void hear(std::int64_t step, std::span<const double> sums);
 
   /// {"event":"ranks", ...}: each rank's seconds a step since the last record, null where it told nothing since, and,
-  /// where any has told of energy, the joules since; empties itself. Nothing where no rank has told of a step.
+  /// where any has told of energy, the joules since; of GPUs what any knows; empties itself. Nothing where no rank has
+  /// told of a step.
   [[nodiscard]] std::optional<Record> take_record(std::int64_t step);
+
+  // On rank 0, of what ranks told in this run.
+  [[nodiscard]] GpusNow gpus() const { return GpusNow::of(last_gpus_); }
+  /// Watts of all ranks' GPUs together, the mean over all that add_gpu() was given. Not a number: not known.
+  [[nodiscard]] double mean_gpu_watts() const { return GpusNow::of(run_gpus_).watts; }
 
  private:
   struct Told {
@@ -51,14 +61,23 @@ class RankTimes {
     double cpu_seconds = 0;
     double loading = 0;
     double loader_seconds = 0;
+    GpuUse gpu = {};
   };
+  [[nodiscard]] std::size_t numbers_of_place() const;
+  [[nodiscard]] std::vector<double> own_numbers() const;
+  void hear_of_gpu(std::size_t rank, std::span<const double> numbers);
+  void add_gpus(Record& record) const;
   [[nodiscard]] std::uint32_t first_of_turn(std::int64_t step) const;
 
   std::uint32_t rank_;
   std::uint32_t world_size_;
+  bool on_gpus_;
   Told mine_;
   std::optional<double> cpu_before_;  ///< of this process, when it last added a step
-  std::vector<Told> told_;            ///< of each rank, on rank 0
+  // Of each rank, on rank 0.
+  std::vector<Told> told_;         ///< since the last record
+  std::vector<GpuUse> last_gpus_;  ///< when it last told of its GPU; none before
+  std::vector<GpuUse> run_gpus_;   ///< in all
 };
 
 }  // namespace rollcall::metrics

@@ -84,6 +84,9 @@ struct Run {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
   Series loss, top1, top5, learning_rate, images_per_second;
+  Series gpu_load;                          ///< fraction, the mean of all ranks
+  Series gpu_memory, gpu_memory_total;      ///< MiB, of the GPU with the most in use
+  Series gpu_watts, images_per_joule;       ///< of all GPUs together
   Series data_wait;                         ///< fraction
   std::array<Series, kParts.size()> parts;  ///< seconds a step
   Series seconds;                           ///< of the steps, as recorded: their sum is the time of all steps

@@ -210,6 +210,11 @@ void RunReader::take_step(const ReadRecord& record) {
   if (const double rate = record.number("images_per_second"); rate > 0) {  // 0: an epoch's first step has none
     run_.images_per_second.add(step, rate);
   }
+  run_.gpu_load.add(step, record.number("gpu_load"));
+  run_.gpu_memory.add(step, record.number("gpu_memory_mib"));
+  run_.gpu_memory_total.add(step, record.number("gpu_memory_total_mib"));
+  run_.gpu_watts.add(step, record.number("gpu_watts"));
+  run_.images_per_joule.add(step, record.number("images_per_joule"));
   run_.data_wait.add(step, record.number("data_wait_fraction"));
   run_.samples.add(step, record.number("samples"));
   run_.bad_samples.add(step, record.number("bad_samples"));
@@ -335,7 +340,8 @@ void RunReader::take_resume(std::int64_t step) {
   run_.step = std::min(run_.step, step);
   run_.lost_seconds += run_.seconds.forget_after(step);
   for (Series* const series :
-       {&run_.loss, &run_.top1, &run_.top5, &run_.learning_rate, &run_.images_per_second, &run_.data_wait,
+       {&run_.loss, &run_.top1, &run_.top5, &run_.learning_rate, &run_.images_per_second, &run_.gpu_load,
+        &run_.gpu_memory, &run_.gpu_memory_total, &run_.gpu_watts, &run_.images_per_joule, &run_.data_wait,
         &run_.samples, &run_.bad_samples, &run_.valid_loss, &run_.valid_top1, &run_.valid_top5}) {
     series->forget_after(step);
   }

@@ -58,6 +58,15 @@ std::string quality_text(const Run& run) {
   return text;
 }
 
+/// What the GPUs did over the run; empty where no record says it.
+std::string gpus_text(const Run& run) {
+  std::string text;
+  text += run.gpu_load.empty() ? "" : fmt::format(", GPUs busy {}", percent(run.gpu_load.mean()));
+  text += run.gpu_watts.empty() ? "" : fmt::format(", {} W", short_number(run.gpu_watts.mean()));
+  text += run.images_per_joule.empty() ? "" : fmt::format(", {} images/J", short_number(run.images_per_joule.mean()));
+  return text;
+}
+
 std::string speed_text(const Run& run) {
   const double seconds = run.seconds.sum();
   if (seconds <= 0) {
@@ -68,7 +77,7 @@ std::string speed_text(const Run& run) {
   for (const Series& part : run.parts) {
     a_step += part.mean();
   }
-  return fmt::format("{:.1f} images/s, {:.3g} s a step", run.samples.sum() / seconds, a_step);
+  return fmt::format("{:.1f} images/s, {:.3g} s a step{}", run.samples.sum() / seconds, a_step, gpus_text(run));
 }
 
 std::string parts_text(const Run& run) {
@@ -289,6 +298,7 @@ std::string summary_text(const Run& run) {
 std::string summary_json(const Run& run) {
   using Json = nlohmann::ordered_json;
   const auto last = [](const Series& series) { return series.empty() ? Json() : Json(series.points().back().mean()); };
+  const auto mean = [](const Series& series) { return series.empty() ? Json() : Json(series.mean()); };
   Json parts = Json::object();
   for (std::size_t i = 0; i < kParts.size(); ++i) {
     parts[kParts[i]] = run.part_seconds[i];
@@ -325,6 +335,9 @@ std::string summary_json(const Run& run) {
                  {"learning_rate", last(run.learning_rate)},
                  {"bad_samples", static_cast<std::int64_t>(run.bad_samples.sum())},
                  {"images_per_second", run.seconds.sum() > 0 ? Json(run.samples.sum() / run.seconds.sum()) : Json()},
+                 {"gpu_load", mean(run.gpu_load)},
+                 {"gpu_watts", mean(run.gpu_watts)},
+                 {"images_per_joule", mean(run.images_per_joule)},
                  {"part_seconds", parts},
                  {"time_budget_seconds", budget},
                  {"straggler", straggler},

@@ -18,6 +18,24 @@ constexpr std::int64_t kBadSamplesNamed = 10;
 /// A record of N ranks every N / 16 seconds: whatever their number, their records grow by less than 1 KB a second.
 constexpr double kRanksASecond = 16;
 
+constexpr double kMeasureSeconds = 1;  // a reading costs microseconds, on some nodes a millisecond
+
+/// What is not known is not in a record.
+void add_known(metrics::Record& record, const char* name, double number) {
+  if (std::isfinite(number)) {
+    record.emplace_back(name, number);
+  }
+}
+
+void add_gpus(metrics::Record& record, const metrics::ProgressState& state) {
+  constexpr double kMebibyte = 1 << 20;
+  add_known(record, "gpu_load", state.gpus.load);
+  add_known(record, "gpu_memory_mib", state.gpus.memory / kMebibyte);
+  add_known(record, "gpu_memory_total_mib", state.gpus.memory_total / kMebibyte);
+  add_known(record, "gpu_watts", state.gpus.watts);
+  add_known(record, "images_per_joule", state.images_per_second.value_or(std::nan("")) / state.gpus.watts);
+}
+
 /// Of this process so far: the most memory that was resident, and CPU seconds.
 struct Usage {
   std::uint64_t peak_memory = 0;
@@ -59,15 +77,17 @@ Observer::Observer(const config::RunConfig& config, const World& world, metrics:
       world_size_(world.world_size),
       epochs_(config.epochs),
       log_steps_(config.log_steps),
-      rank_times_(world.rank, world.world_size),
+      rank_times_(world.rank, world.world_size, world.device.type() != at::kCPU),
       rank_seconds_(config.rank_seconds.value_or(std::max(10.0, world.world_size / kRanksASecond))),
       ranks_recorded_(seconds_now()),
       display_(std::make_unique<metrics::ProgressDisplay>(STDOUT_FILENO, style, log_steps_)),
       writer_(std::move(writer)),
       tensorboard_(std::move(tensorboard)) {
+  const auto nvml = world.device.type() == at::kCPU ? nullptr : metrics::Nvml::open();
   if (world.local_rank == 0) {
-    energy_.emplace(world.device.type() == at::kCPU ? nullptr : metrics::kNvml);
+    energy_.emplace(nvml);
   }
+  gpu_ = metrics::GpuMeter::of(nvml, world.device.facts().uuid, seconds_now());
 }
 
 void Observer::note(const std::string& line) { display_->message(line); }
@@ -125,13 +145,20 @@ void Observer::step_took(const metrics::StepTimes& times, const metrics::DataWai
                           .loading = wait.loading,
                           .loader_seconds = wait.workers * times.elapsed});
   measure_energy();
+  measure_gpu();
 }
 
 void Observer::measure_energy() {
-  constexpr double kSeconds = 1;  // a reading costs microseconds, on some nodes a millisecond
-  if (const double now = seconds_now(); energy_ && now - energy_read_ >= kSeconds) {
+  if (const double now = seconds_now(); energy_ && now - energy_read_ >= kMeasureSeconds) {
     energy_read_ = now;
     rank_times_.add_energy(energy_->take());
+  }
+}
+
+void Observer::measure_gpu() {
+  if (const double now = seconds_now(); gpu_ && now - gpu_read_ >= kMeasureSeconds) {
+    gpu_read_ = now;
+    rank_times_.add_gpu(gpu_->take(now));
   }
 }
 
@@ -159,7 +186,7 @@ void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningA
     tell_recovery(progress);
   }
   throughput_.step_done(seconds_now(), totals.samples);
-  left_out_ += totals;
+  run_totals_ += totals;
   metrics::ProgressState state;
   state.epoch = progress.epoch;
   state.epochs = epochs_;
@@ -172,29 +199,32 @@ void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningA
   state.remaining_seconds = metrics::remaining_seconds(
       metrics::steps_left(state) * progress.world_size * progress.batch_size, state.images_per_second);
   state.data_wait = run_wait_.fraction();
+  state.gpus = rank_times_.gpus();
   display_->step_done(state, seconds_now());
   if (numbers.step % log_steps_ == 0 || numbers.step_in_epoch == steps_in_epoch_) {
-    record({{"event", std::string("step")},
-            {"step", numbers.step},
-            {"epoch", progress.epoch},
-            {"loss", progress.unrecorded.loss()},
-            {"top1", progress.unrecorded.top1()},
-            {"top5", progress.unrecorded.top5()},
-            {"samples", progress.unrecorded.samples},
-            {"bad_samples", progress.unrecorded.bad()},
-            {"learning_rate", numbers.learning_rate},
-            {"gradient_norm", numbers.gradient_norm},
-            {"loss_scale", numbers.loss_scale},
-            {"images_per_second", state.images_per_second.value_or(0)},
-            {"data_wait_seconds", window_wait_.waited},
-            {"data_wait_fraction", window_wait_.fraction()},
-            {"loader_utilisation_of_rank_0", window_wait_.utilisation()},
-            {"steps", window_times_.steps},
-            {"seconds", window_times_.elapsed},
-            {"forward_seconds", window_times_.forward},
-            {"backward_seconds", window_times_.backward},
-            {"wait_seconds", window_times_.wait},
-            {"optimizer_seconds", window_times_.optimizer}});
+    metrics::Record of_step{{"event", std::string("step")},
+                            {"step", numbers.step},
+                            {"epoch", progress.epoch},
+                            {"loss", progress.unrecorded.loss()},
+                            {"top1", progress.unrecorded.top1()},
+                            {"top5", progress.unrecorded.top5()},
+                            {"samples", progress.unrecorded.samples},
+                            {"bad_samples", progress.unrecorded.bad()},
+                            {"learning_rate", numbers.learning_rate},
+                            {"gradient_norm", numbers.gradient_norm},
+                            {"loss_scale", numbers.loss_scale},
+                            {"images_per_second", state.images_per_second.value_or(0)},
+                            {"data_wait_seconds", window_wait_.waited},
+                            {"data_wait_fraction", window_wait_.fraction()},
+                            {"loader_utilisation_of_rank_0", window_wait_.utilisation()},
+                            {"steps", window_times_.steps},
+                            {"seconds", window_times_.elapsed},
+                            {"forward_seconds", window_times_.forward},
+                            {"backward_seconds", window_times_.backward},
+                            {"wait_seconds", window_times_.wait},
+                            {"optimizer_seconds", window_times_.optimizer}};
+    add_gpus(of_step, state);
+    record(std::move(of_step));
     progress.unrecorded = {};
     window_wait_ = {};
     window_times_ = {};
@@ -236,6 +266,9 @@ void Observer::end_epoch(const checkpoint::Progress& progress) {
 }
 
 void Observer::validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals, double seconds) {
+  if (gpu_) {
+    (void)gpu_->take(seconds_now());  // a pause is no training
+  }
   const std::string when = progress.step_in_epoch == 0 ? fmt::format("epoch {}", progress.epoch)
                                                        : fmt::format("step {}", progress.global_step);
   note(fmt::format("validation after {}: loss {:.4f}  top-1 {:.2f} %  top-5 {:.2f} %  ({} images)", when, totals.loss(),
@@ -308,18 +341,29 @@ void Observer::finished(const checkpoint::Progress& progress, const std::string&
   if (const std::string advice = metrics::input_bound_advice(run_wait_, cpus_left); !advice.empty()) {
     note(advice);
   }
-  if (left_out_.bad() > 0) {
+  if (run_totals_.bad() > 0) {
     note(fmt::format("left out {} times: images that could not be used ({} times damaged, {} times not to be read)",
-                     left_out_.bad(), left_out_.damaged, left_out_.unread));
+                     run_totals_.bad(), run_totals_.damaged, run_totals_.unread));
   }
   record_ranks(progress.global_step);
   const Usage usage = usage_of_this_process();
-  record({{"event", std::string("end")},
-          {"ending", ending},
-          {"step", progress.global_step},
-          {"data_wait_fraction", run_wait_.fraction()},
-          {"peak_memory_bytes_of_rank_0", static_cast<std::int64_t>(usage.peak_memory)},
-          {"cpu_seconds_of_rank_0", usage.cpu_seconds}});
+  metrics::Record of_end{{"event", std::string("end")},
+                         {"ending", ending},
+                         {"step", progress.global_step},
+                         {"data_wait_fraction", run_wait_.fraction()},
+                         {"peak_memory_bytes_of_rank_0", static_cast<std::int64_t>(usage.peak_memory)},
+                         {"cpu_seconds_of_rank_0", usage.cpu_seconds}};
+  tell_efficiency(of_end);
+  record(std::move(of_end));
+}
+
+void Observer::tell_efficiency(metrics::Record& of_end) {
+  const double rate = static_cast<double>(run_totals_.samples) / run_wait_.elapsed;
+  const double watts = rank_times_.mean_gpu_watts();
+  if (const double per_joule = rate / watts; std::isfinite(per_joule)) {
+    note(fmt::format("{:.4g} images per joule of the GPUs ({:.4g} img/s, {:.4g} W)", per_joule, rate, watts));
+    of_end.emplace_back("images_per_joule", per_joule);
+  }
 }
 
 void Observer::failed(const checkpoint::Progress& progress, const Error& error) {

@@ -11,6 +11,7 @@
 #include "trainer/config/train_config.h"
 #include "trainer/distributed/ddp/replica.h"
 #include "trainer/metrics/energy.h"
+#include "trainer/metrics/gpu_meter.h"
 #include "trainer/metrics/metrics_writer.h"
 #include "trainer/metrics/progress_display.h"
 #include "trainer/metrics/rank_times.h"
@@ -95,7 +96,11 @@ class Observer {
   /// Warns once where there is no room any more, and tells what is missing once there is again.
   void note_written(Output& output, const Result<void>& written);
   void copied(const SaveReport& report);
+  /// Reads the GPU, at most once a second.
+  void measure_gpu();
   void record_ranks(std::int64_t step);
+  /// Images per joule of the GPUs, where that is known.
+  void tell_efficiency(metrics::Record& of_end);
   void tell_recovery(const checkpoint::Progress& progress);
 
   std::uint32_t rank_;
@@ -104,15 +109,17 @@ class Observer {
   std::int64_t epochs_;
   std::int64_t log_steps_;
   std::int64_t steps_in_epoch_ = 0;
-  std::int64_t bad_samples_ = 0;           ///< of this rank, in this run
-  metrics::RunningAverage left_out_ = {};  ///< training in this run, all ranks: told is what was left out
+  std::int64_t bad_samples_ = 0;             ///< of this rank, in this run
+  metrics::RunningAverage run_totals_ = {};  ///< training in this run, all ranks
   metrics::Throughput throughput_;
   metrics::DataWait run_wait_;     ///< of all steps
   metrics::DataWait window_wait_;  ///< since the last record
   metrics::StepTimes window_times_;
   metrics::RankTimes rank_times_;
   std::optional<metrics::EnergyMeter> energy_;
-  double energy_read_ = 0;     ///< when, as seconds_now()
+  double energy_read_ = 0;  ///< when, as seconds_now()
+  std::optional<metrics::GpuMeter> gpu_;
+  double gpu_read_ = 0;        ///< when, as seconds_now()
   double rank_seconds_;        ///< between two records of the ranks; 0: none
   double ranks_recorded_ = 0;  ///< when, as seconds_now()
   std::unique_ptr<metrics::ProgressDisplay> display_;

@@ -97,7 +97,7 @@ TEST_F(Energy, OfGpusIsAddedAndSurvivesADriverThatIsLoadedAnew) {
   write_zone("intel-rapl:0", "package-0", "1000000");
   write("gpus", "1000 5000");
   ::setenv("STAND_IN_NVML", (root_ / "gpus").c_str(), 1);
-  EnergyMeter all(ROLLCALL_STAND_IN_NVML, root_.string());
+  EnergyMeter all(Nvml::open(ROLLCALL_STAND_IN_NVML), root_.string());
   EXPECT_EQ(all.covers(), "processors and memory, 2 GPUs");
   write("gpus", "2500 5500");
   EXPECT_DOUBLE_EQ(all.take(), 2);
@@ -107,7 +107,7 @@ TEST_F(Energy, OfGpusIsAddedAndSurvivesADriverThatIsLoadedAnew) {
   write_zone("intel-rapl:0", "package-0", "2000000");
   EXPECT_DOUBLE_EQ(all.take(), 1.3);
   ::unsetenv("STAND_IN_NVML");
-  EXPECT_EQ(EnergyMeter("libno-such-library.so.1", root_.string()).covers(), "processors and memory");
+  EXPECT_EQ(EnergyMeter(Nvml::open("libno-such-library.so.1"), root_.string()).covers(), "processors and memory");
 }
 
 TEST_F(Energy, SurvivesACounterThatGoes) {

@@ -125,6 +125,21 @@ TEST(RecordEvents, StepIsOnePointOfEachCurveThatIsKnown) {
               ElementsAre(encode_scalars({1.5, 20}, {{"training/loss", 0.5}, {"training/top1", 0.25}})));
 }
 
+TEST(RecordEvents, WhatGpusDoIsACurveEach) {
+  const Record record{{"event", std::string("step")},
+                      {"step", std::int64_t{20}},
+                      {"gpu_load", 0.5},
+                      {"gpu_memory_mib", 1024.0},
+                      {"gpu_watts", 700.0},
+                      {"images_per_joule", 2.5},
+                      {"gpu_memory_total_mib", 2048.0},
+                      {"time", 1.5}};
+  EXPECT_THAT(events_of(record),
+              ElementsAre(encode_scalars(
+                  {1.5, 20},
+                  {{"speed/images_per_joule", 2.5}, {"gpu/load", 0.5}, {"gpu/memory_mib", 1024}, {"gpu/watts", 700}})));
+}
+
 TEST(RecordEvents, WhatIsNullInTheRecordIsNoPoint) {
   EXPECT_THAT(events_of(step_record(std::nan(""))), ElementsAre(encode_scalars({1.5, 20}, {{"training/top1", 0.25}})));
 }

@@ -98,6 +98,15 @@ TEST(ProgressDisplay, TellsTheTimeThatWaitedForDataFromOnePercentOn) {
   EXPECT_THAT(progress_text(state), HasSubstr("512 img/s  data wait 3 %  ETA"));
 }
 
+TEST(ProgressDisplay, SaysWhatGpusDoWhereThatIsKnown) {
+  constexpr double kGibibyte = 1 << 30;
+  ProgressState state = state_at(30);
+  state.gpus = {.load = 0.973, .memory = 71.25 * kGibibyte, .memory_total = 79.6 * kGibibyte, .watts = 683.7};
+  EXPECT_THAT(progress_text(state), HasSubstr("512 img/s  GPU 97 %  71.2/79.6 GiB  684 W  ETA"));
+  state.gpus = {.watts = 70};
+  EXPECT_THAT(progress_text(state), HasSubstr("512 img/s  GPU 70 W  ETA"));
+}
+
 TEST(ProgressDisplay, LeavesOutWhatIsNotKnownYet) {
   ProgressState state = state_at(1);
   state.images_per_second.reset();

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace rollcall::metrics {
@@ -84,6 +86,72 @@ TEST(RankTimes, EnergyAddsUpBetweenRecordsAndIsTheMeasuringRanksOnly) {
   second.add_energy(7);
   first.add({.steps = 1}, {.peak_memory = 1});
   EXPECT_EQ(record_of(3), "[null,7]");
+}
+
+/// Two ranks on GPUs, which tell each other of a step after the other.
+class RanksOnGpus : public testing::Test {
+ protected:
+  void step() {
+    step_ += 1;
+    std::vector<double> sums = first_.tell(step_);
+    std::ranges::transform(sums, second_.tell(step_), sums.begin(), std::plus());
+    first_.hear(step_, sums);
+    first_.add({.steps = 1}, {.peak_memory = 1});
+  }
+  std::map<std::string, std::string> record() {
+    std::map<std::string, std::string> texts;
+    const Record record = first_.take_record(step_).value_or(Record());
+    for (const auto& [name, field] : record) {
+      if (const auto* const raw = std::get_if<RawJson>(&field)) {
+        texts[name] = raw->text;
+      }
+    }
+    return texts;
+  }
+
+  std::int64_t step_ = 0;
+  RankTimes first_{0, 2, true};
+  RankTimes second_{1, 2, true};
+};
+
+TEST_F(RanksOnGpus, TheirLoadMemoryAndWattsReachRankZero) {
+  step();
+  step();
+  EXPECT_EQ(record().count("gpu_load"), 0U) << "nothing was read yet";
+  EXPECT_EQ(first_.gpus().text(), "");
+  constexpr double kGibibyte = 1 << 30;
+  first_.add_gpu({1, 0.5, 100, 10 * kGibibyte, 80 * kGibibyte});
+  step();
+  EXPECT_EQ(first_.gpus().text(), "GPU 50 %  10.0/80.0 GiB") << "the watts of one are not known yet";
+  second_.add_gpu({2, 2, 600, 20 * kGibibyte, 40 * kGibibyte});
+  step();
+  EXPECT_EQ(first_.gpus().text(), "GPU 75 %  20.0/40.0 GiB  400 W");
+  first_.add_gpu({3, 0, 900, 12 * kGibibyte, 80 * kGibibyte});
+  step();
+  EXPECT_EQ(first_.gpus().text(), "GPU 50 %  20.0/40.0 GiB  600 W") << "of the last reading";
+  const auto told = record();
+  EXPECT_EQ(told.at("gpu_load"), "[0.125,1]") << "since the last record";
+  EXPECT_EQ(told.at("gpu_watts"), "[250,300]");
+  EXPECT_EQ(told.at("gpu_memory_mib"), "[1.229e+04,2.048e+04]");
+  EXPECT_EQ(told.at("gpu_memory_total_mib"), "[8.192e+04,4.096e+04]");
+  EXPECT_EQ(first_.mean_gpu_watts(), 550);
+  step();
+  EXPECT_EQ(record().count("gpu_load"), 0U);
+  EXPECT_EQ(first_.gpus().text(), "GPU 50 %  20.0/40.0 GiB  600 W");
+}
+
+TEST_F(RanksOnGpus, WhatOneCannotReadIsNull) {
+  const double none = std::nan("");
+  first_.add_gpu({1, none, 100, none, none});
+  second_.add_gpu({1, 0.5, none, none, none});
+  step();
+  step();
+  const auto told = record();
+  EXPECT_EQ(told.at("gpu_load"), "[null,0.5]");
+  EXPECT_EQ(told.at("gpu_watts"), "[100,null]");
+  EXPECT_EQ(told.count("gpu_memory_mib"), 0U);
+  EXPECT_EQ(first_.gpus().text(), "GPU 50 %");
+  EXPECT_TRUE(std::isnan(first_.mean_gpu_watts()));
 }
 
 TEST(RankTimes, NothingIsToldBeforeAStepWasDone) { EXPECT_TRUE(record_after(2, 1).is_null()); }

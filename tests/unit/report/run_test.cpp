@@ -80,6 +80,27 @@ TEST_F(RunTest, EnergyIsTheSumOfAllNodesAndStarts) {
   EXPECT_THAT(summary_text(read(begin(100) + step(1, 111) + end(120))), testing::Not(HasSubstr("kWh")));
 }
 
+TEST_F(RunTest, WhatGpusDidIsToldWhereItIsKnown) {
+  const auto on_gpus = [](int number, double time, double watts) {
+    std::string text = step(number, time);
+    return text.replace(text.find(R"("time")"), 0,
+                        fmt::format(R"("gpu_load":0.5,"gpu_memory_mib":2048,"gpu_memory_total_mib":4096,)"
+                                    R"("gpu_watts":{},"images_per_joule":{},)",
+                                    watts, 8 / watts));
+  };
+  const RunOfTest run =
+      read(begin(100) + on_gpus(1, 111, 100) + on_gpus(2, 112, 300) + on_gpus(3, 113, 200) + end(120));
+  EXPECT_THAT(summary_text(run), HasSubstr("images/s, 1 s a step, GPUs busy 50 %, 200 W, 0.04889 images/J\n"));
+  EXPECT_THAT(summary_json(run), HasSubstr(R"("gpu_load":0.5,"gpu_watts":200.0,"images_per_joule":0.04)"));
+  EXPECT_THAT(curves_csv({run}), HasSubstr("gpu-memory in use,3,3,2048,2048,2048\n"));
+  EXPECT_THAT(page_html({run}), HasSubstr("Power of all GPUs"));
+  EXPECT_EQ(read(begin(100) + on_gpus(1, 111, 100) + on_gpus(2, 112, 300) + resume(1)).gpu_watts.mean(), 100);
+  const RunOfTest on_cpus = read(begin(100) + step(1, 111) + end(120));
+  EXPECT_THAT(summary_text(on_cpus), testing::Not(HasSubstr("GPU")));
+  EXPECT_THAT(summary_json(on_cpus), HasSubstr(R"("gpu_load":null,"gpu_watts":null,"images_per_joule":null)"));
+  EXPECT_THAT(page_html({on_cpus}), testing::Not(HasSubstr("GPU")));
+}
+
 TEST_F(RunTest, ATraceIsLinkedAndSummedUp) {
   const auto trace = [](const std::string& file, const char* exposed) {
     return fmt::format(

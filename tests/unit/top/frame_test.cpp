@@ -84,6 +84,25 @@ TEST(Frame, SaysHowFarItIsAndWhoIsSlow) {
   EXPECT_EQ(lines.size(), 24U);
 }
 
+TEST(Frame, SaysWhatGpusDoWhereThatIsKnown) {
+  report::Run run = half_done();
+  const auto text_of = [&run] {
+    std::string text;
+    for (const std::string& line : frame(run, {.width = 100, .height = 24}, 1201)) {
+      text += line + "\n";
+    }
+    return text;
+  };
+  EXPECT_THAT(text_of(), testing::Not(HasSubstr("GPU")));
+  run.gpu_load.add(50, 0.97);
+  EXPECT_THAT(text_of(), HasSubstr("\nGPU 97 %\n"));
+  run.gpu_memory.add(50, 72960);
+  run.gpu_memory_total.add(50, 81920);
+  run.gpu_watts.add(50, 684);
+  run.images_per_joule.add(50, 3.125);
+  EXPECT_THAT(text_of(), HasSubstr("\nGPU 97 %  71.2/80.0 GiB  684 W  3.12 images/J\n"));
+}
+
 TEST(SmallCurve, GoesFromItsLeastToItsMost) {
   report::Series series;
   for (std::int64_t step = 0; step < 8; ++step) {

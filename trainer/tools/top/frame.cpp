@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 
 #include "runtime/base/text.h"
+#include "trainer/metrics/gpu_meter.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/report/summary.h"
 
@@ -84,6 +86,21 @@ std::string last_numbers(const Run& run) {
       fmt::format("epoch {}/{}  loss {:.4f}  top-1 {:.2f} %  lr {:.3g}  {:.1f} images/s", run.epoch + 1, run.epochs,
                   last(run.loss), 100 * last(run.top1), last(run.learning_rate), last(run.images_per_second));
   return text + (run.best_top1 >= 0 ? fmt::format("  best {:.2f} %", 100 * run.best_top1) : "");
+}
+
+/// Empty where no record says it.
+std::string gpus_line(const Run& run) {
+  constexpr double kMebibyte = 1 << 20;
+  const auto last = [](const report::Series& series) {
+    return series.empty() ? std::nan("") : series.points().back().mean();
+  };
+  const double per_joule = last(run.images_per_joule);
+  const std::string text = metrics::GpusNow{.load = last(run.gpu_load),
+                                            .memory = kMebibyte * last(run.gpu_memory),
+                                            .memory_total = kMebibyte * last(run.gpu_memory_total),
+                                            .watts = last(run.gpu_watts)}
+                               .text();
+  return text + (std::isnan(per_joule) ? "" : fmt::format("  {:.3g} images/J", per_joule));
 }
 
 std::string step_line(const Run& run) {
@@ -168,6 +185,9 @@ std::vector<std::string> frame(const report::Run& run, const Look& look, double 
     writer.line(time);
   }
   writer.line(last_numbers(run));
+  if (const std::string gpus = gpus_line(run); !gpus.empty()) {
+    writer.line(gpus);
+  }
   const std::size_t columns = look.width > 20 ? look.width - 10 : 10;
   for (const auto& [name, series] : {std::pair{"loss", &run.loss}, std::pair{"images/s", &run.images_per_second}}) {
     if (!series->empty()) {
