@@ -154,6 +154,13 @@ def test_a_rank_says_where_it_computes(tmp_path):
     assert ", CPUs " not in trainer_ranks.run(tmp_path / "cpu", *DATA, "--device=cpu", "--max-steps=1", ranks=1)
 
 
+def test_devices_that_no_rank_takes_are_told_in_one_line(tmp_path):
+    output = trainer_ranks.run(tmp_path / "one", *DATA, STAND_IN, "--max-steps=1", ranks=1, env={"STAND_IN_COUNT": "4"})
+    told, = [line for line in output.splitlines() if "idle" in line]
+    assert "4 devices are visible to this task" in told and told.endswith("try a rank for each device: srun --ntasks-per-node=4")
+    assert "idle" not in trainer_ranks.run(tmp_path / "two", *DATA, STAND_IN, "--max-steps=1", env={"STAND_IN_COUNT": "2"})
+
+
 def test_memory_of_a_device_that_runs_out_is_told_with_what_helps(tmp_path):
     text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--batch-size=32", "--fake-size=400", ranks=1, code=69,
                              env={"STAND_IN_MEMORY": str(40 << 20)})
