@@ -8,7 +8,6 @@
 #include <array>
 #include <chrono>
 #include <csignal>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +19,7 @@
 #include "runtime/launchers/slurm.h"
 #include "runtime/resolve/resolve.h"
 #include "runtime/settings/launch_settings.h"
+#include "runtime/step/let_others_tell.h"
 #include "runtime/step/resolved_step.h"
 #include "runtime/storage/folders.h"
 #include "spank_plugin/spank_view.h"
@@ -29,10 +29,6 @@ namespace {
 
 /// For a line on the way to a file or a reader that does not take it.
 constexpr std::chrono::seconds kTelling{2};
-
-/// The first task that ends with an error has Slurm kill the step: whoever does not tell it lets the one that does come
-/// first, which may be slower by seconds on a busy node. Where it has told, Slurm ends the others at once (EndByTerm).
-constexpr std::chrono::seconds kOthersTell{15};
 
 bool is_zero(const Environment& task, std::string_view name) { return task.get(name) == "0"; }
 
@@ -83,7 +79,7 @@ class TaskSetUp {
         print_error(done.error());
       } else {
         limit_.set_patience(std::chrono::hours(1));  // nothing is done any more that could take too long
-        std::this_thread::sleep_for(kOthersTell);
+        step::let_others_tell();
       }
       ::_exit(to_int(done.error().exit_code));
     }

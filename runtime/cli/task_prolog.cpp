@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <iostream>
 
 #include "runtime/base/child_process.h"
@@ -13,6 +14,7 @@
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/slurm_files.h"
 #include "runtime/settings/launch_settings.h"
+#include "runtime/step/let_others_tell.h"
 #include "runtime/step/resolved_step.h"
 #include "runtime/storage/folders.h"
 
@@ -71,8 +73,15 @@ Result<int> run_users_prolog(const std::string& program, Environment& task) {
 }
 
 int report(const Error& error, const Environment& task) {
-  const int code = report_error(error, task, tell_user);
+  bool told = false;
+  const int code = report_error(error, task, [&told](const std::string& lines) {
+    tell_user(lines);
+    told = true;
+  });
   std::cout.flush();
+  if (!told) {
+    step::let_others_tell();  // Slurm gives a task whose prolog was ended by a signal exit code 1
+  }
   return code;
 }
 
@@ -142,6 +151,7 @@ int run_task_prolog(const Environment& environment) {
   });
   Result<step::ResolvedStep> step = resolve_for(task, *option, limit);
   if (!step) {
+    limit.set_patience(std::chrono::hours(1));  // nothing is done any more that could take too long
     return report(step.error(), task);
   }
   std::cout << task_prolog_lines(step->patch, step->patch.warnings);

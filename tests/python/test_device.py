@@ -3,6 +3,8 @@
 Its memory cannot be read by the host, operators take no tensor of the CPU, and copies are as late as they may be: what forgets
 one of these ends with SIGSEGV, an error, or other bits."""
 import json
+import os
+import pathlib
 import re
 import shutil
 import signal
@@ -248,6 +250,42 @@ def test_a_rank_says_where_it_computes(tmp_path):
     for rank in (0, 1):
         assert re.search(rf"^rank {rank} on \S+: stand_in: stand-in, stand-in-\d+, 0000:3B:00\.0, (NUMA node \d+, )?CPUs \d", output, re.M)
     assert ", CPUs " not in trainer_ranks.run(tmp_path / "cpu", *DATA, "--device=cpu", "--max-steps=1", ranks=1)
+
+
+def test_devices_that_no_rank_takes_are_told_in_one_line(tmp_path):
+    output = trainer_ranks.run(tmp_path / "one", *DATA, STAND_IN, "--max-steps=1", ranks=1, env={"STAND_IN_COUNT": "4"})
+    told, = [line for line in output.splitlines() if "idle" in line]
+    assert "4 devices are visible to this task" in told and told.endswith("try a rank for each device: srun --ntasks-per-node=4")
+    assert "idle" not in trainer_ranks.run(tmp_path / "two", *DATA, STAND_IN, "--max-steps=1", env={"STAND_IN_COUNT": "2"})
+
+
+def allowed_cpus(process):
+    """{thread's name: the CPUs on which threads of that name may run}."""
+    found = {}
+    for task in pathlib.Path("/proc", str(process.pid), "task").iterdir():
+        status = dict(line.split(":", 1) for line in (task / "status").read_text().splitlines())
+        found.setdefault(status["Name"].strip(), set()).add(status["Cpus_allowed_list"].strip())
+    return found
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or len(os.sched_getaffinity(0)) < 2 or not pathlib.Path("/sys/bus/pci/devices").exists(),
+                    reason="needs root, two CPUs and a PCI bus, to tell the trainer of another one")
+def test_workers_run_on_the_cpus_near_the_device(tmp_path):
+    first = min(os.sched_getaffinity(0))
+    other_bus = (f"mount -t tmpfs tmpfs /sys/bus/pci/devices && mkdir /sys/bus/pci/devices/0000:3b:00.0 && "
+                 f"echo {first} > /sys/bus/pci/devices/0000:3b:00.0/local_cpulist && exec \"$@\"")
+    process, = trainer_ranks.start(tmp_path, *DATA, STAND_IN, "--train-num-workers=1", "--valid-num-workers=2", "--epochs=1000", ranks=1,
+                                   env={"STAND_IN_BUS": "0000:3B:00.0"},
+                                   prefixes={0: ["unshare", "--mount", "--propagation=private", "sh", "-c", other_bus, "sh"]})
+    output = ""
+    while not re.search(r"step +1/", output):
+        output += process.stdout.readline()
+    found = allowed_cpus(process)
+    process.send_signal(signal.SIGTERM)
+    trainer_ranks.finish([process], code=75)
+    assert found["rollcall-data"] == {str(first)}
+    assert str(first) not in found["rollcall-train"]
+    assert f"with 1 workers on CPUs {first} near its device" in output
 
 
 def test_memory_of_a_device_that_runs_out_is_told_with_what_helps(tmp_path):

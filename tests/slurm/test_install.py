@@ -214,6 +214,40 @@ def test_a_mistake_is_told_on_standard_error_and_ends_the_step(installed, option
     assert installed.cluster.nodes_in_state("drained", "draining", "down") == []
 
 
+# The user's own prolog runs in rollcall's, whose process is its parent. Rank 0's holds its rank until all others have left or
+# sleep (230: clock_nanosleep, x86-64), and for ever where one has left: Slurm ends the step then.
+SLOWEST_IS_RANK_0 = """#!/usr/bin/env python3
+import os, pathlib, sys, time
+parents = pathlib.Path(sys.argv[0]).parent / "parents"
+if os.environ["SLURM_PROCID"] != "0":
+    pathlib.Path(parents, os.environ["SLURM_PROCID"]).write_text(str(os.getppid()))
+    sys.exit()
+def sleeps(process):
+    try:
+        return pathlib.Path("/proc", process, "syscall").read_text().split()[0] == "230"
+    except (OSError, IndexError):
+        return False
+while True:
+    processes = [p.read_text() for p in parents.iterdir()]
+    if len(processes) == 3 and all(p and sleeps(p) for p in processes):
+        break
+    time.sleep(0.01)
+"""
+
+
+def test_a_mistake_is_told_by_the_slowest_task(installed, tmp_path):
+    """The first task that ends has Slurm kill the others: it must not be one that says nothing."""
+    prolog = tmp_path / "prolog"
+    prolog.write_text(SLOWEST_IS_RANK_0)
+    prolog.chmod(0o755)
+    (tmp_path / "parents").mkdir()
+    result = installed.run("srun", "--ddp=host.template=nosuch-{host}", "-N2", "--ntasks-per-node=2", "echo", "ran",
+                           env={"SLURM_TASK_PROLOG": str(prolog)}, check=False)
+    (line,) = rollcall_lines(result.stderr)
+    assert "host.template: nosuch-jwb0001: does not resolve" in line
+    assert (result.returncode, result.stdout) == (69, "")
+
+
 def test_an_abbreviated_option_is_refused_and_not_ignored(installed):
     result = installed.run("srun", "--dd", "true", check=False)
     assert result.returncode != 0

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/this_process.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/metrics/human_numbers.h"
+#include "trainer/train/devices_of_ranks.h"
 
 namespace rollcall::train {
 namespace {
@@ -32,9 +34,12 @@ void make_loaders(DataPipeline& pipeline, const config::DataConfig& config, cons
   data::LoaderOptions options = config.loading;
   options.pinned = device.wants_pinned_batches();
   options.held = options.pinned ? data::BatchCopies::kInFlight : 0;
+  pipeline.near_cpus = cpus_near(device.facts().bus, cpus_of_this_process());
   options.workers = workers_at_first(config.valid_workers, share, options);
+  options.worker_cpus = cpus_of_workers(pipeline.near_cpus, options.workers);
   pipeline.valid_loading = options;
   options.workers = workers_at_first(config.train_workers, share, options);
+  options.worker_cpus = cpus_of_workers(pipeline.near_cpus, options.workers);
   options.mixing = config.datasets.augment;
   pipeline.train_loading = options;
   if (!config.train_workers) {
@@ -100,6 +105,7 @@ Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::D
 
 Result<void> DataPipeline::continue_with_workers(int workers, std::int64_t next_batch) {
   train_loading.workers = workers;
+  train_loading.worker_cpus = cpus_of_workers(near_cpus, workers);
   train_loader.reset();  // first, so that there are never two rings
   Result<void> started;
   const auto caught = process_group::catch_exception([&] {
@@ -118,7 +124,9 @@ std::string describe_loading(const DataPipeline& pipeline, const config::DataCon
   const std::string why = config.train_workers ? ""
                                                : fmt::format(" (auto: {} CPUs, {} compute)", share.cpus,
                                                              std::min(share.cpus, share.compute_cpus));
-  return fmt::format("each rank loads with {} workers{}, {}; for validation {}, {}", train.workers, why,
+  const std::string where =
+      train.worker_cpus.empty() ? "" : fmt::format(" on CPUs {} near its device", ranges_text(train.worker_cpus));
+  return fmt::format("each rank loads with {} workers{}{}, {}; for validation {}, {}", train.workers, where, why,
                      describe_ring(train), pipeline.valid_loading.workers, describe_ring(pipeline.valid_loading));
 }
 

@@ -29,7 +29,8 @@ struct DataPipeline {
   std::unique_ptr<data::BatchCopies> copies;  ///< of both loaders' batches to where the model computes
   data::LoaderOptions train_loading;
   data::LoaderOptions valid_loading;
-  WorkerTuning tuning;  ///< of the training loader's workers
+  std::vector<std::uint32_t> near_cpus;  ///< of this process's those near the device; empty: it does not matter
+  WorkerTuning tuning;                   ///< of the training loader's workers
   std::vector<std::string> warnings;
 
   /// Makes the training loader anew with so many workers; it goes on with `next_batch` of the sampler's epoch, and its

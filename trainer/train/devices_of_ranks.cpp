@@ -7,9 +7,13 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "runtime/base/environment.h"
 #include "runtime/base/this_process.h"
+#include "runtime/contract/env_vars.h"
 #include "runtime/contract/exit_codes.h"
+#include "trainer/device/nccl_log.h"
 #include "trainer/distributed/process_group/collectives.h"
 
 namespace rollcall::train {
@@ -23,6 +27,16 @@ std::string numa_node_of(std::string bus) {
   return bus.empty() || node.starts_with('-') ? "" : node;
 }
 
+/// The InfiniBand adapter that NCCL leaves aside in this process; empty where no other node is to be reached, or
+/// somebody chose the network.
+std::string left_aside(const World& world) {
+  const Environment environment = Environment::of_this_process();
+  const bool chosen = environment.get_non_empty(env::kNcclNet) || environment.get("NCCL_IB_DISABLE") == "1";
+  return world.num_nodes > 1 && !chosen && device::network_of(device::nccl_log()) == "Socket"
+             ? device::active_infiniband()
+             : "";
+}
+
 /// What a rank tells the others of where it computes.
 nlohmann::json shown_device(const World& world, const Result<void>& taken) {
   const device::Facts& facts = world.device.facts();
@@ -32,7 +46,8 @@ nlohmann::json shown_device(const World& world, const Result<void>& taken) {
                        {"uuid", facts.uuid},
                        {"bus", facts.bus},
                        {"numa_node", numa_node_of(facts.bus)},
-                       {"cpus", ranges_text(cpus_of_this_process())}};
+                       {"cpus", ranges_text(cpus_of_this_process())},
+                       {"left_aside", world.left_aside}};
   if (!taken) {
     const Error& error = taken.error();
     shown["error"] = {error.setting, error.value, error.reason, error.action};
@@ -116,10 +131,39 @@ std::string ranges_text(const std::vector<std::uint32_t>& numbers) {
   return text;
 }
 
+std::string idle_devices_warning(const device::Place& place, std::uint32_t visible) {
+  if (place.local_world_size >= visible) {
+    return "";
+  }
+  return fmt::format(
+      "--device: {}: {} devices are visible to this task, and {} on this node {} with one each: {} idle; try a rank "
+      "for "
+      "each device: srun --ntasks-per-node={}",
+      place.asked, visible, place.local_world_size == 1 ? "one rank" : fmt::format("{} ranks", place.local_world_size),
+      place.local_world_size == 1 ? "computes" : "compute", visible - place.local_world_size, visible);
+}
+
+std::string slow_network_warning(const std::vector<NetworkOfRank>& ranks) {
+  const auto slow = [](const NetworkOfRank& rank) { return !rank.left_aside.empty(); };
+  const auto first = std::ranges::find_if(ranks, slow);
+  if (first == ranks.end()) {
+    return "";
+  }
+  return fmt::format(
+      "NCCL: NET/Socket: {} of {} ranks send by TCP although {} on {} is InfiniBand with an active port: gradients "
+      "travel slowly; try to see whether the task has /dev/infiniband and libibverbs (in a container, too), and "
+      "whether "
+      "NCCL_IB_HCA leaves it out (nccl-rank-N.log in the run's folder has what NCCL says); NCCL_NET=Socket says that "
+      "it "
+      "is meant",
+      std::ranges::count_if(ranks, slow), ranks.size(), first->left_aside, first->host);
+}
+
 std::vector<std::string> device_lines(const World& world) { return lines_of({shown_device(world, {})}); }
 
 Result<void> agree_on_devices(World& world, const Result<void>& taken) {
   constexpr auto kAnyText = nlohmann::json::error_handler_t::replace;
+  world.left_aside = left_aside(world);
   const std::string mine = shown_device(world, taken).dump(-1, ' ', false, kAnyText);
   const Result<std::vector<std::vector<std::uint8_t>>> texts =
       process_group::all_gather_bytes(world.process_group, {mine.begin(), mine.end()});
@@ -133,6 +177,13 @@ Result<void> agree_on_devices(World& world, const Result<void>& taken) {
   }
   Result<void> checked = check_devices(shown);
   world.device_lines = checked ? lines_of(shown) : std::vector<std::string>();
+  std::vector<NetworkOfRank> networks;
+  for (const nlohmann::json& rank : shown) {
+    networks.push_back({rank.at("host").get<std::string>(), rank.at("left_aside").get<std::string>()});
+  }
+  if (std::string warning = slow_network_warning(networks); !warning.empty()) {
+    world.device_warnings.push_back(std::move(warning));
+  }
   return checked;
 }
 

@@ -9,10 +9,24 @@
 
 namespace rollcall::train {
 
-/// Whether all ranks have a device, of one kind, and no two the same one; keeps World::device_lines. `taken`: whether
+/// Whether all ranks have a device, of one kind, and no two the same one; keeps World::device_lines, and adds to
+/// World::device_warnings. `taken`: whether
 /// this rank has. The same on all ranks. Collective. Errors: the first rank's; (Mismatch) kinds; (Unavailable) one
 /// device for two ranks, or a peer was lost.
 [[nodiscard]] Result<void> agree_on_devices(World& world, const Result<void>& taken);
+
+/// Why devices stay idle: fewer ranks on this node than devices that each sees. Empty: they do not, or the CPU is what
+/// is computed on (`visible` 0). Pure.
+[[nodiscard]] std::string idle_devices_warning(const device::Place& place, std::uint32_t visible);
+
+/// What a rank found of the network that NCCL takes.
+struct NetworkOfRank {
+  std::string host = {};
+  std::string left_aside = {};  ///< an InfiniBand adapter that it does not take though nobody said so; or empty
+};
+
+/// That ranks send by TCP although they have InfiniBand: one line for all of them; empty: none does. Pure.
+[[nodiscard]] std::string slow_network_warning(const std::vector<NetworkOfRank>& ranks);
 
 /// In a world of one: its device, for people; none for the CPU.
 [[nodiscard]] std::vector<std::string> device_lines(const World& world);

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <utility>
 
+#include "trainer/device/nccl_log.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
 
@@ -62,6 +63,12 @@ void write_flight_record(const World& world, const std::string& folder, std::int
         << world.device.plugin()->flight_record() << '\n';
   } catch (const std::exception&) {
     // It helps to understand a failure, which is told in any case.
+  }
+}
+
+void write_nccl_log(const World& world, const std::string& folder) {
+  if (const std::string log = device::nccl_log(); !log.empty()) {
+    std::ofstream(fmt::format("{}/nccl-rank-{}.log", folder, world.rank)) << log;
   }
 }
 

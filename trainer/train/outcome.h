@@ -44,6 +44,10 @@ struct Outcome {
 /// been told of the failure by then.
 void write_flight_record(const World& world, const std::string& folder, std::int64_t step);
 
+/// What NCCL said in this process, in `folder`, as nccl-rank-N.log; no file where it said nothing, or elsewhere
+/// (device/nccl_log.h).
+void write_nccl_log(const World& world, const std::string& folder);
+
 // How a training ends whose numbers are no longer finite: what is told, and the way on. All are BadData.
 
 /// The loss of step `step`. `first_of_run`: the run went on from a checkpoint and has done no other step: it is that

@@ -9,6 +9,7 @@
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
 #include "trainer/config/train_config.h"
+#include "trainer/device/nccl_log.h"
 #include "trainer/distributed/ddp/make_replica.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/streams.h"
@@ -75,7 +76,12 @@ class Session {
         return *code;
       }
     }
-    return end_of_run(train());
+    const Outcome outcome = train();
+    const int code = end_of_run(outcome);
+    if (outcome.ending == Ending::Failed || device::has_warning(device::nccl_log())) {
+      write_nccl_log(world_, config_->run.folder);
+    }
+    return code;
   }
 
   Result<void> read_config() {
@@ -188,10 +194,8 @@ class Session {
   }
 
   Result<void> load_checkpoint() {
-    if (!world_.device_warning.empty()) {
-      warnings_.push_back(world_.device_warning);
-    }
-    for (const std::vector<std::string>* const more : {&config_->warnings, &training_->data.warnings}) {
+    for (const std::vector<std::string>* const more :
+         {&world_.device_warnings, &config_->warnings, &training_->data.warnings}) {
       warnings_.insert(warnings_.end(), more->begin(), more->end());
     }
     if (found_.living) {
@@ -248,6 +252,9 @@ class Session {
     TimeLimit limit = time_limit_of_job(config_->checkpoint, input_.environment, world_.rank, warnings_);
     print_header();
     observer_->begun(begin_record(facts()));
+    if (!world_.left_aside.empty()) {
+      write_nccl_log(world_, config_->run.folder);
+    }
     reported_ = world_.rank == 0 && config_->run.report ? config_->run.folder : "";
     if (progress_.global_step > 0) {
       observer_->resumed(progress_);

@@ -3,8 +3,12 @@
 #include <ATen/Parallel.h>
 #include <unistd.h>
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <fstream>
+#include <iterator>
 
+#include "runtime/base/cpu_list.h"
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
@@ -27,6 +31,22 @@ NodeShare share_of_node(const Environment& environment, std::uint32_t ranks_on_n
   share.compute_cpus = on_gpu ? 1 : static_cast<std::uint32_t>(std::max(1, at::get_num_threads()));
   share.memory = memory_limit() / ranks_on_node;
   return share;
+}
+
+std::vector<std::uint32_t> cpus_near(std::string bus, const std::vector<std::uint32_t>& allowed,
+                                     const std::string& root) {
+  std::ranges::transform(bus, bus.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  std::string list;
+  std::ifstream(root + "/sys/bus/pci/devices/" + bus + "/local_cpulist") >> list;
+  const std::vector<std::uint32_t> local = bus.empty() ? std::vector<std::uint32_t>() : parse_cpu_list(list);
+  std::vector<std::uint32_t> near;
+  std::ranges::copy_if(allowed, std::back_inserter(near),
+                       [&](std::uint32_t cpu) { return std::ranges::find(local, cpu) != local.end(); });
+  return near.size() < allowed.size() ? near : std::vector<std::uint32_t>();
+}
+
+std::vector<std::uint32_t> cpus_of_workers(const std::vector<std::uint32_t>& near, int workers) {
+  return near.size() >= static_cast<std::size_t>(std::max(workers, 0)) ? near : std::vector<std::uint32_t>();
 }
 
 std::uint64_t bytes_read_ahead(const data::LoaderOptions& options) {

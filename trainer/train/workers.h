@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
@@ -19,6 +21,16 @@ struct NodeShare {
 /// An equal part of what `ranks_on_node` ranks have together: of the step's CPUs (SLURM_CPUS_ON_NODE), but not more
 /// than this process may run on, and of the memory that its cgroups leave it.
 [[nodiscard]] NodeShare share_of_node(const Environment& environment, std::uint32_t ranks_on_node, bool on_gpu);
+
+/// Of the CPUs `allowed` those near the device at `bus` ("0000:3b:00.0", as the kernel or the driver writes it), as the
+/// kernel says (/sys/bus/pci/devices/ID/local_cpulist); empty where it does not say, or all of them are. `root`: before
+/// /sys.
+[[nodiscard]] std::vector<std::uint32_t> cpus_near(std::string bus, const std::vector<std::uint32_t>& allowed,
+                                                   const std::string& root = "");
+
+/// Where a loader's workers run: on the CPUs `near` the device, where each of them has one; else anywhere, since
+/// workers that take turns are slower than those of another NUMA node. Pure.
+[[nodiscard]] std::vector<std::uint32_t> cpus_of_workers(const std::vector<std::uint32_t>& near, int workers);
 
 /// Bytes of the batches that a loader reads ahead: its ring of workers * prefetch + 1 batches.
 [[nodiscard]] std::uint64_t bytes_read_ahead(const data::LoaderOptions& options);

@@ -12,6 +12,7 @@
 #include "runtime/contract/exit_codes.h"
 #include "runtime/elastic/devices.h"
 #include "runtime/rendezvous/meet.h"
+#include "trainer/device/nccl_log.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/distributed/process_group/factory.h"
 #include "trainer/distributed/process_group/store.h"
@@ -47,8 +48,18 @@ Result<void> take_device(World& world, const job::JobFacts& facts, const Environ
   if (chosen) {
     world.device = *std::move(chosen);
     world.device.use(config.arithmetic);
-    world.device_warning =
-        device::idle_gpus_warning(place, world.device) + device::missing_kernels_warning(world.device);
+    const device::Plugin* const plugin = world.device.plugin();
+    const Result<std::uint32_t> visible = plugin == nullptr ? Result<std::uint32_t>(0U) : plugin->count();
+    for (const std::string& warning :
+         {device::idle_gpus_warning(place, world.device), device::missing_kernels_warning(world.device),
+          idle_devices_warning(place, visible ? *visible : 0)}) {
+      if (!warning.empty()) {
+        world.device_warnings.push_back(warning);
+      }
+    }
+    if (plugin != nullptr && plugin->backend == "nccl") {
+      device::keep_nccl_log();
+    }
   }
   world.share = share_of_node(environment, facts.local_world_size, world.device.type() != at::kCPU);
   return chosen ? Result<void>() : chosen.error();

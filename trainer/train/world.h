@@ -34,7 +34,8 @@ struct World {
   NodeShare share;  ///< of this rank
   device::Device device;
   std::vector<std::string> device_lines;             ///< for people: the ranks' devices; none where they are CPUs
-  std::string device_warning;                        ///< that it is not the one which was to be expected; or empty
+  std::vector<std::string> device_warnings;          ///< devices or adapters that were to be expected are not used
+  std::string left_aside;                            ///< InfiniBand adapter that NCCL does not take here; or empty
   std::string rendezvous;                            ///< how the ranks met: "pmix 127.0.0.1:43210"
   std::string backend;                               ///< "gloo", or "none" in a world of one
   process_group::ProcessGroupOptions group_options;  ///< of further groups

@@ -6,6 +6,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "runtime/base/this_process.h"
 #include "trainer/data/datasets/datasets.h"
 #include "trainer/data/sampling/random.h"
 
@@ -27,6 +28,9 @@ class NumberedDataset : public Dataset {
                             Workspace& /*workspace*/) const override {
     ++reads_;
     nice = getpriority(PRIO_PROCESS, 0);
+    for (const std::uint32_t cpu : cpus_of_this_process()) {  // of this thread
+      seen_cpus |= std::uint64_t{1} << (cpu % 64);
+    }
     EXPECT_EQ(out.elements(), static_cast<std::size_t>(kSize * kSize * 3));
     const std::span pixels(static_cast<float*>(out.data), out.elements());
     if (index == throws_at) {
@@ -44,7 +48,8 @@ class NumberedDataset : public Dataset {
   int reads() const { return reads_; }
   std::int64_t throws_at = -1;
   ExitCode bad_code = ExitCode::BadData;
-  mutable std::atomic<int> nice = 0;  ///< of the thread that read the last sample
+  mutable std::atomic<std::uint64_t> seen_cpus = 0;  ///< a bit for each that a reading thread might run on
+  mutable std::atomic<int> nice = 0;                 ///< of the thread that read the last sample
 
  private:
   std::int64_t size_;
@@ -190,6 +195,18 @@ TEST(LoaderThreads, GiveWayToTheThreadsThatCompute) {
   ASSERT_TRUE(loader.start(make_sampler(8, 4)));
   EXPECT_EQ(read_all(loader).size(), 2U);
   EXPECT_GT(dataset->nice, getpriority(PRIO_PROCESS, 0));
+}
+
+TEST(Loader, WorkersRunWhereTheyAreTold) {
+  const std::vector<std::uint32_t> own = cpus_of_this_process();
+  const auto dataset = std::make_shared<NumberedDataset>(40);
+  LoaderOptions options = make_options(3, 4);
+  options.worker_cpus = {own.back()};
+  Loader loader(dataset, options);
+  ASSERT_TRUE(loader.start(make_sampler(40, 4)));
+  (void)read_all(loader);
+  EXPECT_EQ(dataset->seen_cpus, std::uint64_t{1} << (own.back() % 64));
+  EXPECT_EQ(cpus_of_this_process(), own);  // the caller's thread stays where it was
 }
 
 TEST_P(LoaderWithWorkers, Bfloat16BatchesHoldTheRoundedNumbers) {

@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <utility>
+
+#include "trainer/train/devices_of_ranks.h"
 
 namespace rollcall::device {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 TEST(DeviceIndex, IsTheLocalRankWhereAllAreVisibleAndTheOnlyOneElse) {
@@ -58,6 +62,7 @@ Plugin plugin_of(at::DeviceType type, const Kernels* kernels) {
           .open = nullptr,
           .add_backend = nullptr,
           .flight_record = nullptr,
+          .capture = nullptr,
           .kernels = kernels};
 }
 
@@ -73,6 +78,24 @@ TEST(MissingKernelsWarning, SaysThatGpusComputeInMorePassesThanTheyNeed) {
   EXPECT_EQ(missing_kernels_warning(Device(with, 0, {})), "");
   EXPECT_EQ(missing_kernels_warning(Device(other, 0, {})), "");
   EXPECT_EQ(missing_kernels_warning(Device()), "");
+}
+
+TEST(IdleDevicesWarning, SaysHowToStartARankForEachDevice) {
+  const auto warning = [](std::uint32_t ranks, std::uint32_t visible) {
+    return train::idle_devices_warning({.asked = "auto", .local_world_size = ranks}, visible);
+  };
+  EXPECT_THAT(warning(1, 4), AllOf(HasSubstr("4 devices are visible"), HasSubstr("one rank on this node computes"),
+                                   HasSubstr("3 idle"), HasSubstr("srun --ntasks-per-node=4")));
+  EXPECT_THAT(warning(2, 8), AllOf(HasSubstr("2 ranks on this node compute "), HasSubstr("6 idle")));
+  for (const auto& [ranks, visible] : {std::pair{4U, 4U}, {1U, 1U}, {4U, 1U}, {1U, 0U}}) {
+    EXPECT_EQ(warning(ranks, visible), "") << ranks << " of " << visible;
+  }
+}
+
+TEST(SlowNetworkWarning, NamesTheFirstRankAndCountsAll) {
+  EXPECT_EQ(train::slow_network_warning({{"a", ""}, {"b", ""}}), "");
+  EXPECT_THAT(train::slow_network_warning({{"a", ""}, {"b", "mlx5_0"}, {"c", "mlx5_1"}}),
+              HasSubstr("2 of 3 ranks send by TCP although mlx5_0 on b is InfiniBand"));
 }
 
 TEST(Device, UsesTheArithmeticThatIsAskedFor) {

@@ -1,11 +1,21 @@
 #include "trainer/train/workers.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
 #include "runtime/base/this_process.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rollcall::train {
 namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
 
 constexpr std::uint64_t kPlenty = std::uint64_t{1} << 40;
 /// A batch of 1 MiB.
@@ -32,6 +42,43 @@ TEST(WorkersAtFirst, ReadNoMoreAheadThanAnEighthOfTheMemoryHolds) {
   EXPECT_EQ(at_first(16, 1, 8 * 7 * kBatch), 3);      // 3 * 2 + 1 batches
   EXPECT_EQ(at_first(16, 1, 8 * 7 * kBatch - 1), 2);  // 6 batches: 2 * 2 + 1
   EXPECT_EQ(at_first(16, 1, 0), 1);
+}
+
+/// A /sys whose device 0000:3b:00.0 has these CPUs near.
+class CpusNear : public testing::Test {
+ protected:
+  void near(const std::string& list) const {
+    const std::filesystem::path folder = root.file("sys/bus/pci/devices/0000:3b:00.0");
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / "local_cpulist") << list << '\n';
+  }
+  [[nodiscard]] std::vector<std::uint32_t> of(const std::vector<std::uint32_t>& allowed,
+                                              const std::string& bus = "0000:3B:00.0") const {
+    return cpus_near(bus, allowed, root.path());
+  }
+
+  test::TemporaryFolder root;
+};
+
+TEST_F(CpusNear, AreThoseOfTheTaskThatTheKernelNames) {
+  near("8-11,24-27");
+  EXPECT_THAT(of({6, 7, 8, 9, 24}), ElementsAre(8, 9, 24));
+}
+
+TEST_F(CpusNear, AreNoneWhereItMakesNoDifferenceOrIsUnknown) {
+  EXPECT_THAT(of({0, 1}), IsEmpty());  // no such device
+  near("0-3");
+  EXPECT_THAT(of({0, 1}), IsEmpty());  // all of the task's
+  EXPECT_THAT(of({8, 9}), IsEmpty());  // none of the task's
+  EXPECT_THAT(of({0, 8}, ""), IsEmpty());
+  near("");
+  EXPECT_THAT(of({0, 8}), IsEmpty());
+}
+
+TEST(CpusOfWorkers, AreNearOnesWhereEachWorkerHasOne) {
+  EXPECT_THAT(cpus_of_workers({8, 9}, 2), ElementsAre(8, 9));
+  EXPECT_THAT(cpus_of_workers({8, 9}, 3), IsEmpty());
+  EXPECT_THAT(cpus_of_workers({}, 1), IsEmpty());
 }
 
 TEST(BytesReadAhead, AreTheRings) {

@@ -1,9 +1,12 @@
 #include "trainer/data/loader/loader.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <algorithm>
 #include <cassert>
+#include <cstddef>
 #include <system_error>
 #include <utility>
 
@@ -13,6 +16,21 @@ namespace rollcall::data {
 namespace {
 
 constexpr int kNice = 10;  // added to the process's own
+
+/// Lets the calling thread run on these CPUs alone (none: where it may already). That it is refused is no harm.
+void run_on(const std::vector<std::uint32_t>& cpus) {
+  if (cpus.empty()) {
+    return;
+  }
+  const std::uint32_t count = *std::ranges::max_element(cpus) + 1;
+  const std::size_t bytes = CPU_ALLOC_SIZE(count);
+  std::vector<cpu_set_t> set(bytes / sizeof(cpu_set_t) + 1);
+  CPU_ZERO_S(bytes, set.data());
+  for (const std::uint32_t cpu : cpus) {
+    CPU_SET_S(cpu, bytes, set.data());
+  }
+  pthread_setaffinity_np(pthread_self(), bytes, set.data());
+}
 
 /// The threads that compute go first. On Linux the nice value belongs to a thread; that it cannot be raised is no harm.
 void become_background_thread() {
@@ -108,6 +126,7 @@ bool Loader::wait_until_open(std::int64_t batch) const {
 
 void Loader::work() {
   become_background_thread();
+  run_on(options_.worker_cpus);
   Workspace workspace(options_.decode);
   for (;;) {
     const std::int64_t sample = next_sample_.fetch_add(1, std::memory_order_relaxed);

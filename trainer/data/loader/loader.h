@@ -43,10 +43,11 @@ struct LoaderOptions {
   int image_size = 224;         ///< height and width of what the model sees
   PixelType pixel_type = PixelType::Float32;
   DecodeOptions decode = {};
-  AugmentOptions mixing = {};  ///< of which mixup and cutmix are done here, on whole batches
-  std::uint64_t seed = 0;      ///< of mixing
-  bool pinned = false;         ///< page-locked tensors, for copies to a GPU
-  int held = 0;                ///< batches that the caller holds beside the one that next() gave
+  AugmentOptions mixing = {};                   ///< of which mixup and cutmix are done here, on whole batches
+  std::uint64_t seed = 0;                       ///< of mixing
+  bool pinned = false;                          ///< page-locked tensors, for copies to a GPU
+  std::vector<std::uint32_t> worker_cpus = {};  ///< where workers run; empty: wherever the caller's thread may
+  int held = 0;                                 ///< batches that the caller holds beside the one that next() gave
   BadSamples bad_samples = BadSamples::Skip;
 };
 

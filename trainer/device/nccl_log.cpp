@@ -1,0 +1,94 @@
+#include "trainer/device/nccl_log.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <vector>
+
+namespace rollcall::device {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// NCCL opens its file once a process and keeps it.
+int& file_in_memory() {
+  static int descriptor = -1;
+  return descriptor;
+}
+
+std::vector<fs::path> entries(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    found.push_back(entry->path());
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+std::string line_of(const fs::path& file) {
+  std::string line;
+  std::ifstream stream(file);
+  std::getline(stream, line);
+  return line;
+}
+
+bool is_active_infiniband(const fs::path& port) {
+  return line_of(port / "link_layer") == "InfiniBand" && line_of(port / "state").ends_with("ACTIVE");
+}
+
+}  // namespace
+
+void keep_nccl_log() {
+  constexpr std::array kVariables{"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"};
+  if (std::ranges::any_of(kVariables, [](const char* name) { return ::getenv(name) != nullptr; })) {
+    return;
+  }
+  int& file = file_in_memory();
+  file = ::memfd_create("nccl-log", MFD_CLOEXEC);
+  if (file < 0) {
+    return;
+  }
+  constexpr int kKeep = 0;
+  ::setenv("NCCL_DEBUG", "INFO", kKeep);  // which network it takes is no warning
+  ::setenv("NCCL_DEBUG_SUBSYS", "INIT,NET", kKeep);
+  ::setenv("NCCL_DEBUG_FILE", ("/proc/self/fd/" + std::to_string(file)).c_str(), kKeep);
+}
+
+std::string nccl_log() {
+  constexpr off_t kMost = 1 << 20;
+  const off_t size = file_in_memory() < 0 ? 0 : ::lseek(file_in_memory(), 0, SEEK_END);
+  std::string text(static_cast<std::size_t>(std::clamp<off_t>(size, 0, kMost)), '\0');
+  const ssize_t got = text.empty() ? 0 : ::pread(file_in_memory(), text.data(), text.size(), 0);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  return text;
+}
+
+std::string network_of(std::string_view nccl_log) {
+  constexpr std::string_view kBefore = "NCCL INFO Using network ";
+  const std::size_t found = nccl_log.rfind(kBefore);
+  if (found == std::string_view::npos) {
+    return "";
+  }
+  const std::string_view rest = nccl_log.substr(found + kBefore.size());
+  return std::string(rest.substr(0, rest.find_first_of(" \r\n")));
+}
+
+bool has_warning(std::string_view nccl_log) { return nccl_log.find("NCCL WARN") != std::string_view::npos; }
+
+std::string active_infiniband(const std::string& root) {
+  for (const fs::path& adapter : entries(root + "/sys/class/infiniband")) {
+    if (std::ranges::any_of(entries(adapter / "ports"), is_active_infiniband)) {
+      return adapter.filename();
+    }
+  }
+  return "";
+}
+
+}  // namespace rollcall::device
