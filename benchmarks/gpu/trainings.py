@@ -5,6 +5,7 @@ import shutil
 import statistics
 import tempfile
 
+from machine import output
 from report import Failure
 
 STEPS, SAVED = 10, 5
@@ -30,7 +31,8 @@ def check(machine, report):
         report.part("what a save in the background stops, ResNet-50", 40, runs.stalls)
     report.part("NCCL, a rank alone", 20, lambda: collectives(machine, report.budget))
     for test in sorted((machine.bundle / "bin").glob("*_gpu_test")):
-        report.part(test.name, 10, lambda t=test: machine.run(t.name, seconds=report.budget.limit(120)).splitlines()[-1])
+        report.part(test.name, 10, lambda t=test: told_tests(machine.run(t.name, seconds=report.budget.limit(120))))
+    report.part("compute-sanitizer, kernels_gpu_test", 60, lambda: sanitized(machine, report.budget))
 
 
 class Trainings:
@@ -97,6 +99,22 @@ def told_difference(answer):
 
 def checkpoint(step):
     return f"step-{step:08}.h5"
+
+
+def told_tests(text):
+    """Of a program of GoogleTest that failed in nothing; one that skips tests has not shown what they are for."""
+    if "[  SKIPPED ]" in text or "[  PASSED  ]" not in text:
+        raise Failure(f"tests were skipped: {text.strip().splitlines()[-1:]}")
+    return text.strip().splitlines()[-1]
+
+
+def sanitized(machine, budget):
+    """Accesses beyond what was allocated, and threads of a block that race for shared memory."""
+    tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    for kind in ("memcheck", "racecheck"):
+        told_tests(output([tool, f"--tool={kind}", "--error-exitcode=9", machine.bundle / "bin" / "kernels_gpu_test"], budget.limit(120),
+                          env=machine.environment()))
+    return "memcheck and racecheck found nothing"
 
 
 def told_stalls(saves):

@@ -133,8 +133,8 @@ def test_without_its_kernels_a_device_computes_by_libtorchs_operators(tmp_path):
     assert losses(tmp_path / "off", "--own-kernels=off", env=KERNELS) == losses(tmp_path / "none")
 
 
-@pytest.mark.parametrize("options", [("--sync-bn", "--image-dtype=uint8", "--gradient-compression=bf16"), ("--parallel=fsdp", "--precision=bf16")],
-                         ids=["ddp", "fsdp"])
+@pytest.mark.parametrize("options", [("--sync-bn", "--image-dtype=uint8", "--gradient-compression=bf16"),
+                                     ("--parallel=fsdp", "--precision=bf16")], ids=["ddp", "fsdp"])
 def test_a_devices_own_kernels_in_a_graph_have_the_bits_of_those_before(tmp_path, options):
     more = (*options, f"--max-steps={EAGER_STEPS + 5}", "--fake-size=200")
     report = tmp_path / "replays"

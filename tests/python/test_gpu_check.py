@@ -188,6 +188,12 @@ def test_checkpoints_are_equal_where_only_their_folders_differ():
             trainings.told_difference({**answer, **other})
 
 
+def test_tests_that_were_skipped_have_shown_nothing():
+    assert trainings.told_tests("[==========] 4 tests\n[  PASSED  ] 4 tests.\n") == "[  PASSED  ] 4 tests."
+    with pytest.raises(Failure, match="skipped"):
+        trainings.told_tests("[  PASSED  ] 3 tests.\n[  SKIPPED ] 1 test, listed below:\n[  SKIPPED ] KernelsTest.OfImages\n")
+
+
 def test_stalls_of_saves_are_told_but_for_the_last_ones():
     saves = [{"written": True, "stall_seconds": seconds} for seconds in (0.001, 0.003, 0.0015, 0.9)]
     assert trainings.told_stalls(saves) == "1.5 ms, 3.0 at most, in 3 saves"

@@ -26,6 +26,7 @@ device::Device with_kernels() {
                                      .open = nullptr,
                                      .add_backend = nullptr,
                                      .flight_record = nullptr,
+                                     .capture = nullptr,
                                      .kernels = &stand_in::own_kernels()};
   return {plugin, 0, {}};
 }
