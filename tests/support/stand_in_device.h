@@ -17,7 +17,8 @@ class ProcessGroup;
 /// - Operators take no tensor of the CPU beside its own, but for numbers.
 /// - Copies are asynchronous, where a GPU's may be, and as late as streams and events allow: one is made only when
 ///   something that must come after it is about to happen. Code that forgets to wait reads what was there before.
-/// - Freed memory serves the next request of its size on the same stream at once, as CUDA's caching allocator has it.
+/// - Freed memory serves the next request of its size on the same stream at once, as CUDA's caching allocator has it,
+///   which counts what it gives out, and gives back what nobody uses before it says that there is no memory.
 ///
 /// Operators are those of the CPU, so that results are the CPU's to the bit. A program that links this has the device,
 /// and so has one that opens rollcall_stand_in.so (stand_in_plugin.cpp): rollcall-train --device=stand_in. It says
