@@ -13,6 +13,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #include <utility>
 
+#include "trainer/device/cuda/nvtx_ranges.h"
 #include "trainer/device/plugin.h"
 
 namespace rollcall::device {
@@ -63,6 +64,7 @@ void watch_ourselves() {
 
 Result<Facts> open(std::uint32_t index) {
   watch_ourselves();
+  mark_nvtx_ranges();
   const int device = static_cast<int>(index);
   cudaDeviceProp properties{};
   cudaError_t status = cudaSetDevice(device);
