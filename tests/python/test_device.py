@@ -288,11 +288,30 @@ def test_workers_run_on_the_cpus_near_the_device(tmp_path):
     assert f"with 1 workers on CPUs {first} near its device" in output
 
 
-def test_memory_of_a_device_that_runs_out_is_told_with_what_helps(tmp_path):
-    text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--batch-size=32", "--fake-size=400", ranks=1, code=69,
-                             env={"STAND_IN_MEMORY": str(40 << 20)})
-    told, = [line for line in text.splitlines() if line.startswith("rollcall: device memory: ")]
-    assert re.search(r"tried to allocate \d+ bytes, and \d+ of 41943040 are in use; try a smaller --batch-size with", told)
+def with_little_memory(folder, batch, *options, ranks=1, code=69):
+    """The error, where there is one, of a step in 40 MiB."""
+    text = trainer_ranks.run(folder, *DATA, STAND_IN, f"--batch-size={batch}", "--fake-size=1000", "--max-steps=3", "--valid-epochs=0",
+                             "--checkpoint-epochs=0", *options, ranks=ranks, code=code, env={"STAND_IN_MEMORY": str(40 << 20)})
+    told = [line for line in text.splitlines() if line.startswith("rollcall: device memory: ")]
+    assert len(told) == (1 if code else 0), text
+    return told[0] if told else ""
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_memory_of_a_device_that_runs_out_is_told_with_the_batch_that_would_have_fitted(tmp_path, optimizer, ranks):
+    """It has been tried, so it does fit, with the optimizer's moments; and it is no tiny one."""
+    told = with_little_memory(tmp_path / "too many", 64, f"--optimizer={optimizer}", ranks=ranks)
+    found = re.search(r"tried to allocate \d+ bytes, and \d+ of 41943040 are in use; try --batch-size=(\d+), which has fitted here, with", told)
+    assert found, told
+    fits = int(found[1])
+    with_little_memory(tmp_path / "fits", fits, f"--optimizer={optimizer}", ranks=ranks, code=0)
+    with_little_memory(tmp_path / "twice", 2 * fits, f"--optimizer={optimizer}", ranks=ranks)
+
+
+@pytest.mark.parametrize("options", [("--parallel=fsdp",), ("--sync-bn",)], ids=["fsdp", "sync-bn"])
+def test_where_no_rank_can_try_alone_it_is_told_without_a_number(tmp_path, options):
+    assert "in use; try a smaller --batch-size with as much more" in with_little_memory(tmp_path, 64, *options, ranks=2)
 
 
 def test_copies_of_batches_to_a_device_are_in_the_trace(tmp_path):

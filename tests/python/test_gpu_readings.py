@@ -48,3 +48,18 @@ def test_what_nvml_does_not_say_is_in_no_record(tmp_path):
     assert {name for record in records for name in record if "gpu" in name or "joule" in name} == {"gpu_load"}
     text, records = run(tmp_path / "none", "- -", ranks=1)
     assert "GPU" not in text and not any("gpu" in name for record in records for name in record)
+
+
+def test_the_end_says_how_much_memory_of_a_device_was_taken_and_by_whom(tmp_path):
+    """The allocator's own numbers: no NVML. With sixteen times the images, activations are most of it."""
+    peaks = []
+    for batch in (2, 32):
+        folder = tmp_path / str(batch)
+        text = trainer_ranks.run(folder, *TRAINING, f"--batch-size={batch}", "--max-steps=1")
+        end = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
+        peaks.append((end["device_peak_allocated_bytes"], end["device_peak_reserved_bytes"]))
+        assert re.search(r"^device memory: at most \d+\.\d MiB allocated \(rank [01]\), \d+\.\d MiB reserved \(rank [01]\)$", text, re.M), text
+    assert all(0 < allocated <= reserved for allocated, reserved in peaks)
+    assert peaks[1][0] > 4 * peaks[0][0]
+    text = trainer_ranks.run(tmp_path / "cpu", *TRAINING, "--device=cpu", "--max-steps=1")
+    assert "device memory" not in text

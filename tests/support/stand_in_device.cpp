@@ -12,6 +12,7 @@
 #include <ATen/ops/native_batch_norm.h>
 #include <ATen/ops/view_native.h>
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/DeviceType.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <sys/mman.h>
@@ -173,7 +174,7 @@ void host_waits() {
 }
 
 /// Addresses that nobody can read, and beside them the memory that they stand for.
-class Memory final : public c10::Allocator {
+class Memory final : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
     // What a capture frees serves it alone, and stays its own: its graph writes there whenever it is replayed.
@@ -188,6 +189,7 @@ class Memory final : public c10::Allocator {
     } else {
       address = fresh(key.bytes);
     }
+    allocated_.increase(key.bytes);
     return {address, new Block{this, key, address}, &give_back, device()};
   }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
@@ -201,6 +203,30 @@ class Memory final : public c10::Allocator {
     const auto offset = static_cast<std::size_t>(static_cast<const char*>(address) - addresses_);
     TORCH_CHECK(offset < kBytes, "an address of the host where one of the device is wanted");
     return values_ + offset;
+  }
+
+  bool initialized() override { return true; }
+  void emptyCache(c10::MempoolId_t /*pool*/) override {
+    const std::lock_guard lock(mutex_);
+    give_back_to_device();
+  }
+  void recordStream(const c10::DataPtr& /*memory*/, c10::Stream /*stream*/) override {}
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex /*index*/) override {
+    const std::lock_guard lock(mutex_);
+    c10::CachingDeviceAllocator::DeviceStats stats;
+    stats.allocated_bytes[0] = allocated_;
+    stats.reserved_bytes[0] = reserved_;
+    return stats;
+  }
+  void resetAccumulatedStats(c10::DeviceIndex /*index*/) override {}
+  void resetPeakStats(c10::DeviceIndex /*index*/) override {
+    const std::lock_guard lock(mutex_);
+    allocated_.reset_peak();
+    reserved_.reset_peak();
+  }
+  std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex /*index*/) override {
+    const std::lock_guard lock(mutex_);
+    return {memory_limit() - static_cast<std::size_t>(reserved_.current), memory_limit()};
   }
 
  private:
@@ -234,22 +260,37 @@ class Memory final : public c10::Allocator {
     const std::unique_ptr<Block> block(static_cast<Block*>(context));
     const std::lock_guard lock(block->memory->mutex_);
     block->memory->freed_[block->key].push_back(block->address);
+    block->memory->allocated_.decrease(block->key.bytes);
   }
-  /// Filled with NaNs, whatever the type.
+  void give_back_to_device() {
+    std::erase_if(freed_, [this](const auto& freed) {
+      const auto& [key, addresses] = freed;
+      reserved_.decrease(key.of_capture ? 0 : key.bytes * addresses.size());
+      return !key.of_capture;
+    });
+  }
+  /// Filled with NaNs, whatever the type. No address is used for two sizes.
   char* fresh(std::size_t bytes) {
     static const std::size_t kMost = memory_limit();
-    TORCH_CHECK_WITH(OutOfMemoryError, used_ + bytes <= kMost, "stand-in out of memory: tried to allocate ", bytes,
-                     " bytes, and ", used_, " of ", kMost, " are in use");
+    const auto fits = [&] { return static_cast<std::size_t>(reserved_.current) + bytes <= kMost; };
+    if (!fits()) {
+      give_back_to_device();
+    }
+    TORCH_CHECK_WITH(OutOfMemoryError, fits() && used_ + bytes <= kBytes, "stand-in out of memory: tried to allocate ",
+                     bytes, " bytes, and ", reserved_.current, " of ", kMost, " are in use");
     char* const address = addresses_ + used_;
     std::memset(behind(address), 0xff, bytes);
     used_ += bytes;
+    reserved_.increase(bytes);
     return address;
   }
 
   std::mutex mutex_;
   char* const addresses_ = map(PROT_NONE);
   char* const values_ = map(PROT_READ | PROT_WRITE);
-  std::size_t used_ = 0;
+  std::size_t used_ = 0;  ///< addresses
+  c10::CachingAllocator::Stat allocated_;
+  c10::CachingAllocator::Stat reserved_;
   std::map<Key, std::vector<char*>> freed_;
 };
 

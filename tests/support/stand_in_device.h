@@ -18,7 +18,8 @@ class ProcessGroup;
 /// - Operators take no tensor of the CPU beside its own, but for numbers.
 /// - Copies are asynchronous, where a GPU's may be, and as late as streams and events allow: one is made only when
 ///   something that must come after it is about to happen. Code that forgets to wait reads what was there before.
-/// - Freed memory serves the next request of its size on the same stream at once, as CUDA's caching allocator has it.
+/// - Freed memory serves the next request of its size on the same stream at once, as CUDA's caching allocator has it,
+///   which counts what it gives out, and gives back what nobody uses before it says that there is no memory.
 /// - While a stream is captured, nothing is done that it is given, and what CUDA forbids is an error: the default
 ///   stream, waiting on the host, memory of the host, events from outside, streams that nobody waits for at the end. A
 ///   graph does its work in the order in which it was captured, wherever its tensors were, whether they live or not.

@@ -11,8 +11,8 @@
 namespace rollcall::metrics {
 namespace {
 
-constexpr std::size_t kNumbers = 10;      // of a place
-constexpr std::size_t kNumbersOfGpu = 5;  // behind them, on GPUs
+constexpr std::size_t kNumbers = 10;         // of a place
+constexpr std::size_t kNumbersOfDevice = 7;  // behind them, on devices
 
 /// `[0.0123,null]`: four digits tell ranks apart, and a record of thousands of them stays small.
 template <typename Number>
@@ -29,12 +29,12 @@ RawJson array_of(std::size_t count, const Number& number) {
 
 }  // namespace
 
-RankTimes::RankTimes(std::uint32_t rank, std::uint32_t world_size, bool on_gpus)
+RankTimes::RankTimes(std::uint32_t rank, std::uint32_t world_size, bool on_device)
     : rank_(rank),
       world_size_(world_size),
-      on_gpus_(on_gpus),
+      on_device_(on_device),
       told_(rank == 0 ? world_size : 0),
-      last_gpus_(on_gpus ? told_.size() : 0),
+      last_gpus_(on_device ? told_.size() : 0),
       run_gpus_(last_gpus_) {}
 
 void RankTimes::add(const StepTimes& step, const RankUse& use) {
@@ -51,7 +51,7 @@ std::uint32_t RankTimes::first_of_turn(std::int64_t step) const {
   return static_cast<std::uint32_t>(step % turns) * kPlaces;
 }
 
-std::size_t RankTimes::numbers_of_place() const { return kNumbers + (on_gpus_ ? kNumbersOfGpu : 0); }
+std::size_t RankTimes::numbers_of_place() const { return kNumbers + (on_device_ ? kNumbersOfDevice : 0); }
 
 std::vector<double> RankTimes::own_numbers() const {
   const StepTimes& times = mine_.times;
@@ -65,9 +65,10 @@ std::vector<double> RankTimes::own_numbers() const {
                           mine_.cpu_seconds,
                           mine_.loading,
                           mine_.loader_seconds};
-  if (on_gpus_) {
+  if (on_device_) {
     const GpuUse& gpu = mine_.gpu;  // not a number where something is not known: nobody else adds to this place
-    own.insert(own.end(), {gpu.seconds, gpu.busy_seconds, gpu.joules, gpu.memory, gpu.memory_total});
+    own.insert(own.end(), {mine_.device_memory.allocated, mine_.device_memory.reserved, gpu.seconds, gpu.busy_seconds,
+                           gpu.joules, gpu.memory, gpu.memory_total});
   }
   return own;
 }
@@ -78,7 +79,7 @@ std::vector<double> RankTimes::tell(std::int64_t step) {
   if (rank_ >= first && rank_ < first + kPlaces) {
     std::ranges::copy(own_numbers(),
                       numbers.begin() + static_cast<std::ptrdiff_t>(numbers_of_place() * (rank_ - first)));
-    mine_ = {.peak_memory = mine_.peak_memory};
+    mine_ = mine_.begun_anew();
   }
   return numbers;
 }
@@ -98,18 +99,20 @@ void RankTimes::hear(std::int64_t step, std::span<const double> sums) {
     told.cpu_seconds += own[7];
     told.loading += own[8];
     told.loader_seconds += own[9];
-    if (on_gpus_) {
-      hear_of_gpu(first + place, own.subspan(kNumbers));
+    if (on_device_) {
+      hear_of_device(first + place, own.subspan(kNumbers));
     }
   }
 }
 
-void RankTimes::hear_of_gpu(std::size_t rank, std::span<const double> numbers) {
-  const GpuUse use{.seconds = numbers[0],
-                   .busy_seconds = numbers[1],
-                   .joules = numbers[2],
-                   .memory = numbers[3],
-                   .memory_total = numbers[4]};
+void RankTimes::hear_of_device(std::size_t rank, std::span<const double> numbers) {
+  DeviceMemory& memory = told_[rank].device_memory;
+  memory = {std::max(memory.allocated, numbers[0]), std::max(memory.reserved, numbers[1])};
+  const GpuUse use{.seconds = numbers[2],
+                   .busy_seconds = numbers[3],
+                   .joules = numbers[4],
+                   .memory = numbers[5],
+                   .memory_total = numbers[6]};
   if (use.seconds > 0) {  // else it has nothing new
     told_[rank].gpu += use;
     last_gpus_[rank] = use;
@@ -117,23 +120,37 @@ void RankTimes::hear_of_gpu(std::size_t rank, std::span<const double> numbers) {
   }
 }
 
-void RankTimes::add_gpus(Record& record) const {
-  const auto add = [&](const char* name, const auto& number) {
-    const auto known = [&](std::size_t rank) {
-      const GpuUse& gpu = told_[rank].gpu;
-      const double value = gpu.seconds > 0 ? number(gpu) : std::nan("");
-      return std::isnan(value) ? std::nullopt : std::optional(value);
-    };
-    const auto ranks = std::views::iota(std::size_t{0}, told_.size());
-    if (std::ranges::any_of(ranks, [&](std::size_t rank) { return known(rank).has_value(); })) {
-      record.emplace_back(name, array_of(told_.size(), known));
-    }
+template <typename Number>
+void RankTimes::add_known(Record& record, const char* name, const Number& number) const {
+  const auto known = [&](std::size_t rank) {
+    const double value = number(told_[rank]);
+    return std::isnan(value) ? std::nullopt : std::optional(value);
   };
+  const auto ranks = std::views::iota(std::size_t{0}, told_.size());
+  if (std::ranges::any_of(ranks, [&](std::size_t rank) { return known(rank).has_value(); })) {
+    record.emplace_back(name, array_of(told_.size(), known));
+  }
+}
+
+void RankTimes::add_devices(Record& record) const {
   constexpr double kMebibyte = 1 << 20;
-  add("gpu_load", [](const GpuUse& gpu) { return gpu.load(); });
-  add("gpu_memory_mib", [](const GpuUse& gpu) { return gpu.memory / kMebibyte; });
-  add("gpu_memory_total_mib", [](const GpuUse& gpu) { return gpu.memory_total / kMebibyte; });
-  add("gpu_watts", [](const GpuUse& gpu) { return gpu.watts(); });
+  const auto most = [](double bytes) { return bytes > 0 ? bytes / kMebibyte : std::nan(""); };
+  add_known(record, "device_peak_allocated_mib", [&](const Told& told) { return most(told.device_memory.allocated); });
+  add_known(record, "device_peak_reserved_mib", [&](const Told& told) { return most(told.device_memory.reserved); });
+  add_known(record, "gpu_load", [](const Told& told) { return told.gpu.load(); });
+  add_known(record, "gpu_memory_mib", [&](const Told& told) { return most(told.gpu.memory); });
+  add_known(record, "gpu_memory_total_mib", [&](const Told& told) { return most(told.gpu.memory_total); });
+  add_known(record, "gpu_watts", [](const Told& told) { return told.gpu.watts(); });
+}
+
+MostOfRanks RankTimes::most_device_memory(double DeviceMemory::*kind) const {
+  MostOfRanks most;
+  for (std::size_t rank = 0; rank < told_.size(); ++rank) {
+    if (const double bytes = told_[rank].device_memory.*kind; bytes > most.bytes) {
+      most = {static_cast<std::uint32_t>(rank), bytes};
+    }
+  }
+  return most;
 }
 
 std::optional<Record> RankTimes::take_record(std::int64_t step) {
@@ -176,9 +193,9 @@ std::optional<Record> RankTimes::take_record(std::int64_t step) {
                           return joules > 0 ? std::optional(joules) : std::nullopt;
                         }));
   }
-  add_gpus(record);
+  add_devices(record);
   for (Told& told : told_) {
-    told = {.peak_memory = told.peak_memory};
+    told = told.begun_anew();
   }
   return record;
 }

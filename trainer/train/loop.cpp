@@ -7,6 +7,7 @@
 
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/torch.h"
+#include "trainer/train/fitting_batch.h"
 #include "trainer/train/process.h"
 
 namespace rollcall::train {
@@ -107,6 +108,8 @@ Loop::Stop Loop::train_epoch() {
       count_bad_samples(*batch, sums.totals.average);
       if (Stop stop = catch_training_errors(
               world_, [&] { accumulation_.add(*batch, done, progress_.global_step + 1, sums); })) {
+        Error& error = stop->failure->error;
+        error = with_fitting_batch(error, training_, config_, world_, batch->images.sizes());
         return stop;
       }
     }

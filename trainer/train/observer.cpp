@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "trainer/device/memory_use.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/train/process.h"
 
@@ -75,6 +76,7 @@ Observer::Observer(const config::RunConfig& config, const World& world, metrics:
                    std::optional<metrics::MetricsWriter> writer, std::optional<TensorBoard> tensorboard)
     : rank_(world.rank),
       world_size_(world.world_size),
+      device_(world.device),
       epochs_(config.epochs),
       log_steps_(config.log_steps),
       rank_times_(world.rank, world.world_size, world.device.type() != at::kCPU),
@@ -146,6 +148,14 @@ void Observer::step_took(const metrics::StepTimes& times, const metrics::DataWai
                           .loader_seconds = wait.workers * times.elapsed});
   measure_energy();
   measure_gpu();
+}
+
+std::vector<double> Observer::tell_of_rank(std::int64_t step) {
+  if (const auto use = device::memory_use(device_)) {
+    rank_times_.set_device_memory(
+        {.allocated = static_cast<double>(use->peak_allocated), .reserved = static_cast<double>(use->peak_reserved)});
+  }
+  return rank_times_.tell(step);
 }
 
 void Observer::measure_energy() {
@@ -353,8 +363,27 @@ void Observer::finished(const checkpoint::Progress& progress, const std::string&
                          {"data_wait_fraction", run_wait_.fraction()},
                          {"peak_memory_bytes_of_rank_0", static_cast<std::int64_t>(usage.peak_memory)},
                          {"cpu_seconds_of_rank_0", usage.cpu_seconds}};
+  tell_device_memory(of_end);
   tell_efficiency(of_end);
   record(std::move(of_end));
+}
+
+void Observer::tell_device_memory(metrics::Record& of_end) {
+  const auto allocated = rank_times_.most_device_memory(&metrics::DeviceMemory::allocated);
+  const auto reserved = rank_times_.most_device_memory(&metrics::DeviceMemory::reserved);
+  if (reserved.bytes == 0) {
+    return;
+  }
+  const auto whole = [](double bytes) { return static_cast<std::int64_t>(bytes); };
+  const auto text = [](const metrics::MostOfRanks& most) {
+    return metrics::human_bytes(static_cast<std::uint64_t>(most.bytes));
+  };
+  note(fmt::format("device memory: at most {} allocated (rank {}), {} reserved (rank {})", text(allocated),
+                   allocated.rank, text(reserved), reserved.rank));
+  of_end.emplace_back("device_peak_allocated_bytes", whole(allocated.bytes));
+  of_end.emplace_back("device_peak_allocated_rank", std::int64_t{allocated.rank});
+  of_end.emplace_back("device_peak_reserved_bytes", whole(reserved.bytes));
+  of_end.emplace_back("device_peak_reserved_rank", std::int64_t{reserved.rank});
 }
 
 void Observer::tell_efficiency(metrics::Record& of_end) {

@@ -9,6 +9,7 @@
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/config/train_config.h"
+#include "trainer/device/device.h"
 #include "trainer/distributed/ddp/replica.h"
 #include "trainer/metrics/energy.h"
 #include "trainer/metrics/gpu_meter.h"
@@ -61,6 +62,8 @@ class Observer {
   void measure_energy();
   /// Before step_done(): what this step's time went to on this rank, and how long all waited for their batches.
   void step_took(const metrics::StepTimes& times, const metrics::DataWait& wait);
+  /// RankTimes::tell() of a step whose gradients are there: also of what memory of the device they took.
+  [[nodiscard]] std::vector<double> tell_of_rank(std::int64_t step);
   [[nodiscard]] metrics::RankTimes& rank_times() { return rank_times_; }
   /// `totals` of the step over all ranks, which progress.epoch_totals and .unrecorded already include; the latter is
   /// emptied where a record is made of it. `progress` may be a step further by now.
@@ -101,10 +104,13 @@ class Observer {
   void record_ranks(std::int64_t step);
   /// Images per joule of the GPUs, where that is known.
   void tell_efficiency(metrics::Record& of_end);
+  /// The most memory of a device that a rank has had.
+  void tell_device_memory(metrics::Record& of_end);
   void tell_recovery(const checkpoint::Progress& progress);
 
   std::uint32_t rank_;
   std::uint32_t world_size_;
+  device::Device device_;
   Recovery recovery_;  ///< until it is told
   std::int64_t epochs_;
   std::int64_t log_steps_;

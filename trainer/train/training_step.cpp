@@ -121,7 +121,7 @@ Update::Update(const config::TrainConfig& config, const World& world, Training& 
 std::optional<Outcome> Update::apply(StepUnderWay& step) { return lags() ? enqueue(step) : decide(step); }
 
 Result<void> Update::exchange(StepUnderWay& step, const at::Tensor& non_finite) {
-  std::vector<double> of_ranks = observer_.rank_times().tell(step.numbers.step);
+  std::vector<double> of_ranks = observer_.tell_of_rank(step.numbers.step);
   RECORD_USER_SCOPE("phase: totals of all ranks");
   Result<SumsOfRanks> sums = SumsOfRanks::begin(step.sums.totals, step.sums.counted, non_finite, of_ranks,
                                                 world_.process_group, world_.device);

@@ -140,6 +140,27 @@ TEST_F(RanksOnGpus, TheirLoadMemoryAndWattsReachRankZero) {
   EXPECT_EQ(first_.gpus().text(), "GPU 50 %  20.0/40.0 GiB  600 W");
 }
 
+TEST_F(RanksOnGpus, TheMostMemoryOfADeviceIsThatOfTheRankThatHadIt) {
+  constexpr double kMebibyte = 1 << 20;
+  EXPECT_EQ(first_.most_device_memory(&DeviceMemory::allocated).bytes, 0);
+  first_.set_device_memory({30 * kMebibyte, 50 * kMebibyte});
+  second_.set_device_memory({40 * kMebibyte, 45 * kMebibyte});
+  step();
+  step();
+  for (int i = 0; i < 2; ++i) {  // it does not begin anew
+    const auto told = record();
+    EXPECT_EQ(told.at("device_peak_allocated_mib"), "[30,40]");
+    EXPECT_EQ(told.at("device_peak_reserved_mib"), "[50,45]");
+    step();
+  }
+  const MostOfRanks allocated = first_.most_device_memory(&DeviceMemory::allocated);
+  const MostOfRanks reserved = first_.most_device_memory(&DeviceMemory::reserved);
+  EXPECT_EQ(allocated.rank, 1U);
+  EXPECT_EQ(allocated.bytes, 40 * kMebibyte);
+  EXPECT_EQ(reserved.rank, 0U);
+  EXPECT_EQ(reserved.bytes, 50 * kMebibyte);
+}
+
 TEST_F(RanksOnGpus, WhatOneCannotReadIsNull) {
   const double none = std::nan("");
   first_.add_gpu({1, none, 100, none, none});

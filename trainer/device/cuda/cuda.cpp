@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "trainer/device/cuda/kernel_table.h"
+#include "trainer/device/cuda/nvtx_ranges.h"
 #include "trainer/device/plugin.h"
 
 namespace rollcall::device {
@@ -68,6 +69,7 @@ void watch_ourselves() {
 
 Result<Facts> open(std::uint32_t index) {
   watch_ourselves();
+  mark_nvtx_ranges();
   const int device = static_cast<int>(index);
   cudaDeviceProp properties{};
   cudaError_t status = cudaSetDevice(device);

@@ -17,12 +17,19 @@ std::string Speaker::text() const {
   return "rank " + std::to_string(rank) + " of " + std::to_string(world_size) + " on " + this_host_name();
 }
 
+Error out_of_device_memory(const std::string& reason, std::optional<std::int64_t> fitting) {
+  const std::string batch =
+      fitting ? "--batch-size=" + std::to_string(*fitting) + ", which has fitted here," : "a smaller --batch-size";
+  return fail(kDeviceMemory, "", reason,
+              batch +
+                  " with as much more --grad-accumulation, --precision=bf16, or --parallel=fsdp, which divides "
+                  "parameters, gradients and optimizer state among the ranks",
+              ExitCode::Unavailable);
+}
+
 std::optional<Error> out_of_memory(const std::exception& error) {
   if (const auto* const of_device = dynamic_cast<const c10::OutOfMemoryError*>(&error)) {
-    return fail("device memory", "", first_line(of_device->what_without_backtrace()),
-                "a smaller --batch-size with as much more --grad-accumulation, --precision=bf16, or --parallel=fsdp, "
-                "which divides parameters, gradients and optimizer state among the ranks",
-                ExitCode::Unavailable);
+    return out_of_device_memory(first_line(of_device->what_without_backtrace()));
   }
   const std::string what = first_line(error.what());
   const bool of_torch = what.find("can't allocate memory") != std::string::npos;  // of c10's allocator for CPUs

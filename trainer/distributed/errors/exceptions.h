@@ -37,6 +37,11 @@ struct Speaker {
 /// other exception.
 [[nodiscard]] std::optional<Error> out_of_memory(const std::exception& error);
 
+/// The setting of the Error of a device whose memory ran out.
+inline constexpr const char* kDeviceMemory = "device memory";
+/// That Error. `fitting`: a batch size that was seen to fit.
+[[nodiscard]] Error out_of_device_memory(const std::string& reason, std::optional<std::int64_t> fitting = std::nullopt);
+
 /// What code that calls LibTorch threw.
 struct Caught {
   enum Kind {

@@ -25,8 +25,8 @@ RecordedSpan begin_span(const CollectiveCall& call, const std::string& backend) 
     return nullptr;
   }
   auto span = std::make_shared<at::RecordFunction>(std::move(*callbacks));
-  span->before("collective: " + signature(call) + " over " + backend);
   span->_setAsync();  // another thread may end it
+  span->before("collective: " + signature(call) + " over " + backend);
   return span;
 }
 
