@@ -23,7 +23,8 @@ namespace {
 
 std::atomic<std::int64_t> given{0};
 std::atomic<std::int64_t> ended{0};
-std::atomic<std::int64_t> reduced_and_scattered{0};
+std::atomic<std::int64_t> reduce_scatters_given{0};
+std::atomic<std::int64_t> reduce_scatters_arrived{0};
 
 /// What ends waiting for all works of a backend.
 struct Abortion {
@@ -147,15 +148,17 @@ class Collectives final : public c10d::Backend {
   WorkPtr reduce_scatter_single(at::Tensor& output, at::Tensor& input,
                                 const c10d::ReduceScatterOptions& options) override {
     TORCH_CHECK(options.reduceOp == c10d::ReduceOp::SUM, "the stand-in's reduce-scatter adds, and nothing else");
-    reduced_and_scattered += 1;
+    reduce_scatters_given += 1;
     Tensors sent = copies({input});
     Tensors received = room_for({input});
     const Tensors sums = room_for({output});
     std::vector<std::int64_t> equal;
     std::vector<std::int64_t> also_equal;
     return of_stream(inner_->all_to_all_single(received[0], sent[0], equal, also_equal, {}), {{input}, sent},
-                     {{output}, sums},
-                     [sum = sums[0], rows = received[0].view({getSize(), -1})] { add_by_pairs(sum.view({-1}), rows); });
+                     {{output}, sums}, [sum = sums[0], rows = received[0].view({getSize(), -1})] {
+                       add_by_pairs(sum.view({-1}), rows);
+                       reduce_scatters_arrived += 1;
+                     });
   }
   WorkPtr all_to_all_single(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_sizes,
                             std::vector<std::int64_t>& input_sizes, const c10d::AllToAllOptions& options) override {
@@ -240,7 +243,7 @@ std::string flight_record() {
   return "{\"given\": " + std::to_string(given) + ", \"ended\": " + std::to_string(ended) + "}";
 }
 
-std::int64_t reduce_scatters() { return reduced_and_scattered; }
+ReduceScatters reduce_scatters() { return {reduce_scatters_given, reduce_scatters_arrived}; }
 
 void add_backend(c10d::ProcessGroup& group) {
   group.setBackend(
