@@ -2,6 +2,7 @@
 
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
+#include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 namespace rollcall {
@@ -23,6 +24,19 @@ inline void put_behind(const c10::Stream& after, const c10::Stream& before) {
   c10::Event here(before.device_type());
   here.record(before);
   here.block(after);
+}
+
+/// Gives `work`, which is called at once, to `beside`, behind what the current stream was given until now. Returns the
+/// moment after it. Memory that was taken outside and is used by `work` may be let go of once the stream that it was
+/// taken on waits for that moment; what `work` takes itself is used again in the order of `beside`.
+template <typename Work>
+[[nodiscard]] c10::Event run_beside(const c10::Stream& beside, const Work& work) {
+  put_behind(beside, current_stream(beside.device()));
+  const c10::StreamGuard guard(beside);
+  work();
+  c10::Event after(beside.device_type());
+  after.record(beside);
+  return after;
 }
 
 }  // namespace rollcall

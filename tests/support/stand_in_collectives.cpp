@@ -24,7 +24,8 @@ namespace {
 
 std::atomic<std::int64_t> given{0};
 std::atomic<std::int64_t> ended{0};
-std::atomic<std::int64_t> reduced_and_scattered{0};
+std::atomic<std::int64_t> reduce_scatters_given{0};
+std::atomic<std::int64_t> reduce_scatters_arrived{0};
 
 /// What ends waiting for all works of a backend.
 struct Abortion {
@@ -155,7 +156,7 @@ class Collectives final : public c10d::Backend {
   WorkPtr reduce_scatter_single(at::Tensor& output, at::Tensor& input,
                                 const c10d::ReduceScatterOptions& options) override {
     TORCH_CHECK(options.reduceOp == c10d::ReduceOp::SUM, "the stand-in's reduce-scatter adds, and nothing else");
-    reduced_and_scattered += 1;
+    reduce_scatters_given += 1;
     const auto issue = [this](Tensors& sent, Tensors& received) {
       std::vector<std::int64_t> equal;
       std::vector<std::int64_t> also_equal;
@@ -163,6 +164,7 @@ class Collectives final : public c10d::Backend {
     };
     const auto deliver = [ranks = getSize()](const Tensors& received, const Tensors& places) {
       add_by_pairs(places[0].view({-1}), received[0].view({ranks, -1}));
+      reduce_scatters_arrived += 1;
     };
     return carry({.read = {input}, .written = {output}, .room = {input}, .issue = issue, .deliver = deliver});
   }
@@ -272,7 +274,7 @@ std::string flight_record() {
   return "{\"given\": " + std::to_string(given) + ", \"ended\": " + std::to_string(ended) + "}";
 }
 
-std::int64_t reduce_scatters() { return reduced_and_scattered; }
+ReduceScatters reduce_scatters() { return {reduce_scatters_given, reduce_scatters_arrived}; }
 
 void add_backend(c10d::ProcessGroup& group) {
   group.setBackend(

@@ -37,8 +37,12 @@ namespace rollcall::testing_support::stand_in {
 void add_backend(c10d::ProcessGroup& group);
 /// How many collectives backends of this process were given, and how many ended, as JSON.
 [[nodiscard]] std::string flight_record();
-/// How many reduce-scatters they were given.
-[[nodiscard]] std::int64_t reduce_scatters();
+/// Reduce-scatters that they were given, and of which a stream has seen the values.
+struct ReduceScatters {
+  std::int64_t given = 0;
+  std::int64_t arrived = 0;
+};
+[[nodiscard]] ReduceScatters reduce_scatters();
 
 /// What the program did so far.
 struct Counts {

@@ -37,7 +37,7 @@ Result<Facts> open(std::uint32_t /*index*/) {
 }
 
 void add_backend(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& /*store*/,
-                 std::chrono::milliseconds /*timeout*/) {
+                 std::chrono::milliseconds /*timeout*/, const rollcall::device::WholeGroup& /*whole*/) {
   stand_in::add_backend(group);
 }
 

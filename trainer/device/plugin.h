@@ -23,6 +23,13 @@ struct Facts {
   std::string bus;   ///< its place on the bus: "0000:3b:00.0"
 };
 
+/// What a group is a part of: a larger one, all of whose ranks make parts of it at the same time, each rank one.
+struct WholeGroup {
+  /// What Plugin::add_backend gave the larger group; null: the group is no part of any.
+  c10::intrusive_ptr<c10d::Backend> backend;
+  std::uint32_t part = 0;  ///< the same number on all ranks of a part, and another one than that of other parts
+};
+
 /// What rollcall_NAME.so offers the programs that load it: devices of one kind beside the CPU, which LibTorch knows
 /// once it is loaded. A shared object, so that the programs start, and run, where no driver is. Both are of one build:
 /// plain C++ crosses the border.
@@ -36,10 +43,10 @@ struct Plugin {
   Result<std::uint32_t> (*count)();
   /// Makes device `index` the calling thread's. Errors (Unavailable): the driver's reason.
   Result<Facts> (*open)(std::uint32_t index);
-  /// `backend` carries the group's collectives on tensors of the current device, and it becomes the default backend.
-  /// Throws what c10d throws.
+  /// `backend` carries the group's collectives on tensors of the current device, and it becomes the default backend. A
+  /// part of a larger group may be made from what that has found out and connected. Throws what c10d throws.
   void (*add_backend)(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
-                      std::chrono::milliseconds timeout);
+                      std::chrono::milliseconds timeout, const WholeGroup& whole);
   /// The last collectives that the backends of this process were given, and how far they came, as JSON; for those who
   /// look for the one that does not end. Throws what c10d throws.
   std::string (*flight_record)();

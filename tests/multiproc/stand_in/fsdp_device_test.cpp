@@ -25,11 +25,14 @@ struct BlockImpl : torch::nn::Module {
     weight = register_parameter("weight", torch::randn({width, width}).to(device));
     bias = register_parameter("bias", torch::randn({width}).to(device));
     scale = register_parameter("scale", torch::ones({}).to(device));
+    even = register_parameter("even", torch::randn({8, width}).to(device));
   }
   at::Tensor forward(const at::Tensor& input) {
-    return input + torch::tanh(torch::linear(input, weight, bias)) * scale;
+    const at::Tensor further = torch::linear(input, even).sum(-1, /*keepdim=*/true) * 0.01;
+    return input + torch::tanh(torch::linear(input, weight, bias)) * scale + further;
   }
   at::Tensor weight, bias, scale;
+  at::Tensor even;  ///< whose rows every number of ranks divides, so that it may travel by itself
 };
 TORCH_MODULE(Block);
 
@@ -138,9 +141,9 @@ void check_equal_to_cpu(Rank& rank, const process_group::MeshOptions& degrees) {
   }
   for (fsdp::Options options : every_option()) {
     const Outcome expected = train(rank, mesh, options, c10::kCPU);
-    const std::int64_t reduce_scatters = stand_in::reduce_scatters();
+    const std::int64_t before_it = stand_in::reduce_scatters().given;
     MULTIPROC_CHECK(train(rank, mesh, options, stand_in::device()) == expected);
-    MULTIPROC_CHECK((stand_in::reduce_scatters() > reduce_scatters) == (mesh.shard && !options.reduce_type));
+    MULTIPROC_CHECK((stand_in::reduce_scatters().given > before_it) == (mesh.shard && !options.reduce_type));
     options.cpu_offload = true;
     const stand_in::Counts before = stand_in::counts();
     MULTIPROC_CHECK(train(rank, mesh, options, stand_in::device()) == expected);
@@ -160,6 +163,37 @@ TEST(FsdpOnADevice, IsBitEqualToTheCpu) {
 TEST(FsdpOnADevice, IsBitEqualToTheCpuWhereDividedModelsAreReplicated) {
   const auto ranks = spawn(4, [](Rank& rank) { check_equal_to_cpu(rank, {.shard_degree = 2, .reshard_degree = 2}); });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+/// Two ranks, and a group of them whose collectives on the device are watched, as in a training.
+void on_two_ranks(const std::function<void(Rank&, const process_group::Group&)>& test) {
+  const auto ranks = spawn(2, [&](Rank& rank) {
+    device::Plugin plugin{};
+    plugin.type = stand_in::device().type();
+    plugin.backend = "stand-in";
+    plugin.add_backend = [](c10d::ProcessGroup& group, const auto&, auto, const auto&) {
+      stand_in::add_backend(group);
+    };
+    const auto store = c10::make_intrusive<c10d::FileStore>(rank.folder / "watched", -1);
+    const auto group = process_group::make_process_group(store, rank.rank, 2, {.device = &plugin});
+    test(rank, group ? group->process_group : throw std::runtime_error(group.error().message()));
+  });
+  EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
+}
+
+TEST(FsdpOnADevice, WhoWatchesACollectiveHoldsNoneOfItsMemory) {
+  on_two_ranks([](Rank& rank, const process_group::Group& group) {
+    const fsdp::Options options;
+    fsdp::Communicator communicator({group, group, nullptr, nullptr}, options);
+    const at::Tensor whole = torch::zeros({2000}).to(stand_in::device());
+    const at::Tensor part = torch::full({1000}, rank.rank + 1.0).to(stand_in::device());
+    communicator.all_gather(group, {whole}, {part}).wait();
+    MULTIPROC_CHECK(whole.storage().use_count() == 1 && part.storage().use_count() == 1);
+    MULTIPROC_CHECK(whole.sum().item<double>() == 3000);
+    communicator.reduce_scatter({part}, {whole}).wait();
+    MULTIPROC_CHECK(whole.storage().use_count() == 1 && part.storage().use_count() == 1);
+    MULTIPROC_CHECK(part.eq(2 * (rank.rank + 1.0)).all().item<bool>());
+  });
 }
 
 TEST(FsdpOnADevice, GroupsThatCannotCarryItsTensorsAreToldBeforeTheModelIsDivided) {

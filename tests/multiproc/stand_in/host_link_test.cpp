@@ -37,12 +37,11 @@ void run_in_place(const std::function<void(Place&)>& test) {
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
-TEST(HostLink, WhatIsMadeOfAnUploadCanBeReadAfterAwaitUploads) {
+TEST(HostLink, WhatIsMadeOfAnUploadCanBeReadAfterAwait) {
   run_in_place([](Place& place) {
     const at::Tensor host = place.on_host(1);
     const at::Tensor made = place.on_device(0);
-    place.link.on_way_up([&] { made.copy_(place.link.upload(host)); });
-    place.link.await_uploads();
+    place.link.await(place.link.on_way_up([&] { made.copy_(place.link.upload(host)); }));
     MULTIPROC_CHECK(holds(made, 1));
     MULTIPROC_CHECK(place.counters.uploaded_bytes == 4000);
   });
@@ -52,10 +51,10 @@ TEST(HostLink, AfterWaitTheSourceOfAnUploadMayChange) {
   run_in_place([](Place& place) {
     const at::Tensor host = place.on_host(1);
     at::Tensor uploaded;
-    place.link.on_way_up([&] { uploaded = place.link.upload(host); });
+    const HostLink::Uploaded moment = place.link.on_way_up([&] { uploaded = place.link.upload(host); });
     place.link.wait();
     host.fill_(2);
-    place.link.await_uploads();
+    place.link.await(moment);
     MULTIPROC_CHECK(holds(uploaded, 1));
   });
 }
@@ -66,11 +65,25 @@ TEST(HostLink, AnUploadComesAfterWhatTheComputingStreamHadToDo) {
     const at::Tensor before = place.on_device(1);
     const at::Tensor copy = place.on_device(0);
     copy.copy_(before);  // late
-    place.link.on_way_up([&] { before.copy_(place.link.upload(host)); });
+    const HostLink::Uploaded moment = place.link.on_way_up([&] { before.copy_(place.link.upload(host)); });
     place.link.wait();  // for the upload alone
     MULTIPROC_CHECK(holds(copy, 1));
-    place.link.await_uploads();
+    place.link.await(moment);
     MULTIPROC_CHECK(holds(before, 2));
+  });
+}
+
+TEST(HostLink, ABlockWaitsForItsOwnUploadsAlone) {
+  run_in_place([](Place& place) {
+    const at::Tensor first = place.on_device(0);
+    const at::Tensor second = place.on_device(0);
+    const at::Tensor host = place.on_host(1);
+    const HostLink::Uploaded of_first = place.link.on_way_up([&] { first.copy_(place.link.upload(host)); });
+    const HostLink::Uploaded of_second = place.link.on_way_up([&] { second.copy_(place.link.upload(host)); });
+    place.link.await(of_first);
+    MULTIPROC_CHECK(holds(first, 1) && holds(second, 0));
+    place.link.await(of_second);
+    MULTIPROC_CHECK(holds(second, 1));
   });
 }
 

@@ -91,11 +91,17 @@ void check_nccl() {
               NCCL_MAJOR, ".", NCCL_MINOR, ".", NCCL_PATCH, ")");
 }
 
+/// A part of a group splits the communicator of the whole (ncclCommSplit), which knows the nodes and their links: no
+/// new identifier goes through the store, and nothing is searched again. Its buffers are its own, unless the user says
+/// so (NCCL_COMM_SPLIT_SHARE_RESOURCES=1): NCCL carries out the collectives of communicators that share them one after
+/// the other, and those within nodes are to go on beside those between nodes.
 void add_nccl(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
-              std::chrono::milliseconds timeout) {
+              std::chrono::milliseconds timeout, const WholeGroup& whole) {
   check_nccl();
   const auto of_nccl = c10d::ProcessGroupNCCL::Options::create();
   of_nccl->timeout = timeout;
+  of_nccl->split_from = c10::dynamic_intrusive_pointer_cast<c10d::ProcessGroupNCCL>(whole.backend);
+  of_nccl->split_color = static_cast<int>(whole.part);
   const auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(
       c10::make_intrusive<c10d::PrefixStore>("nccl", store), group.getRank(), group.getSize(), of_nccl);
   int current = 0;
@@ -106,6 +112,7 @@ void add_nccl(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& 
   group.setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
   group.setBoundDeviceId(device);
   backend->eagerConnectSingleDevice(device);  // who cannot be reached is an error now, not in the first step
+  of_nccl->split_from.reset();                // which may end before
 }
 
 /// As torch.cuda.graph() (torch/cuda/graphs.py): first memory that the graph is to have is taken back from the steps

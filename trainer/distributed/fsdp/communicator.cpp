@@ -13,6 +13,19 @@ namespace {
 /// Backends do not know every element type, but they all move bytes.
 at::Tensor as_bytes(const at::Tensor& tensor) { return tensor.view({-1}).view(at::kByte); }
 
+/// The same values, for a backend. A device's Work holds its results as long as it lives, which is until the watchdog
+/// has seen its end: whole parameters of all blocks of a tenth of a second. So it gets tensors that hold nothing, and
+/// Pending holds the memory.
+at::Tensor lent(const at::Tensor& tensor) {
+  if (tensor.is_cpu()) {
+    return tensor;
+  }
+  return at::for_blob(tensor.mutable_data_ptr(), tensor.sizes())
+      .options(tensor.options())
+      .target_device(tensor.device())
+      .make_tensor();
+}
+
 void wait_for(c10d::Work& work, Counters& counters) {
   const auto began = std::chrono::steady_clock::now();
   work.wait();
@@ -30,6 +43,7 @@ void Pending::wait() {
       (*around_)();
     }
   }
+  tensors_.clear();
 }
 
 void Communicator::around_collective() const {
@@ -49,9 +63,9 @@ Pending Communicator::all_gather(const process_group::Group& group, std::vector<
     }
     counters.gathered_bytes += bytes(gathered[i]) - bytes(mine[i]);
     around_collective();
-    at::Tensor output = as_bytes(gathered[i]);
-    at::Tensor input = as_bytes(mine[i]);
-    pending.add(group->all_gather_single(output, input));
+    at::Tensor output = lent(as_bytes(gathered[i]));
+    at::Tensor input = lent(as_bytes(mine[i]));
+    pending.add(group->all_gather_single(output, input), {gathered[i], mine[i]});
   }
   return pending;
 }
@@ -68,23 +82,23 @@ Pending Communicator::reduce(const std::vector<at::Tensor>& received, const std:
     }
     counters.scattered_bytes += bytes(parts[i]) - bytes(parts[i]) / size();
     around_collective();
-    pending.add(issue(received[i], parts[i]));
+    pending.add(issue(received[i], parts[i]), {received[i], parts[i]});
   }
   return pending;
 }
 
 Pending Communicator::reduce_scatter(const std::vector<at::Tensor>& sums, const std::vector<at::Tensor>& parts) {
   return reduce(sums, parts, [this](const at::Tensor& sum, const at::Tensor& part) {
-    at::Tensor output = sum.view({-1});
-    at::Tensor input = part.view({-1});
+    at::Tensor output = lent(sum.view({-1}));
+    at::Tensor input = lent(part.view({-1}));
     return mesh_.shard->reduce_scatter_single(output, input);
   });
 }
 
 Pending Communicator::exchange(const std::vector<at::Tensor>& received, const std::vector<at::Tensor>& parts) {
   return reduce(received, parts, [this](const at::Tensor& received_part, const at::Tensor& part) {
-    at::Tensor output = as_bytes(received_part);
-    at::Tensor input = as_bytes(part);
+    at::Tensor output = lent(as_bytes(received_part));
+    at::Tensor input = lent(as_bytes(part));
     std::vector<std::int64_t> equal_parts;
     std::vector<std::int64_t> also_equal;
     return mesh_.shard->all_to_all_single(output, input, equal_parts, also_equal);
@@ -111,7 +125,7 @@ void Communicator::add_replicas(at::Tensor& sum) {
   }
   counters.replicated_bytes += bytes(sum);
   around_collective();
-  std::vector<at::Tensor> tensors{sum};
+  std::vector<at::Tensor> tensors{lent(sum)};
   wait_for(*mesh_.replicate->allreduce(tensors), counters);
   around_collective();
 }

@@ -11,17 +11,23 @@
 
 namespace rollcall::parallel::fsdp {
 
-/// Collectives under way. wait() once; throws what c10d throws.
+/// Collectives under way. wait() once; throws what c10d throws. Of a device's it is the current stream that waits:
+/// their memory may be let go of where the stream that it was taken on comes behind.
 class Pending {
  public:
   Pending() = default;
   Pending(const std::function<void()>& around, Counters& counters) : around_(&around), counters_(&counters) {}
 
-  void add(c10::intrusive_ptr<c10d::Work> work) { works_.push_back(std::move(work)); }
+  /// `tensors`: what it reads and writes, if it does not hold it itself.
+  void add(c10::intrusive_ptr<c10d::Work> work, std::vector<at::Tensor> tensors) {
+    works_.push_back(std::move(work));
+    tensors_.push_back(std::move(tensors));
+  }
   void wait();
 
  private:
   std::vector<c10::intrusive_ptr<c10d::Work>> works_;  ///< none where there is nobody to talk to
+  std::vector<std::vector<at::Tensor>> tensors_;       ///< of each
   const std::function<void()>* around_ = nullptr;
   Counters* counters_ = nullptr;
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "trainer/distributed/fsdp/unsharded_memory.h"
+#include "trainer/streams.h"
 
 namespace rollcall::parallel::fsdp {
 namespace {
@@ -206,6 +207,9 @@ ShardedModule::ShardedModule(std::shared_ptr<torch::nn::Module> module, process_
     check_backends(communicator_.mesh(), at::kCPU);
     host_link_.emplace(memory_, communicator_.counters);
   }
+  if (!memory_.device().is_cpu()) {
+    reductions_ = new_stream(memory_.device());
+  }
   make_groups();
   index_parameters();
 }
@@ -218,7 +222,7 @@ ShardedModule::~ShardedModule() {
 
 void ShardedModule::make_groups() {
   HostLink* const host_link = host_link_ ? &*host_link_ : nullptr;
-  const GroupContext context{communicator_, memory_, host_link, options_};
+  const GroupContext context{communicator_, memory_, host_link, reductions_, options_};
   Division division = divide(*module_);
   std::vector<ParameterGroup*> order;
   if (!division.rest.empty()) {
@@ -229,7 +233,7 @@ void ShardedModule::make_groups() {
     blocks_.push_back(std::make_unique<ParameterGroup>(context, block.name, std::move(block.members)));
     order.push_back(blocks_.back().get());
   }
-  schedule_ = std::make_unique<Schedule>(options_, std::move(order), root_.get(), host_link);
+  schedule_ = std::make_unique<Schedule>(options_, std::move(order), root_.get(), host_link, reductions_);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     wrap_block(division.blocks[i], *blocks_[i]);
   }

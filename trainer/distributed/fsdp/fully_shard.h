@@ -107,9 +107,10 @@ class ShardedModule {
   std::shared_ptr<torch::nn::Module> module_;
   Options options_;
   Communicator communicator_;
-  UnshardedMemory memory_;                ///< on the device of the module's parameters
-  std::optional<HostLink> host_link_;     ///< with Options::cpu_offload
-  std::unique_ptr<ParameterGroup> root_;  ///< null where blocks own everything
+  UnshardedMemory memory_;                 ///< on the device of the module's parameters
+  std::optional<HostLink> host_link_;      ///< with Options::cpu_offload
+  std::optional<c10::Stream> reductions_;  ///< where another device than the CPU computes
+  std::unique_ptr<ParameterGroup> root_;   ///< null where blocks own everything
   std::vector<std::unique_ptr<ParameterGroup>> blocks_;
   std::vector<std::pair<torch::nn::AnyModule*, torch::nn::AnyModule>> replaced_;
   std::map<std::string, Location> locations_;  ///< every name, of shared parameters too

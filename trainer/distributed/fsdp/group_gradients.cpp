@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "trainer/distributed/fsdp/unsharded_memory.h"
+#include "trainer/streams.h"
 
 namespace rollcall::parallel::fsdp {
 namespace {
@@ -28,6 +29,7 @@ GroupGradients::GroupGradients(const GroupContext& context, const GroupLayout& l
     : communicator_(context.communicator),
       memory_(context.memory),
       host_link_(context.host_link),
+      stream_(context.reductions),
       options_(context.options),
       layout_(layout),
       shards_(shards),
@@ -53,11 +55,6 @@ at::Tensor GroupGradients::take(std::size_t slot) {
   return gradient.defined() ? before.add_(gradient) : before;
 }
 
-at::Tensor GroupGradients::take_to_send(std::size_t slot) {
-  const at::Tensor gradient = take(slot);
-  return gradient.defined() ? gradient.to(reduce_type()) : gradient;
-}
-
 /// Zeros where no rank has anything: in the rows that pad a tensor, and for a gradient that the loss does not depend
 /// on.
 void GroupGradients::copy_in(const Slot& slot, const at::Tensor& gradient, const at::Tensor& parts,
@@ -80,60 +77,112 @@ void GroupGradients::copy_in(const Slot& slot, const at::Tensor& gradient, const
 /// backend adds in the type that travels: not where that was chosen to be short on the way.
 bool GroupGradients::backend_adds() const { return !memory_.device().is_cpu() && reduce_type() == flat_.scalar_type(); }
 
-/// Room for `numel` gradients of each of `rows` ranks.
-at::Tensor GroupGradients::exchange_memory(std::int64_t rows, std::int64_t numel) const {
+/// Room for every rank's part of `numel` gradients.
+at::Tensor GroupGradients::exchange_memory(std::int64_t numel) const {
   const auto element = static_cast<std::int64_t>(c10::elementSize(reduce_type()));
-  return memory_.take(rows * numel * element).view(reduce_type()).view({rows, numel});
+  return memory_.take(communicator_.size() * numel * element).view(reduce_type()).view({communicator_.size(), numel});
 }
 
-/// The gradients of a message as they travel, taken from the unsharded parameters.
-at::Tensor GroupGradients::parts_of(const Coalesced& message) {
+/// Those of a message as they travel, moved out of `gradients`.
+at::Tensor GroupGradients::parts_of(const Coalesced& message, std::vector<at::Tensor>& gradients) const {
+  const auto to_send = [&](std::size_t slot) {
+    const at::Tensor gradient = std::move(gradients[slot]);
+    return gradient.defined() ? gradient.to(reduce_type()) : gradient;
+  };
   if (message.in_place) {
-    if (const at::Tensor gradient = take_to_send(message.first); gradient.defined()) {
+    if (const at::Tensor gradient = to_send(message.first); gradient.defined()) {
       return in_memory_order(gradient);
     }
   }
   const Span span = layout_.reduced_span(message);
-  at::Tensor parts = exchange_memory(communicator_.size(), span.size);
+  at::Tensor parts = exchange_memory(span.size);
   for (std::size_t i = message.first; i < std::min(message.first + message.count, layout_.trainable); ++i) {
-    copy_in(layout_.slots[i], take_to_send(i), parts, span);
+    copy_in(layout_.slots[i], to_send(i), parts, span);
   }
   return parts;
 }
 
+/// Starts the collectives that `gradients`, by slot, travel in.
+void GroupGradients::send(Reduction& reduction, std::vector<at::Tensor> gradients) {
+  if (backend_adds()) {
+    reduction.sum = mean_memory();
+  }
+  for (const Coalesced& message : layout_.trainable_messages()) {
+    const Span span = layout_.reduced_span(message);
+    reduction.parts.push_back(parts_of(message, gradients));
+    reduction.received.push_back(reduction.sum.defined() ? reduction.sum.narrow(0, span.begin, span.size)
+                                                         : exchange_memory(span.size));
+  }
+  reduction.pending = reduction.sum.defined() ? communicator_.reduce_scatter(reduction.received, reduction.parts)
+                                              : communicator_.exchange(reduction.received, reduction.parts);
+}
+
 GroupGradients::Reduction GroupGradients::start() {
   const torch::NoGradGuard no_grad;
-  Reduction reduction;
-  for (const Coalesced& message : layout_.trainable_messages()) {
-    reduction.parts.push_back(parts_of(message));
-    const std::int64_t rows = backend_adds() ? 1 : communicator_.size();
-    reduction.received.push_back(exchange_memory(rows, layout_.reduced_span(message).size));
+  std::vector<at::Tensor> gradients;
+  for (std::size_t i = 0; i < layout_.trainable; ++i) {
+    gradients.push_back(take(i));
   }
-  reduction.pending = backend_adds() ? communicator_.reduce_scatter(reduction.received, reduction.parts)
-                                     : communicator_.exchange(reduction.received, reduction.parts);
+  if (stream_) {
+    return reduce_beside(std::move(gradients));
+  }
+  Reduction reduction;
+  send(reduction, std::move(gradients));
   return reduction;
 }
 
-/// What a reduction that came to its end makes of the gradients, in `memory`.
-at::Tensor GroupGradients::mean_of(const Reduction& reduction, const at::Tensor& memory) {
-  at::Tensor mean = memory;
+/// All of it, on the stream of reductions.
+GroupGradients::Reduction GroupGradients::reduce_beside(std::vector<at::Tensor> gradients) {
+  Reduction whole;
+  Reduction rest;  // what others than the stream itself have to wait for
+  rest.sent = run_beside(*stream_, [&] {
+    send(whole, gradients);
+    whole.pending.wait();
+  });
+  rest.gradients = std::move(gradients);
+  const c10::StreamGuard beside(*stream_);
+  give_to_shards(whole);
+  return rest;
+}
+
+void GroupGradients::finish(Reduction& reduction) {
+  const torch::NoGradGuard no_grad;
+  if (reduction.sent) {
+    reduction.sent->block(current_stream(memory_.device()));
+    return;
+  }
+  reduction.pending.wait();
+  give_to_shards(reduction);
+}
+
+/// Where the mean is made.
+at::Tensor GroupGradients::mean_memory() const {
+  const bool elsewhere = any() || host_link_ != nullptr;
+  return elsewhere ? at::empty({layout_.reduce_numel}, at::TensorOptions(flat_.scalar_type()).device(memory_.device()))
+                   : flat_;
+}
+
+/// What a reduction that came to its end makes of the gradients.
+at::Tensor GroupGradients::mean_of(const Reduction& reduction) {
   const auto ranks = static_cast<double>(communicator_.size() * communicator_.replicas());
-  const std::vector<Coalesced> messages = layout_.trainable_messages();
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    const Span span = layout_.reduced_span(messages[i]);
-    take_mean(mean.narrow(0, span.begin, span.size), reduction.received[i], ranks);
+  at::Tensor mean = reduction.sum;
+  if (mean.defined()) {
+    mean.div_(ranks);
+  } else {
+    mean = mean_memory();
+    const std::vector<Coalesced> messages = layout_.trainable_messages();
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      const Span span = layout_.reduced_span(messages[i]);
+      take_mean(mean.narrow(0, span.begin, span.size), reduction.received[i], ranks);
+    }
   }
   communicator_.add_replicas(mean);
   return mean;
 }
 
-void GroupGradients::finish(Reduction& reduction) {
-  const torch::NoGradGuard no_grad;
-  reduction.pending.wait();
+void GroupGradients::give_to_shards(const Reduction& reduction) {
   const bool adds = any();
-  const at::TensorOptions here = at::TensorOptions(flat_.scalar_type()).device(memory_.device());
-  const at::Tensor mean =
-      mean_of(reduction, adds || host_link_ != nullptr ? at::empty({layout_.reduce_numel}, here) : flat_);
+  const at::Tensor mean = mean_of(reduction);
   if (adds) {
     return add(mean);
   }

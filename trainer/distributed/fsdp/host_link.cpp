@@ -12,7 +12,7 @@ std::int64_t size_of(const at::Tensor& tensor) { return static_cast<std::int64_t
 }  // namespace
 
 HostLink::Streams::Streams(c10::Device device)
-    : up(new_stream(device)), down(new_stream(device)), uploaded(device.type()), downloaded(device.type()) {}
+    : up(new_stream(device)), down(new_stream(device)), downloaded(device.type()) {}
 
 HostLink::HostLink(const UnshardedMemory& memory, Counters& counters) : memory_(memory), counters_(counters) {
   if (!memory_.device().is_cpu()) {
@@ -24,16 +24,12 @@ at::TensorOptions HostLink::host_options(at::ScalarType type) const {
   return at::TensorOptions(type).device(at::kCPU).pinned_memory(streams_.has_value());
 }
 
-void HostLink::on_way_up(const std::function<void()>& work) {
+HostLink::Uploaded HostLink::on_way_up(const std::function<void()>& work) {
   if (!streams_) {
     work();
-    return;
+    return std::nullopt;
   }
-  // Memory on the device is used again in the order of the computing stream.
-  put_behind(streams_->up, current_stream(memory_.device()));
-  const c10::StreamGuard guard(streams_->up);
-  work();
-  streams_->uploaded.record(streams_->up);
+  return run_beside(streams_->up, work);
 }
 
 at::Tensor HostLink::upload(const at::Tensor& host) {
@@ -42,9 +38,9 @@ at::Tensor HostLink::upload(const at::Tensor& host) {
   return device.copy_(host, /*non_blocking=*/true);
 }
 
-void HostLink::await_uploads() {
-  if (streams_) {
-    streams_->uploaded.block(current_stream(memory_.device()));
+void HostLink::await(const Uploaded& uploaded) const {
+  if (uploaded) {
+    uploaded->block(current_stream(memory_.device()));
   }
 }
 
@@ -73,7 +69,7 @@ at::Tensor HostLink::downloaded(const at::Tensor& device) {
 
 void HostLink::wait() {
   if (streams_) {
-    streams_->uploaded.synchronize();
+    streams_->up.synchronize();
     streams_->downloaded.synchronize();
     leaving_.reset();
   }

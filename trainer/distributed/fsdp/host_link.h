@@ -24,13 +24,15 @@ class HostLink {
   /// For tensors in main memory that travel.
   [[nodiscard]] at::TensorOptions host_options(at::ScalarType type) const;
 
+  /// Uploads of one block; nothing where the CPU computes.
+  using Uploaded = std::optional<c10::Event>;
   /// Runs `work` on the stream of uploads, behind what the computing stream has been given so far: upload(), and what
   /// takes its result.
-  void on_way_up(const std::function<void()>& work);
+  [[nodiscard]] Uploaded on_way_up(const std::function<void()>& work);
   /// A copy of `host`, one-dimensional, on the device. Until wait(), nobody changes `host`.
   [[nodiscard]] at::Tensor upload(const at::Tensor& host);
-  /// Lets the computing stream wait for all that on_way_up() ran.
-  void await_uploads();
+  /// Lets the computing stream wait for what one on_way_up() ran, and for none that came later.
+  void await(const Uploaded& uploaded) const;
 
   /// `host` gets the values of `device`, which the computing stream made; they are there after wait().
   void download(at::Tensor& host, const at::Tensor& device);
@@ -45,7 +47,6 @@ class HostLink {
     explicit Streams(c10::Device device);
     c10::Stream up;
     c10::Stream down;
-    c10::Event uploaded;
     c10::Event downloaded;
   };
 

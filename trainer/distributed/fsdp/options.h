@@ -32,7 +32,8 @@ struct Options {
   /// themselves, from and into their place; those of a block that are shorter or uneven together, through a buffer.
   std::int64_t alone_from_bytes = std::int64_t{512} << 10;
   bool prefetch = true;  ///< gather what comes next while a block computes: see Schedule
-  /// Reductions that may be under way before the oldest is waited for; at least 1.
+  /// Reductions that may be under way before the oldest is waited for (on a device: before the memory of its gradients
+  /// may be used again); at least 1.
   std::size_t reductions_in_flight = 2;
   /// Called on this rank right before and after each collective is issued; for tests that delay them. May be empty.
   std::function<void()> around_collective = nullptr;
@@ -49,7 +50,9 @@ struct Counters {
   std::int64_t downloaded_bytes = 0;  ///< with Options::cpu_offload: of gradients' shards copied back
   std::int64_t unsharded_bytes = 0;   ///< now held beyond the shards: unsharded parameters and all-gathers' results
   std::int64_t peak_unsharded_bytes = 0;
-  double waited_seconds = 0;  ///< for collectives that computation did not hide
+  /// Of the host, for collectives that computation did not hide. On a device it is streams that wait, and nothing here
+  /// says how long.
+  double waited_seconds = 0;
 };
 
 }  // namespace rollcall::parallel::fsdp

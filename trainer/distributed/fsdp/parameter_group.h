@@ -83,6 +83,7 @@ class ParameterGroup {
   at::Tensor buffer_;  ///< what those get that share it, of all ranks
   at::Tensor small_;   ///< the part that is kept over a reshard()
   Pending pending_;
+  HostLink::Uploaded uploaded_;              ///< with a host link: what pending_ gathers
   std::optional<GroupGradients> gradients_;  ///< from the end of the constructor on
 };
 

@@ -7,6 +7,8 @@
 #include <functional>
 #include <utility>
 
+#include "trainer/streams.h"
+
 namespace rollcall::parallel::fsdp {
 namespace {
 
@@ -35,8 +37,8 @@ std::int64_t two_largest(const std::vector<ParameterGroup*>& groups, const Param
 }  // namespace
 
 Schedule::Schedule(const Options& options, std::vector<ParameterGroup*> groups, ParameterGroup* root,
-                   HostLink* host_link)
-    : options_(options), host_link_(host_link), root_(root), order_(std::move(groups)) {
+                   HostLink* host_link, const std::optional<c10::Stream>& reductions)
+    : options_(options), host_link_(host_link), reduction_stream_(reductions), root_(root), order_(std::move(groups)) {
   for (ParameterGroup* const group : order_) {
     Entry& entry = *entries_.emplace_back(std::make_unique<Entry>(Entry{.group = group}));
     await_gradients(entry);
@@ -191,15 +193,22 @@ void Schedule::end_backward() {
       after_backward(*entry);
     }
   }
-  while (!reductions_.empty()) {
-    finish_oldest();
-  }
+  await_reductions();
   forwarded_.clear();
   for (const std::unique_ptr<Entry>& entry : entries_) {
     entry->in_backward = false;
     entry->group->forget();
   }
   await_copies();
+}
+
+void Schedule::await_reductions() {
+  while (!reductions_.empty()) {
+    finish_oldest();
+  }
+  if (reduction_stream_) {
+    put_behind(current_stream(reduction_stream_->device()), *reduction_stream_);
+  }
 }
 
 void Schedule::await_copies() {

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <c10/core/Stream.h>
+
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "trainer/distributed/fsdp/host_link.h"
@@ -17,11 +20,19 @@ namespace rollcall::parallel::fsdp {
 /// than the two largest blocks, those of further ones. Backward, in reverse: the same, and once the last gradient of a
 /// block is there, free its parameters and start its reduction. Once a backward, or a forward without one to come, has
 /// returned, nothing reads or writes the shards any more.
+///
+/// On a device all this is order of its streams, and the host waits for none of it. An all-gather begins after what the
+/// computing stream was given before it, the block that computes last, and so beside the one that computes next; the
+/// memory that it fills is that stream's, on which it was free by then. Reductions have a stream of their own, which
+/// the computing one waits for at the end of the backward; earlier, only for what has read gradients whose memory is
+/// used again (Options::reductions_in_flight).
 class Schedule {
  public:
   /// `groups` in the order in which blocks are expected to run; `root`, one of them or null, is unsharded from the
-  /// beginning of the forward to its own last gradient. `host_link` of the groups, or null. All outlive the schedule.
-  Schedule(const Options& options, std::vector<ParameterGroup*> groups, ParameterGroup* root, HostLink* host_link);
+  /// beginning of the forward to its own last gradient. `host_link` and `reductions` are the groups'. All outlive the
+  /// schedule.
+  Schedule(const Options& options, std::vector<ParameterGroup*> groups, ParameterGroup* root, HostLink* host_link,
+           const std::optional<c10::Stream>& reductions);
   Schedule(const Schedule&) = delete;
   Schedule& operator=(const Schedule&) = delete;
   ~Schedule();
@@ -56,10 +67,12 @@ class Schedule {
   void after_backward(Entry& entry);
   void finish_oldest();
   void end_backward();
+  void await_reductions();
   void await_copies();
 
   const Options& options_;
   HostLink* host_link_;
+  const std::optional<c10::Stream>& reduction_stream_;
   std::vector<std::unique_ptr<Entry>> entries_;
   ParameterGroup* root_;
   std::int64_t room_bytes_ = 0;              ///< for blocks that are unsharded or on the way: the two largest

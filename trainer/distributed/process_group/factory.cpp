@@ -58,6 +58,14 @@ Result<Choice> choose(const std::string& asked) {
   return fail("--backend", asked, "is not a known backend", "auto, gloo, ucx, mpi or nccl");
 }
 
+/// Parts are told apart by the first of their ranks.
+device::WholeGroup whole_of(const ProcessGroupOptions& options) {
+  if (!options.whole) {
+    return {};
+  }
+  return {.backend = unwatched_backend(options.whole, options.device->type), .part = options.names.first};
+}
+
 /// The same where training computes on another device, whose own backend comes beside.
 Result<Choice> choose_beside(const device::Plugin& plugin, const std::string& asked) {
   if (asked == "auto" || asked == plugin.backend) {
@@ -97,7 +105,7 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
                          publish_process(*of_watchdog, rank);
                          choice->add(*named.process_group, store, of_backend);
                          if (plugin != nullptr) {  // last, so that it becomes the default
-                           plugin->add_backend(*named.process_group, store, options.timeout);
+                           plugin->add_backend(*named.process_group, store, options.timeout, whole_of(options));
                          }
                          named.process_group->setGroupName("rollcall");
                          named.process_group = watch(named.process_group, of_watchdog,

@@ -27,6 +27,8 @@ struct ProcessGroupOptions {
   const char* timeout_setting = "--collective-timeout";  ///< which decided that, for messages
   bool compare_calls = false;                            ///< see WatchdogOptions::compare
   RankNames names{};                                     ///< of the group's ranks, in messages
+  /// A larger group with the same device, all of whose ranks make parts of it at the same time. Null: there is none.
+  c10::intrusive_ptr<c10d::ProcessGroup> whole{};
   std::function<bool()> ranks_lost{};  ///< see WatchdogOptions; called by any thread, ten times a second
   /// Groups made with copies of the same options share what they and their process fail with.
   std::shared_ptr<FirstFailure> first_failure = std::make_shared<FirstFailure>();

@@ -20,7 +20,7 @@ struct Line {
   std::uint32_t size = 1;
 };
 
-/// `name` and the first rank tell it from all other groups.
+/// `name` and the first rank tell it from all other groups. Every rank of the world is in one of that name.
 Result<Group> make_group(const c10::intrusive_ptr<c10d::Store>& store, const std::string& name, const Line& line,
                          ProcessGroupOptions options) {
   if (line.size == 1) {
@@ -64,13 +64,15 @@ Result<Mesh> make_mesh(const Group& world, const c10::intrusive_ptr<c10d::Store>
   if (!world) {
     return mesh;
   }
+  ProcessGroupOptions of_parts = options;
+  of_parts.whole = world;
   const std::uint32_t rank = rank_of(world);
   const std::uint32_t ranks = world_size_of(world);
   const auto part_of_row = [rank, ranks](std::uint32_t size) {
     return Line{.names = {.first = rank - rank % size, .stride = 1, .ranks = ranks}, .rank = rank % size, .size = size};
   };
   if (whole->replicate_degree > 1) {
-    const Result<Group> shard = make_group(store, "shard", part_of_row(whole->shard_degree), options);
+    const Result<Group> shard = make_group(store, "shard", part_of_row(whole->shard_degree), of_parts);
     if (!shard) {
       return shard.error();
     }
@@ -78,14 +80,14 @@ Result<Mesh> make_mesh(const Group& world, const c10::intrusive_ptr<c10d::Store>
     const Line column{.names = {.first = rank % whole->shard_degree, .stride = whole->shard_degree, .ranks = ranks},
                       .rank = rank / whole->shard_degree,
                       .size = whole->replicate_degree};
-    const Result<Group> replicate = make_group(store, "replicate", column, options);
+    const Result<Group> replicate = make_group(store, "replicate", column, of_parts);
     if (!replicate) {
       return replicate.error();
     }
     mesh.replicate = *replicate;
   }
   if (whole->reshard_degree > 1) {
-    const Result<Group> reshard = make_group(store, "reshard", part_of_row(whole->reshard_degree), options);
+    const Result<Group> reshard = make_group(store, "reshard", part_of_row(whole->reshard_degree), of_parts);
     if (!reshard) {
       return reshard.error();
     }

@@ -29,7 +29,8 @@ struct MeshOptions {
 /// not divide shard_degree.
 [[nodiscard]] Result<MeshOptions> complete(const MeshOptions& options, std::uint32_t world_size);
 
-/// Makes the groups of this rank, with the same backend as `world`; a group of all ranks is `world` itself.
+/// Makes the groups of this rank, with the same backend as `world`; a group of all ranks is `world` itself. On a device
+/// the others are parts of what carries `world` (Plugin::add_backend).
 /// Their messages call ranks by their numbers in `world`. Collective. `world` null: a mesh of null groups. Errors:
 /// those of complete() and make_process_group().
 [[nodiscard]] Result<Mesh> make_mesh(const Group& world, const c10::intrusive_ptr<c10d::Store>& store,

@@ -175,6 +175,10 @@ using BrokenPeers = std::vector<std::uint32_t> (*)(c10d::Backend&);
                                                            const WatchdogOptions& options,
                                                            BrokenPeers broken_peers_of_gloo);
 
+/// What watch() was around, for tensors of `type`; a group's own backend where nobody watches it.
+[[nodiscard]] c10::intrusive_ptr<c10d::Backend> unwatched_backend(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                                                                  c10::DeviceType type);
+
 /// Why a device no longer carries the collectives of `group`, or of another one that shares its
 /// WatchdogOptions::first_failure: one of them did not end, and its backend was aborted, which lets go of all that
 /// waits for one and leaves any values in its tensors. Nothing: it does, or there is none. `group` may be null.

@@ -217,6 +217,7 @@ class WatchedBackend final : public c10d::Backend {
     const auto since = std::chrono::steady_clock::now();
     watchdog_->watch(work, WatchedCollective::of_device(watchdog_, call, since, [inner = inner_] { inner->abort(); }));
   }
+  [[nodiscard]] const c10::intrusive_ptr<c10d::Backend>& inner() const { return inner_; }
   [[nodiscard]] std::optional<Error> device_failure() const {
     return of_device_ ? watchdog_->device_failure() : std::nullopt;
   }
@@ -337,6 +338,13 @@ std::optional<Error> device_failure_of(const c10::intrusive_ptr<c10d::ProcessGro
     }
   }
   return std::nullopt;
+}
+
+c10::intrusive_ptr<c10d::Backend> unwatched_backend(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                                                    c10::DeviceType type) {
+  const c10::intrusive_ptr<c10d::Backend> backend = group->getBackend(type);
+  const auto watched = c10::dynamic_intrusive_pointer_cast<WatchedBackend>(backend);
+  return watched ? watched->inner() : backend;
 }
 
 c10::intrusive_ptr<c10d::ProcessGroup> watch(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
