@@ -23,11 +23,11 @@ using settings::Setting;
 constexpr std::string_view kOnly =
     "all|answer|way|node-loss|environment|own-name|head-name|reverse-name|interface|head-port|ring|clock|scratch|venv|"
     "versions|"
-    "devices|cpus|shm|memlock|speed|collectives";
+    "devices|gpus|cpus|shm|memlock|speed|collectives";
 constexpr std::string_view kSkip =
     "none|answer|way|node-loss|environment|own-name|head-name|reverse-name|interface|head-port|ring|clock|scratch|venv|"
     "versions|"
-    "devices|cpus|shm|memlock|speed|collectives";
+    "devices|gpus|cpus|shm|memlock|speed|collectives";
 
 constexpr std::array kDoctorTable{
     Setting{"only", Kind::List, "all", "CHECK[,CHECK...]", "run these checks; --list names them", "Doctor", kOnly},

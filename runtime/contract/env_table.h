@@ -159,6 +159,8 @@ inline constexpr std::array kVariables{
              "threads=keep"},
     Variable{kCudaVisible, Use::ReadAndWritten, "resolve; CUDA", "GPUs that this task sees",
              "gpus.visible=node: SLURM_STEP_GPUS, else SLURM_JOB_GPUS", "gpus.visible=own (the default)"},
+    Variable{kRocrVisible, Use::Read, "doctor; ROCm, Slurm", "GPUs that this task sees"},
+    Variable{kHipVisible, Use::Read, "doctor; HIP", "GPUs that this task sees"},
     Variable{kCudaArchitectures, Use::ReadAndWritten, "resolve; torch.utils.cpp_extension",
              "GPU architectures to compile extensions for, also on nodes without a GPU", "`gpus.architectures`",
              "gpus.architectures is empty (the default)"},

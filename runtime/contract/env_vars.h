@@ -48,6 +48,8 @@ inline constexpr std::string_view kNcclNet = "NCCL_NET";
 
 inline constexpr std::string_view kOmpThreads = "OMP_NUM_THREADS";
 inline constexpr std::string_view kCudaVisible = "CUDA_VISIBLE_DEVICES";
+inline constexpr std::string_view kRocrVisible = "ROCR_VISIBLE_DEVICES";
+inline constexpr std::string_view kHipVisible = "HIP_VISIBLE_DEVICES";
 inline constexpr std::string_view kCudaArchitectures = "TORCH_CUDA_ARCH_LIST";
 inline constexpr std::string_view kPath = "PATH";
 inline constexpr std::string_view kVirtualEnv = "VIRTUAL_ENV";

@@ -52,6 +52,10 @@ inline constexpr std::tuple kFacts<Device>{Fact<&Device::name>{"name"}, Fact<&De
                                            Fact<&Device::active>{"active"}, Fact<&Device::gigabits>{"gigabits"}};
 
 template <>
+inline constexpr std::tuple kFacts<GpuFacts>{Fact<&GpuFacts::visible>{"visible"},
+                                             Fact<&GpuFacts::openable>{"openable"}};
+
+template <>
 inline constexpr std::tuple kFacts<FolderFacts>{Fact<&FolderFacts::path>{"path"},
                                                 Fact<&FolderFacts::error>{"error"},
                                                 Fact<&FolderFacts::free_bytes>{"free_bytes"},
@@ -94,6 +98,8 @@ inline constexpr std::tuple kFacts<TaskFacts>{Fact<&TaskFacts::rank>{"rank"},
                                               Fact<&TaskFacts::node_rank>{"node_rank"},
                                               Fact<&TaskFacts::host>{"host"},
                                               Fact<&TaskFacts::cores>{"cores"},
+                                              Fact<&TaskFacts::numa_nodes>{"numa_nodes"},
+                                              Fact<&TaskFacts::gpus>{"gpus"},
                                               Fact<&TaskFacts::locked_memory>{"locked_memory"},
                                               Fact<&TaskFacts::resolve_error>{"resolve_error"},
                                               Fact<&TaskFacts::warnings>{"warnings"},

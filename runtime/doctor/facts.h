@@ -43,6 +43,12 @@ struct Device {
   double gigabits = -1;  ///< adapters: rate of the first port; -1: unknown
 };
 
+/// The GPUs of the node as one rank has them.
+struct GpuFacts {
+  std::vector<Device> visible;  ///< those that its program sees, in the order in which CUDA and HIP number them
+  std::uint64_t openable = 0;   ///< those whose device files it may open, also by the rules of its cgroup
+};
+
 /// A folder that should be written to.
 struct FolderFacts {
   std::string path;  ///< empty: none is configured
@@ -98,8 +104,10 @@ struct TaskFacts {
   std::uint32_t rank = 0;
   std::uint32_t local_rank = 0;
   std::uint32_t node_rank = 0;
-  std::string host;                   ///< as Slurm names it
-  std::vector<std::uint32_t> cores;   ///< physical cores of its CPU set: the lowest CPU of each, ascending
+  std::string host;                  ///< as Slurm names it
+  std::vector<std::uint32_t> cores;  ///< physical cores of its CPU set: the lowest CPU of each, ascending
+  std::vector<int> numa_nodes;       ///< where these are, ascending; empty: unknown
+  GpuFacts gpus;
   std::uint64_t locked_memory = 0;    ///< RLIMIT_MEMLOCK, soft; all bits set: unlimited
   std::string resolve_error;          ///< why `rollcall env` would fail here; empty: it would not
   std::vector<std::string> warnings;  ///< what it would warn of

@@ -29,6 +29,8 @@ inline World healthy_world() {
     task.node_rank = rank / 2;
     task.host = world.step.hosts[task.node_rank];
     task.cores = {task.local_rank};
+    task.numa_nodes = {0};
+    task.gpus = {{{"0000:3b:00.0", 0, true, -1}, {"0000:86:00.0", 0, true, -1}}, 2};
     task.locked_memory = ~std::uint64_t{0};
     task.head.endpoint = "jwb0001i:29500";
     task.first_on_node = task.local_rank == 0;
@@ -41,7 +43,7 @@ inline World healthy_world() {
     node.interfaces = {{"lo", true, true, -1}, {"ib0", true, false, 100'000}};
     node.interface_uses = {{"interface.gloo", "ib0", ""}};
     node.route_interface = "ib0";
-    node.gpus = {{"0000:3b:00.0", 0, true, -1}};
+    node.gpus = task.gpus.visible;
     node.adapters = {{"mlx5_0", 0, true, 200}};
     node.scratch = {"/scratch", "", 1'000'000'000'000, 2'000'000'000'000, 900, 1000, ""};
     node.venv = {"/venv", "3.11.2", ""};

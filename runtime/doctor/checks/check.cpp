@@ -27,6 +27,7 @@ constexpr std::array kChecks{
     Check{"venv", "the Python environment runs on every node", check_venv},
     Check{"versions", "rollcall, Slurm, kernel, glibc and PMIx are the same on all nodes", check_versions},
     Check{"devices", "GPUs are visible, each with a network adapter near it", check_devices},
+    Check{"gpus", "every rank has a GPU, near its CPUs, and sees all GPUs of its node", check_gpus},
     Check{"cpus", "the ranks of a node do not share cores", check_cpus},
     Check{"shm", "/dev/shm is large enough for NCCL and data loaders", check_shm},
     Check{"memlock", "locked memory is unlimited where a network adapter needs it", check_memlock},

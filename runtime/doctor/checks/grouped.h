@@ -52,6 +52,7 @@ using HostsByText = std::map<std::string, std::vector<std::string>>;
 [[nodiscard]] Findings check_venv(const World& world);
 [[nodiscard]] Findings check_versions(const World& world);
 [[nodiscard]] Findings check_devices(const World& world);
+[[nodiscard]] Findings check_gpus(const World& world);
 [[nodiscard]] Findings check_cpus(const World& world);
 [[nodiscard]] Findings check_shm(const World& world);
 [[nodiscard]] Findings check_memlock(const World& world);

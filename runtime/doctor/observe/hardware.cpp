@@ -1,13 +1,20 @@
 #include "runtime/doctor/observe/observe.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <system_error>
 
+#include "runtime/base/cpu_list.h"
 #include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
 
 namespace rollcall::doctor {
 namespace {
@@ -37,12 +44,116 @@ std::vector<fs::path> entries(const fs::path& folder) {
 
 bool is_pci_address(const std::string& name) { return name.size() == 12 && name[4] == ':' && name[10] == '.'; }
 
-/// PCI vendors NVIDIA and AMD.
-bool is_gpu_maker(const std::string& vendor) { return vendor == "0x10de" || vendor == "0x1002"; }
+// PCI vendors.
+constexpr std::string_view kNvidia = "0x10de";
+constexpr std::string_view kAmd = "0x1002";
 
-constexpr int kMostCpus = 1 << 16;
+bool is_gpu_maker(const std::string& vendor) { return vendor == kNvidia || vendor == kAmd; }
+
+/// A GPU that this process may open.
+struct OpenGpu {
+  Device device;
+  std::string uuid = "";  ///< "GPU-4e8f..."; empty: unknown
+};
+
+bool may_open(const fs::path& file) { return ::access(file.c_str(), R_OK | W_OK) == 0; }
+
+/// The value of a line `NAME: VALUE` of /proc/driver/nvidia/gpus/*/information.
+std::string information(const fs::path& file, std::string_view name) {
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);) {
+    if (const std::size_t colon = line.find(':'); colon != std::string::npos && line.substr(0, colon) == name) {
+      return std::string(trim(line.substr(colon + 1)));
+    }
+  }
+  return "";
+}
+
+std::vector<OpenGpu> open_gpus_of_nvidia(const fs::path& root) {
+  std::vector<OpenGpu> gpus;
+  for (const fs::path& gpu : entries(root / "proc/driver/nvidia/gpus")) {
+    const fs::path file = gpu / "information";
+    if (const std::string minor = information(file, "Device Minor");
+        !minor.empty() && may_open(root / "dev" / ("nvidia" + minor))) {
+      const std::string address = gpu.filename();
+      gpus.push_back({{address, numa_of(root / "sys/bus/pci/devices" / address)}, information(file, "GPU UUID")});
+    }
+  }
+  return gpus;
+}
+
+std::vector<OpenGpu> open_gpus_of_amd(const fs::path& root) {
+  std::map<std::string, Device> by_address;
+  for (const fs::path& node : entries(root / "dev/dri")) {
+    std::error_code error;
+    const fs::path device = fs::canonical(root / "sys/class/drm" / node.filename() / "device", error);
+    if (!error && node.filename().string().starts_with("renderD") && line_of(device / "vendor") == kAmd &&
+        may_open(node)) {
+      by_address[device.filename()] = {device.filename(), numa_of(device)};
+    }
+  }
+  std::vector<OpenGpu> gpus;
+  for (const auto& [address, device] : by_address) {
+    gpus.push_back({device});
+  }
+  return gpus;
+}
+
+/// Those that a variable like CUDA_VISIBLE_DEVICES leaves: numbers or the beginnings of UUIDs, up to the first that
+/// means nothing.
+std::vector<Device> left_visible(const std::vector<OpenGpu>& gpus, const std::optional<std::string>& variable) {
+  std::vector<Device> visible;
+  if (!variable) {
+    std::ranges::transform(gpus, std::back_inserter(visible), &OpenGpu::device);
+    return visible;
+  }
+  for (const std::string& part : split(*variable, ',')) {
+    const std::string entry(trim(part));
+    const auto number = parse_integer<std::size_t>(entry);
+    const auto named =
+        std::ranges::find_if(gpus, [&](const OpenGpu& gpu) { return entry != "" && gpu.uuid.starts_with(entry); });
+    if (number && *number < gpus.size()) {
+      visible.push_back(gpus[*number].device);
+    } else if (named != gpus.end()) {
+      visible.push_back(named->device);
+    } else if (entry.starts_with("MIG-") || entry.starts_with("GPU-")) {
+      visible.push_back({entry});
+    } else {
+      break;
+    }
+  }
+  return visible;
+}
 
 }  // namespace
+
+GpuFacts observe_task_gpus(const Environment& environment, const fs::path& root) {
+  const std::vector<OpenGpu> nvidia = open_gpus_of_nvidia(root);
+  if (!nvidia.empty()) {
+    return {left_visible(nvidia, environment.get(env::kCudaVisible)), nvidia.size()};
+  }
+  const std::vector<OpenGpu> amd = open_gpus_of_amd(root);
+  std::optional<std::string> variable;
+  for (const std::string_view name : {env::kRocrVisible, env::kHipVisible, env::kCudaVisible}) {
+    variable = variable ? variable : environment.get(name);
+  }
+  return {left_visible(amd, variable), amd.size()};
+}
+
+std::vector<int> numa_nodes_of(const std::vector<std::uint32_t>& cpus, const fs::path& sys) {
+  constexpr std::string_view kNode = "node";
+  std::vector<int> nodes;
+  for (const fs::path& path : entries(sys / "devices/system/node")) {
+    const std::string name = path.filename();
+    const int node = name.starts_with(kNode) ? parse_integer<int>(name.substr(kNode.size())).value_or(-1) : -1;
+    const std::vector<std::uint32_t> own = parse_cpu_list(line_of(path / "cpulist"));
+    if (node >= 0 && std::ranges::any_of(own, [&](std::uint32_t cpu) { return std::ranges::count(cpus, cpu) > 0; })) {
+      nodes.push_back(node);
+    }
+  }
+  std::ranges::sort(nodes);
+  return nodes;
+}
 
 std::vector<Device> observe_gpus(const fs::path& sys) {
   std::map<std::string, int> numa_by_address;
@@ -92,20 +203,6 @@ std::vector<InterfaceFacts> observe_interfaces(const std::vector<network::Interf
     facts.push_back({interface.name, interface.up, interface.loopback, speed && *speed > 0 ? *speed : -1});
   }
   return facts;
-}
-
-std::vector<std::uint32_t> parse_cpu_list(const std::string& text) {
-  std::vector<std::uint32_t> cpus;
-  for (const std::string& part : split(trim(text), ',')) {
-    const std::size_t dash = part.find('-');
-    const auto first = parse_integer<std::uint32_t>(part.substr(0, dash));
-    const auto last = dash == std::string::npos ? first : parse_integer<std::uint32_t>(part.substr(dash + 1));
-    for (std::uint32_t cpu = first.value_or(1); first && last && cpu <= std::min<std::uint32_t>(*last, kMostCpus);
-         ++cpu) {
-      cpus.push_back(cpu);
-    }
-  }
-  return cpus;
 }
 
 std::vector<std::uint32_t> cores_of(const std::vector<std::uint32_t>& cpus, const std::filesystem::path& sys) {

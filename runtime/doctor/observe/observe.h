@@ -52,12 +52,19 @@ struct TaskInputs {
 /// How many physical cores are online (/sys/devices/system/cpu/online); 0: unknown.
 [[nodiscard]] std::uint64_t online_cores(const std::filesystem::path& sys);
 
-/// "0-3,8" as {0, 1, 2, 3, 8}; what does not parse is passed over. Pure.
-[[nodiscard]] std::vector<std::uint32_t> parse_cpu_list(const std::string& text);
-
 /// GPUs by their PCI address: what the drivers nvidia and amdgpu hold, and the cards of /sys/class/drm by those makers
 /// (a server's own display chip is none). `sys` is "/sys", another folder in tests. Ascending, without duplicates.
 [[nodiscard]] std::vector<Device> observe_gpus(const std::filesystem::path& sys);
+
+/// The GPUs whose device files this process may open: NVIDIA's (/dev/nvidiaN, known by /proc/driver/nvidia/gpus) and
+/// AMD's (/dev/dri/renderDN), in the order of their PCI addresses, as CUDA and HIP number GPUs of one kind; and which
+/// of them CUDA_VISIBLE_DEVICES, for AMD's ROCR_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES, leave to its program. A part of
+/// a GPU (MIG) and an AMD GPU's UUID are visible by name, and where they are, is not known. None is opened. `root` is
+/// "/", another folder in tests.
+[[nodiscard]] GpuFacts observe_task_gpus(const Environment& environment, const std::filesystem::path& root);
+
+/// The NUMA nodes of these CPUs, ascending (/sys/devices/system/node/nodeN/cpulist); empty: unknown. `sys` is "/sys".
+[[nodiscard]] std::vector<int> numa_nodes_of(const std::vector<std::uint32_t>& cpus, const std::filesystem::path& sys);
 
 /// Network adapters of /sys/class/infiniband (InfiniBand, RoCE, Omni-Path, EFA) with NUMA node, state and rate.
 [[nodiscard]] std::vector<Device> observe_adapters(const std::filesystem::path& sys);

@@ -119,9 +119,11 @@ VenvFacts venv_of(const TaskInputs& inputs) {
   return facts.value_or(VenvFacts{path, "", "the file system does not answer"});
 }
 
+/// In a task SLURM_STEP_GPUS may name only its own.
 std::int64_t slurm_gpus(const Environment& environment) {
   const auto gpus = environment.get_non_empty(env::kSlurmStepGpus);
-  return static_cast<std::int64_t>(split(gpus.value_or(""), ',').size());
+  const auto named = static_cast<std::int64_t>(split(gpus.value_or(""), ',').size());
+  return std::max(named, parse_integer<std::int64_t>(environment.get(env::kSlurmGpusOnNode).value_or("")).value_or(0));
 }
 
 Versions versions_here() {
@@ -206,6 +208,8 @@ LOOK(TaskFacts::local_rank) { return inputs.step.facts.local_rank; }
 LOOK(TaskFacts::node_rank) { return inputs.step.facts.node_rank; }
 LOOK(TaskFacts::host) { return host_of(inputs); }
 LOOK(TaskFacts::cores) { return cores_of(cpus_of_this_process(), kSys); }
+LOOK(TaskFacts::numa_nodes) { return numa_nodes_of(cpus_of_this_process(), kSys); }
+LOOK(TaskFacts::gpus) { return observe_task_gpus(inputs.environment, "/"); }
 LOOK(TaskFacts::locked_memory) { return locked_memory(); }
 LOOK(TaskFacts::resolve_error) { return inputs.patch ? "" : inputs.patch.error().message(); }
 LOOK(TaskFacts::warnings) { return inputs.patch ? inputs.patch->all_warnings() : std::vector<std::string>(); }

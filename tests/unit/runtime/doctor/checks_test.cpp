@@ -248,6 +248,119 @@ const std::vector<CheckCase>& cases() {
        Status::Absent,
        {},
        "no GPU, no network adapter"},
+      {"GpusOfOthersForbidden",  // --gpus-per-task=1 under a cgroup
+       "gpus",
+       [](World& w) {
+         for (TaskFacts& task : w.tasks) {
+           task.node.slurm_gpus = 2;
+           task.gpus = {{task.gpus.visible[task.local_rank]}, 1};
+         }
+       },
+       Status::Notice,
+       {"jwb0001", "jwb0002"},
+       "may open 1 of its node's 2 GPUs"},
+      {"GpusOfOthersForbiddenOutsideSlurm",
+       "gpus",
+       [](World& w) {
+         for (TaskFacts& task : w.tasks) {
+           task.gpus = {{task.gpus.visible[task.local_rank]}, 1};
+         }
+       },
+       Status::Notice,
+       {"jwb0001", "jwb0002"},
+       "may open 1 of its node's 2 GPUs"},
+      {"GpusOfOthersOnlyUnnamed",  // CUDA_VISIBLE_DEVICES without a cgroup, which NCCL looks through
+       "gpus",
+       [](World& w) {
+         for (TaskFacts& task : w.tasks) {
+           task.gpus = {{task.gpus.visible[task.local_rank]}, 2};
+         }
+       },
+       Status::Good,
+       {},
+       "2 ranks, 2 GPUs on each node"},
+      {"GpusIdle",
+       "gpus",
+       [](World& w) {
+         w.tasks.erase(w.tasks.begin() + 3);
+         w.tasks.erase(w.tasks.begin() + 1);
+       },
+       Status::Notice,
+       {"jwb0001", "jwb0002"},
+       "1 rank on a node with 2 GPUs: a program that takes one a rank leaves 1 idle"},
+      {"GpusOfOtherJobsSeen",
+       "gpus",
+       [](World& w) {
+         for (TaskFacts& task : w.tasks) {
+           task.node.slurm_gpus = 2;
+           task.gpus.visible.push_back({"0000:c4:00.0", 0, true, -1});
+           task.gpus.openable = 3;
+         }
+       },
+       Status::Good,
+       {},
+       "2 ranks, 2 GPUs on each node"},
+      {"MoreRanksThanGpus",
+       "gpus",
+       [](World& w) {
+         for (TaskFacts& task : w.tasks) {
+           task.gpus = {{task.gpus.visible[0]}, 1};
+           task.node.slurm_gpus = 1;
+         }
+       },
+       Status::Notice,
+       {"jwb0001", "jwb0002"},
+       "2 ranks have 1 GPU between them"},
+      {"OneGpuForAll",
+       "gpus",
+       [](World& w) {
+         w.tasks[2].gpus.visible.resize(1);
+         w.tasks[3].gpus.visible.resize(1);
+       },
+       Status::Notice,
+       {"jwb0002"},
+       "2 ranks have 1 GPU between them"},
+      {"GpuMissing",
+       "gpus",
+       [](World& w) { w.tasks[3].gpus = {}; },
+       Status::Notice,
+       {"jwb0002"},
+       "1 of 2 ranks see no GPU"},
+      {"GpuThatSlurmGaveAndTheNodeLacks",
+       "gpus",
+       [](World& w) {
+         w.tasks[2].node.slurm_gpus = 2;
+         w.tasks[2].gpus = {{w.tasks[2].gpus.visible[0]}, 1};
+         w.tasks[3].gpus = w.tasks[2].gpus;
+       },
+       Status::Notice,
+       {"jwb0002"},
+       "may open 1 of its node's 2 GPUs"},
+      {"GpuOfTheOtherSocket",
+       "gpus",
+       [](World& w) { w.tasks[3].gpus.visible[1].numa = 1; },
+       Status::Notice,
+       {"jwb0002"},
+       "local rank 1's CPUs are of NUMA node 0, its GPU of 1"},
+      {"GpuOfOneOfTheRanksSockets",
+       "gpus",
+       [](World& w) {
+         w.tasks[3].gpus.visible[1].numa = 1;
+         w.tasks[3].numa_nodes = {0, 1};
+       },
+       Status::Good,
+       {},
+       "2 ranks, 2 GPUs"},
+      {"NoGpuForAnyRank",
+       "gpus",
+       [](World& w) {
+         for (TaskFacts& task : w.tasks) {
+           task.gpus = {};
+         }
+       },
+       Status::Absent,
+       {},
+       "no rank sees a GPU"},
       {"AllOnOneCore",
        "cpus",
        [](World& w) {
@@ -409,6 +522,19 @@ TEST(DoctorChecks, EveryCheckHasACaseThatBreaksIt) {
     const auto breaks = [&](const CheckCase& test) { return test.check == check.name && test.status != Status::Good; };
     EXPECT_TRUE(std::any_of(cases().begin(), cases().end(), breaks)) << check.name;
   }
+}
+
+TEST(DoctorChecks, AdviceOnGpusCanBeTyped) {
+  const auto action = [](World world) { return run_checks(world, {"gpus"}).front().finding.action; };
+  World world = healthy_world();
+  world.tasks[0].gpus.visible[0].numa = 3;
+  EXPECT_THAT(action(world), HasSubstr("--cpu-bind=map_ldom:3,0"));
+  for (TaskFacts& task : world.tasks) {
+    task.gpus.openable = 1;
+  }
+  EXPECT_THAT(action(world), HasSubstr("--gpus-per-node=2 without --gpus-per-task and --gpu-bind"));
+  world.tasks.resize(1);
+  EXPECT_THAT(action(world), HasSubstr("--ntasks-per-node=2"));
 }
 
 TEST(DoctorChecks, EveryCheckSurvivesAWorldOfOneAndAnEmptyOne) {

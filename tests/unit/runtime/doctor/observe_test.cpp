@@ -5,6 +5,7 @@
 #include <fstream>
 #include <future>
 
+#include "runtime/base/cpu_list.h"
 #include "runtime/base/this_process.h"
 #include "runtime/base/time_limit.h"
 #include "runtime/doctor/observe/observe.h"
@@ -16,6 +17,7 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 /// A folder of this test's own that stands for /sys, removed at its end.
 class DoctorObserve : public testing::Test {
@@ -49,6 +51,94 @@ TEST_F(DoctorObserve, GpusAreThoseOfTheirDriversAndNotTheServersDisplay) {
   EXPECT_EQ(gpus[0].name, "0000:3b:00.0");
   EXPECT_EQ(gpus[0].numa, 1);
   EXPECT_EQ(gpus[1].name, "0000:86:00.0");
+}
+
+/// Four GPUs of NVIDIA at addresses whose order is not that of their device files, of which the last may not be opened.
+class DoctorObserveTaskGpus : public DoctorObserve {
+ protected:
+  DoctorObserveTaskGpus() {
+    add("0000:03:00.0", "3", "3", "GPU-aaaa");
+    add("0000:44:00.0", "2", "1", "GPU-bbbb");
+    add("0000:84:00.0", "1", "-1", "GPU-cccc");
+    add("0000:c4:00.0", "0", "2", "GPU-dddd");
+    fs::remove(sys / "dev/nvidia0");
+    write("dev/nvidiactl", "");
+  }
+
+  void add(const std::string& address, const std::string& minor, const std::string& numa, const std::string& uuid) {
+    write("proc/driver/nvidia/gpus/" + address + "/information", "Model: \t\t NVIDIA A100\nGPU UUID: \t " + uuid +
+                                                                     "\nBus Location: \t " + address +
+                                                                     "\nDevice Minor: \t " + minor);
+    write("dev/nvidia" + minor, "");
+    write("sys/bus/pci/devices/" + address + "/numa_node", numa);
+  }
+
+  /// The addresses of what is visible with CUDA_VISIBLE_DEVICES.
+  [[nodiscard]] std::vector<std::string> visible(const std::optional<std::string>& devices) const {
+    Environment environment;
+    if (devices) {
+      environment.set("CUDA_VISIBLE_DEVICES", *devices);
+    }
+    std::vector<std::string> names;
+    for (const Device& gpu : observe_task_gpus(environment, sys).visible) {
+      names.push_back(gpu.name);
+    }
+    return names;
+  }
+};
+
+TEST_F(DoctorObserveTaskGpus, AreThoseThatMayBeOpenedInTheOrderOfTheirAddresses) {
+  const GpuFacts gpus = observe_task_gpus({}, sys);
+  EXPECT_EQ(gpus.openable, 3U);
+  ASSERT_EQ(gpus.visible.size(), 3U);
+  EXPECT_EQ(gpus.visible[0].name, "0000:03:00.0");
+  EXPECT_EQ(gpus.visible[0].numa, 3);
+  EXPECT_EQ(gpus.visible[2].name, "0000:84:00.0");
+  EXPECT_EQ(gpus.visible[2].numa, -1);
+}
+
+TEST_F(DoctorObserveTaskGpus, VisibleIsWhatTheVariableNames) {
+  EXPECT_THAT(visible(std::nullopt), SizeIs(3));
+  EXPECT_THAT(visible("2, 0"), ElementsAre("0000:84:00.0", "0000:03:00.0"));
+  EXPECT_THAT(visible("GPU-bb"), ElementsAre("0000:44:00.0"));
+  EXPECT_THAT(visible("MIG-1234"), ElementsAre("MIG-1234"));
+  EXPECT_THAT(visible("1,3,0"), ElementsAre("0000:44:00.0"));  // up to the first that there is not
+  for (const char* const none : {"", "-1", "NoDevFiles"}) {
+    EXPECT_THAT(visible(none), IsEmpty()) << none;
+  }
+  Environment one;
+  one.set("CUDA_VISIBLE_DEVICES", "1");
+  EXPECT_EQ(observe_task_gpus(one, sys).openable, 3U);
+}
+
+TEST_F(DoctorObserve, GpusOfAmdAreKnownByTheirRenderNodes) {
+  for (const std::string& number : std::vector<std::string>{"128", "129", "130"}) {
+    const std::string address = "0000:d" + number.substr(2) + ":00.0";
+    write("devices/" + address + "/vendor", number == "130" ? "0x8086" : "0x1002");
+    write("devices/" + address + "/numa_node", "3");
+    write("dev/dri/renderD" + number, "");
+    fs::create_directories(sys / "sys/class/drm" / ("renderD" + number));
+    fs::create_symlink(sys / "devices" / address, sys / "sys/class/drm" / ("renderD" + number) / "device");
+  }
+  EXPECT_EQ(observe_task_gpus({}, sys).openable, 2U);
+  Environment environment;
+  environment.set("ROCR_VISIBLE_DEVICES", "1");
+  environment.set("CUDA_VISIBLE_DEVICES", "0");
+  const GpuFacts gpus = observe_task_gpus(environment, sys);
+  ASSERT_EQ(gpus.visible.size(), 1U);
+  EXPECT_EQ(gpus.visible[0].name, "0000:d9:00.0");
+  EXPECT_EQ(gpus.visible[0].numa, 3);
+  EXPECT_EQ(gpus.openable, 2U);
+}
+
+TEST_F(DoctorObserve, NumaNodesAreThoseOfTheCpus) {
+  write("devices/system/node/node0/cpulist", "0-1,4-5");
+  write("devices/system/node/node1/cpulist", "2-3,6-7");
+  write("devices/system/node/node10/cpulist", "8");
+  write("devices/system/node/possible", "0-10");
+  EXPECT_THAT(numa_nodes_of({5}, sys), ElementsAre(0));
+  EXPECT_THAT(numa_nodes_of({8, 2, 3}, sys), ElementsAre(1, 10));
+  EXPECT_THAT(numa_nodes_of({99}, sys), IsEmpty());
 }
 
 TEST_F(DoctorObserve, AdaptersTellNumaStateAndRate) {

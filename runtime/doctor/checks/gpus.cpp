@@ -1,0 +1,155 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/doctor/checks/grouped.h"
+
+namespace rollcall::doctor {
+namespace {
+
+/// One node's ranks, by local rank.
+struct Node {
+  std::vector<const TaskFacts*> ranks;
+  std::size_t gpus = 0;  ///< that the step has there
+
+  [[nodiscard]] const std::string& host() const { return ranks.front()->host; }
+};
+
+/// What Slurm counts; without it all that any rank sees.
+std::size_t gpus_of(const Node& node) {
+  std::set<std::string> seen;
+  std::size_t count = 0;
+  for (const TaskFacts* rank : node.ranks) {
+    count = std::max(count, static_cast<std::size_t>(std::max<std::int64_t>(rank->node.slurm_gpus, 0)));
+    for (const Device& gpu : rank->gpus.visible) {
+      seen.insert(gpu.name);
+    }
+  }
+  return count > 0 ? count : seen.size();
+}
+
+std::vector<Node> nodes_with_ranks(const World& world) {
+  std::map<std::uint32_t, Node> by_rank;
+  for (const TaskFacts& task : world.tasks) {
+    by_rank[task.node_rank].ranks.push_back(&task);
+  }
+  std::vector<Node> nodes;
+  for (auto& [rank, node] : by_rank) {
+    std::ranges::sort(node.ranks, {}, &TaskFacts::local_rank);
+    node.gpus = gpus_of(node);
+    nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
+/// The one that a program takes which goes by LOCAL_RANK, or by itself where it sees only one; null: there is none.
+const Device* own_gpu(const TaskFacts& rank) {
+  const std::vector<Device>& visible = rank.gpus.visible;
+  const std::size_t index = visible.size() == 1 ? 0 : rank.local_rank;
+  return index < visible.size() ? &visible[index] : nullptr;
+}
+
+/// Not --gpu-bind=none: Slurm 22.05 then says nothing of GPUs in a task's environment.
+std::string ask_for_all(const Node& node) {
+  return fmt::format(
+      "ask for GPUs a node, which every rank then sees: --gpus-per-node={} without --gpus-per-task and --gpu-bind",
+      node.gpus);
+}
+
+/// Whether every rank reaches all GPUs of its node. NCCL looks through CUDA_VISIBLE_DEVICES, but reaches no GPU whose
+/// device file it must not open.
+bool judge_visibility(const Node& node, Grouped& grouped) {
+  const auto blind =
+      std::ranges::count_if(node.ranks, [](const TaskFacts* rank) { return rank->gpus.visible.empty(); });
+  if (blind > 0) {
+    grouped.add(Status::Notice, node.host(), fmt::format("{} of {} ranks see no GPU", blind, node.ranks.size()),
+                ask_for_all(node));
+    return false;
+  }
+  std::uint64_t fewest = node.gpus;
+  for (const TaskFacts* rank : node.ranks) {
+    fewest = std::min(fewest, rank->gpus.openable);
+  }
+  if (node.ranks.size() > 1 && fewest < node.gpus) {
+    grouped.add(Status::Notice, node.host(),
+                fmt::format("a rank may open {} of its node's {} GPUs, and NCCL reaches the others only by way of main "
+                            "memory or the network",
+                            fewest, node.gpus),
+                ask_for_all(node));
+    return false;
+  }
+  return true;
+}
+
+void judge_share(const Node& node, Grouped& grouped) {
+  std::set<std::string> used;
+  for (const TaskFacts* rank : node.ranks) {
+    if (const Device* gpu = own_gpu(*rank)) {
+      used.insert(gpu->name);
+    }
+  }
+  const std::size_t ranks = node.ranks.size();
+  if (ranks > used.size()) {
+    grouped.add(Status::Notice, node.host(),
+                fmt::format("{} ranks have {} between them, and NCCL refuses two ranks on one", ranks,
+                            count_text(used.size(), "GPU")),
+                ranks > node.gpus ? fmt::format("start a rank a GPU: --ntasks-per-node={}", node.gpus)
+                                  : "let every rank see GPUs of its own: is CUDA_VISIBLE_DEVICES set for all alike?");
+  } else if (ranks < node.gpus) {
+    grouped.add(Status::Notice, node.host(),
+                fmt::format("{} on a node with {} GPUs: a program that takes one a rank leaves {} idle",
+                            count_text(ranks, "rank"), node.gpus, node.gpus - ranks),
+                fmt::format("start a rank a GPU: --ntasks-per-node={}", node.gpus));
+  }
+}
+
+/// Memory and network of the other NUMA node are farther from a GPU; so are its data workers there.
+void judge_numa(const Node& node, Grouped& grouped) {
+  std::vector<std::string> far;
+  std::vector<int> wanted;
+  for (const TaskFacts* rank : node.ranks) {
+    const Device* const gpu = own_gpu(*rank);
+    if (gpu == nullptr || gpu->numa < 0 || rank->numa_nodes.empty()) {
+      return;
+    }
+    wanted.push_back(gpu->numa);
+    if (std::ranges::count(rank->numa_nodes, gpu->numa) == 0) {
+      far.push_back(fmt::format("local rank {}'s CPUs are of NUMA node {}, its GPU of {}", rank->local_rank,
+                                fmt::join(rank->numa_nodes, " "), gpu->numa));
+    }
+  }
+  if (!far.empty()) {
+    grouped.add(Status::Notice, node.host(), fmt::format("{}", fmt::join(far, "; ")),
+                fmt::format("bind each rank to its GPU's node: --cpu-bind=map_ldom:{}", fmt::join(wanted, ",")));
+  }
+}
+
+}  // namespace
+
+Findings check_gpus(const World& world) {
+  const std::vector<Node> nodes = nodes_with_ranks(world);
+  const auto sees_some = [](const TaskFacts& task) { return !task.gpus.visible.empty(); };
+  if (std::ranges::none_of(world.tasks, sees_some)) {
+    return {{Status::Absent, {}, "no rank sees a GPU", ""}};
+  }
+  Grouped grouped;
+  for (const Node& node : nodes) {
+    if (judge_visibility(node, grouped)) {
+      judge_share(node, grouped);
+    }
+    judge_numa(node, grouped);
+  }
+  const Node& first = nodes.front();
+  return std::move(grouped).or_else(Status::Good,
+                                    fmt::format("{}, {} on each node: one a rank, and all are within reach",
+                                                count_text(first.ranks.size(), "rank"), count_text(first.gpus, "GPU")));
+}
+
+}  // namespace rollcall::doctor
