@@ -11,9 +11,9 @@ namespace rollcall::model {
 ///   (synchronised batch normalisation), one message each way: forward 2 C + 1 numbers, backward 2 C;
 /// - use_kernels(): what follows the normalisation, and the sums over a batch, cost a device no passes of their own.
 ///
-/// With one of the latter it is one operation (batch_norm_passes.h): by the kernels, where they take its input; with
-/// shared statistics else by the CPU's loops or by LibTorch's operators. With neither it is LibTorch's operators, one
-/// after the other.
+/// With either of the last two it is one operation with one gradient (batch_norm_passes.h): by the kernels where they
+/// take its input; else, with shared statistics, by the CPU's loops or by LibTorch's operators. Otherwise it is
+/// LibTorch's batch normalisation, and what follows one after the other.
 ///
 /// With shared statistics outputs, running statistics and input gradients are those of one process with the ranks'
 /// batches one after the other; ranks may have batches of different size, also none. Gradients of weight and bias are
