@@ -418,6 +418,8 @@ Counts counts() { return streams().counts(); }
 
 void enqueue(std::function<void()> work) { streams().give(current, std::move(work)); }
 
+at::Tensor place_of(const at::Tensor& tensor) { return on_cpu(tensor); }
+
 at::Tensor values_of(const at::Tensor& tensor) {
   finish_current();
   return on_cpu(tensor);

@@ -56,4 +56,7 @@ void enqueue(std::function<void()> work);
 /// tensor of the CPU that owns nothing.
 [[nodiscard]] at::Tensor values_of(const at::Tensor& tensor);
 
+/// The same, before all that: for work that is enqueued.
+[[nodiscard]] at::Tensor place_of(const at::Tensor& tensor);
+
 }  // namespace rollcall::testing_support::stand_in
