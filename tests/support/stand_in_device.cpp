@@ -675,6 +675,8 @@ void enqueue(std::function<void()> work) { streams().give(current, std::move(wor
 
 void* behind(const void* address) { return memory().behind(address); }
 
+at::Tensor place_of(const at::Tensor& tensor) { return on_cpu(tensor); }
+
 at::Tensor values_of(const at::Tensor& tensor) {
   finish_current();
   return on_cpu(tensor);

@@ -73,4 +73,7 @@ void enqueue(std::function<void()> work);
 /// The project's own kernels, computed by the CPU as a GPU would (stand_in_kernels.cpp).
 [[nodiscard]] const device::Kernels& own_kernels();
 
+/// The same, before all that: for work that is enqueued.
+[[nodiscard]] at::Tensor place_of(const at::Tensor& tensor);
+
 }  // namespace rollcall::testing_support::stand_in

@@ -181,6 +181,26 @@ void on_two_ranks(const std::function<void(Rank&, const process_group::Group&)>&
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);
 }
 
+TEST(FsdpOnADevice, TheComputationGoesOnBesideReductions) {
+  on_two_ranks([](Rank& rank, const process_group::Group& group) {
+    Network network(stand_in::device());
+    fsdp::Options options;
+    options.reductions_in_flight = 9;
+    const auto replica = sharded(network, {group, group, nullptr, nullptr}, options);
+    const at::Tensor input = torch::full({5, 7}, rank.rank + 0.5).to(stand_in::device()).requires_grad_();
+    stand_in::ReduceScatters at_the_first_block;
+    input.register_hook([&](const at::Tensor& gradient) {
+      const at::Tensor computed = gradient + 1;  // behind what the computing stream waits for
+      at_the_first_block = stand_in::reduce_scatters();
+    });
+    replica->forward([&] { return torch::linear(network->blocks->forward(input), network->head).sum(); }).backward();
+    MULTIPROC_CHECK(at_the_first_block.given >= 3);
+    MULTIPROC_CHECK(at_the_first_block.arrived < at_the_first_block.given);
+    const at::Tensor gradient = replica->named_parameters()["head"].grad() + 1;
+    MULTIPROC_CHECK(stand_in::reduce_scatters().arrived == stand_in::reduce_scatters().given);
+  });
+}
+
 TEST(FsdpOnADevice, WhoWatchesACollectiveHoldsNoneOfItsMemory) {
   on_two_ranks([](Rank& rank, const process_group::Group& group) {
     const fsdp::Options options;
