@@ -26,7 +26,7 @@ def measure(machine, report):
     common = [("rollcall", "bf16"), ("rollcall --own-kernels=off", "bf16"), ("rollcall", "fp16"), ("eager", "bf16"), ("eager", "fp16"),
               ("compile", "bf16")]
     slow = [("rollcall", "bf16"), ("max-autotune", "bf16")]
-    plan = [(64, [*common, ("rollcall --cuda-graph=off", "bf16")]), (256, common), (256, slow), (64, slow)]
+    plan = [(64, [*common, ("rollcall --cuda-graph=on", "bf16"), ("rollcall --cuda-graph=on", "fp16")]), (256, common), (256, slow), (64, slow)]
     for batch, sides in plan:
         if report.no_gpu:
             report.line(f"throughput, batch {batch}: {named(sides)}", SKIPPED, report.no_gpu)

@@ -138,8 +138,13 @@ int run_task_prolog(const Environment& environment) {
   restore(task, users_prolog);
   if (users_prolog) {
     const Result<int> code = run_users_prolog(*users_prolog, task);
-    if (!code || *code != 0) {
-      return code ? *code : report(code.error(), task);
+    if (!code) {
+      Error error = code.error();
+      error.of_this_node = true;  // where that program lies, or does not
+      return report(error, task);
+    }
+    if (*code != 0) {
+      return *code;
     }
   }
   if (!option) {

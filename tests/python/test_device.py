@@ -67,6 +67,7 @@ GRAPHS = {
     "accumulation": (2, "--optimizer=sgd", "--grad-accumulation=3", "--fake-size=400", *RANDOM),
     "fsdp": (2, "--parallel=fsdp", "--optimizer=adamw", "--precision=bf16", *RANDOM),
     "hybrid": (4, "--parallel=fsdp", "--shard-degree=2", "--replicate-degree=2", "--optimizer=adamw", "--fake-size=200"),
+    "fsdp with accumulation": (2, "--parallel=fsdp", "--optimizer=sgd", "--grad-accumulation=2", "--fake-size=200"),
     "float16": (2, "--optimizer=adamw", *FLOAT16, "--fake-size=80", "--clip-grad-norm=1"),
 }
 
@@ -243,6 +244,13 @@ def test_a_lost_rank_is_named_although_the_device_waits_for_ever(tmp_path, paral
     assert last(tmp_path).exists()
     step = int(last(tmp_path).stem.removeprefix("step-"))
     assert "resumed from" in trainer_ranks.run(tmp_path, *options, f"--max-steps={step + 1}")
+
+
+@pytest.mark.parametrize("graph", ["off", "on"])
+def test_a_device_that_fails_is_told_and_ends_no_process_by_a_signal(tmp_path, graph):
+    text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, f"--cuda-graph={graph}", "--epochs=1000", "--fake-size=4000", code=69,
+                             env={"STAND_IN_FAILS": "100"})
+    assert "fallen off the bus" in text
 
 
 def test_a_rank_says_where_it_computes(tmp_path):

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,6 +28,12 @@ std::atomic<std::int64_t> given{0};
 std::atomic<std::int64_t> ended{0};
 std::atomic<std::int64_t> reduce_scatters_given{0};
 std::atomic<std::int64_t> reduce_scatters_arrived{0};
+
+/// STAND_IN_FAILS: of which the device fails, as a GPU does: whoever asks it something is told, and it does no more.
+std::int64_t most_given() {
+  static const char* const set = std::getenv("STAND_IN_FAILS");
+  return set == nullptr ? std::numeric_limits<std::int64_t>::max() : std::atoll(set);
+}
 
 /// What ends waiting for all works of a backend.
 struct Abortion {
@@ -80,6 +88,7 @@ class WorkOfStream final : public c10d::Work {
         outputs_(std::move(outputs)) {}
   bool isCompleted() override {
     TORCH_CHECK(carried_, "stand-in: the host looks at work that is captured");
+    TORCH_CHECK(given < most_given(), "stand-in: the device has fallen off the bus");
     return carried_->has_ended();
   }
   bool wait(std::chrono::milliseconds /*timeout*/) override {

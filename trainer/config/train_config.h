@@ -68,7 +68,7 @@ struct OptimConfig {
   double label_smoothing = 0;
 };
 
-/// Whether a device captures a training's steps as a graph; Auto: where that can be done, and pays.
+/// Whether a device captures a training's steps as a graph; Auto: not, until it was measured on hardware.
 enum class StepGraphs { Auto, On, Off };
 
 struct ParallelConfig {

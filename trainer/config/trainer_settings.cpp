@@ -236,8 +236,8 @@ constexpr std::array kTrainerTable{
             "Parallel"},
     Setting{"cuda-graph", Kind::Choice, "auto", "auto|on|off",
             "GPUs are given forward, backward and exchange of a step as one graph, captured after 11 steps, instead of "
-            "one kernel after the other; auto: where that is possible, for batches of up to 64 images; on: or it is an "
-            "error",
+            "one kernel after the other, for small batches; on: or it is an error; auto: off, until it was measured on "
+            "hardware",
             "Parallel", "auto|on|off"},
     Setting{
         "own-kernels", Kind::Switch, "true", "on|off",

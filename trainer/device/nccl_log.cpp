@@ -43,11 +43,32 @@ bool is_active_infiniband(const fs::path& port) {
   return line_of(port / "link_layer") == "InfiniBand" && line_of(port / "state").ends_with("ACTIVE");
 }
 
+/// NCCL's own files of settings, a site's and a user's, which an environment overrides (NCCL's manual, "Environment
+/// Variables").
+bool settings_of_nccl_say_how() {
+  const auto value = [](const char* name) { return std::string(::getenv(name) == nullptr ? "" : ::getenv(name)); };
+  for (const std::string& path :
+       {std::string("/etc/nccl.conf"), value("HOME") + "/.nccl.conf", value("NCCL_CONF_FILE")}) {
+    std::error_code error;
+    if (!fs::is_regular_file(path, error)) {
+      continue;
+    }
+    std::ifstream stream(path);
+    for (std::string line; std::getline(stream, line);) {
+      if (line.starts_with("NCCL_DEBUG")) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 void keep_nccl_log() {
   constexpr std::array kVariables{"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"};
-  if (std::ranges::any_of(kVariables, [](const char* name) { return ::getenv(name) != nullptr; })) {
+  if (std::ranges::any_of(kVariables, [](const char* name) { return ::getenv(name) != nullptr; }) ||
+      settings_of_nccl_say_how()) {
     return;
   }
   int& file = file_in_memory();
@@ -65,7 +86,8 @@ std::string nccl_log() {
   constexpr off_t kMost = 1 << 20;
   const off_t size = file_in_memory() < 0 ? 0 : ::lseek(file_in_memory(), 0, SEEK_END);
   std::string text(static_cast<std::size_t>(std::clamp<off_t>(size, 0, kMost)), '\0');
-  const ssize_t got = text.empty() ? 0 : ::pread(file_in_memory(), text.data(), text.size(), 0);
+  const off_t from = size - static_cast<off_t>(text.size());  // its end: what failed is said last
+  const ssize_t got = text.empty() ? 0 : ::pread(file_in_memory(), text.data(), text.size(), from);
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   return text;
 }

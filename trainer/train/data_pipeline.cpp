@@ -35,11 +35,12 @@ void make_loaders(DataPipeline& pipeline, const config::DataConfig& config, cons
   options.pinned = device.wants_pinned_batches();
   options.held = options.pinned ? data::BatchCopies::kInFlight : 0;
   pipeline.near_cpus = cpus_near(device.facts().bus, cpus_of_this_process());
+  pipeline.sharing_ranks = share.sharing;
   options.workers = workers_at_first(config.valid_workers, share, options);
-  options.worker_cpus = cpus_of_workers(pipeline.near_cpus, options.workers);
+  options.worker_cpus = cpus_of_workers(pipeline.near_cpus, options.workers, share.sharing);
   pipeline.valid_loading = options;
   options.workers = workers_at_first(config.train_workers, share, options);
-  options.worker_cpus = cpus_of_workers(pipeline.near_cpus, options.workers);
+  options.worker_cpus = cpus_of_workers(pipeline.near_cpus, options.workers, share.sharing);
   options.mixing = config.datasets.augment;
   pipeline.train_loading = options;
   if (!config.train_workers) {
@@ -105,7 +106,7 @@ Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::D
 
 Result<void> DataPipeline::continue_with_workers(int workers, std::int64_t next_batch) {
   train_loading.workers = workers;
-  train_loading.worker_cpus = cpus_of_workers(near_cpus, workers);
+  train_loading.worker_cpus = cpus_of_workers(near_cpus, workers, sharing_ranks);
   train_loader.reset();  // first, so that there are never two rings
   Result<void> started;
   const auto caught = process_group::catch_exception([&] {

@@ -30,6 +30,7 @@ struct DataPipeline {
   data::LoaderOptions train_loading;
   data::LoaderOptions valid_loading;
   std::vector<std::uint32_t> near_cpus;  ///< of this process's those near the device; empty: it does not matter
+  std::uint32_t sharing_ranks = 1;       ///< NodeShare::sharing
   WorkerTuning tuning;                   ///< of the training loader's workers
   std::vector<std::string> warnings;
 

@@ -109,7 +109,9 @@ Loop::Stop Loop::train_epoch() {
       if (Stop stop = catch_training_errors(
               world_, [&] { accumulation_.add(*batch, done, progress_.global_step + 1, sums); })) {
         Error& error = stop->failure->error;
-        error = with_fitting_batch(error, training_, config_, world_, batch->images.sizes());
+        if (!accumulation_.captures()) {  // whose memory is nobody else's
+          error = with_fitting_batch(error, training_, config_, world_, batch->images.sizes());
+        }
         return stop;
       }
     }

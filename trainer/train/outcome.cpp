@@ -1,11 +1,15 @@
 #include "trainer/train/outcome.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cstddef>
+#include <cstdio>
 #include <exception>
-#include <fstream>
 #include <utility>
 
+#include "runtime/base/own_file.h"
 #include "trainer/device/nccl_log.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
@@ -54,13 +58,30 @@ std::optional<Outcome> catch_training_errors(const World& world, const std::func
       fail("training step", "", caught->text, "a smaller --batch-size if memory ran out", ExitCode::Internal));
 }
 
+namespace {
+
+/// What helps to understand a failure, which is told in any case. In a folder of many the name may be anybody's link.
+void write_beside(const std::string& path, const std::string& text) {
+  const OpenedOutput opened = create_beside(path, O_WRONLY);
+  if (opened.descriptor < 0) {
+    return;
+  }
+  const ssize_t written = ::write(opened.descriptor, text.data(), text.size());
+  const bool whole = written == static_cast<ssize_t>(text.size());
+  if (::close(opened.descriptor) != 0 || !whole || ::rename(opened.path.c_str(), path.c_str()) != 0) {
+    ::unlink(opened.path.c_str());
+  }
+}
+
+}  // namespace
+
 void write_flight_record(const World& world, const std::string& folder, std::int64_t step) {
   if (!process_group::device_failure(world.process_group)) {
     return;
   }
   try {
-    std::ofstream(fmt::format("{}/collectives-rank-{}-step-{}.json", folder, world.rank, step))
-        << world.device.plugin()->flight_record() << '\n';
+    write_beside(fmt::format("{}/collectives-rank-{}-step-{}.json", folder, world.rank, step),
+                 world.device.plugin()->flight_record() + '\n');
   } catch (const std::exception&) {
     // It helps to understand a failure, which is told in any case.
   }
@@ -68,7 +89,7 @@ void write_flight_record(const World& world, const std::string& folder, std::int
 
 void write_nccl_log(const World& world, const std::string& folder) {
   if (const std::string log = device::nccl_log(); !log.empty()) {
-    std::ofstream(fmt::format("{}/nccl-rank-{}.log", folder, world.rank)) << log;
+    write_beside(fmt::format("{}/nccl-rank-{}.log", folder, world.rank), log);
   }
 }
 

@@ -32,13 +32,6 @@ std::string obstacle(const config::TrainConfig& config, const World& world, bool
   return "";
 }
 
-/// Where launches take longer than what is launched, which is the case for small batches alone. A copy of the memory
-/// that a step needs is the price.
-bool pays(const config::TrainConfig& config) {
-  constexpr std::int64_t kMostImages = 64;  // an estimate: ResNet-50 on an H100
-  return config.batch_size() <= kMostImages;
-}
-
 /// `place`: where the graph reads what `tensor` is.
 void keep_in(at::Tensor& place, const at::Tensor& tensor) {
   if (!place.defined()) {
@@ -50,14 +43,11 @@ void keep_in(at::Tensor& place, const at::Tensor& tensor) {
 }  // namespace
 
 Result<bool> captures_steps(const config::TrainConfig& config, const World& world, bool regroups) {
-  if (config.parallel.graphs == config::StepGraphs::Off) {
+  if (config.parallel.graphs != config::StepGraphs::On) {
     return false;
   }
   const std::string reason = obstacle(config, world, regroups);
-  if (config.parallel.graphs == config::StepGraphs::On && !reason.empty()) {
-    return fail("--cuda-graph", "on", reason, "--cuda-graph=auto");
-  }
-  return reason.empty() && (config.parallel.graphs == config::StepGraphs::On || pays(config));
+  return reason.empty() ? Result<bool>(true) : fail("--cuda-graph", "on", reason, "--cuda-graph=auto");
 }
 
 StepGraph::StepGraph(const World& world, std::size_t batches, bool mixes)
@@ -93,8 +83,8 @@ at::Tensor StepGraph::compute(const Gradients& gradients) {
 void StepGraph::capture(const Gradients& gradients) {
   try {
     replay_ = world_.device.plugin()->capture([&] { collectives_.capture([&] { counted_ = gradients(places_); }); });
-  } catch (const c10::OutOfMemoryError&) {
-    throw;
+  } catch (const c10::OutOfMemoryError& error) {
+    TORCH_CHECK_WITH(OutOfMemoryError, false, error.msg(), " (with --cuda-graph=off a step takes less)");
   } catch (const c10::Error& error) {
     TORCH_CHECK(false, "a step cannot be captured (--cuda-graph=off computes without): ", error.msg());
   }

@@ -51,6 +51,8 @@ class Accumulation {
 
   /// That this rank trains with in a step: --grad-accumulation for each of its virtual ranks.
   [[nodiscard]] std::int64_t batches() const { return batches_; }
+  /// Whether steps are a graph, or become one.
+  [[nodiscard]] bool captures() const { return graph_.has_value(); }
   /// Before a step's first batch.
   void begin();
   /// Batch `done`, counted from 0, of step `step`.

@@ -28,6 +28,7 @@ NodeShare share_of_node(const Environment& environment, std::uint32_t ranks_on_n
   const auto of_step = parse_integer<std::uint32_t>(environment.get(env::kSlurmCpusOnNode).value_or(""));
   NodeShare share;
   share.cpus = std::clamp(of_step.value_or(online) / ranks_on_node, 1U, number_of_cpus());
+  share.sharing = number_of_cpus() > share.cpus ? ranks_on_node : 1;
   share.compute_cpus = on_gpu ? 1 : static_cast<std::uint32_t>(std::max(1, at::get_num_threads()));
   share.memory = memory_limit() / ranks_on_node;
   return share;
@@ -45,8 +46,9 @@ std::vector<std::uint32_t> cpus_near(std::string bus, const std::vector<std::uin
   return near.size() < allowed.size() ? near : std::vector<std::uint32_t>();
 }
 
-std::vector<std::uint32_t> cpus_of_workers(const std::vector<std::uint32_t>& near, int workers) {
-  return near.size() >= static_cast<std::size_t>(std::max(workers, 0)) ? near : std::vector<std::uint32_t>();
+std::vector<std::uint32_t> cpus_of_workers(const std::vector<std::uint32_t>& near, int workers, std::uint32_t sharing) {
+  const std::size_t wanted = static_cast<std::size_t>(std::max(workers, 0)) * sharing;
+  return near.size() >= wanted ? near : std::vector<std::uint32_t>();
 }
 
 std::uint64_t bytes_read_ahead(const data::LoaderOptions& options) {

@@ -16,6 +16,7 @@ struct NodeShare {
   std::uint32_t cpus = 1;          ///< to compute and to load, at least 1
   std::uint32_t compute_cpus = 1;  ///< of which the model computes on these; a GPU's rank has one, to feed the GPU
   std::uint64_t memory = 0;        ///< bytes
+  std::uint32_t sharing = 1;       ///< ranks that may run on the same CPUs as this one, at least itself
 };
 
 /// An equal part of what `ranks_on_node` ranks have together: of the step's CPUs (SLURM_CPUS_ON_NODE), but not more
@@ -28,9 +29,11 @@ struct NodeShare {
 [[nodiscard]] std::vector<std::uint32_t> cpus_near(std::string bus, const std::vector<std::uint32_t>& allowed,
                                                    const std::string& root = "");
 
-/// Where a loader's workers run: on the CPUs `near` the device, where each of them has one; else anywhere, since
-/// workers that take turns are slower than those of another NUMA node. Pure.
-[[nodiscard]] std::vector<std::uint32_t> cpus_of_workers(const std::vector<std::uint32_t>& near, int workers);
+/// Where a loader's workers run: on the CPUs `near` the device, where each of them has one, and those of as many ranks
+/// as are `sharing` them; else anywhere, since workers that take turns are slower than those of another NUMA node.
+/// Pure.
+[[nodiscard]] std::vector<std::uint32_t> cpus_of_workers(const std::vector<std::uint32_t>& near, int workers,
+                                                         std::uint32_t sharing);
 
 /// Bytes of the batches that a loader reads ahead: its ring of workers * prefetch + 1 batches.
 [[nodiscard]] std::uint64_t bytes_read_ahead(const data::LoaderOptions& options);

@@ -49,6 +49,13 @@ std::vector<Node> nodes_with_ranks(const World& world) {
   return nodes;
 }
 
+/// A part of a GPU: which file it is behind, and where, is not known.
+bool has_mig(const Node& node) {
+  return std::ranges::any_of(node.ranks, [](const TaskFacts* rank) {
+    return std::ranges::any_of(rank->gpus.visible, [](const Device& gpu) { return gpu.name.starts_with("MIG-"); });
+  });
+}
+
 /// The one that a program takes which goes by LOCAL_RANK, or by itself where it sees only one; null: there is none.
 const Device* own_gpu(const TaskFacts& rank) {
   const std::vector<Device>& visible = rank.gpus.visible;
@@ -117,7 +124,7 @@ void judge_numa(const Node& node, Grouped& grouped) {
   for (const TaskFacts* rank : node.ranks) {
     const Device* const gpu = own_gpu(*rank);
     if (gpu == nullptr || gpu->numa < 0 || rank->numa_nodes.empty()) {
-      return;
+      continue;
     }
     wanted.push_back(gpu->numa);
     if (std::ranges::count(rank->numa_nodes, gpu->numa) == 0) {
@@ -127,7 +134,9 @@ void judge_numa(const Node& node, Grouped& grouped) {
   }
   if (!far.empty()) {
     grouped.add(Status::Notice, node.host(), fmt::format("{}", fmt::join(far, "; ")),
-                fmt::format("bind each rank to its GPU's node: --cpu-bind=map_ldom:{}", fmt::join(wanted, ",")));
+                wanted.size() == node.ranks.size()
+                    ? fmt::format("bind each rank to its GPU's node: --cpu-bind=map_ldom:{}", fmt::join(wanted, ","))
+                    : "bind each rank to its GPU's node");
   }
 }
 
@@ -141,12 +150,20 @@ Findings check_gpus(const World& world) {
   }
   Grouped grouped;
   for (const Node& node : nodes) {
+    if (node.gpus == 0) {  // as of a component for CPUs
+      continue;
+    }
+    if (has_mig(node)) {
+      grouped.add(Status::Notice, node.host(), "parts of GPUs (MIG): whether ranks reach each other's was not judged",
+                  "");
+      continue;
+    }
     if (judge_visibility(node, grouped)) {
       judge_share(node, grouped);
     }
     judge_numa(node, grouped);
   }
-  const Node& first = nodes.front();
+  const Node& first = *std::ranges::find_if(nodes, [](const Node& node) { return node.gpus > 0; });
   return std::move(grouped).or_else(Status::Good,
                                     fmt::format("{}, {} on each node: one a rank, and all are within reach",
                                                 count_text(first.ranks.size(), "rank"), count_text(first.gpus, "GPU")));

@@ -101,23 +101,22 @@ std::vector<OpenGpu> open_gpus_of_amd(const fs::path& root) {
 
 /// Those that a variable like CUDA_VISIBLE_DEVICES leaves: numbers or the beginnings of UUIDs, up to the first that
 /// means nothing.
-std::vector<Device> left_visible(const std::vector<OpenGpu>& gpus, const std::optional<std::string>& variable) {
-  std::vector<Device> visible;
+std::vector<OpenGpu> left_visible(const std::vector<OpenGpu>& gpus, const std::optional<std::string>& variable) {
   if (!variable) {
-    std::ranges::transform(gpus, std::back_inserter(visible), &OpenGpu::device);
-    return visible;
+    return gpus;
   }
+  std::vector<OpenGpu> visible;
   for (const std::string& part : split(*variable, ',')) {
     const std::string entry(trim(part));
     const auto number = parse_integer<std::size_t>(entry);
     const auto named =
         std::ranges::find_if(gpus, [&](const OpenGpu& gpu) { return entry != "" && gpu.uuid.starts_with(entry); });
     if (number && *number < gpus.size()) {
-      visible.push_back(gpus[*number].device);
+      visible.push_back(gpus[*number]);
     } else if (named != gpus.end()) {
-      visible.push_back(named->device);
+      visible.push_back(*named);
     } else if (entry.starts_with("MIG-") || entry.starts_with("GPU-")) {
-      visible.push_back({entry});
+      visible.push_back({.device = {entry}, .uuid = entry});
     } else {
       break;
     }
@@ -125,19 +124,25 @@ std::vector<Device> left_visible(const std::vector<OpenGpu>& gpus, const std::op
   return visible;
 }
 
+std::vector<Device> devices_of(const std::vector<OpenGpu>& gpus) {
+  std::vector<Device> devices;
+  std::ranges::transform(gpus, std::back_inserter(devices), &OpenGpu::device);
+  return devices;
+}
+
 }  // namespace
 
+/// HIP applies its own variable to what ROCm's has left, and CUDA's where there is none of its own (ROCm's manual, "GPU
+/// isolation techniques").
 GpuFacts observe_task_gpus(const Environment& environment, const fs::path& root) {
   const std::vector<OpenGpu> nvidia = open_gpus_of_nvidia(root);
   if (!nvidia.empty()) {
-    return {left_visible(nvidia, environment.get(env::kCudaVisible)), nvidia.size()};
+    return {devices_of(left_visible(nvidia, environment.get(env::kCudaVisible))), nvidia.size()};
   }
   const std::vector<OpenGpu> amd = open_gpus_of_amd(root);
-  std::optional<std::string> variable;
-  for (const std::string_view name : {env::kRocrVisible, env::kHipVisible, env::kCudaVisible}) {
-    variable = variable ? variable : environment.get(name);
-  }
-  return {left_visible(amd, variable), amd.size()};
+  const auto hip = environment.get(env::kHipVisible);
+  const std::vector<OpenGpu> left = left_visible(amd, environment.get(env::kRocrVisible));
+  return {devices_of(left_visible(left, hip ? hip : environment.get(env::kCudaVisible))), amd.size()};
 }
 
 std::vector<int> numa_nodes_of(const std::vector<std::uint32_t>& cpus, const fs::path& sys) {

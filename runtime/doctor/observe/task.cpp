@@ -209,7 +209,10 @@ LOOK(TaskFacts::node_rank) { return inputs.step.facts.node_rank; }
 LOOK(TaskFacts::host) { return host_of(inputs); }
 LOOK(TaskFacts::cores) { return cores_of(cpus_of_this_process(), kSys); }
 LOOK(TaskFacts::numa_nodes) { return numa_nodes_of(cpus_of_this_process(), kSys); }
-LOOK(TaskFacts::gpus) { return observe_task_gpus(inputs.environment, "/"); }
+LOOK(TaskFacts::gpus) {  // the driver answers, or does not
+  const auto look = [environment = inputs.environment] { return observe_task_gpus(environment, "/"); };
+  return run_within(patience_of(inputs), look).value_or(GpuFacts());
+}
 LOOK(TaskFacts::locked_memory) { return locked_memory(); }
 LOOK(TaskFacts::resolve_error) { return inputs.patch ? "" : inputs.patch.error().message(); }
 LOOK(TaskFacts::warnings) { return inputs.patch ? inputs.patch->all_warnings() : std::vector<std::string>(); }

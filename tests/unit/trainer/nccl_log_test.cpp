@@ -88,6 +88,30 @@ TEST(NcclLog, IsTheUsersWhereOneOfItsVariablesIsSet) {
   }
 }
 
+TEST(NcclLog, KeepsItsEndWhereItIsLong) {
+  EXPECT_TRUE(in_child([] {
+    keep_nccl_log();
+    std::FILE* const file = std::fopen(::getenv("NCCL_DEBUG_FILE"), "w");
+    for (int i = 0; i < 200'000; ++i) {
+      std::fputs("a line of it\n", file);
+    }
+    std::fputs("NCCL WARN last\n", file);
+    std::fclose(file);
+    const std::string log = nccl_log();
+    return log.size() == 1 << 20 && log.ends_with("NCCL WARN last\n");
+  }));
+}
+
+TEST(NcclLog, IsTheUsersWhereAFileOfSettingsOfNcclSaysHow) {
+  const test::TemporaryFolder home;
+  std::ofstream(home.file(".nccl.conf")) << "NCCL_IB_HCA=mlx5\nNCCL_DEBUG=WARN\n";
+  EXPECT_TRUE(in_child([&home] {
+    ::setenv("HOME", home.path().c_str(), 1);
+    keep_nccl_log();
+    return ::getenv("NCCL_DEBUG") == nullptr;
+  }));
+}
+
 TEST(NcclLog, AnInfiniBandAdapterCountsWithAnActivePort) {
   const test::TemporaryFolder root;
   const auto port = [&root](const std::string& adapter, const std::string& state, const std::string& layer) {

@@ -76,9 +76,11 @@ TEST_F(CpusNear, AreNoneWhereItMakesNoDifferenceOrIsUnknown) {
 }
 
 TEST(CpusOfWorkers, AreNearOnesWhereEachWorkerHasOne) {
-  EXPECT_THAT(cpus_of_workers({8, 9}, 2), ElementsAre(8, 9));
-  EXPECT_THAT(cpus_of_workers({8, 9}, 3), IsEmpty());
-  EXPECT_THAT(cpus_of_workers({}, 1), IsEmpty());
+  EXPECT_THAT(cpus_of_workers({8, 9}, 2, 1), ElementsAre(8, 9));
+  EXPECT_THAT(cpus_of_workers({8, 9}, 3, 1), IsEmpty());
+  EXPECT_THAT(cpus_of_workers({8, 9}, 1, 2), ElementsAre(8, 9));
+  EXPECT_THAT(cpus_of_workers({8, 9}, 2, 2), IsEmpty());  // so have those of the other rank
+  EXPECT_THAT(cpus_of_workers({}, 1, 1), IsEmpty());
 }
 
 TEST(BytesReadAhead, AreTheRings) {
@@ -104,6 +106,8 @@ TEST(ShareOfNode, IsAnEqualPartOfTheStepsCpusAndNotMoreThanThisProcessMayUse) {
   EXPECT_EQ(share("4", 4).cpus, 1U);
   EXPECT_EQ(share("4", 4).memory, memory_limit() / 4);
   EXPECT_EQ(share("4", 1, true).compute_cpus, 1U);
+  EXPECT_EQ(share("1000000", 1).sharing, 1U);
+  EXPECT_EQ(share("4", 4).sharing, number_of_cpus() > 1 ? 4U : 1U);  // not bound to a CPU of their own
 }
 
 /// Steps of 100 ms until another number of workers is wanted; 0 where none is in 1000 steps.

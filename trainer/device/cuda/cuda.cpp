@@ -57,8 +57,8 @@ std::string uuid_text(const cudaUUID_t& uuid) {
 /// how much is recorded may be.
 void watch_ourselves() {
   constexpr int kOverwrite = 1;
-  for (const char* const name :
-       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ENABLE_MONITORING", "TORCH_NCCL_DUMP_ON_TIMEOUT"}) {
+  for (const char* const name : {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ENABLE_MONITORING",
+                                 "TORCH_NCCL_DUMP_ON_TIMEOUT", "TORCH_NCCL_RETHROW_CUDA_ERRORS"}) {
     setenv(name, "0", kOverwrite);
   }
   constexpr int kKeepTheUsers = 0;

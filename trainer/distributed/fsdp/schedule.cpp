@@ -203,10 +203,11 @@ void Schedule::end_backward() {
 }
 
 void Schedule::await_reductions() {
+  const bool has_reduced = !reductions_.empty();  // else gradients were only added up
   while (!reductions_.empty()) {
     finish_oldest();
   }
-  if (reduction_stream_) {
+  if (has_reduced && reduction_stream_) {
     put_behind(current_stream(reduction_stream_->device()), *reduction_stream_);
   }
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <system_error>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -10,6 +11,7 @@
 #include "trainer/distributed/backends/backends.h"
 #include "trainer/distributed/backends/gloo/gloo.h"
 #include "trainer/distributed/errors/exceptions.h"
+#include "trainer/distributed/process_group/collectives.h"
 #include "trainer/distributed/watchdog/rank_query.h"
 #include "trainer/distributed/watchdog/watchdog.h"
 
@@ -96,29 +98,40 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
   const RankNames& names = options.names;
   const BackendOptions of_backend{.timeout = options.timeout, .names = names};
   const Speaker speaker{names.number(rank), names.ranks == 0 ? world_size : names.ranks};
-  const Result<void> made =
-      catch_exceptions(speaker, "process group", "the ranks could not be connected with " + named.backend,
-                       "looking at settings interface.* with `rollcall env`, and for ranks that ended early", [&] {
-                         named.process_group = c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(rank),
-                                                                                       static_cast<int>(world_size));
-                         const auto of_watchdog = c10::make_intrusive<c10d::PrefixStore>("watchdog", store);
-                         publish_process(*of_watchdog, rank);
-                         choice->add(*named.process_group, store, of_backend);
-                         if (plugin != nullptr) {  // last, so that it becomes the default
-                           plugin->add_backend(*named.process_group, store, options.timeout, whole_of(options));
-                         }
-                         named.process_group->setGroupName("rollcall");
-                         named.process_group = watch(named.process_group, of_watchdog,
-                                                     {.rank = rank,
-                                                      .world_size = world_size,
-                                                      .names = options.names,
-                                                      .timeout = options.timeout,
-                                                      .timeout_setting = options.timeout_setting,
-                                                      .compare = options.compare_calls,
-                                                      .ranks_lost = options.ranks_lost,
-                                                      .first_failure = options.first_failure},
-                                                     &broken_gloo_peers);
-                       });
+  const auto guarded = [&](const std::function<void()>& work) {
+    return catch_exceptions(speaker, "process group", "the ranks could not be connected with " + named.backend,
+                            "looking at settings interface.* with `rollcall env`, and for ranks that ended early",
+                            work);
+  };
+  const auto of_watchdog = c10::make_intrusive<c10d::PrefixStore>("watchdog", store);
+  Result<void> made = guarded([&] {
+    named.process_group =
+        c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(rank), static_cast<int>(world_size));
+    publish_process(*of_watchdog, rank);
+    choice->add(*named.process_group, store, of_backend);
+  });
+  if (plugin != nullptr && options.whole) {  // all ranks divide their communicator together, or none
+    made = agree_or_fail(options.whole, made);
+  }
+  if (!made) {
+    return made.error();
+  }
+  made = guarded([&] {
+    if (plugin != nullptr) {  // last, so that it becomes the default
+      plugin->add_backend(*named.process_group, store, options.timeout, whole_of(options));
+    }
+    named.process_group->setGroupName("rollcall");
+    named.process_group = watch(named.process_group, of_watchdog,
+                                {.rank = rank,
+                                 .world_size = world_size,
+                                 .names = options.names,
+                                 .timeout = options.timeout,
+                                 .timeout_setting = options.timeout_setting,
+                                 .compare = options.compare_calls,
+                                 .ranks_lost = options.ranks_lost,
+                                 .first_failure = options.first_failure},
+                                &broken_gloo_peers);
+  });
   if (!made) {
     return made.error();
   }

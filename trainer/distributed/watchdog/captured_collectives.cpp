@@ -50,13 +50,16 @@ bool CapturedCollectives::add(const c10d::Backend& backend, const Watch& watch) 
   return under_way != nullptr;
 }
 
-void CapturedCollectives::replayed(c10::Device device) const {
+void CapturedCollectives::replayed(c10::Device device) {
+  while (!replays_.empty() && replays_.front().use_count() == 1) {
+    replays_.pop_front();
+  }
   if (groups_.empty()) {
     return;
   }
-  const auto replay = c10::make_intrusive<Replay>(current_stream(device));
+  replays_.push_back(c10::make_intrusive<Replay>(current_stream(device)));
   for (const auto& [backend, watch] : groups_) {
-    watch(replay);
+    watch(replays_.back());
   }
 }
 

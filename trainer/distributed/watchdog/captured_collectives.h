@@ -3,6 +3,7 @@
 #include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -23,13 +24,16 @@ class CapturedCollectives {
   void capture(const std::function<void()>& issue);
   /// The current stream of `device` was given the graph. Throws CollectiveFailure where the device carries collectives
   /// no more.
-  void replayed(c10::Device device) const;
+  void replayed(c10::Device device);
 
   /// For a group's backend that was given a collective: whether it is captured. `watch` is called for each replay.
   [[nodiscard]] static bool add(const c10d::Backend& backend, const Watch& watch);
 
  private:
   std::map<const c10d::Backend*, Watch> groups_;
+  /// What is watched, and let go of by this thread: who lets go of a device's event makes that device its thread's, and
+  /// puts back the one before, which on a thread of no device is the first one, with memory taken there.
+  std::deque<c10::intrusive_ptr<c10d::Work>> replays_;
 };
 
 }  // namespace rollcall::process_group

@@ -19,6 +19,16 @@ std::string text_of(const std::exception_ptr& pointer) {
   }
 }
 
+/// Nothing: the device itself has failed, which is told as the collective's end.
+std::optional<bool> is_completed(c10d::Work& work, WatchedCollective& collective) {
+  try {
+    return work.isCompleted();
+  } catch (...) {
+    collective.fail(text_of(std::current_exception()));
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 void DeviceCollectives::add(c10::intrusive_ptr<c10d::Work> work, std::shared_ptr<WatchedCollective> collective) {
@@ -46,7 +56,12 @@ void DeviceCollectives::drop_first() {
 void DeviceCollectives::look(WatchedCollective::Clock::time_point now) {
   while (const std::optional<UnderWay> next = first()) {
     WatchedCollective& collective = *next->collective;
-    if (!next->work->isCompleted()) {
+    const std::optional<bool> completed = is_completed(*next->work, collective);
+    if (!completed) {
+      forget();
+      return;
+    }
+    if (!*completed) {
       // It begins when those before it have ended, as late as this has seen that.
       if (!collective.has_ended() && now - std::max(collective.since(), first_since_) >= timeout_) {
         collective.fail("the device does not come to its end");

@@ -351,6 +351,37 @@ const std::vector<CheckCase>& cases() {
        Status::Good,
        {},
        "2 ranks, 2 GPUs"},
+      {"PartsOfGpus",
+       "gpus",
+       [](World& w) {
+         for (std::size_t i : {2, 3}) {
+           w.tasks[i].gpus = {{{"MIG-" + std::to_string(i), -1, false, -1}}, 1};
+           w.tasks[i].node.slurm_gpus = 2;
+         }
+       },
+       Status::Notice,
+       {"jwb0002"},
+       "parts of GPUs (MIG)"},
+      {"NodeWithoutGpus",  // of a component for CPUs
+       "gpus",
+       [](World& w) {
+         for (std::size_t i : {0, 1}) {
+           w.tasks[i].gpus = {};
+           w.tasks[i].node.slurm_gpus = -1;
+         }
+       },
+       Status::Good,
+       {},
+       "2 ranks, 2 GPUs"},
+      {"GpuOfTheOtherSocketBesideAnUnknownOne",
+       "gpus",
+       [](World& w) {
+         w.tasks[2].gpus.visible[0].numa = 1;
+         w.tasks[3].gpus.visible[1].numa = -1;
+       },
+       Status::Notice,
+       {"jwb0002"},
+       "local rank 0's CPUs are of NUMA node 0, its GPU of 1"},
       {"NoGpuForAnyRank",
        "gpus",
        [](World& w) {

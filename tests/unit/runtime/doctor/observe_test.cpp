@@ -125,8 +125,12 @@ TEST_F(DoctorObserve, GpusOfAmdAreKnownByTheirRenderNodes) {
   environment.set("ROCR_VISIBLE_DEVICES", "1");
   environment.set("CUDA_VISIBLE_DEVICES", "0");
   const GpuFacts gpus = observe_task_gpus(environment, sys);
-  ASSERT_EQ(gpus.visible.size(), 1U);
+  ASSERT_EQ(gpus.visible.size(), 1U);  // the first of what ROCm's variable leaves
   EXPECT_EQ(gpus.visible[0].name, "0000:d9:00.0");
+  environment.set("ROCR_VISIBLE_DEVICES", "0,1");
+  environment.set("HIP_VISIBLE_DEVICES", "1");
+  EXPECT_EQ(observe_task_gpus(environment, sys).visible.at(0).name, "0000:d9:00.0");
+  EXPECT_EQ(observe_task_gpus(environment, sys).visible.size(), 1U);
   EXPECT_EQ(gpus.visible[0].numa, 3);
   EXPECT_EQ(gpus.openable, 2U);
 }
