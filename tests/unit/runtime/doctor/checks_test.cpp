@@ -354,7 +354,7 @@ const std::vector<CheckCase>& cases() {
       {"PartsOfGpus",
        "gpus",
        [](World& w) {
-         for (std::size_t i : {2, 3}) {
+         for (const std::size_t i : {2U, 3U}) {
            w.tasks[i].gpus = {{{"MIG-" + std::to_string(i), -1, false, -1}}, 1};
            w.tasks[i].node.slurm_gpus = 2;
          }
@@ -365,7 +365,7 @@ const std::vector<CheckCase>& cases() {
       {"NodeWithoutGpus",  // of a component for CPUs
        "gpus",
        [](World& w) {
-         for (std::size_t i : {0, 1}) {
+         for (const std::size_t i : {0U, 1U}) {
            w.tasks[i].gpus = {};
            w.tasks[i].node.slurm_gpus = -1;
          }
