@@ -1,5 +1,5 @@
 // The project's own kernels where they run: the bits that the host computes by the same code, LibTorch's autograd
-// within rounding, and a graph of them. On GPUs, or on the devices that ROLLCALL_TEST_DEVICE names.
+// within rounding, and a graph of them. On GPUs, or on the devices that KERNELS_TEST_DEVICE names.
 #include <c10/core/StreamGuard.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using device::kernels::ElementType;
 class KernelsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const char* const named = std::getenv("ROLLCALL_TEST_DEVICE");
+    const char* const named = std::getenv("KERNELS_TEST_DEVICE");
     const Result<device::Device> chosen = device::choose_device({.asked = named == nullptr ? "cuda" : named});
     if (!chosen) {
       GTEST_SKIP() << chosen.error().message();

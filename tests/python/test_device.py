@@ -94,7 +94,12 @@ def test_steps_in_a_graph_have_the_bits_of_those_before(tmp_path, training):
                                              ((STAND_IN, "--find-unused-parameters"), "looks at each step")])
 def test_steps_that_cannot_be_captured_are_an_error_where_that_is_asked_for(tmp_path, options, reason):
     assert reason in refused(tmp_path, *options, GRAPH, code=64, ranks=2)
-    trainer_ranks.run(tmp_path, *DATA, *options, "--cuda-graph=auto", "--max-steps=1")
+
+
+def test_steps_are_not_captured_unless_that_is_asked_for(tmp_path):
+    report = tmp_path / "replays"
+    trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--epochs=1", ranks=1, env={"STAND_IN_WAITS": str(report)})
+    assert report.read_text().split()[2] == "0" and len(records(tmp_path, "step")) > EAGER_STEPS
 
 
 # Steps so small that batch norms, which amplify float32's rounding tenfold a step otherwise, do not: two correct computations stay
