@@ -46,7 +46,10 @@ bool is_active_infiniband(const fs::path& port) {
 /// NCCL's own files of settings, a site's and a user's, which an environment overrides (NCCL's manual, "Environment
 /// Variables").
 bool settings_of_nccl_say_how() {
-  const auto value = [](const char* name) { return std::string(::getenv(name) == nullptr ? "" : ::getenv(name)); };
+  const auto value = [](const char* name) {
+    const char* const set = ::getenv(name);
+    return std::string(set == nullptr ? "" : set);
+  };
   for (const std::string& path :
        {std::string("/etc/nccl.conf"), value("HOME") + "/.nccl.conf", value("NCCL_CONF_FILE")}) {
     std::error_code error;
