@@ -93,6 +93,7 @@ std::vector<OpenGpu> open_gpus_of_amd(const fs::path& root) {
     }
   }
   std::vector<OpenGpu> gpus;
+  gpus.reserve(by_address.size());
   for (const auto& [address, device] : by_address) {
     gpus.push_back({device});
   }
@@ -110,7 +111,7 @@ std::vector<OpenGpu> left_visible(const std::vector<OpenGpu>& gpus, const std::o
     const std::string entry(trim(part));
     const auto number = parse_integer<std::size_t>(entry);
     const auto named =
-        std::ranges::find_if(gpus, [&](const OpenGpu& gpu) { return entry != "" && gpu.uuid.starts_with(entry); });
+        std::ranges::find_if(gpus, [&](const OpenGpu& gpu) { return !entry.empty() && gpu.uuid.starts_with(entry); });
     if (number && *number < gpus.size()) {
       visible.push_back(gpus[*number]);
     } else if (named != gpus.end()) {
