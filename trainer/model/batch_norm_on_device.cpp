@@ -113,10 +113,10 @@ class KernelPasses final : public BatchNormPasses {
     const bool ours = is_ours_alone(gradient);
     const bool adds = of.epilogue == Epilogue::AddRelu;
     const at::Tensor below = adds && !ours ? at::empty_like(x) : gradient;
-    const Gradients made{.x = adds || !ours ? at::empty_like(x) : gradient,
-                         .weight = floats(x, shape.channels),
-                         .bias = floats(x, shape.channels),
-                         .shortcut = adds ? below : at::Tensor()};
+    Gradients made{.x = adds || !ours ? at::empty_like(x) : gradient,
+                   .weight = floats(x, shape.channels),
+                   .bias = floats(x, shape.channels),
+                   .shortcut = adds ? below : at::Tensor()};
     at::Tensor sums = doubles(x, 2 * shape.channels);
     const at::Tensor workspace = workspace_for(shape, x);
     kernels_.batch_norm_add_relu_backward_sums({.shape = shape,
