@@ -9,11 +9,12 @@ namespace rollcall::device {
 // the standard output of every rank.
 
 /// Has NCCL write its warnings, and which network it takes, into memory of this process, unless NCCL_DEBUG,
-/// NCCL_DEBUG_SUBSYS or NCCL_DEBUG_FILE is set: then somebody else reads it. Sets these three. Call it before NCCL is
-/// used, and before other threads, as setenv(3) wants; later calls change nothing.
+/// NCCL_DEBUG_SUBSYS or NCCL_DEBUG_FILE is set, here or in one of NCCL's files of settings: then somebody else reads
+/// it. Sets these three. Call it before NCCL is used, and before other threads, as setenv(3) wants; later calls change
+/// nothing.
 void keep_nccl_log();
 
-/// What it has written so far; empty: nothing, or not here. Thread-safe.
+/// What it has written so far, the last MiB of it; empty: nothing, or not here. Thread-safe.
 [[nodiscard]] std::string nccl_log();
 
 /// The network that it takes: "IB" (InfiniBand and RoCE), "Socket" (TCP), or a plugin's name; of several communicators

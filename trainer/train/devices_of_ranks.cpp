@@ -137,8 +137,7 @@ std::string idle_devices_warning(const device::Place& place, std::uint32_t visib
   }
   return fmt::format(
       "--device: {}: {} devices are visible to this task, and {} on this node {} with one each: {} idle; try a rank "
-      "for "
-      "each device: srun --ntasks-per-node={}",
+      "for each device: srun --ntasks-per-node={}",
       place.asked, visible, place.local_world_size == 1 ? "one rank" : fmt::format("{} ranks", place.local_world_size),
       place.local_world_size == 1 ? "computes" : "compute", visible - place.local_world_size, visible);
 }
@@ -152,10 +151,8 @@ std::string slow_network_warning(const std::vector<NetworkOfRank>& ranks) {
   return fmt::format(
       "NCCL: NET/Socket: {} of {} ranks send by TCP although {} on {} is InfiniBand with an active port: gradients "
       "travel slowly; try to see whether the task has /dev/infiniband and libibverbs (in a container, too), and "
-      "whether "
-      "NCCL_IB_HCA leaves it out (nccl-rank-N.log in the run's folder has what NCCL says); NCCL_NET=Socket says that "
-      "it "
-      "is meant",
+      "whether NCCL_IB_HCA leaves it out (nccl-rank-N.log in the run's folder has what NCCL says); NCCL_NET=Socket "
+      "says that it is meant",
       std::ranges::count_if(ranks, slow), ranks.size(), first->left_aside, first->host);
 }
 

@@ -155,7 +155,7 @@ Findings check_gpus(const World& world) {
     }
     if (has_mig(node)) {
       grouped.add(Status::Notice, node.host(), "parts of GPUs (MIG): whether ranks reach each other's was not judged",
-                  "");
+                  "ask for whole GPUs where ranks train together: parts have neither NVLink nor PCIe between them");
       continue;
     }
     if (judge_visibility(node, grouped)) {

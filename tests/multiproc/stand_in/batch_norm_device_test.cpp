@@ -7,6 +7,7 @@
 
 #include "tests/support/batch_norm_checks.h"
 #include "tests/support/kernels_on_host.h"
+#include "tests/support/silent_plugin.h"
 #include "tests/support/stand_in_device.h"
 
 namespace rollcall::model {
@@ -19,15 +20,8 @@ using testing_support::spawn;
 namespace stand_in = testing_support::stand_in;
 
 device::Device with_kernels() {
-  static const device::Plugin plugin{.build = "",
-                                     .type = stand_in::device().type(),
-                                     .backend = "",
-                                     .count = nullptr,
-                                     .open = nullptr,
-                                     .add_backend = nullptr,
-                                     .flight_record = nullptr,
-                                     .capture = nullptr,
-                                     .kernels = &stand_in::own_kernels()};
+  static const device::Plugin plugin =
+      testing_support::silent_plugin(stand_in::device().type(), &stand_in::own_kernels());
   return {plugin, 0, {}};
 }
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "tests/support/silent_plugin.h"
 #include "trainer/train/devices_of_ranks.h"
 
 namespace rollcall::device {
@@ -54,23 +55,11 @@ TEST(IdleGpusWarning, SaysThatATrainingIsSlowerThanItsNode) {
   EXPECT_EQ(idle_gpus_warning({.asked = "cpu", .gpus = 4}, cpu), "");
 }
 
-Plugin plugin_of(at::DeviceType type, const Kernels* kernels) {
-  return {.build = "",
-          .type = type,
-          .backend = "",
-          .count = nullptr,
-          .open = nullptr,
-          .add_backend = nullptr,
-          .flight_record = nullptr,
-          .capture = nullptr,
-          .kernels = kernels};
-}
-
 TEST(MissingKernelsWarning, SaysThatGpusComputeInMorePassesThanTheyNeed) {
   const Kernels kernels{};
-  const Plugin without = plugin_of(at::kCUDA, nullptr);
-  const Plugin with = plugin_of(at::kCUDA, &kernels);
-  const Plugin other = plugin_of(at::kPrivateUse1, nullptr);
+  const Plugin without = testing_support::silent_plugin(at::kCUDA, nullptr);
+  const Plugin with = testing_support::silent_plugin(at::kCUDA, &kernels);
+  const Plugin other = testing_support::silent_plugin(at::kPrivateUse1, nullptr);
   Device gpu(without, 0, {});
   EXPECT_THAT(missing_kernels_warning(gpu), HasSubstr("built without nvcc"));
   gpu.use({.own_kernels = false});
@@ -100,7 +89,7 @@ TEST(SlowNetworkWarning, NamesTheFirstRankAndCountsAll) {
 
 TEST(Device, UsesTheArithmeticThatIsAskedFor) {
   static const Kernels kKernels{};
-  static const Plugin kPlugin = plugin_of(at::kCUDA, &kKernels);
+  static const Plugin kPlugin = testing_support::silent_plugin(at::kCUDA, &kKernels);
   Device gpu(kPlugin, 0, {});
   const at::Context& context = at::globalContext();
   const auto precision = [&](at::Float32Op op) { return context.float32Precision(at::Float32Backend::CUDA, op); };

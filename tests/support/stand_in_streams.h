@@ -1,0 +1,136 @@
+#pragma once
+
+// The stand-in device's streams: what its other parts give them.
+
+#include <c10/core/Stream.h>
+#include <c10/util/Exception.h>
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "tests/support/stand_in_device.h"
+
+namespace rollcall::testing_support::stand_in {
+
+/// What streams are given while it is under way: not done, but kept in order.
+struct Capture {
+  std::set<c10::StreamId> streams;  ///< the one that it began on, and those that waited for one of them
+  std::set<c10::StreamId> open;     ///< which none of the others has waited for since
+  std::vector<std::function<void()>> works;
+};
+
+/// Work that streams were given and have not done. Backward passes have a thread of their own, hence the lock.
+class Streams {
+ public:
+  /// A moment of a stream: after the first `count` things that it was given.
+  struct Moment {
+    c10::StreamId stream = 0;
+    std::size_t count = 0;
+    bool captured = false;
+  };
+
+  void give(c10::StreamId stream, std::function<void()> work) {
+    const std::lock_guard lock(mutex_);
+    if (captures(stream)) {
+      capture_->works.push_back(std::move(work));
+      capture_->open.insert(stream);
+      return;
+    }
+    queues_[stream].given += 1;
+    queues_[stream].waiting.push_back(std::move(work));
+  }
+  Moment now(c10::StreamId stream) {
+    const std::lock_guard lock(mutex_);
+    return {stream, queues_[stream].given, captures(stream)};
+  }
+  void let_wait(c10::StreamId stream, Moment moment) {
+    const std::lock_guard lock(mutex_);
+    counts_.waits += 1;
+    if (moment.captured) {
+      TORCH_CHECK(capture_, "stand-in: a stream waits for an event of a capture that has ended");
+      capture_->streams.insert(stream);
+      capture_->open.erase(moment.stream);
+      capture_->open.insert(stream);
+      return;
+    }
+    TORCH_CHECK(!captures(stream), "stand-in: a captured stream waits for work that is not captured");
+    give(stream, [this, moment] { reach(moment); });
+  }
+  void reach(Moment moment) {
+    TORCH_CHECK(!moment.captured, "stand-in: the host waits for work that is captured");
+    const std::lock_guard lock(mutex_);
+    Queue& queue = queues_[moment.stream];
+    while (queue.done < moment.count) {
+      const std::function<void()> work = std::move(queue.waiting.front());
+      queue.waiting.pop_front();
+      queue.done += 1;
+      work();
+    }
+  }
+  /// Not while a stream does its work, which may take long.
+  bool reached(Moment moment) {
+    TORCH_CHECK(!moment.captured, "stand-in: the host looks at work that is captured");
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    return lock.owns_lock() && queues_[moment.stream].done >= moment.count;
+  }
+  bool captures(c10::StreamId stream) {
+    const std::lock_guard lock(mutex_);
+    return capture_ && capture_->streams.contains(stream);
+  }
+  /// All that streams were given is done first.
+  void begin_capture(c10::StreamId stream) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, queue] : queues_) {
+      reach({.stream = id, .count = queue.given});
+    }
+    TORCH_CHECK(stream != 0 && !capture_, "stand-in: the default stream cannot be captured, nor two at once");
+    capture_.emplace(Capture{.streams = {stream}, .open = {stream}, .works = {}});
+  }
+  std::vector<std::function<void()>> end_capture(c10::StreamId stream) {
+    const std::lock_guard lock(mutex_);
+    Capture captured = *std::exchange(capture_, std::nullopt);
+    captured.open.erase(stream);
+    TORCH_CHECK(captured.open.empty(), "stand-in: a captured stream was not waited for");
+    return std::move(captured.works);
+  }
+  c10::StreamId make() {
+    const std::lock_guard lock(mutex_);
+    return ++made_;
+  }
+  void count_copy() { counts_.late_copies += 1; }
+  void count_host_wait() { counts_.host_waits += 1; }
+  void count_host_wait_for_event() { counts_.host_waits_for_event += 1; }
+  void count_replay() { counts_.replays += 1; }
+  [[nodiscard]] Counts counts() const { return counts_; }
+
+ private:
+  struct Queue {
+    std::deque<std::function<void()>> waiting;
+    std::size_t given = 0;
+    std::size_t done = 0;
+  };
+  std::recursive_mutex mutex_;
+  std::map<c10::StreamId, Queue> queues_;
+  c10::StreamId made_ = 0;
+  Counts counts_;
+  std::optional<Capture> capture_;
+};
+[[nodiscard]] Streams& streams();
+
+/// The calling thread's.
+extern thread_local c10::StreamId current;
+
+/// While the current stream is captured there is nothing to be finished.
+void finish_current();
+
+/// The host waits for all that the current stream was given.
+void host_waits();
+
+}  // namespace rollcall::testing_support::stand_in
