@@ -4,66 +4,83 @@
 #include <torch/library.h>
 
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "tests/support/stand_in_device.h"
 
 namespace rollcall::testing_support::stand_in {
 namespace {
 
+using Tensors = std::vector<at::Tensor>;
 using MaybeTensor = std::optional<at::Tensor>;
 
-/// As PyTorch's own on GPUs: of another number than 1 they take the step.
-bool leaves_out(const MaybeTensor& found_inf) { return found_inf && values_of(*found_inf).item<float>() == 1; }
+Tensors places_of(at::TensorList tensors) {
+  Tensors places;
+  for (const at::Tensor& tensor : tensors) {
+    places.push_back(place_of(tensor));
+  }
+  return places;
+}
+
+/// Enqueues `step`, given the learning rate, unless the device finds then that it is to be left out: as PyTorch's own
+/// on GPUs, which of another number than 1 take it.
+template <typename Step>
+void enqueue_step(const at::Tensor& learning_rate, const MaybeTensor& found_inf, Step step) {
+  TORCH_CHECK(found_inf, "the stand-in's optimizers want to know whether gradients are finite");
+  enqueue([step = std::move(step), rate = place_of(learning_rate), found = place_of(*found_inf)] {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    if (found.item<float>() != 1) {
+      step(rate.item<float>());
+    }
+  });
+}
 
 void fused_sgd(at::TensorList parameters, at::TensorList gradients, at::TensorList momenta, double weight_decay,
-               double momentum, double learning_rate, double dampening, bool nesterov, bool maximize,
+               double momentum, const at::Tensor& learning_rate, double dampening, bool nesterov, bool maximize,
                bool is_first_step, const MaybeTensor& grad_scale, const MaybeTensor& found_inf) {
   TORCH_CHECK(!maximize && !is_first_step && !grad_scale, "the stand-in's SGD has not learned that");
-  if (leaves_out(found_inf)) {
-    return;
-  }
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const at::Tensor parameter = values_of(parameters[i]);
-    at::Tensor change = values_of(gradients[i]);
-    if (weight_decay != 0) {
-      change = change.add(parameter, weight_decay);
-    }
-    if (momentum != 0) {
-      const at::Tensor buffer = values_of(momenta[i]);
-      buffer.mul_(momentum).add_(change, 1 - dampening);
-      change = nesterov ? change.add(buffer, momentum) : buffer;
-    }
-    parameter.add_(change, -learning_rate);
-  }
+  enqueue_step(learning_rate, found_inf,
+               [=, parameters = places_of(parameters), gradients = places_of(gradients),
+                buffers = places_of(momenta)](double rate) {
+                 for (std::size_t i = 0; i < parameters.size(); ++i) {
+                   at::Tensor change = gradients[i];
+                   if (weight_decay != 0) {
+                     change = change.add(parameters[i], weight_decay);
+                   }
+                   if (momentum != 0) {
+                     buffers[i].mul_(momentum).add_(change, 1 - dampening);
+                     change = nesterov ? change.add(buffers[i], momentum) : buffers[i];
+                   }
+                   parameters[i].add_(change, -rate);
+                 }
+               });
 }
 
 void fused_adamw(at::TensorList parameters, at::TensorList gradients, at::TensorList means, at::TensorList squares,
-                 at::TensorList /*largest*/, at::TensorList steps, double learning_rate, double beta1, double beta2,
-                 double weight_decay, double eps, bool amsgrad, bool maximize, const MaybeTensor& grad_scale,
-                 const MaybeTensor& found_inf) {
+                 at::TensorList /*largest*/, at::TensorList steps, const at::Tensor& learning_rate, double beta1,
+                 double beta2, double weight_decay, double eps, bool amsgrad, bool maximize,
+                 const MaybeTensor& grad_scale, const MaybeTensor& found_inf) {
   TORCH_CHECK(!amsgrad && !maximize && !grad_scale, "the stand-in's AdamW has not learned that");
-  if (leaves_out(found_inf)) {
-    return;
-  }
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const at::Tensor parameter = values_of(parameters[i]);
-    const at::Tensor gradient = values_of(gradients[i]);
-    const at::Tensor mean = values_of(means[i]);
-    const at::Tensor square = values_of(squares[i]);
-    const double step = values_of(steps[i]).item<float>();
-    if (weight_decay != 0) {
-      parameter.mul_(1 - learning_rate * weight_decay);
-    }
-    mean.mul_(beta1).add_(gradient, 1 - beta1);
-    square.mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);
-    const at::Tensor denominator = (square.sqrt() / std::sqrt(1 - std::pow(beta2, step))).add_(eps);
-    parameter.addcdiv_(mean, denominator, -(learning_rate / (1 - std::pow(beta1, step))));
-  }
+  enqueue_step(learning_rate, found_inf,
+               [=, parameters = places_of(parameters), gradients = places_of(gradients), means = places_of(means),
+                squares = places_of(squares), steps = places_of(steps)](double rate) {
+                 for (std::size_t i = 0; i < parameters.size(); ++i) {
+                   const double step = steps[i].item<float>();
+                   if (weight_decay != 0) {
+                     parameters[i].mul_(1 - rate * weight_decay);
+                   }
+                   means[i].mul_(beta1).add_(gradients[i], 1 - beta1);
+                   squares[i].mul_(beta2).addcmul_(gradients[i], gradients[i], 1 - beta2);
+                   const at::Tensor denominator = (squares[i].sqrt() / std::sqrt(1 - std::pow(beta2, step))).add_(eps);
+                   parameters[i].addcdiv_(means[i], denominator, -(rate / (1 - std::pow(beta1, step))));
+                 }
+               });
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("_fused_sgd_", &fused_sgd);
-  m.impl("_fused_adamw_", &fused_adamw);
+  m.impl("_fused_sgd_.tensor_lr", &fused_sgd);
+  m.impl("_fused_adamw_.tensor_lr", &fused_adamw);
 }
 
 }  // namespace

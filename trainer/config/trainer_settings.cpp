@@ -235,7 +235,7 @@ constexpr std::array kTrainerTable{
             "bit; cuDNN then does not try which algorithm is the fastest",
             "Parallel"},
     Setting{"cuda-graph", Kind::Choice, "auto", "auto|on|off",
-            "GPUs are given forward, backward and exchange of a step as one graph, captured after 11 steps, instead of "
+            "GPUs are given a step as two graphs, captured after 11 steps, instead of "
             "one kernel after the other, for small batches; on: or it is an error; auto: off, until it was measured on "
             "hardware",
             "Parallel", "auto|on|off"},

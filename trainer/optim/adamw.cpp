@@ -84,17 +84,17 @@ at::Tensor counted_steps(torch::optim::Optimizer& optimizer, const std::vector<a
   return torch::tensor(steps).to(parameters.front().device());
 }
 
-void step_on_device(torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, at::Tensor& steps,
-                    const at::Tensor& non_finite) {
+void step_on_device(torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamGroup& group,
+                    const StepOnDevice& step) {
   const auto& options = dynamic_cast<const AdamWOptions&>(group.options());
   std::vector<at::Tensor> parameters = with_gradients(group);
   if (parameters.empty()) {
     return;
   }
-  if (!steps.defined()) {
-    steps = counted_steps(optimizer, parameters);
+  if (!step.steps.defined()) {
+    step.steps = counted_steps(optimizer, parameters);
   }
-  steps += 1 - non_finite;  // what a step that is left out does not count
+  step.steps += 1 - step.non_finite;  // what a step that is left out does not count
   std::vector<at::Tensor> gradients;
   std::vector<at::Tensor> means;
   std::vector<at::Tensor> squares;
@@ -104,19 +104,18 @@ void step_on_device(torch::optim::Optimizer& optimizer, torch::optim::OptimizerP
       state.exp_avg(torch::zeros_like(parameter));
       state.exp_avg_sq(torch::zeros_like(parameter));
     }
-    state.step(state.step() + 1);
     gradients.push_back(parameter.grad());
     means.push_back(state.exp_avg());
     squares.push_back(state.exp_avg_sq());
   }
   const auto [beta1, beta2] = options.betas();
-  at::_fused_adamw_(parameters, gradients, means, squares, {}, steps.unbind(), options.lr(), beta1, beta2,
-                    options.weight_decay(), options.eps(), /*amsgrad=*/false, /*maximize=*/false, {}, non_finite);
+  at::_fused_adamw_(parameters, gradients, means, squares, {}, step.steps.unbind(), step.learning_rate, beta1, beta2,
+                    options.weight_decay(), options.eps(), /*amsgrad=*/false, /*maximize=*/false, {}, step.non_finite);
 }
 
-void forget_step(torch::optim::OptimizerParamState& state) {
+void count_steps(torch::optim::OptimizerParamState& state, int steps) {
   auto& adamw = dynamic_cast<AdamWParamState&>(state);
-  adamw.step(adamw.step() - 1);
+  adamw.step(adamw.step() + steps);
 }
 
 }  // namespace
@@ -131,6 +130,6 @@ const OptimizerKind kAdamW{.name = "adamw",
                            .save_state = save_state,
                            .load_state = load_state,
                            .step_on_device = step_on_device,
-                           .forget_step = forget_step};
+                           .count_steps = count_steps};
 
 }  // namespace rollcall::optim

@@ -3,21 +3,30 @@
 namespace rollcall::optim {
 
 DeviceStep::DeviceStep(torch::optim::Optimizer& optimizer)
-    : optimizer_(optimizer), kind_(*kind_of(optimizer)), steps_(optimizer.param_groups().size()) {}
+    : optimizer_(optimizer), kind_(*kind_of(optimizer)), steps_(optimizer.param_groups().size()) {
+  const at::Tensor& some = optimizer.param_groups().front().params().front();
+  learning_rate_ = torch::zeros({}, some.options().dtype(at::kFloat).requires_grad(false));
+}
 
-void DeviceStep::step(const at::Tensor& non_finite) {
+void DeviceStep::begin() {
+  const torch::NoGradGuard no_grad;
+  learning_rate_.fill_(optimizer_.param_groups().front().options().get_lr());
+}
+
+void DeviceStep::enqueue(const at::Tensor& non_finite) {
   const torch::NoGradGuard no_grad;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
-    kind_.step_on_device(optimizer_, optimizer_.param_groups()[i], steps_[i], non_finite);
+    kind_.step_on_device(optimizer_, optimizer_.param_groups()[i],
+                         {.steps = steps_[i], .learning_rate = learning_rate_, .non_finite = non_finite});
   }
 }
 
-void DeviceStep::left_out() {
+void DeviceStep::count(int steps) {
   for (torch::optim::OptimizerParamGroup& group : optimizer_.param_groups()) {
     for (const at::Tensor& parameter : with_gradients(group)) {
       const auto state = optimizer_.state().find(parameter.unsafeGetTensorImpl());
       if (state != optimizer_.state().end()) {  // SGD without a momentum has none
-        kind_.forget_step(*state->second);
+        kind_.count_steps(*state->second, steps);
       }
     }
   }

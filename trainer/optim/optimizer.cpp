@@ -113,7 +113,7 @@ void set_options(torch::optim::Optimizer& optimizer, const Options& options) {
 
 void set_learning_rate(torch::optim::Optimizer& optimizer, double learning_rate) {
   for (torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
-    group.options().set_lr(learning_rate);
+    group.options().set_lr(static_cast<float>(learning_rate));
   }
 }
 

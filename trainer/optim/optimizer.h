@@ -58,7 +58,8 @@ using Options = std::vector<std::unique_ptr<torch::optim::OptimizerOptions>>;
 /// Gives the groups what options_of() said of this optimizer; it may have loaded others since.
 void set_options(torch::optim::Optimizer& optimizer, const Options& options);
 
-/// Sets the learning rate of all parameter groups; takes effect at the next step().
+/// Sets the learning rate of all parameter groups to the float32 next to it, which is what a device's fused optimizers
+/// take; takes effect at the next step().
 void set_learning_rate(torch::optim::Optimizer& optimizer, double learning_rate);
 
 }  // namespace rollcall::optim

@@ -28,6 +28,13 @@ struct StateSource {
   std::function<std::optional<std::int64_t>(const std::string& name)> number;
 };
 
+/// What a step on a device reads there.
+struct StepOnDevice {
+  at::Tensor& steps;                ///< that the group's parameters have done; its kind makes it at the first one
+  const at::Tensor& learning_rate;  ///< [] float32
+  const at::Tensor& non_finite;     ///< [1] float32: 1: the step is left out
+};
+
 /// All that the program knows of one kind of optimizer. Another one is a file that defines such a row, and its name in
 /// optimizer_kinds() (and its settings in the trainer's table).
 struct OptimizerKind {
@@ -51,12 +58,11 @@ struct OptimizerKind {
   /// missing.
   std::unique_ptr<torch::optim::OptimizerParamState> (*load_state)(const StateSource& source);
 
-  /// One step of `group`, for DeviceStep. `steps`: what its parameters have done, on their device; its kind makes it at
-  /// the first one.
+  /// What the device does in one step of `group`, for DeviceStep, which counts it.
   void (*step_on_device)(torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamGroup& group,
-                         at::Tensor& steps, const at::Tensor& non_finite);
-  /// One of the steps that `state` counts was none.
-  void (*forget_step)(torch::optim::OptimizerParamState& state);
+                         const StepOnDevice& step);
+  /// `state` counts so many steps more; fewer where that is negative.
+  void (*count_steps)(torch::optim::OptimizerParamState& state, int steps);
 };
 
 /// Every kind there is.

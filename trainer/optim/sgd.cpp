@@ -63,8 +63,8 @@ std::unique_ptr<torch::optim::OptimizerParamState> load_state(const StateSource&
   return state;
 }
 
-void step_on_device(torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamGroup& group, at::Tensor& /*steps*/,
-                    const at::Tensor& non_finite) {
+void step_on_device(torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamGroup& group,
+                    const StepOnDevice& step) {
   const auto& options = dynamic_cast<const SGDOptions&>(group.options());
   std::vector<at::Tensor> parameters = with_gradients(group);
   if (parameters.empty()) {
@@ -84,11 +84,12 @@ void step_on_device(torch::optim::Optimizer& optimizer, torch::optim::OptimizerP
     }
     momenta.push_back(state.momentum_buffer());
   }
-  at::_fused_sgd_(parameters, gradients, momenta, options.weight_decay(), options.momentum(), options.lr(),
-                  options.dampening(), options.nesterov(), /*maximize=*/false, /*is_first_step=*/false, {}, non_finite);
+  at::_fused_sgd_(parameters, gradients, momenta, options.weight_decay(), options.momentum(), step.learning_rate,
+                  options.dampening(), options.nesterov(), /*maximize=*/false, /*is_first_step=*/false, {},
+                  step.non_finite);
 }
 
-void forget_step(torch::optim::OptimizerParamState& /*state*/) {}
+void count_steps(torch::optim::OptimizerParamState& /*state*/, int /*steps*/) {}
 
 }  // namespace
 
@@ -102,6 +103,6 @@ const OptimizerKind kSgd{.name = "sgd",
                          .save_state = save_state,
                          .load_state = load_state,
                          .step_on_device = step_on_device,
-                         .forget_step = forget_step};
+                         .count_steps = count_steps};
 
 }  // namespace rollcall::optim

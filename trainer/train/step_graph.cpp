@@ -1,7 +1,6 @@
 #include "trainer/train/step_graph.h"
 
 #include <ATen/record_function.h>
-#include <c10/util/Exception.h>
 
 #include <cstdint>
 
@@ -51,7 +50,7 @@ Result<bool> captures_steps(const config::TrainConfig& config, const World& worl
 }
 
 StepGraph::StepGraph(const World& world, std::size_t batches, bool mixes)
-    : world_(world), mixes_(mixes), places_(batches) {}
+    : world_(world), mixes_(mixes), places_(batches), graph_(world) {}
 
 void StepGraph::keep(std::size_t number, const data::Batch& batch) {
   const torch::NoGradGuard no_grad;
@@ -71,23 +70,9 @@ void StepGraph::keep(std::size_t number, const data::Batch& batch) {
 }
 
 at::Tensor StepGraph::compute(const Gradients& gradients) {
-  if (!replay_) {
-    capture(gradients);
-  }
   RECORD_USER_SCOPE("phase: graph of forward and backward");
-  replay_();
-  collectives_.replayed(world_.device.device());
+  graph_.enqueue([&] { counted_ = gradients(places_); });
   return counted_;
-}
-
-void StepGraph::capture(const Gradients& gradients) {
-  try {
-    replay_ = world_.device.plugin()->capture([&] { collectives_.capture([&] { counted_ = gradients(places_); }); });
-  } catch (const c10::OutOfMemoryError& error) {
-    TORCH_CHECK_WITH(OutOfMemoryError, false, error.msg(), " (with --cuda-graph=off a step takes less)");
-  } catch (const c10::Error& error) {
-    TORCH_CHECK(false, "a step cannot be captured (--cuda-graph=off computes without): ", error.msg());
-  }
 }
 
 }  // namespace rollcall::train

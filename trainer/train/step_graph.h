@@ -10,7 +10,7 @@
 #include "runtime/base/result.h"
 #include "trainer/config/train_config.h"
 #include "trainer/data/loader/loader.h"
-#include "trainer/distributed/process_group/collectives.h"
+#include "trainer/train/captured_work.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {
@@ -19,12 +19,10 @@ namespace rollcall::train {
 /// they are to be, and cannot.
 [[nodiscard]] Result<bool> captures_steps(const config::TrainConfig& config, const World& world, bool regroups);
 
-/// The gradients of a step as one graph of the device: forward, backward and exchange of all its batches are captured
-/// once, and given to the device as a whole from then on, which spares the host some thousand launches a step. The
-/// optimizer's step, whose numbers change, is none of it. All batches of a training have one size (--last-batch).
+/// The gradients of a step as one graph of the device: forward, backward and exchange of all its batches. All batches
+/// of a training have one size (--last-batch).
 ///
-/// The calling thread's current stream is not the device's default one, from before the replica was made. Collective:
-/// every rank does the same. Main thread only.
+/// As CapturedWork; the current stream is that one from before the replica was made.
 class StepGraph {
  public:
   /// Computes the step's gradients of batches that keep() was given, from their being zero to their exchange, and
@@ -51,14 +49,11 @@ class StepGraph {
   /// should_collect_runtime_stats).
   static constexpr int kStepsBefore = 11;
 
-  void capture(const Gradients& gradients);
-
   const World& world_;
   const bool mixes_;
   int steps_before_ = 0;
   std::vector<data::Batch> places_;  ///< what the graph reads
-  std::function<void()> replay_;     ///< empty: nothing was captured
-  process_group::CapturedCollectives collectives_;
+  CapturedWork graph_;
   at::Tensor counted_;  ///< of the graph
 };
 

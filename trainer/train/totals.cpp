@@ -73,50 +73,50 @@ Totals totals_of(std::span<const double> sums) {
 
 }  // namespace
 
-Result<SumsOfRanks> SumsOfRanks::begin(const Totals& mine, const at::Tensor& counted, const at::Tensor& non_finite,
-                                       std::span<const double> more,
-                                       const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
-                                       const device::Device& device) {
+at::Tensor add_up(const at::Tensor& counted, const at::Tensor& non_finite, const at::Tensor& of_host,
+                  const c10::intrusive_ptr<c10d::ProcessGroup>& process_group) {
   const torch::NoGradGuard no_grad;
-  std::vector<double> numbers = numbers_of(mine);
-  numbers.insert(numbers.end(), more.begin(), more.end());
-  SumsOfRanks sums;
-  sums.group_ = process_group;
-  sums.more_ = more.size();
-  const bool apart = device.type() != at::kCPU;
-  sums.mine_ =
-      torch::empty({static_cast<std::int64_t>(numbers.size())}, at::TensorOptions(at::kDouble).pinned_memory(apart));
-  std::ranges::copy(numbers, sums.mine_.mutable_data_ptr<double>());
-  const at::Tensor there = sums.mine_.to(device.device(), /*non_blocking=*/true);
+  const at::Tensor of_device = counted.defined() ? counted : torch::zeros({kOfDevice - 1}, of_host.options());
   // Gradients that are not finite may say so by a number that is none itself.
-  const at::Tensor of_device =
-      counted.defined() ? counted : torch::zeros({kOfDevice - 1}, device.options().dtype(at::kDouble));
-  sums.there_ = torch::cat({of_device, non_finite.ne(0).to(at::kDouble), there});
-  if (process_group) {
-    if (const Result<void> reduced = process_group::all_reduce_sum(process_group, sums.there_); !reduced) {
-      return reduced.error();
-    }
+  at::Tensor sums = torch::cat({of_device, non_finite.ne(0).to(at::kDouble), of_host});
+  if (const Result<void> reduced = process_group::all_reduce_sum(process_group, sums); !reduced) {
+    throw process_group::CollectiveFailure(reduced.error());
   }
   return sums;
 }
 
-at::Tensor SumsOfRanks::non_finite() const { return there_.narrow(0, kOfDevice - 1, 1).gt(0).to(at::kFloat); }
+at::Tensor any_non_finite(const at::Tensor& sums) { return sums.narrow(0, kOfDevice - 1, 1).gt(0).to(at::kFloat); }
 
-void SumsOfRanks::send_back(const std::vector<at::Tensor>& extra) {
+at::Tensor with_extra(const at::Tensor& sums, const std::vector<at::Tensor>& extra) {
   const torch::NoGradGuard no_grad;
-  std::vector<at::Tensor> all{there_};
+  std::vector<at::Tensor> all{sums};
   for (const at::Tensor& number : extra) {
     all.push_back(number.reshape({1}).to(at::kDouble));
   }
-  const at::Tensor wanted = extra.empty() ? there_ : torch::cat(all);
-  if (wanted.is_cpu()) {
-    here_ = wanted;
+  return torch::cat(all);
+}
+
+SumsOfRanks::SumsOfRanks(const Totals& mine, std::span<const double> more,
+                         const c10::intrusive_ptr<c10d::ProcessGroup>& process_group, const device::Device& device)
+    : group_(process_group), more_(more.size()) {
+  std::vector<double> numbers = numbers_of(mine);
+  numbers.insert(numbers.end(), more.begin(), more.end());
+  const bool apart = device.type() != at::kCPU;
+  mine_ =
+      torch::empty({static_cast<std::int64_t>(numbers.size())}, at::TensorOptions(at::kDouble).pinned_memory(apart));
+  std::ranges::copy(numbers, mine_.mutable_data_ptr<double>());
+  there_ = mine_.to(device.device(), /*non_blocking=*/true);
+}
+
+void SumsOfRanks::send_back(const at::Tensor& sums) {
+  if (sums.is_cpu()) {
+    here_ = sums;
     return;
   }
-  here_ = torch::empty(wanted.sizes(), at::TensorOptions(at::kDouble).pinned_memory(true));
-  here_.copy_(wanted, /*non_blocking=*/true);
-  copied_.emplace(wanted.device().type());
-  copied_->record(current_stream(wanted.device()));
+  here_ = torch::empty(sums.sizes(), at::TensorOptions(at::kDouble).pinned_memory(true));
+  here_.copy_(sums, /*non_blocking=*/true);
+  copied_.emplace(sums.device().type());
+  copied_->record(current_stream(sums.device()));
 }
 
 SumsOfRanks::Read SumsOfRanks::read() {
@@ -135,18 +135,13 @@ SumsOfRanks::Read SumsOfRanks::read() {
 
 Result<Totals> over_ranks(const Totals& mine, const at::Tensor& counted,
                           const c10::intrusive_ptr<c10d::ProcessGroup>& process_group, const device::Device& device) {
-  Result<Totals> totals = mine;
+  Totals totals;
   const Result<void> read = process_group::guard_collective(process_group, [&] {
-    Result<SumsOfRanks> sums =
-        SumsOfRanks::begin(mine, counted, torch::zeros({1}, device.options()), {}, process_group, device);
-    if (!sums) {
-      totals = sums.error();
-      return;
-    }
-    sums->send_back();
-    totals = sums->read().totals;
+    SumsOfRanks sums(mine, {}, process_group, device);
+    sums.send_back(add_up(counted, torch::zeros({1}, device.options()), sums.of_host(), process_group));
+    totals = sums.read().totals;
   });
-  return read ? totals : read.error();
+  return read ? Result<Totals>(totals) : read.error();
 }
 
 }  // namespace rollcall::train

@@ -45,33 +45,43 @@ struct Totals {
 /// Adds the images of `batch` that could not be read, by their kind.
 void count_bad_samples(const data::Batch& batch, metrics::RunningAverage& sums);
 
-/// The sums over all ranks, the same on each, by one all-reduce of thirteen doubles (which hold counts exactly up to
-/// 2^53) and of what else the ranks have to tell. They are made where the training computes: its device has them before
-/// the host, which may go on and read them later.
+// The sums over all ranks, the same on each, by one all-reduce of thirteen doubles (which hold counts exactly up to
+// 2^53) and of what else the ranks have to tell. They are made where the training computes: its device has them before
+// the host, which may go on and read them later. What is float64 on the device between SumsOfRanks::of_host() and
+// send_back() is of the same size in each step, and may be captured.
+
+/// The sums of `counted`, float64 [4] (see count()), undefined where this rank counted nothing; of `non_finite`, [1]:
+/// above 0 where a rank's gradients are not finite; and of what SumsOfRanks::of_host() gave, all on one device. Null
+/// `process_group`: a world of one. On a device the host waits for nothing. Collective. Throws what c10d throws.
+[[nodiscard]] at::Tensor add_up(const at::Tensor& counted, const at::Tensor& non_finite, const at::Tensor& of_host,
+                                const c10::intrusive_ptr<c10d::ProcessGroup>& process_group);
+
+/// Of add_up()'s sums, [1] float32 where they are: 1 where gradients of any rank are not finite, which is what
+/// PyTorch's fused optimizers look for (ATen/native/cuda/fused_adam_utils.cuh), else 0.
+[[nodiscard]] at::Tensor any_non_finite(const at::Tensor& sums);
+
+/// `sums`, and behind them `extra`, single numbers on their device.
+[[nodiscard]] at::Tensor with_extra(const at::Tensor& sums, const std::vector<at::Tensor>& extra);
+
+/// A step's sums on their way from the hosts to the device, and back.
 class SumsOfRanks {
  public:
   /// Nothing to be read.
   SumsOfRanks() = default;
+  /// What this rank's host has to tell sets out to `device`: what count() does not say of `mine`; `more`, equally many
+  /// numbers on every rank. The host does not wait for it.
+  SumsOfRanks(const Totals& mine, std::span<const double> more,
+              const c10::intrusive_ptr<c10d::ProcessGroup>& process_group, const device::Device& device);
 
-  /// Of `counted`, float64 [4] (see count()) on `device`, undefined where this rank counted nothing; `non_finite`, [1]
-  /// there: above 0 where a rank's gradients are not finite; what else `mine` has; `more`, equally many numbers on
-  /// every rank. `process_group` null: a world of one. On a device the host waits for nothing. Collective. Errors
-  /// (Unavailable): a peer was lost.
-  [[nodiscard]] static Result<SumsOfRanks> begin(const Totals& mine, const at::Tensor& counted,
-                                                 const at::Tensor& non_finite, std::span<const double> more,
-                                                 const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
-                                                 const device::Device& device);
-
-  /// [1] float32 on the device: 1 where gradients of any rank are not finite, which is what PyTorch's fused optimizers
-  /// look for (ATen/native/cuda/fused_adam_utils.cuh), else 0.
-  [[nodiscard]] at::Tensor non_finite() const;
-  /// They set out to the host's memory, and behind them `extra`, numbers on the device. Once.
-  void send_back(const std::vector<at::Tensor>& extra = {});
+  /// Float64 on the device.
+  [[nodiscard]] const at::Tensor& of_host() const { return there_; }
+  /// What add_up() has returned, with extra numbers or without, sets out to the host's memory. Once.
+  void send_back(const at::Tensor& sums);
 
   struct Read {
     Totals totals;
-    std::vector<double> more;   ///< the sums of what begin() was given
-    std::vector<double> extra;  ///< what send_back() was given
+    std::vector<double> more;   ///< the sums of `more`
+    std::vector<double> extra;  ///< what with_extra() was given
   };
   /// Waits for what was sent back. Throws what LibTorch throws, and CollectiveFailure where the group's collectives do
   /// not end on the device: there are no sums then.
@@ -81,7 +91,7 @@ class SumsOfRanks {
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::size_t more_ = 0;
   at::Tensor mine_;                   ///< in the host's memory, for as long as it is read
-  at::Tensor there_;                  ///< float64 on the device
+  at::Tensor there_;                  ///< of_host()
   at::Tensor here_;                   ///< in the host's memory
   std::optional<c10::Event> copied_;  ///< on a device: when here_ is
 };

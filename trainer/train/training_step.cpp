@@ -45,6 +45,7 @@ void Accumulation::add(const data::Batch& read, std::int64_t done, std::int64_t 
     graph_->keep(static_cast<std::size_t>(done), batch);
     if (done + 1 == batches_) {
       sums.counted = graph_->compute([this](const std::vector<data::Batch>& batches) { return compute_all(batches); });
+      sums.captured = true;
     }
     sums.times.forward += seconds_now() - begun;
     return;
@@ -110,7 +111,13 @@ bool is_on_device(const config::TrainConfig& config, const World& world) {
 
 Update::Update(const config::TrainConfig& config, const World& world, Training& training, CheckpointWriter& writer,
                Observer& observer, checkpoint::Progress& progress, bool at_once)
-    : config_(config), world_(world), training_(training), writer_(writer), observer_(observer), progress_(progress) {
+    : config_(config),
+      world_(world),
+      training_(training),
+      writer_(writer),
+      observer_(observer),
+      progress_(progress),
+      graph_(world) {
   training_.loss_scaler.set_state({.scale = progress_.loss_scale, .good_steps = progress_.loss_scale_good_steps});
   if (is_on_device(config, world) && !at_once) {
     training_.loss_scaler.move_to(world.device.device());
@@ -120,16 +127,14 @@ Update::Update(const config::TrainConfig& config, const World& world, Training& 
 
 std::optional<Outcome> Update::apply(StepUnderWay& step) { return lags() ? enqueue(step) : decide(step); }
 
-Result<void> Update::exchange(StepUnderWay& step, const at::Tensor& non_finite) {
-  std::vector<double> of_ranks = observer_.tell_of_rank(step.numbers.step);
+void Update::tell(StepUnderWay& step) {
+  step.of_ranks =
+      SumsOfRanks(step.sums.totals, observer_.tell_of_rank(step.numbers.step), world_.process_group, world_.device);
+}
+
+at::Tensor Update::exchange(const at::Tensor& counted, const at::Tensor& non_finite, const at::Tensor& of_host) {
   RECORD_USER_SCOPE("phase: totals of all ranks");
-  Result<SumsOfRanks> sums = SumsOfRanks::begin(step.sums.totals, step.sums.counted, non_finite, of_ranks,
-                                                world_.process_group, world_.device);
-  if (!sums) {
-    return sums.error();
-  }
-  step.of_ranks = *std::move(sums);
-  return {};
+  return add_up(counted, non_finite, of_host, world_.process_group);
 }
 
 void Update::clip(at::Tensor& norm) {
@@ -151,19 +156,14 @@ std::optional<Outcome> Update::decide(StepUnderWay& step) {
     return stop;
   }
   const double done = seconds_now();
-  Result<void> exchanged;
   bool all_finite = false;
   if (auto stop = catch_training_errors(world_, [&] {
-        exchanged = exchange(step, torch::full({1}, finite ? 0 : 1, world_.device.options()));
-        if (exchanged) {
-          step.of_ranks.send_back();
-          all_finite = step.of_ranks.read().totals.non_finite == 0;
-        }
+        tell(step);
+        const at::Tensor non_finite = torch::full({1}, finite ? 0 : 1, world_.device.options());
+        step.of_ranks.send_back(exchange(step.sums.counted, non_finite, step.of_ranks.of_host()));
+        all_finite = step.of_ranks.read().totals.non_finite == 0;
       })) {
     return stop;
-  }
-  if (!exchanged) {
-    return failed(exchanged.error(), true);
   }
   const double told = seconds_now();
   step.sums.times.wait += told - done;
@@ -188,28 +188,43 @@ std::optional<Outcome> Update::decide(StepUnderWay& step) {
 
 std::optional<Outcome> Update::enqueue(StepUnderWay& step) {
   const double begun = seconds_now();
-  Result<void> exchanged;
   is_ahead_ = true;
   auto stop = catch_training_errors(world_, [&] {
-    precision::LossScaler& scaler = training_.loss_scaler;
-    exchanged = exchange(step, scaler.unscale_there(*training_.optimizer));
-    if (!exchanged) {
-      return;
-    }
-    const at::Tensor non_finite = step.of_ranks.non_finite();
-    at::Tensor norm = torch::full({1}, step.numbers.gradient_norm, world_.device.options());
-    clip(norm);
+    tell(step);
     writer_.before_update();
-    {
-      RECORD_USER_SCOPE("compute: optimizer");
-      on_device_->step(non_finite);
-    }
+    on_device_->begin();
+    const at::Tensor& of_host = step.of_ranks.of_host();
+    step.of_ranks.send_back(step.sums.captured ? change_by_graph(step.sums.counted, of_host)
+                                               : change(step.sums.counted, of_host));
+    on_device_->was_given();
     observer_.updated(step.numbers.step, *training_.replica);
-    scaler.update(non_finite);
-    step.of_ranks.send_back({norm, scaler.factor(), scaler.good_steps()});
   });
   step.sums.times.optimizer += seconds_now() - begun;
-  return exchanged ? stop : failed(exchanged.error(), true);
+  return stop;
+}
+
+at::Tensor Update::change(const at::Tensor& counted, const at::Tensor& of_host) {
+  precision::LossScaler& scaler = training_.loss_scaler;
+  const at::Tensor sums = exchange(counted, scaler.unscale_there(*training_.optimizer), of_host);
+  const at::Tensor non_finite = any_non_finite(sums);
+  at::Tensor norm = torch::full({1}, StepNumbers{}.gradient_norm, world_.device.options());
+  clip(norm);
+  {
+    RECORD_USER_SCOPE("compute: optimizer");
+    on_device_->enqueue(non_finite);
+  }
+  scaler.update(non_finite);
+  return with_extra(sums, {norm, scaler.factor(), scaler.good_steps()});
+}
+
+at::Tensor Update::change_by_graph(const at::Tensor& counted, const at::Tensor& of_host) {
+  RECORD_USER_SCOPE("phase: graph of the optimizer's step");
+  if (!told_.defined()) {
+    told_ = at::empty_like(of_host);
+  }
+  told_.copy_(of_host);
+  graph_.enqueue([&] { back_ = change(counted, told_); });
+  return back_;
 }
 
 std::optional<Outcome> Update::hear(StepUnderWay& step, Totals& totals) {

@@ -12,6 +12,7 @@
 #include "trainer/data/loader/loader.h"
 #include "trainer/metrics/step_times.h"
 #include "trainer/optim/device_step.h"
+#include "trainer/train/captured_work.h"
 #include "trainer/train/checkpoint_writer.h"
 #include "trainer/train/observer.h"
 #include "trainer/train/outcome.h"
@@ -30,6 +31,7 @@ struct StepSums {
   double loading = 0;  ///< seconds that workers spent on the batches
   Totals totals = {};
   at::Tensor counted = {};  ///< count() of all batches
+  bool captured = false;    ///< by a graph, into the same tensor each time
   metrics::StepTimes times = {};
 };
 
@@ -92,7 +94,7 @@ class Accumulation {
 class Update {
  public:
   /// All references outlive it. The loss scale goes on as `progress` has it. `at_once`: the host is to know of each
-  /// step before the next one, on a device too.
+  /// step before the next one, on a device too; steps are none of a graph then.
   Update(const config::TrainConfig& config, const World& world, Training& training, CheckpointWriter& writer,
          Observer& observer, checkpoint::Progress& progress, bool at_once);
 
@@ -114,7 +116,12 @@ class Update {
   [[nodiscard]] bool gradients_are_finite();
   [[nodiscard]] std::optional<Outcome> decide(StepUnderWay& step);
   [[nodiscard]] std::optional<Outcome> enqueue(StepUnderWay& step);
-  [[nodiscard]] Result<void> exchange(StepUnderWay& step, const at::Tensor& non_finite);
+  /// What the device does in enqueue(), all of which may be a graph; what the host is to hear of it.
+  at::Tensor change(const at::Tensor& counted, const at::Tensor& of_host);
+  at::Tensor change_by_graph(const at::Tensor& counted, const at::Tensor& of_host);
+  /// The sums over all ranks, on the device; collective.
+  at::Tensor exchange(const at::Tensor& counted, const at::Tensor& non_finite, const at::Tensor& of_host);
+  void tell(StepUnderWay& step);
   void clip(at::Tensor& norm);
   [[nodiscard]] std::optional<Outcome> after(const StepUnderWay& step, const Totals& totals);
 
@@ -125,6 +132,9 @@ class Update {
   Observer& observer_;
   checkpoint::Progress& progress_;
   std::optional<optim::DeviceStep> on_device_;  ///< nothing: the host decides
+  CapturedWork graph_;
+  at::Tensor told_;  ///< what the graph reads of this rank's host
+  at::Tensor back_;  ///< what it has for the host
   bool is_ahead_ = false;
   std::int64_t skipped_in_a_row_ = 0;  ///< steps left out
 };

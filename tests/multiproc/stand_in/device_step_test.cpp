@@ -35,6 +35,12 @@ void set_gradients(const NamedParameters& parameters, int step) {
   }
 }
 
+void give(DeviceStep& step, const at::Tensor& non_finite) {
+  step.begin();
+  step.enqueue(non_finite);
+  step.was_given();
+}
+
 /// Parameters and state, by name, after some steps of which the host leaves one out, on the CPU; or the device does.
 std::map<std::string, at::Tensor> outcome(const OptimizerOptions& options, c10::Device device) {
   const NamedParameters parameters = parameters_on(device);
@@ -48,7 +54,7 @@ std::map<std::string, at::Tensor> outcome(const OptimizerOptions& options, c10::
     set_learning_rate(*optimizer, 0.1 / (step + 1));
     const bool left_out = step == kLeftOut;
     if (on_device) {
-      on_device->step(torch::full({1}, left_out ? 1 : 0, at::TensorOptions(at::kFloat).device(device)));
+      give(*on_device, torch::full({1}, left_out ? 1 : 0, at::TensorOptions(at::kFloat).device(device)));
     } else if (!left_out) {
       optimizer->step();
     }
@@ -96,10 +102,10 @@ TEST(DeviceStep, WithoutAMomentumThereIsNothingToForget) {
     const NamedParameters parameters = parameters_on(stand_in::device());
     auto optimizer = *std::move(make_optimizer({.name = "sgd", .momentum = 0}, parameters));
     DeviceStep on_device(*optimizer);
-    on_device.step(torch::ones({1}, at::TensorOptions(at::kFloat).device(stand_in::device())));  // without gradients
+    give(on_device, torch::ones({1}, at::TensorOptions(at::kFloat).device(stand_in::device())));  // without gradients
     set_gradients(parameters, 0);
     const at::Tensor before = parameters["weight"].detach().to(at::kCPU);
-    on_device.step(torch::ones({1}, at::TensorOptions(at::kFloat).device(stand_in::device())));
+    give(on_device, torch::ones({1}, at::TensorOptions(at::kFloat).device(stand_in::device())));
     on_device.left_out();
     MULTIPROC_CHECK(parameters["weight"].detach().to(at::kCPU).equal(before));
   });
@@ -113,9 +119,9 @@ TEST(DeviceStep, TheHostWaitsForNothingOnceItsStateIsThere) {
     DeviceStep on_device(*optimizer);
     const at::Tensor finite = torch::zeros({1}, at::TensorOptions(at::kFloat).device(stand_in::device()));
     set_gradients(parameters, 0);
-    on_device.step(finite);
+    give(on_device, finite);
     const std::int64_t before = stand_in::counts().host_waits;
-    on_device.step(finite);
+    give(on_device, finite);
     MULTIPROC_CHECK(stand_in::counts().host_waits == before);
   });
   EXPECT_TRUE(all_succeeded(ranks)) << report(ranks);

@@ -1,0 +1,25 @@
+#include "trainer/train/captured_work.h"
+
+#include <c10/util/Exception.h>
+
+namespace rollcall::train {
+
+void CapturedWork::enqueue(const std::function<void()>& work) {
+  if (!replay_) {
+    capture(work);
+  }
+  replay_();
+  collectives_.replayed(world_.device.device());
+}
+
+void CapturedWork::capture(const std::function<void()>& work) {
+  try {
+    replay_ = world_.device.plugin()->capture([&] { collectives_.capture(work); });
+  } catch (const c10::OutOfMemoryError& error) {
+    TORCH_CHECK_WITH(OutOfMemoryError, false, error.msg(), " (with --cuda-graph=off a step takes less)");
+  } catch (const c10::Error& error) {
+    TORCH_CHECK(false, "a step cannot be captured (--cuda-graph=off computes without): ", error.msg());
+  }
+}
+
+}  // namespace rollcall::train
