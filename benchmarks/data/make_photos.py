@@ -27,6 +27,7 @@ def main():
     p.add_argument("--images", type=int, default=2000, help="of train; val has a twentieth as many more")
     p.add_argument("--classes", type=int, default=10)
     p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--samples", nargs="+", choices=list(SAMPLES), default=list(SAMPLES), help="packages whose photos these are made of")
     p.add_argument("--processes", type=int, default=2)
     options = p.parse_args()
     photos = options.images + max(options.classes, options.images // 20)
@@ -47,7 +48,7 @@ def write_photo(options, number):
     random = numpy.random.default_rng((options.seed, number))  # of its own: the number of processes changes no photo
     width, height = (375, 500) if random.random() < 0.25 else (500, 375)
     width, height = width + int(random.integers(-20, 21)), height + int(random.integers(-20, 21))
-    photo, ghost = (random_part(random, width, height) for _ in range(2))
+    photo, ghost = (random_part(random, tuple(options.samples), width, height) for _ in range(2))
     share = random.uniform(0, 0.35)
     grain = random.normal(0, random.uniform(5, 12), (height, width, 1)).astype(numpy.float32)
     pixels = (photo * (1 - share) + ghost * share + grain).clip(0, 255).astype(numpy.uint8)
@@ -56,9 +57,10 @@ def write_photo(options, number):
     return path.stat().st_size
 
 
-def random_part(random, width, height):
+def random_part(random, packages, width, height):
     """A random crop of a random sample, resized to width x height and perhaps mirrored, as float32."""
-    photo = samples()[random.integers(len(samples()))]
+    photos = samples(packages)
+    photo = photos[random.integers(len(photos))]
     scale = random.uniform(0.55, 1.0) * min(photo.width / width, photo.height / height)
     crop_width, crop_height = int(width * scale), int(height * scale)
     left = random.integers(0, photo.width - crop_width + 1)
@@ -70,14 +72,14 @@ def random_part(random, width, height):
 
 
 @functools.cache
-def samples():
-    """The photos, from the files of the packages: neither is imported."""
+def samples(packages):
+    """The photos, from the files of the packages: none is imported."""
     paths = []
-    for package, names in SAMPLES.items():
+    for package in packages:
         found = importlib.util.find_spec(package)
         if found is None:
             raise SystemExit(f"rollcall: make_photos: {package}: not installed; try benchmarks/data/setup-peers")
-        paths += [pathlib.Path(found.submodule_search_locations[0], name) for name in names]
+        paths += [pathlib.Path(found.submodule_search_locations[0], name) for name in SAMPLES[package]]
     return [Image.open(path).convert("RGB") for path in paths]
 
 

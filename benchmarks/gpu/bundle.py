@@ -9,7 +9,7 @@ import subprocess
 import sys
 import zlib
 
-PROGRAMS = ["rollcall-train", "rollcall-bench-collectives", "rollcall-checkpoint", "rollcall"]
+PROGRAMS = ["rollcall-train", "rollcall-bench-collectives", "rollcall-checkpoint", "rollcall-pack", "rollcall"]
 PLUGINS = ["rollcall_cuda"]
 # Test programs of this name come along, and are run there.
 TESTS = re.compile(r"^(\w+_gpu_test):", re.M)
@@ -20,6 +20,7 @@ NEWEST = {"GLIBC": (2, 36), "GLIBCXX": (3, 4, 30)}
 THERE = re.compile(r"^(ld-linux|linux-vdso|lib(c|m|dl|rt|pthread|resolv|util|stdc\+\+|gcc_s)\.so"
                    r"|lib(torch|c10|cuda|cudart|cudnn|cublas|cufft|cufile|cupti|curand|cusolver|cusparse|nv|nccl))")
 IMAGES, CLASSES, PIXELS = 320, 10, 64
+PHOTOS = 160  # of 80 KB
 
 
 class Refused(Exception):
@@ -36,6 +37,7 @@ def make(root, folder, torch, data_only):
             copy(programs, plugins, build, folder)
             (folder / "bundle.json").write_text(json.dumps({"torch": torch, "commit": commit(root)}) + "\n")
         pack_images(build / "trainer" / "rollcall-pack", folder / "images.h5")
+        make_photos(root, folder / "photos")
         size = check(folder)
     except (Refused, OSError, subprocess.CalledProcessError) as error:
         print(f"rollcall: gpu-check: {error}", file=sys.stderr)
@@ -67,7 +69,7 @@ def compile_all(root, build, torch):
         raise Refused(f"{configured.stderr.strip()}\ntry scripts/setup --torch={torch} --cuda, which installs NCCL's header")
     known = subprocess.run(["cmake", "--build", build, "--target", "help"], check=True, capture_output=True, text=True).stdout
     tests = sorted(set(TESTS.findall(known)))
-    subprocess.run(["cmake", "--build", build, "--target", *PROGRAMS, *PLUGINS, *tests, "rollcall-pack"], check=True, env=environment)
+    subprocess.run(["cmake", "--build", build, "--target", *PROGRAMS, *PLUGINS, *tests], check=True, env=environment)
     programs = [next(path for path in build.rglob(name) if path.is_file() and os.access(path, os.X_OK)) for name in [*PROGRAMS, *tests]]
     return programs, [next(build.rglob(f"{name}.so")) for name in PLUGINS]
 
@@ -126,6 +128,21 @@ def pack_images(pack, out):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(png(number))
     subprocess.run([pack, "--overwrite", "--progress=none", tree, out], check=True, stdout=subprocess.DEVNULL)
+    shutil.rmtree(tree)
+
+
+def make_photos(root, folder):
+    """JPEGs of the size of ImageNet's, for measuring."""
+    python = subprocess.run([root / "scripts" / "setup", "--print-python"], check=True, capture_output=True, text=True).stdout.strip()
+    tree = folder.with_suffix(".tree")
+    made = subprocess.run([python, root / "benchmarks" / "data" / "make_photos.py", f"--out={tree}", f"--images={PHOTOS}", "--samples=sklearn"],
+                          check=False, capture_output=True, text=True)
+    if made.returncode != 0:
+        raise Refused(f"photos: {made.stderr.strip()}\ntry scripts/setup --python")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for path in (tree / "train").rglob("*.jpg"):
+        path.rename(folder / path.name)
     shutil.rmtree(tree)
 
 

@@ -1,6 +1,7 @@
 """Images/s of ResNet-50's training on one GPU: rollcall-train beside Python programs, by turns, medians of three.
 
-A Python program compiles once and then waits for its turns; rollcall-train is started for each.
+A Python program compiles once and then waits for its turns; rollcall-train is started for each. And from packed JPEGs beside
+synthetic images, with four workers.
 """
 import contextlib
 import json
@@ -8,9 +9,11 @@ import pathlib
 import queue
 import subprocess
 import tempfile
+import statistics
 import threading
 
-from report import FAILED, LEFT_OUT, SKIPPED, Failure, in_a_line
+import photos
+from report import FAILED, LEFT_OUT, OK, SKIPPED, Failure, in_a_line
 
 ROUNDS = 3
 BATCHES = (64, 256)
@@ -19,6 +22,8 @@ STEPS = {64: 200, 256: 80}
 WARM_UP = {64: 60, 256: 30}
 MOST_COMPILING = 180
 MOST_OF_A_TURN = 90
+FROM_JPEGS = ("rollcall --data=photos --train-num-workers=4", "bf16")
+SYNTHETIC = ("rollcall --train-num-workers=4", "bf16")
 PEER = pathlib.Path(__file__).with_name("peer_steps.py")
 
 
@@ -26,12 +31,21 @@ def measure(machine, report):
     common = [("rollcall", "bf16"), ("rollcall --own-kernels=off", "bf16"), ("rollcall", "fp16"), ("eager", "bf16"), ("eager", "fp16"),
               ("compile", "bf16")]
     slow = [("rollcall", "bf16"), ("max-autotune", "bf16")]
-    plan = [(64, [*common, ("rollcall --cuda-graph=on", "bf16"), ("rollcall --cuda-graph=on", "fp16")]), (256, common), (256, slow), (64, slow)]
+    plan = [(64, [*common, ("rollcall --cuda-graph=on", "bf16"), ("rollcall --cuda-graph=on", "fp16")]), (256, common),
+            (256, [FROM_JPEGS, SYNTHETIC]), (256, slow), (64, slow)]
     for batch, sides in plan:
         if report.no_gpu:
             report.line(f"throughput, batch {batch}: {named(sides)}", SKIPPED, report.no_gpu)
         else:
             measure_group(machine, report, batch, sides)
+
+
+def compare_data(numbers, report):
+    """What share of the speed from synthetic images that from JPEGs is, by medians."""
+    from_jpegs, synthetic = (numbers.get(" ".join(side), []) for side in (FROM_JPEGS, SYNTHETIC))
+    if from_jpegs and synthetic:
+        share = statistics.median(from_jpegs) / statistics.median(synthetic)
+        report.line("packed JPEGs, 4 workers", OK, f"{share:.3f} of the speed from synthetic images (goal: 0.97)")
 
 
 def named(sides):
@@ -47,12 +61,14 @@ def measure_group(machine, report, batch, sides):
             if report.budget.left() < 40:
                 report.line(f"{name}, batch {batch}", LEFT_OUT, "the time is over")
             elif ours:
-                ready[name] = Ours(machine, report.budget, batch, precision, kind.split()[1:])
+                ready[name] = stack.enter_context(Ours(machine, batch, precision, kind.split()[1:]))
             elif (peer := started(machine, report, batch, kind, precision, name)) is not None:
                 ready[name] = stack.enter_context(peer)
-        for name, numbers in interleaved(ready, report, batch).items():
+        results = interleaved(ready, report, batch)
+        for name, numbers in results.items():
             if numbers:
                 report.speed(batch, name, numbers, ready[name].detail)
+        compare_data(results, report)
 
 
 def started(machine, report, batch, kind, precision, name):
@@ -89,15 +105,29 @@ def interleaved(sides, report, batch):
 
 
 class Ours:
-    def __init__(self, machine, budget, batch, precision, options):
-        self._machine, self._batch, self._precision, self._options = machine, batch, precision, options
+    def __init__(self, machine, batch, precision, options):
+        self._machine, self._batch, self._precision = machine, batch, precision
+        self._steps = WARM_UP[batch] + STEPS[batch]
+        self._images = int(self._steps * batch / 0.85) + 2 * batch  # all steps in one epoch; the rest would be validated
+        self._data = ["--data=fake", f"--fake-size={self._images}"]
+        self._options = [option for option in options if option != "--data=photos"]
+        self._folder = tempfile.TemporaryDirectory(prefix="gpu-check-")
+        self._packs = len(self._options) < len(options)
         self.detail = ""
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._folder.cleanup()
+
     def turn(self, seconds):
-        steps = WARM_UP[self._batch] + STEPS[self._batch]
-        images = int(steps * self._batch / 0.85) + 2 * self._batch  # all steps in one epoch; the rest would be validated
+        if self._packs:
+            self._data = [f"--data={photos.pack(self._machine, self._folder.name, self._images)}"]
+            self._packs = False
+        steps = self._steps
         with tempfile.TemporaryDirectory(prefix="gpu-check-") as folder:
-            self._machine.run("rollcall-train", "--data=fake", f"--fake-size={images}", "--model=resnet50", "--optimizer=sgd", "--lr=0.1",
+            self._machine.run("rollcall-train", *self._data, "--model=resnet50", "--optimizer=sgd", "--lr=0.1",
                               f"--batch-size={self._batch}", f"--precision={self._precision}", f"--max-steps={steps}", "--log-steps=10",
                               "--valid-epochs=0", "--checkpoint-epochs=0", "--report=off", "--progress=lines", "--device=cuda",
                               f"--checkpoint-dir={folder}", *self._options, seconds=seconds)

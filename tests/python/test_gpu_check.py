@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 
+import h5py
 import pytest
 
 ROOT = pathlib.Path(os.environ.get("ROLLCALL_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
@@ -12,6 +13,7 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "gpu"))
 
 import bundle  # noqa: E402
 import machine  # noqa: E402
+import photos  # noqa: E402
 import start  # noqa: E402
 import throughput  # noqa: E402
 import trainings  # noqa: E402
@@ -51,7 +53,7 @@ def test_without_a_gpu_its_parts_are_skipped_with_the_drivers_reason_and_the_oth
 def test_without_a_gpu_no_throughput_is_measured():
     made, _, _ = report(NO_GPU)
     throughput.measure(None, made)
-    assert statuses(made) == ["skipped"] * 4 and made.table() == ""
+    assert statuses(made) == ["skipped"] * 5 and made.table() == ""
 
 
 def test_what_fails_is_one_line_and_the_rest_goes_on():
@@ -114,6 +116,33 @@ def test_a_side_whose_time_is_over_is_left_out_by_name(tmp_path):
 
     assert throughput.interleaved({"a": Slow(), "b": Slow(), "c": Slow()}, made, 64) == {"a": [100], "b": [], "c": []}
     assert told == [f"left out  {name}, batch 64: the time is over, after {turns} of 3 turns" for name, turns in (("b", 0), ("c", 0), ("a", 1))]
+
+
+def test_photos_are_packed_over_and_over_into_what_a_training_takes(tmp_path):
+    bundle.make_photos(ROOT, tmp_path / "photos")
+    assert len(list((tmp_path / "photos").iterdir())) == bundle.PHOTOS and not (tmp_path / "photos.tree").exists()
+
+    class Built:
+        bundle = tmp_path
+
+        def run(self, program, *arguments, seconds):
+            return machine.output([pathlib.Path(os.environ["ROLLCALL_BUILD_DIR"], "trainer", program), *arguments], seconds)
+
+    packed = photos.pack(Built(), tmp_path / "there", 2 * bundle.PHOTOS + 5)
+    with h5py.File(packed) as file:
+        assert file["label"].shape == (2 * bundle.PHOTOS + 5,)
+    (tmp_path / "none").mkdir()
+    Built.bundle = tmp_path / "none"
+    with pytest.raises(Failure, match="the bundle has no photos"):
+        photos.pack(Built(), tmp_path / "nowhere", 5)
+
+
+def test_speed_from_jpegs_is_told_as_a_share_of_that_from_synthetic_images():
+    made, _, told = report()
+    from_jpegs, synthetic = (" ".join(side) for side in (throughput.FROM_JPEGS, throughput.SYNTHETIC))
+    throughput.compare_data({from_jpegs: [900, 950, 990], synthetic: [1000]}, made)
+    throughput.compare_data({from_jpegs: [], synthetic: [1000]}, made)
+    assert told == ["ok        packed JPEGs, 4 workers: 0.950 of the speed from synthetic images (goal: 0.97)"]
 
 
 def test_a_folder_that_is_no_bundle_is_not_deleted(tmp_path):
