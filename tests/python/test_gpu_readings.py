@@ -1,6 +1,7 @@
 """What a training on a device says of it: NVML's numbers (tests/support/stand_in_nvml.cpp) of the stand-in device."""
 import json
 import re
+import subprocess
 
 import pytest
 
@@ -61,5 +62,9 @@ def test_the_end_says_how_much_memory_of_a_device_was_taken_and_by_whom(tmp_path
         assert re.search(r"^device memory: at most \d+\.\d MiB allocated \(rank [01]\), \d+\.\d MiB reserved \(rank [01]\)$", text, re.M), text
     assert all(0 < allocated <= reserved for allocated, reserved in peaks)
     assert peaks[1][0] > 4 * peaks[0][0]
+    report = [trainer_ranks.BUILD / "trainer" / "rollcall-report", tmp_path / "32"]
+    told = subprocess.run([*report, "--json"], check=True, capture_output=True, text=True).stdout
+    assert json.loads(told)["device_peak_bytes"] == peaks[1][0]
+    assert " of a device's" in subprocess.run([*report, "--text"], check=True, capture_output=True, text=True).stdout
     text = trainer_ranks.run(tmp_path / "cpu", *TRAINING, "--device=cpu", "--max-steps=1")
-    assert "device memory" not in text
+    assert "device memory" not in text and " of a device's" not in text

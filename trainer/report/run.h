@@ -112,6 +112,7 @@ struct Run {
   std::int64_t world_changes = 0;    ///< ranks were lost or came
   std::int64_t left_out_steps = 0;
   double peak_memory = 0;  ///< bytes, the most of any rank that is known
+  double device_peak = 0;  ///< the same of a device's memory in tensors; 0: no devices
   double best_top1 = -1;   ///< of the validations; < 0: none
   std::int64_t best_step = 0;
   double now = 0;                ///< when it was read, seconds since the epoch

@@ -143,6 +143,7 @@ void RunReader::take(const ReadRecord& record) {
   } else if (event == "end" || event == "failed") {
     start().ending = event == "end" ? record.text("ending") : "failed: " + record.text("error");
     run_.peak_memory = std::max(run_.peak_memory, or_zero(record.number("peak_memory_bytes_of_rank_0")));
+    run_.device_peak = std::max(run_.device_peak, or_zero(record.number("device_peak_allocated_bytes")));
   } else if (event != "begin") {
     note_once(run_,
               event.empty() ? "there are records without an event" : "there are records of an unknown event, " + event);
@@ -253,6 +254,7 @@ void RunReader::take_ranks(const ReadRecord& record) {
                    at("cpu_seconds", rank),
                    at("loader_utilisation", rank)};
     run_.peak_memory = std::max(run_.peak_memory, or_zero(ranks[rank].peak_memory_mib) * (1 << 20));
+    run_.device_peak = std::max(run_.device_peak, or_zero(at("device_peak_allocated_mib", rank)) * (1 << 20));
   }
   run_.ranks.add(record.integer("step", 0), ranks);
   for (const double joules : record.numbers("energy_joules")) {

@@ -109,6 +109,13 @@ std::string straggler_text(const Run& run) {
                      slow->by_data ? ", waiting for data" : "");
 }
 
+std::string memory_text(const Run& run) {
+  const auto bytes = [](double number) { return human_bytes(static_cast<std::uint64_t>(number)); };
+  std::string text = run.peak_memory > 0 ? fmt::format("; at most {} of memory a rank", bytes(run.peak_memory)) : "";
+  text += run.device_peak > 0 ? fmt::format("; {} of a device's", bytes(run.device_peak)) : "";
+  return text;
+}
+
 std::string saves_text(const Run& run) {
   std::string text = fmt::format("{} written", run.checkpoints);
   text += run.failed_checkpoints > 0 ? fmt::format(", {} FAILED", run.failed_checkpoints) : "";
@@ -262,9 +269,6 @@ std::vector<std::pair<std::string, std::string>> summary(const Run& run) {
   const std::string model = run.model.empty() ? "not recorded"
                                               : fmt::format("{} on {}: {} training images, {} a step", run.model,
                                                             run.data, run.training_images, run.images_of_step);
-  const std::string memory = run.peak_memory > 0 ? fmt::format("; at most {} of memory a rank",
-                                                               human_bytes(static_cast<std::uint64_t>(run.peak_memory)))
-                                                 : "";
   std::vector<std::pair<std::string, std::string>> rows{{"run", run.name + ": " + state_of(run)},
                                                         {"training", model},
                                                         {"where", place_text(run)},
@@ -272,7 +276,7 @@ std::vector<std::pair<std::string, std::string>> summary(const Run& run) {
                                                         {"result", quality_text(run)},
                                                         {"speed", speed_text(run)},
                                                         {"a step", parts_text(run) + trace_text(run)},
-                                                        {"ranks", straggler_text(run) + memory},
+                                                        {"ranks", straggler_text(run) + memory_text(run)},
                                                         {"checkpoints", saves_text(run)}};
   if (run.replicas + run.failed_replicas > 0) {
     rows.emplace_back("replicas", replicas_text(run));
@@ -342,6 +346,7 @@ std::string summary_json(const Run& run) {
                  {"time_budget_seconds", budget},
                  {"straggler", straggler},
                  {"peak_memory_bytes", run.peak_memory},
+                 {"device_peak_bytes", run.device_peak > 0 ? Json(run.device_peak) : Json()},
                  {"checkpoints", run.checkpoints},
                  {"failed_checkpoints", run.failed_checkpoints},
                  {"replicas", run.replicas},
