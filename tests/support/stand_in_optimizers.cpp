@@ -19,6 +19,7 @@ void fused_sgd(at::TensorList parameters, at::TensorList gradients, at::TensorLi
                double momentum, double learning_rate, double dampening, bool nesterov, bool maximize,
                bool is_first_step, const MaybeTensor& grad_scale, const MaybeTensor& found_inf) {
   TORCH_CHECK(!maximize && !is_first_step && !grad_scale, "the stand-in's SGD has not learned that");
+  const auto guard = on_device_of({parameters, gradients, momenta});
   if (leaves_out(found_inf)) {
     return;
   }
@@ -42,6 +43,7 @@ void fused_adamw(at::TensorList parameters, at::TensorList gradients, at::Tensor
                  double weight_decay, double eps, bool amsgrad, bool maximize, const MaybeTensor& grad_scale,
                  const MaybeTensor& found_inf) {
   TORCH_CHECK(!amsgrad && !maximize && !grad_scale, "the stand-in's AdamW has not learned that");
+  const auto guard = on_device_of({parameters, gradients, means, squares, steps});
   if (leaves_out(found_inf)) {
     return;
   }
