@@ -299,7 +299,7 @@ Result<LaunchRequest> launch_request(const RunOptions& options, const Environmen
                   "--log-dir, --redirects and --tee");
   }
   if (values.text("numa-binding") != "none") {
-    return refuse(values, "numa-binding", "is not supported yet", "Slurm's own binding: srun --cpu-bind, --gpu-bind");
+    return refuse(values, "numa-binding", "is not supported yet", "Slurm's own binding: srun --cpu-bind");
   }
   const Result<NodeRange> nodes = node_range(values);
   if (!nodes) {

@@ -264,7 +264,7 @@ def test_a_device_that_fails_is_told_and_ends_no_process_by_a_signal(tmp_path, g
 def test_a_rank_says_where_it_computes(tmp_path):
     output = trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--max-steps=1", env={"STAND_IN_BUS": "0000:3B:00.0"})
     for rank in (0, 1):
-        assert re.search(rf"^rank {rank} on \S+: stand_in: stand-in, stand-in-\d+, 0000:3B:00\.0, (NUMA node \d+, )?CPUs \d", output, re.M)
+        assert re.search(rf"^rank {rank} on \S+: stand_in: stand-in, stand-in-\d+-0, 0000:3B:00\.0, (NUMA node \d+, )?CPUs \d", output, re.M)
     assert ", CPUs " not in trainer_ranks.run(tmp_path / "cpu", *DATA, "--device=cpu", "--max-steps=1", ranks=1)
 
 

@@ -92,7 +92,7 @@ class WorkOfStream final : public c10d::Work {
     return carried_->has_ended();
   }
   bool wait(std::chrono::milliseconds /*timeout*/) override {
-    delivered_.block(current_stream(device()));
+    delivered_.block(current_stream(delivered_.device()));
     inputs_.clear();
     return true;
   }
@@ -233,7 +233,12 @@ class Collectives final : public c10d::Backend {
     return carry({.read = tensors, .written = tensors, .room = {}, .issue = on_copies});
   }
 
-  WorkPtr carry(const Call& call) { return is_captured() ? captured(call) : begun(call); }
+  WorkPtr carry(const Call& call) {
+    const auto guard = on_device_of({call.read, call.written});
+    TORCH_CHECK(device() == stream_.device(), "stand-in: a collective of ", stream_.device(), " is given tensors of ",
+                device());
+    return is_captured() ? captured(call) : begun(call);
+  }
   WorkPtr begun(const Call& call) {
     const Tensors read = places_of(call.read);
     Tensors sent = copies(read);

@@ -13,25 +13,40 @@
 namespace rollcall::testing_support::stand_in {
 namespace {
 
-/// One device; its default stream has the number 0.
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   using Moment = Streams::Moment;
 
-  static c10::Stream stream(c10::StreamId id) { return c10::Stream(c10::Stream::UNSAFE, device(), id); }
+  static c10::Device resolved(c10::Device of) { return of.has_index() ? of : device(); }
+  static c10::StreamId& current_of(c10::Device of) {
+    return current.streams.at(static_cast<std::size_t>(resolved(of).index()));
+  }
+  static c10::Stream stream(c10::Device of, c10::StreamId id) {
+    return c10::Stream(c10::Stream::UNSAFE, resolved(of), id);
+  }
 
   c10::DeviceType type() const override { return c10::DeviceType::PrivateUse1; }
-  c10::Device exchangeDevice(c10::Device /*to*/) const override { return device(); }
-  c10::Device getDevice() const override { return device(); }
-  void setDevice(c10::Device /*to*/) const override {}
-  void uncheckedSetDevice(c10::Device /*to*/) const noexcept override {}
-  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
-
-  c10::Stream getStream(c10::Device /*of*/) const override { return stream(current); }
-  c10::Stream getDefaultStream(c10::Device /*of*/) const override { return stream(0); }
-  c10::Stream getStreamFromGlobalPool(c10::Device /*of*/, bool /*high*/) const override {
-    return stream(streams().make());
+  c10::Device exchangeDevice(c10::Device to) const override {
+    const c10::Device before = device();
+    setDevice(to);
+    return before;
   }
-  c10::Stream exchangeStream(c10::Stream to) const override { return stream(std::exchange(current, to.id())); }
+  c10::Device getDevice() const override { return device(); }
+  void setDevice(c10::Device to) const override {
+    TORCH_CHECK(to.index() < device_count(), "stand-in: there is no device ", to);
+    uncheckedSetDevice(to);
+  }
+  /// Makes no context: autograd has a thread for each device, and makes it current there.
+  void uncheckedSetDevice(c10::Device to) const noexcept override { current.device = resolved(to).index(); }
+  c10::DeviceIndex deviceCount() const noexcept override { return device_count(); }
+
+  c10::Stream getStream(c10::Device of) const override { return stream(of, current_of(of)); }
+  c10::Stream getDefaultStream(c10::Device of) const override { return stream(of, resolved(of).index()); }
+  c10::Stream getStreamFromGlobalPool(c10::Device of, bool /*high*/) const override {
+    return stream(of, streams().make(resolved(of).index()));
+  }
+  c10::Stream exchangeStream(c10::Stream to) const override {
+    return stream(to.device(), std::exchange(current_of(to.device()), to.id()));
+  }
   bool queryStream(const c10::Stream& of) const override { return streams().reached(streams().now(of.id())); }
   void synchronizeStream(const c10::Stream& of) const override {
     streams().count_host_wait();
@@ -64,7 +79,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
   bool hasPrimaryContext(c10::DeviceIndex /*index*/) const override { return true; }
-  c10::DeviceIndex deviceCount() const override { return 1; }
+  c10::DeviceIndex deviceCount() const override { return device_count(); }
   /// torch::manual_seed() seeds it: random numbers, as all operators, are the CPU's.
   const at::Generator& getDefaultGenerator(c10::DeviceIndex /*index*/) const override {
     return at::detail::getDefaultCPUGenerator();
@@ -81,6 +96,21 @@ const bool registered = [] {
 
 }  // namespace
 
-c10::Device device() { return {c10::DeviceType::PrivateUse1, 0}; }
+c10::Device device() { return {c10::DeviceType::PrivateUse1, current.device}; }
+
+c10::OptionalDeviceGuard on_device_of(std::initializer_list<at::TensorList> tensors) {
+  std::optional<at::Device> here;
+  for (const at::TensorList& list : tensors) {
+    for (const at::Tensor& tensor : list) {
+      if (tensor.defined() && !tensor.is_cpu()) {
+        TORCH_CHECK(here.value_or(tensor.device()) == tensor.device(),
+                    "stand-in: Expected all tensors to be on the same device, but they are on ", *here, " and ",
+                    tensor.device());
+        here = tensor.device();
+      }
+    }
+  }
+  return c10::OptionalDeviceGuard(here);
+}
 
 }  // namespace rollcall::testing_support::stand_in

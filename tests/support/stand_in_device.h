@@ -2,7 +2,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <string>
+#include <vector>
+
+#include <c10/core/DeviceGuard.h>
 
 #include "trainer/device/kernels.h"
 #include "trainer/torch.h"
@@ -24,16 +28,26 @@ class ProcessGroup;
 ///   stream, waiting on the host, memory of the host, events from outside, streams that nobody waits for at the end. A
 ///   graph does its work in the order in which it was captured, wherever its tensors were, whether they live or not.
 ///
+/// STAND_IN_COUNT: there are as many such devices, up to 8. Each has memory and streams of its own, and operators take
+/// tensors of one of them, which they make current while they are at work, as LibTorch's do for GPUs. What is not an
+/// operator (memory, kernels, streams, captures, collectives) goes by the calling thread's current device: every thread
+/// begins on the first one.
+///
 /// Operators are those of the CPU, so that results are the CPU's to the bit. A program that links this has the device,
 /// and so has one that opens rollcall_stand_in.so (stand_in_plugin.cpp): rollcall-train --device=stand_in. It says
 /// nothing about a real GPU's kernels, its speed or NCCL.
 namespace rollcall::testing_support::stand_in {
 
+/// The calling thread's.
 [[nodiscard]] c10::Device device();
+/// Those on which this process made something: memory, streams, events, work. On a GPU each costs a process some
+/// hundred megabytes of its memory.
+[[nodiscard]] std::vector<c10::DeviceIndex> contexts();
 
-/// Lets the group carry the device's tensors, by its backend for CPUs. As with NCCL a collective begins after what is
-/// on the current stream at its call, and waiting for it is the stream's: the host goes on. Its values arrive as late
-/// as streams allow; c10::Error where what it reads has been changed by then, or its memory used for something else.
+/// Lets the group carry tensors of the current device, and of no other, by its backend for CPUs. As with NCCL a
+/// collective begins after what is on the current stream at its call, and waiting for it is the stream's: the host goes
+/// on. Its values arrive as late as streams allow; c10::Error where what it reads has been changed by then, or its
+/// memory used for something else.
 void add_backend(c10d::ProcessGroup& group);
 /// How many collectives backends of this process were given, and how many ended, as JSON.
 [[nodiscard]] std::string flight_record();
@@ -67,8 +81,13 @@ void enqueue(std::function<void()> work);
 /// For the device's own operators: the values of one of its tensors behind all that the current stream was given, as a
 /// tensor of the CPU that owns nothing.
 [[nodiscard]] at::Tensor values_of(const at::Tensor& tensor);
-/// The memory that an address of the device stands for, at once; null for null.
+/// While it lives, the device of those tensors is current; of all that are not the CPU's. c10::Error where these are of
+/// several.
+[[nodiscard]] c10::OptionalDeviceGuard on_device_of(std::initializer_list<at::TensorList> tensors);
+/// The memory that an address of a device stands for, at once; null for null.
 [[nodiscard]] void* behind(const void* address);
+/// The device that an address is of.
+[[nodiscard]] c10::DeviceIndex device_of(const void* address);
 
 /// The project's own kernels, computed by the CPU as a GPU would (stand_in_kernels.cpp).
 [[nodiscard]] const device::Kernels& own_kernels();

@@ -8,9 +8,16 @@ namespace {
 
 namespace kernels = device::kernels;
 
+/// A kernel is launched on the current device, where it reaches no memory of another one.
+void* behind_here(const void* address) {
+  TORCH_CHECK(address == nullptr || device_of(address) == device().index(), "stand-in: a kernel on ", device(),
+              " is given memory of device ", static_cast<int>(device_of(address)));
+  return behind(address);
+}
+
 template <typename... Pointers>
 void go_behind(Pointers*&... addresses) {
-  ((addresses = static_cast<Pointers*>(behind(addresses))), ...);
+  ((addresses = static_cast<Pointers*>(behind_here(addresses))), ...);
 }
 
 void go_behind(kernels::Affine& affine) {

@@ -10,6 +10,7 @@ namespace {
 /// `other`: a number of the host, or on the device.
 at::Tensor& div_(at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK(!other.is_cpu() || other.dim() == 0, "div_: Expected all tensors to be on the same device");
+  const auto guard = on_device_of({self, other});
   enqueue([to = place_of(self), by = other.is_cpu() ? other.clone() : place_of(other)] {
     const torch::NoGradGuard no_grad;
     to.div_(by);

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -26,16 +27,17 @@ class Memory final : public c10::DeviceAllocator {
     // What a capture frees serves it alone, and stays its own: its graph writes there whenever it is replayed.
     const bool of_capture = is_captured();
     const std::lock_guard lock(mutex_);
-    const Key key{current, (bytes + kAlignment - 1) / kAlignment * kAlignment, of_capture};
+    const Key key{device().index(), current.stream(), (bytes + kAlignment - 1) / kAlignment * kAlignment, of_capture};
     std::vector<char*>& freed = freed_[key];
     char* address = nullptr;
     if (!freed.empty()) {
       address = freed.back();
       freed.pop_back();
     } else {
-      address = fresh(key.bytes);
+      make_context(key.device);
+      address = fresh(key);
     }
-    allocated_.increase(key.bytes);
+    of(key.device).allocated.increase(key.bytes);
     return {address, new Block{this, key, address}, &give_back, device()};
   }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
@@ -46,9 +48,10 @@ class Memory final : public c10::DeviceAllocator {
     if (address == nullptr) {  // of a tensor without elements
       return nullptr;
     }
-    const auto offset = static_cast<std::size_t>(static_cast<const char*>(address) - addresses_);
-    TORCH_CHECK(offset < kBytes, "an address of the host where one of the device is wanted");
-    return values_ + offset;
+    return values_ + offset_of(address);
+  }
+  [[nodiscard]] c10::DeviceIndex device_of(const void* address) const {
+    return static_cast<c10::DeviceIndex>(offset_of(address) / kBytes);
   }
 
   bool initialized() override { return true; }
@@ -57,28 +60,36 @@ class Memory final : public c10::DeviceAllocator {
     give_back_to_device();
   }
   void recordStream(const c10::DataPtr& /*memory*/, c10::Stream /*stream*/) override {}
-  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex /*index*/) override {
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex index) override {
     const std::lock_guard lock(mutex_);
     c10::CachingDeviceAllocator::DeviceStats stats;
-    stats.allocated_bytes[0] = allocated_;
-    stats.reserved_bytes[0] = reserved_;
+    stats.allocated_bytes[0] = of(index).allocated;
+    stats.reserved_bytes[0] = of(index).reserved;
     return stats;
   }
   void resetAccumulatedStats(c10::DeviceIndex /*index*/) override {}
-  void resetPeakStats(c10::DeviceIndex /*index*/) override {
+  void resetPeakStats(c10::DeviceIndex index) override {
     const std::lock_guard lock(mutex_);
-    allocated_.reset_peak();
-    reserved_.reset_peak();
+    of(index).allocated.reset_peak();
+    of(index).reserved.reset_peak();
   }
-  std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex /*index*/) override {
+  std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex index) override {
     const std::lock_guard lock(mutex_);
-    return {memory_limit() - static_cast<std::size_t>(reserved_.current), memory_limit()};
+    make_context(index);
+    return {memory_limit() - static_cast<std::size_t>(of(index).reserved.current), memory_limit()};
   }
 
  private:
   static constexpr std::size_t kAlignment = 512;
-  static constexpr std::size_t kBytes = std::size_t{1} << 32;
+  static constexpr std::size_t kBytes = std::size_t{1} << 32;  // of each device: one behind the other
+  /// Of one device.
+  struct Use {
+    std::size_t addresses = 0;
+    c10::CachingAllocator::Stat allocated;
+    c10::CachingAllocator::Stat reserved;
+  };
   struct Key {
+    c10::DeviceIndex device;
     c10::StreamId stream;
     std::size_t bytes;
     bool of_capture;
@@ -96,7 +107,8 @@ class Memory final : public c10::DeviceAllocator {
     return given == nullptr ? kBytes : std::min(kBytes, std::stoul(given));
   }
   static char* map(int protection) {
-    void* const place = mmap(nullptr, kBytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const place =
+        mmap(nullptr, kMostDevices * kBytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (place == MAP_FAILED) {
       throw std::bad_alloc();
     }
@@ -106,37 +118,44 @@ class Memory final : public c10::DeviceAllocator {
     const std::unique_ptr<Block> block(static_cast<Block*>(context));
     const std::lock_guard lock(block->memory->mutex_);
     block->memory->freed_[block->key].push_back(block->address);
-    block->memory->allocated_.decrease(block->key.bytes);
+    block->memory->of(block->key.device).allocated.decrease(block->key.bytes);
   }
   void give_back_to_device() {
     std::erase_if(freed_, [this](const auto& freed) {
       const auto& [key, addresses] = freed;
-      reserved_.decrease(key.of_capture ? 0 : key.bytes * addresses.size());
+      of(key.device).reserved.decrease(key.of_capture ? 0 : key.bytes * addresses.size());
       return !key.of_capture;
     });
   }
   /// Filled with NaNs, whatever the type. No address is used for two sizes.
-  char* fresh(std::size_t bytes) {
+  char* fresh(const Key& key) {
     static const std::size_t kMost = memory_limit();
-    const auto fits = [&] { return static_cast<std::size_t>(reserved_.current) + bytes <= kMost; };
+    const std::size_t bytes = key.bytes;
+    Use& use = of(key.device);
+    const auto fits = [&] { return static_cast<std::size_t>(use.reserved.current) + bytes <= kMost; };
     if (!fits()) {
       give_back_to_device();
     }
-    TORCH_CHECK_WITH(OutOfMemoryError, fits() && used_ + bytes <= kBytes, "stand-in out of memory: tried to allocate ",
-                     bytes, " bytes, and ", reserved_.current, " of ", kMost, " are in use");
-    char* const address = addresses_ + used_;
+    TORCH_CHECK_WITH(OutOfMemoryError, fits() && use.addresses + bytes <= kBytes,
+                     "stand-in out of memory: tried to allocate ", bytes, " bytes, and ", use.reserved.current, " of ",
+                     kMost, " are in use");
+    char* const address = addresses_ + static_cast<std::size_t>(key.device) * kBytes + use.addresses;
     std::memset(behind(address), 0xff, bytes);
-    used_ += bytes;
-    reserved_.increase(bytes);
+    use.addresses += bytes;
+    use.reserved.increase(bytes);
     return address;
   }
+  [[nodiscard]] std::size_t offset_of(const void* address) const {
+    const auto offset = static_cast<std::size_t>(static_cast<const char*>(address) - addresses_);
+    TORCH_CHECK(offset < kMostDevices * kBytes, "an address of the host where one of the device is wanted");
+    return offset;
+  }
+  Use& of(c10::DeviceIndex device) { return uses_.at(static_cast<std::size_t>(device)); }
 
   std::mutex mutex_;
   char* const addresses_ = map(PROT_NONE);
   char* const values_ = map(PROT_READ | PROT_WRITE);
-  std::size_t used_ = 0;  ///< addresses
-  c10::CachingAllocator::Stat allocated_;
-  c10::CachingAllocator::Stat reserved_;
+  std::array<Use, kMostDevices> uses_;
   std::map<Key, std::vector<char*>> freed_;
 };
 
@@ -150,6 +169,8 @@ Memory& all_memory() {
 c10::DeviceAllocator& memory() { return all_memory(); }
 
 void* behind(const void* address) { return all_memory().behind(address); }
+
+c10::DeviceIndex device_of(const void* address) { return all_memory().device_of(address); }
 
 at::Tensor place_of(const at::Tensor& tensor) {
   void* const address = tensor.is_cpu() ? tensor.mutable_data_ptr() : behind(tensor.mutable_data_ptr());

@@ -6,20 +6,27 @@
 
 // What Nvml asks of libnvidia-ml.so.1, of two devices. The file $STAND_IN_NVML has what each has used, in millijoules,
 // then of the first and of the second its load (per cent), bytes in use, bytes, milliwatts. What is not there or is "-"
-// is not supported. Their UUIDs are GPU-0 and GPU-1; the first also answers for all stand-in devices.
+// is not supported. Their UUIDs are GPU-0 and GPU-1; the first also answers for all stand-in devices. MIG-1 is an
+// instance of the second, whose four words come last: but for its memory it does not say them.
 
 namespace {
 
 constexpr int kSuccess = 0;
+constexpr int kInvalidArgument = 2;
 constexpr int kNotSupported = 3;
 constexpr int kNotFound = 6;
 int devices[2];
+int instance;
 
 enum Number { kEnergy, kLoad, kUsed, kTotal, kPower };
 
 std::optional<std::uint64_t> number_of(const void* device, Number number) {
   constexpr int kOfDevice = 4;
-  const int index = device == &devices[0] ? 0 : 1;
+  constexpr int kInstance = 2;
+  const int index = device == &devices[0] ? 0 : device == &devices[1] ? 1 : kInstance;
+  if (index == kInstance && number != kUsed && number != kTotal) {
+    return std::nullopt;
+  }
   const int before = number == kEnergy ? index : 2 + kOfDevice * index + (number - kLoad);
   std::ifstream file(std::getenv("STAND_IN_NVML"));
   std::string word;
@@ -55,8 +62,14 @@ EXPORTED int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
 
 EXPORTED int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
   const std::string asked = uuid;
-  *device = asked == "GPU-1" ? &devices[1] : &devices[0];
-  return asked == "GPU-0" || asked == "GPU-1" || asked.rfind("stand-in-", 0) == 0 ? kSuccess : kNotFound;
+  *device = asked == "MIG-1" ? &instance : asked == "GPU-1" ? &devices[1] : &devices[0];
+  return asked == "MIG-1" || asked == "GPU-0" || asked == "GPU-1" || asked.rfind("stand-in-", 0) == 0 ? kSuccess
+                                                                                                      : kNotFound;
+}
+
+EXPORTED int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(void* mig_device, void** device) {
+  *device = &devices[1];
+  return mig_device == &instance ? kSuccess : kInvalidArgument;
 }
 
 EXPORTED int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* millijoules) {

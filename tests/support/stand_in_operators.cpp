@@ -38,6 +38,7 @@ thread_local int Operator::depth_ = 0;
 
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   const torch::NoGradGuard no_grad;
+  const auto guard = on_device_of({from, to});  // nothing is copied between devices
   const at::Tensor target = place_of(to);
   const at::Tensor source = place_of(from);
   const bool within = !from.is_cpu() && !to.is_cpu();
@@ -65,17 +66,24 @@ at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
   return copy_from(from, to, /*non_blocking=*/false);
 }
 
+/// New memory is of the current device: which this makes the one that is asked for while it lives.
+c10::OptionalDeviceGuard on_device(std::optional<at::Device> asked) {
+  return c10::OptionalDeviceGuard(asked && asked->has_index() ? asked : std::nullopt);
+}
+
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
 at::Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> type, std::optional<at::Layout> /*layout*/,
-                 std::optional<at::Device> /*device*/, std::optional<bool> /*pinned*/,
+                 std::optional<at::Device> device, std::optional<bool> /*pinned*/,
                  std::optional<at::MemoryFormat> format) {
+  const auto guard = on_device(device);
   return at::detail::empty_generic(sizes, &memory(), kKeys, c10::dtype_or_default(type), format);
 }
 
 at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<at::ScalarType> type,
-                         std::optional<at::Layout> /*layout*/, std::optional<at::Device> /*device*/,
+                         std::optional<at::Layout> /*layout*/, std::optional<at::Device> device,
                          std::optional<bool> /*pinned*/) {
+  const auto guard = on_device(device);
   return at::detail::empty_strided_generic(sizes, strides, &memory(), kKeys, c10::dtype_or_default(type));
 }
 
@@ -181,15 +189,15 @@ void capture_operator(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 /// Every other operator: on copies of its tensors in main memory. As with a GPU, only numbers may come from there.
 void compute_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Tensors given;
   for (const c10::IValue& argument : torch::jit::last(*stack, op.schema().arguments().size())) {
-    if (argument.isTensor()) {
-      check_is_here(op, argument.toTensor());
-    } else if (argument.isTensorList()) {
-      for (const at::Tensor& tensor : argument.toTensorVector()) {
-        check_is_here(op, tensor);
-      }
-    }
+    const Tensors these = tensors_in(argument);
+    given.insert(given.end(), these.begin(), these.end());
   }
+  for (const at::Tensor& tensor : given) {
+    check_is_here(op, tensor);
+  }
+  const auto guard = on_device_of({given});
   if (host_waits_for(op)) {
     host_waits();
   }
@@ -208,7 +216,7 @@ MaybeTensor on_cpu(const MaybeTensor& tensor) {
   return tensor && tensor->defined() ? MaybeTensor(place_of(*tensor)) : std::nullopt;
 }
 
-/// On the device what `compute` returns, tensors of the CPU; it writes into `written` beside.
+/// On the current device what `compute` returns, tensors of the CPU; it writes into `written` beside.
 template <typename Compute>
 Tensors computed(const Compute& compute, const Tensors& written = {}) {
   const Operator own;
@@ -236,6 +244,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(const at::Tensor& inpu
                                                           const MaybeTensor& bias, const MaybeTensor& running_mean,
                                                           const MaybeTensor& running_var, bool training,
                                                           double momentum, double eps) {
+  const auto guard = on_device_of({input, weight.value_or(at::Tensor()), running_mean.value_or(at::Tensor())});
   const MaybeTensor mean = on_cpu(running_mean);
   const MaybeTensor variance = on_cpu(running_var);
   const Tensors made = computed(
@@ -252,6 +261,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(const at::Tensor& inpu
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const MaybeTensor& bias,
                        c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
                        bool transposed, c10::SymIntArrayRef output_padding, c10::SymInt groups) {
+  const auto guard = on_device_of({input, weight});
   return computed([=, x = place_of(input), weights = place_of(weight), biases = on_cpu(bias), strides = stride.vec(),
                    paddings = padding.vec(), dilations = dilation.vec(), outputs = output_padding.vec()] {
     return Tensors{
@@ -263,6 +273,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
     const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& weight, c10::SymIntArrayRef stride,
     c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed, c10::SymIntArrayRef output_padding,
     c10::SymInt groups, std::array<bool, 3> mask) {
+  const auto guard = on_device_of({gradient, input, weight});
   const Tensors made =
       computed([=, dy = place_of(gradient), x = place_of(input), weights = place_of(weight), strides = stride.vec(),
                 paddings = padding.vec(), dilations = dilation.vec(), outputs = output_padding.vec()] {

@@ -40,6 +40,7 @@ void fused_sgd(at::TensorList parameters, at::TensorList gradients, at::TensorLi
                double momentum, const at::Tensor& learning_rate, double dampening, bool nesterov, bool maximize,
                bool is_first_step, const MaybeTensor& grad_scale, const MaybeTensor& found_inf) {
   TORCH_CHECK(!maximize && !is_first_step && !grad_scale, "the stand-in's SGD has not learned that");
+  const auto guard = on_device_of({parameters, gradients, momenta});
   enqueue_step(learning_rate, found_inf,
                [=, parameters = places_of(parameters), gradients = places_of(gradients),
                 buffers = places_of(momenta)](double rate) {
@@ -62,6 +63,7 @@ void fused_adamw(at::TensorList parameters, at::TensorList gradients, at::Tensor
                  double beta2, double weight_decay, double eps, bool amsgrad, bool maximize,
                  const MaybeTensor& grad_scale, const MaybeTensor& found_inf) {
   TORCH_CHECK(!amsgrad && !maximize && !grad_scale, "the stand-in's AdamW has not learned that");
+  const auto guard = on_device_of({parameters, gradients, means, squares, steps});
   enqueue_step(learning_rate, found_inf,
                [=, parameters = places_of(parameters), gradients = places_of(gradients), means = places_of(means),
                 squares = places_of(squares), steps = places_of(steps)](double rate) {

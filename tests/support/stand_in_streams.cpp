@@ -1,17 +1,46 @@
 #include "tests/support/stand_in_streams.h"
 
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+
 namespace rollcall::testing_support::stand_in {
+namespace {
+
+std::array<std::atomic<bool>, kMostDevices> have_context;
+
+}  // namespace
+
+c10::DeviceIndex device_count() {
+  static const c10::DeviceIndex count = [] {
+    const char* const given = std::getenv("STAND_IN_COUNT");
+    return static_cast<c10::DeviceIndex>(std::clamp<int>(given == nullptr ? 1 : std::atoi(given), 1, kMostDevices));
+  }();
+  return count;
+}
+
+void make_context(c10::DeviceIndex device) { have_context.at(static_cast<std::size_t>(device)) = true; }
+
+std::vector<c10::DeviceIndex> contexts() {
+  std::vector<c10::DeviceIndex> found;
+  for (c10::DeviceIndex device = 0; device < kMostDevices; ++device) {
+    if (have_context.at(static_cast<std::size_t>(device))) {
+      found.push_back(device);
+    }
+  }
+  return found;
+}
 
 Streams& streams() {
   static Streams all;
   return all;
 }
 
-thread_local c10::StreamId current = 0;
+thread_local Current current;
 
 void finish_current() {
   if (!is_captured()) {
-    streams().reach(streams().now(current));
+    streams().reach(streams().now(current.stream()));
   }
 }
 
@@ -23,20 +52,20 @@ void host_waits() {
 Counts counts() { return streams().counts(); }
 
 std::function<void()> capture(const std::function<void()>& work) {
-  streams().begin_capture(current);
+  streams().begin_capture(current.stream());
   try {
     work();
   } catch (...) {
     try {
-      streams().end_capture(current);
+      streams().end_capture(current.stream());
     } catch (const c10::Error&) {
       // What went wrong first is what is told.
     }
     throw;
   }
-  return [works = streams().end_capture(current)] {
+  return [works = streams().end_capture(current.stream())] {
     streams().count_replay();
-    streams().give(current, [works] {
+    streams().give(current.stream(), [works] {
       for (const std::function<void()>& captured : works) {
         captured();
       }
@@ -44,8 +73,8 @@ std::function<void()> capture(const std::function<void()>& work) {
   };
 }
 
-bool is_captured() { return streams().captures(current); }
+bool is_captured() { return streams().captures(current.stream()); }
 
-void enqueue(std::function<void()> work) { streams().give(current, std::move(work)); }
+void enqueue(std::function<void()> work) { streams().give(current.stream(), std::move(work)); }
 
 }  // namespace rollcall::testing_support::stand_in

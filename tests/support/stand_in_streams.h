@@ -5,6 +5,7 @@
 #include <c10/core/Stream.h>
 #include <c10/util/Exception.h>
 
+#include <array>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -18,6 +19,26 @@
 #include "tests/support/stand_in_device.h"
 
 namespace rollcall::testing_support::stand_in {
+
+inline constexpr c10::DeviceIndex kMostDevices = 8;
+
+/// STAND_IN_COUNT: as many, where it is a number; read once.
+[[nodiscard]] c10::DeviceIndex device_count();
+
+/// A device's default stream has its number.
+[[nodiscard]] inline bool is_default(c10::StreamId stream) { return stream < kMostDevices; }
+
+/// What the calling thread goes by: its device, and a stream of each device. As CUDA's, threads begin on the first one.
+struct Current {
+  c10::DeviceIndex device = 0;
+  std::array<c10::StreamId, kMostDevices> streams{0, 1, 2, 3, 4, 5, 6, 7};
+
+  [[nodiscard]] c10::StreamId& stream() { return streams.at(static_cast<std::size_t>(device)); }
+};
+extern thread_local Current current;
+
+/// Something is made on that device; see contexts().
+void make_context(c10::DeviceIndex device);
 
 /// What streams are given while it is under way: not done, but kept in order.
 struct Capture {
@@ -43,11 +64,13 @@ class Streams {
       capture_->open.insert(stream);
       return;
     }
+    make_context(device_of(stream));
     queues_[stream].given += 1;
     queues_[stream].waiting.push_back(std::move(work));
   }
   Moment now(c10::StreamId stream) {
     const std::lock_guard lock(mutex_);
+    make_context(device_of(stream));
     return {stream, queues_[stream].given, captures(stream)};
   }
   void let_wait(c10::StreamId stream, Moment moment) {
@@ -90,7 +113,7 @@ class Streams {
     for (const auto& [id, queue] : queues_) {
       reach({.stream = id, .count = queue.given});
     }
-    TORCH_CHECK(stream != 0 && !capture_, "stand-in: the default stream cannot be captured, nor two at once");
+    TORCH_CHECK(!is_default(stream) && !capture_, "stand-in: the default stream cannot be captured, nor two at once");
     capture_.emplace(Capture{.streams = {stream}, .open = {stream}, .works = {}});
   }
   std::vector<std::function<void()>> end_capture(c10::StreamId stream) {
@@ -100,9 +123,11 @@ class Streams {
     TORCH_CHECK(captured.open.empty(), "stand-in: a captured stream was not waited for");
     return std::move(captured.works);
   }
-  c10::StreamId make() {
+  c10::StreamId make(c10::DeviceIndex device) {
     const std::lock_guard lock(mutex_);
-    return ++made_;
+    make_context(device);
+    made_.push_back(device);
+    return kMostDevices + static_cast<c10::StreamId>(made_.size()) - 1;
   }
   void count_copy() { counts_.late_copies += 1; }
   void count_host_wait() { counts_.host_waits += 1; }
@@ -116,16 +141,18 @@ class Streams {
     std::size_t given = 0;
     std::size_t done = 0;
   };
+  [[nodiscard]] c10::DeviceIndex device_of(c10::StreamId stream) const {
+    return is_default(stream) ? static_cast<c10::DeviceIndex>(stream)
+                              : made_.at(static_cast<std::size_t>(stream - kMostDevices));
+  }
+
   std::recursive_mutex mutex_;
   std::map<c10::StreamId, Queue> queues_;
-  c10::StreamId made_ = 0;
+  std::vector<c10::DeviceIndex> made_;  ///< of each stream that is no default one: its device
   Counts counts_;
   std::optional<Capture> capture_;
 };
 [[nodiscard]] Streams& streams();
-
-/// The calling thread's.
-extern thread_local c10::StreamId current;
 
 /// While the current stream is captured there is nothing to be finished.
 void finish_current();

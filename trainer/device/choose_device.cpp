@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "runtime/job/gpu_request.h"
 #include "trainer/device/device.h"
 
 namespace rollcall::device {
@@ -37,8 +38,8 @@ Result<std::uint32_t> device_index(const Place& place, std::uint32_t visible) {
                   ? "no device is visible to this task"
                   : fmt::format("{} ranks on this node, and each sees {} devices", place.local_world_size, visible),
               visible == 0 ? "asking Slurm for GPUs (--gpus-per-node), or --device=cpu"
-                           : "as many GPUs as tasks on a node (--gpus-per-node, --ntasks-per-node), all visible to "
-                             "each task (--gpu-bind=none)",
+                           : "as many GPUs as tasks on a node, which each task then sees: " +
+                                 job::gpus_for_every_task(place.local_world_size),
               ExitCode::Unavailable);
 }
 

@@ -34,6 +34,7 @@ Nvml::Nvml(void* library) {
   find(library, "nvmlDeviceGetCount_v2", count_);
   find(library, "nvmlDeviceGetHandleByIndex_v2", by_index_);
   find(library, "nvmlDeviceGetHandleByUUID", by_uuid_);
+  find(library, "nvmlDeviceGetDeviceHandleFromMigDeviceHandle", whole_);
   find(library, "nvmlDeviceGetTotalEnergyConsumption", energy_);
   find(library, "nvmlDeviceGetUtilizationRates", utilisation_);
   find(library, "nvmlDeviceGetMemoryInfo", memory_);
@@ -57,9 +58,14 @@ std::optional<Nvml::Device> Nvml::device(const std::string& uuid) const {
   return succeeds(by_uuid_, uuid.c_str(), &device) ? std::optional(device) : std::nullopt;
 }
 
+Nvml::Device Nvml::whole(Device device) const {
+  Device gpu = nullptr;
+  return succeeds(whole_, device, &gpu) ? gpu : device;
+}
+
 std::optional<std::uint64_t> Nvml::millijoules(Device device) const {
   unsigned long long used = 0;
-  return succeeds(energy_, device, &used) ? std::optional<std::uint64_t>(used) : std::nullopt;
+  return succeeds(energy_, whole(device), &used) ? std::optional<std::uint64_t>(used) : std::nullopt;
 }
 
 GpuReading Nvml::read(Device device) const {
@@ -73,7 +79,7 @@ GpuReading Nvml::read(Device device) const {
     reading.memory = static_cast<double>(now.used);
     reading.memory_total = static_cast<double>(now.total);
   }
-  if (unsigned milliwatts = 0; succeeds(power_, device, &milliwatts)) {
+  if (unsigned milliwatts = 0; succeeds(power_, whole(device), &milliwatts)) {
     reading.watts = kMilli * milliwatts;
   }
   return reading;

@@ -14,7 +14,7 @@ struct GpuReading {
   double load = std::nan("");          ///< share of the last second or sixth of one in which kernels ran, in [0, 1]
   double memory = std::nan("");        ///< bytes in use, by whomever
   double memory_total = std::nan("");  ///< bytes
-  double watts = std::nan("");         ///< of the whole board
+  double watts = std::nan("");         ///< of the whole board; an instance's: of its GPU
 };
 
 /// NVIDIA's management library, which the driver brings: nothing of CUDA, no memory of a GPU. What a driver lacks or
@@ -31,15 +31,18 @@ class Nvml {
 
   /// All GPUs that it shows to this process.
   [[nodiscard]] std::vector<Device> devices() const;
-  /// The one with this UUID, "GPU-8e4c1b7a-...": numbers of NVML's are not CUDA's.
+  /// The one with this UUID, "GPU-8e4c1b7a-...", or the instance of one, "MIG-...": numbers of NVML's are not CUDA's.
   [[nodiscard]] std::optional<Device> device(const std::string& uuid) const;
 
-  /// What it has used since its driver was loaded (Volta and later).
+  /// What it has used since its driver was loaded (Volta and later): of an instance, the whole GPU, since no instance
+  /// has a meter of its own.
   [[nodiscard]] std::optional<std::uint64_t> millijoules(Device device) const;
   [[nodiscard]] GpuReading read(Device device) const;
 
  private:
   explicit Nvml(void* library);
+  /// The GPU that it is an instance of; itself where it is none.
+  [[nodiscard]] Device whole(Device device) const;
 
   // nvmlUtilization_t, nvmlMemory_t.
   struct Utilisation {
@@ -57,6 +60,7 @@ class Nvml {
   int (*count_)(unsigned*);
   int (*by_index_)(unsigned, Device*);
   int (*by_uuid_)(const char*, Device*);
+  int (*whole_)(Device, Device*);
   int (*energy_)(Device, unsigned long long*);
   int (*utilisation_)(Device, Utilisation*);
   int (*memory_)(Device, Memory*);

@@ -13,8 +13,8 @@
 #include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/contract/exit_codes.h"
+#include "runtime/job/gpu_request.h"
 #include "trainer/device/nccl_log.h"
-#include "trainer/distributed/process_group/collectives.h"
 
 namespace rollcall::train {
 namespace {
@@ -47,7 +47,7 @@ nlohmann::json shown_device(const World& world, const Result<void>& taken) {
                        {"bus", facts.bus},
                        {"numa_node", numa_node_of(facts.bus)},
                        {"cpus", ranges_text(cpus_of_this_process())},
-                       {"left_aside", world.left_aside}};
+                       {"shares", Environment::of_this_process().get("NCCL_MULTI_RANK_GPU_ENABLE") == "1"}};
   if (!taken) {
     const Error& error = taken.error();
     shown["error"] = {error.setting, error.value, error.reason, error.action};
@@ -56,6 +56,9 @@ nlohmann::json shown_device(const World& world, const Result<void>& taken) {
   return shown;
 }
 
+/// Whether it is a part of a GPU (MIG).
+bool is_instance(const nlohmann::json& shown) { return shown.at("uuid").get<std::string>().starts_with("MIG-"); }
+
 Error error_of(const nlohmann::json& shown, std::size_t rank) {
   const auto texts = shown.at("error").get<std::vector<std::string>>();
   return fail(texts.at(0), texts.at(1),
@@ -63,7 +66,41 @@ Error error_of(const nlohmann::json& shown, std::size_t rank) {
               static_cast<ExitCode>(shown.at("code").get<int>()));
 }
 
-/// Whether all ranks have a device, of one kind, and no two the same one. The same on all ranks.
+/// Names of what no other rank may have as well: the device and, of an instance (MIG), its GPU, by its place on the
+/// bus.
+std::vector<std::string> claims_of(const nlohmann::json& shown) {
+  const auto text = [&](const char* key) { return shown.at(key).get<std::string>(); };
+  std::vector<std::string> claims;
+  if (!text("uuid").empty()) {
+    claims.push_back(text("uuid"));
+  }
+  if (is_instance(shown) && !text("bus").empty()) {
+    claims.push_back(text("host") + " " + text("bus"));
+  }
+  return claims;
+}
+
+/// What two ranks have of one GPU. NCCL takes no two ranks on one, nor on instances of one, which its parts cannot
+/// reach each other from; since 2.30 it lets those try who set NCCL_MULTI_RANK_GPU_ENABLE=1.
+Error one_gpu_for_two(const std::vector<nlohmann::json>& shown, std::size_t first, std::size_t second) {
+  const auto text = [&](const char* key) { return shown[second].at(key).get<std::string>(); };
+  const bool same = shown[first].at("uuid") == shown[second].at("uuid");
+  const auto on_host =
+      std::ranges::count_if(shown, [&](const nlohmann::json& rank) { return rank.at("host") == text("host"); });
+  return fail("--device", text("uuid"),
+              same ? fmt::format("ranks {} and {} on {} compute on this one", first, second, text("host"))
+                   : fmt::format("ranks {} and {} on {} compute on instances (MIG) of one GPU, {}, and NCCL does not "
+                                 "connect these",
+                                 first, second, text("host"), text("bus")),
+              is_instance(shown[second])
+                  ? "GPUs that are not divided, or a rank for each GPU; NCCL 2.30 and later try it with "
+                    "NCCL_MULTI_RANK_GPU_ENABLE=1"
+                  : "as many GPUs as tasks on a node, which each task then sees: " +
+                        job::gpus_for_every_task(static_cast<std::size_t>(on_host)),
+              ExitCode::Unavailable);
+}
+
+/// Whether all ranks have a device, of one kind, and no two one GPU. The same on all ranks.
 Result<void> check_devices(const std::vector<nlohmann::json>& shown) {
   std::map<std::string, std::size_t> rank_of;
   for (std::size_t rank = 0; rank < shown.size(); ++rank) {
@@ -77,12 +114,11 @@ Result<void> check_devices(const std::vector<nlohmann::json>& shown) {
                               shown[0].at("type").get<std::string>()),
                   "nodes that are alike, or --device=cpu for all ranks", ExitCode::Mismatch);
     }
-    const auto [same, is_new] = rank_of.emplace(text("uuid"), rank);
-    if (!is_new && !text("uuid").empty()) {
-      return fail("--device", text("uuid"),
-                  fmt::format("ranks {} and {} on {} compute on this one", same->second, rank, text("host")),
-                  "as many GPUs as tasks on a node (--gpus-per-node), all visible to each task (--gpu-bind=none)",
-                  ExitCode::Unavailable);
+    for (const std::string& claim : claims_of(shown[rank])) {
+      const auto [other, is_new] = rank_of.emplace(claim, rank);
+      if (!is_new && !shown[rank].at("shares").get<bool>()) {
+        return one_gpu_for_two(shown, other->second, rank);
+      }
     }
   }
   return {};
@@ -113,6 +149,23 @@ std::vector<std::string> lines_of(const std::vector<nlohmann::json>& shown) {
     lines.push_back(fmt::format("and {} ranks more", shown.size() - kMost));
   }
   return lines;
+}
+
+/// By rank. Collective. Errors: (Unavailable) a peer was lost.
+Result<std::vector<nlohmann::json>> of_all_ranks(const process_group::Group& group, const nlohmann::json& mine) {
+  constexpr auto kAnyText = nlohmann::json::error_handler_t::replace;
+  const std::string text = mine.dump(-1, ' ', false, kAnyText);
+  const Result<std::vector<std::vector<std::uint8_t>>> texts =
+      process_group::all_gather_bytes(group, {text.begin(), text.end()});
+  if (!texts) {
+    return texts.error();
+  }
+  std::vector<nlohmann::json> all;
+  all.reserve(texts->size());
+  for (const std::vector<std::uint8_t>& of_rank : *texts) {
+    all.push_back(nlohmann::json::parse(of_rank));
+  }
+  return all;
 }
 
 }  // namespace
@@ -158,30 +211,31 @@ std::string slow_network_warning(const std::vector<NetworkOfRank>& ranks) {
 
 std::vector<std::string> device_lines(const World& world) { return lines_of({shown_device(world, {})}); }
 
-Result<void> agree_on_devices(World& world, const Result<void>& taken) {
-  constexpr auto kAnyText = nlohmann::json::error_handler_t::replace;
+Result<void> agree_on_devices(World& world, const process_group::Group& hosts, const Result<void>& taken) {
+  const Result<std::vector<nlohmann::json>> shown = of_all_ranks(hosts, shown_device(world, taken));
+  if (!shown) {
+    return shown.error();
+  }
+  Result<void> checked = check_devices(*shown);
+  world.device_lines = checked ? lines_of(*shown) : std::vector<std::string>();
+  return checked;
+}
+
+Result<void> look_at_network(World& world) {
   world.left_aside = left_aside(world);
-  const std::string mine = shown_device(world, taken).dump(-1, ' ', false, kAnyText);
-  const Result<std::vector<std::vector<std::uint8_t>>> texts =
-      process_group::all_gather_bytes(world.process_group, {mine.begin(), mine.end()});
-  if (!texts) {
-    return texts.error();
+  const Result<std::vector<nlohmann::json>> found =
+      of_all_ranks(world.process_group, {{"host", world.host}, {"left_aside", world.left_aside}});
+  if (!found) {
+    return found.error();
   }
-  std::vector<nlohmann::json> shown;
-  shown.reserve(texts->size());
-  for (const std::vector<std::uint8_t>& text : *texts) {
-    shown.push_back(nlohmann::json::parse(text));
-  }
-  Result<void> checked = check_devices(shown);
-  world.device_lines = checked ? lines_of(shown) : std::vector<std::string>();
   std::vector<NetworkOfRank> networks;
-  for (const nlohmann::json& rank : shown) {
+  for (const nlohmann::json& rank : *found) {
     networks.push_back({rank.at("host").get<std::string>(), rank.at("left_aside").get<std::string>()});
   }
   if (std::string warning = slow_network_warning(networks); !warning.empty()) {
     world.device_warnings.push_back(std::move(warning));
   }
-  return checked;
+  return {};
 }
 
 }  // namespace rollcall::train

@@ -5,15 +5,20 @@
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "trainer/distributed/process_group/collectives.h"
 #include "trainer/train/world.h"
 
 namespace rollcall::train {
 
-/// Whether all ranks have a device, of one kind, and no two the same one; keeps World::device_lines, and adds to
-/// World::device_warnings. `taken`: whether
-/// this rank has. The same on all ranks. Collective. Errors: the first rank's; (Mismatch) kinds; (Unavailable) one
-/// device for two ranks, or a peer was lost.
-[[nodiscard]] Result<void> agree_on_devices(World& world, const Result<void>& taken);
+/// Whether all ranks have a device, of one kind, and no two the same one, or instances of one GPU; keeps
+/// World::device_lines. `hosts`: all ranks, for tensors on CPUs. `taken`: whether this rank has one. The same on all
+/// ranks. Collective. Errors: the first rank's; (Mismatch) kinds; (Unavailable) one GPU for two ranks, or a peer was
+/// lost.
+[[nodiscard]] Result<void> agree_on_devices(World& world, const process_group::Group& hosts, const Result<void>& taken);
+
+/// Adds to World::device_warnings what the ranks' devices are connected by, where it is slow; after they are.
+/// Collective. Errors: a peer was lost.
+[[nodiscard]] Result<void> look_at_network(World& world);
 
 /// Why devices stay idle: fewer ranks on this node than devices that each sees. Empty: they do not, or the CPU is what
 /// is computed on (`visible` 0). Pure.

@@ -128,16 +128,20 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
                          .timeout = config.collective_timeout,
                          .compare_calls = launch.text("debug") == "collectives",
                          .ranks_lost = lost};
+  process_group::ProcessGroupOptions of_all = world.group_options;
+  of_all.hosts_connected = [&](const process_group::Group& hosts) { return agree_on_devices(world, hosts, taken); };
   Result<process_group::NamedProcessGroup> group =
-      process_group::make_process_group(world.group_store, world.rank, world.world_size, world.group_options);
+      process_group::make_process_group(world.group_store, world.rank, world.world_size, of_all);
   if (!group) {
     return group.error();
   }
   trace.mark("process group");
   world.process_group = group->process_group;
   world.backend = group->backend;
-  if (const Result<void> agreed = agree_on_devices(world, taken); !agreed) {
-    return agreed.error();
+  if (world.device.plugin() != nullptr) {
+    if (const Result<void> looked = look_at_network(world); !looked) {
+      return looked.error();
+    }
   }
   return world;
 }

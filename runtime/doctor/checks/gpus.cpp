@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/doctor/checks/grouped.h"
+#include "runtime/job/gpu_request.h"
 
 namespace rollcall::doctor {
 namespace {
@@ -63,11 +64,8 @@ const Device* own_gpu(const TaskFacts& rank) {
   return index < visible.size() ? &visible[index] : nullptr;
 }
 
-/// Not --gpu-bind=none: Slurm 22.05 then says nothing of GPUs in a task's environment.
 std::string ask_for_all(const Node& node) {
-  return fmt::format(
-      "ask for GPUs a node, which every rank then sees: --gpus-per-node={} without --gpus-per-task and --gpu-bind",
-      node.gpus);
+  return "ask for GPUs a node, which every rank then sees: " + job::gpus_for_every_task(node.gpus);
 }
 
 /// Whether every rank reaches all GPUs of its node. NCCL looks through CUDA_VISIBLE_DEVICES, but reaches no GPU whose

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "runtime/doctor/checks/grouped.h"
+#include "runtime/job/gpu_request.h"
 
 namespace rollcall::doctor {
 namespace {
@@ -53,7 +54,8 @@ void judge(const TaskFacts& task, Grouped& grouped) {
   }
   if (has_far_gpu(node)) {
     grouped.add(Status::Notice, task.host, summary(node) + ": a GPU has no adapter on its NUMA node",
-                "bind ranks to the GPUs next to the adapter (--gpu-bind=closest), or set interface.nccl");
+                "let NCCL choose the way among all GPUs of the node (" + job::gpus_for_every_task(node.gpus.size()) +
+                    "), or set interface.nccl");
   }
 }
 

@@ -53,6 +53,20 @@ TEST_F(Gpu, WithoutACounterUsesWhatItUsesAtThatMoment) {
   EXPECT_DOUBLE_EQ(first->take(7).joules, 50);
 }
 
+TEST_F(Gpu, ThatIsAnInstanceHasMemoryOfItsOwnAndTheWattsOfTheWholeOne) {
+  write("0 1000  10 100 1000 50000  80 200 4000 60000  90 70 500 9");
+  auto instance = meter("MIG-1", 5);
+  ASSERT_TRUE(instance);
+  write("0 31000  10 100 1000 50000  90 300 4000 60000  90 80 500 9");
+  const GpuUse use = instance->take(7);
+  EXPECT_DOUBLE_EQ(use.memory, 80);
+  EXPECT_DOUBLE_EQ(use.memory_total, 500);
+  EXPECT_DOUBLE_EQ(use.watts(), 15);
+  EXPECT_TRUE(std::isnan(use.load())) << "which NVML does not say of instances";
+  write("0 -  10 100 1000 50000  90 300 4000 60000  90 80 500 9");
+  EXPECT_DOUBLE_EQ(instance->take(8).watts(), 60);
+}
+
 TEST_F(Gpu, SaysNothingOfWhatCannotBeRead) {
   write("- -  - - - -");
   auto first = meter("GPU-0", 0);

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
+#include <string>
 #include <utility>
 
 #include "tests/support/silent_plugin.h"
+#include "trainer/device/cuda/device_uuid.h"
 #include "trainer/train/devices_of_ranks.h"
 
 namespace rollcall::device {
@@ -31,6 +34,28 @@ TEST(DeviceIndex, FewerDevicesThanRanksAreAnErrorOnAllOfThem) {
     EXPECT_EQ(index.error().reason, "4 ranks on this node, and each sees 3 devices");
   }
   EXPECT_THAT(device_index({.asked = "cuda"}, 0).error().reason, HasSubstr("no device is visible"));
+}
+
+TEST(DeviceIndex, AnErrorSaysHowEachTaskSeesAllDevices) {
+  EXPECT_THAT(device_index({.local_world_size = 4}, 3).error().action,
+              HasSubstr("--gpus-per-node=4 without --gpus-per-task and --gpu-bind"));
+}
+
+TEST(DeviceUuid, IsTheOneThatNvmlKnows) {
+  const std::array<unsigned char, 16> bytes{0x8e, 0x4c, 0x1b, 0x7a, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0xff};
+  const std::string number = "8e4c1b7a-0001-0203-0405-060708090aff";
+  constexpr const char* kWhole = "NVIDIA A100-SXM4-40GB";
+  constexpr const char* kInstance = "NVIDIA A100-SXM4-40GB MIG 1g.5gb";
+  for (const char* visible : {"", "0,1", "GPU-8e4c1b7a"}) {
+    EXPECT_EQ(device_uuid(bytes, kWhole, visible), "GPU-" + number) << visible;
+  }
+  for (const char* visible : {"", "0", "MIG-8e4c1b7a", "MIG-8e4c1b7a-0001-0203-0405-060708090aff,MIG-other"}) {
+    EXPECT_EQ(device_uuid(bytes, kInstance, visible), "MIG-" + number) << visible;
+  }
+  // Where CUDA tells the GPU's, the name that the user gave.
+  EXPECT_EQ(device_uuid(bytes, kInstance, "MIG-11111111-2222"), "MIG-11111111-2222");
+  EXPECT_EQ(device_uuid(bytes, kWhole, "MIG-GPU-8e4c1b7a-0001-0203-0405-060708090aff/1/0,0"),
+            "MIG-GPU-8e4c1b7a-0001-0203-0405-060708090aff/1/0");
 }
 
 TEST(ChooseDevice, IsTheCpuWhereThatIsAskedForOrNothingElseIsThere) {

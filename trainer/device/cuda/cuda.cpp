@@ -8,6 +8,7 @@
 #include <nccl.h>
 
 #include <torch/csrc/cuda/nccl.h>
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <exception>
@@ -17,6 +18,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #include <utility>
 
+#include "trainer/device/cuda/device_uuid.h"
 #include "trainer/device/cuda/kernel_table.h"
 #include "trainer/device/cuda/nvtx_ranges.h"
 #include "trainer/device/plugin.h"
@@ -42,14 +44,11 @@ Result<std::uint32_t> count() {
   return static_cast<std::uint32_t>(devices);
 }
 
-/// "GPU-8e4c1b7a-...", as nvidia-smi shows it.
-std::string uuid_text(const cudaUUID_t& uuid) {
-  std::string text = "GPU";
-  for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
-    const bool group_begins = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
-    text += fmt::format("{}{:02x}", group_begins ? "-" : "", static_cast<unsigned char>(uuid.bytes[i]));
-  }
-  return text;
+std::string uuid_of(const cudaDeviceProp& properties) {
+  std::array<unsigned char, sizeof properties.uuid.bytes> bytes{};
+  std::ranges::copy(properties.uuid.bytes, bytes.begin());
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return device_uuid(bytes, properties.name, visible == nullptr ? "" : visible);
 }
 
 /// NCCL's own watchers end the process where a collective does not end, by SIGABRT and without a name: rollcall's name
@@ -78,7 +77,7 @@ Result<Facts> open(std::uint32_t index) {
     return cuda_error(fmt::format("device {}: {}", index, cudaGetErrorString(status)));
   }
   return Facts{.name = properties.name,
-               .uuid = uuid_text(properties.uuid),
+               .uuid = uuid_of(properties),
                .bus = fmt::format("{:04x}:{:02x}:{:02x}.0", properties.pciDomainID, properties.pciBusID,
                                   properties.pciDeviceID)};
 }

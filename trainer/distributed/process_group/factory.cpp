@@ -116,12 +116,10 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
   if (!made) {
     return made.error();
   }
+  const c10::intrusive_ptr<c10d::ProcessGroup> unwatched = named.process_group;
   made = guarded([&] {
-    if (plugin != nullptr) {  // last, so that it becomes the default
-      plugin->add_backend(*named.process_group, store, options.timeout, whole_of(options));
-    }
-    named.process_group->setGroupName("rollcall");
-    named.process_group = watch(named.process_group, of_watchdog,
+    unwatched->setGroupName("rollcall");
+    named.process_group = watch(unwatched, of_watchdog,
                                 {.rank = rank,
                                  .world_size = world_size,
                                  .names = options.names,
@@ -132,6 +130,15 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
                                  .first_failure = options.first_failure},
                                 &broken_gloo_peers);
   });
+  if (made && options.hosts_connected) {
+    made = options.hosts_connected(named.process_group);
+  }
+  if (made && plugin != nullptr) {
+    made = guarded([&] {
+      plugin->add_backend(*unwatched, store, options.timeout, whole_of(options));
+      watch_device(*named.process_group, *unwatched, plugin->type);
+    });
+  }
   if (!made) {
     return made.error();
   }

@@ -29,6 +29,9 @@ struct ProcessGroupOptions {
   RankNames names{};                                     ///< of the group's ranks, in messages
   /// A larger group with the same device, all of whose ranks make parts of it at the same time. Null: there is none.
   c10::intrusive_ptr<c10d::ProcessGroup> whole{};
+  /// Called with the group as soon as it carries tensors on CPUs, before the device's backend is made, which may wait
+  /// for all ranks for ever: an error, which has to be that of all ranks, ends the making. Collective. Empty: nothing.
+  std::function<Result<void>(const c10::intrusive_ptr<c10d::ProcessGroup>&)> hosts_connected{};
   std::function<bool()> ranks_lost{};  ///< see WatchdogOptions; called by any thread, ten times a second
   /// Groups made with copies of the same options share what they and their process fail with.
   std::shared_ptr<FirstFailure> first_failure = std::make_shared<FirstFailure>();
@@ -49,7 +52,7 @@ struct NamedProcessGroup {
 ///
 /// Gloo takes its interface from GLOO_SOCKET_IFNAME, NCCL from NCCL_SOCKET_IFNAME, UCX from UCX_NET_DEVICES, all of
 /// this process's environment. Errors: (Usage) unknown backend, one that the program was built without, or MPI where
-/// no MPI launcher started the ranks; (Unavailable) the ranks could not be connected.
+/// no MPI launcher started the ranks; (Unavailable) the ranks could not be connected; those of `hosts_connected`.
 [[nodiscard]] Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Store>& store,
                                                            std::uint32_t rank, std::uint32_t world_size,
                                                            const ProcessGroupOptions& options);

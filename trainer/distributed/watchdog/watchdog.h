@@ -175,6 +175,10 @@ using BrokenPeers = std::vector<std::uint32_t> (*)(c10d::Backend&);
                                                            const WatchdogOptions& options,
                                                            BrokenPeers broken_peers_of_gloo);
 
+/// Puts the backend that `group` has got for tensors of `type` since, those of a device, into what watch() has made of
+/// it, with the same watchdog around it, and makes it the default.
+void watch_device(c10d::ProcessGroup& watched, c10d::ProcessGroup& group, c10::DeviceType type);
+
 /// What watch() was around, for tensors of `type`; a group's own backend where nobody watches it.
 [[nodiscard]] c10::intrusive_ptr<c10d::Backend> unwatched_backend(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                                                                   c10::DeviceType type);

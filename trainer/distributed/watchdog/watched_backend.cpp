@@ -218,6 +218,7 @@ class WatchedBackend final : public c10d::Backend {
     watchdog_->watch(work, WatchedCollective::of_device(watchdog_, call, since, [inner = inner_] { inner->abort(); }));
   }
   [[nodiscard]] const c10::intrusive_ptr<c10d::Backend>& inner() const { return inner_; }
+  [[nodiscard]] const std::shared_ptr<Watchdog>& watchdog() const { return watchdog_; }
   [[nodiscard]] std::optional<Error> device_failure() const {
     return of_device_ ? watchdog_->device_failure() : std::nullopt;
   }
@@ -368,6 +369,15 @@ c10::intrusive_ptr<c10d::ProcessGroup> watch(const c10::intrusive_ptr<c10d::Proc
   watched->setDefaultBackend(group->getBackendType());
   watched->setGroupName(group->getGroupName());
   return watched;
+}
+
+void watch_device(c10d::ProcessGroup& watched, c10d::ProcessGroup& group, c10::DeviceType type) {
+  const auto of_hosts = c10::dynamic_intrusive_pointer_cast<WatchedBackend>(watched.getBackend(c10::kCPU));
+  const c10::intrusive_ptr<c10d::Backend> inner = group.getBackend(type);
+  watched.setBackend(type, c10d::ProcessGroup::strToBackendType(inner->getBackendName()),
+                     c10::intrusive_ptr<c10d::Backend>(
+                         c10::make_intrusive<WatchedBackend>(inner, of_hosts->watchdog(), /*of_device=*/true)));
+  watched.setDefaultBackend(group.getBackendType());
 }
 
 }  // namespace rollcall::process_group
