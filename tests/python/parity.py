@@ -1,8 +1,8 @@
 """Runs tests/support/parity_tool.cpp on data of Python's; shared by the parity tests."""
+import multiprocessing
 import os
 import pathlib
 import subprocess
-import sys
 
 import reference.networks
 import torch
@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 TOOL = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", ROOT / "build" / "dev")) / "tests" / "parity_tool"
 torch.set_num_threads(1)  # sums in the order in which the tool's one thread makes them
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+PROCESSES = multiprocessing.get_context("fork")
 
 
 def request(model, **changes):
@@ -98,18 +99,21 @@ def calibrate(network, images):
             module.momentum = 0.1
 
 
-def run_python_ranks(script, asked, folder, world_size):
-    """The answers of `script REQUEST ANSWER STORE RANK WORLD_SIZE`, one process a rank. The ranks meet in a file: no port
-    that somebody else may take."""
-    torch.save(asked, folder / "python.request")
+def run_python_ranks(python_rank, asked, folder, world_size):
+    """The answers of `python_rank(asked, answer, store, rank, world_size)` in a process a rank: a copy of this one, which has imported
+    torch. The ranks meet in a file: no port that somebody else may take."""
     answers = [folder / f"python{rank}.answer" for rank in range(world_size)]
-    running = [
-        subprocess.Popen(
-            [sys.executable, script, folder / "python.request", answer, folder / "python.store", str(rank), str(world_size)],
-            env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
-        for rank, answer in enumerate(answers)
-    ]
+    running = [PROCESSES.Process(target=rank_and_end, args=(python_rank, asked, answer, folder / "python.store", rank, world_size))
+               for rank, answer in enumerate(answers)]
     for process in running:
-        _, errors = process.communicate(timeout=300)
-        assert process.returncode == 0, errors
+        process.start()
+    for process in running:
+        process.join(timeout=300)
+        assert process.exitcode == 0, f"{process.name}: {process.exitcode}"
     return [torch.load(answer) for answer in answers]
+
+
+def rank_and_end(python_rank, *arguments):
+    os.environ.update(ENVIRONMENT)
+    python_rank(*arguments)
+    os._exit(0)  # a thread of Gloo may hold a tensor still, and end the process as Python ends

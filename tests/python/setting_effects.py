@@ -12,11 +12,12 @@ import time
 import pytest
 import launcher_runs
 import reference.training
+import small_trainings
 import trainer_ranks
 import whole_training
 
 # One epoch of four steps with a validation behind it; every step is a record.
-BASE = {**whole_training.SMALL, "optimizer": "sgd", "epochs": 1, "log-steps": 1}
+BASE = {**small_trainings.SMALL, "optimizer": "sgd", "epochs": 1, "log-steps": 1}
 SMALLEST = ("--model=resnet20", "--image-size=32", "--batch-size=4", "--fake-size=60", "--valid-epochs=0")
 
 
@@ -82,7 +83,7 @@ def benchmark_epochs(_tmp_path, _trees):
 
 def dct_scaling(tmp_path, _trees):
     """Large crops are decoded at half size: other pixels, by a little."""
-    large = whole_training.make_tree(tmp_path / "large", (400, 300), train=2, valid=1)
+    large = small_trainings.make_tree(tmp_path / "large", (400, 300), train=2, valid=1)
     settings = {**BASE, "model": "resnet18", "data": str(large), "crop-scale-min": 0.9, "lr": 1e-9}
     theirs = reference_of(settings).records[0]["loss"]
     plain, scaled = (whole_training.train_ours(tmp_path / value, {**settings, "dct-scaling": value == "on"}).records[0]["loss"]
@@ -91,7 +92,7 @@ def dct_scaling(tmp_path, _trees):
 
 
 def broken_tree(folder):
-    root = whole_training.make_tree(folder)
+    root = small_trainings.make_tree(folder)
     bad = sorted(path for path in (root / "train").rglob("*.jpeg"))[5]
     bad.write_bytes(bad.read_bytes()[:200])
     return root, bad
@@ -102,7 +103,7 @@ def bad_samples(tmp_path, _trees):
     settings = {**BASE, "data": str(root)}
     ours = whole_training.train_ours(tmp_path / "skip", settings)
     assert f"{bad}" in ours.printed and [r["samples"] for r in ours.records if r["event"] == "epoch"] == [63]
-    printed = trainer_ranks.run(tmp_path / "fail", *whole_training.options({**settings, "bad-samples": "fail"}), ranks=1, code=65)
+    printed = trainer_ranks.run(tmp_path / "fail", *small_trainings.options({**settings, "bad-samples": "fail"}), ranks=1, code=65)
     assert str(bad) in printed
 
 
@@ -110,7 +111,7 @@ def channels_last(tmp_path, trees):
     """Another memory format adds up in another order: the last bits are Python's of the same format."""
     losses = {}
     for on in (True, False):
-        settings = {**BASE, **whole_training.SAME_BITS, "data": trees.same_bits, "channels-last": on}
+        settings = {**BASE, **small_trainings.SAME_BITS, "data": trees.same_bits, "channels-last": on}
         losses[on] = [r["loss"] for r in whole_training.train_ours(tmp_path / str(on), settings).records]
         assert losses[on] == pytest.approx([r["loss"] for r in reference_of(settings).records], rel=1e-5)
     assert losses[True] != losses[False]

@@ -3,17 +3,17 @@ import json
 import shutil
 
 import pytest
+import small_trainings
 import trainer_ranks
-import whole_training
 
 h5py = pytest.importorskip("h5py")
 
-SETTINGS = {**whole_training.SMALL, "optimizer": "sgd", "epochs": 1, "log-steps": 1, "valid-epochs": 1, "checkpoint-steps": 1,
+SETTINGS = {**small_trainings.SMALL, "optimizer": "sgd", "epochs": 1, "log-steps": 1, "valid-epochs": 1, "checkpoint-steps": 1,
             "checkpoint-mode": "sync", "train-num-workers": 1}
 
 
 def options(root, **changes):
-    return whole_training.options({**SETTINGS, "data": str(root), **changes})
+    return small_trainings.options({**SETTINGS, "data": str(root), **changes})
 
 
 def pictures(root, part):
@@ -32,7 +32,7 @@ def take_away(path):
 
 @pytest.fixture
 def root(tmp_path):
-    return whole_training.make_tree(tmp_path / "tree", train=20, valid=10)
+    return small_trainings.make_tree(tmp_path / "tree", train=20, valid=10)
 
 
 def records(folder):
@@ -92,7 +92,7 @@ def test_too_many_take_no_save_that_is_under_way_along(tmp_path, root, parallel)
         pytest.skip("strace is not installed")
     for path in pictures(root, "train")[::4]:
         take_away(path)
-    slow = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:delay_enter=3000000"]
+    slow = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:delay_enter=1000000"]
     given = options(root, parallel=parallel, **{"checkpoint-mode": "async", "checkpoint-overlap": "skip", "checkpoint-retries": 0})
     trainer_ranks.finish(trainer_ranks.start(tmp_path / "run", *given, ranks=2, prefixes={0: slow}), code=74)
     assert [path.name for path in trainer_ranks.checkpoints(tmp_path / "run")] == ["step-00000001.h5"]

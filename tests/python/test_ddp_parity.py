@@ -3,9 +3,6 @@
 BatchNorm is in eval mode: in training mode each rank normalises with its own batch, so that no single process is equal to it.
 Tolerances are those of PyTorch's own DDP tests.
 """
-import os
-import sys
-
 import parity
 import pytest
 import torch
@@ -16,11 +13,9 @@ CASES = [("resnet50", 2, 64, 1e-3), ("resnet18", 4, 32, 1e-2)]
 STEPS, PER_RANK = 5, 4
 
 
-def python_rank(request, answer, store, rank, world_size):
+def python_rank(asked, answer, store, rank, world_size):
     """One rank of Python's DDP, in a process of its own."""
-    torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world_size)
-    asked = torch.load(request)
     network = parity.network_of(asked).train(asked["train_mode"])
     module = torch.nn.parallel.DistributedDataParallel(network, gradient_as_bucket_view=True)
     images, labels = (asked[key].chunk(world_size, 1)[rank] for key in ("images", "labels"))
@@ -78,13 +73,8 @@ def test_ranks_agree_with_a_single_process_on_the_whole_batch(trained):
 
 def test_ranks_agree_with_pythons_ddp_on_the_same_data(trained):
     asked, ranks, folder = trained
-    theirs = parity.run_python_ranks(__file__, asked, folder, len(ranks))
+    theirs = parity.run_python_ranks(python_rank, asked, folder, len(ranks))
     assert_parameters_agree(parity.state_of(ranks[0]), theirs[0]["state"], asked["state"])
     for our_rank, their_rank in zip(ranks, theirs):
         expected = torch.tensor(their_rank["losses"], dtype=torch.float64)
         torch.testing.assert_close(our_rank["losses"], expected, rtol=1e-4, atol=0)
-
-
-if __name__ == "__main__":
-    python_rank(*sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5]))
-    os._exit(0)  # a thread of Gloo may hold a tensor still, and end the process as Python ends

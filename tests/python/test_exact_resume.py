@@ -39,7 +39,7 @@ def images(tmp_path_factory):
 
 @pytest.mark.parametrize("parallel, optimizer, workers", ALL if os.environ.get("ROLLCALL_ALL_RESUMES") else PAIRWISE)
 def test_forty_steps_are_seventeen_a_new_start_and_twenty_three(tmp_path, images, parallel, optimizer, workers):
-    options = (*SMALL, *RANDOM, f"--data={images}", f"--parallel={parallel}", f"--optimizer={optimizer}",
+    options = (*SMALL, *RANDOM, "--image-size=16", f"--data={images}", f"--parallel={parallel}", f"--optimizer={optimizer}",
                f"--train-num-workers={workers}")
     whole, part = tmp_path / "whole", tmp_path / "part"
     trainer_ranks.run(whole, *options, "--checkpoint-steps=17", "--keep-last=9")
@@ -54,7 +54,7 @@ def test_forty_steps_are_seventeen_a_new_start_and_twenty_three(tmp_path, images
 
 @pytest.mark.parametrize("first, then", [("on", "off"), ("off", "on")])
 def test_shards_may_move_to_main_memory_and_back(tmp_path, images, first, then):
-    options = (*SMALL, *RANDOM, f"--data={images}", "--parallel=fsdp", "--optimizer=adamw", "--max-steps=25")
+    options = (*SMALL, *RANDOM, "--image-size=16", f"--data={images}", "--parallel=fsdp", "--optimizer=adamw", "--max-steps=25")
     whole, part = tmp_path / "whole", tmp_path / "part"
     trainer_ranks.run(whole, *options, f"--cpu-offload={first}", "--checkpoint-steps=17", "--keep-last=9")
     part.mkdir()
@@ -99,8 +99,8 @@ SCHEDULES = {"cosine": (["--lr-schedule=cosine"], lambda step: RATE * 0.5 * (1 +
 def test_the_schedule_goes_on_where_the_epochs_are_with_steps_of_another_size(tmp_path, kind):
     """Half way, after 20 steps of 2 images, a second rank makes it steps of 4: 10 are left where 20 were."""
     named, rate = SCHEDULES[kind]
-    options = ["--data=fake", "--fake-size=24", *SMALL, "--batch-size=2", "--epochs=4", f"--lr={RATE}", "--lr-scaling=none", *named,
-               "--valid-epochs=0", "--log-steps=1", "--optimizer=sgd", "--train-num-workers=1"]
+    options = ["--data=fake", "--fake-size=24", *SMALL, "--image-size=16", "--batch-size=2", "--epochs=4", f"--lr={RATE}", "--lr-scaling=none",
+               *named, "--valid-epochs=0", "--log-steps=1", "--optimizer=sgd", "--train-num-workers=1"]
     whole, part = tmp_path / "whole", tmp_path / "part"
     trainer_ranks.run(whole, *options, "--keep-last=9", ranks=1)
     part.mkdir()

@@ -4,13 +4,12 @@ PyTorch's own yardstick for FSDP: ten Adam steps at a learning rate of 1e-2, los
 both optimizers round differently in their last bit, and such steps amplify that to 1 % in float32. Contiguous weights: Python's
 refuses channels-last ones. BatchNorm is in eval mode. What is bit-equal (our own DDP, a single process) is tested in C++.
 """
-import os
-import sys
-
 import parity
 import pytest
 import torch
 from test_ddp_parity import damp
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 STEPS, PER_RANK, WORLD_SIZE = 10, 2, 2
 
@@ -23,14 +22,9 @@ def adam_of(asked, network):
     return torch.optim.AdamW(groups, lr=asked["lr"])
 
 
-def python_rank(request, answer, store, rank, world_size):
+def python_rank(asked, answer, store, rank, world_size):
     """One rank of Python's FSDP2, in a process of its own; divided as ours, block by block."""
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
-
-    torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world_size)
-    asked = torch.load(request)
     network = parity.network_of(asked).to(asked["images"].dtype).train(asked["train_mode"])
     mesh = init_device_mesh("cpu", (world_size,))
     for stage in (network.layer1, network.layer2, network.layer3, network.layer4):
@@ -54,7 +48,7 @@ def trained(tmp_path_factory):
     damp(network)
     parity.calibrate(network, images[0])
     asked |= {"state": dict(network.state_dict()), "images": images.double(), "labels": labels}
-    return asked, parity.run_ranks(asked, folder, WORLD_SIZE), parity.run_python_ranks(__file__, asked, folder, WORLD_SIZE)
+    return asked, parity.run_ranks(asked, folder, WORLD_SIZE), parity.run_python_ranks(python_rank, asked, folder, WORLD_SIZE)
 
 
 def test_losses_agree_with_pythons_fsdp(trained):
@@ -71,8 +65,3 @@ def test_gathered_parameters_agree_with_pythons(trained):
     for name, value in theirs[0]["state"].items():
         moved = (value - asked["state"][name]).norm()
         assert moved > 0 and (state[name] - value).norm() < 1e-5 * moved, name
-
-
-if __name__ == "__main__":
-    python_rank(*sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5]))
-    os._exit(0)  # a thread of Gloo may hold a tensor still, and end the process as Python ends

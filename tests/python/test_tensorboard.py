@@ -10,13 +10,13 @@ import numpy
 import pytest
 from PIL import Image
 
+import small_trainings
 import trainer_ranks
-import whole_training
 
 event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 pytest.importorskip("h5py")
 
-SMALL = ("--model=resnet18", "--image-size=32", "--progress=lines", "--num-classes=10", "--fake-size=47", "--lr=0.001", "--log-steps=1")
+SMALL = ("--model=resnet20", "--image-size=32", "--progress=lines", "--num-classes=10", "--fake-size=47", "--lr=0.001", "--log-steps=1")
 CURVES = {"training/loss": ("step", "loss"), "training/top1": ("step", "top1"), "training/top5": ("step", "top5"),
           "training/learning_rate": ("step", "learning_rate"), "training/gradient_norm": ("step", "gradient_norm"),
           "training/loss_scale": ("step", "loss_scale"), "speed/images_per_second": ("step", "images_per_second"),
@@ -117,14 +117,14 @@ def test_each_start_shows_its_settings(trained):
 def test_histograms_are_of_the_weights_of_that_step_and_their_gradients(trained):
     folder, _, _ = trained
     read = shown(folder)
-    state, *_ = whole_training.read_checkpoint(folder / "step-00000010.h5")
+    state = trainer_ranks.model_in(folder / "step-00000010.h5")
     parameters = {tag.removeprefix("weights/") for tag in read.Tags()["histograms"] if tag.startswith("weights/")}
     assert {tag for tag in read.Tags()["histograms"] if tag.startswith("gradients/")} == {"gradients/" + name for name in parameters}
     assert parameters == {name for name in state if "running" not in name and "num_batches" not in name}
     for name in parameters:
         weights, gradients = read.Histograms("weights/" + name), read.Histograms("gradients/" + name)
         assert [event.step for event in weights] == [event.step for event in gradients] == [5, 10]
-        values, seen = state[name].numpy().astype(float), weights[-1].histogram_value
+        values, seen = state[name].astype(float), weights[-1].histogram_value
         assert (seen.min, seen.max, seen.num) == (values.min(), values.max(), values.size)
         assert seen.sum == pytest.approx(values.sum(), abs=1e-9) and seen.sum_squares == pytest.approx((values**2).sum())
         assert sum(seen.bucket) == values.size and seen.bucket_limit == sorted(seen.bucket_limit)
@@ -143,8 +143,8 @@ def test_images_are_those_that_the_model_sees(tmp_path):
         for i, picture in enumerate(pictures):
             (root / part / f"class {i}").mkdir(parents=True)
             Image.fromarray(picture).save(root / part / f"class {i}" / "0.png")
-    options = whole_training.options({**whole_training.SAME_BITS, "flip": 0, "batch-size": 3, "image-size": 32, "data": str(root)})
-    trainer_ranks.run(tmp_path / "run", *options, "--model=resnet18", "--progress=lines", "--max-steps=1", "--valid-epochs=0", "--tensorboard",
+    options = small_trainings.options({**small_trainings.SAME_BITS, "flip": 0, "batch-size": 3, "image-size": 32, "data": str(root)})
+    trainer_ranks.run(tmp_path / "run", *options, "--model=resnet20", "--progress=lines", "--max-steps=1", "--valid-epochs=0", "--tensorboard",
                       ranks=1)
     [image] = shown(tmp_path / "run").Images("first_batch")
     grid = numpy.asarray(Image.open(io.BytesIO(image.encoded_image_string)))
@@ -161,7 +161,7 @@ def test_shards_are_shown_as_what_they_are(tmp_path):
     assert {tag.split("/")[0] for tag in read.Tags()["histograms"]} == {"weights_of_rank_0", "gradients_of_rank_0"}
     for kind in ("weights", "gradients"):
         [shard] = read.Histograms(f"{kind}_of_rank_0/fc.weight")
-        assert (shard.step, shard.histogram_value.num) == (2, 10 * 512 / 2)
+        assert (shard.step, shard.histogram_value.num) == (2, 10 * 64 / 2)
 
 
 def test_the_loss_scale_of_fp16_is_a_curve(tmp_path):
@@ -201,8 +201,8 @@ def test_a_full_disk_is_a_warning(tmp_path):
     room = tmp_path / "room"
     room.mkdir()
     in_the_room = 'mount -t tmpfs -o size=96k none "$0" && "$@" && cp -r "$0/." "$0.kept"'
-    command = ["unshare", "-m", "sh", "-c", in_the_room, room, trainer_ranks.PROGRAM, *SMALL, "--batch-size=4", "--max-steps=3",
-               "--valid-epochs=0", "--tensorboard", "--tensorboard-histograms=2", "--report=off", f"--run-dir={room}",
+    command = ["unshare", "-m", "sh", "-c", in_the_room, room, trainer_ranks.PROGRAM, *SMALL, "--model=resnet18", "--batch-size=4",
+               "--max-steps=3", "--valid-epochs=0", "--tensorboard", "--tensorboard-histograms=2", "--report=off", f"--run-dir={room}",
                f"--checkpoint-dir={tmp_path}"]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=240,
                           env=trainer_ranks.environment(tmp_path, 0, 1))

@@ -15,6 +15,7 @@ import subprocess
 import pytest
 import reference.training
 import setting_effects
+import small_trainings
 import trainer_ranks
 import whole_training
 from setting_effects import BASE, reference_of
@@ -65,8 +66,8 @@ class Trees:
 @pytest.fixture(scope="session")
 def trees(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pictures")
-    return Trees(str(whole_training.make_tree(folder / "all sizes", train=4, valid=2)),
-                 str(whole_training.make_tree(folder / "same bits", (32, 32), train=4, valid=2)))
+    return Trees(str(small_trainings.make_tree(folder / "all sizes", train=4, valid=2)),
+                 str(small_trainings.make_tree(folder / "same bits", (32, 32), train=4, valid=2)))
 
 
 def difference(one, other):
@@ -81,7 +82,7 @@ def difference(one, other):
 
 
 def prove_numbers(row, tmp_path, trees):
-    base = {**BASE, **whole_training.SAME_BITS, "data": trees.same_bits, **row.around}
+    base = {**BASE, **small_trainings.SAME_BITS, "data": trees.same_bits, **row.around}
     changed = {**base, **row.change}
     _, theirs = whole_training.both(tmp_path, changed, row.ranks, row.tolerance, row.each_step)
     assert difference(theirs, reference_of(base, row.ranks)) > 50 * row.tolerance, "the change shows too little here to prove anything"
@@ -219,7 +220,7 @@ TABLE = {
 def image_dtype(tmp_path, trees):
     """Levels show nothing by themselves, where pictures are not resized: they are what float32 is made from."""
     prove_pixels(Pixels({"image-dtype": "bfloat16"}, {"mixup": 0.4}), tmp_path / "bfloat16", trees)
-    levels = {**BASE, **whole_training.SAME_BITS, "data": trees.same_bits, "image-dtype": "uint8"}
+    levels = {**BASE, **small_trainings.SAME_BITS, "data": trees.same_bits, "image-dtype": "uint8"}
     whole_training.both(tmp_path / "uint8", levels, 1, 1e-5, False)
     mixed, unrounded = reference_of({**levels, "mixup": 0.4}), reference_of({**levels, "mixup": 0.4, "image-dtype": "float32"})
     assert difference(mixed, unrounded) > 1e-5
@@ -229,7 +230,7 @@ def image_dtype(tmp_path, trees):
 def exif_orientation(tmp_path, _trees):
     """Pictures that are turned by what their files say."""
     from PIL import Image
-    root = whole_training.make_tree(tmp_path / "tree", train=4, valid=2)
+    root = small_trainings.make_tree(tmp_path / "tree", train=4, valid=2)
     for i, path in enumerate(sorted(root.rglob("*.jpeg")) + sorted(root.rglob("*.JPG"))):
         exif = Image.Exif()
         exif[0x0112] = 1 + i % 8

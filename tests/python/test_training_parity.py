@@ -9,10 +9,11 @@ import math
 
 import pytest
 import reference.training
+import small_trainings
 import torch
 import trainer_ranks
 import whole_training
-from whole_training import SAME_BITS, SMALL
+from small_trainings import SAME_BITS, SMALL
 
 pytest.importorskip("h5py")
 
@@ -43,12 +44,12 @@ ROUNDED["statistics of all ranks together"] = 1e-3
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory):
-    return whole_training.make_tree(tmp_path_factory.mktemp("pictures"), (32, 32))
+    return small_trainings.make_tree(tmp_path_factory.mktemp("pictures"), (32, 32))
 
 
 @pytest.fixture(scope="module")
 def tiny_pictures(tmp_path_factory):
-    return whole_training.make_tree(tmp_path_factory.mktemp("tiny"), (16, 16), train=4, valid=1)
+    return small_trainings.make_tree(tmp_path_factory.mktemp("tiny"), (16, 16), train=4, valid=1)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -76,7 +77,7 @@ def test_gradients_are_clipped_after_the_loss_scale_is_taken_out(tmp_path, tiny_
 
 def test_a_training_on_pictures_of_all_sizes_is_the_references(tmp_path):
     """Crops, resizes and the validation's centre are torchvision's up to float32's rounding."""
-    tree = whole_training.make_tree(tmp_path / "tree")
+    tree = small_trainings.make_tree(tmp_path / "tree")
     whole_training.both(tmp_path / "run", {**SMALL, "optimizer": "sgd", "lr": 0.002, "data": str(tree)}, tolerance=2e-3)
 
 
@@ -89,7 +90,7 @@ def test_steps_whose_gradients_are_not_finite_are_left_out_as_pythons_scaler_doe
 
 def test_a_loss_that_is_not_finite_ends_the_training(tmp_path, pictures):
     settings = {**SGD, "data": str(pictures), "model": "resnet18", "lr": 1e6}
-    printed = trainer_ranks.run(tmp_path, *whole_training.options(settings), ranks=1, code=65)
+    printed = trainer_ranks.run(tmp_path, *small_trainings.options(settings), ranks=1, code=65)
     assert "rollcall: loss:" in printed and "smaller --lr" in printed
     assert not trainer_ranks.checkpoints(tmp_path)
 

@@ -7,9 +7,9 @@ import subprocess
 import time
 
 import pytest
+import small_trainings
 import trainer_ranks
-import whole_training
-from whole_training import SAME_BITS, SMALL
+from small_trainings import SAME_BITS, SMALL
 
 pytest.importorskip("h5py")
 
@@ -19,7 +19,7 @@ SETTINGS = {**SMALL, **SAME_BITS, "optimizer": "sgd", "batch-size": 4, "epochs":
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory):
     """A few pictures to train with, and so many to validate with that it takes seconds."""
-    tree = whole_training.make_tree(tmp_path_factory.mktemp("pictures"), (32, 32), train=1, valid=1)
+    tree = small_trainings.make_tree(tmp_path_factory.mktemp("pictures"), (32, 32), train=1, valid=1)
     for picture in list((tree / "val").rglob("*.*")):
         for copy in range(50):
             os.link(picture, picture.with_name(f"copy {copy}{picture.suffix}"))
@@ -50,7 +50,7 @@ def stop_in_validation(folder, options, ranks, number):
 @pytest.mark.parametrize("parallel, ranks, number", [("ddp", 1, signal.SIGTERM), ("ddp", 2, signal.SIGUSR1), ("fsdp", 2, signal.SIGTERM)])
 def test_a_signal_during_validation_loses_nothing(tmp_path, pictures, parallel, ranks, number):
     import h5py
-    options = whole_training.options({**SETTINGS, "data": str(pictures), "parallel": parallel})
+    options = small_trainings.options({**SETTINGS, "data": str(pictures), "parallel": parallel})
     whole, part = tmp_path / "whole", tmp_path / "part"
     trainer_ranks.run(whole, *options, ranks=ranks)
     stop_in_validation(part, options, ranks, number)
@@ -71,7 +71,7 @@ def test_a_signal_during_validation_loses_nothing(tmp_path, pictures, parallel, 
 def test_a_validation_that_no_job_comes_to_the_end_of_is_not_requeued_for_ever(tmp_path, pictures, ranks):
     """All but the first have all of their time for it. One or two may have been preempted; three were too short. Who submits
     again has changed something."""
-    options = whole_training.options({**SETTINGS, "data": str(pictures)})
+    options = small_trainings.options({**SETTINGS, "data": str(pictures)})
     stop_in_validation(tmp_path, options, ranks, signal.SIGUSR1)
     for number, code in enumerate((75, 75, 64, 75)):
         processes = trainer_ranks.start(tmp_path, *options, ranks=ranks)
@@ -89,7 +89,7 @@ def test_a_validation_that_no_job_comes_to_the_end_of_is_not_requeued_for_ever(t
 
 def test_an_epoch_is_durable_before_its_validation_has_ended(tmp_path, pictures):
     """A job that is killed while it validates has lost no step."""
-    options = whole_training.options({**SETTINGS, "data": str(pictures), "checkpoint-mode": "sync", "progress": "lines"})
+    options = small_trainings.options({**SETTINGS, "data": str(pictures), "checkpoint-mode": "sync", "progress": "lines"})
     process = trainer_ranks.start(tmp_path, *options, ranks=1)[0]
     end = time.monotonic() + 120
     while not any(record["event"] == "checkpoint" for record in events(tmp_path)):
@@ -103,7 +103,7 @@ def test_an_epoch_is_durable_before_its_validation_has_ended(tmp_path, pictures)
 
 def test_a_run_that_max_steps_ends_is_validated(tmp_path, pictures):
     """In the middle of an epoch, at its end, and again when more steps are asked for."""
-    options = whole_training.options({**SETTINGS, "data": str(pictures), "valid-epochs": 2, "epochs": 9})
+    options = small_trainings.options({**SETTINGS, "data": str(pictures), "valid-epochs": 2, "epochs": 9})
     for steps, validated in ((1, [1]), (2, [1, 2]), (5, [1, 2, 4, 5])):
         trainer_ranks.run(tmp_path, *options, f"--max-steps={steps}", ranks=1)
         assert [step for step, *_ in of_kind(tmp_path, "validation")] == validated
@@ -113,11 +113,11 @@ def test_a_run_that_max_steps_ends_is_validated(tmp_path, pictures):
 def test_a_run_that_is_stopped_at_its_last_step_is_validated_by_the_next(tmp_path, pictures, batch_size):
     settings = {**SETTINGS, "data": str(pictures), "batch-size": batch_size, "max-steps": 1}
     whole, part = tmp_path / "whole", tmp_path / "part"
-    trainer_ranks.run(whole, *whole_training.options(settings), ranks=1)
+    trainer_ranks.run(whole, *small_trainings.options(settings), ranks=1)
     near = {"SLURM_JOB_END_TIME": str(int(time.time()) + 30)}
-    trainer_ranks.run(part, *whole_training.options(settings), "--save-before-limit=60", ranks=1, code=75, env=near)
+    trainer_ranks.run(part, *small_trainings.options(settings), "--save-before-limit=60", ranks=1, code=75, env=near)
     assert of_kind(part, "validation") == []
-    trainer_ranks.run(part, *whole_training.options(settings), ranks=1)
+    trainer_ranks.run(part, *small_trainings.options(settings), ranks=1)
     for kind in ("step", "epoch", "validation"):
         assert of_kind(part, kind) == of_kind(whole, kind)
     assert len(of_kind(whole, "validation")) == 1
@@ -125,7 +125,7 @@ def test_a_run_that_is_stopped_at_its_last_step_is_validated_by_the_next(tmp_pat
 
 def test_a_validation_that_is_due_is_left_out_where_none_is_wanted_any_more(tmp_path, pictures):
     """A run whose validation cannot be done, of a broken picture, say, goes on without it."""
-    options = whole_training.options({**SETTINGS, "data": str(pictures)})
+    options = small_trainings.options({**SETTINGS, "data": str(pictures)})
     stop_in_validation(tmp_path, options, 1, signal.SIGTERM)
     trainer_ranks.run(tmp_path, *options, "--valid-epochs=0", ranks=1)
     assert of_kind(tmp_path, "validation") == []
@@ -134,7 +134,7 @@ def test_a_validation_that_is_due_is_left_out_where_none_is_wanted_any_more(tmp_
 
 def test_an_epoch_whose_last_step_alone_was_saved_is_ended_by_the_next_run(tmp_path, pictures):
     """A kill between the save of an epoch's last step and that of its end leaves such a file."""
-    options = whole_training.options({**SETTINGS, "data": str(pictures), "valid-epochs": 2, "checkpoint-steps": 2, "checkpoint-epochs": 0})
+    options = small_trainings.options({**SETTINGS, "data": str(pictures), "valid-epochs": 2, "checkpoint-steps": 2, "checkpoint-epochs": 0})
     trainer_ranks.run(tmp_path / "before", *options, "--max-steps=3", ranks=1)
     (tmp_path / "after").mkdir()
     shutil.copy(tmp_path / "before" / "step-00000002.h5", tmp_path / "after")
@@ -147,7 +147,7 @@ def test_the_last_state_is_saved_though_an_earlier_save_was_one_failure_too_many
     """The first file of the run does not get its name; the disk is well again when the run ends."""
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")
-    options = whole_training.options({**SETTINGS, "data": str(pictures), "epochs": 1, "checkpoint-steps": 2, "checkpoint-mode": "sync",
+    options = small_trainings.options({**SETTINGS, "data": str(pictures), "epochs": 1, "checkpoint-steps": 2, "checkpoint-mode": "sync",
                                       "checkpoint-retries": 0, "checkpoint-failures": 1, "keep-last": 9, "progress": "lines"})
     fault = ["strace", "-f", "-qq", "-o", tmp_path / "trace", "-e", "trace=rename", "-e", "inject=rename:error=EIO:when=1"]
     command = [*fault, trainer_ranks.PROGRAM, f"--checkpoint-dir={tmp_path}", *options]

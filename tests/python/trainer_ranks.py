@@ -53,6 +53,13 @@ def checkpoints(folder):
     return sorted(folder.glob("step-*.h5"))
 
 
+def model_in(path):
+    """{name: array} of the parameters and statistics in a checkpoint, in the model's order."""
+    import h5py
+    with h5py.File(path) as file:
+        return {key: file["model/" + key.replace(".", "/")][()] for key in (name.decode() for name in file["model_keys"])}
+
+
 def datasets(path):
     """{name: bytes} of every data set of a checkpoint but for the command line."""
     import h5py
