@@ -68,3 +68,13 @@ def test_the_end_says_how_much_memory_of_a_device_was_taken_and_by_whom(tmp_path
     assert " of a device's" in subprocess.run([*report, "--text"], check=True, capture_output=True, text=True).stdout
     text = trainer_ranks.run(tmp_path / "cpu", *TRAINING, "--device=cpu", "--max-steps=1")
     assert "device memory" not in text and " of a device's" not in text
+
+
+@pytest.mark.parametrize("env", [{"STAND_IN_FAILS": "30"}, {"STAND_IN_COUNT": "0"}], ids=["in a step", "at the start"])
+def test_a_gpu_that_is_lost_is_named_with_nvmls_words(tmp_path, env):
+    (tmp_path / "libnvidia-ml.so.1").symlink_to(trainer_ranks.BUILD / "tests" / "libstand_in_nvml.so")
+    (tmp_path / "numbers").write_text("- -  75 1 2 3  75 lost")
+    text = trainer_ranks.run(tmp_path / "run", *TRAINING, code=69,
+                             env={"LD_LIBRARY_PATH": str(tmp_path), "STAND_IN_NVML": str(tmp_path / "numbers"), **env})
+    told = [line for line in text.splitlines() if line.startswith("rollcall: ") and "warning" not in line]
+    assert len(told) == 1 and "; NVML says: GPU 1: GPU is lost; try " in told[0], text

@@ -6,8 +6,9 @@
 
 // What Nvml asks of libnvidia-ml.so.1, of two devices. The file $STAND_IN_NVML has what each has used, in millijoules,
 // then of the first and of the second its load (per cent), bytes in use, bytes, milliwatts. What is not there or is "-"
-// is not supported. Their UUIDs are GPU-0 and GPU-1; the first also answers for all stand-in devices. MIG-1 is an
-// instance of the second, whose four words come last: but for its memory it does not say them.
+// is not supported; a device whose bytes in use are "lost" has fallen off the bus. Their UUIDs are GPU-0 and GPU-1; the
+// first also answers for all stand-in devices. MIG-1 is an instance of the second, whose four words come last: but for
+// its memory it does not say them.
 
 namespace {
 
@@ -15,17 +16,18 @@ constexpr int kSuccess = 0;
 constexpr int kInvalidArgument = 2;
 constexpr int kNotSupported = 3;
 constexpr int kNotFound = 6;
+constexpr int kGpuIsLost = 15;
 int devices[2];
 int instance;
 
 enum Number { kEnergy, kLoad, kUsed, kTotal, kPower };
 
-std::optional<std::uint64_t> number_of(const void* device, Number number) {
+std::string word_of(const void* device, Number number) {
   constexpr int kOfDevice = 4;
   constexpr int kInstance = 2;
   const int index = device == &devices[0] ? 0 : device == &devices[1] ? 1 : kInstance;
   if (index == kInstance && number != kUsed && number != kTotal) {
-    return std::nullopt;
+    return "";
   }
   const int before = number == kEnergy ? index : 2 + kOfDevice * index + (number - kLoad);
   std::ifstream file(std::getenv("STAND_IN_NVML"));
@@ -34,13 +36,17 @@ std::optional<std::uint64_t> number_of(const void* device, Number number) {
     word.clear();
     file >> word;
   }
-  return word.empty() || word == "-" ? std::nullopt : std::optional<std::uint64_t>(std::stoull(word));
+  return word;
 }
 
 template <typename Value>
 int answer(const void* device, Number number, Value* value) {
-  const auto known = number_of(device, number);
-  *value = static_cast<Value>(known.value_or(0));
+  const std::string word = word_of(device, number);
+  if (word == "lost") {
+    return kGpuIsLost;
+  }
+  const bool known = !word.empty() && word != "-";
+  *value = static_cast<Value>(known ? std::stoull(word) : 0);
   return known ? kSuccess : kNotSupported;
 }
 
@@ -86,3 +92,5 @@ EXPORTED int nvmlDeviceGetMemoryInfo(void* device, unsigned long long* total_fre
 }
 
 EXPORTED int nvmlDeviceGetPowerUsage(void* device, unsigned* milliwatts) { return answer(device, kPower, milliwatts); }
+
+EXPORTED const char* nvmlErrorString(int status) { return status == kGpuIsLost ? "GPU is lost" : "Unknown Error"; }

@@ -1,11 +1,14 @@
 #include "trainer/metrics/nvml.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 namespace rollcall::metrics {
 namespace {
 
 constexpr int kNvmlSuccess = 0;
+constexpr int kNvmlGpuIsLost = 15;  // "has fallen off the bus or has otherwise become inaccessible"
+constexpr int kNvmlResetRequired = 16;
 
 /// Whether the library has the function, and it succeeds.
 template <typename... Parameters, typename... Arguments>
@@ -39,6 +42,7 @@ Nvml::Nvml(void* library) {
   find(library, "nvmlDeviceGetUtilizationRates", utilisation_);
   find(library, "nvmlDeviceGetMemoryInfo", memory_);
   find(library, "nvmlDeviceGetPowerUsage", power_);
+  find(library, "nvmlErrorString", text_);
 }
 
 std::vector<Nvml::Device> Nvml::devices() const {
@@ -83,6 +87,30 @@ GpuReading Nvml::read(Device device) const {
     reading.watts = kMilli * milliwatts;
   }
   return reading;
+}
+
+std::string Nvml::trouble() const {
+  std::string all;
+  if (by_index_ == nullptr || memory_ == nullptr || text_ == nullptr) {
+    return all;
+  }
+  unsigned count = 0;
+  for (unsigned index = 0; succeeds(count_, &count) && index < count; ++index) {
+    Device device = nullptr;
+    Memory memory{};
+    int status = by_index_(index, &device);
+    status = status == kNvmlSuccess ? memory_(device, &memory) : status;
+    if (status == kNvmlGpuIsLost || status == kNvmlResetRequired) {
+      all += fmt::format("{}GPU {}: {}", all.empty() ? "" : ", ", index, text_(status));
+    }
+  }
+  return all;
+}
+
+std::string gpu_trouble() {
+  const std::shared_ptr<const Nvml> nvml = Nvml::open();
+  const std::string trouble = nvml ? nvml->trouble() : "";
+  return trouble.empty() ? "" : "; NVML says: " + trouble;
 }
 
 }  // namespace rollcall::metrics

@@ -39,6 +39,9 @@ class Nvml {
   [[nodiscard]] std::optional<std::uint64_t> millijoules(Device device) const;
   [[nodiscard]] GpuReading read(Device device) const;
 
+  /// What it says of GPUs of this node that are lost or have to be reset: "GPU 3: GPU is lost"; empty where all answer.
+  [[nodiscard]] std::string trouble() const;
+
  private:
   explicit Nvml(void* library);
   /// The GPU that it is an instance of; itself where it is none.
@@ -65,6 +68,10 @@ class Nvml {
   int (*utilisation_)(Device, Utilisation*);
   int (*memory_)(Device, Memory*);
   int (*power_)(Device, unsigned*);
+  const char* (*text_)(int);
 };
+
+/// "; NVML says: GPU 3: GPU is lost", for the reason of an error; empty where NVML is not there or says nothing.
+[[nodiscard]] std::string gpu_trouble();
 
 }  // namespace rollcall::metrics

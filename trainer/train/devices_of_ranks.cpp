@@ -47,6 +47,7 @@ nlohmann::json shown_device(const World& world, const Result<void>& taken) {
                        {"bus", facts.bus},
                        {"numa_node", numa_node_of(facts.bus)},
                        {"cpus", ranges_text(cpus_of_this_process())},
+                       {"kernels", world.device.kernels() != nullptr},
                        {"shares", Environment::of_this_process().get("NCCL_MULTI_RANK_GPU_ENABLE") == "1"}};
   if (!taken) {
     const Error& error = taken.error();
@@ -113,6 +114,13 @@ Result<void> check_devices(const std::vector<nlohmann::json>& shown) {
                   fmt::format("rank {} on {} computes on it, and rank 0 on {}", rank, text("host"),
                               shown[0].at("type").get<std::string>()),
                   "nodes that are alike, or --device=cpu for all ranks", ExitCode::Mismatch);
+    }
+    if (shown[rank].at("kernels") != shown[0].at("kernels")) {
+      return fail("--own-kernels", "on",
+                  fmt::format("rank {} on {} {} kernels of rollcall's own, and rank 0 on {} {}", rank, text("host"),
+                              shown[rank].at("kernels") ? "has" : "lacks", shown[0].at("host").get<std::string>(),
+                              shown[0].at("kernels") ? "has them" : "does not"),
+                  "one installation for all nodes", ExitCode::Mismatch);
     }
     for (const std::string& claim : claims_of(shown[rank])) {
       const auto [other, is_new] = rank_of.emplace(claim, rank);
@@ -195,6 +203,21 @@ std::string idle_devices_warning(const device::Place& place, std::uint32_t visib
       place.local_world_size == 1 ? "computes" : "compute", visible - place.local_world_size, visible);
 }
 
+std::string mixed_devices_warning(const std::vector<DeviceOfRank>& ranks) {
+  const auto other =
+      std::ranges::find_if(ranks, [&](const DeviceOfRank& rank) { return rank.name != ranks.front().name; });
+  if (other == ranks.end()) {
+    return "";
+  }
+  const auto alike = [&](const DeviceOfRank& rank) { return rank.name == ranks.front().name; };
+  return fmt::format(
+      "--device: ranks compute on devices of different models: {} of {} on {}, and rank {} on {} on {}: every step "
+      "takes "
+      "as long as the slowest one's; try nodes that are alike: sbatch --constraint, or --gpus-per-node=TYPE:N",
+      std::ranges::count_if(ranks, alike), ranks.size(), ranks.front().name, other - ranks.begin(), other->host,
+      other->name);
+}
+
 std::string slow_network_warning(const std::vector<NetworkOfRank>& ranks) {
   const auto slow = [](const NetworkOfRank& rank) { return !rank.left_aside.empty(); };
   const auto first = std::ranges::find_if(ranks, slow);
@@ -218,6 +241,13 @@ Result<void> agree_on_devices(World& world, const process_group::Group& hosts, c
   }
   Result<void> checked = check_devices(*shown);
   world.device_lines = checked ? lines_of(*shown) : std::vector<std::string>();
+  std::vector<DeviceOfRank> devices;
+  for (const nlohmann::json& rank : *shown) {
+    devices.push_back({rank.at("host").get<std::string>(), rank.at("name").get<std::string>()});
+  }
+  if (std::string warning = mixed_devices_warning(devices); checked && !warning.empty()) {
+    world.device_warnings.push_back(std::move(warning));
+  }
   return checked;
 }
 

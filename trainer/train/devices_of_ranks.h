@@ -11,9 +11,9 @@
 namespace rollcall::train {
 
 /// Whether all ranks have a device, of one kind, and no two the same one, or instances of one GPU; keeps
-/// World::device_lines. `hosts`: all ranks, for tensors on CPUs. `taken`: whether this rank has one. The same on all
-/// ranks. Collective. Errors: the first rank's; (Mismatch) kinds; (Unavailable) one GPU for two ranks, or a peer was
-/// lost.
+/// World::device_lines, and adds to World::device_warnings. `hosts`: all ranks, for tensors on CPUs. `taken`: whether
+/// this rank has one. The same on all ranks. Collective. Errors: the first rank's; (Mismatch) kinds, or some with the
+/// project's kernels and some without; (Unavailable) one GPU for two ranks, or a peer was lost.
 [[nodiscard]] Result<void> agree_on_devices(World& world, const process_group::Group& hosts, const Result<void>& taken);
 
 /// Adds to World::device_warnings what the ranks' devices are connected by, where it is slow; after they are.
@@ -32,6 +32,15 @@ struct NetworkOfRank {
 
 /// That ranks send by TCP although they have InfiniBand: one line for all of them; empty: none does. Pure.
 [[nodiscard]] std::string slow_network_warning(const std::vector<NetworkOfRank>& ranks);
+
+/// Where a rank computes, for people.
+struct DeviceOfRank {
+  std::string host;
+  std::string name;  ///< "NVIDIA H100 80GB HBM3"
+};
+
+/// That ranks compute on devices of different models: one line for all of them; empty: on one. Pure.
+[[nodiscard]] std::string mixed_devices_warning(const std::vector<DeviceOfRank>& ranks);
 
 /// In a world of one: its device, for people; none for the CPU.
 [[nodiscard]] std::vector<std::string> device_lines(const World& world);

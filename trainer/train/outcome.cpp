@@ -13,6 +13,7 @@
 #include "trainer/device/nccl_log.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
+#include "trainer/metrics/nvml.h"
 
 namespace rollcall::train {
 namespace {
@@ -38,24 +39,35 @@ Outcome failed_everywhere(Error error, std::uint32_t rank) {
   return Outcome{Ending::Failed, Failure{std::move(error), rank != 0, true}};
 }
 
-std::optional<Outcome> catch_training_errors(const World& world, const std::function<void()>& work) {
+namespace {
+
+Outcome outcome_of(const process_group::Caught& caught, const World& world) {
   using process_group::Caught;
-  const std::optional<Caught> caught = process_group::catch_exception(work);
-  if (!caught) {
-    return std::nullopt;
-  }
-  switch (caught->kind) {
+  switch (caught.kind) {
     case Caught::Explained:
-      return failed(caught->error, caught->error.exit_code == ExitCode::Unavailable);
+      return failed(caught.error, caught.error.exit_code == ExitCode::Unavailable);
     case Caught::NoMemory:
-      return failed(caught->error);
+      return failed(caught.error);
     case Caught::LostPeer:
-      return failed(lost_peer_error(world, caught->text), true);
+      return failed(lost_peer_error(world, caught.text), true);
     case Caught::Refused:
       break;
   }
-  return failed(
-      fail("training step", "", caught->text, "a smaller --batch-size if memory ran out", ExitCode::Internal));
+  return failed(fail("training step", "", caught.text, "a smaller --batch-size if memory ran out", ExitCode::Internal));
+}
+
+}  // namespace
+
+std::optional<Outcome> catch_training_errors(const World& world, const std::function<void()>& work) {
+  const std::optional<process_group::Caught> caught = process_group::catch_exception(work);
+  if (!caught) {
+    return std::nullopt;
+  }
+  Outcome outcome = outcome_of(*caught, world);
+  if (world.device.plugin() != nullptr) {
+    outcome.failure->error.reason += metrics::gpu_trouble();
+  }
+  return outcome;
 }
 
 namespace {

@@ -16,6 +16,7 @@
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/distributed/process_group/factory.h"
 #include "trainer/distributed/process_group/store.h"
+#include "trainer/metrics/nvml.h"
 #include "trainer/train/devices_of_ranks.h"
 
 namespace rollcall::train {
@@ -38,6 +39,16 @@ World world_of(const job::JobFacts& facts) {
 }
 
 /// Where this rank computes, in `world`; the error is for the ranks to agree on.
+/// Why a GPU is not there, where its driver knows.
+Result<void> with_gpu_trouble(const Result<void>& taken) {
+  if (taken) {
+    return taken;
+  }
+  Error error = taken.error();
+  error.reason += metrics::gpu_trouble();
+  return error;
+}
+
 Result<void> take_device(World& world, const job::JobFacts& facts, const Environment& environment,
                          const config::ProcessGroupConfig& config) {
   const device::Place place{.asked = config.device,
@@ -96,7 +107,7 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
                          const process_group::Interrupted& over) {
   step::apply_to_this_process(step.patch);  // Gloo, NCCL and UCX read their interface variables there
   World world = world_of(step.facts);
-  const Result<void> taken = take_device(world, step.facts, patched, config);
+  const Result<void> taken = with_gpu_trouble(take_device(world, step.facts, patched, config));
   if (world.world_size == 1) {
     world.device_lines = taken ? device_lines(world) : std::vector<std::string>();
     return taken ? Result<World>(std::move(world)) : taken.error();

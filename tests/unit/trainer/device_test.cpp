@@ -106,6 +106,12 @@ TEST(IdleDevicesWarning, SaysHowToStartARankForEachDevice) {
   }
 }
 
+TEST(MixedDevicesWarning, NamesTheFirstRankOnAnotherModel) {
+  EXPECT_EQ(train::mixed_devices_warning({{"a", "H100"}, {"b", "H100"}}), "");
+  EXPECT_THAT(train::mixed_devices_warning({{"a", "H100"}, {"b", "H100"}, {"c", "A100"}, {"c", "A100"}}),
+              HasSubstr("2 of 4 on H100, and rank 2 on c on A100"));
+}
+
 TEST(SlowNetworkWarning, NamesTheFirstRankAndCountsAll) {
   EXPECT_EQ(train::slow_network_warning({{"a", ""}, {"b", ""}}), "");
   EXPECT_THAT(train::slow_network_warning({{"a", ""}, {"b", "mlx5_0"}, {"c", "mlx5_1"}}),
