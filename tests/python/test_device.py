@@ -2,6 +2,7 @@
 
 Its memory cannot be read by the host, operators take no tensor of the CPU, and copies are as late as they may be: what forgets
 one of these ends with SIGSEGV, an error, or other bits."""
+import functools
 import json
 import os
 import pathlib
@@ -17,7 +18,7 @@ from trainer_ranks import SMALL, differences, records
 pytest.importorskip("h5py")
 
 STAND_IN = "--device=stand_in"
-DATA = ("--data=fake", "--fake-size=100", *SMALL, "--train-num-workers=2", "--lr=0.01", "--epochs=2",
+DATA = ("--data=fake", "--fake-size=100", *SMALL, "--image-size=16", "--train-num-workers=2", "--lr=0.01", "--epochs=2",
         "--valid-epochs=1", "--log-steps=1", "--checkpoint-epochs=1", "--keep-last=9")
 RANDOM = ("--mixup=0.2", "--cutmix=1", "--label-smoothing=0.1", "--lr-schedule=cosine", "--warmup-epochs=0.5", "--clip-grad-norm=5")
 # Batches of two: gradients of means over so few pictures, times the first scale, are beyond float16, in which CPUs are slow.
@@ -43,11 +44,21 @@ def last(folder):
     return sorted(folder.glob(LAST))[-1]
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a whole training with these options, which is made once for all tests."""
+    @functools.cache
+    def train(ranks, *options):
+        folder = tmp_path_factory.mktemp("trained")
+        trainer_ranks.run(folder, *DATA, *options, ranks=ranks)
+        return folder
+    return train
+
+
 @pytest.mark.parametrize("training", TRAININGS)
-def test_a_training_on_a_device_has_the_bits_of_one_on_cpus(tmp_path, training):
+def test_a_training_on_a_device_has_the_bits_of_one_on_cpus(tmp_path, trained, training):
     ranks, *options = TRAININGS[training]
-    on_cpus, on_device = tmp_path / "cpu", tmp_path / "device"
-    trainer_ranks.run(on_cpus, *DATA, *options, "--device=cpu", ranks=ranks)
+    on_cpus, on_device = trained(ranks, "--device=cpu", *options), tmp_path
     trainer_ranks.run(on_device, *DATA, *options, STAND_IN, ranks=ranks)
     assert last(on_cpus).name == last(on_device).name
     assert differences(last(on_cpus), last(on_device)) == []
@@ -63,8 +74,8 @@ GRAPH = "--cuda-graph=on"
 EAGER_STEPS = 11
 GRAPHS_OF_A_STEP = 2  # its gradients, and what they change
 GRAPHS = {
-    "alone": (1, "--optimizer=sgd"),
-    "ddp": (2, "--optimizer=adamw", *RANDOM, "--image-dtype=uint8"),
+    "alone": TRAININGS["alone"],
+    "ddp": TRAININGS["levels"],
     "accumulation": (2, "--optimizer=sgd", "--grad-accumulation=3", "--fake-size=400", *RANDOM),
     "fsdp": (2, "--parallel=fsdp", "--optimizer=adamw", "--precision=bf16", "--clip-grad-norm=1", *RANDOM),
     "hybrid": (4, "--parallel=fsdp", "--shard-degree=2", "--replicate-degree=2", "--optimizer=adamw", "--fake-size=200"),
@@ -74,12 +85,11 @@ GRAPHS = {
 
 
 @pytest.mark.parametrize("training", GRAPHS)
-def test_steps_in_a_graph_have_the_bits_of_those_before(tmp_path, training):
+def test_steps_in_a_graph_have_the_bits_of_those_before(tmp_path, trained, training):
     """With a validation, which uses the same parameters, between two epochs of graphs."""
     ranks, *options = GRAPHS[training]
-    on_cpus, on_device = tmp_path / "cpu", tmp_path / "device"
+    on_cpus, on_device = trained(ranks, "--device=cpu", *options), tmp_path / "device"
     report = tmp_path / "replays"
-    trainer_ranks.run(on_cpus, *DATA, *options, "--device=cpu", ranks=ranks)
     trainer_ranks.run(on_device, *DATA, *options, STAND_IN, GRAPH, ranks=ranks, env={"STAND_IN_WAITS": str(report)})
     assert differences(last(on_cpus), last(on_device)) == []
     steps = records(on_cpus, "step")
@@ -195,13 +205,11 @@ def test_a_stopped_training_on_a_device_saves_the_step_that_it_had_done(tmp_path
 
 @pytest.mark.parametrize("first, then", [("cpu", "stand_in"), ("stand_in", "cpu"), ("stand_in", "stand_in")])
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-def test_a_checkpoint_is_the_same_file_wherever_it_is_written(tmp_path, parallel, first, then):
-    options = (*DATA, *RANDOM, f"--parallel={parallel}", "--optimizer=adamw", "--checkpoint-steps=7")
-    whole, part = tmp_path / "whole", tmp_path / "part"
-    trainer_ranks.run(whole, *options, f"--device={first}")
-    part.mkdir()
+def test_a_checkpoint_is_the_same_file_wherever_it_is_written(tmp_path, trained, parallel, first, then):
+    options = (*RANDOM, f"--parallel={parallel}", "--optimizer=adamw", "--checkpoint-steps=7")
+    whole, part = trained(2, f"--device={first}", *options), tmp_path
     shutil.copy(whole / "step-00000007.h5", part)
-    assert "resumed from" in trainer_ranks.run(part, *options, f"--device={then}")
+    assert "resumed from" in trainer_ranks.run(part, *DATA, *options, f"--device={then}")
     assert differences(last(whole), last(part)) == []
     assert records(part, "epoch") == records(whole, "epoch")
 
@@ -233,7 +241,7 @@ def test_no_step_in_a_graph_waits_for_the_device(tmp_path):
                          ids=["killed", "stopped"])
 def test_a_lost_rank_is_named_although_the_device_waits_for_ever(tmp_path, parallel, graph, how, reason):
     """A device's collective that waits for a lost rank tells nobody: it is seen not to end, aborted, and nothing is saved of it."""
-    options = (*DATA, STAND_IN, f"--parallel={parallel}", f"--cuda-graph={graph}", "--epochs=1000", "--fake-size=4000",
+    options = (*DATA, STAND_IN, "--image-size=32", f"--parallel={parallel}", f"--cuda-graph={graph}", "--epochs=1000", "--fake-size=4000",
                "--checkpoint-steps=4")
     processes = trainer_ranks.start(tmp_path, *options, "--collective-timeout=3")
     seen = 5 if graph == "off" else EAGER_STEPS + 6  # no save is due behind it
@@ -306,8 +314,9 @@ def test_workers_run_on_the_cpus_near_the_device(tmp_path):
 
 def with_little_memory(folder, batch, *options, ranks=1, code=69):
     """The error, where there is one, of a step in 40 MiB."""
-    text = trainer_ranks.run(folder, *DATA, STAND_IN, f"--batch-size={batch}", "--fake-size=1000", "--max-steps=3", "--valid-epochs=0",
-                             "--checkpoint-epochs=0", *options, ranks=ranks, code=code, env={"STAND_IN_MEMORY": str(40 << 20)})
+    text = trainer_ranks.run(folder, *DATA, STAND_IN, "--image-size=32", f"--batch-size={batch}", "--fake-size=1000", "--max-steps=3",
+                             "--valid-epochs=0", "--checkpoint-epochs=0", *options, ranks=ranks, code=code,
+                             env={"STAND_IN_MEMORY": str(40 << 20)})
     told = [line for line in text.splitlines() if line.startswith("rollcall: device memory: ")]
     assert len(told) == (1 if code else 0), text
     return told[0] if told else ""
