@@ -50,18 +50,18 @@ def test_each_rank_computes_on_its_own_device_alone(tmp_path, training):
     assert records(each, "validation") == records(one, "validation") != []
 
 
-def test_a_new_process_is_on_the_device_of_the_one_that_was_lost(tmp_path):
-    """Which came to it by another thread than that which trains."""
+def test_a_rank_that_lives_on_and_a_new_one_are_on_their_own_devices(tmp_path):
+    """The one that lives on meets the other in a thread of its own, which begins on the first device."""
     report = tmp_path / "report"
     runs = {}
     for name, count in ("one", 1), ("each", 2):
-        run = runs[name] = elastic_runs.Training(tmp_path / name, *elastic_runs.SMALL, STAND_IN, "--max-steps=30", "--epochs=100",
-                                                 workers=2, launch=("--max-restarts=1",), env=of_devices(count, report))
+        run = runs[name] = elastic_runs.Training(tmp_path / name, *elastic_runs.SMALL, STAND_IN, "--sync-bn", "--max-steps=30",
+                                                 "--epochs=100", workers=2, launch=("--max-restarts=1",), env=of_devices(count, report))
         try:
             run.start()
             if name == "each":
                 run.wait_for_step(8)
-                elastic_runs.kill(run.workers()[1])
+                elastic_runs.kill(run.workers()[0])
             run.finish()
         finally:
             run.close()
