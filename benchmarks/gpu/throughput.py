@@ -23,6 +23,7 @@ WARM_UP = {64: 60, 256: 30}
 MOST_COMPILING = 180
 MOST_OF_A_TURN = 90
 FROM_JPEGS = ("rollcall --data=photos --train-num-workers=4", "bf16")
+LEAST_SHARE = 0.97
 SYNTHETIC = ("rollcall --train-num-workers=4", "bf16")
 PEER = pathlib.Path(__file__).with_name("peer_steps.py")
 
@@ -45,7 +46,8 @@ def compare_data(numbers, report):
     from_jpegs, synthetic = (numbers.get(" ".join(side), []) for side in (FROM_JPEGS, SYNTHETIC))
     if from_jpegs and synthetic:
         share = statistics.median(from_jpegs) / statistics.median(synthetic)
-        report.line("packed JPEGs, 4 workers", OK, f"{share:.3f} of the speed from synthetic images (goal: 0.97)")
+        short = "" if share >= LEAST_SHARE else f", short of the goal, {LEAST_SHARE}"
+        report.line("packed JPEGs, 4 workers", OK, f"{share:.3f} of the speed from synthetic images{short}")
 
 
 def named(sides):

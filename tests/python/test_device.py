@@ -101,6 +101,26 @@ def test_steps_in_a_graph_have_the_bits_of_those_before(tmp_path, trained, train
     assert replays == [GRAPHS_OF_A_STEP * in_graphs] * ranks and in_graphs > left_out
 
 
+def test_a_step_of_a_graph_whose_gradients_overflow_is_left_out(tmp_path):
+    overflows = EAGER_STEPS + 4
+    options = (*DATA, *FLOAT16, STAND_IN, "--optimizer=adamw", "--fake-size=80", "--clip-grad-norm=1")
+    for graph in ("off", "on"):
+        trainer_ranks.run(tmp_path / graph, *options, f"--cuda-graph={graph}", env={"STAND_IN_OVERFLOWS": str(overflows)})
+    left_out = records(tmp_path / "on", "skipped_step")
+    assert left_out == records(tmp_path / "off", "skipped_step") and left_out[-1]["step"] == overflows
+    assert records(tmp_path / "on", "step") == records(tmp_path / "off", "step")
+    assert differences(last(tmp_path / "off"), last(tmp_path / "on")) == []
+
+
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_a_save_beside_graphs_is_of_one_step(tmp_path, trained, parallel):
+    """It is copied while the device does the next steps; the graph that changes what is copied waits for that."""
+    options = (*RANDOM, f"--parallel={parallel}", "--optimizer=adamw", f"--checkpoint-steps={EAGER_STEPS + 3}")
+    file = f"step-{EAGER_STEPS + 3:08}.h5"
+    trainer_ranks.run(tmp_path, *DATA, *options, STAND_IN, GRAPH)
+    assert differences(trained(2, "--device=cpu", *options) / file, tmp_path / file) == []
+
+
 @pytest.mark.parametrize("options, reason", [(("--device=cpu",), "which have no graphs"),
                                              ((STAND_IN, "--parallel=fsdp", "--cpu-offload"), "the host computes, too"),
                                              ((STAND_IN, "--find-unused-parameters"), "looks at each step")])

@@ -4,6 +4,7 @@
 #include <torch/library.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -80,7 +81,26 @@ void fused_adamw(at::TensorList parameters, at::TensorList gradients, at::Tensor
                });
 }
 
+/// STAND_IN_OVERFLOWS: the number, counted from 1, of the step whose gradients are found to be not finite.
+int overflowing_step() {
+  static const char* const given = std::getenv("STAND_IN_OVERFLOWS");
+  return given == nullptr ? 0 : std::atoi(given);
+}
+
+void check_and_unscale(at::TensorList gradients, at::Tensor& found_inf, const at::Tensor& inverse_scale) {
+  const auto guard = on_device_of({gradients});
+  enqueue([gradients = places_of(gradients), found = place_of(found_inf), inverse = place_of(inverse_scale)]() mutable {
+    static int steps = 0;  // that the device has done: it does one thing at a time
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, inverse);
+    if (++steps == overflowing_step()) {
+      found.fill_(1);
+    }
+  });
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_amp_foreach_non_finite_check_and_unscale_", &check_and_unscale);
   m.impl("_fused_sgd_.tensor_lr", &fused_sgd);
   m.impl("_fused_adamw_.tensor_lr", &fused_adamw);
 }

@@ -3,12 +3,17 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <chrono>
+
+#include "runtime/base/time_limit.h"
+
 namespace rollcall::metrics {
 namespace {
 
 constexpr int kNvmlSuccess = 0;
 constexpr int kNvmlGpuIsLost = 15;  // "has fallen off the bus or has otherwise become inaccessible"
 constexpr int kNvmlResetRequired = 16;
+constexpr int kNvmlUnknown = 999;
 
 /// Whether the library has the function, and it succeeds.
 template <typename... Parameters, typename... Arguments>
@@ -99,8 +104,9 @@ std::string Nvml::trouble() const {
     Device device = nullptr;
     Memory memory{};
     int status = by_index_(index, &device);
+    const bool unknown = status == kNvmlUnknown;  // nvidia-smi's "Unable to determine the device handle"
     status = status == kNvmlSuccess ? memory_(device, &memory) : status;
-    if (status == kNvmlGpuIsLost || status == kNvmlResetRequired) {
+    if (unknown || status == kNvmlGpuIsLost || status == kNvmlResetRequired) {
       all += fmt::format("{}GPU {}: {}", all.empty() ? "" : ", ", index, text_(status));
     }
   }
@@ -108,9 +114,12 @@ std::string Nvml::trouble() const {
 }
 
 std::string gpu_trouble() {
-  const std::shared_ptr<const Nvml> nvml = Nvml::open();
-  const std::string trouble = nvml ? nvml->trouble() : "";
-  return trouble.empty() ? "" : "; NVML says: " + trouble;
+  constexpr std::chrono::seconds kPatience{2};
+  const std::string text = run_within(kPatience, [] {
+                             const std::shared_ptr<const Nvml> nvml = Nvml::open();
+                             return nvml ? nvml->trouble() : std::string();
+                           }).value_or("");
+  return text.empty() ? "" : "; NVML says: " + text;
 }
 
 }  // namespace rollcall::metrics

@@ -40,6 +40,7 @@ class Nvml {
   [[nodiscard]] GpuReading read(Device device) const;
 
   /// What it says of GPUs of this node that are lost or have to be reset: "GPU 3: GPU is lost"; empty where all answer.
+  /// A driver in trouble may take long to answer.
   [[nodiscard]] std::string trouble() const;
 
  private:
@@ -71,7 +72,8 @@ class Nvml {
   const char* (*text_)(int);
 };
 
-/// "; NVML says: GPU 3: GPU is lost", for the reason of an error; empty where NVML is not there or says nothing.
+/// "; NVML says: GPU 3: GPU is lost", for the reason of an error; empty where NVML is not there, says nothing, or does
+/// not answer within two seconds.
 [[nodiscard]] std::string gpu_trouble();
 
 }  // namespace rollcall::metrics

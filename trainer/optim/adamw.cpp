@@ -34,7 +34,7 @@ bool made(const torch::optim::Optimizer& optimizer) { return dynamic_cast<const 
 nlohmann::ordered_json to_json(const torch::optim::OptimizerOptions& options) {
   const auto& adamw = dynamic_cast<const AdamWOptions&>(options);
   const auto [beta1, beta2] = adamw.betas();
-  return {{"lr", adamw.lr()},
+  return {{"lr", as_written(adamw.lr())},
           {"betas", {beta1, beta2}},
           {"eps", adamw.eps()},
           {"weight_decay", adamw.weight_decay()},
@@ -94,6 +94,8 @@ void step_on_device(torch::optim::Optimizer& optimizer, torch::optim::OptimizerP
   if (!step.steps.defined()) {
     step.steps = counted_steps(optimizer, parameters);
   }
+  TORCH_CHECK(step.steps.numel() == static_cast<std::int64_t>(parameters.size()),
+              "other parameters have gradients than in the first step");
   step.steps += 1 - step.non_finite;  // what a step that is left out does not count
   std::vector<at::Tensor> gradients;
   std::vector<at::Tensor> means;

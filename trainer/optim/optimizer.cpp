@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <iterator>
 
@@ -141,6 +142,14 @@ std::vector<at::Tensor> with_gradients(const torch::optim::OptimizerParamGroup& 
 std::string number_text(double number) {
   std::string digits = std::to_string(number);
   return digits == "0.000000" && number != 0 ? c10::str(number) : digits;
+}
+
+double as_written(double learning_rate) {
+  std::array<char, 32> text{};  // NOLINT(*-magic-numbers): more than a float32 takes
+  const auto written = std::to_chars(text.data(), text.data() + text.size(), static_cast<float>(learning_rate));
+  double number = learning_rate;
+  std::from_chars(text.data(), written.ptr, number);
+  return number;
 }
 
 bool is_decay(double number) { return number >= 0 && number < 1; }

@@ -30,7 +30,7 @@ bool made(const torch::optim::Optimizer& optimizer) { return dynamic_cast<const 
 
 nlohmann::ordered_json to_json(const torch::optim::OptimizerOptions& options) {
   const auto& sgd = dynamic_cast<const SGDOptions&>(options);
-  return {{"lr", sgd.lr()},
+  return {{"lr", as_written(sgd.lr())},
           {"momentum", sgd.momentum()},
           {"dampening", sgd.dampening()},
           {"weight_decay", sgd.weight_decay()},

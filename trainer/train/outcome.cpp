@@ -59,12 +59,14 @@ Outcome outcome_of(const process_group::Caught& caught, const World& world) {
 }  // namespace
 
 std::optional<Outcome> catch_training_errors(const World& world, const std::function<void()>& work) {
-  const std::optional<process_group::Caught> caught = process_group::catch_exception(work);
+  using process_group::Caught;
+  const std::optional<Caught> caught = process_group::catch_exception(work);
   if (!caught) {
     return std::nullopt;
   }
   Outcome outcome = outcome_of(*caught, world);
-  if (world.device.plugin() != nullptr) {
+  const bool may_be_the_device = caught->kind == Caught::Explained || caught->kind == Caught::Refused;
+  if (world.device.plugin() != nullptr && may_be_the_device) {
     outcome.failure->error.reason += metrics::gpu_trouble();
   }
   return outcome;

@@ -97,7 +97,7 @@ class SumsOfRanks {
 };
 
 /// The sums of `mine` over all ranks, for which the host waits: what `counted` says (undefined: nothing was counted)
-/// and the rest of `mine`. Collective. Errors: as SumsOfRanks::begin().
+/// and the rest of `mine`. Collective. Errors (Unavailable): a peer was lost.
 [[nodiscard]] Result<Totals> over_ranks(const Totals& mine, const at::Tensor& counted,
                                         const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
                                         const device::Device& device);

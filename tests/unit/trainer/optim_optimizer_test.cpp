@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <cmath>
 
+#include "trainer/optim/optimizer_kind.h"
+
 namespace rollcall::optim {
 namespace {
 
@@ -74,6 +76,16 @@ TEST(Optimizer, SetLearningRateReachesEveryGroup) {
     for (const auto& group : (*optimizer)->param_groups()) {
       EXPECT_EQ(group.options().get_lr(), 0.25) << name;
     }
+  }
+}
+
+TEST(Optimizer, LearningRatesAreFloat32AndSavedAsPeopleWriteThem) {
+  for (const char* name : {"sgd", "adamw"}) {
+    const auto optimizer = make_optimizer({.name = name}, weight_and_bias());
+    set_learning_rate(**optimizer, 0.004);
+    const auto& options = (*optimizer)->param_groups().front().options();
+    EXPECT_EQ(options.get_lr(), static_cast<double>(0.004F)) << name;
+    EXPECT_EQ(kind_of(**optimizer)->to_json(options).at("lr"), 0.004) << name;
   }
 }
 

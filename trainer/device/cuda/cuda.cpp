@@ -66,7 +66,23 @@ void watch_ourselves() {
   }
 }
 
+/// Structures of NCCL's header cross into libtorch_cuda, which was built with one version of it: with another one it
+/// would write beyond their ends.
+Result<void> check_nccl() {
+  constexpr std::uint64_t kOwn = (std::uint64_t{NCCL_MAJOR} << 32) | (std::uint64_t{NCCL_MINOR} << 16) | NCCL_PATCH;
+  if (torch::cuda::nccl::version() == kOwn) {
+    return {};
+  }
+  return fail("--device", "cuda",
+              fmt::format("the NCCL that is loaded is another one than rollcall_cuda.so's ({}.{}.{})", NCCL_MAJOR,
+                          NCCL_MINOR, NCCL_PATCH),
+              "LD_LIBRARY_PATH without another libnccl.so, or scripts/setup --cuda", ExitCode::Unavailable);
+}
+
 Result<Facts> open(std::uint32_t index) {
+  if (const Result<void> fits = check_nccl(); !fits) {
+    return fits.error();
+  }
   watch_ourselves();
   mark_nvtx_ranges();
   const int device = static_cast<int>(index);
@@ -82,21 +98,12 @@ Result<Facts> open(std::uint32_t index) {
                                   properties.pciDeviceID)};
 }
 
-/// Structures of NCCL's header cross into libtorch_cuda, which was built with one version of it: with another one it
-/// would write beyond their ends.
-void check_nccl() {
-  constexpr std::uint64_t kOwn = (std::uint64_t{NCCL_MAJOR} << 32) | (std::uint64_t{NCCL_MINOR} << 16) | NCCL_PATCH;
-  TORCH_CHECK(torch::cuda::nccl::version() == kOwn, "LibTorch was built with another NCCL than rollcall_cuda.so (",
-              NCCL_MAJOR, ".", NCCL_MINOR, ".", NCCL_PATCH, ")");
-}
-
 /// A part of a group splits the communicator of the whole (ncclCommSplit), which knows the nodes and their links: no
 /// new identifier goes through the store, and nothing is searched again. Its buffers are its own, unless the user says
 /// so (NCCL_COMM_SPLIT_SHARE_RESOURCES=1): NCCL carries out the collectives of communicators that share them one after
 /// the other, and those within nodes are to go on beside those between nodes.
 void add_nccl(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
               std::chrono::milliseconds timeout, const WholeGroup& whole) {
-  check_nccl();
   const auto of_nccl = c10d::ProcessGroupNCCL::Options::create();
   of_nccl->timeout = timeout;
   of_nccl->split_from = c10::dynamic_intrusive_pointer_cast<c10d::ProcessGroupNCCL>(whole.backend);

@@ -110,26 +110,25 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
     publish_process(*of_watchdog, rank);
     choice->add(*named.process_group, store, of_backend);
   });
+  const c10::intrusive_ptr<c10d::ProcessGroup> unwatched = named.process_group;
+  if (made) {
+    made = guarded([&] {
+      unwatched->setGroupName("rollcall");
+      named.process_group = watch(unwatched, of_watchdog,
+                                  {.rank = rank,
+                                   .world_size = world_size,
+                                   .names = options.names,
+                                   .timeout = options.timeout,
+                                   .timeout_setting = options.timeout_setting,
+                                   .compare = options.compare_calls,
+                                   .ranks_lost = options.ranks_lost,
+                                   .first_failure = options.first_failure},
+                                  &broken_gloo_peers);
+    });
+  }
   if (plugin != nullptr && options.whole) {  // all ranks divide their communicator together, or none
     made = agree_or_fail(options.whole, made);
   }
-  if (!made) {
-    return made.error();
-  }
-  const c10::intrusive_ptr<c10d::ProcessGroup> unwatched = named.process_group;
-  made = guarded([&] {
-    unwatched->setGroupName("rollcall");
-    named.process_group = watch(unwatched, of_watchdog,
-                                {.rank = rank,
-                                 .world_size = world_size,
-                                 .names = options.names,
-                                 .timeout = options.timeout,
-                                 .timeout_setting = options.timeout_setting,
-                                 .compare = options.compare_calls,
-                                 .ranks_lost = options.ranks_lost,
-                                 .first_failure = options.first_failure},
-                                &broken_gloo_peers);
-  });
   if (made && options.hosts_connected) {
     made = options.hosts_connected(named.process_group);
   }
@@ -142,6 +141,7 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
   if (!made) {
     return made.error();
   }
+  unwatched->setGroupName("rollcall");  // of the device's part, too
   return named;
 }
 
