@@ -256,14 +256,16 @@ def test_no_step_in_a_graph_waits_for_the_device(tmp_path):
 
 
 @pytest.mark.parametrize("parallel, graph", [("ddp", "off"), ("fsdp", "off"), ("ddp", "on"), ("fsdp", "on")])
-@pytest.mark.parametrize("how, reason", [("SIGKILL", r"failed, so a peer was lost: rank 1 is lost: its process ended"),
-                                         ("SIGSTOP", r"did not end within 3\.0 s: rank 1 does not answer, but its process lives")],
+@pytest.mark.parametrize("how, limit, reason",
+                         [("SIGKILL", 50, r"failed, so a peer was lost: rank 1 is lost: its process ended"),
+                          ("SIGSTOP", 5, r"did not end within 5\.0 s: rank 1 does not answer, but its process lives")],
                          ids=["killed", "stopped"])
-def test_a_lost_rank_is_named_although_the_device_waits_for_ever(tmp_path, parallel, graph, how, reason):
-    """A device's collective that waits for a lost rank tells nobody: it is seen not to end, aborted, and nothing is saved of it."""
+def test_a_lost_rank_is_named_although_the_device_waits_for_ever(tmp_path, parallel, graph, how, limit, reason):
+    """A device's collective that waits for a lost rank tells nobody: it is seen not to end, aborted, and nothing is saved of it. Whose
+    process has ended is named before the limit."""
     options = (*DATA, STAND_IN, "--image-size=32", f"--parallel={parallel}", f"--cuda-graph={graph}", "--epochs=1000", "--fake-size=4000",
                "--checkpoint-steps=4")
-    processes = trainer_ranks.start(tmp_path, *options, "--collective-timeout=3")
+    processes = trainer_ranks.start(tmp_path, *options, f"--collective-timeout={limit}")
     first = 5 if graph == "off" else EAGER_STEPS + 6
     for line in processes[0].stdout:
         step = re.search(r"step +(\d+)/", line)

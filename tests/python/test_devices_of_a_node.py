@@ -74,8 +74,9 @@ def test_a_rank_that_lives_on_and_a_new_one_are_on_their_own_devices(tmp_path):
 def test_memory_that_runs_out_on_one_device_is_looked_at_there(tmp_path):
     """The batch that fits is tried on the rank's own device."""
     report = tmp_path / "report"
-    text = trainer_ranks.run(tmp_path / "run", *DATA, STAND_IN, "--batch-size=64", "--fake-size=1000", "--max-steps=3", "--valid-epochs=0",
-                             "--checkpoint-epochs=0", code=69, env={**of_devices(2, report), "STAND_IN_MEMORY": str(40 << 20)})
+    options = (*DATA, STAND_IN, "--image-size=32", "--batch-size=64", "--fake-size=1000", "--max-steps=3", "--valid-epochs=0")
+    text = trainer_ranks.run(tmp_path / "run", *options, "--checkpoint-epochs=0", code=69,
+                             env={**of_devices(2, report), "STAND_IN_MEMORY": str(40 << 20)})
     assert re.search(r"^rollcall: device memory: .* in use; try --batch-size=\d+, which has fitted here", text, re.M), text
     assert used(report)[0] == ["0", "1"]
 
@@ -83,7 +84,7 @@ def test_memory_that_runs_out_on_one_device_is_looked_at_there(tmp_path):
 @pytest.mark.parametrize("graph", ["off", "on"])
 def test_a_lost_rank_is_named_on_a_node_of_several_devices(tmp_path, graph):
     processes = trainer_ranks.start(tmp_path, *DATA, STAND_IN, f"--cuda-graph={graph}", "--epochs=1000", "--fake-size=4000",
-                                    "--collective-timeout=3", env={"STAND_IN_COUNT": "2"})
+                                    "--collective-timeout=50", env={"STAND_IN_COUNT": "2"})
     for line in processes[0].stdout:
         if re.search(rf"step +{EAGER_STEPS + 4}/", line):
             processes[1].kill()
