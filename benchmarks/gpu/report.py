@@ -3,6 +3,10 @@ import json
 import statistics
 import time
 
+# What a step moves for an image at least, with the project's kernels: docs/gpu.md, "Goals on hardware".
+BYTES_OF_AN_IMAGE = 28.7e-3 * 3.35e12 / 256
+# Bytes a second of a GPU's memory, by the name that nvidia-smi has for it; NVIDIA's data sheets.
+BANDWIDTHS = {"H200": 4.8e12, "H100 80GB HBM3": 3.35e12, "H100 PCIe": 2.0e12, "A100-SXM4-80GB": 2.039e12, "A100-SXM4-40GB": 1.555e12}
 OK, FAILED, SKIPPED, LEFT_OUT = "ok", "FAILED", "skipped", "left out"
 
 
@@ -65,15 +69,18 @@ class Report:
             self._file.write_text(json.dumps(content, indent=1) + "\n")
 
     def table(self):
-        """Speeds, each against eager Python's of the same batch size and type (bf16, where it has none of its own)."""
+        """Speeds, each against eager Python's of the same batch size and type, and against what the GPU's memory allows."""
+        gpu = str(self.facts.get("gpu", ""))
+        limit = next((bandwidth / BYTES_OF_AN_IMAGE for name, bandwidth in BANDWIDTHS.items() if name in gpu), None)
         medians = {(speed["batch_size"], speed["side"]): speed["median"] for speed in self.speeds}
-        rows = [("batch", "side", "images/s", "least", "most", "runs", "x eager", "")]
+        rows = [("batch", "side", "images/s", "least", "most", "runs", "x eager", "of memory's", "")]
         for speed in self.speeds:
             batch, side, numbers = speed["batch_size"], speed["side"], speed["images_per_second"]
             eager = medians.get((batch, f"python eager {side.split()[-1]}"))
             ratio = f"{speed['median'] / eager:.2f}" if eager else "-"
+            share = f"{100 * speed['median'] / limit:.0f} %" if limit else "-"
             rows.append((str(batch), side, f"{speed['median']:.0f}", f"{min(numbers):.0f}", f"{max(numbers):.0f}", str(len(numbers)),
-                         ratio, speed["detail"]))
+                         ratio, share, speed["detail"]))
         return aligned(rows) if len(rows) > 1 else ""
 
 
