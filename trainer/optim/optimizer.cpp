@@ -145,6 +145,9 @@ std::string number_text(double number) {
 }
 
 double as_written(double learning_rate) {
+  if (static_cast<double>(static_cast<float>(learning_rate)) != learning_rate) {
+    return learning_rate;
+  }
   std::array<char, 32> text{};  // NOLINT(*-magic-numbers): more than a float32 takes
   const auto written = std::to_chars(text.data(), text.data() + text.size(), static_cast<float>(learning_rate));
   double number = learning_rate;

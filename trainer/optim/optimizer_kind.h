@@ -79,6 +79,7 @@ extern const OptimizerKind kAdamW;
 /// A number as messages have it.
 [[nodiscard]] std::string number_text(double number);
 /// A learning rate as people write it, which set_learning_rate() made a float32: 0.004, and not 0.004000000189989805.
+/// One that is no float32 as it is.
 [[nodiscard]] double as_written(double learning_rate);
 /// The parameters of a group that have gradients, of at least one number.
 [[nodiscard]] std::vector<at::Tensor> with_gradients(const torch::optim::OptimizerParamGroup& group);
