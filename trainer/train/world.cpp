@@ -38,7 +38,6 @@ World world_of(const job::JobFacts& facts) {
   return world;
 }
 
-/// Where this rank computes, in `world`; the error is for the ranks to agree on.
 /// Why a GPU is not there, where its driver knows.
 Result<void> with_gpu_trouble(const Result<void>& taken) {
   if (taken) {
@@ -49,6 +48,7 @@ Result<void> with_gpu_trouble(const Result<void>& taken) {
   return error;
 }
 
+/// Where this rank computes, in `world`; the error is for the ranks to agree on.
 Result<void> take_device(World& world, const job::JobFacts& facts, const Environment& environment,
                          const config::ProcessGroupConfig& config) {
   const device::Place place{.asked = config.device,
