@@ -446,6 +446,17 @@ def test_a_backend_that_does_not_carry_the_devices_tensors_is_refused(tmp_path, 
         tmp_path, STAND_IN, f"--backend={backend}", code=64, ranks=2)
 
 
+def test_a_node_without_a_driver_does_not_leave_the_others_waiting(tmp_path):
+    """Rank 0 has no GPU, so that NCCL has nothing to carry there; rank 1 has one."""
+    without, other = (trainer_ranks.start(tmp_path, *DATA, *options, ranks=2)
+                      for options in (("--device=cpu", "--backend=nccl"), (STAND_IN,)))
+    for unused in (without[1], other[0]):
+        unused.kill()
+        unused.communicate()
+    text = trainer_ranks.finish([without[0], other[1]], code=64)
+    assert re.search("rollcall: --backend: nccl: rank 0 on .*: carries tensors of GPUs, and this training computes on CPUs", text)
+
+
 def test_nccl_without_a_device_is_refused(tmp_path):
     assert "carries tensors of GPUs, and this training computes on CPUs" in refused(
         tmp_path, "--device=cpu", "--backend=nccl", code=64, ranks=2)

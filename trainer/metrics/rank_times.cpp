@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <ranges>
 #include <string>
 
 namespace rollcall::metrics {
@@ -126,8 +125,7 @@ void RankTimes::add_known(Record& record, const char* name, const Number& number
     const double value = number(told_[rank]);
     return std::isnan(value) ? std::nullopt : std::optional(value);
   };
-  const auto ranks = std::views::iota(std::size_t{0}, told_.size());
-  if (std::ranges::any_of(ranks, [&](std::size_t rank) { return known(rank).has_value(); })) {
+  if (std::ranges::any_of(told_, [&](const Told& told) { return !std::isnan(number(told)); })) {
     record.emplace_back(name, array_of(told_.size(), known));
   }
 }

@@ -60,11 +60,14 @@ nlohmann::json shown_device(const World& world, const Result<void>& taken) {
 /// Whether it is a part of a GPU (MIG).
 bool is_instance(const nlohmann::json& shown) { return shown.at("uuid").get<std::string>().starts_with("MIG-"); }
 
-Error error_of(const nlohmann::json& shown, std::size_t rank) {
-  const auto texts = shown.at("error").get<std::vector<std::string>>();
-  return fail(texts.at(0), texts.at(1),
-              fmt::format("rank {} on {}: {}", rank, shown.at("host").get<std::string>(), texts.at(2)), texts.at(3),
-              static_cast<ExitCode>(shown.at("code").get<int>()));
+/// The error of a rank, which it is named for unless all ranks have the same.
+Error error_of(const std::vector<nlohmann::json>& shown, std::size_t rank) {
+  const nlohmann::json& own = shown[rank];
+  const auto texts = own.at("error").get<std::vector<std::string>>();
+  const bool of_all =
+      std::ranges::all_of(shown, [&](const nlohmann::json& other) { return other.value("error", nlohmann::json()) == own.at("error"); });
+  const std::string who = of_all ? "" : fmt::format("rank {} on {}: ", rank, own.at("host").get<std::string>());
+  return fail(texts.at(0), texts.at(1), who + texts.at(2), texts.at(3), static_cast<ExitCode>(own.at("code").get<int>()));
 }
 
 /// Names of what no other rank may have as well: the device and, of an instance (MIG), its GPU, by its place on the
@@ -107,7 +110,7 @@ Result<void> check_devices(const std::vector<nlohmann::json>& shown) {
   for (std::size_t rank = 0; rank < shown.size(); ++rank) {
     const auto text = [&](const char* key) { return shown[rank].at(key).get<std::string>(); };
     if (shown[rank].contains("error")) {
-      return error_of(shown[rank], rank);
+      return error_of(shown, rank);
     }
     if (text("type") != shown[0].at("type").get<std::string>()) {
       return fail("--device", text("type"),

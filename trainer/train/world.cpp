@@ -40,7 +40,7 @@ World world_of(const job::JobFacts& facts) {
 
 /// Why a GPU is not there, where its driver knows.
 Result<void> with_gpu_trouble(const Result<void>& taken) {
-  if (taken) {
+  if (taken || taken.error().exit_code != ExitCode::Unavailable) {
     return taken;
   }
   Error error = taken.error();
@@ -73,7 +73,12 @@ Result<void> take_device(World& world, const job::JobFacts& facts, const Environ
     }
   }
   world.share = share_of_node(environment, facts.local_world_size, world.device.type() != at::kCPU);
-  return chosen ? Result<void>() : chosen.error();
+  return chosen ? process_group::check_backend(config.backend, world.device.plugin()) : chosen.error();
+}
+
+/// What connects the hosts of ranks that agree on why they cannot train: alike on all of them, whatever each found.
+std::string of_hosts(const std::string& asked) {
+  return process_group::check_backend(asked, nullptr) ? asked : "auto";
 }
 
 /// A connection of its own to the store that this process serves; the store itself where none can be had.
@@ -134,8 +139,8 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
   // A rank that dies as a PMIx client takes the whole step down before anybody can say why.
   pmix.reset();
   world.rendezvous = meeting->method + " " + rendezvous::to_text(meeting->endpoint);
-  world.group_options = {.backend = taken ? config.backend : "auto",  // for what the ranks tell each other
-                         .device = world.device.plugin(),
+  world.group_options = {.backend = taken ? config.backend : of_hosts(config.backend),
+                         .device = taken ? world.device.plugin() : nullptr,
                          .timeout = config.collective_timeout,
                          .compare_calls = launch.text("debug") == "collectives",
                          .ranks_lost = lost};

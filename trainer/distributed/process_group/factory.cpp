@@ -77,7 +77,16 @@ Result<Choice> choose_beside(const device::Plugin& plugin, const std::string& as
               fmt::format("--backend=auto, which is {} there, or --device=cpu", plugin.backend));
 }
 
+Result<Choice> choose(const device::Plugin* plugin, const std::string& asked) {
+  return plugin != nullptr ? choose_beside(*plugin, asked) : choose(asked);
+}
+
 }  // namespace
+
+Result<void> check_backend(const std::string& asked, const device::Plugin* plugin) {
+  const Result<Choice> choice = choose(plugin, asked);
+  return choice ? Result<void>() : choice.error();
+}
 
 std::vector<std::string> cpu_backends() {
   std::vector<std::string> names{"gloo"};
@@ -90,7 +99,7 @@ std::vector<std::string> cpu_backends() {
 Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Store>& store, std::uint32_t rank,
                                              std::uint32_t world_size, const ProcessGroupOptions& options) {
   const device::Plugin* const plugin = options.device;
-  const Result<Choice> choice = plugin != nullptr ? choose_beside(*plugin, options.backend) : choose(options.backend);
+  const Result<Choice> choice = choose(plugin, options.backend);
   if (!choice) {
     return choice.error();
   }

@@ -44,6 +44,10 @@ struct NamedProcessGroup {
   std::string backend;
 };
 
+/// Whether `asked` carries tensors of `plugin`'s device, or (null) of the CPU: what make_process_group() looks at
+/// first, for ranks whose devices may differ to agree on it. Errors: (Usage) it does not, or is unknown.
+[[nodiscard]] Result<void> check_backend(const std::string& asked, const device::Plugin* plugin);
+
 /// Makes the process group of all ranks: Gloo, UCX or MPI for tensors on CPUs; where a device computes Gloo for those,
 /// and the device's backend (NCCL) for tensors on the current device. "auto" is that, otherwise gloo (docs/backends.md
 /// says why). Collective.
