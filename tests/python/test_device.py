@@ -287,9 +287,51 @@ def test_a_lost_rank_is_named_although_the_device_waits_for_ever(tmp_path, paral
 
 @pytest.mark.parametrize("graph", ["off", "on"])
 def test_a_device_that_fails_is_told_and_ends_no_process_by_a_signal(tmp_path, graph):
-    text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, f"--cuda-graph={graph}", "--epochs=1000", "--fake-size=4000", code=69,
+    """It is no peer that was lost."""
+    text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, f"--cuda-graph={graph}", "--epochs=1000", "--fake-size=200", code=69,
                              env={"STAND_IN_FAILS": "100"})
-    assert "fallen off the bus" in text
+    told, = [line for line in text.splitlines() if line.startswith("rollcall: ") and "warning" not in line]
+    assert re.match(r"rollcall: --device: stand-in-\d+-0: .*fallen off the bus; try nvidia-smi", told), text
+    assert "peer was lost" not in text
+
+
+def test_a_connection_that_is_lost_while_steps_are_graphs_is_told_in_its_librarys_words(tmp_path):
+    text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, GRAPH, "--epochs=1000", "--fake-size=4000", code=69,
+                             env={"STAND_IN_DISCONNECTS": "100"})
+    assert "stand-in: a connection was lost" in text
+
+
+@pytest.mark.parametrize("training", [("--parallel=ddp",), ("--parallel=fsdp", "--shard-degree=2", "--replicate-degree=2")], ids=["ddp", "hybrid"])
+def test_groups_of_devices_are_let_go_of_together(tmp_path, training):
+    """By all ranks, when all have come to their end; of one whose ranks fail nobody waits for the others."""
+    ranks = 4 if "--shard-degree=2" in training else 2
+    report = tmp_path / "groups"
+    trainer_ranks.run(tmp_path / "well", *DATA, *training, STAND_IN, "--max-steps=3", ranks=ranks, env={"STAND_IN_GROUPS": str(report)})
+    ends = report.read_text().splitlines()
+    assert set(ends) == {"shut down"} and len(ends) % ranks == 0, ends
+    report.unlink()
+    trainer_ranks.run(tmp_path / "ill", *DATA, *training, STAND_IN, "--max-steps=30", "--lr=1e6", "--lr-scaling=none", ranks=ranks, code=65,
+                      env={"STAND_IN_GROUPS": str(report)})
+    assert set(report.read_text().splitlines()) == {"aborted"}
+
+
+def test_a_rank_that_the_others_devices_do_not_reach_keeps_nobody_waiting_for_ever(tmp_path):
+    text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--collective-timeout=2", code=69, env={"STAND_IN_UNREACHABLE": "1"})
+    told = [line for line in text.splitlines() if line.startswith("rollcall: ") and "warning" not in line]
+    assert len(told) == 1 and "connecting of devices" in told[0] and "did not end within 2.0 s" in told[0], text
+
+
+def test_devices_of_different_models_are_told_in_one_warning(tmp_path):
+    text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--max-steps=1", env={"STAND_IN_COUNT": "2", "STAND_IN_NAME": "H100,A100"})
+    warning, = [line for line in text.splitlines() if "different models" in line]
+    assert "1 of 2 on H100, and rank 1 on " in warning and "on A100" in warning
+
+
+def test_a_device_that_cannot_run_the_projects_kernels_is_not_given_any(tmp_path):
+    old = {**KERNELS, "STAND_IN_COUNT": "2", "STAND_IN_WITHOUT_KERNELS": ",too old"}
+    assert "rollcall: --own-kernels: on: rank 1 on " in refused(tmp_path / "one", STAND_IN, code=76, ranks=2, env=old)
+    trainer_ranks.run(tmp_path / "off", *DATA, STAND_IN, "--own-kernels=off", "--max-steps=1", env=old)
+    trainer_ranks.run(tmp_path / "both", *DATA, STAND_IN, "--max-steps=1", env={**old, "STAND_IN_WITHOUT_KERNELS": "too old"})
 
 
 def test_a_rank_says_where_it_computes(tmp_path):
@@ -396,12 +438,16 @@ def test_a_plugin_that_cannot_be_opened_or_believed_is_not_used(tmp_path):
     (plugins / "rollcall_broken.so").write_text("no library")
     (plugins / "rollcall_shared.so").write_text("anybody's")
     (plugins / "rollcall_shared.so").chmod(0o666)
+    other_build = re.sub(rb"\0[0-9a-f]{64}\0", lambda found: found[0][::-1], (folder / "rollcall_stand_in.so").read_bytes())
+    (plugins / "rollcall_stand_in.so").write_bytes(other_build)
     mpi = folder / "rollcall_mpi.so"
     command = [str(program), *DATA, f"--checkpoint-dir={tmp_path / 'out'}"]
     process = trainer_ranks.subprocess.run([*command, "--device=broken"], text=True, capture_output=True)
     assert process.returncode == 69 and "rollcall: --device: broken: " in process.stderr
     process = trainer_ranks.subprocess.run([*command, "--device=shared"], text=True, capture_output=True)
     assert process.returncode == 78 and "rollcall_shared.so is not believed" in process.stderr
+    process = trainer_ranks.subprocess.run([*command, "--device=stand_in"], text=True, capture_output=True)
+    assert process.returncode == 76 and "is of another build than this program" in process.stderr, process.stderr
     if mpi.exists():
         shutil.copy(mpi, plugins / "rollcall_other.so")
         process = trainer_ranks.subprocess.run([*command, "--device=other"], text=True, capture_output=True)
@@ -440,7 +486,7 @@ def test_ranks_on_different_kinds_of_devices_are_an_error(tmp_path):
     assert text.count("rank 1 on ") == 1 and "rollcall: --device: " in text
 
 
-@pytest.mark.parametrize("backend", ["gloo", "ucx", "mpi", "nccl"])
+@pytest.mark.parametrize("backend", ["gloo", "ucx", "nccl"])
 def test_a_backend_that_does_not_carry_the_devices_tensors_is_refused(tmp_path, backend):
     assert f"rollcall: --backend: {backend}: does not carry tensors of the device" in refused(
         tmp_path, STAND_IN, f"--backend={backend}", code=64, ranks=2)

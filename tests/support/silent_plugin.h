@@ -12,6 +12,7 @@ inline device::Plugin silent_plugin(c10::DeviceType type, const device::Kernels*
           .count = nullptr,
           .open = nullptr,
           .add_backend = nullptr,
+          .trouble = nullptr,
           .flight_record = nullptr,
           .capture = nullptr,
           .kernels = kernels};

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <iterator>
 #include <limits>
@@ -29,10 +30,19 @@ std::atomic<std::int64_t> ended{0};
 std::atomic<std::int64_t> reduce_scatters_given{0};
 std::atomic<std::int64_t> reduce_scatters_arrived{0};
 
-/// STAND_IN_FAILS: of which the device fails, as a GPU does: whoever asks it something is told, and it does no more.
-std::int64_t most_given() {
-  static const char* const set = std::getenv("STAND_IN_FAILS");
+std::int64_t number_of(const char* variable) {
+  const char* const set = std::getenv(variable);
   return set == nullptr ? std::numeric_limits<std::int64_t>::max() : std::atoll(set);
+}
+/// STAND_IN_FAILS: with which collective the device fails, as a GPU does: whoever asks it something is told.
+bool fails() {
+  static const std::int64_t first = number_of("STAND_IN_FAILS");
+  return given >= first;
+}
+/// STAND_IN_DISCONNECTS: with which one a connection is lost, of which no work says anything.
+bool is_disconnected() {
+  static const std::int64_t first = number_of("STAND_IN_DISCONNECTS");
+  return given >= first;
 }
 
 /// What ends waiting for all works of a backend.
@@ -88,7 +98,11 @@ class WorkOfStream final : public c10d::Work {
         outputs_(std::move(outputs)) {}
   bool isCompleted() override {
     TORCH_CHECK(carried_, "stand-in: the host looks at work that is captured");
-    TORCH_CHECK(given < most_given(), "stand-in: the device has fallen off the bus");
+    if (fails()) {
+      constexpr int kUnknown = 999;  // as of cudaErrorUnknown
+      throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, kUnknown,
+                                  "stand-in: the device has fallen off the bus");
+    }
     return carried_->has_ended();
   }
   bool wait(std::chrono::milliseconds /*timeout*/) override {
@@ -135,11 +149,26 @@ class Collectives final : public c10d::Backend {
   explicit Collectives(c10::intrusive_ptr<c10d::Backend> inner)
       : c10d::Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)) {}
 
+  Collectives(const Collectives&) = delete;
+  Collectives& operator=(const Collectives&) = delete;
+  /// STAND_IN_GROUPS: a file to which each group adds, at its end, how it was let go of.
+  ~Collectives() override {
+    if (const char* const path = std::getenv("STAND_IN_GROUPS")) {
+      std::ofstream(path, std::ios::app) << end_ << '\n';
+    }
+  }
+
   const std::string getBackendName() const override { return "stand-in"; }
   void abort() override {
     const std::lock_guard lock(abortion_->mutex);
+    end_ = "aborted";
     abortion_->aborted = true;
     abortion_->changed.notify_all();
+  }
+  /// As ncclCommFinalize: when all ranks do.
+  void shutdown() override {
+    inner_->barrier({})->wait();
+    end_ = "shut down";
   }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
@@ -280,9 +309,12 @@ class Collectives final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Backend> inner_;
   const c10::Stream stream_ = new_stream(device());
   const std::shared_ptr<Abortion> abortion_ = std::make_shared<Abortion>();
+  std::string end_ = "left open";
 };
 
 }  // namespace
+
+std::string trouble(c10d::Backend& /*backend*/) { return is_disconnected() ? "stand-in: a connection was lost" : ""; }
 
 std::string flight_record() {
   return "{\"given\": " + std::to_string(given) + ", \"ended\": " + std::to_string(ended) + "}";

@@ -4,6 +4,7 @@
 #include <functional>
 #include <initializer_list>
 #include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
 #include <c10/core/DeviceGuard.h>
@@ -51,6 +52,7 @@ namespace rollcall::testing_support::stand_in {
 void add_backend(c10d::ProcessGroup& group);
 /// How many collectives backends of this process were given, and how many ended, as JSON.
 [[nodiscard]] std::string flight_record();
+[[nodiscard]] std::string trouble(c10d::Backend& backend);
 /// Reduce-scatters that they were given, and of which a stream has seen the values.
 struct ReduceScatters {
   std::int64_t given = 0;

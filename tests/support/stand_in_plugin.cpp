@@ -34,25 +34,44 @@ Result<std::uint32_t> count() {
   return static_cast<std::uint32_t>(std::stoul(given));
 }
 
-/// Each process has devices of its own, whose names say so; STAND_IN_UUID: other names, by commas; the
-/// last one is also that of those behind it.
-std::string uuid_of(std::uint32_t index) {
-  std::istringstream names(variable("STAND_IN_UUID", ""));
-  std::string name;
+/// Of a variable that has a word for each device, by commas; the last one is also that of those behind it.
+std::string word_of(const char* variable_name, std::uint32_t index) {
+  std::istringstream words(variable(variable_name, ""));
+  std::string word;
   for (std::uint32_t i = 0; i <= index; ++i) {
-    std::getline(names, name, ',');
+    std::getline(words, word, ',');
   }
-  return name.empty() ? fmt::format("stand-in-{}-{}", ::getpid(), index) : name;
+  return word;
+}
+
+/// STAND_IN_NAME, STAND_IN_UUID: of each device; without the latter each process has devices of its own, whose UUIDs
+/// say so.
+std::string name_of(std::uint32_t index) {
+  const std::string name = word_of("STAND_IN_NAME", index);
+  return name.empty() ? "stand-in" : name;
+}
+std::string uuid_of(std::uint32_t index) {
+  const std::string uuid = word_of("STAND_IN_UUID", index);
+  return uuid.empty() ? fmt::format("stand-in-{}-{}", ::getpid(), index) : uuid;
 }
 
 Result<Facts> open(std::uint32_t index) {
   const c10::impl::VirtualGuardImpl guard(c10::DeviceType::PrivateUse1);
   guard.setDevice({c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(index)});
-  return Facts{.name = "stand-in", .uuid = uuid_of(index), .bus = variable("STAND_IN_BUS", "")};
+  return Facts{.name = name_of(index),
+               .uuid = uuid_of(index),
+               .bus = variable("STAND_IN_BUS", ""),
+               .without_kernels = word_of("STAND_IN_WITHOUT_KERNELS", index)};  // for each device why, or nothing
 }
 
 /// As NCCL connects ranks: it waits for all of them, whatever has become of them, and refuses two on one device.
+/// STAND_IN_UNREACHABLE: the rank that is not reached by the others.
 void connect(const c10d::ProcessGroup& group, c10d::Store& store) {
+  if (variable("STAND_IN_UNREACHABLE", "") == std::to_string(group.getRank())) {
+    while (true) {
+      ::pause();
+    }
+  }
   const auto key = [](int rank) { return "stand-in/" + std::to_string(rank); };
   const std::string mine = uuid_of(static_cast<std::uint32_t>(stand_in::device().index()));
   store.set(key(group.getRank()), std::vector<std::uint8_t>(mine.begin(), mine.end()));
@@ -96,6 +115,7 @@ extern "C" __attribute__((visibility("default"))) const rollcall::device::Plugin
                                                .count = &count,
                                                .open = &open,
                                                .add_backend = &add_backend,
+                                               .trouble = &stand_in::trouble,
                                                .flight_record = &stand_in::flight_record,
                                                .capture = &stand_in::capture,
                                                .kernels = kernels()};

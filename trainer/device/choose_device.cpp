@@ -70,6 +70,7 @@ void Device::use(const Arithmetic& arithmetic) {
   context.setDeterministicCuDNN(arithmetic.deterministic);
   // An operator that knows no other way says so, and goes on.
   context.setDeterministicAlgorithms(arithmetic.deterministic, /*warn_only=*/true);
+  context.setDeterministicFillUninitializedMemory(false);  // which each empty tensor would pay for
   if (arithmetic.deterministic) {
     constexpr int kKeepTheUsers = 0;
     setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", kKeepTheUsers);  // NVIDIA's cuBLAS manual, "Results reproducibility"
@@ -111,9 +112,14 @@ std::string missing_kernels_warning(const Device& device) {
   if (device.type() != at::kCUDA || !device.lacks_kernels()) {
     return {};
   }
-  return "--own-kernels: on: rollcall_cuda.so was built without nvcc and has none, so LibTorch's operators compute, in "
-         "more "
-         "passes over memory; try a build where CMake finds nvcc (docs/gpu.md), or --own-kernels=off if that is meant";
+  constexpr const char* kInstead = "so LibTorch's operators compute, in more passes over memory; try";
+  if (const std::string& reason = device.facts().without_kernels; !reason.empty()) {
+    return fmt::format("--own-kernels: on: {}, {} --own-kernels=off if that is meant", reason, kInstead);
+  }
+  return fmt::format(
+      "--own-kernels: on: rollcall_cuda.so was built without nvcc and has none, {} a build where CMake finds nvcc "
+      "(docs/gpu.md), or --own-kernels=off if that is meant",
+      kInstead);
 }
 
 }  // namespace rollcall::device

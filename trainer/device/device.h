@@ -34,10 +34,10 @@ class Device {
   [[nodiscard]] const Facts& facts() const { return facts_; }
   /// The project's own, for tensors there; null: LibTorch's operators compute.
   [[nodiscard]] const Kernels* kernels() const {
-    return own_kernels_ && plugin_ != nullptr ? plugin_->kernels : nullptr;
+    return own_kernels_ && plugin_ != nullptr && facts_.without_kernels.empty() ? plugin_->kernels : nullptr;
   }
   /// Whether kernels() is null for no other reason than that there are none.
-  [[nodiscard]] bool lacks_kernels() const { return own_kernels_ && plugin_ != nullptr && plugin_->kernels == nullptr; }
+  [[nodiscard]] bool lacks_kernels() const { return own_kernels_ && plugin_ != nullptr && kernels() == nullptr; }
   /// For people: "cpu", "cuda: NVIDIA H100 80GB HBM3".
   [[nodiscard]] std::string text() const {
     const std::string kind = c10::DeviceTypeName(type(), true);

@@ -21,6 +21,8 @@ struct Facts {
   std::string name;  ///< "NVIDIA H100 80GB HBM3"
   std::string uuid;  ///< no other device's: "GPU-8e4c1b7a-..."
   std::string bus;   ///< its place on the bus: "0000:3b:00.0"
+  /// Why it cannot run Plugin::kernels; empty: it can.
+  std::string without_kernels = {};
 };
 
 /// What a group is a part of: a larger one, all of whose ranks make parts of it at the same time, each rank one.
@@ -47,6 +49,9 @@ struct Plugin {
   /// part of a larger group may be made from what that has found out and connected. Throws what c10d throws.
   void (*add_backend)(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
                       std::chrono::milliseconds timeout, const WholeGroup& whole);
+  /// What is wrong with the connections of what add_backend gave a group, though nobody has waited for a collective
+  /// yet; empty: nothing. Any thread may ask.
+  std::string (*trouble)(c10d::Backend& backend);
   /// The last collectives that the backends of this process were given, and how far they came, as JSON; for those who
   /// look for the one that does not end. Throws what c10d throws.
   std::string (*flight_record)();

@@ -6,12 +6,12 @@
 
 namespace rollcall::train {
 
-void CapturedWork::enqueue(const std::function<void()>& work) {
+void CapturedWork::enqueue(const std::function<void()>& work, std::chrono::duration<double> own) {
   if (!replay_) {
     capture(work);
   }
   replay_();
-  collectives_.replayed(world_.device.device());
+  collectives_.replayed(world_.device.device(), own);
 }
 
 void CapturedWork::capture(const std::function<void()>& work) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 
 #include "trainer/distributed/process_group/collectives.h"
@@ -19,7 +20,8 @@ class CapturedWork {
 
   /// Has the device do what `work` enqueues, which is called the first time only: it reads and writes the same tensors
   /// each time, and waits for nothing on the host. Throws what LibTorch throws.
-  void enqueue(const std::function<void()>& work);
+  /// `own`: how long it takes where no rank is waited for.
+  void enqueue(const std::function<void()>& work, std::chrono::duration<double> own = {});
 
  private:
   void capture(const std::function<void()>& work);

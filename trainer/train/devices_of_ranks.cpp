@@ -13,6 +13,7 @@
 #include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/contract/exit_codes.h"
+#include "runtime/elastic/devices.h"
 #include "runtime/job/gpu_request.h"
 #include "trainer/device/nccl_log.h"
 
@@ -37,6 +38,13 @@ std::string left_aside(const World& world) {
              : "";
 }
 
+/// NVIDIA's GPUs that this process may open, whatever CUDA_VISIBLE_DEVICES says: NCCL looks through that. Parts of
+/// GPUs (MIG) reach no others in any case.
+std::uint32_t openable(const World& world) {
+  const bool whole = world.device.type() == at::kCUDA && !world.device.facts().uuid.starts_with("MIG-");
+  return whole ? elastic::count_nvidia_gpus(Environment()) : 0;
+}
+
 /// What a rank tells the others of where it computes.
 nlohmann::json shown_device(const World& world, const Result<void>& taken) {
   const device::Facts& facts = world.device.facts();
@@ -48,6 +56,7 @@ nlohmann::json shown_device(const World& world, const Result<void>& taken) {
                        {"numa_node", numa_node_of(facts.bus)},
                        {"cpus", ranges_text(cpus_of_this_process())},
                        {"kernels", world.device.kernels() != nullptr},
+                       {"openable", openable(world)},
                        {"shares", Environment::of_this_process().get("NCCL_MULTI_RANK_GPU_ENABLE") == "1"}};
   if (!taken) {
     const Error& error = taken.error();
@@ -124,7 +133,7 @@ Result<void> check_devices(const std::vector<nlohmann::json>& shown) {
                   fmt::format("rank {} on {} {} kernels of rollcall's own, and rank 0 on {} {}", rank, text("host"),
                               shown[rank].at("kernels") ? "has" : "lacks", shown[0].at("host").get<std::string>(),
                               shown[0].at("kernels") ? "has them" : "does not"),
-                  "one installation for all nodes", ExitCode::Mismatch);
+                  "one installation for all nodes, and GPUs that are alike, or --own-kernels=off", ExitCode::Mismatch);
     }
     for (const std::string& claim : claims_of(shown[rank])) {
       const auto [other, is_new] = rank_of.emplace(claim, rank);
@@ -222,6 +231,23 @@ std::string mixed_devices_warning(const std::vector<DeviceOfRank>& ranks) {
       other->name);
 }
 
+std::string hidden_devices_warning(const std::vector<DeviceOfRank>& ranks) {
+  std::map<std::string, std::uint32_t> on_host;
+  for (const DeviceOfRank& rank : ranks) {
+    on_host[rank.host] += 1;
+  }
+  const auto misses = [&](const DeviceOfRank& rank) { return rank.openable > 0 && rank.openable < on_host[rank.host]; };
+  const auto first = std::ranges::find_if(ranks, misses);
+  if (first == ranks.end()) {
+    return "";
+  }
+  return fmt::format(
+      "--device: {} of {} ranks may not open the GPUs of other ranks on their node ({} of {} on {}), and NCCL reaches "
+      "these by way of main memory or the network, not NVLink; try {}",
+      std::ranges::count_if(ranks, misses), ranks.size(), first->openable, on_host[first->host], first->host,
+      job::gpus_for_every_task(on_host[first->host]));
+}
+
 std::string slow_network_warning(const std::vector<NetworkOfRank>& ranks) {
   const auto slow = [](const NetworkOfRank& rank) { return !rank.left_aside.empty(); };
   const auto first = std::ranges::find_if(ranks, slow);
@@ -247,10 +273,14 @@ Result<void> agree_on_devices(World& world, const process_group::Group& hosts, c
   world.device_lines = checked ? lines_of(*shown) : std::vector<std::string>();
   std::vector<DeviceOfRank> devices;
   for (const nlohmann::json& rank : *shown) {
-    devices.push_back({rank.at("host").get<std::string>(), rank.at("name").get<std::string>()});
+    devices.push_back({rank.at("host").get<std::string>(), rank.at("name").get<std::string>(),
+                       rank.at("openable").get<std::uint32_t>()});
   }
-  if (std::string warning = mixed_devices_warning(devices); checked && !warning.empty()) {
-    world.device_warnings.push_back(std::move(warning));
+  for (std::string& warning : checked ? std::vector{mixed_devices_warning(devices), hidden_devices_warning(devices)}
+                                      : std::vector<std::string>()) {
+    if (!warning.empty()) {
+      world.device_warnings.push_back(std::move(warning));
+    }
   }
   return checked;
 }

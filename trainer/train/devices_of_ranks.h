@@ -36,11 +36,16 @@ struct NetworkOfRank {
 /// Where a rank computes, for people.
 struct DeviceOfRank {
   std::string host;
-  std::string name;  ///< "NVIDIA H100 80GB HBM3"
+  std::string name;            ///< "NVIDIA H100 80GB HBM3"
+  std::uint32_t openable = 0;  ///< devices of its node that its process may open, its own among them; 0: not known
 };
 
 /// That ranks compute on devices of different models: one line for all of them; empty: on one. Pure.
 [[nodiscard]] std::string mixed_devices_warning(const std::vector<DeviceOfRank>& ranks);
+
+/// That ranks may not open the devices of their node's other ranks, which NCCL then reaches by main memory or the
+/// network: one line for all of them; empty: they may. Pure.
+[[nodiscard]] std::string hidden_devices_warning(const std::vector<DeviceOfRank>& ranks);
 
 /// In a world of one: its device, for people; none for the CPU.
 [[nodiscard]] std::vector<std::string> device_lines(const World& world);

@@ -52,6 +52,10 @@ int FailureReport::agreed(const Error& error) const {
 
 int FailureReport::own(const Error& error) {
   is_cause_ = true;
+  if (error.exit_code == ExitCode::Unavailable) {
+    constexpr std::chrono::seconds kLongestSave{15};
+    end_process_unless_ended(to_int(error.exit_code), kLongestSave);  // a device that fails may hold what it was given
+  }
   leave_code(to_int(error.exit_code));
   const Claim claimed = claim();
   // Without a store nobody can be asked; one rank a node is enough.

@@ -218,7 +218,7 @@ Loop::Stop Loop::hear(StepUnderWay& step) {
   observer_.step_done(progress_, heard_.average, step.numbers);
   if (!std::isfinite(heard_.average.loss_sum)) {
     const bool first_of_run = step.numbers.step == first_step_of_run_ && step.numbers.step > 1;
-    return failed(loss_not_finite(heard_.average.loss(), step.numbers.step, first_of_run));
+    return all_fail(loss_not_finite(heard_.average.loss(), step.numbers.step, first_of_run));
   }
   if (Stop stop = too_many_bad(progress_.epoch_totals, training_.data.datasets.train->size(), "training")) {
     return stop;

@@ -46,6 +46,7 @@ Outcome outcome_of(const process_group::Caught& caught, const World& world) {
   switch (caught.kind) {
     case Caught::Explained:
       return failed(caught.error, caught.error.exit_code == ExitCode::Unavailable);
+    case Caught::Device:
     case Caught::NoMemory:
       return failed(caught.error);
     case Caught::LostPeer:
@@ -65,7 +66,7 @@ std::optional<Outcome> catch_training_errors(const World& world, const std::func
     return std::nullopt;
   }
   Outcome outcome = outcome_of(*caught, world);
-  const bool may_be_the_device = caught->kind == Caught::Explained || caught->kind == Caught::Refused;
+  const bool may_be_the_device = caught->kind != Caught::NoMemory;
   if (world.device.plugin() != nullptr && may_be_the_device) {
     outcome.failure->error.reason += metrics::gpu_trouble();
   }

@@ -111,7 +111,8 @@ SessionEnd train_in(World& world, const SessionInput& input, InMemory memory, Fa
       !trains || input.options.trace_startup ? dry_run(world, input.options, trace) : Result<void>();
   SessionEnd end;
   if (!proven) {
-    end.exit_code = report.lost_peer(proven.error());
+    const Error& error = proven.error();
+    end.exit_code = error.setting == process_group::kDevice ? report.own(error) : report.lost_peer(error);
   } else if (trains) {
     if (memory.kept) {
       memory.kept->recovery.joined = seconds_now() - memory.kept->recovery.noticed;
@@ -206,7 +207,7 @@ SessionEnd work_in_world(const config::Options& options, const Environment& envi
   }
   // A device that fails is no rank that was lost: it is told.
   const bool lost_again = memory.kept && (!world || (!*world && world->error().exit_code == ExitCode::Unavailable &&
-                                                     world->error().setting != "--device"));
+                                                     world->error().setting != process_group::kDevice));
   if (lost_again) {
     return {.noticed = memory.kept->recovery.noticed,
             .lost = fail("world", "", "a rank was lost while the others met", "", ExitCode::Unavailable),

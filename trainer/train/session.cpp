@@ -11,6 +11,7 @@
 #include "trainer/config/train_config.h"
 #include "trainer/device/nccl_log.h"
 #include "trainer/distributed/ddp/make_replica.h"
+#include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/streams.h"
 #include "trainer/torch.h"
@@ -78,6 +79,9 @@ class Session {
     }
     const Outcome outcome = train();
     const int code = end_of_run(outcome);
+    if (outcome.ending == Ending::Finished || outcome.ending == Ending::Interrupted) {
+      let_go_of_devices();
+    }
     if (outcome.ending == Ending::Failed || device::has_warning(device::nccl_log())) {
       write_nccl_log(world_, config_->run.folder);
     }
@@ -321,7 +325,22 @@ class Session {
     return to_int(ExitCode::Internal);
   }
 
-  int failed(const Failure& failure) {
+  /// Before groups of a part of the ranks go: a rank that has come to its end may have memory that another one's last
+  /// collective still reads.
+  void let_go_of_devices() {
+    if (world_.device.plugin() != nullptr && world_.process_group &&
+        process_group::guard_collective(world_.process_group,
+                                        [&] { current_stream(world_.device.device()).synchronize(); }) &&
+        process_group::barrier(world_.process_group)) {
+      world_.group_options.first_failure->end_well();
+    }
+  }
+
+  int failed(Failure failure) {
+    if (failure.error.setting == process_group::kDevice) {  // this rank's own, whoever noticed it: no peer was lost
+      failure.error.value = world_.device.facts().uuid;
+      failure.lost_peer = false;
+    }
     if (failure.lost_peer && !failure.everywhere && input_.agent != nullptr &&
         failure.error.exit_code == ExitCode::Unavailable) {
       return lost_peer(failure.error);

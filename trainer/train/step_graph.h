@@ -35,8 +35,11 @@ class StepGraph {
   /// Whether the next step is to be given to keep() and compute(): not the first ones, in which libraries choose how
   /// they compute, and DDP puts its buckets in order.
   [[nodiscard]] bool is_ready() const { return steps_before_ >= kStepsBefore; }
-  /// One of those was done.
-  void step_was_done_before() { steps_before_ += 1; }
+  /// One of those was done, which took so long.
+  void step_was_done_before(std::chrono::duration<double> took) {
+    steps_before_ += 1;
+    longest_before_ = std::max(longest_before_, took);
+  }
 
   /// Copies batch `number` of the step, of the device, to where the graph reads it.
   void keep(std::size_t number, const data::Batch& batch);
@@ -52,6 +55,7 @@ class StepGraph {
   const World& world_;
   const bool mixes_;
   int steps_before_ = 0;
+  std::chrono::duration<double> longest_before_{};
   std::vector<data::Batch> places_;  ///< what the graph reads
   CapturedWork graph_;
   at::Tensor counted_;  ///< of the graph

@@ -167,6 +167,7 @@ void let_others_leave_first(World& world) {
   if (!process_group::barrier(world.process_group)) {
     return;  // a rank died since the last collective, and would be waited for
   }
+  world.group_options.first_failure->end_well();
   try {
     if (world.rank == 0) {
       wait_for_others(world);

@@ -90,6 +90,9 @@ TEST(MissingKernelsWarning, SaysThatGpusComputeInMorePassesThanTheyNeed) {
   gpu.use({.own_kernels = false});
   EXPECT_EQ(missing_kernels_warning(gpu), "");
   EXPECT_EQ(missing_kernels_warning(Device(with, 0, {})), "");
+  const Device old(with, 0, {.without_kernels = "T4 has compute capability 7.5"});
+  EXPECT_EQ(old.kernels(), nullptr);
+  EXPECT_THAT(missing_kernels_warning(old), HasSubstr("on: T4 has compute capability 7.5, so LibTorch's"));
   EXPECT_EQ(missing_kernels_warning(Device(other, 0, {})), "");
   EXPECT_EQ(missing_kernels_warning(Device()), "");
 }
@@ -110,6 +113,17 @@ TEST(MixedDevicesWarning, NamesTheFirstRankOnAnotherModel) {
   EXPECT_EQ(train::mixed_devices_warning({{"a", "H100"}, {"b", "H100"}}), "");
   EXPECT_THAT(train::mixed_devices_warning({{"a", "H100"}, {"b", "H100"}, {"c", "A100"}, {"c", "A100"}}),
               HasSubstr("2 of 4 on H100, and rank 2 on c on A100"));
+}
+
+TEST(HiddenDevicesWarning, SaysWhatToAskSlurmForWhereNvLinkIsNotUsed) {
+  using Ranks = std::vector<train::DeviceOfRank>;
+  EXPECT_THAT(
+      train::hidden_devices_warning({{"a", "H100", 2}, {"a", "H100", 2}, {"b", "H100", 1}, {"b", "H100", 1}}),
+      AllOf(HasSubstr("2 of 4 ranks may not open"), HasSubstr("1 of 2 on b"), HasSubstr("try --gpus-per-node=2")));
+  for (const Ranks& well : {Ranks{{"a", "H100", 1}, {"b", "H100", 1}},  // one a node
+                            Ranks{{"a", "H100", 4}, {"a", "H100", 4}}, Ranks{{"a", "", 0}, {"a", "", 0}}}) {
+    EXPECT_EQ(train::hidden_devices_warning(well), "");
+  }
 }
 
 TEST(SlowNetworkWarning, NamesTheFirstRankAndCountsAll) {

@@ -79,6 +79,14 @@ Result<void> check_nccl() {
               "LD_LIBRARY_PATH without another libnccl.so, or scripts/setup --cuda", ExitCode::Unavailable);
 }
 
+/// Kernels are compiled for what cmake/CudaKernels.cmake names, and for what comes behind it.
+std::string without_kernels(const cudaDeviceProp& properties) {
+  constexpr int kLeast = 8;
+  return properties.major >= kLeast ? ""
+                                    : fmt::format("{} has compute capability {}.{}, and rollcall's kernels need {}.0",
+                                                  properties.name, properties.major, properties.minor, kLeast);
+}
+
 Result<Facts> open(std::uint32_t index) {
   if (const Result<void> fits = check_nccl(); !fits) {
     return fits.error();
@@ -92,10 +100,11 @@ Result<Facts> open(std::uint32_t index) {
   if (status != cudaSuccess) {
     return cuda_error(fmt::format("device {}: {}", index, cudaGetErrorString(status)));
   }
-  return Facts{.name = properties.name,
-               .uuid = uuid_of(properties),
-               .bus = fmt::format("{:04x}:{:02x}:{:02x}.0", properties.pciDomainID, properties.pciBusID,
-                                  properties.pciDeviceID)};
+  return Facts{
+      .name = properties.name,
+      .uuid = uuid_of(properties),
+      .bus = fmt::format("{:04x}:{:02x}:{:02x}.0", properties.pciDomainID, properties.pciBusID, properties.pciDeviceID),
+      .without_kernels = without_kernels(properties)};
 }
 
 /// A part of a group splits the communicator of the whole (ncclCommSplit), which knows the nodes and their links: no
@@ -105,7 +114,8 @@ Result<Facts> open(std::uint32_t index) {
 void add_nccl(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
               std::chrono::milliseconds timeout, const WholeGroup& whole) {
   const auto of_nccl = c10d::ProcessGroupNCCL::Options::create();
-  of_nccl->timeout = timeout;
+  // c10d's thread, too, looks for works that take too long, and says no more than that: rollcall's names ranks, first.
+  of_nccl->timeout = 2 * timeout + std::chrono::minutes(1);
   of_nccl->split_from = c10::dynamic_intrusive_pointer_cast<c10d::ProcessGroupNCCL>(whole.backend);
   of_nccl->split_color = static_cast<int>(whole.part);
   const auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(
@@ -113,12 +123,27 @@ void add_nccl(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& 
   int current = 0;
   C10_CUDA_CHECK(cudaGetDevice(&current));
   const at::Device device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(current));
+  group.setBoundDeviceId(device);  // which a backend hears of that comes after
   group.setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
                    c10::intrusive_ptr<c10d::Backend>(backend));
   group.setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
-  group.setBoundDeviceId(device);
   backend->eagerConnectSingleDevice(device);  // who cannot be reached is an error now, not in the first step
   of_nccl->split_from.reset();                // which may end before
+}
+
+/// ncclCommGetAsyncError, which nobody asks while collectives are in graphs: c10d's thread looks at works that it made.
+std::string trouble(c10d::Backend& backend) {
+  auto* const nccl = dynamic_cast<c10d::ProcessGroupNCCL*>(&backend);
+  if (nccl == nullptr) {
+    return "";
+  }
+  auto* const communicator = reinterpret_cast<ncclComm_t>(nccl->getCommPtr());
+  ncclResult_t state = ncclSuccess;
+  if (communicator == nullptr || ncclCommGetAsyncError(communicator, &state) != ncclSuccess || state == ncclSuccess ||
+      state == ncclInProgress) {
+    return "";
+  }
+  return fmt::format("NCCL: {}: {}", ncclGetErrorString(state), ncclGetLastError(communicator));
 }
 
 /// As torch.cuda.graph() (torch/cuda/graphs.py): first memory that the graph is to have is taken back from the steps
@@ -155,6 +180,7 @@ extern "C" __attribute__((visibility("default"))) const rollcall::device::Plugin
                              .count = &count,
                              .open = &open,
                              .add_backend = &add_nccl,
+                             .trouble = &trouble,
                              .flight_record = &flight_record,
                              .capture = &capture,
                              .kernels = own_kernels()};

@@ -1,6 +1,8 @@
 #include "trainer/distributed/errors/exceptions.h"
 
 #include <c10/util/Exception.h>
+#include <algorithm>
+#include <array>
 #include <new>
 #include <string_view>
 
@@ -10,6 +12,11 @@ namespace rollcall::process_group {
 namespace {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// cudaError_t (CUDA's driver_types.h): no memory; and what a program does wrong, on a device that is well: an invalid
+// value, configuration or handle, no kernel for the device, an illegal address, a misaligned one.
+constexpr std::int32_t kNoMemory = 2;
+constexpr std::array<std::int32_t, 6> kMisuse{1, 9, 209, 400, 700, 716};
 
 }  // namespace
 
@@ -31,6 +38,10 @@ std::optional<Error> out_of_memory(const std::exception& error) {
   if (const auto* const of_device = dynamic_cast<const c10::OutOfMemoryError*>(&error)) {
     return out_of_device_memory(first_line(of_device->what_without_backtrace()));
   }
+  if (const auto* const of_driver = dynamic_cast<const c10::AcceleratorError*>(&error);
+      of_driver != nullptr && of_driver->get_error_code() == kNoMemory) {
+    return out_of_device_memory(first_line(of_driver->what_without_backtrace()));
+  }
   const std::string what = first_line(error.what());
   const bool of_torch = what.find("can't allocate memory") != std::string::npos;  // of c10's allocator for CPUs
   if (!of_torch && dynamic_cast<const std::bad_alloc*>(&error) == nullptr) {
@@ -47,10 +58,31 @@ std::optional<Error> out_of_memory(const std::exception& error) {
       ExitCode::Unavailable);
 }
 
+Error device_fails(const std::string& reason) {
+  return fail(kDevice, "", reason,
+              "nvidia-smi and the kernel's log on this node, then submitting again without it, which goes on from the "
+              "last checkpoint",
+              ExitCode::Unavailable);
+}
+
+std::optional<std::string> reason_of_device(const std::exception& error) {
+  if (const auto* const of_driver = dynamic_cast<const c10::AcceleratorError*>(&error)) {
+    return std::ranges::find(kMisuse, of_driver->get_error_code()) == kMisuse.end()
+               ? std::optional(first_line(of_driver->what_without_backtrace()))
+               : std::nullopt;
+  }
+  const auto* const of_nccl = dynamic_cast<const c10::DistError*>(&error);  // ncclUnhandledCudaError: this rank's CUDA
+  const std::string what = of_nccl == nullptr ? "" : of_nccl->what_without_backtrace();
+  return what.find("unhandled cuda error") == std::string::npos ? std::nullopt : std::optional(first_line(what));
+}
+
 std::optional<Caught> catch_exception(const std::function<void()>& work) {
-  const auto unless_memory = [](const std::exception& error, Caught::Kind kind, const std::string& text) {
-    const std::optional<Error> memory = out_of_memory(error);
-    return memory ? Caught{Caught::NoMemory, *memory, ""} : Caught{kind, Error(), first_line(text)};
+  const auto unless_known = [](const std::exception& error, Caught::Kind kind, const std::string& text) {
+    if (const std::optional<Error> memory = out_of_memory(error)) {
+      return Caught{Caught::NoMemory, *memory, ""};
+    }
+    const std::optional<std::string> reason = reason_of_device(error);
+    return reason ? Caught{Caught::Device, device_fails(*reason), ""} : Caught{kind, Error(), first_line(text)};
   };
   try {
     work();
@@ -58,11 +90,11 @@ std::optional<Caught> catch_exception(const std::function<void()>& work) {
   } catch (const CollectiveFailure& failure) {
     return Caught{Caught::Explained, failure.error(), ""};
   } catch (const c10::DistError& error) {
-    return Caught{Caught::LostPeer, Error(), first_line(error.what_without_backtrace())};
+    return unless_known(error, Caught::LostPeer, error.what_without_backtrace());
   } catch (const c10::Error& error) {
-    return unless_memory(error, Caught::Refused, error.what_without_backtrace());
+    return unless_known(error, Caught::Refused, error.what_without_backtrace());
   } catch (const std::exception& error) {
-    return unless_memory(error, Caught::LostPeer, error.what());
+    return unless_known(error, Caught::LostPeer, error.what());
   }
 }
 
@@ -72,7 +104,7 @@ Result<void> catch_exceptions(const Speaker& speaker, const std::string& setting
   if (!caught) {
     return {};
   }
-  if (caught->kind == Caught::Explained || caught->kind == Caught::NoMemory) {
+  if (caught->kind == Caught::Explained || caught->kind == Caught::NoMemory || caught->kind == Caught::Device) {
     return caught->error;
   }
   return fail(setting, speaker.text(), what + ": " + caught->text, action, ExitCode::Unavailable);

@@ -42,17 +42,26 @@ inline constexpr const char* kDeviceMemory = "device memory";
 /// That Error. `fitting`: a batch size that was seen to fit.
 [[nodiscard]] Error out_of_device_memory(const std::string& reason, std::optional<std::int64_t> fitting = std::nullopt);
 
+/// The setting of the Error of a device that fails.
+inline constexpr const char* kDevice = "--device";
+/// That Error (Unavailable): `reason` is its driver's.
+[[nodiscard]] Error device_fails(const std::string& reason);
+/// The driver's reason where `error` says that this process's device fails, as opposed to a program that used it
+/// wrongly; nothing for any other exception.
+[[nodiscard]] std::optional<std::string> reason_of_device(const std::exception& error);
+
 /// What code that calls LibTorch threw.
 struct Caught {
   enum Kind {
     Explained,  ///< a CollectiveFailure: `error` is its own
     NoMemory,   ///< `error` is that of out_of_memory()
+    Device,     ///< `error` is that of device_fails()
     LostPeer,   ///< c10d's exception, or one that is not LibTorch's: Gloo throws classes of its own
     Refused,    ///< LibTorch does not do what it was asked for
   };
 
   Kind kind;
-  Error error;       ///< of the first two
+  Error error;       ///< of the first three
   std::string text;  ///< of the others: the exception's first line
 };
 

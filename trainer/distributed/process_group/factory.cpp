@@ -143,8 +143,10 @@ Result<NamedProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Stor
   }
   if (made && plugin != nullptr) {
     made = guarded([&] {
-      plugin->add_backend(*unwatched, store, options.timeout, whole_of(options));
-      watch_device(*named.process_group, *unwatched, plugin->type);
+      watch_connecting(*named.process_group, plugin->type, [=, timeout = options.timeout, whole = whole_of(options)] {
+        plugin->add_backend(*unwatched, store, timeout, whole);
+      });
+      watch_device(*named.process_group, *unwatched, plugin->type, plugin->trouble);
     });
   }
   if (!made) {

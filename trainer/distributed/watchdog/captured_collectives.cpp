@@ -50,7 +50,7 @@ bool CapturedCollectives::add(const c10d::Backend& backend, const Watch& watch) 
   return under_way != nullptr;
 }
 
-void CapturedCollectives::replayed(c10::Device device) {
+void CapturedCollectives::replayed(c10::Device device, std::chrono::duration<double> own) {
   while (!replays_.empty() && replays_.front().use_count() == 1) {
     replays_.pop_front();
   }
@@ -59,7 +59,7 @@ void CapturedCollectives::replayed(c10::Device device) {
   }
   replays_.push_back(c10::make_intrusive<Replay>(current_stream(device)));
   for (const auto& [backend, watch] : groups_) {
-    watch(replays_.back());
+    watch(replays_.back(), own);
   }
 }
 

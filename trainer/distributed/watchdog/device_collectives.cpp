@@ -6,34 +6,42 @@
 #include <string>
 #include <utility>
 
+#include "trainer/distributed/errors/exceptions.h"
+
 namespace rollcall::process_group {
 namespace {
 
-std::string text_of(const std::exception_ptr& pointer) {
+/// Ends it for what `pointer` says.
+void fail(WatchedCollective& collective, const std::exception_ptr& pointer) {
   try {
     std::rethrow_exception(pointer);
   } catch (const std::exception& error) {
-    return error.what();
+    if (const std::optional<std::string> reason = reason_of_device(error)) {
+      collective.fail_by_device(*reason);
+    } else {
+      collective.fail(error.what());
+    }
   } catch (...) {
-    return "an unknown error";
+    collective.fail("an unknown error");
   }
 }
 
-/// Nothing: the device itself has failed, which is told as the collective's end.
+/// Nothing: it cannot be looked at, which is told as its end.
 std::optional<bool> is_completed(c10d::Work& work, WatchedCollective& collective) {
   try {
     return work.isCompleted();
   } catch (...) {
-    collective.fail(text_of(std::current_exception()));
+    fail(collective, std::current_exception());
     return std::nullopt;
   }
 }
 
 }  // namespace
 
-void DeviceCollectives::add(c10::intrusive_ptr<c10d::Work> work, std::shared_ptr<WatchedCollective> collective) {
+void DeviceCollectives::add(c10::intrusive_ptr<c10d::Work> work, std::shared_ptr<WatchedCollective> collective,
+                            Trouble trouble) {
   const std::lock_guard lock(mutex_);
-  under_way_.push_back({std::move(work), std::move(collective)});
+  under_way_.push_back({std::move(work), std::move(collective), std::move(trouble)});
 }
 
 void DeviceCollectives::forget() {
@@ -62,6 +70,9 @@ void DeviceCollectives::look(WatchedCollective::Clock::time_point now) {
       return;
     }
     if (!*completed) {
+      if (const std::string trouble = next->trouble ? next->trouble() : ""; !trouble.empty()) {
+        collective.fail(trouble);
+      }
       // It begins when those before it have ended, as late as this has seen that.
       if (!collective.has_ended() && now - std::max(collective.since(), first_since_) >= timeout_) {
         collective.fail("the device does not come to its end");
@@ -72,7 +83,7 @@ void DeviceCollectives::look(WatchedCollective::Clock::time_point now) {
       return;
     }
     if (const std::exception_ptr failure = next->work->exception()) {
-      collective.fail(text_of(failure));
+      fail(collective, failure);
     }
     if (collective.has_ended()) {  // also where a lost peer was noticed: its backend is aborted
       forget();

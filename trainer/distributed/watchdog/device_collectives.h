@@ -4,9 +4,11 @@
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "trainer/distributed/watchdog/watched_collective.h"
@@ -22,7 +24,10 @@ class DeviceCollectives {
  public:
   explicit DeviceCollectives(std::chrono::milliseconds timeout) : timeout_(timeout) {}
 
-  void add(c10::intrusive_ptr<c10d::Work> work, std::shared_ptr<WatchedCollective> collective);
+  /// What is wrong with the connections that a collective needs, where its work does not say so; empty: nothing.
+  using Trouble = std::function<std::string()>;
+
+  void add(c10::intrusive_ptr<c10d::Work> work, std::shared_ptr<WatchedCollective> collective, Trouble trouble = {});
   /// To be called now and then.
   void look(WatchedCollective::Clock::time_point now);
   /// Looks at none of them any more.
@@ -32,6 +37,7 @@ class DeviceCollectives {
   struct UnderWay {
     c10::intrusive_ptr<c10d::Work> work;
     std::shared_ptr<WatchedCollective> collective;
+    Trouble trouble;
   };
   /// The first whose end was not seen, where one is to be looked at.
   [[nodiscard]] std::optional<UnderWay> first();

@@ -222,4 +222,13 @@ Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point sin
   return *told_;
 }
 
+Error Watchdog::explain_by_device(const std::string& reason) {
+  const std::lock_guard lock(explaining_);
+  if (!told_) {
+    told_ = device_fails(reason);
+    options_.first_failure->tell("its device fails: " + reason);
+  }
+  return *told_;
+}
+
 }  // namespace rollcall::process_group

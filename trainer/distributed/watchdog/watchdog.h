@@ -51,11 +51,16 @@ class FirstFailure {
     const std::lock_guard lock(mutex_);
     return of_device_;
   }
+  /// All ranks have come to their end in good order, and their devices to that of all collectives: groups of devices
+  /// may let go of their connections together.
+  void end_well() { ended_well_ = true; }
+  [[nodiscard]] bool ended_well() const { return ended_well_ && !told() && !of_device(); }
 
  private:
   mutable std::mutex mutex_;
   std::optional<std::string> what_;
   std::optional<Error> of_device_;
+  std::atomic<bool> ended_well_{false};
 };
 
 struct WatchdogOptions {
@@ -92,6 +97,8 @@ class Watchdog {
   /// leaves in good order or, where something else than this group has failed, why it gives up. Where this group has,
   /// they know.
   void stop();
+  /// See FirstFailure::end_well().
+  [[nodiscard]] bool ended_well() const { return !shared_->failed && options_.first_failure->ended_well(); }
   /// Whether this group could go on, but its process cannot: what stop() tells.
   [[nodiscard]] bool gives_up() const { return !shared_->failed && options_.first_failure->told().has_value(); }
 
@@ -104,9 +111,11 @@ class Watchdog {
 
   /// Ends it where a peer turns out to be lost of which the backend says nothing.
   void watch(const std::shared_ptr<WatchedCollective>& collective) { shared_->search.add(collective); }
-  /// The same for one that a device carries; ends it, too, where it takes longer than the timeout.
-  void watch(const c10::intrusive_ptr<c10d::Work>& work, const std::shared_ptr<WatchedCollective>& collective) {
-    shared_->on_device.add(work, collective);
+  /// The same for one that a device carries; ends it, too, where it takes longer than the timeout, or `trouble` says
+  /// what is wrong, if it is given.
+  void watch(const c10::intrusive_ptr<c10d::Work>& work, const std::shared_ptr<WatchedCollective>& collective,
+             DeviceCollectives::Trouble trouble = {}) {
+    shared_->on_device.add(work, collective, std::move(trouble));
     watch(collective);
   }
   /// Of this group or another one: see FirstFailure::tell_of_device().
@@ -118,6 +127,8 @@ class Watchdog {
   /// names who has not arrived. The first failure of a group is told for all that follow.
   [[nodiscard]] Error explain(const CollectiveCall& call, std::chrono::steady_clock::time_point since,
                               const std::string& what, bool told = false);
+  /// The same where this rank's own device fails, for `reason`: other ranks hear that this one gives up.
+  [[nodiscard]] Error explain_by_device(const std::string& reason);
 
  private:
   /// What the threads share with this object, and may outlive it with.
@@ -175,9 +186,18 @@ using BrokenPeers = std::vector<std::uint32_t> (*)(c10d::Backend&);
                                                            const WatchdogOptions& options,
                                                            BrokenPeers broken_peers_of_gloo);
 
+/// Calls `connect`, which connects the devices of all ranks of `watched` and may wait for them for ever, on a thread
+/// with the current device of `type`. It is watched as a collective. Throws what `connect` throws, and
+/// CollectiveFailure where a rank is lost or it takes longer than the timeout: the thread is left behind then, with all
+/// that `connect` owns. Collective.
+void watch_connecting(c10d::ProcessGroup& watched, c10::DeviceType type, std::function<void()> connect);
+
+/// What is wrong with a backend's connections; empty: nothing. Of any thread.
+using TroubleOf = std::string (*)(c10d::Backend&);
+
 /// Puts the backend that `group` has got for tensors of `type` since, those of a device, into what watch() has made of
 /// it, with the same watchdog around it, and makes it the default.
-void watch_device(c10d::ProcessGroup& watched, c10d::ProcessGroup& group, c10::DeviceType type);
+void watch_device(c10d::ProcessGroup& watched, c10d::ProcessGroup& group, c10::DeviceType type, TroubleOf trouble);
 
 /// What watch() was around, for tensors of `type`; a group's own backend where nobody watches it.
 [[nodiscard]] c10::intrusive_ptr<c10d::Backend> unwatched_backend(const c10::intrusive_ptr<c10d::ProcessGroup>& group,

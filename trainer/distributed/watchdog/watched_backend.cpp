@@ -1,12 +1,18 @@
 #include "trainer/distributed/watchdog/watchdog.h"
 
 #include <ATen/record_function.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <atomic>
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <sstream>
+#include <thread>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <utility>
 
+#include "runtime/base/time_limit.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/watchdog/captured_collectives.h"
 #include "trainer/distributed/watchdog/watched_collective.h"
@@ -180,18 +186,23 @@ bool is_gloo(const c10d::Backend& backend) { return backend.getBackendName() == 
 
 class WatchedBackend final : public c10d::Backend {
  public:
-  WatchedBackend(c10::intrusive_ptr<c10d::Backend> inner, std::shared_ptr<Watchdog> watchdog, bool of_device)
+  WatchedBackend(c10::intrusive_ptr<c10d::Backend> inner, std::shared_ptr<Watchdog> watchdog, bool of_device,
+                 TroubleOf trouble = nullptr)
       : c10d::Backend(inner->getRank(), inner->getSize()),
         inner_(std::move(inner)),
         watchdog_(std::move(watchdog)),
-        of_device_(of_device) {}
+        of_device_(of_device),
+        trouble_(trouble) {}
 
   WatchedBackend(const WatchedBackend&) = delete;
   WatchedBackend& operator=(const WatchedBackend&) = delete;
   ~WatchedBackend() override {
     const bool gives_up = watchdog_->gives_up();
-    watchdog_->stop();                    // first: who hears of it asks the store why
-    if (gives_up && !is_gloo(*inner_)) {  // whose goodbye is a closed connection in any case
+    const bool ended_well = watchdog_->ended_well();
+    watchdog_->stop();  // first: who hears of it asks the store why
+    if (of_device_ && ended_well) {
+      shut_down();
+    } else if (of_device_ || (gives_up && !is_gloo(*inner_))) {  // Gloo's goodbye is a closed connection in any case
       inner_->abort();
     }
   }
@@ -208,14 +219,15 @@ class WatchedBackend final : public c10d::Backend {
   }
   c10d::ErrorType getError() override { return inner_->getError(); }
   /// Of a graph that was given to the device: its collectives of this group are watched as one, whose end `work` sees.
-  void watch_replay(const WorkPtr& work) {
+  void watch_replay(const WorkPtr& work, std::chrono::duration<double> own) {
     if (const std::optional<Error> failure = device_failure()) {
       throw CollectiveFailure(*failure);
     }
     CollectiveCall call = call_of("step's graph", {});
     watchdog_->begin(call);
-    const auto since = std::chrono::steady_clock::now();
-    watchdog_->watch(work, WatchedCollective::of_device(watchdog_, call, since, [inner = inner_] { inner->abort(); }));
+    const auto since = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::milliseconds>(own);
+    watchdog_->watch(work, WatchedCollective::of_device(watchdog_, call, since, [inner = inner_] { inner->abort(); }),
+                     [inner = inner_, trouble = trouble_] { return trouble == nullptr ? "" : trouble(*inner); });
   }
   [[nodiscard]] const c10::intrusive_ptr<c10d::Backend>& inner() const { return inner_; }
   [[nodiscard]] const std::shared_ptr<Watchdog>& watchdog() const { return watchdog_; }
@@ -294,6 +306,16 @@ class WatchedBackend final : public c10d::Backend {
   WorkPtr recvAnysource(Tensors& tensors, int tag) override { return inner_->recvAnysource(tensors, tag); }
 
  private:
+  /// All ranks do, and each waits for the others; for one that has ended meanwhile, for ever. A backend of c10d's that
+  /// is neither shut down nor aborted warns, and aborts.
+  void shut_down() {
+    constexpr std::chrono::seconds kLongest{5};
+    (void)run_within(kLongest, [inner = inner_] {
+      inner->shutdown();
+      return true;
+    });
+  }
+
   /// Gloo's reduce-scatter: an all-reduce whose Work can only be waited for.
   static constexpr bool kNoFuture = false;
 
@@ -310,7 +332,9 @@ class WatchedBackend final : public c10d::Backend {
     RecordedSpan span = begin_span(call, inner_->getBackendName());
     WorkPtr work = issue();
     if (of_device_ && CapturedCollectives::add(*this, [self = c10::intrusive_ptr<WatchedBackend>::reclaim_copy(this)](
-                                                          const WorkPtr& replay) { self->watch_replay(replay); })) {
+                                                          const WorkPtr& replay, std::chrono::duration<double> own) {
+          self->watch_replay(replay, own);
+        })) {
       watchdog_->end(call);
       return work;
     }
@@ -327,6 +351,26 @@ class WatchedBackend final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Backend> inner_;
   std::shared_ptr<Watchdog> watchdog_;
   const bool of_device_;
+  const TroubleOf trouble_;
+};
+
+/// Whether the devices are connected yet, by a thread that may wait for ever.
+class Connecting final : public c10d::Work {
+ public:
+  bool isCompleted() override { return ended_; }
+  std::exception_ptr exception() const override { return ended_ ? failure_ : nullptr; }
+  void run(const std::function<void()>& connect) {
+    try {
+      connect();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+    ended_ = true;
+  }
+
+ private:
+  std::exception_ptr failure_;  ///< final once ended_
+  std::atomic<bool> ended_{false};
 };
 
 }  // namespace
@@ -371,12 +415,33 @@ c10::intrusive_ptr<c10d::ProcessGroup> watch(const c10::intrusive_ptr<c10d::Proc
   return watched;
 }
 
-void watch_device(c10d::ProcessGroup& watched, c10d::ProcessGroup& group, c10::DeviceType type) {
+void watch_connecting(c10d::ProcessGroup& watched, c10::DeviceType type, std::function<void()> connect) {
+  const auto of_hosts = c10::dynamic_intrusive_pointer_cast<WatchedBackend>(watched.getBackend(c10::kCPU));
+  const std::shared_ptr<Watchdog>& watchdog = of_hosts->watchdog();
+  CollectiveCall call = call_of("connecting of devices", {});
+  watchdog->begin(call);
+  const auto connecting = c10::make_intrusive<Connecting>();
+  const auto collective = WatchedCollective::of_device(watchdog, call, std::chrono::steady_clock::now(), {});
+  watchdog->watch(connecting, collective);
+  const c10::Device device = c10::impl::VirtualGuardImpl(type).getDevice();
+  std::thread([connecting, device, connect = std::move(connect)] {
+    connecting->run([&] {
+      const c10::DeviceGuard guard(device);
+      connect();
+    });
+  }).detach();
+  collective->future()->waitAndThrow();
+  if (connecting->exception()) {
+    std::rethrow_exception(connecting->exception());
+  }
+}
+
+void watch_device(c10d::ProcessGroup& watched, c10d::ProcessGroup& group, c10::DeviceType type, TroubleOf trouble) {
   const auto of_hosts = c10::dynamic_intrusive_pointer_cast<WatchedBackend>(watched.getBackend(c10::kCPU));
   const c10::intrusive_ptr<c10d::Backend> inner = group.getBackend(type);
   watched.setBackend(type, c10d::ProcessGroup::strToBackendType(inner->getBackendName()),
-                     c10::intrusive_ptr<c10d::Backend>(
-                         c10::make_intrusive<WatchedBackend>(inner, of_hosts->watchdog(), /*of_device=*/true)));
+                     c10::intrusive_ptr<c10d::Backend>(c10::make_intrusive<WatchedBackend>(
+                         inner, of_hosts->watchdog(), /*of_device=*/true, trouble)));
   watched.setDefaultBackend(group.getBackendType());
 }
 

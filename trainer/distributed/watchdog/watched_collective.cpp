@@ -76,11 +76,17 @@ void WatchedCollective::succeed(const c10::IValue& value) {
 }
 
 void WatchedCollective::fail(const std::string& what, bool told) {
-  const CollectiveFailure failure(watchdog_->explain(call_, since_, what, told));
+  end_with(watchdog_->explain(call_, since_, what, told));
+}
+
+void WatchedCollective::fail_by_device(const std::string& reason) { end_with(watchdog_->explain_by_device(reason)); }
+
+void WatchedCollective::end_with(const Error& error) {
+  const CollectiveFailure failure(error);
   if (!ended_.exchange(true)) {
     future_->setError(std::make_exception_ptr(failure));
     if (on_failure_) {
-      watchdog_->tell_of_device(failure.error());
+      watchdog_->tell_of_device(error);
       on_failure_();
     }
   }

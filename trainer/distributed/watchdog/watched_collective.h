@@ -8,6 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "runtime/base/result.h"
+
 namespace rollcall::process_group {
 
 /// One collective as this rank issued it. Knows nothing of tensors.
@@ -50,11 +52,14 @@ class WatchedCollective {
   /// Ends it with a CollectiveFailure that says where all ranks are; seconds. Where it was `told` that
   /// some are lost, with one that says `what`.
   void fail(const std::string& what, bool told = false);
+  /// The same where this rank's own device fails: `reason` is its driver's, and no rank is asked.
+  void fail_by_device(const std::string& reason);
   [[nodiscard]] bool has_ended() const { return ended_; }
   [[nodiscard]] Clock::time_point since() const { return since_; }
   [[nodiscard]] const FuturePointer& future() const { return future_; }
 
  private:
+  void end_with(const Error& error);
   WatchedCollective(FuturePointer future, std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
                     Clock::time_point since);
 
