@@ -67,7 +67,7 @@ std::uint32_t visible_devices(std::string_view list, std::uint32_t present) {
     const auto index = parse_integer<std::int64_t>(entry);
     const bool names_one =
         index ? *index >= 0 && *index < present : entry.starts_with("GPU-") || entry.starts_with("MIG-");
-    if (!names_one || !seen.insert(entry).second) {
+    if (!names_one || !seen.insert(entry).second || entry.starts_with("MIG-")) {
       break;
     }
   }

@@ -19,7 +19,7 @@ namespace rollcall::elastic {
 [[nodiscard]] std::uint32_t count_xpus(const Environment& environment, const std::filesystem::path& root = "/");
 
 /// How many of `present` devices a list like CUDA_VISIBLE_DEVICES leaves: it ends at the first entry that names none,
-/// as in CUDA. Pure.
+/// as in CUDA, and with its first part of a GPU (MIG), of which a process sees one (NVIDIA's MIG User Guide). Pure.
 [[nodiscard]] std::uint32_t visible_devices(std::string_view list, std::uint32_t present);
 
 }  // namespace rollcall::elastic

@@ -29,6 +29,8 @@ TRAININGS = {
     "ddp of four": (4, "--optimizer=sgd", "--first-bucket=0.01", "--bucket=0.1"),
     "accumulation": (2, "--optimizer=sgd", "--grad-accumulation=3", *RANDOM),
     "fsdp": (2, "--parallel=fsdp", "--optimizer=adamw", *RANDOM),
+    "fsdp alone": (1, "--parallel=fsdp", "--optimizer=sgd"),
+    "fsdp of four": (4, "--parallel=fsdp", "--optimizer=adamw"),
     "fsdp offloaded": (2, "--parallel=fsdp", "--optimizer=sgd", "--cpu-offload"),
     "hybrid": (4, "--parallel=fsdp", "--shard-degree=2", "--replicate-degree=2", "--optimizer=adamw"),
     "bfloat16": (2, "--optimizer=sgd", "--precision=bf16", *RANDOM),
@@ -234,13 +236,17 @@ def test_a_checkpoint_is_the_same_file_wherever_it_is_written(tmp_path, trained,
     assert records(part, "epoch") == records(whole, "epoch")
 
 
-def test_a_killed_training_on_a_device_goes_on_where_it_was(tmp_path):
-    options = (*DATA, *RANDOM, "--optimizer=adamw", "--checkpoint-steps=3", "--checkpoint-mode=sync")
+@pytest.mark.parametrize("how, killed_behind", [(("--parallel=ddp", "--checkpoint-mode=sync"), 3), (("--parallel=fsdp",), 3),
+                                                (("--parallel=fsdp", GRAPH, "--fake-size=200"), EAGER_STEPS + 1)],
+                         ids=["ddp", "fsdp", "fsdp in graphs"])
+def test_a_killed_training_on_a_device_goes_on_where_it_was(tmp_path, how, killed_behind):
+    options = (*DATA, *RANDOM, "--optimizer=adamw", "--checkpoint-steps=3", *how)
     whole, part = tmp_path / "whole", tmp_path / "part"
     trainer_ranks.run(whole, *options, STAND_IN)
     processes = trainer_ranks.start(part, *options, STAND_IN)
-    for line in processes[0].stdout:  # the first save is done, and steps follow
-        if "step 4" in line or list(part.glob("step-00000006.h5")):
+    for line in processes[0].stdout:  # a save is done, and steps follow
+        saved = [int(path.stem.removeprefix("step-")) for path in part.glob(LAST)]
+        if re.search(r"step +\d+/", line) and max(saved, default=0) >= killed_behind:
             break
     for process in processes:
         process.send_signal(signal.SIGKILL)
@@ -301,9 +307,10 @@ def test_a_connection_that_is_lost_while_steps_are_graphs_is_told_in_its_library
     assert "stand-in: a connection was lost" in text
 
 
-@pytest.mark.parametrize("training", [("--parallel=ddp",), ("--parallel=fsdp", "--shard-degree=2", "--replicate-degree=2")], ids=["ddp", "hybrid"])
+@pytest.mark.parametrize("training", [("--parallel=ddp",), ("--parallel=fsdp", "--shard-degree=2", "--replicate-degree=2")],
+                         ids=["ddp", "hybrid"])
 def test_groups_of_devices_are_let_go_of_together(tmp_path, training):
-    """By all ranks, when all have come to their end; of one whose ranks fail nobody waits for the others."""
+    """By all ranks, when all have come to their end; where they fail nobody waits for the others."""
     ranks = 4 if "--shard-degree=2" in training else 2
     report = tmp_path / "groups"
     trainer_ranks.run(tmp_path / "well", *DATA, *training, STAND_IN, "--max-steps=3", ranks=ranks, env={"STAND_IN_GROUPS": str(report)})

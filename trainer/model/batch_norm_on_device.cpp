@@ -1,6 +1,7 @@
 #include <optional>
 #include <utility>
 
+#include "trainer/device/element_type.h"
 #include "trainer/model/batch_norm_passes.h"
 
 namespace rollcall::model {
@@ -10,18 +11,7 @@ namespace kernels = device::kernels;
 
 constexpr auto kLayout = at::MemoryFormat::ChannelsLast;
 
-std::optional<kernels::ElementType> element_type(const at::Tensor& x) {
-  switch (x.scalar_type()) {
-    case at::kFloat:
-      return kernels::ElementType::Float32;
-    case at::kHalf:
-      return kernels::ElementType::Float16;
-    case at::kBFloat16:
-      return kernels::ElementType::BFloat16;
-    default:
-      return std::nullopt;
-  }
-}
+std::optional<kernels::ElementType> element_type(const at::Tensor& x) { return device::element_type(x.scalar_type()); }
 
 bool lies_on_16_bytes(const at::Tensor& tensor) {
   return reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 16 == 0;

@@ -80,7 +80,7 @@ std::string describe_ring(const data::LoaderOptions& options) {
 }  // namespace
 
 Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::DataConfig& config, const World& world,
-                                        const parallel::VirtualRanks& ranks) {
+                                        const parallel::VirtualRanks& ranks, c10::ScalarType computes_in) {
   const std::int64_t images = datasets.train->size();
   const std::int64_t batches = config.sampling.accumulation * ranks.all;
   const std::int64_t needed = config.sampling.batch_size * batches;
@@ -98,7 +98,8 @@ Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::D
     return fits.error();
   }
   warn_of_workers(pipeline, world.share);
-  pipeline.copies = std::make_unique<data::BatchCopies>(world.device.device(), world.device.kernels());
+  pipeline.copies = std::make_unique<data::BatchCopies>(world.device.device(), world.device.kernels(),
+                                                        data::Normalisation(), computes_in);
   pipeline.train_loader = std::make_unique<data::Loader>(pipeline.datasets.train, pipeline.train_loading);
   pipeline.valid_loader = std::make_unique<data::Loader>(pipeline.datasets.valid, pipeline.valid_loading);
   return pipeline;

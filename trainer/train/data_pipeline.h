@@ -39,10 +39,12 @@ struct DataPipeline {
   [[nodiscard]] Result<void> continue_with_workers(int workers, std::int64_t next_batch);
 };
 
-/// This rank's part: for training that of `ranks`, for validation its own. Errors: a batch larger than the data,
+/// This rank's part: for training that of `ranks`, for validation its own. `computes_in`: what images of levels become
+/// on a device that has the project's own kernels. Errors: a batch larger than the data,
 /// batches read ahead that the rank has no memory for.
 [[nodiscard]] Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::DataConfig& config,
-                                                      const World& world, const parallel::VirtualRanks& ranks);
+                                                      const World& world, const parallel::VirtualRanks& ranks,
+                                                      c10::ScalarType computes_in = at::kFloat);
 
 /// "each rank loads with 2 workers (auto: 8 CPUs, 6 compute), 4 batches read ahead (735.0 MiB); for validation ...".
 [[nodiscard]] std::string describe_loading(const DataPipeline& pipeline, const config::DataConfig& config,

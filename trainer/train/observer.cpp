@@ -4,10 +4,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <utility>
 
+#include "runtime/base/time_limit.h"
 #include "trainer/device/memory_use.h"
 #include "trainer/metrics/human_numbers.h"
 #include "trainer/train/process.h"
@@ -19,7 +21,8 @@ constexpr std::int64_t kBadSamplesNamed = 10;
 /// A record of N ranks every N / 16 seconds: whatever their number, their records grow by less than 1 KB a second.
 constexpr double kRanksASecond = 16;
 
-constexpr double kMeasureSeconds = 1;  // a reading costs microseconds, on some nodes a millisecond
+constexpr std::chrono::seconds kLongestAnswer{2};  // of a driver or a kernel that is well, long before
+constexpr double kMeasureSeconds = 1;              // a reading costs microseconds, on some nodes a millisecond
 
 /// What is not known is not in a record.
 void add_known(metrics::Record& record, const char* name, double number) {
@@ -85,11 +88,23 @@ Observer::Observer(const config::RunConfig& config, const World& world, metrics:
       display_(std::make_unique<metrics::ProgressDisplay>(STDOUT_FILENO, style, log_steps_)),
       writer_(std::move(writer)),
       tensorboard_(std::move(tensorboard)) {
-  const auto nvml = world.device.type() == at::kCPU ? nullptr : metrics::Nvml::open();
+  open_meters(world);
+}
+
+void Observer::open_meters(const World& world) {
+  const bool has_gpu = world.device.type() != at::kCPU;
+  const std::shared_ptr<const metrics::Nvml> nvml =
+      has_gpu ? run_within(kLongestAnswer, [] { return metrics::Nvml::open(); }).value_or(nullptr) : nullptr;
   if (world.local_rank == 0) {
-    energy_.emplace(nvml);
+    energy_ =
+        run_within(kLongestAnswer, [nvml] { return std::make_shared<metrics::EnergyMeter>(nvml); }).value_or(nullptr);
   }
-  gpu_ = metrics::GpuMeter::of(nvml, world.device.facts().uuid, seconds_now());
+  const auto meter = run_within(kLongestAnswer, [nvml, uuid = world.device.facts().uuid] {
+    return metrics::GpuMeter::of(nvml, uuid, seconds_now());
+  });
+  if (meter && *meter) {
+    gpu_ = std::make_shared<metrics::GpuMeter>(**meter);
+  }
 }
 
 void Observer::note(const std::string& line) { display_->message(line); }
@@ -161,14 +176,18 @@ std::vector<double> Observer::tell_of_rank(std::int64_t step) {
 void Observer::measure_energy() {
   if (const double now = seconds_now(); energy_ && now - energy_read_ >= kMeasureSeconds) {
     energy_read_ = now;
-    rank_times_.add_energy(energy_->take());
+    const auto joules = run_within(kLongestAnswer, [energy = energy_] { return energy->take(); });
+    rank_times_.add_energy(joules.value_or(0));
+    energy_ = joules ? energy_ : nullptr;
   }
 }
 
 void Observer::measure_gpu() {
   if (const double now = seconds_now(); gpu_ && now - gpu_read_ >= kMeasureSeconds) {
     gpu_read_ = now;
-    rank_times_.add_gpu(gpu_->take(now));
+    const auto use = run_within(kLongestAnswer, [gpu = gpu_, now] { return gpu->take(now); });
+    rank_times_.add_gpu(use.value_or(metrics::GpuUse()));
+    gpu_ = use ? gpu_ : nullptr;
   }
 }
 
@@ -277,7 +296,7 @@ void Observer::end_epoch(const checkpoint::Progress& progress) {
 
 void Observer::validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals, double seconds) {
   if (gpu_) {
-    (void)gpu_->take(seconds_now());  // a pause is no training
+    (void)run_within(kLongestAnswer, [gpu = gpu_] { return gpu->take(seconds_now()); });  // a pause is no training
   }
   const std::string when = progress.step_in_epoch == 0 ? fmt::format("epoch {}", progress.epoch)
                                                        : fmt::format("step {}", progress.global_step);

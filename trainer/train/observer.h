@@ -99,6 +99,7 @@ class Observer {
   /// Warns once where there is no room any more, and tells what is missing once there is again.
   void note_written(Output& output, const Result<void>& written);
   void copied(const SaveReport& report);
+  void open_meters(const World& world);
   /// Reads the GPU, at most once a second.
   void measure_gpu();
   void record_ranks(std::int64_t step);
@@ -122,9 +123,10 @@ class Observer {
   metrics::DataWait window_wait_;  ///< since the last record
   metrics::StepTimes window_times_;
   metrics::RankTimes rank_times_;
-  std::optional<metrics::EnergyMeter> energy_;
+  // Asked within a limit, in threads that are left behind with them where a driver in trouble takes longer; null then.
+  std::shared_ptr<metrics::EnergyMeter> energy_;
   double energy_read_ = 0;  ///< when, as seconds_now()
-  std::optional<metrics::GpuMeter> gpu_;
+  std::shared_ptr<metrics::GpuMeter> gpu_;
   double gpu_read_ = 0;        ///< when, as seconds_now()
   double rank_seconds_;        ///< between two records of the ranks; 0: none
   double ranks_recorded_ = 0;  ///< when, as seconds_now()

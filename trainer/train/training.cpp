@@ -97,8 +97,8 @@ Result<Training> make_training(const config::TrainConfig& config, const World& w
   if (!datasets) {
     return datasets.error();
   }
-  Result<DataPipeline> data =
-      make_data_pipeline(*std::move(datasets), config.data, world, virtual_ranks(config, world));
+  Result<DataPipeline> data = make_data_pipeline(*std::move(datasets), config.data, world, virtual_ranks(config, world),
+                                                 config.model.compute_type.value_or(at::kFloat));
   if (!data) {
     return data.error();
   }

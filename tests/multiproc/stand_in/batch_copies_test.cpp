@@ -128,21 +128,25 @@ TEST(BatchCopies, LevelsAreNormalisedWhereTheyAreComputedWith) {
   });
 }
 
-TEST(BatchCopies, KernelsNormaliseLevelsInOnePass) {
-  run([] {
+class LevelsTo : public ::testing::TestWithParam<at::ScalarType> {};
+INSTANTIATE_TEST_SUITE_P(EachType, LevelsTo, ::testing::Values(at::kFloat, at::kHalf, at::kBFloat16),
+                         [](const auto& type) { return std::string(c10::toString(type.param)); });
+
+TEST_P(LevelsTo, WhatIsComputedInByTheKernelsInOnePass) {
+  run([type = GetParam()] {
     const Normalisation wanted;
     Loader loader = make_loader(1, PixelType::UInt8);
-    BatchCopies copies(stand_in::device(), &stand_in::own_kernels(), wanted);
+    BatchCopies copies(stand_in::device(), &stand_in::own_kernels(), wanted, type);
     const Epoch epoch = place_all(loader, copies);
     const at::Tensor there = epoch.images.at(9).to(at::kCPU);
-    MULTIPROC_CHECK(there.scalar_type() == at::kFloat && there.is_contiguous(at::MemoryFormat::ChannelsLast));
+    MULTIPROC_CHECK(there.scalar_type() == type && there.is_contiguous(at::MemoryFormat::ChannelsLast));
     const ChannelAffine affine = wanted.affine();
     const at::Tensor levels = torch::arange(27, 30, at::kDouble).view({3, 1, 1, 1});  // of the tenth batch
     const auto by_channel = [](const auto& values) {
       return torch::tensor({values[0], values[1], values[2]}, at::kFloat).to(at::kDouble).view({1, 3, 1, 1});
     };
     // Exact in float64 but for the last bits, then rounded once.
-    const at::Tensor expected = (levels * by_channel(affine.scale) + by_channel(affine.bias)).to(at::kFloat);
+    const at::Tensor expected = (levels * by_channel(affine.scale) + by_channel(affine.bias)).to(at::kFloat).to(type);
     MULTIPROC_CHECK(there.equal(expected.expand_as(there)));
   });
 }

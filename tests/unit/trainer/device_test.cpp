@@ -90,7 +90,7 @@ TEST(MissingKernelsWarning, SaysThatGpusComputeInMorePassesThanTheyNeed) {
   gpu.use({.own_kernels = false});
   EXPECT_EQ(missing_kernels_warning(gpu), "");
   EXPECT_EQ(missing_kernels_warning(Device(with, 0, {})), "");
-  const Device old(with, 0, {.without_kernels = "T4 has compute capability 7.5"});
+  const Device old(with, 0, {.name = "T4", .uuid = "", .bus = "", .without_kernels = "T4 has compute capability 7.5"});
   EXPECT_EQ(old.kernels(), nullptr);
   EXPECT_THAT(missing_kernels_warning(old), HasSubstr("on: T4 has compute capability 7.5, so LibTorch's"));
   EXPECT_EQ(missing_kernels_warning(Device(other, 0, {})), "");

@@ -6,6 +6,7 @@
 #include <exception>
 #include <utility>
 
+#include "trainer/device/element_type.h"
 #include "trainer/streams.h"
 
 namespace rollcall::data {
@@ -28,10 +29,12 @@ at::Tensor copy_into(at::Tensor& place, const at::Tensor& host, c10::Device devi
 BatchCopies::Streams::Streams(c10::Device of_device)
     : device(of_device), beside(new_stream(device)), places{Place(device), Place(device)} {}
 
-BatchCopies::BatchCopies(c10::Device device, const device::Kernels* kernels, const Normalisation& normalisation)
+BatchCopies::BatchCopies(c10::Device device, const device::Kernels* kernels, const Normalisation& normalisation,
+                         c10::ScalarType computes_in)
     : streams_(device.is_cpu() ? nullptr : std::make_unique<Streams>(device)),
       kernels_(kernels),
-      affine_(normalisation.affine()) {
+      affine_(normalisation.affine()),
+      computes_in_(computes_in) {
   const auto by_channel = [&](const auto& values) {
     return at::tensor({values[0], values[1], values[2]}, at::kFloat).view({1, 3, 1, 1}).to(device);
   };
@@ -69,8 +72,8 @@ void BatchCopies::normalise(Batch& batch) const {
     batch.images = levels.to(at::kFloat).mul_(scale_).add_(bias_);
     return;
   }
-  batch.images = at::empty_like(levels, levels.options().dtype(at::kFloat));
-  kernels_->normalise_images({.type = device::kernels::ElementType::Float32,
+  batch.images = at::empty_like(levels, levels.options().dtype(computes_in_));
+  kernels_->normalise_images({.type = *device::element_type(computes_in_),
                               .pixels = levels.numel() / levels.size(1),
                               .levels = levels.const_data_ptr<std::uint8_t>(),
                               .images = batch.images.mutable_data_ptr(),

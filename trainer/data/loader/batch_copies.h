@@ -27,9 +27,10 @@ class BatchCopies {
   static constexpr int kInFlight = 2;
 
   /// Nothing is copied where `device` is the CPU. `kernels`: the device's, which stay loaded; null: LibTorch's
-  /// operators normalise, and round once more. `normalisation`: of images of levels (PixelType::UInt8).
+  /// operators normalise, in float32, and round once more. `normalisation`: of images of levels (PixelType::UInt8), to
+  /// `computes_in` (float32, float16, bfloat16) by the kernels.
   explicit BatchCopies(c10::Device device, const device::Kernels* kernels = nullptr,
-                       const Normalisation& normalisation = {});
+                       const Normalisation& normalisation = {}, c10::ScalarType computes_in = at::kFloat);
   BatchCopies(const BatchCopies&) = delete;
   BatchCopies& operator=(const BatchCopies&) = delete;
   /// Waits for the copies that are on their way.
@@ -66,6 +67,7 @@ class BatchCopies {
   std::unique_ptr<Streams> streams_;  ///< null: the CPU
   const device::Kernels* kernels_;
   ChannelAffine affine_;
+  const c10::ScalarType computes_in_;
   at::Tensor scale_, bias_;  ///< [1, 3, 1, 1] float32 on the device
 };
 

@@ -8,6 +8,8 @@
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <utility>
 
+#include "trainer/device/element_type.h"
+
 namespace rollcall::parallel {
 namespace {
 
@@ -19,13 +21,12 @@ struct Compression {
 
   /// Gradients, [n], in `type` and divided by the number of ranks.
   [[nodiscard]] at::Tensor compressed(const at::Tensor& gradients) const {
-    using device::kernels::ElementType;
     if (kernels == nullptr || gradients.scalar_type() != at::kFloat) {
       return gradients.to(type).div_(group->getSize());
     }
     at::Tensor to = at::empty_like(gradients, gradients.options().dtype(type));
-    kernels->cast_and_scale({.from_type = ElementType::Float32,
-                             .to_type = type == at::kHalf ? ElementType::Float16 : ElementType::BFloat16,
+    kernels->cast_and_scale({.from_type = device::kernels::ElementType::Float32,
+                             .to_type = *device::element_type(type),
                              .count = gradients.numel(),
                              .from = gradients.const_data_ptr(),
                              .to = to.mutable_data_ptr(),

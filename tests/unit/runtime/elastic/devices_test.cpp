@@ -55,7 +55,8 @@ TEST(VisibleDevices, ListEndsAtItsFirstEntryThatNamesNone) {
   EXPECT_EQ(visible_devices("1,1,0", 4), 1U);
   EXPECT_EQ(visible_devices("NoDevFiles", 4), 0U);
   EXPECT_EQ(visible_devices("", 4), 0U);
-  EXPECT_EQ(visible_devices("GPU-8e4c,MIG-1b2c,0", 4), 3U);
+  EXPECT_EQ(visible_devices("GPU-8e4c,GPU-1b2c,0", 4), 3U);
+  EXPECT_EQ(visible_devices("MIG-1b2c,MIG-2c3d", 4), 1U);
   EXPECT_EQ(visible_devices("0", 0), 0U);
 }
 
