@@ -64,10 +64,11 @@ bool is_instance(const nlohmann::json& shown) { return shown.at("uuid").get<std:
 Error error_of(const std::vector<nlohmann::json>& shown, std::size_t rank) {
   const nlohmann::json& own = shown[rank];
   const auto texts = own.at("error").get<std::vector<std::string>>();
-  const bool of_all =
-      std::ranges::all_of(shown, [&](const nlohmann::json& other) { return other.value("error", nlohmann::json()) == own.at("error"); });
+  const bool of_all = std::ranges::all_of(
+      shown, [&](const nlohmann::json& other) { return other.value("error", nlohmann::json()) == own.at("error"); });
   const std::string who = of_all ? "" : fmt::format("rank {} on {}: ", rank, own.at("host").get<std::string>());
-  return fail(texts.at(0), texts.at(1), who + texts.at(2), texts.at(3), static_cast<ExitCode>(own.at("code").get<int>()));
+  return fail(texts.at(0), texts.at(1), who + texts.at(2), texts.at(3),
+              static_cast<ExitCode>(own.at("code").get<int>()));
 }
 
 /// Names of what no other rank may have as well: the device and, of an instance (MIG), its GPU, by its place on the

@@ -77,9 +77,7 @@ Result<void> take_device(World& world, const job::JobFacts& facts, const Environ
 }
 
 /// What connects the hosts of ranks that agree on why they cannot train: alike on all of them, whatever each found.
-std::string of_hosts(const std::string& asked) {
-  return process_group::check_backend(asked, nullptr) ? asked : "auto";
-}
+std::string of_hosts(const std::string& asked) { return process_group::check_backend(asked, nullptr) ? asked : "auto"; }
 
 /// A connection of its own to the store that this process serves; the store itself where none can be had.
 c10::intrusive_ptr<c10d::Store> client_of(const c10::intrusive_ptr<c10d::Store>& store) {

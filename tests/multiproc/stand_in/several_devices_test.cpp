@@ -9,6 +9,7 @@
 
 #include "tests/support/multiproc.h"
 #include "tests/support/stand_in_device.h"
+#include "trainer/distributed/process_group/collectives.h"
 #include "trainer/streams.h"
 
 namespace rollcall {
