@@ -159,6 +159,52 @@ def test_a_group_for_which_no_time_is_left_is_named_with_what_measures_it():
                     "try --only=few"]
 
 
+class TrainedElsewhere:
+    """A machine whose rollcall-train takes a second for ten steps, ten with --deterministic=on, and whose Python is this peer."""
+    PEER = """#!/bin/sh
+case $* in *--mode=max-autotune*) exec sleep 60;; *--mode=eager*) echo 'no kernel image' >&2; exit 1;; esac
+echo "$*" > {folder}/peer
+echo '{{"seconds": 7}}'
+while read steps; do echo "{{\\"images_per_second\\": $steps}}"; done
+"""
+
+    def __init__(self, folder):
+        self.python, self.commands = folder / "python", []
+        self.python.write_text(self.PEER.format(folder=folder))
+        self.python.chmod(0o755)
+
+    def run(self, program, *arguments, seconds):
+        given = dict(argument.removeprefix("--").split("=", 1) for argument in arguments)
+        self.commands.append(given)
+        seconds = 10.0 if given.get("deterministic") == "on" else 1.0
+        records = [{"event": "step", "step": step, "steps": 10, "seconds": seconds, "data_wait_fraction": 0.25}
+                   for step in range(10, int(given["max-steps"]) + 1, 10)]
+        (pathlib.Path(given["checkpoint-dir"]) / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def test_what_does_not_compile_in_time_is_no_failure_of_rollcalls(tmp_path, monkeypatch):
+    monkeypatch.setattr(throughput, "MOST_COMPILING", 1)
+    made, _, told = report()
+    assert throughput.started(TrainedElsewhere(tmp_path), made, GROUP, "python max-autotune") is None
+    assert told == ["left out  python max-autotune, few: no answer within 1 s"]
+
+
+def test_a_group_is_measured_by_turns_of_its_sides(tmp_path):
+    made, _, told = report()
+    machine_there = TrainedElsewhere(tmp_path)
+    sides = ("rollcall", "rollcall --deterministic=on", "python compile", "python eager")
+    throughput.measure(machine_there, made, [throughput.Group("256-bf16", 256, "bf16", sides, 20, 40)])
+    assert [(one["side"], one["images_per_second"], one["detail"]) for one in made.speeds] == [
+        ("rollcall", [2560.0] * 3, "25 % of the time waited for data"),
+        ("rollcall --deterministic=on", [256.0] * 3, "25 % of the time waited for data"),
+        ("python compile", [40.0] * 3, "first steps 7 s")]
+    assert told == ["FAILED    python eager, 256-bf16: no kernel image"]
+    assert (tmp_path / "peer").read_text().split()[1:] == ["--batch-size=256", "--mode=compile", "--precision=bf16"]
+    assert {(given["batch-size"], given["precision"], given["max-steps"]) for given in machine_there.commands} == {("256", "bf16", "60")}
+    outcomes = {one["goal"]: one["measured"] for one in goals.judged(made.results())}
+    assert outcomes["--deterministic=on, bf16, batch 256: speed of that without"] == pytest.approx(0.1)
+
+
 def test_every_goal_of_speed_is_of_two_sides_that_take_turns():
     every = [speeds.speed(group.name, side, [1.0], "") for group in throughput.PLAN for side in group.sides]
     assert len(every) == len({(one["group"], one["side"]) for one in every})  # each name is of one measurement
