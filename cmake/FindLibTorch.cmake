@@ -74,7 +74,7 @@ if(LibTorch_FOUND AND ROLLCALL_CUDA AND NOT TARGET LibTorch::cuda)
     endif()
   endif()
   add_library(LibTorch::cuda INTERFACE IMPORTED)
-  set(LibTorch_CUDA_COMPILE_OPTIONS "SHELL:-isystem ${LibTorch_NCCL_INCLUDE_DIR}" "SHELL:-isystem ${LibTorch_CUDA_INCLUDE_DIR}")
+  set(LibTorch_CUDA_COMPILE_OPTIONS "SHELL:-isystem \"${LibTorch_NCCL_INCLUDE_DIR}\"" "SHELL:-isystem \"${LibTorch_CUDA_INCLUDE_DIR}\"")
   target_link_libraries(LibTorch::cuda INTERFACE
     LibTorch::cpu -Wl,--no-as-needed ${LibTorch_CUDA_LIBRARY} ${LibTorch_C10_CUDA_LIBRARY} -Wl,--as-needed)
 endif()

@@ -45,17 +45,22 @@ def identity(entry):
 
 def with_libtorch(entry, libtorch):
     """The command without its output and its precompiled header."""
-    words = shlex.split(re.sub(r"[^ ]*/torch/include", f"{libtorch}/include", entry["command"]))
     kept = []
     skip = False
-    for word in words:
+    for word in shlex.split(entry["command"]):
         if skip or word in ("-c", "-Winvalid-pch") or word.endswith("ccache"):
             skip = False
         elif word in ("-o", "-include"):
             skip = True
         else:
-            kept.append(word)
+            kept.append(of_libtorch(word, libtorch))
     return {"words": kept, "directory": entry["directory"]}
+
+
+def of_libtorch(word, libtorch):
+    """A folder of headers, after -I or by itself; other words are as they were."""
+    found = re.fullmatch(r"(-I|-isystem)?(?:/.*?)?/torch/include(/.*)?", word)
+    return f"{found[1] or ''}{libtorch}/include{found[2] or ''}" if found else word
 
 
 def precompiled(command, folder):

@@ -5,14 +5,13 @@ import shutil
 import statistics
 import tempfile
 
+import goals
 from machine import output
 from report import Failure
 
 STEPS, SAVED = 10, 5
 # A graph is captured after 11 steps.
 GRAPH_STEPS = 20
-# In fp32: sums in another order, so no bit is promised.
-CLOSE = 1e-4
 TRAINING = ("--model=resnet20", "--image-size=32", "--batch-size=16", "--optimizer=sgd", "--lr=0.01", "--log-steps=1",
             "--valid-epochs=0", "--checkpoint-epochs=0", f"--checkpoint-steps={SAVED}", "--checkpoint-mode=sync",
             "--progress=lines", "--report=off", "--tf32=off", "--deterministic=on")
@@ -20,7 +19,7 @@ TRAINING = ("--model=resnet20", "--image-size=32", "--batch-size=16", "--optimiz
 
 def check(machine, report):
     with tempfile.TemporaryDirectory(prefix="gpu-check-") as folder:
-        runs = Trainings(machine, pathlib.Path(folder), report.budget)
+        runs = Trainings(machine, pathlib.Path(folder), report.budget, report.figures)
         for device in ("cpu", "cuda"):
             report.part(f"training of {STEPS} steps, fp32, {device}", 20, lambda d=device: runs.whole(d), needs_gpu=device == "cuda")
         report.part("the same losses on both", 1, lambda: runs.same_losses("cuda"))
@@ -36,8 +35,8 @@ def check(machine, report):
 
 
 class Trainings:
-    def __init__(self, machine, folder, budget):
-        self._machine, self._folder, self._budget = machine, folder, budget
+    def __init__(self, machine, folder, budget, figures):
+        self._machine, self._folder, self._budget, self._figures = machine, folder, budget, figures
 
     def whole(self, device):
         losses = self._train(self._folder / device, device)
@@ -46,7 +45,9 @@ class Trainings:
         return f"loss {losses[1]:.4f} to {losses[STEPS]:.4f}"
 
     def same_losses(self, device):
-        return close(losses_of(self._folder / device), losses_of(self._folder / "cpu"))
+        losses, expected = losses_of(self._folder / device), losses_of(self._folder / "cpu")
+        self._figures[goals.LOSSES] = largest_difference(losses, expected)[0]
+        return close(losses, expected)
 
     def resumed(self, first, then):
         """Goes on from the middle, beside the training that was not interrupted."""
@@ -56,13 +57,19 @@ class Trainings:
         losses = self._train(part, then)
         if sorted(losses) != list(range(SAVED + 1, STEPS + 1)):
             raise Failure(f"not resumed after step {SAVED}: losses of steps {sorted(losses)}")
-        return f"{close(losses, losses_of(self._folder / first))}; {self._difference(self._folder / first, part)}"
+        answer = self._differences(self._folder / first, part)
+        if (first, then) == ("cuda", "cuda"):
+            self._figures[goals.RESUMED] = len(answer["tensors"])
+        told = f"{close(losses, losses_of(self._folder / first))}; {told_difference(answer)}"
+        return same_bits(answer, told) if first == then else told
 
     def in_a_graph(self):
         with_graph, without = (self._folder / f"graph-{graph}" for graph in ("on", "off"))
         losses = [self._train(folder, "cuda", GRAPH_STEPS, f"--cuda-graph={folder.name.removeprefix('graph-')}")
                   for folder in (with_graph, without)]
-        return f"{close(*losses)}; {self._difference(with_graph, without, GRAPH_STEPS)}"
+        answer = self._differences(with_graph, without, GRAPH_STEPS)
+        self._figures[goals.IN_A_GRAPH] = len(answer["tensors"])
+        return same_bits(answer, f"{close(*losses)}; {told_difference(answer)}")
 
     def stalls(self):
         folder = self._folder / "saves"
@@ -70,7 +77,9 @@ class Trainings:
                           "--precision=bf16", "--max-steps=80", "--valid-epochs=0", "--checkpoint-epochs=0", "--checkpoint-steps=20",
                           "--checkpoint-overlap=wait", "--keep-last=1", "--report=off", "--progress=lines", "--device=cuda",
                           f"--checkpoint-dir={folder}", seconds=self._budget.limit(120))
-        return told_stalls(records_of(folder, "checkpoint"))
+        stalls = stalls_of(records_of(folder, "checkpoint"))
+        self._figures[goals.STALL] = statistics.median(stalls)
+        return f"{statistics.median(stalls):.1f} ms, {max(stalls):.1f} at most, in {len(stalls)} saves"
 
     def _train(self, folder, device, steps=STEPS, *more):
         folder.mkdir(exist_ok=True)
@@ -79,11 +88,18 @@ class Trainings:
                           f"--device={device}", f"--checkpoint-dir={folder}", seconds=self._budget.limit(180), **threads)
         return losses_of(folder)
 
-    def _difference(self, a, b, step=STEPS):
-        """Of weights, moments and generators at the end."""
+    def _differences(self, a, b, step=STEPS):
+        """Of weights, moments and generators at the end, as rollcall-checkpoint tells them."""
         answer = self._machine.run("rollcall-checkpoint", "diff", a / checkpoint(step), b / checkpoint(step), "--json",
                                    seconds=self._budget.limit(120), good=(0, 1))  # 1: they differ
-        return told_difference(json.loads(answer))
+        return json.loads(answer)
+
+
+def same_bits(answer, told):
+    """With --deterministic=on, on one device: a promise."""
+    if answer["tensors"]:
+        raise Failure(f"{told}, with --deterministic=on")
+    return told
 
 
 def told_difference(answer):
@@ -117,12 +133,12 @@ def sanitized(machine, budget):
     return "memcheck and racecheck found nothing"
 
 
-def told_stalls(saves):
-    """Of all but the last one, for which a training waits at its end."""
+def stalls_of(saves):
+    """Milliseconds, of all but the last one, for which a training waits at its end."""
     stalls = [1000 * save["stall_seconds"] for save in saves[:-1]]
     if not stalls or not all(save["written"] for save in saves):
         raise Failure(f"not written: {saves}")
-    return f"{statistics.median(stalls):.1f} ms, {max(stalls):.1f} at most, in {len(stalls)} saves"
+    return stalls
 
 
 def records_of(folder, event):
@@ -137,10 +153,15 @@ def losses_of(folder):
     return losses
 
 
+def largest_difference(losses, expected):
+    """(relative difference, step), of the steps in `losses`."""
+    return max((abs(loss - expected[step]) / abs(expected[step]), step) for step, loss in losses.items())
+
+
 def close(losses, expected):
-    """Of the steps in `losses`, the largest relative difference, which must be small."""
-    most, step = max((abs(loss - expected[step]) / abs(expected[step]), step) for step, loss in losses.items())
-    if most > CLOSE:
+    """The largest relative difference, which must be small."""
+    most, step = largest_difference(losses, expected)
+    if most > goals.MOST_DIFFERENCE:
         raise Failure(f"the loss of step {step} is {losses[step]}, not {expected[step]} (relative difference {most:.1e})")
     return f"losses within {most:.1e}"
 

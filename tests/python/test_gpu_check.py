@@ -12,8 +12,11 @@ ROOT = pathlib.Path(os.environ.get("ROLLCALL_SOURCE_DIR", pathlib.Path(__file__)
 sys.path.insert(0, str(ROOT / "benchmarks" / "gpu"))
 
 import bundle  # noqa: E402
+import check  # noqa: E402
+import goals  # noqa: E402
 import machine  # noqa: E402
 import photos  # noqa: E402
+import speeds  # noqa: E402
 import start  # noqa: E402
 import throughput  # noqa: E402
 import trainings  # noqa: E402
@@ -53,7 +56,7 @@ def test_without_a_gpu_its_parts_are_skipped_with_the_drivers_reason_and_the_oth
 def test_without_a_gpu_no_throughput_is_measured():
     made, _, _ = report(NO_GPU)
     throughput.measure(None, made)
-    assert statuses(made) == ["skipped"] * 5 and made.table() == ""
+    assert statuses(made) == ["skipped"] * len(throughput.PLAN) and made.speeds == []
 
 
 def test_what_fails_is_one_line_and_the_rest_goes_on():
@@ -98,10 +101,10 @@ class Side:
 def test_sides_take_turns_and_one_that_fails_has_no_more():
     made, _, told = report()
     order = []
-    numbers = throughput.interleaved({"a": Side(order, "a"), "b": Side(order, "b", fails_at=2)}, made, 64)
+    numbers = throughput.interleaved({"a": Side(order, "a"), "b": Side(order, "b", fails_at=2)}, made, "64-bf16")
     assert order == ["a", "b", "a", "b", "a"]
     assert numbers == {"a": [100, 200, 300], "b": [100]}
-    assert told == ["FAILED    b, batch 64: out of memory, after 1 of 3 turns"]
+    assert told == ["FAILED    b, 64-bf16: out of memory, after 1 of 3 turns"]
 
 
 def test_a_side_whose_time_is_over_is_left_out_by_name(tmp_path):
@@ -114,8 +117,8 @@ def test_a_side_whose_time_is_over_is_left_out_by_name(tmp_path):
                 raise Failure("ended by the clock")
             return 100.0
 
-    assert throughput.interleaved({"a": Slow(), "b": Slow(), "c": Slow()}, made, 64) == {"a": [100], "b": [], "c": []}
-    assert told == [f"left out  {name}, batch 64: the time is over, after {turns} of 3 turns" for name, turns in (("b", 0), ("c", 0), ("a", 1))]
+    assert throughput.interleaved({"a": Slow(), "b": Slow(), "c": Slow()}, made, "64-bf16") == {"a": [100], "b": [], "c": []}
+    assert told == [f"left out  {name}, 64-bf16: the time is over, after {turns} of 3 turns" for name, turns in (("b", 0), ("c", 0), ("a", 1))]
 
 
 def test_photos_are_packed_over_and_over_into_what_a_training_takes(tmp_path):
@@ -137,12 +140,166 @@ def test_photos_are_packed_over_and_over_into_what_a_training_takes(tmp_path):
         photos.pack(Built(), tmp_path / "nowhere", 5)
 
 
-def test_speed_from_jpegs_is_told_as_a_share_of_that_from_synthetic_images():
+GROUP = throughput.Group("few", 100, "bf16", ("rollcall", "python compile", "python eager"), 10, 20)
+
+
+def test_sides_that_would_not_end_in_time_make_place_for_those_behind_them():
+    ours, compiled, eager = (GROUP.seconds(side) for side in GROUP.sides)
+    assert (ours, compiled, eager) == (15, 62, 12)  # three turns at 3,000 images/s, and what a process needs to be ready
+    assert throughput.fitting(GROUP, GROUP.all_seconds()) == (list(GROUP.sides), [])
+    assert throughput.fitting(GROUP, GROUP.all_seconds() - 1) == (["rollcall", "python compile"], ["python eager"])
+    assert throughput.fitting(GROUP, ours + eager) == (["rollcall", "python eager"], ["python compile"])
+    assert throughput.fitting(GROUP, ours + eager - 1) == ([], list(GROUP.sides))  # one alone is compared with nothing
+
+
+def test_a_group_for_which_no_time_is_left_is_named_with_what_measures_it():
+    made, _, told = report(seconds=10)
+    throughput.measure(None, made, [GROUP])
+    assert told == ["left out  throughput, few: rollcall, python compile, python eager: would not end in the 10 s that are left; "
+                    "try --only=few"]
+
+
+class TrainedElsewhere:
+    """A machine whose rollcall-train takes a second for ten steps, ten with --deterministic=on, and whose Python is this peer."""
+    PEER = """#!/bin/sh
+case $* in *--mode=max-autotune*) exec sleep 60;; *--mode=eager*) echo 'no kernel image' >&2; exit 1;; esac
+echo "$*" > {folder}/peer
+echo '{{"seconds": 7}}'
+while read steps; do echo "{{\\"images_per_second\\": $steps}}"; done
+"""
+
+    def __init__(self, folder):
+        self.python, self.commands = folder / "python", []
+        self.python.write_text(self.PEER.format(folder=folder))
+        self.python.chmod(0o755)
+
+    def run(self, program, *arguments, seconds):
+        given = dict(argument.removeprefix("--").split("=", 1) for argument in arguments)
+        self.commands.append(given)
+        seconds = 10.0 if given.get("deterministic") == "on" else 1.0
+        records = [{"event": "step", "step": step, "steps": 10, "seconds": seconds, "data_wait_fraction": 0.25}
+                   for step in range(10, int(given["max-steps"]) + 1, 10)]
+        (pathlib.Path(given["checkpoint-dir"]) / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def test_what_does_not_compile_in_time_is_no_failure_of_rollcalls(tmp_path, monkeypatch):
+    monkeypatch.setattr(throughput, "MOST_COMPILING", 1)
     made, _, told = report()
-    from_jpegs, synthetic = (" ".join(side) for side in (throughput.FROM_JPEGS, throughput.SYNTHETIC))
-    throughput.compare_data({from_jpegs: [900, 950, 990], synthetic: [1000]}, made)
-    throughput.compare_data({from_jpegs: [], synthetic: [1000]}, made)
-    assert told == ["ok        packed JPEGs, 4 workers: 0.950 of the speed from synthetic images, short of the goal, 0.97"]
+    assert throughput.started(TrainedElsewhere(tmp_path), made, GROUP, "python max-autotune") is None
+    assert told == ["left out  python max-autotune, few: no answer within 1 s"]
+
+
+def test_a_group_is_measured_by_turns_of_its_sides(tmp_path):
+    made, _, told = report()
+    machine_there = TrainedElsewhere(tmp_path)
+    sides = ("rollcall", "rollcall --deterministic=on", "python compile", "python eager")
+    throughput.measure(machine_there, made, [throughput.Group("256-bf16", 256, "bf16", sides, 20, 40)])
+    assert [(one["side"], one["images_per_second"], one["detail"]) for one in made.speeds] == [
+        ("rollcall", [2560.0] * 3, "25 % of the time waited for data"),
+        ("rollcall --deterministic=on", [256.0] * 3, "25 % of the time waited for data"),
+        ("python compile", [40.0] * 3, "first steps 7 s")]
+    assert told == ["FAILED    python eager, 256-bf16: no kernel image"]
+    assert (tmp_path / "peer").read_text().split()[1:] == ["--batch-size=256", "--mode=compile", "--precision=bf16"]
+    assert {(given["batch-size"], given["precision"], given["max-steps"]) for given in machine_there.commands} == {("256", "bf16", "60")}
+    outcomes = {one["goal"]: one["measured"] for one in goals.judged(made.results())}
+    assert outcomes["--deterministic=on, bf16, batch 256: speed of that without"] == pytest.approx(0.1)
+
+
+def test_every_goal_of_speed_is_of_two_sides_that_take_turns():
+    every = [speeds.speed(group.name, side, [1.0], "") for group in throughput.PLAN for side in group.sides]
+    assert len(every) == len({(one["group"], one["side"]) for one in every})  # each name is of one measurement
+    assert all(check.GROUPS[group.name] is group for group in throughput.PLAN)
+    results = {"facts": {"gpu": "NVIDIA H200"}, "figures": {}, "speeds": every}
+    kinds = {one["goal"]: one["measured"] is not None for one in goals.judged(results)}
+    assert [name for name, measured in kinds.items() if not measured] == [goal.name for goal in goals.GOALS if goal.name in (
+        "losses on the GPU and the CPU: largest relative difference", "resumed on the GPU, --deterministic=on: tensors that differ",
+        "a graph, --deterministic=on: tensors that differ", "a save in the background: median stall, ms",
+        "start to first step: seconds of eager PyTorch's")]
+
+
+def test_parts_of_a_run_are_named():
+    every = check.parts_of(None)
+    assert check.parts_of("throughput") == every[1:] and check.parts_of("jpeg,checks") == ["checks", "jpeg"]
+    with pytest.raises(check.NoPart, match="--only: 256: is no part; try some of checks, start, 256-bf16, "):
+        check.parts_of("jpeg,256")
+    told = check.plan(["checks", "jpeg"]).splitlines()
+    assert [line.split()[0] for line in told] == ["checks", "jpeg", "in"]
+    assert int(told[2].split()[2]) == sum(int(line.split()[1]) for line in told[:2])
+
+
+WELL = {goals.LOSSES: 1e-5, goals.RESUMED: 0, goals.IN_A_GRAPH: 0, goals.STALL: 1.6, goals.START: 0.4}
+
+
+def judged(figures=(), of_sides=()):
+    made, _, _ = report()
+    made.figures = {**WELL, **dict(figures)}
+    for group, side, number in of_sides:
+        made.speed(group, side, [number], "")
+    return made, {one["goal"]: one["outcome"] for one in goals.judged(made.results())}
+
+
+@pytest.mark.parametrize("figure, goal", [({goals.LOSSES: 1.1e-4}, "losses on the GPU and the CPU: largest relative difference"),
+                                          ({goals.RESUMED: 1}, "resumed on the GPU, --deterministic=on: tensors that differ"),
+                                          ({goals.IN_A_GRAPH: 1}, "a graph, --deterministic=on: tensors that differ")])
+def test_a_promise_that_is_not_kept_fails_the_run(figure, goal):
+    made, outcomes = judged()
+    assert outcomes[goal] == "met" and made.exit_code() == 0
+    made, outcomes = judged(figure)
+    assert [name for name, outcome in outcomes.items() if outcome == "missed"] == [goal] and made.exit_code() == 1
+    assert next(line for line in made.tables().splitlines() if line.startswith(goal)).endswith("missed: a promise")
+
+
+@pytest.mark.parametrize("figures, of_sides, goal", [
+    ({goals.STALL: 2.1}, (), "a save in the background: median stall, ms"),
+    ({goals.START: 0.51}, (), "start to first step: seconds of eager PyTorch's"),
+    ({}, [("256-bf16", "rollcall", 124), ("256-bf16", "python eager", 100)], "bf16, batch 256: speed of eager PyTorch's"),
+    ({}, [("256-fp16", "rollcall", 109), ("256-fp16", "python max-autotune", 100)],
+     "fp16, batch 256: speed of torch.compile's, max-autotune"),
+    ({}, [("64-fp16", "rollcall --cuda-graph=on", 129), ("64-fp16", "python compile", 100)],
+     "fp16, batch 64, a graph: speed of torch.compile's"),
+    ({}, [("jpeg", "rollcall --data=photos", 96), ("jpeg", "rollcall", 100)], "packed JPEGs, 4 workers: speed of synthetic images'")])
+def test_a_goal_of_speed_that_is_missed_is_told_and_no_failure(figures, of_sides, goal):
+    made, outcomes = judged(figures, of_sides)
+    assert [name for name, outcome in outcomes.items() if outcome == "missed"] == [goal] and made.exit_code() == 0
+    # A little faster is enough.
+    made, outcomes = judged({name: value * 0.95 for name, value in figures.items()},
+                            [(group, side, number + (2 if number != 100 else 0)) for group, side, number in of_sides])
+    assert outcomes[goal] == "met" and "missed" not in outcomes.values()
+
+
+def test_what_was_not_measured_is_neither_met_nor_missed(tmp_path):
+    file = tmp_path / "gpu-check.json"
+    made, _, _ = report(file=file)
+    made.speed("256-bf16", "rollcall", [3000.0], "")
+    made.speed("64-bf16", "python eager", [1.0], "")  # of other turns
+    made.speed("256-bf16", "rollcall --deterministic=on", [2400.0], "")
+    written = {one["goal"]: one for one in json.loads(file.read_text())["goals"]}
+    deterministic = written.pop("--deterministic=on, bf16, batch 256: speed of that without")
+    assert (deterministic["outcome"], deterministic["measured"], deterministic["target"]) == ("told", 0.8, None)
+    assert len(written) == len(goals.GOALS) - 1 and {one["outcome"] for one in written.values()} == {"not measured"}
+    assert made.exit_code() == 0
+
+
+def test_several_runs_are_judged_as_one(tmp_path, capsys):
+    def run(name, figures, side, number):
+        made, _, _ = report(file=tmp_path / name)
+        made.figures, made.facts = figures, {"gpu": "NVIDIA H200"}
+        made.speed("jpeg", side, [number], "")
+        return tmp_path / name
+
+    class Options:
+        files = [run("a", {goals.RESUMED: 3}, "rollcall", 50.0), run("b", {}, "rollcall", 100.0), run("c", {}, "rollcall --data=photos", 98.0)]
+
+    assert check.tell_goals(Options) == 1
+    told = {line.split("  ")[0]: line.split()[-2:] for line in capsys.readouterr().out.splitlines()}
+    assert told["packed JPEGs, 4 workers: speed of synthetic images'"] == ["0.980", "met"]
+    assert told["resumed on the GPU, --deterministic=on: tensors that differ"] == ["a", "promise"]
+    Options.files = Options.files[1:]
+    assert check.tell_goals(Options) == 0
+    (tmp_path / "other").write_text("[]")
+    Options.files = [tmp_path / "other"]
+    assert check.tell_goals(Options) == 64
+    assert f"goals: {tmp_path / 'other'}: was not written by gpu-check run" in capsys.readouterr().err
 
 
 def test_a_folder_that_is_no_bundle_is_not_deleted(tmp_path):
@@ -154,19 +311,24 @@ def test_a_folder_that_is_no_bundle_is_not_deleted(tmp_path):
     bundle.refuse_what_is_no_bundle(tmp_path / "new")
 
 
-def test_the_table_has_medians_and_what_they_are_of_eager_pythons():
-    made, _, _ = report()
-    made.speed(64, "rollcall bf16", [2400.0, 2500.0, 2600.0], "2 % of the time waited for data")
-    made.speed(64, "python eager bf16", [2000.0], "first steps 9 s")
-    made.speed(256, "rollcall fp16", [3000.0], "")
-    made.facts = {"gpu": "NVIDIA H100 80GB HBM3, 580.82.07, 81559 MiB, 700.00 W"}  # 8,920 images/s at 3.35 TB/s
-    assert made.table().splitlines() == [
-        "batch  side               images/s  least  most  runs  x eager  of memory's",
-        "   64  rollcall bf16          2500   2400  2600     3     1.25         28 %  2 % of the time waited for data",
-        "   64  python eager bf16      2000   2000  2000     1     1.00         22 %  first steps 9 s",
-        "  256  rollcall fp16          3000   3000  3000     1        -         34 %"]
-    made.facts = {"gpu": "another one"}
-    assert " % " not in made.table().replace("2 % of the time", "")
+def test_the_table_has_medians_and_what_they_are_of_those_of_the_same_turns():
+    of_sides = [speeds.speed("64-bf16", "rollcall", [2400.0, 2500.0, 2600.0], "2 % of the time waited for data"),
+                speeds.speed("64-bf16", "python eager", [2000.0], "first steps 9 s"),
+                speeds.speed("64-bf16", "python compile", [2500.0], ""),
+                speeds.speed("256-bf16", "rollcall", [3000.0], ""),
+                speeds.speed("256-bf16", "python max-autotune", [2500.0], "")]
+    # 8,920 images/s at 3.35 TB/s
+    assert speeds.table(of_sides, "NVIDIA H100 80GB HBM3, 580.82.07, 81559 MiB, 700.00 W").splitlines() == [
+        "turns     side                 images/s  least  most  runs  x rollcall  x eager  x compile  x max-autotune  of memory's",
+        "64-bf16   rollcall                 2500   2400  2600     3        1.00     1.25       1.00               -         28 %"
+        "  2 % of the time waited for data",
+        "64-bf16   python eager             2000   2000  2000     1        0.80     1.00       0.80               -         22 %"
+        "  first steps 9 s",
+        "64-bf16   python compile           2500   2500  2500     1        1.00     1.25       1.00               -         28 %",
+        "256-bf16  rollcall                 3000   3000  3000     1        1.00        -          -            1.20         34 %",
+        "256-bf16  python max-autotune      2500   2500  2500     1        0.83        -          -            1.00         28 %"]
+    assert " % " not in speeds.table(of_sides, "another one").replace("2 % of the time", "")
+    assert speeds.table([], "another one") == ""
 
 
 def test_symbols_that_the_other_machine_lacks_are_named():
@@ -228,10 +390,53 @@ def test_tests_that_were_skipped_have_shown_nothing():
 
 def test_stalls_of_saves_are_told_but_for_the_last_ones():
     saves = [{"written": True, "stall_seconds": seconds} for seconds in (0.001, 0.003, 0.0015, 0.9)]
-    assert trainings.told_stalls(saves) == "1.5 ms, 3.0 at most, in 3 saves"
+    assert trainings.stalls_of(saves) == [1, 3, 1.5]
     for wrong in (saves[:1], [{**saves[0], "written": False}, *saves]):
         with pytest.raises(Failure, match="not written"):
-            trainings.told_stalls(wrong)
+            trainings.stalls_of(wrong)
+
+
+class Trained(trainings.Trainings):
+    """Trainings whose losses and last checkpoints are made up: `loss` of those on a GPU, `changed` between two checkpoints."""
+
+    def __init__(self, folder, loss=1.0, changed=()):
+        folder.mkdir(exist_ok=True)
+        super().__init__(None, folder, None, {})
+        self.loss, self.changed = loss, list(changed)
+        for device in ("cpu", "cuda"):
+            self._train(folder / device, device)
+            (folder / device / trainings.checkpoint(trainings.SAVED)).write_text("")
+
+    def _train(self, folder, device, steps=trainings.STEPS, *_):
+        first = trainings.SAVED + 1 if "-" in folder.name and "graph" not in folder.name else 1
+        losses = dict.fromkeys(range(first, steps + 1), self.loss if device == "cuda" else 1.0)
+        folder.mkdir(exist_ok=True)
+        (folder / "metrics.jsonl").write_text("".join(json.dumps({"event": "step", "step": step, "loss": loss}) + "\n"
+                                                      for step, loss in losses.items()))
+        return losses
+
+    def _differences(self, a, b, step=trainings.STEPS):
+        return {"equal_tensors": 193, "tensors": self.changed, "values": []}
+
+
+CHANGED = {"name": "fc.weight", "what": "differs", "difference": {"max_absolute": 3e-7}}
+
+
+def test_bits_are_promised_on_one_device_and_in_a_graph(tmp_path):
+    same, other = Trained(tmp_path / "same"), Trained(tmp_path / "other", changed=[CHANGED])
+    for of_one_device in (lambda runs: runs.resumed("cuda", "cuda"), lambda runs: runs.resumed("cpu", "cpu"), lambda runs: runs.in_a_graph()):
+        assert of_one_device(same) == "losses within 0.0e+00; the same bits"
+        with pytest.raises(Failure, match="1 of 194 tensors differ, by 3.0e-07 at most, with --deterministic=on"):
+            of_one_device(other)
+    assert other.resumed("cpu", "cuda") == "losses within 0.0e+00; 1 of 194 tensors differ, by 3.0e-07 at most"
+    assert same._figures == {goals.RESUMED: 0, goals.IN_A_GRAPH: 0} and other._figures == {goals.RESUMED: 1, goals.IN_A_GRAPH: 1}
+
+
+def test_losses_of_a_gpu_that_are_not_close_fail_and_are_judged(tmp_path):
+    runs = Trained(tmp_path, loss=1.001)
+    with pytest.raises(Failure, match="relative difference 1.0e-03"):
+        runs.same_losses("cuda")
+    assert runs._figures[goals.LOSSES] == pytest.approx(1e-3)
 
 
 def test_a_start_is_timed_until_the_line_that_is_waited_for():

@@ -41,6 +41,7 @@ struct Options {
   Request request = Request::Measure;
   bool json = false;
   std::vector<std::string> backends{};    ///< measured in turn, so that they meet the same noise
+  std::string device{};                   ///< as rollcall-train's; "auto": the one whose tensors the backends carry
   std::vector<std::string> operations{};  ///< of operation_names()
   std::int64_t min_bytes = 0, max_bytes = 0, factor = 2;
   int iterations = 0, warm_up = 0;
@@ -55,6 +56,8 @@ constexpr double kMostBytes = 1e12;
 constexpr std::array kTable{
     Setting{"backend", Kind::List, "auto", "NAME,...",
             "backends, of those that rollcall-train knows; several are measured in turn, with their ratio", "What"},
+    Setting{"device", Kind::Text, "auto", "auto|cpu|cuda|NAME",
+            "whose tensors, as rollcall-train's; auto: those that the backends carry", "What"},
     Setting{"operation", Kind::List, "all_reduce", "NAME,...",
             "all_reduce, reduce_scatter, all_gather, broadcast, all_to_all; all: these", "What"},
     Setting{"min-bytes", Kind::Integer, "1024", "BYTES", "size of the smallest buffer", "Sizes", "", 0, kMostBytes},
@@ -127,6 +130,7 @@ Result<Options> read_options(const Environment& environment, const std::vector<s
   options.request = parsed->has("help") ? Request::Help : parsed->has("version") ? Request::Version : Request::Measure;
   options.json = parsed->has("json");
   options.backends = split(own.text("backend"), ',');
+  options.device = own.text("device");
   options.operations = own.text("operation") == "all" ? operation_names() : split(own.text("operation"), ',');
   options.min_bytes = own.integer("min-bytes");
   options.max_bytes = own.integer("max-bytes");
@@ -145,6 +149,12 @@ std::string help_text() {
 
 constexpr int kWrongResult = 1;
 
+/// Setting `device` of rollcall-train for the tensors that they carry.
+std::string device_of_backends(const std::vector<std::string>& backends) {
+  const std::string& first = backends.front();
+  return first == "nccl" ? "cuda" : first == "auto" ? "auto" : "cpu";
+}
+
 Result<train::World> join(const Options& options, const Environment& environment, train::FailureReport& report) {
   Result<std::unique_ptr<launchers::PmixClient>> pmix = rendezvous::pmix_for(environment, options.launch);
   if (!pmix) {
@@ -157,8 +167,8 @@ Result<train::World> join(const Options& options, const Environment& environment
   const Environment patched = resolve::apply(step->patch, environment);
   train::prepare_process(1);
   metrics::StartupTrace trace(metrics::now());
-  const std::string& first = options.backends.front();
-  const config::ProcessGroupConfig config{.device = first == "nccl" ? "cuda" : first == "auto" ? "auto" : "cpu"};
+  const config::ProcessGroupConfig config{.device = options.device == "auto" ? device_of_backends(options.backends)
+                                                                             : options.device};
   return train::join_world(*step, patched, options.launch, config, *std::move(pmix), report, trace);
 }
 
@@ -242,11 +252,11 @@ int measure_in_world(const Options& options, const Environment& environment) {
     return report.common(world.error());
   }
   const bool alone = world->world_size == 1;
-  if (alone && options.backends.front() != "nccl") {
+  if (alone && world->device.plugin() == nullptr) {
     return report.common(fail("rollcall-bench-collectives", "1 rank", "has nobody to talk to",
                               "srun --ddp -n2 rollcall-bench-collectives"));
   }
-  if (alone) {  // shows whether NCCL, the driver and LibTorch get on
+  if (alone) {  // shows whether a device's backend, its driver and LibTorch get on
     world->store = c10::make_intrusive<c10d::HashStore>();
     world->group_options.device = world->device.plugin();
   }
