@@ -15,7 +15,7 @@ import pytest
 import trainer_ranks
 from trainer_ranks import SMALL, differences, records
 
-pytest.importorskip("h5py")
+h5py = pytest.importorskip("h5py")
 
 STAND_IN = "--device=stand_in"
 DATA = ("--data=fake", "--fake-size=100", *SMALL, "--image-size=16", "--train-num-workers=2", "--lr=0.01", "--epochs=2",
@@ -117,7 +117,8 @@ def test_a_step_of_a_graph_whose_gradients_overflow_is_left_out(tmp_path):
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_a_save_beside_graphs_is_of_one_step(tmp_path, trained, parallel):
     """It is copied while the device does the next steps; the graph that changes what is copied waits for that."""
-    options = (*RANDOM, f"--parallel={parallel}", "--optimizer=adamw", f"--checkpoint-steps={EAGER_STEPS + 3}")
+    options = (*RANDOM, f"--parallel={parallel}", "--optimizer=adamw", f"--checkpoint-steps={EAGER_STEPS + 3}",
+               "--checkpoint-overlap=wait")
     file = f"step-{EAGER_STEPS + 3:08}.h5"
     trainer_ranks.run(tmp_path, *DATA, *options, STAND_IN, GRAPH)
     assert differences(trained(2, "--device=cpu", *options) / file, tmp_path / file) == []
@@ -205,6 +206,35 @@ def test_no_step_waits_for_the_device(tmp_path, options, env):
     batches = 2 if "--grad-accumulation=2" in options else 1
     assert many[0] == few[0]
     assert many[1] - few[1] <= 2 * 5 * (1 + batches)
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_save_waits_for_the_device_a_few_times_whatever_it_has(tmp_path, mode):
+    few, many = (waits(tmp_path / str(every), 12, "--optimizer=adamw", f"--checkpoint-mode={mode}", f"--checkpoint-steps={every}", env={})
+                 for every in (6, 2))
+    ranks, more_saves, most = 2, 4, 5
+    with h5py.File(last(tmp_path / "2")) as file:
+        assert 2 * len(file["optimizer/state"]) > 20 * most  # tensors
+    assert 0 < sum(many) - sum(few) <= ranks * more_saves * most
+
+
+def test_a_resumed_training_waits_for_the_device_as_often_as_one_that_begins(tmp_path):
+    begun = waits(tmp_path, 3, "--optimizer=adamw", env={})
+    (tmp_path / "waits").unlink()
+    resumed = waits(tmp_path, 6, "--optimizer=adamw", env={})
+    assert abs(sum(resumed) - sum(begun)) <= 2 * 5
+
+
+def test_memory_that_a_save_copies_to_is_there_before_the_first_one(tmp_path):
+    """The device fails in steps before any save is due."""
+    report = tmp_path / "locks"
+    trainer_ranks.run(tmp_path / "fails", *DATA, STAND_IN, "--optimizer=adamw", "--epochs=1000", "--fake-size=4000", code=69,
+                      env={"STAND_IN_FAILS": "100", "STAND_IN_WAITS": str(report)})
+    trainer_ranks.run(tmp_path / "whole", *DATA, STAND_IN, "--optimizer=adamw", "--epochs=1")
+    with h5py.File(last(tmp_path / "whole")) as file:
+        moments = 2 * len(file["optimizer/state"])
+    locks = [int(line.split()[4]) for line in report.read_text().splitlines()]
+    assert len(locks) == 2 and sum(locks) >= moments  # each rank has half of them
 
 
 @pytest.mark.parametrize("graph, seen", [("off", 5), ("on", EAGER_STEPS + 2)])

@@ -27,6 +27,7 @@ namespace {
 
 std::atomic<std::int64_t> given{0};
 std::atomic<std::int64_t> ended{0};
+std::atomic<std::int64_t> all_gathers{0};
 std::atomic<std::int64_t> reduce_scatters_given{0};
 std::atomic<std::int64_t> reduce_scatters_arrived{0};
 
@@ -186,6 +187,7 @@ class Collectives final : public c10d::Backend {
     return carry({.read = inputs, .written = gathered, .room = gathered, .issue = issue});
   }
   WorkPtr all_gather_single(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override {
+    all_gathers += 1;
     const auto issue = [this, options](Tensors& sent, Tensors& received) {
       return inner_->all_gather_single(received[0], sent[0], options);
     };
@@ -319,6 +321,8 @@ std::string trouble(c10d::Backend& /*backend*/) { return is_disconnected() ? "st
 std::string flight_record() {
   return "{\"given\": " + std::to_string(given) + ", \"ended\": " + std::to_string(ended) + "}";
 }
+
+std::int64_t all_gathers_given() { return all_gathers; }
 
 ReduceScatters reduce_scatters() { return {reduce_scatters_given, reduce_scatters_arrived}; }
 

@@ -22,7 +22,9 @@ class ProcessGroup;
 /// - The host cannot read its memory: an access through a tensor's address ends the process with SIGSEGV.
 /// - Operators take no tensor of the CPU beside its own, but for numbers.
 /// - Copies are asynchronous, where a GPU's may be, and as late as streams and events allow: one is made only when
-///   something that must come after it is about to happen. Code that forgets to wait reads what was there before.
+///   something that must come after it is about to happen. Code that forgets to wait reads what was there before. For
+///   one from or to memory of the host that is not page-locked (or that goes by such memory, since types or strides
+///   differ) the host waits, whatever was asked for.
 /// - Freed memory serves the next request of its size on the same stream at once, as CUDA's caching allocator has it,
 ///   which counts what it gives out, and gives back what nobody uses before it says that there is no memory.
 /// - While a stream is captured, nothing is done that it is given, and what CUDA forbids is an error: the default
@@ -59,16 +61,20 @@ struct ReduceScatters {
   std::int64_t arrived = 0;
 };
 [[nodiscard]] ReduceScatters reduce_scatters();
+/// All-gathers that they were given.
+[[nodiscard]] std::int64_t all_gathers_given();
 
 /// What the program did so far.
 struct Counts {
   std::int64_t late_copies = 0;  ///< that were put on a stream, and made later
   std::int64_t waits = 0;        ///< of a stream for an event
-  /// Of the host, for all that a stream was given: copies between host and device that are not asynchronous, operators
-  /// whose outcome is a number of the host or has as many elements as the values say, synchronised streams.
+  /// Of the host, for all that a stream was given: copies between host and device that are not asynchronous, or whose
+  /// memory of the host is not page-locked, operators whose outcome is a number of the host or has as many elements as
+  /// the values say, synchronised streams.
   std::int64_t host_waits = 0;
   std::int64_t host_waits_for_event = 0;  ///< of the host, for what a stream was given up to a moment
   std::int64_t replays = 0;               ///< of graphs
+  std::int64_t page_locks = 0;            ///< of memory of the host, anew
 };
 [[nodiscard]] Counts counts();
 

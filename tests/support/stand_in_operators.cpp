@@ -36,6 +36,12 @@ class Operator {
 };
 thread_local int Operator::depth_ = 0;
 
+/// Whether LibTorch copies a GPU's tensor without another one of the host between (ATen/native/cuda/Copy.cu).
+bool is_copied_as_it_is(const at::Tensor& of_host, const at::Tensor& of_device) {
+  return of_host.scalar_type() == of_device.scalar_type() &&
+         (of_host.is_contiguous() || of_host.strides() == of_device.strides());
+}
+
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   const torch::NoGradGuard no_grad;
   const auto guard = on_device_of({from, to});  // nothing is copied between devices
@@ -48,8 +54,10 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
     return to;
   }
   TORCH_CHECK(within || !is_captured(), "stand-in: memory of the host is copied by a stream that is captured");
-  enqueue([target, source] { target.copy_(source); });
-  if (non_blocking || within) {
+  const auto pinned = within ? nullptr : pinned_block((from.is_cpu() ? source : target).const_data_ptr());
+  const bool goes_on = from.is_cpu() ? is_copied_as_it_is(source, target) : is_copied_as_it_is(target, source);
+  enqueue([target, source, pinned] { target.copy_(source); });
+  if (within || to.numel() == 0 || (non_blocking && pinned && goes_on)) {
     streams().count_copy();
   } else {
     host_waits();

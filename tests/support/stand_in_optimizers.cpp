@@ -83,8 +83,8 @@ void fused_adamw(at::TensorList parameters, at::TensorList gradients, at::Tensor
 
 /// STAND_IN_OVERFLOWS: the number, counted from 1, of the step whose gradients are found to be not finite.
 int overflowing_step() {
-  static const char* const given = std::getenv("STAND_IN_OVERFLOWS");
-  return given == nullptr ? 0 : std::atoi(given);
+  static const char* const number = std::getenv("STAND_IN_OVERFLOWS");
+  return number == nullptr ? 0 : std::atoi(number);
 }
 
 void check_and_unscale(at::TensorList gradients, at::Tensor& found_inf, const at::Tensor& inverse_scale) {

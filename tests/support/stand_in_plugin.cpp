@@ -93,14 +93,16 @@ const rollcall::device::Kernels* kernels() {
 }
 
 /// STAND_IN_WAITS: a file to which a process adds, at its end, how often its host waited for the device, and for
-/// moments of its streams, and graphs were replayed, and on which devices it made something: "8 21 0 1".
+/// moments of its streams, and graphs were replayed, on which devices it made something, and how often memory of the
+/// host was page-locked: "8 21 0 1 130".
 struct Report {
   ~Report() {
     if (const std::string path = variable("STAND_IN_WAITS", ""); !path.empty()) {
       const stand_in::Counts counts = stand_in::counts();
       std::ofstream(path, std::ios::app) << counts.host_waits << ' ' << counts.host_waits_for_event << ' '
                                          << counts.replays << ' '
-                                         << fmt::format("{}", fmt::join(stand_in::contexts(), ",")) << '\n';
+                                         << fmt::format("{}", fmt::join(stand_in::contexts(), ",")) << ' '
+                                         << counts.page_locks << '\n';
     }
   }
 };

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "tests/support/stand_in_memory.h"
+
 namespace rollcall::testing_support::stand_in {
 namespace {
 
@@ -49,7 +51,11 @@ void host_waits() {
   streams().count_host_wait();
 }
 
-Counts counts() { return streams().counts(); }
+Counts counts() {
+  Counts counts = streams().counts();
+  counts.page_locks = times_page_locked();
+  return counts;
+}
 
 std::function<void()> capture(const std::function<void()>& work) {
   streams().begin_capture(current.stream());

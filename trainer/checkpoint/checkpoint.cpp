@@ -33,7 +33,11 @@ auto without_exceptions(const std::string& value, const Work& work, const char* 
 /// What a rank has to give, on the host.
 Result<HostContent> content_of(const TrainingState& state, const format::RankGroup& group) {
   auto parts = collect(state, group.rank(), group.size());
-  return parts ? Result(on_host(*parts)) : parts.error();
+  if (!parts) {
+    return parts.error();
+  }
+  DeviceCopies copies;  // whose memory the content holds
+  return on_host(*parts, copies);
 }
 
 /// A checkpoint that was read, and is not in use yet.

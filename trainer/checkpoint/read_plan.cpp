@@ -1,14 +1,19 @@
 #include "trainer/checkpoint/read_plan.h"
 
+#include <optional>
+
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/state_parts.h"
+#include "trainer/streams.h"
 
 namespace rollcall::checkpoint {
 
-at::Tensor ReadPlan::buffer(at::IntArrayRef sizes, const format::ManifestEntry& entry, std::int64_t first_row) {
+at::Tensor ReadPlan::buffer(const at::Tensor& target, const format::ManifestEntry& entry, std::int64_t first_row) {
   const auto dtype = format::dtype_from_name(entry.type);
   TORCH_CHECK(dtype, entry.name, " has elements of type ", entry.type, ", which this version does not know");
-  at::Tensor memory = torch::empty(sizes, at::TensorOptions(scalar_type(*dtype)));
+  // What LibTorch keeps of page-locked memory serves the copies of saves, whose sizes are the same.
+  at::Tensor memory =
+      torch::empty(target.sizes(), at::TensorOptions(scalar_type(*dtype)).pinned_memory(!target.is_cpu()));
   if (memory.numel() > 0) {
     const std::uint64_t rows = entry.shape.empty() ? 1 : static_cast<std::uint64_t>(entry.shape[0]);
     requests_.push_back({&entry,
@@ -19,11 +24,11 @@ at::Tensor ReadPlan::buffer(at::IntArrayRef sizes, const format::ManifestEntry& 
 }
 
 void ReadPlan::fill(const at::Tensor& target, const format::ManifestEntry& entry, std::int64_t first_row) {
-  copies_.emplace_back(target, buffer(target.sizes(), entry, first_row));
+  copies_.emplace_back(target, buffer(target, entry, first_row));
 }
 
 at::Tensor ReadPlan::make(const at::Tensor& like, const format::ManifestEntry& entry, std::int64_t first_row) {
-  at::Tensor memory = buffer(like.sizes(), entry, first_row);
+  at::Tensor memory = buffer(like, entry, first_row);
   if (like.device().is_cpu() && like.is_contiguous()) {
     return memory;
   }
@@ -38,8 +43,13 @@ Result<void> ReadPlan::read(const format::CheckpointSource& source, format::Veri
 
 void ReadPlan::carry_out() const {
   const torch::NoGradGuard no_grad;
+  std::optional<c10::Device> device;
   for (const auto& [into, from] : copies_) {
-    into.copy_(from);
+    into.copy_(from, /*non_blocking=*/!into.is_cpu());
+    device = into.is_cpu() ? device : into.device();
+  }
+  if (device) {
+    current_stream(*device).synchronize();
   }
 }
 

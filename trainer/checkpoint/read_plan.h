@@ -50,12 +50,12 @@ class ReadPlan {
 
   /// Errors: the source's.
   [[nodiscard]] Result<void> read(const format::CheckpointSource& source, format::VerifyLevel level) const;
-  /// Copies, without recording gradients; the targets keep their memory and strides.
+  /// Copies, without recording gradients; the targets keep their memory and strides. The host waits once for a device.
   void carry_out() const;
 
  private:
-  /// A row-major tensor on the host that read() fills.
-  [[nodiscard]] at::Tensor buffer(at::IntArrayRef sizes, const format::ManifestEntry& entry, std::int64_t first_row);
+  /// A row-major tensor on the host, of `target`'s sizes, that read() fills; page-locked where `target` is on a device.
+  [[nodiscard]] at::Tensor buffer(const at::Tensor& target, const format::ManifestEntry& entry, std::int64_t first_row);
 
   std::vector<format::ReadRequest> requests_;
   std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  ///< into, from

@@ -113,14 +113,27 @@ format::TensorView view_of(const TensorPart& part, const at::Tensor& host) {
   return view;
 }
 
-HostContent on_host(const StateParts& parts) {
+namespace {
+
+at::Tensor rows_on_host(const TensorPart& part, DeviceCopies& device_copies) {
+  if (!part.rows.defined()) {
+    return {};
+  }
+  return part.rows.is_cpu() ? part.rows.contiguous()
+                            : device_copies.copy(part.path, part.rows, /*changes_at_once=*/true);
+}
+
+}  // namespace
+
+HostContent on_host(const StateParts& parts, DeviceCopies& device_copies) {
   HostContent host;
   host.content.values = parts.values;
   for (const TensorPart& part : parts.tensors) {
-    const at::Tensor rows = part.rows.defined() ? part.rows.to(at::kCPU).contiguous() : at::Tensor();
+    const at::Tensor rows = rows_on_host(part, device_copies);
     host.content.tensors.push_back(view_of(part, rows));
     host.held.push_back(rows);
   }
+  device_copies.wait();
   return host;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/checkpoint/device_copies.h"
 #include "trainer/checkpoint/format/content.h"
 #include "trainer/torch.h"
 
@@ -75,8 +76,9 @@ struct HostContent {
   std::vector<at::Tensor> held;
 };
 
-/// The parts in row-major order on the host; copied only where they are not so already.
-[[nodiscard]] HostContent on_host(const StateParts& parts);
+/// The parts in row-major order on the host; copied only where they are not so already. Tensors of a GPU are copied by
+/// `device_copies`, for all of which the host waits once; its next copies overwrite them.
+[[nodiscard]] HostContent on_host(const StateParts& parts, DeviceCopies& device_copies);
 
 /// The view that a checkpoint's writer takes of a part whose rows lie in `host`, contiguous.
 [[nodiscard]] format::TensorView view_of(const TensorPart& part, const at::Tensor& host);

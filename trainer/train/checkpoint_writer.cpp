@@ -181,7 +181,7 @@ Result<void> CheckpointWriter::write_now(const background::Destination& destinat
   background::SaveOutcome outcome;
   {
     const Stopwatch stall(stall_seconds_);
-    const checkpoint::HostContent host = checkpoint::on_host(parts);
+    const checkpoint::HostContent host = checkpoint::on_host(parts, device_copies_);
     outcome = background::write_with_retries(
         destination.step, policy_, [&] { return commit(destination, host.content); },
         [](std::chrono::duration<double> length) {
@@ -214,7 +214,7 @@ Result<void> CheckpointWriter::copy_to_neighbour(const checkpoint::PartName& nam
       outcome.written = process_group::agree_or_fail(process_group_, started);
     }
   } else {
-    outcome.written = exchange(checkpoint::on_host(parts).content);
+    outcome.written = exchange(checkpoint::on_host(parts, device_copies_).content);
   }
   stall_seconds_ = seconds_now() - begun;
   if (!saver_ || !started) {
@@ -223,6 +223,8 @@ Result<void> CheckpointWriter::copy_to_neighbour(const checkpoint::PartName& nam
   }
   return {};
 }
+
+void CheckpointWriter::make_room(const checkpoint::StateParts& parts) { checkpoint::make_room(parts, device_copies_); }
 
 void CheckpointWriter::before_update() {
   if (saver_) {

@@ -76,6 +76,9 @@ class CheckpointWriter {
   /// The ranks that still wait for this one in a save hear why it ends.
   void give_up(const std::string& reason) const { first_failure_->tell(reason); }
 
+  /// Takes what a save of such `parts` needs of page-locked memory, where they are on a device. c10::Error: there is
+  /// none.
+  void make_room(const checkpoint::StateParts& parts);
   /// To be called before the optimizer's step.
   void before_update();
   [[nodiscard]] bool under_way() const { return saver_ && saver_->busy(); }

@@ -312,6 +312,15 @@ Result<bool> Checkpoints::save(checkpoint::Progress& progress, Urgency urgency, 
   return true;
 }
 
+void Checkpoints::make_room(const checkpoint::Progress& progress) {
+  if (std::exchange(has_room_, true) || world_.device.type() == at::kCPU) {
+    return;
+  }
+  if (const auto parts = checkpoint::collect(state_of(progress), world_.rank, world_.world_size)) {
+    writer_.make_room(*parts);
+  }  // else a save tells why not
+}
+
 Result<bool> Checkpoints::replicate(const checkpoint::Progress& progress, bool others_saving, bool may_skip) {
   if (may_skip && others_saving) {
     return false;

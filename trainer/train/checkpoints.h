@@ -63,6 +63,9 @@ class Checkpoints {
   /// it drives out keeps its checkpoint until the new one's is there, and takes its place again where that cannot be
   /// written. Errors: Unavailable: a peer was lost.
   [[nodiscard]] Result<bool> note_validation(checkpoint::Progress& progress, double metric);
+  /// To be called after a step behind which nothing is saved, once the optimizer has its state: no save waits for the
+  /// memory that it copies to from a device, then. Does something once. c10::Error: there is none.
+  void make_room(const checkpoint::Progress& progress);
   /// Of the saves that are under way and of those that ended.
   [[nodiscard]] CheckpointWriter& writer() { return writer_; }
 
@@ -121,6 +124,7 @@ class Checkpoints {
   std::set<std::string> parameters_;
   bool ends_an_epoch_ = false;
   bool went_on_ = false;
+  bool has_room_ = false;
   NeighbourCopies* copies_ = nullptr;
   std::int64_t generation_ = 0;   ///< of the world
   std::int64_t replicated_ = -1;  ///< the step of which replicate() has begun the last copy; -1: it has not

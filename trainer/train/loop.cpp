@@ -274,7 +274,10 @@ Loop::Stop Loop::after_step() {
   if (checkpoints_.due_after_step(progress_.global_step) && !copy_first) {
     return save(Urgency::MaySkip);
   }
-  return checkpoints_.replica_due_after_step(progress_.global_step) ? replicate(true) : std::nullopt;
+  if (checkpoints_.replica_due_after_step(progress_.global_step)) {
+    return replicate(true);
+  }
+  return catch_training_errors(world_, [&] { checkpoints_.make_room(progress_); });
 }
 
 Loop::Stop Loop::after_epoch() {

@@ -151,6 +151,18 @@ TEST_P(LevelsTo, WhatIsComputedInByTheKernelsInOnePass) {
   });
 }
 
+TEST(BatchCopies, TheHostWaitsForNoCopyOfABatch) {
+  for (const PixelType type : {PixelType::Float32, PixelType::UInt8}) {
+    run([type] {
+      Loader loader = make_loader(2, type);
+      BatchCopies copies(stand_in::device());
+      const std::int64_t waits = stand_in::counts().host_waits;
+      (void)place_all(loader, copies);
+      MULTIPROC_CHECK(stand_in::counts().host_waits == waits);
+    });
+  }
+}
+
 TEST(BatchCopies, NoMemoryIsMadeFromOneBatchToTheNext) {
   run([] {
     constexpr int kWorkers = 2;

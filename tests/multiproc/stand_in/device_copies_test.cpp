@@ -94,6 +94,38 @@ TEST(DeviceCopies, TakeTheirMemoryAgainWhereItFits) {
   });
 }
 
+TEST(DeviceCopies, TheHostGoesOnAtOnce) {
+  run([] {
+    DeviceCopies copies;
+    const at::Tensor rows = on_device(1);
+    const std::int64_t waits = stand_in::counts().host_waits;
+    for (const bool changes_at_once : {kAtOnce, kByTheOptimizer}) {
+      (void)copies.copy("rows", rows, changes_at_once);
+      (void)copies.copy("columns", rows.t(), changes_at_once);
+    }
+    MULTIPROC_CHECK(stand_in::counts().host_waits == waits);
+    copies.wait();
+  });
+}
+
+TEST(DeviceCopies, InRoomThatWasMadePageLockNothing) {
+  run([] {
+    StateParts parts;
+    parts.add("/model/weight", "weight", on_device(1));
+    parts.add("/model/bias", "bias", torch::full({7}, 2.0F).to(stand_in::device()));
+    parts.add("/model/of_host", "of_host", torch::full({9}, 3.0F));
+    parts.share(0, 1);
+    DeviceCopies copies;
+    const std::int64_t at_first = stand_in::counts().page_locks;
+    make_room(parts, copies);
+    const std::int64_t made = stand_in::counts().page_locks;
+    MULTIPROC_CHECK(made == at_first + 2);
+    (void)live_content(parts, {"weight"}, copies);
+    copies.wait();
+    MULTIPROC_CHECK(stand_in::counts().page_locks == made);
+  });
+}
+
 TEST(DeviceCopies, NothingToWaitForWhereNothingWasCopied) {
   DeviceCopies copies;
   copies.hold_back();

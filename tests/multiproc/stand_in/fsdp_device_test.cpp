@@ -28,11 +28,17 @@ struct BlockImpl : torch::nn::Module {
     even = register_parameter("even", torch::randn({8, width}).to(device));
   }
   at::Tensor forward(const at::Tensor& input) {
+    at_work();
     const at::Tensor further = torch::linear(input, even).sum(-1, /*keepdim=*/true) * 0.01;
-    return input + torch::tanh(torch::linear(input, weight, bias)) * scale + further;
+    const at::Tensor curved = torch::tanh(torch::linear(input, weight, bias));
+    if (curved.requires_grad()) {
+      curved.register_hook([this](const at::Tensor& /*gradient*/) { at_work(); });
+    }
+    return input + curved * scale + further;
   }
   at::Tensor weight, bias, scale;
-  at::Tensor even;  ///< whose rows every number of ranks divides, so that it may travel by itself
+  at::Tensor even;                        ///< whose rows every number of ranks divides, so that it may travel by itself
+  std::function<void()> at_work = [] {};  ///< called where the device is given the first of its forward and backward
 };
 TORCH_MODULE(Block);
 
@@ -198,6 +204,36 @@ TEST(FsdpOnADevice, TheComputationGoesOnBesideReductions) {
     MULTIPROC_CHECK(at_the_first_block.arrived < at_the_first_block.given);
     const at::Tensor gradient = replica->named_parameters()["head"].grad() + 1;
     MULTIPROC_CHECK(stand_in::reduce_scatters().arrived == stand_in::reduce_scatters().given);
+  });
+}
+
+/// What all-gathers were given when each block had the device begin, forward, and then each backward.
+std::vector<std::int64_t> gathers_at_blocks(const process_group::Group& group, bool prefetch) {
+  Network network(stand_in::device());
+  std::vector<std::int64_t> gathers;
+  for (const std::shared_ptr<torch::nn::Module>& block : network->blocks->children()) {
+    block->as<BlockImpl>()->at_work = [&gathers] { gathers.push_back(stand_in::all_gathers_given()); };
+  }
+  const auto replica =
+      sharded(network, {group, group, nullptr, nullptr}, {.after_forward = AfterForward::Shard, .prefetch = prefetch});
+  const std::int64_t before = stand_in::all_gathers_given();
+  replica->forward([&] { return network->loss(0, 0); }).backward();
+  std::ranges::for_each(gathers, [before](std::int64_t& given) { given -= before; });
+  return gathers;
+}
+
+TEST(FsdpOnADevice, ABlocksAllGatherIsGivenBeforeTheBlockBeforeItComputes) {
+  on_two_ranks([](Rank& /*rank*/, const process_group::Group& group) {
+    const std::vector<std::int64_t> when_needed = gathers_at_blocks(group, false);
+    const std::vector<std::int64_t> ahead = gathers_at_blocks(group, true);
+    constexpr std::size_t kBlocks = 4;
+    MULTIPROC_CHECK(when_needed.size() == 2 * kBlocks && ahead.size() == 2 * kBlocks);
+    for (const std::size_t first : {std::size_t{0}, kBlocks}) {  // of the forward, and of the backward
+      for (std::size_t i = first; i + 1 < first + kBlocks; ++i) {
+        MULTIPROC_CHECK(when_needed[i] < when_needed[i + 1]);
+        MULTIPROC_CHECK(ahead[i] == when_needed[i + 1]);
+      }
+    }
   });
 }
 

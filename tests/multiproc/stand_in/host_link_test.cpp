@@ -73,6 +73,19 @@ TEST(HostLink, AnUploadComesAfterWhatTheComputingStreamHadToDo) {
   });
 }
 
+TEST(HostLink, TheHostWaitsForNoCopyUntilItAsks) {
+  run_in_place([](Place& place) {
+    const at::Tensor up = place.on_host(1);
+    at::Tensor down = place.on_host(0);
+    const at::Tensor device = place.on_device(2);
+    const std::int64_t waits = stand_in::counts().host_waits;
+    place.link.await(place.link.on_way_up([&] { (void)place.link.upload(up); }));
+    place.link.download(down, device);
+    MULTIPROC_CHECK(stand_in::counts().host_waits == waits);
+    place.link.wait();
+  });
+}
+
 TEST(HostLink, ABlockWaitsForItsOwnUploadsAlone) {
   run_in_place([](Place& place) {
     const at::Tensor first = place.on_device(0);

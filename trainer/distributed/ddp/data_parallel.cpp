@@ -180,13 +180,17 @@ at::Tensor DataParallel::clip_grad_norm(double max_norm) {
 }
 
 void DataParallel::zero_grad() {
+  std::vector<at::Tensor> kept;
   for (at::Tensor& parameter : parameters_) {
     at::Tensor& gradient = parameter.mutable_grad();
     if (!reducer_) {
       gradient.reset();
     } else if (gradient.defined()) {
-      gradient.zero_();
+      kept.push_back(gradient);
     }
+  }
+  if (!kept.empty()) {
+    at::_foreach_zero_(kept);  // on a device by a few kernels, not by one for each parameter
   }
 }
 
