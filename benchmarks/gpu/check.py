@@ -65,13 +65,25 @@ def plan(parts):
 
 def tell_goals(options):
     """Of several runs' files on one machine."""
-    runs = []
-    for file in options.files:
-        try:
-            runs.append(json.loads(file.read_text()))
-            merged = goals.merged(runs)
-        except (OSError, ValueError, KeyError, TypeError):
-            print(f"rollcall: gpu-check: goals: {file}: was not written by gpu-check run; try the file of its --json", file=sys.stderr)
-            return 64
+    try:
+        merged = goals.merged(runs_of(options.files))
+    except Failure as error:
+        print(f"rollcall: gpu-check: goals: {error}", file=sys.stderr)
+        return 64
     print(goals.table(merged))
     return 1 if goals.broken(goals.judged(merged)) else 0
+
+
+def runs_of(files):
+    runs = []
+    for file in files:
+        try:
+            run = json.loads(file.read_text())
+            goals.judged(goals.merged([run]))
+            why = goals.unlike(run, (runs or [run])[0])
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            raise Failure(f"{file}: was not written by gpu-check run; try the file of its --json") from None
+        if why:
+            raise Failure(f"{file}: {why} as in {files[0]}; try files of one machine")
+        runs.append(run)
+    return runs

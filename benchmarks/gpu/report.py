@@ -5,7 +5,7 @@ import time
 import goals
 import speeds
 
-OK, FAILED, SKIPPED, LEFT_OUT = "ok", "FAILED", "skipped", "left out"
+OK, FAILED, SKIPPED, LEFT_OUT = "ok", goals.FAILED, "skipped", "left out"
 
 
 class Failure(Exception):
@@ -58,7 +58,7 @@ class Report:
 
     def results(self):
         """What goals are judged by."""
-        return {"facts": self.facts, "figures": self.figures, "speeds": self.speeds}
+        return {"facts": self.facts, "figures": self.figures, "speeds": self.speeds, "parts": self.parts}
 
     def exit_code(self):
         wrong = any(part["status"] == FAILED for part in self.parts) or goals.broken(goals.judged(self.results()))
@@ -66,7 +66,7 @@ class Report:
 
     def write(self):
         if self._file:
-            content = {**self.results(), "no_gpu": self.no_gpu, "parts": self.parts, "goals": goals.judged(self.results())}
+            content = {**self.results(), "no_gpu": self.no_gpu, "goals": goals.judged(self.results())}
             self._file.parent.mkdir(parents=True, exist_ok=True)
             self._file.write_text(json.dumps(content, indent=1) + "\n")
 

@@ -1,7 +1,7 @@
 """Speeds of trainings as they were measured, and what one is of another's. Pure.
 
 A speed is a dictionary: group (sides that took turns, such as "256-bf16"), side ("rollcall", "python eager"), images_per_second
-(of each turn), median, detail. Only what took turns is compared.
+(of each turn), median, detail. Only what took all turns of its group is compared.
 """
 import statistics
 
@@ -17,9 +17,23 @@ def speed(group, side, numbers, detail):
 
 
 def ratio(speeds, group, side, other):
-    """By medians; None: not both were measured."""
-    medians = {one["side"]: one["median"] for one in speeds if one["group"] == group}
+    """By medians; None: not both were measured, in all turns."""
+    medians = {one["side"]: one["median"] for one in speeds if one["group"] == group and not has_fewer_turns(one, speeds)}
     return medians[side] / medians[other] if side in medians and other in medians else None
+
+
+def has_fewer_turns(one, speeds):
+    return len(one["images_per_second"]) < most_turns(one["group"], speeds)
+
+
+def most_turns(group, speeds):
+    return max(len(one["images_per_second"]) for one in speeds if one["group"] == group)
+
+
+def fewer_turns(speeds):
+    """A line for each side that has fewer turns than others of its group."""
+    return [f"{one['group']}: {one['side']} has {len(one['images_per_second'])} of {most_turns(one['group'], speeds)} turns, and is compared "
+            f"with nothing" for one in speeds if has_fewer_turns(one, speeds)]
 
 
 def share_of_memory(one, gpu):

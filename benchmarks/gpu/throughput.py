@@ -143,7 +143,8 @@ def interleaved(sides, report, group):
             try:
                 numbers[name].append(sides[name].turn(seconds))
             except Exception as error:
-                end(name, *((FAILED, in_a_line(error)) if seconds == MOST_OF_A_TURN else (LEFT_OUT, "the time is over")))
+                over = seconds < MOST_OF_A_TURN and isinstance(error, (TooLate, subprocess.TimeoutExpired))
+                end(name, *((LEFT_OUT, "the time is over") if over else (FAILED, in_a_line(error))))
     return numbers
 
 

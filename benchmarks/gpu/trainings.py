@@ -21,12 +21,11 @@ def check(machine, report):
     with tempfile.TemporaryDirectory(prefix="gpu-check-") as folder:
         runs = Trainings(machine, pathlib.Path(folder), report.budget, report.figures)
         for device in ("cpu", "cuda"):
-            report.part(f"training of {STEPS} steps, fp32, {device}", 20, lambda d=device: runs.whole(d), needs_gpu=device == "cuda")
-        report.part("the same losses on both", 1, lambda: runs.same_losses("cuda"))
+            report.part(goals.training(device), 20, lambda d=device: runs.whole(d), needs_gpu=device == "cuda")
+        report.part(goals.SAME_LOSSES, 1, lambda: runs.same_losses("cuda"))
         for first, then in (("cpu", "cpu"), ("cuda", "cuda"), ("cuda", "cpu"), ("cpu", "cuda")):
-            report.part(f"checkpoint of {first}, resumed on {then}", 20, lambda f=first, t=then: runs.resumed(f, t),
-                        needs_gpu="cuda" in (first, then))
-        report.part("steps in a graph, beside those without", 20, runs.in_a_graph)
+            report.part(goals.resumption(first, then), 20, lambda f=first, t=then: runs.resumed(f, t), needs_gpu="cuda" in (first, then))
+        report.part(goals.GRAPH, 20, runs.in_a_graph)
         report.part("what a save in the background stops, ResNet-50", 40, runs.stalls)
     report.part("NCCL, a rank alone", 20, lambda: collectives(machine, report.budget))
     for test in sorted((machine.bundle / "bin").glob("*_gpu_test")):
@@ -59,7 +58,7 @@ class Trainings:
             raise Failure(f"not resumed after step {SAVED}: losses of steps {sorted(losses)}")
         answer = self._differences(self._folder / first, part)
         if (first, then) == ("cuda", "cuda"):
-            self._figures[goals.RESUMED] = len(answer["tensors"])
+            self._figures[goals.RESUMED] = len(contents(answer))
         told = f"{close(losses, losses_of(self._folder / first))}; {told_difference(answer)}"
         return same_bits(answer, told) if first == then else told
 
@@ -68,7 +67,7 @@ class Trainings:
         losses = [self._train(folder, "cuda", GRAPH_STEPS, f"--cuda-graph={folder.name.removeprefix('graph-')}")
                   for folder in (with_graph, without)]
         answer = self._differences(with_graph, without, GRAPH_STEPS)
-        self._figures[goals.IN_A_GRAPH] = len(answer["tensors"])
+        self._figures[goals.IN_A_GRAPH] = len(contents(answer))
         return same_bits(answer, f"{close(*losses)}; {told_difference(answer)}")
 
     def stalls(self):
@@ -102,8 +101,17 @@ def same_bits(answer, told):
     return told
 
 
+def values_of(answer):
+    return [name for name in answer.get("values", []) if not name.startswith("/config/")]  # those have the folder's name
+
+
+def contents(answer):
+    """Tensors and values that differ."""
+    return [*answer["tensors"], *values_of(answer)]
+
+
 def told_difference(answer):
-    values = [name for name in answer.get("values", []) if not name.startswith("/config/")]  # those have the folder's name
+    values = values_of(answer)
     if not answer["tensors"] and not values:
         return "the same bits"
     if values or any("difference" not in tensor for tensor in answer["tensors"]):

@@ -114,11 +114,26 @@ def test_a_side_whose_time_is_over_is_left_out_by_name(tmp_path):
         def turn(self, seconds):
             clock.now += seconds
             if seconds < throughput.MOST_OF_A_TURN:
-                raise Failure("ended by the clock")
+                raise throughput.TooLate("no answer")
             return 100.0
 
     assert throughput.interleaved({"a": Slow(), "b": Slow(), "c": Slow()}, made, "64-bf16") == {"a": [100], "b": [], "c": []}
     assert told == [f"left out  {name}, 64-bf16: the time is over, after {turns} of 3 turns" for name, turns in (("b", 0), ("c", 0), ("a", 1))]
+
+
+@pytest.mark.parametrize("error, status", [(Failure("out of memory"), "FAILED"), (subprocess.TimeoutExpired("rollcall-train", 30), "left out"),
+                                           (throughput.TooLate("no answer"), "left out"), (BrokenPipeError(), "FAILED")])
+def test_a_side_that_fails_near_the_end_is_not_taken_for_one_whose_time_is_over(error, status):
+    class Fails:
+        def turn(self, seconds):
+            raise error
+
+    made, _, _ = report(seconds=throughput.MOST_OF_A_TURN - 30)
+    throughput.interleaved({"a": Fails()}, made, "64-bf16")
+    assert statuses(made) == [status] and made.exit_code() == (status == "FAILED")
+    made, _, _ = report(seconds=throughput.MOST_OF_A_TURN + 30)  # which nothing but itself has cut
+    throughput.interleaved({"a": Fails()}, made, "64-bf16")
+    assert statuses(made) == ["FAILED"]
 
 
 def test_photos_are_packed_over_and_over_into_what_a_training_takes(tmp_path):
@@ -209,11 +224,11 @@ def test_every_goal_of_speed_is_of_two_sides_that_take_turns():
     every = [speeds.speed(group.name, side, [1.0], "") for group in throughput.PLAN for side in group.sides]
     assert len(every) == len({(one["group"], one["side"]) for one in every})  # each name is of one measurement
     assert all(check.GROUPS[group.name] is group for group in throughput.PLAN)
-    results = {"facts": {"gpu": "NVIDIA H200"}, "figures": {}, "speeds": every}
+    results = {"facts": {"gpu": "NVIDIA H200"}, "figures": {}, "speeds": every, "parts": []}
     kinds = {one["goal"]: one["measured"] is not None for one in goals.judged(results)}
     assert [name for name, measured in kinds.items() if not measured] == [goal.name for goal in goals.GOALS if goal.name in (
-        "losses on the GPU and the CPU: largest relative difference", "resumed on the GPU, --deterministic=on: tensors that differ",
-        "a graph, --deterministic=on: tensors that differ", "a save in the background: median stall, ms",
+        "losses on the GPU and the CPU: largest relative difference", "resumed on the GPU, --deterministic=on: tensors and values that differ",
+        "a graph, --deterministic=on: tensors and values that differ", "a save in the background: median stall, ms",
         "start to first step: seconds of eager PyTorch's")]
 
 
@@ -233,14 +248,14 @@ WELL = {goals.LOSSES: 1e-5, goals.RESUMED: 0, goals.IN_A_GRAPH: 0, goals.STALL: 
 def judged(figures=(), of_sides=()):
     made, _, _ = report()
     made.figures = {**WELL, **dict(figures)}
-    for group, side, number in of_sides:
-        made.speed(group, side, [number], "")
+    for group, side, *numbers in of_sides:
+        made.speed(group, side, numbers, "")
     return made, {one["goal"]: one["outcome"] for one in goals.judged(made.results())}
 
 
 @pytest.mark.parametrize("figure, goal", [({goals.LOSSES: 1.1e-4}, "losses on the GPU and the CPU: largest relative difference"),
-                                          ({goals.RESUMED: 1}, "resumed on the GPU, --deterministic=on: tensors that differ"),
-                                          ({goals.IN_A_GRAPH: 1}, "a graph, --deterministic=on: tensors that differ")])
+                                          ({goals.RESUMED: 1}, "resumed on the GPU, --deterministic=on: tensors and values that differ"),
+                                          ({goals.IN_A_GRAPH: 1}, "a graph, --deterministic=on: tensors and values that differ")])
 def test_a_promise_that_is_not_kept_fails_the_run(figure, goal):
     made, outcomes = judged()
     assert outcomes[goal] == "met" and made.exit_code() == 0
@@ -280,26 +295,122 @@ def test_what_was_not_measured_is_neither_met_nor_missed(tmp_path):
     assert made.exit_code() == 0
 
 
-def test_several_runs_are_judged_as_one(tmp_path, capsys):
-    def run(name, figures, side, number):
-        made, _, _ = report(file=tmp_path / name)
-        made.figures, made.facts = figures, {"gpu": "NVIDIA H200"}
-        made.speed("jpeg", side, [number], "")
-        return tmp_path / name
+@pytest.mark.parametrize("part, outcome", [(part, "FAILED") for goal in goals.GOALS for part in goal.parts] + [("NCCL, a rank alone", "met")])
+def test_a_promise_whose_part_failed_is_not_kept(part, outcome):
+    for figures in (WELL, {}):
+        made, _, _ = report()
+        made.figures = figures
+        made.line(part, "FAILED", "exit code 139")
+        of_promises = [one for one in goals.judged(made.results()) if one["promise"]]
+        assert goals.broken(of_promises) == (outcome == "FAILED")
+        assert any(one["outcome"] == "FAILED" for one in of_promises) == (outcome == "FAILED")
 
-    class Options:
-        files = [run("a", {goals.RESUMED: 3}, "rollcall", 50.0), run("b", {}, "rollcall", 100.0), run("c", {}, "rollcall --data=photos", 98.0)]
 
-    assert check.tell_goals(Options) == 1
-    told = {line.split("  ")[0]: line.split()[-2:] for line in capsys.readouterr().out.splitlines()}
-    assert told["packed JPEGs, 4 workers: speed of synthetic images'"] == ["0.980", "met"]
-    assert told["resumed on the GPU, --deterministic=on: tensors that differ"] == ["a", "promise"]
-    Options.files = Options.files[1:]
-    assert check.tell_goals(Options) == 0
-    (tmp_path / "other").write_text("[]")
-    Options.files = [tmp_path / "other"]
-    assert check.tell_goals(Options) == 64
-    assert f"goals: {tmp_path / 'other'}: was not written by gpu-check run" in capsys.readouterr().err
+def test_the_parts_that_show_promises_are_parts_of_the_checks(tmp_path):
+    class NoMachine:
+        bundle = tmp_path
+
+    made, _, _ = report(NO_GPU)
+    trainings.check(NoMachine, made)
+    assert {part for goal in goals.GOALS for part in goal.parts} <= {part["part"] for part in made.parts}
+
+
+class Files:
+    """What several runs have written, and what `goals` says of them."""
+
+    def __init__(self, folder, capsys):
+        self.files, self._folder, self._capsys = [], folder, capsys
+
+    def add(self, *of_sides, figures=(), failed=(), **facts):
+        made, _, _ = report(file=self._folder / f"{len(self.files)}.json")
+        made.figures, made.facts = dict(figures), {"gpu": "NVIDIA H200, 580.82.07", "libtorch": "2.11.0", **facts}
+        for group, side, *numbers in of_sides:
+            made.speed(group, side, numbers, "")
+        for part in failed:
+            made.line(part, "FAILED")
+        made.write()
+        self.files.append(self._folder / f"{len(self.files)}.json")
+        return self
+
+    def judged(self):
+        code = check.tell_goals(self)
+        told = self._capsys.readouterr()
+        return code, told.out or told.err
+
+    def outcome(self, goal):
+        """(measured, outcome) as the table has them."""
+        line = next(line for line in self.judged()[1].splitlines() if line.startswith(goal))
+        return tuple(line.removeprefix(goal).split()[-2:])
+
+
+@pytest.fixture
+def files(tmp_path, capsys):
+    return Files(tmp_path, capsys)
+
+
+JPEG = "packed JPEGs, 4 workers: speed of synthetic images'"
+OURS, PHOTOS = ("jpeg", "rollcall"), ("jpeg", "rollcall --data=photos")
+
+
+def test_several_runs_are_judged_as_one_by_whole_groups(files):
+    files.add((*OURS, 100.0), (*PHOTOS, 98.0), ("256-bf16", "rollcall", 130.0), ("256-bf16", "python eager", 100.0))
+    files.add((*OURS, 50.0, 50.0, 50.0))  # of other turns, and more of them
+    assert files.outcome(JPEG) == ("0.980", "met")
+    assert files.outcome("bf16, batch 256: speed of eager PyTorch's") == ("1.30", "met")
+    files.add((*OURS, 100.0), (*PHOTOS, 90.0))
+    assert files.outcome(JPEG) == ("0.900", "missed")
+    assert files.outcome("bf16, batch 256: speed of eager PyTorch's") == ("1.30", "met")
+    files.add((*OURS, 100.0, 100.0), (*PHOTOS, 99.0, 99.0)).add((*OURS, 100.0), (*PHOTOS, 98.0))  # more turns count for more
+    assert files.outcome(JPEG) == ("0.990", "met") and files.judged()[0] == 0
+
+
+def test_sides_that_never_took_turns_are_not_compared(files):
+    assert files.add((*OURS, 100.0)).add((*PHOTOS, 98.0)).outcome(JPEG) == ("not", "measured")
+
+
+@pytest.mark.parametrize("figure, value", [(goals.LOSSES, 1e-3), (goals.RESUMED, 3), (goals.IN_A_GRAPH, 1)])
+def test_a_promise_that_any_run_broke_stays_broken(files, figure, value):
+    assert files.add(figures=WELL).judged()[0] == 0
+    files.add(figures={**WELL, figure: value}).add(figures={**WELL, goals.STALL: 1.2}).add()
+    code, told = files.judged()
+    assert code == 1 and told.count("missed: a promise") == 1
+    assert files.outcome("a save in the background: median stall, ms") == ("1.2", "met")  # the last, not the worst
+
+
+def test_a_promise_whose_part_failed_in_any_run_is_not_kept(files):
+    files.add(failed=[goals.resumption("cuda", "cuda")]).add(figures=WELL)
+    code, told = files.judged()
+    assert code == 1 and told.count("FAILED: a promise") == 1
+
+
+@pytest.mark.parametrize("facts, told", [({"gpu": "NVIDIA L4, 580.82.07"}, "gpu: NVIDIA L4, 580.82.07, not NVIDIA H200, 580.82.07"),
+                                         ({"gpu": "NVIDIA H200, 570.1"}, "gpu: NVIDIA H200, 570.1, not NVIDIA H200, 580.82.07"),
+                                         ({"libtorch": "2.15.0"}, "libtorch: 2.15.0, not 2.11.0"),
+                                         ({"python": {"torch": "2.15.0"}}, "python: {'torch': '2.15.0'}, not None")])
+def test_files_of_several_machines_are_refused(files, facts, told):
+    files.add().add().add(**facts)
+    assert files.judged() == (64, f"rollcall: gpu-check: goals: {files.files[2]}: {told} as in {files.files[0]}; try files of one machine\n")
+
+
+def test_a_file_that_run_did_not_write_is_named(files, tmp_path):
+    other = tmp_path / "other"
+    files.add().files.append(other)
+    for text in ("[]", "{", '{"facts": []}', '{"facts": {}, "figures": {}, "speeds": [{}], "parts": []}'):
+        other.write_text(text)
+        assert files.judged() == (64, f"rollcall: gpu-check: goals: {other}: was not written by gpu-check run; try the file of its --json\n")
+
+
+def test_a_side_with_fewer_turns_than_others_is_named_and_not_judged():
+    made, outcomes = judged(of_sides=[("256-bf16", "rollcall", 130, 130), ("256-bf16", "python eager", 100),
+                                      ("256-bf16", "python max-autotune", 100, 100), ("256-fp16", "rollcall", 130)])
+    assert outcomes["bf16, batch 256: speed of eager PyTorch's"] == "not measured"
+    assert outcomes["bf16, batch 256: speed of torch.compile's, max-autotune"] == "met"
+    assert made.tables().splitlines()[-1] == "256-bf16: python eager has 1 of 2 turns, and is compared with nothing"
+    made.facts = {"gpu": "NVIDIA H200"}
+    share = "bf16, batch 256: speed of what memory allows"
+    assert {one["goal"]: one["outcome"] for one in goals.judged(made.results())}[share] == "told"
+    made.speed("256-bf16", "python compile", [100, 100, 100], "")
+    assert {one["goal"]: one["outcome"] for one in goals.judged(made.results())}[share] == "not measured"
 
 
 def test_a_folder_that_is_no_bundle_is_not_deleted(tmp_path):
@@ -313,18 +424,18 @@ def test_a_folder_that_is_no_bundle_is_not_deleted(tmp_path):
 
 def test_the_table_has_medians_and_what_they_are_of_those_of_the_same_turns():
     of_sides = [speeds.speed("64-bf16", "rollcall", [2400.0, 2500.0, 2600.0], "2 % of the time waited for data"),
-                speeds.speed("64-bf16", "python eager", [2000.0], "first steps 9 s"),
+                speeds.speed("64-bf16", "python eager", [2000.0] * 3, "first steps 9 s"),
                 speeds.speed("64-bf16", "python compile", [2500.0], ""),
                 speeds.speed("256-bf16", "rollcall", [3000.0], ""),
                 speeds.speed("256-bf16", "python max-autotune", [2500.0], "")]
     # 8,920 images/s at 3.35 TB/s
     assert speeds.table(of_sides, "NVIDIA H100 80GB HBM3, 580.82.07, 81559 MiB, 700.00 W").splitlines() == [
         "turns     side                 images/s  least  most  runs  x rollcall  x eager  x compile  x max-autotune  of memory's",
-        "64-bf16   rollcall                 2500   2400  2600     3        1.00     1.25       1.00               -         28 %"
+        "64-bf16   rollcall                 2500   2400  2600     3        1.00     1.25          -               -         28 %"
         "  2 % of the time waited for data",
-        "64-bf16   python eager             2000   2000  2000     1        0.80     1.00       0.80               -         22 %"
+        "64-bf16   python eager             2000   2000  2000     3        0.80     1.00          -               -         22 %"
         "  first steps 9 s",
-        "64-bf16   python compile           2500   2500  2500     1        1.00     1.25       1.00               -         28 %",
+        "64-bf16   python compile           2500   2500  2500     1           -        -          -               -         28 %",
         "256-bf16  rollcall                 3000   3000  3000     1        1.00        -          -            1.20         34 %",
         "256-bf16  python max-autotune      2500   2500  2500     1        0.83        -          -            1.00         28 %"]
     assert " % " not in speeds.table(of_sides, "another one").replace("2 % of the time", "")
@@ -399,10 +510,10 @@ def test_stalls_of_saves_are_told_but_for_the_last_ones():
 class Trained(trainings.Trainings):
     """Trainings whose losses and last checkpoints are made up: `loss` of those on a GPU, `changed` between two checkpoints."""
 
-    def __init__(self, folder, loss=1.0, changed=()):
+    def __init__(self, folder, loss=1.0, changed=(), values=()):
         folder.mkdir(exist_ok=True)
         super().__init__(None, folder, None, {})
-        self.loss, self.changed = loss, list(changed)
+        self.loss, self.changed, self.values = loss, list(changed), ["/config/argv", *values]
         for device in ("cpu", "cuda"):
             self._train(folder / device, device)
             (folder / device / trainings.checkpoint(trainings.SAVED)).write_text("")
@@ -416,7 +527,7 @@ class Trained(trainings.Trainings):
         return losses
 
     def _differences(self, a, b, step=trainings.STEPS):
-        return {"equal_tensors": 193, "tensors": self.changed, "values": []}
+        return {"equal_tensors": 193, "tensors": self.changed, "values": self.values}
 
 
 CHANGED = {"name": "fc.weight", "what": "differs", "difference": {"max_absolute": 3e-7}}
@@ -430,6 +541,14 @@ def test_bits_are_promised_on_one_device_and_in_a_graph(tmp_path):
             of_one_device(other)
     assert other.resumed("cpu", "cuda") == "losses within 0.0e+00; 1 of 194 tensors differ, by 3.0e-07 at most"
     assert same._figures == {goals.RESUMED: 0, goals.IN_A_GRAPH: 0} and other._figures == {goals.RESUMED: 1, goals.IN_A_GRAPH: 1}
+
+
+def test_values_that_differ_are_no_bits_that_are_the_same(tmp_path):
+    runs = Trained(tmp_path, values=["/progress/step"])
+    for part in (lambda: runs.resumed("cuda", "cuda"), runs.in_a_graph):
+        with pytest.raises(Failure, match="other contents"):
+            part()
+    assert runs._figures == {goals.RESUMED: 1, goals.IN_A_GRAPH: 1}
 
 
 def test_losses_of_a_gpu_that_are_not_close_fail_and_are_judged(tmp_path):
