@@ -234,7 +234,7 @@ def test_memory_that_a_save_copies_to_is_there_before_the_first_one(tmp_path):
     with h5py.File(last(tmp_path / "whole")) as file:
         moments = 2 * len(file["optimizer/state"])
     locks = [int(line.split()[4]) for line in report.read_text().splitlines()]
-    assert len(locks) == 2 and sum(locks) >= moments  # each rank has half of them
+    assert locks and min(locks) >= moments / 2  # each rank has half of them; one that was lost may not tell
 
 
 @pytest.mark.parametrize("graph, seen", [("off", 5), ("on", EAGER_STEPS + 2)])
@@ -278,6 +278,7 @@ def test_a_killed_training_on_a_device_goes_on_where_it_was(tmp_path, how, kille
         saved = [int(path.stem.removeprefix("step-")) for path in part.glob(LAST)]
         if re.search(r"step +\d+/", line) and max(saved, default=0) >= killed_behind:
             break
+    assert all(process.poll() is None for process in processes)
     for process in processes:
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=60)
@@ -353,9 +354,9 @@ def test_groups_of_devices_are_let_go_of_together(tmp_path, training):
 
 
 def test_a_rank_that_the_others_devices_do_not_reach_keeps_nobody_waiting_for_ever(tmp_path):
-    text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--collective-timeout=2", code=69, env={"STAND_IN_UNREACHABLE": "1"})
+    text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--collective-timeout=10", code=69, env={"STAND_IN_UNREACHABLE": "1"})
     told = [line for line in text.splitlines() if line.startswith("rollcall: ") and "warning" not in line]
-    assert len(told) == 1 and "connecting of devices" in told[0] and "did not end within 2.0 s" in told[0], text
+    assert len(told) == 1 and "connecting of devices" in told[0] and "did not end within 10 s" in told[0], text
 
 
 def test_devices_of_different_models_are_told_in_one_warning(tmp_path):

@@ -1,5 +1,7 @@
 #include "trainer/checkpoint/read_plan.h"
 
+#include <ATen/core/CachingHostAllocator.h>
+
 #include <optional>
 
 #include "trainer/checkpoint/format/reader.h"
@@ -11,7 +13,6 @@ namespace rollcall::checkpoint {
 at::Tensor ReadPlan::buffer(const at::Tensor& target, const format::ManifestEntry& entry, std::int64_t first_row) {
   const auto dtype = format::dtype_from_name(entry.type);
   TORCH_CHECK(dtype, entry.name, " has elements of type ", entry.type, ", which this version does not know");
-  // What LibTorch keeps of page-locked memory serves the copies of saves, whose sizes are the same.
   at::Tensor memory =
       torch::empty(target.sizes(), at::TensorOptions(scalar_type(*dtype)).pinned_memory(!target.is_cpu()));
   if (memory.numel() > 0) {
@@ -41,7 +42,7 @@ Result<void> ReadPlan::read(const format::CheckpointSource& source, format::Veri
   return source.read(requests_, level, format::default_threads());
 }
 
-void ReadPlan::carry_out() const {
+void ReadPlan::carry_out() {
   const torch::NoGradGuard no_grad;
   std::optional<c10::Device> device;
   for (const auto& [into, from] : copies_) {
@@ -50,6 +51,11 @@ void ReadPlan::carry_out() const {
   }
   if (device) {
     current_stream(*device).synchronize();
+  }
+  copies_.clear();
+  if (device &&
+      device->is_cuda()) {  // else LibTorch keeps what was page-locked, of all that was read, for the whole run
+    at::getHostAllocator(device->type())->empty_cache();
   }
 }
 

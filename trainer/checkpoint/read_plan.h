@@ -51,7 +51,7 @@ class ReadPlan {
   /// Errors: the source's.
   [[nodiscard]] Result<void> read(const format::CheckpointSource& source, format::VerifyLevel level) const;
   /// Copies, without recording gradients; the targets keep their memory and strides. The host waits once for a device.
-  void carry_out() const;
+  void carry_out();
 
  private:
   /// A row-major tensor on the host, of `target`'s sizes, that read() fills; page-locked where `target` is on a device.

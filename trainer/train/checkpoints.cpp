@@ -313,11 +313,14 @@ Result<bool> Checkpoints::save(checkpoint::Progress& progress, Urgency urgency, 
 }
 
 void Checkpoints::make_room(const checkpoint::Progress& progress) {
-  if (std::exchange(has_room_, true) || world_.device.type() == at::kCPU) {
+  const bool saves =
+      config_.checkpoint.every_steps > 0 || config_.checkpoint.every_epochs > 0 || config_.parallel.replicate_steps > 0;
+  if (has_room_ || world_.device.type() == at::kCPU || !saves || writer_.under_way()) {
     return;
   }
   if (const auto parts = checkpoint::collect(state_of(progress), world_.rank, world_.world_size)) {
     writer_.make_room(*parts);
+    has_room_ = true;
   }  // else a save tells why not
 }
 

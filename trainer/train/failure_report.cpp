@@ -9,6 +9,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/base/time_limit.h"
+#include "trainer/distributed/errors/exceptions.h"
 
 namespace rollcall::train {
 namespace {
@@ -52,7 +53,7 @@ int FailureReport::agreed(const Error& error) const {
 
 int FailureReport::own(const Error& error) {
   is_cause_ = true;
-  if (error.exit_code == ExitCode::Unavailable) {
+  if (error.setting == process_group::kDevice) {
     constexpr std::chrono::seconds kLongestSave{15};
     end_process_unless_ended(to_int(error.exit_code), kLongestSave);  // a device that fails may hold what it was given
   }

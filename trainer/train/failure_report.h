@@ -30,8 +30,8 @@ class FailureReport {
   /// failure.
   int of_this_node(const Error& error) const;
   /// This rank's own failure: printed, unless another rank was first. Returns its exit code, or that of the other's
-  /// where this one is Unavailable and so may well follow from it; the process has 15 s then to finish a save that is
-  /// under way and to let go of all.
+  /// where this one is Unavailable and so may well follow from it. Where the device fails, the process has 15 s to let
+  /// go of all.
   int own(const Error& error);
   /// The failure of a collective: printed only if no rank told its cause, that is, if a rank died without a word.
   /// Returns the exit code of the cause where it is known: the step's exit code is the highest of its ranks'. From here

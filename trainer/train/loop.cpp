@@ -377,7 +377,11 @@ Loop::Stop Loop::interrupted_validation(double seconds) {
 }
 
 Loop::Stop Loop::save(Urgency urgency) {
-  const Result<bool> saved = checkpoints_.save(progress_, urgency, others_saving_);
+  Result<bool> saved = false;
+  if (Stop failed = catch_training_errors(
+          world_, [&] { saved = checkpoints_.save(progress_, urgency, others_saving_); })) {  // the device, say
+    return failed;
+  }
   tell_saves();
   if (saved) {
     if (!*saved) {
@@ -407,7 +411,11 @@ Loop::Stop Loop::regrouped() {
 }
 
 Loop::Stop Loop::replicate(bool may_skip) {
-  const Result<bool> begun = checkpoints_.replicate(progress_, others_saving_, may_skip);
+  Result<bool> begun = false;
+  if (Stop failed =
+          catch_training_errors(world_, [&] { begun = checkpoints_.replicate(progress_, others_saving_, may_skip); })) {
+    return failed;
+  }
   tell_saves();
   if (begun) {
     return std::nullopt;

@@ -177,8 +177,12 @@ void Observer::measure_energy() {
   if (const double now = seconds_now(); energy_ && now - energy_read_ >= kMeasureSeconds) {
     energy_read_ = now;
     const auto joules = run_within(kLongestAnswer, [energy = energy_] { return energy->take(); });
-    rank_times_.add_energy(joules.value_or(0));
-    energy_ = joules ? energy_ : nullptr;
+    if (!joules) {
+      warn("energy: a counter did not answer within 2 s: what is used from now on is not counted");
+      energy_.reset();
+      return;
+    }
+    rank_times_.add_energy(*joules);
   }
 }
 
@@ -186,9 +190,17 @@ void Observer::measure_gpu() {
   if (const double now = seconds_now(); gpu_ && now - gpu_read_ >= kMeasureSeconds) {
     gpu_read_ = now;
     const auto use = run_within(kLongestAnswer, [gpu = gpu_, now] { return gpu->take(now); });
-    rank_times_.add_gpu(use.value_or(metrics::GpuUse()));
-    gpu_ = use ? gpu_ : nullptr;
+    if (!use) {
+      give_up_gpu();
+      return;
+    }
+    rank_times_.add_gpu(*use);
   }
+}
+
+void Observer::give_up_gpu() {
+  warn("gpu: NVML did not answer within 2 s: load, memory and watts of this rank's GPU are no longer told");
+  gpu_.reset();
 }
 
 void Observer::tell_recovery(const checkpoint::Progress& progress) {
@@ -296,7 +308,10 @@ void Observer::end_epoch(const checkpoint::Progress& progress) {
 
 void Observer::validated(const checkpoint::Progress& progress, const metrics::RunningAverage& totals, double seconds) {
   if (gpu_) {
-    (void)run_within(kLongestAnswer, [gpu = gpu_] { return gpu->take(seconds_now()); });  // a pause is no training
+    const auto pause = run_within(kLongestAnswer, [gpu = gpu_] { return gpu->take(seconds_now()); });  // no training
+    if (!pause) {
+      give_up_gpu();
+    }
   }
   const std::string when = progress.step_in_epoch == 0 ? fmt::format("epoch {}", progress.epoch)
                                                        : fmt::format("step {}", progress.global_step);

@@ -100,6 +100,7 @@ class Observer {
   void note_written(Output& output, const Result<void>& written);
   void copied(const SaveReport& report);
   void open_meters(const World& world);
+  void give_up_gpu();
   /// Reads the GPU, at most once a second.
   void measure_gpu();
   void record_ranks(std::int64_t step);

@@ -45,7 +45,8 @@ Outcome outcome_of(const process_group::Caught& caught, const World& world) {
   using process_group::Caught;
   switch (caught.kind) {
     case Caught::Explained:
-      return failed(caught.error, caught.error.exit_code == ExitCode::Unavailable);
+      return failed(caught.error,
+                    caught.error.exit_code == ExitCode::Unavailable && !process_group::is_of_device(caught.error));
     case Caught::Device:
     case Caught::NoMemory:
       return failed(caught.error);

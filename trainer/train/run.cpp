@@ -112,7 +112,7 @@ SessionEnd train_in(World& world, const SessionInput& input, InMemory memory, Fa
   SessionEnd end;
   if (!proven) {
     const Error& error = proven.error();
-    end.exit_code = error.setting == process_group::kDevice ? report.own(error) : report.lost_peer(error);
+    end.exit_code = process_group::is_of_device(error) ? report.own(error) : report.lost_peer(error);
   } else if (trains) {
     if (memory.kept) {
       memory.kept->recovery.joined = seconds_now() - memory.kept->recovery.noticed;

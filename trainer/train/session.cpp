@@ -337,9 +337,11 @@ class Session {
   }
 
   int failed(Failure failure) {
-    if (failure.error.setting == process_group::kDevice) {  // this rank's own, whoever noticed it: no peer was lost
-      failure.error.value = world_.device.facts().uuid;
+    if (process_group::is_of_device(failure.error)) {  // this rank's own, whoever noticed it: no peer was lost
       failure.lost_peer = false;
+    }
+    if (failure.error.setting == process_group::kDevice) {
+      failure.error.value = world_.device.facts().uuid;
     }
     if (failure.lost_peer && !failure.everywhere && input_.agent != nullptr &&
         failure.error.exit_code == ExitCode::Unavailable) {

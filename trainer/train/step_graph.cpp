@@ -71,7 +71,7 @@ void StepGraph::keep(std::size_t number, const data::Batch& batch) {
 
 at::Tensor StepGraph::compute(const Gradients& gradients) {
   RECORD_USER_SCOPE("phase: graph of forward and backward");
-  graph_.enqueue([&] { counted_ = gradients(places_); }, longest_before_);
+  graph_.enqueue([&] { counted_ = gradients(places_); }, std::chrono::duration<double>(longest_before_));
   return counted_;
 }
 

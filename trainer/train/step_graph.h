@@ -35,10 +35,11 @@ class StepGraph {
   /// Whether the next step is to be given to keep() and compute(): not the first ones, in which libraries choose how
   /// they compute, and DDP puts its buckets in order.
   [[nodiscard]] bool is_ready() const { return steps_before_ >= kStepsBefore; }
-  /// One of those was done, which took so long.
-  void step_was_done_before(std::chrono::duration<double> took) {
+  /// One of those was done, at `now` of a monotonic clock, seconds.
+  void step_was_done_before(double now) {
+    longest_before_ = steps_before_ == 0 ? longest_before_ : std::max(longest_before_, now - last_before_);
+    last_before_ = now;
     steps_before_ += 1;
-    longest_before_ = std::max(longest_before_, took);
   }
 
   /// Copies batch `number` of the step, of the device, to where the graph reads it.
@@ -55,7 +56,8 @@ class StepGraph {
   const World& world_;
   const bool mixes_;
   int steps_before_ = 0;
-  std::chrono::duration<double> longest_before_{};
+  double last_before_ = 0;     ///< when the last of them was done
+  double longest_before_ = 0;  ///< seconds from one to the next: the host goes on before the device, by a step or two
   std::vector<data::Batch> places_;  ///< what the graph reads
   CapturedWork graph_;
   at::Tensor counted_;  ///< of the graph

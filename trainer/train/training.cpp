@@ -192,7 +192,9 @@ at::Tensor outputs_of(Training& training, const config::TrainConfig& config, con
                       const at::Tensor& images) {
   const precision::Autocast autocast(config.model.compute_type, world.device.type());
   // One channels-last image would make all that is computed from it channels-last, whatever the weights are.
-  const at::Tensor input = images.to(training.replica->input_type()).contiguous(config.model.memory_format);
+  const bool is_computed_in = images.scalar_type() == config.model.compute_type;
+  const at::Tensor input =
+      (is_computed_in ? images : images.to(training.replica->input_type())).contiguous(config.model.memory_format);
   return training.model->forward(input).to(at::kFloat);
 }
 

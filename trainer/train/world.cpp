@@ -168,6 +168,7 @@ void let_others_leave_first(World& world) {
     return;  // a rank died since the last collective, and would be waited for
   }
   world.group_options.first_failure->end_well();
+  process_group::let_go_of_devices(world.process_group);  // together; only hosts have an order to leave in
   try {
     if (world.rank == 0) {
       wait_for_others(world);

@@ -3,6 +3,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <nccl.h>
@@ -137,6 +138,8 @@ std::string trouble(c10d::Backend& backend) {
   if (nccl == nullptr) {
     return "";
   }
+  // It is the current device's that c10d names, and a thread that looks has none of its own.
+  const c10::cuda::OptionalCUDAGuard guard(nccl->getBoundDeviceId());
   auto* const communicator = reinterpret_cast<ncclComm_t>(nccl->getCommPtr());
   ncclResult_t state = ncclSuccess;
   if (communicator == nullptr || ncclCommGetAsyncError(communicator, &state) != ncclSuccess || state == ncclSuccess ||

@@ -13,10 +13,22 @@ namespace {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// cudaError_t (CUDA's driver_types.h): no memory; and what a program does wrong, on a device that is well: an invalid
-// value, configuration or handle, no kernel for the device, an illegal address, a misaligned one.
+// cudaError_t (CUDA's driver_types.h): no memory; and what the device or its driver is to blame for: devices
+// unavailable, none, ECC, NVLink, a launch that took too long, the stack, a launch that failed, contained errors, the
+// system not ready, a driver that does not match, MPS, unknown. All else is a program's own.
 constexpr std::int32_t kNoMemory = 2;
-constexpr std::array<std::int32_t, 6> kMisuse{1, 9, 209, 400, 700, 716};
+constexpr std::array<std::int32_t, 12> kFails{46, 100, 214, 220, 702, 714, 719, 721, 802, 803, 805, 999};
+
+Error device_fails(const std::string& reason) {
+  return fail(kDevice, "", reason,
+              "nvidia-smi and the kernel's log on this node, then submitting again without it, which goes on from the "
+              "last checkpoint",
+              ExitCode::Unavailable);
+}
+
+Error misused(const std::string& reason) {
+  return fail("training step", "", reason, "a smaller --batch-size if memory ran out", ExitCode::Internal);
+}
 
 }  // namespace
 
@@ -38,10 +50,6 @@ std::optional<Error> out_of_memory(const std::exception& error) {
   if (const auto* const of_device = dynamic_cast<const c10::OutOfMemoryError*>(&error)) {
     return out_of_device_memory(first_line(of_device->what_without_backtrace()));
   }
-  if (const auto* const of_driver = dynamic_cast<const c10::AcceleratorError*>(&error);
-      of_driver != nullptr && of_driver->get_error_code() == kNoMemory) {
-    return out_of_device_memory(first_line(of_driver->what_without_backtrace()));
-  }
   const std::string what = first_line(error.what());
   const bool of_torch = what.find("can't allocate memory") != std::string::npos;  // of c10's allocator for CPUs
   if (!of_torch && dynamic_cast<const std::bad_alloc*>(&error) == nullptr) {
@@ -58,22 +66,22 @@ std::optional<Error> out_of_memory(const std::exception& error) {
       ExitCode::Unavailable);
 }
 
-Error device_fails(const std::string& reason) {
-  return fail(kDevice, "", reason,
-              "nvidia-smi and the kernel's log on this node, then submitting again without it, which goes on from the "
-              "last checkpoint",
-              ExitCode::Unavailable);
-}
-
-std::optional<std::string> reason_of_device(const std::exception& error) {
+std::optional<Error> failure_of_device(const std::exception& error) {
   if (const auto* const of_driver = dynamic_cast<const c10::AcceleratorError*>(&error)) {
-    return std::ranges::find(kMisuse, of_driver->get_error_code()) == kMisuse.end()
-               ? std::optional(first_line(of_driver->what_without_backtrace()))
-               : std::nullopt;
+    const std::string reason = first_line(of_driver->what_without_backtrace());
+    const std::int32_t code = of_driver->get_error_code();
+    if (code == kNoMemory) {
+      return out_of_device_memory(reason);
+    }
+    return std::ranges::find(kFails, code) == kFails.end() ? misused(reason) : device_fails(reason);
   }
-  const auto* const of_nccl = dynamic_cast<const c10::DistError*>(&error);  // ncclUnhandledCudaError: this rank's CUDA
+  const auto* const of_nccl = dynamic_cast<const c10::DistError*>(&error);
   const std::string what = of_nccl == nullptr ? "" : of_nccl->what_without_backtrace();
-  return what.find("unhandled cuda error") == std::string::npos ? std::nullopt : std::optional(first_line(what));
+  if (what.find("unhandled cuda error") == std::string::npos) {  // ncclUnhandledCudaError: this rank's CUDA
+    return std::nullopt;
+  }
+  return what.find("out of memory") == std::string::npos ? device_fails(first_line(what))
+                                                         : out_of_device_memory(first_line(what));
 }
 
 std::optional<Caught> catch_exception(const std::function<void()>& work) {
@@ -81,8 +89,8 @@ std::optional<Caught> catch_exception(const std::function<void()>& work) {
     if (const std::optional<Error> memory = out_of_memory(error)) {
       return Caught{Caught::NoMemory, *memory, ""};
     }
-    const std::optional<std::string> reason = reason_of_device(error);
-    return reason ? Caught{Caught::Device, device_fails(*reason), ""} : Caught{kind, Error(), first_line(text)};
+    const std::optional<Error> own = failure_of_device(error);
+    return own ? Caught{Caught::Device, *own, ""} : Caught{kind, Error(), first_line(text)};
   };
   try {
     work();

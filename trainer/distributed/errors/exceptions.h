@@ -44,18 +44,20 @@ inline constexpr const char* kDeviceMemory = "device memory";
 
 /// The setting of the Error of a device that fails.
 inline constexpr const char* kDevice = "--device";
-/// That Error (Unavailable): `reason` is its driver's.
-[[nodiscard]] Error device_fails(const std::string& reason);
-/// The driver's reason where `error` says that this process's device fails, as opposed to a program that used it
-/// wrongly; nothing for any other exception.
-[[nodiscard]] std::optional<std::string> reason_of_device(const std::exception& error);
+/// The Error of what a device's driver says to this process alone: (Unavailable) of kDeviceMemory or kDevice, where it
+/// is the memory or the device that fails; (Internal) a program that used it wrongly. Nothing for any other exception.
+[[nodiscard]] std::optional<Error> failure_of_device(const std::exception& error);
+/// Whether `error` is one of this rank alone: no peer was lost.
+[[nodiscard]] inline bool is_of_device(const Error& error) {
+  return error.setting == kDevice || error.setting == kDeviceMemory;
+}
 
 /// What code that calls LibTorch threw.
 struct Caught {
   enum Kind {
     Explained,  ///< a CollectiveFailure: `error` is its own
     NoMemory,   ///< `error` is that of out_of_memory()
-    Device,     ///< `error` is that of device_fails()
+    Device,     ///< `error` is that of failure_of_device()
     LostPeer,   ///< c10d's exception, or one that is not LibTorch's: Gloo throws classes of its own
     Refused,    ///< LibTorch does not do what it was asked for
   };

@@ -16,8 +16,8 @@ void fail(WatchedCollective& collective, const std::exception_ptr& pointer) {
   try {
     std::rethrow_exception(pointer);
   } catch (const std::exception& error) {
-    if (const std::optional<std::string> reason = reason_of_device(error)) {
-      collective.fail_by_device(*reason);
+    if (const std::optional<Error> own = failure_of_device(error)) {
+      collective.fail_by_itself(*own);
     } else {
       collective.fail(error.what());
     }
@@ -39,9 +39,9 @@ std::optional<bool> is_completed(c10d::Work& work, WatchedCollective& collective
 }  // namespace
 
 void DeviceCollectives::add(c10::intrusive_ptr<c10d::Work> work, std::shared_ptr<WatchedCollective> collective,
-                            Trouble trouble) {
+                            Trouble trouble, std::chrono::milliseconds own) {
   const std::lock_guard lock(mutex_);
-  under_way_.push_back({std::move(work), std::move(collective), std::move(trouble)});
+  under_way_.push_back({std::move(work), std::move(collective), std::move(trouble), own});
 }
 
 void DeviceCollectives::forget() {
@@ -70,11 +70,11 @@ void DeviceCollectives::look(WatchedCollective::Clock::time_point now) {
       return;
     }
     if (!*completed) {
-      if (const std::string trouble = next->trouble ? next->trouble() : ""; !trouble.empty()) {
-        collective.fail(trouble);
-      }
+      const std::string trouble = next->trouble && !collective.has_ended() ? next->trouble() : "";
       // It begins when those before it have ended, as late as this has seen that.
-      if (!collective.has_ended() && now - std::max(collective.since(), first_since_) >= timeout_) {
+      if (!trouble.empty()) {
+        collective.fail(trouble);
+      } else if (!collective.has_ended() && now - std::max(collective.since(), first_since_) >= timeout_ + next->own) {
         collective.fail("the device does not come to its end");
       }
       if (collective.has_ended()) {  // and those behind it, which come to an end without their values

@@ -27,7 +27,9 @@ class DeviceCollectives {
   /// What is wrong with the connections that a collective needs, where its work does not say so; empty: nothing.
   using Trouble = std::function<std::string()>;
 
-  void add(c10::intrusive_ptr<c10d::Work> work, std::shared_ptr<WatchedCollective> collective, Trouble trouble = {});
+  /// `own`: how long it takes where no rank is waited for, which comes on top of the timeout.
+  void add(c10::intrusive_ptr<c10d::Work> work, std::shared_ptr<WatchedCollective> collective, Trouble trouble = {},
+           std::chrono::milliseconds own = {});
   /// To be called now and then.
   void look(WatchedCollective::Clock::time_point now);
   /// Looks at none of them any more.
@@ -38,6 +40,7 @@ class DeviceCollectives {
     c10::intrusive_ptr<c10d::Work> work;
     std::shared_ptr<WatchedCollective> collective;
     Trouble trouble;
+    std::chrono::milliseconds own;
   };
   /// The first whose end was not seen, where one is to be looked at.
   [[nodiscard]] std::optional<UnderWay> first();

@@ -222,11 +222,11 @@ Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point sin
   return *told_;
 }
 
-Error Watchdog::explain_by_device(const std::string& reason) {
+Error Watchdog::explain_by_itself(const Error& error) {
   const std::lock_guard lock(explaining_);
   if (!told_) {
-    told_ = device_fails(reason);
-    options_.first_failure->tell("its device fails: " + reason);
+    told_ = error;
+    options_.first_failure->tell(error.setting + ": " + error.reason);
   }
   return *told_;
 }

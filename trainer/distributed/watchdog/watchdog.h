@@ -112,10 +112,10 @@ class Watchdog {
   /// Ends it where a peer turns out to be lost of which the backend says nothing.
   void watch(const std::shared_ptr<WatchedCollective>& collective) { shared_->search.add(collective); }
   /// The same for one that a device carries; ends it, too, where it takes longer than the timeout, or `trouble` says
-  /// what is wrong, if it is given.
+  /// what is wrong, if it is given. `own`: see DeviceCollectives::add().
   void watch(const c10::intrusive_ptr<c10d::Work>& work, const std::shared_ptr<WatchedCollective>& collective,
-             DeviceCollectives::Trouble trouble = {}) {
-    shared_->on_device.add(work, collective, std::move(trouble));
+             DeviceCollectives::Trouble trouble = {}, std::chrono::milliseconds own = {}) {
+    shared_->on_device.add(work, collective, std::move(trouble), own);
     watch(collective);
   }
   /// Of this group or another one: see FirstFailure::tell_of_device().
@@ -127,8 +127,8 @@ class Watchdog {
   /// names who has not arrived. The first failure of a group is told for all that follow.
   [[nodiscard]] Error explain(const CollectiveCall& call, std::chrono::steady_clock::time_point since,
                               const std::string& what, bool told = false);
-  /// The same where this rank's own device fails, for `reason`: other ranks hear that this one gives up.
-  [[nodiscard]] Error explain_by_device(const std::string& reason);
+  /// The same where this rank alone is the cause, with `error`: other ranks hear that it gives up.
+  [[nodiscard]] Error explain_by_itself(const Error& error);
 
  private:
   /// What the threads share with this object, and may outlive it with.
@@ -198,6 +198,9 @@ using TroubleOf = std::string (*)(c10d::Backend&);
 /// Puts the backend that `group` has got for tensors of `type` since, those of a device, into what watch() has made of
 /// it, with the same watchdog around it, and makes it the default.
 void watch_device(c10d::ProcessGroup& watched, c10d::ProcessGroup& group, c10::DeviceType type, TroubleOf trouble);
+
+/// Lets go of the connections of the devices' backends, once. Each rank waits for all of them, at most 5 s. Collective.
+void let_go_of_devices(const c10::intrusive_ptr<c10d::ProcessGroup>& watched);
 
 /// What watch() was around, for tensors of `type`; a group's own backend where nobody watches it.
 [[nodiscard]] c10::intrusive_ptr<c10d::Backend> unwatched_backend(const c10::intrusive_ptr<c10d::ProcessGroup>& group,

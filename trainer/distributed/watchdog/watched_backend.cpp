@@ -7,6 +7,7 @@
 #include <chrono>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <sstream>
 #include <thread>
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -182,6 +183,52 @@ std::string name_of(const c10d::ReduceOp& op) {
   }
 }
 
+/// A backend's connections: who asks what is wrong with them does not while another thread lets go of them, or after.
+/// Thread-safe.
+class Connections {
+ public:
+  Connections(c10::intrusive_ptr<c10d::Backend> backend, TroubleOf trouble_of)
+      : backend_(std::move(backend)), trouble_(trouble_of) {}
+
+  [[nodiscard]] std::string trouble() {
+    const std::lock_guard lock(mutex_);
+    if (over_ || trouble_ == nullptr) {
+      return "";
+    }
+    try {
+      return trouble_(*backend_);
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+  }
+  void abort() {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    backend_->abort();
+  }
+  /// All ranks do, and each waits for the others; for one that has ended meanwhile, for ever. A backend of c10d's that
+  /// is neither shut down nor aborted warns, and aborts.
+  void shut_down() {
+    constexpr std::chrono::seconds kLongest{5};
+    {
+      const std::lock_guard lock(mutex_);
+      if (std::exchange(over_, true)) {
+        return;
+      }
+    }
+    (void)run_within(kLongest, [backend = backend_] {
+      backend->shutdown();
+      return true;
+    });
+  }
+
+ private:
+  const c10::intrusive_ptr<c10d::Backend> backend_;
+  const TroubleOf trouble_;
+  std::mutex mutex_;
+  bool over_ = false;  ///< guarded by mutex_
+};
+
 bool is_gloo(const c10d::Backend& backend) { return backend.getBackendName() == "gloo"; }
 
 class WatchedBackend final : public c10d::Backend {
@@ -192,7 +239,7 @@ class WatchedBackend final : public c10d::Backend {
         inner_(std::move(inner)),
         watchdog_(std::move(watchdog)),
         of_device_(of_device),
-        trouble_(trouble) {}
+        connections_(std::make_shared<Connections>(inner_, trouble)) {}
 
   WatchedBackend(const WatchedBackend&) = delete;
   WatchedBackend& operator=(const WatchedBackend&) = delete;
@@ -201,9 +248,9 @@ class WatchedBackend final : public c10d::Backend {
     const bool ended_well = watchdog_->ended_well();
     watchdog_->stop();  // first: who hears of it asks the store why
     if (of_device_ && ended_well) {
-      shut_down();
+      connections_->shut_down();
     } else if (of_device_ || (gives_up && !is_gloo(*inner_))) {  // Gloo's goodbye is a closed connection in any case
-      inner_->abort();
+      connections_->abort();
     }
   }
 
@@ -225,17 +272,20 @@ class WatchedBackend final : public c10d::Backend {
     }
     CollectiveCall call = call_of("step's graph", {});
     watchdog_->begin(call);
-    const auto since = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::milliseconds>(own);
-    watchdog_->watch(work, WatchedCollective::of_device(watchdog_, call, since, [inner = inner_] { inner->abort(); }),
-                     [inner = inner_, trouble = trouble_] { return trouble == nullptr ? "" : trouble(*inner); });
+    const auto since = std::chrono::steady_clock::now();
+    watchdog_->watch(
+        work,
+        WatchedCollective::of_device(watchdog_, call, since, [connections = connections_] { connections->abort(); }),
+        [connections = connections_] { return connections->trouble(); },
+        std::chrono::duration_cast<std::chrono::milliseconds>(own));
   }
   [[nodiscard]] const c10::intrusive_ptr<c10d::Backend>& inner() const { return inner_; }
   [[nodiscard]] const std::shared_ptr<Watchdog>& watchdog() const { return watchdog_; }
   [[nodiscard]] std::optional<Error> device_failure() const {
     return of_device_ ? watchdog_->device_failure() : std::nullopt;
   }
-  void abort() override { inner_->abort(); }
-  void shutdown() override { inner_->shutdown(); }
+  void abort() override { connections_->abort(); }
+  void shutdown() override { connections_->shut_down(); }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
     return watched(call_of("broadcast", tensors, root(options.rootRank)),
@@ -306,16 +356,6 @@ class WatchedBackend final : public c10d::Backend {
   WorkPtr recvAnysource(Tensors& tensors, int tag) override { return inner_->recvAnysource(tensors, tag); }
 
  private:
-  /// All ranks do, and each waits for the others; for one that has ended meanwhile, for ever. A backend of c10d's that
-  /// is neither shut down nor aborted warns, and aborts.
-  void shut_down() {
-    constexpr std::chrono::seconds kLongest{5};
-    (void)run_within(kLongest, [inner = inner_] {
-      inner->shutdown();
-      return true;
-    });
-  }
-
   /// Gloo's reduce-scatter: an all-reduce whose Work can only be waited for.
   static constexpr bool kNoFuture = false;
 
@@ -345,20 +385,20 @@ class WatchedBackend final : public c10d::Backend {
                          : has_future && is_gloo(*inner_) ? WatchedWork::MayNotEnd
                                                           : WatchedWork::Ends;
     return c10::make_intrusive<WatchedWork>(std::move(work), watchdog_, std::move(call), waiting, std::move(span),
-                                            [inner = inner_] { inner->abort(); });
+                                            [connections = connections_] { connections->abort(); });
   }
 
   c10::intrusive_ptr<c10d::Backend> inner_;
   std::shared_ptr<Watchdog> watchdog_;
   const bool of_device_;
-  const TroubleOf trouble_;
+  const std::shared_ptr<Connections> connections_;
 };
 
 /// Whether the devices are connected yet, by a thread that may wait for ever.
 class Connecting final : public c10d::Work {
  public:
   bool isCompleted() override { return ended_; }
-  std::exception_ptr exception() const override { return ended_ ? failure_ : nullptr; }
+  [[nodiscard]] const std::exception_ptr& failure() const { return failure_; }
   void run(const std::function<void()>& connect) {
     try {
       connect();
@@ -431,8 +471,16 @@ void watch_connecting(c10d::ProcessGroup& watched, c10::DeviceType type, std::fu
     });
   }).detach();
   collective->future()->waitAndThrow();
-  if (connecting->exception()) {
-    std::rethrow_exception(connecting->exception());
+  if (connecting->failure()) {  // this rank's own
+    std::rethrow_exception(connecting->failure());
+  }
+}
+
+void let_go_of_devices(const c10::intrusive_ptr<c10d::ProcessGroup>& watched) {
+  for (const c10::Device& device : watched->getDeviceTypes()) {
+    if (device.type() != c10::kCPU) {
+      watched->getBackend(device.type())->shutdown();
+    }
   }
 }
 

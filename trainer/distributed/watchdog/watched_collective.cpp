@@ -79,7 +79,7 @@ void WatchedCollective::fail(const std::string& what, bool told) {
   end_with(watchdog_->explain(call_, since_, what, told));
 }
 
-void WatchedCollective::fail_by_device(const std::string& reason) { end_with(watchdog_->explain_by_device(reason)); }
+void WatchedCollective::fail_by_itself(const Error& error) { end_with(watchdog_->explain_by_itself(error)); }
 
 void WatchedCollective::end_with(const Error& error) {
   const CollectiveFailure failure(error);

@@ -52,8 +52,8 @@ class WatchedCollective {
   /// Ends it with a CollectiveFailure that says where all ranks are; seconds. Where it was `told` that
   /// some are lost, with one that says `what`.
   void fail(const std::string& what, bool told = false);
-  /// The same where this rank's own device fails: `reason` is its driver's, and no rank is asked.
-  void fail_by_device(const std::string& reason);
+  /// The same where this rank alone is the cause: no other is asked.
+  void fail_by_itself(const Error& error);
   [[nodiscard]] bool has_ended() const { return ended_; }
   [[nodiscard]] Clock::time_point since() const { return since_; }
   [[nodiscard]] const FuturePointer& future() const { return future_; }
