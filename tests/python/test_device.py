@@ -356,7 +356,7 @@ def test_groups_of_devices_are_let_go_of_together(tmp_path, training):
 def test_a_rank_that_the_others_devices_do_not_reach_keeps_nobody_waiting_for_ever(tmp_path):
     text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--collective-timeout=10", code=69, env={"STAND_IN_UNREACHABLE": "1"})
     told = [line for line in text.splitlines() if line.startswith("rollcall: ") and "warning" not in line]
-    assert len(told) == 1 and "connecting of devices" in told[0] and "did not end within 10 s" in told[0], text
+    assert len(told) == 1 and "connecting of devices" in told[0] and "did not end within 10.0 s" in told[0], text
 
 
 def test_devices_of_different_models_are_told_in_one_warning(tmp_path):
