@@ -53,8 +53,8 @@ void ReadPlan::carry_out() {
     current_stream(*device).synchronize();
   }
   copies_.clear();
-  if (device &&
-      device->is_cuda()) {  // else LibTorch keeps what was page-locked, of all that was read, for the whole run
+  // LibTorch would keep what was page-locked, of all that was read, for the whole run.
+  if (device && device->is_cuda()) {
     at::getHostAllocator(device->type())->empty_cache();
   }
 }

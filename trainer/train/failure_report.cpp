@@ -54,8 +54,8 @@ int FailureReport::agreed(const Error& error) const {
 int FailureReport::own(const Error& error) {
   is_cause_ = true;
   if (error.setting == process_group::kDevice) {
-    constexpr std::chrono::seconds kLongestSave{15};
-    end_process_unless_ended(to_int(error.exit_code), kLongestSave);  // a device that fails may hold what it was given
+    constexpr std::chrono::seconds kLongestWithDevice{15};  // which may hold what it was given for ever
+    end_process_unless_ended(to_int(error.exit_code), kLongestWithDevice);
   }
   leave_code(to_int(error.exit_code));
   const Claim claimed = claim();
