@@ -7,7 +7,7 @@ import pytest
 
 import elastic_runs
 import trainer_ranks
-from test_device import DATA, EAGER_STEPS, GRAPH, GRAPHS_OF_A_STEP, KERNELS, RANDOM, STAND_IN, last, refused
+from device_trainings import DATA, EAGER_STEPS, GRAPH, GRAPHS_OF_A_STEP, KERNELS, RANDOM, STAND_IN, last, refused
 from trainer_ranks import differences, records
 
 TRAININGS = {

@@ -1,138 +1,24 @@
 #include "trainer/distributed/watchdog/watchdog.h"
 
-#include <ATen/record_function.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <atomic>
 #include <chrono>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <sstream>
 #include <thread>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <utility>
 
-#include "runtime/base/time_limit.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/watchdog/captured_collectives.h"
+#include "trainer/distributed/watchdog/connections.h"
 #include "trainer/distributed/watchdog/watched_collective.h"
-#include "trainer/libtorch_version.h"
+#include "trainer/distributed/watchdog/watched_work.h"
 
 namespace rollcall::process_group {
 namespace {
-
-using RecordedSpan = std::shared_ptr<at::RecordFunction>;
-
-/// Tells whoever records functions (--trace-steps, PyTorch's profiler) of a collective, until it is dropped or ended.
-/// Null where nobody does.
-RecordedSpan begin_span(const CollectiveCall& call, const std::string& backend) {
-  auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE);
-  if (!callbacks) {
-    return nullptr;
-  }
-  auto span = std::make_shared<at::RecordFunction>(std::move(*callbacks));
-  span->_setAsync();  // another thread may end it
-  span->before("collective: " + signature(call) + " over " + backend);
-  return span;
-}
-
-/// A collective under way whose failure is a CollectiveFailure. All else is the backend's own Work.
-class WatchedWork final : public c10d::Work {
- public:
-  /// What is known of who waits for `inner`.
-  enum Waiting {
-    Ends,         ///< when it has ended, in any case
-    MayNotEnd,    ///< where a peer is lost; it has a future
-    IsOfAStream,  ///< the host does not wait: a device carries it
-  };
-  /// `span` ends at the latest when somebody has waited for it. `abort`: of the backend, for what a device carries.
-  WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
-              Waiting waiting, RecordedSpan span, std::function<void()> abort);
-
-  bool isCompleted() override { return watched_ ? watched_->future()->completed() : inner_->isCompleted(); }
-  bool isSuccess() const override { return watched_ ? watched_->future()->hasValue() : inner_->isSuccess(); }
-  std::exception_ptr exception() const override {
-    return watched_ ? watched_->future()->exception_ptr() : inner_->exception();
-  }
-  int sourceRank() const override { return inner_->sourceRank(); }
-  std::vector<at::Tensor> result() override { return inner_->result(); }
-  void synchronize() override { inner_->synchronize(); }
-  bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
-  void blockCurrentStream() override { inner_->blockCurrentStream(); }
-  void abort() override { inner_->abort(); }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
-  c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override { return inner_->getFutureResult(); }
-  float getDuration() const override { return inner_->getDuration(); }
-  uint64_t getSequencenumber() const override { return call_.number; }
-#if !ROLLCALL_LIBTORCH_2_11
-  std::chrono::milliseconds getTimeout() const override { return inner_->getTimeout(); }
-  uint64_t getCompletionKey() const override { return inner_->getCompletionKey(); }
-#endif
-
- private:
-  c10::intrusive_ptr<c10d::Work> inner_;
-  std::shared_ptr<Watchdog> watchdog_;
-  CollectiveCall call_;
-  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
-  Waiting waiting_;
-  std::shared_ptr<WatchedCollective> watched_;  ///< with MayNotEnd
-  RecordedSpan span_;
-};
-
-WatchedWork::WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
-                         Waiting waiting, RecordedSpan span, std::function<void()> abort)
-    : c10d::Work(/*rank=*/-1, inner->retrieveOpType()),
-      inner_(std::move(inner)),
-      watchdog_(std::move(watchdog)),
-      call_(std::move(call)),
-      waiting_(waiting),
-      span_(std::move(span)) {
-  if (waiting == MayNotEnd) {
-    watched_ = WatchedCollective::of(inner_->getFuture(), watchdog_, call_, since_);
-    watchdog_->watch(watched_);
-  } else if (waiting == IsOfAStream) {
-    watchdog_->watch(inner_, WatchedCollective::of_device(watchdog_, call_, since_, std::move(abort)));
-  }
-}
-
-bool WatchedWork::wait(std::chrono::milliseconds timeout) {
-  RECORD_USER_SCOPE("wait: " + call_.operation);
-  if (watched_ && timeout == kNoTimeout) {
-    watched_->future()->waitAndThrow();
-    return true;
-  }
-  try {
-    const bool done = inner_->wait(timeout);
-    span_.reset();
-    if (waiting_ != IsOfAStream) {
-      watchdog_->end(call_);
-    }
-    return done;
-  } catch (const std::exception& error) {
-    throw CollectiveFailure(watchdog_->explain(call_, since_, error.what()));
-  }
-}
-
-c10::intrusive_ptr<c10::ivalue::Future> WatchedWork::getFuture() {
-  if (watched_) {
-    return watched_->future();
-  }
-  const auto future = inner_->getFuture();
-  if (waiting_ == IsOfAStream) {
-    return future;  // whose end is the host's word for: enqueued
-  }
-  // Not `this`: whoever waits for the future need not keep the work.
-  return future->then(
-      [watchdog = watchdog_, call = call_, since = since_](c10::ivalue::Future& done) -> c10::IValue {
-        if (done.hasError()) {
-          throw CollectiveFailure(watchdog->explain(call, since, done.tryRetrieveErrorMessage()));
-        }
-        watchdog->end(call);
-        return done.value();
-      },
-      future->elementType());
-}
 
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
@@ -182,52 +68,6 @@ std::string name_of(const c10d::ReduceOp& op) {
       return "operator " + std::to_string(static_cast<int>(static_cast<c10d::ReduceOp::RedOpType>(op)));
   }
 }
-
-/// A backend's connections: who asks what is wrong with them does not while another thread lets go of them, or after.
-/// Thread-safe.
-class Connections {
- public:
-  Connections(c10::intrusive_ptr<c10d::Backend> backend, TroubleOf trouble_of)
-      : backend_(std::move(backend)), trouble_(trouble_of) {}
-
-  [[nodiscard]] std::string trouble() {
-    const std::lock_guard lock(mutex_);
-    if (over_ || trouble_ == nullptr) {
-      return "";
-    }
-    try {
-      return trouble_(*backend_);
-    } catch (const std::exception& error) {
-      return error.what();
-    }
-  }
-  void abort() {
-    const std::lock_guard lock(mutex_);
-    over_ = true;
-    backend_->abort();
-  }
-  /// All ranks do, and each waits for the others; for one that has ended meanwhile, for ever. A backend of c10d's that
-  /// is neither shut down nor aborted warns, and aborts.
-  void shut_down() {
-    constexpr std::chrono::seconds kLongest{5};
-    {
-      const std::lock_guard lock(mutex_);
-      if (std::exchange(over_, true)) {
-        return;
-      }
-    }
-    (void)run_within(kLongest, [backend = backend_] {
-      backend->shutdown();
-      return true;
-    });
-  }
-
- private:
-  const c10::intrusive_ptr<c10d::Backend> backend_;
-  const TroubleOf trouble_;
-  std::mutex mutex_;
-  bool over_ = false;  ///< guarded by mutex_
-};
 
 bool is_gloo(const c10d::Backend& backend) { return backend.getBackendName() == "gloo"; }
 

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <ATen/record_function.h>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <vector>
+
+#include "trainer/distributed/watchdog/watchdog.h"
+#include "trainer/distributed/watchdog/watched_collective.h"
+#include "trainer/libtorch_version.h"
+
+namespace rollcall::process_group {
+
+using RecordedSpan = std::shared_ptr<at::RecordFunction>;
+
+/// Tells whoever records functions (--trace-steps, PyTorch's profiler) of a collective, until it is dropped or ended.
+/// Null where nobody does.
+RecordedSpan begin_span(const CollectiveCall& call, const std::string& backend);
+
+/// A collective under way whose failure is a CollectiveFailure. All else is the backend's own Work.
+class WatchedWork final : public c10d::Work {
+ public:
+  /// What is known of who waits for `inner`.
+  enum Waiting {
+    Ends,         ///< when it has ended, in any case
+    MayNotEnd,    ///< where a peer is lost; it has a future
+    IsOfAStream,  ///< the host does not wait: a device carries it
+  };
+  /// `span` ends at the latest when somebody has waited for it. `abort`: of the backend, for what a device carries.
+  WatchedWork(c10::intrusive_ptr<c10d::Work> inner, std::shared_ptr<Watchdog> watchdog, CollectiveCall call,
+              Waiting waiting, RecordedSpan span, std::function<void()> abort);
+
+  bool isCompleted() override { return watched_ ? watched_->future()->completed() : inner_->isCompleted(); }
+  bool isSuccess() const override { return watched_ ? watched_->future()->hasValue() : inner_->isSuccess(); }
+  std::exception_ptr exception() const override {
+    return watched_ ? watched_->future()->exception_ptr() : inner_->exception();
+  }
+  int sourceRank() const override { return inner_->sourceRank(); }
+  std::vector<at::Tensor> result() override { return inner_->result(); }
+  void synchronize() override { inner_->synchronize(); }
+  bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
+  void blockCurrentStream() override { inner_->blockCurrentStream(); }
+  void abort() override { inner_->abort(); }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override { return inner_->getFutureResult(); }
+  float getDuration() const override { return inner_->getDuration(); }
+  uint64_t getSequencenumber() const override { return call_.number; }
+#if !ROLLCALL_LIBTORCH_2_11
+  std::chrono::milliseconds getTimeout() const override { return inner_->getTimeout(); }
+  uint64_t getCompletionKey() const override { return inner_->getCompletionKey(); }
+#endif
+
+ private:
+  c10::intrusive_ptr<c10d::Work> inner_;
+  std::shared_ptr<Watchdog> watchdog_;
+  CollectiveCall call_;
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+  Waiting waiting_;
+  std::shared_ptr<WatchedCollective> watched_;  ///< with MayNotEnd
+  RecordedSpan span_;
+};
+
+}  // namespace rollcall::process_group
