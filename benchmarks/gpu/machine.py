@@ -30,8 +30,7 @@ class Machine:
             raise Failure(f"{python}: has LibTorch {self.version}, and the bundle was built for {self.made['torch']}; try --python, or "
                           f"scripts/gpu-check bundle --torch")
         # The plugin is believed only where nobody else may write; a copy may have other permissions than the original.
-        plugins = [path for found in self.bundle.rglob("rollcall_*.so") for path in (found, found.parent)]
-        subprocess.run(["chmod", "go-w", *plugins], check=False, capture_output=True)
+        subprocess.run(["chmod", "-R", "go-w", self.bundle], check=False, capture_output=True)
 
     def environment(self, **variables):
         """Libraries for one command only: what Python finds by itself must stay what it is."""

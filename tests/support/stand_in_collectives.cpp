@@ -40,6 +40,13 @@ bool fails() {
   static const std::int64_t first = number_of("STAND_IN_FAILS");
   return given >= first;
 }
+/// STAND_IN_FAILS_IN_CAPTURE: it does while a step is captured.
+bool fails_in_capture() { return std::getenv("STAND_IN_FAILS_IN_CAPTURE") != nullptr; }
+[[noreturn]] void tell_of_failure() {
+  constexpr int kContained = 226;  // as of cudaErrorContained
+  throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, kContained,
+                              "stand-in: the device has fallen off the bus");
+}
 /// STAND_IN_DISCONNECTS: with which one a connection is lost, of which no work says anything.
 bool is_disconnected() {
   static const std::int64_t first = number_of("STAND_IN_DISCONNECTS");
@@ -100,9 +107,7 @@ class WorkOfStream final : public c10d::Work {
   bool isCompleted() override {
     TORCH_CHECK(carried_, "stand-in: the host looks at work that is captured");
     if (fails()) {
-      constexpr int kUnknown = 999;  // as of cudaErrorUnknown
-      throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, kUnknown,
-                                  "stand-in: the device has fallen off the bus");
+      tell_of_failure();
     }
     return carried_->has_ended();
   }
@@ -160,11 +165,17 @@ class Collectives final : public c10d::Backend {
   }
 
   const std::string getBackendName() const override { return "stand-in"; }
+  /// As ProcessGroupNCCL's, it passes on what the device says.
   void abort() override {
-    const std::lock_guard lock(abortion_->mutex);
-    end_ = "aborted";
-    abortion_->aborted = true;
-    abortion_->changed.notify_all();
+    {
+      const std::lock_guard lock(abortion_->mutex);
+      end_ = "aborted";
+      abortion_->aborted = true;
+      abortion_->changed.notify_all();
+    }
+    if (fails()) {
+      tell_of_failure();
+    }
   }
   /// As ncclCommFinalize: when all ranks do.
   void shutdown() override {
@@ -288,6 +299,9 @@ class Collectives final : public c10d::Backend {
   }
   /// All of it happens whenever the graph is replayed, in its turn.
   WorkPtr captured(const Call& call) {
+    if (fails_in_capture()) {
+      tell_of_failure();
+    }
     return of_stream(call, std::nullopt,
                      [read = places_of(call.read), written = places_of(call.written), room = room_for(call.room),
                       issue = call.issue, deliver = call.deliver, abortion = abortion_] {

@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "trainer/distributed/errors/exceptions.h"
 #include "trainer/streams.h"
 
 namespace rollcall::train {
@@ -23,6 +24,10 @@ void CapturedWork::capture(const std::function<void()>& work) {
   } catch (const c10::DistError&) {  // a rank was lost meanwhile
     throw;
   } catch (const c10::Error& error) {
+    if (const auto failure = process_group::failure_of_device(error);
+        failure && process_group::is_of_device(*failure)) {
+      throw;
+    }
     TORCH_CHECK(false, "a step cannot be captured (--cuda-graph=off computes without): ", error.msg());
   }
 }

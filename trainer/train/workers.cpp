@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <unistd.h>
 #include <algorithm>
+#include <bit>
 #include <cctype>
 #include <cmath>
 #include <fstream>
@@ -16,9 +17,12 @@
 namespace rollcall::train {
 namespace {
 
+/// Page-locked memory comes in powers of two (ATen/core/CachingHostAllocator.h).
 std::uint64_t bytes_of_batch(const data::LoaderOptions& options) {
   const auto size = static_cast<std::uint64_t>(options.image_size);
-  return static_cast<std::uint64_t>(options.batch_size) * 3 * size * size * data::bytes_of(options.pixel_type);
+  const std::uint64_t bytes =
+      static_cast<std::uint64_t>(options.batch_size) * 3 * size * size * data::bytes_of(options.pixel_type);
+  return options.pinned ? std::bit_ceil(bytes) : bytes;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -91,6 +92,8 @@ TEST(BytesReadAhead, AreTheRings) {
   EXPECT_EQ(bytes_read_ahead(options), 2 * kBatch);
   options.pixel_type = data::PixelType::BFloat16;
   EXPECT_EQ(bytes_read_ahead(options), kBatch);
+  options.pinned = true;  // of powers of two
+  EXPECT_EQ(bytes_read_ahead(options), std::bit_ceil(kBatch / 2) * 2);
 }
 
 NodeShare share(const char* cpus_on_node, std::uint32_t ranks, bool on_gpu = false) {

@@ -54,11 +54,12 @@ std::string uuid_of(const cudaDeviceProp& properties) {
 
 /// NCCL's own watchers end the process where a collective does not end, by SIGABRT and without a name: rollcall's name
 /// who did not come. `rollcall run` and torchrun switch them on for all workers, so what is set is nobody's wish; but
-/// how much is recorded may be.
+/// how much is recorded may be. And no host waits for a collective (blocking wait), which a capture does not allow.
 void watch_ourselves() {
   constexpr int kOverwrite = 1;
-  for (const char* const name : {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ENABLE_MONITORING",
-                                 "TORCH_NCCL_DUMP_ON_TIMEOUT", "TORCH_NCCL_RETHROW_CUDA_ERRORS"}) {
+  for (const char* const name :
+       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ENABLE_MONITORING", "TORCH_NCCL_DUMP_ON_TIMEOUT",
+        "TORCH_NCCL_RETHROW_CUDA_ERRORS", "TORCH_NCCL_BLOCKING_WAIT"}) {
     setenv(name, "0", kOverwrite);
   }
   constexpr int kKeepTheUsers = 0;
@@ -71,13 +72,21 @@ void watch_ourselves() {
 /// would write beyond their ends.
 Result<void> check_nccl() {
   constexpr std::uint64_t kOwn = (std::uint64_t{NCCL_MAJOR} << 32) | (std::uint64_t{NCCL_MINOR} << 16) | NCCL_PATCH;
-  if (torch::cuda::nccl::version() == kOwn) {
+  if (torch::cuda::nccl::version() != kOwn) {
+    return fail("--device", "cuda",
+                fmt::format("LibTorch was built with another NCCL than rollcall_cuda.so's ({}.{}.{})", NCCL_MAJOR,
+                            NCCL_MINOR, NCCL_PATCH),
+                "scripts/setup --cuda and a new build", ExitCode::Unavailable);
+  }
+  // What is loaded may be newer, as a site's own often is: NCCL's structures carry the size that callers know.
+  int loaded = 0;
+  if (ncclGetVersion(&loaded) == ncclSuccess && loaded >= NCCL_VERSION_CODE) {
     return {};
   }
   return fail("--device", "cuda",
-              fmt::format("the NCCL that is loaded is another one than rollcall_cuda.so's ({}.{}.{})", NCCL_MAJOR,
-                          NCCL_MINOR, NCCL_PATCH),
-              "LD_LIBRARY_PATH without another libnccl.so, or scripts/setup --cuda", ExitCode::Unavailable);
+              fmt::format("the NCCL that is loaded (version code {}) is older than rollcall_cuda.so's ({})", loaded,
+                          NCCL_VERSION_CODE),
+              "LD_LIBRARY_PATH and LD_PRELOAD without another libnccl.so", ExitCode::Unavailable);
 }
 
 /// Kernels are compiled for what cmake/CudaKernels.cmake names, and for what comes behind it.

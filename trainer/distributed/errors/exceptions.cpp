@@ -14,10 +14,10 @@ namespace {
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 // cudaError_t (CUDA's driver_types.h): no memory; and what the device or its driver is to blame for: devices
-// unavailable, none, ECC, NVLink, a launch that took too long, the stack, a launch that failed, contained errors, the
+// unavailable, none, ECC, NVLink, contained errors, a launch that took too long, the stack, a launch that failed, the
 // system not ready, a driver that does not match, MPS, unknown. All else is a program's own.
 constexpr std::int32_t kNoMemory = 2;
-constexpr std::array<std::int32_t, 12> kFails{46, 100, 214, 220, 702, 714, 719, 721, 802, 803, 805, 999};
+constexpr std::array<std::int32_t, 12> kFails{46, 100, 214, 220, 226, 702, 714, 719, 802, 803, 805, 999};
 
 Error device_fails(const std::string& reason) {
   return fail(kDevice, "", reason,

@@ -20,7 +20,7 @@ class Connections {
 
   /// What is wrong, in the backend's own words; "": nothing that is known.
   [[nodiscard]] std::string trouble();
-  /// At once, whatever is under way.
+  /// At once, whatever is under way. A backend that cannot is left as it is.
   void abort();
   /// In good order. All ranks do, and each waits for the others; for one that has ended meanwhile, not for ever. A
   /// backend of c10d's that is neither shut down nor aborted warns, and aborts.
