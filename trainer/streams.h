@@ -4,6 +4,8 @@
 #include <c10/core/Stream.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <chrono>
+#include <thread>
 
 namespace rollcall {
 
@@ -37,6 +39,21 @@ template <typename Work>
   c10::Event after(beside.device_type());
   after.record(beside);
   return after;
+}
+
+/// Waits until `event` is reached, or for `longest`, or until `gives_up`, which is asked meanwhile. Whether it is
+/// reached. The thread sleeps: a driver's own wait keeps a CPU busy, and has no end where the device has none.
+template <typename GivesUp>
+[[nodiscard]] bool wait_for(const c10::Event& event, std::chrono::milliseconds longest, const GivesUp& gives_up) {
+  constexpr std::chrono::microseconds kPause{50};  // beside steps of milliseconds
+  const auto end = std::chrono::steady_clock::now() + longest;
+  while (!event.query()) {
+    if (gives_up() || std::chrono::steady_clock::now() > end) {
+      return false;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  return true;
 }
 
 }  // namespace rollcall

@@ -4,6 +4,12 @@
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/DeviceType.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <unistd.h>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include "tests/support/stand_in_memory.h"
@@ -62,11 +68,41 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void block(void* event, const c10::Stream& waiting) const override {
     streams().let_wait(waiting.id(), *static_cast<Moment*>(event));
   }
-  bool queryEvent(void* event) const override { return streams().reached(*static_cast<Moment*>(event)); }
+  /// A device goes on by itself: who asks again and again waits for it. STAND_IN_STANDS_STILL: with which such wait it
+  /// stops, for all that wait for it.
+  bool queryEvent(void* event) const override {
+    constexpr int kOften = 16;
+    Moment& moment = *static_cast<Moment*>(event);
+    if (streams().reached(moment)) {
+      return true;
+    }
+    moment.asked += 1;
+    if (moment.asked == kOften) {
+      streams().count_host_wait_for_event();
+      waits_by_asking += 1;
+    }
+    if (moment.asked >= kOften && !stands_still()) {
+      streams().reach(moment);
+    }
+    return false;
+  }
+  /// STAND_IN_LATE_THREADS: threads beside the main one, as that of saves, come to it later than that goes on.
   void synchronizeEvent(void* event) const override {
     streams().count_host_wait_for_event();
+    static const bool late = std::getenv("STAND_IN_LATE_THREADS") != nullptr;
+    if (late && gettid() != getpid()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    }
+    while (stands_still()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
     streams().reach(*static_cast<Moment*>(event));
   }
+  static bool stands_still() {
+    static const char* const first = std::getenv("STAND_IN_STANDS_STILL");
+    return first != nullptr && waits_by_asking >= std::atoll(first);
+  }
+  static inline std::atomic<std::int64_t> waits_by_asking{0};
   void destroyEvent(void* event, c10::DeviceIndex /*index*/) const noexcept override {
     delete static_cast<Moment*>(event);
   }

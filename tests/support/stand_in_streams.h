@@ -55,6 +55,7 @@ class Streams {
     c10::StreamId stream = 0;
     std::size_t count = 0;
     bool captured = false;
+    int asked = 0;  ///< how often the host has asked whether it is reached
   };
 
   void give(c10::StreamId stream, std::function<void()> work) {

@@ -119,11 +119,14 @@ void SumsOfRanks::send_back(const at::Tensor& sums) {
   copied_->record(current_stream(sums.device()));
 }
 
-SumsOfRanks::Read SumsOfRanks::read() {
+SumsOfRanks::Read SumsOfRanks::read(std::chrono::milliseconds longest) {
   if (copied_) {
-    copied_->synchronize();
+    const bool ended = wait_for(*copied_, longest, [&] { return process_group::device_failure(group_).has_value(); });
     if (const std::optional<Error> failure = process_group::device_failure(group_)) {
       throw process_group::CollectiveFailure(*failure);
+    }
+    if (!ended) {
+      throw process_group::CollectiveFailure(process_group::device_stands_still(longest));
     }
   }
   const std::span<const double> all(here_.const_data_ptr<double>(), static_cast<std::size_t>(here_.numel()));
@@ -134,12 +137,13 @@ SumsOfRanks::Read SumsOfRanks::read() {
 }
 
 Result<Totals> over_ranks(const Totals& mine, const at::Tensor& counted,
-                          const c10::intrusive_ptr<c10d::ProcessGroup>& process_group, const device::Device& device) {
+                          const c10::intrusive_ptr<c10d::ProcessGroup>& process_group, const device::Device& device,
+                          std::chrono::milliseconds longest) {
   Totals totals;
   const Result<void> read = process_group::guard_collective(process_group, [&] {
     SumsOfRanks sums(mine, {}, process_group, device);
     sums.send_back(add_up(counted, torch::zeros({1}, device.options()), sums.of_host(), process_group));
-    totals = sums.read().totals;
+    totals = sums.read(longest).totals;
   });
   return read ? Result<Totals>(totals) : read.error();
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -84,8 +85,8 @@ class SumsOfRanks {
     std::vector<double> extra;  ///< what with_extra() was given
   };
   /// Waits for what was sent back. Throws what LibTorch throws, and CollectiveFailure where the group's collectives do
-  /// not end on the device: there are no sums then.
-  [[nodiscard]] Read read();
+  /// not end on the device, or the device itself does not within `longest`: there are no sums then.
+  [[nodiscard]] Read read(std::chrono::milliseconds longest);
 
  private:
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
@@ -97,9 +98,10 @@ class SumsOfRanks {
 };
 
 /// The sums of `mine` over all ranks, for which the host waits: what `counted` says (undefined: nothing was counted)
-/// and the rest of `mine`. Collective. Errors (Unavailable): a peer was lost.
+/// and the rest of `mine`. Collective. Errors (Unavailable): a peer was lost, or the device does not end its work
+/// within `longest`.
 [[nodiscard]] Result<Totals> over_ranks(const Totals& mine, const at::Tensor& counted,
                                         const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
-                                        const device::Device& device);
+                                        const device::Device& device, std::chrono::milliseconds longest);
 
 }  // namespace rollcall::train

@@ -161,7 +161,7 @@ std::optional<Outcome> Update::decide(StepUnderWay& step) {
         tell(step);
         const at::Tensor non_finite = torch::full({1}, finite ? 0 : 1, world_.device.options());
         step.of_ranks.send_back(exchange(step.sums.counted, non_finite, step.of_ranks.of_host()));
-        all_finite = step.of_ranks.read().totals.non_finite == 0;
+        all_finite = step.of_ranks.read(world_.longest_wait()).totals.non_finite == 0;
       })) {
     return stop;
   }
@@ -229,7 +229,7 @@ at::Tensor Update::change_by_graph(const at::Tensor& counted, const at::Tensor& 
 
 std::optional<Outcome> Update::hear(StepUnderWay& step, Totals& totals) {
   SumsOfRanks::Read read;
-  if (auto stop = catch_training_errors(world_, [&] { read = step.of_ranks.read(); })) {
+  if (auto stop = catch_training_errors(world_, [&] { read = step.of_ranks.read(world_.longest_wait()); })) {
     return stop;
   }
   totals = read.totals;

@@ -23,7 +23,7 @@ Result<std::optional<Ending>> ending_asked_for(const Asked& asked, const World& 
   Totals mine;
   mine.stopping = asked.to_stop ? 1 : 0;
   mine.regrouping = asked.to_regroup ? 1 : 0;
-  const Result<Totals> totals = over_ranks(mine, {}, world.process_group, device::Device());
+  const Result<Totals> totals = over_ranks(mine, {}, world.process_group, device::Device(), world.longest_wait());
   if (!totals) {
     return totals.error();
   }
@@ -69,7 +69,7 @@ std::optional<Outcome> run_validation(const config::TrainConfig& config, const W
       return Outcome{**ending, std::nullopt};
     }
   }
-  const Result<Totals> totals = over_ranks(mine, counted, world.process_group, world.device);
+  const Result<Totals> totals = over_ranks(mine, counted, world.process_group, world.device, world.longest_wait());
   if (!totals) {
     return failed(totals.error(), true);
   }

@@ -110,6 +110,7 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
                          const process_group::Interrupted& over) {
   step::apply_to_this_process(step.patch);  // Gloo, NCCL and UCX read their interface variables there
   World world = world_of(step.facts);
+  world.group_options.timeout = config.collective_timeout;
   const Result<void> taken = with_gpu_trouble(take_device(world, step.facts, patched, config));
   if (world.world_size == 1) {
     world.device_lines = taken ? device_lines(world) : std::vector<std::string>();

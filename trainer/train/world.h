@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -43,6 +44,11 @@ struct World {
   /// For what may be left behind: it keeps no server, and so no port, when the world goes.
   c10::intrusive_ptr<c10d::Store> group_store;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;  ///< null in a world of one
+
+  /// How long this rank waits for its device. Where that waits for another rank, the watchdog tells it before.
+  [[nodiscard]] std::chrono::milliseconds longest_wait() const {
+    return group_options.timeout * (process_group ? 2 : 1);
+  }
 };
 
 /// How a change of the world went (--elastic), in seconds from the moment at which a rank noticed it; see Living for

@@ -101,14 +101,16 @@ at::Tensor clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_
   const torch::NoGradGuard no_grad;
   // Where the gradients are, so that the group's backend for that device adds up the squares.
   const c10::Device device = parameters.empty() ? c10::Device(c10::kCPU) : parameters.front().device();
-  at::Tensor squares = torch::zeros({1}, at::TensorOptions(at::kDouble).device(device));
   std::vector<at::Tensor> gradients;
   for (const at::Tensor& parameter : parameters) {
     if (parameter.grad().defined() && parameter.grad().numel() > 0) {
       gradients.push_back(parameter.grad());
-      squares += torch::linalg_vector_norm(parameter.grad(), 2, c10::nullopt, false, at::kDouble).square();
     }
   }
+  // On a GPU a few launches for all of them.
+  at::Tensor squares = gradients.empty()
+                           ? torch::zeros({1}, at::TensorOptions(at::kDouble).device(device))
+                           : torch::stack(at::_foreach_norm(gradients, 2, at::kDouble)).square().sum(0, true);
   if (group) {
     std::vector<at::Tensor> tensors{squares};
     group->allreduce(tensors)->wait();
