@@ -249,8 +249,9 @@ constexpr std::array kTrainerTable{
             "InfiniBand; mpi: under srun --mpi=pmix or mpirun",
             "Parallel", "auto|gloo|ucx|mpi|nccl"},
     Setting{"collective-timeout", Kind::Number, "600", "SECONDS",
-            "a collective that takes longer is an error, which names the ranks that did not come", "Parallel", "", 1,
-            1e6},
+            "a collective that takes longer is an error, which names the ranks that did not come; so is a GPU that "
+            "stands still",
+            "Parallel", "", 1, 1e6},
 
     Setting{
         "run-name", Kind::Text, "", "NAME",
