@@ -4,7 +4,10 @@
 #include <c10/core/Stream.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
 #include <chrono>
+#include <cstdint>
+#include <string>
 #include <thread>
 
 namespace rollcall {
@@ -49,11 +52,19 @@ template <typename GivesUp>
   const auto end = std::chrono::steady_clock::now() + longest;
   while (!event.query()) {
     if (gives_up() || std::chrono::steady_clock::now() > end) {
-      return false;
+      return event.query();  // this process, too, may have been stopped for so long
     }
     std::this_thread::sleep_for(kPause);
   }
   return true;
+}
+
+/// What a driver says of work that takes too long (cudaErrorLaunchTimeout), said for one that is silent.
+[[noreturn]] inline void tell_of_standing_still(std::chrono::milliseconds longest) {
+  constexpr int kTimeout = 702;
+  const std::string seconds = std::to_string((longest.count() + 500) / 1000);
+  throw c10::AcceleratorError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, kTimeout,
+                              "the device has not done within " + seconds + " s what it was given");
 }
 
 }  // namespace rollcall

@@ -52,13 +52,15 @@ def test_a_device_that_fails_is_told_and_ends_no_process_by_a_signal(tmp_path, g
     assert "peer was lost" not in text
 
 
-@pytest.mark.parametrize("ranks, seconds", [(1, "5.0"), (2, "10.0")])
-def test_a_device_that_stands_still_and_says_nothing_is_told(tmp_path, ranks, seconds):
+@pytest.mark.parametrize("ranks, options, reason", [(1, (), r"--device: stand-in-\d+-0: the device has not done within 5 s"),
+                                                    (1, ("--grad-accumulation=6",), r"--device: .* has not done within 5 s"),
+                                                    (2, (), r".*did not end within 5\.0 s")], ids=["alone", "accumulation", "two"])
+def test_a_device_that_stands_still_and_says_nothing_is_told(tmp_path, ranks, options, reason):
     """Nobody waits for it for ever, also where there is no other rank that would miss this one."""
-    text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, "--epochs=1000", "--collective-timeout=5", ranks=ranks, code=69,
+    text = trainer_ranks.run(tmp_path, *DATA, STAND_IN, *options, "--epochs=1000", "--collective-timeout=5", ranks=ranks, code=69,
                              env={"STAND_IN_STANDS_STILL": "2"})
     told, = [line for line in text.splitlines() if line.startswith("rollcall: ") and "warning" not in line]
-    assert re.match(r"rollcall: --device: stand-in-\d+-0: the device has not done within " + re.escape(seconds), told), text
+    assert re.match("rollcall: " + reason, told), text
 
 
 def test_a_connection_that_is_lost_while_steps_are_graphs_is_told_in_its_librarys_words(tmp_path):

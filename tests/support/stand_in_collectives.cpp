@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "tests/support/stand_in_device.h"
+#include "tests/support/stand_in_streams.h"
 #include "trainer/libtorch_version.h"
 #include "trainer/streams.h"
 
@@ -109,7 +110,7 @@ class WorkOfStream final : public c10d::Work {
     if (fails()) {
       tell_of_failure();
     }
-    return carried_->has_ended();
+    return carried_->has_ended() && !stands_still();
   }
   bool wait(std::chrono::milliseconds /*timeout*/) override {
     delivered_.block(current_stream(delivered_.device()));

@@ -155,6 +155,10 @@ class Streams {
 };
 [[nodiscard]] Streams& streams();
 
+/// STAND_IN_STANDS_STILL: from which wait of the host on, of those for a step's numbers or a batch's copy, a device
+/// goes on no more.
+[[nodiscard]] bool stands_still();
+
 /// While the current stream is captured there is nothing to be finished.
 void finish_current();
 

@@ -99,7 +99,7 @@ Result<DataPipeline> make_data_pipeline(data::Datasets datasets, const config::D
   }
   warn_of_workers(pipeline, world.share);
   pipeline.copies = std::make_unique<data::BatchCopies>(world.device.device(), world.device.kernels(),
-                                                        data::Normalisation(), computes_in);
+                                                        data::Normalisation(), computes_in, world.longest_wait());
   pipeline.train_loader = std::make_unique<data::Loader>(pipeline.datasets.train, pipeline.train_loading);
   pipeline.valid_loader = std::make_unique<data::Loader>(pipeline.datasets.valid, pipeline.valid_loading);
   return pipeline;

@@ -126,7 +126,7 @@ SumsOfRanks::Read SumsOfRanks::read(std::chrono::milliseconds longest) {
       throw process_group::CollectiveFailure(*failure);
     }
     if (!ended) {
-      throw process_group::CollectiveFailure(process_group::device_stands_still(longest));
+      tell_of_standing_still(longest);
     }
   }
   const std::span<const double> all(here_.const_data_ptr<double>(), static_cast<std::size_t>(here_.numel()));

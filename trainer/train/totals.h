@@ -84,8 +84,8 @@ class SumsOfRanks {
     std::vector<double> more;   ///< the sums of `more`
     std::vector<double> extra;  ///< what with_extra() was given
   };
-  /// Waits for what was sent back. Throws what LibTorch throws, and CollectiveFailure where the group's collectives do
-  /// not end on the device, or the device itself does not within `longest`: there are no sums then.
+  /// Waits for what was sent back. Throws what LibTorch throws, as it does where the device has not ended within
+  /// `longest`, and CollectiveFailure where the group's collectives do not end there: there are no sums then.
   [[nodiscard]] Read read(std::chrono::milliseconds longest);
 
  private:

@@ -45,9 +45,9 @@ struct World {
   c10::intrusive_ptr<c10d::Store> group_store;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;  ///< null in a world of one
 
-  /// How long this rank waits for its device. Where that waits for another rank, the watchdog tells it before.
+  /// How long this rank waits for its device. With other ranks the watchdog, which has to ask them, is to tell before.
   [[nodiscard]] std::chrono::milliseconds longest_wait() const {
-    return group_options.timeout * (process_group ? 2 : 1);
+    return world_size == 1 ? group_options.timeout : 2 * group_options.timeout + std::chrono::minutes(1);
   }
 };
 

@@ -30,11 +30,12 @@ BatchCopies::Streams::Streams(c10::Device of_device)
     : device(of_device), beside(new_stream(device)), places{Place(device), Place(device)} {}
 
 BatchCopies::BatchCopies(c10::Device device, const device::Kernels* kernels, const Normalisation& normalisation,
-                         c10::ScalarType computes_in)
+                         c10::ScalarType computes_in, std::chrono::milliseconds longest)
     : streams_(device.is_cpu() ? nullptr : std::make_unique<Streams>(device)),
       kernels_(kernels),
       affine_(normalisation.affine()),
-      computes_in_(computes_in) {
+      computes_in_(computes_in),
+      longest_(longest) {
   const auto by_channel = [&](const auto& values) {
     return at::tensor({values[0], values[1], values[2]}, at::kFloat).view({1, 3, 1, 1}).to(device);
   };
@@ -58,7 +59,9 @@ BatchCopies::~BatchCopies() {
 void BatchCopies::let_go_of_copied() {
   std::deque<Sent>& sent = streams_->sent;
   while (!sent.empty() && (sent.size() >= kInFlight || sent.front().copied.query())) {
-    sent.front().copied.synchronize();
+    if (!wait_for(sent.front().copied, longest_, [] { return false; })) {
+      tell_of_standing_still(longest_);
+    }
     sent.pop_front();
   }
 }

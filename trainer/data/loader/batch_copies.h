@@ -28,9 +28,10 @@ class BatchCopies {
 
   /// Nothing is copied where `device` is the CPU. `kernels`: the device's, which stay loaded; null: LibTorch's
   /// operators normalise, in float32, and round once more. `normalisation`: of images of levels (PixelType::UInt8), to
-  /// `computes_in` (float32, float16, bfloat16) by the kernels.
+  /// `computes_in` (float32, float16, bfloat16) by the kernels. `longest`: for which a copy is waited for.
   explicit BatchCopies(c10::Device device, const device::Kernels* kernels = nullptr,
-                       const Normalisation& normalisation = {}, c10::ScalarType computes_in = at::kFloat);
+                       const Normalisation& normalisation = {}, c10::ScalarType computes_in = at::kFloat,
+                       std::chrono::milliseconds longest = std::chrono::minutes(10));
   BatchCopies(const BatchCopies&) = delete;
   BatchCopies& operator=(const BatchCopies&) = delete;
   /// Waits for the copies that are on their way.
@@ -68,6 +69,7 @@ class BatchCopies {
   const device::Kernels* kernels_;
   ChannelAffine affine_;
   const c10::ScalarType computes_in_;
+  const std::chrono::milliseconds longest_;
   at::Tensor scale_, bias_;  ///< [1, 3, 1, 1] float32 on the device
 };
 

@@ -1,10 +1,8 @@
 #include "trainer/distributed/errors/exceptions.h"
 
 #include <c10/util/Exception.h>
-#include <fmt/format.h>
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <new>
 #include <string_view>
 
@@ -84,11 +82,6 @@ std::optional<Error> failure_of_device(const std::exception& error) {
   }
   return what.find("out of memory") == std::string::npos ? device_fails(first_line(what))
                                                          : out_of_device_memory(first_line(what));
-}
-
-Error device_stands_still(std::chrono::milliseconds longest) {
-  return device_fails(fmt::format("the device has not done within {:.1f} s what it was given",
-                                  std::chrono::duration<double>(longest).count()));
 }
 
 std::optional<Caught> catch_exception(const std::function<void()>& work) {

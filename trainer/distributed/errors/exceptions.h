@@ -1,7 +1,6 @@
 #pragma once
 
 #include <c10/util/Exception.h>
-#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -48,8 +47,6 @@ inline constexpr const char* kDevice = "--device";
 /// The Error of what a device's driver says to this process alone: (Unavailable) of kDeviceMemory or kDevice, where it
 /// is the memory or the device that fails; (Internal) a program that used it wrongly. Nothing for any other exception.
 [[nodiscard]] std::optional<Error> failure_of_device(const std::exception& error);
-/// The Error (Unavailable) of a device that says nothing, and has not done within `longest` what it was given.
-[[nodiscard]] Error device_stands_still(std::chrono::milliseconds longest);
 /// Whether `error` is one of this rank alone: no peer was lost.
 [[nodiscard]] inline bool is_of_device(const Error& error) {
   return error.setting == kDevice || error.setting == kDeviceMemory;
