@@ -55,9 +55,9 @@ Result<void> take_device(World& world, const job::JobFacts& facts, const Environ
                             .gpus = elastic::count_nvidia_gpus(environment),
                             .local_rank = facts.local_rank,
                             .local_world_size = facts.local_world_size};
-  Result<device::Device> chosen = device::choose_device(place);
+  const Result<device::Device> chosen = device::choose_device(place);
   if (chosen) {
-    world.device = *std::move(chosen);
+    world.device = *chosen;
     world.device.use(config.arithmetic);
     const device::Plugin* const plugin = world.device.plugin();
     const Result<std::uint32_t> visible = plugin == nullptr ? Result<std::uint32_t>(0U) : plugin->count();

@@ -56,7 +56,7 @@ c10::intrusive_ptr<c10::ivalue::Future> WatchedWork::getFuture() {
   if (watched_) {
     return watched_->future();
   }
-  const auto future = inner_->getFuture();
+  auto future = inner_->getFuture();
   if (waiting_ == IsOfAStream) {
     return future;  // whose end is the host's word for: enqueued
   }
