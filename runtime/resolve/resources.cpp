@@ -104,18 +104,18 @@ void show_gpus_of_node(const Inputs& inputs, PatchBuilder& patch) {
 }  // namespace
 
 Result<void> add_threads(const Inputs& inputs, PatchBuilder& patch) {
-  constexpr std::string_view kSetting = "threads";
-  const std::string& text = inputs.settings.text(kSetting);
+  constexpr std::string_view kThreads = "threads";
+  const std::string& text = inputs.settings.text(kThreads);
   warn_of_lost_cpus(inputs, patch);
   if (text == "keep") {
     return {};
   }
   if (text != "auto") {
-    patch.propose({env::kOmpThreads, text, "setting threads", "as configured", kSetting});
+    patch.propose({env::kOmpThreads, text, "setting threads", "as configured", kThreads});
     return {};
   }
   const Threads threads = automatic(inputs);
-  patch.propose({env::kOmpThreads, std::to_string(threads.count), "cpus", threads.reason, kSetting});
+  patch.propose({env::kOmpThreads, std::to_string(threads.count), "cpus", threads.reason, kThreads});
   return {};
 }
 

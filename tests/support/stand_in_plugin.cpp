@@ -110,7 +110,7 @@ const Report report;
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const rollcall::device::Plugin& rollcall_device_plugin() {
+extern "C" __attribute__((visibility("default"))) const rollcall::device::Plugin* rollcall_device_plugin() {
   static const rollcall::device::Plugin plugin{.build = ROLLCALL_PLUGIN_BUILD,
                                                .type = c10::DeviceType::PrivateUse1,
                                                .backend = "stand-in",
@@ -121,5 +121,5 @@ extern "C" __attribute__((visibility("default"))) const rollcall::device::Plugin
                                                .flight_record = &stand_in::flight_record,
                                                .capture = &stand_in::capture,
                                                .kernels = kernels()};
-  return plugin;
+  return &plugin;
 }

@@ -32,7 +32,7 @@ Result<const Plugin*> opened(const std::string& name) {
   if (!found) {
     return found.error();
   }
-  const Plugin& plugin = reinterpret_cast<PluginFunction>(*found)();
+  const Plugin& plugin = *reinterpret_cast<PluginFunction>(*found)();
   if (plugin.build != ROLLCALL_PLUGIN_BUILD) {
     return plugin_of_another_build(file);
   }

@@ -66,9 +66,9 @@ struct Plugin {
   const Kernels* kernels;
 };
 
-/// Name of the function `const Plugin& ()` that the shared object exports.
+/// Name of the function `const Plugin* ()` that the shared object exports; what it returns is never null.
 inline constexpr const char* kPluginFunction = "rollcall_device_plugin";
-using PluginFunction = const Plugin& (*)();
+using PluginFunction = const Plugin* (*)();
 
 /// The plugin of the devices that --device names, opened once. Thread-safe. Errors: those of
 /// find_plugin_function().

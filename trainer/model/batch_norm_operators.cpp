@@ -34,7 +34,8 @@ class OperatorPasses final : public SumPasses {
     if (x.numel() == 0) {
       return sums;
     }
-    const auto count = static_cast<double>(x.numel() / channels);
+    const std::int64_t values = x.numel() / channels;
+    const auto count = static_cast<double>(values);
     const auto [variance, mean] = at::var_mean(x.to(statistics_type(x)), kAllButChannels, /*correction=*/0);
     const at::Tensor exact_mean = mean.to(at::kDouble);
     sums.narrow(0, 0, channels).copy_(exact_mean * count);

@@ -1,22 +1,22 @@
 #include <ATen/Parallel.h>
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "trainer/model/batch_norm_kernels.h"
 #include "trainer/model/batch_norm_sums.h"
 
-// clang, whose OpenMP is another library than LibTorch's, compiles no program that anybody trains with.
-#if !defined(_OPENMP) && !defined(__clang__)
-#error "at::parallel_for is a template: without OpenMP in this file it uses one thread"
-#endif
+/// Runs function(data) on `threads` threads of the pool that LibTorch's operators use (libgomp's manual, "Implementing
+/// PARALLEL construct"). at::parallel_for, a template, would need this file compiled with OpenMP, and clang's is
+/// another library.
+extern "C" void GOMP_parallel(void (*function)(void*), void* data, unsigned threads, unsigned flags);
 
 namespace rollcall::model {
 namespace {
 
-constexpr auto kLayout = at::MemoryFormat::ChannelsLast;
+constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
 /// Values that a thread does not share, and that are added up in float32: 128 KiB of float32.
 constexpr std::int64_t kBlockValues = 32768;
 
@@ -30,7 +30,11 @@ struct Shape {
   std::int64_t rows;
 };
 
-at::Tensor like(const at::Tensor& x, const at::Tensor& other) { return other.to(x.scalar_type()).contiguous(kLayout); }
+std::int64_t divide_up(std::int64_t number, std::int64_t by) { return (number + by - 1) / by; }
+
+at::Tensor as_input(const at::Tensor& x, const at::Tensor& other) {
+  return other.to(x.scalar_type()).contiguous(kChannelsLast);
+}
 
 template <typename T>
 const T* data(const at::Tensor& tensor) {
@@ -43,7 +47,7 @@ T* mutable_data(const at::Tensor& tensor) {
 }
 
 template <typename T>
-const BatchNormKernels<T>& kernels() {
+const BatchNormKernels<T>& fastest_kernels() {
   static const BatchNormKernelSet& set = *usable_batch_norm_kernels().back();
   if constexpr (std::is_same_v<T, float>) {
     return set.float32;
@@ -58,11 +62,39 @@ auto with_type_of(const at::Tensor& x, const Work& work) {
   return x.scalar_type() == at::kFloat ? work.template operator()<float>() : work.template operator()<std::uint16_t>();
 }
 
+/// Calls work(part) for each of `parts` parts, on the threads of LibTorch's operators. On several threads it must not
+/// throw.
+template <typename Work>
+void for_each_part(std::int64_t parts, const Work& work) {
+  struct Region {
+    void run() {
+      for (std::int64_t part = next++; part < parts; part = next++) {
+        work(part);
+      }
+    }
+    const Work& work;
+    const std::int64_t parts;
+    std::atomic<std::int64_t> next = 0;
+  } region{work, parts};
+  if (parts <= 1 || at::get_num_threads() == 1 || at::in_parallel_region()) {
+    region.run();
+  } else {
+    // The whole team each time, as LibTorch's own loops: teams of changing sizes cost new threads, and leaked (PyTorch
+    // issue 32008).
+    GOMP_parallel([](void* data) noexcept { static_cast<Region*>(data)->run(); }, &region, 0, 0);
+  }
+}
+
 /// Calls work(first row, number of rows) for parts of the rows, on all threads.
 template <typename Work>
 void over_rows(const Shape& shape, const Work& work) {
-  at::parallel_for(0, shape.rows, shape.block_rows(),
-                   [&](std::int64_t begin, std::int64_t end) { work(begin, end - begin); });
+  const std::int64_t parts =
+      std::clamp<std::int64_t>(divide_up(shape.rows, shape.block_rows()), 1, at::get_num_threads());
+  const std::int64_t rows = divide_up(shape.rows, parts);
+  for_each_part(parts, [&](std::int64_t part) {
+    const std::int64_t first = std::min(shape.rows, part * rows);
+    work(first, std::min(rows, shape.rows - first));
+  });
 }
 
 /// add(first row, number of rows, first, second) adds to two float sums a channel; their totals: [2 C] float64.
@@ -70,21 +102,21 @@ template <typename Add>
 at::Tensor two_sums(const Shape& shape, const Add& add) {
   const std::int64_t channels = shape.channels;
   const std::int64_t block = shape.block_rows();
-  const std::int64_t blocks = (shape.rows + block - 1) / block;
+  const std::int64_t blocks = divide_up(shape.rows, block);
   const std::int64_t parts = std::clamp<std::int64_t>(blocks, 1, at::get_num_threads());
-  const std::int64_t part_rows = (blocks + parts - 1) / parts * block;
+  const std::int64_t part_rows = divide_up(blocks, parts) * block;
   const at::Tensor totals = at::zeros({parts, 2 * channels}, at::kDouble);
+  const at::Tensor sums = at::empty({parts, 2 * channels}, at::kFloat);
   auto* const total = totals.mutable_data_ptr<double>();
-  at::parallel_for(0, parts, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> sums(static_cast<std::size_t>(2 * channels));
-    for (std::int64_t part = begin; part < end; ++part) {
-      double* const mine = total + part * 2 * channels;
-      const std::int64_t last = std::min(shape.rows, (part + 1) * part_rows);
-      for (std::int64_t row = part * part_rows; row < last; row += block) {
-        std::fill(sums.begin(), sums.end(), 0.0F);
-        add(row, std::min(block, last - row), sums.data(), sums.data() + channels);
-        std::transform(sums.begin(), sums.end(), mine, mine, [](float sum, double before) { return before + sum; });
-      }
+  auto* const block_sums = sums.mutable_data_ptr<float>();
+  for_each_part(parts, [&](std::int64_t part) {
+    double* const mine = total + part * 2 * channels;
+    float* const sum = block_sums + part * 2 * channels;
+    const std::int64_t last = std::min(shape.rows, (part + 1) * part_rows);
+    for (std::int64_t row = part * part_rows; row < last; row += block) {
+      std::fill_n(sum, 2 * channels, 0.0F);
+      add(row, std::min(block, last - row), sum, sum + channels);
+      std::transform(sum, sum + 2 * channels, mine, mine, [](float value, double before) { return before + value; });
     }
   });
   return parts == 1 ? totals[0] : totals.sum(0);
@@ -110,8 +142,8 @@ class RowPasses final : public SumPasses {
  public:
   bool take(const at::Tensor& x, const at::Tensor& /*weight*/) const override {
     const bool type = x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16;
-    return type && x.device().is_cpu() && x.layout() == at::kStrided && x.dim() == 4 && x.is_contiguous(kLayout) &&
-           x.size(1) > 0;
+    return type && x.device().is_cpu() && x.layout() == at::kStrided && x.dim() == 4 &&
+           x.is_contiguous(kChannelsLast) && x.size(1) > 0;
   }
 
   at::Tensor normalise(const at::Tensor& x, const Affine& affine, Epilogue epilogue,
@@ -121,17 +153,18 @@ class RowPasses final : public SumPasses {
     const std::int64_t channels = shape.channels;
     const Scale scale(affine);
     at::Tensor y = at::empty_like(x);
-    const at::Tensor added = epilogue == Epilogue::AddRelu ? like(x, shortcut) : at::Tensor();
+    const at::Tensor added = epilogue == Epilogue::AddRelu ? as_input(x, shortcut) : at::Tensor();
     with_type_of(x, [&]<typename T>() {
       over_rows(shape, [&](std::int64_t row, std::int64_t rows) {
         const T* const from = data<T>(x) + row * channels;
         T* const to = mutable_data<T>(y) + row * channels;
         if (epilogue == Epilogue::AddRelu) {
-          kernels<T>().normalise_add_relu(from, data<T>(added) + row * channels, to, rows, channels, scale.view());
+          fastest_kernels<T>().normalise_add_relu(from, data<T>(added) + row * channels, to, rows, channels,
+                                                  scale.view());
         } else if (epilogue == Epilogue::Relu) {
-          kernels<T>().normalise_relu(from, to, rows, channels, scale.view());
+          fastest_kernels<T>().normalise_relu(from, to, rows, channels, scale.view());
         } else {
-          kernels<T>().normalise(from, to, rows, channels, scale.view());
+          fastest_kernels<T>().normalise(from, to, rows, channels, scale.view());
         }
       });
     });
@@ -150,7 +183,7 @@ class RowPasses final : public SumPasses {
     const at::Tensor shift = x.select(0, 0).select(1, 0).select(1, 0).to(at::kFloat).contiguous();
     const at::Tensor shifted = with_type_of(x, [&]<typename T>() {
       return two_sums(shape, [&](std::int64_t row, std::int64_t rows, float* sum, float* squares) {
-        kernels<T>().add_sums(data<T>(x) + row * channels, rows, channels, data<float>(shift), sum, squares);
+        fastest_kernels<T>().add_sums(data<T>(x) + row * channels, rows, channels, data<float>(shift), sum, squares);
       });
     });
     const auto count = static_cast<double>(shape.rows);
@@ -172,7 +205,7 @@ class RowPasses final : public SumPasses {
     const std::int64_t channels = shape.channels;
     const Scale scale(of.affine);
     const bool ours = is_ours_alone(gradient);
-    gradient = like(x, gradient);
+    gradient = as_input(x, gradient);
     const bool adds = of.epilogue == Epilogue::AddRelu;
     OutputGradient below{.values = adds && !ours ? at::empty_like(x) : gradient,
                          .above_relu = of.epilogue == Epilogue::Relu,
@@ -182,13 +215,14 @@ class RowPasses final : public SumPasses {
         const std::int64_t at = row * channels;
         const T* const from = data<T>(gradient) + at;
         if (adds) {
-          kernels<T>().add_shortcut_gradient_sums(from, data<T>(of.y) + at, data<T>(x) + at,
-                                                  mutable_data<T>(below.values) + at, rows, channels, scale.view(), sum,
-                                                  products);
+          fastest_kernels<T>().add_shortcut_gradient_sums(from, data<T>(of.y) + at, data<T>(x) + at,
+                                                          mutable_data<T>(below.values) + at, rows, channels,
+                                                          scale.view(), sum, products);
         } else if (of.epilogue == Epilogue::Relu) {
-          kernels<T>().add_relu_gradient_sums(from, data<T>(x) + at, rows, channels, scale.view(), sum, products);
+          fastest_kernels<T>().add_relu_gradient_sums(from, data<T>(x) + at, rows, channels, scale.view(), sum,
+                                                      products);
         } else {
-          kernels<T>().add_gradient_sums(from, data<T>(x) + at, rows, channels, scale.view(), sum, products);
+          fastest_kernels<T>().add_gradient_sums(from, data<T>(x) + at, rows, channels, scale.view(), sum, products);
         }
       });
     });
@@ -206,7 +240,8 @@ class RowPasses final : public SumPasses {
     const ChannelGradient of_sums{data<float>(mean_gradient), data<float>(slope)};
     at::Tensor result = is_ours_alone(gradient.values) ? gradient.values : at::empty_like(x);
     with_type_of(x, [&]<typename T>() {
-      const auto pass = gradient.above_relu ? kernels<T>().relu_input_gradient : kernels<T>().input_gradient;
+      const auto pass =
+          gradient.above_relu ? fastest_kernels<T>().relu_input_gradient : fastest_kernels<T>().input_gradient;
       over_rows(shape, [&](std::int64_t row, std::int64_t rows) {
         const std::int64_t at = row * channels;
         pass(data<T>(gradient.values) + at, data<T>(x) + at, mutable_data<T>(result) + at, rows, channels, scale.view(),

@@ -78,6 +78,7 @@ std::unique_ptr<torch::optim::OptimizerParamState> load_state(const StateSource&
 /// What its parameters' states count: one number for each.
 at::Tensor counted_steps(torch::optim::Optimizer& optimizer, const std::vector<at::Tensor>& parameters) {
   std::vector<float> steps;
+  steps.reserve(parameters.size());
   for (const at::Tensor& parameter : parameters) {
     steps.push_back(static_cast<float>(state_for<AdamWParamState>(optimizer, parameter).step()));
   }

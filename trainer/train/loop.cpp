@@ -201,7 +201,7 @@ Loop::Stop Loop::hear_of_steps() {
 
 Loop::Stop Loop::hear(StepUnderWay& step) {
   const double begun = seconds_now();
-  const Stop left_out = update_.hear(step, heard_);
+  Stop left_out = update_.hear(step, heard_);
   StepSums& last = under_way_.back().sums;  // of the time that the host spent, this is the last step's
   last.times.wait += seconds_now() - begun;
   last.times.elapsed = seconds_now() - last.begin;

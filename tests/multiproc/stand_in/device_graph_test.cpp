@@ -93,26 +93,26 @@ TEST_F(DeviceGraphTest, ForbidsWhatCudaForbids) {
   const c10::Stream beside = new_stream(device());
   c10::Event outside(device().type());
   outside.record(beside);
-  EXPECT_THROW(capture([&] { (void)x.sum().item<float>(); }), c10::Error);
-  EXPECT_THROW(capture([&] { (void)x.to(at::kCPU); }), c10::Error);
-  EXPECT_THROW(capture([&] { x.copy_(of_host, /*non_blocking=*/true); }), c10::Error);
-  EXPECT_THROW(capture([&] { (void)x.nonzero(); }), c10::Error);
-  EXPECT_THROW(capture([&] { current_stream(device()).synchronize(); }), c10::Error);
-  EXPECT_THROW(capture([&] { outside.block(current_stream(device())); }), c10::Error);
-  EXPECT_THROW(capture([&] {
+  EXPECT_THROW((void)capture([&] { (void)x.sum().item<float>(); }), c10::Error);
+  EXPECT_THROW((void)capture([&] { (void)x.to(at::kCPU); }), c10::Error);
+  EXPECT_THROW((void)capture([&] { x.copy_(of_host, /*non_blocking=*/true); }), c10::Error);
+  EXPECT_THROW((void)capture([&] { (void)x.nonzero(); }), c10::Error);
+  EXPECT_THROW((void)capture([&] { current_stream(device()).synchronize(); }), c10::Error);
+  EXPECT_THROW((void)capture([&] { outside.block(current_stream(device())); }), c10::Error);
+  EXPECT_THROW((void)capture([&] {
                  c10::Event begun(device().type());
                  begun.record(current_stream(device()));
                  (void)begun.query();
                }),
                c10::Error);
-  EXPECT_THROW(capture([&] {
+  EXPECT_THROW((void)capture([&] {
                  c10::Event begun(device().type());
                  begun.record(current_stream(device()));
                  begun.block(beside);  // and nothing waits for that stream
                }),
                c10::Error);
   const c10::StreamGuard guard(c10::Stream(c10::Stream::DEFAULT, device()));
-  EXPECT_THROW(capture([] {}), c10::Error);
+  EXPECT_THROW((void)capture([] {}), c10::Error);
 }
 
 }  // namespace

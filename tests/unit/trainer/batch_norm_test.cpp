@@ -101,6 +101,24 @@ TEST(SharedBatchNorm, EqualsLibTorchsOperatorsWithinRounding) {
   }
 }
 
+TEST(SharedBatchNorm, EqualsLibTorchsOperatorsOnAnyNumberOfThreadsAndItselfEachTime) {
+  const int before = at::get_num_threads();
+  // Fewer parts than threads, and as many of which the last one is smaller.
+  for (const Case& wanted : {Case{3, 256, 9}, Case{5, 256, 17}}) {
+    const Answer exact = run(wanted, Epilogue::AddRelu, at::kDouble, false);
+    for (const int threads : {2, 3, 7}) {
+      SCOPED_TRACE(std::to_string(threads) + " threads");
+      at::set_num_threads(threads);
+      const Answer ours = run(wanted, Epilogue::AddRelu, at::kFloat, true);
+      expect_close(ours, exact, 2e-6);
+      const Answer again = run(wanted, Epilogue::AddRelu, at::kFloat, true);
+      EXPECT_TRUE(ours.y.equal(again.y) && ours.x_gradient.equal(again.x_gradient) &&
+                  ours.weight_gradient.equal(again.weight_gradient));
+    }
+  }
+  at::set_num_threads(before);
+}
+
 TEST(SharedBatchNorm, ComputesBfloat16InFloat32) {
   const Case wanted{3, 33, 8, at::kBFloat16};
   for (const Epilogue epilogue : {Epilogue::None, Epilogue::Relu, Epilogue::AddRelu}) {

@@ -142,7 +142,7 @@ ROLLCALL_AVX2_INLINE void horizontal_pixel(const HorizontalPass& pass, int x, Fl
   if constexpr (kTaps > 0) {
     ROLLCALL_UNROLL
     for (int k = 0; k < kTaps; ++k) {
-      add_tap(sums, column + k * kStripFloats, weights + k);
+      add_tap(sums, column + std::ptrdiff_t{k} * kStripFloats, weights + k);
     }
   } else {
     for (int k = 0; k < pass.taps; ++k) {

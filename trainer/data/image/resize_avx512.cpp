@@ -132,7 +132,7 @@ ROLLCALL_AVX512_INLINE void horizontal_pixel(const HorizontalPass& pass, int x, 
   if constexpr (kTaps > 0) {
     ROLLCALL_UNROLL
     for (int k = 0; k < kTaps; ++k) {
-      sum = _mm512_fmadd_ps(_mm512_set1_ps(weights[k]), _mm512_load_ps(column + k * kStripFloats), sum);
+      sum = _mm512_fmadd_ps(_mm512_set1_ps(weights[k]), _mm512_load_ps(column + std::ptrdiff_t{k} * kStripFloats), sum);
     }
   } else {
     for (int k = 0; k < pass.taps; ++k, column += kStripFloats) {

@@ -56,7 +56,10 @@ float as_float(std::uint16_t bits) { return from_bfloat16(bits); }
 float as_float(std::uint8_t level) { return level; }
 void assign(float& to, float value) { to = value; }
 void assign(std::uint16_t& to, float value) { to = to_bfloat16(value); }
-void assign(std::uint8_t& to, float value) { to = static_cast<std::uint8_t>(value + 0.5F); }
+void assign(std::uint8_t& to, float value) {
+  // NOLINTNEXTLINE(bugprone-incorrect-roundings): means of levels are never negative
+  to = static_cast<std::uint8_t>(value + 0.5F);
+}
 
 template <typename Element>
 void blend(const OutputPixels& sample, const OutputPixels& partner, double lambda) {

@@ -184,7 +184,7 @@ std::string flight_record() { return c10d::dump_nccl_trace_json(/*includeCollect
 }  // namespace
 }  // namespace rollcall::device
 
-extern "C" __attribute__((visibility("default"))) const rollcall::device::Plugin& rollcall_device_plugin() {
+extern "C" __attribute__((visibility("default"))) const rollcall::device::Plugin* rollcall_device_plugin() {
   using namespace rollcall::device;
   static const Plugin plugin{.build = ROLLCALL_PLUGIN_BUILD,
                              .type = c10::DeviceType::CUDA,
@@ -196,5 +196,5 @@ extern "C" __attribute__((visibility("default"))) const rollcall::device::Plugin
                              .flight_record = &flight_record,
                              .capture = &capture,
                              .kernels = own_kernels()};
-  return plugin;
+  return &plugin;
 }

@@ -10,6 +10,7 @@
 #include "trainer/tools/checkpoint/statistics.h"
 
 namespace rollcall::checkpoint_tool {
+namespace diff_impl {
 namespace {
 
 using command_line::Flag;
@@ -189,9 +190,18 @@ Result<int> run(CommandContext& context) {
 }
 
 }  // namespace
+}  // namespace diff_impl
 
 Command diff_command() {
-  return {"diff", "which tensors differ, and how much", "A B", kText, 2, 2, kFlags, kProgressTable, run};
+  return {"diff",
+          "which tensors differ, and how much",
+          "A B",
+          diff_impl::kText,
+          2,
+          2,
+          diff_impl::kFlags,
+          kProgressTable,
+          diff_impl::run};
 }
 
 }  // namespace rollcall::checkpoint_tool

@@ -11,6 +11,7 @@
 #include "trainer/tools/checkpoint/program.h"
 
 namespace rollcall::checkpoint_tool {
+namespace export_impl {
 namespace {
 
 using checkpoint::exchange::OutputFile;
@@ -110,9 +111,18 @@ Result<int> run(CommandContext& context) {
 }
 
 }  // namespace
+}  // namespace export_impl
 
 Command export_command() {
-  return {"export", "its model for PyTorch or safetensors", "CHECKPOINT OUT", kText, 2, 2, kOutFlags, kTable, run};
+  return {"export",
+          "its model for PyTorch or safetensors",
+          "CHECKPOINT OUT",
+          export_impl::kText,
+          2,
+          2,
+          kOutFlags,
+          export_impl::kTable,
+          export_impl::run};
 }
 
 }  // namespace rollcall::checkpoint_tool

@@ -8,6 +8,7 @@
 #include "trainer/tools/checkpoint/program.h"
 
 namespace rollcall::checkpoint_tool {
+namespace import_impl {
 namespace {
 
 using settings::Kind;
@@ -64,9 +65,18 @@ Result<int> run(CommandContext& context) {
 }
 
 }  // namespace
+}  // namespace import_impl
 
 Command import_command() {
-  return {"import", "a model of PyTorch's as a checkpoint", "FILE OUT", kText, 2, 2, kOutFlags, kTable, run};
+  return {"import",
+          "a model of PyTorch's as a checkpoint",
+          "FILE OUT",
+          import_impl::kText,
+          2,
+          2,
+          kOutFlags,
+          import_impl::kTable,
+          import_impl::run};
 }
 
 }  // namespace rollcall::checkpoint_tool

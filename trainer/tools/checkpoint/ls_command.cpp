@@ -12,6 +12,7 @@
 #include "trainer/tools/checkpoint/program.h"
 
 namespace rollcall::checkpoint_tool {
+namespace ls_impl {
 namespace {
 
 constexpr std::string_view kText =
@@ -76,9 +77,18 @@ Result<int> run(CommandContext& context) {
 }
 
 }  // namespace
+}  // namespace ls_impl
 
 Command ls_command() {
-  return {"ls", "files, their states, steps and sizes", "[FOLDER|FILE...]", kText, 0, kAnyNumber, kListFlags, {}, run};
+  return {"ls",
+          "files, their states, steps and sizes",
+          "[FOLDER|FILE...]",
+          ls_impl::kText,
+          0,
+          kAnyNumber,
+          kListFlags,
+          {},
+          ls_impl::run};
 }
 
 }  // namespace rollcall::checkpoint_tool

@@ -9,6 +9,7 @@
 #include "trainer/tools/checkpoint/statistics.h"
 
 namespace rollcall::checkpoint_tool {
+namespace merge_impl {
 namespace {
 
 using checkpoint::exchange::StateDict;
@@ -139,10 +140,18 @@ Result<int> run(CommandContext& context) {
 }
 
 }  // namespace
+}  // namespace merge_impl
 
 Command merge_command() {
-  return {"merge", "the mean of several models", "OUT CHECKPOINT...", kText, 3, kAnyNumber, kOutFlags, kProgressTable,
-          run};
+  return {"merge",
+          "the mean of several models",
+          "OUT CHECKPOINT...",
+          merge_impl::kText,
+          3,
+          kAnyNumber,
+          kOutFlags,
+          kProgressTable,
+          merge_impl::run};
 }
 
 }  // namespace rollcall::checkpoint_tool

@@ -13,6 +13,7 @@
 #include "trainer/tools/checkpoint/prune.h"
 
 namespace rollcall::checkpoint_tool {
+namespace prune_impl {
 namespace {
 
 namespace fs = std::filesystem;
@@ -178,7 +179,11 @@ Result<int> run(CommandContext& context) {
 }
 
 }  // namespace
+}  // namespace prune_impl
 
-Command prune_command() { return {"prune", "remove superfluous ones", "FOLDER", kText, 1, 1, kFlags, kTable, run}; }
+Command prune_command() {
+  return {"prune", "remove superfluous ones", "FOLDER",           prune_impl::kText, 1,
+          1,       prune_impl::kFlags,        prune_impl::kTable, prune_impl::run};
+}
 
 }  // namespace rollcall::checkpoint_tool

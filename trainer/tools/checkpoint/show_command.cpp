@@ -9,6 +9,7 @@
 #include "trainer/tools/checkpoint/program.h"
 
 namespace rollcall::checkpoint_tool {
+namespace show_impl {
 namespace {
 
 using checkpoint::format::Value;
@@ -160,9 +161,11 @@ Result<int> run(CommandContext& context) {
 }
 
 }  // namespace
+}  // namespace show_impl
 
 Command show_command() {
-  return {"show", "what is in it", "CHECKPOINT [TENSOR...]", kText, 1, kAnyNumber, kFlags, {}, run};
+  return {"show", "what is in it", "CHECKPOINT [TENSOR...]", show_impl::kText, 1, kAnyNumber, show_impl::kFlags,
+          {},     show_impl::run};
 }
 
 }  // namespace rollcall::checkpoint_tool

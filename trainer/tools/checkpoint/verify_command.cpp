@@ -12,6 +12,7 @@
 #include "trainer/tools/checkpoint/program.h"
 
 namespace rollcall::checkpoint_tool {
+namespace verify_impl {
 namespace {
 
 using Seconds = std::chrono::duration<double>;
@@ -139,11 +140,18 @@ Result<int> run(CommandContext& context) {
 }
 
 }  // namespace
+}  // namespace verify_impl
 
 Command verify_command() {
-  return {
-      "verify", "read all and check every checksum", "CHECKPOINT|FOLDER...", kText, 1, kAnyNumber, kListFlags, kTable,
-      run};
+  return {"verify",
+          "read all and check every checksum",
+          "CHECKPOINT|FOLDER...",
+          verify_impl::kText,
+          1,
+          kAnyNumber,
+          kListFlags,
+          verify_impl::kTable,
+          verify_impl::run};
 }
 
 }  // namespace rollcall::checkpoint_tool

@@ -47,7 +47,7 @@ class UnstuffedScan {
  private:
   void take_prefix();
 
-  static constexpr std::size_t kPiece = 12 * 1024;  // a part of the first-level cache
+  static constexpr std::size_t kPiece = std::size_t{12} * 1024;  // a part of the first-level cache
 
   const std::uint8_t* file_ = nullptr;
   const std::uint8_t* file_end_ = nullptr;

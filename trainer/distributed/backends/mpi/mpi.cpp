@@ -24,7 +24,7 @@ Result<const mpi::Plugin*> open_plugin() {
   if (!found) {
     return found.error();
   }
-  const mpi::Plugin& plugin = reinterpret_cast<mpi::PluginFunction>(*found)();
+  const mpi::Plugin& plugin = *reinterpret_cast<mpi::PluginFunction>(*found)();
   if (plugin.build != ROLLCALL_PLUGIN_BUILD) {
     return plugin_of_another_build(file);
   }

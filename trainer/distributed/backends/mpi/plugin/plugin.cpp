@@ -109,8 +109,8 @@ Result<std::unique_ptr<process_group::Engine>> connect(const Exchange& arrival, 
 }  // namespace
 }  // namespace rollcall::process_group::mpi
 
-extern "C" __attribute__((visibility("default"))) const rollcall::process_group::mpi::Plugin& rollcall_mpi_plugin() {
+extern "C" __attribute__((visibility("default"))) const rollcall::process_group::mpi::Plugin* rollcall_mpi_plugin() {
   static const rollcall::process_group::mpi::Plugin plugin{ROLLCALL_PLUGIN_BUILD,
                                                            &rollcall::process_group::mpi::connect};
-  return plugin;
+  return &plugin;
 }

@@ -22,8 +22,8 @@ struct Plugin {
   Result<std::unique_ptr<Engine>> (*connect)(const Exchange& arrival, const Exchange& exchange);
 };
 
-/// Name of the function `const Plugin& ()` that the shared object exports.
+/// Name of the function `const Plugin* ()` that the shared object exports; what it returns is never null.
 constexpr const char* kPluginFunction = "rollcall_mpi_plugin";
-using PluginFunction = const Plugin& (*)();
+using PluginFunction = const Plugin* (*)();
 
 }  // namespace rollcall::process_group::mpi
