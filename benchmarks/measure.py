@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 def parser(description, runs):
     p = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    p.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "dev", help="build folder of rollcall")
+    p.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="build folder of rollcall")
     p.add_argument("--runs", type=int, default=runs, help="counted runs of each side, interleaved after one warm-up")
     p.add_argument("--json", action="store_true", help="print one JSON object")
     return p

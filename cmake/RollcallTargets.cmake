@@ -15,7 +15,14 @@ if(ROLLCALL_CCACHE)
       ${ROLLCALL_CCACHE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_compile_options(-fpch-preprocess)
+  else()  # a header that another build folder precompiled is good where the same text has another time
+    add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
   endif()
+endif()
+
+if(ROLLCALL_SANITIZER)
+  add_compile_options(-fsanitize=${ROLLCALL_SANITIZER} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${ROLLCALL_SANITIZER})
 endif()
 
 add_library(rollcall_options INTERFACE)
@@ -27,15 +34,13 @@ endif()
 target_include_directories(rollcall_options INTERFACE ${PROJECT_SOURCE_DIR})
 
 # fmt of the system, compiled into the programs, which so need no library of it where they run; its names stay theirs.
+# Its target also has the precompiled header of the layers without LibTorch.
 add_library(rollcall_fmt STATIC ${PROJECT_SOURCE_DIR}/cmake/fmt_library.cpp)
 target_include_directories(rollcall_fmt SYSTEM PUBLIC
   $<TARGET_PROPERTY:fmt::fmt-header-only,INTERFACE_INCLUDE_DIRECTORIES>)
 target_link_libraries(rollcall_options INTERFACE rollcall_fmt)
-
-if(ROLLCALL_SANITIZER)
-  add_compile_options(-fsanitize=${ROLLCALL_SANITIZER} -fno-omit-frame-pointer -fno-sanitize-recover=all)
-  add_link_options(-fsanitize=${ROLLCALL_SANITIZER})
-endif()
+target_precompile_headers(rollcall_fmt PRIVATE ${PROJECT_SOURCE_DIR}/cmake/standard_library.h)
+target_link_libraries(rollcall_fmt PRIVATE nlohmann_json::nlohmann_json)
 
 # compile_together(TARGET): ROLLCALL_UNITY_FILES of its files at a time
 function(compile_together target)
@@ -46,26 +51,67 @@ function(compile_together target)
   endif()
 endfunction()
 
-# rollcall_layer(NAME FOLDER [DEPENDS libraries...]): static library rollcall_NAME from FOLDER/*.cpp
+# rollcall_layer(NAME FOLDER [PRECOMPILED target] [DEPENDS libraries...]): static library rollcall_NAME from FOLDER/*.cpp, with the
+# precompiled header of `target` (rollcall_fmt)
 function(rollcall_layer name folder)
-  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "PRECOMPILED" "DEPENDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   if(sources)
     add_library(rollcall_${name} STATIC ${sources})
     target_link_libraries(rollcall_${name} PUBLIC rollcall_options ${ARG_DEPENDS})
     compile_together(rollcall_${name})
+    if(NOT ARG_PRECOMPILED)
+      set(ARG_PRECOMPILED rollcall_fmt)
+    endif()
+    target_precompile_headers(rollcall_${name} REUSE_FROM ${ARG_PRECOMPILED})
   else()
     add_library(rollcall_${name} INTERFACE)
     target_link_libraries(rollcall_${name} INTERFACE rollcall_options ${ARG_DEPENDS})
   endif()
 endfunction()
 
-# The precompiled header was made with -fPIC, as libraries need it; g++ refuses it for a program's -fPIE.
-function(use_torch_pch name)
-  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(${name} PRIVATE -fPIC)
-  target_precompile_headers(${name} REUSE_FROM rollcall_torch)
+# The compiler of hot loops, which were written for g++ and measured with it, where clang compiles the rest; OFF: the same as of the rest.
+find_program(ROLLCALL_LOOPS_COMPILER g++)
+if(ROLLCALL_LOOPS_COMPILER MATCHES "NOTFOUND$")
+  message(FATAL_ERROR "rollcall: g++: is not found, which compiles hot loops; try installing it, or -DROLLCALL_LOOPS_COMPILER=OFF, which makes them slower")
+endif()
+
+# compile_loops(TARGET [OPTIONS option...] FILES file...): these of its files
+function(compile_loops target)
+  cmake_parse_arguments(ARG "" "" "OPTIONS;FILES" ${ARGN})
+  if(NOT ROLLCALL_LOOPS_COMPILER OR ROLLCALL_SANITIZER OR CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+      # g++'s hints, without which these are slower.
+      list(APPEND ARG_OPTIONS -Wno-pass-failed -Wno-unknown-pragmas -Wno-ignored-attributes)
+    endif()
+    set_source_files_properties(${ARG_FILES} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON
+      SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "${ARG_OPTIONS}")
+    return()
+  endif()
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
+  separate_arguments(options UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}}")
+  list(APPEND options -std=c++20 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden
+    -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Werror ${ARG_OPTIONS})
+  set(definitions $<TARGET_PROPERTY:${target},COMPILE_DEFINITIONS>)
+  set_source_files_properties(${ARG_FILES} TARGET_DIRECTORY ${target} PROPERTIES HEADER_FILE_ONLY ON)
+  foreach(file ${ARG_FILES})
+    get_filename_component(name ${file} NAME)
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/loops/${name}.o)
+    add_custom_command(OUTPUT ${object} DEPFILE ${object}.d
+      COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${ROLLCALL_LOOPS_COMPILER} ${options}
+              "$<$<BOOL:${definitions}>:-D$<JOIN:${definitions},;-D>>" "-I$<JOIN:$<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>,;-I>" -MD -MF ${object}.d -c ${file} -o ${object}
+      DEPENDS ${file} COMMENT "Compiling ${name} by g++" COMMAND_EXPAND_LISTS VERBATIM)
+    target_sources(${target} PRIVATE ${object})
+  endforeach()
+endfunction()
+
+# use_precompiled_headers(PROGRAM TARGET): those of TARGET, which were made with -fPIC, as libraries need it; a program's own -fPIE
+# refuses them.
+function(use_precompiled_headers program target)
+  set_target_properties(${program} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${program} PRIVATE -fPIC)
+  target_precompile_headers(${program} REUSE_FROM ${target})
 endfunction()
 
 # hash_border(RESULT HEADER...): sums up what crosses the border between the programs and a plugin: those of another build

@@ -4,7 +4,7 @@
 The ranks are processes of this host that do nothing but add up; one of them is killed at a random moment. `bare` is the backend's own
 error; `watched` is what a training sees: the same, after the watchdog has asked all ranks where they are, so that it can name who is lost.
 
-  benchmarks/collectives/kill_latency.py [--build build/dev] [--ranks 4] [--kills 20] [--mib 4] [--within 10]
+  benchmarks/collectives/kill_latency.py [--build build/release] [--ranks 4] [--kills 20] [--mib 4] [--within 10]
 """
 import argparse
 import os
@@ -47,7 +47,7 @@ def one_kill(program, store, backend, transport, kind, options, chance):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/dev")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--mib", type=int, default=4, help="of each sum")

@@ -10,7 +10,7 @@ import textwrap
 import time
 
 ROOT = pathlib.Path(__file__).parents[2]
-ROLLCALL = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", ROOT / "build/dev")) / "runtime/rollcall"
+ROLLCALL = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", ROOT / "build/release")) / "runtime/rollcall"
 DEADLINE = 120  # seconds: for a machine that does much else
 
 

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-os.environ.setdefault("ROLLCALL_BUILD_DIR", str(pathlib.Path(__file__).parents[2] / "build" / "dev"))
+os.environ.setdefault("ROLLCALL_BUILD_DIR", str(pathlib.Path(__file__).parents[2] / "build" / "release"))
 import own_file_system
 import trainer_ranks
 from kill_trainings import DEADLINE, Wrong, failed_saves, inspect, left_behind, present, reported, told

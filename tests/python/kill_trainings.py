@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-os.environ.setdefault("ROLLCALL_BUILD_DIR", str(pathlib.Path(__file__).parents[2] / "build" / "dev"))
+os.environ.setdefault("ROLLCALL_BUILD_DIR", str(pathlib.Path(__file__).parents[2] / "build" / "release"))
 import trainer_ranks
 from trainer_ranks import SMALL, checkpoints, records
 

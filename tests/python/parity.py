@@ -8,7 +8,7 @@ import reference.networks
 import torch
 
 ROOT = pathlib.Path(__file__).parents[2]
-TOOL = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", ROOT / "build" / "dev")) / "tests" / "parity_tool"
+TOOL = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", ROOT / "build" / "release")) / "tests" / "parity_tool"
 torch.set_num_threads(1)  # sums in the order in which the tool's one thread makes them
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
 PROCESSES = multiprocessing.get_context("fork")

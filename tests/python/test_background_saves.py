@@ -11,6 +11,8 @@ from trainer_ranks import SMALL, checkpoints, datasets, differences, records
 
 pytest.importorskip("h5py")
 
+pytestmark = pytest.mark.long
+
 OPTIONS = (*SMALL, "--valid-epochs=0", "--checkpoint-epochs=0", "--fake-size=80", "--lr=0.001")
 
 

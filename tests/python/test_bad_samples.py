@@ -85,6 +85,7 @@ def test_too_many_for_validation_leave_no_model_that_is_called_the_best(tmp_path
     assert not (tmp_path / "run" / "best.h5").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_too_many_take_no_save_that_is_under_way_along(tmp_path, root, parallel):
     """All ranks come to the end together; one that ended at once would leave the others' slow save unfinished."""

@@ -7,6 +7,8 @@ import pytest
 
 import trainer_ranks
 
+pytestmark = pytest.mark.long
+
 PROGRAM = trainer_ranks.BUILD / "trainer" / "rollcall-bench-collectives"
 CUDA = trainer_ranks.BUILD / "lib" / "rollcall" / "rollcall_cuda.so"
 SMALL = ("--min-bytes=4096", "--max-bytes=65536", "--factor=16", "--iterations=3", "--warm-up=1")

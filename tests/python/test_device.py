@@ -18,6 +18,8 @@ from trainer_ranks import SMALL, differences, records
 
 h5py = pytest.importorskip("h5py")
 
+pytestmark = pytest.mark.long
+
 # Batches of two: gradients of means over so few pictures, times the first scale, are beyond float16, in which CPUs are slow.
 FLOAT16 = ("--precision=fp16", "--batch-size=2", "--fake-size=40", "--epochs=1")
 TRAININGS = {

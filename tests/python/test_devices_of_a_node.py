@@ -10,6 +10,8 @@ import trainer_ranks
 from device_trainings import DATA, EAGER_STEPS, GRAPH, GRAPHS_OF_A_STEP, KERNELS, RANDOM, STAND_IN, last, refused
 from trainer_ranks import differences, records
 
+pytestmark = pytest.mark.long
+
 TRAININGS = {
     "ddp": (KERNELS, "--optimizer=adamw", *RANDOM, "--image-dtype=uint8"),
     "ddp in a graph": (KERNELS, "--optimizer=sgd", "--sync-bn", "--image-dtype=uint8", "--gradient-compression=bf16", GRAPH),

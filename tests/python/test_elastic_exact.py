@@ -6,6 +6,8 @@ import agents
 import elastic_runs
 import trainer_ranks
 
+pytestmark = pytest.mark.long
+
 QUIET = ("--num-classes=10", "--fake-size=120", "--train-num-workers=1", "--valid-num-workers=1", "--index-dir=none", "--report=off",
          "--rank-seconds=0")
 EXACT = (*trainer_ranks.SMALL, *QUIET, "--elastic-exact=4", "--lr=0.01")

@@ -8,6 +8,8 @@ import agents
 import elastic_runs
 import trainer_ranks
 
+pytestmark = pytest.mark.long
+
 STEPS = 60
 EVERY = 5
 SHARDED = ("--parallel=fsdp", "--epochs=100")

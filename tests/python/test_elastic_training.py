@@ -37,8 +37,9 @@ def undisturbed(training, *options, **how):
     return run
 
 
-@pytest.mark.parametrize("victim, options", [(1, ()), (2, ("--sync-bn", "--optimizer=adamw")), (0, ()),
-                                             (1, ("--grad-accumulation=2", "--clip-grad-norm=1"))])
+@pytest.mark.parametrize("victim, options", [(1, ()), pytest.param(2, ("--sync-bn", "--optimizer=adamw"), marks=pytest.mark.long),
+                                             pytest.param(0, (), marks=pytest.mark.long),
+                                             pytest.param(1, ("--grad-accumulation=2", "--clip-grad-norm=1"), marks=pytest.mark.long)])
 def test_a_killed_rank_costs_no_step_and_no_bit(training, victim, options):
     expected = undisturbed(training, *options)
     run = training("killed", f"--max-steps={STEPS}", "--epochs=100", *options)
@@ -62,6 +63,7 @@ def test_a_killed_rank_costs_no_step_and_no_bit(training, victim, options):
     assert [name for name in different if not name.endswith(lost or "/")] == []
 
 
+@pytest.mark.long
 def test_a_rank_that_is_stopped_for_a_while_costs_nothing_but_time(training):
     steps = 300
     expected = training("undisturbed", f"--max-steps={steps}", "--epochs=100")
@@ -83,6 +85,7 @@ def test_a_rank_that_is_stopped_for_a_while_costs_nothing_but_time(training):
     assert trainer_ranks.differences(last_checkpoint(run), last_checkpoint(expected)) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [(), ("--backend=ucx",)])
 def test_a_rank_that_stands_still_for_good_is_started_again_or_replaced(training, options):
     """By SIGSTOP: no process has ended, and no agent would notice. Its peers say that they wait in vain; being told to let go it goes on."""
@@ -113,6 +116,7 @@ def test_workers_whose_port_is_fixed_meet_there_again(training):
     run.finish()
 
 
+@pytest.mark.long
 def test_the_standby_takes_the_place_and_another_one_is_made_ready(training):
     run = training("run", "--max-steps=400", "--epochs=100", workers=2)
     run.start()
@@ -135,6 +139,7 @@ def test_without_a_standby_a_new_process_takes_the_place(training):
     assert run.steps() == list(range(1, STEPS + 1))
 
 
+@pytest.mark.long
 def test_checkpoints_of_before_stay_and_the_later_ones_are_of_the_same_training(training):
     run = training("run", "--max-steps=22", "--epochs=100", "--checkpoint-steps=5", "--keep-last=9", "--checkpoint-mode=sync", workers=2)
     run.start()
@@ -148,6 +153,7 @@ def test_checkpoints_of_before_stay_and_the_later_ones_are_of_the_same_training(
     assert "resumed from" not in run.text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [("--valid-epochs=0",), ("--valid-epochs=1",)])
 def test_a_rank_that_is_lost_in_the_last_save_costs_no_checkpoint(training, options):
     run = training("run", "--max-steps=6", "--epochs=100", *options, workers=2)
@@ -164,6 +170,7 @@ def images_of_epochs(run):
     return [(record["epoch"], record["samples"]) for record in run.records("epoch")]
 
 
+@pytest.mark.long
 def test_nodes_come_and_go_between_two_steps(training):
     """Steps keep their images, and each epoch has all of its own: of 170 images of training 168 fill 21 steps of 8."""
     expected = training("undisturbed", "--epochs=3", workers=2)

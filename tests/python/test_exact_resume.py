@@ -15,7 +15,8 @@ from trainer_ranks import SMALL, differences, records
 pytest.importorskip("h5py")
 
 ALL = list(itertools.product(("ddp", "fsdp"), ("sgd", "adamw"), (0, 3)))
-PAIRWISE = [("ddp", "sgd", 3), ("ddp", "adamw", 0), ("fsdp", "sgd", 0), ("fsdp", "adamw", 3)]
+PAIRWISE = [("ddp", "sgd", 3), pytest.param("ddp", "adamw", 0, marks=pytest.mark.long),
+            pytest.param("fsdp", "sgd", 0, marks=pytest.mark.long), ("fsdp", "adamw", 3)]
 # Random in every way that the trainer knows; eleven steps an epoch, so that step 17 is in the middle of one.
 RANDOM = ("--mixup=0.2", "--cutmix=1", "--random-erase=0.3", "--random-erase-value=random", "--auto-augment=trivial", "--hue=0.1",
           "--label-smoothing=0.1", "--lr-schedule=cosine", "--warmup-epochs=0.5", "--clip-grad-norm=5", "--epochs=4", "--lr=0.001",
@@ -52,6 +53,7 @@ def test_forty_steps_are_seventeen_a_new_start_and_twenty_three(tmp_path, images
     assert [record["samples"] for record in records(part, "epoch")] == [88, 88]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first, then", [("on", "off"), ("off", "on")])
 def test_shards_may_move_to_main_memory_and_back(tmp_path, images, first, then):
     options = (*SMALL, *RANDOM, "--image-size=16", f"--data={images}", "--parallel=fsdp", "--optimizer=adamw", "--max-steps=25")

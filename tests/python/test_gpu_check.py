@@ -22,6 +22,8 @@ import throughput  # noqa: E402
 import trainings  # noqa: E402
 from report import Budget, Failure, Report  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 NO_GPU = "CUDA driver version is insufficient for CUDA runtime version"
 
 

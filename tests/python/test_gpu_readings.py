@@ -8,6 +8,8 @@ import pytest
 import trainer_ranks
 from trainer_ranks import SMALL
 
+pytestmark = pytest.mark.long
+
 TRAINING = (*SMALL, "--data=fake", "--fake-size=100", "--num-classes=10", "--epochs=1", "--valid-epochs=0", "--checkpoint-epochs=0",
             "--log-steps=1", "--device=stand_in", "--rank-seconds=3600")
 

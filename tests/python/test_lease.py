@@ -60,6 +60,7 @@ def test_a_second_run_does_not_write_records_among_those_of_a_running_one(tmp_pa
     trainer_ranks.run(tmp_path / "two", *OPTIONS, f"--run-dir={records}", "--max-steps=1", ranks=1)
 
 
+@pytest.mark.long
 def test_a_holder_that_is_dead_in_one_folder_is_not_waited_for_in_the_other(tmp_path):
     for folder in (tmp_path / "run", tmp_path / "records"):
         elsewhere(folder)
@@ -114,6 +115,7 @@ def renewing(path, seconds=1):
         thread.join()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("renewals", ["none", "one", "slow", "all"])
 def test_a_holder_elsewhere_is_judged_by_its_renewals(tmp_path, renewals):
     """One that was killed after a renewal is as dead as another; one whose file server is slow lives."""
@@ -165,6 +167,7 @@ def test_slurms_word_on_the_job_of_a_holder(tmp_path, answer, code, free):
                       env={"PATH": f"{programs}:{os.environ['PATH']}", "SLURM_CLUSTER_NAME": "here"})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["renewed", "of another cluster"])
 def test_slurms_word_does_not_count_where_the_holder_lives_or_is_another_clusters(tmp_path, what):
     """PrivateData hides a job that runs; two clusters with one file system both have a job 77."""
@@ -221,6 +224,7 @@ def test_a_run_whose_folder_is_taken_while_it_saves_gives_way(tmp_path, successo
     assert (tmp_path / "lease.json").exists() == (successor == "runs")
 
 
+@pytest.mark.long
 def test_what_is_no_lease_is_nobodys(tmp_path):
     (tmp_path / "lease.json").write_text("{")
     process = trainer_ranks.start(tmp_path, *OPTIONS, "--max-steps=1", "--lease-timeout=16", ranks=1)

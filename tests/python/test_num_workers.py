@@ -7,6 +7,8 @@ import pytest
 import trainer_ranks
 from PIL import Image
 
+pytestmark = pytest.mark.long
+
 STEPS = 24
 SLOW_TO_LOAD = (*trainer_ranks.SMALL, "--batch-size=1", "--epochs=10", f"--max-steps={STEPS}", "--valid-epochs=0", "--seed=3",
                 "--checkpoint-epochs=0")

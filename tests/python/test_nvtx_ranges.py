@@ -6,6 +6,8 @@ import pytest
 import trainer_ranks
 from trainer_ranks import BUILD
 
+pytestmark = pytest.mark.long
+
 RECORDER, MARKS = BUILD / "tests" / "libnvtx_recorder.so", BUILD / "tests" / "libmark_nvtx_ranges.so"
 TRAINING = (*trainer_ranks.SMALL, "--data=fake", "--fake-size=64", "--valid-epochs=0", "--checkpoint-epochs=0", "--train-num-workers=1",
             "--parallel=ddp", "--max-steps=3", "--trace-steps=2-3")

@@ -7,6 +7,8 @@ from trainer_ranks import BUILD, SMALL, checkpoints, differences, records
 
 pytest.importorskip("h5py")
 
+pytestmark = pytest.mark.long
+
 OPTIONS = (*SMALL, "--fake-size=40", "--valid-epochs=0", "--checkpoint-epochs=0", "--max-steps=4", "--checkpoint-steps=2",
            "--checkpoint-overlap=wait", "--keep-last=9", "--optimizer=adamw", "--lr=0.001", "--resume=never")
 CLIENT = BUILD / "tests" / "libnfs_client.so"

@@ -47,6 +47,7 @@ def test_a_start_of_the_same_ranks_keeps_what_the_change_chose(tmp_path):
     assert [record["samples"] for record in records(tmp_path, "step")] == [8, 8, 8, 8]
 
 
+@pytest.mark.long
 def test_what_was_asked_for_outlives_ranks_that_do_not_divide_it(tmp_path):
     """As when of four nodes one after the other is lost."""
     options = (*OPTIONS, "--batch-size=2")
@@ -65,6 +66,7 @@ def test_what_was_asked_for_outlives_ranks_that_do_not_divide_it(tmp_path):
     assert records(tmp_path, "step")[-1]["samples"] == 4
 
 
+@pytest.mark.long
 def test_what_a_late_rank_made_of_it_is_kept_where_what_was_asked_for_cannot_be(tmp_path):
     options = (*OPTIONS, "--batch-size=2")
     trainer_ranks.run(tmp_path, *options, "--max-steps=2", ranks=3)

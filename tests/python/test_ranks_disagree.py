@@ -15,7 +15,7 @@ def with_rank_1_given(folder, *more, env=(), code=0, options=OPTIONS):
     return trainer_ranks.finish(trainer_ranks.start(folder, *options, prefixes={1: prefix}), code)
 
 
-@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+@pytest.mark.parametrize("parallel", ["ddp", pytest.param("fsdp", marks=pytest.mark.long)])
 @pytest.mark.parametrize("more, named, values", [
     ("--lr=0.02", "--lr: 0.02: ", "rank 0 has 0.01"),
     ("--seed=7", "--seed: 7: ", "rank 0 has 0"),
@@ -42,7 +42,7 @@ def test_what_is_a_nodes_own_and_other_spellings_may_differ(tmp_path):
     assert trainer_ranks.checkpoints(tmp_path)
 
 
-@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+@pytest.mark.parametrize("parallel", ["ddp", pytest.param("fsdp", marks=pytest.mark.long)])
 @pytest.mark.parametrize("option", ["--init-from", "--resume"])
 def test_another_file_under_the_name_is_told_and_not_trained_with(tmp_path, option, parallel):
     """As with copies on the nodes' own disks, one of them older."""

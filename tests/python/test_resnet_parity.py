@@ -58,7 +58,7 @@ def close(ours, theirs):
 
 @pytest.mark.parametrize("train_mode", [True, False])
 @pytest.mark.parametrize("channels_last", [True, False])
-@pytest.mark.parametrize("name, pixels", [("resnet50", 64), ("resnet20", 32)])
+@pytest.mark.parametrize("name, pixels", [pytest.param("resnet50", 64, marks=pytest.mark.long), ("resnet20", 32)])
 def test_a_resnet_gives_torchvisions_outputs_and_losses(name, pixels, channels_last, train_mode, tmp_path):
     images, labels = parity.batches(steps=5, size=8, pixels=pixels)
     rate = 0.01 if train_mode else 1e-4  # nothing normalises in eval mode: larger steps explode

@@ -12,7 +12,7 @@ import pytest
 
 from agents import DEADLINE, ROLLCALL, end_all, free_port, start
 
-pytestmark = pytest.mark.skipif(not ROLLCALL.exists(), reason=f"{ROLLCALL} is not built")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not ROLLCALL.exists(), reason=f"{ROLLCALL} is not built")]
 PROGRAMS = pathlib.Path(__file__).parent / "frameworks"
 # What a form leaves to whoever runs it, besides {port} and {node}.
 GIVEN = {"host": "127.0.0.1", "script": PROGRAMS / "all_reduce.py", "module": "all_reduce", "python": sys.executable}

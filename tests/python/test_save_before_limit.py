@@ -1,8 +1,12 @@
 """--save-before-limit: a run ends by itself, with a checkpoint, before the job's end that Slurm tells."""
 import time
 
+import pytest
+
 import trainer_ranks
 from trainer_ranks import SMALL, checkpoints, records
+
+pytestmark = pytest.mark.long
 
 
 def test_all_ranks_save_and_end_before_the_limit_that_rank_0_knows(tmp_path):

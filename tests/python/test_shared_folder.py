@@ -7,6 +7,8 @@ from folder_runs import OPTIONS, refused
 
 pytest.importorskip("h5py")
 
+pytestmark = pytest.mark.long
+
 
 def of_another_user(*paths):
     if os.geteuid() != 0:

@@ -10,6 +10,8 @@ import pytest
 import trainer_ranks
 from trainer_ranks import SMALL, records
 
+pytestmark = pytest.mark.long
+
 STALL = 6  # seconds
 SHORT = 2  # what a time-out takes that is to pass in a stall
 EVERY = 10  # steps from one save to the next

@@ -7,6 +7,8 @@ import parity
 import pytest
 import torch
 
+pytestmark = pytest.mark.long
+
 STEPS, PER_RANK = 4, 3
 
 

@@ -9,6 +9,8 @@ import time
 import pytest
 import trainer_ranks
 
+pytestmark = pytest.mark.long
+
 RUN = (*trainer_ranks.SMALL, "--data=fake", "--fake-size=64", "--seed=3", "--valid-epochs=0", "--checkpoint-epochs=0",
        "--train-num-workers=1")
 PARTS = ("stem", "layer1", "layer2", "layer3", "head", "loss")

@@ -241,7 +241,13 @@ def exif_orientation(tmp_path, _trees):
 TABLE["exif-orientation"] = exif_orientation
 TABLE["image-dtype"] = image_dtype
 
-@pytest.mark.parametrize("setting", TABLE)
+# What becomes of pictures has tests of its own, without trainings.
+LONG = {name for name, row in TABLE.items() if isinstance(row, Pixels) and name not in ("flip", "crop-scale-min")} | {
+    "image-dtype", "exif-orientation", "dct-scaling", "image-size", "param-dtype", "parallel", "progress", "scale-optim-params", "backend",
+    "valid-resize", "valid-num-workers"}
+
+
+@pytest.mark.parametrize("setting", [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in TABLE])
 def test_the_setting_does_what_it_says(setting, tmp_path, trees):
     row = TABLE[setting]
     if isinstance(row, Numbers):

@@ -62,7 +62,7 @@ def test_a_training_is_the_references(tmp_path, pictures, name):
     assert all(torch.isfinite(value.float()).all() for value in ours.state.values())
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+@pytest.mark.parametrize("precision", ["bf16", *(pytest.param(name, marks=pytest.mark.long) for name in ("fp32", "fp16"))])
 @pytest.mark.parametrize("parallel, ranks", [("ddp", 1), ("ddp", 2), ("fsdp", 2)])
 def test_precisions_are_pythons_autocast_and_scaler(tmp_path, tiny_pictures, precision, parallel, ranks):
     settings = {**TINY, "data": str(tiny_pictures), "batch-size": 4, "precision": precision, "parallel": parallel}

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from torchvision.transforms import v2
 
-BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", pathlib.Path(__file__).parents[2] / "build/dev"))
+BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", pathlib.Path(__file__).parents[2] / "build/release"))
 DUMP = BUILD / "tests/transform_dump"
 MEAN, DEVIATION = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 LEVEL = 1 / 255 / min(DEVIATION)

@@ -13,6 +13,8 @@ from small_trainings import SAME_BITS, SMALL
 
 pytest.importorskip("h5py")
 
+pytestmark = pytest.mark.long
+
 SETTINGS = {**SMALL, **SAME_BITS, "optimizer": "sgd", "batch-size": 4, "epochs": 2, "log-steps": 1, "progress": "none"}
 
 

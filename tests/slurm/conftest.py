@@ -9,7 +9,7 @@ import pytest
 
 from minicluster import SLURM, SOURCE, Minicluster, Netcluster, missing_program
 
-BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", SOURCE / "build" / "dev"))
+BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", SOURCE / "build" / "release"))
 
 
 def pytest_collection_modifyitems(items):

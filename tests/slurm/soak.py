@@ -25,7 +25,7 @@ from test_what_hangs import stand_in
 NODES, CPUS = 6, 16
 LAUNCH_ABORTED = "aborted before step completely launched"
 HUNG = 180  # seconds: all that a step waits for ends before
-BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", SOURCE / "build" / "dev"))
+BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", SOURCE / "build" / "release"))
 
 
 @dataclasses.dataclass(frozen=True)

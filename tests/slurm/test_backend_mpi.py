@@ -10,6 +10,8 @@ from conftest import BUILD, built
 from minicluster import clean_environment
 from test_mpi import mpirun, run  # noqa: F401  (a fixture)
 
+pytestmark = pytest.mark.long
+
 SMALL = ("--model=resnet20", "--image-size=32", "--batch-size=4", "--progress=lines", "--valid-epochs=0", "--log-steps=1")
 BENCH = ("--min-bytes=4096", "--max-bytes=4096", "--iterations=2", "--warm-up=1")
 

@@ -10,6 +10,8 @@ import pytest
 from conftest import built
 from minicluster import SOURCE, poll
 
+pytestmark = pytest.mark.long
+
 # The nodes of a throwaway cluster are one machine, as its profile says; its own name need not resolve anywhere.
 PROFILE = {"ROLLCALL_SITE_CONFIG": str(SOURCE / "site_config" / "minicluster.toml"), "LC_ALL": "C.UTF-8"}
 SKIP_OWN_NAME = "--skip=own-name,reverse-name"
@@ -27,7 +29,9 @@ def doctor(cluster, rollcall):
 
 
 def nodes(count, tasks=1):
-    return [f"-N{count}", f"--ntasks-per-node={tasks}"]
+    # The first ones, also where a step before has just ended on them.
+    names = ",".join(f"jwb{number:04}" for number in range(1, count + 1))
+    return [f"-N{count}", f"--nodelist={names}", f"--ntasks-per-node={tasks}"]
 
 
 def shell(text):

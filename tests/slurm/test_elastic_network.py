@@ -13,6 +13,8 @@ import pytest
 from conftest import built
 from minicluster import poll
 
+pytestmark = pytest.mark.long
+
 PATIENCE = 240  # for what takes some ten seconds on a machine that does nothing else
 
 # Adds up until the file `go` is there, and notes each sum: when, in which generation, of how many ranks.

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 SCRIPTS = pathlib.Path(__file__).parent / "frameworks"
 LAYOUT = ["--ddp", "-N2", "--ntasks-per-node=2"]
 SECONDS = 240  # `import torch` alone takes several a process where four share a core

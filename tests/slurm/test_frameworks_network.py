@@ -8,6 +8,8 @@ import pytest
 
 from test_frameworks import C10D, MODULES, SCRIPTS, SECONDS, trained_weights
 
+pytestmark = pytest.mark.long
+
 # Options of srun for two ranks; Lightning demands that the tasks of a node are given.
 SHAPES = {"two nodes": ["-N2", "--ntasks-per-node=1"], "one node": ["-N1", "--ntasks-per-node=2", "-w", "jwb0002"],
           "arbitrary": ["-m", "arbitrary", "-n2", "--ntasks-per-node=1"]}

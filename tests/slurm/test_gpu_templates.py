@@ -9,6 +9,8 @@ import pytest
 
 from minicluster import RECORD_ENVIRONMENT, SOURCE, Minicluster, poll
 
+pytestmark = pytest.mark.long
+
 TEMPLATES = SOURCE / "sbatch_templates"
 
 

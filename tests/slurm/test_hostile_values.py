@@ -6,6 +6,8 @@ import shlex
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 HOSTILE = ["$(touch {folder}/ran)", "`touch {folder}/ran`", "; touch {folder}/ran;", "\" ; touch {folder}/ran ; \"",
            "' ; touch {folder}/ran ; '", "a\ntouch {folder}/ran\n", "|touch {folder}/ran", "&& touch {folder}/ran",
            "${{IFS}}touch{folder}/ran", "\\$(touch {folder}/ran)", "-e", "--help", "*", "~", "\x1b[31m", "é\u2028"]

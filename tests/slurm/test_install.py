@@ -13,6 +13,8 @@ import pytest
 from minicluster import Minicluster, clean_environment
 from test_plugin import check_world, rollcall_lines
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def plain(short_folder):

@@ -9,6 +9,8 @@ import pytest
 from minicluster import SOURCE
 from test_install import site, tree
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def image(tmp_path, plugin):

@@ -8,6 +8,8 @@ import pytest
 
 from minicluster import Minicluster, clean_environment
 
+pytestmark = pytest.mark.long
+
 COUNTER = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -10,6 +10,8 @@ import pytest
 
 from minicluster import clean_environment
 
+pytestmark = pytest.mark.long
+
 HELLO = r"""
 #include <mpi.h>
 #include <stdio.h>

@@ -10,6 +10,8 @@ import pytest
 
 from minicluster import SOURCE, Netcluster, poll
 
+pytestmark = pytest.mark.long
+
 PROGRAM = [sys.executable, str(pathlib.Path(__file__).with_name("all_reduce.py"))]
 # How long programs of the tests wait for one another: where they can meet, as long as a slow machine may need.
 SHORT, LONG = "3", "120"

@@ -9,6 +9,8 @@ import pytest
 from minicluster import poll
 from test_plugin import rollcall_lines
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def required(cluster):

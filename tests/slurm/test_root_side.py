@@ -8,7 +8,7 @@ import pytest
 
 import system_calls
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root's slurmd runs steps of another user")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(os.geteuid() != 0, reason="only root's slurmd runs steps of another user")]
 USER = "nobody"
 
 

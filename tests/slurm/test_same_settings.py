@@ -7,6 +7,8 @@ import pytest
 
 from minicluster import clean_environment
 
+pytestmark = pytest.mark.long
+
 TWO_NODES = ["-N2", "--ntasks-per-node=2"]
 STRANGER = 12345  # a user id that is neither root nor Slurm's
 

@@ -6,6 +6,8 @@ import pytest
 
 from minicluster import SOURCE, clean_environment
 
+pytestmark = pytest.mark.long
+
 SCRIPT = SOURCE / "scripts" / "second-slurm"
 
 

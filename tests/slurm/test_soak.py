@@ -3,8 +3,12 @@
 import subprocess
 import sys
 
+import pytest
+
 from conftest import built
 from minicluster import SOURCE
+
+pytestmark = pytest.mark.long
 
 
 def test_thirty_steps(plugin, rollcall):

@@ -15,6 +15,8 @@ from minicluster import Minicluster, clean_environment, poll
 from test_no_drain import check_nodes
 from test_plugin import rollcall_lines
 
+pytestmark = pytest.mark.long
+
 # For a file server and a name server that do not answer: no handler of a signal ends the wait, as in the kernel's NFS client.
 STAND_IN = r"""
 #define _GNU_SOURCE

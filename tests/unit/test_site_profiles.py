@@ -10,7 +10,7 @@ import tomllib
 import pytest
 
 ROOT = pathlib.Path(os.environ.get("ROLLCALL_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
-BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", ROOT / "build" / "dev"))
+BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", ROOT / "build" / "release"))
 ROLLCALL = BUILD / "runtime" / "rollcall"
 PROFILES = sorted((ROOT / "site_config").glob("*.toml"))
 SITES = {"juwels", "juwelsbooster", "jurecadc", "jusuf", "jedi", "jupiter", "alps", "lumi", "frontier", "perlmutter",

@@ -17,7 +17,7 @@ namespace rollcall::data {
 // What it buys: decoding a crop takes 0.7 of the CPU time that it takes with libjpeg's decoder for ordinary files (640
 // of 900 microseconds), and 0.6 for repacked ones (430 of 740): original_crop against original_crop_libjpeg, own_crop
 // against splice_crop of
-//   build/dev/benchmarks/data/decode_benchmark --benchmark_filter=_crop
+//   build/release/benchmarks/data/decode_benchmark --benchmark_filter=_crop
 // on its generated pictures of 500 x 375 pixels.
 
 struct TileGrid;

@@ -1,0 +1,8 @@
+"""Where the tests find what they test, also where pytest is started by hand."""
+import os
+import pathlib
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+os.environ.setdefault("ROLLCALL_SOURCE_DIR", str(ROOT))
+os.environ.setdefault("ROLLCALL_BUILD_DIR", str(ROOT / "build" / "release"))
+os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -1,0 +1,36 @@
+"""Which long tests and further stages one of three runs of continuous integration takes, so that three in a row take all of them.
+
+usage: tests/thirds.py BUILD-FOLDER THIRD     prints the names of the stages, and in a second line the names of the tests as
+                                              `ctest -R` takes them
+"""
+import json
+import re
+import subprocess
+import sys
+import zlib
+
+# Of scripts/test, shared out by hand.
+STAGES = {"asan-torch": 1, "asan": 3, "tsan": 3, "clang-tidy": 1, "cuda-check": 3, "fuzz": 1, "benchmarks": 2}
+
+
+def long_tests(build):
+    listed = json.loads(subprocess.run(["ctest", "--show-only=json-v1"], cwd=build, capture_output=True, text=True, check=True).stdout)
+    labels = {test["name"]: [value for entry in test.get("properties", []) if entry["name"] == "LABELS" for value in entry["value"]]
+              for test in listed["tests"]}
+    return sorted(name for name, of_it in labels.items() if "long" in of_it)
+
+
+def third_of(name):
+    """By its name alone, so that a test that comes or goes moves no other one."""
+    return zlib.crc32(name.encode()) % 3 + 1
+
+
+def main(build, third):
+    print(*(stage for stage, its in STAGES.items() if its == third))
+    print("^(" + "|".join(re.escape(name) for name in long_tests(build) if third_of(name) == third) + ")$")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[2] not in ("1", "2", "3"):
+        sys.exit(__doc__)
+    main(sys.argv[1], int(sys.argv[2]))
