@@ -1,7 +1,7 @@
 """Which long tests and further stages one of three runs of continuous integration takes, so that three in a row take all of them.
 
-usage: tests/thirds.py BUILD-FOLDER THIRD     prints the names of the stages, and in a second line the names of the tests as
-                                              `ctest -R` takes them
+usage: tests/thirds.py BUILD-FOLDER THIRD     prints the names of the stages, in a second line the names of the tests as `ctest -R`
+                                              takes them, and in a third line what the two other thirds take
 """
 import json
 import re
@@ -26,8 +26,11 @@ def third_of(name):
 
 
 def main(build, third):
+    tests = long_tests(build)
+    others = [stage for stage, its in STAGES.items() if its != third], [name for name in tests if third_of(name) != third]
     print(*(stage for stage, its in STAGES.items() if its == third))
-    print("^(" + "|".join(re.escape(name) for name in long_tests(build) if third_of(name) == third) + ")$")
+    print("^(" + "|".join(re.escape(name) for name in tests if third_of(name) == third) + ")$")
+    print(f"left out: {', '.join(others[0])}; {len(others[1])} long tests: {', '.join(others[1])}")
 
 
 if __name__ == "__main__":
