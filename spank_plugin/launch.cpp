@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
@@ -14,6 +15,7 @@
 #include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
+#include "runtime/job/marker.h"
 #include "runtime/job/srun_arguments.h"
 #include "runtime/settings/launch_settings.h"
 #include "spank_plugin/slurm_spank.h"
@@ -23,6 +25,11 @@ namespace {
 
 // How sbatch and salloc hand an option on to the steps inside; some versions put SLURM_SPANK_ in front.
 constexpr std::string_view kHandedOn = "_SLURM_SPANK_OPTION_rollcall_ddp";
+
+// What a program cannot do without: by each it sees that it is not alone, and none of them is a number or a host here.
+constexpr std::array kIndispensable{env::kMasterAddr, env::kRank, env::kWorldSize, env::kTorchrunNodes,
+                                    env::kJaxNumProcesses};
+constexpr const char* kPluginMissing = "rollcall-plugin-missing-on-this-node.invalid";  // RFC 6761: resolves nowhere
 
 std::vector<std::string> command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
@@ -103,6 +110,21 @@ void say_if_end_with_first_failure_is_missing(const DdpOption& option, const std
 }
 
 void withdraw_end_with_first_failure() { ::unsetenv(env::kKillOnBadExit.data()); }
+
+void make_a_missing_node_half_an_error() {
+  if (job::srun_option(command_line(), "--interactive")) {
+    return;  // salloc's shell, whose own sruns will do so
+  }
+  const Environment own = Environment::of_this_process();
+  job::Marker marker = job::marker_of(own);
+  for (const std::string_view name : kIndispensable) {
+    if (!job::set_by_user(own, name)) {
+      ::setenv(name.data(), kPluginMissing, 1);
+      marker.insert_or_assign(std::string(name), job::fnv1a(kPluginMissing));
+    }
+  }
+  ::setenv(env::kMarker.data(), job::to_text(marker).c_str(), 1);
+}
 
 void announce_task_prolog(const std::string& program) {
   ::unsetenv(env::kHandedOption.data());

@@ -30,6 +30,13 @@ void say_if_end_with_first_failure_is_missing(const DdpOption& option, const std
 /// For slurm_spank_init_post_opt, when srun has read the variable: the step's own sruns shall not find it.
 void withdraw_end_with_first_failure();
 
+/// For slurm_spank_init_post_opt in srun, where --ddp is on and the nodes are to have the plugin: gives the step's
+/// tasks values that no program can go on with, in place of those that the node's half sets (but not of the user's
+/// own), marked as a rollcall's. Where that half does not run, since the node lacks the plugin or has one of another
+/// Slurm, a program would find no world, train alone and end with 0 while the others wait for it. Not where srun's
+/// --export keeps the environment from the tasks.
+void make_a_missing_node_half_an_error();
+
 // An installation without an administrator (`rollcall install --user`): no half of the plugin runs on the nodes, so a
 // task prolog does its work. Such a line in plugstack.conf has `task_prolog=PATH`.
 

@@ -105,7 +105,14 @@ int slurm_spank_init_post_opt(spank_t, int, char**) {
   if (g_ends_with_first_failure) {
     spank::withdraw_end_with_first_failure();
   }
-  return ESPANK_SUCCESS;
+  // Slurm itself fails a task whose prolog is missing.
+  if (spank_context() != S_CTX_LOCAL || g_task_prolog || !g_option || !g_option->enabled) {
+    return ESPANK_SUCCESS;
+  }
+  return run_hook([]() -> int {
+    spank::make_a_missing_node_half_an_error();
+    return ESPANK_SUCCESS;
+  });
 }
 
 int slurm_spank_user_init(spank_t handle, int, char**) {

@@ -1,0 +1,77 @@
+"""A node whose half of the plugin does not run: its tasks would start without a rendezvous, end with 0 after training alone, and
+leave the others waiting. srun's half sees to it that they find out at once."""
+
+import os
+
+import pytest
+
+from conftest import BUILD
+from minicluster import SLURM, Minicluster
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may put another file in a file's place on one node")
+
+# As programs do: without RANK and WORLD_SIZE they train alone, with them they wait for the others.
+PROGRAM = r"""
+import os, time
+rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+time.sleep(40 if world > 1 else 0)
+"""
+MISSING = "rollcall-plugin-missing-on-this-node.invalid"
+
+
+def another_slurms():
+    """The plugin's file of another Slurm, whose loader takes no other's."""
+    for suite in ("trixie", "forky"):
+        path = BUILD / "spank_plugin" / suite / "spank_rollcall.so"
+        if suite != SLURM and path.exists():
+            return path
+    pytest.skip("no plugin of another Slurm is built")
+
+
+def nothing():
+    return "/dev/null"
+
+
+def start_with(cluster, node, content, path):
+    """Restarts a node on which `path` has other content."""
+    in_its_place = ["unshare", "--mount", "--propagation=private", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"',
+                    str(content), str(path)]
+    Minicluster(cluster.folder, prefix=in_its_place).script("restart-node", node)
+
+
+@pytest.fixture(params=[nothing, another_slurms], ids=lambda function: function.__name__)
+def gap(request, short_folder, plugin):
+    """Two nodes, of which the second cannot load the plugin."""
+    other = request.param()
+    cluster = Minicluster(short_folder / "gap", "--nodes=2", f"--plugin={plugin}").start()
+    start_with(cluster, "jwb0002", other, plugin)
+    yield cluster
+    cluster.stop()
+
+
+def test_a_node_without_the_plugin_ends_the_step(gap):
+    step = gap.run("srun", "--ddp", "-N2", "/usr/bin/python3", "-S", "-c", PROGRAM, check=False, timeout=30)
+    assert step.returncode != 0 and "jwb0002: task 1: Exited with exit code 1" in step.stderr, step.stderr
+
+    found = dict(line.split(" ", 1) for line in gap.run(
+        "srun", "--ddp", "-N2", "sh", "-c", "echo $SLURMD_NODENAME $MASTER_ADDR $RANK $WORLD_SIZE $PET_NNODES $JAX_NUM_PROCESSES").stdout.splitlines())
+    assert found["jwb0002"] == " ".join([MISSING] * 5)
+    assert found["jwb0001"].split()[1:] == ["0", "2", "2", "2"] and MISSING not in found["jwb0001"]
+
+    # What the user said stays, and is no promise; without the option nothing is promised.
+    asked = gap.run("srun", "--ddp", "-N2", "printenv", "MASTER_ADDR", env={"MASTER_ADDR": "127.0.0.1"}).stdout
+    assert asked == "127.0.0.1\n" * 2
+    for option in ("--ddp=off", "--overlap"):
+        assert MISSING not in gap.run("srun", option, "-N2", "env").stdout
+    inside = gap.run("srun", "--ddp", "-N2", "-n2", "sh", "-c",
+                     'test "$SLURMD_NODENAME" = jwb0001 || exit 0; srun --overlap -N2 env; echo; env', check=False).stdout
+    assert MISSING not in inside
+    # Who resolves the step itself takes none of it for the user's.
+    healed = gap.run("srun", "--ddp", "-N2", str(BUILD / "runtime" / "rollcall"), "exec", "--", "printenv", "RANK", check=False)
+    assert sorted(healed.stdout.split()) == ["0", "1"], healed.stderr
+
+
+def test_a_shell_of_salloc_and_a_batch_script_find_nothing_of_it(cluster):
+    assert MISSING not in cluster.batch("#!/bin/bash\n#SBATCH -N2 --ddp\nenv\n")
+    shell = cluster.run("salloc", "-N2", "--ddp", "srun", "--interactive", "-N1", "-n1", "env").stdout  # as use_interactive_step does
+    assert "SLURM_JOB_ID" in shell and MISSING not in shell
