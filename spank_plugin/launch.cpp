@@ -65,7 +65,7 @@ const Result<settings::Settings>& settings_here(const DdpOption& option, const s
   const bool there = site_file && may_exist(*site_file);
   return loaded
       .emplace(option.key_values, settings::load_launch_settings(
-                                      Environment::of_this_process(),
+                                      with_home_and_user(Environment::of_this_process()),
                                       {.site_file = there ? site_file : std::nullopt, .ddp = option.key_values}))
       .first->second;
 }

@@ -93,6 +93,8 @@ class TaskSetUp {
     if (Result<void> checked = check_option_is_known(); !checked) {
       return checked;
     }
+    limit_.doing("asks who the user is");
+    task_ = with_home_and_user(std::move(task_));
     limit_.doing("reads the settings");
     Result<settings::Settings> settings =
         settings::load_launch_settings(task_, {.site_file = site_file_, .ddp = option_.key_values});
@@ -223,7 +225,7 @@ class TaskSetUp {
   const DdpOption& option_;
   const std::optional<std::string>& site_file_;
   SharedByTasks& shared_;
-  const Environment task_;
+  Environment task_;  ///< as rollcall sees it
   std::optional<settings::Settings> settings_{};
   std::optional<job::JobFacts> facts_{};
   std::optional<network::NetworkView> network_{};

@@ -13,6 +13,7 @@ void note_linked() noexcept { g_linked = rollcall::metrics::now(); }
 }  // namespace
 
 int main(int argc, char** argv) {
-  return rollcall::train::run(rollcall::Environment::of_this_process(), std::vector<std::string>(argv + 1, argv + argc),
+  return rollcall::train::run(rollcall::with_home_and_user(rollcall::Environment::of_this_process()),
+                              std::vector<std::string>(argv + 1, argv + argc),
                               rollcall::metrics::StartupTrace(g_linked));
 }

@@ -1,6 +1,9 @@
 #include "runtime/base/environment.h"
 
+#include <pwd.h>
 #include <unistd.h>
+
+#include <array>
 
 namespace rollcall {
 
@@ -37,6 +40,23 @@ void Environment::unset(std::string_view name) {
   if (found != variables_.end()) {
     variables_.erase(found);
   }
+}
+
+Environment with_home_and_user(Environment environment) {
+  const bool complete = environment.get_non_empty("HOME") && environment.get_non_empty("USER");
+  passwd entry{};
+  passwd* found = nullptr;
+  std::array<char, 1 << 14> text{};  // a home's path and a name, and what few use
+  if (complete || ::getpwuid_r(::geteuid(), &entry, text.data(), text.size(), &found) != 0 || found == nullptr) {
+    return environment;
+  }
+  if (!environment.get_non_empty("HOME")) {
+    environment.set("HOME", entry.pw_dir);
+  }
+  if (!environment.get_non_empty("USER")) {
+    environment.set("USER", entry.pw_name);
+  }
+  return environment;
 }
 
 }  // namespace rollcall

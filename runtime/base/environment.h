@@ -32,4 +32,8 @@ class Environment {
   std::map<std::string, std::string, std::less<>> variables_;
 };
 
+/// `environment` with HOME and USER of this process's user where it lacks them: srun's and sbatch's --export=NONE, and
+/// each list of names, keep them from the tasks. Asks getpwuid(3), which may wait for a name server, only then.
+[[nodiscard]] Environment with_home_and_user(Environment environment);
+
 }  // namespace rollcall

@@ -10,5 +10,6 @@ int main(int argc, char** argv) {
     return rollcall::cli::run_task_prolog(rollcall::Environment::of_this_process());
   }
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
-  return rollcall::cli::run_program(arguments, rollcall::Environment::of_this_process(), std::cout, std::cerr);
+  return rollcall::cli::run_program(arguments, rollcall::with_home_and_user(rollcall::Environment::of_this_process()),
+                                    std::cout, std::cerr);
 }

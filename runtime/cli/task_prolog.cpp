@@ -40,7 +40,9 @@ void tell_user(const std::string& text) {
 }
 
 /// The step as the plugin would resolve it: never through PMIx, whose only client slot belongs to the program.
-Result<step::ResolvedStep> resolve_for(const Environment& task, const std::string& option, TimeLimit& limit) {
+Result<step::ResolvedStep> resolve_for(Environment task, const std::string& option, TimeLimit& limit) {
+  limit.doing("asks who the user is");
+  task = with_home_and_user(std::move(task));
   limit.doing("reads the settings");
   const job::PluginProfile profile = job::profile_of_plugin(task);
   Result<settings::Settings> settings =

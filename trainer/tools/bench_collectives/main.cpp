@@ -295,6 +295,8 @@ int run(const Environment& environment, const std::vector<std::string>& argument
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   return rollcall::command_line::tool_main(
-      "rollcall-bench-collectives", "a smaller --max-bytes", std::cout, std::cerr,
-      [&] { return rollcall::bench_collectives::run(rollcall::Environment::of_this_process(), arguments); });
+      "rollcall-bench-collectives", "a smaller --max-bytes", std::cout, std::cerr, [&] {
+        return rollcall::bench_collectives::run(rollcall::with_home_and_user(rollcall::Environment::of_this_process()),
+                                                arguments);
+      });
 }
