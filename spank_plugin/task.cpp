@@ -170,7 +170,9 @@ class TaskSetUp {
   /// Makes the caches' folders, sets the variables, tells the warnings. A cache that cannot be made is left alone.
   Result<void> give(resolve::EnvPatch& patch) {
     limit_.doing("makes the folders of caches and looks for old files");
-    storage::prepare_folders(*facts_, patch, *settings_, task_);
+    if (Result<void> prepared = storage::prepare_folders(*facts_, patch, *settings_, task_); !prepared) {
+      return prepared;
+    }
     if (Result<void> applied = apply(spank_, patch); !applied) {
       return applied;
     }

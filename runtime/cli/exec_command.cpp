@@ -34,7 +34,11 @@ Result<void> run_exec(CommandContext& context) {
   if (const Result<void> checked = step::check_head_is_known(step->facts, step->patch); !checked) {
     return checked.error();
   }
-  storage::prepare_folders(step->facts, step->patch, context.settings, context.environment);
+  if (const Result<void> prepared =
+          storage::prepare_folders(step->facts, step->patch, context.settings, context.environment);
+      !prepared) {
+    return prepared.error();
+  }
   context.err << warning_lines(step::warnings_to_tell(step->facts, step->patch));
   context.out.flush();
   context.err.flush();

@@ -59,7 +59,9 @@ Result<step::ResolvedStep> resolve_for(Environment task, const std::string& opti
   if (const Result<void> checked = step::check_head_is_known(step->facts, step->patch); !checked) {
     return checked.error();
   }
-  storage::prepare_folders(step->facts, step->patch, *settings, task);
+  if (const Result<void> prepared = storage::prepare_folders(step->facts, step->patch, *settings, task); !prepared) {
+    return prepared.error();
+  }
   return step;
 }
 

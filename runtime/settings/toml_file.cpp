@@ -215,7 +215,9 @@ Result<std::optional<toml::table>> read_toml(const std::string& path, bool requi
     return std::optional<toml::table>();
   }
   if (!read.reason.empty()) {
-    return fail(path, "", read.reason, "naming a configuration file that can be read",
+    return fail(path, "", read.reason,
+                required ? "naming a configuration file that can be read"
+                         : "XDG_CONFIG_HOME=FOLDER, where rollcall/config.toml is looked for instead",
                 read.error_number != 0 ? ExitCode::NoInput : ExitCode::Configuration);
   }
   Result<toml::table> root = parse_toml(content, path);

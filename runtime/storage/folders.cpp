@@ -15,6 +15,8 @@
 #include "runtime/base/own_file.h"
 #include "runtime/base/result.h"
 #include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
+#include "runtime/contract/env_vars.h"
 #include "runtime/resolve/caches.h"
 #include "runtime/storage/purge_age.h"
 
@@ -188,6 +190,21 @@ void leave_out(resolve::EnvChange& change) {
   change.reason = "its folder cannot be used";
 }
 
+/// The setting's, where this task gets it. A user's own VIRTUAL_ENV may be meant for another image or machine.
+Result<void> check_venv_is_here(const job::JobFacts& facts, const resolve::EnvPatch& patch) {
+  const resolve::EnvChange* const venv = patch.find(env::kVirtualEnv);
+  if (venv == nullptr || venv->action != resolve::Action::Set ||
+      ::access((venv->value + "/bin/python").c_str(), X_OK) == 0) {
+    return {};
+  }
+  const std::string reason = errno_text(errno);
+  const std::string host = facts.this_host.empty() ? this_host_name() : facts.this_host;
+  Error error = fail("venv", venv->value, fmt::format("bin/python: {} on {}: another Python would run", reason, host),
+                     "an environment that is on all nodes, with its Python", ExitCode::NoInput);
+  error.of_this_node = true;
+  return error;
+}
+
 }  // namespace
 
 FolderObjection make_own_folder(const std::string& path) {
@@ -197,8 +214,8 @@ FolderObjection make_own_folder(const std::string& path) {
   return Walk(path).run();
 }
 
-void prepare_folders(const job::JobFacts& facts, resolve::EnvPatch& patch, const settings::Settings& settings,
-                     const Environment& environment) {
+Result<void> prepare_folders(const job::JobFacts& facts, resolve::EnvPatch& patch, const settings::Settings& settings,
+                             const Environment& environment) {
   std::set<std::string> told;
   for (resolve::EnvChange& change : patch.changes) {
     if (change.action != resolve::Action::Set || resolve::find_cache(change.name) == nullptr) {
@@ -219,6 +236,7 @@ void prepare_folders(const job::JobFacts& facts, resolve::EnvPatch& patch, const
       patch.warnings.push_back(*warning);
     }
   }
+  return check_venv_is_here(facts, patch);
 }
 
 }  // namespace rollcall::storage

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/base/environment.h"
+#include "runtime/base/result.h"
 #include "runtime/job/job_facts.h"
 #include "runtime/resolve/resolve.h"
 #include "runtime/settings/settings.h"
@@ -34,8 +35,9 @@ struct FolderObjection {
 
 /// Makes the folders of the caches that a task's patch sets (make_own_folder), as this process's user, takes those that
 /// cannot be used out of `patch`, and adds warnings: of those, of what a cache's group could do, and (rank 0) of files
-/// that the site will soon delete. In the task itself: /tmp may be its own. Never fails.
-void prepare_folders(const job::JobFacts& facts, resolve::EnvPatch& patch, const settings::Settings& settings,
-                     const Environment& environment);
+/// that the site will soon delete. In the task itself: /tmp may be its own. Error (NoInput, of this node): the
+/// setting's virtual environment has no Python here, so that the program would run with another one.
+[[nodiscard]] Result<void> prepare_folders(const job::JobFacts& facts, resolve::EnvPatch& patch,
+                                           const settings::Settings& settings, const Environment& environment);
 
 }  // namespace rollcall::storage

@@ -237,8 +237,9 @@ TASK = [
         "VIRTUAL_ENV": (None, "{home}/venvs/torch"), "PATH": ("/usr/bin:/bin", "{home}/venvs/torch/bin:/usr/bin:/bin")}),
     Row("venv", "${HOME}/venvs/torch", see=doctor_of([ONE_TASK], "venv"), changes={
         "venv": ("absent: neither setting venv nor VIRTUAL_ENV is set", "good: {home}/venvs/torch runs Python 3.11.2")}),
-    Row("venv.root", "${HOME}/venvs", given={"venv": "torch"}, changes={
-        "VIRTUAL_ENV": ("torch", "{home}/venvs/torch"), "PATH": ("torch/bin:/usr/bin:/bin", "{home}/venvs/torch/bin:/usr/bin:/bin")}),
+    Row("venv.root", "${HOME}/venvs", given={"venv": "torch"}, only=(*OUTCOME, "VIRTUAL_ENV", "PATH"), changes={
+        "exit code": ("66", "0"), "standard error": (re.compile(r"rollcall: venv: torch: bin/python: No such file .*\n"), ""),
+        "VIRTUAL_ENV": (None, "{home}/venvs/torch"), "PATH": (None, "{home}/venvs/torch/bin:/usr/bin:/bin")}),
     Row("venv.root", "${HOME}/elsewhere", given={"venv": "${HOME}/venvs/torch"}, changes={}),  # that is a path, and no name
     Row("venv.root", "${HOME}/venvs", given={"venv": "torch"}, see=doctor_of([ONE_TASK], "venv"), changes={
         "exit code": ("69", "0"), "standard error": (re.compile("rollcall: doctor: venv: failed; .*\n"), ""),

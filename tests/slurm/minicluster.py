@@ -123,6 +123,12 @@ class Minicluster:
 
         poll(lambda: states() <= ended, f"end of job {job}", 60)
 
+    def restart_node_with(self, node, content, path):
+        """Restarts a node on which `path`, a file or folder, is `content`. Root only."""
+        in_its_place = ["unshare", "--mount", "--propagation=private", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"',
+                        str(content), str(path)]
+        type(self)(self.folder, prefix=in_its_place).script("restart-node", node)
+
     def nodes_in_state(self, *states):
         lines = self.run("sinfo", "-h", "-N", "-o", "%N %T").stdout.split("\n")
         return [line.split()[0] for line in lines if line and line.split()[1].rstrip("*") in states]

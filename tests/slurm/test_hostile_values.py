@@ -52,6 +52,10 @@ def test_lines_for_a_shell_give_back_the_same_values(cluster, rollcall, hostile)
 
 def test_root_never_expands_a_users_value(cluster):
     """${NAME} in a path is replaced once: a value that looks like another ${NAME} stays as it is."""
-    environments, _ = cluster.environments("--ddp=venv=${SCRATCH}/v", env={"SCRATCH": "/s/${HOME}"})
-    assert environments[0]["VIRTUAL_ENV"] == "/s/${HOME}/v"
+    scratch = cluster.new_folder() / "${HOME}"
+    python = scratch / "v" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch(0o755)
+    environments, _ = cluster.environments("--ddp=venv=${SCRATCH}/v", env={"SCRATCH": str(scratch)})
+    assert environments[0]["VIRTUAL_ENV"] == f"{scratch}/v"
     assert os.environ.get("HOME", "/") not in environments[0]["VIRTUAL_ENV"]

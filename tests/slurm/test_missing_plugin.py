@@ -32,19 +32,12 @@ def nothing():
     return "/dev/null"
 
 
-def start_with(cluster, node, content, path):
-    """Restarts a node on which `path` has other content."""
-    in_its_place = ["unshare", "--mount", "--propagation=private", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"',
-                    str(content), str(path)]
-    Minicluster(cluster.folder, prefix=in_its_place).script("restart-node", node)
-
-
 @pytest.fixture(params=[nothing, another_slurms], ids=lambda function: function.__name__)
 def gap(request, short_folder, plugin):
     """Two nodes, of which the second cannot load the plugin."""
     other = request.param()
     cluster = Minicluster(short_folder / "gap", "--nodes=2", f"--plugin={plugin}").start()
-    start_with(cluster, "jwb0002", other, plugin)
+    cluster.restart_node_with("jwb0002", other, plugin)
     yield cluster
     cluster.stop()
 
@@ -53,8 +46,8 @@ def test_a_node_without_the_plugin_ends_the_step(gap):
     step = gap.run("srun", "--ddp", "-N2", "/usr/bin/python3", "-S", "-c", PROGRAM, check=False, timeout=30)
     assert step.returncode != 0 and "jwb0002: task 1: Exited with exit code 1" in step.stderr, step.stderr
 
-    found = dict(line.split(" ", 1) for line in gap.run(
-        "srun", "--ddp", "-N2", "sh", "-c", "echo $SLURMD_NODENAME $MASTER_ADDR $RANK $WORLD_SIZE $PET_NNODES $JAX_NUM_PROCESSES").stdout.splitlines())
+    tell = "echo $SLURMD_NODENAME $MASTER_ADDR $RANK $WORLD_SIZE $PET_NNODES $JAX_NUM_PROCESSES"
+    found = dict(line.split(" ", 1) for line in gap.run("srun", "--ddp", "-N2", "sh", "-c", tell).stdout.splitlines())
     assert found["jwb0002"] == " ".join([MISSING] * 5)
     assert found["jwb0001"].split()[1:] == ["0", "2", "2", "2"] and MISSING not in found["jwb0001"]
 

@@ -294,11 +294,10 @@ def test_a_setting_that_a_nodes_older_plugin_does_not_know_ends_its_tasks(short_
     assert known in plugin.read_bytes()
     library = tmp_path / "older.so"
     library.write_bytes(plugin.read_bytes().replace(known, b"scratch.warn-week"))
-    in_its_place = ["unshare", "--mount", "--propagation=private", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', library, plugin]
     apart = Minicluster(short_folder / "apart", "--nodes=2", f"--plugin={plugin}").start()
     try:
         for node in older:
-            Minicluster(apart.folder, prefix=in_its_place).script("restart-node", node)
+            apart.restart_node_with(node, library, plugin)
         step = ["-N2", "--ntasks-per-node=3", "--kill-on-bad-exit=0", "sh", "-c", "echo ran on $SLURMD_NODENAME"]
         newer = apart.run("srun", f"--ddp={known.decode()}=3", *step, check=False)
         assert newer.returncode == 76, newer.stderr

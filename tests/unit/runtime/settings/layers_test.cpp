@@ -112,6 +112,8 @@ TEST_F(SettingsLayers, FolderInPlaceOfTheFileIsAnError) {
   const Result<void> applied = apply_toml_file(settings, folder_, false);
   ASSERT_FALSE(applied);
   EXPECT_EQ(applied.error().exit_code, ExitCode::NoInput);
+  EXPECT_EQ(applied.error().setting, folder_);
+  EXPECT_THAT(applied.error().action, testing::StartsWith("XDG_CONFIG_HOME="));  // a HOME that may not be entered
 }
 
 TEST_F(SettingsLayers, EachProgramReadsItsOwnPartOfTheFile) {

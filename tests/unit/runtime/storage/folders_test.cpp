@@ -250,7 +250,7 @@ TEST_F(OwnFolder, WhatSomebodyDidInOneNodesTmpIsAWarningOfThatNode) {
   std::filesystem::create_directory_symlink("/", exposed / "me");
   resolve::EnvPatch patch;
   patch.changes = {{"TRITON_CACHE_DIR", exposed / "me", resolve::Action::Set, "o", "r"}};
-  prepare_folders(rank_1(), patch, settings::Settings(settings::launch_table()), Environment());
+  ASSERT_TRUE(prepare_folders(rank_1(), patch, settings::Settings(settings::launch_table()), Environment()));
   EXPECT_THAT(patch.warnings, IsEmpty());
   ASSERT_EQ(patch.node_warnings.size(), 1u);
   EXPECT_THAT(patch.node_warnings.front(), HasSubstr("TRITON_CACHE_DIR"));
@@ -263,7 +263,7 @@ TEST_F(OwnFolder, CachesThatCannotBeMadeAreLeftOut) {
                    {"HF_HOME", good, resolve::Action::Set, "o", "r"},
                    {"PIP_CACHE_DIR", "/dev/null/users", resolve::Action::Keep, "user", "r"},
                    {"MASTER_ADDR", "/dev/null/no-cache", resolve::Action::Set, "o", "r"}};
-  prepare_folders(rank_1(), patch, settings::Settings(settings::launch_table()), Environment());
+  ASSERT_TRUE(prepare_folders(rank_1(), patch, settings::Settings(settings::launch_table()), Environment()));
   ASSERT_EQ(patch.warnings.size(), 1u);
   EXPECT_THAT(patch.warnings.front(), HasSubstr("TORCH_HOME: /dev/null/torch"));
   EXPECT_EQ(patch.find("TORCH_HOME")->action, resolve::Action::Unset);
@@ -279,7 +279,7 @@ TEST_F(OwnFolder, CachesThatAGroupCouldExchangeAreUsedAndToldOnceAFolder) {
   resolve::EnvPatch patch;
   patch.changes = {{"TORCH_HOME", project + "/me/torch", resolve::Action::Set, "o", "r"},
                    {"HF_HOME", project + "/me/huggingface", resolve::Action::Set, "o", "r"}};
-  prepare_folders(rank_1(), patch, settings::Settings(settings::launch_table()), Environment());
+  ASSERT_TRUE(prepare_folders(rank_1(), patch, settings::Settings(settings::launch_table()), Environment()));
   EXPECT_EQ(patch.find("TORCH_HOME")->action, resolve::Action::Set);
   ASSERT_EQ(patch.warnings.size(), 1u);
   EXPECT_THAT(patch.warnings.front(), HasSubstr("TORCH_HOME: " + project + "/me/torch: members of group"));

@@ -117,7 +117,7 @@ TEST_F(PurgeAgeOfFolder, OnlyRankZeroLooks) {
   facts.world_size = 2;
   for (facts.rank = 0; facts.rank < facts.world_size; ++facts.rank) {
     resolve::EnvPatch patch;
-    prepare_folders(facts, patch, settings, environment);
+    ASSERT_TRUE(prepare_folders(facts, patch, settings, environment));
     EXPECT_EQ(patch.warnings.size(), facts.rank == 0 ? 1U : 0U);
   }
 }
