@@ -149,9 +149,25 @@ bool is_switch(std::string_view name) {
   return name == kHelp || (setting != nullptr && setting->kind == Kind::Switch);
 }
 
-/// Like argparse: "-1" can be a value, "-x" and "--x" cannot.
+/// "-1", "-0.5", "-.5".
+bool is_negative_number(std::string_view text) {
+  text.remove_prefix(1);
+  const std::size_t point = text.find('.');
+  const std::string_view whole = text.substr(0, point);
+  const std::string_view fraction = point == std::string_view::npos ? "" : text.substr(point + 1);
+  const auto digits = [](std::string_view part) { return part.find_first_not_of("0123456789") == part.npos; };
+  return digits(whole) && digits(fraction) && (point == std::string_view::npos ? !whole.empty() : !fraction.empty());
+}
+
+/// Like argparse: negative numbers, and what holds a blank and names no option ("- ${rank}: "), can be values and
+/// programs; "-x" and "--x" cannot.
 bool looks_like_option(const std::string& argument) {
-  return argument.size() > 1 && argument.front() == '-' && !parse_integer<std::int64_t>(argument);
+  if (argument.size() < 2 || argument.front() != '-' || is_negative_number(argument)) {
+    return false;
+  }
+  const bool named = argument[1] == '-' ? argument.find('=') < argument.find(' ')
+                                        : std::ranges::find(kLetters, argument[1], &Letter::letter) != kLetters.end();
+  return named || argument.find(' ') == std::string::npos;
 }
 
 class Reader {
@@ -162,8 +178,7 @@ class Reader {
     for (; next_ < arguments_.size(); ++next_) {
       const std::string& argument = arguments_[next_];
       if (argument == "--" || !looks_like_option(argument)) {
-        next_ += argument == "--" ? 1U : 0U;
-        options_.program.assign(arguments_.begin() + static_cast<std::ptrdiff_t>(next_), arguments_.end());
+        read_program(argument == "--");
         return {};
       }
       Result<void> done = argument.starts_with("--") ? read_name(argument.substr(2)) : read_letters(argument.substr(1));
@@ -175,6 +190,16 @@ class Reader {
   }
 
  private:
+  /// One "--" ends the options: it stands before the program or right behind it, and is no argument of the program's.
+  void read_program(bool separated) {
+    next_ += separated ? 1U : 0U;
+    std::vector<std::string>& program = options_.program;
+    program.assign(arguments_.begin() + static_cast<std::ptrdiff_t>(next_), arguments_.end());
+    if (!separated && program.size() > 1 && program[1] == "--") {
+      program.erase(program.begin() + 1);
+    }
+  }
+
   Result<void> read_name(const std::string& text) {
     const std::size_t equals = text.find('=');
     const Result<std::string_view> name = option_named(text.substr(0, equals));

@@ -32,7 +32,7 @@ struct RunOptions {
 /// Reads the arguments after `rollcall run` with the rules of Python's argparse, as torchrun's users know them: '-' and
 /// '_' in a name are the same, any unambiguous beginning of a name will do (torchrun's options only), values follow
 /// after '=' or as the next argument, letters can be joined (-mr3), the first argument that is no option is the program
-/// and all after it is the program's. Defaults come from PET_* variables.
+/// and all after it is the program's, but for a "--" right behind its name. Defaults come from PET_* variables.
 ///
 /// Errors (Usage): unknown option, with the nearest name; ambiguous; lacks its value, or takes none; a value that its
 /// row refuses.

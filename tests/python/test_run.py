@@ -112,6 +112,8 @@ def test_modules_programs_and_macros(tmp_path):
     script(tmp_path, "import sys; print('module', sys.argv[1:])", "thing.py")
     done = run("-m", "thing", "a", "--b", cwd=tmp_path)
     assert done.stdout == "module ['a', '--b']\n"
+    done = run("-m", "thing", "--", "--depth=12", cwd=tmp_path)
+    assert done.stdout == "module ['--depth=12']\n"
     done = run("--no-python", "--nproc-per-node=2", "/bin/echo", "${local_rank}", "$$x", "${other}")
     assert sorted(lines(done.stdout)) == ["0 $x ${other}", "1 $x ${other}"]
 

@@ -46,8 +46,22 @@ TEST(RunOptions, AllAfterTheProgramIsTheProgramsOwn) {
   EXPECT_EQ(parse({"--", "-x"})->program, std::vector<std::string>{"-x"});
 }
 
+TEST(RunOptions, OneDoubleDashBeforeOrBehindTheProgramIsNobodysArgument) {
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(parse({"-m", "x", "--", "--depth=12"})->program, (Words{"x", "--depth=12"}));
+  EXPECT_EQ(parse({"x", "--"})->program, Words{"x"});
+  EXPECT_EQ(parse({"x", "--", "--", "a"})->program, (Words{"x", "--", "a"}));
+  EXPECT_EQ(parse({"x", "a", "--", "b"})->program, (Words{"x", "a", "--", "b"}));
+  EXPECT_EQ(parse({"--", "x", "--", "a"})->program, (Words{"x", "--", "a"}));
+}
+
 TEST(RunOptions, ANegativeNumberIsAValueAndAnOptionIsNone) {
-  EXPECT_EQ(value({"--rdzv-id", "-1", "x.py"}, "rdzv-id"), "-1");
+  for (const char* number : {"-1", "-0.5", "-.5", "- ${rank}: ", "-"}) {
+    EXPECT_EQ(value({"--rdzv-id", number, "x.py"}, "rdzv-id"), number);
+  }
+  for (const char* option : {"-r 3", "--role=a b", "-1.", "-.", "--"}) {
+    EXPECT_NE(value({"--rdzv-id", option, "x.py"}, "rdzv-id").find("lacks its value"), std::string::npos) << option;
+  }
   EXPECT_NE(value({"--rdzv-id", "--nnodes=2", "x.py"}, "rdzv-id").find("lacks its value"), std::string::npos);
 }
 
