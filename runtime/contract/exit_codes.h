@@ -18,6 +18,7 @@ enum class ExitCode : int {
   Interrupted = 75,     ///< TERM or USR1 arrived, a checkpoint was saved: requeue and resume (EX_TEMPFAIL)
   Mismatch = 76,        ///< the ranks, or Slurm and the user's variables, disagree (EX_PROTOCOL)
   Configuration = 78,   ///< a configuration file is wrong (EX_CONFIG)
+  NoPlace = 79,         ///< `rollcall run`: the run ended well, and this node never had a place in it (beyond sysexits)
   NotExecutable = 126,  ///< `rollcall exec`: the program is there but cannot be executed (as shells do)
   NotFound = 127,       ///< `rollcall exec`: no such program (as shells do)
 };

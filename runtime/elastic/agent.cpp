@@ -282,6 +282,7 @@ void Agent::perform() {
       finish_group();
     }
     for (const Order& order : coordination_->take_orders()) {
+      announce_waiting(order);
       member_.ordered(order);
     }
     const std::vector<Action> actions = member_.take_actions();

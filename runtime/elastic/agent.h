@@ -68,6 +68,8 @@ class Agent {
   [[nodiscard]] bool asks_again(int signal) const;
   [[nodiscard]] bool is_cause(const EndedWorker& ended) const;
   void announce(const Generation& generation);
+  void announce_waiting(const Order& order);
+  [[nodiscard]] bool had_a_place() const { return member_.generation().number > 0; }
   [[nodiscard]] RunEnd end_of(const Outcome& outcome) const;
   [[nodiscard]] int interrupted_exit_code(int otherwise) const;
   void hand_error_file_up(const Outcome& outcome) const;
@@ -99,6 +101,7 @@ class Agent {
     Clock::time_point arrived;
   } first_signal_;                       ///< that asked for the end
   std::vector<EndedWorker> last_ended_;  ///< of the group before
+  bool told_that_it_waits_ = false;
   std::optional<Outcome> outcome_;
   std::optional<StatusServer> status_;
 };

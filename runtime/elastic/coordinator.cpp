@@ -92,6 +92,10 @@ std::string Coordinator::why_refused(const Newcomer& newcomer) const {
     return fmt::format("this run has --nnodes={}:{}, not {}:{}", policy_.min_nodes, policy_.max_nodes,
                        newcomer.min_nodes, newcomer.max_nodes);
   }
+  if (policy_.max_nodes == 1 && !members_.empty()) {
+    return fmt::format("a run of one node meets here, and has it: {}",
+                       members_.begin()->second.newcomer.node.host.substr(0, 80));
+  }
   if (phase_ != Phase::Reuniting && newcomer.last && place_in(*newcomer.last, newcomer.node)) {
     return "the run has gone on without this node";
   }

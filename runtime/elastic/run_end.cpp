@@ -7,6 +7,7 @@
 
 #include "runtime/base/own_file.h"
 #include "runtime/base/small_file.h"
+#include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/elastic/agent.h"
 #include "runtime/elastic/failure.h"
@@ -40,6 +41,17 @@ void Agent::announce(const Generation& generation) {
                     history.empty() ? "" : ", since " + history.back().reason));
 }
 
+/// Who comes when all places are taken, a second job at the endpoint of a first one perhaps, is told why nothing
+/// happens.
+void Agent::announce_waiting(const Order& order) {
+  const bool full = order.kind == Order::Kind::Wait && order.generation.world.size() >= request_.max_nodes;
+  if (full && !had_a_place() && !told_that_it_waits_) {
+    told_that_it_waits_ = true;
+    tell_(fmt::format("rollcall: run: the run at {} has all its {} nodes: this one, {}, waits until another goes",
+                      coordination_->where(), request_.max_nodes, this_host_name()));
+  }
+}
+
 int Agent::interrupted_exit_code(int otherwise) const {
   bool all_well = !last_ended_.empty();
   int own = 0;
@@ -57,6 +69,12 @@ RunEnd Agent::end_of(const Outcome& outcome) const {
     return {code, code == 0 || !speaks()
                       ? ""
                       : fmt::format("rollcall: run: ended by signal {} (SIG{})", signal, sigabbrev_np(signal))};
+  }
+  if (outcome.exit_code == 0 && !had_a_place()) {
+    return {to_int(ExitCode::NoPlace),
+            fmt::format("rollcall: run: the run at {} ended well without this node, {}, which has run nothing; try "
+                        "another --rdzv-endpoint for a run of its own",
+                        coordination_->where(), this_host_name())};
   }
   if (outcome.exit_code == 0 || (!speaks() && !outcome.own)) {
     return {outcome.exit_code, ""};

@@ -102,6 +102,30 @@ def test_a_spare_waits_and_steps_in(nodes):
     assert sorted(run_.finish()) == [-9, 0, 0]
 
 
+def test_a_node_that_never_had_a_place_says_so_and_ends_with_a_code_of_its_own(nodes):
+    """A second job of two nodes at the endpoint of a first one is its spare."""
+    run_ = nodes("--nnodes=1:2", "--rdzv-conf=last_call_timeout=600")
+    run_.start()
+    run_.start()
+    run_.generation(1, 2)
+    spare = run_.start()
+    own = [agent.pid for agent in run_.agents]
+    wait_until(lambda: any(each["pid"] in own and each.get("spares") for each in json.loads(run("--status", "--json").stdout)))
+    assert run_.finish() == [0, 0, 79]
+    waits, ends = spare.stderr.read().splitlines()
+    assert run_.options[1].split("=")[1] in waits and "waits until another goes" in waits
+    assert "has run nothing; try " in ends
+
+
+def test_a_second_job_at_the_endpoint_of_a_run_of_one_node_is_refused(nodes):
+    run_ = nodes("--nnodes=1")
+    run_.start()
+    run_.generation(1, 1)
+    second = run(*run_.options, run_.work)
+    assert second.returncode == 76 and f"a run of one node meets here, and has it: {os.uname().nodename}" in second.stderr
+    assert run_.finish() == [0]
+
+
 def test_a_failure_restarts_all_nodes_and_is_told_by_its_rank(nodes):
     run_ = nodes("--nnodes=2", "--max-restarts=1")
     run_.start()
