@@ -265,4 +265,10 @@ int report_error(const Error& error, const Environment& environment, const Tell&
   return to_int(error.exit_code);
 }
 
+void report_warning(const Error& warning, const Environment& environment, const Tell& tell) {
+  if (likely_rank(environment) == "0") {
+    tell(Error{"warning", warning.setting + ": " + warning.value, warning.reason, warning.action}.message() + "\n");
+  }
+}
+
 }  // namespace rollcall::cli

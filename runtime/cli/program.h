@@ -26,6 +26,9 @@ using Tell = std::function<void(const std::string& lines)>;
 /// code.
 int report_error(const Error& error, const Environment& environment, const Tell& tell);
 
+/// The same line as a warning, from rank 0: all tasks of the step have it alike.
+void report_warning(const Error& warning, const Environment& environment, const Tell& tell);
+
 /// `rollcall` as a task prolog (contract/env_vars.h): Slurm runs it before each task, as the job's user, with the
 /// task's environment, and takes `export NAME=value` and `unset NAME` lines from its standard output. Runs the user's
 /// own prolog first, whose values count as the user's. Does nothing where --ddp was not given. Returns the exit code;

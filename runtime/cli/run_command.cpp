@@ -45,9 +45,11 @@ Result<elastic::RunEnd> run_agent(const elastic::RunOptions& options, const Envi
   if (!request) {
     return request.error();
   }
-  elastic::Agent agent(*std::move(request), environment, [&err](const std::string& line) {
-    err << line + "\n" << std::flush;
-  });
+  const Tell tell = [&err](const std::string& lines) { err << lines << std::flush; };
+  for (const Error& warning : request->meeting.warnings) {
+    report_warning(warning, environment, tell);
+  }
+  elastic::Agent agent(*std::move(request), environment, [&tell](const std::string& line) { tell(line + "\n"); });
   return agent.run();
 }
 

@@ -9,35 +9,17 @@
 #include <utility>
 
 #include "runtime/base/text.h"
-#include "runtime/contract/env_vars.h"
-#include "runtime/settings/values.h"
+#include "runtime/elastic/option_values.h"
 
 namespace rollcall::elastic {
 namespace {
 
 using settings::Settings;
-using std::chrono::milliseconds;
-
-constexpr std::uint16_t kDefaultPort = 29400;  ///< of torchrun's c10d backend
-
-struct NodeRange {
-  std::uint32_t least = 1;
-  std::uint32_t most = 1;
-};
-
-/// What the user wrote: the option, or the variable that it came from.
-std::string origin_of(const Settings& values, std::string_view name) {
-  return values.is_default(name) ? "--" + std::string(name) : values.value(name).origin;
-}
-
-Error refuse(const Settings& values, std::string_view name, std::string reason, std::string action) {
-  return fail(origin_of(values, name), values.text(name), std::move(reason), std::move(action));
-}
 
 Result<NodeRange> node_range(const Settings& values) {
   const std::vector<std::string> ends = split(values.text("nnodes"), ':');
-  const auto least = parse_integer<std::uint32_t>(ends.empty() ? "" : ends.front());
-  const auto most = parse_integer<std::uint32_t>(ends.empty() ? "" : ends.back());
+  const auto least = python_count(ends.empty() ? "" : ends.front());
+  const auto most = python_count(ends.empty() ? "" : ends.back());
   if (ends.size() > 2 || !least || !most || *least == 0) {
     return refuse(values, "nnodes", "is no number of nodes", "--nnodes=2 or --nnodes=1:3");
   }
@@ -64,7 +46,7 @@ Result<std::uint32_t> worker_count(const Settings& values, const HostFacts& host
     }
     return devices;
   }
-  const auto count = parse_integer<std::uint32_t>(text);
+  const auto count = python_count(text);
   constexpr std::uint32_t kMost = 4096;
   if (!count || *count == 0 || *count > kMost) {
     return refuse(values, "nproc-per-node", "is no number of workers", "--nproc-per-node=4, or auto, cpu, gpu, xpu");
@@ -103,7 +85,7 @@ Result<LogRequest> log_request(const Settings& values, const Environment& enviro
     (name == "tee" ? logs.tee : logs.redirects) = *choice;
   }
   for (const std::string& rank : split(values.text("local-ranks-filter"), ',')) {
-    const auto number = parse_integer<std::uint32_t>(trim(rank));
+    const auto number = python_count(rank);
     if (!number) {
       return refuse(values, "local-ranks-filter", "is no list of local ranks", "--local-ranks-filter=0,1");
     }
@@ -156,106 +138,6 @@ Result<std::vector<std::string>> program_of(const RunOptions& options, const Env
   return program;
 }
 
-/// "host", "host:29500", "[fd00::1]:29500", "localhost:0": port 0 means any.
-std::optional<rendezvous::Endpoint> endpoint_of(std::string_view text, std::uint16_t default_port) {
-  if (text.ends_with(":0")) {
-    return rendezvous::Endpoint{std::string(text.substr(0, text.size() - 2)), 0};
-  }
-  if (auto endpoint = rendezvous::parse_endpoint(text)) {
-    return endpoint;
-  }
-  const bool bracketed = text.starts_with('[') && text.ends_with(']');
-  const std::string_view host = bracketed ? text.substr(1, text.size() - 2) : text;
-  const bool plain = bracketed || host.find(':') == std::string_view::npos;
-  return plain && !host.empty() ? std::optional(rendezvous::Endpoint{std::string(host), default_port}) : std::nullopt;
-}
-
-Result<void> read_configuration(const Settings& values, MeetingRequest& meeting) {
-  for (const std::string& entry : split(values.text("rdzv-conf"), ',')) {
-    const std::size_t equals = entry.find('=');
-    const std::string key(trim(entry.substr(0, equals)));
-    const std::string value(equals == std::string::npos ? "" : trim(entry.substr(equals + 1)));
-    if (key.empty() || value.empty()) {
-      return refuse(values, "rdzv-conf", "is no list of KEY=VALUE",
-                    "--rdzv-conf=join_timeout=300,last_call_timeout=10");
-    }
-    if (key == "is_host") {
-      meeting.host =
-          value == "1" || value == "true" || value == "True" || value == "t" || value == "T" || value == "TRUE";
-      continue;
-    }
-    const std::optional<double> seconds = settings::parse_number(value);
-    const bool sensible = seconds && *seconds >= 0 && *seconds < 1e7;
-    const auto time = milliseconds(sensible ? static_cast<std::int64_t>(*seconds * 1000) : 0);
-    constexpr std::array<std::string_view, 5> kWithoutEffect{
-        "close_timeout", "keep_alive_interval", "keep_alive_max_attempt", "read_timeout", "cas_backoff_max_seconds"};
-    if (key == "join_timeout" || key == "timeout") {
-      meeting.join_timeout = time;
-    } else if (key == "last_call_timeout") {
-      meeting.last_call_timeout = time;
-    } else if (key == "heartbeat_timeout") {
-      meeting.heartbeat_timeout = time;
-    } else if (std::ranges::find(kWithoutEffect, key) == kWithoutEffect.end()) {
-      const std::vector<std::string> known{"join_timeout", "last_call_timeout", "heartbeat_timeout", "is_host"};
-      return refuse(values, "rdzv-conf", fmt::format("{} is no key of it", printable(key)),
-                    nearest(key, known).value_or("join_timeout, last_call_timeout, heartbeat_timeout or is_host"));
-    }
-    if (!sensible || (key == "heartbeat_timeout" && time < milliseconds(100))) {
-      return refuse(values, "rdzv-conf", fmt::format("{} is no number of seconds for it", printable(value)),
-                    key + "=10");
-    }
-  }
-  return {};
-}
-
-Result<MeetingRequest> meeting_request(const Settings& values, const NodeRange& nodes, const HostFacts& host) {
-  MeetingRequest meeting;
-  const std::string& backend = values.text("rdzv-backend");
-  if (backend != "static" && backend != "c10d") {
-    const bool etcd = backend.starts_with("etcd");
-    return refuse(values, "rdzv-backend",
-                  etcd ? "rollcall needs no etcd server: its agents meet by themselves" : "is unknown",
-                  "--rdzv-backend=c10d --rdzv-endpoint=HOST:PORT");
-  }
-  if (Result<void> read = read_configuration(values, meeting); !read) {
-    return read.error();
-  }
-  meeting.local_address = values.text("local-addr");
-  meeting.run_id = values.text("rdzv-id");
-  const bool fixed = backend == "static";
-  const std::string& given = values.text("rdzv-endpoint");
-  const bool nobody_named_one = fixed && given.empty() && values.is_default("master-port") && nodes.most == 1;
-  meeting.alone = values.on("standalone") || nobody_named_one;
-  if (meeting.alone) {
-    meeting.run_id = host.new_run_id;
-    return meeting;
-  }
-  const auto master_port = static_cast<std::uint16_t>(values.integer("master-port"));
-  const std::string text = !given.empty() ? given : fixed ? values.text("master-addr") : "localhost";
-  const auto endpoint = endpoint_of(text, given.empty() && fixed ? master_port : kDefaultPort);
-  if (!endpoint) {
-    return refuse(values, given.empty() ? "master-addr" : "rdzv-endpoint", "is no HOST:PORT",
-                  "--rdzv-endpoint=node01:29400");
-  }
-  meeting.endpoint = *endpoint;
-  meeting.alone = nodes.most == 1 && (fixed || endpoint->port == 0);
-  if (meeting.alone && fixed) {
-    meeting.workers_endpoint = *endpoint;
-  }
-  if (endpoint->port == 0 && nodes.most > 1) {
-    return refuse(values, "rdzv-endpoint", "has no port that other nodes could know", "--rdzv-endpoint=HOST:29400");
-  }
-  if (fixed) {
-    meeting.node_rank = static_cast<std::uint32_t>(values.integer("node-rank"));
-    meeting.host = *meeting.node_rank == 0;
-    if (*meeting.node_rank >= nodes.most) {
-      return refuse(values, "node-rank", fmt::format("is none of the {} nodes", nodes.most),
-                    fmt::format("--node-rank=0 to {}", nodes.most - 1));
-    }
-  }
-  return meeting;
-}
-
 }  // namespace
 
 Streams StreamChoice::of(std::uint32_t local_rank) const {
@@ -274,7 +156,8 @@ bool StreamChoice::any() const {
 std::optional<StreamChoice> parse_streams(std::string_view text) {
   const auto one = [](std::string_view number) -> std::optional<Streams> {
     const auto value = parse_integer<std::uint32_t>(number);
-    return value && *value <= 3 ? std::optional(Streams{(*value & 1U) != 0, (*value & 2U) != 0}) : std::nullopt;
+    return number.size() == 1 && value && *value <= 3 ? std::optional(Streams{(*value & 1U) != 0, (*value & 2U) != 0})
+                                                      : std::nullopt;
   };
   if (const auto all = one(text)) {
     return StreamChoice(*all);
@@ -294,7 +177,7 @@ std::optional<StreamChoice> parse_streams(std::string_view text) {
 
 Result<LaunchRequest> launch_request(const RunOptions& options, const Environment& environment, const HostFacts& host) {
   const Settings& values = options.values;
-  if (!values.text("logs-specs").empty()) {
+  if (const std::string& specs = values.text("logs-specs"); !specs.empty() && specs != "default") {
     return refuse(values, "logs-specs", "is a Python plugin of torchrun's, which rollcall cannot run",
                   "--log-dir, --redirects and --tee");
   }
@@ -324,7 +207,7 @@ Result<LaunchRequest> launch_request(const RunOptions& options, const Environmen
                                  : values.integer("shutdown-timeout");
   LaunchRequest request;
   request.min_nodes = nodes->least;
-  request.max_nodes = nodes->most;
+  request.max_nodes = values.on("standalone") ? 1 : nodes->most;
   request.workers = *workers;
   request.meeting = *std::move(meeting);
   request.role = values.text("role");

@@ -60,6 +60,7 @@ struct MeetingRequest {
   std::chrono::milliseconds join_timeout{600'000};
   std::chrono::milliseconds last_call_timeout{30'000};
   std::chrono::milliseconds heartbeat_timeout{2'000};
+  std::vector<Error> warnings;  ///< of keys of --rdzv-conf that have no effect
 };
 
 /// All that `rollcall run` is to do, checked and in the types of those who do it.
@@ -86,6 +87,16 @@ struct HostFacts {
   std::uint32_t xpus = 0;  ///< of Intel
   std::string new_run_id;  ///< for a run that is alone: drawn at random
 };
+
+/// --nnodes
+struct NodeRange {
+  std::uint32_t least = 1;
+  std::uint32_t most = 1;
+};
+
+/// The part of launch_request() that is about finding the other nodes.
+[[nodiscard]] Result<MeetingRequest> meeting_request(const settings::Settings& values, const NodeRange& nodes,
+                                                     const HostFacts& host);
 
 /// What the options mean. `environment` gives PYTHON_EXEC, TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE and
 /// TORCH_ELASTIC_SHUTDOWN_TIMEOUT. A run of one node whose endpoint nobody named is alone, as with --standalone.

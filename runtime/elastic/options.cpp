@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "runtime/base/text.h"
+#include "runtime/elastic/option_values.h"
 
 namespace rollcall::elastic {
 namespace {
@@ -170,6 +171,14 @@ bool looks_like_option(const std::string& argument) {
   return named || argument.find(' ') == std::string::npos;
 }
 
+/// Whole numbers are written as Python takes them.
+Result<void> set_value(settings::Settings& values, std::string_view name, const std::string& text,
+                       const std::string& origin) {
+  const bool whole = settings::find_setting(kRunTable, name)->kind == Kind::Integer;
+  const std::optional<std::int64_t> number = whole ? python_integer(text) : std::nullopt;
+  return values.set(name, number ? std::to_string(*number) : text, origin);
+}
+
 class Reader {
  public:
   Reader(std::span<const std::string> arguments, RunOptions& options) : arguments_(arguments), options_(options) {}
@@ -245,7 +254,7 @@ class Reader {
       return fail(shown, "", "lacks its value",
                   fmt::format("--{}={}", name, settings::find_setting(kRunTable, name)->argument));
     }
-    return options_.values.set(name, value ? *value : arguments_[++next_], double_dash(name));
+    return set_value(options_.values, name, value ? *value : arguments_[++next_], double_dash(name));
   }
 
   std::span<const std::string> arguments_;
@@ -255,7 +264,7 @@ class Reader {
 
 /// A switch is on where its variable is a number other than 0, as torch/distributed/argparse_util.py has it.
 Result<std::string> switch_text(const std::string& variable, const std::string& text) {
-  const auto number = parse_integer<std::int64_t>(text);
+  const auto number = python_integer(text);
   if (!number) {
     return fail(variable, text, "is neither 0 nor 1", "unset " + variable);
   }
@@ -273,7 +282,10 @@ Result<void> read_defaults(const Environment& environment, settings::Settings& v
     if (!value) {
       return value.error();
     }
-    if (Result<void> set = values.set(setting.name, *value, variable); !set) {
+    if (!values.is_default(setting.name)) {
+      continue;  // argparse reads no default that is not needed
+    }
+    if (Result<void> set = set_value(values, setting.name, *value, variable); !set) {
       Error error = set.error();
       error.setting = variable;
       return error;
@@ -302,11 +314,11 @@ std::string default_variable(std::string_view name) {
 
 Result<RunOptions> parse_run_options(std::span<const std::string> arguments, const Environment& environment) {
   RunOptions options{settings::Settings(kRunTable), false, {}};
-  if (Result<void> defaults = read_defaults(environment, options.values); !defaults) {
-    return defaults.error();
-  }
   if (Result<void> read = Reader(arguments, options).read(); !read) {
     return read.error();
+  }
+  if (Result<void> defaults = read_defaults(environment, options.values); !defaults) {
+    return defaults.error();
   }
   return options;
 }

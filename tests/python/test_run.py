@@ -388,7 +388,10 @@ def test_a_terminal_that_stands_still_does_not_hold_up_the_next_generation(tmp_p
     (["--redirects=4", "x.py"], 64, "names no streams"),
     (["--signals-to-handle=SIGNO", "x.py"], 64, "is no signal"),
     (["-m", "--no-python", "x"], 64, "contradicts"),
-    (["--rdzv-conf=join_timeot=3", "x.py"], 64, "join_timeout"),
+    (["--rdzv-conf=join_timeout=3s", "x.py"], 64, "join_timeout"),
+    (["--rdzv-conf=is_host=maybe", "x.py"], 64, "is_host=true"),
+    (["--rdzv-conf=store_type=file", "x.py"], 64, "store_type=tcp"),
+    (["--standalone", "--nnodes=2", "x.py"], 64, "contradicts --standalone"),
     (["--standalone=1", "x.py"], 64, "takes no value"),
     (["--nproc-per-node"], 64, "lacks its value"),
     ([], 64, "no program is given"),
@@ -399,6 +402,18 @@ def test_bad_input_is_one_line_that_helps(arguments, code, words):
     assert done.returncode == code
     assert len(lines(done.stderr)) == 1 and done.stderr.startswith("rollcall: ")
     assert words in done.stderr and "; try " in done.stderr
+
+
+def test_keys_of_rdzv_conf_that_have_no_effect_are_told(tmp_path):
+    """As torchrun's own tests write it: the quotes belong to the first key and the last value."""
+    done = run("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}", "--rdzv-conf='join_timeout=5,last_call_timeout=1,timeout=5'",
+               "--logs-specs=default", "--no-python", "/bin/echo", "x")
+    assert (done.returncode, done.stdout) == (0, "x\n")
+    first, second = lines(done.stderr)
+    assert first.startswith("rollcall: warning: --rdzv-conf: 'join_timeout: is no key of it") and first.endswith("; try join_timeout")
+    assert second.startswith("rollcall: warning: --rdzv-conf: timeout: has no effect with --rdzv-backend=c10d")
+    quiet = run("--rdzv-conf=rank=0", "--no-python", "/bin/echo", "x", env={"SLURM_PROCID": "1"})
+    assert (quiet.returncode, quiet.stderr) == (0, "")
 
 
 def test_a_default_comes_from_pet_and_is_named_where_it_is_wrong(tmp_path):

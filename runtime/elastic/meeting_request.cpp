@@ -1,0 +1,264 @@
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/text.h"
+#include "runtime/elastic/launch_request.h"
+#include "runtime/elastic/option_values.h"
+#include "runtime/settings/values.h"
+
+// How this node finds the others: --rdzv-*, --master-*, --standalone, as torch/distributed/elastic/rendezvous reads
+// them.
+
+namespace rollcall::elastic {
+namespace {
+
+using settings::Settings;
+using std::chrono::milliseconds;
+
+constexpr std::uint16_t kDefaultPort = 29400;  ///< of torchrun's c10d backend
+
+bool is_host_character(char c) {
+  const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (static_cast<unsigned char>(c) >= 0x80);
+  return letter || (c >= '0' && c <= '9') || std::string_view("_.:-%").find(c) != std::string_view::npos;
+}
+
+bool is_ipv6_address(std::string_view text) {
+  in6_addr address{};
+  return inet_pton(AF_INET6, std::string(text.substr(0, text.find('%'))).c_str(), &address) == 1;
+}
+
+/// "host:29500", "[fd00::1]:29500", "localhost:0": port 0 means any. Where only the host stands there, the port is
+/// `default_port`; nothing: there must be one. As in torchrun the last colon stands before the port.
+std::optional<rendezvous::Endpoint> endpoint_of(std::string_view text, std::optional<std::uint16_t> default_port) {
+  text = trim(text);
+  const bool address_alone = text.starts_with('[') && text.ends_with(']');
+  const std::size_t colon = address_alone ? std::string_view::npos : text.rfind(':');
+  std::string_view host = text.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string_view::npos && !is_ipv6_address(host)) {
+    return std::nullopt;  // the end of an address would be the port
+  }
+  const auto port =
+      colon == std::string_view::npos ? default_port : parse_integer<std::uint16_t>(text.substr(colon + 1));
+  const bool sensible = !host.empty() && std::ranges::all_of(host, is_host_character);
+  return sensible && port ? std::optional(rendezvous::Endpoint{std::string(host), *port}) : std::nullopt;
+}
+
+struct Entry {
+  std::string key;
+  std::string value;
+};
+
+/// KEY=VALUE,...: the last of equal keys counts. Quotes are characters like others.
+Result<std::vector<Entry>> entries_of(const Settings& values) {
+  std::vector<Entry> entries;
+  for (const std::string& text : split(trim(values.text("rdzv-conf")), ',')) {
+    const std::size_t equals = std::min(text.find('='), text.size());
+    Entry entry{std::string(trim(text.substr(0, equals))),
+                std::string(trim(text.substr(std::min(equals + 1, text.size()))))};
+    if (entry.key.empty() || entry.value.empty()) {
+      return refuse(values, "rdzv-conf", "is no list of KEY=VALUE",
+                    "--rdzv-conf=join_timeout=300,last_call_timeout=10");
+    }
+    std::erase_if(entries, [&](const Entry& earlier) { return earlier.key == entry.key; });
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+/// Of a text in small letters.
+std::optional<bool> truth_of(const std::string& text) {
+  constexpr std::array<std::string_view, 5> kTrue{"1", "true", "t", "yes", "y"};
+  constexpr std::array<std::string_view, 5> kFalse{"0", "false", "f", "no", "n"};
+  const bool yes = std::ranges::find(kTrue, text) != kTrue.end();
+  const bool known = yes || std::ranges::find(kFalse, text) != kFalse.end();
+  return known ? std::optional(yes) : std::nullopt;
+}
+
+/// Seconds, of which torchrun takes whole ones alone; nothing where it is none.
+std::optional<milliseconds> duration_of(const std::string& text) {
+  const std::optional<std::int64_t> whole = python_integer(text);
+  const std::optional<double> seconds =
+      whole ? std::optional(static_cast<double>(*whole)) : settings::parse_number(text);
+  const bool sensible = seconds && *seconds >= 0 && *seconds < 1e7;
+  return sensible ? std::optional(milliseconds(static_cast<std::int64_t>(*seconds * 1000))) : std::nullopt;
+}
+
+/// What torchrun ignores without a word.
+Error has_no_effect(const std::string& key) {
+  if (key == "rank") {
+    return fail("--rdzv-conf", key, "has no effect, as in torchrun", "--node-rank");
+  }
+  if (key == "timeout") {
+    return fail("--rdzv-conf", key, "has no effect with --rdzv-backend=c10d, as in torchrun", "join_timeout");
+  }
+  const std::vector<std::string> known{"join_timeout", "last_call_timeout", "heartbeat_timeout", "is_host"};
+  return fail("--rdzv-conf", key, "is no key of it, and has no effect, as in torchrun",
+              nearest(key, known).value_or("join_timeout, last_call_timeout, heartbeat_timeout or is_host"));
+}
+
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return text;
+}
+
+/// Reads --rdzv-conf, whose keys depend on the backend.
+class Configuration {
+ public:
+  Configuration(const Settings& values, bool fixed, MeetingRequest& meeting)
+      : values_(values), fixed_(fixed), meeting_(meeting) {}
+
+  Result<void> read() {
+    Result<std::vector<Entry>> entries = entries_of(values_);
+    if (!entries) {
+      return entries.error();
+    }
+    std::ranges::stable_sort(*entries, {}, [](const Entry& entry) { return entry.key == "timeout"; });  // goes before
+    for (const Entry& entry : *entries) {
+      if (Result<void> taken = take(entry); !taken) {
+        return taken.error();
+      }
+    }
+    return {};
+  }
+
+ private:
+  Result<void> take(const Entry& entry) {
+    if (entry.key == "is_host") {
+      meeting_.host = truth_of(lower(entry.value));
+      return meeting_.host ? Result<void>() : no(entry, "neither true nor false", "is_host=true");
+    }
+    if (entry.key == "store_type") {
+      return fixed_ || lower(entry.value) == "tcp" ? Result<void>()
+                                                   : no(entry, "nothing by which agents meet", "store_type=tcp");
+    }
+    if (milliseconds* const time = time_of(entry.key)) {
+      const std::optional<milliseconds> given = duration_of(entry.value);
+      const bool is_heartbeat = time == &meeting_.heartbeat_timeout;
+      if (!given || (is_heartbeat && *given < milliseconds(100))) {
+        return no(entry, "no number of seconds for it", entry.key + "=10");
+      }
+      *time = *given;
+      return {};
+    }
+    return take_without_effect(entry);
+  }
+
+  /// What the key sets, if it is one that does.
+  milliseconds* time_of(std::string_view key) {
+    return key == "join_timeout" || (key == "timeout" && fixed_) ? &meeting_.join_timeout
+           : key == "last_call_timeout"                          ? &meeting_.last_call_timeout
+           : key == "heartbeat_timeout"                          ? &meeting_.heartbeat_timeout
+                                                                 : nullptr;
+  }
+
+  /// torchrun's other keys are checked as it does; those that it does not know either are told.
+  Result<void> take_without_effect(const Entry& entry) {
+    constexpr std::array<std::string_view, 4> kWhole{"close_timeout", "read_timeout", "keep_alive_interval",
+                                                     "keep_alive_max_attempt"};
+    if (std::ranges::find(kWhole, entry.key) != kWhole.end()) {
+      const std::optional<std::int64_t> number = python_integer(entry.value);
+      const bool positive = number && (*number > 0 || entry.key.starts_with("keep"));
+      return fixed_ || positive ? Result<void>() : no(entry, "no number of it", entry.key + "=10");
+    }
+    if (entry.key == "cas_backoff_max_seconds") {
+      const std::optional<double> seconds = settings::parse_number(entry.value);
+      return fixed_ || (seconds && *seconds >= 0) ? Result<void>()
+                                                  : no(entry, "no number of seconds", entry.key + "=1");
+    }
+    meeting_.warnings.push_back(has_no_effect(entry.key));
+    return {};
+  }
+
+  Error no(const Entry& entry, std::string_view what, const std::string& instead) const {
+    return refuse(values_, "rdzv-conf", fmt::format("{} of {} is {}", printable(entry.value), entry.key, what),
+                  "--rdzv-conf=" + instead);
+  }
+
+  const Settings& values_;
+  bool fixed_;
+  MeetingRequest& meeting_;
+};
+
+Result<void> check_backend(const Settings& values) {
+  const std::string& backend = values.text("rdzv-backend");
+  if (backend == "static" || backend == "c10d" || values.on("standalone")) {
+    return {};
+  }
+  return refuse(
+      values, "rdzv-backend",
+      backend.starts_with("etcd") ? "rollcall needs no etcd server: its agents meet by themselves" : "is unknown",
+      "--rdzv-backend=c10d --rdzv-endpoint=HOST:PORT");
+}
+
+/// Where the nodes meet.
+Result<rendezvous::Endpoint> endpoint_of(const Settings& values, bool fixed) {
+  const std::string& given = values.text("rdzv-endpoint");
+  const bool from_master = fixed && given.empty();
+  const std::string text = from_master ? fmt::format("{}:{}", values.text("master-addr"), values.integer("master-port"))
+                           : trim(given).empty() ? "localhost"
+                                                 : given;
+  const auto endpoint = endpoint_of(text, fixed ? std::nullopt : std::optional(kDefaultPort));
+  if (!endpoint) {
+    return from_master ? refuse(values, "master-addr", "is no host", "--master-addr=node01")
+                       : refuse(values, "rdzv-endpoint", "is no HOST:PORT", "--rdzv-endpoint=node01:29400");
+  }
+  return *endpoint;
+}
+
+}  // namespace
+
+Result<MeetingRequest> meeting_request(const Settings& values, const NodeRange& nodes, const HostFacts& host) {
+  MeetingRequest meeting;
+  if (Result<void> known = check_backend(values); !known) {
+    return known.error();
+  }
+  const bool nobody_named_one = values.text("rdzv-backend") == "static" && values.text("rdzv-endpoint").empty() &&
+                                values.is_default("master-port") && nodes.most == 1;
+  meeting.alone = values.on("standalone") || nobody_named_one;
+  const bool fixed = values.text("rdzv-backend") == "static" && !meeting.alone;
+  if (Result<void> read = Configuration(values, fixed, meeting).read(); !read) {
+    return read.error();
+  }
+  if (meeting.alone && nodes.least > 1) {
+    return refuse(values, "nnodes", "contradicts --standalone, which is one node", "one of them");
+  }
+  meeting.local_address = values.text("local-addr");
+  meeting.run_id = meeting.alone ? host.new_run_id : values.text("rdzv-id");
+  if (meeting.alone) {
+    return meeting;
+  }
+  const Result<rendezvous::Endpoint> endpoint = endpoint_of(values, fixed);
+  if (!endpoint) {
+    return endpoint.error();
+  }
+  meeting.endpoint = *endpoint;
+  meeting.alone = nodes.most == 1 && (fixed || endpoint->port == 0);
+  if (meeting.alone && endpoint->port != 0) {
+    meeting.workers_endpoint = *endpoint;
+  }
+  if (endpoint->port == 0 && nodes.most > 1) {
+    return refuse(values, "rdzv-endpoint", "has no port that other nodes could know", "--rdzv-endpoint=HOST:29400");
+  }
+  if (fixed) {
+    meeting.node_rank = static_cast<std::uint32_t>(values.integer("node-rank"));
+    meeting.host = *meeting.node_rank == 0;
+    if (*meeting.node_rank >= nodes.most) {
+      return refuse(values, "node-rank", fmt::format("is none of the {} nodes", nodes.most),
+                    fmt::format("--node-rank=0 to {}", nodes.most - 1));
+    }
+  }
+  return meeting;
+}
+
+}  // namespace rollcall::elastic
