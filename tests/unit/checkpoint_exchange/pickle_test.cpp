@@ -62,22 +62,52 @@ TEST(Pickle, OfEqualKeysTheLastCounts) {
   EXPECT_EQ(*tree->as<std::int64_t>(*tree->find(*tree->as<PickleDict>(tree->root), "a")), 2);
 }
 
-TEST(Pickle, WhatCouldRunCodeIsRefusedByName) {
-  EXPECT_THAT(reason("\x80\2cos\nsystem\nX\2\0\0\0id\x85R."s), HasSubstr("os.system"));
-  EXPECT_THAT(reason("\x80\2cbuiltins\neval\nX\1\0\0\0001\x85R."s), HasSubstr("builtins.eval"));
-  EXPECT_THAT(reason("\x80\2ctorch\nload\n."s), HasSubstr("torch.load"));
-  EXPECT_THAT(reason("\x80\2ctorch._utils\n_rebuild_tensor_v2.__globals__\n."s), HasSubstr("__globals__"));
-  EXPECT_THAT(reason("\x80\2(ios\nsystem\n."s), HasSubstr("instruction 0x69"));      // INST
-  EXPECT_THAT(reason("\x80\2(X\2\0\0\0ido."s), HasSubstr("instruction 0x6f"));       // OBJ
-  EXPECT_THAT(reason("\x80\2X\2\0\0\0osX\6\0\0\0system\x93."s), HasSubstr("0x93"));  // STACK_GLOBAL
-  EXPECT_THAT(reason("\x80\2\x82\1."s), HasSubstr("0x82"));                          // EXT1
-  EXPECT_THAT(reason("\x80\2)\x81."s), HasSubstr("0x81"));                           // NEWOBJ
-  EXPECT_THAT(reason("\x80\4\x95\0\0\0\0\0\0\0\0}."s), HasSubstr("protocol 4"));
+/// Whose the whole pickle is, where it is of nothing that is understood.
+std::string owner(const std::string& bytes) {
+  const auto tree = read("\x80\2" + bytes + ".");
+  EXPECT_TRUE(tree) << (tree ? "" : tree.error().message()) << testing::PrintToString(bytes);
+  const auto* const unknown = tree ? tree->as<PickleUnknown>(tree->root) : nullptr;
+  return unknown == nullptr ? "" : tree->names[unknown->name];
+}
+
+TEST(Pickle, WhatCouldRunCodeIsNamedAndNothingElse) {
+  EXPECT_EQ(owner("cos\nsystem\nX\2\0\0\0id\x85R"s), "os.system");
+  EXPECT_EQ(owner("cbuiltins\neval\nX\1\0\0\0001\x85R"s), "builtins.eval");
+  EXPECT_EQ(owner("ctorch\nload\n"s), "torch.load");
+  EXPECT_EQ(owner("ctorch._utils\n_rebuild_tensor_v2.__globals__\n"s), "torch._utils._rebuild_tensor_v2.__globals__");
+  EXPECT_EQ(owner("(ios\nsystem\n"s), "os.system");                                        // INST
+  EXPECT_EQ(owner("(cos\nsystem\nX\2\0\0\0ido"s), "os.system");                            // OBJ
+  EXPECT_EQ(owner("X\2\0\0\0osX\6\0\0\0system\x93"s), "os.system");                        // STACK_GLOBAL
+  EXPECT_EQ(owner("cargparse\nNamespace\n)\x81}X\1\0\0\0aK\1sb"s), "argparse.Namespace");  // NEWOBJ, BUILD
+  EXPECT_EQ(owner("ca\nB\n)}\x92"s), "a.B");                                               // NEWOBJ_EX
+  EXPECT_EQ(owner("ca\nB\n)R(K\1K\2eK\1a(K\1K\2uK\1K\2s"s), "a.B");                        // items of any kind
+  EXPECT_EQ(owner("ca\nB\n)RK\1\x85R"s), "a.B");                                           // and calls of it
+  EXPECT_THAT(reason("\x80\2\x82\1."s), HasSubstr("0x82"));                                // EXT1: a name by number
+  EXPECT_THAT(reason("\x80\6."s), HasSubstr("protocol 6"));
+}
+
+TEST(Pickle, ValuesThatAreOfNoUseAreSkipped) {
+  EXPECT_EQ(owner("\x8a\x09\0\0\0\0\0\0\0\0\1"s), "builtins.int");
+  EXPECT_EQ(owner("\x8b\x09\0\0\0\0\0\0\0\0\0\0\0\1"s), "builtins.int");
+  for (const std::string& bytes : {"C\2ab"s, "B\2\0\0\0ab"s, "\x8e\2\0\0\0\0\0\0\0ab"s, "\x96\2\0\0\0\0\0\0\0ab"s}) {
+    EXPECT_EQ(owner(bytes), "builtins.bytes") << testing::PrintToString(bytes);
+  }
+  EXPECT_EQ(owner("\x8f(K\1K\2\x90"s), "builtins.set");
+  EXPECT_EQ(owner("(K\1\x91"s), "builtins.frozenset");
+  EXPECT_TRUE(
+      read("\x80\4\x95\1\0\0\0\0\0\0\0}\x94\x8c\1w\x94\x8d\1\0\0\0\0\0\0\0vsh\1"
+           "0."s));
+  EXPECT_TRUE(
+      read("\x80\2K\1"
+           "2"
+           "0(K\2K\3"
+           "1."s));  // DUP, POP, POP_MARK
 }
 
 TEST(Pickle, KnownNamesAreCalledOnlyAsTorchSaveCallsThem) {
-  EXPECT_NE(reason("\x80\2ctorch\nFloatStorage\n)R."s), "");
-  EXPECT_NE(reason("\x80\2ccollections\nOrderedDict\n]\x85R."s), "");
+  EXPECT_EQ(owner("ctorch\nFloatStorage\n)R"s), "torch.FloatStorage");
+  EXPECT_EQ(owner("ccollections\nOrderedDict\n]\x85R"s), "collections.OrderedDict");
+  EXPECT_EQ(owner("ctorch._tensor\n_rebuild_from_type_v2\n)R"s), "torch._tensor._rebuild_from_type_v2");
   EXPECT_NE(reason("\x80\2ctorch._utils\n_rebuild_tensor_v2\n)R."s), "");
   EXPECT_NE(reason("\x80\2ctorch._utils\n_rebuild_parameter\nK\1\x85R."s), "");
   EXPECT_NE(reason("\x80\2K\1K\1\x85R."s), "");
@@ -85,6 +115,30 @@ TEST(Pickle, KnownNamesAreCalledOnlyAsTorchSaveCallsThem) {
   EXPECT_NE(reason("\x80\2K\1}b."s), "");
   EXPECT_NE(reason("\x80\2X\1\0\0\0aQ."s), "");
   EXPECT_EQ(reason("\x80\2ccollections\nOrderedDict\n)R}b."s), "");
+}
+
+TEST(Pickle, TensorsOfATypeWithAttributesAreTensors) {
+  const std::string arguments = "("s + kStorage + "K\0K\2K\3\x86K\3K\1\x86\x89)t"s;
+  const std::string rebuild = "ctorch._utils\n_rebuild_tensor_v2\n"s;
+  const auto from_type = [&](const std::string& function, const std::string& type) {
+    return "ctorch._tensor\n_rebuild_from_type_v2\n("s + function + type + arguments + "}tR"s;
+  };
+  const auto tree = read("\x80\2"s + from_type(rebuild, "ctorch\nTensor\n"s) + "."s);
+  ASSERT_TRUE(tree) << tree.error().message();
+  EXPECT_NE(tree->as<PickleTensor>(tree->root), nullptr);
+  EXPECT_EQ(owner(from_type("ca\nf\n"s, "cx\nDTensor\n"s)), "x.DTensor");
+  const std::string negated = "("s + kStorage + "K\0K\2K\3\x86K\3K\1\x86\x89)}X\3\0\0\0neg\x88st"s;
+  EXPECT_EQ(owner(rebuild + negated + "R"s), "torch.Tensor with metadata");
+}
+
+TEST(Pickle, NamesWithoutEndAreRefusedAndTakeNoMemory) {
+  std::string bytes = "\x80\2("s;
+  for (int i = 0; i < 20'000; ++i) {
+    bytes += "cm\n" + std::to_string(i) + "\n";
+  }
+  EXPECT_THAT(reason(bytes + "t."), HasSubstr("too many classes"));
+  const std::string longest(1 << 20, 'x');
+  EXPECT_LE(owner("c"s + longest + "\n"s + longest + "\n"s).size(), 200U);
 }
 
 TEST(Pickle, EveryPrefixIsRefused) {
@@ -114,8 +168,25 @@ TEST(Pickle, DamagedStacksMarksAndMemosAreRefused) {
                                    "}(K\1u."s,
                                    "(}K\1K\1s."s,
                                    "(\x87."s,
-                                   "\x8a\x09\0\0\0\0\0\0\0\0\0."s,
+                                   "\x8a\x09\0\0\0\0\0\0\0."s,
                                    "X\xff\xff\xff\xff."s,
+                                   "0."s,
+                                   "1."s,
+                                   "2."s,
+                                   "(o."s,
+                                   "o."s,
+                                   "ia\nb\n."s,
+                                   "\x81."s,
+                                   "\x92."s,
+                                   "\x91."s,
+                                   "\x8f\x90."s,
+                                   "}(K\1\x90."s,
+                                   "K\1K\1\x93."s,
+                                   "\x94."s,
+                                   "\x95\0."s,
+                                   "C\2a."s,
+                                   "\x8e\xff\xff\xff\xff\xff\xff\xff\xff."s,
+                                   "\x8d\xff\xff\xff\xff\xff\xff\xff\xff."s,
                                    "cos"s}) {
     EXPECT_FALSE(read("\x80\2" + bytes)) << testing::PrintToString(bytes);
   }

@@ -101,7 +101,26 @@ TEST(TorchFile, TheStateDictIsFoundWithinWhatTrainingsSave) {
   EXPECT_THAT(archive.read("none").error().reason, HasSubstr("it holds epoch, model, ema"));
   EXPECT_FALSE(archive.read("epoch"));
   EXPECT_THAT(refusal_of_file("\x80\2}X\1\0\0\0aK\1s."s), HasSubstr("it holds a"));
+  EXPECT_THAT(refusal_of_file("\x80\2}(X\1\0\0\0a"s + inner + "X\1\0\0\0b"s + inner + "u."s),
+              HasSubstr("several state dicts: a, b"));
+  EXPECT_THAT(refusal_of_file("\x80\2}X\5\0\0\0modelcx\nNet\n)\x81s."s), HasSubstr("its model is of Python's x.Net"));
+  EXPECT_THAT(refusal_of_file("\x80\2cx\nNet\n)\x81."s), HasSubstr("is of Python's x.Net"));
   EXPECT_THAT(refusal_of_file("\x80\2K\1."s), HasSubstr("no dict"));
+}
+
+/// Of a great many dicts, and of one that is there a great many times, each is looked at once at most.
+TEST(TorchFile, DictsWithoutEndAreNoTrap) {
+  const auto with_dicts = [](const std::string& each) {
+    std::string pickle = "\x80\2X\1\0\0\0aq\0"s + "0}q\1("s;
+    for (int i = 0; i < 100'000; ++i) {
+      pickle += "h\0"s + each;
+    }
+    return pickle + "u.";
+  };
+  EXPECT_THAT(refusal_of_file(with_dicts("}")), HasSubstr("no state dict"));
+  EXPECT_THAT(refusal_of_file(with_dicts("h\1"s)), HasSubstr("no state dict"));
+  EXPECT_THAT(refusal_of_file(with_dicts("cx\ny\n"s)), HasSubstr("x.y"));
+  EXPECT_THAT(refusal_of_file("\x80\2" + std::string(100'000, '}') + "."), HasSubstr("one value"));
 }
 
 TEST(TorchFile, OtherArchivesAreRefused) {

@@ -87,6 +87,49 @@ class Reader {
         return machine_.persistent_id();
       case 'b':
         return machine_.build();
+      case '0':
+        return machine_.drop_one();
+      case '1':
+        return machine_.drop_since_mark();
+      case '2':
+        return machine_.duplicate();
+      case 'o':
+        return machine_.object_since_mark();
+      case 0x81:
+        return machine_.reduce();
+      default:
+        return execute_of_later_protocol(code);
+    }
+  }
+
+  /// What protocols 3 to 5 have besides: bytes, sets, names made of texts, a memo that counts for itself.
+  bool execute_of_later_protocol(unsigned char code) {
+    switch (code) {
+      case 0x8f:
+        return machine_.unknown("builtins.set");
+      case 0x90:
+        return machine_.add_items_since_mark();
+      case 0x91:
+        return machine_.unknown_since_mark("builtins.frozenset");
+      case 0x92:
+        return machine_.reduce_with_names();
+      case 0x93:
+        return machine_.global_of_texts();
+      case 0x94:
+        return machine_.put_next();
+      case 0x95:
+        return take(sizeof(std::uint64_t)) != nullptr;  // a frame's length, which is of use to streams
+      case 'C':
+        return skip_bytes<std::uint8_t>();
+      case 'B':
+        return skip_bytes<std::uint32_t>();
+      case 0x8e:
+      case 0x96:
+        return skip_bytes<std::uint64_t>();
+      case 0x8c:
+        return text<std::uint8_t>();
+      case 0x8d:
+        return text<std::uint64_t>();
       default:
         return execute_with_operand(code);
     }
@@ -103,13 +146,17 @@ class Reader {
       case 'J':
         return push_integer<std::int32_t>();
       case 0x8a:
-        return long_integer();
+        return long_integer<std::uint8_t>();
+      case 0x8b:
+        return long_integer<std::uint32_t>();
       case 'G':
         return floating_point();
       case 'X':
-        return text();
+        return text<std::uint32_t>();
       case 'c':
         return global();
+      case 'i':
+        return object();
       case 'h':
         return with_number<std::uint8_t>([this](auto memo) { return machine_.get(memo); });
       case 'j':
@@ -147,25 +194,24 @@ class Reader {
 
   bool protocol() {
     return with_number<std::uint8_t>([this](auto version) {
-      return version == 2 || machine_.refuse(fmt::format("is of pickle protocol {}, and torch.save's is 2", version));
+      return (version >= 2 && version <= 5) ||
+             machine_.refuse(fmt::format("is of pickle protocol {}, and torch.save's are 2 to 5", version));
     });
   }
 
-  /// A little-endian two's-complement number of any length, of which 8 bytes are accepted.
+  /// A little-endian two's-complement number of any length; one of more than 64 bits (a generator's state) is unknown.
+  template <typename Length>
   bool long_integer() {
-    const std::byte* const length = take(1);
-    const std::size_t count = length == nullptr ? 0 : std::to_integer<std::size_t>(*length);
-    const std::byte* const digits = length == nullptr ? nullptr : take(count);
-    if (digits == nullptr) {
-      return false;
-    }
-    if (count > sizeof(std::int64_t)) {
-      return machine_.refuse("holds a number of more than 64 bits");
-    }
-    const bool negative = count > 0 && (digits[count - 1] & std::byte{0x80}) != std::byte{0};
-    std::int64_t number = negative ? -1 : 0;
-    std::memcpy(&number, digits, count);
-    return machine_.push(number);
+    return with_number<Length>([this](std::size_t count) {
+      const std::byte* const digits = take(count);
+      if (digits == nullptr || count > sizeof(std::int64_t)) {
+        return digits != nullptr && machine_.unknown("builtins.int");
+      }
+      const bool negative = count > 0 && (digits[count - 1] & std::byte{0x80}) != std::byte{0};
+      std::int64_t number = negative ? -1 : 0;
+      std::memcpy(&number, digits, count);
+      return machine_.push(number);
+    });
   }
 
   /// The one instruction with a big-endian operand.
@@ -174,8 +220,15 @@ class Reader {
         [this](auto bits) { return machine_.push(std::bit_cast<double>(__builtin_bswap64(bits))); });
   }
 
+  template <typename Length>
+  bool skip_bytes() {
+    return with_number<Length>(
+        [this](auto length) { return take(length) != nullptr && machine_.unknown("builtins.bytes"); });
+  }
+
+  template <typename Length>
   bool text() {
-    return with_number<std::uint32_t>([this](auto length) {
+    return with_number<Length>([this](auto length) {
       const std::byte* const characters = take(length);
       return characters != nullptr && machine_.push(std::string(reinterpret_cast<const char*>(characters), length));
     });
@@ -196,6 +249,12 @@ class Reader {
     const auto module = line();
     const auto name = module ? line() : std::nullopt;
     return name && machine_.global(*module, *name);
+  }
+
+  bool object() {
+    const auto module = line();
+    const auto name = module ? line() : std::nullopt;
+    return name && machine_.object_since_mark(*module, *name);
   }
 
   std::span<const std::byte> bytes_;

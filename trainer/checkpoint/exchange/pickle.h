@@ -19,8 +19,8 @@ namespace rollcall::checkpoint::exchange {
 /// values contain each other cannot send a reader round in circles unless the reader follows indices without end.
 using PickleIndex = std::uint32_t;
 
-/// The names that a pickle may speak of. Each is understood as data; nothing is ever imported or called.
-enum class PickleName { OrderedDict, RebuildTensor, RebuildParameter, StorageType };
+/// The names that are understood. Each is data; nothing is ever imported or called.
+enum class PickleName { OrderedDict, RebuildTensor, RebuildParameter, RebuildFromType, StorageType };
 
 /// The names of torch's classes of elements: "FloatStorage". Nothing for names of other things.
 [[nodiscard]] std::string_view storage_name(format::DType dtype);
@@ -29,6 +29,11 @@ enum class PickleName { OrderedDict, RebuildTensor, RebuildParameter, StorageTyp
 struct PickleGlobal {
   PickleName name = PickleName::OrderedDict;
   format::DType dtype = format::DType::Float32;  ///< of a StorageType
+};
+/// A name that is not understood, or a value that Python would have made with one: an argparse.Namespace, a number of
+/// NumPy's, an object of any class. Nothing of it is kept but whose it is.
+struct PickleUnknown {
+  std::uint32_t name = 0;  ///< its number in PickleTree::names
 };
 struct PickleSequence {
   bool is_tuple = false;
@@ -52,11 +57,12 @@ struct PickleTensor {
 };
 
 /// monostate is None.
-using PickleValue = std::variant<std::monostate, bool, std::int64_t, double, std::string, PickleGlobal, PickleSequence,
-                                 PickleDict, PickleStorage, PickleTensor>;
+using PickleValue = std::variant<std::monostate, bool, std::int64_t, double, std::string, PickleGlobal, PickleUnknown,
+                                 PickleSequence, PickleDict, PickleStorage, PickleTensor>;
 
 struct PickleTree {
   std::vector<PickleValue> values;
+  std::vector<std::string> names;  ///< "argparse.Namespace", of what is unknown
   PickleIndex root = 0;
 
   template <typename T>
@@ -67,12 +73,12 @@ struct PickleTree {
   [[nodiscard]] const PickleIndex* find(const PickleDict& dict, std::string_view key) const;
 };
 
-/// Reads a pickle of protocol 2 as torch.save writes it for dicts, lists and tuples of tensors, numbers and texts. It
-/// is an interpreter of data only: of the pickle machine's instructions those that build such values are known, and of
-/// Python's names those above. Everything else, which may run code when Python loads it, is refused.
+/// Reads a pickle of protocol 2 to 5 as torch.save writes it for dicts, lists and tuples of tensors, numbers and texts.
+/// It is an interpreter of data only: what would call anything but the names above, and so might run code when Python
+/// loads it, gives a PickleUnknown, and what is put into that is dropped.
 ///
 /// Takes time and memory in proportion to `bytes`, of which 32 MiB are accepted. Errors (BadData) have `path` as value
-/// and name the instruction or the name that is refused. Pure.
+/// and name the instruction that is refused. Pure.
 [[nodiscard]] Result<PickleTree> read_pickle(std::span<const std::byte> bytes, const std::string& path);
 
 }  // namespace rollcall::checkpoint::exchange

@@ -52,12 +52,11 @@ void remove_wrapper_prefixes(StateDict& state);
 [[nodiscard]] Result<void> write_safetensors(OutputFile& out, std::span<const StateTensor> tensors);
 
 /// Reads a state dict from a zip file that torch.save wrote (PyTorch 1.6 or newer), without executing its pickle: see
-/// pickle.h. `key` names the item of the file's dict that is the state dict; empty: the dict itself, or what it
-/// holds under "state_dict", "model_state_dict" or "model". Tensors that share elements are given one after the other;
-/// those that are no plain row-major block are copied into one.
+/// pickle.h. `key` names the item of the file's dict that is the state dict: see find_state_dict(). Tensors that share
+/// elements are given one after the other; those that are no plain row-major block are copied into one.
 ///
-/// Errors: BadData: no such file, damaged, elements of a type that checkpoints do not have, a pickle that is more than
-/// data; InputOutput.
+/// Errors: BadData: no such file, damaged, elements of a type that checkpoints do not have, an item of the
+/// state dict that is no tensor; InputOutput.
 [[nodiscard]] Result<StateDict> read_torch_file(InputFile file, const std::string& key = "");
 
 /// Writes what torch.save(state_dict, path) writes: torch.load(path, weights_only=True, mmap=True or not) gives an

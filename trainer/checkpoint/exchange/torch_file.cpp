@@ -1,7 +1,6 @@
 #include "trainer/checkpoint/exchange/state_dict.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "trainer/checkpoint/exchange/files.h"
+#include "trainer/checkpoint/exchange/find_state_dict.h"
 #include "trainer/checkpoint/exchange/pickle.h"
 #include "trainer/checkpoint/exchange/zip_archive.h"
 #include "trainer/checkpoint/format/strided_copy.h"
@@ -18,50 +18,6 @@ namespace rollcall::checkpoint::exchange {
 namespace {
 
 constexpr std::string_view kPickle = "/data.pkl";
-/// What the names of other programs' checkpoints are: torchvision's references, Lightning, PyTorch's tutorials.
-constexpr std::array kUsualKeys{"state_dict", "model_state_dict", "model"};
-
-std::string keys_text(const PickleTree& tree, const PickleDict& dict) {
-  constexpr std::size_t kMostKeys = 10;
-  std::vector<std::string> keys;
-  for (const auto& item : dict.items) {
-    const auto* const key = tree.as<std::string>(item.first);
-    if (key != nullptr && keys.size() < kMostKeys) {
-      keys.push_back(*key);
-    }
-  }
-  return fmt::format("{}{}", fmt::join(keys, ", "), dict.items.size() > keys.size() ? ", ..." : "");
-}
-
-/// The dict of tensors within the tree.
-Result<const PickleDict*> find_state_dict(const PickleTree& tree, const std::string& key, const InputFile& file) {
-  const auto* const root = tree.as<PickleDict>(tree.root);
-  if (root == nullptr) {
-    return file.unusable("holds no dict", "torch.save(model.state_dict(), FILE) in Python");
-  }
-  const auto holds_tensor = [&](const auto& item) { return tree.as<PickleTensor>(item.second) != nullptr; };
-  if (key.empty() && std::ranges::all_of(root->items, holds_tensor)) {
-    return root;
-  }
-  const auto at = [&](std::string_view name) -> const PickleDict* {
-    const PickleIndex* const index = tree.find(*root, name);
-    return index == nullptr ? nullptr : tree.as<PickleDict>(*index);
-  };
-  if (!key.empty()) {
-    const PickleDict* const found = at(key);
-    return found != nullptr
-               ? Result<const PickleDict*>(found)
-               : file.unusable(fmt::format("holds no dict called {}; it holds {}", key, keys_text(tree, *root)),
-                               "one of these as --key");
-  }
-  for (const char* const name : kUsualKeys) {
-    if (const PickleDict* const found = at(name)) {
-      return found;
-    }
-  }
-  return file.unusable(fmt::format("is no state dict; it holds {}", keys_text(tree, *root)),
-                       "--key=NAME of the item that is one");
-}
 
 /// Gives tensors their bytes out of the archive.
 class TensorReader {
@@ -169,8 +125,9 @@ Result<StateDict> read_tensors(const ZipArchive& archive, const std::string& pre
   for (const auto& [key_index, value] : dict.items) {
     const auto* const key = tree.as<std::string>(key_index);
     if (key == nullptr || tree.as<PickleTensor>(value) == nullptr) {
-      return archive.file().unusable(fmt::format("holds {}, which is no tensor", key ? *key : "a key that is no text"),
-                                     "saving only what is a tensor");
+      return archive.file().unusable(
+          fmt::format("holds {}, which is {}", key ? *key : "a key that is no text", describe(tree, value)),
+          "saving only what is a tensor");
     }
     last[*key] = value;
   }

@@ -15,16 +15,17 @@ using settings::Kind;
 using settings::Setting;
 
 constexpr std::array kTable{
-    Setting{"key", Kind::Text, "", "NAME",
-            "the item of the file's dict that is the state dict; empty: the dict itself, or what it holds as "
-            "state_dict, model_state_dict or model",
-            "Import"},
+    Setting{
+        "key", Kind::Text, "", "NAME",
+        "the item of the file's dict that is the state dict (state.model: of an inner one); empty: the dict itself, "
+        "what it holds as state_dict, model_state_dict or model, or the only one",
+        "Import"},
 };
 
 constexpr std::string_view kText =
     R"help(Makes a checkpoint of a state dict: a file of torch.save (PyTorch 1.6 or newer) or safetensors. Nothing in the
-file is executed: of Python's pickles only what makes up a state dict is understood, and all else refused. "module." and
-"_orig_mod." before all names are taken off.
+file is executed: of Python's pickles only what makes up a state dict is understood, and all else beside it skipped. "module."
+and "_orig_mod." before all names are taken off.
 
 Examples:
   rollcall-checkpoint import resnet50-11ad3fa6.pth start.h5

@@ -1,0 +1,120 @@
+"""Weights as the usual trainers of PyTorch save them: told apart from what lies beside them, and nothing of it is executed."""
+import argparse
+import collections
+import pathlib
+
+import numpy
+import pytest
+import reference.networks
+import torch
+from test_checkpoint_exchange import Malicious, same, tool
+
+
+def trained():
+    """A model and its optimizer after a step, so that there are moments."""
+    torch.manual_seed(5)
+    model = reference.networks.make("resnet20", num_classes=10)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    torch.nn.functional.cross_entropy(model(torch.randn(4, 3, 32, 32)), torch.arange(4)).backward()
+    optimizer.step()
+    return model, optimizer
+
+
+def of_torchvisions_reference():
+    """What references/classification/train.py saves with --model-ema and --amp."""
+    model, optimizer = trained()
+    average = torch.optim.swa_utils.AveragedModel(model, avg_fn=lambda old, new, _: 0.5 * (old + new), use_buffers=True)
+    average.update_parameters(model)
+    schedule = torch.optim.lr_scheduler.SequentialLR(optimizer, [
+        torch.optim.lr_scheduler.LinearLR(optimizer, 0.01, total_iters=5),
+        torch.optim.lr_scheduler.MultiStepLR(optimizer, [30, 60])], milestones=[5])
+    args = argparse.Namespace(data_path="/data/imagenet", model="resnet20", lr=0.5, norm_weight_decay=None, model_ema=True,
+                              output_dir=pathlib.PurePosixPath("out"), distributed=True, gpu=0, device="cuda")
+    return model, {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "lr_scheduler": schedule.state_dict(),
+                   "epoch": 7, "args": args, "model_ema": average.state_dict(),
+                   "scaler": torch.amp.GradScaler("cpu").state_dict()}
+
+
+def of_timm():
+    """What timm's CheckpointSaver saves of a compiled model with --amp and --model-ema; `metric` is NumPy's mean."""
+    model, optimizer = trained()
+    args = argparse.Namespace(model="resnet20", amp=True, mean=(0.485, 0.456, 0.406), opt_betas=None, aug_splits=0)
+    return model, {"epoch": 3, "arch": "resnet20", "optimizer": optimizer.state_dict(), "version": 2, "args": args,
+                   "amp_scaler": torch.amp.GradScaler("cpu").state_dict(),
+                   "state_dict": {f"_orig_mod.{key}": value for key, value in model.state_dict().items()},
+                   "state_dict_ema": model.state_dict(), "metric": numpy.mean([75.0, 76.5])}
+
+
+class AttributeDict(dict):
+    """Of hyper-parameters, as Lightning's."""
+
+
+def of_lightning():
+    """What Lightning's ModelCheckpoint saves of a module with `self.model` and a criterion that has a weight."""
+    model, optimizer = trained()
+    state = collections.OrderedDict((f"model.{key}", value) for key, value in model.state_dict().items())
+    state["criterion.weight"] = torch.ones(10)
+    return model, {"epoch": 2, "global_step": 80, "pytorch-lightning_version": "2.6.6", "state_dict": state,
+                   "loops": {"fit_loop": {"state_dict": {}, "epoch_progress": {"total": {"ready": 2}}}},
+                   "callbacks": {"ModelCheckpoint{'monitor': None}": {"best_model_score": torch.tensor(0.5), "kth_value": torch.tensor(1.0)}},
+                   "optimizer_states": [optimizer.state_dict()], "lr_schedulers": [], "hparams_name": "kwargs",
+                   "hyper_parameters": AttributeDict(lr=0.1, betas=(0.9, 0.99))}
+
+
+def beside(state):
+    """Everything that Python can put beside weights."""
+    return {"model": state, "random": numpy.random.default_rng(1).bit_generator.state, "python": (3, tuple(range(5)), None),
+            "seed": 2**64 - 1, "history": numpy.arange(3), "names": {"a", "b"}, "bytes": b"\x00\xff", "counts": collections.Counter("aab"),
+            "by_class": collections.defaultdict(list, {1: [2]}), "last": collections.deque([1.5], maxlen=3), "dtype": torch.bfloat16,
+            "device": torch.device("cpu"), "size": torch.Size([1, 2]), "path": pathlib.PurePosixPath("/x"), "frozen": frozenset([1]),
+            "array": bytearray(b"x"), "function": collections.OrderedDict, "complex": 1j}
+
+
+def imported(saved, tmp_path, *options, **how):
+    torch.save(saved, tmp_path / "in.pth", **how)
+    text = tool("import", *options, "--overwrite", tmp_path / "in.pth", tmp_path / "x.h5")
+    tool("export", "--overwrite", tmp_path / "x.h5", tmp_path / "out.pth")
+    return text, torch.load(tmp_path / "out.pth", weights_only=True)
+
+
+@pytest.mark.parametrize("made", [of_torchvisions_reference, of_timm])
+def test_what_lies_beside_the_weights_is_skipped(made, tmp_path):
+    model, saved = made()
+    text, found = imported(saved, tmp_path)
+    assert "resnet20 with 10 classes" in text
+    same(dict(found), model.state_dict())
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_whatever_python_puts_beside_weights_is_skipped_in_every_protocol(protocol, tmp_path):
+    state = {"w": torch.arange(6.0).reshape(2, 3), "buffer": torch.nn.Buffer(torch.ones(2)),
+             "parameter": torch.nn.Parameter(torch.ones(3))}
+    state["parameter"].of_a_program = 1
+    found = imported(beside(state), tmp_path, pickle_protocol=protocol)[1]
+    same(dict(found), {key: value.detach() for key, value in state.items()})
+
+
+def test_the_state_dict_is_the_only_one_or_the_one_that_is_named(tmp_path):
+    one, other = {"w": torch.ones(2)}, {"w": torch.zeros(3)}
+    same(dict(imported({"net": one, "epoch": 3, "optimizer": {"state": {0: one}}}, tmp_path)[1]), one)
+    same(dict(imported({"state": {"model": one, "seed": 1}}, tmp_path)[1]), one)
+    same(dict(imported({"generator": one, "critic": other}, tmp_path, "--key=critic")[1]), other)
+    same(dict(imported({"state": {"a": one, "b": other}}, tmp_path, "--key=state.b")[1]), other)
+    torch.save({"generator": one, "critic": other}, tmp_path / "two.pth")
+    text = tool("import", tmp_path / "two.pth", tmp_path / "y.h5", code=65)
+    assert "several state dicts: generator, critic; try rollcall-checkpoint import --key=generator" in text
+
+
+def test_unknown_objects_among_the_weights_are_named_and_nothing_runs(tmp_path):
+    for name, saved, named in [
+            ("object", {"model": {"w": torch.ones(2), "x": Malicious(tmp_path / "ran")}}, "holds x, which is of Python's posix.system"),
+            ("array", {"model": {"w": torch.ones(2), "x": numpy.ones(2)}}, "holds x, which is of Python's numpy"),
+            ("module", {"model": torch.nn.Linear(2, 2), "epoch": 1}, "its model is of Python's torch.nn.modules.linear.Linear"),
+            ("type", {"w": torch.ones(2, dtype=torch.complex64)}, "torch.ComplexFloatStorage"),
+            ("negated", {"w": torch._neg_view(torch.ones(2))}, "torch.Tensor with metadata"),
+            ("sparse", {"w": torch.eye(2).to_sparse()}, "_rebuild_sparse_tensor")]:
+        torch.save(saved, tmp_path / f"{name}.pth")
+        text = tool("import", tmp_path / f"{name}.pth", tmp_path / "x.h5", code=65)
+        assert named in text and "nothing was run" in text, text
+    same(dict(imported({"model": {"w": torch.ones(2)}, "x": Malicious(tmp_path / "ran")}, tmp_path)[1]), {"w": torch.ones(2)})
+    assert not (tmp_path / "ran").exists()

@@ -1,0 +1,151 @@
+#include "trainer/checkpoint/exchange/find_state_dict.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace rollcall::checkpoint::exchange {
+namespace {
+
+/// What the names of other programs' checkpoints are: torchvision's references, Lightning, timm, PyTorch's tutorials.
+constexpr std::array kUsualKeys{"state_dict", "model_state_dict", "model"};
+constexpr std::size_t kMostNamed = 10;
+constexpr std::size_t kLongestPath = 200;
+constexpr const char* kSaveStateDict = "torch.save(model.state_dict(), FILE) in Python";
+
+struct NamedDict {
+  std::string path;  ///< "state.model"
+  const PickleDict* dict = nullptr;
+};
+
+bool holds_tensor(const PickleTree& tree, const PickleDict& dict) {
+  return std::ranges::any_of(dict.items, [&](const auto& item) {
+    return tree.as<std::string>(item.first) != nullptr && tree.as<PickleTensor>(item.second) != nullptr;
+  });
+}
+
+/// The dicts in `dict` and in these, by names that are texts: an optimizer's moments are not among them.
+std::vector<NamedDict> dicts_in(const PickleTree& tree, const PickleDict& dict) {
+  constexpr std::size_t kLevels = 2;
+  constexpr std::size_t kMostDicts = 1000;
+  std::vector<NamedDict> found{{"", &dict}};
+  std::set<const PickleDict*> seen{&dict};
+  std::size_t begin = 0;
+  for (std::size_t level = 0; level < kLevels; ++level) {
+    const std::size_t end = found.size();
+    for (; begin < end; ++begin) {
+      const std::string above = found[begin].path;
+      for (const auto& [name, value] : found[begin].dict->items) {
+        const auto* const text = tree.as<std::string>(name);
+        const auto* const inner = tree.as<PickleDict>(value);
+        if (text != nullptr && inner != nullptr && above.size() + text->size() < kLongestPath &&
+            found.size() <= kMostDicts && seen.insert(inner).second) {
+          found.push_back({above.empty() ? *text : above + "." + *text, inner});
+        }
+      }
+    }
+  }
+  found.erase(found.begin());
+  return found;
+}
+
+std::string keys_text(const PickleTree& tree, const PickleDict& dict) {
+  std::vector<std::string> keys;
+  for (const auto& item : dict.items) {
+    const auto* const key = tree.as<std::string>(item.first);
+    if (key != nullptr && keys.size() < kMostNamed) {
+      keys.push_back(key->substr(0, kLongestPath));
+    }
+  }
+  return fmt::format("{}{}", fmt::join(keys, ", "), dict.items.size() > keys.size() ? ", ..." : "");
+}
+
+/// Whose the item is that is unknown where a state dict is looked for: a model as a whole, tensors of other types. The
+/// first of those that `names` has; where it has none, the first of all.
+std::string unknown_item(const PickleTree& tree, const PickleDict& dict, const std::vector<std::string_view>& names) {
+  for (const auto& [key, value] : dict.items) {
+    const auto* const text = tree.as<std::string>(key);
+    const bool wanted = text != nullptr && (names.empty() || std::ranges::find(names, *text) != names.end());
+    if (wanted && tree.as<PickleUnknown>(value) != nullptr) {
+      return fmt::format("; its {} is {}", text->substr(0, kLongestPath), describe(tree, value));
+    }
+  }
+  return "";
+}
+
+const PickleDict* usual_one(const std::vector<NamedDict>& dicts) {
+  for (const char* const name : kUsualKeys) {
+    if (const auto usual = std::ranges::find(dicts, name, &NamedDict::path); usual != dicts.end()) {
+      return usual->dict;
+    }
+  }
+  return nullptr;
+}
+
+/// The one that is usually meant, or the only one.
+Result<const PickleDict*> choose(const PickleTree& tree, const PickleDict& root, const InputFile& file) {
+  const std::vector<NamedDict> dicts = dicts_in(tree, root);
+  std::vector<NamedDict> found;
+  std::ranges::copy_if(dicts, std::back_inserter(found),
+                       [&](const NamedDict& one) { return holds_tensor(tree, *one.dict); });
+  if (const PickleDict* const usual = usual_one(found)) {
+    return usual;
+  }
+  if (found.size() == 1) {
+    return found.front().dict;
+  }
+  if (found.empty() && holds_tensor(tree, root)) {
+    return &root;
+  }
+  if (const PickleDict* const usual = found.empty() ? usual_one(dicts) : nullptr) {
+    return usual;  // which has no tensor: whoever reads it says what it has instead
+  }
+  if (found.empty()) {
+    const std::string usual_item = unknown_item(tree, root, {kUsualKeys.begin(), kUsualKeys.end()});
+    return file.unusable(fmt::format("is no state dict; it holds {}{}", keys_text(tree, root),
+                                     usual_item.empty() ? unknown_item(tree, root, {}) : usual_item),
+                         kSaveStateDict);
+  }
+  std::vector<std::string> paths;
+  for (std::size_t i = 0; i < std::min(found.size(), kMostNamed); ++i) {
+    paths.push_back(found[i].path);
+  }
+  return file.unusable(fmt::format("holds several state dicts: {}{}", fmt::join(paths, ", "),
+                                   found.size() > paths.size() ? ", ..." : ""),
+                       fmt::format("rollcall-checkpoint import --key={}", paths.front()));
+}
+
+}  // namespace
+
+std::string describe(const PickleTree& tree, PickleIndex value) {
+  const auto* const unknown = tree.as<PickleUnknown>(value);
+  return unknown == nullptr ? "no tensor"
+                            : fmt::format("of Python's {}, no tensor of a type that checkpoints have; nothing was run",
+                                          tree.names[unknown->name]);
+}
+
+Result<const PickleDict*> find_state_dict(const PickleTree& tree, const std::string& key, const InputFile& file) {
+  const auto* const root = tree.as<PickleDict>(tree.root);
+  if (root == nullptr) {
+    return tree.as<PickleUnknown>(tree.root) != nullptr
+               ? file.unusable("is " + describe(tree, tree.root), kSaveStateDict)
+               : file.unusable("holds no dict", kSaveStateDict);
+  }
+  if (key.empty()) {
+    const auto is_tensor = [&](const auto& item) { return tree.as<PickleTensor>(item.second) != nullptr; };
+    return std::ranges::all_of(root->items, is_tensor) ? root : choose(tree, *root, file);
+  }
+  const std::vector<NamedDict> dicts = dicts_in(tree, *root);
+  const auto found = std::ranges::find(dicts, key, &NamedDict::path);
+  return found != dicts.end() ? Result<const PickleDict*>(found->dict)
+                              : file.unusable(fmt::format("holds no dict called {}; it holds {}{}", key,
+                                                          keys_text(tree, *root), unknown_item(tree, *root, {key})),
+                                              "one of these as --key");
+}
+
+}  // namespace rollcall::checkpoint::exchange

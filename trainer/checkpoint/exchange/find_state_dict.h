@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "runtime/base/result.h"
+#include "trainer/checkpoint/exchange/files.h"
+#include "trainer/checkpoint/exchange/pickle.h"
+
+namespace rollcall::checkpoint::exchange {
+
+/// The dict of tensors in what a training saved: the one that `key` names ("model_ema", "state.model"), or the whole,
+/// or the item that is usually called so, or the only one there is. Errors (BadData) name what is there instead.
+[[nodiscard]] Result<const PickleDict*> find_state_dict(const PickleTree& tree, const std::string& key,
+                                                        const InputFile& file);
+
+/// What a value that is no tensor is, for an error: "no tensor", or whose class it is of.
+[[nodiscard]] std::string describe(const PickleTree& tree, PickleIndex value);
+
+}  // namespace rollcall::checkpoint::exchange
