@@ -1,6 +1,7 @@
 """Weights as the usual trainers of PyTorch save them: told apart from what lies beside them, and nothing of it is executed."""
 import argparse
 import collections
+import json
 import pathlib
 
 import numpy
@@ -77,12 +78,52 @@ def imported(saved, tmp_path, *options, **how):
     return text, torch.load(tmp_path / "out.pth", weights_only=True)
 
 
-@pytest.mark.parametrize("made", [of_torchvisions_reference, of_timm])
+@pytest.mark.parametrize("made", [of_torchvisions_reference, of_timm, of_lightning])
 def test_what_lies_beside_the_weights_is_skipped(made, tmp_path):
     model, saved = made()
     text, found = imported(saved, tmp_path)
     assert "resnet20 with 10 classes" in text
     same(dict(found), model.state_dict())
+
+
+@pytest.mark.parametrize("made, key, before, left_out", [
+    (of_torchvisions_reference, "model_ema", "module.", ["n_averaged"]), (of_timm, "state_dict", "_orig_mod.", []),
+    (of_timm, "state_dict_ema", "", []), (of_lightning, "", "model.", ["criterion.weight"])])
+def test_what_wrappers_put_before_the_names_is_taken_off_and_told(made, key, before, left_out, tmp_path):
+    model, saved = made()
+    text, found = imported(saved, tmp_path, f"--key={key}", "--json")
+    told = json.loads(text)
+    assert (told["model"], told["prefix"], told["left_out"]) == ("resnet20", before, left_out)
+    model.load_state_dict(found, strict=True)
+    text = tool("import", f"--key={key}", "--overwrite", tmp_path / "in.pth", tmp_path / "x.h5")
+    assert (f'"{before}" before their names is taken off' in text) == bool(before)
+    assert ("left out: " in text) == bool(left_out)
+
+
+def test_a_model_is_found_behind_any_name_of_a_module(tmp_path):
+    """Lightning's modules call it as they like; a copy of it that lies beside is told."""
+    model, _ = trained()
+    state = {f"{name}.{key}": value for name in ("net", "teacher.net") for key, value in model.state_dict().items()}
+    text, found = imported({"state_dict": state}, tmp_path)
+    assert "resnet20 with 10 classes" in text and '"net." before' in text and "left out: teacher.net.conv1.weight and 127 more" in text
+    same(dict(found), model.state_dict())
+
+
+def test_a_model_that_is_not_known_keeps_all_its_tensors(tmp_path):
+    inner = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    average = torch.optim.swa_utils.AveragedModel(inner)
+    same(dict(imported(average.state_dict(), tmp_path)[1]), inner.state_dict())
+    state = {**{f"model.{key}": value for key, value in inner.state_dict().items()}, "criterion.weight": torch.ones(3)}
+    same(dict(imported({"state_dict": state}, tmp_path)[1]), {**inner.state_dict(), "criterion.weight": torch.ones(3)})
+
+
+def test_weights_without_counters_of_batches_or_in_half_precision_are_of_their_model(tmp_path):
+    model, _ = trained()
+    bare = {key: value for key, value in model.state_dict().items() if not key.endswith("num_batches_tracked")}
+    for state in (bare, model.half().state_dict()):
+        text, found = imported(state, tmp_path)
+        assert "resnet20 with 10 classes" in text
+        same(dict(found), state)
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])

@@ -34,7 +34,22 @@ TEST_P(ExchangeFile, WhatWrappersPutBeforeAllNamesIsTakenOff) {
     tensor.key = "module._orig_mod." + tensor.key;
   }
   EXPECT_TRUE(same_tensors(read_state_dict(write(wrapped))->tensors, sample_.tensors));
-  wrapped.front().key = "other";
+}
+
+TEST_P(ExchangeFile, WhatMostNamesBeginWithIsTakenOffAndTheOthersAreApart) {
+  std::vector<StateTensor> wrapped = sample_.tensors;
+  for (StateTensor& tensor : wrapped) {
+    tensor.key = "module.model." + tensor.key;
+  }
+  wrapped[0].key = "n_averaged";
+  wrapped[1].key = "module.criterion";
+  const auto state = read_state_dict(write(wrapped));
+  EXPECT_TRUE(same_tensors(state->tensors, {sample_.tensors.begin() + 2, sample_.tensors.end()}));
+  EXPECT_TRUE(same_tensors(state->others, {wrapped[0], wrapped[1]}));
+  EXPECT_EQ(state->prefix, "module.model.");
+  for (std::size_t i = 0; i < wrapped.size() / 2; ++i) {
+    wrapped[i].key = "half." + sample_.tensors[i].key;
+  }
   EXPECT_TRUE(same_tensors(read_state_dict(write(wrapped))->tensors, wrapped));
 }
 

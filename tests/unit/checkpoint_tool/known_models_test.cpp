@@ -9,42 +9,75 @@
 namespace rollcall::checkpoint_tool {
 namespace {
 
+using checkpoint::exchange::StateDict;
 using checkpoint::exchange::StateTensor;
 using checkpoint::format::DType;
 
-std::vector<StateTensor> state_of(const std::string& name, std::int64_t num_classes) {
+StateDict state_of(const std::string& name, std::int64_t num_classes, const std::string& prefix = "") {
   const auto model = resnet_tensors(name, num_classes);
-  std::vector<StateTensor> tensors;
+  StateDict state;
   for (const ModelTensor& tensor : *model) {
-    tensors.push_back({tensor.key, DType::Float32, tensor.shape, {}});
+    state.tensors.push_back({prefix + tensor.key, DType::Float32, tensor.shape, {}});
   }
-  return tensors;
+  return state;
+}
+
+std::vector<std::string> keys_of(const std::vector<StateTensor>& tensors) {
+  std::vector<std::string> keys;
+  std::ranges::transform(tensors, std::back_inserter(keys), &StateTensor::key);
+  return keys;
 }
 
 TEST(KnownModels, AreRecognisedInAnyOrderAndPutIntoTheirOwn) {
   for (const char* const name : {"resnet20", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152"}) {
-    std::vector<StateTensor> tensors = state_of(name, 7);
-    std::ranges::sort(tensors, {}, &StateTensor::key);
-    const auto model = recognise_model(tensors);
+    StateDict state = state_of(name, 7);
+    std::ranges::sort(state.tensors, {}, &StateTensor::key);
+    const auto model = recognise_model(state);
     ASSERT_TRUE(model) << name;
     EXPECT_EQ(model->name, name);
     EXPECT_EQ(model->num_classes, 7);
-    EXPECT_EQ(tensors.front().key, "conv1.weight");
-    EXPECT_EQ(tensors.back().key, "fc.bias");
+    EXPECT_EQ(state.tensors.front().key, "conv1.weight");
+    EXPECT_EQ(state.tensors.back().key, "fc.bias");
   }
   EXPECT_FALSE(resnet_tensors("resnet19", 10));
 }
 
 TEST(KnownModels, OthersAreNotTouched) {
-  std::vector<StateTensor> tensors = state_of("resnet18", 10);
-  tensors[3].shape = {65};
-  EXPECT_FALSE(recognise_model(tensors));
-  tensors = state_of("resnet18", 10);
-  tensors.push_back({"more", DType::Float32, {}, {}});
-  EXPECT_FALSE(recognise_model(tensors));
-  EXPECT_EQ(tensors.back().key, "more");
-  std::vector<StateTensor> none;
+  StateDict state = state_of("resnet18", 10);
+  state.tensors[3].shape = {65};
+  EXPECT_FALSE(recognise_model(state));
+  state = state_of("resnet18", 10);
+  state.tensors.push_back({"more", DType::Float32, {}, {}});
+  EXPECT_FALSE(recognise_model(state));
+  EXPECT_EQ(state.tensors.back().key, "more");
+  state = state_of("resnet18", 10, "net.");
+  state.tensors.erase(state.tensors.end() - 2, state.tensors.end());  // fc
+  EXPECT_FALSE(recognise_model(state));
+  EXPECT_EQ(state.tensors.front().key, "net.conv1.weight");
+  StateDict none;
   EXPECT_FALSE(recognise_model(none));
+}
+
+TEST(KnownModels, AreFoundBehindWhateverIsBeforeTheirNames) {
+  StateDict state = state_of("resnet18", 10, "net.inner.");
+  const std::vector<StateTensor> second = state_of("resnet18", 10, "teacher.").tensors;
+  state.tensors.insert(state.tensors.end(), second.begin(), second.end());
+  state.tensors.insert(state.tensors.begin(), {"head.fc.bias", DType::Float32, {10}, {}});
+  ASSERT_TRUE(recognise_model(state));
+  EXPECT_EQ(keys_of(state.tensors), keys_of(state_of("resnet18", 10).tensors));
+  EXPECT_EQ(state.prefix, "net.inner.");
+  EXPECT_EQ(state.others.size(), 1 + second.size());
+  EXPECT_EQ(state.others.front().key, "head.fc.bias");
+  EXPECT_EQ(state.others.back().key, "teacher.fc.bias");
+}
+
+TEST(KnownModels, NeedNoCountersOfBatches) {
+  StateDict state = state_of("resnet50", 10);
+  std::erase_if(state.tensors, [](const StateTensor& one) { return one.key.ends_with("num_batches_tracked"); });
+  EXPECT_TRUE(recognise_model(state));
+  EXPECT_EQ(state.tensors.size(), 320U - 53U);
+  state.tensors.push_back({"bn1.num_batches_tracked", DType::Int64, {1}, {}});
+  EXPECT_FALSE(recognise_model(state));
 }
 
 TEST(NewCheckpoint, NamesThatCannotBeGroupsAreRefused) {

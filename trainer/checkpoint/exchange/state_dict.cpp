@@ -13,12 +13,20 @@ namespace {
 
 bool remove_prefix(StateDict& state, std::string_view prefix) {
   const auto has_it = [&](const StateTensor& tensor) { return tensor.key.starts_with(prefix); };
-  if (state.tensors.empty() || !std::ranges::all_of(state.tensors, has_it)) {
+  const auto with = static_cast<std::size_t>(std::ranges::count_if(state.tensors, has_it));
+  if (with <= state.tensors.size() / 2) {
     return false;
   }
+  const auto without = std::stable_partition(state.tensors.begin(), state.tensors.end(), has_it);
+  for (auto tensor = without; tensor != state.tensors.end(); ++tensor) {
+    tensor->key.insert(0, state.prefix);
+    state.others.push_back(std::move(*tensor));
+  }
+  state.tensors.erase(without, state.tensors.end());
   for (StateTensor& tensor : state.tensors) {
     tensor.key.erase(0, prefix.size());
   }
+  state.prefix += prefix;
   return true;
 }
 
@@ -82,7 +90,7 @@ std::optional<std::uint64_t> byte_count(format::DType dtype, std::span<const std
 }
 
 void remove_wrapper_prefixes(StateDict& state) {
-  while (remove_prefix(state, "module.") || remove_prefix(state, "_orig_mod.")) {
+  while (remove_prefix(state, "module.") || remove_prefix(state, "_orig_mod.") || remove_prefix(state, "model.")) {
   }
 }
 

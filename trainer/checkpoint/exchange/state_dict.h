@@ -24,14 +24,17 @@ struct StateTensor {
 
 /// A state dict that was read, together with the memory that its tensors point into. Move only.
 struct StateDict {
-  std::vector<StateTensor> tensors;  ///< in the file's order
+  std::vector<StateTensor> tensors;   ///< in the file's order
+  std::string prefix{};               ///< what was before these names and is taken off: "module."
+  std::vector<StateTensor> others{};  ///< without that prefix: a wrapper's own, or a model's beside the wrapped one
   std::vector<std::unique_ptr<std::byte[]>> storage;
 };
 
 /// Bytes of a tensor; nothing for a negative dimension or where 63 bits do not hold the number.
 [[nodiscard]] std::optional<std::uint64_t> byte_count(format::DType dtype, std::span<const std::int64_t> shape);
 
-/// Takes "module." (DistributedDataParallel) and "_orig_mod." (torch.compile) off all keys, where all have them.
+/// Takes "module." (DistributedDataParallel, AveragedModel), "_orig_mod." (torch.compile) and "model." (Lightning's
+/// modules, by custom) off the keys where most have them; what has not goes to `others`.
 void remove_wrapper_prefixes(StateDict& state);
 
 /// Reads a state dict from a file of another program's, told by its first bytes: a zip file of torch.save or a

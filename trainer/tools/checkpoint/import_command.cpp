@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "runtime/base/text.h"
 #include "trainer/checkpoint/exchange/state_dict.h"
 #include "trainer/tools/checkpoint/checkpoint_file.h"
@@ -11,6 +13,8 @@ namespace rollcall::checkpoint_tool {
 namespace import_impl {
 namespace {
 
+using checkpoint::exchange::StateDict;
+using checkpoint::exchange::StateTensor;
 using settings::Kind;
 using settings::Setting;
 
@@ -24,13 +28,33 @@ constexpr std::array kTable{
 
 constexpr std::string_view kText =
     R"help(Makes a checkpoint of a state dict: a file of torch.save (PyTorch 1.6 or newer) or safetensors. Nothing in the
-file is executed: of Python's pickles only what makes up a state dict is understood, and all else beside it skipped. "module."
-and "_orig_mod." before all names are taken off.
+file is executed: of Python's pickles only what makes up a state dict is understood, and all else beside it skipped.
+"module.", "_orig_mod." and "model." before most names are taken off.
 
 Examples:
   rollcall-checkpoint import resnet50-11ad3fa6.pth start.h5
   rollcall-checkpoint import --key=model_ema model_599.pth start.h5
 )help";
+
+/// A state dict that is no model of ours keeps all that it has, but for the counter of PyTorch's AveragedModel.
+void keep_others(StateDict& state) {
+  const auto counter = std::stable_partition(state.others.begin(), state.others.end(), [](const StateTensor& tensor) {
+    return tensor.key != "n_averaged" || !tensor.shape.empty();
+  });
+  state.tensors.insert(state.tensors.end(), state.others.begin(), counter);
+  state.others.erase(state.others.begin(), counter);
+}
+
+/// What of the file is not in the checkpoint, for people.
+std::string left_out_text(const StateDict& state) {
+  const std::string prefix =
+      state.prefix.empty() ? "" : fmt::format("; \"{}\" before their names is taken off", printable(state.prefix));
+  if (state.others.empty()) {
+    return prefix;
+  }
+  return fmt::format("{}; left out: {}{}", prefix, printable(state.others.front().key),
+                     state.others.size() > 1 ? fmt::format(" and {} more", state.others.size() - 1) : "");
+}
 
 Result<int> run(CommandContext& context) {
   const std::string& from = context.arguments[0];
@@ -43,24 +67,36 @@ Result<int> run(CommandContext& context) {
     return fail("state dict", from, "holds no tensor", "torch.save(model.state_dict(), FILE) in Python",
                 ExitCode::BadData);
   }
-  const auto model = recognise_model(state->tensors);
+  const auto model = recognise_model(*state);
+  if (!model) {
+    keep_others(*state);
+  }
   if (auto written =
           write_model_checkpoint(path, context.line.has("overwrite"), state->tensors, {{"/imported_from", from}});
       !written) {
     return written.error();
   }
   if (context.json()) {
-    Json json{{"path", path}, {"from", from}, {"tensors", state->tensors.size()}, {"model", nullptr}};
+    Json json{{"path", path},
+              {"from", from},
+              {"tensors", state->tensors.size()},
+              {"prefix", state->prefix},
+              {"left_out", Json::array()},
+              {"model", nullptr}};
+    for (const StateTensor& tensor : state->others) {
+      json["left_out"].push_back(tensor.key);
+    }
     if (model) {
       json["model"] = model->name;
       json["num_classes"] = model->num_classes;
     }
     print_json(context.out, "import", json);
   } else {
-    context.out << fmt::format(
-        "{}: {} tensors of {}, {}\n", printable(path), state->tensors.size(), printable(from),
-        model ? fmt::format("{} with {} classes", model->name, model->num_classes)
-              : "a model that rollcall-train does not have (it has resnet18, 34, 50, 101 and 152)");
+    context.out << fmt::format("{}: {} tensors of {}, {}{}\n", printable(path), state->tensors.size(), printable(from),
+                               model
+                                   ? fmt::format("{} with {} classes", model->name, model->num_classes)
+                                   : "a model that rollcall-train does not have (it has resnet18, 34, 50, 101 and 152)",
+                               left_out_text(*state));
   }
   return to_int(ExitCode::Success);
 }

@@ -10,6 +10,7 @@
 namespace rollcall::checkpoint_tool {
 namespace {
 
+using checkpoint::exchange::StateDict;
 using checkpoint::exchange::StateTensor;
 
 struct Shape {
@@ -65,6 +66,65 @@ class Layout {
   std::vector<ModelTensor> tensors_;
 };
 
+using Places = std::map<std::string, std::size_t, std::less<>>;  ///< numbers of tensors by their names
+
+Places places_of(const std::vector<StateTensor>& tensors) {
+  Places places;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    places.emplace(tensors[i].key, i);
+  }
+  return places;
+}
+
+/// What is before the names of ResNets in a file, in its order.
+std::vector<std::string> prefixes_of(const std::vector<StateTensor>& tensors) {
+  constexpr std::string_view kInEachOnce = "layer1.0.conv1.weight";
+  constexpr std::size_t kMost = 16;
+  std::vector<std::string> found;
+  for (const StateTensor& tensor : tensors) {
+    const std::string_view key = tensor.key;
+    const bool here = key == kInEachOnce || key.ends_with("." + std::string(kInEachOnce));
+    if (here && found.size() < kMost) {
+      found.emplace_back(key.substr(0, key.size() - kInEachOnce.size()));
+    }
+  }
+  return found;
+}
+
+/// The numbers of a model's tensors in its own order; empty where one is missing.
+std::vector<std::size_t> find_model(const std::vector<StateTensor>& tensors, const Places& places,
+                                    const std::string& prefix, const std::vector<ModelTensor>& model) {
+  std::vector<std::size_t> found;
+  for (const ModelTensor& tensor : model) {
+    const auto place = places.find(prefix + tensor.key);
+    if (place != places.end() && tensors[place->second].shape == tensor.shape) {
+      found.push_back(place->second);
+    } else if (place != places.end() || !tensor.key.ends_with(".num_batches_tracked")) {
+      return {};
+    }
+  }
+  return found;
+}
+
+/// Leaves these tensors, in this order, and without `prefix`.
+void keep(StateDict& state, const std::vector<std::size_t>& numbers, const std::string& prefix) {
+  std::vector<StateTensor> kept;
+  std::vector<bool> is_kept(state.tensors.size());
+  for (const std::size_t number : numbers) {
+    kept.push_back(state.tensors[number]);
+    kept.back().key.erase(0, prefix.size());
+    is_kept[number] = true;
+  }
+  for (std::size_t i = 0; i < state.tensors.size(); ++i) {
+    if (!is_kept[i]) {
+      state.others.push_back(std::move(state.tensors[i]));
+      state.others.back().key.insert(0, state.prefix);
+    }
+  }
+  state.tensors = std::move(kept);
+  state.prefix += prefix;
+}
+
 }  // namespace
 
 std::optional<std::vector<ModelTensor>> resnet_tensors(const std::string& name, std::int64_t num_classes) {
@@ -88,30 +148,21 @@ std::optional<std::vector<ModelTensor>> resnet_tensors(const std::string& name, 
   return layout.tensors_;
 }
 
-std::optional<KnownModel> recognise_model(std::vector<StateTensor>& tensors) {
-  std::map<std::string_view, std::size_t> place;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    place.emplace(tensors[i].key, i);
-  }
-  const auto head = place.find("fc.bias");
-  if (head == place.end() || tensors[head->second].shape.size() != 1) {
-    return std::nullopt;
-  }
-  const std::int64_t num_classes = tensors[head->second].shape.front();
-  for (const Shape& shape : kShapes) {
-    const auto model = *resnet_tensors(std::string(shape.name), num_classes);
-    const auto is_there = [&](const ModelTensor& tensor) {
-      const auto found = place.find(tensor.key);
-      return found != place.end() && tensors[found->second].shape == tensor.shape;
-    };
-    if (model.size() == tensors.size() && std::ranges::all_of(model, is_there)) {
-      std::vector<StateTensor> ordered;
-      ordered.reserve(model.size());
-      for (const ModelTensor& tensor : model) {
-        ordered.push_back(tensors[place.at(tensor.key)]);
+std::optional<KnownModel> recognise_model(StateDict& state) {
+  const Places places = places_of(state.tensors);
+  for (const std::string& prefix : prefixes_of(state.tensors)) {
+    const auto head = places.find(prefix + "fc.bias");
+    if (head == places.end() || state.tensors[head->second].shape.size() != 1) {
+      continue;
+    }
+    const std::int64_t num_classes = state.tensors[head->second].shape.front();
+    for (const Shape& shape : kShapes) {
+      const auto found =
+          find_model(state.tensors, places, prefix, *resnet_tensors(std::string(shape.name), num_classes));
+      if (!found.empty() && (!prefix.empty() || found.size() == state.tensors.size())) {
+        keep(state, found, prefix);
+        return KnownModel{std::string(shape.name), num_classes};
       }
-      tensors = std::move(ordered);
-      return KnownModel{std::string(shape.name), num_classes};
     }
   }
   return std::nullopt;

@@ -24,8 +24,10 @@ struct KnownModel {
   std::int64_t num_classes = 0;
 };
 
-/// The model that a state dict is of, if rollcall-train knows it: same names, same shapes. Its tensors are then put
-/// into the model's order; files do not always keep it.
-[[nodiscard]] std::optional<KnownModel> recognise_model(std::vector<checkpoint::exchange::StateTensor>& tensors);
+/// The model that a state dict is of, if rollcall-train knows it: same names, same shapes, of which batch norms'
+/// counters may be missing, as load_state_dict() takes them. Its tensors are then put into the model's order; files do
+/// not always keep it. Where all its names have something before them ("net."), that is taken off, and what
+/// has not goes to `others`.
+[[nodiscard]] std::optional<KnownModel> recognise_model(checkpoint::exchange::StateDict& state);
 
 }  // namespace rollcall::checkpoint_tool
