@@ -97,6 +97,16 @@ TEST(Exif, OrientationIsReadInBothByteOrders) {
   }
 }
 
+TEST(Exif, OrientationIsReadBehindForeignBytesAsLibjpegReadsIt) {
+  std::vector<std::byte> file = turned_jpeg(40, 30, 6);
+  const std::array foreign{std::byte{0}, std::byte{7}, std::byte{0xff}, std::byte{0}, std::byte{9}};
+  file.insert(file.begin() + 2, foreign.begin(), foreign.end());
+  EXPECT_EQ(exif_orientation(file), 6);
+  const auto repacked = repack(file);
+  ASSERT_TRUE(repacked) << repacked.error().message();
+  EXPECT_EQ(repacked->orientation, 6);
+}
+
 TEST(Exif, NonsenseMeansAsStored) {
   EXPECT_EQ(exif_orientation({}), 1);
   EXPECT_EQ(exif_orientation(test::make_jpeg(test::smooth_pixels(8, 8, 1), 8, 8)), 1);

@@ -23,12 +23,12 @@ struct DecodeOptions {
 /// Gives the pixels that decoding all and cropping would give, bit for bit, which are those of Pillow's
 /// `Image.open(...).convert("RGB")`:
 ///  - JPEG (libjpeg-turbo, accurate DCT, fancy upsampling): greyscale is repeated three times; CMYK and YCCK are taken
-///    as Adobe writes them, inverted, and multiplied out. Only what the box needs is decoded; damage below it is not
-///    seen.
+///    as Adobe writes them, inverted, and multiplied out. Only what the box needs is decoded; damage elsewhere fails
+///    all the same.
 ///  - JPEG with a Tiling, as repack() writes it: only the tiles that the box needs are read at all.
 ///  - PNG: palette and greyscale expanded, alpha dropped (not blended), 16 bits rounded to 8. Unlike Pillow, a gAMA
 ///    chunk that is not sRGB's is honoured. Always decoded whole.
-/// Whatever the libraries warn of in a JPEG counts as damage: a truncated file "succeeds" with a warning otherwise.
+/// What libjpeg warns of counts as damage where it may have guessed pixels: a truncated file "succeeds" with a warning.
 ///
 /// Not thread-safe: one for each thread. Errors carry no file name (the value is empty): the caller knows it.
 class ImageDecoder {

@@ -183,6 +183,24 @@ bool JpegDecompressor::read(const Rows& rows) {
   });
 }
 
+/// Whether a file is damaged is not to depend on the part that is wanted, so what lies behind it is read as well.
+bool JpegDecompressor::read_to_end(const Rows& rows, EntropyDecoder* entropy_decoder) {
+  return errors_.run([&] {
+    if (jpeg_has_multiple_scans(&libjpeg_) != FALSE) {  // all of them were read at the start
+      return;
+    }
+    if (entropy_decoder != nullptr && entropy_decoder->is_attached()) {
+      entropy_decoder->read_to_end(libjpeg_);
+      return;
+    }
+    JSAMPROW beyond = rows.memory + static_cast<std::size_t>(rows.count) * rows.row_bytes;
+    while (libjpeg_.output_scanline < libjpeg_.output_height) {
+      jpeg_read_scanlines(&libjpeg_, &beyond, 1);
+    }
+    jpeg_finish_decompress(&libjpeg_);
+  });
+}
+
 Result<PixelView> JpegDecompressor::decode(const JpegCrop& crop, KeptMemory& pixels, EntropyDecoder* entropy_decoder) {
   Rows rows;
   if ((!header_is_read_ && !parse_header()) || !start(crop, entropy_decoder, rows)) {
@@ -191,15 +209,13 @@ Result<PixelView> JpegDecompressor::decode(const JpegCrop& crop, KeptMemory& pix
   }
   constexpr std::size_t kRowAlignment = 64;
   rows.row_bytes = (libjpeg_.output_width * std::size_t{kPixelBytes} + kRowAlignment - 1) & ~(kRowAlignment - 1);
-  rows.memory = pixels.at_least(rows.row_bytes * static_cast<std::size_t>(rows.count) + kPixelSlack);
+  rows.memory = pixels.at_least(rows.row_bytes * static_cast<std::size_t>(rows.count + 1) + kPixelSlack);
   if (rows.memory == nullptr) {
     abort();
     return no_memory();
   }
   const bool is_cmyk = libjpeg_.out_color_space == JCS_CMYK;
-  // The last rows may be there and the file's end still be missing: only looking for it tells.
-  const bool complete = read(rows) && (libjpeg_.output_scanline < libjpeg_.output_height ||
-                                       errors_.run([this] { jpeg_finish_decompress(&libjpeg_); }));
+  const bool complete = read(rows) && read_to_end(rows, entropy_decoder);
   abort();
   if (!complete) {
     return failure();

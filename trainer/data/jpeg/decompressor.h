@@ -52,6 +52,7 @@ class JpegDecompressor {
   [[nodiscard]] bool start(const JpegCrop& crop, EntropyDecoder* entropy_decoder, Rows& rows);
   void choose_part(const JpegCrop& crop, EntropyDecoder* entropy_decoder, Rows& rows);
   [[nodiscard]] bool read(const Rows& rows);
+  [[nodiscard]] bool read_to_end(const Rows& rows, EntropyDecoder* entropy_decoder);
   void abort();
   [[nodiscard]] Error failure() const;
 

@@ -42,6 +42,9 @@ class EntropyDecoder {
   /// the decoding.
   virtual void attach(jpeg_decompress_struct& decompressor, ColumnRange needed_mcus) = 0;
 
+  /// Reads on behind what was decoded, to the file's end, so that damage there fails as it does where all is wanted.
+  virtual void read_to_end(jpeg_decompress_struct& decompressor) = 0;
+
   /// Whether the last attach() was for a file of the kind that this decodes.
   [[nodiscard]] virtual bool is_attached() const = 0;
 };
@@ -72,7 +75,7 @@ class TileEntropyDecoder : public EntropyDecoder {
 /// only follows the codes, several with one look-up: rows above it and MCUs beside it.
 ///
 /// Damage that libjpeg would warn of fails libjpeg's running call: data that ends too early, codes that mean nothing,
-/// missing or wrong restarts, data left over before a restart. What is left over at the end is libjpeg's to find.
+/// missing or wrong restarts.
 [[nodiscard]] std::unique_ptr<EntropyDecoder> make_sequential_entropy_decoder();
 
 /// Whether both are there and give libjpeg's pixels with the libjpeg that this program runs with: tried out once, on

@@ -1,11 +1,31 @@
 #include "trainer/data/jpeg/errors.h"
 
+#include <jerror.h>
+
 namespace rollcall::data {
 namespace {
 
 static_assert(std::is_standard_layout_v<JpegErrors>, "its address must be that of its first member");
 
 JpegErrors& errors_of(j_common_ptr object) { return *reinterpret_cast<JpegErrors*>(object->err); }
+
+/// Whether libjpeg has every coefficient from the file, in spite of the running warning. Source: where libjpeg-turbo
+/// 2.1.5 and 3.1 call WARNMS.
+bool leaves_every_pixel(j_common_ptr object) {
+  switch (object->err->msg_code) {
+    case JWRN_JFIF_MAJOR:       // a version that nothing depends on
+    case JWRN_ADOBE_XFORM:      // an unknown number for the colours, which are YCbCr or YCCK then
+    case JWRN_EXTRANEOUS_DATA:  // bytes before a marker, which are passed over
+    case JWRN_NOT_SEQUENTIAL:   // numbers in a scan's header that say nothing to sequential files
+      return true;
+    case JWRN_BOGUS_PROGRESSION: {  // of an AC scan's coefficient 0: it comes before the DC scan, and both are read
+      const bool is_ac_scan = object->is_decompressor != FALSE && reinterpret_cast<j_decompress_ptr>(object)->Ss > 0;
+      return is_ac_scan && object->err->msg_parm.i[1] == 0;
+    }
+    default:
+      return false;
+  }
+}
 
 }  // namespace
 
@@ -29,7 +49,7 @@ void JpegErrors::on_error(j_common_ptr object) {
 }
 
 void JpegErrors::on_message(j_common_ptr object, int level) {
-  if (level < 0) {  // a warning; the others are traces
+  if (level < 0 && !leaves_every_pixel(object)) {  // below 0: a warning; the others are traces
     on_error(object);
   }
 }

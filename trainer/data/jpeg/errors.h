@@ -9,8 +9,8 @@
 
 namespace rollcall::data {
 
-/// Makes libjpeg report failures to its caller instead of printing them and ending the process. Warnings fail too: they
-/// mean that pixels were guessed.
+/// Makes libjpeg report failures to its caller instead of printing them and ending the process. Warnings of guessed
+/// pixels fail too; those that leave every pixel as the file has it are none.
 ///
 /// libjpeg leaves a failed call by longjmp. The frames that this skips may hold nothing that has a destructor.
 class JpegErrors {

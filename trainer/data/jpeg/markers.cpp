@@ -62,16 +62,14 @@ int orientation_in(const Tiff& tiff) {
 
 std::optional<JpegMarker> JpegSegments::next_marker() {
   constexpr std::byte kPrefix{0xff};
-  if (at_ >= file_.size() || file_[at_] != kPrefix) {
-    return std::nullopt;
+  bool after_prefix = false;
+  for (; at_ < file_.size(); ++at_) {  // like libjpeg: over foreign bytes, any number of prefixes and those of data
+    if (after_prefix && file_[at_] != kPrefix && file_[at_] != std::byte{0}) {
+      return static_cast<JpegMarker>(file_[at_++]);
+    }
+    after_prefix = file_[at_] == kPrefix;
   }
-  while (at_ < file_.size() && file_[at_] == kPrefix) {  // any number of them may stand before a marker
-    ++at_;
-  }
-  if (at_ == file_.size()) {
-    return std::nullopt;
-  }
-  return static_cast<JpegMarker>(file_[at_++]);
+  return std::nullopt;
 }
 
 std::optional<JpegSegment> JpegSegments::next() {

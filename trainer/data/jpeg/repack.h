@@ -35,7 +35,7 @@ inline constexpr int kTileWidth = 64;
 /// where an MCU has 16). Other pictures have tiles of kTileWidth, and their rows are filled up to whole ones with flat
 /// MCUs.
 ///
-/// Errors: BadData where the caller should keep the original bytes: anything that libjpeg warns of, CMYK and YCCK, more
+/// Errors: BadData where the caller should keep the original bytes: a file with damage, CMYK and YCCK, more
 /// than kMaxPixels, not a JPEG. Thread-safe.
 [[nodiscard]] Result<Repacked> repack(std::span<const std::byte> jpeg);
 

@@ -128,6 +128,7 @@ bool is_sequential(jpeg_decompress_struct& libjpeg) {
 class SequentialDecoder final : public EntropyDecoder {
  public:
   void attach(jpeg_decompress_struct& decompressor, ColumnRange needed_mcus) override;
+  void read_to_end(jpeg_decompress_struct& decompressor) override;
 
   [[nodiscard]] bool is_attached() const override { return is_attached_; }
 
@@ -215,8 +216,21 @@ boolean SequentialDecoder::decode_mcu(j_decompress_ptr decompressor, JBLOCKROW* 
   return TRUE;
 }
 
+void SequentialDecoder::read_to_end(jpeg_decompress_struct& decompressor) {
+  while (mcus_left_ > 0) {
+    decode_mcu(&decompressor, nullptr);
+  }
+  (*decompressor.inputctl->finish_input_pass)(&decompressor);  // then markers are read
+  while (decompressor.inputctl->eoi_reached == FALSE) {
+    (*decompressor.inputctl->consume_input)(&decompressor);
+  }
+}
+
 void SequentialDecoder::begin_interval(jpeg_decompress_struct& decompressor) {
-  if (coded_.bits_left() >= 8 || !scan_.pass_restart(next_restart_)) {
+  while (!scan_.is_complete()) {  // data left over before the marker
+    coded_.stream.next = scan_.refill(scan_.end());
+  }
+  if (!scan_.pass_restart(next_restart_)) {
     fail(decompressor, "Corrupt JPEG data: no restart marker where one must be");
   }
   next_restart_ = (next_restart_ + 1) % 8;
@@ -269,13 +283,8 @@ void SequentialDecoder::skip_rest(const CodedMcu::Block& kind, const SkipTable& 
 }
 
 void SequentialDecoder::hand_back(jpeg_decompress_struct& decompressor) {
-  coded_.stream.next = scan_.refill(std::min(coded_.stream.next, scan_.end()));
-  coded_.end = scan_.end();
-  // libjpeg has up to 64 bits in its hands when it looks for the end's marker; data before that is what it warns of.
-  const bool has_more = !scan_.is_complete() || coded_.bits_left() >= 64;
-  const JOCTET* const rest = scan_.file() - (has_more ? 1 : 0);
-  decompressor.src->next_input_byte = rest;
-  decompressor.src->bytes_in_buffer = static_cast<std::size_t>(scan_.file_end() - rest);
+  decompressor.src->next_input_byte = scan_.file();
+  decompressor.src->bytes_in_buffer = static_cast<std::size_t>(scan_.file_end() - scan_.file());
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ class OwnTileDecoder final : public TileEntropyDecoder {
  public:
   [[nodiscard]] bool read_tiles(std::span<const std::byte> file, const TileGrid& grid, const TileRange& range) override;
   void attach(jpeg_decompress_struct& decompressor, ColumnRange needed_mcus) override;
+  void read_to_end(jpeg_decompress_struct& /*decompressor*/) override {}  // libjpeg's source has the header alone
   [[nodiscard]] bool is_attached() const override { return true; }
   [[nodiscard]] bool found_damage() const override { return found_damage_; }
 
