@@ -9,17 +9,36 @@
 
 namespace rollcall {
 
-std::string Error::message() const {
-  std::string text = "rollcall: " + setting;
-  if (!value.empty()) {
-    text += ": " + value;
+namespace {
+
+/// What is given may have any length: its beginning says what it is.
+std::string cut(const std::string& text, std::size_t most) {
+  if (text.size() <= most) {
+    return text;
   }
-  text += ": " + reason;
-  if (!action.empty()) {
-    text += "; try " + action;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0U) == 0x80) {  // within a character of UTF-8
+    most -= 1;
   }
-  return printable(std::move(text));
+  return text.substr(0, most) + "... (" + std::to_string(text.size()) + " bytes)";
 }
+
+}  // namespace
+
+std::string Error::text() const {
+  constexpr std::size_t kMostOfAName = 1000;      // a path may be long
+  constexpr std::size_t kMostOfASentence = 4000;  // some list ranks or folders
+  std::string text = cut(setting, kMostOfAName);
+  if (!value.empty()) {
+    text += ": " + cut(value, kMostOfAName);
+  }
+  text += ": " + cut(reason, kMostOfASentence);
+  if (!action.empty()) {
+    text += "; try " + cut(action, kMostOfASentence);
+  }
+  return printable(text);
+}
+
+std::string Error::message() const { return "rollcall: " + text(); }
 
 Error fail(std::string setting, std::string value, std::string reason, std::string action, ExitCode exit_code) {
   return Error{std::move(setting), std::move(value), std::move(reason), std::move(action), exit_code};

@@ -21,7 +21,10 @@ struct Error {
   ExitCode exit_code = ExitCode::Usage;
   bool of_this_node = false;  ///< other nodes of the step need not have it: a file, a port range, an interface is wrong
 
-  /// "rollcall: <setting>: <value>: <reason>; try <action>" on one line, control characters replaced by '?'.
+  /// "<setting>: <value>: <reason>; try <action>" on one line, as a part of another one: control characters replaced by
+  /// '?', and what is too long to be read cut.
+  [[nodiscard]] std::string text() const;
+  /// The same as a line of its own: "rollcall: <setting>: ...".
   [[nodiscard]] std::string message() const;
 };
 

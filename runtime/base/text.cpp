@@ -1,6 +1,7 @@
 #include "runtime/base/text.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
@@ -58,6 +59,15 @@ bool is_control(std::string_view text, std::size_t length) {
   return c1 || first < 0x20 || first == 0x7f;
 }
 
+/// A character that changes the order in which others are shown, or ends their line (Unicode's Bidi_Control, U+2028 and
+/// U+2029): with it a name may look like another one.
+bool reorders(std::string_view character) {
+  constexpr std::array<std::string_view, 14> kReordering{"\u061c", "\u200e", "\u200f", "\u2028", "\u2029",
+                                                         "\u202a", "\u202b", "\u202c", "\u202d", "\u202e",
+                                                         "\u2066", "\u2067", "\u2068", "\u2069"};
+  return std::ranges::find(kReordering, character) != kReordering.end();
+}
+
 }  // namespace
 
 std::vector<std::string> split(std::string_view text, char separator) {
@@ -109,7 +119,8 @@ std::string printable(std::string_view text) {
   shown.reserve(text.size());
   for (std::string_view left = text; !left.empty();) {
     const std::size_t length = character_length(left);
-    shown += is_control(left, length) ? std::string_view("?") : left.substr(0, length);
+    const bool steers = is_control(left, length) || reorders(left.substr(0, length));
+    shown += steers ? std::string_view("?") : left.substr(0, length);
     left.remove_prefix(length);
   }
   return shown;

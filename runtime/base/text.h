@@ -32,9 +32,10 @@ template <std::integral T>
 /// "10.78.0.1:20000", "[fe80::1]:20000": an IPv6 address stands in brackets (RFC 3986, 3.2.2).
 [[nodiscard]] std::string host_and_port(std::string_view host, std::string_view port);
 
-/// `text` with each control character replaced by '?', C1 too, as UTF-8 or as a byte: one line that cannot steer the
-/// terminal on which it is shown. Everything that holds a user's, a file's or another node's bytes passes through here
-/// before it is printed. Other bytes above 0x7f stay: names may be UTF-8 or of an older encoding.
+/// `text` with each control character replaced by '?', C1 too, as UTF-8 or as a byte, and each that reorders the others
+/// (U+202E): one line that cannot steer the terminal or the page on which it is shown. Everything that holds a user's,
+/// a file's or another node's bytes passes through here before it is printed. Other bytes above 0x7f stay: names may be
+/// UTF-8 or of an older encoding.
 [[nodiscard]] std::string printable(std::string_view text);
 
 }  // namespace rollcall

@@ -209,8 +209,7 @@ Result<void> run_install(CommandContext& context) {
   if (context.line.has("status")) {
     install::Status status = install::install_status(context.environment);
     if (context.broken_settings) {
-      const Error& error = *context.broken_settings;
-      status.problems.push_back(error.message().substr(std::string_view("rollcall: ").size()));
+      status.problems.push_back(context.broken_settings->text());
     }
     context.out << (context.line.has("json") ? install::status_json(status) : install::status_text(status));
     return {};

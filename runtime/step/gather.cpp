@@ -57,7 +57,7 @@ std::optional<job::JobFacts> ask_pmix(const Environment& environment, PmixClient
   }
   Result<job::JobFacts> facts = launchers::facts_from_pmix(*client);
   if (!facts) {
-    trace.push_back({"pmix", false, facts.error().message()});
+    trace.push_back({"pmix", false, facts.error().text()});
     return std::nullopt;
   }
   trace.push_back({"pmix", true, describe(*facts)});

@@ -155,7 +155,7 @@ void warn_of_other_beginning(std::vector<std::string>& warnings, const EarlierTr
 void warn_of_older(const config::TrainConfig& config, std::int64_t step, std::vector<std::string>& warnings) {
   const Result<std::string> warning = older_checkpoint_warning(config, step);
   if (!warning) {
-    warnings.push_back("whether a newer checkpoint was lost is not known: " + warning.error().message());
+    warnings.push_back("whether a newer checkpoint was lost is not known: " + warning.error().text());
   } else if (!warning->empty()) {
     warnings.push_back(*warning);
   }

@@ -218,7 +218,7 @@ void StepTrace::collect(Part part) {
   }
   const std::string file = fmt::format("trace-{}-{}.json", first_, last_);
   if (const Result<void> written = report::write_whole(folder_ + "/" + file, metrics::trace_file(events)); !written) {
-    observer_.warn(written.error().message());
+    observer_.warn(written.error().text());
     return;
   }
   tell(file, shares, clock_error);

@@ -127,7 +127,7 @@ Result<SampleIndex> SourceIndices::of(const std::string& source, const std::func
   }
   indices_.emplace(source, *made);
   if (const Result<void> kept = path.empty() ? Result<void>() : keep_index(path, *made, began_); !kept) {
-    warnings_.push_back(kept.error().message());
+    warnings_.push_back(kept.error().text());
   }
   return made;
 }

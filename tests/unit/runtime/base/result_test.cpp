@@ -23,6 +23,17 @@ TEST(Error, MessageIsOneLineWhateverTheValueHolds) {
   EXPECT_EQ(message, "rollcall: name: a?b?[31m?: is odd; try another");
 }
 
+TEST(Error, MessageHoldsTheBeginningOfWhatIsTooLong) {
+  const std::string message =
+      fail("--ddp", std::string(999, 'x') + "\u20ac" + std::string(120'000, 'y'), "is no option", "").message();
+  EXPECT_EQ(message, "rollcall: --ddp: " + std::string(999, 'x') + "... (121002 bytes): is no option");
+  EXPECT_LT(fail("a", "", std::string(120'000, 'r'), std::string(120'000, 't')).message().size(), 9000U);
+}
+
+TEST(Error, TextIsTheMessageAsAPartOfAnother) {
+  EXPECT_EQ("rollcall: " + fail("a", "b", "is wrong", "c").text(), fail("a", "b", "is wrong", "c").message());
+}
+
 TEST(Error, ExitCodeIsUsageUnlessSaidOtherwise) {
   EXPECT_EQ(fail("a", "", "b", "c").exit_code, ExitCode::Usage);
   EXPECT_EQ(fail("a", "", "b", "c", ExitCode::Mismatch).exit_code, ExitCode::Mismatch);

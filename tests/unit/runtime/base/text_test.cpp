@@ -85,5 +85,12 @@ TEST(Text, AnIpv6AddressStandsInBrackets) {
 
 TEST(Text, FirstOfEquallyNearCandidatesWins) { EXPECT_EQ(nearest("bat", {"cat", "rat"}), "cat"); }
 
+TEST(Printable, NothingReordersWhatIsShown) {
+  EXPECT_EQ(printable("gpj.\u202eexe"), "gpj.?exe");
+  EXPECT_EQ(printable("a\u2066b\u2069c\u200fd\u061ce\u2028f"), "a?b?c?d?e?f");
+  EXPECT_EQ(printable("\u20ac\u2030\u2065\u0627"), "\u20ac\u2030\u2065\u0627")
+      << "neighbours, and right-to-left letters";
+}
+
 }  // namespace
 }  // namespace rollcall
