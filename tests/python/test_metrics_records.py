@@ -159,6 +159,7 @@ def test_a_save_that_is_left_out_and_one_that_fails_are_recorded(tmp_path):
     assert [skipped["step"] for skipped in of(found, "checkpoint_skipped")] == [2]  # the first is tried for three seconds
     assert [(c["step"], c["written"], c["tries"]) for c in of(found, "checkpoint")] == [(1, False, 3), (3, True, 1)]
     assert of(found, "checkpoint")[0]["durable_seconds"] >= 3
+    assert any("the checkpoint of step 1 was not written" in record["text"] for record in of(found, "warning"))
 
 
 def test_steps_whose_gradients_overflow_are_recorded(tmp_path):
@@ -194,3 +195,44 @@ def test_values_of_further_variables_stand_in_no_file(tmp_path, given):
         stored = [argument.decode() for argument in file["config/argv"][()]]
     hidden = ["--variables=(not shown)"] if len(given) == 1 else ["--variables", "(not shown)"]
     assert stored[-len(given) - 2:] == ["--checkpoint-steps=1", *hidden, "--max-steps=2"]
+
+
+QUICK = (*SMALL, "--fake-size=80", "--lr=0.001", "--checkpoint-epochs=0", "--valid-epochs=0", "--epochs=9", "--train-num-workers=0")
+
+
+def steps_told(found):
+    return [(record["step"], record["steps"], record["samples"]) for record in of(found, "step")]
+
+
+def test_the_steps_after_the_last_multiple_have_a_record(tmp_path):
+    """Those before the end of a run that goes on later count in one record each, as they were done."""
+    trainer_ranks.run(tmp_path, *QUICK, "--log-steps=3", "--max-steps=5", ranks=1)
+    text = trainer_ranks.run(tmp_path, *QUICK, "--log-steps=3", "--max-steps=7", ranks=1)
+    found = lines(tmp_path)
+    check_names(found)
+    images = of(found, "begin")[0]["images_of_step"]
+    assert steps_told(found) == [(3, 3, 3 * images), (5, 2, 2 * images), (6, 1, images), (7, 1, images)]
+    assert re.search(r"^progress +step 7 of 7$", text, re.M) and "older rollcall" not in text
+
+
+def test_a_run_that_diverges_between_two_multiples_tells_its_last_steps(tmp_path):
+    options = [option for option in QUICK if not option.startswith("--lr")]
+    trainer_ranks.run(tmp_path, *options, "--log-steps=50", "--lr=1e6", "--optimizer=sgd", "--max-skipped-steps=0", ranks=1, code=65)
+    found = lines(tmp_path)
+    assert of(found, "failed") and sum(steps for _, steps, _ in steps_told(found)) == of(found, "step")[-1]["step"] > 0
+
+
+def test_a_start_says_by_which_command_line(tmp_path):
+    trainer_ranks.run(tmp_path, *QUICK, "--max-steps=1", "--variables=A=s3cr3t", ranks=1, env={"SCRATCH": ""})
+    begin, = of(lines(tmp_path), "begin")
+    assert begin["command_line"][-2:] == ["--max-steps=1", "--variables=(not shown)"]
+    assert isinstance(begin["warnings"], list)
+
+
+def test_lines_of_progress_tell_the_time_the_first_step_and_what_is_a_mean(tmp_path):
+    text = trainer_ranks.run(tmp_path, *QUICK, "--log-steps=3", "--max-steps=4", "--progress=lines", ranks=1)
+    clock = r"\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}\]$"
+    assert re.search(r"^first step of this start: step 1 is done and took \d+\.\d\d s  " + clock, text, re.M), text
+    told = re.findall(r"^epoch 1/9  step (\d)/\d+  loss [\d.]+ \(step\)  top-1 [\d.]+ % \(epoch\)  .*" + clock, text, re.M)
+    assert told == ["3", "4"], text  # the last step of the run, too
+    assert not re.search(r"^epoch 1/9  step 4/.*ETA [1-9]", text, re.M), text  # none is left of --max-steps

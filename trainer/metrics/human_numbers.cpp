@@ -1,5 +1,6 @@
 #include "trainer/metrics/human_numbers.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,6 +43,13 @@ std::string human_duration(double seconds) {
   }
   const auto hours = static_cast<std::int64_t>(std::lround(seconds / kHour));
   return fmt::format("{} d {:02} h", hours / 24, hours % 24);
+}
+
+std::string clock_text(double seconds) {
+  constexpr double kLatest = 1e11;  // beyond, a year has five digits, and further on localtime(3) knows none
+  return seconds > 0 && seconds < kLatest
+             ? fmt::format("{:%Y-%m-%d %H:%M:%S %z}", fmt::localtime(static_cast<std::time_t>(seconds)))
+             : "-";
 }
 
 std::optional<double> remaining_seconds(std::int64_t remaining_images, std::optional<double> images_per_second) {

@@ -13,6 +13,10 @@ namespace rollcall::metrics {
 /// as 0; infinite or NaN is "?".
 [[nodiscard]] std::string human_duration(double seconds);
 
+/// Seconds since the epoch as a time of this machine's zone, which it names: "2026-01-31 23:59:59 +0100"; "-" where
+/// there is no such time.
+[[nodiscard]] std::string clock_text(double seconds);
+
 /// Seconds until `remaining_images` are done at `images_per_second`; nothing where the rate is unknown or 0.
 [[nodiscard]] std::optional<double> remaining_seconds(std::int64_t remaining_images,
                                                       std::optional<double> images_per_second);

@@ -53,13 +53,15 @@ void write_all(int descriptor, std::string_view text) {
 }  // namespace
 
 std::int64_t steps_left(const ProgressState& state) {
-  return state.steps_per_epoch - state.step + (state.epochs - state.epoch - 1) * state.steps_per_epoch;
+  const std::int64_t of_epochs =
+      state.steps_per_epoch - state.step + (state.epochs - state.epoch - 1) * state.steps_per_epoch;
+  return std::min(of_epochs, state.steps_to_limit.value_or(of_epochs));
 }
 
 std::string progress_text(const ProgressState& state) {
   std::string text =
-      fmt::format("epoch {}/{}  step {}/{}  loss {:.4f}  top-1 {:.2f} %  lr {:.3g}", state.epoch + 1, state.epochs,
-                  state.step, state.steps_per_epoch, state.loss, 100 * state.top1, state.learning_rate);
+      fmt::format("epoch {}/{}  step {}/{}  loss {:.4f} (step)  top-1 {:.2f} % (epoch)  lr {:.3g}", state.epoch + 1,
+                  state.epochs, state.step, state.steps_per_epoch, state.loss, 100 * state.top1, state.learning_rate);
   if (state.images_per_second) {
     text += fmt::format("  {:.{}f} img/s", *state.images_per_second, *state.images_per_second < 100 ? 1 : 0);
   }
@@ -75,15 +77,17 @@ std::string progress_text(const ProgressState& state) {
   return text;
 }
 
-ProgressDisplay::ProgressDisplay(int descriptor, ProgressStyle style, std::int64_t every_steps)
+ProgressDisplay::ProgressDisplay(int descriptor, ProgressStyle style, std::int64_t every_steps,
+                                 std::function<std::string()> clock)
     : descriptor_(descriptor),
       style_(chosen(style, descriptor)),
-      every_steps_(std::max<std::int64_t>(every_steps, 1)) {}
+      every_steps_(std::max<std::int64_t>(every_steps, 1)),
+      clock_(std::move(clock)) {}
 
 void ProgressDisplay::step_done(const ProgressState& state, double now) {
-  const bool last = state.step == state.steps_per_epoch;
+  const bool last = state.step == state.steps_per_epoch || steps_left(state) == 0;
   if (style_ == ProgressStyle::Lines && (last || state.step % every_steps_ == 0)) {
-    write(progress_text(state) + "\n");
+    write_line(progress_text(state));
   }
   if (style_ == ProgressStyle::Bar && (last || !drawn_at_ || now - *drawn_at_ >= kRedrawSeconds)) {
     drawn_at_ = now;
@@ -108,8 +112,7 @@ void ProgressDisplay::message(std::string_view text) {
   if (style_ == ProgressStyle::None) {
     return;
   }
-  const std::string line = fmt::format("{}{}\n", bar_shown_ ? kClearLine : std::string_view(), text);
-  write(line);
+  write_line(fmt::format("{}{}", bar_shown_ ? kClearLine : std::string_view(), text));
   bar_shown_ = false;
   drawn_at_.reset();
 }
@@ -119,6 +122,12 @@ void ProgressDisplay::finish() {
     write("\n");
     bar_shown_ = false;
   }
+}
+
+/// The time comes last: programs look for what a line begins with.
+void ProgressDisplay::write_line(std::string_view text) const {
+  const bool with_time = style_ == ProgressStyle::Lines && clock_;
+  write(with_time ? fmt::format("{}  [{}]\n", text, clock_()) : fmt::format("{}\n", text));
 }
 
 void ProgressDisplay::write(std::string_view text) const { write_all(descriptor_, text); }

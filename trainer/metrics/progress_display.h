@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,8 +17,9 @@ struct ProgressState {
   std::int64_t epochs = 0;
   std::int64_t step = 0;  ///< steps done in this epoch
   std::int64_t steps_per_epoch = 0;
-  double loss = 0;
-  double top1 = 0;  ///< fraction in [0, 1]
+  std::optional<std::int64_t> steps_to_limit;  ///< steps that --max-steps leaves
+  double loss = 0;                             ///< of this step alone
+  double top1 = 0;                             ///< of the epoch so far; fraction in [0, 1]
   double learning_rate = 0;
   std::optional<double> images_per_second;
   GpusNow gpus;
@@ -25,22 +27,24 @@ struct ProgressState {
   std::optional<double> remaining_seconds;  ///< of the whole training
 };
 
-/// Steps until the end of the whole training, where all epochs have as many as this one.
+/// Steps until the end of the whole training, where all epochs have as many as this one and no limit comes first.
 [[nodiscard]] std::int64_t steps_left(const ProgressState& state);
 
 /// Bar: one line that is redrawn; Lines: a new line every so many steps; Auto: a bar on a terminal, else lines.
 enum class ProgressStyle { Auto, Bar, Lines, None };
 
-/// "epoch 2/120  step 30/85  loss 2.3026  top-1 12.50 %  lr 0.0012  512 img/s  GPU 97 %  71.2/79.6 GiB  684 W  data
-/// wait 3 % ETA 1 h 02 min"
+/// "epoch 2/120  step 30/85  loss 2.3026 (step)  top-1 12.50 % (epoch)  lr 0.0012  512 img/s  GPU 97 %  71.2/79.6 GiB
+/// 684 W  data wait 3 % ETA 1 h 02 min"
 [[nodiscard]] std::string progress_text(const ProgressState& state);
 
 /// Shows progress on a file descriptor that it does not own. The caller brings the time. Failed writes are ignored: a
 /// closed terminal does not end a training. One thread.
 class ProgressDisplay {
  public:
-  /// `every_steps`: distance of lines in style Lines (the last step of an epoch is always shown).
-  ProgressDisplay(int descriptor, ProgressStyle style, std::int64_t every_steps);
+  /// `every_steps`: distance of lines in style Lines (the last step of an epoch or of the run is always shown).
+  /// `clock`: what the time is, behind each line of that style; none: no time.
+  ProgressDisplay(int descriptor, ProgressStyle style, std::int64_t every_steps,
+                  std::function<std::string()> clock = {});
   /// Ends a bar's line.
   ~ProgressDisplay() { finish(); }
   ProgressDisplay(const ProgressDisplay&) = delete;
@@ -57,11 +61,13 @@ class ProgressDisplay {
 
  private:
   void draw_bar(const ProgressState& state);
+  void write_line(std::string_view text) const;
   void write(std::string_view text) const;
 
   int descriptor_;
   ProgressStyle style_;
   std::int64_t every_steps_;
+  std::function<std::string()> clock_;
   std::optional<double> drawn_at_;
   bool bar_shown_ = false;
 };

@@ -377,6 +377,9 @@ Loop::Stop Loop::interrupted_validation(double seconds) {
 }
 
 Loop::Stop Loop::save(Urgency urgency) {
+  if (urgency == Urgency::Final) {
+    observer_.record_steps(progress_);
+  }
   Result<bool> saved = false;
   if (Stop failed = catch_training_errors(
           world_, [&] { saved = checkpoints_.save(progress_, urgency, others_saving_); })) {  // the device, say

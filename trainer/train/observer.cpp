@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "runtime/base/time_limit.h"
 #include "trainer/device/memory_use.h"
 #include "trainer/metrics/human_numbers.h"
@@ -81,11 +82,13 @@ Observer::Observer(const config::RunConfig& config, const World& world, metrics:
       world_size_(world.world_size),
       device_(world.device),
       epochs_(config.epochs),
+      max_steps_(config.max_steps),
       log_steps_(config.log_steps),
       rank_times_(world.rank, world.world_size, world.device.type() != at::kCPU),
       rank_seconds_(config.rank_seconds.value_or(std::max(10.0, world.world_size / kRanksASecond))),
       ranks_recorded_(seconds_now()),
-      display_(std::make_unique<metrics::ProgressDisplay>(STDOUT_FILENO, style, log_steps_)),
+      display_(std::make_unique<metrics::ProgressDisplay>(STDOUT_FILENO, style, log_steps_,
+                                                          [] { return metrics::clock_text(wall_seconds_now()); })),
       writer_(std::move(writer)),
       tensorboard_(std::move(tensorboard)) {
   open_meters(world);
@@ -112,7 +115,10 @@ void Observer::note(const std::string& line) { display_->message(line); }
 void Observer::warn(const std::string& text) {
   if (rank_ == 0) {
     display_->finish();
-    std::fprintf(stderr, "rollcall: warning: %s\n", text.c_str());
+    std::fprintf(stderr, "rollcall: warning: %s\n", printable(text).c_str());
+    if (has_begun_) {  // else it is in the record of the beginning
+      record({{"event", std::string("warning")}, {"text", text}});
+    }
   }
 }
 
@@ -120,7 +126,7 @@ void Observer::bad_samples(const std::vector<Error>& errors) {
   for (const Error& error : errors) {
     bad_samples_ += 1;
     if (bad_samples_ <= kBadSamplesNamed) {
-      std::fprintf(stderr, "rollcall: warning: %s: skipped (rank %u%s)\n", error.message().c_str(), rank_,
+      std::fprintf(stderr, "rollcall: warning: %s: skipped (rank %u%s)\n", error.text().c_str(), rank_,
                    bad_samples_ == kBadSamplesNamed ? "; further ones are only counted" : "");
     }
   }
@@ -129,6 +135,7 @@ void Observer::bad_samples(const std::vector<Error>& errors) {
 void Observer::begun(metrics::Record of_begin) {
   of_begin.emplace_back("energy_of", energy_ ? energy_->covers() : "");
   record(std::move(of_begin));
+  has_begun_ = true;
 }
 
 void Observer::resumed(const checkpoint::Progress& progress) {
@@ -228,51 +235,67 @@ void Observer::step_done(checkpoint::Progress& progress, const metrics::RunningA
   }
   throughput_.step_done(seconds_now(), totals.samples);
   run_totals_ += totals;
-  metrics::ProgressState state;
-  state.epoch = progress.epoch;
-  state.epochs = epochs_;
-  state.step = numbers.step_in_epoch;
-  state.steps_per_epoch = steps_in_epoch_;
-  state.loss = totals.loss();
-  state.top1 = progress.epoch_totals.top1();
-  state.learning_rate = numbers.learning_rate;
-  state.images_per_second = throughput_.images_per_second();
-  state.remaining_seconds = metrics::remaining_seconds(
-      metrics::steps_left(state) * progress.world_size * progress.batch_size, state.images_per_second);
-  state.data_wait = run_wait_.fraction();
-  state.gpus = rank_times_.gpus();
-  display_->step_done(state, seconds_now());
+  numbers_ = numbers;
+  state_ = {.epoch = progress.epoch,
+            .epochs = epochs_,
+            .step = numbers.step_in_epoch,
+            .steps_per_epoch = steps_in_epoch_,
+            .steps_to_limit = max_steps_ > 0 ? std::optional(max_steps_ - numbers.step) : std::nullopt,
+            .loss = totals.loss(),
+            .top1 = progress.epoch_totals.top1(),
+            .learning_rate = numbers.learning_rate,
+            .images_per_second = throughput_.images_per_second(),
+            .gpus = rank_times_.gpus(),
+            .data_wait = run_wait_.fraction()};
+  state_.remaining_seconds = metrics::remaining_seconds(
+      metrics::steps_left(state_) * progress.world_size * progress.batch_size, state_.images_per_second);
+  tell_first_step();
+  display_->step_done(state_, seconds_now());
   if (numbers.step % log_steps_ == 0 || numbers.step_in_epoch == steps_in_epoch_) {
-    metrics::Record of_step{{"event", std::string("step")},
-                            {"step", numbers.step},
-                            {"epoch", progress.epoch},
-                            {"loss", progress.unrecorded.loss()},
-                            {"top1", progress.unrecorded.top1()},
-                            {"top5", progress.unrecorded.top5()},
-                            {"samples", progress.unrecorded.samples},
-                            {"bad_samples", progress.unrecorded.bad()},
-                            {"learning_rate", numbers.learning_rate},
-                            {"gradient_norm", numbers.gradient_norm},
-                            {"loss_scale", numbers.loss_scale},
-                            {"images_per_second", state.images_per_second.value_or(0)},
-                            {"data_wait_seconds", window_wait_.waited},
-                            {"data_wait_fraction", window_wait_.fraction()},
-                            {"loader_utilisation_of_rank_0", window_wait_.utilisation()},
-                            {"steps", window_times_.steps},
-                            {"seconds", window_times_.elapsed},
-                            {"forward_seconds", window_times_.forward},
-                            {"backward_seconds", window_times_.backward},
-                            {"wait_seconds", window_times_.wait},
-                            {"optimizer_seconds", window_times_.optimizer}};
-    add_gpus(of_step, state);
-    record(std::move(of_step));
-    progress.unrecorded = {};
-    window_wait_ = {};
-    window_times_ = {};
+    record_steps(progress);
     if (seconds_now() - ranks_recorded_ >= rank_seconds_) {
       record_ranks(numbers.step);
     }
   }
+}
+
+void Observer::tell_first_step() {
+  if (!std::exchange(first_step_is_told_, true)) {
+    note(fmt::format("first step of this start: step {} is done and took {:.2f} s", numbers_.step,
+                     window_times_.elapsed));
+  }
+}
+
+void Observer::record_steps(checkpoint::Progress& progress) {
+  if (window_times_.steps == 0) {
+    return;
+  }
+  metrics::Record of_step{{"event", std::string("step")},
+                          {"step", numbers_.step},
+                          {"epoch", state_.epoch},
+                          {"loss", progress.unrecorded.loss()},
+                          {"top1", progress.unrecorded.top1()},
+                          {"top5", progress.unrecorded.top5()},
+                          {"samples", progress.unrecorded.samples},
+                          {"bad_samples", progress.unrecorded.bad()},
+                          {"learning_rate", numbers_.learning_rate},
+                          {"gradient_norm", numbers_.gradient_norm},
+                          {"loss_scale", numbers_.loss_scale},
+                          {"images_per_second", state_.images_per_second.value_or(0)},
+                          {"data_wait_seconds", window_wait_.waited},
+                          {"data_wait_fraction", window_wait_.fraction()},
+                          {"loader_utilisation_of_rank_0", window_wait_.utilisation()},
+                          {"steps", window_times_.steps},
+                          {"seconds", window_times_.elapsed},
+                          {"forward_seconds", window_times_.forward},
+                          {"backward_seconds", window_times_.backward},
+                          {"wait_seconds", window_times_.wait},
+                          {"optimizer_seconds", window_times_.optimizer}};
+  add_gpus(of_step, state_);
+  record(std::move(of_step));
+  progress.unrecorded = {};
+  window_wait_ = {};
+  window_times_ = {};
 }
 
 void Observer::record_ranks(std::int64_t step) {
@@ -429,7 +452,8 @@ void Observer::tell_efficiency(metrics::Record& of_end) {
   }
 }
 
-void Observer::failed(const checkpoint::Progress& progress, const Error& error) {
+void Observer::failed(checkpoint::Progress& progress, const Error& error) {
+  record_steps(progress);
   record_ranks(progress.global_step);
   record({{"event", std::string("failed")}, {"step", progress.global_step}, {"error", error.message()}});
 }
@@ -447,10 +471,9 @@ void Observer::record(metrics::Record record) {
 
 void Observer::note_written(Output& output, const Result<void>& written) {
   if (!written) {
-    if (output.lost == 0) {  // once is enough: training goes on without records until there is room again
-      warn(written.error().message());
+    if (output.lost++ == 0) {  // once is enough: training goes on without records until there is room again
+      warn(written.error().text());
     }
-    output.lost += 1;
   } else if (output.lost > 0) {
     warn(fmt::format("{} lacks {} records, which could not be written", output.name, std::exchange(output.lost, 0)));
   }

@@ -65,9 +65,12 @@ class Observer {
   /// RankTimes::tell() of a step whose gradients are there: also of what memory of the device they took.
   [[nodiscard]] std::vector<double> tell_of_rank(std::int64_t step);
   [[nodiscard]] metrics::RankTimes& rank_times() { return rank_times_; }
-  /// `totals` of the step over all ranks, which progress.epoch_totals and .unrecorded already include; the latter is
-  /// emptied where a record is made of it. `progress` may be a step further by now.
+  /// `totals` of the step over all ranks, which progress.epoch_totals and .unrecorded already include. Makes a record
+  /// where one is due. `progress` may be a step further by now.
   void step_done(checkpoint::Progress& progress, const metrics::RunningAverage& totals, const StepNumbers& numbers);
+  /// A record of the steps since the last one, if there are any; empties progress.unrecorded. Where a run ends, before
+  /// it is saved: no step is in two records, and none in no record.
+  void record_steps(checkpoint::Progress& progress);
   /// Gradients of this step were not finite, and the optimizer did not see them.
   /// `scaled`: in float16, whose loss scale has changed. `where`: "of layer1.0.conv1.weight".
   void skipped_step(std::int64_t step, const checkpoint::Progress& progress, bool scaled, const std::string& where);
@@ -82,7 +85,7 @@ class Observer {
   /// `cpus`: that this rank may use.
   void finished(const checkpoint::Progress& progress, const std::string& ending, std::uint32_t cpus);
   /// What ends the run is told elsewhere; here it is recorded.
-  void failed(const checkpoint::Progress& progress, const Error& error);
+  void failed(checkpoint::Progress& progress, const Error& error);
 
  private:
   Observer(const config::RunConfig& config, const World& world, metrics::ProgressStyle style,
@@ -109,14 +112,20 @@ class Observer {
   /// The most memory of a device that a rank has had.
   void tell_device_memory(metrics::Record& of_end);
   void tell_recovery(const checkpoint::Progress& progress);
+  void tell_first_step();
 
   std::uint32_t rank_;
   std::uint32_t world_size_;
   device::Device device_;
   Recovery recovery_;  ///< until it is told
   std::int64_t epochs_;
+  std::int64_t max_steps_;  ///< 0: no limit
   std::int64_t log_steps_;
   std::int64_t steps_in_epoch_ = 0;
+  metrics::ProgressState state_;             ///< of the last step
+  StepNumbers numbers_;                      ///< of the last step
+  bool first_step_is_told_ = false;          ///< of this start
+  bool has_begun_ = false;                   ///< the record of the beginning is written
   std::int64_t bad_samples_ = 0;             ///< of this rank, in this run
   metrics::RunningAverage run_totals_ = {};  ///< training in this run, all ranks
   metrics::Throughput throughput_;

@@ -123,6 +123,8 @@ metrics::Record begin_record(const RunFacts& facts) {
           {"steps_of_epoch", facts.training.data.train_sampler->steps()},
           {"epochs", facts.config.run.epochs},
           {"max_steps", facts.config.run.max_steps},
+          {"command_line", raw(shown_arguments(facts.arguments))},
+          {"warnings", raw(facts.warnings)},
           {"settings", raw(settings_of(facts))},
           {"environment", raw(environment_of(facts.step.patch))}};
 }

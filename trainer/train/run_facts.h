@@ -26,6 +26,8 @@ struct RunFacts {
   const World& world;
   const Training& training;
   const checkpoint::Progress& progress;
+  const std::vector<std::string>& arguments;
+  const std::vector<std::string>& warnings;
 };
 
 /// {"event":"begin", ...}: what runs where, with which settings and environment, each with its origin. Values of

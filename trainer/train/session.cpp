@@ -315,8 +315,8 @@ class Session {
         checkpoints_->writer().finish_save();  // nobody is lost that it would wait for
         return lost_peer(fail("world", "", "nodes came or went", "submitting again", ExitCode::Unavailable));
       case Ending::Failed: {
-        world_.group_options.first_failure->tell(outcome.failure->error.message());
-        checkpoints_->writer().give_up(outcome.failure->error.message());
+        world_.group_options.first_failure->tell(outcome.failure->error.text());
+        checkpoints_->writer().give_up(outcome.failure->error.text());
         const int code = failed(*outcome.failure);
         write_flight_record(world_, config_->run.folder, progress_.global_step);  // last: it may wait for a file system
         return code;
@@ -413,7 +413,8 @@ class Session {
   }
 
   [[nodiscard]] RunFacts facts() const {
-    return {input_.step, input_.environment, input_.options.launch, *config_, world_, *training_, progress_};
+    return {input_.step, input_.environment, input_.options.launch, *config_, world_,
+            *training_,  progress_,          input_.arguments,      warnings_};
   }
 
   /// Keeps what a step made.

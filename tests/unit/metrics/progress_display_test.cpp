@@ -78,7 +78,7 @@ std::size_t count(const std::string& text, const std::string& part) {
 
 TEST(ProgressDisplay, TellsEverythingInOneLine) {
   EXPECT_EQ(progress_text(state_at(30)),
-            "epoch 2/120  step 30/85  loss 2.3026  top-1 12.50 %  lr 0.0012  512 img/s  ETA 1 h 02 min");
+            "epoch 2/120  step 30/85  loss 2.3026 (step)  top-1 12.50 % (epoch)  lr 0.0012  512 img/s  ETA 1 h 02 min");
 }
 
 TEST(ProgressDisplay, StepsLeftAreThoseOfThisEpochAndOfAllAfterIt) {
@@ -88,6 +88,11 @@ TEST(ProgressDisplay, StepsLeftAreThoseOfThisEpochAndOfAllAfterIt) {
   ProgressState last = state_at(84);
   last.epoch = 119;
   EXPECT_EQ(steps_left(last), 1);
+  last.steps_to_limit = 7;
+  EXPECT_EQ(steps_left(last), 1);
+  ProgressState limited = state_at(30);
+  limited.steps_to_limit = 7;
+  EXPECT_EQ(steps_left(limited), 7);
 }
 
 TEST(ProgressDisplay, TellsTheTimeThatWaitedForDataFromOnePercentOn) {
@@ -127,6 +132,21 @@ TEST(ProgressDisplay, WithoutATerminalItPrintsALineEveryNStepsAndAtTheEpochsEnd)
   EXPECT_THAT(text, HasSubstr("step 10/85"));
   EXPECT_THAT(text, HasSubstr("step 85/85"));
   EXPECT_THAT(text, Not(HasSubstr("\r")));
+}
+
+TEST(ProgressDisplay, ALineEndsWithTheTimeAndTheLastOneOfTheRunIsShown) {
+  const Output output(0);
+  ProgressDisplay display(output.writer(), ProgressStyle::Lines, 50, [] { return std::string("12:00"); });
+  ProgressState state = state_at(7);
+  state.steps_to_limit = 1;
+  display.step_done(state, 0);
+  EXPECT_EQ(output.text(), "");
+  state.steps_to_limit = 0;
+  display.step_done(state, 1);
+  display.message("finished");
+  const std::string text = output.text();
+  EXPECT_THAT(text, HasSubstr("ETA 1 h 02 min  [12:00]\nfinished  [12:00]\n"));
+  EXPECT_THAT(text, testing::StartsWith("epoch 2/120  step 7/85"));
 }
 
 TEST(ProgressDisplay, OnATerminalOneLineIsRedrawnAtMostTenTimesASecond) {
