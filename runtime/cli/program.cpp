@@ -104,7 +104,7 @@ Result<void> run_help(std::span<const std::string> names, std::ostream& out) {
   }
   const Command* const command = find_command(names.front());
   if (command == nullptr) {
-    return unknown_command(names.front());
+    return fall_through(std::array{names.front(), std::string("--help")});
   }
   out << command_help(*command);
   return {};

@@ -139,7 +139,7 @@ def test_without_a_report_there_is_none_and_a_failed_one_is_no_failure(tmp_path)
     assert "goodput" not in trainer_ranks.run(tmp_path / "off", *quiet, "--report=off", ranks=1)
     assert not (tmp_path / "off" / "report.html").exists()
     (tmp_path / "on" / "report.html" / "in the way").mkdir(parents=True)
-    assert "no report: rollcall: report: " in trainer_ranks.run(tmp_path / "on", *quiet, ranks=1)
+    assert "no report: report: " in trainer_ranks.run(tmp_path / "on", *quiet, ranks=1)
 
 
 def test_text_json_and_csv_say_the_same(tmp_path):
@@ -181,6 +181,110 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_shown(tmp_path):
         assert "Permission denied" in report(run, code=66).stderr
 
 
+BEGIN = {"event": "begin", "schema": 1, "step": 0, "rollcall": "0.1.0", "libtorch": "2", "job": "7", "ranks": 2, "nodes": 2, "hosts": ["a", "b"],
+         "ranks_of_hosts": [1, 1], "cpus_of_rank": 2, "backend": "gloo", "model": "resnet18", "data": "fake", "training_images": 40,
+         "images_of_step": 8, "steps_of_epoch": 5, "epochs": 16, "max_steps": 0, "settings": {}, "environment": [], "time": 1000}
+
+
+def step_record(step, seconds=1.0, **more):
+    return {"event": "step", "step": step, "epoch": (step - 1) // 5, "loss": 2.0, "top1": 0.1, "top5": 0.5, "samples": 8, "learning_rate": 0.1,
+            "images_per_second": 8, "data_wait_seconds": 0, "data_wait_fraction": 0, "steps": 1, "seconds": seconds, "forward_seconds": seconds,
+            "backward_seconds": 0, "wait_seconds": 0, "optimizer_seconds": 0, "time": 1000 + step * seconds, **more}
+
+
+def ranks_record(step, time, *forward):
+    return {"event": "ranks", "step": step, "data_seconds": [0 for _ in forward], "forward_seconds": forward,
+            "backward_seconds": [0 for _ in forward], "wait_seconds": [0 for _ in forward], "time": time}
+
+
+def write_records(folder, *records):
+    folder.mkdir(exist_ok=True)
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    return folder
+
+
+def test_the_last_step_is_that_of_the_end_though_none_was_recorded(tmp_path):
+    end = {"event": "end", "ending": "finished", "step": 2, "data_wait_fraction": 0, "time": 1010}
+    text = report("--text", write_records(tmp_path, {**BEGIN, "max_steps": 2}, end)).stdout
+    assert re.search("^progress +step 2 of 2$", text, re.M) and "older rollcall" not in text, text
+    assert "none is recorded: they were fewer than --log-steps" in text
+    assert "older rollcall" in report("--text", write_records(tmp_path, BEGIN, {**step_record(1), "seconds": None}, end)).stdout
+
+
+def test_a_run_that_renews_its_lease_runs_and_another_one_does_not(tmp_path):
+    def state():
+        return re.search("^run +(.*)$", report("--text", run).stdout, re.M).group(1).split(": ", 1)[1]
+    run = write_records(tmp_path, BEGIN, step_record(1))
+    assert state().startswith("no end is recorded: it was killed, or could not write; its last record is ")
+    lease = run / "lease.json"
+    lease.write_text("{}")
+    assert state().startswith("running: its last record is ") and "killed" not in state()
+    os.utime(lease, (1e9, 1e9))
+    assert state().startswith("killed, lost or at a standstill: no sign of it for ")
+    write_records(tmp_path, BEGIN, step_record(1), {"event": "failed", "step": 1, "error": "rollcall: --data: x: gone", "time": 1002})
+    assert state() == "failed: --data: x: gone"
+
+
+@pytest.mark.parametrize("hosts, forward, records, named, left_out", [
+    (2, (1.0, 1.5), 2, False, False),          # 18 s of two ranks
+    (3, (1.0, 1.0, 1.12), 100, True, False),   # a ratio of 1.1 is told, and no reason to go without a node
+    (2, (1.0, 1.6), 100, True, False),         # which of two is normal?
+    (3, (1.0, 1.0, 1.6), 3, False, False),     # a pause
+    (3, (1.0, 1.0, 1.6), 100, True, True)])
+def test_a_node_is_left_out_for_good_reasons_only(tmp_path, hosts, forward, records, named, left_out):
+    begin = {**BEGIN, "ranks": hosts, "nodes": hosts, "hosts": list("abc")[:hosts], "ranks_of_hosts": [1] * hosts, "epochs": 1000}
+    lines = [record for i in range(1, records + 1)
+             for record in (step_record(i, seconds=9.0), ranks_record(i, 1000 + 9 * i, *[9 * own for own in forward]))]
+    text = report("--text", write_records(tmp_path, begin, *lines)).stdout
+    found = json.loads(report("--json", tmp_path).stdout)
+    assert ((found["straggler"] or {}).get("rank") == hosts - 1) == named and ("straggler: rank" in text) == named, text
+    assert ("--exclude=c" in " ".join(found["advice"])) == left_out and ("--exclude" in text) == left_out, found["advice"]
+
+
+@pytest.mark.parametrize("settings, told", [({"checkpoint-mode": "async"}, False), ({"checkpoint-mode": "sync"}, True)])
+def test_nobody_is_advised_to_do_what_is_done_already(tmp_path, settings, told):
+    save = {"event": "checkpoint", "step": 2, "written": True, "tries": 1, "stall_seconds": 5, "durable_seconds": 6, "time": 1008}
+    begin = {**BEGIN, "settings": {name: {"value": value, "origin": "default"} for name, value in settings.items()}}
+    text = report("--text", write_records(tmp_path, begin, step_record(1), step_record(2), save)).stdout
+    assert "training waited for checkpoints: " in text and ("--checkpoint-mode=async" in text) == told, text
+
+
+def test_a_curve_of_one_point_is_drawn(tmp_path):
+    page = report("--output=-", write_records(tmp_path, BEGIN, step_record(3))).stdout
+    loss = page[page.index('id="loss"'):page.index("</figure>", page.index('id="loss"'))]
+    assert re.search(r'<path class="dots c0" d="M[\d.]+ [\d.]+h0"/>', loss)
+    parts = page[page.index('id="step"'):page.index("</figure>", page.index('id="step"'))]
+    x = [float(number) for number in re.search(r'<path class="area c1" d="M([\d.]+) [\d.]+L([\d.]+) ', parts).groups()]
+    assert x[1] - x[0] > 600  # an area without a width is none
+
+
+def test_a_loss_with_a_spike_has_a_logarithmic_axis(tmp_path):
+    def axis():
+        return Page(report("--output=-", tmp_path).stdout).charts()["Loss"]["log"]
+    write_records(tmp_path, BEGIN, *[step_record(i, loss=900.0 if i == 7 else 2.0 + i / 50) for i in range(1, 41)])
+    assert axis() and ">logarithmic<" in report("--output=-", tmp_path).stdout
+    write_records(tmp_path, BEGIN, *[step_record(i, loss=7 - i / 10) for i in range(1, 41)])
+    assert not axis()
+
+
+def test_a_page_has_results_first_epochs_and_times_the_command_line_and_warnings(tmp_path):
+    begin = {**BEGIN, "command_line": ["--lr=0.1", "--data=<x>"], "warnings": ["SCRATCH is not set"], "model": "a\u202eb\u2066c"}
+    warning = {"event": "warning", "text": "the checkpoint of step 9 was not written", "time": 1007}
+    ranks = ranks_record(5, 1005, 1.0, 1.01)
+    run = write_records(tmp_path, begin, *[step_record(i) for i in range(1, 11)], ranks, warning)
+    text = report("--output=-", run).stdout
+    page = Page(text)
+    assert page.problems == [] and [row[0] for row in page.table("what")[1:4]] == ["run", "result", "progress"]
+    assert text.index('id="s-summary"') < text.index('id="s-notes"' if 'id="s-notes"' in text else 'id="s-warnings"')
+    assert "<pre>--lr=0.1 --data=&lt;x&gt;</pre>" in text
+    assert "<li>SCRATCH is not set</li><li>the checkpoint of step 9 was not written</li>" in text
+    assert ">epoch 1, 5 s</text>" in text and ">epoch 2, 10 s</text>" in text
+    assert re.search(r"Report of 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4} by", text)
+    assert re.fullmatch(r"1970-01-01 \d\d:16:40 [+-]\d{4}", page.table("start")[1][1])
+    assert "below 0.9 x median" in text and "2 x median and more" in text
+    assert "\u202e" not in text and "\u2066" not in text and "a?b?c" in text
+
+
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium (Debian's package chromium)")
 
 
@@ -218,23 +322,27 @@ if (ranks) {
   told.rank = document.querySelector('#ranks .tip').textContent;
 }
 told.buttons = [...document.querySelectorAll('#loss button')].map(button => button.getAttribute('aria-label'));
+told.scale = [...document.querySelectorAll('figure.chart > svg')].map(one => one.getScreenCTM().a);
 told.wide = document.documentElement.scrollWidth <= innerWidth;
 const result = document.createElement('pre'); result.id = 'result'; result.textContent = JSON.stringify(told); document.body.appendChild(result);
 </script>"""
 
 
 @needs_chromium
-def test_a_browser_shows_values_zooms_and_reports_no_error(tmp_path):
+@pytest.mark.parametrize("size", ["1280,900", "390,844"])
+def test_a_browser_shows_values_zooms_and_reports_no_error(tmp_path, size):
     run = make_run(tmp_path / "run", "--steps=5000", "--ranks=8", "--ranks-every=20")
     report(run)
     page = tmp_path / "used.html"
     page.write_text((run / "report.html").read_text().replace("</body>", PERSON + "</body>"))
-    dom = browse(page, tmp_path, "--dump-dom")
+    dom = browse(page, tmp_path, "--dump-dom", f"--window-size={size}")
     told = json.loads(html.unescape(re.search(r'<pre id="result">(.*?)</pre>', dom).group(1)))
-    assert re.match(r"step \d+\ntraining: [\d.]+ \([\d.]+ to [\d.]+\)\nvalidation: [\d.]+ at \d+$", told["hover"])
-    assert re.match(r"step \d+\. training", told["key"]) and told["key"] != told["hover"]
+    assert re.match(r"step \d+ \(epoch [\d.]+, \d+ min \d\d s\)\n"
+                    r"training: [\d.]+ \([\d.]+ to [\d.]+\)\nvalidation: [\d.]+ at \d+$", told["hover"])
+    assert re.match(r"step \d+ \(epoch [^)]*\)\. training", told["key"]) and told["key"] != told["hover"]
     assert told["zoomed"] and told["back"] and told["wide"] and len(told["ticks"]) > 4
-    assert re.match(r"rank 0, steps \d+-\d+\n[\d.]+ s of its own a step, [\d.]+ times the median", told["rank"])
+    assert re.match(r"rank 0, steps \d+-\d+\n[\d.]+ s of its own a step, [\d.]+ x median", told["rank"])
+    assert told["scale"] == pytest.approx([1] * len(told["scale"]), abs=0.01)  # texts have their 12 pixels whatever the width
     assert told["buttons"] == ["Show all steps of Loss", "Download Loss as CSV"]
 
 

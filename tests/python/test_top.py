@@ -169,3 +169,25 @@ def test_once_prints_a_frame_or_json_and_finds_the_newest_run(tmp_path):
     assert without.returncode == 64 and "is no terminal" in without.stderr
     none = subprocess.run([TOP, "--once"], capture_output=True, text=True, check=False, env={**env, "SCRATCH": "/nonexistent"})
     assert none.returncode == 66 and "there is no run below it" in none.stderr
+
+
+def test_no_epoch_is_shown_beyond_the_last_and_no_time_to_go_of_a_run_that_is_dead(tmp_path):
+    begin = {"event": "begin", "schema": 1, "step": 0, "ranks": 1, "nodes": 1, "epochs": 2, "steps_of_epoch": 5, "max_steps": 0, "time": 1000}
+    steps = [{"event": "step", "step": step, "epoch": 1, "loss": 2, "top1": 0.5, "steps": 1, "seconds": 1, "time": 1000 + step}
+             for step in range(1, 11)]
+    for_epoch = {"event": "epoch", "epoch": 1, "step": 10, "time": 1011}
+
+    def shown(*records):
+        (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+        return subprocess.run([TOP, "--once", tmp_path], capture_output=True, text=True, check=True, env=ENVIRONMENT).stdout
+    assert "epoch 2/2 " in shown(begin, *steps, for_epoch)
+    assert "ETA" not in shown(begin, *steps[:4])
+    (tmp_path / "lease.json").write_text("{}")
+    assert "ETA 6 s" in shown(begin, *steps[:4])
+
+
+@pytest.mark.parametrize("name", ["top", "report", "checkpoint", "pack"])
+def test_help_explains_the_commands_that_are_programs_of_their_own(name):
+    environment = {**ENVIRONMENT, "PATH": f"{BUILD / 'trainer'}:{os.environ['PATH']}"}
+    done = subprocess.run([BUILD / "runtime" / "rollcall", "help", name], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0 and f"usage: rollcall-{name} " in done.stdout.lower(), done.stderr

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <limits>
 
+#include "trainer/metrics/human_numbers.h"
 #include "trainer/report/html.h"
 
 namespace rollcall::report {
@@ -17,11 +18,11 @@ constexpr std::size_t kColours = 8;
 
 // The script of the page (page_assets.cpp) draws a part of the steps by the same measures.
 constexpr double kWidth = 720;
-constexpr double kHeight = 260;
+constexpr double kHeight = 274;
 constexpr double kLeft = 64;
 constexpr double kRight = 24;
 constexpr double kTop = 10;
-constexpr double kBottom = 34;
+constexpr double kBottom = 48;
 constexpr double kNothing = 1e-12;
 
 /// What of the data is on the drawing.
@@ -30,12 +31,15 @@ struct Area {
   double last = 1;
   double least = 0;
   double most = 1;
+  bool logarithmic = false;
 
   [[nodiscard]] double x(double step) const {
     return kLeft + (step - first) / (last - first) * (kWidth - kLeft - kRight);
   }
   [[nodiscard]] double y(double value) const {
-    return kHeight - kBottom - (value - least) / (most - least) * (kHeight - kTop - kBottom);
+    const double share = logarithmic ? std::log(std::max(value, least) / least) / std::log(most / least)
+                                     : (value - least) / (most - least);
+    return kHeight - kBottom - share * (kHeight - kTop - kBottom);
   }
 };
 
@@ -51,6 +55,12 @@ Area area_of(const Chart& chart) {
     }
   }
   area.last = std::max(area.last, area.first + 1);
+  if (chart.has_spike()) {
+    area.logarithmic = true;
+    area.least /= 1.1;
+    area.most *= 1.1;
+    return area;
+  }
   const double flat = std::max(std::abs(area.most) * 0.1, kNothing);
   const double spread = area.most - area.least;
   const double margin = spread > flat * kNothing * 1e3 ? 0.06 * spread : 0;  // less is rounding
@@ -63,9 +73,10 @@ Area area_of(const Chart& chart) {
   return area;
 }
 
-std::string grid(const Area& area, const std::string& unit) {
+std::string grid(const Area& area, const Chart& chart) {
   std::string svg = "<g class=\"grid\">";
-  for (const double value : ticks(area.least, area.most, 5)) {
+  for (const double value :
+       area.logarithmic ? ticks_of_powers(area.least, area.most) : ticks(area.least, area.most, 5)) {
     svg += fmt::format("<path d=\"M{} {:.1f}H{}\"/><text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>", kLeft,
                        area.y(value), kWidth - kRight, kLeft - 6, area.y(value) + 4, short_number(value));
   }
@@ -73,36 +84,35 @@ std::string grid(const Area& area, const std::string& unit) {
     svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>", area.x(step),
                        kHeight - kBottom + 16, short_number(step));
   }
+  for (const double step : ticks(area.first, area.last, 3)) {
+    const std::string other = chart.scale.text(step);
+    svg += other.empty() ? ""
+                         : fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>", area.x(step),
+                                       kHeight - kBottom + 31, other);
+  }
   return svg + fmt::format(
                    "</g><text class=\"axis\" x=\"{}\" y=\"{}\" text-anchor=\"end\">step</text>"
                    "<text class=\"axis\" x=\"4\" y=\"14\">{}</text>",
-                   kWidth - kRight, kHeight - 4, escaped(unit));
+                   kWidth - kRight, kHeight - 4,
+                   escaped(chart.unit +
+                           (area.logarithmic ? (chart.unit.empty() ? "" : ", ") + std::string("logarithmic") : "")));
 }
 
 /// `M x y L x y ...` of one value of each point.
 template <typename Value>
 std::string path_of(const Area& area, const std::vector<Point>& points, const Value& value, bool backwards = false) {
   std::string path;
+  if (points.size() == 1) {  // of a stack: the whole width
+    const double from = backwards ? area.last : area.first;
+    return fmt::format("{0}{1:.1f} {2:.1f}L{3:.1f} {2:.1f}", backwards ? 'L' : 'M', area.x(from), area.y(value(0)),
+                       area.x(backwards ? area.first : area.last));
+  }
   for (std::size_t i = 0; i < points.size(); ++i) {
     const std::size_t at = backwards ? points.size() - 1 - i : i;
     fmt::format_to(std::back_inserter(path), "{}{:.1f} {:.1f}", i == 0 && !backwards ? 'M' : 'L',
                    area.x(static_cast<double>(points[at].last_step)), area.y(value(at)));
   }
   return path;
-}
-
-std::string drawn_line(const Area& area, const ChartLine& line, std::size_t number) {
-  const auto& points = line.points;
-  const bool spread = std::ranges::any_of(points, [](const Point& point) { return point.most > point.least; });
-  std::string svg;
-  if (spread) {
-    svg += fmt::format("<path class=\"band c{}\" d=\"{}{}Z\"/>", number % kColours,
-                       path_of(area, points, [&](std::size_t i) { return points[i].most; }),
-                       path_of(
-                           area, points, [&](std::size_t i) { return points[i].least; }, true));
-  }
-  return svg + fmt::format("<path class=\"line c{}\" d=\"{}\"/>", number % kColours,
-                           path_of(area, points, [&](std::size_t i) { return points[i].mean(); }));
 }
 
 std::string drawn_dots(const Area& area, const ChartLine& line, std::size_t number) {
@@ -112,6 +122,23 @@ std::string drawn_dots(const Area& area, const ChartLine& line, std::size_t numb
                    area.y(point.mean()));
   }
   return fmt::format("<path class=\"dots c{}\" d=\"{}\"/>", number % kColours, path);
+}
+
+std::string drawn_line(const Area& area, const ChartLine& line, std::size_t number) {
+  const auto& points = line.points;
+  const bool spread = std::ranges::any_of(points, [](const Point& point) { return point.most > point.least; });
+  std::string svg;
+  if (points.size() == 1) {  // a path of one point draws nothing
+    return drawn_dots(area, line, number);
+  }
+  if (spread) {
+    svg += fmt::format("<path class=\"band c{}\" d=\"{}{}Z\"/>", number % kColours,
+                       path_of(area, points, [&](std::size_t i) { return points[i].most; }),
+                       path_of(
+                           area, points, [&](std::size_t i) { return points[i].least; }, true));
+  }
+  return svg + fmt::format("<path class=\"line c{}\" d=\"{}\"/>", number % kColours,
+                           path_of(area, points, [&](std::size_t i) { return points[i].mean(); }));
 }
 
 std::string drawn_stack(const Area& area, const Chart& chart) {
@@ -218,8 +245,9 @@ std::string data_json(const Chart& chart) {
     }
     lines += "}";
   }
-  return fmt::format("{{\"title\":{},\"unit\":{},\"stacked\":{},\"dots\":{},\"lines\":[{}]}}", json_text(chart.title),
-                     json_text(chart.unit), chart.stacked, chart.dots, lines);
+  return fmt::format("{{\"title\":{},\"unit\":{},\"stacked\":{},\"dots\":{},\"log\":{},\"lines\":[{}]}}",
+                     json_text(chart.title), json_text(chart.unit), chart.stacked, chart.dots, chart.has_spike(),
+                     lines);
 }
 
 }  // namespace
@@ -238,6 +266,66 @@ std::vector<double> ticks(double from, double to, int wanted) {
     found.push_back((first + i) * apart);
   }
   return found;
+}
+
+std::vector<double> ticks_of_powers(double from, double to) {
+  std::vector<double> found;
+  if (!(from > 0) || !(to > from)) {
+    return found;
+  }
+  const double decades = std::log10(to / from);
+  const int apart = static_cast<int>(std::ceil(decades / 8));  // of powers
+  const bool few = decades < 4;
+  for (int power = static_cast<int>(std::floor(std::log10(from))); std::pow(10, power) <= to; ++power) {
+    for (const double factor : {1.0, 2.0, 5.0}) {
+      const double value = factor * std::pow(10, power);
+      if ((factor == 1 || few) && power % std::max(apart, 1) == 0 && value >= from && value <= to) {
+        found.push_back(value);
+      }
+    }
+  }
+  return found;
+}
+
+std::string StepScale::text(double step) const {
+  std::string text = steps_of_epoch > 0 ? fmt::format("epoch {:.3g}", step / static_cast<double>(steps_of_epoch)) : "";
+  const auto after = std::ranges::lower_bound(seconds, step, {},
+                                              [](const Point& point) { return static_cast<double>(point.last_step); });
+  if (after != seconds.end()) {
+    const double to = static_cast<double>(after->last_step);
+    const double from = after == seconds.begin() ? 0 : static_cast<double>(std::prev(after)->last_step);
+    const double before = after == seconds.begin() ? 0 : std::prev(after)->most;
+    const double share = to > from ? (step - from) / (to - from) : 1;
+    text += (text.empty() ? "" : ", ") + metrics::human_duration(before + share * (after->most - before));
+  }
+  return text;
+}
+
+bool Chart::has_spike() const {
+  constexpr double kFar = 10;  // times the median
+  std::vector<double> values;
+  for (const ChartLine& line : lines) {
+    for (const Point& point : line.points) {
+      values.push_back(point.mean());
+    }
+  }
+  if (stacked || dots || values.size() < 3 || std::ranges::min(values) <= 0) {
+    return false;
+  }
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return std::ranges::max(values) >= kFar * *middle;
+}
+
+std::string scale_json(const StepScale& scale) {
+  std::string steps;
+  std::string seconds;
+  for (const Point& point : scale.seconds) {
+    const char* const comma = steps.empty() ? "" : ",";
+    steps += fmt::format("{}{}", comma, point.last_step);
+    seconds += fmt::format("{}{:.6g}", comma, point.most);
+  }
+  return fmt::format("{{\"scale\":true,\"e\":{},\"x\":[{}],\"s\":[{}]}}", scale.steps_of_epoch, steps, seconds);
 }
 
 std::string chart_html(const Chart& chart) {
@@ -259,7 +347,7 @@ std::string chart_html(const Chart& chart) {
       "{9}<g class=\"drawing\" clip-path=\"url(#{0}-clip)\">{10}</g></svg>\n{11}{12}\n"
       "<script type=\"application/json\">{13}</script></figure>\n",
       chart.id, escaped(chart.title), kWidth, kHeight, escaped(description(chart)), kLeft, kTop, kWidth - kRight,
-      kHeight - kBottom, grid(area, chart.unit), drawing, legend(chart), value_table(chart), data_json(chart));
+      kHeight - kBottom, grid(area, chart), drawing, legend(chart), value_table(chart), data_json(chart));
 }
 
 }  // namespace rollcall::report

@@ -90,9 +90,10 @@ std::string cells(const RankGrid& grid, double median, double width, double heig
 std::string map_legend() {
   std::string html = "<ul class=\"legend\">";
   for (std::size_t level = 0; level <= kLevels.size(); ++level) {
-    const std::string text = level == 0                ? fmt::format("under {:.2g}", kLevels.front())
-                             : level == kLevels.size() ? fmt::format("{} times and more", kLevels.back())
-                                                       : fmt::format("from {:.3g}", kLevels[level - 1]);
+    const std::string text = level == 0 ? fmt::format("below {:.2g} x median", kLevels.front())
+                             : level == kLevels.size()
+                                 ? fmt::format("{} x median and more", kLevels.back())
+                                 : fmt::format("{:.3g} to {:.3g}", kLevels[level - 1], kLevels[level]);
     html += fmt::format(
         "<li><svg class=\"key\" viewBox=\"0 0 24 10\" aria-hidden=\"true\"><path class=\"h{}\" "
         "d=\"M0 0H24V10H0Z\"/></svg>{}</li>",
@@ -164,6 +165,7 @@ std::string heat_map_html(const Run& run) {
   const std::string text =
       slow                      ? fmt::format("Rank {}{} is the straggler: {:.2f} times the median.", slow->rank,
                          run.host_of(slow->rank).empty() ? "" : " on " + run.host_of(slow->rank), slow->times())
+      : grid.slowest()          ? "No rank is slower than the others again and again."
       : grid.has_equal_shares() ? "No rank is a tenth slower than the median."
                                 : "Ranks have unequal shares of the work (--elastic-exact).";
   return fmt::format(

@@ -57,12 +57,14 @@ std::string html_table(std::string_view caption, const std::vector<std::vector<s
 }
 
 std::string json_text(std::string_view text) {
-  std::string json = nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::string json = nlohmann::json(printable(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   for (std::size_t at = json.find('<'); at != std::string::npos; at = json.find('<', at)) {
     json.replace(at, 1, "\\u003c");
   }
   return json;
 }
+
+std::string percent(double fraction) { return fmt::format("{:.{}f} %", 100 * fraction, fraction < 0.0995 ? 1 : 0); }
 
 std::string short_number(double value) {
   const double size = std::abs(value);

@@ -12,6 +12,9 @@ namespace rollcall::report {
 /// A table with a caption; the first row holds the headings, the first cell of each row names it. Cells are escaped.
 [[nodiscard]] std::string html_table(std::string_view caption, const std::vector<std::vector<std::string>>& rows);
 
+/// "12 %", "9.4 %" of a fraction.
+[[nodiscard]] std::string percent(double fraction);
+
 /// A number for people: four significant digits, from 100,000 on in thousands and so on: "10500", "150k", "2.5M".
 [[nodiscard]] std::string short_number(double value);
 

@@ -1,7 +1,6 @@
 #include "trainer/report/page.h"
 
 #include <fcntl.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -26,15 +25,8 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
+constexpr std::size_t kScalePoints = 128;
 constexpr std::size_t kMostPoints = 9000;  // of all lines of a page together: what keeps it below 1 MB
-
-/// Seconds since the epoch as a time of this machine's zone.
-std::string clock_text(double seconds) {
-  constexpr double kLatest = 1e11;  // beyond, a year has five digits, and further on localtime(3) knows none
-  return seconds > 0 && seconds < kLatest
-             ? fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(static_cast<std::time_t>(seconds)))
-             : "-";
-}
 
 std::vector<Point> scaled(const std::vector<Point>& points, double scale) {
   std::vector<Point> result = points;
@@ -67,14 +59,16 @@ std::string charts_of_one(const Run& run) {
     lines += plan.curves.size();
   }
   std::string html;
+  const StepScale scale{run.steps_of_epoch, thinned(run.clock.points(), kScalePoints)};
   for (const ChartPlan& plan : plans) {
     Chart chart = empty_chart(plan);
+    chart.scale = scale;
     for (const Curve& curve : plan.curves) {
       chart.lines.push_back({curve.name, scaled(thinned(curve.series->points(), points_of_line(lines)), plan.scale)});
     }
     html += chart_html(chart);
   }
-  return html;
+  return html + "<script type=\"application/json\" id=\"scale\">" + scale_json(scale) + "</script>";
 }
 
 /// A chart for each curve, in which every run has a line.
@@ -152,10 +146,10 @@ std::string traces_section(const Run& run) {
 std::string starts_table(const Run& run) {
   Rows rows{{"start", "began", "took", "job", "nodes", "ranks", "from step", "to step", "ending"}};
   for (const Start& start : run.starts) {
-    rows.push_back({std::to_string(rows.size()), clock_text(start.began), metrics::human_duration(start.seconds()),
-                    start.job.empty() ? "-" : start.job, std::to_string(start.nodes), std::to_string(start.ranks),
-                    std::to_string(start.from_step), std::to_string(start.to_step),
-                    start.ending.empty() ? "no record of an end" : start.ending});
+    rows.push_back({std::to_string(rows.size()), metrics::clock_text(start.began),
+                    metrics::human_duration(start.seconds()), start.job.empty() ? "-" : start.job,
+                    std::to_string(start.nodes), std::to_string(start.ranks), std::to_string(start.from_step),
+                    std::to_string(start.to_step), start.ending.empty() ? "no record of an end" : start.ending});
   }
   return html_table("Starts of this run", rows);
 }
@@ -172,10 +166,12 @@ std::string values_table(const std::string& caption, const std::string& what,
 }
 
 std::string environment_section(const Run& run) {
+  const std::string line =
+      run.command_line.empty() ? "" : "<p>Command line</p><pre>" + escaped(run.command_line) + "</pre>";
   if (run.settings.empty() && run.environment.empty()) {
-    return "<p>Not recorded.</p>";
+    return line + "<p>Not recorded.</p>";
   }
-  return fmt::format("<p>rollcall {}, LibTorch {}</p>", escaped(run.version), escaped(run.libtorch)) +
+  return fmt::format("<p>rollcall {}, LibTorch {}</p>", escaped(run.version), escaped(run.libtorch)) + line +
          values_table("Settings that are not the default", "setting", run.settings, true) +
          "<details><summary>All settings</summary>" + values_table("All settings", "setting", run.settings, false) +
          "</details><details><summary>Variables of rank 0</summary>" +
@@ -250,6 +246,16 @@ std::string notes_of(const std::vector<Run>& runs) {
   return list_of(notes, "notes");
 }
 
+std::string warnings_of(const std::vector<Run>& runs) {
+  std::vector<std::string> warnings;
+  for (const Run& run : runs) {
+    for (const std::string& warning : run.warnings) {
+      warnings.push_back(runs.size() > 1 ? run.name + ": " + warning : warning);
+    }
+  }
+  return list_of(warnings, "notes");
+}
+
 std::string advice_of(const std::vector<Run>& runs) {
   std::string html;
   for (const Run& run : runs) {
@@ -262,8 +268,9 @@ std::string advice_of(const std::vector<Run>& runs) {
 
 std::string body(const std::vector<Run>& runs) {
   const bool several = runs.size() > 1;
-  std::string html = section("notes", "Notes on the record", notes_of(runs)) +
-                     section("summary", "Summary", summary_table(runs)) +
+  std::string html = section("summary", "Summary", summary_table(runs)) +
+                     section("notes", "Notes on the record", notes_of(runs)) +
+                     section("warnings", "Warnings of the run", warnings_of(runs)) +
                      section("cheaper", "What would have made it cheaper", advice_of(runs)) +
                      (several ? section("differences", "Differences", differences_table(runs)) : "") +
                      section("curves", "Curves", several ? charts_of_several(runs) : charts_of_one(runs.front()));
@@ -288,12 +295,12 @@ std::string made_report(const std::string& folder, double most_seconds) {
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(most_seconds));
   const Result<Run> run = read_run(folder, [end] { return Clock::now() < end; });
   if (!run) {
-    return "no report: " + run.error().message() + "\n";
+    return "no report: " + run.error().text() + "\n";
   }
   const std::string path = folder + "/report.html";
   const Result<void> written = write_whole(path, page_html({*run}));
   return summary_text(*run) +
-         (written ? fmt::format("{:<12}{}\n", "report", path) : "no report: " + written.error().message() + "\n");
+         (written ? fmt::format("{:<12}{}\n", "report", path) : "no report: " + written.error().text() + "\n");
 }
 
 }  // namespace
@@ -311,11 +318,12 @@ std::string page_html(const std::vector<Run>& runs) {
       "script-src 'unsafe-inline'\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
       "<meta name=\"color-scheme\" content=\"light dark\"><title>{0} - rollcall "
       "report</title>\n<style>{1}</style></head>\n"
-      "<body><header><h1>{0}</h1><p class=\"state\">{2}</p><p class=\"made\">Report of {3} by rollcall-report, from {4}"
+      "<body><header><h1>{0}</h1><p class=\"state\">{2}</p><p class=\"made\">Report of {3} by rollcall-report, from "
+      "{4}; times are of this zone"
       "</p></header>\n<main>\n{5}</main>\n<p id=\"told\" class=\"hidden\" "
       "aria-live=\"polite\"></p>\n<script>{6}</script>"
       "</body></html>\n",
-      escaped(title), page_style(), escaped(state), clock_text(runs.front().now), escaped(runs.front().path),
+      escaped(title), page_style(), escaped(state), metrics::clock_text(runs.front().now), escaped(runs.front().path),
       body(runs), page_script());
 }
 

@@ -30,7 +30,7 @@ min-width:0}
 figcaption{font-weight:600}
 .chart>svg{width:100%;height:auto;display:block;touch-action:pan-y}
 .chart>svg:focus-visible,.scroll:focus-visible,button:focus-visible{outline:2px solid var(--link);outline-offset:2px}
-svg text{fill:var(--soft);font-size:12px}svg text.marked{fill:var(--text);font-weight:700}
+svg text{fill:var(--soft);font-size:12px}figure.drawn svg text{font-size:12px}svg text.marked{fill:var(--text);font-weight:700}
 .grid path{stroke:var(--line);fill:none}
 .line{fill:none;stroke-width:1.8;stroke-linejoin:round}.dots{stroke-width:7;stroke-linecap:round;fill:none}
 .band{stroke:none;fill-opacity:.22}.area{stroke:none}
@@ -46,6 +46,7 @@ svg text{fill:var(--soft);font-size:12px}svg text.marked{fill:var(--text);font-w
 .h0{fill:var(--h0)}.h1{fill:var(--h1)}.h2{fill:var(--h2)}.h3{fill:var(--h3)}.h4{fill:var(--h4)}.h5{fill:var(--h5)}
 .h6{fill:var(--h6)}
 .legend{list-style:none;margin:.3rem 0;padding:0;display:flex;flex-wrap:wrap;gap:.2rem 1rem;font-size:.9rem}
+pre{white-space:pre-wrap;overflow-wrap:anywhere;background:var(--card);padding:.4rem;margin:.2rem 0}
 .legend li{overflow-wrap:anywhere}.key{width:24px;height:10px;margin-right:.35rem}
 .cursor{stroke:var(--text);stroke-width:1;stroke-dasharray:2 2}.chosen{fill:var(--link);fill-opacity:.18}
 .tip{position:absolute;z-index:2;pointer-events:none;background:var(--page);border:1px solid var(--line);border-radius:4px;
@@ -69,7 +70,7 @@ std::string_view page_script() {
   return R"js(
 'use strict';
 (() => {
-  const W = 720, H = 260, L = 64, R = 24, T = 10, B = 34, NS = 'http://www.w3.org/2000/svg';
+  const H = 274, L = 64, R = 24, T = 10, B = 48, DRAWN = 720, NS = 'http://www.w3.org/2000/svg';
   const told = document.getElementById('told');
   const short = v => v === null || !isFinite(v) ? '-' : Math.abs(v) >= 1e5 || (v !== 0 && Math.abs(v) < 1e-3)
     ? v.toExponential(2) : String(+v.toPrecision(Math.abs(v) >= 1000 ? 6 : 4));
@@ -84,6 +85,36 @@ std::string_view page_script() {
     made.type = 'button'; made.textContent = text; made.setAttribute('aria-label', label);
     made.addEventListener('click', action); parent.appendChild(made);
     return made;
+  };
+  // A unit of a drawing is a pixel from here on, so that texts have the size of other texts whatever the width.
+  const fit = (figure, svg, height, draw) => {
+    const width = () => Math.max(240, Math.round(svg.getBoundingClientRect().width) || DRAWN);
+    let last = 0;
+    figure.classList.add('drawn');
+    const again = () => {
+      if (width() === last) return;
+      last = width(); svg.setAttribute('viewBox', `0 0 ${last} ${height}`); draw(last);
+    };
+    new ResizeObserver(() => requestAnimationFrame(again)).observe(figure);
+    again();
+  };
+  const duration = s => { const m = Math.round(s / 60), h = Math.round(s / 3600), two = n => String(n).padStart(2, '0');
+    return s < 59.5 ? Math.round(s) + ' s' : s < 3599.5 ? `${Math.floor(Math.round(s) / 60)} min ${two(Math.round(s) % 60)} s`
+      : m < 1440 ? `${Math.floor(m / 60)} h ${two(m % 60)} min` : `${Math.floor(h / 24)} d ${two(h % 24)} h`; };
+  const scale = JSON.parse((document.getElementById('scale') || {textContent: '{"e":0,"x":[],"s":[]}'}).textContent);
+  const scaled = step => {
+    const i = scale.x.findIndex(x => x >= step), texts = scale.e > 0 ? ['epoch ' + +(step / scale.e).toPrecision(3)] : [];
+    if (i >= 0) {
+      const from = i ? scale.x[i - 1] : 0, before = i ? scale.s[i - 1] : 0;
+      texts.push(duration(before + (scale.x[i] > from ? (step - from) / (scale.x[i] - from) : 1) * (scale.s[i] - before)));
+    }
+    return texts.join(', ');
+  };
+  const powers = (from, to) => {
+    const found = [], decades = Math.log10(to / from), apart = Math.max(1, Math.ceil(decades / 8));
+    for (let p = Math.floor(Math.log10(from)); 10 ** p <= to; ++p) for (const f of [1, 2, 5])
+      if ((f === 1 || decades < 4) && p % apart === 0 && f * 10 ** p >= from && f * 10 ** p <= to) found.push(f * 10 ** p);
+    return found;
   };
   const ticks = (from, to, wanted) => {
     const rough = (to - from) / wanted, power = 10 ** Math.floor(Math.log10(rough)), factor = rough / power;
@@ -112,7 +143,7 @@ std::string_view page_script() {
     const show = (text, x) => {
       tip.hidden = !text; tip.textContent = text || '';
       const box = svg.getBoundingClientRect(), outer = figure.getBoundingClientRect();
-      const left = box.left - outer.left + x * box.width / W;
+      const left = box.left - outer.left + x * box.width / svg.viewBox.baseVal.width;
       tip.style.top = (box.top - outer.top + 8) + 'px';
       tip.style.left = Math.max(4, left > outer.width / 2 ? left - tip.offsetWidth - 12 : left + 12) + 'px';
     };
@@ -132,17 +163,16 @@ std::string_view page_script() {
   const chart = (figure, svg, data, tools) => {
     const all = data.lines.flatMap(line => [(line.f || line.x)[0], line.x[line.x.length - 1]]);
     const whole = [Math.min(...all), Math.max(Math.max(...all), Math.min(...all) + 1)];
-    const drawing = svg.querySelector('.drawing'), grid = svg.querySelector('.grid');
-    const first = [drawing.innerHTML, grid.innerHTML];
-    let [from, to] = whole, least, most, chosen = null, begun = null;
+    const drawing = svg.querySelector('.drawing'), grid = svg.querySelector('.grid'), clip = svg.querySelector('clipPath path');
+    let [from, to] = whole, least, most, chosen = null, begun = null, W = DRAWN;
     const x = step => L + (step - from) / (to - from) * (W - L - R);
-    const y = value => H - B - (value - least) / (most - least) * (H - T - B);
+    const share = value => data.log ? Math.log(Math.max(value, least) / least) / Math.log(most / least) : (value - least) / (most - least);
+    const y = value => H - B - share(value) * (H - T - B);
     const cursor = element('path', {class: 'cursor', d: ''}, svg), range = element('path', {class: 'chosen', d: ''}, svg);
     const inside = line => line.x.map((step, i) => i).filter(i => line.x[i] >= from && (line.f || line.x)[i] <= to);
     const path = (line, at, values) => at.map((i, k) => (k ? 'L' : 'M') + x(line.x[i]).toFixed(1) + ' ' + y(values(i)).toFixed(1)).join('');
     const draw = () => {
-      if (from === whole[0] && to === whole[1]) { [drawing.innerHTML, grid.innerHTML] = first; reset.hidden = true; return; }
-      reset.hidden = false;
+      reset.hidden = from === whole[0] && to === whole[1];
       const at = data.lines.map(inside), sums = data.lines[0].x.map(() => 0);
       least = data.stacked || data.dots ? 0 : Infinity; most = -Infinity;
       data.lines.forEach((line, n) => at[n].forEach(i => {
@@ -150,23 +180,32 @@ std::string_view page_script() {
         least = Math.min(least, line.m[i]); most = Math.max(most, data.stacked ? sums[i] : line.m[i]);
       }));
       if (!(most > -Infinity)) return;
-      const margin = .06 * (most - least) || Math.abs(most) * .1 || 1;
-      most += margin; if (!data.stacked && !data.dots) least -= margin;
+      const positive = least >= 0, margin = data.log ? 0 : .06 * (most - least) || Math.abs(most) * .1 || 1;
+      most = data.log ? most * 1.1 : most + margin;
+      if (data.log) least /= 1.1; else if (!data.stacked && !data.dots) least = positive ? Math.max(0, least - margin) : least - margin;
+      clip.setAttribute('d', `M${L} ${T}H${W - R}V${H - B}H${L}Z`);
+      svg.querySelector('.axis').setAttribute('x', W - R);
       drawing.replaceChildren(); grid.replaceChildren();
-      for (const value of ticks(least, most, 5)) {
+      for (const value of data.log ? powers(least, most) : ticks(least, most, 5)) {
         element('path', {d: `M${L} ${y(value).toFixed(1)}H${W - R}`}, grid);
         element('text', {x: L - 6, y: y(value) + 4, 'text-anchor': 'end'}, grid).textContent = short(value);
       }
-      for (const step of ticks(from, to, 7))
+      for (const step of ticks(from, to, Math.max(2, Math.round(W / 100))))
         element('text', {x: x(step), y: H - B + 16, 'text-anchor': 'middle'}, grid).textContent = short(step);
+      for (const step of ticks(from, to, Math.max(1, Math.round(W / 150))))
+        if (scaled(step)) element('text', {x: x(step), y: H - B + 31, 'text-anchor': 'middle'}, grid).textContent = scaled(step);
       let below = sums.map(() => 0);
       data.lines.forEach((line, n) => {
         const back = [...at[n]].reverse();
-        if (data.stacked) {
+        if (data.stacked && at[n].length === 1) {  // the whole width
+          const [i] = at[n], low = y(below[i]).toFixed(1), high = y(below[i] + line.m[i]).toFixed(1);
+          element('path', {class: 'area c' + n % 8, d: `M${L} ${high}H${W - R}V${low}H${L}Z`}, drawing);
+          below = below.map((value, k) => value + (k === i ? line.m[i] : 0));
+        } else if (data.stacked) {
           const above = below.map((value, i) => value + (line.m[i] || 0)), under = below;
           element('path', {class: 'area c' + n % 8, d: path(line, at[n], i => above[i]) + path(line, back, i => under[i]).replace('M', 'L') + 'Z'}, drawing);
           below = above;
-        } else if (data.dots) {
+        } else if (data.dots || at[n].length === 1) {
           element('path', {class: 'dots c' + n % 8, d: at[n].map(i => `M${x(line.x[i]).toFixed(1)} ${y(line.m[i]).toFixed(1)}h0`).join('')}, drawing);
         } else {
           if (line.a) element('path', {class: 'band c' + n % 8, d: path(line, at[n], i => line.b[i]) + path(line, back, i => line.a[i]).replace('M', 'L') + 'Z'}, drawing);
@@ -192,7 +231,7 @@ std::string_view page_script() {
         return line.n + ': ' + short(line.m[i]) + (data.unit ? ' ' + data.unit : '')
           + (line.a && line.b[i] > line.a[i] ? ` (${short(line.a[i])} to ${short(line.b[i])})` : '') + (data.lines.length > 1 && line.x[i] !== step ? ' at ' + line.x[i] : '');
       });
-      return ['step ' + step + '\n' + lines.join('\n'), x(step)];
+      return ['step ' + step + (scaled(step) ? ` (${scaled(step)})` : '') + '\n' + lines.join('\n'), x(step)];
     };
     const longest = data.lines.reduce((a, b) => b.x.length > a.x.length ? b : a);
     const stepAt = at => from + (at - L) / (W - L - R) * (to - from);
@@ -215,15 +254,22 @@ std::string_view page_script() {
     const again = () => { [from, to] = whole; draw(); };
     svg.addEventListener('dblclick', again);
     svg.addEventListener('keydown', event => { if (event.key === 'Escape') again(); });
+    fit(figure, svg, H, width => { W = width; cursor.setAttribute('d', ''); draw(); });
   };
   const heat = (figure, svg, data, tools) => {
-    const of = svg.querySelector('.heat').dataset, left = +of.left, width = +of.width, height = +of.height;
-    let at = [0, 0];
+    const map = svg.querySelector('.heat'), of = map.dataset, left = +of.left, height = +of.height;
+    const texts = svg.querySelectorAll('.grid text'), last = texts[texts.length - 1];
+    let at = [0, 0], width = +of.width;
+    fit(figure, svg, svg.viewBox.baseVal.height, all => {
+      const part = (all - left - 10) / (DRAWN - left - 10);
+      width = +of.width * part; last.setAttribute('x', all - 10);
+      map.setAttribute('transform', `translate(${left * (1 - part)} 0) scale(${part} 1)`);
+    });
     const tell = (column, row) => {
       at = [column, row];
       const seconds = data.cells[row][column];
       return [`rank ${data.rows[row]}, steps ${data.columns[column]}\n` + (seconds === null ? 'no record'
-        : `${short(seconds)} s of its own a step, ${(seconds / data.median).toFixed(2)} times the median`), left + column * width];
+        : `${short(seconds)} s of its own a step, ${(seconds / data.median).toFixed(2)} x median`), left + column * width];
     };
     cursorOf(figure, svg, (x, y) => {
       const column = Math.floor((x - left) / width), row = Math.floor(y / height);

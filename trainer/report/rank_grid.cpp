@@ -7,8 +7,9 @@
 namespace rollcall::report {
 namespace {
 
-constexpr double kSlower = 1.1;      // than the median
-constexpr double kTelling = 0.0005;  // seconds a step: less is the clock's and the scheduler's
+constexpr double kSlower = 1.1;        // than the median
+constexpr double kTelling = 0.0005;    // seconds a step: less is the clock's and the scheduler's
+constexpr std::int64_t kEvidence = 5;  // records
 
 void add_up(RankSums& sums, const RankStep& step) {
   sums.records += 1;
@@ -47,6 +48,7 @@ void RankGrid::add(std::int64_t step, const std::vector<RankStep>& ranks) {
     }
     columns_.push_back({step, step, 0, std::vector<double>(rows()), std::vector<std::int64_t>(rows())});
   }
+  count_slow(ranks);
   Column& column = columns_.back();
   column.last_step = step;
   column.records += 1;
@@ -62,6 +64,20 @@ void RankGrid::add(std::int64_t step, const std::vector<RankStep>& ranks) {
       column.seconds[row] += slowest;
       column.counts[row] += 1;
     }
+  }
+}
+
+void RankGrid::count_slow(const std::vector<RankStep>& ranks) {
+  std::vector<double> own;
+  for (const RankStep& rank : ranks) {
+    if (std::isfinite(rank.own())) {
+      own.push_back(rank.own());
+    }
+  }
+  const double median = own.empty() ? 0 : median_of(std::move(own));
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const double more = ranks[rank].own() - median;
+    ranks_[rank].slow_records += more > kTelling && more >= (kSlower - 1) * median ? 1 : 0;
   }
 }
 
@@ -89,6 +105,13 @@ std::optional<double> RankGrid::cell(std::size_t row, std::size_t column) const 
 }
 
 std::optional<Straggler> RankGrid::straggler() const {
+  const std::optional<Straggler> found = slowest();
+  const bool often = found && ranks_[found->rank].slow_records >= kEvidence &&
+                     4 * ranks_[found->rank].slow_records >= ranks_[found->rank].records;
+  return often ? found : std::nullopt;
+}
+
+std::optional<Straggler> RankGrid::slowest() const {
   std::vector<double> own;
   std::vector<double> waits;
   Straggler slowest;

@@ -25,6 +25,7 @@ struct RankStep {
 struct RankSums {
   RankStep sum;  ///< but of memory: the most
   std::int64_t records = 0;
+  std::int64_t slow_records = 0;  ///< of them, in which it was slower than the median
 
   [[nodiscard]] double mean(double RankStep::*part) const {
     return records > 0 ? sum.*part / static_cast<double>(records) : 0;
@@ -71,12 +72,16 @@ class RankGrid {
   /// Whether ranks have equal shares of the work, as they have but for --elastic-exact: a rank with more is no slower.
   void set_equal_shares(bool equal) { equal_shares_ = equal; }
   [[nodiscard]] bool has_equal_shares() const { return equal_shares_; }
-  /// The slowest rank where it is a tenth slower than the median; nothing where all are alike, or there is one, or
+  /// The slowest rank where its mean is a tenth more than the median; nothing where all are alike, or there is one, or
   /// shares are not equal.
+  [[nodiscard]] std::optional<Straggler> slowest() const;
+  /// The same where it was slow again and again: in at least five records, and a quarter of its own. A pause, or the
+  /// minute in which a run begins, makes no straggler.
   [[nodiscard]] std::optional<Straggler> straggler() const;
 
  private:
   void halve_columns();
+  void count_slow(const std::vector<RankStep>& ranks);
 
   bool equal_shares_ = true;
 

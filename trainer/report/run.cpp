@@ -1,5 +1,8 @@
 #include "trainer/report/run.h"
 
+#include <fmt/format.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -8,6 +11,7 @@ namespace rollcall::report {
 namespace {
 
 constexpr double kHour = 3600;
+constexpr double kSilence = 90;  // a lease is renewed every 5 s; a network file system may show it a minute later
 
 /// The folder's name says more than "metrics.jsonl" or "." does.
 std::string name_of_run(const std::string& path) {
@@ -56,6 +60,17 @@ double Run::goodput() const {
   return wall > 0 ? std::min(seconds.sum() / wall, 1.0) : 0;
 }
 
+bool Run::is_alive() const { return !ended() && renewed > 0 && now - renewed < kSilence; }
+
+void Run::note_once(const std::string& note) {
+  constexpr std::size_t kMost = 20;
+  if (notes.size() < kMost && std::ranges::find(notes, note) == notes.end()) {
+    notes.push_back(note);
+  }
+}
+
+std::int64_t Run::epoch_shown() const { return epochs > 0 ? std::min(epoch + 1, epochs) : epoch + 1; }
+
 std::int64_t Run::all_steps() const {
   const std::int64_t of_epochs = epochs * steps_of_epoch;
   return max_steps > 0 && (of_epochs == 0 || max_steps < of_epochs) ? max_steps : of_epochs;
@@ -81,8 +96,15 @@ Run unread_run(const std::string& run) {
   Run result;
   result.path = record_path(run);
   result.name = name_of_run(result.path);
-  result.now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  look_at_present(result);
   return result;
+}
+
+void look_at_present(Run& run) {
+  run.now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  struct stat lease {};
+  const std::string path = std::filesystem::path(run.path).replace_filename("lease.json");
+  run.renewed = ::stat(path.c_str(), &lease) == 0 ? static_cast<double>(lease.st_mtime) : 0;
 }
 
 Result<Run> read_run(const std::string& run, const std::function<bool()>& go_on) {
@@ -96,8 +118,36 @@ Result<Run> read_run(const std::string& run, const std::function<bool()>& go_on)
   if (!read) {
     return read.error();
   }
+  look_at_present(result);
   add_notes(result, file->notes());
   return result;
+}
+
+void add_notes(Run& run, const FileNotes& file) {
+  run.file = file;
+  if (file.records == 0) {
+    run.note_once(file.unfinished_line || file.unreadable_lines > 0
+                      ? "no line of the file is a record: it may be another program's"
+                      : "the file is empty: the run has not begun its first step");
+  }
+  if (file.unreadable_lines > 0) {
+    run.note_once(fmt::format("{} lines are no records and were passed over, the first is line {}",
+                              file.unreadable_lines, file.first_unreadable));
+  }
+  if (file.unfinished_line && file.records > 0) {
+    run.note_once("the last line has no end: the run was killed while writing it, or is writing it now");
+  }
+  if (file.out_of_time) {
+    run.note_once("there was no time to read the whole record: rollcall-report reads it all");
+  }
+  if (run.clock_jumps > 0) {
+    run.note_once(fmt::format("the clock went backwards {} times: times of this run may be wrong", run.clock_jumps));
+  }
+  if (run.seconds.empty() && !run.loss.empty()) {
+    run.note_once("the records of steps have no times: an older rollcall wrote them");
+  } else if (run.loss.empty() && run.step > 0) {
+    run.note_once("steps were done, and none is recorded: they were fewer than --log-steps");
+  }
 }
 
 }  // namespace rollcall::report

@@ -58,9 +58,12 @@ struct Run {
   std::string path;  ///< of the file
   std::string name;  ///< for people: the folder's
   FileNotes file;
-  std::vector<std::string> notes;  ///< what is wrong with the record, or missing
+  std::vector<std::string> notes;     ///< what is wrong with the record, or missing
+  std::vector<std::string> warnings;  ///< that the run gave, the first ones, each once
+  double renewed = 0;                 ///< its lease, seconds since the epoch; 0: no run has the folder
 
   // What ran, of the last start that says so.
+  std::string command_line;
   std::string version;
   std::string libtorch;
   std::string model;
@@ -89,6 +92,7 @@ struct Run {
   Series gpu_watts, images_per_joule;       ///< of all GPUs together
   Series data_wait;                         ///< fraction
   std::array<Series, kParts.size()> parts;  ///< seconds a step
+  Series clock;                             ///< seconds since the first start
   Series seconds;                           ///< of the steps, as recorded: their sum is the time of all steps
   Series samples, bad_samples;              ///< images of the steps, and those left out: damaged, or not to be read
   Series valid_loss, valid_top1, valid_top5;
@@ -126,6 +130,12 @@ struct Run {
   [[nodiscard]] double goodput() const;
   /// The last start has ended by itself.
   [[nodiscard]] bool ended() const { return !starts.empty() && !starts.back().ending.empty(); }
+  /// It has not ended, and its lease was renewed lately: it runs.
+  [[nodiscard]] bool is_alive() const;
+  /// Adds a note, unless it is there or there are many.
+  void note_once(const std::string& note);
+  /// The epoch that is under way, or the last one; from 1.
+  [[nodiscard]] std::int64_t epoch_shown() const;
   /// Steps of all epochs, or of --max-steps; 0: unknown.
   [[nodiscard]] std::int64_t all_steps() const;
   [[nodiscard]] std::string host_of(std::size_t rank) const;
@@ -149,7 +159,9 @@ class RunReader {
   /// What came after `step` counts no more; < 0: unknown, and all counts.
   void take_resume(std::int64_t step);
   void find_best();
+  void take_warning(const std::string& text);
   void note_time(const ReadRecord& record);
+  void note_step(const ReadRecord& record);
   Start& start();
 
   Run& run_;
@@ -161,6 +173,9 @@ void add_notes(Run& run, const FileNotes& file);
 
 /// A run without records whose file is that of RUN.
 [[nodiscard]] Run unread_run(const std::string& run);
+
+/// What is known at this moment: the time, and whether a run renews its lease of the folder.
+void look_at_present(Run& run);
 
 /// The file that RUN means: metrics.jsonl in the folder of that name, or a file of that name.
 [[nodiscard]] std::string record_path(const std::string& run);

@@ -20,6 +20,11 @@ std::string text_of(const nlohmann::json& json) {
                           : json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+std::string without_prefix(const std::string& message) {
+  constexpr std::string_view kPrefix = "rollcall: ";
+  return message.starts_with(kPrefix) ? message.substr(kPrefix.size()) : message;
+}
+
 std::string member(const nlohmann::json& json, const char* name) {
   const auto found = json.find(name);
   return found == json.end() ? "" : text_of(*found);
@@ -51,6 +56,14 @@ void read_environment(const nlohmann::json& begin, std::map<std::string, NamedVa
                                                member(variable, "origin") + (reason.empty() ? "" : ": " + reason)};
     }
   }
+}
+
+std::string read_command_line(const nlohmann::json& begin) {
+  std::string line;
+  for (const nlohmann::json& argument : begin.value("command_line", nlohmann::json::array())) {
+    line += (line.empty() ? "" : " ") + text_of(argument);
+  }
+  return line;
 }
 
 void read_hosts(const nlohmann::json& begin, Run& run) {
@@ -86,13 +99,6 @@ bool are_shares(const std::vector<double>& numbers) {
                              [](double number) { return std::isnan(number) || (number >= 0 && number < 1e9); });
 }
 
-void note_once(Run& run, const std::string& note) {
-  constexpr std::size_t kMost = 20;
-  if (run.notes.size() < kMost && std::ranges::find(run.notes, note) == run.notes.end()) {
-    run.notes.push_back(note);
-  }
-}
-
 }  // namespace
 
 Start& RunReader::start() {
@@ -112,12 +118,29 @@ void RunReader::note_time(const ReadRecord& record) {
   of.last = std::max(of.last, time);
 }
 
+/// Every record tells of a step that was done by then, not those of --log-steps alone.
+void RunReader::note_step(const ReadRecord& record) {
+  const std::int64_t step = record.integer("step");
+  if (record.event() != "begin" && step > run_.step) {
+    run_.step = step;
+    start().to_step = step;
+  }
+}
+
+void RunReader::take_warning(const std::string& text) {
+  constexpr std::size_t kMost = 50;
+  if (run_.warnings.size() < kMost && std::ranges::find(run_.warnings, text) == run_.warnings.end()) {
+    run_.warnings.push_back(text);
+  }
+}
+
 void RunReader::take(const ReadRecord& record) {
   const std::string& event = record.event();
   if (event == "begin") {
     take_begin(record);
   }
   note_time(record);
+  note_step(record);
   if (event == "step") {
     take_step(record);
   } else if (event == "ranks") {
@@ -140,13 +163,15 @@ void RunReader::take(const ReadRecord& record) {
     run_.left_out_steps += 1;
   } else if (event == "resume") {
     take_resume(record.integer("global_step"));
+  } else if (event == "warning") {
+    take_warning(record.text("text"));
   } else if (event == "end" || event == "failed") {
-    start().ending = event == "end" ? record.text("ending") : "failed: " + record.text("error");
+    start().ending = event == "end" ? record.text("ending") : "failed: " + without_prefix(record.text("error"));
     run_.peak_memory = std::max(run_.peak_memory, or_zero(record.number("peak_memory_bytes_of_rank_0")));
     run_.device_peak = std::max(run_.device_peak, or_zero(record.number("device_peak_allocated_bytes")));
   } else if (event != "begin") {
-    note_once(run_,
-              event.empty() ? "there are records without an event" : "there are records of an unknown event, " + event);
+    run_.note_once(event.empty() ? "there are records without an event"
+                                 : "there are records of an unknown event, " + event);
   }
 }
 
@@ -154,10 +179,10 @@ void RunReader::take_begin(const ReadRecord& record) {
   run_.starts.emplace_back();
   Start& of = run_.starts.back();
   if (const std::int64_t schema = record.integer("schema"); schema > kKnownSchema) {
-    note_once(run_, fmt::format(
-                        "a newer rollcall wrote this record (schema {}, this program knows {}): what it does not know "
-                        "is left out",
-                        schema, kKnownSchema));
+    run_.note_once(
+        fmt::format("a newer rollcall wrote this record (schema {}, this program knows {}): what it does not know "
+                    "is left out",
+                    schema, kKnownSchema));
   }
   of.began = or_zero(record.number("time"));
   take_resume(record.integer("step"));  // also where it begins anew in the folder of another training
@@ -186,6 +211,10 @@ void RunReader::take_begin(const ReadRecord& record) {
     const auto shares = exact == run_.settings.end() ? 0 : parse_integer<std::int64_t>(exact->second.value).value_or(0);
     run_.ranks.set_equal_shares(shares % of.ranks == 0);
     read_environment(begin, run_.environment);
+    run_.command_line = read_command_line(begin);
+    for (const nlohmann::json& warning : begin.value("warnings", nlohmann::json::array())) {
+      take_warning(text_of(warning));
+    }
     read_hosts(begin, run_);
   }
 }
@@ -204,6 +233,7 @@ void RunReader::take_step(const ReadRecord& record) {
   if (of.first_step == 0 && std::isfinite(time) && std::isfinite(seconds)) {
     of.first_step = time - seconds;
   }
+  run_.clock.add(step, run_.starts.front().began > 0 ? time - run_.starts.front().began : std::nan(""));
   run_.loss.add(step, record.number("loss"));
   run_.top1.add(step, record.number("top1"));
   run_.top5.add(step, record.number("top5"));
@@ -276,7 +306,7 @@ void RunReader::take_trace(const ReadRecord& record) {
   if (ranks == 0 || ranks > kMostRanks || traced.compute.size() != ranks || traced.communication.size() != ranks ||
       traced.exposed.size() != ranks || !are_shares(traced.seconds) || !are_shares(traced.compute) ||
       !are_shares(traced.communication) || !are_shares(traced.exposed) || !is_trace_file(traced.file)) {
-    note_once(run_, "there are records of traces that make no sense");
+    run_.note_once("there are records of traces that make no sense");
     return;
   }
   run_.traces.push_back(std::move(traced));
@@ -342,7 +372,7 @@ void RunReader::take_resume(std::int64_t step) {
   run_.step = std::min(run_.step, step);
   run_.lost_seconds += run_.seconds.forget_after(step);
   for (Series* const series :
-       {&run_.loss, &run_.top1, &run_.top5, &run_.learning_rate, &run_.images_per_second, &run_.gpu_load,
+       {&run_.clock, &run_.loss, &run_.top1, &run_.top5, &run_.learning_rate, &run_.images_per_second, &run_.gpu_load,
         &run_.gpu_memory, &run_.gpu_memory_total, &run_.gpu_watts, &run_.images_per_joule, &run_.data_wait,
         &run_.samples, &run_.bad_samples, &run_.valid_loss, &run_.valid_top1, &run_.valid_top5}) {
     series->forget_after(step);
@@ -352,31 +382,6 @@ void RunReader::take_resume(std::int64_t step) {
   }
   validated_.erase(validated_.upper_bound(step), validated_.end());
   find_best();
-}
-
-void add_notes(Run& run, const FileNotes& file) {
-  run.file = file;
-  if (file.records == 0) {
-    note_once(run, file.unfinished_line || file.unreadable_lines > 0
-                       ? "no line of the file is a record: it may be another program's"
-                       : "the file is empty: the run has not begun its first step");
-  }
-  if (file.unreadable_lines > 0) {
-    note_once(run, fmt::format("{} lines are no records and were passed over, the first is line {}",
-                               file.unreadable_lines, file.first_unreadable));
-  }
-  if (file.unfinished_line && file.records > 0) {
-    note_once(run, "the last line has no end: the run was killed while writing it, or is writing it now");
-  }
-  if (file.out_of_time) {
-    note_once(run, "there was no time to read the whole record: rollcall-report reads it all");
-  }
-  if (run.clock_jumps > 0) {
-    note_once(run, fmt::format("the clock went backwards {} times: times of this run may be wrong", run.clock_jumps));
-  }
-  if (file.records > 0 && run.seconds.empty()) {
-    note_once(run, "the record has no times of steps: an older rollcall wrote it, or no step was recorded yet");
-  }
 }
 
 }  // namespace rollcall::report

@@ -18,8 +18,6 @@ namespace {
 using metrics::human_bytes;
 using metrics::human_duration;
 
-std::string percent(double fraction) { return fmt::format("{:.{}f} %", 100 * fraction, fraction < 0.0995 ? 1 : 0); }
-
 std::string place_text(const Run& run) {
   if (run.starts.empty() || run.starts.back().began == 0) {
     return "not recorded";
@@ -51,7 +49,8 @@ std::string quality_text(const Run& run) {
     return "none yet";
   }
   const Point& last = run.loss.points().back();
-  std::string text = fmt::format("loss {:.4f}, top-1 {:.2f} %", last.mean(), 100 * run.top1.points().back().mean());
+  std::string text = fmt::format("loss {:.4f}, top-1 {:.2f} % (training, means up to step {})", last.mean(),
+                                 100 * (run.top1.empty() ? 0 : run.top1.points().back().mean()), last.last_step);
   if (run.best_top1 >= 0) {
     text += fmt::format("; best validation top-1 {:.2f} % after step {}", 100 * run.best_top1, run.best_step);
   }
@@ -99,9 +98,14 @@ std::string straggler_text(const Run& run) {
   if (!run.ranks.has_equal_shares()) {
     return "not compared: ranks have unequal shares of the work (--elastic-exact)";
   }
-  const auto slow = run.ranks.straggler();
+  const auto slow = run.ranks.slowest();
   if (!slow) {
-    return run.ranks.ranks().size() == 1 ? "one rank" : "no straggler: all within a tenth of each other";
+    return run.ranks.ranks().size() == 1 ? "one rank" : "no straggler: none is a tenth slower than the median";
+  }
+  if (!run.ranks.straggler()) {
+    return fmt::format(
+        "no straggler: none is slow again and again (the slowest, rank {}, took {:.1f} times the median)", slow->rank,
+        slow->times());
   }
   const std::string host = run.host_of(slow->rank);
   return fmt::format("straggler: rank {}{} took {:.1f} times the median ({:.3g} s a step of its own{})", slow->rank,
@@ -172,22 +176,6 @@ std::string trace_text(const Run& run) {
                      percent(sum_of(traced.exposed) / all));
 }
 
-/// An advice, and the seconds that it may save.
-struct Saving {
-  double seconds = 0;
-  std::string text;
-};
-
-void advise_on_data(const Run& run, double all, std::vector<Saving>& savings) {
-  constexpr double kBusy = 0.8;
-  const double waited = run.part_seconds.front();
-  savings.push_back({waited, fmt::format("input-bound: {} of the time waited for data; {}", percent(waited / all),
-                                         run.loader_utilisation < kBusy && run.loader_utilisation > 0
-                                             ? "faster storage or a larger --prefetch: the workers themselves waited"
-                                             : "more workers (--train-num-workers) or CPUs a task, or rollcall-pack "
-                                               "--repack")});
-}
-
 }  // namespace
 
 std::string state_of(const Run& run) {
@@ -199,8 +187,14 @@ std::string state_of(const Run& run) {
   if (run.starts.empty() || run.starts.back().last == 0) {
     return "nothing recorded yet";
   }
-  return fmt::format("still running, or was killed: its last record is {} old",
-                     human_duration(run.now - run.starts.back().last));
+  const std::string age = human_duration(run.now - run.starts.back().last);
+  if (run.is_alive()) {
+    return fmt::format("running: its last record is {} old", age);
+  }
+  return run.renewed > 0
+             ? fmt::format("killed, lost or at a standstill: no sign of it for {}; its last record is {} old",
+                           human_duration(run.now - run.renewed), age)
+             : fmt::format("no end is recorded: it was killed, or could not write; its last record is {} old", age);
 }
 
 std::vector<std::pair<std::string, double>> time_budget(const Run& run) {
@@ -225,55 +219,16 @@ std::vector<std::pair<std::string, double>> time_budget(const Run& run) {
   return budget;
 }
 
-std::vector<std::string> advice(const Run& run) {
-  constexpr double kWorthTelling = 0.05;
-  const double wall = run.wall_seconds();
-  const double steps = std::accumulate(run.part_seconds.begin(), run.part_seconds.end(), 0.0);
-  if (wall <= 0 || steps <= 0) {
-    return {};
-  }
-  const auto share = [wall](double seconds) { return percent(seconds / wall); };
-  std::vector<Saving> savings;
-  advise_on_data(run, steps, savings);
-  savings.push_back({run.lost_seconds, fmt::format("{} of the time went into {} steps that were done again: save more "
-                                                   "often (--checkpoint-steps), or --save-before-limit",
-                                                   share(run.lost_seconds), run.lost_steps)});
-  savings.push_back({run.stall_seconds, fmt::format("{} of the time training waited for checkpoints: "
-                                                    "--checkpoint-mode=async, or a larger --checkpoint-steps",
-                                                    share(run.stall_seconds))});
-  savings.push_back(
-      {run.validation_seconds,
-       fmt::format("{} of the time went into validations: a larger --valid-epochs", share(run.validation_seconds))});
-  const double startup = time_budget(run).front().second;
-  savings.push_back({startup, fmt::format("{} of the time went into {} starts: longer jobs, or a look at "
-                                          "rollcall-train --trace-startup",
-                                          share(startup), run.starts.size())});
-  if (const auto slow = run.ranks.straggler()) {
-    const double lost = (slow->times() - 1) / slow->times() * (run.part_seconds[0] + run.part_seconds[1]);
-    savings.push_back({std::max(lost, kWorthTelling * wall),
-                       fmt::format("all ranks wait for rank {}: look at its node, or leave it out (--exclude{})",
-                                   slow->rank, run.host_of(slow->rank).empty() ? "" : "=" + run.host_of(slow->rank))});
-  }
-  std::ranges::stable_sort(savings, std::ranges::greater(), &Saving::seconds);
-  std::vector<std::string> texts;
-  for (Saving& saving : savings) {
-    if (saving.seconds >= kWorthTelling * wall) {
-      texts.push_back(std::move(saving.text));
-    }
-  }
-  return texts;
-}
-
 std::vector<std::pair<std::string, std::string>> summary(const Run& run) {
   const std::vector<std::string> cheaper = advice(run);
   const std::string model = run.model.empty() ? "not recorded"
                                               : fmt::format("{} on {}: {} training images, {} a step", run.model,
                                                             run.data, run.training_images, run.images_of_step);
   std::vector<std::pair<std::string, std::string>> rows{{"run", run.name + ": " + state_of(run)},
+                                                        {"result", quality_text(run)},
+                                                        {"progress", progress_of(run)},
                                                         {"training", model},
                                                         {"where", place_text(run)},
-                                                        {"progress", progress_of(run)},
-                                                        {"result", quality_text(run)},
                                                         {"speed", speed_text(run)},
                                                         {"a step", parts_text(run) + trace_text(run)},
                                                         {"ranks", straggler_text(run) + memory_text(run)},
@@ -328,6 +283,7 @@ std::string summary_json(const Run& run) {
                  {"file", run.path},
                  {"state", state_of(run)},
                  {"ended", run.ended()},
+                 {"running", run.is_alive()},
                  {"step", run.step},
                  {"steps", run.all_steps()},
                  {"epochs", run.epochs},
@@ -361,6 +317,8 @@ std::string summary_json(const Run& run) {
                  {"energy_of", run.energy_of},
                  {"traces", traces},
                  {"advice", advice(run)},
+                 {"command_line", run.command_line},
+                 {"warnings", run.warnings},
                  {"notes", run.notes}};
   return all.dump(-1, ' ', true, Json::error_handler_t::replace);  // ASCII: a terminal obeys bytes from 0x80 on, too
 }

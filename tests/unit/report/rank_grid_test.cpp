@@ -11,13 +11,18 @@ std::vector<RankStep> all_alike(std::size_t ranks, double seconds) {
   return std::vector<RankStep>(ranks, RankStep{.data = 0, .forward = seconds});
 }
 
+/// As a run of some minutes records them.
+void add_often(RankGrid& grid, const std::vector<RankStep>& ranks) {
+  for (std::int64_t step = 1; step <= 5; ++step) {
+    grid.add(step, ranks);
+  }
+}
+
 TEST(RankGrid, NamesTheRankThatHoldsUpTheOthersAndWhy) {
   RankGrid grid;
   auto ranks = all_alike(5, 0.1);
   ranks[3].data = 0.05;
-  for (std::int64_t step = 1; step <= 4; ++step) {
-    grid.add(step, ranks);
-  }
+  add_often(grid, ranks);
   const auto slow = grid.straggler();
   ASSERT_TRUE(slow);
   EXPECT_EQ(slow->rank, 3U);
@@ -32,10 +37,22 @@ TEST(RankGrid, ARankWithALargerShareIsNoStraggler) {
   auto ranks = all_alike(3, 0.1);
   ranks[0].forward = 0.2;
   grid.set_equal_shares(false);
-  grid.add(1, ranks);
+  add_often(grid, ranks);
   EXPECT_FALSE(grid.straggler());
   grid.set_equal_shares(true);
   EXPECT_EQ(grid.straggler()->rank, 0U);
+}
+
+TEST(RankGrid, APauseMakesNoStraggler) {
+  RankGrid grid;
+  auto ranks = all_alike(4, 0.1);
+  for (std::int64_t step = 1; step <= 100; ++step) {
+    ranks[2].forward = step <= 4 ? 2.0 : 0.1;
+    grid.add(step, ranks);
+  }
+  ASSERT_TRUE(grid.slowest());
+  EXPECT_EQ(grid.slowest()->rank, 2U);
+  EXPECT_FALSE(grid.straggler());
 }
 
 TEST(RankGrid, RanksThatAreAlikeHaveNoStraggler) {
@@ -54,7 +71,7 @@ TEST(RankGrid, ThousandsOfRanksAreSixtyFourRowsWithTheSlowestOfEach) {
   RankGrid grid;
   auto ranks = all_alike(4096, 0.1);
   ranks[4095].forward = 0.4;
-  grid.add(1, ranks);
+  add_often(grid, ranks);
   EXPECT_EQ(grid.rows(), 64U);
   EXPECT_EQ(grid.ranks_of_row(), 64U);
   EXPECT_NEAR(*grid.cell(63, 0), 0.4, 1e-9);

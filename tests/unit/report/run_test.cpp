@@ -229,7 +229,7 @@ TEST_F(RunTest, TheTimeOfAllStartsIsAccountedFor) {
   EXPECT_EQ(run.part_seconds[0], 0.5);       // data
   EXPECT_EQ(run.part_seconds.back(), 0.25);  // what is in no part
   EXPECT_EQ(run.best_top1, 0.5);
-  EXPECT_THAT(advice(run).front(), HasSubstr("of the time went into 1 starts"));
+  EXPECT_THAT(advice(run).front(), HasSubstr("of the time went into 1 start: "));
 }
 
 TEST_F(RunTest, AnUnfinishedLineAndLinesThatAreNoRecordsAreTold) {
@@ -238,7 +238,7 @@ TEST_F(RunTest, AnUnfinishedLineAndLinesThatAreNoRecordsAreTold) {
   EXPECT_FALSE(run.ended());
   EXPECT_THAT(run.notes, ElementsAre(HasSubstr("2 lines are no records"), HasSubstr("the last line has no end")));
   EXPECT_THAT(run.notes.front(), HasSubstr("the first is line 2"));
-  EXPECT_THAT(state_of(run), HasSubstr("still running, or was killed"));
+  EXPECT_THAT(state_of(run), HasSubstr("no end is recorded"));
 }
 
 TEST_F(RunTest, ANewerSchemaUnknownEventsAndAClockThatJumpedAreTold) {
@@ -272,7 +272,7 @@ TEST_F(RunTest, NumbersOfAllKindsDoNoHarm) {
            R"({"event":7})"
            "\n");
   EXPECT_THAT(page_html({run}), HasSubstr("</html>"));
-  EXPECT_THAT(summary_json(run), HasSubstr("\"step\":1"));
+  EXPECT_THAT(summary_json(run), HasSubstr("\"step\":2"));
   EXPECT_THAT(curves_csv({run}), HasSubstr("first_step"));
 }
 

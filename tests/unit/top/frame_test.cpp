@@ -43,6 +43,7 @@ report::Run half_done() {
   ranks[7].forward = 0.3;
   run.ranks.add(50, ranks);
   run.now = 1201;
+  run.renewed = 1200;
   return run;
 }
 

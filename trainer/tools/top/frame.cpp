@@ -68,8 +68,11 @@ std::string progress_bar(const Run& run, std::size_t width) {
 
 std::string time_line(const Run& run, double now) {
   const double left = seconds_to_go(run);
-  std::string text = run.ended() ? "" : left >= 0 ? "ETA " + metrics::human_duration(left) : "ETA not known yet";
-  if (!run.ended() && run.job_ends > 0) {
+  if (!run.is_alive()) {
+    return "";
+  }
+  std::string text = left >= 0 ? "ETA " + metrics::human_duration(left) : "ETA not known yet";
+  if (run.job_ends > 0) {
     const double job = run.job_ends - now;
     text += fmt::format("   the job ends in {}{}", metrics::human_duration(std::max(job, 0.0)),
                         left > job ? ", before that: it goes on from a checkpoint" : "");
@@ -83,7 +86,7 @@ std::string last_numbers(const Run& run) {
   }
   const auto last = [](const report::Series& series) { return series.empty() ? 0 : series.points().back().mean(); };
   std::string text =
-      fmt::format("epoch {}/{}  loss {:.4f}  top-1 {:.2f} %  lr {:.3g}  {:.1f} images/s", run.epoch + 1, run.epochs,
+      fmt::format("epoch {}/{}  loss {:.4f}  top-1 {:.2f} %  lr {:.3g}  {:.1f} images/s", run.epoch_shown(), run.epochs,
                   last(run.loss), 100 * last(run.top1), last(run.learning_rate), last(run.images_per_second));
   return text + (run.best_top1 >= 0 ? fmt::format("  best {:.2f} %", 100 * run.best_top1) : "");
 }

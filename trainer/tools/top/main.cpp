@@ -115,7 +115,7 @@ class Follower {
       return read;
     }
     shown_ = raw_;
-    shown_.now = now_in_seconds();
+    report::look_at_present(shown_);
     report::add_notes(shown_, file_->notes());
     return {};
   }
