@@ -1,7 +1,9 @@
 """Every command of rollcall-checkpoint with good and bad input: what it prints, and its exit code."""
+import fcntl
 import json
 import os
 import pathlib
+import re
 import shutil
 import struct
 import subprocess
@@ -93,6 +95,8 @@ def test_files_that_are_not_there_damaged_or_something_else(arguments, damaged, 
 def test_show_tells_what_is_in_it(sample):
     text = run("show", sample)
     assert "progress/epoch" in text and "0.875" in text and "rollcall-train --lr=0.1" in text and "/optimizer" in text
+    assert [line.split()[0] for line in text.splitlines()[:3]] == ["file", "progress", "command"], text
+    assert re.search("^progress +3 epochs done$", text, re.M) and max(map(len, text.splitlines())) < 150, text
     assert "layer.0.weight" in run("show", "--tensors", sample)
     found = run_json("show", "--tensors", sample)
     assert found["values"]["/sampler/seed"] == 0xFFFFFFFFFFFFFFF0
@@ -243,3 +247,20 @@ def test_prune_tells_what_goes_and_what_stays(sample, tmp_path):
     (tmp_path / "empty").mkdir()
     assert "holds no checkpoint" in run("prune", tmp_path / "empty", code=66)
     assert "No such file" in run("prune", tmp_path / "absent", code=66)
+
+
+def test_verify_passes_over_what_a_run_removes_meanwhile(sample, tmp_path):
+    """A full pipe holds the tool at its first line, when it has listed the folder and begins with the newest file."""
+    for step in (10, 20):
+        shutil.copy(sample, tmp_path / f"step-000000{step}.h5")
+    reader, writer = os.pipe()
+    os.write(writer, bytes(fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)))
+    with subprocess.Popen([PROGRAM, "verify", "--progress=bar", tmp_path], stdout=writer, stderr=subprocess.PIPE) as process:
+        os.close(writer)
+        assert process.stderr.read(1)
+        (tmp_path / "step-00000010.h5").unlink()
+        with os.fdopen(reader, "rb") as told:
+            text = told.read().decode()
+        errors = process.stderr.read().decode()
+    assert process.returncode == 0, errors
+    assert "step-00000020.h5: sound" in text and "step-00000010.h5: removed meanwhile" in text, text

@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "runtime/base/text.h"
 #include "runtime/command_line/command_line.h"
 #include "trainer/checkpoint/format/schema.h"
@@ -24,7 +27,7 @@ constexpr std::array kFlags{
 };
 
 constexpr std::string_view kText =
-    R"help(Prints what a checkpoint says of itself: who wrote it and when, how far the training was, its settings, and how
+    R"help(Prints what a checkpoint says of itself: how far the training was, its settings, who wrote it and when, and how
 many tensors of what it holds. With names of tensors: what is in these (least, greatest, mean, standard deviation; how
 many zeros, NaN and infinities). Every byte that is shown was checked.
 
@@ -69,19 +72,91 @@ Rows group_rows(const CheckpointFile& file) {
   return rows;
 }
 
-std::string summary_text(const CheckpointFile& file) {
-  const auto& info = file.info();
-  Rows facts{{"file", file.path()},
-             {"size", metrics::human_bytes(file.file_bytes())},
-             {"format", info.format_version},
-             {"created", info.created},
-             {"written by", info.writer + (info.torch_version.empty() ? "" : ", torch " + info.torch_version)}};
-  for (const auto& [path, value] : file.values()) {
-    if (path != checkpoint::format::schema::kModelKeys) {
-      facts.push_back({path.substr(1), value_text(value)});
+const Value* find_value(const CheckpointFile& file, const char* path) {
+  const auto found = file.values().find(path);
+  return found == file.values().end() ? nullptr : &found->second;
+}
+
+std::optional<std::int64_t> integer_at(const CheckpointFile& file, const char* path) {
+  const Value* const value = find_value(file, path);
+  const auto* const number = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
+  return number == nullptr ? std::nullopt : std::optional(*number);
+}
+
+/// How far the training was; empty in a file without one.
+std::string progress_text(const CheckpointFile& file) {
+  const auto step = integer_at(file, "/progress/global_step");
+  const auto epoch = integer_at(file, "/progress/epoch");
+  std::string text = step ? fmt::format("step {}", *step) : "";
+  if (epoch) {
+    text += fmt::format("{}{} epochs done", text.empty() ? "" : ", ", *epoch);
+    const auto in_epoch = integer_at(file, "/progress/step_in_epoch");
+    text += in_epoch && *in_epoch > 0 ? fmt::format(" and {} steps of the next", *in_epoch) : "";
+  }
+  return text;
+}
+
+std::string best_text(const CheckpointFile& file) {
+  const auto step = integer_at(file, "/progress/best_step");
+  const Value* const metric = find_value(file, "/progress/best_metric");
+  const double* const top1 = metric == nullptr ? nullptr : std::get_if<double>(metric);
+  return step && *step >= 0 && top1 != nullptr
+             ? fmt::format("validation top-1 {:.2f} % after step {}", 100 * *top1, *step)
+             : "";
+}
+
+/// "lr=0.1 model=resnet50": what somebody has said, with the model and the data in any case.
+std::string settings_text(const CheckpointFile& file) {
+  const Value* const value = find_value(file, "/config/json");
+  const auto* const text = value == nullptr ? nullptr : std::get_if<std::string>(value);
+  const Json settings = text == nullptr ? Json() : Json::parse(*text, nullptr, false);
+  std::string line;
+  for (const auto& [name, setting] : settings.items()) {
+    if (!setting.is_object() || !setting.contains("value") || !setting["value"].is_string()) {
+      continue;
+    }
+    const bool said = setting.contains("origin") && setting["origin"] != "default";
+    if (said || name == "model" || name == "data") {
+      line += (line.empty() ? "" : " ") + name + "=" + setting["value"].get<std::string>();
     }
   }
-  return command_line::text_table(facts) + "\n" + command_line::text_table(group_rows(file));
+  return line;
+}
+
+/// Whether a value stands in the facts above, or is one of those that every parameter has.
+bool is_shown_or_of_a_parameter(const std::string& path) {
+  return path == checkpoint::format::schema::kModelKeys || path == "/config/json" || path == "/config/argv" ||
+         path == "/optimizer/param_groups" || path.starts_with("/optimizer/state/");
+}
+
+Rows value_rows(const CheckpointFile& file) {
+  constexpr std::size_t kMost = 100;
+  Rows rows{{"VALUE", ""}};
+  for (const auto& [path, value] : file.values()) {
+    if (!is_shown_or_of_a_parameter(path)) {
+      const std::string text = value_text(value);
+      rows.push_back({path.substr(1), text.size() <= kMost ? text : text.substr(0, kMost) + "..."});
+    }
+  }
+  return rows;
+}
+
+/// What a person wants to know first comes first.
+std::string summary_text(const CheckpointFile& file) {
+  const auto& info = file.info();
+  const Value* const arguments = find_value(file, "/config/argv");
+  Rows facts{{"file", file.path()},
+             {"progress", progress_text(file)},
+             {"best", best_text(file)},
+             {"settings", settings_text(file)},
+             {"command line", arguments == nullptr ? "" : value_text(*arguments)},
+             {"size", metrics::human_bytes(file.file_bytes())},
+             {"created", info.created},
+             {"written by", info.writer + (info.torch_version.empty() ? "" : ", torch " + info.torch_version)},
+             {"format", info.format_version}};
+  std::erase_if(facts, [](const std::vector<std::string>& row) { return row[1].empty(); });
+  return command_line::text_table(facts) + "\n" + command_line::text_table(group_rows(file)) + "\n" +
+         command_line::text_table(value_rows(file)) + "\nAll values, whole: --json\n";
 }
 
 std::string tensors_text(const CheckpointFile& file) {

@@ -44,13 +44,18 @@ struct Verified {
   [[nodiscard]] bool sound() const { return damaged.empty() && reason.empty(); }
 };
 
+struct Wanted {
+  std::string path;
+  bool listed = false;  ///< in a folder, from which a run that goes on may have removed it since
+};
+
 /// The files that are meant, newest first. Errors: a folder holds none (NoInput), or cannot be listed.
-Result<std::vector<std::string>> files_of(const std::vector<std::string>& arguments) {
-  std::vector<std::string> files;
+Result<std::vector<Wanted>> files_of(const std::vector<std::string>& arguments) {
+  std::vector<Wanted> files;
   for (const std::string& path : arguments) {
     std::error_code ignored;
     if (!std::filesystem::is_directory(path, ignored)) {
-      files.push_back(path);
+      files.push_back({path});
       continue;
     }
     const auto listed = checkpoint::format::list_checkpoints(path);
@@ -61,7 +66,7 @@ Result<std::vector<std::string>> files_of(const std::vector<std::string>& argume
       return no_checkpoint_in(path);
     }
     for (const auto& checkpoint : *listed) {
-      files.push_back(checkpoint.path);
+      files.push_back({checkpoint.path, true});
     }
   }
   return files;
@@ -84,6 +89,11 @@ Result<Verified> verify(const std::string& path, std::size_t threads, metrics::W
   }
   report.seconds = Seconds(std::chrono::steady_clock::now() - begun).count();
   return report;
+}
+
+bool is_gone(const std::string& path) {
+  std::error_code error;
+  return !std::filesystem::exists(path, error) && !error;
 }
 
 std::string line_of(const Verified& report) {
@@ -117,9 +127,13 @@ Result<int> run(CommandContext& context) {
   Json json = Json::array();
   std::size_t bad = 0;
   std::string first_bad;
-  for (const std::string& path : *files) {
+  for (const auto& [path, listed] : *files) {
     const auto report = verify(path, threads, context.progress);
     context.progress.end();
+    if (listed && !(report && report->sound()) && is_gone(path)) {
+      context.out << (context.json() ? "" : printable(path) + ": removed meanwhile\n") << std::flush;
+      continue;
+    }
     if (!report) {
       return report.error();
     }
