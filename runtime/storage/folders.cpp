@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,7 +11,6 @@
 #include <cerrno>
 #include <climits>
 #include <deque>
-#include <set>
 
 #include "runtime/base/own_file.h"
 #include "runtime/base/result.h"
@@ -205,6 +205,23 @@ Result<void> check_venv_is_here(const job::JobFacts& facts, const resolve::EnvPa
   return error;
 }
 
+/// One folder above them may be what is wrong with many caches: it is told once.
+struct ObjectionToCaches {
+  FolderObjection objection;
+  std::string first_folder;
+  std::vector<std::string> variables;
+};
+
+std::string warning_of(const ObjectionToCaches& told) {
+  const std::string cache = told.variables.front() + ": " + told.first_folder + ": ";
+  if (told.objection.reason.empty()) {
+    return cache + told.objection.caution;
+  }
+  const std::string others = fmt::format("{}", fmt::join(told.variables.begin() + 1, told.variables.end(), ", "));
+  return cache + told.objection.reason + "; the cache is left where it was" +
+         (others.empty() ? "" : ", and so are those of " + others);
+}
+
 }  // namespace
 
 FolderObjection make_own_folder(const std::string& path) {
@@ -216,20 +233,26 @@ FolderObjection make_own_folder(const std::string& path) {
 
 Result<void> prepare_folders(const job::JobFacts& facts, resolve::EnvPatch& patch, const settings::Settings& settings,
                              const Environment& environment) {
-  std::set<std::string> told;
+  std::vector<ObjectionToCaches> objections;
   for (resolve::EnvChange& change : patch.changes) {
     if (change.action != resolve::Action::Set || resolve::find_cache(change.name) == nullptr) {
       continue;
     }
     const FolderObjection objection = make_own_folder(change.value);
-    const std::string cache = fmt::format("{}: {}: ", change.name, change.value);
-    if (!objection.reason.empty()) {
-      std::vector<std::string>& warnings = objection.only_here ? patch.node_warnings : patch.warnings;
-      warnings.push_back(cache + objection.reason + "; the cache is left where it was");
-      leave_out(change);
-    } else if (!objection.caution.empty() && told.insert(objection.caution).second) {
-      patch.warnings.push_back(cache + objection.caution);
+    if (objection.reason.empty() && objection.caution.empty()) {
+      continue;
     }
+    auto same = std::ranges::find(objections, objection, &ObjectionToCaches::objection);
+    if (same == objections.end()) {
+      same = objections.insert(objections.end(), {objection, change.value, {}});
+    }
+    same->variables.push_back(change.name);
+    if (!objection.reason.empty()) {
+      leave_out(change);
+    }
+  }
+  for (const ObjectionToCaches& told : objections) {
+    (told.objection.only_here ? patch.node_warnings : patch.warnings).push_back(warning_of(told));
   }
   if (facts.rank == 0) {
     if (const auto warning = purge_warning(settings, environment, kAtLaunch)) {

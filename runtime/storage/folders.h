@@ -16,6 +16,8 @@ struct FolderObjection {
   std::string reason;      ///< why it cannot be used, a clause: "/tmp/me belongs to user 1001"; empty: it can
   bool only_here = false;  ///< most likely a matter of this node alone: somebody else's doing in its /tmp, say
   std::string caution;     ///< what its user should know of a folder that can be used; empty: nothing
+
+  friend bool operator==(const FolderObjection&, const FolderObjection&) = default;
 };
 
 /// Makes the folder `path` (absolute) and what is missing above it, for this process's user, and checks that it can be

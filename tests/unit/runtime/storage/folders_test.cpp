@@ -285,5 +285,23 @@ TEST_F(OwnFolder, CachesThatAGroupCouldExchangeAreUsedAndToldOnceAFolder) {
   EXPECT_THAT(patch.warnings.front(), HasSubstr("TORCH_HOME: " + project + "/me/torch: members of group"));
 }
 
+TEST_F(OwnFolder, OneFolderThatManyCachesLackIsToldOnce) {
+  const std::string open = make("unsticky", 0777);
+  resolve::EnvPatch patch;
+  for (const char* const name : {"TORCH_HOME", "HF_HOME", "TRITON_CACHE_DIR"}) {
+    patch.changes.push_back({.name = name, .value = open + "/me/" + name});
+  }
+  patch.changes.push_back({.name = "PIP_CACHE_DIR", .value = top_ / "open/pip"});
+  ASSERT_TRUE(prepare_folders({.rank = 1}, patch, settings::Settings(settings::launch_table()), Environment()));
+  const std::string reason = "anybody could put another folder there, since " + open + " is not sticky";
+  EXPECT_THAT(patch.warnings, testing::ElementsAre(testing::AllOf(
+                                  testing::StartsWith("TORCH_HOME: " + open + "/me/TORCH_HOME: " + reason),
+                                  testing::EndsWith("; the cache is left where it was, and so are those of HF_HOME, "
+                                                    "TRITON_CACHE_DIR"))));
+  EXPECT_THAT(patch.node_warnings, IsEmpty());
+  EXPECT_EQ(patch.changes[2].action, resolve::Action::Unset);
+  EXPECT_EQ(patch.changes[3].action, resolve::Action::Set);
+}
+
 }  // namespace
 }  // namespace rollcall::storage
