@@ -109,6 +109,8 @@ Error bad_choice(const Setting& setting, std::string_view text, const std::strin
 constexpr std::array<std::string_view, 6> kVariables{"SCRATCH", "HOME",         "USER",
                                                      "TMPDIR",  "SLURM_JOB_ID", "XDG_RUNTIME_DIR"};
 
+bool names_a_folder(std::string_view variable) { return variable != "USER" && variable != "SLURM_JOB_ID"; }
+
 std::string all_variables() { return fmt::format("${{{}}}", fmt::join(kVariables, "}, ${")); }
 
 std::string advice(std::string_view wrong_name) {
@@ -216,6 +218,11 @@ Result<std::string> expand_path(std::string_view path, const Environment& enviro
     if (!value) {
       return fail(setting, std::string(path), fmt::format("{} is not set", name),
                   fmt::format("setting {} or writing the folder out", name));
+    }
+    if (names_a_folder(name) && !value->starts_with('/')) {
+      return fail(setting, std::string(path), fmt::format("{} is {}, which is no absolute path", name, *value),
+                  value->starts_with("~/") ? fmt::format("{}=$HOME{}, without quotes", name, value->substr(1))
+                                           : fmt::format("setting {} to one", name));
     }
     return *value;
   });

@@ -18,7 +18,8 @@ constexpr std::array kFlags{
     command_line::Flag{"print-config", 0, "show every setting with its value and origin, and end"},
     command_line::Flag{"json", 0, "with --print-config, --benchmark-data, --trace-startup: as one JSON object"},
     command_line::Flag{"benchmark-data", 0, "read the training data as training would, tell how fast, and end"},
-    command_line::Flag{"dry-run", 0, "meet the other ranks, do one all-reduce, say how it went, and end"},
+    command_line::Flag{"dry-run", 0,
+                       "check the settings, meet the other ranks, do one all-reduce, say how it went, and end"},
     command_line::Flag{"trace-startup", 0, "tell what each stage of rank 0's start cost, up to the first collective"},
     command_line::Flag{"print-settings-markdown", 0, "show the settings as docs/settings.md does, and end"},
 };

@@ -202,9 +202,24 @@ std::string folder_name(const Settings& settings, const Environment& environment
   return name == "." || name == ".." ? "run" : name;
 }
 
+/// Empty where it is not set. Error: it is no absolute path.
+Result<std::string> scratch_of(const Environment& environment, const std::string& setting) {
+  return environment.get_non_empty("SCRATCH") ? settings::expand_path("${SCRATCH}", environment, setting)
+                                              : Result<std::string>(std::string());
+}
+
 Result<void> choose_folders(TrainConfig& config, const Settings& settings, const Environment& environment) {
-  const std::optional<std::string> scratch = environment.get_non_empty("SCRATCH");
-  const std::string base = scratch.value_or(".") + "/rollcall/" + folder_name(settings, environment);
+  const std::string& name = settings.text("run-name");
+  if (name == "." || name == "..") {
+    return fail("--run-name", name, "names no folder of its own", "--run-name=NAME, as one part of a path");
+  }
+  const bool named = !settings.text("checkpoint-dir").empty();
+  const Result<std::string> scratch =
+      named ? Result<std::string>(std::string()) : scratch_of(environment, "--checkpoint-dir");
+  if (!scratch) {
+    return scratch.error();
+  }
+  const std::string base = (scratch->empty() ? "." : *scratch) + "/rollcall/" + folder_name(settings, environment);
   const auto chosen = [&](const char* setting, const std::string& otherwise) -> Result<std::string> {
     const std::string& text = settings.text(setting);
     return text.empty() ? Result<std::string>(otherwise) : settings::expand_path(text, environment, setting);
@@ -221,7 +236,6 @@ Result<void> choose_folders(TrainConfig& config, const Settings& settings, const
   }
   config.checkpoint.stage = stage->empty() ? "" : checkpoint::background::stage_folder(*stage, folder);
   config.checkpoint.stage_given = settings.text("checkpoint-stage");
-  const bool named = !settings.text("checkpoint-dir").empty();
   Result<std::string> run = chosen("run-dir", named ? folder : base);
   if (!run) {
     return run.error();
@@ -232,7 +246,7 @@ Result<void> choose_folders(TrainConfig& config, const Settings& settings, const
     config.warnings.push_back("element " + *element + " of the job array trains by itself, in " + folder +
                               "; elements that go on from each other need --run-name=NAME");
   }
-  if (!scratch && !named) {
+  if (scratch->empty() && !named) {
     config.warnings.push_back("SCRATCH is not set: checkpoints go to " + folder +
                               " below the current folder; set SCRATCH or --checkpoint-dir");
   }
@@ -245,8 +259,11 @@ Result<std::string> index_folder_of(const Settings& settings, const Environment&
   if (text == "none") {
     return std::string();
   }
-  const std::optional<std::string> scratch = environment.get_non_empty("SCRATCH");
-  const std::string otherwise = scratch ? *scratch + "/rollcall/index" : "";
+  const Result<std::string> scratch = scratch_of(environment, "--index-dir");
+  if (!scratch) {
+    return scratch;
+  }
+  const std::string otherwise = scratch->empty() ? "" : *scratch + "/rollcall/index";
   return text.empty() ? Result<std::string>(otherwise) : settings::expand_path(text, environment, "--index-dir");
 }
 

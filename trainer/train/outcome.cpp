@@ -41,6 +41,14 @@ Outcome failed_everywhere(Error error, std::uint32_t rank) {
 
 namespace {
 
+/// What LibTorch does not compute. Of a picture that has shrunk to one pixel, in a batch of one, there is no variance.
+Error refused(const std::string& text) {
+  const bool one_value = text.find("Expected more than 1 value per channel") != std::string::npos;
+  return one_value ? fail("--image-size", "", "leaves a batch norm one value for each channel: " + text,
+                          "larger images, or a larger --batch-size")
+                   : fail("training step", "", text, "reporting it", ExitCode::Internal);
+}
+
 Outcome outcome_of(const process_group::Caught& caught, const World& world) {
   using process_group::Caught;
   switch (caught.kind) {
@@ -55,7 +63,7 @@ Outcome outcome_of(const process_group::Caught& caught, const World& world) {
     case Caught::Refused:
       break;
   }
-  return failed(fail("training step", "", caught.text, "a smaller --batch-size if memory ran out", ExitCode::Internal));
+  return failed(refused(caught.text));
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <c10/util/Logging.h>
 #include <fmt/format.h>
 #include <torch/version.h>
+#include <unistd.h>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -70,12 +72,27 @@ int print_only(const config::Options& options) {
 void say_done(const World& world, float ranks) {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
-  std::string line = fmt::format("DONE {}.{:06}\n", now.tv_sec, now.tv_nsec / 1000);
+  std::string line =
+      fmt::format("DONE {}.{:06} (seconds of CLOCK_MONOTONIC) rank {}\n", now.tv_sec, now.tv_nsec / 1000, world.rank);
   if (world.rank == 0) {
     line += fmt::format("{:.0f} of {} ranks on {} nodes, rendezvous {}, backend {}\n", ranks, world.world_size,
                         world.num_nodes, world.rendezvous, world.backend);
   }
   std::fputs(line.c_str(), stdout);
+}
+
+/// What training would refuse at its start, as far as that costs no look at the data themselves.
+Result<void> check_settings(const SessionInput& input) {
+  const Result<config::TrainConfig> config = config::make_train_config(input.options.trainer, input.environment);
+  if (!config) {
+    return config.error();
+  }
+  const std::string& source = config->data.datasets.source;
+  if (source != "fake" && ::access(source.c_str(), R_OK) != 0) {
+    return fail("--data", config->data.given, errno_text(errno), "a folder or file that every node has",
+                ExitCode::NoInput);
+  }
+  return {};
 }
 
 /// What a dry run does, and what a traced start does before it trains: the first collective. A dry run then tells so on
@@ -106,6 +123,9 @@ SessionEnd train_in(World& world, const SessionInput& input, InMemory memory, Fa
   const bool trains = input.options.request != config::Request::DryRun;
   if (const Result<void> current = world.device.make_current(); !current) {  // the world may come from another thread
     return {.exit_code = report.own(current.error())};
+  }
+  if (const Result<void> right = trains ? Result<void>() : check_settings(input); !right) {
+    return {.exit_code = report.own(right.error())};
   }
   const Result<void> proven =
       !trains || input.options.trace_startup ? dry_run(world, input.options, trace) : Result<void>();

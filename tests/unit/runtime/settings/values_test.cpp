@@ -187,9 +187,19 @@ TEST(PathExpansion, NoShellSeesThePath) {
   EXPECT_FALSE(expand("$(id)", typical()));
 }
 
+TEST(PathExpansion, AFolderOfAVariableIsAnAbsolutePath) {
+  for (const char* const value : {"~/x", "x", "./x", "~"}) {
+    const Environment environment({{"SCRATCH", value}, {"USER", "me"}});
+    const Result<std::string> expanded = expand_path("${SCRATCH}/.cache", environment, "cache.shared");
+    ASSERT_FALSE(expanded) << value;
+    EXPECT_EQ(expanded.error().reason, std::string("SCRATCH is ") + value + ", which is no absolute path");
+    EXPECT_EQ(*expand_path("/tmp/${USER}", environment, "cache.local"), "/tmp/me");
+  }
+}
+
 TEST(PathExpansion, ReplacedValueIsNotExpandedAgain) {
-  const Environment environment({{"SCRATCH", "${USER}"}, {"USER", "ada"}});
-  EXPECT_EQ(*expand("${SCRATCH}", environment), "${USER}");
+  const Environment environment({{"SCRATCH", "/${USER}"}, {"USER", "ada"}});
+  EXPECT_EQ(*expand("${SCRATCH}", environment), "/${USER}");
 }
 
 TEST(PathExpansion, UnsetOrEmptyVariableIsAnErrorThatNamesIt) {
