@@ -68,7 +68,9 @@ int on_option(int, const char* argument, int remote) noexcept {
     if (remote == 0) {
       if (const Result<void> taken = take_option_here(*g_option); !taken) {
         spank::print_error(taken.error());
-        return ESPANK_ERROR;
+        // Nothing has begun. Slurm would say "Invalid --ddp argument: " with the whole argument, or (null), and end
+        // with 1.
+        ::_exit(to_int(taken.error().exit_code));
       }
     }
     return ESPANK_SUCCESS;

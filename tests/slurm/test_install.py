@@ -204,7 +204,7 @@ def test_a_failing_prolog_of_the_user_ends_the_step(installed, tmp_path):
 
 
 @pytest.mark.parametrize("option, message, code", [
-    ("--ddp=port.rnage=1-2", "unknown setting; try port.range", 255),
+    ("--ddp=port.rnage=1-2", "unknown setting; try port.range", 64),
     ("--ddp=host.template=nosuch-{host}", "host.template: nosuch-jwb0001: does not resolve", 69),
     ("--ddp=interface.gloo=ib9", "interface.gloo: ib9: is no interface", 69),
 ])
