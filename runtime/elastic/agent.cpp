@@ -35,15 +35,6 @@ std::optional<Clock::time_point> written_at(const std::string& path) {
   return Clock::now() - std::chrono::duration_cast<Clock::duration>(age);
 }
 
-/// A time limit that is near (USR1) ends no agent that still looks for the others, as it would by default.
-void hold_back_users_signals() {
-  sigset_t users;
-  sigemptyset(&users);
-  sigaddset(&users, SIGUSR1);
-  sigaddset(&users, SIGUSR2);
-  pthread_sigmask(SIG_BLOCK, &users, nullptr);
-}
-
 /// Python as torchrun's users expect it: the one of PATH, where a virtual environment stands first.
 std::string find_python(const std::string& search_path) {
   for (const char* const name : {"python", "python3"}) {
@@ -84,12 +75,18 @@ Result<void> Agent::prepare() {
   } else if (!request_.logs.folder.empty() || request_.logs.redirects.any() || request_.logs.tee.any()) {
     return folders.error();
   }
-  Result<std::unique_ptr<Coordination>> met = meet_agents(loop_, request_);
+  const bool one_of_many = parse_integer<std::uint32_t>(environment_.get(env::kSlurmProcId).value_or("0")) > 1U;
+  Result<Met> met = meet_agents(loop_, request_, [&](const std::string& line) {
+    if (!one_of_many) {  // what they wait for is the same
+      tell_(line);
+    }
+  });
   if (!met) {
     return met.error();
   }
-  coordination_ = *std::move(met);
-  if (coordination_->coordinator() == nullptr) {
+  coordination_ = std::move(met->coordination);
+  first_signal_.number = met->signal;
+  if (coordination_ != nullptr && coordination_->coordinator() == nullptr) {
     Result<rendezvous::Listener> listener = rendezvous::Listener::on_all_addresses(0);
     if (!listener) {
       return listener.error();
@@ -131,13 +128,15 @@ void Agent::turn(const Action& action) {
 
 Result<RunEnd> Agent::run() {
   raise_own_open_files_limit();
-  hold_back_users_signals();
-  if (Result<void> prepared = prepare(); !prepared) {
-    return prepared.error();
-  }
   std::vector<int> signals = request_.signals;
   signals.insert(signals.end(), {SIGCHLD, SIGUSR1, SIGUSR2});
   loop_.handle_signals(signals);
+  if (Result<void> prepared = prepare(); !prepared) {
+    return prepared.error();
+  }
+  if (coordination_ == nullptr) {
+    return ended_by(first_signal_.number, kSignalNumberBase + first_signal_.number);
+  }
   std::signal(SIGPIPE, SIG_IGN);  // a terminal or `| head` that is gone does not end the run; workers get the default
   status_.emplace(loop_, [this] { return status(); });
   if (coordination_->coordinator() != nullptr && request_.max_nodes > 1) {

@@ -70,6 +70,7 @@ class Agent {
   void announce(const Generation& generation);
   void announce_waiting(const Order& order);
   [[nodiscard]] bool had_a_place() const { return member_.generation().number > 0; }
+  [[nodiscard]] RunEnd ended_by(int signal, int exit_code) const;
   [[nodiscard]] RunEnd end_of(const Outcome& outcome) const;
   [[nodiscard]] int interrupted_exit_code(int otherwise) const;
   void hand_error_file_up(const Outcome& outcome) const;
@@ -83,7 +84,7 @@ class Agent {
   EventLoop loop_;
   std::optional<LogFolders> folders_;
   std::optional<rendezvous::Listener> listener_;  ///< for those who turn to this agent; the coordinator has its own
-  std::unique_ptr<Coordination> coordination_;
+  std::unique_ptr<Coordination> coordination_;    ///< null until the others are found
   Member member_;
   PortReservation port_;
   std::unique_ptr<LogPump> pump_;

@@ -140,6 +140,7 @@ class Guest : public Coordination {
   Node own_;                           ///< as this agent reported itself
   Clock::time_point next_heartbeat_;
   std::vector<Order> orders_;
+  bool understood_ = false;   ///< it has said something that an agent says
   std::uint64_t beat_ = 0;    ///< the newest that was heard
   std::uint32_t newest_ = 0;  ///< generation that the agent was told of
   Generation world_;          ///< the one whose nodes were told last
@@ -147,10 +148,18 @@ class Guest : public Coordination {
   Connection connection_;
 };
 
+/// The coordinator that an agent found or became.
+struct Met {
+  std::unique_ptr<Coordination> coordination;  ///< null: `signal`, one of request.signals, came before
+  int signal = 0;
+};
+
 /// Finds the coordinator that `request` names, or becomes it where the endpoint is this host and nobody listens there
-/// yet. Tries until request.meeting.join_timeout. Errors (Unavailable): nobody listens there, the port cannot be had,
-/// or another user of this host has it.
-[[nodiscard]] Result<std::unique_ptr<Coordination>> meet_agents(EventLoop& loop, const LaunchRequest& request);
+/// yet. Tries until request.meeting.join_timeout, and tells what it waits for where that takes longer than agents that
+/// start together need. Errors (Unavailable): nobody listens there, the port cannot be had, or another user of this
+/// host has it.
+[[nodiscard]] Result<Met> meet_agents(EventLoop& loop, const LaunchRequest& request,
+                                      const std::function<void(const std::string& line)>& tell);
 
 /// The agent at `successor`, which is or will be the coordinator where the one before was lost. Tries for half a
 /// second. Errors (Unavailable): nobody of this user listens there.

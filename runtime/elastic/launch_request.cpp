@@ -119,6 +119,21 @@ Result<std::vector<int>> signal_numbers(const Settings& values) {
   return numbers;
 }
 
+/// --run-path: the script's exceptions are recorded as torch's @record does, which torchrun puts around it.
+constexpr std::string_view kRunPath = R"(import json, os, runpy, sys, time, traceback
+del sys.argv[0]
+if sys.path and not sys.path[0]:
+    sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+except Exception as error:
+    if os.environ.get("TORCHELASTIC_ERROR_FILE"):
+        with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as file:
+            json.dump({"message": {"message": f"{type(error).__name__}: {error}", "extraInfo": {
+                "py_callstack": traceback.format_exc(), "timestamp": str(int(time.time()))}}}, file)
+    raise
+)";
+
 Result<std::vector<std::string>> program_of(const RunOptions& options, const Environment& environment) {
   const Settings& values = options.values;
   if (options.program.empty() || options.program.front().empty()) {
@@ -131,7 +146,9 @@ Result<std::vector<std::string>> program_of(const RunOptions& options, const Env
     return options.program;
   }
   std::vector<std::string> program{environment.get_non_empty("PYTHON_EXEC").value_or(""), "-u"};
-  if (values.on("module") && !values.on("run-path")) {
+  if (values.on("run-path")) {
+    program.insert(program.end(), {"-c", std::string(kRunPath)});
+  } else if (values.on("module")) {
     program.emplace_back("-m");
   }
   program.insert(program.end(), options.program.begin(), options.program.end());

@@ -94,6 +94,10 @@ void LogFolders::let_go() {
   if (!temporary_.empty() && is_there()) {
     std::error_code ignored;
     fs::remove_all(temporary_, ignored);
+  } else if (attempts_ == 0 && is_there()) {  // no worker was started: they are empty
+    std::error_code ignored;
+    fs::remove(run_folder_, ignored);
+    fs::remove(request_.folder.empty() ? run_folder_.parent_path() : fs::path(), ignored);
   }
   for (const int descriptor : held_) {
     close(descriptor);

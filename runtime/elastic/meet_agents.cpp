@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <thread>
+#include <optional>
 #include <utility>
 
 #include "runtime/base/this_process.h"
@@ -20,7 +20,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kFirstPause{5};
 constexpr milliseconds kLongestPause{500};
 constexpr std::chrono::seconds kAttempt{2};
-constexpr milliseconds kAttemptAtSuccessor{500};  // a live one answers in far less; one of a dead host never does
+constexpr std::chrono::seconds kStartTogether{3};  ///< agents of one run, or nearly so
+constexpr milliseconds kAttemptAtSuccessor{500};   // a live one answers in far less; one of a dead host never does
 
 /// Agents see the loss of a coordinator up to heartbeat_timeout apart, and some look for dead successors first.
 milliseconds reunion_timeout(const LaunchRequest& request) {
@@ -48,6 +49,18 @@ Error unreachable(const rendezvous::Endpoint& endpoint, const std::string& reaso
                           std::chrono::duration<double>(timeout).count(), reason),
               "looking at the agent there, another endpoint, or a longer --rdzv-conf=join_timeout",
               ExitCode::Unavailable);
+}
+
+std::string still_looking(const rendezvous::Endpoint& endpoint, const std::string& reason, milliseconds timeout) {
+  return fmt::format(
+      "rollcall: run: {} still looks for the run at {}: {}; it tries for {:g} s (--rdzv-conf=join_timeout)",
+      this_host_name(), rendezvous::to_text(endpoint), reason, std::chrono::duration<double>(timeout).count());
+}
+
+Error cannot_listen(Error error, const MeetingRequest& meeting) {
+  error.setting = meeting.node_rank ? "--master-port" : "--rdzv-endpoint";
+  error.action = "another port";
+  return error;
 }
 
 Error not_ours(const rendezvous::Endpoint& endpoint, const std::string& stranger) {
@@ -84,6 +97,24 @@ Result<std::unique_ptr<Coordination>> guest_at(EventLoop& loop, int descriptor, 
   }
   return std::unique_ptr<Coordination>(
       std::make_unique<Guest>(loop, std::move(socket), heartbeat_timeout, first_timeout, endpoint));
+}
+
+std::unique_ptr<Coordination> host_at(EventLoop& loop, const LaunchRequest& request,
+                                      std::optional<rendezvous::Listener> listener, const std::string& address) {
+  return std::make_unique<Host>(loop, Coordinator(policy_of(request), rendezvous::new_nonce), std::move(listener),
+                                address, request.meeting.heartbeat_timeout);
+}
+
+/// Does nothing until `until`, or until one of the signals `ending` comes, which it returns; else 0.
+int rest(EventLoop& loop, const std::vector<int>& ending, Clock::time_point until) {
+  while (Clock::now() < until) {
+    for (const int signal : loop.wait(until)) {
+      if (std::ranges::find(ending, signal) != ending.end()) {
+        return signal;
+      }
+    }
+  }
+  return 0;
 }
 
 }  // namespace
@@ -127,6 +158,7 @@ void Guest::hear() {
 }
 
 bool Guest::take(Order order) {
+  understood_ = true;
   beat_ = std::max(beat_, order.beat);
   patience_ = heartbeat_timeout_;
   if (order.kind == Order::Kind::World) {
@@ -165,52 +197,60 @@ void Guest::tick(Clock::time_point now) {
   next_heartbeat_ = now + heartbeat_timeout_ / 4;
   connection_.send(to_text(Report{.generation = newest_, .beat = beat_}));
   if (now - connection_.last_heard() > patience_) {
-    gone_ = Gone{.reason = fmt::format("the agent at {}, which holds the rendezvous, was silent for {:g} s", where(),
-                                       std::chrono::duration<double>(patience_).count()),
-                 .silent = true};
+    const double seconds = std::chrono::duration<double>(patience_).count();
+    gone_ =
+        Gone{.reason = understood_ ? fmt::format("the agent at {}, which holds the rendezvous, was silent for {:g} s",
+                                                 where(), seconds)
+                                   : fmt::format("something listens at {} that has said nothing of an agent's for "
+                                                 "{:g} s: another program, or an agent that stands still",
+                                                 where(), seconds),
+             .silent = true};
   }
 }
 
 std::string Guest::own_address() const { return elastic::own_address(connection_.descriptor()); }
 
-Result<std::unique_ptr<Coordination>> meet_agents(EventLoop& loop, const LaunchRequest& request) {
+Result<Met> meet_agents(EventLoop& loop, const LaunchRequest& request,
+                        const std::function<void(const std::string& line)>& tell) {
   const MeetingRequest& meeting = request.meeting;
   if (meeting.alone) {
     const std::string address = !meeting.local_address.empty() ? meeting.local_address : "127.0.0.1";
-    return std::unique_ptr<Coordination>(std::make_unique<Host>(
-        loop, Coordinator(policy_of(request), rendezvous::new_nonce), std::nullopt,
-        meeting.workers_endpoint ? meeting.workers_endpoint->host : address, meeting.heartbeat_timeout));
+    return Met{
+        host_at(loop, request, std::nullopt, meeting.workers_endpoint ? meeting.workers_endpoint->host : address)};
   }
   const rendezvous::Endpoint& endpoint = meeting.endpoint;
-  const Clock::time_point deadline = Clock::now() + meeting.join_timeout;
+  const Clock::time_point began = Clock::now();
+  const Clock::time_point deadline = began + meeting.join_timeout;
   const bool may_host = meeting.host ? *meeting.host : is_this_host(endpoint.host);
-  std::string reason = "nobody listens there";
+  std::string told;
   for (milliseconds pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
     if (may_host) {
       Result<rendezvous::Listener> listener = rendezvous::Listener::on_all_addresses(endpoint.port);
       if (listener) {
-        const std::string address = meeting.local_address.empty() ? endpoint.host : meeting.local_address;
-        return std::unique_ptr<Coordination>(
-            std::make_unique<Host>(loop, Coordinator(policy_of(request), rendezvous::new_nonce), *std::move(listener),
-                                   address, meeting.heartbeat_timeout));
+        return Met{host_at(loop, request, *std::move(listener),
+                           meeting.local_address.empty() ? endpoint.host : meeting.local_address)};
       }
       if (meeting.host) {
-        Error error = listener.error();
-        error.setting = meeting.node_rank ? "--master-port" : "--rdzv-endpoint";
-        error.action = "another port";
-        return error;
+        return cannot_listen(listener.error(), meeting);
       }
     }
     const rendezvous::Attempt attempt =
         rendezvous::connect_once(endpoint, std::min<Clock::time_point>(deadline, Clock::now() + kAttempt));
     if (attempt.descriptor >= 0) {
-      return guest_at(loop, attempt.descriptor, endpoint, meeting.heartbeat_timeout, meeting.heartbeat_timeout);
+      Result<std::unique_ptr<Coordination>> guest =
+          guest_at(loop, attempt.descriptor, endpoint, meeting.heartbeat_timeout, meeting.heartbeat_timeout);
+      return guest ? Result<Met>(Met{*std::move(guest)}) : guest.error();
     }
-    reason = attempt.reason;
     if (Clock::now() + pause >= deadline) {
-      return unreachable(endpoint, reason, meeting.join_timeout);
+      return unreachable(endpoint, attempt.reason, meeting.join_timeout);
     }
-    std::this_thread::sleep_for(pause);
+    if (attempt.reason != told && Clock::now() - began > kStartTogether) {
+      told = attempt.reason;
+      tell(still_looking(endpoint, told, meeting.join_timeout));
+    }
+    if (const int signal = rest(loop, request.signals, Clock::now() + pause); signal != 0) {
+      return Met{nullptr, signal};
+    }
   }
 }
 

@@ -24,7 +24,7 @@ constexpr int kFirstSignalCode = 128;
 
 bool Agent::speaks() const {
   const bool under_slurm = environment_.get_non_empty(env::kSlurmProcId).has_value();
-  return !under_slurm || coordination_->coordinator() != nullptr;
+  return !under_slurm || (coordination_ != nullptr && coordination_->coordinator() != nullptr);
 }
 
 void Agent::announce(const Generation& generation) {
@@ -62,13 +62,16 @@ int Agent::interrupted_exit_code(int otherwise) const {
   return all_well ? 0 : own > 0 ? own : otherwise;
 }
 
+RunEnd Agent::ended_by(int signal, int exit_code) const {
+  const bool told = exit_code != 0 && speaks();
+  return {exit_code,
+          told ? fmt::format("rollcall: run: ended by signal {} (SIG{})", signal, sigabbrev_np(signal)) : ""};
+}
+
 RunEnd Agent::end_of(const Outcome& outcome) const {
   if (member_.interrupted()) {
     const int code = interrupted_exit_code(outcome.exit_code);
-    const int signal = outcome.exit_code - kFirstSignalCode;
-    return {code, code == 0 || !speaks()
-                      ? ""
-                      : fmt::format("rollcall: run: ended by signal {} (SIG{})", signal, sigabbrev_np(signal))};
+    return ended_by(outcome.exit_code - kFirstSignalCode, code);
   }
   if (outcome.exit_code == 0 && !had_a_place()) {
     return {to_int(ExitCode::NoPlace),
@@ -80,8 +83,8 @@ RunEnd Agent::end_of(const Outcome& outcome) const {
     return {outcome.exit_code, ""};
   }
   if (!outcome.cause) {
-    return {outcome.exit_code,
-            fmt::format("rollcall: run: {}; try looking at the lines of the other agents", outcome.reason)};
+    return {outcome.exit_code, fmt::format("rollcall: run: {}; try looking at the lines of the other agents{}",
+                                           outcome.reason, outcome.own ? ", or another --rdzv-endpoint" : "")};
   }
   const std::string& file = outcome.cause->error_file;
   const bool kept = !file.empty() && !request_.logs.folder.empty();

@@ -1,4 +1,5 @@
 """Runs of `rollcall run` and torchrun for the tests beside."""
+import contextlib
 import json
 import os
 import pathlib
@@ -55,6 +56,21 @@ def wait_until(holds):
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+def wait_for_words(agent, words):
+    """Until its standard error holds them. Returns what it holds."""
+    os.set_blocking(agent.stderr.fileno(), False)
+    said = b""
+
+    def holds():
+        nonlocal said
+        with contextlib.suppress(BlockingIOError):
+            said += os.read(agent.stderr.fileno(), 1 << 16)
+        return words in said.decode()
+    wait_until(holds)
+    os.set_blocking(agent.stderr.fileno(), True)
+    return said.decode()
 
 
 def free_port():

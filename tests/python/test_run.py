@@ -161,6 +161,23 @@ def test_an_error_file_gives_message_and_time_and_goes_up(tmp_path):
     assert handed["errorCode"] in (3, -15)
 
 
+def test_run_path_records_exceptions_and_is_otherwise_the_plain_script(tmp_path):
+    script(tmp_path, "VALUE = 7", "beside.py")
+    program = script(tmp_path, """
+        import sys, beside
+        print(__name__, sys.argv[1:], beside.VALUE, __file__)
+        sys.exit(3) if sys.argv[1:] else None
+        raise ValueError("of the script")
+    """)
+    own = tmp_path / "own.json"
+    done = run("--run-path", program, env={"TORCHELASTIC_ERROR_FILE": str(own)})
+    assert (done.returncode, done.stdout) == (1, f"__main__ [] 7 {program}\n")
+    assert "exit code 1: ValueError: of the script" in done.stderr
+    assert json.loads(own.read_text())["message"]["message"] == "ValueError: of the script"
+    done = run("--run-path", program, "a", "--b")
+    assert (done.returncode, done.stdout) == (3, f"__main__ ['a', '--b'] 7 {program}\n")
+
+
 def test_torchs_record_is_understood(tmp_path):
     pytest.importorskip("torch")
     program = script(tmp_path, """

@@ -12,7 +12,7 @@ import zlib
 
 import pytest
 
-from agents import DEADLINE, ROLLCALL, WORK, end_all, free_port, living_in_sessions_with, run, start, wait_until
+from agents import DEADLINE, ROLLCALL, WORK, end_all, free_port, living_in_sessions_with, run, start, wait_for_words, wait_until
 
 pytestmark = pytest.mark.skipif(not ROLLCALL.exists(), reason=f"{ROLLCALL} is not built")
 
@@ -171,6 +171,26 @@ def test_an_endpoint_where_nobody_is_costs_one_line(tmp_path):
                "--rdzv-conf=join_timeout=0.3,is_host=0", "--nnodes=2", "--no-python", "/bin/true")
     assert done.returncode == 69
     assert len(done.stderr.splitlines()) == 1 and "did not answer" in done.stderr
+
+
+@pytest.mark.parametrize("logs", [(), ("-r3",), ("-r3", "--log-dir={tmp}/logs")])
+def test_an_agent_that_looks_for_its_endpoint_says_what_for_and_leaves_nothing_when_it_is_told_to_end(tmp_path, logs):
+    (tmp_path / "logs").mkdir()
+    agent = start("--rdzv-backend=c10d", "--rdzv-endpoint=no-such-host.invalid:29400", "--nnodes=2", "--no-python",
+                  *(option.format(tmp=tmp_path) for option in logs), "/bin/true", env={"TMPDIR": str(tmp_path)})
+    said = wait_for_words(agent, "(--rdzv-conf=join_timeout)\n")
+    assert "still looks for the run at no-such-host.invalid:29400: " in said and "tries for 600 s" in said
+    agent.terminate()
+    assert "ended by signal 15 (SIGTERM)" in agent.communicate(timeout=DEADLINE)[1] and agent.returncode == 143
+    assert [*tmp_path.rglob("*")] == [tmp_path / "logs"]
+
+
+def test_what_holds_the_port_and_is_no_agent_is_not_called_one():
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        done = run("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{other.getsockname()[1]}", "--nnodes=2",
+                   "--rdzv-conf=heartbeat_timeout=0.3", "--no-python", "/bin/true")
+    assert done.returncode == 69 and "the agent at" not in done.stderr
+    assert "said nothing of an agent's for 0.3 s: another program" in done.stderr and done.stderr.endswith("another --rdzv-endpoint\n")
 
 
 def test_too_few_nodes_end_within_the_time_that_was_given(tmp_path):

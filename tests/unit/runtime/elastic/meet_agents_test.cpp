@@ -201,7 +201,7 @@ TEST(MeetAgents, OnThisHostAnotherUsersAgentIsNotObeyed) {
   request.meeting.join_timeout = std::chrono::seconds(20);
   EventLoop loop;
   const Clock::time_point begin = Clock::now();
-  const auto met = meet_agents(loop, request);
+  const auto met = meet_agents(loop, request, [](const std::string&) {});
   ASSERT_FALSE(met);
   EXPECT_THAT(met.error().message(), HasSubstr("a process of user 4711 listens there"));
   EXPECT_LT(Clock::now() - begin, request.meeting.join_timeout) << "waiting would not help";
