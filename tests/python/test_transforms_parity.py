@@ -1,12 +1,14 @@
 """Decoding and transforms against Pillow and torchvision."""
 import os
 import pathlib
+import struct
 import subprocess
+import zlib
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageCms
 from torchvision.transforms import v2
 
 BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", pathlib.Path(__file__).parents[2] / "build/release"))
@@ -70,6 +72,46 @@ def test_png_decodes_to_pillows_pixels(tmp_path, mode):
     path = tmp_path / "a.png"
     photo(3, mode).save(path)
     assert np.array_equal(dump(np.uint8, "decode", path), np.asarray(Image.open(path).convert("RGB")).ravel())
+
+
+def png_file(depth, kind, chunks=(), interlaced=False):
+    """Noise of a colour type (0 grey, 2 colours, 3 palette, 4 and 6 with alpha), with chunks before the pixels."""
+    random = np.random.default_rng(7)
+    width, height, channels = 29, 17, {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[kind]
+    # Adam7's passes: first column and row, steps.
+    passes = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+    pixels = b""
+    for left, top, right, down in passes if interlaced else [(0, 0, 1, 1)]:
+        columns, rows = -(-(width - left) // right), -(-(height - top) // down)
+        for _ in range(rows):
+            pixels += b"\0" + random.bytes((columns * channels * depth + 7) // 8)
+    palette = [(b"PLTE", random.bytes(3 * 2**depth))] if kind == 3 else []
+    header = struct.pack(">IIBBBBB", width, height, depth, kind, 0, 0, interlaced)
+    pieces = [(b"IHDR", header), *chunks, *palette, (b"IDAT", zlib.compress(pixels)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content)) for name, content in pieces)
+
+
+GAMMA = (b"gAMA", struct.pack(">I", 100000))
+PNG_CHUNKS = {
+    "none": [],
+    "linear": [GAMMA],
+    "Macintosh": [(b"gAMA", struct.pack(">I", 55556))],
+    "another space": [(b"cHRM", struct.pack(">8I", 31270, 32900, 64000, 33000, 21000, 71000, 15000, 6000)), GAMMA],
+    "sRGB": [(b"sRGB", b"\0")],
+    "a profile": [(b"iCCP", b"x\0\0" + zlib.compress(ImageCms.ImageCmsProfile(ImageCms.createProfile("LAB")).tobytes())), GAMMA],
+}
+
+
+@pytest.mark.parametrize("chunks", PNG_CHUNKS)
+@pytest.mark.parametrize("kind, depths", [(0, (1, 2, 4, 8)), (2, (8, 16)), (3, (1, 2, 4, 8)), (4, (8, 16)), (6, (8, 16))])
+def test_png_of_every_kind_has_pillows_pixels_whatever_its_gamma(tmp_path, kind, depths, chunks):
+    path = tmp_path / "a.png"
+    for depth in depths:
+        for interlaced in (False, True):
+            path.write_bytes(png_file(depth, kind, PNG_CHUNKS[chunks], interlaced))
+            expected = np.asarray(Image.open(path).convert("RGB"))
+            assert np.array_equal(dump(np.uint8, "decode", path), expected.ravel()), (depth, interlaced)
 
 
 def test_transparent_colour_of_a_palette_is_dropped_as_pillow_does(tmp_path):

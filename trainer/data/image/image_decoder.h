@@ -26,8 +26,8 @@ struct DecodeOptions {
 ///    as Adobe writes them, inverted, and multiplied out. Only what the box needs is decoded; damage elsewhere fails
 ///    all the same.
 ///  - JPEG with a Tiling, as repack() writes it: only the tiles that the box needs are read at all.
-///  - PNG: palette and greyscale expanded, alpha dropped (not blended), 16 bits rounded to 8. Unlike Pillow, a gAMA
-///    chunk that is not sRGB's is honoured. Always decoded whole.
+///  - PNG: palette and greyscale expanded, alpha dropped (not blended), of 16 bits the upper 8; gAMA is not looked at.
+///    Unlike Pillow, which cuts greyscale of 16 bits off at 255. Always decoded whole.
 /// What libjpeg warns of counts as damage where it may have guessed pixels: a truncated file "succeeds" with a warning.
 ///
 /// Not thread-safe: one for each thread. Errors carry no file name (the value is empty): the caller knows it.
