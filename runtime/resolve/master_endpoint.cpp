@@ -79,16 +79,25 @@ Error no_usable_name(const std::vector<ResolvedName>& names, const Place& place)
   return error;
 }
 
+/// PyTorch's store tries the IPv6 addresses of a name before the others, for two minutes where packets to them are lost
+/// (tryConnect in torch/csrc/distributed/c10d/socket.cpp). ::1 loses none.
+bool would_be_tried_by_ipv6_first(const ResolvedName& name) {
+  const auto& all = name.addresses;
+  return std::ranges::any_of(all, &Address::ipv4) &&
+         std::ranges::any_of(all, [](const Address& address) { return !address.ipv4 && !address.loopback; });
+}
+
 MasterAddressChoice take(const ResolvedName& name, const Place& place) {
   const auto usable = [&](const Address& address) { return place.is_usable(address); };
   const Address& first = *std::find_if(name.addresses.begin(), name.addresses.end(), usable);
   const std::string rank0 = place.facts.head_host.empty() ? "the head node" : "rank 0 is on " + place.facts.head_host;
-  if (std::all_of(name.addresses.begin(), name.addresses.end(), usable)) {
+  if (std::all_of(name.addresses.begin(), name.addresses.end(), usable) && !would_be_tried_by_ipv6_first(name)) {
     return {name.name, fmt::format("{}, {} resolves to {}", rank0, name.name, describe(name.addresses)), {}};
   }
-  return {first.text,
-          fmt::format("{}, the usable one of {}'s addresses {}", rank0, name.name, describe(name.addresses)),
-          {}};
+  return {
+      first.text,
+      fmt::format("{}, the one of {}'s addresses that serves best ({})", rank0, name.name, describe(name.addresses)),
+      {}};
 }
 
 /// A kept MASTER_ADDR of the user's is right where it is one of the head node's names or addresses.

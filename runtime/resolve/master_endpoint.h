@@ -19,8 +19,9 @@ struct MasterAddressChoice {
 /// Chooses MASTER_ADDR: the first of `network.head_names` (as observed, best first) with a usable address. Link-local
 /// addresses are never usable; loopback ones only where the step has one node, where `loopback_allowed` (setting
 /// host.loopback is allow), or on the head node itself: a name that is loopback on its own host only (127.0.1.1 in
-/// /etc/hosts) is no fault. The value is the name where all its addresses are usable, otherwise the first usable
-/// address, IPv4 before IPv6: a library that tried the others first would hang. A step of one node whose name does not
+/// /etc/hosts) is no fault. The value is the name where all its addresses are usable and of one family, otherwise the
+/// first usable address, IPv4 before IPv6: a library that tried the others first would hang, and PyTorch's store tries
+/// IPv6 first. A step of one node whose name does not
 /// resolve gets 127.0.0.1, with a warning.
 ///
 /// Errors (Unavailable, setting host.template): no name has a usable address. Pure.

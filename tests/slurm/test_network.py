@@ -174,6 +174,13 @@ def test_link_local_and_loopback_addresses_are_never_chosen(network, useless):
     assert environments[1]["MASTER_ADDR"] == "jwb0001"
 
 
+def test_of_a_name_with_both_families_the_ipv4_address_is_handed_on(network):
+    """PyTorch's store would try the other one first, which leads nowhere here, and wait for minutes."""
+    with hosts_file(network, lambda lines: ["fd00::99 jwb0001i", *lines]):
+        environments, errors = network.environments("--ddp", "-N2")
+    assert {e["MASTER_ADDR"] for e in environments} == {"10.78.0.1"} and rollcall_lines(errors) == []
+
+
 @contextlib.contextmanager
 def one_node_without_ib0(network):
     def rename(old, new):

@@ -84,6 +84,15 @@ TEST(MasterAddress, ANameWithAnUnusableAddressIsReplacedByTheUsableOne) {
   EXPECT_EQ(choice->value, "10.78.0.1");
 }
 
+TEST(MasterAddress, OfANameWithBothFamiliesIpv4IsHandedOnWherePyTorchWouldTryIpv6First) {
+  const auto choice = choose(two_nodes(), {found("jwb0001", {kInfiniBand, kIpv6})});
+  EXPECT_EQ(choice->value, "10.78.0.1");
+  EXPECT_THAT(choice->warnings, IsEmpty());
+  EXPECT_EQ(choose(two_nodes(), {found("jwb0001", {kIpv6})})->value, "jwb0001");
+  const Address ipv6_loopback{"::1", false, true, false};
+  EXPECT_EQ(choose(two_nodes(), {found("localhost", {kLoopback, ipv6_loopback})}, true)->value, "localhost");
+}
+
 TEST(MasterAddress, NothingThatResolvesIsAnErrorThatTellsAllNames) {
   const auto choice = choose(two_nodes(), {unknown("jwb0001i"), unknown("jwb0001")});
   ASSERT_FALSE(choice);
