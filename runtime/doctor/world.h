@@ -76,6 +76,8 @@ struct Way {
   bool srun_has_option = false;       ///< `srun --help` lists --ddp
   std::string installation = "none";  ///< whose: "none", "site", "user", "site and user"
   std::string plugin;                 ///< path of the plugin in force; empty: none
+  std::string task_prolog;            ///< slurm.conf's TaskProlog, which runs after the plugin; empty: none
+  std::vector<std::string> changed;   ///< variables that a rollcall set in this step and that were set anew since
   std::vector<std::string> problems;  ///< of the installation, one line each: what is wrong and what to do
 };
 

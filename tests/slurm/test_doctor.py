@@ -8,7 +8,7 @@ import time
 import pytest
 
 from conftest import built
-from minicluster import SOURCE, poll
+from minicluster import SOURCE, Minicluster, poll
 
 pytestmark = pytest.mark.long
 
@@ -200,6 +200,27 @@ def test_a_name_that_does_not_resolve_is_reported_over_slurms_own_address(doctor
 def test_an_interface_that_is_not_there_is_named_with_those_that_are(doctor):
     interface = bad(doctor(nodes(2), "--json", "--interface-gloo=ib7"), "interface")
     assert "interface.gloo: ib7 is no interface" in interface["reason"] and "lo" in interface["action"]
+
+
+def test_a_task_prolog_of_the_site_is_named_with_what_it_changed(rollcall, plugin, short_folder):
+    made = Minicluster(short_folder / "prolog", "--nodes=2", f"--plugin={plugin}").start()
+    try:
+        prolog = made.folder / "task_prolog.sh"
+        prolog.write_text("#!/bin/sh\necho export MASTER_ADDR=127.0.0.9\n")
+        prolog.chmod(0o755)
+        conf = made.folder / "etc" / "slurm.conf"
+        conf.write_text(conf.read_text() + f"TaskProlog={prolog}\n")
+        made.run("scontrol", "reconfigure")
+
+        def way(*srun_options):
+            found = made.run("srun", *srun_options, *nodes(2), str(rollcall), "doctor", "--json", "--only=way", env=PROFILE, check=False)
+            return [f["reason"] for f in findings_of(found, "way") if f["status"] == "notice"]
+
+        assert way() == [f"slurm.conf's TaskProlog, {prolog}, runs after srun --ddp: what it sets (SCRATCH, TMPDIR) is not seen there, and wins"]
+        (changed,) = way("--ddp")
+        assert changed.startswith(f"MASTER_ADDR: set anew after rollcall had set it, most likely by TaskProlog={prolog}: ")
+    finally:
+        made.stop()
 
 
 def test_scratch_that_cannot_be_written(doctor):

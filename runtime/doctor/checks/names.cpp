@@ -89,6 +89,12 @@ Findings check_own_name(const World& world) {
       grouped.add(Status::Notice, node->host,
                   fmt::format("the node's own name, {}, does not resolve there ({})", own.name, own.error),
                   "have the admin add it to /etc/hosts or DNS: JAX and torchrun look their own name up");
+    } else if (world.step.num_nodes > 1 && !world.limits.loopback_allowed &&
+               std::ranges::all_of(own.addresses, &network::Address::loopback)) {
+      grouped.add(Status::Notice, node->host,
+                  fmt::format("the node's own name, {}, is {} there", own.name, own.addresses.front().text),
+                  "have the admin take it out of that line of /etc/hosts: a program that tells others the address of "
+                  "its own name tells them itself (Gloo without GLOO_SOCKET_IFNAME, MPI)");
     }
   }
   return std::move(grouped).or_else(Status::Good, "resolves on every node");

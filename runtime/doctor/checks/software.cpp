@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 
@@ -29,6 +30,29 @@ Finding finding_of(const Way& way, bool in_step) {
           {},
           "srun has no --ddp: programs get no environment from rollcall by themselves",
           "write srun rollcall exec -- PROGRAM, or run rollcall install --user once"};
+}
+
+/// Slurm runs the site's TaskProlog between the plugin and the program: before a user's task prolog and rollcall exec.
+void judge_task_prolog(const Way& way, Findings& findings) {
+  const std::string action =
+      "start programs with srun rollcall exec, which comes last, or let it set no such variables";
+  if (!way.changed.empty()) {
+    const std::string by = way.task_prolog.empty() ? "" : ", most likely by TaskProlog=" + way.task_prolog;
+    findings.push_back({Status::Notice,
+                        {},
+                        fmt::format("{}: set anew after rollcall had set it{}: what follows from it (PET_*, JAX_*) has "
+                                    "the value of before",
+                                    fmt::join(way.changed, ", "), by),
+                        action});
+  } else if (!way.task_prolog.empty() && way.installation.starts_with("site")) {
+    findings.push_back(
+        {Status::Notice,
+         {},
+         fmt::format("slurm.conf's TaskProlog, {}, runs after srun --ddp: what it sets (SCRATCH, TMPDIR) "
+                     "is not seen there, and wins",
+                     way.task_prolog),
+         action});
+  }
 }
 
 struct Product {
@@ -69,6 +93,7 @@ void compare(const Product& product, const World& world, Grouped& grouped, std::
 Findings check_way(const World& world) {
   const bool in_step = !world.tasks.empty() && world.tasks.front().environment_set;
   Findings findings{finding_of(world.way, in_step)};
+  judge_task_prolog(world.way, findings);
   for (const std::string& problem : world.way.problems) {
     findings.push_back({Status::Notice, {}, problem, "run rollcall install --status for the whole state"});
   }

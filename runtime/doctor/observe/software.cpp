@@ -15,6 +15,7 @@
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/install/status.h"
+#include "runtime/job/marker.h"
 #include "runtime/job/slurm_files.h"
 
 namespace rollcall::doctor {
@@ -129,6 +130,14 @@ Way observe_way(const Environment& environment) {
   way.installation = install::way_name(status.way);
   way.plugin = std::move(status.plugin);
   way.problems = std::move(status.problems);
+  const std::string task_prolog = value_of("TaskProlog", slurms_answer({"show", "config"}));
+  way.task_prolog = task_prolog == "(null)" ? "" : task_prolog;
+  const job::Marker marker = job::marker_of(environment);
+  for (const auto& [name, hash] : marker) {
+    if (const auto value = environment.get(name); value && job::fnv1a(*value) != hash) {
+      way.changed.push_back(name);
+    }
+  }
   return way;
 }
 

@@ -84,6 +84,14 @@ const std::vector<CheckCase>& cases() {
        Status::Notice,
        {"jwb0002"},
        "jwb0002, does not resolve there"},
+      {"OwnNameIsLoopback",
+       "own-name",
+       [](World& w) {
+         second_node(w).names.own = {"jwb0002", {{"127.0.1.1", true, true, false}}, ""};
+       },
+       Status::Notice,
+       {"jwb0002"},
+       "jwb0002, is 127.0.1.1 there"},
       {"HeadUnknown",
        "head-name",
        [](World& w) {
