@@ -219,6 +219,8 @@ inline constexpr std::array kVariables{
     Variable{kSlurmHetNodeList, Use::Read, "launchers; Slurm",
              "with a component's number at its end: nodes of that component of a het job"},
     Variable{kSlurmHostFile, Use::Read, "launchers; Slurm", "arbitrary distribution: file with the host of each rank"},
+    Variable{"SLURM_JOB_NUM_NODES", Use::Read, "step; Slurm",
+             "nodes of the job: where it has several, a program that no srun started is told so"},
     Variable{kSlurmRestartCount, Use::Read, "launchers, rollcall-train; Slurm", "how often the job was requeued"},
     Variable{kSlurmJobEndTime, Use::Read, "rollcall-train; Slurm 24.11 and newer",
              "when the job reaches its time limit, in seconds since 1970: for --save-before-limit"},

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -54,6 +55,21 @@ std::string visible_gpus(const Inputs& inputs, const PatchBuilder& patch) {
 
 bool names_no_gpu(std::string_view visible) { return visible.starts_with('-') || visible == "NoDevFiles"; }
 
+std::size_t number_of(std::string_view list) { return static_cast<std::size_t>(std::ranges::count(list, ',')) + 1; }
+
+/// Programs take GPU number LOCAL_RANK of those that they see.
+void warn_of_ordinals(const Inputs& inputs, PatchBuilder& patch) {
+  const std::string visible = visible_gpus(inputs, patch);
+  const std::uint32_t tasks = inputs.facts.local_world_size;
+  if (!visible.empty() && !names_no_gpu(visible) && number_of(visible) < tasks) {
+    patch.warn(fmt::format(
+        "LOCAL_RANK: a task sees {} of the GPUs of its node's {} tasks (CUDA_VISIBLE_DEVICES={}): a program "
+        "that takes GPU number LOCAL_RANK finds none; try gpus.visible=node, or --gpus-per-node in place of "
+        "--gpus-per-task",
+        number_of(visible), tasks, visible));
+  }
+}
+
 /// Without it jax.distributed.initialize() takes GPU number SLURM_LOCALID of those that it sees: one that does not
 /// exist where a task sees its own GPU only, and one of several where a node's only task sees all.
 void add_local_devices(const Inputs& inputs, PatchBuilder& patch) {
@@ -61,7 +77,7 @@ void add_local_devices(const Inputs& inputs, PatchBuilder& patch) {
   if (visible.empty() || names_no_gpu(visible)) {
     return;
   }
-  const auto count = static_cast<std::size_t>(std::ranges::count(visible, ',')) + 1;
+  const std::size_t count = number_of(visible);
   if (inputs.facts.local_world_size == 1) {
     patch.propose({env::kJaxLocalDevices, first_numbers(count), "CUDA_VISIBLE_DEVICES",
                    "the node's only task uses all GPUs that it sees"});
@@ -117,6 +133,7 @@ Result<void> add_torchrun(const Inputs& inputs, PatchBuilder& patch) {
 Result<void> add_accelerate(const Inputs& inputs, PatchBuilder& patch) {
   const std::string visible = visible_gpus(inputs, patch);
   const bool none = visible.empty() ? !inputs.facts.sees_accelerator : names_no_gpu(visible);
+  warn_of_ordinals(inputs, patch);
   if (none && inputs.facts.world_size > 1) {
     patch.propose({env::kAccelerateUseCpu, "true", "this node", "the task sees no accelerator"});
   }

@@ -93,7 +93,7 @@ struct Inputs {
 [[nodiscard]] Result<void> add_ranks(const Inputs& inputs, PatchBuilder& patch);
 [[nodiscard]] Result<void> add_master_address(const Inputs& inputs, PatchBuilder& patch);
 [[nodiscard]] Result<void> add_master_port(const Inputs& inputs, PatchBuilder& patch);
-/// ACCELERATE_USE_CPU; after add_gpus.
+/// ACCELERATE_USE_CPU; after add_gpus. Warns where LOCAL_RANK is no number of a GPU that the task sees.
 [[nodiscard]] Result<void> add_accelerate(const Inputs& inputs, PatchBuilder& patch);
 /// What JAX reads; after add_master_* and add_gpus, for it follows from what they decided.
 [[nodiscard]] Result<void> add_jax(const Inputs& inputs, PatchBuilder& patch);

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <optional>
 
+#include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/launchers/slurm.h"
 
@@ -99,10 +101,17 @@ Error contradiction(const job::JobFacts& users, const job::JobFacts& other) {
               "unset RANK WORLD_SIZE before srun", ExitCode::Mismatch);
 }
 
-job::JobFacts single_process() {
+job::JobFacts single_process(const Environment& environment) {
   job::JobFacts facts;
   facts.source = "single";
   facts.port_salt = static_cast<std::uint32_t>(getpid());
+  const auto nodes = parse_integer<std::uint32_t>(environment.get("SLURM_JOB_NUM_NODES").value_or(""));
+  if (nodes.value_or(1) > 1) {
+    facts.warnings.push_back(
+        fmt::format("SLURM_JOB_NUM_NODES: {}: no srun started this process, which is the only rank and takes no part "
+                    "of the other nodes; try srun in front of it",
+                    *nodes));
+  }
   return facts;
 }
 
@@ -214,7 +223,7 @@ Result<job::JobFacts> choose(const Environment& environment, const Answers& answ
     return launcher.error();
   }
   if (!*launcher) {
-    return answers.environment ? *answers.environment : single_process();
+    return answers.environment ? *answers.environment : single_process(environment);
   }
   if (answers.environment && !same_ranks(*answers.environment, **launcher)) {
     return contradiction(*answers.environment, **launcher);

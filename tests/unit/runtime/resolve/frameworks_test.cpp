@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
+#include <string>
 
 #include "runtime/contract/env_table.h"
 #include "tests/support/resolve_step.h"
@@ -186,6 +188,23 @@ TEST(ResolveFrameworks, JaxCountsTheGpusThatTheTaskSees) {
   step.facts.local_world_size = 1;
   step.facts.local_rank = 0;
   EXPECT_EQ(step.after().get("JAX_LOCAL_DEVICE_IDS"), "0,1");
+}
+
+TEST(ResolveFrameworks, ALocalRankThatIsNoOrdinalOfAVisibleGpuIsTold) {
+  Step step;  // two tasks a node
+  const auto told = [&] {
+    return testing::Value(step.run()->warnings, testing::Contains(testing::HasSubstr("LOCAL_RANK: a task sees")));
+  };
+  EXPECT_FALSE(told());
+  for (const auto& [visible, is_told] :
+       std::map<std::string, bool>{{"3", true}, {"0,1", false}, {"NoDevFiles", false}}) {
+    step.user.set("CUDA_VISIBLE_DEVICES", visible);
+    EXPECT_EQ(told(), is_told) << visible;
+  }
+  step.user.set("CUDA_VISIBLE_DEVICES", "1");
+  step.facts.step_gpus = "0,1";
+  step.set("gpus.visible", "node");
+  EXPECT_FALSE(told());
 }
 
 TEST(ResolveFrameworks, AccelerateIsToldToUseCpusWhereThereIsNothingElse) {

@@ -24,6 +24,18 @@ TEST(Gather, WithoutAnySourceItIsOneProcess) {
   EXPECT_THAT(sources(*gathered), ElementsAre("environment-", "pmix-", "ompi-", "pmi-", "slurm-", "single+"));
 }
 
+TEST(Gather, WhoeverForgotSrunInAJobOfSeveralNodesIsTold) {
+  const auto warnings = [](Environment environment, const char* nodes) {
+    environment.set("SLURM_JOB_NUM_NODES", nodes);
+    return gather(environment, nullptr)->facts.warnings;
+  };
+  const Environment batch_step({{"SLURM_JOB_ID", "4711"}});
+  EXPECT_THAT(warnings(batch_step, "2"), ElementsAre(testing::HasSubstr("try srun in front of it")));
+  EXPECT_THAT(warnings(batch_step, "1"), testing::IsEmpty());
+  EXPECT_THAT(warnings(slurm_task(), "2"), testing::IsEmpty());
+  EXPECT_THAT(warnings(Environment({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), "2"), testing::IsEmpty());
+}
+
 TEST(Gather, SlurmAnswersInATask) {
   const auto gathered = gather(slurm_task(), nullptr);
   EXPECT_EQ(gathered->facts.source, "slurm");
