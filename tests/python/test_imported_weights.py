@@ -8,7 +8,8 @@ import numpy
 import pytest
 import reference.networks
 import torch
-from test_checkpoint_exchange import Malicious, same, tool
+import trainer_ranks
+from test_checkpoint_exchange import Malicious, same, save, tool
 
 
 def trained():
@@ -159,3 +160,58 @@ def test_unknown_objects_among_the_weights_are_named_and_nothing_runs(tmp_path):
         assert named in text and "nothing was run" in text, text
     same(dict(imported({"model": {"w": torch.ones(2)}, "x": Malicious(tmp_path / "ran")}, tmp_path)[1]), {"w": torch.ones(2)})
     assert not (tmp_path / "ran").exists()
+
+
+OPTIONS = (*trainer_ranks.SMALL, "--fake-size=20", "--max-steps=1", "--lr=0", "--num-classes=10", "--valid-epochs=0")
+
+
+def begun_with(path, folder, *options, ranks=1):
+    """The parameters after a step of rate 0, and what the training printed."""
+    text = trainer_ranks.run(folder, *OPTIONS, f"--init-from={path}", *options, ranks=ranks)
+    return trainer_ranks.model_in(folder / "step-00000001.h5"), text
+
+
+def expect_parameters(found, model):
+    expected = {key: value.detach().float().numpy() for key, value in model.named_parameters()}
+    assert [key for key, value in expected.items() if not numpy.array_equal(found[key], value)] == []
+
+
+@pytest.mark.parametrize("made", [of_torchvisions_reference, of_timm, of_lightning])
+def test_a_training_begins_with_what_another_trainer_saved(made, tmp_path):
+    model, saved = made()
+    torch.save(saved, tmp_path / "in.pth")
+    found, text = begun_with(tmp_path / "in.pth", tmp_path / "run")
+    assert f"the model begins as {tmp_path}/in.pth" in text
+    expect_parameters(found, model)
+
+
+@pytest.mark.parametrize("ending, options, ranks", [(".pth", (), 1), (".safetensors", ("--parallel=fsdp",), 2), (".h5", (), 1)])
+def test_a_training_takes_what_load_state_dict_takes(ending, options, ranks, tmp_path):
+    """Half precision, no counters of batches, and a head with other classes; behind the name of a Lightning module."""
+    model = trained()[0].half()
+    state = {f"net.{key}": value for key, value in model.state_dict().items() if not key.endswith("num_batches_tracked")}
+    state["net.criterion"] = torch.ones(3)  # beside the model
+    path = tmp_path / f"in{ending}"
+    if ending == ".h5":
+        torch.save({f"x.{key}": value for key, value in state.items() if "fc." not in key}, tmp_path / "in.pth")
+        tool("import", tmp_path / "in.pth", path)  # of no known model: kept as it is
+    else:
+        save(state, path)
+    found, text = begun_with(path, tmp_path / "run", *options, ranks=ranks)
+    before = "x.net." if ending == ".h5" else "net."
+    assert f'"{before}" before its names taken off; float16 taken as float32; num_batches_tracked, which it lacks' in text
+    if ending == ".h5":
+        assert "but for its last layer: fc.weight is here and not there" in text
+        found |= {key: value.detach().float().numpy() for key, value in model.named_parameters() if key.startswith("fc.")}
+    expect_parameters(found, model)
+
+
+def test_a_file_that_a_training_cannot_begin_with_tells_what_to_do(tmp_path):
+    torch.save({"generator": {"w": torch.ones(2)}, "critic": {"w": torch.ones(2)}}, tmp_path / "two.pth")
+    text = trainer_ranks.run(tmp_path / "run", *OPTIONS, f"--init-from={tmp_path}/two.pth", ranks=1, code=65)
+    assert "--init-from: " in text and "try rollcall-checkpoint import --key=generator" in text
+    torch.save({"w": torch.ones(2)}, tmp_path / "other.pth")
+    text = trainer_ranks.run(tmp_path / "run", *OPTIONS, f"--resume={tmp_path}/other.pth", ranks=1, code=65)
+    assert "--resume: " in text and "holds weights, and nothing of a training; try --init-from=FILE" in text
+    text = trainer_ranks.run(tmp_path / "run", *OPTIONS, f"--init-from={tmp_path}/other.pth", ranks=1, code=76)
+    assert "is of another model: conv1.weight is here and not there" in text

@@ -44,7 +44,7 @@ TRAINER = {
     "checkpoint/format": ["storage"],
     "checkpoint/exchange": ["checkpoint/format", "storage"],
     "checkpoint/background": ["checkpoint/format", "storage"],
-    "checkpoint": ["checkpoint/background", "checkpoint/format", "metrics", "model", "optim", "storage"],
+    "checkpoint": ["checkpoint/background", "checkpoint/exchange", "checkpoint/format", "metrics", "model", "optim", "storage"],
     "distributed/algorithms": [],
     "distributed/processes": [],
     "distributed/errors": [],

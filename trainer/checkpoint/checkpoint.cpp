@@ -6,10 +6,14 @@
 #include <algorithm>
 #include <exception>
 #include <map>
+#include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "trainer/checkpoint/background/commit.h"
+#include "trainer/checkpoint/exchange/state_dict_source.h"
 #include "trainer/checkpoint/format/reader.h"
+#include "trainer/checkpoint/init_plan.h"
 #include "trainer/checkpoint/read_plan.h"
 #include "trainer/checkpoint/training_state.h"
 #include "trainer/model/state.h"
@@ -90,10 +94,12 @@ void carry_out(Loaded loaded, TrainingState& state) {
   state.rng_per_rank = std::move(loaded.rng_per_rank);
 }
 
-/// What tells a file from any other that may have its name: when it was made, and the checksums of all that is in it.
-std::uint32_t digest_of(const format::CheckpointReader& reader) {
-  std::uint32_t digest = storage::crc32c(std::as_bytes(std::span(reader.info().created)));
-  for (const format::ManifestEntry& entry : reader.datasets()) {
+/// What tells a file from any other that may have its name: when it was made, where it says so, and the checksums of
+/// all that is in it.
+std::uint32_t digest_of(const format::CheckpointSource& source) {
+  const auto* const file = dynamic_cast<const format::CheckpointReader*>(&source);
+  std::uint32_t digest = file == nullptr ? 0 : storage::crc32c(std::as_bytes(std::span(file->info().created)));
+  for (const format::ManifestEntry& entry : source.datasets()) {
     digest = storage::crc32c(std::as_bytes(std::span(entry.name)), digest);
     digest = storage::crc32c(std::as_bytes(std::span(&entry.crc32c, 1)), digest);
   }
@@ -121,7 +127,12 @@ Result<void> agree_on_file(format::RankGroup& group, std::uint32_t digest, const
 Result<std::optional<format::UsedCheckpoint>> use_named(const std::string& path, format::RankGroup& group,
                                                         const format::UseCheckpoint& use) {
   const auto reader = format::CheckpointReader::open(path);
-  if (Result<void> used = format::agree(group, reader ? use(*reader) : reader.error()); !used) {
+  Result<void> outcome = reader ? use(*reader) : reader.error();
+  if (!reader && exchange::is_state_dict(path)) {
+    outcome = fail("--resume", path, "holds weights, and nothing of a training", "--init-from=FILE to begin with them",
+                   ExitCode::BadData);
+  }
+  if (Result<void> used = format::agree(group, outcome); !used) {
     Error error = used.error();
     error.setting = "--resume";
     return error;
@@ -166,55 +177,33 @@ Result<std::optional<LoadedInfo>> load_state(const LoadOptions& options, Trainin
   return std::optional(LoadedInfo{(*used)->path, std::move((*used)->warnings)});
 }
 
-/// What the keys of the last layer begin with: "fc." of "fc.bias".
-std::string prefix_of_last_layer(const torch::nn::Module& model) {
-  const std::vector<std::string> keys = model::state_keys(model);
-  const std::string last = keys.empty() ? "" : keys.back();
-  return last.substr(0, last.rfind('.') + 1);
+/// A checkpoint, or a state dict of another program's.
+Result<std::unique_ptr<format::CheckpointSource>> open_weights(const std::string& path) {
+  const auto held = [](auto source) -> Result<std::unique_ptr<format::CheckpointSource>> {
+    using Source = std::remove_cvref_t<decltype(*source)>;
+    return source ? Result<std::unique_ptr<format::CheckpointSource>>(std::make_unique<Source>(*std::move(source)))
+                  : source.error();
+  };
+  return exchange::is_state_dict(path) ? held(exchange::StateDictSource::read(path))
+                                       : held(format::CheckpointReader::open(path));
 }
 
-struct InitPlan {
-  ReadPlan reads;
-  std::vector<std::string> left_out;
-};
-
-Result<InitPlan> plan_init(const format::CheckpointReader& reader, const torch::nn::Module& model,
-                           const Sharding* sharding) {
-  InitPlan plan;
-  const std::string last_layer = prefix_of_last_layer(model);
-  for (const auto& entry : model::named_state(model)) {
-    const auto shard = sharding != nullptr ? sharding->shard(entry.key()) : std::nullopt;
-    const at::Tensor& target = shard ? shard->rows : entry.value();
-    const format::ManifestEntry* const source = reader.find(model_path(entry.key()));
-    const std::string how = difference(entry.key(), entry.value().sizes(), target.scalar_type(), source);
-    if (how.empty()) {
-      plan.reads.fill(target, *source, shard ? shard->first_row : 0);
-    } else if (entry.key().starts_with(last_layer)) {
-      plan.left_out.push_back(how);
-    } else {
-      return fail("--init-from", reader.path(), "is of another model: " + how,
-                  "the --model that it was made with; only the last layer may differ", ExitCode::Mismatch);
-    }
-  }
-  return plan;
-}
-
-Result<std::vector<std::string>> init(const std::string& path, const torch::nn::Module& model, const Sharding* sharding,
-                                      format::VerifyLevel level, format::RankGroup& group) {
+Result<InitInfo> init(const std::string& path, const torch::nn::Module& model, const Sharding* sharding,
+                      format::VerifyLevel level, format::RankGroup& group) {
   InitPlan plan;
   std::uint32_t digest = 0;
   const auto read = [&]() -> Result<void> {
-    const auto reader = format::CheckpointReader::open(path);
-    if (!reader) {
-      return reader.error();
+    const auto source = open_weights(path);
+    if (!source) {
+      return source.error();
     }
-    auto planned = plan_init(*reader, model, sharding);
+    auto planned = plan_init(**source, model, sharding);
     if (!planned) {
       return planned.error();
     }
     plan = *std::move(planned);
-    digest = digest_of(*reader);
-    return plan.reads.read(*reader, level);
+    digest = digest_of(**source);
+    return plan.reads.read(**source, level);
   };
   Result<void> agreed = format::agree(group, read());
   agreed = agreed ? agree_on_file(group, digest, path) : agreed;
@@ -224,7 +213,7 @@ Result<std::vector<std::string>> init(const std::string& path, const torch::nn::
     return error;
   }
   plan.reads.carry_out();
-  return std::move(plan.left_out);
+  return std::move(plan.info);
 }
 
 }  // namespace
@@ -305,9 +294,8 @@ Result<void> load(const MemoryCheckpoint& checkpoint, const std::function<Result
   return {};
 }
 
-Result<std::vector<std::string>> init_from(const std::string& path, const torch::nn::Module& model,
-                                           const Sharding* sharding, format::VerifyLevel level,
-                                           format::RankGroup& group) {
+Result<InitInfo> init_from(const std::string& path, const torch::nn::Module& model, const Sharding* sharding,
+                           format::VerifyLevel level, format::RankGroup& group) {
   return without_exceptions(
       path, [&] { return init(path, model, sharding, level, group); }, "--init-from");
 }

@@ -11,6 +11,7 @@
 #include "trainer/checkpoint/format/folder.h"
 #include "trainer/checkpoint/format/rank_group.h"
 #include "trainer/checkpoint/format/reader.h"
+#include "trainer/checkpoint/init_plan.h"
 #include "trainer/checkpoint/memory_checkpoint.h"
 #include "trainer/checkpoint/progress.h"
 #include "trainer/checkpoint/state_parts.h"
@@ -89,14 +90,13 @@ struct LoadOptions {
 [[nodiscard]] Result<void> load(const MemoryCheckpoint& checkpoint, const std::function<Result<void>()>& fetch,
                                 TrainingState& state, format::RankGroup& group);
 
-/// Fills `model` with the parameters and buffers of checkpoint `path`, for a training that begins with them: optimizer
-/// and progress of the checkpoint do not matter. The last layer may be of another number of classes: then it stays as
-/// it is, and is told: one text a tensor, "fc.bias: [10] there and [4] here". All or nothing. Collective.
+/// Fills `model` with the parameters and buffers of `path`, a checkpoint or a state dict that
+/// exchange::read_state_dict() takes, for a training that begins with them: optimizer and progress do not matter, and
+/// what is taken is what load_state_dict(strict=True) takes (see plan_init()). All or nothing. Collective.
 ///
-/// Errors, the same on all ranks: Mismatch where any other tensor is missing, or of another shape or type; those of
-/// format::CheckpointReader.
-[[nodiscard]] Result<std::vector<std::string>> init_from(const std::string& path, const torch::nn::Module& model,
-                                                         const Sharding* sharding, format::VerifyLevel level,
-                                                         format::RankGroup& group);
+/// Errors, the same on all ranks: Mismatch where a tensor is missing or of another shape; those of
+/// format::CheckpointReader and exchange::read_state_dict().
+[[nodiscard]] Result<InitInfo> init_from(const std::string& path, const torch::nn::Module& model,
+                                         const Sharding* sharding, format::VerifyLevel level, format::RankGroup& group);
 
 }  // namespace rollcall::checkpoint

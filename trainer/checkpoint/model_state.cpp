@@ -1,6 +1,5 @@
 #include "trainer/checkpoint/training_state.h"
 
-#include <algorithm>
 #include <optional>
 #include <set>
 #include <vector>
@@ -11,7 +10,8 @@
 namespace rollcall::checkpoint {
 namespace {
 
-constexpr const char* kModel = "/model/";
+using format::schema::kModel;
+using format::schema::model_path;
 
 /// This rank's part where the parameter is divided.
 std::optional<Shard> shard_of(const Sharding* sharding, const std::string& key) {
@@ -28,11 +28,6 @@ Error another_model(const std::string& path, const std::string& how) {
 }
 
 }  // namespace
-
-std::string model_path(std::string key) {
-  std::replace(key.begin(), key.end(), '.', '/');
-  return kModel + key;
-}
 
 std::string difference(const std::string& key, at::IntArrayRef sizes, at::ScalarType type,
                        const format::ManifestEntry* stored) {

@@ -43,7 +43,8 @@ class OpenCheckpoint {
 /// rank's part; the training's tensors are touched by carry_out() alone.
 class ReadPlan {
  public:
-  /// Rows of `entry` from `first_row` on, as many as `target` has, are to be copied into `target`, of the same type.
+  /// Rows of `entry` from `first_row` on, as many as `target` has, are to be copied into `target`, converted to its
+  /// type.
   void fill(const at::Tensor& target, const format::ManifestEntry& entry, std::int64_t first_row);
   /// A new tensor of `like`'s sizes, strides and device, of the entry's type, that read() fills with these rows.
   [[nodiscard]] at::Tensor make(const at::Tensor& like, const format::ManifestEntry& entry, std::int64_t first_row);

@@ -15,9 +15,6 @@
 
 namespace rollcall::checkpoint {
 
-/// The path of a key of the state dict: "/model/layer1/0/conv1/weight".
-[[nodiscard]] std::string model_path(std::string key);
-
 /// How a stored tensor (null: there is none) differs from ours, or an empty text: "fc.bias is [10] there and [4] here".
 [[nodiscard]] std::string difference(const std::string& key, at::IntArrayRef sizes, at::ScalarType type,
                                      const format::ManifestEntry* stored);

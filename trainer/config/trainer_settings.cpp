@@ -312,11 +312,10 @@ constexpr std::array kTrainerTable{
         "verify", Kind::Choice, "full", "full|metadata",
         "what loading a checkpoint compares with its checksums: everything it reads, or the table of contents alone",
         "Checkpoints", "full|metadata"},
-    Setting{
-        "init-from", Kind::Text, "", "FILE",
-        "begin with the model of this checkpoint, where there is nothing to resume; the last layer may have another "
-        "number of classes, and then begins afresh",
-        "Checkpoints"},
+    Setting{"init-from", Kind::Text, "", "FILE",
+            "begin with the model of this checkpoint, or file of torch.save or safetensors, where there is nothing to "
+            "resume; the last layer may have another number of classes, and then begins afresh",
+            "Checkpoints"},
 
     Setting{"valid-epochs", Kind::Integer, "10", "N", "validate after every N epochs and at the end; 0: never",
             "Output", "", 0, 1e9},

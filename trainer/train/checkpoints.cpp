@@ -193,15 +193,17 @@ Result<std::string> Checkpoints::init() {
   if (!ranks) {
     return ranks.error();
   }
-  const auto left_out =
+  const auto begun =
       checkpoint::init_from(path, *training_.model, sharding_.get(), config_.checkpoint.load.verify, **ranks);
-  if (!left_out) {
-    return left_out.error();
+  if (!begun) {
+    return begun.error();
   }
-  if (left_out->empty()) {
-    return fmt::format("; the model begins as {}", path);
+  const std::string changes = begun->changes.empty() ? "" : fmt::format(" ({})", fmt::join(begun->changes, "; "));
+  if (begun->left_out.empty()) {
+    return fmt::format("; the model begins as {}{}", path, changes);
   }
-  return fmt::format("; the model begins as {}, but for its last layer: {}", path, fmt::join(*left_out, ", "));
+  return fmt::format("; the model begins as {}{}, but for its last layer: {}", path, changes,
+                     fmt::join(begun->left_out, ", "));
 }
 
 Result<void> Checkpoints::confirm_same_step(const checkpoint::Progress& progress) const {

@@ -47,26 +47,44 @@ bool is_hdf5(const InputFile& file) {
   return false;
 }
 
-Result<StateDict> read_by_signature(InputFile file, const std::string& key) {
-  std::array<std::byte, 9> first{};
-  if (file.size() < first.size()) {
-    return file.unusable("is too short for a state dict");
-  }
+enum class Signature { None, Safetensors, Zip, Pickle };
+
+constexpr std::size_t kSignatureBytes = 9;
+
+Result<Signature> signature_of(const InputFile& file) {
+  std::array<std::byte, kSignatureBytes> first{};
   if (auto read = file.read(first, 0); !read) {
     return read.error();
   }
   // Before the others: the eight bytes of length at its beginning may look like any of them.
   if (first[8] == std::byte{'{'}) {
-    return read_safetensors(file);
+    return Signature::Safetensors;
   }
   if (number_at<std::uint32_t>(first, 0) == kZipSignature) {
+    return Signature::Zip;
+  }
+  return first[0] == std::byte{0x80} ? Signature::Pickle : Signature::None;
+}
+
+Result<StateDict> read_by_signature(InputFile file, const std::string& key) {
+  if (file.size() < kSignatureBytes) {
+    return file.unusable("is too short for a state dict");
+  }
+  const auto signature = signature_of(file);
+  if (!signature) {
+    return signature.error();
+  }
+  if (*signature == Signature::Safetensors) {
+    return read_safetensors(file);
+  }
+  if (*signature == Signature::Zip) {
     return read_torch_file(std::move(file), key);
   }
   if (is_hdf5(file)) {
     return file.unusable("is an HDF5 file, such as rollcall's own checkpoints, which need no import",
                          "rollcall-checkpoint show");
   }
-  if (first[0] == std::byte{0x80}) {
+  if (*signature == Signature::Pickle) {
     return file.unusable("is a pickle without a zip archive around it, as torch.save wrote it before PyTorch 1.6",
                          "torch.save(torch.load(FILE, weights_only=True), NEW_FILE) in Python");
   }
@@ -87,6 +105,12 @@ std::optional<std::uint64_t> byte_count(format::DType dtype, std::span<const std
     bytes *= size;
   }
   return bytes;
+}
+
+bool is_state_dict(const std::string& path) {
+  const auto file = InputFile::open(path);
+  const auto signature = file && file->size() >= kSignatureBytes ? signature_of(*file) : Signature::None;
+  return signature && *signature != Signature::None;
 }
 
 void remove_wrapper_prefixes(StateDict& state) {

@@ -44,6 +44,9 @@ void remove_wrapper_prefixes(StateDict& state);
 /// Errors: NoInput, BadData (the message says what to do in Python), InputOutput.
 [[nodiscard]] Result<StateDict> read_state_dict(const std::string& path, const std::string& key = "");
 
+/// Whether a file begins as one that read_state_dict() takes; false where it cannot be read.
+[[nodiscard]] bool is_state_dict(const std::string& path);
+
 /// Reads a safetensors file (github.com/huggingface/safetensors, "Format"): eight bytes N, N bytes of JSON, the
 /// tensors' bytes without gaps. Tensors come in the order of their bytes.
 ///

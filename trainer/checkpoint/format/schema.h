@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <string>
+
 /// Names of the checkpoint format, once. docs/checkpoint_format.md explains them.
 namespace rollcall::checkpoint::format::schema {
 
@@ -28,7 +31,14 @@ inline constexpr const char* kUInt64 = "uint64";
 inline constexpr const char* kFloat64 = "float64";
 inline constexpr const char* kText = "text";
 
+inline constexpr const char* kModel = "/model/";
 inline constexpr const char* kModelKeys = "/model_keys";
 inline constexpr const char* kManifest = "/manifest";
+
+/// The path of a key of the state dict: "/model/layer1/0/conv1/weight".
+[[nodiscard]] inline std::string model_path(std::string key) {
+  std::ranges::replace(key, '.', '/');
+  return kModel + key;
+}
 
 }  // namespace rollcall::checkpoint::format::schema

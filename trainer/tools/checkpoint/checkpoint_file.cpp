@@ -227,9 +227,8 @@ Result<void> write_model_checkpoint(const std::string& path, bool overwrite, con
   format::Content content;
   std::vector<std::string> keys;
   for (const StateTensor& tensor : tensors) {
-    std::string name = "/model/" + tensor.key;
-    std::ranges::replace(name, '.', '/');
-    content.tensors.push_back({name, tensor.key, tensor.dtype, tensor.shape, tensor.bytes});
+    content.tensors.push_back(
+        {format::schema::model_path(tensor.key), tensor.key, tensor.dtype, tensor.shape, tensor.bytes});
     keys.push_back(tensor.key);
   }
   content.values = std::move(values);
