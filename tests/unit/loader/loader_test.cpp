@@ -281,7 +281,7 @@ TEST_P(LoaderWithWorkers, ABadSampleThatPadsAnotherBatchIsNamedOnce) {
   EXPECT_EQ(batches[1].bad.size(), 0U);
 }
 
-void expect_error(Loader& loader, const std::string& value, ExitCode code) {
+void expect_error(Loader& loader, const std::string& value, ExitCode code, const std::string& reason = "") {
   Result<std::optional<Batch>> batch = loader.next();
   while (batch && batch->has_value()) {
     batch = loader.next();
@@ -289,6 +289,7 @@ void expect_error(Loader& loader, const std::string& value, ExitCode code) {
   ASSERT_FALSE(batch);
   EXPECT_EQ(batch.error().value, value);
   EXPECT_EQ(batch.error().exit_code, code);
+  EXPECT_NE(batch.error().reason.find(reason), std::string::npos) << batch.error().reason;
   EXPECT_FALSE(loader.next()->has_value());  // the epoch is over
 }
 
@@ -318,7 +319,7 @@ TEST_P(LoaderWithWorkers, WhereDamagedSamplesAreSkippedTheFileSystemsFailureIsAn
 TEST_P(LoaderWithWorkers, BatchWithoutAGoodSampleIsAnErrorEvenUnderSkip) {
   Loader loader(std::make_shared<NumberedDataset>(1, std::set<std::int64_t>{0}), make_options(GetParam(), 4));
   ASSERT_TRUE(loader.start(make_sampler(1, 4, true)));
-  expect_error(loader, "sample 0", ExitCode::BadData);
+  expect_error(loader, "sample 0", ExitCode::BadData, "is bad, as is every other sample of this batch: is damaged");
 }
 
 TEST_P(LoaderWithWorkers, BatchOfWhichTheFileSystemGaveNothingIsNoDamagedData) {

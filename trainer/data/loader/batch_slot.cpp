@@ -137,9 +137,10 @@ bool BatchSlot::replace_bad_samples() {
     const std::optional<std::size_t> good = next_good(i);
     if (!good) {
       const bool damaged = errors_[i]->exit_code == ExitCode::BadData;
-      failure_ = fail("--data", errors_[i]->value, "is bad, as is every other sample of this batch",
-                      damaged ? "checking the data set" : "looking at the file system that it is on",
-                      damaged ? ExitCode::BadData : ExitCode::InputOutput);
+      failure_ =
+          fail("--data", errors_[i]->value, "is bad, as is every other sample of this batch: " + errors_[i]->reason,
+               damaged ? "checking the data set" : "looking at the file system that it is on",
+               damaged ? ExitCode::BadData : ExitCode::InputOutput);
       return false;
     }
     std::memcpy(place(i), place(*good), place_bytes_);
