@@ -132,6 +132,9 @@ Result<void> benchmark_data(const settings::Settings& settings, const Environmen
   if (!datasets) {
     return datasets.error();
   }
+  for (const std::string& warning : indices.warnings()) {
+    fmt::print(stderr, "rollcall: warning: {}\n", warning);
+  }
   World alone;
   alone.share = share_of_node(environment, 1, false);
   Result<DataPipeline> pipeline = make_data_pipeline(*std::move(datasets), *config, alone, {});

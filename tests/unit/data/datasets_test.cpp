@@ -5,8 +5,10 @@
 #include <set>
 
 #include "tests/support/rgb_image.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/test_images.h"
 #include "trainer/data/sampling/sampler.h"
+#include "trainer/data/sources/class_names.h"
 #include "trainer/data/sources/image_folder.h"
 
 namespace rollcall::data {
@@ -223,6 +225,84 @@ TEST_F(ImageTreeOnDisk, WhatCannotBeUsedIsRefusedWithItsName) {
   EXPECT_TRUE(made(options()));
   fs::remove_all(root_);
   expect_error(ExitCode::NoInput, "does not exist");
+}
+
+TEST_F(ImageTreeOnDisk, WhosePartsAreCalledOtherwiseIsNoSetOfTwoClasses) {
+  for (const auto& [train, valid] : {std::pair("Train", "Val"), {"TRAIN", "VALIDATION"}, {"Train", "Test"}}) {
+    add(std::string(train) + "/cat/1.jpg");
+    add(std::string(valid) + "/cat/1.jpg");
+    expect_error(ExitCode::NoInput,
+                 std::string("holds ") + train + " and " + valid + ", and parts are called train and val");
+    fs::remove_all(root_ / train);
+    add("train/cat/1.jpg");
+    expect_error(ExitCode::NoInput,
+                 std::string("nothing called val, valid or validation; try calling ") + valid + " val");
+    fs::remove_all(root_);
+  }
+  for (int i = 0; i < 10; ++i) {
+    add("Train/" + std::to_string(i) + ".jpg");  // on rails
+    add("Bus/" + std::to_string(i) + ".jpg");
+  }
+  EXPECT_TRUE(made(options()));
+}
+
+TEST_F(ImageTreeOnDisk, ThatIsTheWrongFolderIsToldOf) {
+  const auto warnings = [&] {
+    SourceIndices indices;
+    EXPECT_TRUE(scan_image_tree(root_.string(), indices));
+    return indices.warnings();
+  };
+  add("data/training/1.jpg");
+  ASSERT_EQ(warnings().size(), 1U);
+  EXPECT_NE(warnings()[0].find("holds one class only, data; try the folder whose sub-folders"), std::string::npos);
+  add("more/training/1.jpg");
+  ASSERT_EQ(warnings().size(), 1U);
+  EXPECT_NE(warnings()[0].find("its classes are data, more, and pictures lie deeper, as data/training/1.jpg; try"),
+            std::string::npos);
+  add("more/1.jpg");
+  EXPECT_TRUE(warnings().empty());
+}
+
+TEST_F(ImageTreeOnDisk, FilesThatAreLeftOutAreCountedInOneLine) {
+  for (const char* name : {"a/1.jpg", "a/3.webp", "a/4.WEBP", "a/sub/5.bmp", "b/1.jpg", "b/._1.jpg", "b/.DS_Store",
+                           "b/LIST", "2.jpg", "notes.txt"}) {
+    add(name);
+  }
+  const test::TemporaryFolder kept;
+  for (int again = 0; again < 2; ++again) {
+    SourceIndices indices(kept.path());
+    const auto tree = scan_image_tree(root_.string(), indices);
+    ASSERT_TRUE(tree);
+    EXPECT_EQ(tree->size(), 2U);
+    ASSERT_EQ(indices.warnings().size(), 1U);
+    EXPECT_EQ(
+        indices.warnings()[0],
+        "--data: " + root_.string() +
+            ": files that are no .jpg, .jpeg or .png of a class are left out, 5: 2 .webp (such as a/3.webp), 1 .bmp "
+            "(such as a/sub/5.bmp), 1 beside the class folders (such as 2.jpg), 1 without an ending (such as "
+            "b/LIST); try converting those that are pictures");
+  }
+}
+
+TEST_F(ImageTreeOnDisk, WhosePartsHaveOtherClassesSaysWhichEachLacks) {
+  for (const char* name : {"train/a/1.jpg", "train/b/1.jpg", "train/c/1.jpg", "val/c/1.jpg", "val/x/1.jpg"}) {
+    add(name);
+  }
+  expect_error(ExitCode::BadData, "train: it lacks a and b, and has x, which the training set lacks; try");
+  for (int i = 0; i < 10; ++i) {
+    add("train/d" + std::to_string(i) + "/1.jpg");
+  }
+  expect_error(ExitCode::BadData, "it lacks a, b, d0, d1, d2 and 7 more, and has x");
+}
+
+TEST(ClassDifference, IsNoneWhereNumbersLackTheLast) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(class_difference({"0", "1", "2"}, {"0", "1"}), "");
+  EXPECT_EQ(class_difference({"0", "1"}, {"0", "1", "2"}), "has 2, which the training set lacks");
+  EXPECT_EQ(class_difference({"0", "1", "2"}, {"0", "2"}), "lacks 1");
+  EXPECT_EQ(class_difference({"cat", "dog"}, {"cat"}), "lacks dog");
+  EXPECT_EQ(class_difference({"cat", "dog"}, {"dog", "cat"}), "has them in another order");
+  EXPECT_EQ(class_difference(Names{"cat"}, Names{"cat"}), "");
 }
 
 TEST_F(ImageTreeOnDisk, SettingsOutOfRangeAreRefused) {

@@ -108,6 +108,28 @@ TEST(OpenSource, CountsAShardThatIsNotThereAtTheMoment) {
   EXPECT_THAT(refusal(folder.path()), HasSubstr("shard-01.tar: cannot be read: No such file or directory"));
 }
 
+TEST(OpenSource, LeavesOutHiddenAndCompressedShardsAndSaysSo) {
+  const TemporaryFolder folder;
+  make_shards(folder, 2);
+  const std::string in_folder = "cd '" + folder.path() + "' && ";
+  ASSERT_EQ(std::system(
+                (in_folder + "gzip -k shard-01.tar && cp shard-01.tar .hidden.tar && echo x > ._shard-00.tar").c_str()),
+            0);
+  SourceIndices indices;
+  const auto source = open_source(folder.path(), indices);
+  ASSERT_TRUE(source) << source.error().message();
+  EXPECT_EQ((*source)->size(), 2);
+  ASSERT_EQ(indices.warnings().size(), 1U);
+  EXPECT_THAT(
+      indices.warnings()[0],
+      HasSubstr(
+          "of its shards are left out 2: 1 compressed (such as shard-01.tar.gz), 1 hidden (such as .hidden.tar)"));
+  ASSERT_EQ(std::system((in_folder + "rm *.tar").c_str()), 0);
+  EXPECT_THAT(refusal(folder.path()), HasSubstr("shard-01.tar.gz: is compressed with gzip"));
+  EXPECT_THAT(refusal(folder.file("shard-01.tar.gz")), HasSubstr("shard-01.tar.gz: is compressed with gzip"));
+  EXPECT_THAT(refusal(folder.file("*.gz")), HasSubstr("shard-01.tar.gz: is compressed with gzip"));
+}
+
 TEST(OpenSource, DoesNotWaitForWhoWritesIntoAPipe) {
   const TemporaryFolder folder;
   ASSERT_EQ(::mkfifo(folder.file("pipe.h5").c_str(), 0600), 0);

@@ -42,7 +42,8 @@ class KeptIndex : public testing::Test {
         .source = kSource,
         .class_names = {"cat", "red\npanda\xfe"},
         .witnesses = {witness_of(data_.file("folder")), witness_of(data_.file("folder/shard")),
-                      witness_of(data_.file("nothing"))}};
+                      witness_of(data_.file("nothing"))},
+        .warning = "two are left out\xff"};
     const Result<SampleIndex> made = builder.finish(about);
     return made ? *made : throw std::runtime_error(made.error().message());
   }
@@ -70,6 +71,7 @@ TEST_F(KeptIndex, IsReadAsItWasMade) {
   EXPECT_EQ(read_again->entry(1).label, 1U);
   EXPECT_THAT(read_again->about().class_names, ElementsAre("cat", "red\npanda\xfe"));
   EXPECT_EQ(read_again->about().source, kSource);
+  EXPECT_EQ(read_again->about().warning, "two are left out\xff");
   EXPECT_EQ(std::distance(fs::directory_iterator(fs::path(path()).parent_path()), fs::directory_iterator()), 1);
 }
 
@@ -186,6 +188,7 @@ TEST_F(KeptIndex, SparesTheNextRunTheLookThroughTheData) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->size(), 3);
   EXPECT_EQ(indices.all().size(), 1U);
+  EXPECT_EQ(indices.warnings().size(), 1U) << "told again";
 }
 
 TEST_F(KeptIndex, IsMadeWhereNoneIsKeptAndThenKnown) {

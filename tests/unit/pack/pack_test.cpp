@@ -185,6 +185,23 @@ TEST(Pack, TreeWithTrainAndValBecomesTwoFilesInAFolder) {
   EXPECT_THAT(differing.err, HasSubstr("does not have the same class folders as train"));
 }
 
+TEST(Pack, SaysWhatItLeavesOutAndDoesNotTakePartsForClasses) {
+  const TemporaryFolder folder;
+  test::make_tree(folder.file("tree"));
+  const Ended silent = pack({folder.file("tree"), folder.file("a.h5")});
+  EXPECT_THAT(silent.err, testing::Not(HasSubstr("left out")));
+  test::fs::copy_file(folder.file("tree/cat/0.jpg"), folder.file("tree/cat/9.webp"));
+  const Ended ended = pack({folder.file("tree"), folder.file("b.h5")});
+  EXPECT_EQ(ended.exit_code, 0);
+  EXPECT_THAT(ended.err, HasSubstr("rollcall: warning: --data: " + folder.file("tree")));
+  EXPECT_THAT(ended.err, HasSubstr("are left out, 1: 1 .webp (such as cat/9.webp)"));
+  test::make_tree(folder.file("parts/Train"));
+  test::make_tree(folder.file("parts/Val"));
+  const Ended refused = pack({folder.file("parts"), folder.file("c.h5")});
+  EXPECT_EQ(refused.exit_code, 66);
+  EXPECT_THAT(refused.err, HasSubstr("parts: holds Train and Val, and parts are called train and val"));
+}
+
 TEST(Pack, ReportTellsBytesInodesAndTime) {
   const TemporaryFolder folder;
   test::make_tree(folder.file("tree"));

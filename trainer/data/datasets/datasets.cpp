@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <filesystem>
-#include <initializer_list>
 #include <optional>
 #include <span>
 #include <utility>
@@ -13,13 +11,13 @@
 #include "trainer/data/pixels.h"
 #include "trainer/data/sampling/random.h"
 #include "trainer/data/sampling/sampler.h"
+#include "trainer/data/sources/class_names.h"
+#include "trainer/data/sources/data_parts.h"
 #include "trainer/data/sources/image_source.h"
 #include "trainer/data/sources/source_indices.h"
 
 namespace rollcall::data {
 namespace {
-
-namespace fs = std::filesystem;
 
 /// Resizing to 256 before a centre crop of 224, in proportion.
 int resize_size_of(const DataOptions& options) {
@@ -103,72 +101,18 @@ Result<Datasets> split_source(const DataOptions& options, const Source& source) 
   return datasets;
 }
 
-using Part = std::optional<std::string>;
-
-constexpr std::initializer_list<const char*> kValidNames{"val", "valid", "validation"};
-
-/// A part of the data below `folder`, under one of its names: a folder, or a packed file. Errors (NoInput): a link of
-/// such a name that leads nowhere: without the part the folder would mean something else.
-Result<Part> find_part(const fs::path& folder, std::initializer_list<const char*> names) {
-  for (const char* const name : names) {
-    const fs::path part = folder / name;
-    const fs::path packed = part.string() + ".h5";
-    std::error_code ignored;
-    if (fs::is_directory(part, ignored)) {
-      return Part(part.string());
-    }
-    if (fs::is_regular_file(packed, ignored)) {
-      return Part(packed.string());
-    }
-    for (const fs::path& path : {part, packed}) {
-      if (fs::is_symlink(path, ignored) && !fs::exists(path, ignored)) {
-        return fail("--data", path.string(), "is a link to what cannot be reached",
-                    "bringing back what it stands for, or removing it", ExitCode::NoInput);
-      }
-    }
-  }
-  return Part();
-}
-
-/// Whether "valid" and "invalid" are two classes.
-bool is_class_beside_another(const fs::path& folder, const std::string& part) {
-  std::error_code ignored;
-  return fs::path(part).filename() == "valid" && fs::is_directory(folder / "invalid", ignored);
-}
-
-/// A part for validation without one for training would be taken for a class. Errors (NoInput).
-Result<void> refuse_lone_validation(const DataOptions& options) {
-  const Result<Part> valid = find_part(options.source, kValidNames);
-  if (!valid) {
-    return valid.error();
-  }
-  if (!valid->has_value() || is_class_beside_another(options.source, **valid)) {
-    return {};
-  }
-  return fail("--data", options.source, "holds " + fs::path(**valid).filename().string() + ", but nothing called train",
-              "adding it, or naming only what is to be split", ExitCode::NoInput);
-}
-
-Result<Datasets> two_parts(const DataOptions& options, const std::string& train_path, SourceIndices& indices) {
-  const Result<Part> found = find_part(options.source, kValidNames);
-  if (!found) {
-    return found.error();
-  }
-  const Part& valid_path = *found;
-  if (!valid_path) {
-    return fail("--data", options.source, "holds train, but nothing called val, valid or validation",
-                "adding one, or naming only what is to be split", ExitCode::NoInput);
-  }
-  const Result<Source> train = open_source(train_path, indices);
+Result<Datasets> two_parts(const DataOptions& options, const DataParts& parts, SourceIndices& indices) {
+  const Result<Source> train = open_source(*parts.train, indices);
   if (!train) {
     return train.error();
   }
-  const Result<Source> valid = open_source(*valid_path, indices);
+  const Result<Source> valid = open_source(*parts.valid, indices);
   if (!valid) {
     return valid.error();
   }
-  if ((*valid)->class_names() != (*train)->class_names()) {
-    return fail("--data", *valid_path, "does not have the same classes as " + train_path,
+  const std::string difference = class_difference((*train)->class_names(), (*valid)->class_names());
+  if (!difference.empty()) {
+    return fail("--data", *parts.valid, "does not have the same classes as " + *parts.train + ": it " + difference,
                 "making the names of both parts' classes equal", ExitCode::BadData);
   }
   return make_images(options, *train, std::nullopt, *valid, std::nullopt);
@@ -183,15 +127,12 @@ Result<Datasets> make_datasets(const DataOptions& options, SourceIndices& indice
   if (options.source == "fake") {
     return make_fake(options);
   }
-  const Result<Part> train = find_part(options.source, {"train"});
-  if (!train) {
-    return train.error();
+  const Result<DataParts> parts = find_parts(options.source);
+  if (!parts) {
+    return parts.error();
   }
-  if (train->has_value()) {
-    return two_parts(options, **train, indices);
-  }
-  if (const Result<void> whole = refuse_lone_validation(options); !whole) {
-    return whole.error();
+  if (parts->train) {
+    return two_parts(options, *parts, indices);
   }
   const Result<Source> source = open_source(options.source, indices);
   return source ? split_source(options, *source) : source.error();

@@ -40,13 +40,11 @@ struct Datasets {
   bool split_by_seed = false;            ///< the seed decided which images train, and which validate
 };
 
-/// Opens the data. A folder that holds `train` or `train.h5` must hold `val`, `valid` or `validation` (or that with
-/// .h5) with the same classes beside it; anything else that open_source() takes is split 85/10/5 by the seed, like fake
-/// data (the last part is held out).
+/// Opens the data. A folder in which find_parts() finds two has them, with the same classes; anything else that
+/// open_source() takes is split 85/10/5 by the seed, like fake data (the last part is held out).
 ///
-/// Errors: Usage: sizes, crop ranges; those of open_source(); NoInput: one of the two parts is missing, or a link to
-/// one leads nowhere; BadData: classes differ, too few images to split. Reads folders and tables, not pictures, and of
-/// these only what is not among `indices`.
+/// Errors: Usage: sizes, crop ranges; those of open_source() and find_parts(); BadData: classes differ, too few images
+/// to split. Reads folders and tables, not pictures, and of these only what is not among `indices`.
 [[nodiscard]] Result<Datasets> make_datasets(const DataOptions& options, SourceIndices& indices);
 
 /// Some pictures of a source, decoded and transformed at each read.

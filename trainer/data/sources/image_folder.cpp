@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "trainer/data/sources/image_source.h"
+#include "trainer/data/sources/left_out.h"
 #include "trainer/storage/file.h"
 
 namespace rollcall::data {
@@ -29,11 +29,10 @@ Error unreadable_folder(const fs::path& folder, const std::error_code& error) {
               "checking the path and its permissions", ExitCode::NoInput);
 }
 
-bool is_image(std::string name) {
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  constexpr std::array extensions{".jpg", ".jpeg", ".png"};
-  return std::any_of(extensions.begin(), extensions.end(), [&](const char* end) { return name.ends_with(end); });
+/// Not what macOS keeps beside each file, "._NAME".
+bool is_image(const std::string& name) {
+  const std::size_t dot = name.rfind('.');
+  return dot != std::string::npos && is_picture_ending(name.substr(dot + 1)) && !name.starts_with("._");
 }
 
 /// Whether an entry of a folder is a folder, links followed. Errors (NoInput) where the system does not say: what a
@@ -62,8 +61,8 @@ Result<bool> is_folder(const fs::directory_entry& entry) {
               "bringing back what it stands for, or removing it", ExitCode::NoInput);
 }
 
-/// Names of the class folders, sorted.
-Result<std::vector<std::string>> find_classes(const std::string& root) {
+/// Names of the class folders, sorted. Pictures beside them belong to no class.
+Result<std::vector<std::string>> find_classes(const std::string& root, LeftOut& left_out) {
   std::error_code error;
   std::vector<std::string> names;
   for (fs::directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
@@ -71,16 +70,20 @@ Result<std::vector<std::string>> find_classes(const std::string& root) {
     if (!folder) {
       return folder.error();
     }
+    const std::string name = entry->path().filename().string();
     if (*folder) {
-      names.push_back(entry->path().filename().string());
+      names.push_back(name);
+    } else if (is_image(name)) {
+      left_out.add("beside the class folders", name);
     }
   }
   if (error) {
     return unreadable_folder(root, error);
   }
   if (names.empty()) {
-    return fail("--data", root, "holds no class folder", "naming a folder with one sub-folder of images per class",
-                ExitCode::BadData);
+    return fail("--data", root,
+                std::string("holds no class folder") + (left_out.is_empty() ? "" : ", but pictures themselves"),
+                "naming a folder with one sub-folder of images per class", ExitCode::BadData);
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -118,8 +121,10 @@ class ClassScan {
       }
     }
     if (samples.size() == 0) {
-      return fail("--data", root_ + "/" + name_, "holds no .jpg, .jpeg or .png file",
-                  "adding images of this class or removing its folder", ExitCode::BadData);
+      return fail(
+          "--data", root_ + "/" + name_,
+          std::string("holds no .jpg, .jpeg or .png file") + (left_out.is_empty() ? "" : ", but " + left_out.text()),
+          "adding images of this class or removing its folder", ExitCode::BadData);
     }
     folders_.clear();
     return {};
@@ -127,6 +132,7 @@ class ClassScan {
 
   SampleIndexBuilder samples;
   std::vector<Witness> witnesses;
+  LeftOut left_out;
 
  private:
   struct Folder {
@@ -157,6 +163,9 @@ class ClassScan {
         below.push_back(std::move(name));
       } else if (is_image(name)) {
         images.push_back(std::move(name));
+      } else if (!name.starts_with('.')) {
+        const std::string ending = last_ending(name);
+        left_out.add(ending.empty() ? "without an ending" : "." + ending, std::string(path).append("/").append(name));
       }
     }
     if (error) {
@@ -185,7 +194,8 @@ class ClassScan {
 
 Result<SampleIndex> index_tree(const std::string& source, const std::string& root, SourceIndices& indices) {
   SampleIndex::About about{.source = source, .class_names = {}, .witnesses = {witness_of(root)}};
-  Result<std::vector<std::string>> names = find_classes(root);
+  LeftOut left_out;
+  Result<std::vector<std::string>> names = find_classes(root, left_out);
   if (!names) {
     return names.error();
   }
@@ -203,8 +213,31 @@ Result<SampleIndex> index_tree(const std::string& source, const std::string& roo
   for (ClassScan& scan : classes) {
     samples.append(std::exchange(scan.samples, {}));
     about.witnesses.insert(about.witnesses.end(), scan.witnesses.begin(), scan.witnesses.end());
+    left_out.append(scan.left_out);
+  }
+  if (!left_out.is_empty()) {
+    about.warning = "--data: " + root + ": files that are no .jpg, .jpeg or .png of a class are left out, " +
+                    left_out.text() + "; try converting those that are pictures";
   }
   return samples.finish(about);
+}
+
+/// A folder above or below the one that is meant gives classes, too.
+void warn_of_level(const ImageTree& tree, SourceIndices& indices) {
+  const std::vector<std::string>& classes = tree.class_names();
+  bool is_deeper = true;  // no picture lies in a class folder itself
+  for (std::size_t file = 0; is_deeper && file < tree.size(); ++file) {
+    const std::string_view name = tree.name(file);
+    is_deeper = name.find('/') != name.rfind('/');
+  }
+  const std::string action = "; try the folder whose sub-folders are the classes";
+  if (classes.size() == 1) {
+    indices.warn("--data: " + tree.root + ": holds one class only, " + classes[0] + action);
+  } else if (is_deeper) {
+    indices.warn("--data: " + tree.root + ": its classes are " + classes[0] + ", " + classes[1] +
+                 (classes.size() > 2 ? ", ..." : "") + ", and pictures lie deeper, as " + std::string(tree.name(0)) +
+                 action);
+  }
 }
 
 }  // namespace
@@ -245,7 +278,12 @@ Result<ImageTree> scan_image_tree(const std::string& root, SourceIndices& indice
   std::error_code ignored;
   const std::string source = "tree\n" + fs::absolute(root, ignored).string();
   Result<SampleIndex> index = indices.of(source, [&] { return index_tree(source, root, indices); });
-  return index ? Result<ImageTree>(ImageTree{root, *std::move(index)}) : index.error();
+  if (!index) {
+    return index.error();
+  }
+  ImageTree tree{root, *std::move(index)};
+  warn_of_level(tree, indices);
+  return tree;
 }
 
 Result<ImageSource::Sample> ImageFolder::fetch(std::int64_t index, FetchBuffer& buffer) const {

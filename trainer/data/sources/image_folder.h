@@ -15,7 +15,8 @@ namespace rollcall::data {
 
 /// The files of a class-per-folder tree, found by torchvision's ImageFolder rules: the sub-folders of `root`, sorted,
 /// are the classes; every .jpg, .jpeg or .png file below one (in any case; links followed), sorted by folder and then
-/// by name, is a sample; other files are ignored. (torchvision takes further formats.)
+/// by name, is a sample, but for the "._NAME" of macOS; other files are left out, and counted. (torchvision takes
+/// further formats.)
 struct ImageTree {
   std::string root;
   SampleIndex index;  ///< its witnesses are all folders
@@ -30,7 +31,8 @@ struct ImageTree {
   }
 };
 
-/// Lists the folders of several classes at a time, unless `indices` have the tree.
+/// Lists the folders of several classes at a time, unless `indices` have the tree; warns there of files that are left
+/// out, of a single class and of pictures that all lie deeper than in class folders.
 /// Errors: NoInput where `root` or a folder below cannot be read, or a link to what may be one leads nowhere; BadData
 /// without class folders, for an empty class, and for a link that leads back to a folder above it.
 [[nodiscard]] Result<ImageTree> scan_image_tree(const std::string& root, SourceIndices& indices);

@@ -3,6 +3,7 @@
 #include <glob.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <exception>
@@ -15,6 +16,7 @@
 
 #include "runtime/base/text.h"
 #include "trainer/data/sources/image_folder.h"
+#include "trainer/data/sources/left_out.h"
 #include "trainer/data/sources/packed_file.h"
 #include "trainer/data/sources/tar_source.h"
 
@@ -23,22 +25,51 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Result<std::vector<std::string>> shards_in(const std::string& folder) {
-  std::vector<std::string> shards;
+/// A name without the ending of a compressed file.
+std::string plain_name(const std::string& name) {
+  constexpr std::array compressed{"gz", "zst", "xz", "bz2", "lz4"};
+  const std::string ending = last_ending(name);
+  const bool is_compressed = std::find(compressed.begin(), compressed.end(), ending) != compressed.end();
+  return is_compressed ? name.substr(0, name.size() - ending.size() - 1) : name;
+}
+
+/// By its name; compressed ones too, which cannot be read.
+bool is_shard(const std::string& name) { return last_ending(plain_name(name)) == "tar" || last_ending(name) == "tgz"; }
+
+struct ShardsInFolder {
+  std::vector<std::string> paths;  ///< those of compressed ones only where there are no others
+  LeftOut left_out;                ///< but for what macOS keeps beside each file, "._NAME"
+};
+
+Result<ShardsInFolder> shards_in(const std::string& folder) {
+  ShardsInFolder found;
+  std::vector<std::string> compressed;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
     std::error_code ignored;
     // A link that leads nowhere is a shard that cannot be opened, not one less.
-    if (entry->path().extension() == ".tar" && !entry->is_directory(ignored)) {
-      shards.push_back(entry->path().string());
+    if (!is_shard(name) || name.starts_with("._") || entry->is_directory(ignored)) {
+      continue;
+    }
+    if (name.starts_with('.')) {
+      found.left_out.add("hidden", name);
+    } else {
+      (last_ending(name) == "tar" ? found.paths : compressed).push_back(entry->path().string());
     }
   }
   if (error) {
     return fail("--data", folder, "cannot be listed: " + errno_text(error.value()), "looking at that file system",
                 ExitCode::NoInput);
   }
-  std::sort(shards.begin(), shards.end());
-  return shards;
+  if (found.paths.empty()) {
+    found.paths.swap(compressed);
+  }
+  for (const std::string& path : compressed) {
+    found.left_out.add("compressed", fs::path(path).filename().string());
+  }
+  std::sort(found.paths.begin(), found.paths.end());
+  return found;
 }
 
 /// "a{08..11}b" as "a08b", "a09b", "a10b", "a11b"; without such a range the pattern alone. Several ranges multiply.
@@ -110,12 +141,16 @@ Result<std::shared_ptr<const ImageSource>> open_pattern(const std::string& patte
 }
 
 Result<std::shared_ptr<const ImageSource>> open_folder(const std::string& folder, SourceIndices& indices) {
-  const Result<std::vector<std::string>> shards = shards_in(folder);
+  const Result<ShardsInFolder> shards = shards_in(folder);
   if (!shards) {
     return shards.error();
   }
-  if (!shards->empty()) {
-    return TarSource::open(*shards, indices);
+  if (!shards->left_out.is_empty()) {
+    indices.warn("--data: " + folder + ": of its shards are left out " + shards->left_out.text() +
+                 "; try renaming or decompressing them, or removing them");
+  }
+  if (!shards->paths.empty()) {
+    return TarSource::open(shards->paths, indices);
   }
   Result<ImageTree> tree = scan_image_tree(folder, indices);
   if (!tree) {
@@ -134,7 +169,7 @@ Result<std::shared_ptr<const ImageSource>> open_source(const std::string& path, 
   if (!fs::exists(path, ignored)) {
     return open_pattern(path, indices);
   }
-  return fs::path(path).extension() == ".tar" ? TarSource::open({path}, indices) : PackedSource::open(path);
+  return is_shard(path) ? TarSource::open({path}, indices) : PackedSource::open(path);
 }
 
 Result<void> in_parallel(std::size_t count, const std::function<Result<void>(std::size_t)>& work) {

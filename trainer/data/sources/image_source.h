@@ -55,8 +55,8 @@ class ImageSource {
 ///  - a file: a packed file, as rollcall-pack writes it, or one WebDataset shard (*.tar);
 ///  - a folder with *.tar files: these shards, sorted by name; any other folder: a class-per-folder tree;
 ///  - otherwise a pattern of shards with '*', '?', '[...]' and WebDataset's "{000..146}": "/data/train-{000..146}.tar".
-/// A packed file holds its own index. Errors: NoInput: nothing of that name; else those of the source. One thread at a
-/// time (HDF5).
+/// A packed file holds its own index. What a source leaves out is a warning of `indices`. Errors: NoInput: nothing of
+/// that name; else those of the source. One thread at a time (HDF5).
 [[nodiscard]] Result<std::shared_ptr<const ImageSource>> open_source(const std::string& path, SourceIndices& indices);
 
 /// Calls work(0) ... work(count - 1), each once, from a few threads: for what waits for storage rather than for a CPU.

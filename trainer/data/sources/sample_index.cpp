@@ -29,7 +29,7 @@ struct Header {
 };
 
 /// Its last digit changes with what the bytes mean, and with the rules by which sources are indexed.
-constexpr std::array<char, 8> kMagic{'R', 'C', 'I', 'N', 'D', 'E', 'X', '2'};
+constexpr std::array<char, 8> kMagic{'R', 'C', 'I', 'N', 'D', 'E', 'X', '3'};
 
 std::int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000LL + time.tv_nsec; }
 
@@ -39,14 +39,18 @@ std::vector<std::uint8_t> packed(const SampleIndex::About& about) {
     witnesses.push_back(
         {witness.path, witness.bytes, witness.modified, witness.changed, witness.inode, witness.entries});
   }
-  return json::to_msgpack(json{{"source", about.source}, {"classes", about.class_names}, {"witnesses", witnesses}});
+  return json::to_msgpack(json{
+      {"source", about.source}, {"classes", about.class_names}, {"witnesses", witnesses}, {"warning", about.warning}});
 }
 
 std::optional<SampleIndex::About> unpacked(std::span<const std::byte> bytes) {
   const auto* const begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
   const json object = json::from_msgpack(begin, begin + bytes.size(), /*strict=*/true, /*allow_exceptions=*/false);
   try {
-    SampleIndex::About about{.source = object.at("source"), .class_names = object.at("classes"), .witnesses = {}};
+    SampleIndex::About about{.source = object.at("source"),
+                             .class_names = object.at("classes"),
+                             .witnesses = {},
+                             .warning = object.at("warning")};
     for (const json& witness : object.at("witnesses")) {
       about.witnesses.push_back(
           {witness.at(0), witness.at(1), witness.at(2), witness.at(3), witness.at(4), witness.at(5)});

@@ -64,6 +64,7 @@ class SampleIndex {
     std::string source;                    ///< what was indexed: the same text, the same source
     std::vector<std::string> class_names;  ///< of the labels
     std::vector<Witness> witnesses;
+    std::string warning = {};  ///< what people should know of the source, empty: nothing
   };
 
   /// Nothing where the memory holds no whole index of this format: wrong sizes, a wrong checksum, an entry that points

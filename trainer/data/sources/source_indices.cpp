@@ -118,6 +118,7 @@ Result<SampleIndex> SourceIndices::of(const std::string& source, const std::func
   }
   const std::string path = folder_.empty() ? "" : index_path(folder_, source);
   if (std::optional<SampleIndex> kept = path.empty() ? std::nullopt : read_index(path, source)) {
+    warn_of(*kept);
     indices_.emplace(source, *kept);
     return *std::move(kept);
   }
@@ -125,11 +126,18 @@ Result<SampleIndex> SourceIndices::of(const std::string& source, const std::func
   if (!made) {
     return made;
   }
+  warn_of(*made);
   indices_.emplace(source, *made);
   if (const Result<void> kept = path.empty() ? Result<void>() : keep_index(path, *made, began_); !kept) {
-    warnings_.push_back(kept.error().text());
+    warn(kept.error().text());
   }
   return made;
+}
+
+void SourceIndices::warn_of(const SampleIndex& index) {
+  if (!index.about().warning.empty()) {
+    warn(index.about().warning);
+  }
 }
 
 Error indexing_stopped(const std::string& source) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "runtime/base/text.h"
 #include "trainer/data/sources/sample_index.h"
 
 namespace rollcall::data {
@@ -33,10 +34,14 @@ class SourceIndices {
   std::atomic<std::int64_t> found = 0;
   std::atomic<bool> stop = false;
 
-  /// What kept an index from being kept, for people.
+  /// What people should know: what sources leave out, what kept an index from being kept. Of indices that were received
+  /// the rank that made them has told.
+  void warn(const std::string& warning) { warnings_.push_back(printable(warning)); }
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
+  void warn_of(const SampleIndex& index);
+
   std::string folder_;
   std::int64_t began_;  ///< nanoseconds since 1970: before any source was opened
   std::map<std::string, SampleIndex> indices_;

@@ -98,6 +98,7 @@ std::string name_of(const TarHeader& header) {
 struct Override {
   std::optional<std::string> name;
   std::optional<std::uint64_t> bytes;
+  bool is_sparse = false;
 };
 
 /// Records "LENGTH KEY=VALUE\n", LENGTH counting the whole record. False where they are no such.
@@ -115,7 +116,8 @@ bool read_pax(std::string_view text, Override& override) {
       return false;
     }
     const std::string_view value = record.substr(equals + 1);
-    if (record.substr(0, equals) == "path") {
+    override.is_sparse |= record.starts_with("GNU.sparse.");
+    if (record.substr(0, equals) == "path" || record.substr(0, equals) == "GNU.sparse.name") {
       override.name = std::string(value);
     } else if (record.substr(0, equals) == "size") {
       override.bytes = parse_integer<std::uint64_t>(value);
@@ -130,8 +132,8 @@ bool read_pax(std::string_view text, Override& override) {
 
 class Indexer {
  public:
-  Indexer(std::uint64_t archive_bytes, const ReadAt& read_at, const TakeMember& take)
-      : archive_bytes_(archive_bytes), read_at_(read_at), take_(take) {}
+  Indexer(std::uint64_t archive_bytes, const ReadAt& read_at, const TakeMember& take, const TakeMember& take_link)
+      : archive_bytes_(archive_bytes), read_at_(read_at), take_(take), take_link_(take_link) {}
 
   Result<void> run() {
     while (at_ < archive_bytes_) {
@@ -197,23 +199,33 @@ class Indexer {
 
   Result<void> take_member(const TarHeader& header, std::uint64_t bytes) {
     const Override override = std::exchange(override_, {});
-    if (header.type == '0' || header.type == '\0' || header.type == '7') {
-      return take_({override.name.value_or(name_of(header)), at_, bytes});
+    const std::string name = override.name.value_or(name_of(header));
+    if (override.is_sparse || header.type == 'S' || header.type == 'M') {
+      return fail("--data", "",
+                  fmt::format("holds {} as {}", name,
+                              header.type == 'M' ? "a part of a file in another archive" : "a sparse file"),
+                  "writing it again without tar's --sparse and --multi-volume", ExitCode::BadData);
     }
-    return {};
+    if (header.type == '0' || header.type == '\0' || header.type == '7') {
+      return take_({name, at_, bytes});
+    }
+    const bool is_link = header.type == '1' || header.type == '2';
+    return is_link && take_link_ ? take_link_({name, at_, 0}) : Result<void>();
   }
 
   std::uint64_t archive_bytes_;
   const ReadAt& read_at_;
   const TakeMember& take_;
+  const TakeMember& take_link_;
   std::uint64_t at_ = 0;
   Override override_;
 };
 
 }  // namespace
 
-Result<void> index_tar(std::uint64_t archive_bytes, const ReadAt& read_at, const TakeMember& take) {
-  return Indexer(archive_bytes, read_at, take).run();
+Result<void> index_tar(std::uint64_t archive_bytes, const ReadAt& read_at, const TakeMember& take,
+                       const TakeMember& take_link) {
+  return Indexer(archive_bytes, read_at, take, take_link).run();
 }
 
 }  // namespace rollcall::data

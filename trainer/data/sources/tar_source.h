@@ -12,18 +12,16 @@
 namespace rollcall::data {
 
 /// WebDataset shards as a source: tar archives with, one after the other, KEY.jpg (.jpeg, .png) and KEY.cls, the label
-/// as a decimal number from 0. KEY is the member's name up to the first dot after the last '/', as WebDataset has it;
-/// members with other endings are ignored. Archives are indexed once, by their headers and the .cls members; pictures
-/// are read by pread(2). tar keeps no checksum of content: damage shows only where decoding fails.
+/// as a decimal number from 0; read_shard() says what becomes of everything else. Archives are indexed once, by their
+/// headers and the .cls members; pictures are read by pread(2). tar keeps no checksum of content: damage shows only
+/// where decoding fails.
 ///
-/// Labels' names come from class_names.json (a list of texts) or classes.txt (one a line) beside the shards; without
-/// either they are the numbers themselves.
+/// Names of the labels are those of class_names_of_labels().
 class TarSource : public ImageSource {
  public:
   /// The shards, which are sorted by the caller, all in one folder; several are indexed at a time, unless `indices`
-  /// have them. Errors: NoInput: cannot be read; BadData: a damaged archive, a picture without a label, a label that is
-  /// no number or has no name, no picture at all; Mismatch: a shard that another rank or an earlier run indexed has
-  /// another size here.
+  /// have them. Errors: those of read_shard() and class_names_of_labels(); BadData: no picture at all; Mismatch: a
+  /// shard that another rank or an earlier run indexed has another size here.
   [[nodiscard]] static Result<std::shared_ptr<const ImageSource>> open(const std::vector<std::string>& shards,
                                                                        SourceIndices& indices);
 

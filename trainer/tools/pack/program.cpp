@@ -16,6 +16,8 @@
 #include "runtime/base/result.h"
 #include "runtime/base/text.h"
 #include "runtime/command_line/tool_main.h"
+#include "trainer/data/sources/class_names.h"
+#include "trainer/data/sources/data_parts.h"
 #include "trainer/data/sources/packed_file.h"
 #include "trainer/metrics/progress_display.h"
 #include "trainer/tools/pack/ordered_pool.h"
@@ -44,16 +46,6 @@ std::string created_text(const Environment& environment) {
                      parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
-std::optional<std::string> find_validation(const fs::path& source) {
-  for (const char* name : {"val", "valid", "validation"}) {
-    std::error_code ignored;
-    if (fs::is_directory(source / name, ignored)) {
-      return (source / name).string();
-    }
-  }
-  return std::nullopt;
-}
-
 Error cannot_create(const std::string& path, std::string reason) {
   return fail("rollcall-pack", path, std::move(reason), "another name for OUT", ExitCode::CannotCreate);
 }
@@ -61,30 +53,29 @@ Error cannot_create(const std::string& path, std::string reason) {
 /// What is to be packed into which file.
 Result<std::vector<Job>> plan(const Options& options) {
   std::error_code error;
-  const fs::path source(options.source);
   const bool out_is_folder = fs::is_directory(options.out, error);
-  if (!fs::is_directory(source / "train", error)) {
+  const Result<data::DataParts> parts = data::find_parts(options.source);
+  if (!parts) {
+    Error failure = parts.error();
+    failure.setting = "rollcall-pack";
+    return failure;
+  }
+  if (!parts->train) {
     if (out_is_folder) {
       return cannot_create(options.out, "is a folder, and one tree becomes one file");
     }
     return std::vector<Job>{{options.source, options.out}};
-  }
-  const std::optional<std::string> validation = find_validation(source);
-  if (!validation) {
-    return fail("rollcall-pack", options.source, "holds a folder train, but none called val, valid or validation",
-                "adding one, or packing " + (source / "train").string() + " alone", ExitCode::NoInput);
   }
   if (!out_is_folder && !fs::create_directories(options.out, error)) {
     return cannot_create(options.out, "cannot be made a folder for train.h5 and val.h5: " +
                                           (error ? errno_text(error.value()) : "a file of this name is there"));
   }
   const fs::path out(options.out);
-  return std::vector<Job>{{(source / "train").string(), (out / "train.h5").string()},
-                          {*validation, (out / "val.h5").string()}};
+  return std::vector<Job>{{*parts->train, (out / "train.h5").string()}, {*parts->valid, (out / "val.h5").string()}};
 }
 
 /// All trees before the first is packed, so that an empty class in val/ is told now and not in an hour.
-Result<std::vector<data::ImageTree>> scan(const std::vector<Job>& jobs) {
+Result<std::vector<data::ImageTree>> scan(const std::vector<Job>& jobs, std::ostream& err) {
   std::vector<data::ImageTree> trees;
   data::SourceIndices indices;
   for (const Job& job : jobs) {
@@ -94,19 +85,23 @@ Result<std::vector<data::ImageTree>> scan(const std::vector<Job>& jobs) {
     }
     trees.push_back(*std::move(tree));
   }
-  if (trees.front().class_names() != trees.back().class_names()) {
-    return fail("rollcall-pack", jobs.back().tree, "does not have the same class folders as train",
+  for (const std::string& warning : indices.warnings()) {
+    err << "rollcall: warning: " << warning << "\n" << std::flush;
+  }
+  const std::string difference = data::class_difference(trees.front().class_names(), trees.back().class_names());
+  if (!difference.empty()) {
+    return fail("rollcall-pack", jobs.back().tree, "does not have the same class folders as train: it " + difference,
                 "making the names of both folders' sub-folders equal", ExitCode::BadData);
   }
   return trees;
 }
 
-Result<void> pack(const Options& options, metrics::WorkProgress& progress, std::ostream& out) {
+Result<void> pack(const Options& options, metrics::WorkProgress& progress, std::ostream& out, std::ostream& err) {
   const Result<std::vector<Job>> jobs = plan(options);
   if (!jobs) {
     return jobs.error();
   }
-  const Result<std::vector<data::ImageTree>> trees = scan(*jobs);
+  const Result<std::vector<data::ImageTree>> trees = scan(*jobs, err);
   if (!trees) {
     return trees.error();
   }
@@ -222,7 +217,8 @@ Result<void> verify(const Options& options, metrics::WorkProgress& progress, std
   return damage ? Result<void>(*damage) : Result<void>();
 }
 
-Result<void> carry_out(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out) {
+Result<void> carry_out(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out,
+                       std::ostream& err) {
   Result<Options> options = read_options(arguments);
   if (!options) {
     return options.error();
@@ -235,7 +231,7 @@ Result<void> carry_out(const std::vector<std::string>& arguments, const Environm
   options->pack.created = created_text(environment);
   catch_stop_requests();
   metrics::WorkProgress progress(STDERR_FILENO, options->progress, "img");
-  return options->request == Request::Verify ? verify(*options, progress, out) : pack(*options, progress, out);
+  return options->request == Request::Verify ? verify(*options, progress, out) : pack(*options, progress, out, err);
 }
 
 }  // namespace
@@ -243,7 +239,7 @@ Result<void> carry_out(const std::vector<std::string>& arguments, const Environm
 int run(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out,
         std::ostream& err) noexcept {
   return command_line::tool_main("rollcall-pack", "--num-workers=1", out, err, [&]() -> Result<int> {
-    const Result<void> done = carry_out(arguments, environment, out);
+    const Result<void> done = carry_out(arguments, environment, out, err);
     return done ? Result<int>(to_int(ExitCode::Success)) : done.error();
   });
 }

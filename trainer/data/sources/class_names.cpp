@@ -1,0 +1,151 @@
+#include "trainer/data/sources/class_names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "runtime/base/small_file.h"
+#include "runtime/base/text.h"
+#include "trainer/data/sources/data_parts.h"
+#include "trainer/data/sources/shard_reader.h"
+
+namespace rollcall::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostClassFile = std::size_t{256} << 20U;  // bytes
+
+Result<std::vector<std::string>> names_from_json(const std::string& path, const std::string& text) {
+  const nlohmann::json names = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool texts = names.is_array() && std::all_of(names.begin(), names.end(),
+                                                     [](const nlohmann::json& name) { return name.is_string(); });
+  if (!texts) {
+    return unusable_shard(path, "is no JSON list of texts");
+  }
+  return names.get<std::vector<std::string>>();
+}
+
+std::vector<std::string> names_from_lines(const std::string& text) {
+  std::vector<std::string> names;
+  for (const std::string& line : split(text, '\n')) {
+    names.emplace_back(trim(line));
+  }
+  while (!names.empty() && names.back().empty()) {
+    names.pop_back();
+  }
+  return names;
+}
+
+/// Nothing where no file is there.
+Result<std::optional<std::vector<std::string>>> read_class_names(const std::string& folder) {
+  for (const std::string& path : files_with_class_names(folder)) {
+    std::string text;
+    const FileReading reading = read_small_file(path, kMostClassFile, text);
+    if (reading.error_number == ENOENT) {
+      continue;
+    }
+    if (!reading.reason.empty()) {
+      return fail("--data", path, "cannot be read: " + reading.reason, "checking the file with the classes' names",
+                  ExitCode::NoInput);
+    }
+    if (path.ends_with(".txt")) {
+      return std::optional(names_from_lines(text));
+    }
+    Result<std::vector<std::string>> names = names_from_json(path, text);
+    if (!names) {
+      return names.error();
+    }
+    return std::optional(*std::move(names));
+  }
+  return std::optional<std::vector<std::string>>();
+}
+
+/// Made of labels: "0", "1", ...
+bool are_numbers(const std::vector<std::string>& names) {
+  return std::all_of(names.begin(), names.end(),
+                     [i = 0](const std::string& name) mutable { return name == std::to_string(i++); });
+}
+
+/// Those of `names` that `others` lack, as a text; empty: none.
+std::string missing_text(std::vector<std::string> names, std::vector<std::string> others) {
+  std::sort(names.begin(), names.end());
+  std::sort(others.begin(), others.end());
+  std::vector<std::string> missing;
+  std::set_difference(names.begin(), names.end(), others.begin(), others.end(), std::back_inserter(missing));
+  constexpr std::size_t kMostNamed = 5;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(missing.size(), kMostNamed); ++i) {
+    text += (i == 0 ? "" : i + 1 == missing.size() ? " and " : ", ") + missing[i];
+  }
+  return missing.size() > kMostNamed ? fmt::format("{} and {} more", text, missing.size() - kMostNamed) : text;
+}
+
+}  // namespace
+
+std::vector<std::string> files_with_class_names(const std::string& folder) {
+  std::error_code ignored;
+  const fs::path absolute = fs::absolute(folder.empty() ? "." : folder, ignored).lexically_normal();
+  const fs::path beside = absolute.has_filename() ? absolute : absolute.parent_path();
+  std::vector<std::string> files;
+  for (const fs::path& place : {fs::path(folder), beside.parent_path()}) {
+    for (const char* const name : {"class_names.json", "classes.txt"}) {
+      files.push_back((place / name).string());
+    }
+  }
+  const std::string part = beside.filename().string();
+  files.resize(is_train_part(part) || is_valid_part(part) ? 4 : 2);
+  return files;
+}
+
+Result<std::vector<std::string>> class_names_of_labels(const std::string& folder, const SampleIndexBuilder& pictures) {
+  const auto largest = std::max_element(pictures.entries().begin(), pictures.entries().end(),
+                                        [](const auto& a, const auto& b) { return a.label < b.label; });
+  const std::string_view named = pictures.name(static_cast<std::size_t>(largest - pictures.entries().begin()));
+  const Result<std::optional<std::vector<std::string>>> given = read_class_names(folder);
+  if (!given) {
+    return given.error();
+  }
+  if (given->has_value() && largest->label >= (*given)->size()) {
+    return unusable_shard(folder, fmt::format("picture {} has label {}, and there are {} class names", named,
+                                              largest->label, (*given)->size()));
+  }
+  if (given->has_value()) {
+    return **given;
+  }
+  // Names and a model's last layer take memory for each class.
+  constexpr std::size_t kClassesWithoutPictures = 100'000;
+  if (largest->label >= std::max(pictures.size(), kClassesWithoutPictures)) {
+    return fail("--data", folder,
+                fmt::format("picture {} has label {}, and there are {} pictures in all", named, largest->label,
+                            pictures.size()),
+                "mending that label, or a classes.txt with the names of so many classes", ExitCode::BadData);
+  }
+  std::vector<std::string> names;
+  for (std::uint32_t label = 0; label <= largest->label; ++label) {
+    names.push_back(std::to_string(label));
+  }
+  return names;
+}
+
+std::string class_difference(const std::vector<std::string>& train, const std::vector<std::string>& valid) {
+  const bool lacks_the_last = valid.size() <= train.size() && are_numbers(train) && are_numbers(valid);
+  if (valid == train || lacks_the_last) {
+    return "";
+  }
+  const std::string lacking = missing_text(train, valid);
+  const std::string more = missing_text(valid, train);
+  if (lacking.empty() && more.empty()) {
+    return "has them in another order";
+  }
+  const std::string other_side = more.empty() ? "" : "has " + more + ", which the training set lacks";
+  return lacking.empty() ? other_side : "lacks " + lacking + (more.empty() ? "" : ", and " + other_side);
+}
+
+}  // namespace rollcall::data

@@ -1,0 +1,121 @@
+#include "trainer/data/sources/data_parts.h"
+
+#include <array>
+#include <filesystem>
+#include <span>
+#include <system_error>
+
+#include "trainer/data/sources/left_out.h"
+
+namespace rollcall::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Part = std::optional<std::string>;
+
+constexpr std::array kTrainNames{"train"};
+constexpr std::array kValidNames{"val", "valid", "validation"};
+
+bool is_among(std::span<const char* const> names, const std::string& name) {
+  for (const char* const each : names) {
+    if (name == each) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// A part of the data below `folder`, under one of its names. Errors (NoInput): a link of such a name that leads
+/// nowhere: without the part the folder would mean something else.
+Result<Part> find_part(const fs::path& folder, std::span<const char* const> names) {
+  for (const char* const name : names) {
+    const fs::path part = folder / name;
+    const fs::path packed = part.string() + ".h5";
+    std::error_code ignored;
+    if (fs::is_directory(part, ignored)) {
+      return Part(part.string());
+    }
+    if (fs::is_regular_file(packed, ignored)) {
+      return Part(packed.string());
+    }
+    for (const fs::path& path : {part, packed}) {
+      if (fs::is_symlink(path, ignored) && !fs::exists(path, ignored)) {
+        return fail("--data", path.string(), "is a link to what cannot be reached",
+                    "bringing back what it stands for, or removing it", ExitCode::NoInput);
+      }
+    }
+  }
+  return Part();
+}
+
+/// What looks as a part and is not called as one: "Train", "VAL"; of a test set "Test", too.
+DataParts parts_in_other_case(const std::string& folder) {
+  DataParts found;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const bool is_packed = name.ends_with(".h5") || name.ends_with(".H5");
+    const std::string lower = lower_case(is_packed ? name.substr(0, name.size() - 3) : name);
+    std::error_code ignored;
+    if (!is_packed && !entry->is_directory(ignored)) {
+      continue;
+    }
+    if (is_train_part(lower)) {
+      found.train = name;
+    } else if (is_valid_part(lower) || lower == "test") {
+      found.valid = name;
+    }
+  }
+  return found;
+}
+
+/// Whether "valid" and "invalid" are two classes.
+bool is_class_beside_another(const fs::path& folder, const std::string& part) {
+  std::error_code ignored;
+  return fs::path(part).filename() == "valid" && fs::is_directory(folder / "invalid", ignored);
+}
+
+Error missing(const std::string& folder, const std::string& reason, const Part& in_other_case,
+              const std::string& wanted) {
+  return fail(
+      "--data", folder, "holds " + reason,
+      in_other_case ? "calling " + *in_other_case + " " + wanted : "adding it, or naming only what is to be split",
+      ExitCode::NoInput);
+}
+
+}  // namespace
+
+bool is_train_part(const std::string& name) { return is_among(kTrainNames, name); }
+bool is_valid_part(const std::string& name) { return is_among(kValidNames, name); }
+
+Result<DataParts> find_parts(const std::string& folder) {
+  const Result<Part> train = find_part(folder, kTrainNames);
+  const Result<Part> valid = train ? find_part(folder, kValidNames) : Result<Part>(train.error());
+  if (!valid) {
+    return valid.error();
+  }
+  DataParts parts{.train = *train, .valid = *valid};
+  if (!parts.train && parts.valid && is_class_beside_another(folder, *parts.valid)) {
+    return DataParts{};
+  }
+  if (parts.train && parts.valid) {
+    return parts;
+  }
+  const DataParts others = parts_in_other_case(folder);
+  if (parts.train) {
+    return missing(folder, "train, but nothing called val, valid or validation", others.valid, "val");
+  }
+  if (parts.valid) {
+    return missing(folder, fs::path(*parts.valid).filename().string() + ", but nothing called train", others.train,
+                   "train");
+  }
+  if (others.train && others.valid) {
+    return fail("--data", folder,
+                "holds " + *others.train + " and " + *others.valid + ", and parts are called train and val",
+                "renaming the two, or naming only what is to be split", ExitCode::NoInput);
+  }
+  return parts;
+}
+
+}  // namespace rollcall::data

@@ -1,0 +1,256 @@
+#include "trainer/data/sources/shard_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "runtime/base/text.h"
+#include "trainer/data/sources/tar_index.h"
+
+namespace rollcall::data {
+namespace {
+
+/// "a/b.c/0001.Seg.png" is key "a/b.c/0001" and ending "seg.png". Nothing where there is no dot behind the first
+/// character of its last part: such a member belongs to no sample.
+std::optional<std::pair<std::string, std::string>> split_name(const std::string& name) {
+  const std::size_t slash = name.rfind('/');
+  const std::size_t begin = slash == std::string::npos ? 0 : slash + 1;
+  const std::size_t dot = name.find('.', begin);
+  if (dot == std::string::npos || dot == begin) {
+    return std::nullopt;
+  }
+  return std::pair(name.substr(0, dot), lower_case(name.substr(dot + 1)));
+}
+
+/// Whether a member that belongs to no sample looks as if it should: not what macOS keeps beside each file.
+bool is_hidden_sample(const std::string& name) {
+  const std::string last = name.substr(name.rfind('/') + 1);
+  return last.starts_with('.') && !last.starts_with("._") &&
+         (is_picture_ending(last_ending(last)) || last_ending(last) == "cls");
+}
+
+/// What a file is compressed with, by its first bytes; empty: with nothing known.
+std::string compression_of(std::string_view begin) {
+  using std::string_view_literals::operator""sv;
+  constexpr std::array known{std::pair("\x1f\x8b"sv, "gzip"), std::pair("\x28\xb5\x2f\xfd"sv, "zstd"),
+                             std::pair("\xfd\x37zXZ\0"sv, "xz"), std::pair("BZh"sv, "bzip2"),
+                             std::pair("\x04\x22\x4d\x18"sv, "lz4")};
+  const auto* const found =
+      std::find_if(known.begin(), known.end(), [&](const auto& kind) { return begin.starts_with(kind.first); });
+  return found == known.end() ? "" : found->second;
+}
+
+/// Reads small pieces of a file that lie near each other by one pread(2): between two pictures of a shard are a label's
+/// header, the label and a picture's header.
+class NearbyReads {
+ public:
+  explicit NearbyReads(const storage::File& file) : file_(file) {}
+
+  [[nodiscard]] bool read_at(std::span<std::byte> bytes, std::uint64_t offset) {
+    if (bytes.size() > window_.size()) {
+      return file_.read_at(bytes, offset) == bytes.size();
+    }
+    if (offset < begin_ || offset + bytes.size() > begin_ + filled_) {
+      const auto count = file_.read_at(window_, offset);
+      begin_ = offset;
+      filled_ = count.value_or(0);
+      if (filled_ < bytes.size()) {
+        return false;
+      }
+    }
+    std::memcpy(bytes.data(), window_.data() + (offset - begin_), bytes.size());
+    return true;
+  }
+
+ private:
+  const storage::File& file_;
+  std::array<std::byte, 4096> window_{};
+  std::uint64_t begin_ = 0;
+  std::size_t filled_ = 0;
+};
+
+class ShardReader {
+ public:
+  ShardReader(const std::string& path, const storage::File& file, std::uint32_t shard, SourceIndices& indices,
+              ShardContent& content)
+      : path_(path), file_(file), reads_(file), shard_(shard), indices_(indices), content_(content) {}
+
+  Result<void> read() {
+    const auto size = file_.regular_size();
+    if (!size) {
+      return unreadable_shard(path_, errno, ExitCode::NoInput);
+    }
+    if (Result<void> plain = check_plain(*size); !plain) {
+      return plain;
+    }
+    const Result<void> indexed = index_tar(
+        *size, [&](std::span<std::byte> bytes, std::uint64_t at) { return reads_.read_at(bytes, at); },
+        [&](const TarMember& member) { return take(member); }, [&](const TarMember& link) { return refuse(link); });
+    if (!indexed) {
+      Error error = indexed.error();
+      error.value = error.value.empty() ? path_ : error.value;
+      return error;
+    }
+    return finish_sample();
+  }
+
+ private:
+  Result<void> check_plain(std::uint64_t size) {
+    std::string begin(std::min<std::uint64_t>(size, 8), '\0');
+    const bool is_read = reads_.read_at(std::as_writable_bytes(std::span(begin)), 0);
+    const std::string compression = is_read ? compression_of(begin) : "";
+    if (compression.empty()) {
+      return {};
+    }
+    return fail("--data", path_,
+                "is compressed with " + compression + ": pictures are read where they lie in an archive",
+                "decompressing it; pictures hardly become smaller by it", ExitCode::BadData);
+  }
+
+  /// A link in the place of a picture or label.
+  Result<void> refuse(const TarMember& link) const {
+    const auto name = split_name(link.name);
+    const bool is_needed = name && (is_picture_ending(name->second) || name->second == "cls");
+    return is_needed ? fail("--data", path_ + ": " + link.name, "is a link, without the file's bytes",
+                            "writing the shard with tar's --dereference and --hard-dereference", ExitCode::BadData)
+                     : Result<void>();
+  }
+
+  Result<void> take(const TarMember& member) {
+    if (indices_.stop) {
+      return indexing_stopped(path_);
+    }
+    const auto name = split_name(member.name);
+    if (!name) {
+      if (is_hidden_sample(member.name)) {
+        content_.left_out.add("hidden by a dot", path_ + ": " + member.name);
+      }
+      return {};
+    }
+    const auto& [key, ending] = *name;
+    if (key != key_) {
+      if (auto finished = finish_sample(); !finished) {
+        return finished;
+      }
+      key_ = key;
+    }
+    if (is_picture_ending(ending)) {
+      return take_picture(member, ending);
+    }
+    if (ending == "cls") {
+      return take_label(member);
+    }
+    const bool is_dotted_picture = is_picture_ending(last_ending(ending));
+    other_ = other_.empty() || is_dotted_picture ? member.name : other_;
+    dotted_pictures_ += is_dotted_picture ? 1 : 0;
+    dotted_labels_ += last_ending(ending) == "cls" ? 1 : 0;
+    return {};
+  }
+
+  Result<void> take_picture(const TarMember& member, const std::string& ending) {
+    if (member.bytes > std::numeric_limits<std::uint32_t>::max()) {
+      return unusable_shard(path_ + ": " + member.name, "has more than 4 GiB");
+    }
+    if (picture_ && ending == picture_ending_) {
+      return twice(member);
+    }
+    if (picture_) {
+      return fail("--data", path_ + ": " + member.name,
+                  "is a second picture of one key, beside ." + picture_ending_ + ": which one is to be learnt?",
+                  "another ending for the other one, KEY.mask.png say", ExitCode::BadData);
+    }
+    picture_ = {.offset = member.offset, .bytes = static_cast<std::uint32_t>(member.bytes), .shard = shard_};
+    picture_ending_ = ending;
+    return {};
+  }
+
+  Result<void> take_label(const TarMember& member) {
+    if (label_) {
+      return twice(member);
+    }
+    std::string text(std::min<std::uint64_t>(member.bytes, 32), '\0');
+    if (!reads_.read_at(std::as_writable_bytes(std::span(text)), member.offset)) {
+      return unreadable_shard(path_, errno, ExitCode::InputOutput);
+    }
+    const auto label = parse_integer<std::int64_t>(trim(text));
+    if (!label || *label < 0 || *label > std::numeric_limits<std::int32_t>::max()) {
+      return unusable_shard(path_ + ": " + member.name, "holds no label, a number from 0");
+    }
+    label_ = static_cast<std::uint32_t>(*label);
+    return {};
+  }
+
+  [[nodiscard]] Error twice(const TarMember& member) const {
+    return fail("--data", path_ + ": " + member.name,
+                "comes twice in one sample: members with one key that follow each other are one sample",
+                "a key of its own for each picture, with its folder's name say", ExitCode::BadData);
+  }
+
+  /// One with a picture and without a label is an error; one without a picture, or with a dot in its key, is counted.
+  Result<void> finish_sample() {
+    if (picture_ && !label_) {
+      return unusable_shard(path_ + ": " + key_, "has no label, a member of the same name with the ending .cls");
+    }
+    if (picture_) {
+      picture_->label = *label_;
+      content_.pictures.add(*picture_, key_);
+      indices_.found += 1;
+    }
+    const std::int64_t dotted = picture_ ? dotted_labels_ : std::max(dotted_pictures_, dotted_labels_);
+    if (dotted > 0) {
+      content_.left_out.add("with a dot in the key", path_ + ": " + other_, dotted);
+    } else if (!picture_ && (label_ || !other_.empty())) {
+      const std::string example = other_.empty() ? key_ + ".cls" : other_;
+      content_.left_out.add("with ." + last_ending(example) + " and no picture", path_ + ": " + example);
+    }
+    picture_.reset();
+    label_.reset();
+    other_.clear();
+    dotted_pictures_ = 0;
+    dotted_labels_ = 0;
+    return {};
+  }
+
+  const std::string& path_;
+  const storage::File& file_;
+  NearbyReads reads_;
+  std::uint32_t shard_;
+  SourceIndices& indices_;
+  ShardContent& content_;
+
+  // The sample that is read.
+  std::string key_;
+  std::optional<SampleIndex::Entry> picture_;
+  std::string picture_ending_;
+  std::optional<std::uint32_t> label_;
+  std::string other_;  ///< a member that is neither
+  std::int64_t dotted_pictures_ = 0;
+  std::int64_t dotted_labels_ = 0;
+};
+
+}  // namespace
+
+Error unusable_shard(const std::string& path, std::string reason) {
+  return fail("--data", path, std::move(reason), "writing the shards with KEY.jpg and KEY.cls for each picture",
+              ExitCode::BadData);
+}
+
+Error unreadable_shard(const std::string& path, int error_number, ExitCode code) {
+  return fail("--data", path, "cannot be read: " + errno_text(error_number), "checking the file and its permissions",
+              code);
+}
+
+Result<void> read_shard(const std::string& path, const storage::File& file, std::uint32_t shard, SourceIndices& indices,
+                        ShardContent& content) {
+  return ShardReader(path, file, shard, indices, content).read();
+}
+
+}  // namespace rollcall::data
