@@ -21,11 +21,12 @@ using testing::HasSubstr;
 
 class Shard : public testing::Test {
  protected:
-  /// With members KEY.cls of label 0, and others that hold their name.
+  /// With members KEY.cls whose label is the digit in KEY, and others that hold their name.
   void write(const std::vector<std::string>& members) {
     TarWriter tar;
     for (const std::string& member : members) {
-      tar.add(member, lower_case(member).ends_with("cls") ? "0" : member);
+      tar.add(member,
+              lower_case(member).ends_with("cls") ? member.substr(member.find_first_of("0123456789"), 1) : member);
     }
     write_archive(tar);
   }
@@ -171,7 +172,17 @@ TEST_F(Shard, OfAPartHasItsClassNamesBesideTheParts) {
   path_ = folder_.file("other/a.tar");
   write({"1.jpg", "1.cls"});
   open();
-  EXPECT_THAT((*source_)->class_names(), ElementsAre("0"));
+  EXPECT_THAT((*source_)->class_names(), ElementsAre("0", "1"));
+}
+
+TEST_F(Shard, WhosePicturesAllHaveOneLabelIsToldOf) {
+  write({"a/1.jpg", "a/1.cls", "b/1.jpg", "b/1.cls"});
+  EXPECT_EQ(pictures().size(), 2U);
+  ASSERT_EQ(warnings_.size(), 1U);
+  EXPECT_THAT(warnings_[0], HasSubstr("all of its 2 pictures have one label, 1"));
+  write({"a/1.jpg", "a/1.cls", "b/2.jpg", "b/2.cls"});
+  EXPECT_EQ(pictures().size(), 2U);
+  EXPECT_THAT(warnings_, ElementsAre());
 }
 
 }  // namespace

@@ -93,6 +93,15 @@ TEST(TarIndex, ArchiveWithoutItsEndIsTakenAndOneCutInAMemberIsNot) {
   EXPECT_GT(refused, 90U);
 }
 
+TEST(TarIndex, SecondArchiveBehindTheEndIsNotPassedOver) {
+  const std::string archive = two_pictures().finished();
+  EXPECT_TRUE(index_of(archive + std::string(20 * 512, '\0')));
+  EXPECT_TRUE(index_of(archive + std::string(4000, 'x')));  // whatever that is, nobody reads it as an archive
+  const auto joined = index_of(archive + std::string(18 * 512, '\0') + archive);
+  ASSERT_FALSE(joined);
+  EXPECT_THAT(joined.error().message(), HasSubstr("holds a second archive, behind its end, at "));
+}
+
 TEST(TarIndex, EveryChangedByteOfAHeaderIsFound) {
   const std::string archive = two_pictures().finished();
   for (std::size_t at = 512; at < 1024; ++at) {

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstring>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "runtime/base/result.h"
@@ -100,6 +102,28 @@ bool starts_with(std::span<const std::byte> file, std::span<const std::byte> mag
   return file.size() >= magic.size() && std::equal(magic.begin(), magic.end(), file.begin());
 }
 
+/// ", but WebP", by the first bytes; empty: nothing known.
+std::string other_kind(std::span<const std::byte> file) {
+  using std::string_view_literals::operator""sv;
+  struct Kind {
+    std::size_t at;
+    std::string_view magic;
+    const char* name;
+  };
+  constexpr std::array kinds{
+      Kind{8, "WEBP"sv, "WebP"},     Kind{0, "GIF8"sv, "GIF"},      Kind{0, "BM"sv, "BMP"},
+      Kind{0, "II*\0"sv, "TIFF"},    Kind{0, "MM\0*"sv, "TIFF"},    Kind{4, "ftypavif"sv, "AVIF"},
+      Kind{4, "ftyphei"sv, "HEIF"},  Kind{4, "ftypmif1"sv, "HEIF"}, Kind{0, "<"sv, "text in HTML or XML"},
+      Kind{4, "jP  "sv, "JPEG 2000"}};
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), std::min<std::size_t>(file.size(), 64));
+  for (const Kind& kind : kinds) {
+    if (text.size() > kind.at && text.substr(kind.at).starts_with(kind.magic)) {
+      return std::string(", but ") + kind.name;
+    }
+  }
+  return "";
+}
+
 Box reduced(const Box& box, int reduction) {
   return {box.left / reduction, box.top / reduction, divided_up(box.width, reduction),
           divided_up(box.height, reduction)};
@@ -160,7 +184,7 @@ class ImageDecoder::State {
       format_ = Format::Png;
       return png_.open(file.bytes);
     }
-    return damaged(file.bytes.empty() ? "is empty" : "is neither a JPEG nor a PNG file");
+    return damaged(file.bytes.empty() ? "is empty" : "is neither a JPEG nor a PNG file" + other_kind(file.bytes));
   }
 
   [[nodiscard]] int orientation_of(const EncodedImage& file) const {

@@ -38,8 +38,16 @@ bool is_shard(const std::string& name) { return last_ending(plain_name(name)) ==
 
 struct ShardsInFolder {
   std::vector<std::string> paths;  ///< those of compressed ones only where there are no others
-  LeftOut left_out;                ///< but for what macOS keeps beside each file, "._NAME"
+  LeftOut left_out;                ///< where there are shards; not what macOS keeps beside each file, "._NAME"
 };
+
+/// What an entry of a folder of shards is that is none of them; empty: nothing that anybody misses.
+std::string kind_beside_shards(const std::string& name, bool is_folder) {
+  if (name.starts_with('.')) {
+    return is_shard(name) && !is_folder && !name.starts_with("._") ? "hidden" : "";
+  }
+  return is_folder ? "folders" : is_picture_ending(last_ending(name)) ? "pictures outside of shards" : "";
+}
 
 Result<ShardsInFolder> shards_in(const std::string& folder) {
   ShardsInFolder found;
@@ -48,14 +56,12 @@ Result<ShardsInFolder> shards_in(const std::string& folder) {
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     std::error_code ignored;
+    const bool is_folder = entry->is_directory(ignored);
     // A link that leads nowhere is a shard that cannot be opened, not one less.
-    if (!is_shard(name) || name.starts_with("._") || entry->is_directory(ignored)) {
-      continue;
-    }
-    if (name.starts_with('.')) {
-      found.left_out.add("hidden", name);
-    } else {
+    if (is_shard(name) && !name.starts_with('.') && !is_folder) {
       (last_ending(name) == "tar" ? found.paths : compressed).push_back(entry->path().string());
+    } else if (const std::string kind = kind_beside_shards(name, is_folder); !kind.empty()) {
+      found.left_out.add(kind, name);
     }
   }
   if (error) {
@@ -67,6 +73,9 @@ Result<ShardsInFolder> shards_in(const std::string& folder) {
   }
   for (const std::string& path : compressed) {
     found.left_out.add("compressed", fs::path(path).filename().string());
+  }
+  if (found.paths.empty()) {
+    found.left_out = {};
   }
   std::sort(found.paths.begin(), found.paths.end());
   return found;
@@ -146,8 +155,8 @@ Result<std::shared_ptr<const ImageSource>> open_folder(const std::string& folder
     return shards.error();
   }
   if (!shards->left_out.is_empty()) {
-    indices.warn("--data: " + folder + ": of its shards are left out " + shards->left_out.text() +
-                 "; try renaming or decompressing them, or removing them");
+    indices.warn("--data: " + folder + ": is read as shards, and of what else it holds are left out " +
+                 shards->left_out.text() + "; try shards in a folder of their own, decompressed");
   }
   if (!shards->paths.empty()) {
     return TarSource::open(shards->paths, indices);

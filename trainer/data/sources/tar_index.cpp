@@ -156,7 +156,8 @@ class Indexer {
       return damaged_tar(fmt::format("it is cut at {} bytes", at_));
     }
     if (is_empty(header)) {
-      return false;
+      const Result<void> nothing = check_nothing_follows();
+      return nothing ? Result<bool>(false) : nothing.error();
     }
     const auto bytes = number_of(header.size);
     if (!checksum_is_right(header) || !bytes) {
@@ -176,6 +177,24 @@ class Indexer {
     const std::uint64_t padded = stored + (kBlock - stored % kBlock) % kBlock;
     at_ += std::min(padded, archive_bytes_ - at_);
     return true;
+  }
+
+  /// An archive ends with empty blocks, some 20 as a rule. Members behind them are those of a second archive.
+  Result<void> check_nothing_follows() {
+    constexpr int kMostBlocks = 4096;
+    TarHeader header;
+    for (int i = 0; i < kMostBlocks && archive_bytes_ - at_ >= kBlock; ++i, at_ += kBlock) {
+      if (!read_at_(std::as_writable_bytes(std::span(&header, 1)), at_)) {
+        return damaged_tar(fmt::format("it cannot be read at {}", at_));
+      }
+      if (!is_empty(header)) {
+        return !checksum_is_right(header)
+                   ? Result<void>()
+                   : fail("--data", "", fmt::format("holds a second archive, behind its end, at {}", at_),
+                          "joining archives with tar --concatenate, not with cat", ExitCode::BadData);
+      }
+    }
+    return {};
   }
 
   Result<void> take_extension(char type, std::uint64_t bytes) {

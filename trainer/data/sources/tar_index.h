@@ -30,8 +30,9 @@ using TakeMember = std::function<Result<void>(const TarMember& member)>;
 /// `take_link` (no bytes), folders and devices are passed over. An archive may end without its two empty blocks, but
 /// not inside of a member. Takes any bytes: names are at most 64 KiB, and every member lies inside the archive. Errors:
 /// those of `take` and `take_link`; BadData, without the archive's name, which the caller knows: a wrong header
-/// checksum, a size that makes no sense, an archive that is cut, a sparse file, a part of one in another archive.
-/// Source: POSIX.1-2017, pax(1p), "ustar Interchange Format"; GNU tar manual, "Basic Tar Format".
+/// checksum, a size that makes no sense, an archive that is cut, a second one behind its end, a sparse file, a part of
+/// one in another archive. Source: POSIX.1-2017, pax(1p), "ustar Interchange Format"; GNU tar manual, "Basic Tar
+/// Format".
 [[nodiscard]] Result<void> index_tar(std::uint64_t archive_bytes, const ReadAt& read_at, const TakeMember& take,
                                      const TakeMember& take_link = nullptr);
 

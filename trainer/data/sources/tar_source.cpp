@@ -75,6 +75,17 @@ Result<void> check_sizes(const std::vector<std::string>& shards, const std::vect
   return {};
 }
 
+void warn_of_one_label(const std::string& folder, const SampleIndex& index, SourceIndices& indices) {
+  std::int64_t alike = 1;
+  while (alike < index.size() && index.entry(alike).label == index.entry(0).label) {
+    ++alike;
+  }
+  if (alike > 1 && alike == index.size()) {
+    indices.warn(fmt::format("--data: {}: all of its {} pictures have one label, {}; try looking at the .cls members",
+                             folder, alike, index.entry(0).label));
+  }
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const ImageSource>> TarSource::open(const std::vector<std::string>& shards,
@@ -96,6 +107,7 @@ Result<std::shared_ptr<const ImageSource>> TarSource::open(const std::vector<std
   if (const Result<void> same = check_sizes(shards, files, *index); !same) {
     return same.error();
   }
+  warn_of_one_label(fs::path(shards.front()).parent_path().string(), *index, indices);
   return std::shared_ptr<const ImageSource>(std::make_shared<TarSource>(shards, std::move(files), *std::move(index)));
 }
 
