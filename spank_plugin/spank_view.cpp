@@ -13,6 +13,7 @@
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/node_list.h"
+#include "runtime/job/own_environment.h"
 #include "runtime/launchers/slurm.h"
 #include "runtime/step/resolved_step.h"
 
@@ -57,7 +58,11 @@ Environment snapshot(spank_t spank) {
       environment.set(name, std::move(*value));
     }
   }
-  return environment;
+  job::Witnesses witnesses;  // not S_SLURM_RESTART_COUNT, which is 0 in all steps
+  if (const auto job = item(spank, S_JOB_ID), step = item(spank, S_JOB_STEPID); job && step) {
+    witnesses.step = job::StepOfProcess{*job, std::to_string(*step)};
+  }
+  return job::without_values_of_others(std::move(environment), witnesses);
 }
 
 Result<void> apply(spank_t spank, const resolve::EnvPatch& patch) {

@@ -1,3 +1,4 @@
+#include "runtime/job/own_environment.h"
 #include "trainer/metrics/startup_trace.h"
 #include "trainer/train/run.h"
 
@@ -13,7 +14,8 @@ void note_linked() noexcept { g_linked = rollcall::metrics::now(); }
 }  // namespace
 
 int main(int argc, char** argv) {
-  return rollcall::train::run(rollcall::with_home_and_user(rollcall::Environment::of_this_process()),
+  const rollcall::Environment environment = rollcall::job::own_environment(rollcall::Environment::of_this_process());
+  return rollcall::train::run(rollcall::with_home_and_user(environment),
                               std::vector<std::string>(argv + 1, argv + argc),
                               rollcall::metrics::StartupTrace(g_linked));
 }

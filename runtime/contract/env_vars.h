@@ -55,12 +55,14 @@ inline constexpr std::string_view kPath = "PATH";
 inline constexpr std::string_view kVirtualEnv = "VIRTUAL_ENV";
 
 inline constexpr std::string_view kSlurmJobId = "SLURM_JOB_ID";
+inline constexpr std::string_view kSlurmJobNodeList = "SLURM_JOB_NODELIST";
 inline constexpr std::string_view kSlurmArrayJobId = "SLURM_ARRAY_JOB_ID";
 inline constexpr std::string_view kSlurmArrayTaskId = "SLURM_ARRAY_TASK_ID";
 inline constexpr std::string_view kSlurmStepId = "SLURM_STEP_ID";
 inline constexpr std::string_view kSlurmProcId = "SLURM_PROCID";
 inline constexpr std::string_view kSlurmLocalId = "SLURM_LOCALID";
 inline constexpr std::string_view kSlurmNodeId = "SLURM_NODEID";
+inline constexpr std::string_view kSlurmRanksHere = "SLURM_GTIDS";
 inline constexpr std::string_view kSlurmStepTasks = "SLURM_STEP_NUM_TASKS";
 inline constexpr std::string_view kSlurmStepNodes = "SLURM_STEP_NUM_NODES";
 inline constexpr std::string_view kSlurmStepNodeList = "SLURM_STEP_NODELIST";

@@ -62,9 +62,9 @@ std::optional<std::int64_t> parse_time_left(std::string_view text) {
 }
 
 std::string job_name_for_slurm(const Environment& environment) {
-  const auto array = environment.get_non_empty(env::kSlurmArrayJobId);
+  const std::string job = environment.get_non_empty(env::kSlurmJobId).value_or("");
   const auto element = environment.get_non_empty(env::kSlurmArrayTaskId);
-  return array && element ? *array + "_" + *element : environment.get_non_empty(env::kSlurmJobId).value_or("");
+  return element && environment.get_non_empty(env::kSlurmArrayJobId) == job ? job + "_" + *element : job;
 }
 
 std::optional<double> ask_job_end_time(const Environment& environment, double now) {

@@ -67,8 +67,9 @@ void adopt_layout(const StepLayout& layout, JobFacts& facts);
 /// "NOT_SET", "INVALID" and all else. Pure.
 [[nodiscard]] std::optional<std::int64_t> parse_time_left(std::string_view text);
 
-/// This job as Slurm's commands name it; empty outside of a job. An element of an array is "12_3": its plain number may
-/// be the whole array's as well (squeue(1), --jobs).
+/// This job as Slurm's commands name it; empty outside of a job. Its number, but "12_3" for the element that has the
+/// array's own: there the number alone means all of them (squeue(1), --jobs). Any other array in the environment may be
+/// that of a job which submitted this one.
 [[nodiscard]] std::string job_name_for_slurm(const Environment& environment);
 
 /// When Slurm ends this job, in seconds since the epoch, `now` being the same clock: SLURM_JOB_END_TIME (Slurm 24.11

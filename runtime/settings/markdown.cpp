@@ -55,6 +55,12 @@ and reason, in your step and on your site.
 **A variable that you set is kept**, whatever rollcall would have set; where the two disagree, a warning says so. Values
 that another rollcall set (of the batch script's step, say) are known by `ROLLCALL_SET` and made anew.
 
+**But what tells tasks apart is the task's own**: `LOCAL_RANK`, `NODE_RANK`, `GROUP_RANK`, `CROSS_RANK`, `ROLE_RANK`,
+`LOCAL_WORLD_SIZE`, `LOCAL_SIZE`, `PET_NODE_RANK` and `JAX_PROCESS_ID`. `export LOCAL_RANK=$SLURM_LOCALID` in a batch
+script is 0 in all tasks. In a step of several tasks such a value is replaced where it is not that task's, and the first
+task of each node where it is not says so. A `LOCAL_RANK` of 0 stays where the task sees one GPU. To give tasks other
+numbers than Slurm's, set them behind rollcall: `srun --ddp bash -c 'LOCAL_RANK=... exec python train.py'`.
+
 ## What a task gets
 
 | variable | who reads it | meaning | where our value comes from | left alone where |
@@ -65,6 +71,9 @@ constexpr std::string_view kRead = R"(
 ## What rollcall reads besides
 
 Not listed: `ROLLCALL_<SETTING>` ([settings.md](settings.md)), and the folders that paths in settings may name.
+
+Slurm's variables, PMIx's and PMI's count only where they are of this job and step
+([steps.md](steps.md#a-job-that-a-job-submits)).
 
 | variable | whose it is | meaning |
 |---|---|---|

@@ -1,10 +1,122 @@
-"""What belongs to another job or step is not believed."""
+"""What belongs to another job or step is not believed: each variable that rollcall reads as another job's and as absent, in each way
+of starting, beside what Slurm gives where nothing of that is set."""
 
+import json
 import os
+import re
 
 import pytest
 
 from minicluster import SOURCE, poll
+
+HOSTS = "jwb[0001-0002]"  # the step that submitted has the nodes of the new job: shape alone tells nothing
+
+# As task 1 of step 3 of job 7 has them, requeued twice, which is element 5 of an array, a component of a het job, and under PMIx
+# and pmi2 at once. srun takes some variables of its own tasks for options of its own: these have the values of the new step.
+ANOTHER_JOBS = {
+    "SLURM_STEP_ID": "3", "SLURM_STEPID": "3", "SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_NODEID": "1", "SLURM_GTIDS": "1",
+    "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NODELIST": HOSTS, "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+    "SLURM_STEP_RESV_PORTS": "17500-17501", "SLURMD_NODENAME": "jwb0002", "SLURM_DISTRIBUTION": "cyclic",
+    "SLURM_RESTART_COUNT": "2", "SLURM_JOB_END_TIME": "1", "SLURM_CPUS_ON_NODE": "99", "SLURM_STEP_GPUS": "3",
+    "SLURM_GPUS_ON_NODE": "1", "SLURM_JOB_GPUS": "3", "SLURM_ARRAY_JOB_ID": "6", "SLURM_ARRAY_TASK_ID": "5",
+    "PMIX_NAMESPACE": "slurm.pmix.7.3", "PMIX_RANK": "1", "PMI_JOBID": "7.3", "PMI_RANK": "1", "PMI_SIZE": "2"}
+# With these srun itself refuses to start in a batch script.
+HET = {"SLURM_HET_SIZE": "2", "SLURM_JOB_ID_HET_GROUP_0": "7", "SLURM_JOB_NODELIST_HET_GROUP_0": "jwb0002",
+       "SLURM_JOB_NODELIST_HET_GROUP_1": "jwb0001"}
+# Slurm's own handle of the job, the cluster's name, what Slurm sets anew, options of sbatch and srun, what stands between srun and a
+# task prolog, and what other launchers than Slurm say, who know no jobs.
+NOT_LEFT_BEHIND = re.compile(r"SLURM_(JOB_ID|CLUSTER_NAME|CPUS_PER_TASK|HOSTFILE|KILL_BAD_EXIT|TASK_PROLOG|ROLLCALL_\w+|SCRIPT_CONTEXT)$"
+                             r"|OMPI_|MPI_|PMI_LOCAL_|PMI_KVSNAME$")
+IDENTITY = ("SLURM_PROCID", "SLURM_STEP_ID", "SLURM_STEP_NODELIST")  # without one of these a process is no task
+
+
+def test_every_variable_of_slurms_that_is_read_is_tried(cluster, rollcall):
+    table = cluster.run(rollcall, "--print-environment-markdown").stdout.partition("reads besides")[2].partition("never sets")[0]
+    read = {name for name in re.findall(r"^\| `((?:SLURM|PMI|OMPI|MPI)\w*)`", table, re.M) if not NOT_LEFT_BEHIND.match(name)}
+    assert {name for name in read if not any(tried.startswith(name) for tried in (*ANOTHER_JOBS, *HET))} == set()
+
+
+def comparable(job, said):
+    """What `rollcall env` says, without what differs between two jobs: the id is right or not, the ports come from it."""
+    of_job = ("MASTER_PORT", "PET_MASTER_PORT", "JAX_COORDINATOR_ADDRESS", "ROLLCALL_SET", "ROLLCALL_STEP")
+    facts = {**said["facts"], "job_id": said["facts"]["job_id"] in (None, int(job)), "step_id": said["facts"]["step_id"] is not None}
+    return {"facts": facts, "warnings": said["warnings"],
+            "variables": {v["name"]: v["value"] for v in said["variables"] if v["name"] not in of_job}}
+
+
+@pytest.fixture
+def record(cluster, rollcall):
+    """The command of a task that records what `rollcall env` says, and what was recorded so far, by rank."""
+    folder = cluster.new_folder()
+    script = folder / "record"
+    script.write_text(f'#!/bin/bash\n{rollcall} env --json > "$1/$SLURM_JOB_ID.$SLURM_PROCID.$$" 2>&1\n')
+    script.chmod(0o755)
+
+    def command():
+        place = cluster.new_folder()
+
+        def read():
+            said = [(file.name.partition(".")[0], json.loads(file.read_text())) for file in place.iterdir()]
+            return sorted((comparable(job, each) for job, each in said), key=json.dumps)
+        return f"{script} {place}", read
+    return command
+
+
+def in_script(*options, before=""):
+    def start(cluster, command, env):
+        cluster.batch(f"#!/bin/bash\n{before}{command}\n", "-N2", "-n2", f"-w{HOSTS}", *options, env=env)
+    return start
+
+
+def direct(*options):
+    def start(cluster, command, env):
+        cluster.run("srun", "-N2", "-n2", f"-w{HOSTS}", *options, *command.split(), env=env)
+    return start
+
+
+def from_a_task(cluster, command, env):
+    """A step's second task submits, and its job has ended when the step ends."""
+    script = cluster.new_folder() / "inner"
+    script.write_text(f"#!/bin/bash\n{command}\nsrun {command}\n")
+    submit = f"[ $SLURM_PROCID = 0 ] || sbatch --wait -N2 -n2 -w{HOSTS} --output=/dev/null {script}"
+    cluster.run("srun", "-N2", "-n2", f"-w{HOSTS}", "--overcommit", "--mem=0", "bash", "-c", submit, env=env)
+
+
+STARTS = {
+    "batch script": in_script(),
+    "batch script, --export=NONE": in_script("--export=NONE"),
+    "array element": in_script("--array=3"),
+    "step": direct(),
+    "step, --export=NONE": direct("--export=NONE"),
+    "step of a batch script": in_script(before="srun "),
+    "step of an array element": in_script("--array=3-4", before="srun "),
+    "step in a step": in_script(before="srun -N2 -n2 srun --overlap -N1 -n1 "),
+    "job from a task": from_a_task,
+}
+WITH_SRUN_INSIDE = ("step of a batch script", "step of an array element", "step in a step", "job from a task")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("start", STARTS)
+def test_what_another_job_left_changes_nothing(cluster, record, start):
+    command, read = record()
+    STARTS[start](cluster, command, {})
+    expected = read()
+    command, read = record()
+    STARTS[start](cluster, command, {**ANOTHER_JOBS, **({} if start in WITH_SRUN_INSIDE else HET)})
+    assert expected and read() == expected
+
+
+@pytest.mark.long
+def test_what_is_absent_makes_no_other_ranks(cluster, rollcall):
+    """Of one variable each: the same ranks, or an error."""
+    names = [name for name in ANOTHER_JOBS if name.startswith("SLURM") and name not in IDENTITY]
+    told = "sh -c 'echo $RANK $WORLD_SIZE $LOCAL_RANK $NODE_RANK'"
+    tries = "; ".join(f'echo "{name} $(env -u {name} {rollcall} exec -- {told})"' for name in names)
+    said = cluster.run("srun", "-N2", "-n2", "bash", "-c", tries, check=False).stdout.splitlines()
+    truth = {name: {f"{name} 0 2 0 0", f"{name} 1 2 0 1"} for name in names}
+    assert len(said) == 2 * len(names)
+    assert [line for line in said if len(line.split()) > 1 and line not in truth[line.split()[0]]] == []
 
 
 @pytest.mark.parametrize("template", ["run.sbatch", pytest.param("run_elastic.sbatch", marks=pytest.mark.long)])
@@ -23,3 +135,15 @@ def test_a_job_that_an_arrays_element_submits_requeues_itself(cluster, rollcall,
     shown = {name: cluster.run("scontrol", "show", "job", name).stdout for name in (job, outer)}
     cluster.run("scancel", outer)
     assert "Restarts=1" in shown[job] and "Restarts=0" in shown[outer] and "JobState=RUNNING" in shown[outer]
+
+
+@pytest.mark.long
+def test_a_training_in_a_job_that_an_array_submitted_is_no_element_of_it(cluster, rollcall_train):
+    """Its folder has no element's number, and nothing was started again."""
+    folder = cluster.new_folder()
+    training = (f"{rollcall_train} --model=resnet20 --image-size=32 --batch-size=8 --max-steps=1 --valid-epochs=0 --progress=lines "
+                "--train-num-workers=1 --valid-num-workers=1")
+    env = {**ANOTHER_JOBS, "SCRATCH": str(folder), "OMP_NUM_THREADS": "1"}
+    output = cluster.batch(f"#!/bin/bash\n{training}\n", "-n1", "--job-name=mine", env=env)
+    assert [path.name for path in (folder / "rollcall").iterdir()] == ["mine"], output
+    assert "restart count" not in output and "element" not in output

@@ -19,6 +19,7 @@
 #include "runtime/base/this_process.h"
 #include "runtime/command_line/command_line.h"
 #include "runtime/command_line/tool_main.h"
+#include "runtime/job/own_environment.h"
 #include "runtime/job/slurm_files.h"
 #include "runtime/rendezvous/meet.h"
 #include "runtime/settings/launch_settings.h"
@@ -296,7 +297,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   return rollcall::command_line::tool_main(
       "rollcall-bench-collectives", "a smaller --max-bytes", std::cout, std::cerr, [&] {
-        return rollcall::bench_collectives::run(rollcall::with_home_and_user(rollcall::Environment::of_this_process()),
-                                                arguments);
+        const rollcall::Environment own = rollcall::job::own_environment(rollcall::Environment::of_this_process());
+        return rollcall::bench_collectives::run(rollcall::with_home_and_user(own), arguments);
       });
 }

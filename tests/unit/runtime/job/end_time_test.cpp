@@ -29,6 +29,8 @@ TEST(JobNameForSlurm, IsTheElementOfAnArray) {
   EXPECT_EQ(job_name_for_slurm(
                 Environment({{"SLURM_JOB_ID", "7"}, {"SLURM_ARRAY_JOB_ID", "7"}, {"SLURM_ARRAY_TASK_ID", "3"}})),
             "7_3");
+  const Environment other({{"SLURM_JOB_ID", "8"}, {"SLURM_ARRAY_JOB_ID", "7"}, {"SLURM_ARRAY_TASK_ID", "3"}});
+  EXPECT_EQ(job_name_for_slurm(other), "8") << "an element with a number of its own, or a job that one submitted";
 }
 
 TEST(EndTime, IsUnknownOutsideOfAJob) { EXPECT_EQ(job_end_time(Environment(), 1500), std::nullopt); }

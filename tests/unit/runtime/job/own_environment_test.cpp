@@ -1,0 +1,102 @@
+#include "runtime/job/own_environment.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+namespace rollcall::job {
+namespace {
+
+/// What a batch script of job 9 finds that task 1 of step 3 of job 7, an array's element, submitted.
+Environment script_from_a_task() {
+  return Environment({{"SLURM_JOB_ID", "9"},
+                      {"SLURM_JOB_NODELIST", "n[1-2]"},
+                      {"SLURMD_NODENAME", "n1"},
+                      {"SLURM_PROCID", "0"},
+                      {"SLURM_STEP_ID", "3"},
+                      {"SLURM_STEPID", "3"},
+                      {"SLURM_STEP_NODELIST", "n[1-2]"},
+                      {"SLURM_STEP_NUM_TASKS", "2"},
+                      {"SLURM_STEP_GPUS", "1"},
+                      {"SLURM_HET_SIZE", "2"},
+                      {"SLURM_JOB_ID_HET_GROUP_0", "7"},
+                      {"SLURM_JOB_NODELIST_HET_GROUP_1", "n2"},
+                      {"SLURM_ARRAY_JOB_ID", "6"},
+                      {"SLURM_ARRAY_TASK_ID", "5"},
+                      {"SLURM_RESTART_COUNT", "4"},
+                      {"SLURM_JOB_END_TIME", "2000"},
+                      {"PMIX_NAMESPACE", "slurm.pmix.7.3"},
+                      {"PMIX_RANK", "1"},
+                      {"PMI_JOBID", "7.3"},
+                      {"PMI_RANK", "1"},
+                      {"HOME", "/home/a"}});
+}
+
+Environment with(Environment environment, const std::map<std::string, std::string>& values) {
+  for (const auto& [name, value] : values) {
+    environment.set(name, value);
+  }
+  return environment;
+}
+
+TEST(OwnEnvironment, OfABatchScriptHasNothingOfTheStepThatSubmittedIt) {
+  const Witnesses witnesses{.step = StepOfProcess{9, "batch"}, .is_array_element = false, .restarts = 0};
+  const Environment own = without_values_of_others(script_from_a_task(), witnesses);
+  EXPECT_EQ(own.variables(), Environment({{"SLURM_JOB_ID", "9"},
+                                          {"SLURM_JOB_NODELIST", "n[1-2]"},
+                                          {"SLURMD_NODENAME", "n1"},
+                                          {"SLURM_PROCID", "0"},
+                                          {"SLURM_STEP_ID", "4294967291"},
+                                          {"SLURM_JOB_ID_HET_GROUP_0", "7"},
+                                          {"SLURM_JOB_END_TIME", "2000"},
+                                          {"HOME", "/home/a"}})
+                                 .variables());
+}
+
+TEST(OwnEnvironment, OfATaskKeepsWhatSlurmGaveIt) {
+  const Environment task =
+      with(script_from_a_task(),
+           {{"SLURM_JOB_ID_HET_GROUP_0", "9"}, {"PMIX_NAMESPACE", "slurm.pmix.10.3"}, {"PMI_JOBID", "9.3"}});
+  const Witnesses second_component{.step = StepOfProcess{10, "3"}, .is_array_element = true, .restarts = 4};
+  EXPECT_EQ(without_values_of_others(task, second_component).variables(), task.variables());
+  EXPECT_EQ(without_values_of_others(task, {}).variables(), task.variables());
+}
+
+TEST(OwnEnvironment, OfSallocInsideAStepIsNoTasks) {
+  const Witnesses witnesses{.step = StepOfProcess{7, "3"}};
+  const Environment own = without_values_of_others(script_from_a_task(), witnesses);
+  for (const char* const name : {"SLURM_STEP_ID", "SLURM_PROCID", "SLURMD_NODENAME", "SLURM_JOB_END_TIME"}) {
+    EXPECT_EQ(own.get(name), std::nullopt) << name;
+  }
+}
+
+TEST(OwnEnvironment, WithoutAWitnessIsJudgedByTheNodesOfTheJob) {
+  const auto step_kept = [](const std::map<std::string, std::string>& values) {
+    return without_values_of_others(with(script_from_a_task(), values), {}).get("SLURM_STEP_NODELIST").has_value();
+  };
+  EXPECT_TRUE(step_kept({}));
+  EXPECT_TRUE(step_kept({{"SLURM_STEP_NODELIST", "n1"}}));
+  EXPECT_FALSE(step_kept({{"SLURM_STEP_NODELIST", "n[1-3]"}}));
+  EXPECT_FALSE(step_kept({{"SLURM_STEP_NODELIST", "n2"}})) << "this node is not in it";
+}
+
+TEST(OwnEnvironment, OutsideOfAJobIsAsItIs) {
+  Environment shell = script_from_a_task();
+  shell.unset("SLURM_JOB_ID");
+  EXPECT_EQ(without_values_of_others(shell, {.step = StepOfProcess{9, "batch"}}).variables(), shell.variables());
+}
+
+TEST(StepOfProcess, IsReadFromTitlesAndCgroups) {
+  EXPECT_EQ(step_in_title("slurmstepd: [9.batch]      "), (StepOfProcess{9, "batch"}));
+  EXPECT_EQ(step_in_title("slurmstepd: [10.0]"), (StepOfProcess{10, "0"}));
+  EXPECT_EQ(step_in_title(std::string("slurmstepd\0infinity", 19)), std::nullopt);
+  EXPECT_EQ(step_in_cgroups("0::/system.slice/slurmstepd.scope/job_9/step_batch/user/task_special\n"),
+            (StepOfProcess{9, "batch"}));
+  EXPECT_EQ(step_in_cgroups("9:name=systemd:/\n4:memory:/slurm/uid_1000/job_9/step_0/task_1\n"),
+            (StepOfProcess{9, "0"}));
+  EXPECT_EQ(step_in_cgroups("0::/user.slice/job_seekers\n"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace rollcall::job
