@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +12,7 @@
 #include "runtime/elastic/agent.h"
 #include "runtime/elastic/devices.h"
 #include "runtime/elastic/launch_request.h"
+#include "runtime/elastic/log_pump.h"
 #include "runtime/elastic/options.h"
 #include "runtime/elastic/status.h"
 #include "runtime/job/slurm_files.h"
@@ -39,13 +41,22 @@ elastic::HostFacts host_facts(const Environment& environment) {
   return {number_of_cpus(), elastic::count_gpus(environment), elastic::count_xpus(environment), new_run_id()};
 }
 
+/// The run ends, and with its own code, also where nobody reads what it says.
+Tell teller(std::ostream& err) {
+  return [&err](const std::string& lines) {
+    if (elastic::takes_more(STDERR_FILENO, elastic::kTerminalPatience)) {
+      err << lines << std::flush;
+    }
+  };
+}
+
 Result<elastic::RunEnd> run_agent(const elastic::RunOptions& options, const Environment& environment,
                                   std::ostream& err) {
   Result<elastic::LaunchRequest> request = elastic::launch_request(options, environment, host_facts(environment));
   if (!request) {
     return request.error();
   }
-  const Tell tell = [&err](const std::string& lines) { err << lines << std::flush; };
+  const Tell tell = teller(err);
   for (const Error& warning : request->meeting.warnings) {
     report_warning(warning, environment, tell);
   }
@@ -105,7 +116,7 @@ settings::Table run_options_table() { return elastic::run_table(); }
 
 int run_run(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,
             std::ostream& err) {
-  const Tell tell = [&err](const std::string& lines) { err << lines << std::flush; };
+  const Tell tell = teller(err);
   const Result<elastic::RunOptions> options = elastic::parse_run_options(arguments, environment);
   if (!options) {
     return report_error(options.error(), environment, tell);

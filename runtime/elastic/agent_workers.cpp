@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <utility>
 
@@ -34,6 +35,14 @@ void may_be_killed_first(pid_t pid, bool on) {
   }
 }
 
+/// Whatever needed a descriptor or a process when there were no more.
+std::string what_to_try(const Error& error) {
+  if (error.reason.ends_with(errno_text(EMFILE)) || error.reason.ends_with(errno_text(ENFILE))) {
+    return "a higher ulimit -n";
+  }
+  return error.reason.ends_with(errno_text(EAGAIN)) ? "a higher ulimit -u" : error.action;
+}
+
 std::vector<std::string> texts_of(const Environment& environment) {
   std::vector<std::string> texts;
   for (const auto& [name, value] : environment.variables()) {
@@ -49,8 +58,7 @@ void Agent::start(const Generation& generation) {
   began_ = Clock::now();
   standby_failed_ = false;
   group_ = std::make_unique<WorkerGroup>();
-  pump_ =
-      std::make_unique<LogPump>([this](const std::string& line) { tell_("rollcall: warning: --log-dir: " + line); });
+  pump_ = std::make_unique<LogPump>([this](const std::string& line) { tell_("rollcall: warning: " + line); });
   set_up_failure_.reset();
   AttemptFiles files;
   files.workers.resize(request_.workers);
@@ -72,7 +80,10 @@ void Agent::start(const Generation& generation) {
       EndedWorker none{.local_rank = rank, .exit_code = to_int(started.error().exit_code), .seen = Clock::now()};
       set_up_failure_ = cause_of(none);
       set_up_failure_->kind = Cause::Kind::SetUp;
-      set_up_failure_->message = started.error().value + ": " + started.error().reason;
+      const Error& error = started.error();
+      set_up_failure_->message =
+          fmt::format("{}{}: {}; try {}", error.setting, error.value.empty() ? "" : ": " + error.value, error.reason,
+                      what_to_try(error));
       member_.worker_failed(*set_up_failure_);
       for (Survivor& survivor : survivors_) {  // they are stopped with the others
         if (survivor.link) {

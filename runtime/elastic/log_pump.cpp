@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <string_view>
 #include <utility>
 
@@ -21,15 +22,12 @@ namespace {
 /// A line that does not end is shown in pieces of this size.
 constexpr std::size_t kLongestLine = 1 << 16;
 
-/// All of it; 0 or errno. A file takes it or not; a terminal or pipe that is non-blocking is waited for.
+/// All of it; 0 or errno.
 int write_all(int descriptor, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
     if (count >= 0) {
       bytes.remove_prefix(static_cast<std::size_t>(count));
-    } else if (errno == EAGAIN) {
-      pollfd writable{descriptor, POLLOUT, 0};
-      poll(&writable, 1, -1);
     } else if (errno != EINTR) {
       return errno;
     }
@@ -38,6 +36,49 @@ int write_all(int descriptor, std::string_view bytes) {
 }
 
 }  // namespace
+
+bool takes_more(int descriptor, std::chrono::milliseconds patience) {
+  pollfd writable{descriptor, POLLOUT, 0};
+  return poll(&writable, 1, static_cast<int>(patience.count())) != 0;
+}
+
+/// Where lines are shown. Nobody may read it any longer: then what does not fit is left out, and counted.
+struct LogPump::Terminal {
+  explicit Terminal(int shown_at) : descriptor(shown_at) {}
+
+  /// Whole lines, in pieces that a pipe takes at once: poll(2) has said that there is room, so that nothing waits in
+  /// write(2). `file` holds them as well.
+  void show(std::string_view lines, const std::string& file, const LogPump& pump) {
+    if (stands_still && takes_more(descriptor, std::chrono::milliseconds(0))) {
+      stands_still = false;
+      const std::string note = fmt::format("rollcall: run: {} lines were left out here: they are in the files\n",
+                                           std::exchange(left_out, 0));
+      (void)!::write(descriptor, note.data(), note.size());
+    }
+    while (!lines.empty() && descriptor >= 0 && !stands_still) {
+      if (!takes_more(descriptor, pump.patience_)) {
+        stands_still = true;
+        pump.warn_of(fmt::format("--tee: {}: has taken nothing for {:g} s: what it does not take is in {} alone",
+                                 descriptor == STDERR_FILENO ? "standard error" : "standard output",
+                                 std::chrono::duration<double>(pump.patience_).count(), file));
+        break;
+      }
+      const ssize_t count = ::write(descriptor, lines.data(), std::min<std::size_t>(lines.size(), PIPE_BUF));
+      if (count >= 0) {
+        lines.remove_prefix(static_cast<std::size_t>(count));
+      } else if (errno == EPIPE) {
+        descriptor = -1;  // `| head` has ended
+      } else if (errno != EAGAIN && errno != EINTR) {
+        return;
+      }
+    }
+    left_out += stands_still ? static_cast<std::size_t>(std::ranges::count(lines, '\n')) : 0;
+  }
+
+  int descriptor;
+  bool stands_still = false;
+  std::size_t left_out = 0;  ///< lines, since it stands still
+};
 
 struct LogPump::Stream {
   Stream(PumpedStream wanted, int reading_end) : to(std::move(wanted)), pipe(reading_end) {}
@@ -51,89 +92,121 @@ struct LogPump::Stream {
     }
   }
 
-  void to_file(int& descriptor, const std::string& path, std::string_view bytes, const Warn& warn) const {
+  static void to_file(int& descriptor, const std::string& path, std::string_view bytes, const LogPump& pump) {
     const int error = descriptor < 0 ? 0 : write_all(descriptor, bytes);
     if (error != 0) {
       close(std::exchange(descriptor, -1));
-      warn(fmt::format("{}: cannot be written any longer: {}", path, errno_text(error)));
+      pump.warn_of(fmt::format("--log-dir: {}: cannot be written any longer: {}", path, errno_text(error)));
     }
   }
 
-  void take(std::string_view bytes, const Warn& warn) {
-    to_file(file, to.file, bytes, warn);
+  void take(std::string_view bytes, const LogPump& pump) {
+    to_file(file, to.file, bytes, pump);
     rest += bytes;
-    std::size_t end = 0;
-    while ((end = rest.find_first_of("\r\n")) != std::string::npos || rest.size() > kLongestLine) {
-      const std::size_t length = std::min({end, kLongestLine, rest.size()});
-      if (rest.compare(length, 2, "\r\n") == 0) {
-        end += 1;
-      } else if (end != std::string::npos && rest[end] == '\r' && end + 1 == rest.size()) {
-        return;  // a line feed may follow
-      }
-      show(std::string_view(rest).substr(0, length), warn);
-      rest.erase(0, end == std::string::npos ? length : end + 1);
+    std::size_t begin = 0;
+    for (Line line = line_at(begin); line.with_end > 0; line = line_at(begin)) {
+      add(std::string_view(rest).substr(begin, line.length), pump);
+      begin += line.with_end;
     }
+    rest.erase(0, begin);
+    show(pump);
   }
 
-  void show(std::string_view line, const Warn& warn) {
-    const std::string whole = fmt::format("{}{}\n", to.prefix, line);
-    if (to.terminal >= 0 && write_all(to.terminal, whole) == EPIPE) {
-      to.terminal = -1;  // `| head` has ended
+  struct Line {
+    std::size_t length = 0;
+    std::size_t with_end = 0;  ///< 0: it has not ended
+  };
+
+  [[nodiscard]] Line line_at(std::size_t begin) const {
+    const std::size_t end = std::min(rest.find_first_of("\r\n", begin), rest.size());
+    if (end - begin > kLongestLine) {
+      return {kLongestLine, kLongestLine};
     }
+    if (end == rest.size() || (rest[end] == '\r' && end + 1 == rest.size())) {
+      return {};  // a line feed may follow
+    }
+    return {end - begin, end - begin + (rest.compare(end, 2, "\r\n") == 0 ? 2 : 1)};
+  }
+
+  /// Lines are shown together: a worker that writes short ones is not held up by a system call for each.
+  void add(std::string_view line, const LogPump& pump) {
+    const std::string whole = fmt::format("{}{}\n", to.prefix, line);
+    if (lines.size() + whole.size() > PIPE_BUF) {
+      show(pump);
+    }
+    lines += whole;
     const bool wanted = std::ranges::any_of(
         to.words, [&](const std::string& word) { return line.find(word) != std::string_view::npos; });
-    if (wanted) {
-      to_file(filtered, to.filtered, whole, warn);
+    filtered_lines += wanted ? whole : "";
+  }
+
+  void show(const LogPump& pump) {
+    if (terminal != nullptr) {
+      terminal->show(lines, to.file, pump);
     }
+    lines.clear();
+    to_file(filtered, to.filtered, filtered_lines, pump);
+    filtered_lines.clear();
   }
 
   /// False: the other end is closed, or nothing is there now.
-  bool read_some(const Warn& warn) {
+  bool read_some(const LogPump& pump) {
     std::array<char, 16384> piece{};
     const ssize_t count = ::read(pipe, piece.data(), piece.size());
     if (count > 0) {
       taken += static_cast<std::size_t>(count);
-      take({piece.data(), static_cast<std::size_t>(count)}, warn);
+      take({piece.data(), static_cast<std::size_t>(count)}, pump);
       return true;
     }
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
       return false;
     }
-    close_pipe(warn);
+    close_pipe(pump);
     return false;
   }
 
   /// What is in the pipe now, whatever is written to it meanwhile.
-  void read_rest(const Warn& warn) {
+  void read_rest(const LogPump& pump) {
     int left = 0;
     ioctl(pipe, FIONREAD, &left);
     for (std::size_t before = taken; pipe >= 0 && taken - before < static_cast<std::size_t>(left);) {
-      if (!read_some(warn)) {
+      if (!read_some(pump)) {
         break;
       }
     }
-    close_pipe(warn);
+    close_pipe(pump);
   }
 
-  void close_pipe(const Warn& warn) {
+  void close_pipe(const LogPump& pump) {
     if (pipe >= 0) {
       close(std::exchange(pipe, -1));
       rest.erase(rest.find_last_not_of('\r') + 1);
       if (!rest.empty()) {
-        show(std::exchange(rest, ""), warn);
+        add(std::exchange(rest, ""), pump);
+        show(pump);
       }
     }
   }
 
   PumpedStream to;
+  Terminal* terminal = nullptr;
   int pipe;
   int file = -1;
   int filtered = -1;
-  std::string rest;       ///< of the last line, which has not ended
+  std::string rest;   ///< of the last line, which has not ended
+  std::string lines;  ///< to be shown
+  std::string filtered_lines;
   std::size_t taken = 0;  ///< bytes from the pipe
 };
 
-LogPump::LogPump(Warn warn) : warn_(std::move(warn)) {}
+LogPump::LogPump(Warn warn, std::chrono::milliseconds patience) : warn_(std::move(warn)), patience_(patience) {}
+
+/// Where nobody reads what this process says, nobody waits for that either.
+void LogPump::warn_of(const std::string& line) const {
+  if (takes_more(STDERR_FILENO, std::chrono::milliseconds(0))) {
+    warn_(line);
+  }
+}
 
 LogPump::~LogPump() {
   if (thread_.joinable()) {
@@ -158,6 +231,11 @@ Result<int> LogPump::add(const PumpedStream& stream) {
       return opened.error();
     }
     *descriptor = *opened;
+  }
+  if (stream.terminal >= 0) {
+    std::unique_ptr<Terminal>& terminal = terminals_[stream.terminal];
+    terminal = terminal ? std::move(terminal) : std::make_unique<Terminal>(stream.terminal);
+    made->terminal = terminal.get();
   }
   streams_.push_back(std::move(made));
   return ends[1];
@@ -185,9 +263,9 @@ void LogPump::run() {
     to_finish = waiting.front().revents != 0;
     for (std::size_t i = 0; i < streams_.size(); ++i) {
       if (to_finish) {
-        streams_[i]->read_rest(warn_);
+        streams_[i]->read_rest(*this);
       } else if (waiting[i + 1].revents != 0) {
-        streams_[i]->read_some(warn_);
+        streams_[i]->read_some(*this);
       }
     }
   }

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -21,15 +23,22 @@ struct PumpedStream {
   std::vector<std::string> words;
 };
 
+/// How long a terminal, or who reads the pipe in its place, may take nothing before it counts as nobody's.
+inline constexpr std::chrono::milliseconds kTerminalPatience{15'000};
+
+/// Whether something can be written to `descriptor` within `patience`; also where that is an error.
+[[nodiscard]] bool takes_more(int descriptor, std::chrono::milliseconds patience);
+
 /// Carries what workers write (--tee) in a thread of its own, so that a terminal that stands still or a slow disk holds
-/// up nothing else. Lines end at a line feed or, as progress displays have it, a carriage return, and come out whole,
-/// each with its worker's prefix.
+/// up nothing else; and workers no longer than the terminal's patience: then their lines are in the files alone, until
+/// it takes some again. Lines end at a line feed or, as progress displays have it, a carriage return, and come out
+/// whole, each with its worker's prefix.
 class LogPump {
  public:
   /// `warn` is called in the thread, once for each file that cannot be written any longer (a full disk): its stream
-  /// still shows on the terminal.
+  /// still shows on the terminal; and for a terminal that stands still.
   using Warn = std::function<void(const std::string& line)>;
-  explicit LogPump(Warn warn);
+  explicit LogPump(Warn warn, std::chrono::milliseconds patience = kTerminalPatience);
   LogPump(const LogPump&) = delete;
   LogPump& operator=(const LogPump&) = delete;
   /// Waits until finished().
@@ -49,9 +58,13 @@ class LogPump {
 
  private:
   struct Stream;
+  struct Terminal;
   void run();
+  void warn_of(const std::string& line) const;
 
   Warn warn_;
+  std::chrono::milliseconds patience_;
+  std::map<int, std::unique_ptr<Terminal>> terminals_;  ///< by descriptor
   std::vector<std::unique_ptr<Stream>> streams_;
   int wake_ = -1;  ///< eventfd: no more is to be awaited
   std::atomic<bool> finished_ = true;

@@ -89,6 +89,9 @@ RunEnd Agent::end_of(const Outcome& outcome) const {
   const std::string& file = outcome.cause->error_file;
   const bool kept = !file.empty() && !request_.logs.folder.empty();
   const std::string after = outcome.reason.empty() ? "" : " (" + outcome.reason + ")";
+  if (outcome.cause->kind == Cause::Kind::SetUp) {  // it wrote nothing, and says what to try
+    return {outcome.exit_code, fmt::format("rollcall: run: {}{}", describe(*outcome.cause), after)};
+  }
   return {outcome.exit_code, fmt::format("rollcall: run: {}{}; try looking at {}", describe(*outcome.cause), after,
                                          kept ? file : "what it wrote before")};
 }

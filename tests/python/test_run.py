@@ -388,6 +388,29 @@ def test_a_terminal_that_stands_still_does_not_hold_up_the_next_generation(tmp_p
     assert agent.returncode == 0 and said.count("\n") == 1000
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("code, both", [(0, False), (5, True)])
+def test_a_run_ends_where_nobody_reads_what_it_shows(tmp_path, code, both):
+    """And says why, where that can be read."""
+    program = script(tmp_path, f"""
+        import sys
+        sys.stdout.write(("x" * 99 + "\\n") * 20_000)
+        sys.stdout.flush()
+        sys.exit({code})
+    """)
+    command = [ROLLCALL, "run", "--tee=3", f"--log-dir={tmp_path}/logs", program]
+    agent = subprocess.Popen(command, env=environment(), text=True, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT if both else subprocess.PIPE)
+    try:
+        assert agent.wait(DEADLINE) == code
+        assert both or "rollcall: warning: --tee: standard output: has taken nothing for 15 s" in agent.stderr.read()
+        [log] = tmp_path.glob("logs/*/attempt_0/0/stdout.log")
+        assert log.stat().st_size == 2_000_000
+    finally:
+        agent.kill()
+        agent.communicate()
+
+
 # ---------------------------------------------------------------- bad input
 
 @pytest.mark.parametrize("arguments, code, words", [

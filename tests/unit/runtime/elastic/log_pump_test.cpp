@@ -1,0 +1,123 @@
+#include "runtime/elastic/log_pump.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace rollcall::elastic {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+
+/// A worker whose lines go to a file and to a terminal, which is a pipe that the test reads, or does not.
+class TeedWorker : public testing::Test {
+ protected:
+  TeedWorker() {
+    std::string name = testing::TempDir() + "rollcall-XXXXXX";
+    folder_ = mkdtemp(name.data());
+    EXPECT_EQ(pipe2(terminal_.data(), O_CLOEXEC | O_DIRECT), 0);  // a read gives what one write(2) wrote
+    Result<int> added = pump_->add({"[0]:", file(), terminal_[1], "", {}});
+    EXPECT_TRUE(added);
+    worker_ = *added;
+    pump_->start();
+  }
+  ~TeedWorker() override {
+    for (const int descriptor : {worker_, terminal_[0], terminal_[1]}) {
+      ::close(descriptor);
+    }
+    fs::remove_all(folder_);
+  }
+
+  [[nodiscard]] std::string file() const { return folder_ / "stdout.log"; }
+
+  void say(const std::string& text) const {
+    EXPECT_EQ(::write(worker_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+
+  void wait_for_file_of(std::size_t size) const {
+    while (fs::file_size(file()) < size) {
+      std::this_thread::yield();
+    }
+  }
+
+  /// What was written to the terminal at once, and can be read.
+  [[nodiscard]] std::vector<std::string> pieces() const {
+    std::vector<std::string> pieces;
+    fcntl(terminal_[0], F_SETFL, O_NONBLOCK);
+    std::array<char, 8192> piece{};
+    for (ssize_t count = 0; (count = ::read(terminal_[0], piece.data(), piece.size())) > 0;) {
+      pieces.emplace_back(piece.data(), static_cast<std::size_t>(count));
+    }
+    return pieces;
+  }
+
+  fs::path folder_;
+  std::array<int, 2> terminal_{};
+  std::vector<std::string> warnings_;
+  std::unique_ptr<LogPump> pump_ = std::make_unique<LogPump>(
+      [this](const std::string& line) { warnings_.push_back(line); }, std::chrono::milliseconds(20));
+  int worker_ = -1;
+};
+
+std::string many_lines(std::size_t number) {
+  std::string text;
+  for (std::size_t i = 0; i < number; ++i) {
+    text += "x\n";
+  }
+  return text;
+}
+
+TEST_F(TeedWorker, ShowsShortLinesTogether) {
+  say(many_lines(2000));
+  pump_.reset();
+  std::string shown;
+  const std::vector<std::string> pieces = this->pieces();
+  for (const std::string& piece : pieces) {
+    EXPECT_THAT(piece, EndsWith("\n")) << "lines of others may come between";
+    shown += piece;
+  }
+  EXPECT_EQ(shown.size(), 2000 * std::string("[0]:x\n").size());
+  EXPECT_LE(pieces.size(), 4U);
+}
+
+TEST_F(TeedWorker, IsNotHeldUpForLongWhereNobodyReadsTheTerminal) {
+  constexpr std::size_t kLines = 100'000;
+  for (std::size_t i = 0; i < kLines / 1000; ++i) {
+    say(many_lines(1000));
+  }
+  pump_.reset();
+  EXPECT_EQ(fs::file_size(file()), 2 * kLines);
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("--tee: standard output: has taken nothing for 0.02 s")));
+}
+
+TEST_F(TeedWorker, IsShownAgainWhereTheTerminalIsReadAgain) {
+  constexpr std::size_t kLines = 100'000;
+  for (std::size_t i = 0; i < kLines / 1000; ++i) {
+    say(many_lines(1000));
+  }
+  wait_for_file_of(2 * kLines - 4096);  // it stands still by now
+  (void)pieces();
+  say("again\n");
+  pump_.reset();
+  std::string shown;
+  for (const std::string& piece : pieces()) {
+    shown += piece;
+  }
+  EXPECT_THAT(shown, HasSubstr(" lines were left out here: they are in the files\n"));
+  EXPECT_THAT(shown, EndsWith("[0]:again\n"));
+}
+
+}  // namespace
+}  // namespace rollcall::elastic
