@@ -352,54 +352,9 @@ void Observer::validated(const checkpoint::Progress& progress, const metrics::Ru
           {"seconds", seconds}});
 }
 
-void Observer::copied(const SaveReport& report) {
-  const auto& outcome = report.outcome;
-  if (!outcome.written) {
-    const Error& error = outcome.written.error();
-    warn(fmt::format("the copies of step {} for neighbours were not made: {}; try {}", outcome.step, error.reason,
-                     error.action));
-  }
-  record({{"event", std::string("replica")},
-          {"step", outcome.step},
-          {"complete", outcome.written.has_value()},
-          {"bytes", static_cast<std::int64_t>(*report.copied_bytes)},
-          {"stall_seconds", report.stall_seconds},
-          {"seconds", outcome.durable_seconds}});
-}
-
-void Observer::saved(const SaveReport& report) {
-  if (report.copied_bytes) {
-    copied(report);
-    return;
-  }
-  const auto& outcome = report.outcome;
-  for (const std::string& failure : outcome.failures) {
-    warn(fmt::format("the checkpoint of step {}: {}; tried again", outcome.step, failure));
-  }
-  if (!outcome.written) {
-    const Error& error = outcome.written.error();
-    warn(fmt::format("the checkpoint of step {} was not written: {}: {}; earlier ones are as they were; try {}",
-                     outcome.step, error.value, error.reason, error.action));
-  }
-  record({{"event", std::string("checkpoint")},
-          {"step", outcome.step},
-          {"written", outcome.written.has_value()},
-          {"tries", static_cast<std::int64_t>(outcome.failures.size()) + 1},
-          {"stall_seconds", report.stall_seconds},
-          {"durable_seconds", outcome.durable_seconds}});
-}
-
 void Observer::traced(metrics::Record of_trace, const std::string& file) {
   note(fmt::format("trace: {}, for https://ui.perfetto.dev", file));
   record(std::move(of_trace));
-}
-
-void Observer::save_skipped(std::int64_t step) {
-  note(
-      fmt::format("no checkpoint of step {}: the one before it is still being written; save less often, or "
-                  "--checkpoint-overlap=wait",
-                  step));
-  record({{"event", std::string("checkpoint_skipped")}, {"step", step}});
 }
 
 void Observer::finished(const checkpoint::Progress& progress, const std::string& ending, std::uint32_t cpus) {
