@@ -214,7 +214,7 @@ LOOK(TaskFacts::gpus) {  // the driver answers, or does not
   return run_within(patience_of(inputs), look).value_or(GpuFacts());
 }
 LOOK(TaskFacts::locked_memory) { return locked_memory(); }
-LOOK(TaskFacts::resolve_error) { return inputs.patch ? "" : inputs.patch.error().message(); }
+LOOK(TaskFacts::resolve_error) { return inputs.patch ? "" : inputs.patch.error().text(); }
 LOOK(TaskFacts::warnings) { return inputs.patch ? inputs.patch->all_warnings() : std::vector<std::string>(); }
 LOOK(TaskFacts::environment_set) { return is_of_this_step(inputs); }
 LOOK(TaskFacts::head) { return HeadFacts(); }  // known once rank 0 is found
