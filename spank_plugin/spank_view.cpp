@@ -20,6 +20,8 @@
 // Weak: a Slurm that lacks one of these still loads the plugin.
 #pragma weak slurm_job_step_layout_get
 #pragma weak slurm_job_step_layout_free
+#pragma weak slurm_load_node_single
+#pragma weak slurm_free_node_info_msg
 
 namespace rollcall::spank {
 namespace {
@@ -196,6 +198,19 @@ Result<job::JobFacts> task_facts(spank_t spank, const Environment& task, const s
     return chosen.error();
   }
   return facts;
+}
+
+Result<std::string> node_address(const std::string& node) {
+  std::string name = node;
+  node_info_msg_t* found = nullptr;
+  const bool offered = slurm_load_node_single != nullptr && slurm_free_node_info_msg != nullptr;
+  if (!offered || slurm_load_node_single(&found, name.data(), SHOW_ALL) != SLURM_SUCCESS) {
+    return fail("host.template", node, "slurmctld does not say", "again", ExitCode::Unavailable);
+  }
+  const bool known = found->record_count > 0 && found->node_array[0].node_addr != nullptr;
+  std::string address = known ? found->node_array[0].node_addr : "";
+  slurm_free_node_info_msg(found);
+  return address;
 }
 
 }  // namespace rollcall::spank

@@ -44,4 +44,8 @@ namespace rollcall::spank {
 [[nodiscard]] Result<job::JobFacts> task_facts(spank_t spank, const Environment& task,
                                                const settings::Settings& settings);
 
+/// The address by which Slurm reaches a node, as slurmctld says: one request. For task_init only, as above. Error: it
+/// does not answer, or this Slurm does not offer the question.
+[[nodiscard]] Result<std::string> node_address(const std::string& node);
+
 }  // namespace rollcall::spank

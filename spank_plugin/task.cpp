@@ -160,7 +160,8 @@ class TaskSetUp {
 
   network::ResolvedName look_up(const std::string& name) {
     limit_.doing("looks up " + name);
-    return shared_.look_ups ? shared_.look_ups->resolve(name, network::resolve_name) : network::resolve_name(name);
+    const network::LookUp ask = [](const std::string& one) { return network::resolve_name_by(node_address, one); };
+    return shared_.look_ups ? shared_.look_ups->resolve(name, ask) : ask(name);
   }
 
   network::NetworkView observe(const job::JobFacts& facts) {

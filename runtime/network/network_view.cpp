@@ -10,12 +10,15 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cstring>
 #include <fstream>
 #include <memory>
 #include <string>
 
+#include "runtime/base/child_process.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/result.h"
 #include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
@@ -176,7 +179,11 @@ Address from_ipv6(const in6_addr& address) {
 
 }  // namespace
 
-ResolvedName resolve_name(const std::string& name) {
+namespace {
+
+constexpr std::string_view kNodeAddress = "nodeaddr:";
+
+ResolvedName look_up(const std::string& name) {
   ResolvedName resolved;
   resolved.name = name;
   addrinfo hints{};
@@ -191,6 +198,40 @@ ResolvedName resolve_name(const std::string& name) {
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owned(list, freeaddrinfo);
   resolved.addresses = addresses_in(list);
   return resolved;
+}
+
+Result<std::string> ask_scontrol(const std::string& node) {
+  constexpr std::chrono::seconds kPatience{5};
+  const Result<std::string> answer =
+      output_of({"scontrol", "--oneliner", "show", "node", node}, Environment::of_this_process(), kPatience);
+  if (!answer) {
+    return answer;
+  }
+  constexpr std::string_view kKey = " NodeAddr=";
+  const std::size_t at = answer->find(kKey);
+  const std::size_t begin = at == std::string::npos ? answer->size() : at + kKey.size();
+  return answer->substr(begin, answer->find_first_of(" \n", begin) - begin);
+}
+
+}  // namespace
+
+ResolvedName resolve_name(const std::string& name) { return resolve_name_by(ask_scontrol, name); }
+
+ResolvedName resolve_name_by(const AskNodeAddress& ask, const std::string& name) {
+  if (!name.starts_with(kNodeAddress)) {
+    return look_up(name);
+  }
+  const Result<std::string> address = ask(name.substr(kNodeAddress.size()));
+  if (!address || address->empty()) {
+    return {name, {}, "Slurm has no address of that node" + (address ? "" : ": " + address.error().reason)};
+  }
+  ResolvedName resolved = look_up(*address);
+  resolved.name = name;
+  return resolved;
+}
+
+std::string name_for_programs(const ResolvedName& name) {
+  return name.name.starts_with(kNodeAddress) && !name.addresses.empty() ? name.addresses.front().text : name.name;
 }
 
 std::vector<Address> addresses_in(const addrinfo* list) {
@@ -272,6 +313,9 @@ std::optional<Address> from_sockaddr(const sockaddr* address) {
 std::vector<std::string> candidate_names(std::string_view host_template, std::string_view host) {
   constexpr std::string_view kPlaceholder = "{host}";
   std::string name(host_template);
+  if (name == kNodeAddressTemplate) {
+    name = std::string(kNodeAddress) + std::string(kPlaceholder);
+  }
   std::size_t at = name.find(kPlaceholder);
   const bool about_host = at != std::string::npos;
   while (at != std::string::npos) {

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/result.h"
+
 namespace rollcall::network {
 
 /// An inclusive range of TCP ports, 1 <= first <= last <= 65535.
@@ -77,13 +79,27 @@ struct NetworkView {
 /// duplicates. Pure.
 [[nodiscard]] std::vector<Address> addresses_in(const addrinfo* list);
 
+/// The template that means the address by which Slurm itself reaches a node (NodeAddr), for nodes whose names nobody
+/// else knows.
+inline constexpr std::string_view kNodeAddressTemplate = "{nodeaddr}";
+
 /// The names under which `host` may be reached, best first: `host_template` with every "{host}" replaced, then the
-/// plain name, without duplicates. An empty host gives none, except from a template without "{host}". Pure.
+/// plain name, without duplicates. For kNodeAddressTemplate it is "nodeaddr:HOST", a name for resolve_name() only. An
+/// empty host gives none, except from a template without "{host}". Pure.
 [[nodiscard]] std::vector<std::string> candidate_names(std::string_view host_template, std::string_view host);
 
 /// Looks `name` up (getaddrinfo(3): hosts file, DNS, whatever the node's resolver does): its addresses, IPv4 first, the
 /// resolver's order otherwise, without duplicates; or the resolver's error. May block as long as the resolver does.
+/// Of a "nodeaddr:HOST" it is the address that Slurm has for the node: scontrol is asked.
 [[nodiscard]] ResolvedName resolve_name(const std::string& name);
+
+/// Slurm's address or name for a node, or an error (its reason tells).
+using AskNodeAddress = std::function<Result<std::string>(const std::string& node)>;
+/// The same where another than scontrol is asked.
+[[nodiscard]] ResolvedName resolve_name_by(const AskNodeAddress& ask, const std::string& name);
+
+/// What programs are told: the name, or the first of its addresses where only Slurm knows the name.
+[[nodiscard]] std::string name_for_programs(const ResolvedName& name);
 
 /// How a name is looked up: resolve_name(), or what remembers its answers (SharedLookUps).
 using LookUp = std::function<ResolvedName(const std::string& name)>;

@@ -70,8 +70,8 @@ std::string own_reachable_name(const Call& call) {
   }
   std::string host = call.facts.this_host.empty() ? this_host_name() : call.facts.this_host;
   for (const std::string& name : network::candidate_names(call.settings.text("host.template"), host)) {
-    if (!network::resolve_name(name).addresses.empty()) {
-      return name;
+    if (const network::ResolvedName found = network::resolve_name(name); !found.addresses.empty()) {
+      return network::name_for_programs(found);
     }
   }
   return host;

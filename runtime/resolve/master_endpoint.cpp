@@ -92,7 +92,8 @@ MasterAddressChoice take(const ResolvedName& name, const Place& place) {
   const Address& first = *std::find_if(name.addresses.begin(), name.addresses.end(), usable);
   const std::string rank0 = place.facts.head_host.empty() ? "the head node" : "rank 0 is on " + place.facts.head_host;
   if (std::all_of(name.addresses.begin(), name.addresses.end(), usable) && !would_be_tried_by_ipv6_first(name)) {
-    return {name.name, fmt::format("{}, {} resolves to {}", rank0, name.name, describe(name.addresses)), {}};
+    const std::string told = network::name_for_programs(name);
+    return {told, fmt::format("{}, {} resolves to {}", rank0, name.name, describe(name.addresses)), {}};
   }
   return {
       first.text,

@@ -17,7 +17,8 @@ constexpr std::array kLaunchTable{
             "what is one world of ranks in a step of a het job: all of it, or each component by itself", "Ranks",
             "job|component"},
     Setting{"host.template", Kind::Text, "{host}", "TEXT",
-            "name under which the head node is reached; {host} is its name in Slurm, so \"{host}i\" appends an i",
+            "name under which the head node is reached; {host} is its name in Slurm, so \"{host}i\" appends an i; "
+            "{nodeaddr} alone is its address in Slurm, where only Slurm knows the nodes' names",
             "Network"},
     Setting{"host.loopback", Kind::Choice, "refuse", "refuse|allow",
             "whether a head node of several may resolve to a loopback address (only where all nodes are one machine)",

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import sys
 
@@ -179,6 +180,16 @@ def test_of_a_name_with_both_families_the_ipv4_address_is_handed_on(network):
     with hosts_file(network, lambda lines: ["fd00::99 jwb0001i", *lines]):
         environments, errors = network.environments("--ddp", "-N2")
     assert {e["MASTER_ADDR"] for e in environments} == {"10.78.0.1"} and rollcall_lines(errors) == []
+
+
+@pytest.mark.parametrize("front", [["--ddp"], ["ROLLCALL", "exec", "--"]], ids=["plugin", "exec"])
+def test_where_only_slurm_knows_the_nodes_its_address_is_taken(network, rollcall, front):
+    known = network.run("scontrol", "show", "node", "jwb0001").stdout
+    (address,) = re.findall(r"NodeAddr=(\S+)", known)
+    ask = [str(rollcall) if word == "ROLLCALL" else word for word in front]
+    with hosts_file(network, lambda lines: [line for line in lines if "jwb" not in line]):
+        environments, errors = network.environments("-N2", *ask, env={"ROLLCALL_HOST_TEMPLATE": "{nodeaddr}"})
+    assert {e["MASTER_ADDR"] for e in environments} == {address} and rollcall_lines(errors) == []
 
 
 @contextlib.contextmanager

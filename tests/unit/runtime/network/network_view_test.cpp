@@ -24,6 +24,21 @@ TEST(HostName, CandidatesAreTheTemplatedNameThenThePlainOne) {
   EXPECT_THAT(candidate_names("{host}-{host}", "{host}"), ElementsAre("{host}-{host}", "{host}"));
 }
 
+TEST(HostName, OfANodeThatOnlySlurmKnowsItsAddressIsTold) {
+  const std::vector<std::string> names = candidate_names(kNodeAddressTemplate, "cloud-1");
+  ASSERT_THAT(names, ElementsAre("nodeaddr:cloud-1", "cloud-1"));
+  const AskNodeAddress slurm = [](const std::string& node) -> Result<std::string> {
+    return node == "cloud-1" ? Result<std::string>("10.78.0.1") : fail("", node, "is unknown", "");
+  };
+  const ResolvedName known = resolve_name_by(slurm, names.front());
+  EXPECT_EQ(known.name, "nodeaddr:cloud-1");  // by which other tasks of the node find the answer
+  EXPECT_EQ(name_for_programs(known), "10.78.0.1");
+  const ResolvedName unknown = resolve_name_by(slurm, "nodeaddr:cloud-2");
+  EXPECT_THAT(unknown.addresses, IsEmpty());
+  EXPECT_EQ(unknown.error, "Slurm has no address of that node: is unknown");
+  EXPECT_EQ(name_for_programs(resolve_name_by(slurm, "127.0.0.1")), "127.0.0.1");
+}
+
 Address classify(const char* text) {
   sockaddr_in ipv4{};
   ipv4.sin_family = AF_INET;
