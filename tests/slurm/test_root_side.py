@@ -21,6 +21,9 @@ def calls(cluster, tmp_path_factory):
     home = folder / "users-home" / ".config" / "rollcall"
     home.mkdir(parents=True)
     (home / "config.toml").write_text("threads = 3\n")
+    python = folder / "users-venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch(0o755)
     subprocess.run(["chown", "-R", USER, folder], check=True)
     variables = {"ROLLCALL_CACHE_SHARED": str(folder / "users-cache"),
                  "ROLLCALL_VENV": str(folder / "users-venv"), "ROLLCALL_RENDEZVOUS_FOLDER": str(folder / "users-folder"),
