@@ -29,7 +29,8 @@ struct JobFacts {
   std::uint32_t world_size = 1;
   std::uint32_t local_rank = 0;  ///< 0 <= local_rank < local_world_size
   std::uint32_t local_world_size = 1;
-  std::uint32_t node_rank = 0;  ///< index of this node in the step
+  std::uint32_t node_rank = 0;        ///< index of this node in the step
+  std::uint32_t first_rank_here = 0;  ///< the rank of this node's local rank 0 (SLURM_GTIDS), else a guess
   std::uint32_t num_nodes = 1;
 
   std::vector<std::string> hosts;             ///< names of the step's nodes, expanded, by node rank; may be empty

@@ -216,6 +216,9 @@ Result<job::JobFacts> facts_from_slurm(const Environment& environment) {
   if (const Result<void> checked = check_ranks(facts); !checked) {
     return checked.error();
   }
+  const std::string ranks_here = environment.get(env::kSlurmRanksHere).value_or("");
+  facts.first_rank_here = parse_integer<std::uint32_t>(ranks_here.substr(0, ranks_here.find(',')))
+                              .value_or(facts.rank - std::min(facts.rank, facts.local_rank));
   facts.reserved_ports = environment.get(env::kSlurmReservedPorts).value_or("");
   find_head(environment, facts);
   cross_check_pmix(environment, facts);

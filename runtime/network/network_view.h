@@ -65,7 +65,8 @@ struct ResolvedName {
 struct NetworkView {
   std::string host_name;  ///< gethostname(2)
   std::vector<Interface> interfaces;
-  std::vector<ResolvedName> head_names;  ///< candidates for MASTER_ADDR, in order of preference
+  std::vector<ResolvedName> head_names;    ///< candidates for MASTER_ADDR, in order of preference
+  std::optional<ResolvedName> users_head;  ///< the MASTER_ADDR that the user set
   std::optional<std::string>
       route_interface;  ///< the interface by which this host reaches the head node (or, on the head node, its peers)
   EphemeralPorts ephemeral_ports;

@@ -119,7 +119,8 @@ Result<void> add_torchrun(const Inputs& inputs, PatchBuilder& patch) {
     return {};
   }
   patch.propose({env::kTorchrunNodes, std::to_string(facts.num_nodes), facts.source, kReason});
-  patch.propose({env::kTorchrunNodeRank, std::to_string(facts.rank), facts.source, kReason});
+  const std::string node_rank = std::to_string(facts.rank);
+  patch.propose({env::kTorchrunNodeRank, node_rank, facts.source, kReason, "", node_rank});
   patch.propose({env::kTorchrunMasterAddr, address, "MASTER_ADDR", kReason});
   patch.propose({env::kTorchrunMasterPort, port_text, "MASTER_PORT", kReason});
   if (const std::optional<std::string> own = own_address(inputs, patch)) {
@@ -148,7 +149,8 @@ Result<void> add_jax(const Inputs& inputs, PatchBuilder& patch) {
     patch.propose({env::kJaxCoordinator, value, "MASTER_ADDR", "MASTER_ADDR and MASTER_PORT"});
   }
   patch.propose({env::kJaxNumProcesses, std::to_string(inputs.facts.world_size), inputs.facts.source, "WORLD_SIZE"});
-  patch.propose({env::kJaxProcessId, std::to_string(inputs.facts.rank), inputs.facts.source, "RANK"});
+  patch.propose({env::kJaxProcessId, std::to_string(inputs.facts.rank), inputs.facts.source, "RANK", "",
+                 std::to_string(inputs.facts.first_rank_here)});
   add_local_devices(inputs, patch);
   return {};
 }

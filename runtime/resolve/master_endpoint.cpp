@@ -101,22 +101,39 @@ MasterAddressChoice take(const ResolvedName& name, const Place& place) {
       {}};
 }
 
-/// A kept MASTER_ADDR of the user's is right where it is one of the head node's names or addresses.
-void warn_if_elsewhere(const std::string& value, const Inputs& inputs, PatchBuilder& patch) {
-  if (inputs.facts.head_host.empty() || value == inputs.facts.head_host || inputs.network.head_names.empty()) {
-    return;
-  }
+/// Every address by which the head node is known here: of its names, and of all interfaces where it is this host.
+std::vector<Address> addresses_of_head(const Inputs& inputs) {
+  std::vector<Address> all;
   for (const ResolvedName& name : inputs.network.head_names) {
-    bool same = name.name == value;
-    for (const Address& address : name.addresses) {
-      same = same || address.text == value;
-    }
-    if (same) {
-      return;
+    all.insert(all.end(), name.addresses.begin(), name.addresses.end());
+  }
+  if (inputs.facts.rank == 0 || inputs.facts.head_host == inputs.facts.this_host) {
+    for (const network::Interface& interface : inputs.network.interfaces) {
+      all.insert(all.end(), interface.addresses.begin(), interface.addresses.end());
     }
   }
-  patch.warn(fmt::format("MASTER_ADDR: {}: is kept because you set it, though rank 0 is on {}", value,
-                         inputs.facts.head_host));
+  return all;
+}
+
+/// Whether the user's MASTER_ADDR is the head node's, by its FQDN or on another of its networks.
+bool is_head_node(const std::string& value, const Inputs& inputs) {
+  const network::NetworkView& view = inputs.network;
+  const bool loopback_works = inputs.facts.num_nodes == 1 || inputs.settings.text("host.loopback") == "allow";
+  const std::vector<Address> known = addresses_of_head(inputs);
+  const auto is_known = [&](const Address& address) {
+    return (!address.loopback || loopback_works) &&
+           std::ranges::find(known, address.text, &Address::text) != known.end();
+  };
+  return value == inputs.facts.head_host ||
+         std::ranges::find(view.head_names, value, &ResolvedName::name) != view.head_names.end() ||
+         (view.users_head && std::ranges::any_of(view.users_head->addresses, is_known));
+}
+
+void warn_if_elsewhere(const std::string& value, const Inputs& inputs, PatchBuilder& patch) {
+  if (!inputs.facts.head_host.empty() && !inputs.network.head_names.empty() && !is_head_node(value, inputs)) {
+    patch.warn(fmt::format("MASTER_ADDR: {}: is kept because you set it, though rank 0 is on {}", value,
+                           inputs.facts.head_host));
+  }
 }
 
 }  // namespace
@@ -243,13 +260,31 @@ Result<PortChoice> choose_rendezvous_port(const job::JobFacts& facts, network::P
   return PortChoice{*reserved, "reserved by Slurm for this step"};
 }
 
+namespace {
+
+constexpr std::string_view kRange = "port.range";
+
+/// Who starts ranks without Slurm has to say a port.
+void warn_if_another_port(const std::string& value, const Inputs& inputs, PatchBuilder& patch) {
+  const auto configured = inputs.settings.port_range(kRange);
+  const auto ours = choose_rendezvous_port(inputs.facts, {configured.first, configured.second});
+  if (inputs.facts.job_id && ours && value != std::to_string(ours->port)) {
+    patch.warn(fmt::format("MASTER_PORT: {}: is kept because you set it; without it rollcall would set {} ({})", value,
+                           ours->port, ours->reason));
+  }
+}
+
+}  // namespace
+
 Result<void> add_master_port(const Inputs& inputs, PatchBuilder& patch) {
-  constexpr std::string_view kRange = "port.range";
-  if (const auto value = patch.users(env::kMasterPort);
-      value && parse_integer<std::uint16_t>(*value).value_or(0) == 0) {
-    return fail("MASTER_PORT", *value, "is no port", "unset it, or a number from 1 to 65535", ExitCode::Usage);
+  const auto users = patch.users(env::kMasterPort);
+  if (users && parse_integer<std::uint16_t>(*users).value_or(0) == 0) {
+    return fail("MASTER_PORT", *users, "is no port", "unset it, or a number from 1 to 65535", ExitCode::Usage);
   }
   if (keep_known(env::kMasterPort, kRange, inputs, patch)) {
+    if (users) {
+      warn_if_another_port(*users, inputs, patch);
+    }
     return {};
   }
   if (inputs.facts.agreed_port != 0) {

@@ -15,7 +15,7 @@ bool same_ranks(const job::JobFacts& facts, const Environment& user) {
 }  // namespace
 
 PatchBuilder::PatchBuilder(const job::JobFacts& facts, const settings::Settings& settings, const Environment& user)
-    : settings_(settings), user_(user), outer_(job::marker_of(user)), step_(job::step_name(facts)) {
+    : facts_(facts), settings_(settings), user_(user), outer_(job::marker_of(user)), step_(job::step_name(facts)) {
   same_step_ = user.get(env::kStep) == step_;
   same_world_ = same_ranks(facts, user);
   patch_.warnings = facts.warnings;
@@ -44,8 +44,27 @@ void PatchBuilder::keep(std::string_view name, const std::string& value, bool of
   ours_.insert_or_assign(std::string(name), job::fnv1a(value));
 }
 
+void PatchBuilder::set(const Proposal& proposal) {
+  patch_.changes.push_back({std::string(proposal.name), proposal.value, Action::Set, proposal.origin, proposal.reason});
+  ours_.insert_or_assign(std::string(proposal.name), job::fnv1a(proposal.value));
+}
+
+void PatchBuilder::replace(const Proposal& proposal, const std::string& users) {
+  set(proposal);
+  if (facts_.local_rank == 0 || (facts_.local_rank == 1 && users == proposal.firsts)) {
+    patch_.task_warnings.push_back(
+        fmt::format("{}: {}: was set for all tasks alike, before srun; {} is used here ({}); try unset {} before srun",
+                    proposal.name, users, proposal.value, proposal.reason, proposal.name));
+  }
+}
+
 void PatchBuilder::propose(const Proposal& proposal) {
+  const bool ranks_are_slurms = facts_.job_id && facts_.is_slurms_step && facts_.world_size > 1;
   if (const auto value = users(proposal.name)) {
+    if (proposal.firsts && ranks_are_slurms && *value != proposal.value) {
+      replace(proposal, *value);
+      return;
+    }
     keep(proposal.name, *value, true);
     if (*value != proposal.value && proposal.setting == "variables") {
       warn(fmt::format("{}: is kept because you set it; the setting variables has another value", proposal.name));
@@ -61,8 +80,7 @@ void PatchBuilder::propose(const Proposal& proposal) {
       return;
     }
   }
-  patch_.changes.push_back({std::string(proposal.name), proposal.value, Action::Set, proposal.origin, proposal.reason});
-  ours_.insert_or_assign(std::string(proposal.name), job::fnv1a(proposal.value));
+  set(proposal);
 }
 
 void PatchBuilder::remove_stale() {

@@ -22,10 +22,14 @@ struct Proposal {
   std::string origin;
   std::string reason;
   std::string_view setting = "";  ///< the setting that shapes the value; empty: only facts do
+  /// Of a variable that tells a task or its node from others: what the first task of this node has.
+  std::optional<std::string> firsts{};
 };
 
 /// Collects the patch, and is the one place that decides between ours, the user's and an enclosing rollcall's value:
 /// - the user's value is kept; a warning says what we would have set where it differs;
+/// - but where it tells tasks of Slurm's apart (LOCAL_RANK, NODE_RANK) and is not this task's: it was exported before
+///   srun, for all tasks alike, and is replaced, with a warning of the first such task of the node;
 /// - the value of a rollcall that encloses this one in the same step (`srun --ddp` around `rollcall exec` or
 ///   the trainer) is kept where this one's setting is at its default: the enclosing one may know the site better;
 /// - everything else that an outer rollcall set is stale: replaced, or removed by finish().
@@ -61,7 +65,10 @@ class PatchBuilder {
 
  private:
   void remove_stale();
+  void replace(const Proposal& proposal, const std::string& users);
+  void set(const Proposal& proposal);
 
+  const job::JobFacts& facts_;
   const settings::Settings& settings_;
   const Environment& user_;
   job::Marker outer_;

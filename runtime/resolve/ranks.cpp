@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "runtime/contract/env_vars.h"
 #include "runtime/resolve/patch_builder.h"
@@ -23,7 +25,16 @@ struct Row {
   std::string_view name;
   std::uint32_t value = 0;
   std::string reason;
+  std::optional<std::uint32_t> firsts{};  ///< as Proposal's
 };
+
+/// One GPU that the task sees is number 0 for all programs that take number LOCAL_RANK: whoever says so means it.
+bool is_only_gpu(const Row& row, const Inputs& inputs, const PatchBuilder& patch) {
+  const std::string visible = inputs.user.get(env::kCudaVisible).value_or("");
+  const bool one =
+      !visible.empty() && visible.find(',') == visible.npos && inputs.settings.text("gpus.visible") == "own";
+  return row.name == env::kLocalRank && one && patch.users(row.name) == "0";
+}
 
 }  // namespace
 
@@ -43,19 +54,23 @@ Result<void> add_ranks(const Inputs& inputs, PatchBuilder& patch) {
   const std::string node = fmt::format("node {} of {}", facts.node_rank, facts.num_nodes);
   const std::array<Row, 13> rows{{{env::kRank, facts.rank, task},
                                   {env::kWorldSize, facts.world_size, tasks},
-                                  {env::kLocalRank, facts.local_rank, local_task},
-                                  {env::kLocalWorldSize, facts.local_world_size, local_tasks},
-                                  {env::kGroupRank, facts.node_rank, node},
+                                  {env::kLocalRank, facts.local_rank, local_task, 0},
+                                  {env::kLocalWorldSize, facts.local_world_size, local_tasks, facts.local_world_size},
+                                  {env::kGroupRank, facts.node_rank, node, facts.node_rank},
                                   {env::kGroupWorldSize, facts.num_nodes, "nodes of the step"},
-                                  {env::kNodeRank, facts.node_rank, node},
-                                  {env::kRoleRank, facts.rank, "all tasks have one role"},
+                                  {env::kNodeRank, facts.node_rank, node, facts.node_rank},
+                                  {env::kRoleRank, facts.rank, task, facts.first_rank_here},
                                   {env::kRoleWorldSize, facts.world_size, "all tasks have one role"},
-                                  {env::kLocalSize, facts.local_world_size, local_tasks},
-                                  {env::kCrossRank, facts.node_rank, node},
+                                  {env::kLocalSize, facts.local_world_size, local_tasks, facts.local_world_size},
+                                  {env::kCrossRank, facts.node_rank, node, facts.node_rank},
                                   {env::kCrossSize, facts.num_nodes, "nodes of the step"},
                                   {env::kRestartCount, facts.restart_count, "how often the job was requeued"}}};
   for (const Row& row : rows) {
-    patch.propose({row.name, std::to_string(row.value), facts.source, row.reason});
+    Proposal proposal{row.name, std::to_string(row.value), facts.source, row.reason};
+    if (row.firsts && !is_only_gpu(row, inputs, patch)) {
+      proposal.firsts = std::to_string(*row.firsts);
+    }
+    patch.propose(proposal);
   }
   patch.propose({env::kRoleName, "default", "rollcall", "all tasks have one role"});
   return {};

@@ -36,6 +36,7 @@ const EnvChange* EnvPatch::find(std::string_view name) const {
 std::vector<std::string> EnvPatch::all_warnings() const {
   std::vector<std::string> all = warnings;
   all.insert(all.end(), node_warnings.begin(), node_warnings.end());
+  all.insert(all.end(), task_warnings.begin(), task_warnings.end());
   return all;
 }
 

@@ -33,9 +33,10 @@ struct EnvPatch {
   std::vector<EnvChange> changes;
   std::vector<std::string> warnings;       ///< one-line texts without the "rollcall:" prefix; the step's: rank 0 tells
   std::vector<std::string> node_warnings;  ///< of what other nodes need not have: the first task of each node tells
+  std::vector<std::string> task_warnings{};  ///< this task tells: the first of its node that has a reason
 
   [[nodiscard]] const EnvChange* find(std::string_view name) const;
-  /// Of the step and of this node.
+  /// Of the step, of this node and of this task.
   [[nodiscard]] std::vector<std::string> all_warnings() const;
 };
 
@@ -46,7 +47,8 @@ struct EnvPatch {
 ///
 /// `user` is the environment that the task would have without rollcall. A variable that it holds is kept, unless an
 /// outer rollcall set it (variable ROLLCALL_SET names those, with a hash of the value it gave: a value changed since is
-/// the user's). Where a kept value disagrees with ours, a warning says so.
+/// the user's). Where a kept value disagrees with ours, a warning says so. What tells tasks apart and is not this
+/// task's (LOCAL_RANK=0 in all of them) is replaced.
 ///
 /// Errors: no candidate name of the head node resolves usably; port.range is empty; a
 /// user's RANK or WORLD_SIZE contradicts the step (exit code Mismatch); a configured interface exists nowhere.

@@ -38,7 +38,11 @@ network::NetworkView observe_network(const job::JobFacts& facts, const settings:
       peers = network::candidate_names(rule, host);
     }
   }
-  return network::observe(head, peers, look_up);
+  network::NetworkView view = network::observe(head, peers, look_up);
+  if (const auto users = job::set_by_user(user, env::kMasterAddr)) {
+    view.users_head = look_up(*users);
+  }
+  return view;
 }
 
 bool head_is_unknown_only_here(const job::JobFacts& facts, const settings::Settings& settings,
@@ -109,6 +113,7 @@ std::vector<std::string> warnings_to_tell(const job::JobFacts& facts, const reso
   if (facts.local_rank == 0) {
     warnings.insert(warnings.end(), patch.node_warnings.begin(), patch.node_warnings.end());
   }
+  warnings.insert(warnings.end(), patch.task_warnings.begin(), patch.task_warnings.end());
   return warnings;
 }
 

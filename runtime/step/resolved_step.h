@@ -71,7 +71,8 @@ struct ResolvedStep : ObservedStep {
 /// rank comes to the same conclusion, even rank 0, which knows its own host. Error: Unavailable. Pure.
 [[nodiscard]] Result<void> check_head_is_known(const job::JobFacts& facts, const resolve::EnvPatch& patch);
 
-/// The warnings that this task tells, of the patch: rank 0 those of the step, the first task of a node those of it.
+/// The warnings that this task tells, of the patch: rank 0 those of the step, the first task of a node those of it, and
+/// its own.
 [[nodiscard]] std::vector<std::string> warnings_to_tell(const job::JobFacts& facts, const resolve::EnvPatch& patch);
 
 /// Changes the environment of this process itself, for libraries in it and for the program that it becomes. No other

@@ -34,6 +34,7 @@ std::optional<job::JobFacts> enclosing_component(const Environment& environment,
   }
   job::JobFacts facts = step;
   facts.first_rank = step.rank - *rank;
+  facts.first_rank_here -= std::min(facts.first_rank_here, facts.first_rank);
   facts.rank = *rank;
   facts.world_size = *world;
   facts.node_rank = *node;
@@ -77,6 +78,7 @@ Result<void> restrict_to_component(job::JobFacts& facts) {
   facts.component_nodes = {facts.num_nodes};
   facts.world_size = sum(facts.tasks_per_node);
   facts.rank -= first_rank;
+  facts.first_rank_here -= std::min(facts.first_rank_here, first_rank);
   facts.node_rank -= first_node;
   facts.world_index += index;
   facts.first_rank += first_rank;

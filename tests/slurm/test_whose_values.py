@@ -1,5 +1,5 @@
-"""What belongs to another job or step is not believed: each variable that rollcall reads as another job's and as absent, in each way
-of starting, beside what Slurm gives where nothing of that is set."""
+"""What belongs to another job or step is not believed, and what cannot be every task's is not: each variable that rollcall reads
+as another job's, as all tasks' and as absent, in each way of starting, beside what Slurm gives where nothing of that is set."""
 
 import json
 import os
@@ -105,6 +105,27 @@ def test_what_another_job_left_changes_nothing(cluster, record, start):
     command, read = record()
     STARTS[start](cluster, command, {**ANOTHER_JOBS, **({} if start in WITH_SRUN_INSIDE else HET)})
     assert expected and read() == expected
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("prefix", [("--ddp",), ()])
+def test_what_is_no_tasks_own_is_replaced_and_each_node_says_so(cluster, rollcall, prefix):
+    """`export LOCAL_RANK=$SLURM_LOCALID` in a batch script is 0 in all tasks."""
+    names = ("LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "CROSS_RANK", "ROLE_RANK", "JAX_PROCESS_ID")
+    shape = ("-N2", "-n4", "--ntasks-per-node=2")
+    command, read = cluster.recorder()
+    exec_ = () if prefix else (rollcall, "exec", "--")
+    expected = tasks_values(cluster.environments(*prefix, *shape)[0], names) if prefix else None
+    result = cluster.run("srun", *prefix, *shape, *exec_, *command, env=dict.fromkeys(names, "0"))
+    got = tasks_values(read(), names)
+    assert got == (expected or got) and [e["JAX_PROCESS_ID"] for e in got] == ["0", "1", "2", "3"]
+    assert [e["LOCAL_RANK"] for e in got] == ["0", "1", "0", "1"] and [e["NODE_RANK"] for e in got] == ["0", "0", "1", "1"]
+    told = {name: result.stderr.count(f"warning: {name}: 0: was set for all tasks alike") for name in names}
+    assert told == {"LOCAL_RANK": 2, "JAX_PROCESS_ID": 2, "ROLE_RANK": 2, "NODE_RANK": 1, "GROUP_RANK": 1, "CROSS_RANK": 1}
+
+
+def tasks_values(environments, names):
+    return [{name: e[name] for name in names} for e in environments]
 
 
 @pytest.mark.long

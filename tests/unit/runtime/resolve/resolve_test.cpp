@@ -67,7 +67,7 @@ TEST(Resolve, AllTasksOfAStepAgreeOnThePort) {
 
 TEST(Resolve, UsersValueWinsAndADisagreementIsAWarning) {
   for (const char* name :
-       {"MASTER_ADDR", "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "LOCAL_RANK", "OMP_NUM_THREADS"}) {
+       {"MASTER_ADDR", "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "MASTER_PORT", "OMP_NUM_THREADS"}) {
     Step step;
     step.user.set(name, "7");
     const auto patch = step.run();
@@ -85,11 +85,73 @@ TEST(Resolve, UsersValueThatAgreesIsKeptWithoutAWarning) {
   step.user.set("RANK", "3");
   step.user.set("WORLD_SIZE", "4");
   step.user.set("MASTER_ADDR", "10.78.0.1");
+  step.network.users_head = step.network.head_names.front();
+  step.facts.reserved_ports = "29500";
   step.user.set("MASTER_PORT", "29500");
   step.user.set("GLOO_SOCKET_IFNAME", "ib0");
   const auto patch = step.run();
   EXPECT_THAT(patch->warnings, IsEmpty());
   EXPECT_EQ(apply(*patch, step.user).get("MASTER_PORT"), "29500");
+}
+
+/// Whether task `rank` of 2 on each of 2 nodes replaces `value`, and whether it is the one that tells.
+std::pair<bool, bool> replaces_and_tells(const char* name, const char* value, std::uint32_t rank) {
+  Step step;
+  step.facts.rank = rank;
+  step.facts.local_rank = rank % 2;
+  step.facts.node_rank = rank / 2;
+  step.facts.first_rank_here = rank - rank % 2;
+  step.user.set(name, value);
+  const auto patch = step.run();
+  return {patch->find(name)->action == Action::Set,
+          std::ranges::any_of(patch->task_warnings, [&](const auto& text) { return text.starts_with(name); })};
+}
+
+TEST(Resolve, WhatTellsTasksApartAndIsAnothersIsReplacedAndTheFirstOfANodeTells) {
+  using Told = std::vector<std::pair<bool, bool>>;
+  constexpr std::pair kIsItsOwn{false, false};
+  constexpr std::pair kTells{true, true};
+  constexpr std::pair kSilent{true, false};
+  const auto tasks = [](const char* name, const char* value) {
+    Told told;
+    for (std::uint32_t rank = 0; rank < 4; ++rank) {
+      told.push_back(replaces_and_tells(name, value, rank));
+    }
+    return told;
+  };
+  EXPECT_EQ(tasks("LOCAL_RANK", "0"), (Told{kIsItsOwn, kTells, kIsItsOwn, kTells}));
+  EXPECT_EQ(tasks("LOCAL_RANK", "1"), (Told{kTells, kIsItsOwn, kTells, kIsItsOwn}));
+  EXPECT_EQ(tasks("JAX_PROCESS_ID", "0"), (Told{kIsItsOwn, kTells, kTells, kSilent}));
+  EXPECT_EQ(tasks("JAX_PROCESS_ID", "2"), (Told{kTells, kSilent, kIsItsOwn, kTells}));
+  for (const char* const name : {"NODE_RANK", "GROUP_RANK", "CROSS_RANK"}) {
+    EXPECT_EQ(tasks(name, "0"), (Told{kIsItsOwn, kIsItsOwn, kTells, kSilent})) << name;
+  }
+}
+
+TEST(Resolve, LocalRankOfATaskThatSeesOneGpuStaysTheUsers) {
+  Step step;
+  step.user.set("LOCAL_RANK", "0");
+  step.user.set("CUDA_VISIBLE_DEVICES", "1");
+  EXPECT_EQ(step.after().get("LOCAL_RANK"), "0");
+  step.user.set("CUDA_VISIBLE_DEVICES", "0,1");
+  EXPECT_EQ(step.after().get("LOCAL_RANK"), "1");
+}
+
+TEST(Resolve, MasterAddressThatIsTheHeadNodesByAnotherNameIsNoDisagreement) {
+  const auto warns = [](const char* value, const char* address, std::uint32_t rank) {
+    Step step;
+    step.facts.rank = rank;
+    step.facts.this_host = rank == 0 ? "jwb0001" : "jwb0002";
+    step.network.interfaces[1].addresses[0].text = "10.77.0.1";
+    step.user.set("MASTER_ADDR", value);
+    step.network.users_head = {value, {{address, true, std::string_view(address).starts_with("127."), false}}, ""};
+    return !step.run()->warnings.empty();
+  };
+  EXPECT_FALSE(warns("jwb0001i.juwels", "10.78.0.1", 0));
+  EXPECT_FALSE(warns("10.77.0.1", "10.77.0.1", 0)) << "of the head's other network, as the head itself knows";
+  EXPECT_TRUE(warns("10.77.0.1", "10.77.0.1", 2));
+  EXPECT_TRUE(warns("localhost", "127.0.0.1", 0));
+  EXPECT_TRUE(warns("jwb0003", "10.78.0.3", 0));
 }
 
 TEST(Resolve, UsersRankThatContradictsTheStepIsAMismatch) {
