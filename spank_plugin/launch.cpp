@@ -16,6 +16,7 @@
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/marker.h"
+#include "runtime/job/own_environment.h"
 #include "runtime/job/srun_arguments.h"
 #include "runtime/settings/launch_settings.h"
 #include "spank_plugin/slurm_spank.h"
@@ -124,6 +125,46 @@ void make_a_missing_node_half_an_error() {
     }
   }
   ::setenv(env::kMarker.data(), job::to_text(marker).c_str(), 1);
+}
+
+void drop_values_of_step_around() {
+  for (const std::string& name : job::marked_values(Environment::of_this_process())) {
+    ::unsetenv(name.c_str());
+  }
+}
+
+void drop_values_of_another_job(const DdpOption& option) {
+  static bool done = false;
+  if (done || !option.enabled) {
+    return;
+  }
+  done = true;
+  const Environment all = Environment::of_this_process();
+  const Environment own = job::own_environment(all);
+  for (const auto& [name, value] : all.variables()) {
+    const bool of_job = name.starts_with("SLURM_ARRAY_") || name == env::kSlurmRestartCount;
+    if (of_job && !own.get(name)) {
+      ::unsetenv(name.c_str());
+    }
+  }
+}
+
+void warn_of_binding_of_another_step(const DdpOption& option) {
+  static bool said = false;
+  const Environment own = Environment::of_this_process();
+  const std::string bind = own.get("SLURM_CPU_BIND").value_or("");
+  // Slurm gives a task all four; who sets a binding of their own sets the first.
+  const std::string tasks = own.get("SLURM_CPU_BIND_VERBOSE").value_or("") + "," +
+                            own.get("SLURM_CPU_BIND_TYPE").value_or("") + own.get("SLURM_CPU_BIND_LIST").value_or("");
+  const bool is_one_tasks = bind == tasks && bind.find("_cpu:") != bind.npos;
+  if (said || !option.enabled || !is_one_tasks || job::srun_option(command_line(), "--cpu-bind")) {
+    return;
+  }
+  said = true;
+  slurm_spank_log(
+      "rollcall: warning: SLURM_CPU_BIND: %s: is of a task of another step, which called srun or submitted this job, "
+      "and srun binds all tasks to that one's CPUs; try unset ${!SLURM_CPU_BIND@} before srun",
+      bind.c_str());
 }
 
 void announce_task_prolog(const std::string& program) {

@@ -37,6 +37,19 @@ void withdraw_end_with_first_failure();
 /// --export keeps the environment from the tasks.
 void make_a_missing_node_half_an_error();
 
+/// For slurm_spank_init in sbatch and salloc: removes from this process what a rollcall set in the step that it was
+/// called in. The new job would have that step's ranks: a program there that srun did not start would wait for them.
+void drop_values_of_step_around();
+
+/// For the option's callback in srun: removes the array and the count of restarts of another job, which submitted this
+/// one, so that no task has them. Asks slurmctld where the environment has any such variable (job::own_environment()).
+void drop_values_of_another_job(const DdpOption& option);
+
+/// For the option's callback in srun: says once that SLURM_CPU_BIND is not the user's but what Slurm gave a task, of
+/// the step that this srun was called in or that submitted the job. srun binds all tasks by it, to that one task's
+/// CPUs.
+void warn_of_binding_of_another_step(const DdpOption& option);
+
 // An installation without an administrator (`rollcall install --user`): no half of the plugin runs on the nodes, so a
 // task prolog does its work. Such a line in plugstack.conf has `task_prolog=PATH`.
 

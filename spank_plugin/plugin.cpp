@@ -49,6 +49,8 @@ Result<void> take_option_here(const spank::DdpOption& option) {
   }
   if (in_srun) {
     spank::say_if_end_with_first_failure_is_missing(option, g_site_file);
+    spank::drop_values_of_another_job(option);
+    spank::warn_of_binding_of_another_step(option);
   }
   if (in_srun && g_task_prolog) {
     return spank::hand_to_task_prolog(*g_task_prolog, option);
@@ -93,6 +95,9 @@ int slurm_spank_init(spank_t handle, int argument_count, char** arguments) {
       if (context == S_CTX_LOCAL) {
         g_ends_with_first_failure = spank::announce_end_with_first_failure(g_site_file);
       }
+      if (context == S_CTX_ALLOCATOR) {
+        spank::drop_values_of_step_around();
+      }
       if (context == S_CTX_LOCAL && g_task_prolog) {
         spank::announce_task_prolog(*g_task_prolog);
       }
@@ -131,6 +136,7 @@ int slurm_spank_task_init(spank_t handle, int, char**) {
   bool promised = false;
   const int status = run_hook([&]() -> int {
     if (!spank::is_srun_step(handle)) {
+      spank::drop_values_of_other_steps(handle);  // of a task that submitted this job
       return ESPANK_SUCCESS;
     }
     promised = g_option_was_lost || (g_option && g_option->enabled);

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from minicluster import SOURCE, poll
+from minicluster import SOURCE, Minicluster, poll
 
 HOSTS = "jwb[0001-0002]"  # the step that submitted has the nodes of the new job: shape alone tells nothing
 
@@ -158,6 +158,26 @@ def test_a_job_that_an_arrays_element_submits_requeues_itself(cluster, rollcall,
     assert "Restarts=1" in shown[job] and "Restarts=0" in shown[outer] and "JobState=RUNNING" in shown[outer]
 
 
+def test_a_job_that_a_task_submits_has_none_of_that_steps_values(cluster):
+    """A trainer that submits its evaluation, whose script starts a program without srun."""
+    folder = cluster.new_folder()
+    inner = f"sbatch --wait -n1 --output=/dev/null --wrap 'env > {folder}/batch'; salloc -n1 env > {folder}/salloc"
+    cluster.run("srun", "--ddp", "-N2", "-n2", "bash", "-c", f"[ $RANK = 0 ] || {{ {inner}; }}")
+    for name in ("batch", "salloc"):
+        left = re.findall(r"^(?:RANK|WORLD_SIZE|MASTER_\w+|PET_\w+|LOCAL_RANK|JAX_\w+|ROLLCALL_S\w+)=.*", (folder / name).read_text(), re.M)
+        assert left == [], name
+
+
+@pytest.mark.long
+def test_a_step_has_neither_array_nor_restarts_of_the_job_that_submitted(cluster):
+    """Programs choose what to do by SLURM_ARRAY_TASK_ID, and go on from a checkpoint where they were started again."""
+    names = {"SLURM_ARRAY_JOB_ID": "6", "SLURM_ARRAY_TASK_ID": "5", "SLURM_RESTART_COUNT": "2"}
+    show = 'echo "${SLURM_ARRAY_TASK_ID-none} ${SLURM_RESTART_COUNT-none} $TORCHELASTIC_RESTART_COUNT"'
+    script = f"#!/bin/bash\nsrun --ddp -n1 bash -c '{show}'\n"
+    assert cluster.batch(script, "-n1", env=names).split("\n")[0] == "none none 0"
+    assert cluster.batch(script, "-n1", "--array=4", env={"SLURM_RESTART_COUNT": "2"}).split("\n")[0] == "4 none 0"
+
+
 @pytest.mark.long
 def test_a_training_in_a_job_that_an_array_submitted_is_no_element_of_it(cluster, rollcall_train):
     """Its folder has no element's number, and nothing was started again."""
@@ -168,3 +188,20 @@ def test_a_training_in_a_job_that_an_array_submitted_is_no_element_of_it(cluster
     output = cluster.batch(f"#!/bin/bash\n{training}\n", "-n1", "--job-name=mine", env=env)
     assert [path.name for path in (folder / "rollcall").iterdir()] == ["mine"], output
     assert "restart count" not in output and "element" not in output
+
+
+@pytest.mark.long
+def test_binding_of_the_step_that_submitted_is_told(short_folder, plugin):
+    cluster = Minicluster(short_folder / "bind", f"--plugin={plugin}", "--conf=TaskPlugin=task/affinity", "--cpus=2").start()
+    try:
+        folder = cluster.new_folder()
+        script = folder / "inner"
+        script.write_text("#!/bin/bash\nsrun --ddp true\necho undone\nsrun --ddp --cpu-bind=none true\n"
+                          "unset ${!SLURM_CPU_BIND@}\nsrun --ddp true\nSLURM_CPU_BIND=none srun --ddp true\n")
+        cluster.run("srun", "-n1", "sbatch", "--wait", "-n2", f"--output={folder}/out", script)
+        output = (folder / "out").read_text()
+        bound, _, undone = output.partition("undone")
+        assert bound.count("rollcall: warning: SLURM_CPU_BIND: quiet,mask_cpu:0x") == 1, output
+        assert "SLURM_CPU_BIND" not in undone, output
+    finally:
+        cluster.stop()
