@@ -3,11 +3,14 @@ import argparse
 import collections
 import json
 import pathlib
+import zipfile
 
 import numpy
 import pytest
 import reference.networks
 import torch
+import torch.distributed.checkpoint.format_utils
+import torch.distributed.tensor
 import trainer_ranks
 from test_checkpoint_exchange import Malicious, same, save, tool
 
@@ -215,3 +218,58 @@ def test_a_file_that_a_training_cannot_begin_with_tells_what_to_do(tmp_path):
     assert "--resume: " in text and "holds weights, and nothing of a training; try --init-from=FILE" in text
     text = trainer_ranks.run(tmp_path / "run", *OPTIONS, f"--init-from={tmp_path}/other.pth", ranks=1, code=76)
     assert "is of another model: conv1.weight is here and not there" in text
+
+
+def told_of(path, tmp_path, code=65):
+    return tool("import", path, tmp_path / "x.h5", code=code)
+
+
+def test_files_of_other_kinds_are_named_with_what_makes_them_a_state_dict(tmp_path):
+    model = torch.nn.Linear(2, 2)
+    torch.jit.script(model).save(tmp_path / "script.pt")
+    assert "is a model of TorchScript; try torch.save(torch.jit.load(FILE).state_dict(), NEW_FILE)" in told_of(tmp_path / "script.pt", tmp_path)
+    torch.save(torch.jit.load(tmp_path / "script.pt").state_dict(), tmp_path / "new.pth")  # and so it is
+    tool("import", tmp_path / "new.pth", tmp_path / "new.h5")
+    with zipfile.ZipFile(tmp_path / "new.pth") as stored, zipfile.ZipFile(tmp_path / "small.pth", "w", zipfile.ZIP_DEFLATED) as small:
+        for name in stored.namelist():
+            small.writestr(name, stored.read(name))
+    assert "is a compressed or encrypted zip archive" in told_of(tmp_path / "small.pth", tmp_path)
+
+
+def test_models_in_several_files_are_named_with_what_makes_them_one(tmp_path):
+    torch.distributed.checkpoint.save({"model": torch.nn.Linear(2, 2).state_dict()}, checkpoint_id=tmp_path / "dcp", no_dist=True)
+    text = told_of(tmp_path / "dcp", tmp_path, code=66)
+    assert f"try python -m {torch.distributed.checkpoint.format_utils.__name__} dcp_to_torch {tmp_path}/dcp FILE.pth" in text
+    torch.distributed.checkpoint.format_utils.dcp_to_torch_save(tmp_path / "dcp", tmp_path / "one.pth")
+    same(dict(imported(torch.load(tmp_path / "one.pth", weights_only=True), tmp_path)[1]),
+         dict(torch.load(tmp_path / "one.pth", weights_only=True)["model"]))
+
+    (tmp_path / "zero").mkdir()
+    (tmp_path / "zero" / "zero_to_fp32.py").write_text("")
+    assert "zero_to_fp32.py in it" in told_of(tmp_path / "zero", tmp_path, code=66)
+    part = {"module": {"w": torch.zeros(0)}, "ds_config": {}, "ds_version": "0.18.0", "param_shapes": [{"w": torch.Size([3])}]}
+    for name, saved in {"model": part, "optimizer": {"optimizer_state_dict": {"zero_stage": 3}, "ds_version": "0.18.0"}}.items():
+        torch.save(saved, tmp_path / f"{name}_states.pt")
+        assert "one rank's part of a DeepSpeed checkpoint; try the script zero_to_fp32.py" in told_of(tmp_path / f"{name}_states.pt", tmp_path)
+    whole = {"w": torch.ones(3)}
+    same(dict(imported({**part, "module": whole}, tmp_path)[1]), whole)  # ZeRO-1 and 2
+
+    for name in ("model-00001-of-00003.safetensors", "pytorch_model-00002-of-00003.bin", "model.safetensors.index.json"):
+        (tmp_path / name).write_text("{}")
+        assert "of several files of a model" in told_of(tmp_path / name, tmp_path).replace("the several", "several")
+    torch.save(whole, tmp_path / "model-00001-of-00001.bin")
+    tool("import", tmp_path / "model-00001-of-00001.bin", tmp_path / "y.h5")
+
+
+def test_a_ranks_part_of_a_divided_tensor_is_named(tmp_path, monkeypatch):
+    for name, value in {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "RANK": "0", "WORLD_SIZE": "1"}.items():
+        monkeypatch.setenv(name, value)
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
+        divided = torch.distributed.tensor.distribute_tensor(torch.ones(4), mesh, [torch.distributed.tensor.Shard(0)])
+        torch.save({"model": {"w": divided}}, tmp_path / "rank0.pth")
+    finally:
+        torch.distributed.destroy_process_group()
+    text = told_of(tmp_path / "rank0.pth", tmp_path)
+    assert "holds w, which is of Python's torch.distributed.tensor.DTensor" in text and "full_state_dict=True" in text

@@ -78,6 +78,19 @@ std::string unknown_item(const PickleTree& tree, const PickleDict& dict, const s
   return "";
 }
 
+/// Where ZeRO divides the parameters, or in a file of the optimizer's, the model is not there or without elements.
+bool is_part_of_deepspeed(const PickleTree& tree, const PickleDict& root) {
+  if (tree.find(root, "ds_version") == nullptr) {
+    return false;
+  }
+  const PickleIndex* const module = tree.find(root, "module");
+  const auto* const dict = module == nullptr ? nullptr : tree.as<PickleDict>(*module);
+  return dict == nullptr || std::ranges::all_of(dict->items, [&](const auto& item) {
+           const auto* const tensor = tree.as<PickleTensor>(item.second);
+           return tensor == nullptr || std::ranges::find(tensor->shape, 0) != tensor->shape.end();
+         });
+}
+
 const PickleDict* usual_one(const std::vector<NamedDict>& dicts) {
   for (const char* const name : kUsualKeys) {
     if (const auto usual = std::ranges::find(dicts, name, &NamedDict::path); usual != dicts.end()) {
@@ -129,12 +142,25 @@ std::string describe(const PickleTree& tree, PickleIndex value) {
                                           tree.names[unknown->name]);
 }
 
+std::string advice_for(const PickleTree& tree, PickleIndex value) {
+  const auto* const unknown = tree.as<PickleUnknown>(value);
+  const std::string name = unknown == nullptr ? "" : tree.names[unknown->name];
+  const bool is_part = name.find("DTensor") != std::string::npos || name.find("ShardedTensor") != std::string::npos;
+  return is_part ? "saving what get_model_state_dict() gives with StateDictOptions(full_state_dict=True): this is a "
+                   "rank's part"
+                 : "saving only what is a tensor";
+}
+
 Result<const PickleDict*> find_state_dict(const PickleTree& tree, const std::string& key, const InputFile& file) {
   const auto* const root = tree.as<PickleDict>(tree.root);
   if (root == nullptr) {
     return tree.as<PickleUnknown>(tree.root) != nullptr
                ? file.unusable("is " + describe(tree, tree.root), kSaveStateDict)
                : file.unusable("holds no dict", kSaveStateDict);
+  }
+  if (is_part_of_deepspeed(tree, *root)) {
+    return file.unusable("is one rank's part of a DeepSpeed checkpoint",
+                         "the script zero_to_fp32.py in its folder, which makes one file");
   }
   if (key.empty()) {
     const auto is_tensor = [&](const auto& item) { return tree.as<PickleTensor>(item.second) != nullptr; };

@@ -13,7 +13,8 @@ namespace rollcall::checkpoint::exchange {
 [[nodiscard]] Result<const PickleDict*> find_state_dict(const PickleTree& tree, const std::string& key,
                                                         const InputFile& file);
 
-/// What a value that is no tensor is, for an error: "no tensor", or whose class it is of.
+/// What a value that is no tensor is, for an error: "no tensor", or whose class it is of; and what to do about it.
 [[nodiscard]] std::string describe(const PickleTree& tree, PickleIndex value);
+[[nodiscard]] std::string advice_for(const PickleTree& tree, PickleIndex value);
 
 }  // namespace rollcall::checkpoint::exchange

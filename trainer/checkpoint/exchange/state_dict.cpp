@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "trainer/checkpoint/exchange/files.h"
+#include "trainer/checkpoint/exchange/several_files.h"
 #include "trainer/checkpoint/exchange/zip_archive.h"
 
 namespace rollcall::checkpoint::exchange {
@@ -119,6 +120,9 @@ void remove_wrapper_prefixes(StateDict& state) {
 }
 
 Result<StateDict> read_state_dict(const std::string& path, const std::string& key) {
+  if (auto error = several_files(path)) {
+    return *std::move(error);
+  }
   auto file = InputFile::open(path);
   if (!file) {
     return file.error();

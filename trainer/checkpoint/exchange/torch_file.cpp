@@ -127,7 +127,7 @@ Result<StateDict> read_tensors(const ZipArchive& archive, const std::string& pre
     if (key == nullptr || tree.as<PickleTensor>(value) == nullptr) {
       return archive.file().unusable(
           fmt::format("holds {}, which is {}", key ? *key : "a key that is no text", describe(tree, value)),
-          "saving only what is a tensor");
+          advice_for(tree, value));
     }
     last[*key] = value;
   }
@@ -223,6 +223,10 @@ Result<StateDict> read_torch_file(InputFile file, const std::string& key) {
   const auto prefix = find_prefix(*archive);
   if (!prefix) {
     return prefix.error();
+  }
+  if (archive->find(*prefix + "/constants.pkl") != nullptr) {
+    return archive->file().unusable("is a model of TorchScript",
+                                    "torch.save(torch.jit.load(FILE).state_dict(), NEW_FILE) in Python");
   }
   if (auto order = check_byte_order(*archive, *prefix); !order) {
     return order.error();

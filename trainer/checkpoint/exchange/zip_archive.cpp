@@ -138,9 +138,7 @@ Result<ZipEntry> next_entry(const InputFile& file, Bytes& directory) {
     return file.unusable("is a damaged zip archive: member " + entry.name + " is not in order");
   }
   const bool encrypted = (number_at<std::uint16_t>(directory, 8) & zip::kEncrypted) != 0;
-  if (encrypted || number_at<std::uint16_t>(directory, 10) != 0 || stored_bytes != entry.bytes) {
-    return file.unusable("is a compressed or encrypted zip archive, which torch.save never writes");
-  }
+  entry.is_stored = !encrypted && number_at<std::uint16_t>(directory, 10) == 0 && stored_bytes == entry.bytes;
   directory = directory.subspan(zip::kCentralHeaderBytes + name + extra + comment);
   return entry;
 }
@@ -258,10 +256,11 @@ Result<ZipArchive> ZipArchive::open(InputFile file) {
       return entry.error();
     }
     // Members that overlap could make a small file use much memory.
-    if (entry->bytes > archive.file_.size() - total) {
+    const std::uint64_t bytes = entry->is_stored ? entry->bytes : 0;  // others are never read
+    if (bytes > archive.file_.size() - total) {
       return archive.file_.unusable("is a damaged zip archive: its members are larger than the file");
     }
-    total += entry->bytes;
+    total += bytes;
     archive.entries_.push_back(*std::move(entry));
   }
   std::ranges::sort(archive.entries_, {}, &ZipEntry::name);
@@ -278,6 +277,9 @@ const ZipEntry* ZipArchive::find(std::string_view name) const {
 }
 
 Result<std::unique_ptr<std::byte[]>> ZipArchive::read(const ZipEntry& entry) const {
+  if (!entry.is_stored) {
+    return file_.unusable("is a compressed or encrypted zip archive, which torch.save never writes");
+  }
   const auto memory = file_.read(zip::kLocalHeaderBytes, entry.header);
   if (!memory) {
     return memory.error();

@@ -22,21 +22,23 @@ struct ZipEntry {
   std::uint64_t bytes = 0;
   std::uint32_t crc32 = 0;
   std::uint64_t header = 0;  ///< offset of its local header
+  bool is_stored = true;     ///< neither compressed nor encrypted
 };
 
 /// A zip archive (PKWARE's APPNOTE 6.3, with Zip64) whose members are stored, not compressed: what torch.save writes.
 /// Move only; read() is thread-safe.
 class ZipArchive {
  public:
-  /// Reads the central directory. Errors: BadData where the file is no zip archive, is damaged, split, encrypted or
-  /// compressed, or names a member twice; InputOutput.
+  /// Reads the central directory. Errors: BadData where the file is no zip archive, is damaged or split, or names a
+  /// member twice; InputOutput.
   [[nodiscard]] static Result<ZipArchive> open(InputFile file);
 
   [[nodiscard]] const InputFile& file() const { return file_; }
   [[nodiscard]] const std::vector<ZipEntry>& entries() const { return entries_; }
   /// The member of that name, or null.
   [[nodiscard]] const ZipEntry* find(std::string_view name) const;
-  /// All bytes of a member, its CRC-32 being right. Errors: BadData, InputOutput.
+  /// All bytes of a member, its CRC-32 being right. Errors: BadData (also where it is encrypted or compressed),
+  /// InputOutput.
   [[nodiscard]] Result<std::unique_ptr<std::byte[]>> read(const ZipEntry& entry) const;
 
  private:
