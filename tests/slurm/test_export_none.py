@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from minicluster import SOURCE, Minicluster
+from minicluster import SLURM, SOURCE, Minicluster
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may put another file in the place of /etc/passwd")
 
@@ -45,11 +45,12 @@ def test_the_users_file_and_the_users_caches_are_found(cluster, rollcall, home, 
 
 @pytest.mark.parametrize("template", ["run_python.sbatch", "run.sbatch"])
 def test_tasks_of_a_template_have_what_its_script_has(cluster, home, template):
+    export = "--export=PATH" if SLURM else "--export=NONE"  # a Slurm that is not this machine's is found by PATH alone
     programs = cluster.new_folder()
     record, read = cluster.recorder()
     for name in ("python", "rollcall-train"):
         (programs / name).write_text(f"#!/bin/sh\nexec {shlex.join(record)}\n")
         (programs / name).chmod(0o755)
     output = cluster.batch(f"#!/bin/bash\n#SBATCH -N2\nexport PATH={programs}:$PATH FROM_A_MODULE=1\n"
-                           f". {SOURCE}/sbatch_templates/{template}\n", "--export=NONE", env={"HOME": str(home)})
+                           f". {SOURCE}/sbatch_templates/{template}\n", export, env={"HOME": str(home)})
     assert [e.get("FROM_A_MODULE") for e in read()] == ["1", "1"], output
