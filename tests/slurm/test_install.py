@@ -110,7 +110,9 @@ def test_every_variable_is_what_the_plugin_on_the_nodes_gives(installed, plain, 
         plugstack.write_text("")
         shutil.rmtree(ODD_FOLDER, ignore_errors=True)
     assert len(by_prolog) == len(by_plugin) > 0
-    assert rollcall_lines(errors) == rollcall_lines(plugin_errors)
+    of_step = re.compile(r"(?<=rollcall would set )\d+")  # each step has a port of its own
+    assert [of_step.sub("PORT", line) for line in rollcall_lines(errors)] == \
+        [of_step.sub("PORT", line) for line in rollcall_lines(plugin_errors)]
     for mine, sites in zip(by_prolog, by_plugin):
         assert comparable(mine) == comparable(sites)
         assert names_set(mine) == names_set(sites)

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from minicluster import SOURCE, Minicluster, poll
+from minicluster import SLURM, SOURCE, Minicluster, poll
 
 HOSTS = "jwb[0001-0002]"  # the step that submitted has the nodes of the new job: shape alone tells nothing
 
@@ -103,7 +103,10 @@ def test_what_another_job_left_changes_nothing(cluster, record, start):
     STARTS[start](cluster, command, {})
     expected = read()
     command, read = record()
-    STARTS[start](cluster, command, {**ANOTHER_JOBS, **({} if start in WITH_SRUN_INSIDE else HET)})
+    left = {**ANOTHER_JOBS, **({} if start in WITH_SRUN_INSIDE else HET)}
+    if SLURM and start.endswith("NONE"):  # without PATH a task finds no squeue of a Slurm that is unpacked somewhere
+        left = {name: value for name, value in left.items() if name != "SLURM_RESTART_COUNT"}
+    STARTS[start](cluster, command, left)
     assert expected and read() == expected
 
 
