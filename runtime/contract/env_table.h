@@ -35,7 +35,7 @@ inline constexpr std::array kVariables{
              "the user's",
              "this table", "never"},
     Variable{kStep, Use::ReadAndWritten, "resolve; rollcall",
-             "the step that these values were made for: JOB.STEP, or run.HASH under mpirun",
+             "the step that these values were made for: JOB.STEP, run.HASH under mpirun, or job.JOB without srun",
              "Slurm's ids, mpirun's namespace", "never"},
     Variable{kSiteConfig, Use::Read, "settings; users", "site profile to read instead of /etc/rollcall/site.toml"},
     Variable{kRun, Use::Read, "trainer; programs under `rollcall run`",

@@ -19,7 +19,8 @@ struct JobFacts {
 
   std::optional<std::uint32_t> job_id;
   std::optional<std::uint32_t> step_id;
-  std::uint32_t restart_count = 0;  ///< how often the job was requeued (SLURM_RESTART_COUNT)
+  std::optional<std::uint32_t> enclosing_job;  ///< of a single process that no srun started: the job that it is in
+  std::uint32_t restart_count = 0;             ///< how often the job was requeued (SLURM_RESTART_COUNT)
   /// The ranks are tasks of this step for certain: not those of a launcher whose ranks may just look like them on some
   /// nodes.
   bool is_slurms_step = true;

@@ -13,6 +13,9 @@ std::string step_name(const JobFacts& facts) {
   if (facts.job_id) {
     return fmt::format("{}.{}", *facts.job_id, facts.step_id.value_or(0));
   }
+  if (facts.enclosing_job) {
+    return fmt::format("job.{}", *facts.enclosing_job);
+  }
   const bool has_run = facts.port_salt != 0 && facts.source != "single";
   return has_run ? fmt::format("run.{:08x}", facts.port_salt) : "none";
 }

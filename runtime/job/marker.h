@@ -16,7 +16,8 @@ namespace rollcall::job {
 /// the environment (from a batch step into its steps, say) and tells rollcall's values from the user's.
 using Marker = std::map<std::string, std::uint32_t, std::less<>>;
 
-/// The content of ROLLCALL_STEP: "JOB.STEP"; "run.HASH" under an mpirun; "none" otherwise.
+/// The content of ROLLCALL_STEP: "JOB.STEP"; "run.HASH" under an mpirun; "job.JOB" of a single process in a job;
+/// "none" otherwise.
 [[nodiscard]] std::string step_name(const JobFacts& facts);
 
 /// FNV-1a, 32 bit (Fowler, Noll, Vo; RFC 9923).

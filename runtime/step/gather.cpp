@@ -104,6 +104,7 @@ Error contradiction(const job::JobFacts& users, const job::JobFacts& other) {
 job::JobFacts single_process(const Environment& environment) {
   job::JobFacts facts;
   facts.source = "single";
+  facts.enclosing_job = parse_integer<std::uint32_t>(environment.get(env::kSlurmJobId).value_or(""));
   facts.port_salt = static_cast<std::uint32_t>(getpid());
   const auto nodes = parse_integer<std::uint32_t>(environment.get("SLURM_JOB_NUM_NODES").value_or(""));
   if (nodes.value_or(1) > 1) {

@@ -36,6 +36,15 @@ TEST(Gather, WhoeverForgotSrunInAJobOfSeveralNodesIsTold) {
   EXPECT_THAT(warnings(Environment({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), "2"), testing::IsEmpty());
 }
 
+/// What a rollcall gave to a process of one job's batch script is no value of another's, which that one submitted.
+TEST(Gather, OneProcessesOfTwoJobsAreToldApart) {
+  const auto name = [](const char* job) {
+    return job::step_name(gather(Environment({{"SLURM_JOB_ID", job}}), nullptr)->facts);
+  };
+  EXPECT_EQ(name("7"), "job.7");
+  EXPECT_EQ(name(""), "none");
+}
+
 TEST(Gather, SlurmAnswersInATask) {
   const auto gathered = gather(slurm_task(), nullptr);
   EXPECT_EQ(gathered->facts.source, "slurm");
