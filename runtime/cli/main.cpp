@@ -12,5 +12,8 @@ int main(int argc, char** argv) {
     return rollcall::cli::run_task_prolog(environment);
   }
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
-  return rollcall::cli::run_program(arguments, rollcall::with_home_and_user(environment), std::cout, std::cerr);
+  // Workers of `rollcall run` get nothing that torchrun would not give them.
+  const bool is_run = !arguments.empty() && arguments.front() == "run";
+  return rollcall::cli::run_program(arguments, is_run ? environment : rollcall::with_home_and_user(environment),
+                                    std::cout, std::cerr);
 }

@@ -142,7 +142,8 @@ def test_it_is_at_home_in_tmux(tmp_path):
         tmux("resize-window", "-t", "top", "-x", "120", "-y", "40")
         assert wait_for(r"(?m)^.{81,}$")
         tmux("send-keys", "-t", "top", "q")
-        wait_for(re.escape(str(run)[-30:]))  # the screen of before, with the command that was typed
+        # The screen of before, with the command that was typed, wherever it is wrapped.
+        wait_for(r"\s*".join(map(re.escape, str(run)[-30:])))
         assert not any("\u2588" in line for line in tmux("capture-pane", "-p", "-t", "top").splitlines())
     finally:
         tmux("kill-server")
