@@ -30,7 +30,6 @@ constexpr std::string_view kHandedOn = "_SLURM_SPANK_OPTION_rollcall_ddp";
 // What a program cannot do without: by each it sees that it is not alone, and none of them is a number or a host here.
 constexpr std::array kIndispensable{env::kMasterAddr, env::kRank, env::kWorldSize, env::kTorchrunNodes,
                                     env::kJaxNumProcesses};
-constexpr const char* kPluginMissing = "rollcall-plugin-missing-on-this-node.invalid";  // RFC 6761: resolves nowhere
 
 std::vector<std::string> command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
@@ -120,8 +119,8 @@ void make_a_missing_node_half_an_error() {
   job::Marker marker = job::marker_of(own);
   for (const std::string_view name : kIndispensable) {
     if (!job::set_by_user(own, name)) {
-      ::setenv(name.data(), kPluginMissing, 1);
-      marker.insert_or_assign(std::string(name), job::fnv1a(kPluginMissing));
+      ::setenv(name.data(), env::kPluginMissing.data(), 1);
+      marker.insert_or_assign(std::string(name), job::fnv1a(env::kPluginMissing));
     }
   }
   ::setenv(env::kMarker.data(), job::to_text(marker).c_str(), 1);
@@ -140,7 +139,7 @@ void drop_values_of_another_job(const DdpOption& option) {
   }
   done = true;
   const Environment all = Environment::of_this_process();
-  const Environment own = job::own_environment(all);
+  const Environment own = job::own_environment(all, job::Asking::ForItself);
   for (const auto& [name, value] : all.variables()) {
     const bool of_job = name.starts_with("SLURM_ARRAY_") || name == env::kSlurmRestartCount;
     if (of_job && !own.get(name)) {
@@ -164,7 +163,7 @@ void warn_of_binding_of_another_step(const DdpOption& option) {
   slurm_spank_log(
       "rollcall: warning: SLURM_CPU_BIND: %s: is of a task of another step, which called srun or submitted this job, "
       "and srun binds all tasks to that one's CPUs; try unset ${!SLURM_CPU_BIND@} before srun",
-      bind.c_str());
+      printable(bind).c_str());
 }
 
 void announce_task_prolog(const std::string& program) {
@@ -204,7 +203,7 @@ void say_what_a_batch_script_needs() {
     slurm_spank_log(
         "rollcall: note: --ddp: inside the job Slurm reads the site's configuration again; put the line "
         "`export SLURM_CONF=%s` into the script, before srun",
-        conf);
+        printable(conf).c_str());
   }
 }
 

@@ -6,6 +6,9 @@ namespace rollcall::env {
 
 // Names that the code uses more than once. env_table.h says what each means.
 inline constexpr std::string_view kMarker = "ROLLCALL_SET";
+/// What srun's half of the plugin gives to MASTER_ADDR and others until a node's half replaces it. Resolves nowhere
+/// (RFC 6761).
+inline constexpr std::string_view kPluginMissing = "rollcall-plugin-missing-on-this-node.invalid";
 inline constexpr std::string_view kStep = "ROLLCALL_STEP";
 inline constexpr std::string_view kSiteConfig = "ROLLCALL_SITE_CONFIG";
 

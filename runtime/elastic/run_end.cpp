@@ -7,6 +7,7 @@
 
 #include "runtime/base/own_file.h"
 #include "runtime/base/small_file.h"
+#include "runtime/base/text.h"
 #include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/elastic/agent.h"
@@ -74,7 +75,9 @@ RunEnd Agent::end_of(const Outcome& outcome) const {
     return ended_by(outcome.exit_code - kFirstSignalCode, code);
   }
   if (outcome.exit_code == 0 && !had_a_place()) {
-    return {to_int(ExitCode::NoPlace),
+    // A task of a step of several nodes is there to be a spare; its step shall not fail.
+    const bool is_spare = parse_integer<std::uint32_t>(environment_.get(env::kSlurmStepNodes).value_or("")) > 1U;
+    return {is_spare ? 0 : to_int(ExitCode::NoPlace),
             fmt::format("rollcall: run: the run at {} ended well without this node, {}, which has run nothing; try "
                         "another --rdzv-endpoint for a run of its own",
                         coordination_->where(), this_host_name())};

@@ -58,7 +58,8 @@ Marker marker_of(const Environment& environment) { return parse_marker(environme
 
 bool is_marked(const Marker& marker, std::string_view name, std::string_view value) {
   const auto found = marker.find(name);
-  return found != marker.end() && found->second == fnv1a(value);
+  // The placeholder is nobody's own, also where --export=LIST names the variable and not the marker.
+  return value == env::kPluginMissing || (found != marker.end() && found->second == fnv1a(value));
 }
 
 std::optional<std::string> set_by_user(const Environment& environment, std::string_view name) {
@@ -69,8 +70,8 @@ std::optional<std::string> set_by_user(const Environment& environment, std::stri
 std::vector<std::string> marked_values(const Environment& environment) {
   std::vector<std::string> names;
   const Marker marker = marker_of(environment);
-  for (const auto& [name, hash] : marker) {
-    if (is_marked(marker, name, environment.get(name).value_or(""))) {
+  for (const auto& [name, value] : environment.variables()) {
+    if (is_marked(marker, name, value)) {
       names.push_back(name);
     }
   }

@@ -104,7 +104,8 @@ std::optional<StepOfProcess> step_named(std::string_view text) {
   if (!job || point == text.npos || point + 1 == text.size()) {
     return std::nullopt;
   }
-  return StepOfProcess{*job, std::string(text.substr(point + 1))};
+  const std::string_view step = text.substr(point + 1);
+  return StepOfProcess{*job, std::string(step.substr(0, step.find('+')))};  // "0+1": srun A : B in an ordinary job
 }
 
 Environment without_values_of_others(Environment environment, const Witnesses& witnesses) {

@@ -39,16 +39,20 @@ struct Witnesses {
 /// Pure.
 [[nodiscard]] Environment without_values_of_others(Environment environment, const Witnesses& witnesses);
 
-/// "9.batch" as Slurm writes a step; nothing where it is none. Pure.
+/// "9.batch" as Slurm writes a step, or "9.0+1", its second component; nothing where it is none. Pure.
 [[nodiscard]] std::optional<StepOfProcess> step_named(std::string_view text);
 /// "JOB.STEP" in the title of a slurmstepd ("slurmstepd: [9.batch]") and in /proc/PID/cgroup
 /// (".../job_9/step_batch/..."). Pure.
 [[nodiscard]] std::optional<StepOfProcess> step_in_title(std::string_view command_line);
 [[nodiscard]] std::optional<StepOfProcess> step_in_cgroups(std::string_view content);
 
-/// This process's environment without what another job or step left in it. Reads /proc; asks slurmctld (squeue, one
-/// process of a node for all) only in an array's element whose number is not the array's, and in a job that says that
-/// it was requeued. For a process of the user's own.
-[[nodiscard]] Environment own_environment(const Environment& environment);
+/// Who asks slurmctld: one process of a node for all, which then has a thread that answers the others; or this one for
+/// itself, where it is Slurm's (srun unloads the plugin, whatever threads it has).
+enum class Asking { OnceANode, ForItself };
+
+/// This process's environment without what another job or step left in it. Reads /proc; asks slurmctld (squeue) only in
+/// an array's element whose number is not the array's, and in a job that says that it was requeued. For a process of
+/// the user's own.
+[[nodiscard]] Environment own_environment(const Environment& environment, Asking asking = Asking::OnceANode);
 
 }  // namespace rollcall::job

@@ -56,9 +56,9 @@ bool is_element_of_another_number(const Environment& environment) {
 
 /// What squeue has in the job's line: its number, the array's element ("N/A": none), how often it was requeued. An
 /// array has a line for each of its elements, of which one may have the array's own number.
-void ask_controller(const Environment& environment, Witnesses& witnesses) {
+void ask_controller(const Environment& environment, Asking asking, Witnesses& witnesses) {
   const std::string job = *environment.get(env::kSlurmJobId);
-  const std::string answer = asked_once_on_host("squeue-of-" + job, kPatience, [&] {
+  const auto ask = [&] {
     const Result<std::string> text =
         output_of({"squeue", "--noheader", "--Format=JobID:20,ArrayTaskID:20,RestartCnt:20", "--jobs=" + job},
                   environment, kPatience);
@@ -68,8 +68,9 @@ void ask_controller(const Environment& environment, Witnesses& witnesses) {
       }
     }
     return std::string();
-  });
-  std::vector<std::string> words = split(answer, ' ');
+  };
+  std::vector<std::string> words =
+      split(asking == Asking::ForItself ? ask() : asked_once_on_host("squeue-of-" + job, kPatience, ask), ' ');
   std::erase(words, "");
   if (words.size() == 3) {
     witnesses.is_array_element = words[1] != "N/A";
@@ -99,7 +100,7 @@ std::optional<StepOfProcess> step_in_cgroups(std::string_view content) {
   return std::nullopt;
 }
 
-Environment own_environment(const Environment& environment) {
+Environment own_environment(const Environment& environment, Asking asking) {
   if (!environment.get_non_empty(env::kSlurmJobId)) {
     return environment;
   }
@@ -108,7 +109,7 @@ Environment own_environment(const Environment& environment) {
     witnesses.step = step_in_cgroups(proc_file("self/cgroup"));
   }
   if (is_element_of_another_number(environment) || environment.get_non_empty(env::kSlurmRestartCount)) {
-    ask_controller(environment, witnesses);
+    ask_controller(environment, asking, witnesses);
   }
   return without_values_of_others(environment, witnesses);
 }

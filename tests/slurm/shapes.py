@@ -119,6 +119,8 @@ SHAPES = [
     Shape("het step without allocation", het_direct(4, ["-w", "x0001"], ["-w", "x[0002-0003]", "-n3"]), [hosts("1 2 2 3")]),
     Shape("het step without allocation backwards", het_direct(4, ["-w", "x0003"], ["-w", "x[0001-0002]", "-n3"]),
           [hosts("3 1 1 2")], plugin_only="SLURM_HOSTFILE"),
+    Shape("het step in an ordinary job",
+          in_batch(["-w x[0001-0002]", "-n2"], "srun {options} -N1 -n1 {command} : -N1 -n1 {command}\n"), [hosts("1 2")]),
     Shape("a world per component", in_salloc(BACKWARDS, "--het-group=0,1"), [hosts("3"), hosts("1 1 2")], "world=component"),
     Shape("a world per component of three",
           in_salloc(["-w", "x0004", ":", "-w", "x0003", "-n2", ":", "-w", "x[0001-0002]", "-n2"], "--het-group=0-2"),

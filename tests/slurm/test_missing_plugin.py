@@ -68,3 +68,12 @@ def test_a_shell_of_salloc_and_a_batch_script_find_nothing_of_it(cluster):
     assert MISSING not in cluster.batch("#!/bin/bash\n#SBATCH -N2 --ddp\nenv\n")
     shell = cluster.run("salloc", "-N2", "--ddp", "srun", "--interactive", "-N1", "-n1", "env").stdout  # as use_interactive_step does
     assert "SLURM_JOB_ID" in shell and MISSING not in shell
+
+
+def test_a_list_of_variables_that_names_some_of_them_changes_nothing(cluster):
+    """srun takes the values of a list's names from its own environment, and not the marker, which is not among them."""
+    for env in ({}, {"SLURM_EXPORT_ENV": "PATH,MASTER_ADDR,RANK,WORLD_SIZE"}):
+        options = [] if env else ["--export=PATH,MASTER_ADDR,RANK,WORLD_SIZE"]
+        step = cluster.run("srun", "--ddp", "-N2", "-n2", *options, "sh", "-c", "echo $RANK of $WORLD_SIZE at $MASTER_ADDR", env=env)
+        assert sorted(line.partition(" at ")[0] for line in step.stdout.splitlines()) == ["0 of 2", "1 of 2"]
+        assert MISSING not in step.stdout + step.stderr and "you set" not in step.stderr, step.stderr

@@ -90,6 +90,7 @@ TEST(OwnEnvironment, OutsideOfAJobIsAsItIs) {
 TEST(StepOfProcess, IsReadFromTitlesAndCgroups) {
   EXPECT_EQ(step_in_title("slurmstepd: [9.batch]      "), (StepOfProcess{9, "batch"}));
   EXPECT_EQ(step_in_title("slurmstepd: [10.0]"), (StepOfProcess{10, "0"}));
+  EXPECT_EQ(step_in_title("slurmstepd: [10.0+1]"), (StepOfProcess{10, "0"})) << "srun A : B in an ordinary job";
   EXPECT_EQ(step_in_title(std::string("slurmstepd\0infinity", 19)), std::nullopt);
   EXPECT_EQ(step_in_cgroups("0::/system.slice/slurmstepd.scope/job_9/step_batch/user/task_special\n"),
             (StepOfProcess{9, "batch"}));
