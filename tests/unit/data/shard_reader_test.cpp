@@ -67,6 +67,24 @@ class Shard : public testing::Test {
   std::vector<std::string> warnings_;
 };
 
+TEST_F(Shard, WhoseSecondHalfWasOverwrittenWithZerosIsTold) {
+  TarWriter tar;
+  for (int i = 0; i < 20; ++i) {
+    tar.add(std::to_string(i) + ".jpg", std::string(200'000, 'x'));
+    tar.add(std::to_string(i) + ".cls", std::to_string(i % 2));
+  }
+  std::string archive = tar.unfinished();
+  const std::size_t half = archive.size() / 2;
+  std::fill(archive.begin() + static_cast<std::ptrdiff_t>(half), archive.end(), '\0');
+  test::write_content(path_, {archive.begin(), archive.end()});
+  EXPECT_EQ(pictures().size(), 10U);
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("1 ends of shards that are more than 1 MiB of zeros")));
+  archive.resize(half + (std::size_t{1} << 20U));
+  test::write_content(path_, {archive.begin(), archive.end()});
+  EXPECT_EQ(pictures().size(), 10U);
+  EXPECT_THAT(warnings_, ElementsAre()) << "a large last record";
+}
+
 TEST_F(Shard, WhoseKeyComesTwiceIsRefusedAsByWebDataset) {
   write({"1.jpg", "1.cls", "1.jpg", "1.cls"});
   EXPECT_THAT(refusal(), HasSubstr("a.tar: 1.jpg: comes twice in one sample"));

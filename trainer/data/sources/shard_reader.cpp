@@ -91,13 +91,17 @@ class ShardReader {
     if (Result<void> plain = check_plain(*size); !plain) {
       return plain;
     }
-    const Result<void> indexed = index_tar(
+    const Result<std::uint64_t> zeros = index_tar(
         *size, [&](std::span<std::byte> bytes, std::uint64_t at) { return reads_.read_at(bytes, at); },
         [&](const TarMember& member) { return take(member); }, [&](const TarMember& link) { return refuse(link); });
-    if (!indexed) {
-      Error error = indexed.error();
+    if (!zeros) {
+      Error error = zeros.error();
       error.value = error.value.empty() ? path_ : error.value;
       return error;
+    }
+    constexpr std::uint64_t kMostZeros = 1 << 20;  // more than any tar fills its last record up with
+    if (*zeros > kMostZeros) {
+      content_.left_out.add("ends of shards that are more than 1 MiB of zeros, as in an unfinished copy", path_);
     }
     return finish_sample();
   }

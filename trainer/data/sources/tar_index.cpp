@@ -135,17 +135,17 @@ class Indexer {
   Indexer(std::uint64_t archive_bytes, const ReadAt& read_at, const TakeMember& take, const TakeMember& take_link)
       : archive_bytes_(archive_bytes), read_at_(read_at), take_(take), take_link_(take_link) {}
 
-  Result<void> run() {
+  Result<std::uint64_t> run() {
     while (at_ < archive_bytes_) {
       const Result<bool> more = read_member();
       if (!more) {
         return more.error();
       }
       if (!*more) {
-        break;
+        return pass_end();
       }
     }
-    return {};
+    return std::uint64_t{0};
   }
 
  private:
@@ -156,8 +156,7 @@ class Indexer {
       return damaged_tar(fmt::format("it is cut at {} bytes", at_));
     }
     if (is_empty(header)) {
-      const Result<void> nothing = check_nothing_follows();
-      return nothing ? Result<bool>(false) : nothing.error();
+      return false;
     }
     const auto bytes = number_of(header.size);
     if (!checksum_is_right(header) || !bytes) {
@@ -179,22 +178,23 @@ class Indexer {
     return true;
   }
 
-  /// An archive ends with empty blocks, some 20 as a rule. Members behind them are those of a second archive.
-  Result<void> check_nothing_follows() {
-    constexpr int kMostBlocks = 4096;
+  /// An archive ends with empty blocks, some 20 as a rule. Members behind them are those of a second archive, or of
+  /// this one where a part of it was overwritten. Gives how many bytes are of empty blocks.
+  Result<std::uint64_t> pass_end() {
+    std::uint64_t zeros = 0;
     TarHeader header;
-    for (int i = 0; i < kMostBlocks && archive_bytes_ - at_ >= kBlock; ++i, at_ += kBlock) {
+    for (; archive_bytes_ - at_ >= kBlock; at_ += kBlock) {
       if (!read_at_(std::as_writable_bytes(std::span(&header, 1)), at_)) {
         return damaged_tar(fmt::format("it cannot be read at {}", at_));
       }
-      if (!is_empty(header)) {
-        return !checksum_is_right(header)
-                   ? Result<void>()
-                   : fail("--data", "", fmt::format("holds a second archive, behind its end, at {}", at_),
-                          "joining archives with tar --concatenate, not with cat", ExitCode::BadData);
+      if (is_empty(header)) {
+        zeros += kBlock;
+      } else if (checksum_is_right(header)) {
+        return fail("--data", "", fmt::format("holds a second archive, behind its end, at {}", at_),
+                    "joining archives with tar --concatenate, not with cat", ExitCode::BadData);
       }
     }
-    return {};
+    return zeros;
   }
 
   Result<void> take_extension(char type, std::uint64_t bytes) {
@@ -242,8 +242,8 @@ class Indexer {
 
 }  // namespace
 
-Result<void> index_tar(std::uint64_t archive_bytes, const ReadAt& read_at, const TakeMember& take,
-                       const TakeMember& take_link) {
+Result<std::uint64_t> index_tar(std::uint64_t archive_bytes, const ReadAt& read_at, const TakeMember& take,
+                                const TakeMember& take_link) {
   return Indexer(archive_bytes, read_at, take, take_link).run();
 }
 
