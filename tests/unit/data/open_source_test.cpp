@@ -13,6 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::TemporaryFolder;
+using testing::AllOf;
 using testing::HasSubstr;
 
 void touch(const std::string& path) {
@@ -127,6 +128,23 @@ TEST(OpenSource, LeavesOutHiddenAndCompressedShardsAndSaysSo) {
   EXPECT_THAT(refusal(folder.path()), HasSubstr("shard-01.tar.gz: is compressed with gzip"));
   EXPECT_THAT(refusal(folder.file("shard-01.tar.gz")), HasSubstr("shard-01.tar.gz: is compressed with gzip"));
   EXPECT_THAT(refusal(folder.file("*.gz")), HasSubstr("shard-01.tar.gz: is compressed with gzip"));
+}
+
+TEST(OpenSource, RefusesShardsOfTwoPartsInOneFolder) {
+  for (const char* const other : {"val-000.tar", "imagenet_valid_0.tar", "Validation.1.tar", "test7.tar"}) {
+    const TemporaryFolder folder;
+    make_shards(folder, 3);
+    fs::rename(folder.file("shard-00.tar"), folder.file("imagenet-train-000.tar"));
+    fs::rename(folder.file("shard-01.tar"), folder.file("imagenet-train-001.tar"));
+    fs::rename(folder.file("shard-02.tar"), folder.file(other));
+    EXPECT_THAT(refusal(folder.path()),
+                AllOf(HasSubstr("holds shards of two parts, imagenet-train-*.tar and "),
+                      HasSubstr("--data='" + folder.file("imagenet-train-*.tar") + "', of which"),
+                      HasSubstr("folders train and val")));
+    EXPECT_TRUE(opened(folder.file("imagenet-train-*.tar")));
+    fs::rename(folder.file(other), folder.file("latest-train-val.tar"));
+    EXPECT_TRUE(opened(folder.path()));
+  }
 }
 
 TEST(OpenSource, DoesNotWaitForWhoWritesIntoAPipe) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <span>
 #include <system_error>
+#include <utility>
 
 #include "trainer/data/sources/left_out.h"
 
@@ -16,6 +17,7 @@ using Part = std::optional<std::string>;
 
 constexpr std::array kTrainNames{"train"};
 constexpr std::array kValidNames{"val", "valid", "validation"};
+constexpr const char* kTest = "test";  // no part that is read
 
 bool is_among(std::span<const char* const> names, const std::string& name) {
   for (const char* const each : names) {
@@ -63,7 +65,7 @@ DataParts parts_in_other_case(const std::string& folder) {
     }
     if (is_train_part(lower)) {
       found.train = name;
-    } else if (is_valid_part(lower) || lower == "test") {
+    } else if (is_valid_part(lower) || lower == kTest) {
       found.valid = name;
     }
   }
@@ -82,6 +84,36 @@ Error missing(const std::string& folder, const std::string& reason, const Part& 
       "--data", folder, "holds " + reason,
       in_other_case ? "calling " + *in_other_case + " " + wanted : "adding it, or naming only what is to be split",
       ExitCode::NoInput);
+}
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+/// Whether a word of a name, which ends where letters do, names a part: first training, second any other.
+std::pair<bool, bool> parts_in_name(const std::string& name) {
+  std::pair<bool, bool> found;
+  std::string word;
+  for (const char c : name + '.') {
+    if (is_letter(c)) {
+      word += c;
+      continue;
+    }
+    const std::string part = lower_case(std::exchange(word, ""));
+    found.first |= is_train_part(part);
+    found.second |= is_valid_part(part) || part == kTest;
+  }
+  return found;
+}
+
+/// "train-*.tar" of "train-000.tar".
+std::string pattern_of(const std::string& name) {
+  std::string pattern;
+  for (const char c : name) {
+    const bool is_digit = c >= '0' && c <= '9';
+    if (!is_digit || !pattern.ends_with('*')) {
+      pattern += is_digit ? '*' : c;
+    }
+  }
+  return pattern;
 }
 
 }  // namespace
@@ -116,6 +148,25 @@ Result<DataParts> find_parts(const std::string& folder) {
                 "renaming the two, or naming only what is to be split", ExitCode::NoInput);
   }
   return parts;
+}
+
+Result<void> check_one_part(const std::string& folder, const std::vector<std::string>& shards) {
+  std::string train;
+  std::string other;
+  for (const std::string& path : shards) {
+    const std::string name = fs::path(path).filename().string();
+    if (const auto [is_train, is_other] = parts_in_name(name); is_train != is_other) {
+      (is_train ? train : other) = pattern_of(name);
+    }
+  }
+  if (train.empty() || other.empty()) {
+    return {};
+  }
+  return fail("--data", folder, "holds shards of two parts, " + train + " and " + other,
+              "--data='" + (fs::path(folder) / train).string() +
+                  "', of which a part is kept for validation, or moving " + train + " and " + other +
+                  " into folders train and val there",
+              ExitCode::NoInput);
 }
 
 }  // namespace rollcall::data

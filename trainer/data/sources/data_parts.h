@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/base/result.h"
 
@@ -21,5 +22,9 @@ struct DataParts {
 /// (as classes the two would be one training set); a link to one leads nowhere. A class `valid` beside a class
 /// `invalid` is no part.
 [[nodiscard]] Result<DataParts> find_parts(const std::string& folder);
+
+/// Error (NoInput) where the shards of one folder are of two parts by the words of their names, as train-000.tar and
+/// val-000.tar are (or test-000.tar): one training set they are not.
+[[nodiscard]] Result<void> check_one_part(const std::string& folder, const std::vector<std::string>& shards);
 
 }  // namespace rollcall::data

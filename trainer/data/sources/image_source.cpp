@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "runtime/base/text.h"
+#include "trainer/data/sources/data_parts.h"
 #include "trainer/data/sources/image_folder.h"
 #include "trainer/data/sources/left_out.h"
 #include "trainer/data/sources/packed_file.h"
@@ -157,6 +158,9 @@ Result<std::shared_ptr<const ImageSource>> open_folder(const std::string& folder
   if (!shards->left_out.is_empty()) {
     indices.warn("--data: " + folder + ": is read as shards, and of what else it holds are left out " +
                  shards->left_out.text() + "; try shards in a folder of their own, decompressed");
+  }
+  if (const Result<void> one = check_one_part(folder, shards->paths); !one) {
+    return one.error();
   }
   if (!shards->paths.empty()) {
     return TarSource::open(shards->paths, indices);
