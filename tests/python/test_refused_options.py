@@ -37,6 +37,17 @@ def test_a_dry_run_refuses_what_training_would(tmp_path, options, code):
     assert found == code and "DONE" not in out and error.startswith("rollcall: " + options[0].split("=")[0]), out + error
 
 
+def test_a_dry_run_takes_the_shards_that_training_takes(tmp_path):
+    for number in range(2):
+        (tmp_path / f"train-00{number}.tar").write_bytes(bytes(1024))
+    for pattern in "train-{000..001}.tar", "train-*.tar", "train-[0-9]*.tar", "train-000.tar":
+        code, out, error = train(tmp_path, "--dry-run", f"--data={tmp_path / pattern}")
+        assert code == 0 and "DONE" in out, pattern + out + error
+    for pattern, reason in ("train-{000..002}.tar", "train-002.tar: No such file"), ("val-*.tar", "val-*.tar: matches no file"):
+        code, out, error = train(tmp_path, "--dry-run", f"--data={tmp_path / pattern}")
+        assert code == 66 and "DONE" not in out and reason in error, pattern + out + error
+
+
 def test_a_dry_run_says_what_its_number_is(tmp_path):
     code, out, error = train(tmp_path, "--dry-run", "--data=fake")
     assert code == 0 and "seconds of CLOCK_MONOTONIC" in out, out + error

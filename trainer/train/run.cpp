@@ -25,6 +25,7 @@
 #include "runtime/step/resolved_step.h"
 #include "trainer/config/options.h"
 #include "trainer/config/train_config.h"
+#include "trainer/data/sources/image_source.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/report/page.h"
@@ -81,6 +82,12 @@ void say_done(const World& world, float ranks) {
   std::fputs(line.c_str(), stdout);
 }
 
+/// The files or folders that training would open first.
+Result<std::vector<std::string>> first_opened(const std::string& source) {
+  const bool is_there = ::access(source.c_str(), F_OK) == 0;
+  return is_there ? std::vector<std::string>{source} : data::shards_of_pattern(source);
+}
+
 /// What training would refuse at its start, as far as that costs no look at the data themselves.
 Result<void> check_settings(const SessionInput& input) {
   const Result<config::TrainConfig> config = config::make_train_config(input.options.trainer, input.environment);
@@ -88,9 +95,17 @@ Result<void> check_settings(const SessionInput& input) {
     return config.error();
   }
   const std::string& source = config->data.datasets.source;
-  if (source != "fake" && ::access(source.c_str(), R_OK) != 0) {
-    return fail("--data", config->data.given, errno_text(errno), "a folder or file that every node has",
-                ExitCode::NoInput);
+  if (source == "fake") {
+    return {};
+  }
+  const Result<std::vector<std::string>> paths = first_opened(source);
+  if (!paths) {
+    return paths.error();
+  }
+  for (const std::string& path : *paths) {
+    if (::access(path.c_str(), R_OK) != 0) {
+      return fail("--data", path, errno_text(errno), "a folder or file that every node has", ExitCode::NoInput);
+    }
   }
   return {};
 }

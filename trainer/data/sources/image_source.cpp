@@ -133,7 +133,9 @@ Result<std::vector<std::string>> match(const std::string& pattern) {
   return paths;
 }
 
-Result<std::shared_ptr<const ImageSource>> open_pattern(const std::string& pattern, SourceIndices& indices) {
+}  // namespace
+
+Result<std::vector<std::string>> shards_of_pattern(const std::string& pattern) {
   std::vector<std::string> shards;
   for (const std::string& name : expand_ranges(pattern)) {
     const Result<std::vector<std::string>> paths = match(name);
@@ -147,8 +149,10 @@ Result<std::shared_ptr<const ImageSource>> open_pattern(const std::string& patte
     return fail("--data", pattern, is_pattern ? "matches no file" : "does not exist",
                 "naming a folder of images, a packed file, or tar shards", ExitCode::NoInput);
   }
-  return TarSource::open(shards, indices);
+  return shards;
 }
+
+namespace {
 
 Result<std::shared_ptr<const ImageSource>> open_folder(const std::string& folder, SourceIndices& indices) {
   const Result<ShardsInFolder> shards = shards_in(folder);
@@ -180,7 +184,8 @@ Result<std::shared_ptr<const ImageSource>> open_source(const std::string& path, 
     return open_folder(path, indices);
   }
   if (!fs::exists(path, ignored)) {
-    return open_pattern(path, indices);
+    const Result<std::vector<std::string>> shards = shards_of_pattern(path);
+    return shards ? TarSource::open(*shards, indices) : shards.error();
   }
   return is_shard(path) ? TarSource::open({path}, indices) : PackedSource::open(path);
 }

@@ -59,6 +59,10 @@ class ImageSource {
 /// that name; else those of the source. One thread at a time (HDF5).
 [[nodiscard]] Result<std::shared_ptr<const ImageSource>> open_source(const std::string& path, SourceIndices& indices);
 
+/// The shards that a pattern names, as open_source() takes it; one of a range need not be there. Errors (NoInput): no
+/// pattern; no shard; a folder that cannot be listed.
+[[nodiscard]] Result<std::vector<std::string>> shards_of_pattern(const std::string& pattern);
+
 /// Calls work(0) ... work(count - 1), each once, from a few threads: for what waits for storage rather than for a CPU.
 /// After a failure no further call begins. Errors: the failed call's of the lowest number, as if one came after the
 /// other.
