@@ -65,24 +65,22 @@ TEST(SequentialEntropyDecoder, TakesOverWhereOneHuffmanCodedSequentialScanHoldsA
   }
 }
 
-TEST(SequentialEntropyDecoder, ForeignBytesBeforeMarkersAndBehindTheEndAreAllowed) {
+TEST(SequentialEntropyDecoder, FillBytesBeforeMarkersAndForeignBytesAtTheEndAreAllowed) {
   const Bytes good = picture(6);
   for (const bool own : {true, false}) {
     EXPECT_EQ(outcome(good, good, own), Outcome::SamePixels);
     EXPECT_EQ(outcome(with_inserted(good, marker_at(good, 0xd1), {0xff, 0xff}), good, own), Outcome::SamePixels);
     EXPECT_EQ(outcome(with_inserted(good, marker_at(good, 0xd9), {0xff}), good, own), Outcome::SamePixels);
     EXPECT_EQ(outcome(with_inserted(good, good.size(), {1, 2, 3}), good, own), Outcome::SamePixels);
-    for (const std::uint8_t marker : {std::uint8_t{0xd1}, std::uint8_t{0xd9}}) {
-      const Bytes more = with_inserted(good, marker_at(good, marker), {1, 2, 3, 4, 0xff, 0, 6, 7, 8, 9});
-      EXPECT_EQ(outcome(more, good, own), Outcome::SamePixels);
-    }
+    const Bytes more = with_inserted(good, marker_at(good, 0xd9), {1, 2, 3, 4, 0xff, 0, 6, 7, 8, 9});
+    EXPECT_EQ(outcome(more, good, own), Outcome::SamePixels);
     Bytes long_tail = good;
     long_tail.insert(long_tail.begin() + static_cast<std::ptrdiff_t>(marker_at(good, 0xd9)), 100'000, std::byte{0});
     EXPECT_EQ(outcome(long_tail, good, own), Outcome::SamePixels);
   }
 }
 
-TEST(SequentialEntropyDecoder, RestartThatIsMissingOrWrongIsDamage) {
+TEST(SequentialEntropyDecoder, RestartThatIsMissingOrWrongOrTooLateIsDamage) {
   const Bytes good = picture(6);
   const std::size_t second = marker_at(good, 0xd1);
   Bytes wrong = good;
@@ -90,8 +88,9 @@ TEST(SequentialEntropyDecoder, RestartThatIsMissingOrWrongIsDamage) {
   Bytes missing = good;
   missing.erase(missing.begin() + static_cast<std::ptrdiff_t>(second),
                 missing.begin() + static_cast<std::ptrdiff_t>(second) + 2);
+  const Bytes late = with_inserted(good, second, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
   const Bytes twice = with_inserted(good, second, {0xff, 0xd1});
-  for (const Bytes& damaged : {wrong, missing, twice}) {
+  for (const Bytes& damaged : {wrong, missing, late, twice}) {
     for (const bool own : {true, false}) {
       EXPECT_EQ(outcome(damaged, good, own), Outcome::Refused) << damaged.size() << own;
     }
@@ -117,6 +116,27 @@ TEST(SequentialEntropyDecoder, MarkerInsideTheDataIsDamage) {
     EXPECT_EQ(outcome(with_inserted(good, end - 2000, {0xff, 0xd0}), good, own), Outcome::Refused);
     EXPECT_EQ(outcome(with_inserted(good, end - 2000, {0xff, 0xc4}), good, own), Outcome::Refused);
   }
+}
+
+// Only where the last byte is filled up with ones is what follows no data that flipped bits left over.
+TEST(SequentialEntropyDecoder, DataLeftOverWithinAByteIsDamage) {
+  int tried = 0;
+  for (unsigned seed = 1; seed <= 12; ++seed) {
+    const Bytes good = picture(0, seed);
+    const std::size_t end = marker_at(good, 0xd9);
+    Bytes within = good;
+    within[end - 1] ^= std::byte{1};
+    if (outcome(within, good, true) != Outcome::SamePixels) {  // a code's bit, not one that fills up
+      continue;
+    }
+    ++tried;
+    for (const bool own : {true, false}) {
+      EXPECT_EQ(outcome(within, good, own), Outcome::SamePixels);
+      EXPECT_EQ(outcome(with_inserted(good, end, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}), good, own), Outcome::SamePixels);
+      EXPECT_EQ(outcome(with_inserted(within, end, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}), good, own), Outcome::Refused);
+    }
+  }
+  EXPECT_GT(tried, 3);
 }
 
 TEST(SequentialEntropyDecoder, EveryTruncationIsRefused) {
@@ -166,7 +186,7 @@ TEST(SequentialEntropyDecoder, DamagedFilesAreRefusedOrHaveLibjpegsPixels) {
       ++(view ? decoded : refused);
     }
   }
-  EXPECT_GT(refused, 60);
+  EXPECT_GT(refused, 200);
   EXPECT_GT(decoded, 200);
 }
 

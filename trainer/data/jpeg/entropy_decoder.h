@@ -75,8 +75,13 @@ class TileEntropyDecoder : public EntropyDecoder {
 /// only follows the codes, several with one look-up: rows above it and MCUs beside it.
 ///
 /// Damage that libjpeg would warn of fails libjpeg's running call: data that ends too early, codes that mean nothing,
-/// missing or wrong restarts.
+/// missing or wrong restarts, data left over before a restart, or within a byte at the end.
 [[nodiscard]] std::unique_ptr<EntropyDecoder> make_sequential_entropy_decoder();
+
+/// Whether the scan that libjpeg read before the next marker ended as scans do, with its last byte filled up with ones:
+/// flipped bits mostly leave data over that begins within a byte. False where libjpeg looks for a restart, and where
+/// that cannot be told (arithmetic codes). True where a decoder from here has read the scan, which has looked itself.
+[[nodiscard]] bool scan_ended_cleanly(const jpeg_decompress_struct& libjpeg);
 
 /// Whether both are there and give libjpeg's pixels with the libjpeg that this program runs with: tried out once, on
 /// pictures made for that, the first time it is asked. Thread-safe.

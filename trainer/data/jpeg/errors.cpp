@@ -2,6 +2,8 @@
 
 #include <jerror.h>
 
+#include "trainer/data/jpeg/entropy_decoder.h"
+
 namespace rollcall::data {
 namespace {
 
@@ -9,15 +11,22 @@ static_assert(std::is_standard_layout_v<JpegErrors>, "its address must be that o
 
 JpegErrors& errors_of(j_common_ptr object) { return *reinterpret_cast<JpegErrors*>(object->err); }
 
+/// Whether bytes before a marker, which are passed over, cannot be a scan's data that flipped bits left over.
+bool are_foreign_bytes(j_common_ptr object) {
+  const auto& libjpeg = *reinterpret_cast<j_decompress_ptr>(object);
+  return libjpeg.input_scan_number == 0 || scan_ended_cleanly(libjpeg);
+}
+
 /// Whether libjpeg has every coefficient from the file, in spite of the running warning. Source: where libjpeg-turbo
 /// 2.1.5 and 3.1 call WARNMS.
 bool leaves_every_pixel(j_common_ptr object) {
   switch (object->err->msg_code) {
-    case JWRN_JFIF_MAJOR:       // a version that nothing depends on
-    case JWRN_ADOBE_XFORM:      // an unknown number for the colours, which are YCbCr or YCCK then
-    case JWRN_EXTRANEOUS_DATA:  // bytes before a marker, which are passed over
-    case JWRN_NOT_SEQUENTIAL:   // numbers in a scan's header that say nothing to sequential files
+    case JWRN_JFIF_MAJOR:      // a version that nothing depends on
+    case JWRN_ADOBE_XFORM:     // an unknown number for the colours, which are YCbCr or YCCK then
+    case JWRN_NOT_SEQUENTIAL:  // numbers in a scan's header that say nothing to sequential files
       return true;
+    case JWRN_EXTRANEOUS_DATA:
+      return are_foreign_bytes(object);
     case JWRN_BOGUS_PROGRESSION: {  // of an AC scan's coefficient 0: it comes before the DC scan, and both are read
       const bool is_ac_scan = object->is_decompressor != FALSE && reinterpret_cast<j_decompress_ptr>(object)->Ss > 0;
       return is_ac_scan && object->err->msg_parm.i[1] == 0;

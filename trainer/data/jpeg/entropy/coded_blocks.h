@@ -137,6 +137,12 @@ struct CodedBlocks {
 
   /// How many bits are left; negative where more were taken than there are.
   [[nodiscard]] std::ptrdiff_t bits_left() const { return (end - stream.next) * 8 + stream.valid; }
+
+  /// Whether the rest of the last code's byte is all ones, as at an end.
+  [[nodiscard]] bool is_padded() const {
+    const int padding = stream.valid % 8;
+    return stream.bits >> (64 - 8) >> (8 - padding) == (1U << padding) - 1;
+  }
 };
 
 /// A tile's coded data without stuffed zeros, and where its coefficients go.

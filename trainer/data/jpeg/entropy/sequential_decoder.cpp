@@ -227,10 +227,7 @@ void SequentialDecoder::read_to_end(jpeg_decompress_struct& decompressor) {
 }
 
 void SequentialDecoder::begin_interval(jpeg_decompress_struct& decompressor) {
-  while (!scan_.is_complete()) {  // data left over before the marker
-    coded_.stream.next = scan_.refill(scan_.end());
-  }
-  if (!scan_.pass_restart(next_restart_)) {
+  if (coded_.bits_left() >= 8 || !scan_.pass_restart(next_restart_)) {
     fail(decompressor, "Corrupt JPEG data: no restart marker where one must be");
   }
   next_restart_ = (next_restart_ + 1) % 8;
@@ -282,7 +279,14 @@ void SequentialDecoder::skip_rest(const CodedMcu::Block& kind, const SkipTable& 
   }
 }
 
+/// Behind a whole picture lie foreign bytes, behind one that flipped bits made shorter the rest of its data: that
+/// mostly begins within a byte, which a whole one ends with ones. Up to 64 bits libjpeg has in its hands, and does not
+/// warn.
 void SequentialDecoder::hand_back(jpeg_decompress_struct& decompressor) {
+  const bool has_more = !scan_.is_complete() || coded_.bits_left() >= 64;
+  if (has_more && !coded_.is_padded()) {
+    fail(decompressor, "Corrupt JPEG data: data left over behind the last block");
+  }
   decompressor.src->next_input_byte = scan_.file();
   decompressor.src->bytes_in_buffer = static_cast<std::size_t>(scan_.file_end() - scan_.file());
 }
