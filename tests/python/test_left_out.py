@@ -59,3 +59,16 @@ def test_validation_shards_may_lack_the_last_label_and_no_other(tmp_path, tree):
         text = trainer_ranks.run(tmp_path / f"run {name}", *options(tmp_path / name), ranks=1, code=code)
         assert warnings(text) == []
         assert code == 0 or "it has 3, which the training set lacks" in text
+
+
+def test_names_of_classes_that_were_numbers_are_no_other_data(tmp_path, tree):
+    for part in "train", "val":
+        write_shards(tmp_path / "data" / part, samples_of(tree, [0, 1, 2]))
+    steps = [options(tmp_path / "data", **{"max-steps": most, "checkpoint-steps": 1}) for most in (1, 2, 3)]
+    trainer_ranks.run(tmp_path / "run", *steps[0], ranks=1)
+    (tmp_path / "data" / "classes.txt").write_text("fox\nhen\nowl\n")
+    text = trainer_ranks.run(tmp_path / "run", *steps[1], ranks=1)
+    assert warnings(text) == [] and "resum" in text.lower(), text
+    (tmp_path / "data" / "classes.txt").write_text("hen\nfox\nowl\n")
+    text = trainer_ranks.run(tmp_path / "run", *steps[2], ranks=1, code=76)
+    assert "the names of the classes are others" in text

@@ -41,6 +41,20 @@ checkpoint::DataSet kept_of(const DataIdentity& identity) {
           .picture_names = identity.picture_names};
 }
 
+/// The classes of a training without names for them were called by their numbers, which no name contradicts.
+DataParts without_numbers(DataParts then, std::size_t classes) {
+  std::vector<std::string> numbers;
+  for (std::size_t i = 0; i < classes; ++i) {
+    numbers.push_back(std::to_string(i));
+  }
+  const std::int64_t checksum = data::checksum_of_names(numbers);
+  for (const auto part : {&DataParts::train, &DataParts::valid}) {
+    std::int64_t& names = (then.*part).class_names;
+    names = names == checksum ? -1 : names;
+  }
+  return then;
+}
+
 }  // namespace
 
 std::string difference_of(const DataParts& one, const DataParts& other) {
@@ -75,9 +89,10 @@ Result<void> check_same_data(const DataParts& then, const data::Datasets& now, c
         fmt::format("has {} images, the checkpoint is of a training with {}", mine.train.images, then.train.images),
         kOtherData, ExitCode::Mismatch);
   }
-  std::string what = difference_of(then.train, mine.train);
+  const DataParts known = without_numbers(then, now.class_names.size());
+  std::string what = difference_of(known.train, mine.train);
   if (what.empty()) {
-    what = validation_difference_of(then.valid, mine.valid);
+    what = validation_difference_of(known.valid, mine.valid);
   }
   if (what.empty()) {
     return {};
@@ -93,7 +108,8 @@ Result<void> check_same_data(const DataParts& then, const data::Datasets& now, c
 }
 
 bool validates_otherwise(const DataParts& then, const data::Datasets& now) {
-  return !validation_difference_of(then.valid, data_of(now).valid).empty();
+  const DataParts known = without_numbers(then, now.class_names.size());
+  return !validation_difference_of(known.valid, data_of(now).valid).empty();
 }
 
 }  // namespace rollcall::train

@@ -20,9 +20,9 @@ namespace rollcall::train {
 enum class OtherData { Refuse, Accept };
 
 /// Compares the data of a checkpoint's training with what `given` (--data) is now: the number of all images, before
-/// they are split, the classes' names, the pictures' labels and names; those of the validation images too, by which
-/// the best checkpoint is chosen. `warnings` gets what is accepted, and that a file of an earlier version does not
-/// say. Pure.
+/// they are split, the classes' names (where they were more than numbers), the pictures' labels and names; those of the
+/// validation images too, by which the best checkpoint is chosen. `warnings` gets what is accepted, and that a file of
+/// an earlier version does not say. Pure.
 ///
 /// Errors (Mismatch): another number of training images; other names or labels, or other validation images, where
 /// OtherData::Refuse says so or the seed splits the data: pictures would be trained on that validated.
