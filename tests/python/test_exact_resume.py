@@ -41,9 +41,9 @@ def images(tmp_path_factory):
 @pytest.mark.parametrize("parallel, optimizer, workers", ALL if os.environ.get("ROLLCALL_ALL_RESUMES") else PAIRWISE)
 def test_forty_steps_are_seventeen_a_new_start_and_twenty_three(tmp_path, images, parallel, optimizer, workers):
     options = (*SMALL, *RANDOM, "--image-size=16", f"--data={images}", f"--parallel={parallel}", f"--optimizer={optimizer}",
-               f"--train-num-workers={workers}")
+               f"--train-num-workers={workers}", "--checkpoint-steps=17", "--checkpoint-overlap=wait")
     whole, part = tmp_path / "whole", tmp_path / "part"
-    trainer_ranks.run(whole, *options, "--checkpoint-steps=17", "--keep-last=9")
+    trainer_ranks.run(whole, *options, "--keep-last=9")
     part.mkdir()
     (part / "step-00000017.h5").hardlink_to(whole / "step-00000017.h5")
     assert "resumed from" in trainer_ranks.run(part, *options)

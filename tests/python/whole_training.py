@@ -117,6 +117,7 @@ def both(folder, settings, ranks=1, tolerance=SAME, each_step=False):
     There a ReLU whose input is nearly zero makes much of a last bit; after enough steps one of them has, on one processor or another.
     """
     saves = ("--checkpoint-steps=1", "--checkpoint-mode=sync", "--keep-last=1000") if each_step else ()
+    settings = {**settings, "log-steps": 1} if each_step else settings  # a save makes a record of its step
     ours = train_ours(folder, settings, ranks, saves)
     theirs = reference.training.train(settings, ranks, after_step=follow(folder, tolerance) if each_step else None)
     compare(ours, theirs, tolerance)

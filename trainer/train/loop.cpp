@@ -377,9 +377,7 @@ Loop::Stop Loop::interrupted_validation(double seconds) {
 }
 
 Loop::Stop Loop::save(Urgency urgency) {
-  if (urgency == Urgency::Final) {
-    observer_.record_steps(progress_);
-  }
+  observer_.record_steps(progress_);
   Result<bool> saved = false;
   if (Stop failed = catch_training_errors(
           world_, [&] { saved = checkpoints_.save(progress_, urgency, others_saving_); })) {  // the device, say
@@ -401,6 +399,7 @@ Loop::Stop Loop::regrouped() {
   // An agent ends workers that do not let go in time (--shutdown-timeout), and with them the copy of before.
   constexpr double kMostSeconds = 5;
   const Outcome regrouped{Ending::Regrouped, std::nullopt};
+  observer_.record_steps(progress_);
   if (config_.parallel.replicate_steps == 0) {
     return regrouped;
   }
@@ -414,6 +413,7 @@ Loop::Stop Loop::regrouped() {
 }
 
 Loop::Stop Loop::replicate(bool may_skip) {
+  observer_.record_steps(progress_);
   Result<bool> begun = false;
   if (Stop failed =
           catch_training_errors(world_, [&] { begun = checkpoints_.replicate(progress_, others_saving_, may_skip); })) {

@@ -68,8 +68,9 @@ class Observer {
   /// `totals` of the step over all ranks, which progress.epoch_totals and .unrecorded already include. Makes a record
   /// where one is due. `progress` may be a step further by now.
   void step_done(checkpoint::Progress& progress, const metrics::RunningAverage& totals, const StepNumbers& numbers);
-  /// A record of the steps since the last one, if there are any; empties progress.unrecorded. Where a run ends, before
-  /// it is saved: no step is in two records, and none in no record.
+  /// A record of the steps since the last one, if there are any; empties progress.unrecorded. Before each save and copy
+  /// of a state, and where a run ends: whoever goes on from that state counts no step that is in a record, and none is
+  /// in no record.
   void record_steps(checkpoint::Progress& progress);
   /// Gradients of this step were not finite, and the optimizer did not see them.
   /// `scaled`: in float16, whose loss scale has changed. `where`: "of layer1.0.conv1.weight".
