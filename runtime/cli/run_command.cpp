@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <memory>
 #include <random>
 
 #include "runtime/base/this_process.h"
@@ -12,9 +13,9 @@
 #include "runtime/elastic/agent.h"
 #include "runtime/elastic/devices.h"
 #include "runtime/elastic/launch_request.h"
-#include "runtime/elastic/log_pump.h"
 #include "runtime/elastic/options.h"
 #include "runtime/elastic/status.h"
+#include "runtime/elastic/unblocked_output.h"
 #include "runtime/job/slurm_files.h"
 #include "runtime/launchers/slurm.h"
 #include "runtime/resolve/resolve.h"
@@ -41,22 +42,19 @@ elastic::HostFacts host_facts(const Environment& environment) {
   return {number_of_cpus(), elastic::count_gpus(environment), elastic::count_xpus(environment), new_run_id()};
 }
 
-/// The run ends, and with its own code, also where nobody reads what it says.
-Tell teller(std::ostream& err) {
-  return [&err](const std::string& lines) {
-    if (elastic::takes_more(STDERR_FILENO, elastic::kTerminalPatience)) {
-      err << lines << std::flush;
-    }
+/// Tells on standard error. The run ends, and with its own code, also where nobody reads what it says.
+Tell teller() {
+  return [output = std::make_shared<elastic::UnblockedOutput>(STDERR_FILENO)](const std::string& lines) {
+    output->write(lines, elastic::kTerminalPatience);
   };
 }
 
 Result<elastic::RunEnd> run_agent(const elastic::RunOptions& options, const Environment& environment,
-                                  std::ostream& err) {
+                                  const Tell& tell) {
   Result<elastic::LaunchRequest> request = elastic::launch_request(options, environment, host_facts(environment));
   if (!request) {
     return request.error();
   }
-  const Tell tell = teller(err);
   for (const Error& warning : request->meeting.warnings) {
     report_warning(warning, environment, tell);
   }
@@ -99,16 +97,16 @@ int show_status(const elastic::RunOptions& options, std::ostream& out) {
 
 /// Runs in `environment`, or as Slurm's step has it.
 Result<elastic::RunEnd> run_in(const elastic::RunOptions& options, std::span<const std::string> arguments,
-                               const Environment& environment, std::ostream& err) {
+                               const Environment& environment, const Tell& tell) {
   if (!asks_slurm(options, environment)) {
-    return run_agent(options, environment, err);
+    return run_agent(options, environment, tell);
   }
   const Result<Environment> of_step = environment_of_step(environment);
   if (!of_step) {
     return of_step.error();
   }
   const Result<elastic::RunOptions> again = elastic::parse_run_options(arguments, *of_step);
-  return again ? run_agent(*again, *of_step, err) : again.error();
+  return again ? run_agent(*again, *of_step, tell) : again.error();
 }
 
 }  // namespace
@@ -116,8 +114,8 @@ Result<elastic::RunEnd> run_in(const elastic::RunOptions& options, std::span<con
 settings::Table run_options_table() { return elastic::run_table(); }
 
 int run_run(std::span<const std::string> arguments, const Environment& environment, std::ostream& out,
-            std::ostream& err) {
-  const Tell tell = teller(err);
+            std::ostream& /*err*/) {
+  const Tell tell = teller();
   const Result<elastic::RunOptions> options = elastic::parse_run_options(arguments, environment);
   if (!options) {
     return report_error(options.error(), environment, tell);
@@ -138,7 +136,7 @@ int run_run(std::span<const std::string> arguments, const Environment& environme
     out << bash_completion();
     return 0;
   }
-  const Result<elastic::RunEnd> end = run_in(*options, arguments, environment, err);
+  const Result<elastic::RunEnd> end = run_in(*options, arguments, environment, tell);
   if (!end) {
     return report_error(end.error(), environment, tell);
   }

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "runtime/elastic/log_folders.h"
+#include "runtime/elastic/unblocked_output.h"
 
 namespace rollcall::elastic {
 namespace {
@@ -37,45 +38,32 @@ int write_all(int descriptor, std::string_view bytes) {
 
 }  // namespace
 
-bool takes_more(int descriptor, std::chrono::milliseconds patience) {
-  pollfd writable{descriptor, POLLOUT, 0};
-  return poll(&writable, 1, static_cast<int>(patience.count())) != 0;
-}
-
 /// Where lines are shown. Nobody may read it any longer: then what does not fit is left out, and counted.
 struct LogPump::Terminal {
-  explicit Terminal(int shown_at) : descriptor(shown_at) {}
+  explicit Terminal(int shown_at) : output(shown_at), is_error(shown_at == STDERR_FILENO) {}
 
-  /// Whole lines, in pieces that a pipe takes at once: poll(2) has said that there is room, so that nothing waits in
-  /// write(2). `file` holds them as well.
+  /// Whole lines. `file` holds them as well.
   void show(std::string_view lines, const std::string& file, const LogPump& pump) {
-    if (stands_still && takes_more(descriptor, std::chrono::milliseconds(0))) {
-      stands_still = false;
-      const std::string note = fmt::format("rollcall: run: {} lines were left out here: they are in the files\n",
-                                           std::exchange(left_out, 0));
-      (void)!::write(descriptor, note.data(), note.size());
+    if (stands_still) {
+      const std::string note =
+          fmt::format("rollcall: run: {} lines were left out here: they are in the files\n", left_out);
+      stands_still = !output.write(note, std::chrono::milliseconds(0)).empty();
+      left_out = stands_still ? left_out : 0;
     }
-    while (!lines.empty() && descriptor >= 0 && !stands_still) {
-      if (!takes_more(descriptor, pump.patience_)) {
-        stands_still = true;
+    if (!stands_still && !lines.empty()) {
+      lines = output.write(lines, pump.patience_);
+      stands_still = !lines.empty();
+      if (stands_still) {
         pump.warn_of(fmt::format("--tee: {}: has taken nothing for {:g} s: what it does not take is in {} alone",
-                                 descriptor == STDERR_FILENO ? "standard error" : "standard output",
+                                 is_error ? "standard error" : "standard output",
                                  std::chrono::duration<double>(pump.patience_).count(), file));
-        break;
-      }
-      const ssize_t count = ::write(descriptor, lines.data(), std::min<std::size_t>(lines.size(), PIPE_BUF));
-      if (count >= 0) {
-        lines.remove_prefix(static_cast<std::size_t>(count));
-      } else if (errno == EPIPE) {
-        descriptor = -1;  // `| head` has ended
-      } else if (errno != EAGAIN && errno != EINTR) {
-        return;
       }
     }
     left_out += stands_still ? static_cast<std::size_t>(std::ranges::count(lines, '\n')) : 0;
   }
 
-  int descriptor;
+  UnblockedOutput output;
+  bool is_error;
   bool stands_still = false;
   std::size_t left_out = 0;  ///< lines, since it stands still
 };

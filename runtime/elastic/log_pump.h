@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/base/result.h"
+#include "runtime/elastic/unblocked_output.h"
 
 namespace rollcall::elastic {
 
@@ -22,12 +23,6 @@ struct PumpedStream {
   std::string filtered;  ///< gets the lines that hold one of `words`; empty: none
   std::vector<std::string> words;
 };
-
-/// How long a terminal, or who reads the pipe in its place, may take nothing before it counts as nobody's.
-inline constexpr std::chrono::milliseconds kTerminalPatience{15'000};
-
-/// Whether something can be written to `descriptor` within `patience`; also where that is an error.
-[[nodiscard]] bool takes_more(int descriptor, std::chrono::milliseconds patience);
 
 /// Carries what workers write (--tee) in a thread of its own, so that a terminal that stands still or a slow disk holds
 /// up nothing else; and workers no longer than the terminal's patience: then their lines are in the files alone, until

@@ -1,4 +1,7 @@
 """What `rollcall run` does with what its workers write."""
+import os
+import pty
+import select
 import subprocess
 
 import pytest
@@ -108,3 +111,56 @@ def test_a_full_disk_costs_the_log_and_not_the_run(tmp_path):
     assert done.returncode == 0, done.stderr
     assert lines(done.stdout) == [f"[default0]:line {n}" for n in range(3)]
     assert done.stderr.count("No space left on device") == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("tee", ["1", "3"])
+def test_a_terminal_that_nobody_reads_holds_up_neither_the_workers_nor_the_end(tmp_path, tee):
+    """Unlike a pipe, a terminal that says that it takes something need not take a line. What the run itself says goes there as well."""
+    count = 20_000
+    program = script(tmp_path, f"""
+        import sys
+        for number in range({count}):
+            sys.stdout.write(f"line {{number}}\\n")
+            sys.stderr.write(f"line {{number}}\\n")
+        sys.exit(3)
+    """)
+    reader, terminal = pty.openpty()
+    agent = subprocess.Popen([str(word) for word in (ROLLCALL, "run", "-t", tee, "-r", "3", "--log-dir", tmp_path / "logs", program)],
+                             env=environment(), stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal)
+    try:
+        code = agent.wait(timeout=DEADLINE)
+    finally:
+        agent.kill()
+        agent.wait()
+        os.close(terminal)
+        os.close(reader)
+    assert code == 3
+    files = [path.read_text() for path in (tmp_path / "logs").rglob("std*.log")]
+    assert files == ["".join(f"line {number}\n" for number in range(count))] * 2
+
+
+def fill(terminal, most=1 << 30):
+    """Writes so many bytes to a terminal that nobody reads, or as many as it takes. Returns how many that were."""
+    os.set_blocking(terminal, False)
+    taken = 0
+    while taken < most and select.select([], [terminal], [], 1)[1]:
+        taken += os.write(terminal, b"x" * min(256, most - taken))
+    os.set_blocking(terminal, True)
+    return taken
+
+
+@pytest.mark.long
+def test_the_run_ends_where_its_last_line_does_not_fit_a_terminal_that_nobody_reads(tmp_path):
+    ends = [pty.openpty() for _ in range(2)]
+    (_, other), (_, terminal) = ends
+    fill(terminal, fill(other) - 512)
+    agent = subprocess.Popen([ROLLCALL, "run", f"--nproc-per-node={'x' * 1000}", "work.py"], env=environment(), stdin=subprocess.DEVNULL,
+                             stdout=subprocess.DEVNULL, stderr=terminal)
+    try:
+        assert agent.wait(timeout=DEADLINE) == 64
+    finally:
+        agent.kill()
+        agent.wait()
+        for descriptor in (end for pair in ends for end in pair):
+            os.close(descriptor)
