@@ -141,6 +141,30 @@ TEST(Pickle, NamesWithoutEndAreRefusedAndTakeNoMemory) {
   EXPECT_LE(owner("c"s + longest + "\n"s + longest + "\n"s).size(), 200U);
 }
 
+/// Of a value that is referred to again and again, each use copies a shape or a storage's key.
+TEST(Pickle, CopiesWithoutEndAreRefused) {
+  const auto repeated = [](const std::string& begin, const std::string& each) {
+    std::string bytes = "\x80\2"s + begin;
+    for (int i = 0; i < 10'000; ++i) {
+      bytes += each + "0";
+    }
+    return reason(bytes + "N.");
+  };
+  std::string ones = "(";
+  for (int i = 0; i < 64; ++i) {
+    ones += "K\1";
+  }
+  const std::string tensor = "ctorch._utils\n_rebuild_tensor_v2\nq\0000("s + kStorage + "K\0"s;
+  EXPECT_THAT(repeated(tensor + ones + "tq\2h\2\x89)tq\1"s + "0", "h\0h\1R"s), HasSubstr("too often"));
+  EXPECT_EQ(repeated(tensor + "))\x89)tq\1"s + "0", "h\0h\1R"s), "");
+  const auto storage = [](const std::string& key) {
+    return "(X\7\0\0\0storagectorch\nFloatStorage\nX"s + static_cast<char>(key.size()) + "\0\0\0"s + key +
+           "X\3\0\0\0cpuK\6tq\0"s + "0";
+  };
+  EXPECT_THAT(repeated(storage(std::string(255, 'k')), "h\0Q"s), HasSubstr("too often"));
+  EXPECT_EQ(repeated(storage("k"), "h\0Q"s), "");
+}
+
 TEST(Pickle, EveryPrefixIsRefused) {
   const std::string whole = "\x80\2}q\0(X\1\0\0\0w"s + kTensor + "X\5\0\0\0epochK\7u."s;
   for (std::size_t length = 0; length < whole.size(); ++length) {

@@ -31,7 +31,7 @@ constexpr std::size_t kMostBytes = std::size_t{32} << 20;
 /// Decodes instructions, which are those of Python's Lib/pickletools.py, and hands them to the machine.
 class Reader {
  public:
-  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes), machine_(bytes.size()) {}
 
   /// The tree, or nothing: failure() says why.
   std::optional<PickleTree> run() {

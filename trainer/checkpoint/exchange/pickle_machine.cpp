@@ -6,11 +6,12 @@ namespace rollcall::checkpoint::exchange {
 namespace {
 
 constexpr std::size_t kMostValues = 4'000'000;  ///< some 200,000 tensors
-// Tuples and texts can be referred to again and again: what is copied of them must be short.
+// Tuples and texts can be referred to again and again: what is copied of them must be short, and not without end.
 constexpr std::size_t kMostDimensions = 64;  ///< as in PyTorch
 constexpr std::size_t kLongestKey = 255;     ///< of a storage; torch.save counts from 0
 constexpr std::size_t kLongestName = 200;    ///< of what is unknown
 constexpr std::size_t kMostNames = 10'000;   ///< of what is unknown
+constexpr std::size_t kCopiedPerByte = 16;   ///< of the pickle; a number of a shape takes two bytes there at least
 
 std::optional<PickleGlobal> known_global(const std::string& module, const std::string& name) {
   if (module == "collections" && name == "OrderedDict") {
@@ -31,6 +32,8 @@ std::optional<PickleGlobal> known_global(const std::string& module, const std::s
 
 }  // namespace
 
+PickleMachine::PickleMachine(std::size_t bytes) : may_copy_(kCopiedPerByte * bytes) {}
+
 bool PickleMachine::refuse(std::string reason) {
   failure_ = std::move(reason);
   return false;
@@ -42,6 +45,14 @@ bool PickleMachine::push(PickleValue value) {
   }
   stack_.push_back(static_cast<PickleIndex>(tree_.values.size()));
   tree_.values.push_back(std::move(value));
+  return true;
+}
+
+bool PickleMachine::count_copy(std::size_t bytes) {
+  if (bytes > may_copy_) {
+    return refuse("refers to one shape or storage too often");
+  }
+  may_copy_ -= bytes;
   return true;
 }
 
@@ -284,7 +295,8 @@ bool PickleMachine::rebuild_tensor(const std::vector<PickleIndex>& arguments) {
   if (metadata != nullptr && !metadata->items.empty()) {
     return unknown("torch.Tensor with metadata");  // "neg": its elements are to be negated
   }
-  return push(PickleTensor{arguments[0], *offset, std::move(*shape), std::move(*strides)});
+  return count_copy(2 * shape->size() * sizeof(std::int64_t)) &&
+         push(PickleTensor{arguments[0], *offset, std::move(*shape), std::move(*strides)});
 }
 
 /// Arguments: tensor, requires_grad, backward hooks, and sometimes attributes.
@@ -326,7 +338,7 @@ bool PickleMachine::persistent_id() {
   const bool sound = kind != nullptr && *kind == "storage" && type != nullptr && key != nullptr &&
                      key->size() <= kLongestKey && type->name == PickleName::StorageType && elements != nullptr &&
                      *elements >= 0;
-  return sound ? push(PickleStorage{*key, type->dtype, *elements})
+  return sound ? count_copy(key->size()) && push(PickleStorage{*key, type->dtype, *elements})
                : refuse("is damaged: a storage is not described as torch.save does");
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -15,6 +16,9 @@ namespace rollcall::checkpoint::exchange {
 /// failure() then says why.
 class PickleMachine {
  public:
+  /// For a pickle of so many bytes, in proportion to which shapes and keys of storages may be copied.
+  explicit PickleMachine(std::size_t bytes);
+
   [[nodiscard]] const std::string& failure() const { return failure_; }
   bool refuse(std::string reason);
 
@@ -63,6 +67,7 @@ class PickleMachine {
   [[nodiscard]] std::optional<PickleTree> finish();
 
  private:
+  bool count_copy(std::size_t bytes);
   std::optional<PickleIndex> pop();
   /// The values since the last mark, which are taken off together with it.
   std::optional<std::vector<PickleIndex>> pop_to_mark();
@@ -79,6 +84,7 @@ class PickleMachine {
   std::vector<std::size_t> marks_;
   std::map<std::uint32_t, PickleIndex> memo_;
   std::map<std::string, std::uint32_t> number_of_name_;  ///< in PickleTree::names
+  std::size_t may_copy_;                                 ///< bytes
   std::string failure_;
 };
 
