@@ -81,13 +81,20 @@ TEST(TorchFile, WindowsThatLeaveTheirStorageAreRefused) {
 
 TEST(TorchFile, CopiesWithoutEndAreRefused) {
   const std::string big(1 << 16, 'x');
-  std::string many = "\x80\2}("s;
-  for (int i = 100; i < 200; ++i) {
-    many += "X\3\0\0\0"s + std::to_string(i) +
-            "ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storagectorch\nByteStorage\nX\1\0\0\0"s +
-            "0X\3\0\0\0cpuJ\0\0\1\0tQK\0J\0\x80\0\0K\2\x86K\1J\0\x80\0\0\x86\x89)tR"s;
-  }
-  EXPECT_THAT(refusal_of_file(many + "u.", big), HasSubstr("too often"));
+  const auto refusal = [&](const std::string& window, int names) {
+    std::string many = "\x80\2}("s;
+    for (int i = 100; i < 100 + names; ++i) {
+      many += "X\3\0\0\0"s + std::to_string(i) +
+              "ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storagectorch\nByteStorage\nX\1\0\0\0"s +
+              "0X\3\0\0\0cpuJ\0\0\1\0tQ"s + window + "\x89)tR"s;
+    }
+    return refusal_of_file(many + "u.", big);
+  };
+  const std::string transposed = "K\0J\0\x80\0\0K\2\x86K\1J\0\x80\0\0\x86"s;
+  const std::string whole = "K\0J\0\0\1\0\x85K\1\x85"s;
+  EXPECT_THAT(refusal(transposed, 100), HasSubstr("too often"));
+  EXPECT_THAT(refusal(whole, 100), HasSubstr("too often"));
+  EXPECT_EQ(refusal(whole, 4), "");  // tied weights
 }
 
 TEST(TorchFile, TheStateDictIsFoundWithinWhatTrainingsSave) {

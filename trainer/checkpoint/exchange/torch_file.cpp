@@ -38,11 +38,17 @@ class TensorReader {
     }
     const std::size_t size = format::dtype_size(storage.dtype);
     const std::size_t offset = *count == 0 ? 0 : static_cast<std::size_t>(tensor.offset) * size;
+    // Whoever reads them writes them out: names of one storage without end would let a small file fill a disk.
+    given_out_ += *count;
+    if (given_out_ > 4 * archive_.file().size()) {
+      return archive_.file().unusable("holds tensors that share their elements too often", "saving them with .clone()");
+    }
     if (format::is_contiguous(tensor.shape, tensor.strides)) {
       state_.tensors.push_back({key, storage.dtype, tensor.shape, bytes->subspan(offset, *count)});
       return {};
     }
-    return add_copy(key, storage.dtype, {bytes->data() + offset, size, tensor.shape, tensor.strides});
+    add_copy(key, storage.dtype, {bytes->data() + offset, size, tensor.shape, tensor.strides});
+    return {};
   }
 
   /// After the last add().
@@ -70,18 +76,12 @@ class TensorReader {
     return view;
   }
 
-  Result<void> add_copy(const std::string& key, format::DType dtype, const format::StridedBytes& elements) {
+  void add_copy(const std::string& key, format::DType dtype, const format::StridedBytes& elements) {
     const std::size_t count = format::total_bytes(elements);
-    // Copies of one storage made again and again would let a small file use all memory.
-    copied_ += count;
-    if (copied_ > 4 * archive_.file().size()) {
-      return archive_.file().unusable("holds tensors that share their elements too often", "saving them with .clone()");
-    }
     state_.storage.push_back(std::make_unique_for_overwrite<std::byte[]>(count));
     const std::span<std::byte> copy(state_.storage.back().get(), count);
     format::copy_row_major(elements, copy);
     state_.tensors.push_back({key, dtype, elements.sizes, copy});
-    return {};
   }
 
   const ZipArchive& archive_;
@@ -89,7 +89,7 @@ class TensorReader {
   const PickleTree& tree_;
   StateDict state_;
   std::map<std::string, std::span<const std::byte>> read_;  ///< by the storage's key; each key is one member
-  std::uint64_t copied_ = 0;
+  std::uint64_t given_out_ = 0;
 };
 
 /// "archive" for a file whose pickle is the member "archive/data.pkl". torch calls it after the file, sometimes.
