@@ -71,6 +71,21 @@ TEST(KnownModels, AreFoundBehindWhateverIsBeforeTheirNames) {
   EXPECT_EQ(state.others.back().key, "teacher.fc.bias");
 }
 
+/// A smaller network has no name that a larger one of the same blocks lacks.
+TEST(KnownModels, AreNoPartOfALargerOne) {
+  for (const char* const name : {"resnet34", "resnet101", "resnet152"}) {
+    StateDict state = state_of(name, 7, "net.");
+    const auto model = recognise_model(state);
+    ASSERT_TRUE(model) << name;
+    EXPECT_EQ(model->name, name);
+    EXPECT_TRUE(state.others.empty()) << name;
+  }
+  StateDict state = state_of("resnet18", 10, "net.");
+  state.tensors.push_back({"net.more", DType::Float32, {}, {}});
+  EXPECT_FALSE(recognise_model(state));
+  EXPECT_TRUE(state.others.empty());
+}
+
 TEST(KnownModels, NeedNoCountersOfBatches) {
   StateDict state = state_of("resnet50", 10);
   std::erase_if(state.tensors, [](const StateTensor& one) { return one.key.ends_with("num_batches_tracked"); });

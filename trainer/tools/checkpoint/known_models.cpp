@@ -156,10 +156,12 @@ std::optional<KnownModel> recognise_model(StateDict& state) {
       continue;
     }
     const std::int64_t num_classes = state.tensors[head->second].shape.front();
+    const auto with_prefix = static_cast<std::size_t>(std::ranges::count_if(
+        state.tensors, [&](const StateTensor& tensor) { return tensor.key.starts_with(prefix); }));
     for (const Shape& shape : kShapes) {
       const auto found =
           find_model(state.tensors, places, prefix, *resnet_tensors(std::string(shape.name), num_classes));
-      if (!found.empty() && (!prefix.empty() || found.size() == state.tensors.size())) {
+      if (!found.empty() && found.size() == with_prefix) {  // more names: of a larger network
         keep(state, found, prefix);
         return KnownModel{std::string(shape.name), num_classes};
       }

@@ -27,7 +27,7 @@ struct KnownModel {
 /// The model that a state dict is of, if rollcall-train knows it: same names, same shapes, of which batch norms'
 /// counters may be missing, as load_state_dict() takes them. Its tensors are then put into the model's order; files do
 /// not always keep it. Where all its names have something before them ("net."), that is taken off, and what
-/// has not goes to `others`.
+/// has not goes to `others`; a name with it that the model lacks is of another model.
 [[nodiscard]] std::optional<KnownModel> recognise_model(checkpoint::exchange::StateDict& state);
 
 }  // namespace rollcall::checkpoint_tool
