@@ -36,6 +36,18 @@ TEST_P(ExchangeFile, WhatWrappersPutBeforeAllNamesIsTakenOff) {
   EXPECT_TRUE(same_tensors(read_state_dict(write(wrapped))->tensors, sample_.tensors));
 }
 
+/// Each costs a copy of all names.
+TEST_P(ExchangeFile, OfWrappersWithoutEndSomeAreTakenOff) {
+  std::string wrappers;
+  for (int i = 0; i < 10; ++i) {
+    wrappers += "model.";
+  }
+  const auto state =
+      read_state_dict(write({{wrappers + "w", DType::Float32, {}, sample_.tensors.back().bytes.first(4)}}));
+  EXPECT_EQ(state->prefix, wrappers.substr(2 * 6));
+  EXPECT_EQ(state->tensors.front().key, "model.model.w");
+}
+
 TEST_P(ExchangeFile, WhatMostNamesBeginWithIsTakenOffAndTheOthersAreApart) {
   std::vector<StateTensor> wrapped = sample_.tensors;
   for (StateTensor& tensor : wrapped) {

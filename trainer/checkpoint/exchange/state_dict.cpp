@@ -115,7 +115,11 @@ bool is_state_dict(const std::string& path) {
 }
 
 void remove_wrapper_prefixes(StateDict& state) {
-  while (remove_prefix(state, "module.") || remove_prefix(state, "_orig_mod.") || remove_prefix(state, "model.")) {
+  constexpr int kMostWrappers = 8;  // one after the other costs a copy of all names each
+  for (int i = 0; i < kMostWrappers; ++i) {
+    if (!remove_prefix(state, "module.") && !remove_prefix(state, "_orig_mod.") && !remove_prefix(state, "model.")) {
+      return;
+    }
   }
 }
 

@@ -34,7 +34,7 @@ struct StateDict {
 [[nodiscard]] std::optional<std::uint64_t> byte_count(format::DType dtype, std::span<const std::int64_t> shape);
 
 /// Takes "module." (DistributedDataParallel, AveragedModel), "_orig_mod." (torch.compile) and "model." (Lightning's
-/// modules, by custom) off the keys where most have them; what has not goes to `others`.
+/// modules, by custom) off the keys where most have them, eight at most; what has not goes to `others`.
 void remove_wrapper_prefixes(StateDict& state);
 
 /// Reads a state dict from a file of another program's, told by its first bytes: a zip file of torch.save or a
