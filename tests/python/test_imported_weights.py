@@ -193,7 +193,7 @@ def test_a_training_takes_what_load_state_dict_takes(ending, options, ranks, tmp
     """Half precision, no counters of batches, and a head with other classes; behind the name of a Lightning module."""
     model = trained()[0].half()
     state = {f"net.{key}": value for key, value in model.state_dict().items() if not key.endswith("num_batches_tracked")}
-    state["net.criterion"] = torch.ones(3)  # beside the model
+    state["criterion"] = torch.ones(3)  # beside the model
     path = tmp_path / f"in{ending}"
     if ending == ".h5":
         torch.save({f"x.{key}": value for key, value in state.items() if "fc." not in key}, tmp_path / "in.pth")
@@ -207,6 +207,18 @@ def test_a_training_takes_what_load_state_dict_takes(ending, options, ranks, tmp
         assert "but for its last layer: fc.weight is here and not there" in text
         found |= {key: value.detach().float().numpy() for key, value in model.named_parameters() if key.startswith("fc.")}
     expect_parameters(found, model)
+
+
+@pytest.mark.parametrize("made, taken, other", [(of_torchvisions_reference, "model", "model_ema"), (of_timm, "state_dict", "state_dict_ema")])
+def test_of_two_dicts_of_a_model_the_taken_one_and_the_other_are_told(made, taken, other, tmp_path):
+    saved = made()[1]
+    told = f"{taken} is taken of what it holds, {other} is there too: rollcall-checkpoint import --key={other}"
+    assert told in imported(saved, tmp_path)[0]
+    assert told in begun_with(tmp_path / "in.pth", tmp_path / "run")[1]
+    assert "there too" not in imported(saved, tmp_path, f"--key={other}")[0]
+    text = json.loads(imported(saved, tmp_path, "--json")[0])
+    assert (text["key"], text["other_keys"]) == (taken, [other])
+    assert "there too" not in imported(of_lightning()[1], tmp_path)[0]  # a criterion, metrics and moments are no models
 
 
 def test_a_file_that_a_training_cannot_begin_with_tells_what_to_do(tmp_path):
@@ -240,6 +252,8 @@ def test_models_in_several_files_are_named_with_what_makes_them_one(tmp_path):
     torch.distributed.checkpoint.save({"model": torch.nn.Linear(2, 2).state_dict()}, checkpoint_id=tmp_path / "dcp", no_dist=True)
     text = told_of(tmp_path / "dcp", tmp_path, code=66)
     assert f"try python -m {torch.distributed.checkpoint.format_utils.__name__} dcp_to_torch {tmp_path}/dcp FILE.pth" in text
+    text = trainer_ranks.run(tmp_path / "run", *OPTIONS, f"--init-from={tmp_path}/dcp", ranks=1, code=66)
+    assert "--init-from: " in text and f"dcp_to_torch {tmp_path}/dcp FILE.pth" in text
     torch.distributed.checkpoint.format_utils.dcp_to_torch_save(tmp_path / "dcp", tmp_path / "one.pth")
     same(dict(imported(torch.load(tmp_path / "one.pth", weights_only=True), tmp_path)[1]),
          dict(torch.load(tmp_path / "one.pth", weights_only=True)["model"]))

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "trainer/checkpoint/background/commit.h"
+#include "trainer/checkpoint/exchange/several_files.h"
 #include "trainer/checkpoint/exchange/state_dict_source.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/init_plan.h"
@@ -177,15 +178,24 @@ Result<std::optional<LoadedInfo>> load_state(const LoadOptions& options, Trainin
   return std::optional(LoadedInfo{(*used)->path, std::move((*used)->warnings)});
 }
 
+struct Weights {
+  std::unique_ptr<format::CheckpointSource> source;
+  std::string taken;  ///< which of several models, for people
+};
+
 /// A checkpoint, or a state dict of another program's.
-Result<std::unique_ptr<format::CheckpointSource>> open_weights(const std::string& path) {
-  const auto held = [](auto source) -> Result<std::unique_ptr<format::CheckpointSource>> {
-    using Source = std::remove_cvref_t<decltype(*source)>;
-    return source ? Result<std::unique_ptr<format::CheckpointSource>>(std::make_unique<Source>(*std::move(source)))
-                  : source.error();
-  };
-  return exchange::is_state_dict(path) ? held(exchange::StateDictSource::read(path))
-                                       : held(format::CheckpointReader::open(path));
+Result<Weights> open_weights(const std::string& path) {
+  if (exchange::is_state_dict(path) || exchange::several_files(path)) {  // of which reading tells what to do
+    auto state = exchange::StateDictSource::read(path);
+    if (!state) {
+      return state.error();
+    }
+    std::string taken = state->taken();
+    return Weights{std::make_unique<exchange::StateDictSource>(*std::move(state)), std::move(taken)};
+  }
+  auto reader = format::CheckpointReader::open(path);
+  return reader ? Result<Weights>(Weights{std::make_unique<format::CheckpointReader>(*std::move(reader)), ""})
+                : reader.error();
 }
 
 Result<InitInfo> init(const std::string& path, const torch::nn::Module& model, const Sharding* sharding,
@@ -193,17 +203,21 @@ Result<InitInfo> init(const std::string& path, const torch::nn::Module& model, c
   InitPlan plan;
   std::uint32_t digest = 0;
   const auto read = [&]() -> Result<void> {
-    const auto source = open_weights(path);
-    if (!source) {
-      return source.error();
+    const auto weights = open_weights(path);
+    if (!weights) {
+      return weights.error();
     }
-    auto planned = plan_init(**source, model, sharding);
+    const format::CheckpointSource& source = *weights->source;
+    auto planned = plan_init(source, model, sharding);
     if (!planned) {
       return planned.error();
     }
     plan = *std::move(planned);
-    digest = digest_of(**source);
-    return plan.reads.read(**source, level);
+    if (!weights->taken.empty()) {
+      plan.info.changes.push_back(weights->taken);
+    }
+    digest = digest_of(source);
+    return plan.reads.read(source, level);
   };
   Result<void> agreed = format::agree(group, read());
   agreed = agreed ? agree_on_file(group, digest, path) : agreed;

@@ -23,8 +23,8 @@ struct NamedDict {
   const PickleDict* dict = nullptr;
 };
 
-bool holds_tensor(const PickleTree& tree, const PickleDict& dict) {
-  return std::ranges::any_of(dict.items, [&](const auto& item) {
+std::ptrdiff_t tensors_in(const PickleTree& tree, const PickleDict& dict) {
+  return std::ranges::count_if(dict.items, [&](const auto& item) {
     return tree.as<std::string>(item.first) != nullptr && tree.as<PickleTensor>(item.second) != nullptr;
   });
 }
@@ -91,32 +91,44 @@ bool is_part_of_deepspeed(const PickleTree& tree, const PickleDict& root) {
          });
 }
 
-const PickleDict* usual_one(const std::vector<NamedDict>& dicts) {
+const NamedDict* usual_one(const std::vector<NamedDict>& dicts) {
   for (const char* const name : kUsualKeys) {
     if (const auto usual = std::ranges::find(dicts, name, &NamedDict::path); usual != dicts.end()) {
-      return usual->dict;
+      return &*usual;
     }
   }
   return nullptr;
 }
 
+/// `one` of these, and those that are a model beside it: no metrics, and no criterion.
+FoundDict taken(const PickleTree& tree, const NamedDict& one, const std::vector<NamedDict>& dicts) {
+  FoundDict found{one.dict, one.path};
+  for (const NamedDict& other : dicts) {
+    const bool is_model = 2 * tensors_in(tree, *other.dict) >= tensors_in(tree, *one.dict);
+    if (other.dict != one.dict && is_model && found.others.size() < kMostNamed) {
+      found.others.push_back(other.path);
+    }
+  }
+  return found;
+}
+
 /// The one that is usually meant, or the only one.
-Result<const PickleDict*> choose(const PickleTree& tree, const PickleDict& root, const InputFile& file) {
+Result<FoundDict> choose(const PickleTree& tree, const PickleDict& root, const InputFile& file) {
   const std::vector<NamedDict> dicts = dicts_in(tree, root);
   std::vector<NamedDict> found;
   std::ranges::copy_if(dicts, std::back_inserter(found),
-                       [&](const NamedDict& one) { return holds_tensor(tree, *one.dict); });
-  if (const PickleDict* const usual = usual_one(found)) {
-    return usual;
+                       [&](const NamedDict& one) { return tensors_in(tree, *one.dict) > 0; });
+  if (const NamedDict* const usual = usual_one(found)) {
+    return taken(tree, *usual, found);
   }
   if (found.size() == 1) {
-    return found.front().dict;
+    return taken(tree, found.front(), {});
   }
-  if (found.empty() && holds_tensor(tree, root)) {
-    return &root;
+  if (found.empty() && tensors_in(tree, root) > 0) {
+    return FoundDict{&root};
   }
-  if (const PickleDict* const usual = found.empty() ? usual_one(dicts) : nullptr) {
-    return usual;  // which has no tensor: whoever reads it says what it has instead
+  if (const NamedDict* const usual = found.empty() ? usual_one(dicts) : nullptr) {
+    return taken(tree, *usual, {});  // which has no tensor: whoever reads it says what it has instead
   }
   if (found.empty()) {
     const std::string usual_item = unknown_item(tree, root, {kUsualKeys.begin(), kUsualKeys.end()});
@@ -151,7 +163,7 @@ std::string advice_for(const PickleTree& tree, PickleIndex value) {
                  : "saving only what is a tensor";
 }
 
-Result<const PickleDict*> find_state_dict(const PickleTree& tree, const std::string& key, const InputFile& file) {
+Result<FoundDict> find_state_dict(const PickleTree& tree, const std::string& key, const InputFile& file) {
   const auto* const root = tree.as<PickleDict>(tree.root);
   if (root == nullptr) {
     return tree.as<PickleUnknown>(tree.root) != nullptr
@@ -164,11 +176,11 @@ Result<const PickleDict*> find_state_dict(const PickleTree& tree, const std::str
   }
   if (key.empty()) {
     const auto is_tensor = [&](const auto& item) { return tree.as<PickleTensor>(item.second) != nullptr; };
-    return std::ranges::all_of(root->items, is_tensor) ? root : choose(tree, *root, file);
+    return std::ranges::all_of(root->items, is_tensor) ? FoundDict{root} : choose(tree, *root, file);
   }
   const std::vector<NamedDict> dicts = dicts_in(tree, *root);
   const auto found = std::ranges::find(dicts, key, &NamedDict::path);
-  return found != dicts.end() ? Result<const PickleDict*>(found->dict)
+  return found != dicts.end() ? Result<FoundDict>(taken(tree, *found, {}))
                               : file.unusable(fmt::format("holds no dict called {}; it holds {}{}", key,
                                                           keys_text(tree, *root), unknown_item(tree, *root, {key})),
                                               "one of these as --key");

@@ -1,5 +1,8 @@
 #include "trainer/checkpoint/exchange/state_dict.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -106,6 +109,14 @@ std::optional<std::uint64_t> byte_count(format::DType dtype, std::span<const std
     bytes *= size;
   }
   return bytes;
+}
+
+std::string taken_text(const StateDict& state) {
+  return state.other_keys.empty()
+             ? ""
+             : fmt::format("{} is taken of what it holds, {} {} there too: rollcall-checkpoint import --key={}",
+                           state.key, fmt::join(state.other_keys, ", "), state.other_keys.size() > 1 ? "are" : "is",
+                           state.other_keys.front());
 }
 
 bool is_state_dict(const std::string& path) {

@@ -24,11 +24,16 @@ struct StateTensor {
 
 /// A state dict that was read, together with the memory that its tensors point into. Move only.
 struct StateDict {
-  std::vector<StateTensor> tensors;   ///< in the file's order
-  std::string prefix{};               ///< what was before these names and is taken off: "module."
-  std::vector<StateTensor> others{};  ///< without that prefix: a wrapper's own, or a model's beside the wrapped one
+  std::vector<StateTensor> tensors;       ///< in the file's order
+  std::string prefix{};                   ///< what was before these names and is taken off: "module."
+  std::vector<StateTensor> others{};      ///< without that prefix: a wrapper's own, or a model's beside the wrapped one
+  std::string key{};                      ///< the item of the file's dict that this is; empty: the whole
+  std::vector<std::string> other_keys{};  ///< items that are models as well, where nobody chose
   std::vector<std::unique_ptr<std::byte[]>> storage;
 };
+
+/// "model is taken of what it holds, model_ema is there too: ..."; empty where there is no other.
+[[nodiscard]] std::string taken_text(const StateDict& state);
 
 /// Bytes of a tensor; nothing for a negative dimension or where 63 bits do not hold the number.
 [[nodiscard]] std::optional<std::uint64_t> byte_count(format::DType dtype, std::span<const std::int64_t> shape);

@@ -21,6 +21,7 @@ class StateDictSource final : public format::CheckpointSource {
   /// Errors: those of read_state_dict().
   [[nodiscard]] static Result<StateDictSource> read(const std::string& path);
 
+  [[nodiscard]] std::string taken() const { return taken_text(state_); }
   [[nodiscard]] const std::string& path() const override { return path_; }
   [[nodiscard]] const std::vector<format::ManifestEntry>& datasets() const override { return datasets_; }
   [[nodiscard]] const format::ManifestEntry* find(std::string_view name) const override;

@@ -240,11 +240,16 @@ Result<StateDict> read_torch_file(InputFile file, const std::string& key) {
   if (!tree) {
     return tree.error();
   }
-  const auto dict = find_state_dict(*tree, key, archive->file());
-  if (!dict) {
-    return dict.error();
+  const auto found = find_state_dict(*tree, key, archive->file());
+  if (!found) {
+    return found.error();
   }
-  return read_tensors(*archive, *prefix, *tree, **dict);
+  auto state = read_tensors(*archive, *prefix, *tree, *found->dict);
+  if (state) {
+    state->key = found->key;
+    state->other_keys = found->others;
+  }
+  return state;
 }
 
 Result<void> write_torch_file(OutputFile& out, std::span<const StateTensor> tensors) {

@@ -47,13 +47,18 @@ void keep_others(StateDict& state) {
 
 /// What of the file is not in the checkpoint, for people.
 std::string left_out_text(const StateDict& state) {
-  const std::string prefix =
-      state.prefix.empty() ? "" : fmt::format("; \"{}\" before their names is taken off", printable(state.prefix));
-  if (state.others.empty()) {
-    return prefix;
+  constexpr std::size_t kLongest = 200;  // of a name
+  const auto shown = [](const std::string& name) { return printable(name.substr(0, kLongest)); };
+  const std::string taken = taken_text(state);
+  std::string text = taken.empty() ? "" : "; " + printable(taken);
+  if (!state.prefix.empty()) {
+    text += fmt::format("; \"{}\" before their names is taken off", shown(state.prefix));
   }
-  return fmt::format("{}; left out: {}{}", prefix, printable(state.others.front().key),
-                     state.others.size() > 1 ? fmt::format(" and {} more", state.others.size() - 1) : "");
+  if (!state.others.empty()) {
+    text += fmt::format("; left out: {}{}", shown(state.others.front().key),
+                        state.others.size() > 1 ? fmt::format(" and {} more", state.others.size() - 1) : "");
+  }
+  return text;
 }
 
 Result<int> run(CommandContext& context) {
@@ -80,6 +85,8 @@ Result<int> run(CommandContext& context) {
     Json json{{"path", path},
               {"from", from},
               {"tensors", state->tensors.size()},
+              {"key", state->key},
+              {"other_keys", state->other_keys},
               {"prefix", state->prefix},
               {"left_out", Json::array()},
               {"model", nullptr}};
