@@ -209,6 +209,38 @@ def test_a_training_takes_what_load_state_dict_takes(ending, options, ranks, tmp
     expect_parameters(found, model)
 
 
+def refused(state, tmp_path, code=76):
+    torch.save(state, tmp_path / "refused.pth")
+    return trainer_ranks.run(tmp_path / "run", *OPTIONS, f"--init-from={tmp_path}/refused.pth", ranks=1, code=code)
+
+
+@pytest.mark.parametrize("before", ["", "net."])
+def test_weights_of_a_larger_network_are_no_smaller_ones(before, tmp_path):
+    """As load_state_dict(strict=True) says. The last layer may be of other parts, where it begins afresh."""
+    larger = {before + key: value for key, value in reference.networks.SmallImages(5, num_classes=10).state_dict().items()}
+    assert "is of another model: layer1.3.conv1.weight is there and not here" in refused(larger, tmp_path)
+    whole = {before + key: value for key, value in trained()[0].state_dict().items()}
+    assert "is of another model: fc.scale is there and not here" in refused({**whole, f"{before}fc.scale": torch.ones(10)}, tmp_path)
+    head = {**{key: value for key, value in whole.items() if "fc." not in key}, f"{before}fc.0.weight": torch.ones(10, 64),
+            f"{before}layer1.0.num_batches_tracked": torch.tensor(3)}
+    torch.save(head, tmp_path / "head.pth")
+    assert "but for its last layer: fc.weight is here and not there" in begun_with(tmp_path / "head.pth", tmp_path / "run")[1]
+
+
+@pytest.mark.parametrize("names", [("student.", "ema."), ("model.", "ema."), ("", "ema.")])
+def test_of_two_models_in_one_dict_none_is_taken(names, tmp_path):
+    """The second is without counters of batches, and as whole."""
+    student, model = trained()[0].state_dict(), trained()[0]
+    bare = {key: value for key, value in model.state_dict().items() if not key.endswith("num_batches_tracked")}
+    both = {**{names[0] + key: value for key, value in student.items()}, **{names[1] + key: value for key, value in bare.items()}}
+    text, shown = refused(both, tmp_path), names[0] or '""'
+    assert f"holds several models: {shown}, ema.; try torch.save({{k[4:]: v for k, v in state_dict.items()" in text
+    assert "if k.startswith('ema.')}, FILE) in Python" in text
+    state_dict = both  # and so one is made
+    torch.save({k[4:]: v for k, v in state_dict.items() if k.startswith('ema.')}, tmp_path / "one.pth")
+    expect_parameters(begun_with(tmp_path / "one.pth", tmp_path / "run")[0], model)
+
+
 @pytest.mark.parametrize("made, taken, other", [(of_torchvisions_reference, "model", "model_ema"), (of_timm, "state_dict", "state_dict_ema")])
 def test_of_two_dicts_of_a_model_the_taken_one_and_the_other_are_told(made, taken, other, tmp_path):
     saved = made()[1]

@@ -1,13 +1,13 @@
 #include "trainer/checkpoint/init_plan.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
 #include <string_view>
-#include <utility>
 
 #include "trainer/checkpoint/format/schema.h"
 #include "trainer/checkpoint/training_state.h"
@@ -19,35 +19,80 @@ namespace {
 using format::schema::kModel;
 using format::schema::model_path;
 
+constexpr std::size_t kLongestShown = 200;  ///< of a prefix
+
 /// What the keys of the last layer begin with: "fc." of "fc.bias".
 std::string prefix_of_last_layer(const std::vector<std::string>& keys) {
   const std::string last = keys.empty() ? "" : keys.back();
   return last.substr(0, last.rfind('.') + 1);
 }
 
-/// What is before the model's keys in `source`: what most are found with, of equals the first.
-std::string prefix_in(const format::CheckpointSource& source, const std::vector<std::string>& keys) {
+bool is_counter(std::string_view key) { return key.ends_with(".num_batches_tracked"); }
+
+bool is_of_model(const format::ManifestEntry& entry) { return entry.name.starts_with(kModel); }
+
+/// What is before the model's keys in `source`: what most are found with. Of several whole models all, in the file's
+/// order. Counters do not count: one of two may be without.
+std::vector<std::string> prefixes_in(const format::CheckpointSource& source, const std::vector<std::string>& keys,
+                                     const std::string& last_layer) {
   constexpr int kMostParts = 8;  // of a key
-  const std::set<std::string_view> ours(keys.begin(), keys.end());
-  struct Count {
-    std::size_t first = 0;
-    std::size_t keys = 0;
-  };
-  std::map<std::string, Count> counts{{"", {}}};
+  std::set<std::string_view> ours(keys.begin(), keys.end());
+  std::erase_if(ours, is_counter);
+  const auto whole = static_cast<std::size_t>(
+      std::ranges::count_if(ours, [&](std::string_view key) { return !key.starts_with(last_layer); }));
+  std::map<std::string, std::size_t> counts;
+  std::vector<std::string> found;
   for (const format::ManifestEntry& entry : source.datasets()) {
-    const auto key = entry.name.starts_with(kModel) ? std::string_view(entry.state_dict_key) : std::string_view();
+    const auto key = is_of_model(entry) ? std::string_view(entry.state_dict_key) : std::string_view();
     std::size_t begin = key.size();
     for (int part = 0; part < kMostParts && begin > 0; ++part) {
       begin = begin < 2 ? 0 : key.rfind('.', begin - 2) + 1;  // behind the dot before, or 0
-      if (ours.contains(key.substr(begin))) {
-        ++counts.try_emplace(std::string(key.substr(0, begin)), Count{counts.size(), 0}).first->second.keys;
+      if (ours.contains(key.substr(begin)) && ++counts[std::string(key.substr(0, begin))] == 1) {
+        found.emplace_back(key.substr(0, begin));
       }
     }
   }
-  return std::ranges::max_element(
-             counts, {},
-             [](const auto& one) { return std::pair(one.second.keys, -static_cast<std::ptrdiff_t>(one.second.first)); })
-      ->first;
+  std::size_t most = 0;
+  for (const auto& one : counts) {
+    most = std::max(most, one.second);
+  }
+  std::erase_if(found, [&](const std::string& prefix) { return counts[prefix] < most; });
+  found.resize(most < whole || found.empty() ? 1 : found.size());
+  return found;
+}
+
+/// A tensor of the model behind `prefix` that is no part of ours; empty where there is none. Where the last layer
+/// begins afresh, its parts may be others.
+std::string more_than_ours(const format::CheckpointSource& source, const std::string& prefix,
+                           const std::vector<std::string>& keys, std::string_view fresh_layer) {
+  const std::set<std::string_view> ours(keys.begin(), keys.end());
+  for (const format::ManifestEntry& entry : source.datasets()) {
+    if (!is_of_model(entry) || !entry.state_dict_key.starts_with(prefix)) {
+      continue;
+    }
+    const std::string_view key = std::string_view(entry.state_dict_key).substr(prefix.size());
+    const bool is_fresh = !fresh_layer.empty() && key.starts_with(fresh_layer);
+    if (!ours.contains(key) && !is_counter(key) && !is_fresh) {
+      return std::string(key);
+    }
+  }
+  return "";
+}
+
+Error another_model(const format::CheckpointSource& source, const std::string& how) {
+  return fail("--init-from", source.path(), "is of another model: " + how,
+              "the --model that it was made with; only the last layer may differ", ExitCode::Mismatch);
+}
+
+Error several_models(const format::CheckpointSource& source, const std::vector<std::string>& prefixes) {
+  const std::string& last = prefixes.back();
+  return fail(
+      "--init-from", source.path(),
+      fmt::format("holds several models: {}{}", prefixes.front().empty() ? "\"\"" : "", fmt::join(prefixes, ", ")),
+      fmt::format("torch.save({{k[{}:]: v for k, v in state_dict.items() if k.startswith('{}')}}, FILE) in "
+                  "Python, which makes a file of one",
+                  last.size(), last),
+      ExitCode::Mismatch);
 }
 
 }  // namespace
@@ -57,7 +102,11 @@ Result<InitPlan> plan_init(const format::CheckpointSource& source, const torch::
   InitPlan plan;
   const std::vector<std::string> keys = model::state_keys(model);
   const std::string last_layer = prefix_of_last_layer(keys);
-  const std::string prefix = prefix_in(source, keys);
+  const std::vector<std::string> prefixes = prefixes_in(source, keys, last_layer);
+  if (prefixes.size() > 1) {
+    return several_models(source, prefixes);
+  }
+  const std::string& prefix = prefixes.front();
   std::set<std::string> changes;
   for (const auto& entry : model::named_state(model)) {
     const std::string& key = entry.key();
@@ -71,18 +120,21 @@ Result<InitPlan> plan_init(const format::CheckpointSource& source, const torch::
         changes.insert(
             fmt::format("{} taken as {}", stored->type, format::dtype_name(format_dtype(target.scalar_type()))));
       }
-    } else if (stored == nullptr && key.ends_with(".num_batches_tracked")) {
+    } else if (stored == nullptr && is_counter(key)) {
       changes.insert("num_batches_tracked, which it lacks, from 0 on");
     } else if (const std::string how = difference(key, entry.value().sizes(), target.scalar_type(), stored);
                key.starts_with(last_layer)) {
       plan.info.left_out.push_back(how);
     } else {
-      return fail("--init-from", source.path(), "is of another model: " + how,
-                  "the --model that it was made with; only the last layer may differ", ExitCode::Mismatch);
+      return another_model(source, how);
     }
   }
+  const std::string more = more_than_ours(source, prefix, keys, plan.info.left_out.empty() ? "" : last_layer);
+  if (!more.empty()) {
+    return another_model(source, more + " is there and not here");
+  }
   if (!prefix.empty()) {
-    changes.insert(fmt::format("\"{}\" before its names taken off", prefix));
+    changes.insert(fmt::format("\"{}\" before its names taken off", prefix.substr(0, kLongestShown)));
   }
   plan.info.changes.assign(changes.begin(), changes.end());
   return plan;

@@ -25,9 +25,10 @@ struct InitPlan {
 /// Has `model` filled by weights of whatever training, as load_state_dict(strict=True) takes them: elements become the
 /// model's type, and batch norms' counters may be missing and stay as they are. The names may have
 /// something before them ("model."): what most of the model's are found with. The last layer may be missing or of
-/// another number of classes, and then stays as it is. Other tensors of the source do not matter.
+/// another number of classes, and then stays as it is. Tensors without what is before the names do not matter.
 ///
-/// Errors (Mismatch): any other tensor is missing or of another shape; the reason names the first.
+/// Errors (Mismatch): any other tensor is missing, of another shape, or there and not in the model; the reason names
+/// the first. Or several whole models are there, each with something else before its names.
 [[nodiscard]] Result<InitPlan> plan_init(const format::CheckpointSource& source, const torch::nn::Module& model,
                                          const Sharding* sharding);
 
