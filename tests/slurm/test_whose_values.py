@@ -25,8 +25,8 @@ HET = {"SLURM_HET_SIZE": "2", "SLURM_JOB_ID_HET_GROUP_0": "7", "SLURM_JOB_NODELI
        "SLURM_JOB_NODELIST_HET_GROUP_1": "jwb0001"}
 # Slurm's own handle of the job, the cluster's name, what Slurm sets anew, options of sbatch and srun, what stands between srun and a
 # task prolog, and what other launchers than Slurm say, who know no jobs.
-NOT_LEFT_BEHIND = re.compile(r"SLURM_(JOB_ID|JOB_NUM_NODES|CLUSTER_NAME|CPUS_PER_TASK|HOSTFILE|KILL_BAD_EXIT|TASK_PROLOG|ROLLCALL_\w+|SCRIPT_CONTEXT)$"
-                             r"|OMPI_|MPI_|PMI_LOCAL_|PMI_KVSNAME$")
+NOT_LEFT_BEHIND = re.compile(r"SLURM_(JOB_ID|JOB_NUM_NODES|CLUSTER_NAME|CPUS_PER_TASK|HOSTFILE|KILL_BAD_EXIT|TASK_PROLOG|ROLLCALL_\w+)$"
+                             r"|SLURM_SCRIPT_CONTEXT$|OMPI_|MPI_|PMI_LOCAL_|PMI_KVSNAME$")
 IDENTITY = ("SLURM_PROCID", "SLURM_STEP_ID", "SLURM_STEP_NODELIST")  # without one of these a process is no task
 
 
