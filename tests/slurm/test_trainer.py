@@ -35,6 +35,11 @@ def records(folder):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def rank_ended_with(code, result):
+    """srun's own exit code may be 143: a rank whose LibTorch is still being loaded cannot yet choose how Slurm's SIGTERM ends it."""
+    return f": Exited with exit code {code}\n" in result.stderr and result.returncode in (code, 143)
+
+
 @pytest.mark.parametrize("mpi", ["none", "pmix"])
 @pytest.mark.parametrize("ddp", ["--ddp", None])
 def test_ranks_meet_with_and_without_plugin_and_pmix(train, mpi, ddp):
@@ -158,14 +163,14 @@ def test_port_in_use_is_named(cluster, train):
         taken.listen()
         port = taken.getsockname()[1]
         result = train("--dry-run", env={"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
-    assert result.returncode == 69
+    assert rank_ended_with(69, result)
     messages = MESSAGE.findall(result.stderr)
     assert len(messages) == 1 and str(port) in messages[0] and "in use" in messages[0]
 
 
 def test_head_name_that_does_not_resolve_is_named(train):
     result = train("--dry-run", ddp=None, env={"ROLLCALL_HOST_TEMPLATE": "nosuch-{host}.invalid"})
-    assert result.returncode == 69
+    assert rank_ended_with(69, result)
     messages = MESSAGE.findall(result.stderr)
     assert len(messages) == 1 and re.search(r"nosuch-jwb\d+\.invalid", messages[0])  # whichever node Slurm gave
 
