@@ -15,13 +15,13 @@
 
 namespace rollcall::data {
 
-/// An opened packed file: its tables in memory (40 bytes a sample), everything else read when asked for. After open()
-/// the HDF5 library is out of play; all other members are thread-safe.
+/// An opened packed file: its tables in memory (40 bytes a sample), everything else read when asked for. Thread-safe:
+/// the HDF5 library has no part in it.
 class PackedFile {
  public:
   /// Reads and checks the tables, their checksums too; not the pictures.
   /// Errors: NoInput: cannot be read; BadData: cut, damaged, of another format, never finished; Mismatch: newer than
-  /// this program. One thread at a time in the whole program, as HDF5's serial library asks.
+  /// this program.
   [[nodiscard]] static Result<PackedFile> open(const std::string& path);
 
   [[nodiscard]] const std::string& path() const { return path_; }

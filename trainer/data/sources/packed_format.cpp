@@ -10,20 +10,24 @@
 #include <utility>
 
 #include "runtime/base/text.h"
-#include "trainer/storage/hdf5.h"
+#include "trainer/storage/hdf5_headers.h"
 
 namespace rollcall::data {
 namespace {
 
-using storage::Handle;
+using storage::Hdf5Header;
+using storage::Hdf5Type;
 
-Result<void> read_root(hid_t root, const std::string& path, PackedLayout& layout) {
-  using storage::read_text_attribute;
-  if (read_text_attribute(root, packed_schema::kFormatAttribute) != packed_schema::kFormat) {
-    return fail("--data", path, fmt::format("is an HDF5 file, but not of format {}", packed_schema::kFormat),
-                "a file that rollcall-pack wrote", ExitCode::BadData);
+Error of_another_format(const std::string& path, const std::string& detail) {
+  return fail("--data", path, fmt::format("is an HDF5 file, but not of format {}{}", packed_schema::kFormat, detail),
+              "a file that rollcall-pack wrote", ExitCode::BadData);
+}
+
+Result<void> read_root(const Hdf5Header& root, const std::string& path, PackedLayout& layout) {
+  if (root.text(packed_schema::kFormatAttribute) != packed_schema::kFormat) {
+    return of_another_format(path, "");
   }
-  layout.format_version = read_text_attribute(root, packed_schema::kVersionAttribute).value_or("");
+  layout.format_version = root.text(packed_schema::kVersionAttribute).value_or("");
   const auto parts = split(layout.format_version, '.');
   const auto major = parts.empty() ? std::nullopt : parse_integer<int>(parts.front());
   if (!major) {
@@ -36,39 +40,13 @@ Result<void> read_root(hid_t root, const std::string& path, PackedLayout& layout
                 "a newer rollcall", ExitCode::Mismatch);
   }
   layout.minor_version = parts.size() > 1 ? parse_integer<int>(parts[1]).value_or(0) : 0;
-  if (storage::read_uint32_attribute(root, packed_schema::kCompleteAttribute) != 1U) {
+  if (root.number(packed_schema::kCompleteAttribute) != 1U) {
     return damaged_packed_file(path, "was never finished");
   }
-  layout.writer = read_text_attribute(root, packed_schema::kWriterAttribute).value_or("");
-  layout.created = read_text_attribute(root, packed_schema::kCreatedAttribute).value_or("");
-  layout.input_crc32c = storage::read_uint32_attribute(root, packed_schema::kInputAttribute);
+  layout.writer = root.text(packed_schema::kWriterAttribute).value_or("");
+  layout.created = root.text(packed_schema::kCreatedAttribute).value_or("");
+  layout.input_crc32c = root.number(packed_schema::kInputAttribute);
   return {};
-}
-
-bool is_fixed_text(hid_t type) { return H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0; }
-
-bool is_contiguous_here(hid_t object) {
-  const Handle properties(H5Dget_create_plist(object), H5Pclose);
-  return properties && H5Pget_layout(properties.get()) == H5D_CONTIGUOUS &&
-         H5Pget_external_count(properties.get()) == 0;
-}
-
-/// Shape and place of an opened data set, unchecked; nothing where it is not a contiguous row of elements.
-std::optional<DataSetPlace> place_of(hid_t object, hid_t type) {
-  const Handle space(H5Dget_space(object), H5Sclose);
-  hsize_t elements = 0;
-  if (!space || H5Sget_simple_extent_ndims(space.get()) != 1 ||
-      H5Sget_simple_extent_dims(space.get(), &elements, nullptr) != 1 || !is_contiguous_here(object)) {
-    return std::nullopt;
-  }
-  DataSetPlace place{.start = 0, .elements = elements, .element_bytes = H5Tget_size(type), .crc32c = {}};
-  const haddr_t start = elements > 0 ? H5Dget_offset(object) : 0;
-  if (start == HADDR_UNDEF) {
-    return std::nullopt;
-  }
-  place.start = start;
-  place.crc32c = storage::read_uint32_attribute(object, packed_schema::kCrcAttribute);
-  return place;
 }
 
 bool lies_inside(const DataSetPlace& place, std::uint64_t file_bytes) {
@@ -76,36 +54,27 @@ bool lies_inside(const DataSetPlace& place, std::uint64_t file_bytes) {
          place.elements <= (file_bytes - place.start) / place.element_bytes;
 }
 
-class LayoutReader {
- public:
-  LayoutReader(hid_t file, const std::string& path, std::uint64_t file_bytes)
-      : file_(file), path_(path), file_bytes_(file_bytes) {}
-
-  /// `type`: which the elements must have; H5T_C_S1 stands for any text of a fixed length.
-  [[nodiscard]] Result<void> read(const char* name, hid_t type, DataSetPlace& place) const {
-    const bool linked = H5Lexists(file_, name, H5P_DEFAULT) > 0;
-    const Handle object(linked ? H5Dopen2(file_, name, H5P_DEFAULT) : H5I_INVALID_HID, H5Dclose);
-    const Handle stored(object ? H5Dget_type(object.get()) : H5I_INVALID_HID, H5Tclose);
-    if (!stored) {
-      return damaged_packed_file(path_, fmt::format("is damaged: {} cannot be opened", name));
-    }
-    const bool right = type == H5T_C_S1 ? is_fixed_text(stored.get()) : H5Tequal(stored.get(), type) > 0;
-    const auto found = right ? place_of(object.get(), stored.get()) : std::nullopt;
-    if (!found) {
-      return damaged_packed_file(path_, fmt::format("is damaged: {} is not stored as it should be", name));
-    }
-    if (!lies_inside(*found, file_bytes_)) {
-      return damaged_packed_file(path_, fmt::format("is damaged: {} does not lie inside the file", name));
-    }
-    place = *found;
-    return {};
+/// `type`: which the elements must have; texts may have any length.
+Result<DataSetPlace> read_place(const storage::File& file, const Hdf5Header& root, const char* name, Hdf5Type type,
+                                std::uint64_t file_bytes) {
+  const auto object = root.child(file, std::string_view(name).substr(1));
+  if (!object) {
+    return damaged_packed_file("", fmt::format("is damaged: {} cannot be opened", name));
   }
-
- private:
-  hid_t file_;
-  const std::string& path_;
-  std::uint64_t file_bytes_;
-};
+  const auto row = object->row();
+  const bool any_length = type.kind == Hdf5Type::Kind::Text;
+  if (!row || row->type.kind != type.kind || (!any_length && row->type.bytes != type.bytes)) {
+    return damaged_packed_file("", fmt::format("is damaged: {} is not stored as it should be", name));
+  }
+  const DataSetPlace place{.start = row->start,
+                           .elements = row->elements,
+                           .element_bytes = row->type.bytes,
+                           .crc32c = object->number(packed_schema::kCrcAttribute)};
+  if (!lies_inside(place, file_bytes)) {
+    return damaged_packed_file("", fmt::format("is damaged: {} does not lie inside the file", name));
+  }
+  return place;
+}
 
 static_assert(std::endian::native == std::endian::little, "tables are read as they lie in the file");
 
@@ -157,40 +126,43 @@ std::optional<std::string> objection(const PackedEntry& entry, std::uint64_t dat
 
 }  // namespace
 
-Result<PackedLayout> read_packed_layout(const storage::File& opened_file, const std::string& path,
-                                        std::uint64_t file_bytes) {
-  storage::silence_hdf5();
-  // HDF5 is to see the file that is read later, even where the path is replaced meanwhile.
-  const std::string opened = storage::hdf5_path(opened_file, path);
-  const Handle file(H5Fopen(opened.c_str(), H5F_ACC_RDONLY, storage::hdf5_file_access().get()), H5Fclose);
-  if (!file) {
-    return damaged_packed_file(path, "is cut, damaged or no HDF5 file: " + storage::hdf5_reason());
+Result<PackedLayout> read_packed_layout(const storage::File& file, const std::string& path, std::uint64_t file_bytes) {
+  const Result<Hdf5Header> root = Hdf5Header::of_root(file, file_bytes);
+  if (!root && root.error().exit_code == ExitCode::Mismatch) {
+    return of_another_format(path, ": " + root.error().reason);
+  }
+  if (!root) {
+    return damaged_packed_file(path, "is cut, damaged or no HDF5 file: " + root.error().reason);
   }
   PackedLayout layout;
-  if (auto root = read_root(file.get(), path, layout); !root) {
-    return root.error();
+  if (auto read = read_root(*root, path, layout); !read) {
+    return read.error();
   }
+  using enum Hdf5Type::Kind;
   struct Row {
     const char* name;
-    hid_t type;
+    Hdf5Type type;
     DataSetPlace* place;
   };
-  const LayoutReader reader(file.get(), path, file_bytes);
-  for (const Row& row : {Row{packed_schema::kData, H5T_STD_U8LE, &layout.data},
-                         Row{packed_schema::kOffset, H5T_STD_U64LE, &layout.offset},
-                         Row{packed_schema::kLength, H5T_STD_U32LE, &layout.length},
-                         Row{packed_schema::kTileCount, H5T_STD_U32LE, &layout.tile_count},
-                         Row{packed_schema::kLabel, H5T_STD_I32LE, &layout.label},
-                         Row{packed_schema::kCrc, H5T_STD_U32LE, &layout.crc32c},
-                         Row{packed_schema::kWidth, H5T_STD_U32LE, &layout.width},
-                         Row{packed_schema::kHeight, H5T_STD_U32LE, &layout.height},
-                         Row{packed_schema::kOrientation, H5T_STD_U8LE, &layout.orientation},
-                         Row{packed_schema::kNameOffset, H5T_STD_U64LE, &layout.name_offset},
-                         Row{packed_schema::kNameData, H5T_STD_U8LE, &layout.name_data},
-                         Row{packed_schema::kClassNames, H5T_C_S1, &layout.class_names}}) {
-    if (auto read = reader.read(row.name, row.type, *row.place); !read) {
-      return read.error();
+  for (const Row& row :
+       {Row{packed_schema::kData, {Unsigned, 1}, &layout.data},
+        Row{packed_schema::kOffset, {Unsigned, 8}, &layout.offset},
+        Row{packed_schema::kLength, {Unsigned, 4}, &layout.length},
+        Row{packed_schema::kTileCount, {Unsigned, 4}, &layout.tile_count},
+        Row{packed_schema::kLabel, {Signed, 4}, &layout.label}, Row{packed_schema::kCrc, {Unsigned, 4}, &layout.crc32c},
+        Row{packed_schema::kWidth, {Unsigned, 4}, &layout.width},
+        Row{packed_schema::kHeight, {Unsigned, 4}, &layout.height},
+        Row{packed_schema::kOrientation, {Unsigned, 1}, &layout.orientation},
+        Row{packed_schema::kNameOffset, {Unsigned, 8}, &layout.name_offset},
+        Row{packed_schema::kNameData, {Unsigned, 1}, &layout.name_data},
+        Row{packed_schema::kClassNames, {Text, 0}, &layout.class_names}}) {
+    const Result<DataSetPlace> place = read_place(file, *root, row.name, row.type, file_bytes);
+    if (!place) {
+      Error error = place.error();
+      error.value = path;
+      return error;
     }
+    *row.place = *place;
   }
   return layout;
 }

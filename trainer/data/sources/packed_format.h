@@ -136,11 +136,10 @@ struct PackedLayout {
   DataSetPlace class_names;  ///< elements are texts of a fixed length
 };
 
-/// Reads the structures of the packed file `opened_file`; `path` names it in messages. Types and
+/// Reads the structures of the packed file `file`, without the HDF5 library; `path` names it in messages. Types and
 /// layouts are checked, and that every data set lies inside the file's `file_bytes`.
 /// Errors: BadData: no HDF5 file, cut, another format, never finished; Mismatch: a newer major version.
-/// One thread at a time in the whole program, as HDF5's serial library asks.
-[[nodiscard]] Result<PackedLayout> read_packed_layout(const storage::File& opened_file, const std::string& path,
+[[nodiscard]] Result<PackedLayout> read_packed_layout(const storage::File& file, const std::string& path,
                                                       std::uint64_t file_bytes);
 
 }  // namespace rollcall::data
