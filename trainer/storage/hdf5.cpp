@@ -131,22 +131,6 @@ bool update_flag_attribute(hid_t object, const char* name, bool value) {
   return attribute && H5Awrite(attribute.get(), H5T_STD_U8LE, &byte) >= 0 && attribute.close();
 }
 
-std::optional<std::string> read_text_attribute(hid_t object, const char* name) {
-  const Handle attribute = open_attribute(object, name);
-  const Handle type(attribute ? H5Aget_type(attribute.get()) : H5I_INVALID_HID, H5Tclose);
-  const Handle space(attribute ? H5Aget_space(attribute.get()) : H5I_INVALID_HID, H5Sclose);
-  const bool fixed_text = type && H5Tget_class(type.get()) == H5T_STRING && H5Tis_variable_str(type.get()) == 0;
-  if (!fixed_text || !space || H5Sget_simple_extent_npoints(space.get()) != 1) {
-    return std::nullopt;
-  }
-  std::string text(H5Tget_size(type.get()), '\0');
-  if (H5Aread(attribute.get(), type.get(), text.data()) < 0) {
-    return std::nullopt;
-  }
-  text.erase(std::find(text.begin(), text.end(), '\0'), text.end());
-  return text;
-}
-
 std::optional<std::uint32_t> read_uint32_attribute(hid_t object, const char* name) {
   const Handle attribute = open_attribute(object, name);
   const Handle type(attribute ? H5Aget_type(attribute.get()) : H5I_INVALID_HID, H5Tclose);

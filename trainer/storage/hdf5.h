@@ -77,7 +77,6 @@ void silence_hdf5();
 [[nodiscard]] bool update_flag_attribute(hid_t object, const char* name, bool value);
 
 /// Nothing where the attribute is absent or of another kind.
-[[nodiscard]] std::optional<std::string> read_text_attribute(hid_t object, const char* name);
 [[nodiscard]] std::optional<std::uint32_t> read_uint32_attribute(hid_t object, const char* name);
 
 }  // namespace rollcall::storage

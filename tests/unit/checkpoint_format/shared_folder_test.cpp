@@ -42,7 +42,7 @@ TEST(CheckpointFolder, WhatAnotherUserLeftIsNotLookedInto) {
   }
   const TemporaryFolder folder;
   const std::string forged = folder.file(checkpoint_name(20));
-  write_file(forged, {'\x89', 'H', 'D', 'F', '\r', '\n', '\x1a', '\n', 'x'});  // of format 1.0, by its first bytes
+  write_file(forged, {'\x89', 'H', 'D', 'F', '\r', '\n', '\x1a', '\n', 'x'});
   EXPECT_EQ(CheckpointReader::open(forged, Owner::ThisUser).error().exit_code, ExitCode::BadData);
   ASSERT_EQ(::chown(forged.c_str(), kAnother, kAnother), 0);
   EXPECT_EQ(CheckpointReader::open(forged, Owner::ThisUser).error().exit_code, ExitCode::Mismatch);

@@ -15,7 +15,6 @@
 #include <thread>
 
 #include "runtime/base/own_file.h"
-#include "trainer/checkpoint/format/file_of_format_1_0.h"
 #include "trainer/checkpoint/format/parallel_for.h"
 #include "trainer/checkpoint/format/schema.h"
 #include "trainer/checkpoint/format/seal.h"
@@ -27,6 +26,12 @@ namespace {
 constexpr std::uint64_t kChunkBytes = std::uint64_t{256}
                                       << 10U;  ///< read and summed up while a core's cache still holds it
 constexpr std::uint64_t kLargestManifest = std::uint64_t{1} << 30U;
+
+/// An HDF5 file without a user block.
+bool starts_as_hdf5(std::span<const std::byte> bytes) {
+  constexpr std::array<unsigned char, 8> kSignature{0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
+  return bytes.size() >= kSignature.size() && std::memcmp(bytes.data(), kSignature.data(), kSignature.size()) == 0;
+}
 
 bool all_zero(std::span<const std::byte> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
@@ -139,12 +144,7 @@ Result<CheckpointReader> CheckpointReader::open(const std::string& path, Owner o
 
 Result<void> CheckpointReader::read_manifest(std::span<const std::byte> seal_bytes) {
   if (starts_as_hdf5(seal_bytes)) {
-    auto manifest = manifest_of_format_1_0(file_, path_);
-    if (!manifest) {
-      return manifest.error();
-    }
-    manifest_ = *std::move(manifest);
-    return {};
+    return damaged("has no seal: another program wrote the file anew, or a version before format 1.1");
   }
   if (seal_bytes.size() == kSealBytes && all_zero(seal_bytes)) {
     return damaged("was never finished");
@@ -155,7 +155,10 @@ Result<void> CheckpointReader::read_manifest(std::span<const std::byte> seal_byt
                                               : fmt::format("is damaged or not of format {}", schema::kFormat));
   }
   if (seal->major_version > schema::kMajorVersion) {
-    return newer_format(path_, fmt::format("{}", seal->major_version));
+    return fail("checkpoint", path_,
+                fmt::format("has format version {}, and this program reads up to {}.x", seal->major_version,
+                            schema::kMajorVersion),
+                "a newer rollcall", ExitCode::Mismatch);
   }
   if (seal->file_bytes != file_bytes_) {
     return damaged(fmt::format("is damaged: it has {} bytes and was written with {}", file_bytes_, seal->file_bytes));
@@ -259,15 +262,11 @@ Result<std::map<std::string, Value>> CheckpointReader::values() const {
 }
 
 Result<void> CheckpointReader::verify_structure() const {
-  if (!structure_crc32c_) {
-    return {};  // the HDF5 library checked its own structures
-  }
   const auto crc = structure_crc32c(file_, file_bytes_, manifest_, own_entry_);
   if (!crc) {
     return unreadable(errno);
   }
-  return *crc == *structure_crc32c_ ? Result<void>()
-                                    : damaged("is damaged: the checksum of HDF5's structures is wrong");
+  return *crc == structure_crc32c_ ? Result<void>() : damaged("is damaged: the checksum of HDF5's structures is wrong");
 }
 
 Result<void> CheckpointReader::verify(VerifyLevel level, std::size_t threads) const {

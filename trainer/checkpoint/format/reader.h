@@ -22,8 +22,8 @@ namespace rollcall::checkpoint::format {
 enum class Owner { Anyone, ThisUser };
 
 /// A checkpoint opened for reading. open() believes nothing that it has not checked: seal, manifest, and that all data
-/// sets lie in the file; it does not call the HDF5 library (but for files of format 1.0, in a process of its own). Move
-/// only; all functions are thread-safe, and any number of processes may read the same file.
+/// sets lie in the file; it does not call the HDF5 library. Move only; all functions are thread-safe, and any number of
+/// processes may read the same file.
 ///
 /// Errors of all: NoInput where the file cannot be opened; BadData where it is damaged, unfinished or no checkpoint
 /// (the reason names the data set); Mismatch where its format is newer than this reader, or it is not of the Owner that
@@ -62,8 +62,8 @@ class CheckpointReader final : public CheckpointSource {
   storage::File file_;
   Manifest manifest_;
   std::map<std::string, std::size_t, std::less<>> number_of_;
-  ManifestEntry own_entry_;                        ///< of /manifest; unused in format 1.0
-  std::optional<std::uint32_t> structure_crc32c_;  ///< nothing in format 1.0
+  ManifestEntry own_entry_;  ///< of /manifest
+  std::uint32_t structure_crc32c_ = 0;
 };
 
 /// How many threads verify and load a file at most: more do not make a disk faster.
