@@ -2,7 +2,6 @@
 import dataclasses
 import json
 import pathlib
-import shutil
 import subprocess
 import sys
 
@@ -90,7 +89,7 @@ def pack(options, out, extra):
             (source / part).symlink_to(options.photos / part)
     if out in _packed:
         return
-    shutil.rmtree(out, ignore_errors=True)
+    measure.run([measure.ROOT / "scripts" / "own-folder", "empty", "compare_loaders", out])
     done = subprocess.run([program, *extra, "--overwrite", source, out], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise Absent(last_line(done))

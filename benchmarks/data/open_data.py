@@ -7,7 +7,6 @@ With --peer, torchvision's ImageFolder lists the tree too, once for each rank at
 """
 import os
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
@@ -41,7 +40,6 @@ def make_tree(root, images, _):
 
 def make_shards(root, images, picture_bytes):
     """Of 10,000 pictures each."""
-    root.mkdir(parents=True)
     for shard in range(images // 10_000):
         with open(root / f"shard-{shard:06}.tar", "wb") as out:
             for k in range(10_000):
@@ -52,12 +50,16 @@ def make_shards(root, images, picture_bytes):
             out.write(bytes(1024))
 
 
+def own_folder(action, folder):
+    subprocess.run([measure.ROOT / "scripts" / "own-folder", action, "open_data", folder], check=True)
+
+
 def make_data(options):
     root = options.folder / f"{options.kind}-{options.images}"
     if not root.exists():
         print(f"making {root}", file=sys.stderr, flush=True)
         making = root.with_suffix(".making")
-        shutil.rmtree(making, ignore_errors=True)
+        own_folder("empty", making)
         {"tree": make_tree, "shards": make_shards}[options.kind](making, options.images, options.picture_bytes)
         making.rename(root)
         time.sleep(1.1)  # an index of data from just now is not kept
@@ -99,7 +101,7 @@ def main():
     root = make_data(options)
     program = options.build / "benchmarks" / "data" / "open_data"
     kept = options.folder / "kept"
-    shutil.rmtree(kept, ignore_errors=True)
+    own_folder("empty", kept)
     ways = {"each rank for itself": lambda: of_ranks([program, f"--data={root}"], options, False),
             "rank 0 for all": lambda: of_ranks([program, f"--data={root}"], options, True),
             "rank 0, with an index kept": lambda: of_ranks([program, f"--data={root}", f"--index-dir={kept}"], options, True)}

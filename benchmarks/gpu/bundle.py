@@ -30,8 +30,8 @@ class Refused(Exception):
 def make(root, folder, torch, data_only):
     build = root / "build" / "gpu"
     try:
+        refuse_what_is_no_bundle(folder)
         if not data_only:
-            refuse_what_is_no_bundle(folder)
             programs, plugins = compile_all(root, build, torch)
             shutil.rmtree(folder, ignore_errors=True)
             copy(programs, plugins, build, folder)

@@ -424,6 +424,15 @@ def test_a_folder_that_is_no_bundle_is_not_deleted(tmp_path):
     bundle.refuse_what_is_no_bundle(tmp_path / "new")
 
 
+@pytest.mark.parametrize("data_only", [False, True])
+def test_photos_of_a_folder_that_is_no_bundle_stay(tmp_path, data_only, capsys):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "wedding.jpg").touch()
+    assert bundle.make(ROOT, tmp_path, "2.15", data_only) == 1
+    assert (tmp_path / "photos" / "wedding.jpg").exists()
+    assert "is no bundle, and not empty" in capsys.readouterr().err
+
+
 def test_the_table_has_medians_and_what_they_are_of_those_of_the_same_turns():
     of_sides = [speeds.speed("64-bf16", "rollcall", [2400.0, 2500.0, 2600.0], "2 % of the time waited for data"),
                 speeds.speed("64-bf16", "python eager", [2000.0] * 3, "first steps 9 s"),
