@@ -1,0 +1,45 @@
+#!/bin/sh
+# Slurm's Epilog that removes the folders of caches with the policy `job` when their job has left the node (docs/site_guide.md).
+#   slurm.conf: Epilog=/etc/slurm/epilog.d/*, and this file there, root's, with mode 755
+# By hand, which tells why it leaves something: SLURM_JOB_ID=7 SLURM_JOB_UID=1000 SLURM_JOB_USER=me rollcall-epilog.sh remove
+#
+# It runs as root on what a user controls. So root only enters the user's folder and looks where it then is: no link and nothing that is
+# exchanged meanwhile leads elsewhere. What looks into the folder is rm, with the user's rights and no capability; its real user stays root,
+# so that no process of the user can trace it and go on in slurmd's cgroup. It ends with 0, and soon: all else would drain the node.
+
+profile=/etc/rollcall/site.toml  # whose cache.local counts; the one variable in it may be ${USER}
+
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+export PATH
+unset CDPATH
+
+if [ "${1:-}" != remove ]; then
+  timeout --kill-after=5 30 "$0" remove < /dev/null > /dev/null 2>&1
+  exit 0
+fi
+
+leave() { echo "rollcall-epilog: $1" >&2; exit 0; }
+
+number() { case $1 in ''|*[!0-9]*) leave "$2: '$1': is no number" ;; esac }
+
+number "${SLURM_JOB_ID:-}" SLURM_JOB_ID
+number "${SLURM_JOB_UID:-}" SLURM_JOB_UID
+case ${SLURM_JOB_USER:-} in ''|.|..|*/*) leave "SLURM_JOB_USER: '${SLURM_JOB_USER:-}': is no user's name" ;; esac
+
+folder=$(awk -F "[\"']" '/^[ \t]*\[/ { section = $1 } section ~ /\[cache\]/ && /^[ \t]*local[ \t]*=/ { print $2; exit }' "$profile")
+# shellcheck disable=SC2016  # as it stands in the profile
+case $folder in *'${USER}'*) folder=${folder%%'${USER}'*}$SLURM_JOB_USER${folder#*'${USER}'} ;; esac
+case $folder in
+  *'$'*) leave "cache.local of $profile: $folder: names another variable than \${USER}" ;;
+  /*/*) ;;
+  *) leave "cache.local of $profile: '$folder': is no folder of a user's" ;;
+esac
+
+name=${folder##*/}
+cd -P -- "${folder%/*}" 2> /dev/null || leave "${folder%/*}: is not there"
+above=$(readlink /proc/self/cwd)
+cd -P -- "$name" 2> /dev/null || leave "$folder: is not there"
+[ "$(readlink /proc/self/cwd)" = "${above%/}/$name" ] || leave "$folder: is a link"
+[ "$(stat -c %u .)" = "$SLURM_JOB_UID" ] || leave "$folder: is another user's"
+exec setpriv --euid="$SLURM_JOB_UID" --egid=65534 --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs \
+  rm -rf --one-file-system -- "./job-$SLURM_JOB_ID"
