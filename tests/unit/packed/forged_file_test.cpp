@@ -140,6 +140,39 @@ TEST(ForgedPackedFile, IsRefusedOrReadWhateverItsStructuresSay) {
   EXPECT_LT(refused, kFiles) << "nothing reached the tables";
 }
 
+TEST(ForgedPackedFile, WhoseTablesNeedMoreMemoryThanThereIsIsRefusedByTheirName) {
+  constexpr std::uint64_t kElements = std::uint64_t{1} << 42U;
+  const TemporaryFolder folder;
+  const std::string path = folder.file("a.h5");
+  test::write_packed(path, test::three_samples());
+  const std::uint64_t place = PackedFile::open(path)->layout().orientation.start;
+  const std::vector<char> sound = test::content_of_file(path);
+  std::vector<std::byte> bytes(sound.size());
+  std::memcpy(bytes.data(), sound.data(), sound.size());
+  const auto stretches = test::checksummed_stretches(bytes);
+  // A header with this table's place in it; its dataspace of three elements becomes one of many.
+  const auto address = std::as_bytes(std::span(&place, 1));
+  const std::uint64_t three = 3;
+  const auto is = std::as_bytes(std::span(&three, 1));
+  const auto header = std::ranges::find_if(stretches, [&](const ChecksummedStretch& stretch) {
+    const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(stretch.begin);
+    const auto end = bytes.begin() + static_cast<std::ptrdiff_t>(stretch.end);
+    return stretch.begin > 0 && std::search(begin, end, address.begin(), address.end()) != end;
+  });
+  ASSERT_NE(header, stretches.end());
+  const auto at =
+      std::search(bytes.begin() + static_cast<std::ptrdiff_t>(header->begin), bytes.end(), is.begin(), is.end());
+  std::memcpy(&*at, &kElements, sizeof(kElements));
+  test::renew_checksums(bytes, stretches);
+  ASSERT_TRUE(storage::File(path, O_WRONLY).write_at(bytes, 0));
+  ASSERT_EQ(::truncate(path.c_str(), std::int64_t{1} << 43), 0) << "no sparse files here";
+  const auto source = PackedSource::open(path);
+  ASSERT_FALSE(source);
+  EXPECT_THAT(source.error().message(),
+              HasSubstr(path + ": /orientation with its 4398046511104 elements needs more memory than"));
+  EXPECT_EQ(source.error().exit_code, ExitCode::BadData);
+}
+
 TEST(ForgedPackedFile, DamageGivesTheSameSamplesOrNone) {
   const TemporaryFolder folder;
   const auto made = test::three_samples();

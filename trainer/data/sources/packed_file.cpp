@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +18,10 @@ namespace {
 Error cannot_read(std::string what, int error_number, ExitCode code) {
   return fail("--data", std::move(what), "cannot be read: " + errno_text(error_number),
               "checking the file and its permissions", code);
+}
+
+std::uint64_t memory_of_node() {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGE_SIZE));
 }
 
 Error with_path(Error error, const std::string& path) {
@@ -69,6 +74,15 @@ bool PackedFile::may_have_filled_edges() const {
 }
 
 Result<std::vector<std::byte>> PackedFile::read_table(const DataSetPlace& place, const char* name) const {
+  // A file may say that it is long and hold nothing but holes.
+  const std::uint64_t memory = memory_of_node();
+  if (place.bytes() > memory || place.elements > memory / sizeof(PackedEntry)) {
+    constexpr std::uint64_t kGiB = std::uint64_t{1} << 30U;
+    return fail("--data", path_,
+                fmt::format("{} with its {} elements needs more memory than the {} GiB of this node", name,
+                            place.elements, memory / kGiB),
+                "packing the images again with rollcall-pack, or a node with more", ExitCode::BadData);
+  }
   std::vector<std::byte> bytes(place.bytes());
   const auto count = file_.read_at(bytes, place.start);
   if (!count) {
