@@ -219,6 +219,7 @@ DOCTOR = [
 # ---------------------------------------------------------------- the task
 
 TASK = [
+    ElsewhereProved("run.network", "off", "slurm/test_same_settings.py::test_what_the_site_switched_off_stays_off", "run.network"),
     ElsewhereProved("kill-on-bad-exit", "off", "slurm/test_first_failure.py::test_the_setting_turns_it_off", "kill-on-bad-exit"),
     ElsewhereProved("task.timeout", "1", "slurm/test_what_hangs.py::test_a_name_server_that_does_not_answer_costs_the_time_limit",
                     "task.timeout"),
@@ -361,6 +362,7 @@ REFUSED = {
     "rendezvous.timeout": ["0.09", "86401", "1m"],
     "doctor.bandwidth": ["0.0009", "10001", "fast"],
     "doctor.latency": ["0.9", "1000000001", "low"],
+    "run.network": ["maybe"],
     "doctor.clock": ["0.00009", "86401", "auto"],
     "kill-on-bad-exit": ["maybe"],
     "task.timeout": ["0.09", "3601", "1m"],

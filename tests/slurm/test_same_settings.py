@@ -1,5 +1,6 @@
 """The command without `--ddp` sees what the plugin sees, and tells what the plugin did and why."""
 
+import json
 import os
 import subprocess
 
@@ -71,6 +72,25 @@ def test_what_the_site_locks_holds_without_the_plugin(cluster, rollcall, request
     assert step.returncode == 64 and "ran" not in step.stdout
     (line,) = [line for line in step.stderr.splitlines() if "rollcall: " in line]
     assert f"is locked by the profile of this site, {locked}" in line
+
+
+@pytest.mark.parametrize("variables, options", [({"ROLLCALL_RUN_NETWORK": "on"}, []), ({}, ["--run-network"])], ids=["variable", "option"])
+def test_what_the_site_switched_off_stays_off(rollcall, tmp_path, variables, options):
+    """run.network = "off" and locked, in the profile that plugstack.conf names: a file, a variable or an option of the user's is refused."""
+    site = tmp_path / "site.toml"
+    site.write_text('run.network = "off"\n[site]\nlocked = ["run.network"]\n')
+    (tmp_path / "plugstack.conf").write_text(f"optional /nowhere/spank_rollcall.so config={site}\n")
+    (tmp_path / "slurm.conf").write_text("ClusterName=x\n")
+    environment = clean_environment() | {"SLURM_CONF": str(tmp_path / "slurm.conf"), "XDG_CONFIG_HOME": str(tmp_path)}
+    shown = subprocess.run([rollcall, "--print-config", "--json"], env=environment, text=True, capture_output=True, check=True)
+    assert json.loads(shown.stdout)["run.network"] == {"value": "false", "origin": str(site), "locked": True}
+    refused = subprocess.run([rollcall, *options, "--print-config"], env=environment | variables, text=True, capture_output=True)
+    assert refused.returncode == 64 and refused.stdout == ""
+    assert f"is locked by the profile of this site, {site}" in refused.stderr
+    (tmp_path / "rollcall").mkdir()
+    (tmp_path / "rollcall" / "config.toml").write_text('run.network = "on"\n')
+    refused = subprocess.run([rollcall, "--print-config"], env=environment, text=True, capture_output=True)
+    assert refused.returncode == 78 and f"is locked by the profile of this site, {site}" in refused.stderr
 
 
 def test_a_profile_of_the_users_choice_leaves_the_sites_locks_behind(cluster, rollcall, locked, tmp_path):
