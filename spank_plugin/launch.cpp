@@ -56,17 +56,19 @@ std::optional<DdpOption> option_of_this_srun() {
 
 /// The settings as far as this host knows them: the nodes may have a profile that it lacks. Slurm tells of one --ddp up
 /// to three times, and each text is loaded once: one that stays the same would be read and judged alike. One thread.
-const Result<settings::Settings>& settings_here(const DdpOption& option, const std::optional<std::string>& site_file) {
+const Result<settings::Settings>& settings_here(const DdpOption& option, const settings::PluginProfile& site) {
   static std::map<std::string, Result<settings::Settings>> loaded;
   const auto known = loaded.find(option.key_values);
   if (known != loaded.end()) {
     return known->second;
   }
-  const bool there = site_file && may_exist(*site_file);
+  settings::PluginProfile readable = site;
+  if (site.file && !may_exist(*site.file)) {
+    readable.file.reset();
+  }
   return loaded
-      .emplace(option.key_values, settings::load_launch_settings(
-                                      with_home_and_user(Environment::of_this_process()),
-                                      {.site_file = there ? site_file : std::nullopt, .ddp = option.key_values}))
+      .emplace(option.key_values, settings::load_launch_settings(with_home_and_user(Environment::of_this_process()),
+                                                                 {.site = readable, .ddp = option.key_values}))
       .first->second;
 }
 
@@ -77,30 +79,30 @@ std::string users_prolog() {
 
 }  // namespace
 
-Result<void> check_before_launch(const DdpOption& option, const std::optional<std::string>& site_file, bool in_srun) {
+Result<void> check_before_launch(const DdpOption& option, const settings::PluginProfile& site, bool in_srun) {
   if (!in_srun) {
     return settings::check_ddp_option(option.key_values);
   }
-  const Result<settings::Settings>& settings = settings_here(option, site_file);
+  const Result<settings::Settings>& settings = settings_here(option, site);
   return settings ? Result<void>() : settings.error();
 }
 
-bool announce_end_with_first_failure(const std::optional<std::string>& site_file) {
+bool announce_end_with_first_failure(const settings::PluginProfile& site) {
   const std::optional<DdpOption> option = option_of_this_srun();
   if (!option || !option->enabled || ::getenv(env::kKillOnBadExit.data()) != nullptr) {
     return false;
   }
-  const Result<settings::Settings>& settings = settings_here(*option, site_file);
+  const Result<settings::Settings>& settings = settings_here(*option, site);
   return settings && settings->on("kill-on-bad-exit") && ::setenv(env::kKillOnBadExit.data(), "1", 1) == 0;
 }
 
-void say_if_end_with_first_failure_is_missing(const DdpOption& option, const std::optional<std::string>& site_file) {
+void say_if_end_with_first_failure_is_missing(const DdpOption& option, const settings::PluginProfile& site) {
   static bool said = false;
   const bool is_told_otherwise = ::getenv(env::kKillOnBadExit.data()) != nullptr;
   if (said || !option.enabled || is_told_otherwise || option_of_this_srun()) {
     return;
   }
-  const Result<settings::Settings>& settings = settings_here(option, site_file);
+  const Result<settings::Settings>& settings = settings_here(option, site);
   if (settings && settings->on("kill-on-bad-exit")) {
     said = true;
     slurm_spank_log(

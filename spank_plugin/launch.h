@@ -14,7 +14,7 @@ namespace rollcall::spank {
 /// looked at; in sbatch and salloc, whose environment need not be the step's, the option's own text. A site profile
 /// that does not exist on the submitting host is no error yet: the nodes have the last word. One that the user may not
 /// read is an error: each node would say so.
-[[nodiscard]] Result<void> check_before_launch(const DdpOption& option, const std::optional<std::string>& site_file,
+[[nodiscard]] Result<void> check_before_launch(const DdpOption& option, const settings::PluginProfile& site,
                                                bool in_srun);
 
 // Slurm ends a step with its first failing task only where srun is told so (--kill-on-bad-exit), and a program that
@@ -23,10 +23,10 @@ namespace rollcall::spank {
 /// For slurm_spank_init in srun, later is too late: tells srun by SLURM_KILL_BAD_EXIT, if it will be asked for --ddp
 /// and the setting kill-on-bad-exit is on. The user's own variable stands, and --kill-on-bad-exit on the command line
 /// wins over both. Whether the variable is ours.
-[[nodiscard]] bool announce_end_with_first_failure(const std::optional<std::string>& site_file);
+[[nodiscard]] bool announce_end_with_first_failure(const settings::PluginProfile& site);
 /// For the option's callback in srun: says once that the step will not end with its first failing task, where --ddp was
 /// abbreviated or stands behind an option that is not known, so that it was not seen before.
-void say_if_end_with_first_failure_is_missing(const DdpOption& option, const std::optional<std::string>& site_file);
+void say_if_end_with_first_failure_is_missing(const DdpOption& option, const settings::PluginProfile& site);
 /// For slurm_spank_init_post_opt, when srun has read the variable: the step's own sruns shall not find it.
 void withdraw_end_with_first_failure();
 

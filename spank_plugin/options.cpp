@@ -41,8 +41,9 @@ spank_option ddp_option(spank_opt_cb_f callback) {
   return {kName, kArgument, kUsage, kOptionalArgument, 0, callback};
 }
 
-std::optional<std::string> site_file(int argument_count, char** arguments) {
-  return argument_value("config=", argument_count, arguments);
+settings::PluginProfile site_profile(int argument_count, char** arguments) {
+  return settings::plugin_profile(argument_value("config=", argument_count, arguments).value_or(""),
+                                  argument_value("config_owner=", argument_count, arguments).value_or(""));
 }
 
 std::optional<std::string> task_prolog(int argument_count, char** arguments) {

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "runtime/settings/layers.h"
 #include "spank_plugin/slurm_spank.h"
 
 namespace rollcall::spank {
@@ -22,8 +23,8 @@ struct DdpOption {
 /// The option's entry for spank_option_register; `callback` is called for every --ddp that Slurm meets, at times twice.
 [[nodiscard]] spank_option ddp_option(spank_opt_cb_f callback);
 
-/// The PATH of `config=PATH` among the arguments of this plugin's line in plugstack.conf; nothing where there is none.
-[[nodiscard]] std::optional<std::string> site_file(int argument_count, char** arguments);
+/// `config=PATH` and `config_owner=any|UID` among the arguments of this plugin's line in plugstack.conf.
+[[nodiscard]] settings::PluginProfile site_profile(int argument_count, char** arguments);
 
 /// The PATH of `task_prolog=PATH`: the line stands in a user's own plugstack.conf; see launch.h.
 [[nodiscard]] std::optional<std::string> task_prolog(int argument_count, char** arguments);

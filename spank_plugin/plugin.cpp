@@ -19,7 +19,7 @@ namespace {
 using namespace rollcall;
 
 // One of each a process: srun, sbatch and salloc handle one command line, slurmstepd one step; tasks inherit by fork.
-std::optional<std::string> g_site_file;
+settings::PluginProfile g_site;
 std::optional<std::string> g_task_prolog;
 std::optional<spank::DdpOption> g_option;
 bool g_option_was_lost = false;  // Slurm passes over an error of the callback on a node
@@ -43,12 +43,12 @@ int run_hook(Body body) noexcept {
 Result<void> take_option_here(const spank::DdpOption& option) {
   const bool in_srun = spank_context() == S_CTX_LOCAL;
   if (option.enabled) {
-    if (Result<void> checked = spank::check_before_launch(option, g_site_file, in_srun); !checked) {
+    if (Result<void> checked = spank::check_before_launch(option, g_site, in_srun); !checked) {
       return checked;
     }
   }
   if (in_srun) {
-    spank::say_if_end_with_first_failure_is_missing(option, g_site_file);
+    spank::say_if_end_with_first_failure_is_missing(option, g_site);
     spank::drop_values_of_another_job(option);
     spank::warn_of_binding_of_another_step(option);
   }
@@ -90,10 +90,10 @@ int slurm_spank_init(spank_t handle, int argument_count, char** arguments) {
   const int status = run_hook([&]() -> int {
     if (context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR || context == S_CTX_REMOTE) {
       static spank_option option = spank::ddp_option(on_option);
-      g_site_file = spank::site_file(argument_count, arguments);
+      g_site = spank::site_profile(argument_count, arguments);
       g_task_prolog = spank::task_prolog(argument_count, arguments);
       if (context == S_CTX_LOCAL) {
-        g_ends_with_first_failure = spank::announce_end_with_first_failure(g_site_file);
+        g_ends_with_first_failure = spank::announce_end_with_first_failure(g_site);
       }
       if (context == S_CTX_ALLOCATOR) {
         spank::drop_values_of_step_around();
@@ -145,7 +145,7 @@ int slurm_spank_task_init(spank_t handle, int, char**) {
                       fail("--ddp", "", "could not be taken over on the node", "reporting it", ExitCode::Internal));
     }
     if (promised) {
-      spank::set_up_task(handle, *g_option, g_site_file, g_shared);
+      spank::set_up_task(handle, *g_option, g_site, g_shared);
     } else {
       spank::drop_values_of_other_steps(handle);
     }

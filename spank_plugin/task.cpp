@@ -70,8 +70,8 @@ class EndByTerm {
 /// One task on its way to its environment. What it found out so far tells whose an error is.
 class TaskSetUp {
  public:
-  TaskSetUp(spank_t spank, const DdpOption& option, const std::optional<std::string>& site_file, SharedByTasks& shared)
-      : spank_(spank), option_(option), site_file_(site_file), shared_(shared), task_(snapshot(spank)) {}
+  TaskSetUp(spank_t spank, const DdpOption& option, const settings::PluginProfile& site, SharedByTasks& shared)
+      : spank_(spank), option_(option), site_(site), shared_(shared), task_(snapshot(spank)) {}
 
   void run() {
     if (const Result<void> done = set_up(); !done) {
@@ -96,8 +96,11 @@ class TaskSetUp {
     limit_.doing("asks who the user is");
     task_ = with_home_and_user(std::move(task_));
     limit_.doing("reads the settings");
+    if (Result<void> checked = settings::check_plugin(own_file(), site_.owners); !checked) {
+      return checked;
+    }
     Result<settings::Settings> settings =
-        settings::load_launch_settings(task_, {.site_file = site_file_, .ddp = option_.key_values});
+        settings::load_launch_settings(task_, {.site = site_, .ddp = option_.key_values});
     if (!settings) {
       return settings.error();
     }
@@ -226,7 +229,7 @@ class TaskSetUp {
   const EndByTerm end_by_term_{};
   spank_t spank_;
   const DdpOption& option_;
-  const std::optional<std::string>& site_file_;
+  const settings::PluginProfile& site_;
   SharedByTasks& shared_;
   Environment task_;  ///< as rollcall sees it
   std::optional<settings::Settings> settings_{};
@@ -245,9 +248,8 @@ SharedByTasks share_among_tasks(spank_t spank) {
           .gpus = get_variable(spank, std::string(env::kSlurmStepGpus)).value_or("")};
 }
 
-void set_up_task(spank_t spank, const DdpOption& option, const std::optional<std::string>& site_file,
-                 SharedByTasks& shared) {
-  TaskSetUp(spank, option, site_file, shared).run();
+void set_up_task(spank_t spank, const DdpOption& option, const settings::PluginProfile& site, SharedByTasks& shared) {
+  TaskSetUp(spank, option, site, shared).run();
 }
 
 void end_task(spank_t spank, const Error& error) {

@@ -32,8 +32,7 @@ struct SharedByTasks {
 ///
 /// One task tells the user about a failure: rank 0 about one that all nodes share, the first task that fails of a node
 /// about one that is likely this node's alone, rank 1 about one that spares rank 0.
-void set_up_task(spank_t spank, const DdpOption& option, const std::optional<std::string>& site_file,
-                 SharedByTasks& shared);
+void set_up_task(spank_t spank, const DdpOption& option, const settings::PluginProfile& site, SharedByTasks& shared);
 
 /// Ends the task because of `error`, which is told by rank 0.
 [[noreturn]] void end_task(spank_t spank, const Error& error);

@@ -50,19 +50,20 @@ FileReading read_small_file(const std::string& path, std::size_t most, std::stri
   if (file < 0) {
     return refused(errno);
   }
-  struct stat status {};
-  FileReading reading;
-  if (::fstat(file, &status) != 0) {
-    reading = refused(errno);
-  } else if (S_ISDIR(status.st_mode)) {
-    reading = refused(EISDIR);
-  } else if (!S_ISREG(status.st_mode)) {
-    reading = {0, "is no regular file"};
-  } else {
-    reading = read_to_end(file, most, content);
-  }
+  FileReading reading = read_small_file(file, most, content);
   ::close(file);
   return reading;
+}
+
+FileReading read_small_file(int descriptor, std::size_t most, std::string& content) {
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) {
+    return refused(errno);
+  }
+  if (S_ISDIR(status.st_mode)) {
+    return refused(EISDIR);
+  }
+  return S_ISREG(status.st_mode) ? read_to_end(descriptor, most, content) : FileReading{0, "is no regular file"};
 }
 
 }  // namespace rollcall

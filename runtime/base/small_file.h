@@ -21,4 +21,7 @@ struct FileReading {
 /// grows while it is read. Only a file system that does not answer can hold this up.
 [[nodiscard]] FileReading read_small_file(const std::string& path, std::size_t most, std::string& content);
 
+/// The same of one that was opened for reading with O_NONBLOCK; it stays open.
+[[nodiscard]] FileReading read_small_file(int descriptor, std::size_t most, std::string& content);
+
 }  // namespace rollcall

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/believed_file.h"
 #include "runtime/base/own_file.h"
 #include "runtime/base/result.h"
 #include "runtime/base/small_file.h"
@@ -27,17 +28,6 @@
 namespace rollcall {
 namespace {
 
-/// The file of the program or plugin that this function was linked into. For a program the loader knows only what was
-/// typed, which may lack the folder: then the kernel tells.
-std::filesystem::path own_file() {
-  Dl_info info{};
-  std::error_code error;
-  const int known = ::dladdr(reinterpret_cast<const void*>(&find_above_own_file), &info);
-  const std::filesystem::path loaded = known != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
-  const bool shared_object = loaded.is_absolute() && loaded.extension() == ".so";
-  return std::filesystem::canonical(shared_object ? loaded : std::filesystem::path("/proc/self/exe"), error);
-}
-
 /// Why what `path` leads to is not believed: it is neither root's nor `owner`'s, or others may write to it. Empty: it
 /// is.
 std::string objection(const std::filesystem::path& path, uid_t owner) {
@@ -45,10 +35,8 @@ std::string objection(const std::filesystem::path& path, uid_t owner) {
   if (::stat(path.c_str(), &status) != 0) {
     return fmt::format("{}: {}", path.string(), errno_text(errno));
   }
-  if (!is_roots_or(owner, status)) {
-    return fmt::format("user {} owns {}", status.st_uid, path.string());
-  }
-  return others_may_write(status, status.st_uid) ? fmt::format("others may write to {}", path.string()) : "";
+  const std::optional<Disbelief> found = disbelief(status, path.string(), Believed{.users = {owner}});
+  return found ? found->reason : "";
 }
 
 /// The same of all on the way from the folder `above` to `path` below it, and of what lies in it where it is a folder.
@@ -179,6 +167,16 @@ FoundAbove find_above(const std::filesystem::path& program, const std::filesyste
     above = above.parent_path();
   }
   return {};
+}
+
+std::filesystem::path own_file() {
+  Dl_info info{};
+  std::error_code error;
+  const int known = ::dladdr(reinterpret_cast<const void*>(&own_file), &info);
+  const std::filesystem::path loaded = known != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
+  const bool shared_object = loaded.is_absolute() && loaded.extension() == ".so";
+  // For a program the loader knows only what was typed, which may lack the folder: then the kernel tells.
+  return std::filesystem::canonical(shared_object ? loaded : std::filesystem::path("/proc/self/exe"), error);
 }
 
 FoundAbove find_above_own_file(const std::filesystem::path& path) { return find_above(own_file(), path); }

@@ -46,7 +46,10 @@ struct FoundAbove {
 /// so of what lies at `path`, of a folder on the way down to it, or of a file in it.
 [[nodiscard]] FoundAbove find_above(const std::filesystem::path& program, const std::filesystem::path& path);
 
-/// The same of the program or plugin that this code was linked into: where `cmake --install` puts what belongs to it;
+/// The file of the program or plugin that this code was linked into, without links. Not influenced by the environment.
+[[nodiscard]] std::filesystem::path own_file();
+
+/// find_above() of that file: where `cmake --install` puts what belongs to it;
 /// the build folder has the same layout. Nothing where there is none. Not influenced by the environment.
 [[nodiscard]] FoundAbove find_above_own_file(const std::filesystem::path& path);
 

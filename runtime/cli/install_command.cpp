@@ -126,7 +126,9 @@ Result<install::SiteInput> site_input(const CommandContext& context, const insta
       return fail("--profile", profile, "cannot be read", "one of site_config/", ExitCode::NoInput);
     }
     settings::Settings check(context.settings.table());
-    if (const Result<void> applied = settings::apply_site_profile(check, {"", profile, "--profile"}, {}); !applied) {
+    if (const Result<void> applied =
+            settings::apply_site_profile(check, {"", profile, "--profile"}, {}, {.anybody = true});
+        !applied) {
       return applied.error();
     }
   }

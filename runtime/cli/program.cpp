@@ -34,9 +34,7 @@ struct Output {
 Result<Settings> read_settings(std::span<const command_line::Flag> flags, std::span<const std::string> arguments,
                                command_line::StopAt stop, const Environment& environment, ParsedCommandLine& parsed,
                                Settings& options, std::optional<Error>* broken_or_null = nullptr) {
-  const job::PluginProfile profile = job::profile_of_plugin(environment);
-  Result<Settings> launch =
-      settings::load_launch_settings(environment, {.site_file = profile.file, .site_doubt = profile.doubt});
+  Result<Settings> launch = settings::load_launch_settings(environment, {.site = job::profile_of_plugin(environment)});
   // --help must answer even where a file is broken, so the command line is read first, into the defaults if need be.
   Settings values = launch ? *launch : Settings(settings::launch_table());
   const std::array<Settings*, 2> targets{&options, &values};

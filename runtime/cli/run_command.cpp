@@ -73,9 +73,8 @@ bool asks_slurm(const elastic::RunOptions& options, const Environment& environme
 /// This process's environment with what `srun --ddp` would have made of it, PET_* of all nodes among it.
 Result<Environment> environment_of_step(const Environment& environment) {
   const Environment complete = with_home_and_user(environment);  // for settings and paths
-  const job::PluginProfile profile = job::profile_of_plugin(complete);
   const Result<settings::Settings> settings =
-      settings::load_launch_settings(complete, {.site_file = profile.file, .site_doubt = profile.doubt});
+      settings::load_launch_settings(complete, {.site = job::profile_of_plugin(complete)});
   if (!settings) {
     return settings.error();
   }

@@ -44,9 +44,8 @@ Result<step::ResolvedStep> resolve_for(Environment task, const std::string& opti
   limit.doing("asks who the user is");
   task = with_home_and_user(std::move(task));
   limit.doing("reads the settings");
-  const job::PluginProfile profile = job::profile_of_plugin(task);
   Result<settings::Settings> settings =
-      settings::load_launch_settings(task, {.site_file = profile.file, .site_doubt = profile.doubt, .ddp = option});
+      settings::load_launch_settings(task, {.site = job::profile_of_plugin(task), .ddp = option});
   if (!settings) {
     return settings.error();
   }

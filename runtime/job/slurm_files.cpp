@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fnmatch.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/base/believed_file.h"
 #include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
@@ -92,9 +92,11 @@ std::vector<std::string> matching_files(const std::string& pattern, const ListNa
 }
 
 PluginLine plugin_line(const std::string& file, const std::vector<std::string>& words) {
-  PluginLine line{file, words[1], words[0] == "required", "", ""};
+  PluginLine line{file, words[1], words[0] == "required", "", "", ""};
   for (const std::string& word : words) {
-    for (const auto& [key, value] : {std::pair{"config=", &line.config}, {"task_prolog=", &line.task_prolog}}) {
+    for (const auto& [key, value] : {std::pair{"config=", &line.config},
+                                     {"config_owner=", &line.config_owner},
+                                     {"task_prolog=", &line.task_prolog}}) {
       if (word.starts_with(key)) {
         *value = word.substr(std::string_view(key).size());
       }
@@ -176,62 +178,86 @@ constexpr std::size_t kLongest = std::size_t{1} << 20;
 /// Reads Slurm's files, and notes the first that may not count.
 class SlurmReader {
  public:
-  explicit SlurmReader(const std::string& slurm_conf) {
-    struct stat status {};
-    owner_ = ::stat(slurm_conf.c_str(), &status) == 0 ? status.st_uid : 0;
+  std::optional<std::string> read(const std::string& path) {
+    std::string text;
+    std::optional<Disbelief> disbelief;
+    const FileReading reading = read_believed_file(path, believed_, kLongest, text, disbelief);
+    if (disbelief && !refusal_) {
+      refusal_ = settings::refuse_disbelieved(path, *disbelief);
+    }
+    if (!reading.reason.empty() && reading.error_number != ENOENT) {
+      note(path, reading.reason);
+    }
+    return disbelief || !reading.reason.empty() ? std::nullopt : std::optional(std::move(text));
   }
 
-  std::optional<std::string> read(const std::string& path) {
-    struct stat status {};
-    if (::stat(path.c_str(), &status) == 0 && status.st_uid != 0 && status.st_uid != owner_) {
-      note(path, "belongs neither to root nor to the owner of slurm.conf");
-      return std::nullopt;
-    }
-    std::string text;
-    if (const FileReading reading = read_small_file(path, kLongest, text); !reading.reason.empty()) {
-      if (reading.error_number != ENOENT) {
-        note(path, reading.reason);
-      }
-      return std::nullopt;
-    }
-    return text;
-  }
+  /// Reads from now on only what these can have changed, and others not.
+  void believe(Believed believed) { believed_ = std::move(believed); }
 
   void note(const std::string& path, const std::string& reason) {
     doubt_ = doubt_.empty() ? fmt::format("{}: {}", path, reason) : doubt_;
   }
 
   [[nodiscard]] const std::string& doubt() const { return doubt_; }
+  [[nodiscard]] const std::optional<Error>& refusal() const { return refusal_; }
 
  private:
-  uid_t owner_ = 0;
-  std::string doubt_;
+  Believed believed_{.anybody = true};
+  std::string doubt_{};
+  std::optional<Error> refusal_{};
 };
+
+/// The site's line of plugstack.conf, the one with a profile where there are two. Of a user's own installation the user
+/// decides.
+std::optional<PluginLine> sites_line(const std::string& plugstack, const ReadFile& read) {
+  std::optional<PluginLine> found;
+  for (PluginLine& line : plugin_lines(plugstack, read, names_in)) {
+    const bool is_sites = line.task_prolog.empty() || !line.config.empty();
+    if (is_sites && (!found || (found->config.empty() && !line.config.empty()))) {
+      found = std::move(line);
+    }
+  }
+  return found;
+}
+
+/// What the site's line says. It is looked for twice: by it is known whose files count, and then only these are read.
+settings::PluginProfile profile_of_line(const std::string& plugstack, const std::string& slurm_conf,
+                                        SlurmReader& reader) {
+  const ReadFile read = [&reader](const std::string& path) { return reader.read(path); };
+  const std::optional<PluginLine> named = sites_line(plugstack, read);
+  if (!named) {
+    return {};
+  }
+  settings::PluginProfile profile = settings::plugin_profile(named->config, named->config_owner);
+  profile.owners = with_owner_of(named->plugin, profile.owners);
+  const Believed of_slurm = with_owner_of(slurm_conf, profile.owners);
+  reader.believe(of_slurm);
+  const std::optional<PluginLine> line = sites_line(plugstack, read);
+  const Result<void> checked = settings::check_plugin(named->plugin, of_slurm);
+  if (!profile.refusal) {
+    profile.refusal = reader.refusal() || checked ? reader.refusal() : checked.error();
+  }
+  profile.file = line && !line->config.empty() ? std::optional(line->config) : std::nullopt;
+  return profile;
+}
 
 }  // namespace
 
-PluginProfile profile_of_plugin(const Environment& environment) {
+settings::PluginProfile profile_of_plugin(const Environment& environment) {
   const std::string slurm_conf = slurm_conf_in_force(environment);
   if (environment.get_non_empty(env::kSiteConfig) || slurm_conf.empty()) {
     return {};
   }
-  SlurmReader reader(slurm_conf);
-  const ReadFile read = [&reader](const std::string& path) { return reader.read(path); };
-  PluginProfile profile;
-  const std::string plugstack = plugstack_of(slurm_conf, read);
+  SlurmReader reader;
+  const std::string plugstack =
+      plugstack_of(slurm_conf, [&reader](const std::string& path) { return reader.read(path); });
   if (!plugstack.starts_with('/')) {
-    profile.doubt = fmt::format("{}: PlugStackConfig={} is no absolute path", slurm_conf, plugstack);
-    return profile;
+    return {.doubt = fmt::format("{}: PlugStackConfig={} is no absolute path", slurm_conf, plugstack)};
   }
-  for (const PluginLine& line : plugin_lines(plugstack, read, names_in)) {
-    if (line.config.empty() || profile.file) {
-      continue;
-    }
-    if (may_exist(line.config)) {
-      profile.file = line.config;
-    } else {
-      reader.note(line.config, fmt::format("is not on this host, and {} names it", line.file));
-    }
+  settings::PluginProfile profile = profile_of_line(plugstack, slurm_conf, reader);
+  if (profile.file && !may_exist(*profile.file)) {
+    reader.note(*profile.file, fmt::format("is not on this host, and {} names it", plugstack));
+    profile.file.reset();
   }
   profile.doubt = profile.file ? "" : reader.doubt();
   return profile;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/environment.h"
+#include "runtime/settings/layers.h"
 
 namespace rollcall::job {
 
@@ -48,11 +49,12 @@ inline constexpr std::array kSlurmConfPlaces{"/etc/slurm/slurm.conf", "/etc/slur
 
 /// A line of plugstack.conf that loads rollcall's plugin.
 struct PluginLine {
-  std::string file;         ///< in which the line stands
-  std::string plugin;       ///< path of the .so
-  bool required = false;    ///< else optional
-  std::string config;       ///< its config=; empty: none
-  std::string task_prolog;  ///< its task_prolog=: a user's installation; empty: the site's
+  std::string file;          ///< in which the line stands
+  std::string plugin;        ///< path of the .so
+  bool required = false;     ///< else optional
+  std::string config;        ///< its config=; empty: none
+  std::string config_owner;  ///< its config_owner=; empty: none
+  std::string task_prolog;   ///< its task_prolog=: a user's installation; empty: the site's
 };
 
 /// All lines of plugstack.conf at `path` and the files that it includes (wildcards as glob(3) has them) that load
@@ -63,17 +65,13 @@ struct PluginLine {
 /// plugstack.conf of the slurm.conf at `path`: its PlugStackConfig, or plugstack.conf beside it.
 [[nodiscard]] std::string plugstack_of(const std::string& slurm_conf, const ReadFile& read);
 
-/// The site profile that this node's plugstack.conf gives the plugin by `config=`.
-struct PluginProfile {
-  std::optional<std::string> file;  ///< it is there; nothing: none is named, or what is named cannot be told
-  std::string doubt;                ///< why not: "/etc/slurm/plugstack.conf: permission denied"; empty: all is known
-};
-
-/// So that a program without `srun --ddp` sees the settings that the plugin sees. Reads slurm.conf (SLURM_CONF, else
-/// the usual places), plugstack.conf and what these include: regular files of at most 1 MiB; those of plugstack.conf
-/// belong to root or to slurm.conf's owner. Looks for nothing where `environment` names a profile itself
-/// (ROLLCALL_SITE_CONFIG). For a process of the user's own only: SLURM_CONF is the user's. The plugin knows its line
-/// and never asks.
-[[nodiscard]] PluginProfile profile_of_plugin(const Environment& environment);
+/// The site profile that this node's plugstack.conf gives the plugin, so that a program without `srun --ddp` sees the
+/// settings that the plugin sees. Reads slurm.conf (SLURM_CONF, else the usual places), plugstack.conf and what these
+/// include: regular files of at most 1 MiB. Where these have a site's line, the plugin and the files of plugstack.conf
+/// are such that only root, the plugin's owner or slurm.conf's, who chooses plugstack.conf, can have changed them, or
+/// the line says otherwise (`config_owner=`); else that is the result's refusal. Looks for nothing where `environment`
+/// names a profile itself (ROLLCALL_SITE_CONFIG). For a process of the user's own only: SLURM_CONF is the user's. The
+/// plugin knows its line and never asks.
+[[nodiscard]] settings::PluginProfile profile_of_plugin(const Environment& environment);
 
 }  // namespace rollcall::job

@@ -4,8 +4,6 @@
 
 #include <array>
 
-#include "runtime/settings/layers.h"
-
 namespace rollcall::settings {
 namespace {
 
@@ -126,10 +124,10 @@ Error out_of_time(const std::string& host, const std::string& doing, std::chrono
 }
 
 Result<Settings> load_launch_settings(const Environment& environment, const LaunchLayers& layers) {
-  Result<Settings> settings = load_settings(
-      launch_table(), environment, StandardLayers{.site_file = layers.site_file, .other_tables = layers.other_tables});
+  Result<Settings> settings = load_settings(launch_table(), environment,
+                                            StandardLayers{.site = layers.site, .other_tables = layers.other_tables});
   if (settings) {
-    settings->doubt_site(layers.site_doubt);
+    settings->doubt_site(layers.site.doubt);
     if (const Result<void> applied = apply_key_values(*settings, layers.ddp, kDdp); !applied) {
       return applied.error();
     }

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <chrono>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
+#include "runtime/settings/layers.h"
 #include "runtime/settings/settings.h"
 
 namespace rollcall::settings {
@@ -25,10 +25,9 @@ inline constexpr std::string_view kTaskTimeout = "task.timeout";
 
 /// What a caller knows of the layers below and above the variables.
 struct LaunchLayers {
-  std::optional<std::string> site_file = {};  ///< the site profile that plugstack.conf or an option names
-  std::string site_doubt = {};                ///< why `site_file` may not be the plugin's, see Settings::doubt_site()
-  std::string_view ddp = {};                  ///< the text of `--ddp=`, "key=value,key=value"
-  std::span<const Table> other_tables = {};   ///< as in apply_environment()
+  PluginProfile site = {};                   ///< what plugstack.conf says of the site profile
+  std::string_view ddp = {};                 ///< the text of `--ddp=`, "key=value,key=value"
+  std::span<const Table> other_tables = {};  ///< as in apply_environment()
 };
 
 /// The launch settings with every layer below the command line applied, `--ddp` last; see load_settings(). Errors:

@@ -4,6 +4,7 @@
 
 #include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
 #include "runtime/contract/env_table.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/settings/settings.h"
@@ -51,30 +52,46 @@ Result<void> apply_entry(Settings& settings, std::string_view entry, const std::
   return {};
 }
 
+/// A site profile, and whose it must be.
+struct FoundSite {
+  SiteProfile profile;
+  Believed owners = {.anybody = true};
+};
+
 /// Where the site profile is, if there is one; that installed ones are passed over is noted.
-Result<std::optional<SiteProfile>> find_site(Settings& settings, const Environment& environment,
-                                             const StandardLayers& layers) {
+Result<std::optional<FoundSite>> find_site(Settings& settings, const Environment& environment,
+                                           const StandardLayers& layers) {
   constexpr const char* kSiteFile = "/etc/rollcall/site.toml";
-  if (layers.site_file) {
-    return std::optional(SiteProfile{"", *layers.site_file, "config= in plugstack.conf"});
+  const PluginProfile& site = layers.site;
+  if (site.refusal) {
+    return *site.refusal;
+  }
+  if (site.file) {
+    return std::optional(
+        FoundSite{{"", *site.file, "config= in plugstack.conf"}, with_owner_of(own_file(), site.owners)});
   }
   if (const auto named = environment.get_non_empty(env::kSiteConfig)) {
-    return std::optional(SiteProfile{"", *named, std::string(env::kSiteConfig)});
+    return std::optional(FoundSite{{"", *named, std::string(env::kSiteConfig)}});
   }
   if (may_exist(kSiteFile)) {
-    return std::optional(SiteProfile{"", kSiteFile, "its place"});
+    return std::optional(FoundSite{{"", kSiteFile, "its place"}, with_owner_of(own_file(), site.owners)});
   }
-  const FoundAbove installed = installed_site_folder();
+  const FoundAbove installed = installed_site_folder();  // which is judged there
   settings.pass_over_installed_sites(installed.passed_over);
-  return recognise_site(installed.file, clues_of_this_machine(environment));
+  Result<std::optional<SiteProfile>> known = recognise_site(installed.file, clues_of_this_machine(environment));
+  if (!known) {
+    return known.error();
+  }
+  return *known ? std::optional(FoundSite{**std::move(known)}) : std::nullopt;
 }
 
 Result<void> apply_site_file(Settings& settings, const Environment& environment, const StandardLayers& layers) {
-  Result<std::optional<SiteProfile>> site = find_site(settings, environment, layers);
-  if (!site) {
-    return site.error();
+  const Result<std::optional<FoundSite>> found = find_site(settings, environment, layers);
+  if (!found) {
+    return found.error();
   }
-  return *site ? apply_site_profile(settings, **std::move(site), layers.section) : Result<void>();
+  const std::optional<FoundSite>& site = *found;
+  return site ? apply_site_profile(settings, site->profile, layers.section, site->owners) : Result<void>();
 }
 
 Result<void> apply_user_file(Settings& settings, const Environment& environment, const StandardLayers& layers) {
@@ -127,6 +144,30 @@ Result<void> apply_key_values(Settings& settings, std::string_view text, const s
     }
   }
   return {};
+}
+
+PluginProfile plugin_profile(const std::string& config, const std::string& config_owner) {
+  PluginProfile profile;
+  profile.file = config.empty() ? std::nullopt : std::optional(config);
+  const auto user = parse_integer<uid_t>(config_owner);
+  profile.owners.anybody = config_owner == "any";
+  if (user) {
+    profile.owners.users.push_back(*user);
+  } else if (!config_owner.empty() && !profile.owners.anybody) {
+    profile.refusal = fail("plugstack.conf: config_owner", config_owner, "is neither any nor the number of a user",
+                           "leaving it out", ExitCode::Configuration);
+  }
+  return profile;
+}
+
+Result<void> check_plugin(const std::string& path, const Believed& owners) {
+  const std::optional<Disbelief> found = disbelief_on_the_way(path, with_owner_of(path, owners));
+  return found ? Result<void>(refuse_disbelieved(path, *found)) : Result<void>();
+}
+
+Error refuse_disbelieved(const std::string& subject, const Disbelief& disbelief) {
+  return fail(subject, "", disbelief.reason + ", and who can change it has code run by every user",
+              disbelief.cure + ", or config_owner= in plugstack.conf", ExitCode::Configuration);
 }
 
 Result<Settings> load_settings(Table table, const Environment& environment, const StandardLayers& layers) {

@@ -187,8 +187,9 @@ Result<std::optional<SiteProfile>> recognise_site(const std::optional<std::files
   return std::optional<SiteProfile>();
 }
 
-Result<void> apply_site_profile(Settings& settings, SiteProfile site, std::string_view section) {
-  const Result<std::optional<toml::table>> root = read_toml(site.file, true);
+Result<void> apply_site_profile(Settings& settings, SiteProfile site, std::string_view section,
+                                const Believed& owners) {
+  const Result<std::optional<toml::table>> root = read_toml(site.file, true, owners);
   if (!root) {
     return root.error();
   }

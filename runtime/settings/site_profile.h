@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/believed_file.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
 #include "runtime/base/this_process.h"
@@ -38,7 +39,8 @@ struct SiteClues {
 
 /// Reads the profile `site.file`, notes it in `settings`, applies it and its locks. `section`: as in apply_toml_file;
 /// locks are names of launch settings. Errors: those of apply_toml_file; an unknown key or a wrong type in [site]; an
-/// unknown setting in `locked`.
-[[nodiscard]] Result<void> apply_site_profile(Settings& settings, SiteProfile site, std::string_view section);
+/// unknown setting in `locked`; others than `owners` could have changed the file.
+[[nodiscard]] Result<void> apply_site_profile(Settings& settings, SiteProfile site, std::string_view section,
+                                              const Believed& owners);
 
 }  // namespace rollcall::settings

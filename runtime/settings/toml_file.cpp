@@ -1,5 +1,4 @@
 #include "runtime/settings/toml_file.h"
-#include "runtime/settings/layers.h"
 
 #include <fmt/format.h>
 
@@ -10,6 +9,7 @@
 #include <stdexcept>
 
 #include "runtime/base/small_file.h"
+#include "runtime/settings/layers.h"
 #include "runtime/settings/site_profile.h"
 #include "runtime/settings/values.h"
 
@@ -208,9 +208,13 @@ Result<toml::table> parse_toml(const std::string& content, const std::string& pa
   }
 }
 
-Result<std::optional<toml::table>> read_toml(const std::string& path, bool required) {
+Result<std::optional<toml::table>> read_toml(const std::string& path, bool required, const Believed& owners) {
   std::string content;
-  const FileReading read = read_small_file(path, kLongestFile, content);
+  std::optional<Disbelief> disbelief;
+  const FileReading read = read_believed_file(path, owners, kLongestFile, content, disbelief);
+  if (disbelief) {
+    return refuse_disbelieved(path, *disbelief);
+  }
   if (!required && (read.error_number == ENOENT || read.error_number == ENOTDIR)) {
     return std::optional<toml::table>();
   }
@@ -237,7 +241,7 @@ Result<void> apply_toml(Settings& settings, const toml::table& root, const std::
   return section.empty() ? apply_table(file, root, "", true) : apply_section(file, root, section);
 }
 Result<void> apply_toml_file(Settings& settings, const std::string& path, bool required, std::string_view section) {
-  const Result<std::optional<toml::table>> root = read_toml(path, required);
+  const Result<std::optional<toml::table>> root = read_toml(path, required, {.anybody = true});
   if (!root) {
     return root.error();
   }

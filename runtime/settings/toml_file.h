@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/believed_file.h"
 #include "runtime/base/result.h"
 #include "runtime/settings/settings.h"
 
@@ -44,8 +45,9 @@ inline constexpr std::size_t kLongestFile = std::size_t{64} << 10;
 [[nodiscard]] Result<toml::table> parse_toml(const std::string& content, const std::string& path);
 
 /// A TOML file; nothing where it is missing and not `required`. Errors: NoInput where the system refuses it, otherwise
-/// Configuration.
-[[nodiscard]] Result<std::optional<toml::table>> read_toml(const std::string& path, bool required);
+/// Configuration, also where others than `owners` could have changed it.
+[[nodiscard]] Result<std::optional<toml::table>> read_toml(const std::string& path, bool required,
+                                                           const Believed& owners);
 
 /// What apply_toml_file does with a file that is there and read already.
 [[nodiscard]] Result<void> apply_toml(Settings& settings, const toml::table& root, const std::string& path,

@@ -31,7 +31,7 @@ def configless(short_folder, plugin):
             end(cluster, node)
         etc = cluster.folder / "etc"
         profile = (etc / "site.toml").rename(cluster.folder / "site.toml")  # the plugin's file and the profile are on each node
-        (etc / "plugstack.conf").write_text(f"optional {plugin} config={profile}\n")
+        (etc / "plugstack.conf").write_text(f"optional {plugin} config={profile} config_owner=any\n")
         conf = re.sub("(?m)^PlugStackConfig=.*\n", "", (etc / "slurm.conf").read_text())  # Slurm hands out what lies beside slurm.conf
         (etc / "slurm.conf").write_text(conf)
         cluster.run("scontrol", "reconfigure")

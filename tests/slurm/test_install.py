@@ -320,7 +320,7 @@ def test_a_site_that_has_rollcall_needs_no_installation(user, plain, plugin):
 def test_a_site_that_gets_rollcall_later_disturbs_nothing(installed, plain, plugin):
     plugstack = plain.folder / "etc" / "plugstack.conf"
     try:
-        plugstack.write_text(f"optional {plugin}\n")
+        plugstack.write_text(f"optional {plugin} config_owner=any\n")
         environments, _ = installed.environments("--ddp=threads=3", "-N2")
         status = json.loads(installed.command("install", "--status", "--json", env={"SLURM_CONF": str(installed.conf)}).stdout)
     finally:

@@ -61,15 +61,15 @@ Request request_of(const command_line::ParsedCommandLine& parsed) {
 Result<Options> read_options(const Environment& environment, const std::vector<std::string>& arguments) {
   const std::array<settings::Table, 1> launch_only{settings::launch_table()};
   const std::array<settings::Table, 1> trainer_only{trainer_table()};
-  const job::PluginProfile profile = job::profile_of_plugin(environment);
-  Result<settings::Settings> trainer = settings::load_settings(
-      trainer_table(), environment,
-      {.site_file = profile.file, .section = settings::kTrainerSection, .other_tables = launch_only});
+  const settings::PluginProfile profile = job::profile_of_plugin(environment);
+  Result<settings::Settings> trainer =
+      settings::load_settings(trainer_table(), environment,
+                              {.site = profile, .section = settings::kTrainerSection, .other_tables = launch_only});
   if (!trainer) {
     return trainer.error();
   }
   Result<settings::Settings> launch = settings::load_settings(
-      settings::launch_table(), environment, {.site_file = profile.file, .section = {}, .other_tables = trainer_only});
+      settings::launch_table(), environment, {.site = profile, .section = {}, .other_tables = trainer_only});
   if (!launch) {
     return launch.error();
   }

@@ -113,9 +113,9 @@ Result<void> check_backends(const std::vector<std::string>& backends) {
 /// `arguments` lacks the program's own name. Errors (Usage), and those of the layers of launch settings.
 Result<Options> read_options(const Environment& environment, const std::vector<std::string>& arguments) {
   settings::Settings own{settings::Table(kTable)};
-  const job::PluginProfile profile = job::profile_of_plugin(environment);
-  Result<settings::Settings> launch = settings::load_settings(
-      settings::launch_table(), environment, {.site_file = profile.file, .section = {}, .other_tables = {}});
+  const settings::PluginProfile profile = job::profile_of_plugin(environment);
+  Result<settings::Settings> launch = settings::load_settings(settings::launch_table(), environment,
+                                                              {.site = profile, .section = {}, .other_tables = {}});
   if (!launch) {
     return launch.error();
   }

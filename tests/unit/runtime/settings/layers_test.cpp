@@ -223,8 +223,9 @@ TEST_F(SettingsLayers, UserFileOverridesTheSiteAndVariablesOverrideBoth) {
 TEST_F(SettingsLayers, NamedSiteFileWinsOverTheVariableAndMustExist) {
   const std::string site = write("site.toml", "threads = 1\n");
   const auto environment = variables_only({{"ROLLCALL_SITE_CONFIG", folder_ / "none.toml"}});
-  ASSERT_TRUE(load_launch_settings(environment, {.site_file = site}));
-  EXPECT_EQ(load_launch_settings(environment, {.site_file = site})->text("threads"), "1");
+  ASSERT_TRUE(load_launch_settings(environment, {.site = {.file = site, .owners = {.anybody = true}}}));
+  EXPECT_EQ(load_launch_settings(environment, {.site = {.file = site, .owners = {.anybody = true}}})->text("threads"),
+            "1");
   EXPECT_FALSE(load_launch_settings(environment));
 }
 

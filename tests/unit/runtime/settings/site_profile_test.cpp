@@ -73,7 +73,8 @@ TEST_F(SiteProfiles, AMistakeInTheSectionNamesFileLineAndKey) {
       {"[site]\nname = 'a'\n[prot]\nrange = '1-2'\n", ":4: prot.range: unknown setting; try port.range"}};
   for (const auto& [content, message] : mistakes) {
     Settings settings(launch_table());
-    const Result<void> applied = apply_site_profile(settings, {"", write("x.toml", content), "test"}, "");
+    const Result<void> applied =
+        apply_site_profile(settings, {"", write("x.toml", content), "test"}, "", {.anybody = true});
     ASSERT_FALSE(applied) << content;
     EXPECT_THAT(applied.error().message(), HasSubstr(message));
     EXPECT_EQ(applied.error().exit_code, ExitCode::Configuration);
@@ -84,7 +85,7 @@ TEST_F(SiteProfiles, ALockedSettingIsTheSitesAlone) {
   const std::string file =
       write("x.toml", "[site]\nname = 'x'\nlocked = ['port.range', 'debug']\n[port]\nrange = '20000-20099'\n");
   Settings settings(launch_table());
-  const Result<void> applied = apply_site_profile(settings, {"", file, "test"}, "");
+  const Result<void> applied = apply_site_profile(settings, {"", file, "test"}, "", {.anybody = true});
   ASSERT_TRUE(applied) << applied.error().message();
   EXPECT_EQ(settings.text("port.range"), "20000-20099");
   EXPECT_TRUE(settings.is_locked("port.range"));
@@ -121,7 +122,7 @@ TEST_F(SiteProfiles, OutputSaysWhichProfileIsInForce) {
       "/etc/rollcall/site.toml\n");
   settings.pass_over_installed_sites("");
   const std::string file = write("x.toml", "[site]\nname = 'x'\n");
-  ASSERT_TRUE(apply_site_profile(settings, {"", file, "SYSTEMNAME=x"}, ""));
+  ASSERT_TRUE(apply_site_profile(settings, {"", file, "SYSTEMNAME=x"}, "", {.anybody = true}));
   EXPECT_EQ(site_text(settings), "site profile: x, recognised by SYSTEMNAME=x, " + file + "\n");
   EXPECT_THAT(print_config(settings, true), HasSubstr("\"recognised_by\": \"SYSTEMNAME=x\""));
 }

@@ -1,0 +1,205 @@
+#include "runtime/base/believed_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <deque>
+#include <utility>
+
+#include "runtime/base/own_file.h"
+#include "runtime/base/result.h"
+#include "runtime/base/text.h"
+
+namespace rollcall {
+namespace {
+
+constexpr int kMostLinksFollowed = 40;  // as the kernel's own limit
+constexpr int kOfEntry = O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
+
+/// An open file or folder and its path.
+struct Place {
+  int descriptor;
+  std::string path;
+};
+
+/// A walk from the root folder, one name at a time. Every entry is judged before the next one is looked for in it.
+class WalkFromRoot {
+ public:
+  /// `access`: of open(2), with which the file at the end is opened.
+  WalkFromRoot(Believed believed, int access) : believed_(std::move(believed)), access_(access) {}
+  ~WalkFromRoot() {
+    while (!places_.empty()) {
+      leave();
+    }
+  }
+  WalkFromRoot(const WalkFromRoot&) = delete;
+  WalkFromRoot& operator=(const WalkFromRoot&) = delete;
+
+  /// Opens `path`. The descriptor is open as long as this lives; -1: see error_number() and disbelief().
+  int open(const std::string& path) {
+    if (!path.starts_with('/')) {
+      error_number_ = EINVAL;
+      return -1;
+    }
+    begin();
+    push_front(path);
+    while (goes_on() && !names_.empty()) {
+      const std::string name = std::move(names_.front());
+      names_.pop_front();
+      if (name == "..") {
+        if (places_.size() > 1) {
+          leave();
+        }
+      } else if (!name.empty() && name != ".") {
+        enter(name);
+      }
+    }
+    return goes_on() ? places_.back().descriptor : -1;
+  }
+
+  [[nodiscard]] int error_number() const { return error_number_; }
+  [[nodiscard]] const std::optional<Disbelief>& disbelief() const { return disbelief_; }
+
+ private:
+  [[nodiscard]] bool goes_on() const { return error_number_ == 0 && !disbelief_; }
+
+  void begin() {
+    believed_ = with_owner_of("/", std::move(believed_));
+    add({::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), ""});
+  }
+
+  void push_front(const std::string& path) {
+    const std::vector<std::string> parts = split(path, '/');
+    names_.insert(names_.begin(), parts.begin(), parts.end());
+  }
+
+  /// Judges what was opened just now, and keeps it. Its type; 0 where it was not opened.
+  mode_t add(Place place) {
+    struct stat status {};
+    if (place.descriptor < 0) {
+      error_number_ = errno;
+      return 0;
+    }
+    places_.push_back(std::move(place));
+    if (::fstat(places_.back().descriptor, &status) != 0) {
+      error_number_ = errno;
+      return 0;
+    }
+    const std::string& path = places_.back().path;
+    disbelief_ = rollcall::disbelief(status, path.empty() ? "/" : path, believed_);
+    return status.st_mode;
+  }
+
+  void leave() {
+    ::close(places_.back().descriptor);
+    places_.pop_back();
+  }
+
+  /// The entry `name` of the folder that was entered last: a folder, a link that leads on, or the file.
+  void enter(const std::string& name) {
+    const int folder = places_.back().descriptor;
+    const std::string path = places_.back().path + "/" + name;
+    // With O_DIRECTORY the kernel mounts what an automounter has there; with O_PATH alone it does not.
+    int entry = ::openat(folder, name.c_str(), kOfEntry | O_PATH | O_DIRECTORY);
+    if (entry < 0 && (errno == ENOTDIR || errno == ELOOP)) {
+      entry = ::openat(folder, name.c_str(), kOfEntry | (names_.empty() ? access_ : O_PATH));
+      if (entry < 0 && errno == ELOOP) {
+        entry = ::openat(folder, name.c_str(), kOfEntry | O_PATH);
+      }
+    }
+    const mode_t type = add({entry, path});
+    if (goes_on() && S_ISLNK(type)) {
+      follow();
+    } else if (goes_on() && !S_ISDIR(type) && !names_.empty()) {
+      error_number_ = ENOTDIR;
+    }
+  }
+
+  void follow() {
+    std::array<char, PATH_MAX> target{};
+    const ssize_t length = ::readlinkat(places_.back().descriptor, "", target.data(), target.size());
+    if (length < 0 || ++links_ > kMostLinksFollowed) {
+      error_number_ = length < 0 ? errno : ELOOP;
+      return;
+    }
+    leave();
+    const std::string to(target.data(), static_cast<std::size_t>(length));
+    while (to.starts_with('/') && places_.size() > 1) {
+      leave();
+    }
+    push_front(to);
+  }
+
+  Believed believed_;
+  int access_;
+  std::vector<Place> places_{};  ///< the root folder, and those below it that were entered
+  std::deque<std::string> names_{};
+  int links_ = 0;
+  int error_number_ = 0;
+  std::optional<Disbelief> disbelief_{};
+};
+
+/// Of a folder with a sticky bit others are meant to write to it.
+std::string without_bit(const char* bit, const struct stat& status, const std::string& path) {
+  return (status.st_mode & S_ISVTX) != 0 ? "another place than below " + path : fmt::format("chmod {} {}", bit, path);
+}
+
+}  // namespace
+
+Believed with_owner_of(const std::string& path, Believed believed) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) {
+    believed.users.push_back(status.st_uid);
+  }
+  return believed;
+}
+
+std::optional<Disbelief> disbelief(const struct stat& status, const std::string& path, const Believed& believed) {
+  const uid_t owner = status.st_uid;
+  if (believed.anybody) {
+    return std::nullopt;
+  }
+  if (owner != 0 && std::ranges::find(believed.users, owner) == believed.users.end()) {
+    return Disbelief{fmt::format("user {} owns {}", owner, path), fmt::format("chown root {}", path)};
+  }
+  if (S_ISLNK(status.st_mode)) {
+    return std::nullopt;
+  }
+  if ((status.st_mode & S_IWOTH) != 0) {
+    return Disbelief{"others may write to " + path, without_bit("o-w", status, path)};
+  }
+  if (status.st_gid != 0 && a_group_may_write(status, owner)) {
+    return Disbelief{"others may write to " + path, without_bit("g-w", status, path)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Disbelief> disbelief_on_the_way(const std::string& path, const Believed& believed) {
+  WalkFromRoot walk(believed, O_PATH);
+  (void)walk.open(path);
+  return walk.disbelief();
+}
+
+FileReading read_believed_file(const std::string& path, const Believed& believed, std::size_t most,
+                               std::string& content, std::optional<Disbelief>& disbelief) {
+  if (believed.anybody) {
+    return read_small_file(path, most, content);
+  }
+  if (!path.starts_with('/')) {
+    return {0, "is no absolute path"};
+  }
+  WalkFromRoot walk(believed, O_RDONLY);
+  const int file = walk.open(path);
+  disbelief = walk.disbelief();
+  if (file < 0) {
+    return disbelief ? FileReading{} : FileReading{walk.error_number(), errno_text(walk.error_number())};
+  }
+  return read_small_file(file, most, content);
+}
+
+}  // namespace rollcall
