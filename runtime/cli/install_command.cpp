@@ -9,6 +9,7 @@
 #include "runtime/install/plan.h"
 #include "runtime/install/plugin_file.h"
 #include "runtime/install/status.h"
+#include "runtime/settings/layers.h"
 #include "runtime/settings/site_profile.h"
 
 namespace rollcall::cli {
@@ -23,6 +24,8 @@ constexpr const char* kProfile = "/etc/rollcall/site.toml";
 constexpr std::array kInstallTable{
     Setting{"slurm.conf", Kind::Text, "", "FILE", "the site's slurm.conf, where it is not in a usual place", "install"},
     Setting{"plugin", Kind::Text, "", "FILE", "spank_rollcall.so as the nodes see it (beside rollcall)", "install"},
+    Setting{"config-owner", Kind::Text, "", "any|UID",
+            "with --site: whose profile is believed besides root's and the plugin's owner's", "install"},
     Setting{"profile", Kind::Text, "", "FILE", "with --site: the profile to put to /etc/rollcall/site.toml", "install"},
     Setting{"root", Kind::Text, "", "DIR", "with --site: write below DIR, for an image of a node", "install"},
 };
@@ -53,12 +56,18 @@ Error no_plugin(const std::string& path, const std::string& reason) {
               ExitCode::NoInput);
 }
 
+struct Plugin {
+  std::string path;
+  std::string bytes;
+  install::SlurmVersion built_for;
+};
+
 /// The plugin that was named, or the one beside this program. It fits the Slurm in PATH, where there is one.
-Result<std::string> checked_plugin(const CommandContext& context, const std::string& slurm_conf,
-                                   const install::ImageRoot& root) {
+Result<Plugin> checked_plugin(const CommandContext& context, const std::string& slurm_conf,
+                              const install::ImageRoot& root) {
   const std::string& named = context.options.text("plugin");
   const std::string path = named.empty() ? install::plugin_beside(this_program()).value_or("") : absolute(named);
-  const auto bytes = install::read_file(root.on_this_machine(path));
+  auto bytes = install::read_file(root.on_this_machine(path));
   const auto built_for = bytes ? install::plugin_version(*bytes) : std::nullopt;
   if (!built_for) {
     return no_plugin(root.shown(path), bytes ? "is no SPANK plugin" : "is not there");
@@ -67,7 +76,7 @@ Result<std::string> checked_plugin(const CommandContext& context, const std::str
   if (slurm && !slurm->fits(*built_for)) {
     return no_plugin(path, "was built for Slurm " + built_for->text() + ", this is " + slurm->text());
   }
-  return path;
+  return Plugin{path, *std::move(bytes), *built_for};
 }
 
 /// Files that Slurm's programs look for beside slurm.conf.
@@ -96,13 +105,13 @@ Result<Plan> user_plan(const CommandContext& context) {
       return one->error();
     }
   }
-  const Result<std::string> plugin = checked_plugin(context, *conf, install::ImageRoot());
+  const Result<Plugin> plugin = checked_plugin(context, *conf, install::ImageRoot());
   if (!plugin) {
     return plugin.error();
   }
   const install::PlanReader read{install::ImageRoot()};
-  return whole(read, install::plan_user_install({*folder, *conf, *plugin, this_program(), companions_of(*conf)}, read,
-                                                install::read_link, install::names_in));
+  return whole(read, install::plan_user_install({*folder, *conf, plugin->path, this_program(), companions_of(*conf)},
+                                                read, install::read_link, install::names_in));
 }
 
 install::ImageRoot root_of(const CommandContext& context) {
@@ -148,12 +157,42 @@ std::vector<std::string> warnings_of(const install::SiteInput& input) {
   return lines;
 }
 
+/// What steps would refuse is refused here: what is read and what is written. The line keeps its config_owner= unless
+/// another one is given.
+Result<void> check_owners(const CommandContext& context, install::SiteInput& input, const install::PlanReader& read) {
+  input.config_owner = context.options.text("config-owner");
+  std::vector<std::string> of_slurm{input.slurm_conf, input.plugstack};
+  for (const install::PluginLine& line : install::plugin_lines(input.plugstack, read, input.root.lister())) {
+    of_slurm.push_back(line.file);
+    input.config_owner = input.config_owner.empty() ? line.config_owner : input.config_owner;
+  }
+  const settings::PluginProfile profile = settings::plugin_profile(input.profile_path, input.config_owner);
+  if (profile.refusal) {
+    return *profile.refusal;
+  }
+  const Believed who_chooses = with_owner_of(input.root.on_this_machine(input.slurm_conf), profile.owners);
+  Result<void> checked;
+  for (const std::string& path : of_slurm) {
+    checked = checked ? install::check_believed(path, input.root, who_chooses) : checked;
+  }
+  for (const std::string& path : {input.profile_path, input.plugin}) {
+    checked = checked ? install::check_believed(path, input.root, profile.owners) : checked;
+  }
+  return checked;
+}
+
 Result<Plan> site_plan(const CommandContext& context, install::SiteInput input, const install::PlanReader& read) {
-  const Result<std::string> plugin = checked_plugin(context, input.slurm_conf, input.root);
+  const Result<Plugin> plugin = checked_plugin(context, input.slurm_conf, input.root);
   if (!plugin) {
     return plugin.error();
   }
-  input.plugin = *plugin;
+  input.plugin = install::placed_plugin(plugin->path, plugin->built_for, plugin->bytes);
+  if (install::read_file(input.root.on_this_machine(input.plugin)) != plugin->bytes) {
+    input.plugin_text = plugin->bytes;
+  }
+  if (const Result<void> checked = check_owners(context, input, read); !checked) {
+    return checked.error();
+  }
   Result<Plan> plan = whole(read, install::plan_site_install(input, read, input.root.lister()));
   if (plan) {
     for (const std::string& line : warnings_of(input)) {
@@ -171,7 +210,7 @@ void print_change(const install::FileChange& change, const install::ImageRoot& r
     out << would << "remove " << root.shown(change.path) << ": " << change.why << '\n';
   } else {
     out << would << "write " << root.shown(change.path) << ": " << change.why << '\n';
-    if (dry_run) {
+    if (dry_run && !change.path.ends_with(".so")) {
       out << *change.text;
     }
   }

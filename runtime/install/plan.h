@@ -41,12 +41,14 @@ struct UserInput {
   std::vector<std::string> companions;
 };
 struct SiteInput {
-  std::string slurm_conf;              ///< the site's, to which plugstack belongs
-  std::string plugstack;               ///< the site's plugstack.conf
-  std::string plugin;                  ///< as the nodes see it
-  std::string profile_path;            ///< /etc/rollcall/site.toml
-  std::optional<std::string> profile;  ///< the text that shall be there; nothing: none is to be written
-  ImageRoot root;                      ///< for messages: every path is as the installed system sees it
+  std::string slurm_conf;                       ///< the site's, to which plugstack belongs
+  std::string plugstack;                        ///< the site's plugstack.conf
+  std::string plugin;                           ///< as the nodes see it
+  std::string profile_path;                     ///< /etc/rollcall/site.toml
+  std::optional<std::string> profile;           ///< the text that shall be there; nothing: none is to be written
+  ImageRoot root;                               ///< for messages: every path is as the installed system sees it
+  std::optional<std::string> plugin_text = {};  ///< what shall be at `plugin`; nothing: it is there already
+  std::string config_owner = {};                ///< of the line; empty: none
 };
 
 /// Whether a line of slurm.conf or plugstack.conf can hold `path`, which is called `name` in the error (Usage). Pure.

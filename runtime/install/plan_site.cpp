@@ -15,11 +15,36 @@ Error edited(const std::string& path) {
   return fail(path, "", "what rollcall wrote there was edited since", "taking it out by hand", ExitCode::CannotCreate);
 }
 
+constexpr std::string_view kBefore = "# The plugin before: ";
+
+/// What follows `key` in a block's lines, up to the next blank; empty: nothing.
+std::string word_after(std::string_view lines, std::string_view key) {
+  const std::size_t at = lines.find(key);
+  const std::string_view rest = at == std::string_view::npos ? std::string_view() : lines.substr(at + key.size());
+  return std::string(rest.substr(0, rest.find_first_of(" \n")));
+}
+
+/// The plugin to go back to from `plugin`; empty: none.
+std::string plugin_before(std::string_view lines, const std::string& plugin) {
+  const std::string present = word_after(lines, "optional ");
+  return present == plugin ? word_after(lines, kBefore) : present;
+}
+
 std::string lines_for(const SiteInput& input, const ReadFile& read) {
   const bool has_profile = input.profile || read(input.profile_path);
   const std::optional<std::string> present = read(input.plugstack);
-  return fmt::format("{}optional {}{}\n", !present || was_made(*present) ? kMadeFile : "", input.plugin,
-                     has_profile ? " config=" + input.profile_path : "");
+  const std::string_view lines = present ? lines_of_block(*present) : std::string_view();
+  const std::string before = plugin_before(lines, input.plugin);
+  return fmt::format("{}{}optional {}{}{}\n", !present || was_made(*present) ? kMadeFile : "",
+                     before.empty() ? "" : fmt::format("{}{}\n", kBefore, before), input.plugin,
+                     has_profile ? " config=" + input.profile_path : "",
+                     input.config_owner.empty() ? "" : " config_owner=" + input.config_owner);
+}
+
+void want_plugin(const SiteInput& input, Plan& plan) {
+  if (input.plugin_text) {
+    plan.changes.push_back({input.plugin, input.plugin_text, std::nullopt, "the plugin, under a path of its own"});
+  }
 }
 
 Result<void> want_profile(const SiteInput& input, const ReadFile& read, Plan& plan) {
@@ -77,12 +102,20 @@ Result<Plan> plan_site_install(const SiteInput& input, const ReadFile& read, con
   }
   Plan plan;
   plan.for_all_users = true;
+  want_plugin(input, plan);
   for (const Result<void>& one : {want_profile(input, read, plan), want_line(input, read, names, plan)}) {
     if (!one) {
       return one.error();
     }
   }
-  plan.notes.push_back("the same files belong on every login and compute node; no daemon needs a restart");
+  const std::string present = read(input.plugstack).value_or("");
+  if (const std::string before = plugin_before(lines_of_block(present), input.plugin); !before.empty()) {
+    plan.notes.push_back(
+        "what runs goes on with the plugin that it has; to go back: rollcall install --site --plugin=" +
+        input.root.shown(before));
+  }
+  plan.notes.push_back(
+      "the same files belong on every node, compute nodes first, then login nodes; no daemon needs a restart");
   plan.notes.push_back("try it: srun -N2 --ddp env | grep MASTER_");
   return plan;
 }
@@ -101,6 +134,8 @@ Result<Plan> plan_site_uninstall(const SiteInput& input, const ReadFile& read) {
   if (block) {
     const std::string rest = without_block(present);
     const bool none_is_left = rest.empty() && was_made(present);
+    plan.notes.push_back("the plugin stays where it is, for what runs: " +
+                         input.root.shown(word_after(lines_of_block(present), "optional ")));
     plan.changes.push_back(
         {path, none_is_left ? std::nullopt : std::optional(rest), std::nullopt, "without rollcall's lines", true});
   }

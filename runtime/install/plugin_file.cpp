@@ -10,6 +10,7 @@
 
 #include "runtime/base/child_process.h"
 #include "runtime/base/text.h"
+#include "runtime/job/marker.h"
 
 namespace rollcall::install {
 namespace {
@@ -99,6 +100,12 @@ std::optional<SlurmVersion> slurm_version(const Environment& environment, const 
   with_conf.set("SLURM_CONF", slurm_conf);
   const Result<ChildOutput> output = run_and_capture({"srun", "--version"}, with_conf);
   return output && output->exit_code == 0 ? parse_slurm_version(output->text) : std::nullopt;
+}
+
+std::string placed_plugin(const std::string& path, const SlurmVersion& built_for, std::string_view bytes) {
+  const std::string folder = fmt::format("/{}.{:02}-{:08x}", built_for.major, built_for.minor, job::fnv1a(bytes));
+  const std::string above = path.substr(0, path.rfind('/'));
+  return above.ends_with(folder) ? path : above + folder + "/spank_rollcall.so";
 }
 
 std::optional<std::string> plugin_beside(const std::string& program) {

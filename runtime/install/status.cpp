@@ -13,6 +13,7 @@
 #include "runtime/install/plan.h"
 #include "runtime/install/plugin_file.h"
 #include "runtime/job/slurm_files.h"
+#include "runtime/settings/layers.h"
 
 namespace rollcall::install {
 namespace {
@@ -74,6 +75,14 @@ void note_unused_installation(const Environment& environment, Status& status) {
   }
 }
 
+/// Slurm passes over a line whose plugin is for another Slurm: of two the one that fits is in force.
+bool fits(const std::string& plugin, const Status& status) {
+  const std::optional<std::string> bytes = read_file(plugin);
+  const auto built_for = bytes ? plugin_version(*bytes) : std::nullopt;
+  const auto slurm = parse_slurm_version(status.slurm_version);
+  return built_for && slurm && slurm->fits(*built_for);
+}
+
 void look_at(const std::string& slurm_conf, const Environment& environment, Status& status) {
   status.slurm_conf = slurm_conf;
   const auto slurm = slurm_version(environment, slurm_conf);
@@ -82,7 +91,9 @@ void look_at(const std::string& slurm_conf, const Environment& environment, Stat
   for (const PluginLine& line : plugin_lines(status.plugstack, read_file, names_in)) {
     const Way way = line.task_prolog.empty() ? Way::Site : Way::User;
     status.way = status.way == Way::None || status.way == way ? way : Way::SiteAndUser;
-    status.plugin = status.plugin.empty() ? line.plugin : status.plugin;
+    if (status.plugin.empty() || (fits(line.plugin, status) && !fits(status.plugin, status))) {
+      status.plugin = line.plugin;
+    }
     status.config = status.config.empty() ? line.config : status.config;
     check_users_hook(line, status);
   }
@@ -146,12 +157,23 @@ std::vector<std::string> changeable_by_others(const std::string& path, const Ima
   std::vector<std::string> lines;
   for (const std::string& place : root.places_on_the_way(path)) {
     struct stat entry {};
-    constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
-    if (::stat(place.c_str(), &entry) == 0 && (entry.st_uid != 0 || (entry.st_mode & kOthersWrite) != 0)) {
+    if (::stat(place.c_str(), &entry) == 0 && disbelief(entry, place, Believed())) {
       lines.push_back(place + ": others than root can change it; slurmstepd runs what stands there as root");
     }
   }
   return lines;
+}
+
+Result<void> check_believed(const std::string& path, const ImageRoot& root, const Believed& owners) {
+  const Believed believed = with_owner_of(root.shown("/"), owners);
+  for (const std::string& place : root.places_on_the_way(path)) {
+    struct stat entry {};
+    const bool there = ::stat(place.c_str(), &entry) == 0;
+    if (const auto found = there ? disbelief(entry, place, believed) : std::nullopt) {
+      return settings::refuse_disbelieved(root.shown(path), *found);
+    }
+  }
+  return {};
 }
 
 std::vector<std::string> closed_to_users(const std::string& path, const ImageRoot& root) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/believed_file.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/result.h"
 #include "runtime/install/image_root.h"
@@ -50,6 +51,10 @@ struct Status {
 /// Who beside root can change `path`, as the system below `root` sees it, or a folder on the way there, those of links
 /// and of what they point to among them: a line for each; none where nobody can.
 [[nodiscard]] std::vector<std::string> changeable_by_others(const std::string& path, const ImageRoot& root);
+
+/// Error (Configuration): steps would refuse `path`, since others than root, the owner of the image's root folder and
+/// `owners` can have changed it (base/believed_file.h). What is not there yet is passed over.
+[[nodiscard]] Result<void> check_believed(const std::string& path, const ImageRoot& root, const Believed& owners);
 
 /// What keeps users from reading the file `path`, likewise: a folder on the way that others may not enter, or the file
 /// itself: a line for each; none where all can. What is not there yet is passed over. Goes by the mode alone: access

@@ -13,7 +13,11 @@ from minicluster import SOURCE, Minicluster, clean_environment
 pytestmark = [pytest.mark.long, pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="root plays both users")]
 
 ATTACKER, VICTIM = 4711, 4712
-EVIL = 'variables = ["LD_PRELOAD=/home/attacker/evil.so"]\n[host]\ntemplate = "localhost"\nloopback = "allow"\n[interface]\ngloo = "lo"\nnccl = "lo"\n'
+EVIL = """variables = ["LD_PRELOAD=/home/attacker/evil.so"]
+[host]
+template = "localhost"
+loopback = "allow"
+"""
 
 
 def as_user(user):
@@ -111,7 +115,8 @@ PLACES = {"profile": lambda world: world.profile, "profile's folder": lambda wor
 OF_SLURM = {"line's file": lambda world: world.line, "line's folder": lambda world: world.line.parent,
             "plugstack": lambda world: world.etc / "plugstack.conf", "plugin's folder": lambda world: world.lib,
             "plugin": lambda world: world.lib / "spank_rollcall.so"}
-EVERYWHERE = [pytest.param(how(path), id=f"{how.__name__} {name}") for name, path in PLACES.items() for how in (open_to_all, a_strangers, a_groups)]
+EVERYWHERE = [pytest.param(how(path), id=f"{how.__name__} {name}")
+              for name, path in PLACES.items() for how in (open_to_all, a_strangers, a_groups)]
 EVERYWHERE += [pytest.param(behind_a_link, id="behind a link")]
 FOR_COMMANDS = [pytest.param(open_to_all(path), id=f"open {name}") for name, path in OF_SLURM.items()]
 

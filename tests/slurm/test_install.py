@@ -399,13 +399,16 @@ def site(rollcall, *arguments):
                           env=clean_environment())
 
 
-def test_a_sites_installation_serves_srun(plain, rollcall, plugin):
+def test_a_sites_installation_serves_srun(plain, rollcall, plugin, tmp_path):
+    installed_plugin = shutil.copy(plugin, tmp_path)
     options = ["--site", f"--slurm-conf={plain.folder}/etc/slurm.conf"]
     plugstack = plain.folder / "etc" / "plugstack.conf"
     if pathlib.Path("/etc/rollcall/site.toml").exists():
         pytest.skip("this machine has a profile of its own")
     try:
-        result = plain.run(str(rollcall), "install", *options, f"--plugin={plugin}")
+        refused = plain.run(str(rollcall), "install", *options, f"--plugin={installed_plugin}", check=False)
+        assert refused.returncode == 78 and "others may write to /tmp, and who can change it" in refused.stderr
+        result = plain.run(str(rollcall), "install", *options, f"--plugin={installed_plugin}", "--config-owner=any")
         environments, _ = plain.environments("--ddp=host.template=localhost,host.loopback=allow", "-N2")
         check_world(environments, 2)
         assert json.loads(plain.run(str(rollcall), "install", "--status", "--json").stdout)["way"] == "site"

@@ -11,6 +11,8 @@ from test_install import site, tree
 
 pytestmark = pytest.mark.long
 
+PLACED = re.compile(r"^optional /opt/\d\d\.\d\d-[0-9a-f]{8}/spank_rollcall.so", re.M)
+
 
 @pytest.fixture
 def image(tmp_path, plugin):
@@ -32,7 +34,8 @@ def test_a_site_gets_a_line_and_a_profile_and_gives_them_back(rollcall, image):
     assert dry.returncode == 0 and "would write" in dry.stdout and tree(image / "etc") == before
     done = site(rollcall, *install)
     assert done.returncode == 0, done.stderr
-    assert "optional /opt/spank_rollcall.so config=/etc/rollcall/site.toml\n" in plugstack.read_text()
+    line = re.search(r"^optional (/opt/\d\d\.\d\d-[0-9a-f]{8}/spank_rollcall.so) config=/etc/rollcall/site.toml\n", plugstack.read_text(), re.M)
+    assert (image / line[1].lstrip("/")).read_bytes() == (image / "opt" / "spank_rollcall.so").read_bytes()
     assert plugstack.read_text().endswith("\noptional /opt/other.so")  # ours first: others may enter containers in their hooks
     assert (image / "etc" / "rollcall" / "site.toml").read_text().endswith((SOURCE / "site_config" / "minicluster.toml").read_text())
     assert "nothing to do" in site(rollcall, *install).stdout
@@ -56,7 +59,7 @@ def test_an_image_is_installed_into_whatever_its_links_name(rollcall, image, tmp
     done = site(rollcall, "install", *options)
     assert done.returncode == 0, done.stderr
     assert (outside / "plugstack.conf").read_text() == "optional /opt/this_machines.so\n"
-    assert "optional /opt/spank_rollcall.so" in (target / "plugstack.conf").read_text()
+    assert PLACED.search((target / "plugstack.conf").read_text())
     (target / "more.conf").write_text("optional /opt/spank_rollcall.so\n")
     for name in ("more.conf", "m*.conf"):
         plugstack = target / "plugstack.conf"
@@ -103,7 +106,7 @@ def test_the_line_goes_where_slurm_looks_however_the_place_is_spelled(rollcall, 
     options = ["--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so"]
     done = site(rollcall, "install", *options)
     assert done.returncode == 0, done.stderr
-    assert "optional /opt/spank_rollcall.so" in (etc / "stack.conf").read_text()
+    assert PLACED.search((etc / "stack.conf").read_text())
     assert sorted(path.name for path in etc.iterdir()) == ["slurm.conf", "stack.conf"]
     assert site(rollcall, "uninstall", *options).returncode == 0 and not (etc / "stack.conf").exists()
 
@@ -148,5 +151,22 @@ def test_what_users_cannot_read_is_warned_of(rollcall, image):
     done = site(rollcall, *options)
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^warning: (\S+): users cannot (\w+) it \(mode (\d+)\)", done.stdout, re.MULTILINE) == [
-        (f"{image}/private", "enter", "0700"), (str(plugin), "read", "0640"), (f"{image}/etc/rollcall", "enter", "0700"),
+        (f"{image}/private", "enter", "0700"), (f"{image}/etc/rollcall", "enter", "0700"),
         (f"{image}/etc/slurm/plugstack.conf", "read", "0600")]
+
+
+@pytest.mark.parametrize("name", ["opt", "etc/rollcall", "etc/slurm", "etc/slurm/slurm.conf", "etc/slurm/more.conf"])
+def test_what_steps_would_refuse_is_not_installed(rollcall, image, name):
+    (image / "etc" / "rollcall").mkdir()
+    (image / "etc" / "slurm" / "plugstack.conf").write_text("include more.conf\n")
+    (image / "etc" / "slurm" / "more.conf").write_text("optional /opt/old/spank_rollcall.so\n" if name.endswith("more.conf") else "")
+    (image / name).chmod(0o777 if (image / name).is_dir() else 0o666)
+    before = tree(image / "etc")
+    options = ["install", "--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so", f"--profile={SOURCE}/site_config/minicluster.toml"]
+    refused = site(rollcall, *options)
+    assert refused.returncode == 78 and f"others may write to {image}/{name}, and who can change it" in refused.stderr
+    assert f"try chmod o-w {image}/{name}" in refused.stderr and tree(image / "etc") == before
+    if not name.endswith("more.conf"):
+        assert site(rollcall, *options, "--config-owner=any").returncode == 0
+        assert " config=/etc/rollcall/site.toml config_owner=any\n" in (image / "etc" / "slurm" / "plugstack.conf").read_text()
+        assert "nothing to do" in site(rollcall, *options).stdout  # the line says so from now on

@@ -1,7 +1,6 @@
 """The command without `--ddp` sees what the plugin sees, and tells what the plugin did and why."""
 
 import json
-import os
 import subprocess
 
 import pytest
