@@ -69,9 +69,10 @@ inline constexpr std::tuple kFacts<VenvFacts>{Fact<&VenvFacts::path>{"path"}, Fa
                                               Fact<&VenvFacts::error>{"error"}};
 
 template <>
-inline constexpr std::tuple kFacts<Versions>{Fact<&Versions::rollcall>{"rollcall"}, Fact<&Versions::slurm>{"slurm"},
-                                             Fact<&Versions::kernel>{"kernel"}, Fact<&Versions::glibc>{"glibc"},
-                                             Fact<&Versions::pmix>{"pmix"}};
+inline constexpr std::tuple kFacts<Versions>{
+    Fact<&Versions::rollcall>{"rollcall"}, Fact<&Versions::slurm>{"slurm"},    Fact<&Versions::kernel>{"kernel"},
+    Fact<&Versions::glibc>{"glibc"},       Fact<&Versions::pmix>{"pmix"},      Fact<&Versions::plugin>{"plugin"},
+    Fact<&Versions::profile>{"profile"},   Fact<&Versions::program>{"program"}};
 
 template <>
 inline constexpr std::tuple kFacts<NodeFacts>{Fact<&NodeFacts::names>{"names"},

@@ -73,6 +73,9 @@ struct Versions {
   std::string kernel;
   std::string glibc;
   std::string pmix;
+  std::string plugin;   ///< those that plugstack.conf names: "22.05.8 (1c291ca3)", version of Slurm and checksum
+  std::string profile;  ///< the site profile in force: "jedi (1c291ca3)"
+  std::string program;  ///< checksum of the program rollcall
 };
 
 /// What the first rank of a node observes for all of it.

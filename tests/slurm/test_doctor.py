@@ -300,3 +300,23 @@ def test_files_that_the_site_will_soon_delete_are_a_notice(doctor, tmp_path):
     assert result.returncode == 0, result.stdout + result.stderr
     (purge,) = [f for f in findings_of(result, "scratch") if "old.pt" in f["reason"]]
     assert (purge["status"], purge["hosts"]) == ("notice", ["jwb0001"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a task files of its own")
+def test_nodes_with_another_plugin_profile_or_program_are_named(doctor, plugin, rollcall, tmp_path):
+    """On the second of three nodes each of the files is of another build."""
+    profile = SOURCE / "site_config" / "minicluster.toml"
+    binds = ""
+    for name, path, more in (("plugin", plugin, b"x"), ("profile", profile, b"# x\n"), ("program", rollcall, b"x")):
+        (tmp_path / name).write_bytes(path.read_bytes() + more)
+        (tmp_path / name).chmod(0o755)
+        binds += f"mount --bind {tmp_path / name} {path} && "
+    other = f"[ $SLURM_NODEID != 1 ] || exec unshare --mount --propagation=private sh -c '{binds}exec \"$@\"' task \"$@\"; exec \"$@\""
+    result = doctor(nodes(3), "--json", "--no-bench", "--only=versions", before=shell(other))
+    assert result.returncode == 0, result.stdout + result.stderr
+    found = findings_of(result, "versions")
+    assert [(f["status"], f["hosts"], f["reason"].split()[0]) for f in found] == [
+        ("notice", ["jwb0002"], "plugin"), ("notice", ["jwb0002"], "profile"), ("notice", ["jwb0002"], "program")]
+    assert all("elsewhere" in f["reason"] and "docs/upgrade.md" in f["action"] for f in found)
+    same = the_finding(doctor(nodes(3), "--json", "--no-bench", "--only=versions"), "versions")
+    assert same["status"] == "good" and "plugin " in same["reason"] and "profile minicluster (" in same["reason"]

@@ -47,7 +47,7 @@ inline World healthy_world() {
     node.adapters = {{"mlx5_0", 0, true, 200}};
     node.scratch = {"/scratch", "", 1'000'000'000'000, 2'000'000'000'000, 900, 1000, ""};
     node.venv = {"/venv", "3.11.2", ""};
-    node.versions = {"0.1.0", "24.11.5", "6.1.0", "2.36", "4.2.2"};
+    node.versions = {"0.1.0", "24.11.5", "6.1.0", "2.36", "4.2.2", "24.11.5 (1c291ca3)", "x (0a0b0c0d)", "11223344"};
     node.shm_bytes = 8'000'000'000;
     node.cores = 4;
     world.tasks.push_back(task);

@@ -59,13 +59,21 @@ struct Product {
   const char* name;
   std::string Versions::*version;
   Status if_different;
+  const char* action = "build for the older one, or keep the job on nodes of one kind (--constraint, --exclude)";
 };
+
+constexpr const char* kSameFiles = "install the same files on all nodes, compute nodes first (docs/upgrade.md)";
 
 /// Bad: a program that works on one node need not start on another. The others differ during a rolling update.
 constexpr std::array kProducts{
-    Product{"rollcall", &Versions::rollcall, Status::Bad}, Product{"Slurm", &Versions::slurm, Status::Notice},
-    Product{"kernel", &Versions::kernel, Status::Notice},  Product{"glibc", &Versions::glibc, Status::Bad},
+    Product{"rollcall", &Versions::rollcall, Status::Bad},
+    Product{"Slurm", &Versions::slurm, Status::Notice},
+    Product{"kernel", &Versions::kernel, Status::Notice},
+    Product{"glibc", &Versions::glibc, Status::Bad},
     Product{"PMIx", &Versions::pmix, Status::Notice},
+    Product{"plugin", &Versions::plugin, Status::Notice, kSameFiles},
+    Product{"profile", &Versions::profile, Status::Notice, kSameFiles},
+    Product{"program", &Versions::program, Status::Notice, kSameFiles},
 };
 
 void compare(const Product& product, const World& world, Grouped& grouped, std::string& same) {
@@ -83,7 +91,7 @@ void compare(const Product& product, const World& world, Grouped& grouped, std::
     for (const std::string& host : version == most ? std::vector<std::string>() : hosts) {
       const std::string here = version.empty() ? "none" : version;
       grouped.add(product.if_different, host, fmt::format("{} {}, elsewhere {}", product.name, here, usual),
-                  "build for the older one, or keep the job on nodes of one kind (--constraint, --exclude)");
+                  product.action);
     }
   }
 }

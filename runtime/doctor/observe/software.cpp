@@ -1,6 +1,7 @@
 #include "runtime/doctor/observe/observe.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <gnu/libc-version.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -13,7 +14,10 @@
 #include "runtime/base/child_process.h"
 #include "runtime/base/result.h"
 #include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
 #include "runtime/contract/env_vars.h"
+#include "runtime/install/plan.h"
+#include "runtime/install/plugin_file.h"
 #include "runtime/install/status.h"
 #include "runtime/job/marker.h"
 #include "runtime/job/slurm_files.h"
@@ -63,10 +67,34 @@ std::string pmix_version() {
   return begin == std::string::npos ? text : text.substr(begin, text.find_first_of(" ,(", begin) - begin);
 }
 
+/// Of a file of an installation; empty: it cannot be read.
+std::string checksum_of(const std::string& path) {
+  const std::optional<std::string> bytes = install::read_file(path);
+  return bytes ? fmt::format("{:08x}", job::fnv1a(*bytes)) : "";
+}
+
+/// The plugins that this node's plugstack.conf names; those of other Slurms are there for an upgrade.
+std::string plugins_here(const Environment& environment) {
+  std::string plugins;
+  const std::string stack = job::plugstack_of(job::slurm_conf_in_force(environment), install::read_file);
+  for (const job::PluginLine& line : job::plugin_lines(stack, install::read_file, job::names_in)) {
+    const std::optional<std::string> bytes = install::read_file(line.plugin);
+    const auto built_for = bytes ? install::plugin_version(*bytes) : std::nullopt;
+    plugins += fmt::format("{}{} ({})", plugins.empty() ? "" : " and ", built_for ? built_for->text() : line.plugin,
+                           bytes ? checksum_of(line.plugin) : "missing");
+  }
+  return plugins;
+}
+
 }  // namespace
 
-Versions observe_versions() {
+Versions observe_versions(const TaskInputs& inputs) {
   Versions versions;
+  versions.plugin = plugins_here(inputs.environment);
+  versions.program = checksum_of(own_file());
+  if (const std::optional<settings::SiteProfile>& site = inputs.settings.site()) {
+    versions.profile = fmt::format("{} ({})", site->name, checksum_of(site->file));
+  }
   versions.slurm = slurm_version();
   versions.pmix = pmix_version();
   versions.glibc = gnu_get_libc_version();

@@ -126,8 +126,8 @@ std::int64_t slurm_gpus(const Environment& environment) {
   return std::max(named, parse_integer<std::int64_t>(environment.get(env::kSlurmGpusOnNode).value_or("")).value_or(0));
 }
 
-Versions versions_here() {
-  Versions versions = observe_versions();
+Versions versions_here(const TaskInputs& inputs) {
+  Versions versions = observe_versions(inputs);
   versions.rollcall = ROLLCALL_VERSION;
   return versions;
 }
@@ -190,7 +190,7 @@ LOOK(NodeFacts::adapters) { return observe_adapters(kSys); }
 LOOK(NodeFacts::slurm_gpus) { return slurm_gpus(inputs.environment); }
 LOOK(NodeFacts::scratch) { return scratch_of(inputs); }
 LOOK(NodeFacts::venv) { return venv_of(inputs); }
-LOOK(NodeFacts::versions) { return versions_here(); }
+LOOK(NodeFacts::versions) { return versions_here(inputs); }
 LOOK(NodeFacts::shm_bytes) { return file_system_bytes("/dev/shm"); }
 LOOK(NodeFacts::cores) { return online_cores(kSys); }
 LOOK(NodeFacts::bench_program) { return program_for_collectives(inputs); }
