@@ -13,6 +13,8 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/this_process.h"
+
 namespace rollcall::storage {
 
 File::File(const std::string& path, int flags, mode_t mode)
@@ -84,6 +86,12 @@ bool File::cached_by_each_host() const {
   struct statfs system {};
   return ::fstatfs(descriptor_, &system) == 0 &&
          std::ranges::find(kTypes, static_cast<std::uint32_t>(system.f_type)) != kTypes.end();
+}
+
+bool fits_in_memory(std::uint64_t bytes) {
+  constexpr std::uint64_t kAnybodyHas = std::uint64_t{64} << 20U;  // spares the look into /proc
+  const std::uint64_t limit = bytes > kAnybodyHas ? memory_limit() : 0;
+  return limit == 0 || bytes <= limit;
 }
 
 bool sync_folder_of(const std::string& path) {

@@ -51,6 +51,10 @@ class File {
   int descriptor_ = -1;
 };
 
+/// Whether this process may have so much memory at all (memory_limit()). A sparse file takes no room on a device and
+/// can say that it holds any number of bytes: what is allocated for them as they come ends the process.
+[[nodiscard]] bool fits_in_memory(std::uint64_t bytes);
+
 /// Makes renames and removals in the folder of `path` durable; errno tells why not.
 [[nodiscard]] bool sync_folder_of(const std::string& path);
 

@@ -28,6 +28,20 @@ TEST(Safetensors, SoundOnesAreRead) {
       "");
 }
 
+TEST(Safetensors, LargerThanMemoryAreRefused) {
+  const TemporaryFolder folder;
+  constexpr std::uint64_t kBytes = std::uint64_t{1} << 42U;
+  const std::string header = R"({"a":{"dtype":"U8","shape":[)" + std::to_string(kBytes) + R"(],"data_offsets":[0,)" +
+                             std::to_string(kBytes) + "]}}";
+  std::string text;
+  append_number<std::uint64_t>(text, header.size());
+  write_text(folder.file("x"), text + header);
+  std::filesystem::resize_file(folder.file("x"), text.size() + header.size() + kBytes);  // a hole
+  const auto state = read_state_dict(folder.file("x"));
+  ASSERT_FALSE(state);
+  EXPECT_THAT(state.error().message(), HasSubstr(folder.file("x") + ": is larger than any memory here"));
+}
+
 TEST(Safetensors, LengthsOfTheHeaderThatLookLikeAPickleAreNone) {
   EXPECT_EQ(reason("{" + std::string(0x80 - 2, ' ') + "}", ""), "");
   EXPECT_EQ(reason("{" + std::string(0x280 - 2, ' ') + "}", ""), "");

@@ -129,6 +129,33 @@ TEST(CheckpointFile, UnknownFieldsAndKindsOfTheManifestAreIgnored) {
   EXPECT_TRUE(verify_file(folder.file("a.h5"), VerifyLevel::Full));
 }
 
+TEST(CheckpointFile, ValueThatNoMemoryHoldsIsRefusedByName) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("a.h5");
+  constexpr std::int64_t kElements = std::int64_t{1} << 40;
+  ASSERT_TRUE(write_checkpoint(path, SampleContent(3).content, {}));
+  const std::string name = R"("name":"/sampler/seed")";
+  std::string end;
+  rewrite_manifest(path, [&](std::string& text) {
+    const std::size_t begin = text.rfind('{', text.find(name));
+    end = std::to_string((std::filesystem::file_size(path) / 4096 + 2) * 4096);
+    const std::string row = R"({"name":"/sampler/seed","kind":"value","dtype":"uint64","element_bytes":8,"shape":[)" +
+                            std::to_string(kElements) + R"(],"offset":)" + end + R"(,"bytes":)" +
+                            std::to_string(kElements * 8) + R"(,"crc32c":0})";
+    text.replace(begin, text.find('}', begin) + 1 - begin, row);
+    text.replace(text.find(R"("piece_bytes":1048576)"), 21, R"("piece_bytes":9223372036854775807)");
+  });
+  std::vector<char> bytes = file_bytes(path);
+  auto seal = decode_seal(std::as_bytes(std::span(bytes)));
+  seal->file_bytes = std::stoull(end) + static_cast<std::uint64_t>(kElements) * 8;
+  std::memcpy(bytes.data(), encode_seal(*seal).data(), kSealBytes);
+  write_file(path, bytes);
+  std::filesystem::resize_file(path, seal->file_bytes);  // a hole
+  const auto read = read_checkpoint(path);
+  ASSERT_FALSE(read);
+  EXPECT_THAT(read.error().message(), testing::HasSubstr("/sampler/seed has 8796093022208 bytes, which no memory"));
+}
+
 TEST(CheckpointFile, ManifestsThatContradictThemselvesAreRefused) {
   const TemporaryFolder folder;
   const std::vector<std::pair<std::string, std::string>> changes{

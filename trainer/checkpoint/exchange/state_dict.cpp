@@ -74,6 +74,9 @@ Result<StateDict> read_by_signature(InputFile file, const std::string& key) {
   if (file.size() < kSignatureBytes) {
     return file.unusable("is too short for a state dict");
   }
+  if (!storage::fits_in_memory(file.size())) {
+    return file.unusable("is larger than any memory here", "a process that may have more");
+  }
   const auto signature = signature_of(file);
   if (!signature) {
     return signature.error();

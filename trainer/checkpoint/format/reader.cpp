@@ -249,6 +249,9 @@ Result<std::map<std::string, Value>> CheckpointReader::values() const {
     if (entry.kind != Kind::Value) {
       continue;
     }
+    if (!storage::fits_in_memory(entry.bytes)) {
+      return damaged(fmt::format("is damaged: {} has {} bytes, which no memory here holds", entry.name, entry.bytes));
+    }
     std::vector<std::byte> bytes(entry.bytes);
     const ReadRequest request{&entry, 0, bytes};
     if (Result<void> got = read(std::span(&request, 1), VerifyLevel::Full, 1); !got) {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -18,10 +17,6 @@ namespace {
 Error cannot_read(std::string what, int error_number, ExitCode code) {
   return fail("--data", std::move(what), "cannot be read: " + errno_text(error_number),
               "checking the file and its permissions", code);
-}
-
-std::uint64_t memory_of_node() {
-  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGE_SIZE));
 }
 
 Error with_path(Error error, const std::string& path) {
@@ -74,14 +69,11 @@ bool PackedFile::may_have_filled_edges() const {
 }
 
 Result<std::vector<std::byte>> PackedFile::read_table(const DataSetPlace& place, const char* name) const {
-  // A file may say that it is long and hold nothing but holes.
-  const std::uint64_t memory = memory_of_node();
-  if (place.bytes() > memory || place.elements > memory / sizeof(PackedEntry)) {
-    constexpr std::uint64_t kGiB = std::uint64_t{1} << 30U;
-    return fail("--data", path_,
-                fmt::format("{} with its {} elements needs more memory than the {} GiB of this node", name,
-                            place.elements, memory / kGiB),
-                "packing the images again with rollcall-pack, or a node with more", ExitCode::BadData);
+  constexpr std::uint64_t kMostElements = std::uint64_t{1} << 50U;  // whose product below is a number
+  const std::uint64_t in_entries = std::min(place.elements, kMostElements) * sizeof(PackedEntry);
+  if (!storage::fits_in_memory(std::max(place.bytes(), in_entries))) {
+    return damaged_packed_file(path_,
+                               fmt::format("{} has {} elements, which no memory here holds", name, place.elements));
   }
   std::vector<std::byte> bytes(place.bytes());
   const auto count = file_.read_at(bytes, place.start);

@@ -131,6 +131,11 @@ Result<std::vector<const CheckpointTensor*>> CheckpointFile::model() const {
 }
 
 Result<std::unique_ptr<std::byte[]>> CheckpointFile::read(const CheckpointTensor& tensor) const {
+  if (!storage::fits_in_memory(tensor.bytes)) {
+    return fail("checkpoint", path(),
+                fmt::format("{} has {} bytes, which no memory here holds", tensor.key, tensor.bytes),
+                "a process that may have more, or another checkpoint", ExitCode::BadData);
+  }
   auto bytes = std::make_unique_for_overwrite<std::byte[]>(tensor.bytes);
   const format::ReadRequest request{tensor.entry, 0, {bytes.get(), tensor.bytes}};
   if (auto read = reader_->read({&request, 1}, format::VerifyLevel::Full, format::default_threads()); !read) {
