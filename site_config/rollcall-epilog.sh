@@ -27,19 +27,24 @@ number "${SLURM_JOB_UID:-}" SLURM_JOB_UID
 case ${SLURM_JOB_USER:-} in ''|.|..|*/*) leave "SLURM_JOB_USER: '${SLURM_JOB_USER:-}': is no user's name" ;; esac
 
 folder=$(awk -F "[\"']" '/^[ \t]*\[/ { section = $1 } section ~ /\[cache\]/ && /^[ \t]*local[ \t]*=/ { print $2; exit }' "$profile")
+here() { readlink /proc/self/cwd; }
+
+# What has a user's name in its path may be others' making, from that name on; above it, it is the site's.
 # shellcheck disable=SC2016  # as it stands in the profile
-case $folder in *'${USER}'*) folder=${folder%%'${USER}'*}$SLURM_JOB_USER${folder#*'${USER}'} ;; esac
+variable='${USER}'
+before=${folder%%"$variable"*}
+above=${before%/*}
+[ "$before" = "$folder" ] || folder=$before$SLURM_JOB_USER${folder#*"$variable"}
 case $folder in
-  *'$'*) leave "cache.local of $profile: $folder: names another variable than \${USER}" ;;
+  *'$'*) leave "cache.local of $profile: $folder: names another variable than $variable" ;;
   /*/*) ;;
   *) leave "cache.local of $profile: '$folder': is no folder of a user's" ;;
 esac
 
-name=${folder##*/}
-cd -P -- "${folder%/*}" 2> /dev/null || leave "${folder%/*}: is not there"
-above=$(readlink /proc/self/cwd)
-cd -P -- "$name" 2> /dev/null || leave "$folder: is not there"
-[ "$(readlink /proc/self/cwd)" = "${above%/}/$name" ] || leave "$folder: is a link"
+cd -P -- "$above/" 2> /dev/null || leave "$above/: is not there"
+above_is=$(here)
+cd -P -- "$folder" 2> /dev/null || leave "$folder: is not there"
+[ "$(here)" = "${above_is%/}/${folder#"$above"/}" ] || leave "$folder: is a link, or below one"
 [ "$(stat -c %u .)" = "$SLURM_JOB_UID" ] || leave "$folder: is another user's"
 exec setpriv --euid="$SLURM_JOB_UID" --egid=65534 --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs \
   rm -rf --one-file-system -- "./job-$SLURM_JOB_ID"

@@ -70,9 +70,24 @@ def test_what_the_job_left_goes_and_all_else_stays(node):
     assert sorted(path.name for path in folder.iterdir()) == ["file", "job-8", "triton"]
 
 
+@pytest.mark.parametrize("local", ["rollcall-${USER}/caches", "${USER}", "caches"])
+def test_other_folders_of_a_profile_are_found(node, local):
+    folder = made(node / local.replace("${USER}", USER))
+    made(folder / "job-7")
+    run(epilog_for(node, site_profile(node, local)))
+    assert [path.name for path in folder.iterdir()] == ["file"]
+
+
 def a_link_to_the_results(node):
     (node / f"rollcall-{USER}").symlink_to(made(node / "results"))
     return made(node / "results" / "job-7"), "is a link"
+
+
+def a_link_above_it(node):
+    site_profile(node, "rollcall-${USER}/caches")
+    (node / f"rollcall-{USER}").symlink_to(made(node / "results"))
+    made(node / "results" / "caches")
+    return made(node / "results" / "caches" / "job-7"), "below one"
 
 
 def anothers_folder(node):
@@ -98,11 +113,12 @@ def roots_own_in_the_job_folder(node):
     return made(folder / "job-7" / "roots", 0), ""
 
 
-@pytest.mark.parametrize("attack", [a_link_to_the_results, anothers_folder, a_job_folder_that_is_a_link, a_link_in_the_job_folder,
-                                    roots_own_in_the_job_folder])
+@pytest.mark.parametrize("attack", [a_link_to_the_results, a_link_above_it, anothers_folder, a_job_folder_that_is_a_link,
+                                    a_link_in_the_job_folder, roots_own_in_the_job_folder])
 def test_nothing_that_lies_elsewhere_or_is_anothers_is_removed(node, attack):
+    site_profile(node)
     kept, told = attack(node)
-    script = epilog_for(node, site_profile(node))
+    script = epilog_for(node, node / "site.toml")
     done = run(script, "remove")
     assert (kept / "file").exists()
     assert told in done.stderr
