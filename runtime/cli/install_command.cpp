@@ -1,5 +1,6 @@
 #include "runtime/cli/command.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -157,9 +158,18 @@ std::vector<std::string> warnings_of(const install::SiteInput& input) {
   return lines;
 }
 
+/// A file that is installed as root's is one that only its owner, whom the administrator takes it from, may change.
+Result<void> check_source(const std::string& path) {
+  struct stat status {};
+  const bool there = ::stat(path.c_str(), &status) == 0;
+  const auto found = there ? disbelief(status, path, Believed{.users = {status.st_uid}}) : std::nullopt;
+  return found ? Result<void>(settings::refuse_disbelieved(path, *found)) : Result<void>();
+}
+
 /// What steps would refuse is refused here: what is read and what is written. The line keeps its config_owner= unless
 /// another one is given.
-Result<void> check_owners(const CommandContext& context, install::SiteInput& input, const install::PlanReader& read) {
+Result<void> check_owners(const CommandContext& context, const Plugin& found, install::SiteInput& input,
+                          const install::PlanReader& read) {
   input.config_owner = context.options.text("config-owner");
   std::vector<std::string> of_slurm{input.slurm_conf, input.plugstack};
   for (const install::PluginLine& line : install::plugin_lines(input.plugstack, read, input.root.lister())) {
@@ -171,7 +181,8 @@ Result<void> check_owners(const CommandContext& context, install::SiteInput& inp
     return *profile.refusal;
   }
   const Believed who_chooses = with_owner_of(input.root.on_this_machine(input.slurm_conf), profile.owners);
-  Result<void> checked;
+  Result<void> checked = check_source(context.options.text("profile"));
+  checked = checked ? check_source(input.root.on_this_machine(found.path)) : checked;
   for (const std::string& path : of_slurm) {
     checked = checked ? install::check_believed(path, input.root, who_chooses) : checked;
   }
@@ -190,7 +201,7 @@ Result<Plan> site_plan(const CommandContext& context, install::SiteInput input, 
   if (install::read_file(input.root.on_this_machine(input.plugin)) != plugin->bytes) {
     input.plugin_text = plugin->bytes;
   }
-  if (const Result<void> checked = check_owners(context, input, read); !checked) {
+  if (const Result<void> checked = check_owners(context, *plugin, input, read); !checked) {
     return checked.error();
   }
   Result<Plan> plan = whole(read, install::plan_site_install(input, read, input.root.lister()));

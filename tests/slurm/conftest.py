@@ -26,6 +26,14 @@ def short_folder():
         yield pathlib.Path(folder)
 
 
+@pytest.fixture(scope="session")
+def believed_folder():
+    """Another one, on whose way nobody but root may write, unlike /tmp: site profiles are believed there."""
+    with tempfile.TemporaryDirectory(prefix="rc-", dir="/srv") as folder:
+        os.chmod(folder, 0o755)
+        yield pathlib.Path(folder)
+
+
 def built(path):
     if not (BUILD / path).exists():
         pytest.skip(f"{BUILD / path} is not built")

@@ -4,7 +4,6 @@ import os
 import pathlib
 import shutil
 import subprocess
-import tempfile
 
 import pytest
 
@@ -22,14 +21,6 @@ loopback = "allow"
 
 def as_user(user):
     return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-
-
-@pytest.fixture(scope="module")
-def believed_folder():
-    """A folder on whose way nobody but root may write, unlike /tmp; short, for Slurm's sockets."""
-    with tempfile.TemporaryDirectory(prefix="rc-", dir="/run") as folder:
-        os.chmod(folder, 0o755)
-        yield pathlib.Path(folder)
 
 
 @pytest.fixture(scope="module")
@@ -226,10 +217,11 @@ def test_a_users_own_installation_is_the_users_affair(world, installed, plugin, 
     assert "site profile: none" in shown.stdout
 
 
-def test_in_a_namespace_without_root_its_files_are_believed_and_open_ones_are_not(world, installed):
-    """As in a container that a user starts: root's files are shown as those of 65534."""
+@pytest.mark.parametrize("own", ["4712", "0"])
+def test_in_a_namespace_without_root_its_files_are_believed_and_open_ones_are_not(world, installed, own):
+    """As in a container that a user starts: root's files are shown as those of 65534. In some the user is called root there."""
     environment = clean_environment() | {"SLURM_CONF": str(world.etc / "slurm.conf"), "HOME": "/nowhere", "XDG_CONFIG_HOME": "/nowhere"}
-    inside = [*as_user(VICTIM), "unshare", "--user", "--map-user=4712", "--map-group=4712"]
+    inside = [*as_user(VICTIM), "unshare", "--user", f"--map-user={own}", f"--map-group={own}"]
     owner = subprocess.run([*inside, "stat", "-c", "%u", str(world.profile)], text=True, capture_output=True)
     if owner.returncode != 0:
         pytest.skip(owner.stderr)

@@ -21,8 +21,8 @@ PLUGINS = "mount --bind {here} /usr/lib/x86_64-linux-gnu/slurm-wlm &&"
 
 
 @pytest.fixture(scope="module")
-def configless(short_folder, plugin):
-    cluster = Minicluster(short_folder / "configless", "--nodes=2", f"--plugin={plugin}",
+def configless(believed_folder, plugin):
+    cluster = Minicluster(believed_folder / "configless", "--nodes=2", f"--plugin={plugin}",
                           "--conf=SlurmctldParameters=enable_configless")
     with contextlib.ExitStack() as at_the_end:
         at_the_end.callback(cluster.stop)
@@ -31,7 +31,7 @@ def configless(short_folder, plugin):
             end(cluster, node)
         etc = cluster.folder / "etc"
         profile = (etc / "site.toml").rename(cluster.folder / "site.toml")  # the plugin's file and the profile are on each node
-        (etc / "plugstack.conf").write_text(f"optional {plugin} config={profile} config_owner=any\n")
+        (etc / "plugstack.conf").write_text(f"optional {plugin} config={profile}\n")
         conf = re.sub("(?m)^PlugStackConfig=.*\n", "", (etc / "slurm.conf").read_text())  # Slurm hands out what lies beside slurm.conf
         (etc / "slurm.conf").write_text(conf)
         cluster.run("scontrol", "reconfigure")

@@ -104,7 +104,7 @@ def test_every_variable_is_what_the_plugin_on_the_nodes_gives(installed, plain, 
     by_prolog, errors = installed.environments(*options)
     plugstack = plain.folder / "etc" / "plugstack.conf"
     try:
-        plugstack.write_text(f"optional {plugin}\n")
+        plugstack.write_text(f"optional {plugin} config_owner=any\n")
         by_plugin, plugin_errors = installed.environments(*options, conf=plain.folder / "etc" / "slurm.conf")
     finally:
         plugstack.write_text("")

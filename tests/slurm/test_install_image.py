@@ -155,6 +155,18 @@ def test_what_users_cannot_read_is_warned_of(rollcall, image):
         (f"{image}/etc/slurm/plugstack.conf", "read", "0600")]
 
 
+@pytest.mark.parametrize("name", ["opt/spank_rollcall.so", "mine.toml"])
+def test_what_anybody_could_have_written_is_not_installed_as_roots(rollcall, image, name):
+    shutil.copy(SOURCE / "site_config" / "minicluster.toml", image / "mine.toml")
+    options = ["install", "--site", f"--root={image}", "--plugin=/opt/spank_rollcall.so", f"--profile={image}/mine.toml"]
+    (image / name).chmod(0o666)
+    refused = site(rollcall, *options)
+    assert refused.returncode == 78 and f"rollcall: {image}/{name}: others may write to {image}/{name}, and who" in refused.stderr
+    os.chown(image / name, 4711 if os.geteuid() == 0 else -1, -1)
+    (image / name).chmod(0o644)
+    assert site(rollcall, *options).returncode == 0
+
+
 @pytest.mark.parametrize("name", ["opt", "etc/rollcall", "etc/slurm", "etc/slurm/slurm.conf", "etc/slurm/more.conf"])
 def test_what_steps_would_refuse_is_not_installed(rollcall, image, name):
     (image / "etc" / "rollcall").mkdir()
