@@ -1,38 +1,16 @@
 """Decoding and transforms against Pillow and torchvision."""
-import os
-import pathlib
 import struct
-import subprocess
 import zlib
 
 import numpy as np
 import pytest
 import torch
+from decoded_pictures import dump, photo
 from PIL import Image, ImageCms
 from torchvision.transforms import v2
 
-BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", pathlib.Path(__file__).parents[2] / "build/release"))
-DUMP = BUILD / "tests/transform_dump"
 MEAN, DEVIATION = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 LEVEL = 1 / 255 / min(DEVIATION)
-
-
-def dump(dtype, *arguments):
-    done = subprocess.run([DUMP, *map(str, arguments)], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    return np.frombuffer(done.stdout, dtype)
-
-
-def photo(seed, mode="RGB", size=None):
-    """Smooth shapes with noise on top, of a random size."""
-    random = np.random.default_rng(seed)
-    width, height = size or random.integers(40, 500, 2)
-    small = random.integers(0, 256, (7, 9, 4), dtype=np.uint8)
-    array = np.asarray(Image.fromarray(small, "RGBA").resize((width, height), Image.BICUBIC)).astype(int)
-    array = np.clip(array + random.normal(0, 12, array.shape), 0, 255).astype(np.uint8)
-    if mode == "CMYK":
-        return Image.fromarray(array, "CMYK")
-    return Image.fromarray(array, "RGBA").convert(mode)
 
 
 def save_jpeg(path, seed, mode="RGB", **options):

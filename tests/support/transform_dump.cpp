@@ -1,5 +1,6 @@
 // Writes what the data pipeline makes of image files to stdout, for comparison with torchvision and Pillow:
 //   transform_dump decode FILE...                       uint8 [height][width][3] each
+//   transform_dump decode_upright FILE...               the same with their orientation applied
 //   transform_dump eval IMAGE_SIZE RESIZE_SIZE FILE...  float32 [IMAGE_SIZE][IMAGE_SIZE][3] each, normalised
 //   transform_dump crop LEFT TOP WIDTH HEIGHT SIZE FILE...  float32 [SIZE][SIZE][3] each, levels 0 ... 255
 //   transform_dump crop_bfloat16 (as crop)              the same as bfloat16
@@ -52,7 +53,7 @@ struct Picture {
   ImageDecoder decoder;
   ImageSize size;
 
-  explicit Picture(const std::string& path) {
+  explicit Picture(const std::string& path, const DecodeOptions& options = {}) : decoder(options) {
     size = checked(decoder.open({.bytes = checked(read_file(path, buffer))}));
   }
 };
@@ -147,6 +148,7 @@ int dump(const Arguments& arguments) {
   }
   const std::map<std::string, Mode> modes{
       {"decode", {0, dump_whole}},
+      {"decode_upright", {0, dump_whole}},
       {"eval", {2, dump_eval}},
       {"crop", {5, dump_crop}},
       {"crop_bfloat16", {5, dump_bfloat16}},
@@ -157,7 +159,7 @@ int dump(const Arguments& arguments) {
   const Mode& mode = modes.at(arguments.at(0));
   const auto first_file = arguments.begin() + 1 + mode.arguments;
   for (auto path = first_file; path != arguments.end(); ++path) {
-    Picture picture(*path);
+    Picture picture(*path, {.apply_orientation = arguments.at(0) == "decode_upright"});
     mode.dump(picture, {arguments.begin() + 1, first_file});
   }
   return 0;

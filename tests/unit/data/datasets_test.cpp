@@ -10,6 +10,7 @@
 #include "trainer/data/sampling/sampler.h"
 #include "trainer/data/sources/class_names.h"
 #include "trainer/data/sources/image_folder.h"
+#include "trainer/data/sources/left_out.h"
 
 namespace rollcall::data {
 namespace {
@@ -214,8 +215,8 @@ TEST_F(ImageTreeOnDisk, WhatCannotBeUsedIsRefusedWithItsName) {
   expect_error(ExitCode::NoInput, "nothing called val");
   fs::create_directories(root_ / "train/dog");
   add("val/cat/1.jpg");
-  expect_error(ExitCode::BadData,
-               "rollcall: --data: " + (root_ / "train/dog").string() + ": holds no .jpg, .jpeg or .png file; try ");
+  expect_error(ExitCode::BadData, "rollcall: --data: " + (root_ / "train/dog").string() + ": holds no picture, " +
+                                      picture_endings() + "; try ");
   add("train/dog/1.jpg");
   expect_error(ExitCode::BadData, "does not have the same classes");
   add("val/wolf/1.jpg");  // as many, but others
@@ -264,7 +265,7 @@ TEST_F(ImageTreeOnDisk, ThatIsTheWrongFolderIsToldOf) {
 }
 
 TEST_F(ImageTreeOnDisk, FilesThatAreLeftOutAreCountedInOneLine) {
-  for (const char* name : {"a/1.jpg", "a/3.webp", "a/4.WEBP", "a/sub/5.bmp", "b/1.jpg", "b/._1.jpg", "b/.DS_Store",
+  for (const char* name : {"a/1.jpg", "a/3.heic", "a/4.HEIC", "a/sub/5.tga", "b/1.jpg", "b/._1.jpg", "b/.DS_Store",
                            "b/LIST", "2.jpg", "notes.txt"}) {
     add(name);
   }
@@ -275,12 +276,12 @@ TEST_F(ImageTreeOnDisk, FilesThatAreLeftOutAreCountedInOneLine) {
     ASSERT_TRUE(tree);
     EXPECT_EQ(tree->size(), 2U);
     ASSERT_EQ(indices.warnings().size(), 1U);
-    EXPECT_EQ(
-        indices.warnings()[0],
-        "--data: " + root_.string() +
-            ": files that are no .jpg, .jpeg or .png of a class are left out, 5: 2 .webp (such as a/3.webp), 1 .bmp "
-            "(such as a/sub/5.bmp), 1 beside the class folders (such as 2.jpg), 1 without an ending (such as "
-            "b/LIST); try converting those that are pictures");
+    EXPECT_EQ(indices.warnings()[0],
+              "--data: " + root_.string() +
+                  ": files that are no pictures of a class by their ending are left out, 5: 2 .heic (such as "
+                  "a/3.heic), 1 .tga "
+                  "(such as a/sub/5.tga), 1 beside the class folders (such as 2.jpg), 1 without an ending (such as "
+                  "b/LIST); try converting those that are pictures");
   }
 }
 

@@ -105,12 +105,12 @@ TEST_F(Shard, WithTwoPicturesOfOneKeyIsRefusedUnlessTheOtherIsCalledOtherwise) {
 }
 
 TEST_F(Shard, CountsAndNamesSamplesThatItDoesNotGive) {
-  write({"1.jpg", "1.cls", "2.webp", "2.cls", "3.webp", "3.cls", "4.cls", "5.x.jpg", "5.x.cls", "5.y.jpg", "5.y.cls",
+  write({"1.jpg", "1.cls", "2.heic", "2.cls", "3.heic", "3.cls", "4.cls", "5.x.jpg", "5.x.cls", "5.y.jpg", "5.y.cls",
          "6.json", "7.jpg", "7.cls", "7.x.jpg", "7.x.cls"});
   EXPECT_THAT(pictures(), ElementsAre("1.jpg", "7.jpg"));
   ASSERT_EQ(warnings_.size(), 1U);
   EXPECT_THAT(warnings_[0], AllOf(HasSubstr(": leaves out 7: 3 with a dot in the key (such as "),
-                                  HasSubstr(": 5.y.jpg)"), HasSubstr("2 with .webp and no picture"),
+                                  HasSubstr(": 5.y.jpg)"), HasSubstr("2 with .heic and no picture"),
                                   HasSubstr("1 with .cls and no picture"), HasSubstr("1 with .json and no picture")));
   write({"1.x.jpg", "1.x.cls"});
   EXPECT_THAT(refusal(), HasSubstr("leaves out 1: 1 with a dot in the key"));

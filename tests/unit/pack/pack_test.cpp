@@ -190,11 +190,11 @@ TEST(Pack, SaysWhatItLeavesOutAndDoesNotTakePartsForClasses) {
   test::make_tree(folder.file("tree"));
   const Ended silent = pack({folder.file("tree"), folder.file("a.h5")});
   EXPECT_THAT(silent.err, testing::Not(HasSubstr("left out")));
-  test::fs::copy_file(folder.file("tree/cat/0.jpg"), folder.file("tree/cat/9.webp"));
+  test::fs::copy_file(folder.file("tree/cat/0.jpg"), folder.file("tree/cat/9.heic"));
   const Ended ended = pack({folder.file("tree"), folder.file("b.h5")});
   EXPECT_EQ(ended.exit_code, 0);
   EXPECT_THAT(ended.err, HasSubstr("rollcall: warning: --data: " + folder.file("tree")));
-  EXPECT_THAT(ended.err, HasSubstr("are left out, 1: 1 .webp (such as cat/9.webp)"));
+  EXPECT_THAT(ended.err, HasSubstr("are left out, 1: 1 .heic (such as cat/9.heic)"));
   test::make_tree(folder.file("parts/Train"));
   test::make_tree(folder.file("parts/Val"));
   const Ended refused = pack({folder.file("parts"), folder.file("c.h5")});
@@ -266,7 +266,7 @@ TEST(Pack, ClassWithoutAUsableFileIsTold) {
   EXPECT_EQ(report["empty_classes"], nlohmann::json::array({"yak"}));
   EXPECT_EQ(open(folder.file("a.h5"))->class_names().size(), 4U);
   test::fs::create_directories(folder.file("tree/zzz"));
-  EXPECT_THAT(pack({folder.file("tree"), folder.file("b.h5")}).err, HasSubstr("zzz: holds no .jpg"));
+  EXPECT_THAT(pack({folder.file("tree"), folder.file("b.h5")}).err, HasSubstr("zzz: holds no picture"));
 }
 
 TEST(Pack, FileThatIsThereIsKeptUnlessToldOtherwise) {

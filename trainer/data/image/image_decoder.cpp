@@ -5,13 +5,11 @@
 #include <cstddef>
 #include <cstring>
 #include <span>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include "runtime/base/result.h"
 #include "trainer/data/encoded_image.h"
-#include "trainer/data/image/png_file.h"
+#include "trainer/data/image/whole_picture.h"
 #include "trainer/data/jpeg/entropy_decoder.h"
 #include "trainer/data/jpeg/jpeg_file.h"
 #include "trainer/data/jpeg/markers.h"
@@ -94,34 +92,9 @@ PixelView turn(const PixelView& view, ImageSize stored, Orientation orientation,
   return {pixels, static_cast<std::ptrdiff_t>(row_bytes), upright};
 }
 
-constexpr std::array kJpegMagic{std::byte{0xff}, std::byte{0xd8}, std::byte{0xff}};
-constexpr std::array kPngMagic{std::byte{0x89}, std::byte{'P'},  std::byte{'N'},  std::byte{'G'},
-                               std::byte{0x0d}, std::byte{0x0a}, std::byte{0x1a}, std::byte{0x0a}};
-
-bool starts_with(std::span<const std::byte> file, std::span<const std::byte> magic) {
-  return file.size() >= magic.size() && std::equal(magic.begin(), magic.end(), file.begin());
-}
-
-/// ", but WebP", by the first bytes; empty: nothing known.
-std::string other_kind(std::span<const std::byte> file) {
-  using std::string_view_literals::operator""sv;
-  struct Kind {
-    std::size_t at;
-    std::string_view magic;
-    const char* name;
-  };
-  constexpr std::array kinds{
-      Kind{8, "WEBP"sv, "WebP"},     Kind{0, "GIF8"sv, "GIF"},      Kind{0, "BM"sv, "BMP"},
-      Kind{0, "II*\0"sv, "TIFF"},    Kind{0, "MM\0*"sv, "TIFF"},    Kind{4, "ftypavif"sv, "AVIF"},
-      Kind{4, "ftyphei"sv, "HEIF"},  Kind{4, "ftypmif1"sv, "HEIF"}, Kind{0, "<"sv, "text in HTML or XML"},
-      Kind{4, "jP  "sv, "JPEG 2000"}};
-  const std::string_view text(reinterpret_cast<const char*>(file.data()), std::min<std::size_t>(file.size(), 64));
-  for (const Kind& kind : kinds) {
-    if (text.size() > kind.at && text.substr(kind.at).starts_with(kind.magic)) {
-      return std::string(", but ") + kind.name;
-    }
-  }
-  return "";
+bool is_jpeg(std::span<const std::byte> file) {
+  constexpr std::array kMagic{std::byte{0xff}, std::byte{0xd8}, std::byte{0xff}};
+  return file.size() >= kMagic.size() && std::equal(kMagic.begin(), kMagic.end(), file.begin());
 }
 
 Box reduced(const Box& box, int reduction) {
@@ -138,15 +111,19 @@ class ImageDecoder::State {
 
   Result<ImageSize> open(const EncodedImage& file) {
     format_ = Format::None;
-    const Result<ImageSize> size = open_stored(file);
-    if (!size) {
+    whole_.reset();
+    const Result<PictureHeader> header = open_stored(file);
+    if (!header) {
       format_ = Format::None;
-      return size.error();
+      return header.error();
     }
-    size_ = *size;
-    orientation_ = Orientation::from_exif(options_.apply_orientation ? orientation_of(file) : 1);
-    return orientation_.turned(size_);
+    header_ = *header;
+    const bool is_turned = options_.apply_orientation || header_.is_turned_by_readers;
+    orientation_ = Orientation::from_exif(is_turned ? header_.orientation : 1);
+    return orientation_.turned(header_.size);
   }
+
+  [[nodiscard]] int orientation() const { return header_.is_turned_by_readers ? 1 : header_.orientation; }
 
   [[nodiscard]] int reduction_for(const Box& box, ImageSize wanted) const {
     const bool worth_it = box.width / 2 >= wanted.width && box.height / 2 >= wanted.height;
@@ -156,7 +133,7 @@ class ImageDecoder::State {
 
   Result<PixelView> decode(const Box& box, int reduction) {
     const Box upright = reduced(box, reduction);
-    const ImageSize stored{divided_up(size_.width, reduction), divided_up(size_.height, reduction)};
+    const ImageSize stored{divided_up(header_.size.width, reduction), divided_up(header_.size.height, reduction)};
     Result<PixelView> view = decode_stored(orientation_.stored_box(upright, stored), reduction);
     if (!view || orientation_.is_upright()) {
       return view;
@@ -169,29 +146,45 @@ class ImageDecoder::State {
   State(const DecodeOptions& options, bool own_entropy_decoder)
       : options_(options), jpeg_(own_entropy_decoder), tiled_jpeg_(own_entropy_decoder) {}
 
-  enum class Format { None, Jpeg, TiledJpeg, Png };
+  enum class Format { None, Jpeg, TiledJpeg, Whole };
 
-  Result<ImageSize> open_stored(const EncodedImage& file) {
-    if (starts_with(file.bytes, kJpegMagic) && file.tiling) {
-      format_ = Format::TiledJpeg;
-      return tiled_jpeg_.open(file.bytes, *file.tiling);
+  Result<PictureHeader> open_stored(const EncodedImage& file) {
+    if (is_jpeg(file.bytes)) {
+      format_ = file.tiling ? Format::TiledJpeg : Format::Jpeg;
+      const Result<ImageSize> size = file.tiling ? tiled_jpeg_.open(file.bytes, *file.tiling) : jpeg_.open(file.bytes);
+      const int orientation = file.tiling ? file.tiling->orientation : exif_orientation(file.bytes);
+      return size ? Result<PictureHeader>({*size, orientation}) : size.error();
     }
-    if (starts_with(file.bytes, kJpegMagic)) {
-      format_ = Format::Jpeg;
-      return jpeg_.open(file.bytes);
+    format_ = Format::Whole;
+    OpenedPicture opened = open_whole_picture(file.bytes);
+    if (!opened) {
+      return opened.error();
     }
-    if (starts_with(file.bytes, kPngMagic)) {
-      format_ = Format::Png;
-      return png_.open(file.bytes);
+    const PictureHeader header = (*opened)->header;
+    if (const Result<void> sane = check_size(header.size.width, header.size.height); !sane) {
+      return sane.error();
     }
-    return damaged(file.bytes.empty() ? "is empty" : "is neither a JPEG nor a PNG file" + other_kind(file.bytes));
+    whole_ = *std::move(opened);
+    whole_view_ = {};
+    return header;
   }
 
-  [[nodiscard]] int orientation_of(const EncodedImage& file) const {
-    if (file.tiling) {
-      return file.tiling->orientation;
+  Result<PixelView> decode_whole() {
+    if (whole_view_.pixels != nullptr) {  // as before
+      return whole_view_;
     }
-    return format_ == Format::Jpeg ? exif_orientation(file.bytes) : 1;
+    const ImageSize size = header_.size;
+    const std::size_t row_bytes = static_cast<std::size_t>(size.width) * kPixelBytes;
+    std::uint8_t* memory = pixels_.at_least(row_bytes * static_cast<std::size_t>(size.height) + kPixelSlack);
+    if (memory == nullptr) {
+      return no_memory();
+    }
+    if (const Result<void> decoded = whole_->decode(memory); !decoded) {
+      format_ = Format::None;
+      return decoded.error();
+    }
+    whole_view_ = {memory, static_cast<std::ptrdiff_t>(row_bytes), {0, 0, size.width, size.height}};
+    return whole_view_;
   }
 
   Result<PixelView> decode_stored(const Box& box, int reduction) {
@@ -200,8 +193,8 @@ class ImageDecoder::State {
         return jpeg_.decode(box, reduction, pixels_);
       case Format::TiledJpeg:
         return tiled_jpeg_.decode(box, reduction, pixels_);
-      case Format::Png:
-        return png_.decode(pixels_);
+      case Format::Whole:
+        return decode_whole();
       case Format::None:
         break;
     }
@@ -210,11 +203,12 @@ class ImageDecoder::State {
 
   DecodeOptions options_;
   Format format_ = Format::None;
-  ImageSize size_ = {};  ///< as stored
-  Orientation orientation_ = {};
+  PictureHeader header_ = {};
+  Orientation orientation_ = {};  ///< what is to be turned
   JpegFile jpeg_;
   TiledJpeg tiled_jpeg_;
-  PngFile png_;
+  std::unique_ptr<WholePicture> whole_;
+  PixelView whole_view_ = {};  ///< null pixels: not decoded yet
   KeptMemory pixels_;
   KeptMemory turned_pixels_;
 };
@@ -225,6 +219,8 @@ ImageDecoder::ImageDecoder(ImageDecoder&&) noexcept = default;
 ImageDecoder& ImageDecoder::operator=(ImageDecoder&&) noexcept = default;
 
 Result<ImageSize> ImageDecoder::open(const EncodedImage& file) { return state_->open(file); }
+
+int ImageDecoder::orientation() const { return state_->orientation(); }
 
 int ImageDecoder::reduction_for(const Box& box, ImageSize wanted) const { return state_->reduction_for(box, wanted); }
 

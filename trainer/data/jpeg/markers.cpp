@@ -8,6 +8,7 @@ namespace rollcall::data {
 namespace {
 
 constexpr std::uint32_t kOrientationTag = 0x0112;
+constexpr std::string_view kSignature("Exif\0\0", 6);
 constexpr std::size_t kEntryBytes = 12;  // tag, type (2 each), count, value (4 each)
 
 /// A TIFF structure: numbers in the byte order that its first two bytes name; 0 beyond the end.
@@ -58,6 +59,11 @@ int orientation_in(const Tiff& tiff) {
   return 1;
 }
 
+bool is_signed(std::span<const std::byte> block) {
+  return block.size() > kSignature.size() &&
+         std::equal(kSignature.begin(), kSignature.end(), reinterpret_cast<const char*>(block.data()));
+}
+
 }  // namespace
 
 std::optional<JpegMarker> JpegSegments::next_marker() {
@@ -92,15 +98,15 @@ std::optional<JpegSegment> JpegSegments::next() {
   return segment;
 }
 
+int orientation_in_exif(std::span<const std::byte> block) {
+  return orientation_in(Tiff(is_signed(block) ? block.subspan(kSignature.size()) : block));
+}
+
 int exif_orientation(std::span<const std::byte> jpeg) {
-  using std::string_view_literals::operator""sv;
-  constexpr std::string_view kSignature = "Exif\0\0"sv;
   JpegSegments segments(jpeg);
   while (const auto segment = segments.next()) {
-    const std::span<const std::byte> content = segment->content;
-    if (segment->marker == JpegMarker::App1 && content.size() > kSignature.size() &&
-        std::equal(kSignature.begin(), kSignature.end(), reinterpret_cast<const char*>(content.data()))) {
-      return orientation_in(Tiff(content.subspan(kSignature.size())));
+    if (segment->marker == JpegMarker::App1 && is_signed(segment->content)) {
+      return orientation_in_exif(segment->content);
     }
   }
   return 1;

@@ -52,9 +52,12 @@ class JpegSegments {
   return std::to_integer<unsigned>(bytes[offset]) << 8 | std::to_integer<unsigned>(bytes[offset + 1]);
 }
 
-/// The orientation that a JPEG file's EXIF block names: 1 (as stored) ... 8, see Orientation; 1 where there is none or
-/// it makes no sense. Reads no byte outside the file, whatever it holds. Thread-safe: pure.
-/// Source: Exif 2.32 (CIPA DC-008), 4.6.4 tag 0x0112 and 4.7.2 APP1; TIFF 6.0, section 2.
+/// The orientation that an EXIF block names, with or without "Exif\0\0" before it: 1 (as stored) ... 8, see
+/// Orientation; 1 where there is none or it makes no sense. Reads no byte outside the file, whatever it holds.
+/// Thread-safe: pure. Source: Exif 2.32 (CIPA DC-008), 4.6.4 tag 0x0112 and 4.7.2 APP1; TIFF 6.0, section 2.
+[[nodiscard]] int orientation_in_exif(std::span<const std::byte> block);
+
+/// The same of a JPEG file's EXIF block.
 [[nodiscard]] int exif_orientation(std::span<const std::byte> jpeg);
 
 }  // namespace rollcall::data

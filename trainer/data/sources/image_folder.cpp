@@ -121,10 +121,9 @@ class ClassScan {
       }
     }
     if (samples.size() == 0) {
-      return fail(
-          "--data", root_ + "/" + name_,
-          std::string("holds no .jpg, .jpeg or .png file") + (left_out.is_empty() ? "" : ", but " + left_out.text()),
-          "adding images of this class or removing its folder", ExitCode::BadData);
+      return fail("--data", root_ + "/" + name_,
+                  "holds no picture, " + picture_endings() + (left_out.is_empty() ? "" : ", but " + left_out.text()),
+                  "adding images of this class or removing its folder", ExitCode::BadData);
     }
     folders_.clear();
     return {};
@@ -216,7 +215,7 @@ Result<SampleIndex> index_tree(const std::string& source, const std::string& roo
     left_out.append(scan.left_out);
   }
   if (!left_out.is_empty()) {
-    about.warning = "--data: " + root + ": files that are no .jpg, .jpeg or .png of a class are left out, " +
+    about.warning = "--data: " + root + ": files that are no pictures of a class by their ending are left out, " +
                     left_out.text() + "; try converting those that are pictures";
   }
   return samples.finish(about);
@@ -276,7 +275,7 @@ Result<std::span<const std::byte>> read_file(const std::string& path, std::vecto
 
 Result<ImageTree> scan_image_tree(const std::string& root, SourceIndices& indices) {
   std::error_code ignored;
-  const std::string source = "tree\n" + fs::absolute(root, ignored).string();
+  const std::string source = "tree of " + picture_endings() + "\n" + fs::absolute(root, ignored).string();
   Result<SampleIndex> index = indices.of(source, [&] { return index_tree(source, root, indices); });
   if (!index) {
     return index.error();

@@ -14,9 +14,9 @@
 namespace rollcall::data {
 
 /// The files of a class-per-folder tree, found by torchvision's ImageFolder rules: the sub-folders of `root`, sorted,
-/// are the classes; every .jpg, .jpeg or .png file below one (in any case; links followed), sorted by folder and then
-/// by name, is a sample, but for the "._NAME" of macOS; other files are left out, and counted. (torchvision takes
-/// further formats.)
+/// are the classes; every file below one with one of kPictureEndings (in any case; links followed), sorted by folder
+/// and then by name, is a sample, but for the "._NAME" of macOS; other files are left out, and counted. (torchvision
+/// takes .ppm and .pgm as well, and no .jfif, .gif and .avif.)
 struct ImageTree {
   std::string root;
   SampleIndex index;  ///< its witnesses are all folders

@@ -1,6 +1,7 @@
 #include "trainer/data/sources/left_out.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -18,7 +19,7 @@ void LeftOut::add(const std::string& kind, const std::string& example, std::int6
   const bool is_known = kinds_.contains(kind) || kinds_.size() < kMostKinds;
   Kind& entry = kinds_[is_known ? kind : "other"];
   entry.count += count;
-  if (entry.example.empty()) {
+  if (entry.example.empty() || example < entry.example) {  // the same wherever folders are listed in another order
     entry.example = example;
   }
 }
@@ -51,9 +52,14 @@ std::string lower_case(std::string text) {
   return text;
 }
 
+std::string picture_endings() {
+  return fmt::format(".{} or .{}", fmt::join(kPictureEndings.begin(), kPictureEndings.end() - 1, ", ."),
+                     kPictureEndings.back());
+}
+
 bool is_picture_ending(const std::string& ending) {
   const std::string lower = lower_case(ending);
-  return lower == "jpg" || lower == "jpeg" || lower == "png";
+  return std::find(kPictureEndings.begin(), kPictureEndings.end(), lower) != kPictureEndings.end();
 }
 
 std::string last_ending(const std::string& name) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 
 namespace rollcall::data {
 
@@ -28,7 +30,12 @@ class LeftOut {
 
 /// A to Z as a to z.
 [[nodiscard]] std::string lower_case(std::string text);
-/// Whether a name without its dot's left part is a picture's: jpg, jpeg or png, in any case.
+/// Endings of pictures' names. What a file holds is told by its content, whichever of them it has.
+inline constexpr std::array<std::string_view, 10> kPictureEndings{"jpg", "jpeg", "jfif", "png", "webp",
+                                                                  "tif", "tiff", "gif",  "bmp", "avif"};
+/// ".jpg, .jpeg, ... or .avif"
+[[nodiscard]] std::string picture_endings();
+/// Whether a name without its dot's left part is a picture's, in any case.
 [[nodiscard]] bool is_picture_ending(const std::string& ending);
 /// Behind the last dot of a name, in lower case; empty where there is none, or the name begins with it.
 [[nodiscard]] std::string last_ending(const std::string& name);

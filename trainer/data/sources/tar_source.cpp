@@ -45,10 +45,9 @@ Result<SampleIndex> index_shards(const std::string& source, const std::vector<st
                                       (left_out.is_empty() ? "" : " that it knows: it leaves out " + left_out.text()));
   }
   if (!left_out.is_empty()) {
-    about.warning = fmt::format(
-        "--data: {}: leaves out {}; try KEY.jpg, KEY.jpeg or KEY.png with KEY.cls beside it, and "
-        "no dot in KEY",
-        folder, left_out.text());
+    about.warning =
+        fmt::format("--data: {}: leaves out {}; try KEY.jpg with KEY.cls beside it (or {}), and no dot in KEY", folder,
+                    left_out.text(), picture_endings());
   }
   Result<std::vector<std::string>> names = class_names_of_labels(folder, pictures);
   if (!names) {
@@ -90,7 +89,7 @@ void warn_of_one_label(const std::string& folder, const SampleIndex& index, Sour
 
 Result<std::shared_ptr<const ImageSource>> TarSource::open(const std::vector<std::string>& shards,
                                                            SourceIndices& indices) {
-  std::string source = "shards";
+  std::string source = "shards of " + picture_endings();
   std::vector<storage::File> files;
   for (const std::string& path : shards) {
     files.emplace_back(path, O_RDONLY | O_NONBLOCK);  // a named pipe would be waited for

@@ -11,10 +11,10 @@
 
 namespace rollcall::data {
 
-/// WebDataset shards as a source: tar archives with, one after the other, KEY.jpg (.jpeg, .png) and KEY.cls, the label
-/// as a decimal number from 0; read_shard() says what becomes of everything else. Archives are indexed once, by their
-/// headers and the .cls members; pictures are read by pread(2). tar keeps no checksum of content: damage shows only
-/// where decoding fails.
+/// WebDataset shards as a source: tar archives with, one after the other, KEY.jpg (or another of kPictureEndings) and
+/// KEY.cls, the label as a decimal number from 0; read_shard() says what becomes of everything else. Archives are
+/// indexed once, by their headers and the .cls members; pictures are read by pread(2). tar keeps no checksum of
+/// content: damage shows only where decoding fails.
 ///
 /// Names of the labels are those of class_names_of_labels().
 class TarSource : public ImageSource {

@@ -15,7 +15,6 @@
 #include "runtime/base/result.h"
 #include "trainer/data/image/resize.h"
 #include "trainer/data/jpeg/errors.h"
-#include "trainer/data/jpeg/markers.h"
 #include "trainer/data/jpeg/repack.h"
 #include "trainer/data/pixels.h"
 #include "trainer/data/sources/image_folder.h"
@@ -225,7 +224,7 @@ PreparedSample Preparer::prepare(const std::string& path, std::int32_t label) {
   sample.entry.label = label;
   sample.entry.width = static_cast<std::uint32_t>(pixels->area.width);
   sample.entry.height = static_cast<std::uint32_t>(pixels->area.height);
-  sample.entry.orientation = static_cast<std::uint8_t>(data::exif_orientation(*bytes));
+  sample.entry.orientation = static_cast<std::uint8_t>(decoder_.orientation());
   const bool too_large = options_.resize > 0 && std::min(pixels->area.width, pixels->area.height) > options_.resize;
   if (too_large) {
     if (const auto resized = resize_into(sample, *pixels); !resized) {

@@ -1,0 +1,37 @@
+"""Made-up photos, and what rollcall makes of pictures (tests/support/transform_dump.cpp)."""
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+from PIL import Image
+
+BUILD = pathlib.Path(os.environ.get("ROLLCALL_BUILD_DIR", pathlib.Path(__file__).parents[2] / "build/release"))
+
+
+def run(*arguments):
+    return subprocess.run([BUILD / "tests/transform_dump", *map(str, arguments)], capture_output=True, check=False)
+
+
+def dump(dtype, *arguments):
+    done = run(*arguments)
+    assert done.returncode == 0, done.stderr.decode()
+    return np.frombuffer(done.stdout, dtype)
+
+
+def refusal(path):
+    done = run("decode", path)
+    assert done.returncode == 65 and done.stdout == b"", done
+    return done.stderr.decode()
+
+
+def photo(seed, mode="RGB", size=None):
+    """Smooth shapes with noise on top, of a random size."""
+    random = np.random.default_rng(seed)
+    width, height = size or random.integers(40, 500, 2)
+    small = random.integers(0, 256, (7, 9, 4), dtype=np.uint8)
+    array = np.asarray(Image.fromarray(small, "RGBA").resize((width, height), Image.BICUBIC)).astype(int)
+    array = np.clip(array + random.normal(0, 12, array.shape), 0, 255).astype(np.uint8)
+    if mode == "CMYK":
+        return Image.fromarray(array, "CMYK")
+    return Image.fromarray(array, "RGBA").convert(mode)
