@@ -105,12 +105,43 @@ def test_what_wrappers_put_before_the_names_is_taken_off_and_told(made, key, bef
 
 
 def test_a_model_is_found_behind_any_name_of_a_module(tmp_path):
-    """Lightning's modules call it as they like; a copy of it that lies beside is told."""
+    """Lightning's modules call it as they like; what lies beside it is told."""
     model, _ = trained()
-    state = {f"{name}.{key}": value for name in ("net", "teacher.net") for key, value in model.state_dict().items()}
+    state = {f"net.{key}": value for key, value in model.state_dict().items()} | {"metric.a": torch.ones(2), "metric.b": torch.ones(2)}
     text, found = imported({"state_dict": state}, tmp_path)
-    assert "resnet20 with 10 classes" in text and '"net." before' in text and "left out: teacher.net.conv1.weight and 127 more" in text
+    assert "resnet20 with 10 classes" in text and '"net." before' in text and "left out: metric.a and 1 more" in text
     same(dict(found), model.state_dict())
+
+
+@pytest.mark.parametrize("names", [("net.", "teacher.net."), ("model.", "ema."), ("", "ema.")])
+@pytest.mark.parametrize("within", [None, "state_dict", "safetensors"])
+def test_of_two_models_in_one_dict_the_user_chooses(names, within, tmp_path):
+    models = [trained()[0].state_dict() for _ in names]
+    models[1] = {key: value + 1 for key, value in models[1].items()}
+    both = {name + key: value for name, model in zip(names, models) for key, value in model.items()}
+    path = tmp_path / ("in.safetensors" if within == "safetensors" else "in.pth")
+    save({within: both} if within == "state_dict" else both, path)
+    text, key = told_of(path, tmp_path), names[1][:-1]
+    assert "holds several models, by what is before their names: " in text and all(f'"{name}"' in text for name in names)
+    assert "try rollcall-checkpoint import --key=" in text
+    told = json.loads(tool("import", f"--key={key}", "--json", path, tmp_path / "x.h5"))
+    assert (told["model"], told["prefix"]) == ("resnet20", names[1])
+    tool("export", tmp_path / "x.h5", tmp_path / "out.pth")
+    same(torch.load(tmp_path / "out.pth"), models[1])
+    text = tool("import", "--key=other", "--overwrite", path, tmp_path / "x.h5", code=65)
+    assert "no names that begin with other." in text
+    linear = {f"{name}.w": torch.ones(2) for name in ("a", "b", "b.c")}  # of no model that is known
+    same(dict(imported(linear, tmp_path, "--key=b")[1]), {"w": torch.ones(2), "c.w": torch.ones(2)})
+
+
+def test_tensors_beside_a_dict_of_tensors_are_not_passed_over(tmp_path):
+    one = {f"w{i}": torch.ones(2) for i in range(4)}
+    for key in ("optimizer", "state_dict"):
+        torch.save({"a": torch.ones(2), "b": torch.zeros(2), key: one}, tmp_path / "in.pth")
+        text = told_of(tmp_path / "in.pth", tmp_path)
+        assert f"holds 2 tensors of its own beside its {key}; try rollcall-checkpoint import --key={key}" in text
+        same(dict(imported({"loss": torch.ones(2), key: one}, tmp_path)[1]), one)  # a metric is no model
+        same(dict(imported({"a": torch.ones(2), "b": torch.zeros(2), key: one}, tmp_path, f"--key={key}")[1]), one)
 
 
 def test_a_model_that_is_not_known_keeps_all_its_tensors(tmp_path):

@@ -54,6 +54,13 @@ std::vector<NamedDict> dicts_in(const PickleTree& tree, const PickleDict& dict) 
   return found;
 }
 
+bool begins_a_name(const PickleTree& tree, const PickleDict& dict, const std::string& prefix) {
+  return std::ranges::any_of(dict.items, [&](const auto& item) {
+    const auto* const name = tree.as<std::string>(item.first);
+    return name != nullptr && name->starts_with(prefix);
+  });
+}
+
 std::string keys_text(const PickleTree& tree, const PickleDict& dict) {
   std::vector<std::string> keys;
   for (const auto& item : dict.items) {
@@ -112,6 +119,17 @@ FoundDict taken(const PickleTree& tree, const NamedDict& one, const std::vector<
   return found;
 }
 
+/// Where a model lies in `root` itself, a dict in it is no more likely to be meant.
+Result<FoundDict> unless_root_is_a_model(const PickleTree& tree, const PickleDict& root, FoundDict found,
+                                         const InputFile& file) {
+  const std::ptrdiff_t beside = tensors_in(tree, root);
+  if (beside == 0 || 2 * beside < tensors_in(tree, *found.dict)) {
+    return found;
+  }
+  return file.unusable(fmt::format("holds {} tensors of its own beside its {}", beside, found.key),
+                       fmt::format("rollcall-checkpoint import --key={}, or a file without it", found.key));
+}
+
 /// The one that is usually meant, or the only one.
 Result<FoundDict> choose(const PickleTree& tree, const PickleDict& root, const InputFile& file) {
   const std::vector<NamedDict> dicts = dicts_in(tree, root);
@@ -119,10 +137,10 @@ Result<FoundDict> choose(const PickleTree& tree, const PickleDict& root, const I
   std::ranges::copy_if(dicts, std::back_inserter(found),
                        [&](const NamedDict& one) { return tensors_in(tree, *one.dict) > 0; });
   if (const NamedDict* const usual = usual_one(found)) {
-    return taken(tree, *usual, found);
+    return unless_root_is_a_model(tree, root, taken(tree, *usual, found), file);
   }
   if (found.size() == 1) {
-    return taken(tree, found.front(), {});
+    return unless_root_is_a_model(tree, root, taken(tree, found.front(), {}), file);
   }
   if (found.empty() && tensors_in(tree, root) > 0) {
     return FoundDict{&root};
@@ -174,16 +192,20 @@ Result<FoundDict> find_state_dict(const PickleTree& tree, const std::string& key
     return file.unusable("is one rank's part of a DeepSpeed checkpoint",
                          "the script zero_to_fp32.py in its folder, which makes one file");
   }
-  if (key.empty()) {
-    const auto is_tensor = [&](const auto& item) { return tree.as<PickleTensor>(item.second) != nullptr; };
-    return std::ranges::all_of(root->items, is_tensor) ? FoundDict{root} : choose(tree, *root, file);
-  }
   const std::vector<NamedDict> dicts = dicts_in(tree, *root);
-  const auto found = std::ranges::find(dicts, key, &NamedDict::path);
-  return found != dicts.end() ? Result<FoundDict>(taken(tree, *found, {}))
-                              : file.unusable(fmt::format("holds no dict called {}; it holds {}{}", key,
-                                                          keys_text(tree, *root), unknown_item(tree, *root, {key})),
-                                              "one of these as --key");
+  const auto named = key.empty() ? dicts.end() : std::ranges::find(dicts, key, &NamedDict::path);
+  if (named != dicts.end()) {
+    return taken(tree, *named, {});
+  }
+  const auto is_tensor = [&](const auto& item) { return tree.as<PickleTensor>(item.second) != nullptr; };
+  const Result<FoundDict> found =
+      std::ranges::all_of(root->items, is_tensor) ? FoundDict{root} : choose(tree, *root, file);
+  if (key.empty() || (found && begins_a_name(tree, *found->dict, key + "."))) {
+    return found;
+  }
+  return file.unusable(fmt::format("holds no dict called {}, and no names that begin with {}.; it holds {}{}", key, key,
+                                   keys_text(tree, *root), unknown_item(tree, *root, {key})),
+                       "one of these as --key");
 }
 
 }  // namespace rollcall::checkpoint::exchange

@@ -16,7 +16,8 @@ struct FoundDict {
 };
 
 /// The dict of tensors in what a training saved: the one that `key` names ("model_ema", "state.model"), or the whole,
-/// or the item that is usually called so, or the only one there is. Errors (BadData) name what is there instead.
+/// or the item that is usually called so, or the only one there is. Where `key` names none, it is what is before names
+/// in the dict that is taken without it. Errors (BadData) name what is there instead.
 [[nodiscard]] Result<FoundDict> find_state_dict(const PickleTree& tree, const std::string& key, const InputFile& file);
 
 /// What a value that is no tensor is, for an error: "no tensor", or whose class it is of; and what to do about it.

@@ -137,6 +137,15 @@ void remove_wrapper_prefixes(StateDict& state) {
   }
 }
 
+std::vector<StateTensor> with_whole_names(const StateDict& state) {
+  std::vector<StateTensor> whole = state.tensors;
+  for (StateTensor& tensor : whole) {
+    tensor.key.insert(0, state.prefix);
+  }
+  whole.insert(whole.end(), state.others.begin(), state.others.end());
+  return whole;
+}
+
 Result<StateDict> read_state_dict(const std::string& path, const std::string& key) {
   if (auto error = several_files(path)) {
     return *std::move(error);
@@ -146,9 +155,17 @@ Result<StateDict> read_state_dict(const std::string& path, const std::string& ke
     return file.error();
   }
   auto state = read_by_signature(*std::move(file), key);
-  if (state) {
-    remove_wrapper_prefixes(*state);
+  if (!state) {
+    return state;
   }
+  if (!key.empty() && state->key != key) {  // of several models in one dict
+    std::erase_if(state->tensors, [&](const StateTensor& tensor) { return !tensor.key.starts_with(key + "."); });
+    if (!remove_prefix(*state, key + ".")) {
+      return fail("state dict", path, fmt::format("holds no names that begin with {}.", key), "import without --key",
+                  ExitCode::BadData);
+    }
+  }
+  remove_wrapper_prefixes(*state);
   return state;
 }
 

@@ -42,9 +42,13 @@ struct StateDict {
 /// modules, by custom) off the keys where most have them, eight at most; what has not goes to `others`.
 void remove_wrapper_prefixes(StateDict& state);
 
+/// All of it, as the file has it: `prefix` before the names, and `others` behind them.
+[[nodiscard]] std::vector<StateTensor> with_whole_names(const StateDict& state);
+
 /// Reads a state dict from a file of another program's, told by its first bytes: a zip file of torch.save or a
-/// safetensors file. Nothing in it is executed. `key`: see read_torch_file(). Prefixes that wrappers put before all
-/// names are taken off (remove_wrapper_prefixes()).
+/// safetensors file. Nothing in it is executed. `key` names an item of the file's dict (read_torch_file()), or one of
+/// several models in one dict by what is before its names: "ema" for "ema.conv1.weight". Prefixes that wrappers put
+/// before all names are taken off (remove_wrapper_prefixes()).
 ///
 /// Errors: NoInput, BadData (the message says what to do in Python), InputOutput.
 [[nodiscard]] Result<StateDict> read_state_dict(const std::string& path, const std::string& key = "");
@@ -63,7 +67,8 @@ void remove_wrapper_prefixes(StateDict& state);
 [[nodiscard]] Result<void> write_safetensors(OutputFile& out, std::span<const StateTensor> tensors);
 
 /// Reads a state dict from a zip file that torch.save wrote (PyTorch 1.6 or newer), without executing its pickle: see
-/// pickle.h. `key` names the item of the file's dict that is the state dict: see find_state_dict(). Tensors that share
+/// pickle.h. `key` names the item of the file's dict that is the state dict, or what is before names in the one that is
+/// taken without it: see find_state_dict(). Tensors that share
 /// elements are given one after the other; those that are no plain row-major block are copied into one.
 ///
 /// Errors: BadData: no such file, damaged, elements of a type that checkpoints do not have, an item of the

@@ -1,9 +1,7 @@
 #include "trainer/checkpoint/exchange/state_dict_source.h"
 
-#include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <iterator>
 
 #include "trainer/checkpoint/format/schema.h"
 #include "trainer/storage/crc.h"
@@ -11,11 +9,8 @@
 namespace rollcall::checkpoint::exchange {
 
 StateDictSource::StateDictSource(std::string path, StateDict state) : path_(std::move(path)), state_(std::move(state)) {
-  // Under their whole names: whoever looks for a model finds what is before its names, and another one beside it.
-  for (StateTensor& tensor : state_.tensors) {
-    tensor.key.insert(0, state_.prefix);
-  }
-  std::ranges::move(state_.others, std::back_inserter(state_.tensors));
+  // Whoever looks for a model finds what is before its names, and another one beside it.
+  state_.tensors = with_whole_names(state_);
   for (const StateTensor& tensor : state_.tensors) {
     format::ManifestEntry entry;
     entry.name = format::schema::model_path(tensor.key);

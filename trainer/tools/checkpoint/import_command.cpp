@@ -19,11 +19,11 @@ using settings::Kind;
 using settings::Setting;
 
 constexpr std::array kTable{
-    Setting{
-        "key", Kind::Text, "", "NAME",
-        "the item of the file's dict that is the state dict (state.model: of an inner one); empty: the dict itself, "
-        "what it holds as state_dict, model_state_dict or model, or the only one",
-        "Import"},
+    Setting{"key", Kind::Text, "", "NAME",
+            "the item of the file's dict that is the state dict (state.model: of an inner one), or what is before the "
+            "names of one of several models in it; empty: the dict itself, what it holds as state_dict, "
+            "model_state_dict or model, or the only one",
+            "Import"},
 };
 
 constexpr std::string_view kText =
@@ -72,7 +72,11 @@ Result<int> run(CommandContext& context) {
     return fail("state dict", from, "holds no tensor", "torch.save(model.state_dict(), FILE) in Python",
                 ExitCode::BadData);
   }
-  const auto model = recognise_model(*state);
+  const auto recognised = recognise_model(*state, from);
+  if (!recognised) {
+    return recognised.error();
+  }
+  const std::optional<KnownModel>& model = *recognised;
   if (!model) {
     keep_others(*state);
   }

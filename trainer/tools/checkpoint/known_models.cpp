@@ -106,23 +106,61 @@ std::vector<std::size_t> find_model(const std::vector<StateTensor>& tensors, con
   return found;
 }
 
-/// Leaves these tensors, in this order, and without `prefix`.
-void keep(StateDict& state, const std::vector<std::size_t>& numbers, const std::string& prefix) {
-  std::vector<StateTensor> kept;
-  std::vector<bool> is_kept(state.tensors.size());
-  for (const std::size_t number : numbers) {
-    kept.push_back(state.tensors[number]);
-    kept.back().key.erase(0, prefix.size());
-    is_kept[number] = true;
-  }
-  for (std::size_t i = 0; i < state.tensors.size(); ++i) {
-    if (!is_kept[i]) {
-      state.others.push_back(std::move(state.tensors[i]));
-      state.others.back().key.insert(0, state.prefix);
+/// One in a state dict.
+struct FoundModel {
+  std::string prefix;                ///< before its names
+  std::vector<std::size_t> tensors;  ///< their numbers, in the model's order
+  KnownModel model;
+};
+
+/// How many names are of the model behind `prefix`, and of none behind a longer one.
+std::size_t names_of(const std::vector<StateTensor>& tensors, const std::vector<std::string>& prefixes,
+                     const std::string& prefix) {
+  return static_cast<std::size_t>(std::ranges::count_if(tensors, [&](const StateTensor& tensor) {
+    return tensor.key.starts_with(prefix) && std::ranges::none_of(prefixes, [&](const std::string& longer) {
+             return longer.size() > prefix.size() && tensor.key.starts_with(longer);
+           });
+  }));
+}
+
+std::vector<FoundModel> models_in(const std::vector<StateTensor>& tensors) {
+  const Places places = places_of(tensors);
+  const std::vector<std::string> prefixes = prefixes_of(tensors);
+  std::vector<FoundModel> models;
+  for (const std::string& prefix : prefixes) {
+    const auto head = places.find(prefix + "fc.bias");
+    if (head == places.end() || tensors[head->second].shape.size() != 1) {
+      continue;
+    }
+    const std::int64_t num_classes = tensors[head->second].shape.front();
+    for (const Shape& shape : kShapes) {
+      std::vector<std::size_t> found =
+          find_model(tensors, places, prefix, *resnet_tensors(std::string(shape.name), num_classes));
+      if (!found.empty() && found.size() == names_of(tensors, prefixes, prefix)) {  // more: of a larger network
+        models.push_back({prefix, std::move(found), {std::string(shape.name), num_classes}});
+        break;
+      }
     }
   }
-  state.tensors = std::move(kept);
-  state.prefix += prefix;
+  return models;
+}
+
+/// Leaves the model's tensors, in its order, and without what is before their names.
+void keep(StateDict& state, std::vector<StateTensor> whole, const FoundModel& found) {
+  std::vector<bool> is_kept(whole.size());
+  state.tensors.clear();
+  state.others.clear();
+  for (const std::size_t number : found.tensors) {
+    state.tensors.push_back(whole[number]);
+    state.tensors.back().key.erase(0, found.prefix.size());
+    is_kept[number] = true;
+  }
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    if (!is_kept[i]) {
+      state.others.push_back(std::move(whole[i]));
+    }
+  }
+  state.prefix = found.prefix;
 }
 
 }  // namespace
@@ -148,26 +186,21 @@ std::optional<std::vector<ModelTensor>> resnet_tensors(const std::string& name, 
   return layout.tensors_;
 }
 
-std::optional<KnownModel> recognise_model(StateDict& state) {
-  const Places places = places_of(state.tensors);
-  for (const std::string& prefix : prefixes_of(state.tensors)) {
-    const auto head = places.find(prefix + "fc.bias");
-    if (head == places.end() || state.tensors[head->second].shape.size() != 1) {
-      continue;
-    }
-    const std::int64_t num_classes = state.tensors[head->second].shape.front();
-    const auto with_prefix = static_cast<std::size_t>(std::ranges::count_if(
-        state.tensors, [&](const StateTensor& tensor) { return tensor.key.starts_with(prefix); }));
-    for (const Shape& shape : kShapes) {
-      const auto found =
-          find_model(state.tensors, places, prefix, *resnet_tensors(std::string(shape.name), num_classes));
-      if (!found.empty() && found.size() == with_prefix) {  // more names: of a larger network
-        keep(state, found, prefix);
-        return KnownModel{std::string(shape.name), num_classes};
-      }
-    }
+Result<std::optional<KnownModel>> recognise_model(StateDict& state, const std::string& path) {
+  std::vector<StateTensor> whole = with_whole_names(state);
+  const std::vector<FoundModel> models = models_in(whole);
+  if (models.empty()) {
+    return std::optional<KnownModel>();
   }
-  return std::nullopt;
+  if (models.size() > 1) {
+    const std::string& last = models.back().prefix.empty() ? models.front().prefix : models.back().prefix;
+    return fail("state dict", path,
+                fmt::format("holds several models, by what is before their names: \"{}\" and \"{}\"{}",
+                            models[0].prefix, models[1].prefix, models.size() > 2 ? ", ..." : ""),
+                "rollcall-checkpoint import --key=" + last.substr(0, last.size() - 1), ExitCode::BadData);
+  }
+  keep(state, std::move(whole), models.front());
+  return std::optional(models.front().model);
 }
 
 }  // namespace rollcall::checkpoint_tool

@@ -26,8 +26,10 @@ struct KnownModel {
 
 /// The model that a state dict is of, if rollcall-train knows it: same names, same shapes, of which batch norms'
 /// counters may be missing, as load_state_dict() takes them. Its tensors are then put into the model's order; files do
-/// not always keep it. Where all its names have something before them ("net."), that is taken off, and what
-/// has not goes to `others`; a name with it that the model lacks is of another model.
-[[nodiscard]] std::optional<KnownModel> recognise_model(checkpoint::exchange::StateDict& state);
+/// not always keep it. What is before all its names ("net.") is taken off, and what has not goes to `others`; a name
+/// with it that the model lacks is of another model. Error (BadData): several such models, told by what is before their
+/// names, in the file at `path`.
+[[nodiscard]] Result<std::optional<KnownModel>> recognise_model(checkpoint::exchange::StateDict& state,
+                                                                const std::string& path);
 
 }  // namespace rollcall::checkpoint_tool
