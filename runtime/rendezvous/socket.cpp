@@ -11,12 +11,16 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "runtime/base/result.h"
 
 namespace rollcall::rendezvous {
 namespace {
+
+constexpr const char* kClosed = "the other end closed the connection";
+constexpr const char* kNoRollcall = "the other end is no rollcall that knows the secret";
 
 Error lost(const std::string& reason) {
   return fail("connection", "", reason, "looking at the other node", ExitCode::Unavailable);
@@ -34,7 +38,7 @@ std::optional<std::size_t> moved(Move move, std::string& reason) {
   if (count < 0 && would_block(errno)) {
     return 0;
   }
-  reason = count == 0 ? "the other end closed the connection" : errno_text(errno);
+  reason = count == 0 ? kClosed : errno_text(errno);
   return std::nullopt;
 }
 
@@ -46,54 +50,21 @@ std::optional<std::size_t> receive_some(const Socket& from, std::span<std::byte>
   return moved([&] { return recv(from.descriptor(), bytes.data(), bytes.size(), 0); }, reason);
 }
 
+/// False at the deadline.
+bool wait_for(int descriptor, short events, Clock::time_point deadline) {
+  pollfd waiting{descriptor, events, 0};
+  return poll(&waiting, 1, milliseconds_until(deadline)) != 0;
+}
+
 }  // namespace
-
-std::string encode_frame(std::string_view text) {
-  std::string bytes;
-  for (int shift = 24; shift >= 0; shift -= 8) {
-    bytes += static_cast<char>((text.size() >> shift) & 0xffU);
-  }
-  return bytes.append(text);
-}
-
-void FrameBuffer::append(std::string_view bytes) {
-  bytes_.erase(0, std::exchange(taken_, 0));
-  bytes_ += bytes;
-}
-
-void FrameBuffer::clear() {
-  bytes_.clear();
-  taken_ = 0;
-}
-
-std::optional<std::size_t> FrameBuffer::length() const {
-  if (size() < kFrameHeader) {
-    return std::nullopt;
-  }
-  std::size_t length = 0;
-  for (std::size_t i = 0; i < kFrameHeader; ++i) {
-    length = (length << 8) | static_cast<unsigned char>(bytes_[taken_ + i]);
-  }
-  return length;
-}
-
-bool FrameBuffer::broken(std::size_t longest) const { return length().value_or(0) > longest; }
-
-std::optional<std::string> FrameBuffer::next() {
-  const std::optional<std::size_t> text_size = length();
-  if (!text_size || broken() || size() < kFrameHeader + *text_size) {
-    return std::nullopt;
-  }
-  std::string text = bytes_.substr(taken_ + kFrameHeader, *text_size);
-  taken_ += kFrameHeader + *text_size;
-  return text;
-}
 
 Socket::Socket(int descriptor) : descriptor_(descriptor) {
   const int on = 1;
   setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK);
 }
+
+Socket::Socket(int descriptor, End end, Seal seal) : Socket(descriptor) { frames_ = FrameBuffer(end, std::move(seal)); }
 
 Socket::Socket(Socket&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)), frames_(std::exchange(other.frames_, {})) {}
@@ -115,35 +86,55 @@ bool Socket::take_arrived(std::size_t most) {
   while (!frames_.broken() && frames_.size() < most) {
     const ssize_t count = recv(descriptor_, piece.data(), std::min(piece.size(), most - frames_.size()), 0);
     if (count <= 0) {
-      return count < 0 && would_block(errno);
+      return count < 0 && would_block(errno) && flush();
     }
     frames_.append({piece.data(), static_cast<std::size_t>(count)});
   }
-  return true;  // what is there already comes first
+  return flush();  // what is there already comes first
+}
+
+bool Socket::flush() {
+  while (!frames_.outgoing().empty()) {
+    const ssize_t count = send(descriptor_, frames_.outgoing().data(), frames_.outgoing().size(), MSG_NOSIGNAL);
+    if (count < 0 && errno != EINTR) {
+      return would_block(errno);
+    }
+    frames_.sent(static_cast<std::size_t>(std::max<ssize_t>(0, count)));
+  }
+  return true;
 }
 
 Result<void> Socket::send_frame(std::string_view text, Clock::time_point deadline) {
-  const std::string bytes = encode_frame(text);
-  return transfer(*this, std::as_bytes(std::span(bytes)), *this, {}, deadline);
+  frames_.say(text);
+  bool open = flush();
+  while (open && frames_.unsent() > 0) {
+    const bool sends = !frames_.outgoing().empty();  // else the other end's opening is awaited
+    if (!wait_for(descriptor_, sends ? POLLOUT : POLLIN, deadline)) {
+      return lost("no answer in time");
+    }
+    open = sends ? flush() : take_arrived();
+    if (frames_.broken()) {
+      return lost(kNoRollcall);
+    }
+  }
+  return open ? Result<void>() : lost(kClosed);
 }
 
 Result<std::string> Socket::receive_frame(Clock::time_point deadline) {
+  bool open = flush();
   while (true) {
+    // What arrived together with the end of the connection still counts.
     if (std::optional<std::string> text = frames_.next()) {
       return *std::move(text);
     }
-    if (frames_.broken()) {
-      return lost("the other end is no rollcall");
+    if (frames_.broken() || !open) {
+      return lost(open ? kNoRollcall : kClosed);
     }
-    pollfd waiting{descriptor_, POLLIN, 0};
-    if (poll(&waiting, 1, milliseconds_until(deadline)) == 0) {
+    const bool sends = !frames_.outgoing().empty();
+    if (!wait_for(descriptor_, static_cast<short>(sends ? POLLIN | POLLOUT : POLLIN), deadline)) {
       return lost("no answer in time");
     }
-    // What arrived together with the end of the connection still counts.
-    if (!take_arrived()) {
-      std::optional<std::string> last = frames_.next();
-      return last ? Result<std::string>(*std::move(last)) : lost("the other end closed the connection");
-    }
+    open = take_arrived();
   }
 }
 

@@ -1,44 +1,15 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "runtime/base/result.h"
 #include "runtime/rendezvous/connect.h"
+#include "runtime/rendezvous/frames.h"
 
 namespace rollcall::rendezvous {
-
-/// More than the facts of any node that a doctor reports: a longer frame comes from an unexpected peer.
-inline constexpr std::size_t kLongestFrame = std::size_t{1} << 22;
-/// Bytes of its length before it.
-inline constexpr std::size_t kFrameHeader = 4;
-
-/// The bytes of one message: its length (4 bytes, big endian), then `text`, at most kLongestFrame long.
-[[nodiscard]] std::string encode_frame(std::string_view text);
-
-/// Puts frames together again from what arrives in pieces. Not thread-safe.
-class FrameBuffer {
- public:
-  void append(std::string_view bytes);
-  /// The next whole message, or nothing yet.
-  [[nodiscard]] std::optional<std::string> next();
-  /// The bytes cannot be a frame of at most `longest`: this is no rollcall at the other end. Nothing more will come out
-  /// where they are none of kLongestFrame.
-  [[nodiscard]] bool broken(std::size_t longest = kLongestFrame) const;
-  /// Bytes that have arrived and are no whole message yet, or wait to be asked for.
-  [[nodiscard]] std::size_t size() const { return bytes_.size() - taken_; }
-  /// Forgets them.
-  void clear();
-
- private:
-  [[nodiscard]] std::optional<std::size_t> length() const;
-
-  std::string bytes_;
-  std::size_t taken_ = 0;  ///< at the front of `bytes_`: frames that have come out
-};
 
 /// One TCP connection, owned, non-blocking, without Nagle's delay. Every call ends at its deadline at the latest.
 /// Movable; closes on destruction. Not thread-safe. Errors (Unavailable): the other end closed or reset, or the
@@ -46,8 +17,10 @@ class FrameBuffer {
 class Socket {
  public:
   Socket() = default;
-  /// Takes an open descriptor over.
+  /// Takes an open descriptor over; what is said goes in clear.
   explicit Socket(int descriptor);
+  /// Sealed: the client's end has its opening sent by the first call that sends or takes anything.
+  Socket(int descriptor, End end, Seal seal);
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
   Socket(Socket&& other) noexcept;
@@ -62,7 +35,10 @@ class Socket {
 
   /// Takes what has arrived without waiting, until `most` bytes lie in `frames()`, where whole frames come from; false
   /// where the other end is gone.
-  [[nodiscard]] bool take_arrived(std::size_t most = kFrameHeader + kLongestFrame);
+  [[nodiscard]] bool take_arrived(std::size_t most = kFrameHeader + Sealing::kLonger + kLongestFrame);
+  /// Hands to the kernel what it takes of what `frames()` has to send, without waiting; false where the other end is
+  /// gone. take_arrived() does it as well: what arrives can let more be sent.
+  [[nodiscard]] bool flush();
   [[nodiscard]] FrameBuffer& frames() { return frames_; }
 
  private:
