@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstddef>
 #include <random>
 #include <utility>
 
@@ -49,6 +52,35 @@ bool is_own(const struct stat& status) { return is_roots_or(::geteuid(), status)
 
 bool is_own(const struct stat& status, const std::string& folder) {
   return is_own(status) || gives_us_files_of(folder, status.st_uid);
+}
+
+std::string why_not_private(const struct stat& status) {
+  if (!S_ISREG(status.st_mode)) {
+    return "is no file";
+  }
+  if (status.st_uid != ::geteuid()) {
+    return fmt::format("belongs to user {}, not to you", status.st_uid);
+  }
+  return (status.st_mode & (S_IRWXG | S_IRWXO)) == 0
+             ? ""
+             : fmt::format("may be read or written by others (mode {:04o})", status.st_mode & 07777U);
+}
+
+std::string read_private(const std::string& path, std::string& refusal) {
+  std::array<char, 4096> text{};
+  struct stat status {};
+  const int file = ::open(path.c_str(), O_RDONLY | kAlways);
+  if (file < 0) {
+    const int error = errno;
+    const bool there = error != ENOENT && ::lstat(path.c_str(), &status) == 0;  // another's, who alone may read it
+    refusal = there ? why_not_private(status) : "";
+    refusal = error != ENOENT && refusal.empty() ? "cannot be read: " + errno_text(error) : refusal;
+    return "";
+  }
+  refusal = ::fstat(file, &status) == 0 ? why_not_private(status) : errno_text(errno);
+  const ssize_t count = refusal.empty() ? ::read(file, text.data(), text.size()) : 0;
+  ::close(file);
+  return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(0, count))};
 }
 
 std::string other_writers(const struct stat& status) {

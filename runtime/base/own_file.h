@@ -33,6 +33,14 @@ namespace rollcall {
 /// could guess, and is removed at once.
 [[nodiscard]] bool is_own(const struct stat& status, const std::string& folder);
 
+/// Why what `status` is of is not this user's alone, a clause; empty where it is a regular file of this user's that
+/// nobody else may read or write.
+[[nodiscard]] std::string why_not_private(const struct stat& status);
+
+/// The first 4 KiB of the file `path`, which is this user's alone and no link; never waits. Where nothing is read
+/// `refusal` says why, a clause; empty: there is nothing of that name.
+[[nodiscard]] std::string read_private(const std::string& path, std::string& refusal);
+
 /// Who else may write to what `status` is of, for people: "everybody", "members of group 1001"; empty: nobody. A group
 /// numbered as the user is taken for the user's private one. (Whoever may write to the folder may put another file
 /// there.)

@@ -10,6 +10,7 @@ inline constexpr std::string_view kMarker = "ROLLCALL_SET";
 /// (RFC 6761).
 inline constexpr std::string_view kPluginMissing = "rollcall-plugin-missing-on-this-node.invalid";
 inline constexpr std::string_view kStep = "ROLLCALL_STEP";
+inline constexpr std::string_view kSecretFd = "ROLLCALL_SECRET_FD";
 inline constexpr std::string_view kSiteConfig = "ROLLCALL_SITE_CONFIG";
 
 inline constexpr std::string_view kRank = "RANK";

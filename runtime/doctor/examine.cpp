@@ -17,6 +17,8 @@
 #include "runtime/doctor/wire/message.h"
 #include "runtime/doctor/wire/server.h"
 #include "runtime/rendezvous/exec_step.h"
+#include "runtime/rendezvous/secret.h"
+#include "runtime/rendezvous/shared_secret.h"
 #include "runtime/rendezvous/world_key.h"
 #include "runtime/step/resolved_step.h"
 
@@ -232,20 +234,21 @@ void dismiss(World& world, Server& server) {
 /// Rank 0's part: listens, gathers every rank's facts (its own from `observe`, run beside), then asks for clocks, ring
 /// and benchmark. What is missing in the end says why.
 World lead(const job::JobFacts& step, const Limits& limits, const Candidates& candidates, const Expectations& expected,
-           RingMember& ring, const std::function<TaskFacts()>& observe) {
+           const rendezvous::Secret& secret, RingMember& ring, const std::function<TaskFacts()>& observe) {
   const Clock::time_point start = Clock::now();
   World world;
   world.step = step;
   world.limits = limits;
   const Clock::time_point deadline = after(limits.timeout_seconds);
   std::string problem;
-  Server server(listen(candidates, problem), rendezvous::world_name(step), step.world_size);
+  Server server(listen(candidates, problem), secret, step.world_size);
   std::future<TaskFacts> own = std::async(std::launch::async, observe);
   const Texts reports = server.gather(deadline);
   world.tasks.push_back(own.get());
   world.tasks.front().head.endpoint = candidates.expected ? rendezvous::to_text(*candidates.expected) : "";
   world.tasks.front().head.error = step.world_size > 1 ? problem : "";
   take_reports(world, reports);
+  world.sent_away = server.sent_away();
   name_silent_nodes(world);
   read_clocks(world, server);
   const std::vector<const TaskFacts*> members = ring_of(world);
@@ -284,16 +287,16 @@ std::string answer(const Request& request, RingMember& ring, double timeout, boo
 }
 
 /// Whether the collectives are to be run.
-Result<bool> follow(const job::JobFacts& step, const Limits& limits, const Candidates& candidates, RingMember& ring,
-                    TaskFacts task) {
-  const Greeting greeting{rendezvous::world_name(step), step.rank, false};
+Result<bool> follow(const job::JobFacts& step, const Limits& limits, const Candidates& candidates,
+                    const rendezvous::Secret& secret, RingMember& ring, TaskFacts task) {
   const auto slurms_address = [&] {
     return step.head_host.empty()
                ? ""
                : asked_once_on_host(fmt::format("head-of-{}", rendezvous::world_name(step)), kSlurmPatience,
                                     [&] { return slurms_address_of(step.head_host); });
   };
-  Result<Socket> rank_0 = find_rank_0(candidates, greeting, slurms_address, after(limits.timeout_seconds), task.head);
+  Result<Socket> rank_0 =
+      find_rank_0(candidates, secret, {step.rank, false}, slurms_address, after(limits.timeout_seconds), task.head);
   if (!rank_0) {
     return rank_0.error();
   }
@@ -335,6 +338,21 @@ Result<OwnWorld> own_world(const Environment& environment, const settings::Setti
   return OwnWorld{*std::move(observed), std::move(patch), environment};
 }
 
+/// What the ranks' secret is made of; one alone needs none.
+Result<std::string> secret_of(const job::JobFacts& facts, const Environment& environment,
+                              const settings::Settings& settings) {
+  if (facts.world_size == 1) {
+    return rendezvous::draw_secret();
+  }
+  Result<std::string> drawn = rendezvous::shared_secret(environment, settings);
+  if (!drawn) {
+    Error error = drawn.error();
+    error.of_this_node = true;  // others may have one
+    return error;
+  }
+  return drawn;
+}
+
 }  // namespace
 
 Limits limits_of(const settings::Settings& settings) {
@@ -359,10 +377,15 @@ Result<std::optional<World>> examine(const Environment& environment, const setti
   }
   const job::JobFacts& facts = own->step.facts;
   const Candidates candidates = candidates_of(facts, settings, own->step.network, environment, own->patch);
-  RingMember ring(rendezvous::world_name(facts));
+  const Result<std::string> drawn = secret_of(facts, environment, settings);
+  if (!drawn) {
+    return drawn.error();
+  }
+  const auto secret = rendezvous::Secret::of(*drawn, rendezvous::world_name(facts));
+  RingMember ring(secret);
   const auto observe = [&] { return observe_task({own->step, own->patch, settings, environment, ring.port()}); };
   if (facts.rank == 0) {
-    World world = lead(facts, limits_of(settings), candidates, expected, ring, observe);
+    World world = lead(facts, limits_of(settings), candidates, expected, secret, ring, observe);
     world.way = observe_way(environment);
     world.node_loss = observe_node_loss(environment);
     if (world.collectives.absent.empty()) {
@@ -371,7 +394,7 @@ Result<std::optional<World>> examine(const Environment& environment, const setti
     }
     return std::optional<World>(std::move(world));
   }
-  const Result<bool> followed = follow(facts, limits_of(settings), candidates, ring, observe());
+  const Result<bool> followed = follow(facts, limits_of(settings), candidates, secret, ring, observe());
   if (followed && *followed) {
     // Rank 0's own run says what there is to say.
     (void)measure_collectives(bench_program(environment), expected.collectives, settings, own->of_second_client);

@@ -97,6 +97,7 @@ struct World {
   NodeLoss node_loss;
   std::vector<TaskFacts> tasks;  ///< those who answered, by rank; rank 0 first
   std::vector<Missing> missing;
+  std::string sent_away;  ///< the last that came to rank 0 and was sent away, "10.0.0.7, which ..."; empty: nobody
   std::vector<RingLink> ring;
   std::vector<ClockReading> clocks;
   Benchmark benchmark;

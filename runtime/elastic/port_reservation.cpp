@@ -35,22 +35,6 @@ int bound_socket(int family) {
   return descriptor;
 }
 
-using NameOf = int (*)(int, sockaddr*, socklen_t*);
-
-std::string address_by(NameOf name_of, int descriptor) {
-  sockaddr_storage storage{};
-  socklen_t length = sizeof storage;
-  auto* const address = reinterpret_cast<sockaddr*>(&storage);
-  std::array<char, NI_MAXHOST> text{};
-  if (name_of(descriptor, address, &length) != 0 ||
-      getnameinfo(address, length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0) {
-    return "";
-  }
-  const std::string shown = text.data();
-  constexpr std::string_view kMapped = "::ffff:";  // IPv4 through a socket of both families
-  return shown.starts_with(kMapped) && shown.find('.') != std::string::npos ? shown.substr(kMapped.size()) : shown;
-}
-
 }  // namespace
 
 Result<PortReservation> PortReservation::make() {
@@ -104,8 +88,5 @@ bool is_this_host(const std::string& host) {
   }
   return false;
 }
-
-std::string own_address(int descriptor) { return address_by(getsockname, descriptor); }
-std::string peer_address(int descriptor) { return address_by(getpeername, descriptor); }
 
 }  // namespace rollcall::elastic

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "runtime/base/result.h"
+#include "runtime/rendezvous/connect.h"
 
 namespace rollcall::elastic {
 
@@ -32,9 +33,7 @@ class PortReservation {
 /// does not resolve. Asks the resolver.
 [[nodiscard]] bool is_this_host(const std::string& host);
 
-/// The address by which the other end of a connection sees this end, and by which this end sees the other; empty where
-/// the descriptor is no connection.
-[[nodiscard]] std::string own_address(int descriptor);
-[[nodiscard]] std::string peer_address(int descriptor);
+using rendezvous::own_address;
+using rendezvous::peer_address;
 
 }  // namespace rollcall::elastic

@@ -28,13 +28,13 @@ constexpr milliseconds kOthers{1000};
 constexpr milliseconds kSeldom{5000};  ///< between two at most
 /// A place that takes this long to say no lets the first be asked again before the next.
 constexpr milliseconds kHeldUp{100};
-constexpr std::size_t kLongestHello = 4096;  ///< bytes: names of a world and a host, and numbers
+constexpr std::size_t kLongestHello = 1024;  ///< bytes: a host's name and numbers
 /// What a listener gets to answer in: rank 0 does so at once, a stranger perhaps never.
 constexpr std::chrono::seconds kPatience{5};
 /// What rank 0's word that all are there may take beyond its own time limit.
 constexpr std::chrono::seconds kMargin{5};
 
-constexpr std::string_view kHello = "rollcall meeting 1";
+constexpr const char* kPurpose = "admission";
 constexpr std::string_view kHere = "here";
 constexpr std::string_view kRefused = "refused";
 constexpr std::string_view kBegin = "begin";
@@ -46,43 +46,32 @@ Clock::time_point after(std::chrono::duration<double> time) {
 
 /// What a rank says first.
 struct Hello {
-  WorldKey key;
   std::uint32_t rank = 0;
   std::uint32_t world_size = 0;
   std::string host;
 };
 
-std::string to_text(const Hello& hello) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", kHello, hello.key.name, hello.key.nonce, hello.rank, hello.world_size,
-                     hello.host);
-}
+std::string to_text(const Hello& hello) { return fmt::format("{}\n{}\n{}", hello.rank, hello.world_size, hello.host); }
 
 std::optional<Hello> parse_hello(const std::string& text) {
   const std::vector<std::string> lines = split(text, '\n');
-  if (lines.size() != 6 || lines[0] != kHello) {
+  if (lines.size() != 3) {
     return std::nullopt;
   }
-  const auto rank = parse_integer<std::uint32_t>(lines[3]);
-  const auto size = parse_integer<std::uint32_t>(lines[4]);
-  return rank && size ? std::optional(Hello{{lines[1], lines[2]}, *rank, *size, lines[5]}) : std::nullopt;
-}
-
-/// Whatever came: it is printed on a user's terminal.
-std::string description_of(const Hello& hello) {
-  constexpr std::size_t kLongest = 80;
-  return fmt::format("rank {} of {} on {}", hello.rank, hello.key.name.substr(0, kLongest),
-                     hello.host.substr(0, kLongest));
+  const auto rank = parse_integer<std::uint32_t>(lines[0]);
+  const auto size = parse_integer<std::uint32_t>(lines[1]);
+  return rank && size ? std::optional(Hello{*rank, *size, lines[2]}) : std::nullopt;
 }
 
 /// Rank 0 while the others come.
 class Arrivals {
  public:
-  Arrivals(const Listener& listener, const WorldKey& key, std::uint32_t world_size, Nonce nonce)
+  Arrivals(const Listener& listener, const WorldKey& key, const Secret& secret, std::uint32_t world_size)
       : listener_(listener.descriptor()),
         key_(key),
         world_size_(world_size),
-        nonce_(nonce),
-        flags_(fcntl(listener_, F_GETFL)) {
+        flags_(fcntl(listener_, F_GETFL)),
+        newcomers_({secret, kPurpose}, kLongestHello, world_size) {
     fcntl(listener_, F_SETFL, flags_ | O_NONBLOCK);
   }
   Arrivals(const Arrivals&) = delete;
@@ -121,7 +110,15 @@ class Arrivals {
     return fmt::format("only {} of {} ranks came within {:g} s: without {}{}{}", members_.size() + 1, world_size_,
                        timeout.count(), fmt::join(missing, ", "),
                        all > missing.size() ? fmt::format(" and {} more", all - missing.size()) : "",
-                       refused_.empty() ? "" : "; refused: " + refused_);
+                       sent_away().empty() ? "" : "; sent away: " + sent_away());
+  }
+
+  [[nodiscard]] Members take_members() {
+    Members taken;
+    for (auto& [rank, member] : members_) {
+      taken.emplace(rank, std::move(member.socket));
+    }
+    return taken;
   }
 
  private:
@@ -149,31 +146,20 @@ class Arrivals {
       return;
     }
     const std::string reason = why_not(*hello);
-    const std::string answer = reason.empty() ? fmt::format("{}\n{}\n{}", kHere, key_.name, key_.nonce)
-                                              : fmt::format("{}\n{}", kRefused, reason);
+    const std::string answer =
+        reason.empty() ? fmt::format("{}\n{}", kHere, key_.nonce) : fmt::format("{}\n{}", kRefused, reason);
     const bool told = newcomer.send_frame(answer, Clock::now()).has_value();
     if (!reason.empty()) {
-      refused_ = description_of(*hello);
+      refused_ = fmt::format("rank {} on {}", hello->rank, printable(hello->host));
     } else if (told && is_silent(newcomer)) {
       members_.insert_or_assign(hello->rank, Member{std::move(newcomer), hello->host});
     }
   }
 
   [[nodiscard]] std::string why_not(const Hello& hello) const {
-    const std::string here = this_host_name();
-    if (hello.key.name != key_.name) {
-      return fmt::format("rank 0 of another world listens there: {} on {}, not {}", key_.name, here,
-                         hello.key.name.substr(0, 80));
-    }
-    if (hello.key.nonce.empty() && nonce_ == Nonce::KnownToRanks) {
-      return fmt::format("rank 0 of {} listens there, on {}, to whom shows this start's nonce", key_.name, here);
-    }
-    if (!hello.key.nonce.empty() && hello.key.nonce != key_.nonce) {
-      return fmt::format("rank 0 of another start of {} listens there, on {}", key_.name, here);
-    }
     if (hello.world_size != world_size_ || hello.rank == 0 || hello.rank >= world_size_) {
       return fmt::format("rank {} of {} is none of the {} ranks of {} on {}", hello.rank, hello.world_size, world_size_,
-                         key_.name, here);
+                         key_.name, this_host_name());
     }
     const auto other = members_.find(hello.rank);
     return other == members_.end()
@@ -181,14 +167,15 @@ class Arrivals {
                : fmt::format("rank {} of {} is there already, from {}", hello.rank, key_.name, other->second.host);
   }
 
+  [[nodiscard]] const std::string& sent_away() const { return refused_.empty() ? newcomers_.sent_away() : refused_; }
+
   int listener_;
   const WorldKey& key_;
   std::uint32_t world_size_;
-  Nonce nonce_;
   int flags_;
-  Newcomers newcomers_{kLongestHello};
+  Newcomers newcomers_;
   std::map<std::uint32_t, Member> members_;
-  std::string refused_;  ///< the last stranger
+  std::string refused_;  ///< the last that knows the secret and is no rank of this world
 };
 
 /// What came of one place: an admission, a final error, or why to go on looking.
@@ -205,8 +192,8 @@ Error given_up(const Endpoint& endpoint, const std::string& reason) {
 }
 
 /// Rank 0 of this world answered: it waits for the others no longer than `timeout` from before now.
-Result<Admission> await_others(Socket& socket, const Admission& admission, std::chrono::duration<double> timeout) {
-  const Result<std::string> text = socket.receive_frame(after(timeout) + kMargin);
+Result<Admission> await_others(Admission admission, std::chrono::duration<double> timeout) {
+  const Result<std::string> text = admission.head.receive_frame(after(timeout) + kMargin);
   if (!text) {
     return given_up(admission.endpoint,
                     fmt::format("rank 0 of {} is gone: {}", admission.key.name, text.error().reason));
@@ -215,7 +202,7 @@ Result<Admission> await_others(Socket& socket, const Admission& admission, std::
   if (lines.size() == 2 && lines[0] == kFailed) {
     return given_up(admission.endpoint, lines[1]);
   }
-  return *text == kBegin ? Result<Admission>(admission)
+  return *text == kBegin ? Result<Admission>(std::move(admission))
                          : given_up(admission.endpoint, "rank 0 speaks another version's language");
 }
 
@@ -226,22 +213,28 @@ Answer ask_at(const Place& place, const Newcomer& newcomer, std::chrono::duratio
   if (attempt.descriptor < 0) {
     return {std::nullopt, attempt.reason};
   }
-  Socket socket(attempt.descriptor);
+  Socket socket(attempt.descriptor, End::Client, {place.secret, kPurpose});
   if (const std::string stranger = stranger_at_other_end(attempt.descriptor); !stranger.empty()) {
     return {std::nullopt, stranger + ", which cannot be rank 0", true};
   }
-  const Hello hello{{newcomer.world, place.nonce}, newcomer.rank, newcomer.world_size, this_host_name()};
+  const Hello hello{newcomer.rank, newcomer.world_size, this_host_name()};
   const Result<void> sent = socket.send_frame(to_text(hello), patience());
   const Result<std::string> text = sent ? socket.receive_frame(patience()) : Result<std::string>(sent.error());
+  if (!text && socket.frames().opened()) {
+    return {
+        std::nullopt,
+        fmt::format("a rollcall listens there that does not know the secret of {} (rendezvous.secret), or is gone: {}",
+                    newcomer.world, text.error().reason),
+        true};
+  }
   const std::vector<std::string> lines = split(text ? *text : "", '\n');
   if (lines.size() == 2 && lines[0] == kRefused) {
     return {std::nullopt, lines[1], true};
   }
-  const bool named = lines.size() == 3 && lines[0] == kHere && lines[1] == newcomer.world && !lines[2].empty();
-  if (!named || (!place.nonce.empty() && lines[2] != place.nonce)) {
+  if (lines.size() != 2 || lines[0] != kHere) {
     return {std::nullopt, fmt::format("something else listens there{}", text ? "" : ": " + text.error().reason)};
   }
-  return {await_others(socket, Admission{place.endpoint, {lines[1], lines[2]}}, timeout), ""};
+  return {await_others({place.endpoint, {newcomer.world, lines[1]}, std::move(socket)}, timeout), ""};
 }
 
 /// Which places to ask in which round: the first in each, and the others in turn from 1 s after `begin` on, or as soon
@@ -296,10 +289,10 @@ Error nobody(const std::optional<Endpoint>& last, const std::string& reason, std
 
 }  // namespace
 
-Result<void> admit_others(const Listener& listener, const WorldKey& key, std::uint32_t world_size,
-                          std::chrono::duration<double> timeout, Nonce nonce) {
+Result<Members> admit_others(const Listener& listener, const WorldKey& key, const Secret& secret,
+                             std::uint32_t world_size, std::chrono::duration<double> timeout) {
   const Clock::time_point deadline = after(timeout);
-  Arrivals arrivals(listener, key, world_size, nonce);
+  Arrivals arrivals(listener, key, secret, world_size);
   std::string problem;
   while (!arrivals.complete() && problem.empty() && Clock::now() < deadline) {
     if (!arrivals.step(deadline, problem)) {
@@ -308,7 +301,7 @@ Result<void> admit_others(const Listener& listener, const WorldKey& key, std::ui
   }
   if (arrivals.complete()) {
     arrivals.tell_all(std::string(kBegin));
-    return {};
+    return arrivals.take_members();
   }
   const std::string reason = problem.empty() ? arrivals.who_is_missing(timeout) : "cannot accept ranks: " + problem;
   arrivals.tell_all(fmt::format("{}\n{}", kFailed, reason));

@@ -3,39 +3,38 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "runtime/base/result.h"
 #include "runtime/rendezvous/endpoint.h"
 #include "runtime/rendezvous/listener.h"
+#include "runtime/rendezvous/secret.h"
+#include "runtime/rendezvous/socket.h"
 #include "runtime/rendezvous/world_key.h"
 
 namespace rollcall::rendezvous {
 
-// No listener is believed because it listens, and nobody because he connects: each rank says on a connection which
-// world it is of, rank 0 answers with its own, and both go on only where they are the same. Frames of socket.h: the
-// rank says "rollcall meeting 1", name, nonce (or nothing), rank, world size, host, a line each; rank 0 answers "here",
-// name, nonce, or "refused" and the reason; and once all have come, "begin", or "failed" and the reason.
+// No listener is believed because it listens, and nobody because he connects: both ends of a connection show that they
+// know their world's secret (sealing.h), and who does not is told nothing. Texts: the rank says its rank, the world's
+// size and its host, a line each; rank 0 answers "here" and its nonce, or "refused" and the reason; and once all have
+// come, "begin", or "failed" and the reason.
 
-/// How the other ranks get to know rank 0's nonce.
-enum class Nonce {
-  KnownToRanks,  ///< over PMIx or from a file: who lacks it is none of them
-  ToldHere,      ///< in rank 0's answer: MASTER_ADDR and MASTER_PORT say nothing of it
-};
+/// The other ranks' connections, which stay open.
+using Members = std::map<std::uint32_t, Socket>;
 
 /// Rank 0's part: accepts on `listener` until all other ranks of the world `key` are there, tells them so, and leaves
-/// the socket as it was: whoever connects from then on waits in its queue for the next owner. Strangers get a refusal
-/// that names this world. A rank that left, or says more than it has to, is awaited again. `nonce` says whether the
-/// ranks have it from elsewhere: then it is told to none that does not show it.
-/// Errors (Unavailable): not all came within `timeout`; names who is missing and who was refused. All that came know.
-[[nodiscard]] Result<void> admit_others(const Listener& listener, const WorldKey& key, std::uint32_t world_size,
-                                        std::chrono::duration<double> timeout, Nonce nonce);
+/// the socket as it was: whoever connects from then on waits in its queue. A rank that left, or says more than it has
+/// to, is awaited again.
+/// Errors (Unavailable): not all came within `timeout`; names who is missing and who was sent away. All that came know.
+[[nodiscard]] Result<Members> admit_others(const Listener& listener, const WorldKey& key, const Secret& secret,
+                                           std::uint32_t world_size, std::chrono::duration<double> timeout);
 
 /// Where rank 0 may be.
 struct Place {
   Endpoint endpoint;
-  std::string nonce;  ///< that rank 0 told us besides; empty: none
+  Secret secret;  ///< the world's, as far as this place goes
 };
 
 /// What is known now of where rank 0 is; asked again before every round. `refusal`: why something that was found is not
@@ -53,10 +52,11 @@ struct Newcomer {
   std::uint32_t world_size = 0;
 };
 
-/// Where rank 0 was found, and the key that it gave.
+/// Where rank 0 was found, the key that it gave, and the connection, which stays open.
 struct Admission {
   Endpoint endpoint;
   WorldKey key;
+  Socket head;
 };
 
 /// Another rank's part: tries the places in turn, again and again (rest_after() lies between), until rank 0 of

@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "runtime/base/result.h"
 
@@ -39,6 +41,22 @@ int try_address(const addrinfo& address, Clock::time_point deadline, int& connec
     close(descriptor);
   }
   return error;
+}
+
+using NameOf = int (*)(int, sockaddr*, socklen_t*);
+
+std::string address_by(NameOf name_of, int descriptor) {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof storage;
+  auto* const address = reinterpret_cast<sockaddr*>(&storage);
+  std::array<char, NI_MAXHOST> text{};
+  if (name_of(descriptor, address, &length) != 0 ||
+      getnameinfo(address, length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0) {
+    return "";
+  }
+  const std::string shown = text.data();
+  constexpr std::string_view kMapped = "::ffff:";  // IPv4 through a socket of both families
+  return shown.starts_with(kMapped) && shown.find('.') != std::string::npos ? shown.substr(kMapped.size()) : shown;
 }
 
 }  // namespace
@@ -92,5 +110,8 @@ Attempt connect_once(const Endpoint& endpoint, Clock::time_point deadline) {
   }
   return {-1, errno_text(error), error == ECONNREFUSED};
 }
+
+std::string own_address(int descriptor) { return address_by(getsockname, descriptor); }
+std::string peer_address(int descriptor) { return address_by(getpeername, descriptor); }
 
 }  // namespace rollcall::rendezvous

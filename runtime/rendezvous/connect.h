@@ -29,6 +29,11 @@ struct Attempt {
 /// nothing.
 [[nodiscard]] bool nobody_listens(const Endpoint& endpoint, Clock::time_point deadline);
 
+/// The address by which the other end of a connection sees this end, and by which this end sees the other; empty where
+/// the descriptor is no connection.
+[[nodiscard]] std::string own_address(int descriptor);
+[[nodiscard]] std::string peer_address(int descriptor);
+
 /// How long to rest before the next attempt where the first was `waited` ago: an eighth of that, at least 2 ms, at most
 /// 1 s. Each attempt may ask a name server and reaches the head node's kernel, and all ranks of a world make them:
 /// where rank 0 is a minute late, that is some hundred a rank, and it costs no more than an eighth of the time by which

@@ -6,22 +6,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "runtime/base/own_file.h"
 #include "runtime/base/result.h"
 #include "runtime/base/text.h"
 
 namespace rollcall::rendezvous {
 namespace {
 
-constexpr std::string_view kFirstLine = "rollcall endpoint 2";
+constexpr std::string_view kFirstLine = "rollcall endpoint 3";
 constexpr mode_t kUsersAlone = 0600;
-constexpr mode_t kOthersMayWrite = S_IWGRP | S_IWOTH;
 
 Error refuse(const std::filesystem::path& path, const std::string& reason, ExitCode code = ExitCode::CannotCreate) {
   return fail("rendezvous.folder", path.parent_path().string(), "cannot be written: " + reason,
@@ -49,38 +47,6 @@ std::string write_new(const std::filesystem::path& path, const std::string& text
   return error == 0 ? "" : errno_text(error);
 }
 
-/// Why nobody may believe what `status` is of, or "".
-std::string why_not_ours(const struct stat& status) {
-  if (!S_ISREG(status.st_mode)) {
-    return "is no file";
-  }
-  if (status.st_uid != geteuid()) {
-    return fmt::format("belongs to user {}, not to you", status.st_uid);
-  }
-  return (status.st_mode & kOthersMayWrite) != 0
-             ? fmt::format("may be written by others (mode {:04o})", status.st_mode & 07777U)
-             : "";
-}
-
-/// The head of a file that is this user's own; `refusal` says why it is not read.
-std::string read_own(const std::filesystem::path& path, std::string& refusal) {
-  std::array<char, 1024> text{};
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (file < 0) {
-    const int error = errno;
-    struct stat status {};
-    const bool there = error != ENOENT && lstat(path.c_str(), &status) == 0;  // another user's, who alone may read it
-    refusal = there ? why_not_ours(status) : "";
-    refusal = there && refusal.empty() ? "cannot be read: " + errno_text(error) : refusal;
-    return "";
-  }
-  struct stat status {};
-  refusal = fstat(file, &status) == 0 ? why_not_ours(status) : errno_text(errno);
-  const ssize_t count = refusal.empty() ? read(file, text.data(), text.size()) : 0;
-  close(file);
-  return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(0, count))};
-}
-
 }  // namespace
 
 std::string to_text(const Endpoint& endpoint) { return host_and_port(endpoint.host, std::to_string(endpoint.port)); }
@@ -104,10 +70,10 @@ std::optional<Endpoint> parse_endpoint(std::string_view text) {
 }
 
 Result<EndpointFile> EndpointFile::publish(const std::filesystem::path& path, const Endpoint& endpoint,
-                                           const WorldKey& key) {
+                                           const std::string& name, const std::string& secret) {
   std::filesystem::path temporary = path;
-  temporary += fmt::format(".{}.tmp", key.nonce);
-  const std::string text = fmt::format("{}\n{}\n{} {}\n", kFirstLine, to_text(endpoint), key.name, key.nonce);
+  temporary += fmt::format(".{}.tmp", new_nonce());
+  const std::string text = fmt::format("{}\n{}\n{} {}\n", kFirstLine, to_text(endpoint), name, secret);
   int error = 0;
   if (const std::string reason = write_new(temporary, text, error); !reason.empty()) {
     unlink(temporary.c_str());
@@ -117,24 +83,25 @@ Result<EndpointFile> EndpointFile::publish(const std::filesystem::path& path, co
     error = errno;
     unlink(temporary.c_str());
     struct stat status {};
-    const std::string other = lstat(path.c_str(), &status) == 0 ? why_not_ours(status) : "";
+    const std::string other = lstat(path.c_str(), &status) == 0 ? why_not_private(status) : "";
     return refuse(path, other.empty() ? errno_text(error) : fmt::format("{} {}", path.filename().string(), other));
   }
-  return EndpointFile(path, key);
+  return EndpointFile(path, name, secret);
 }
 
 EndpointFile::EndpointFile(EndpointFile&& other) noexcept
-    : path_(std::exchange(other.path_, {})), key_(std::move(other.key_)) {}
+    : path_(std::exchange(other.path_, {})), name_(std::move(other.name_)), secret_(std::move(other.secret_)) {}
 
 EndpointFile& EndpointFile::operator=(EndpointFile&& other) noexcept {
   path_.swap(other.path_);
-  std::swap(key_, other.key_);
+  name_.swap(other.name_);
+  secret_.swap(other.secret_);
   return *this;
 }
 
 EndpointFile::~EndpointFile() {
   // A later run of the same name may have put its own there.
-  if (!path_.empty() && read_endpoint_file(path_, key_.name).nonce == key_.nonce) {
+  if (!path_.empty() && read_endpoint_file(path_, name_).secret == secret_) {
     unlink(path_.c_str());
   }
 }
@@ -150,17 +117,17 @@ EndpointReading read_endpoint_file(const std::filesystem::path& path, const std:
     closedir(folder);
   }
   EndpointReading reading;
-  const std::vector<std::string> lines = split(read_own(path, reading.refusal), '\n');
+  const std::vector<std::string> lines = split(read_private(path.string(), reading.refusal), '\n');
   if (lines.size() < 4 || lines[0] != kFirstLine) {  // the end of the third line makes a fourth, empty one
     return reading;
   }
-  const std::vector<std::string> key = split(lines[2], ' ');
-  if (key.size() != 2 || key[0] != name) {
-    reading.refusal = fmt::format("is of {}, not of {}", key.empty() ? "nobody" : key.front(), name);
+  const std::vector<std::string> world = split(lines[2], ' ');
+  if (world.size() != 2 || world[0] != name) {
+    reading.refusal = fmt::format("is of {}, not of {}", world.empty() ? "nobody" : world.front(), name);
     return reading;
   }
   reading.endpoint = parse_endpoint(lines[1]);
-  reading.nonce = key[1];
+  reading.secret = world[1];
   return reading;
 }
 

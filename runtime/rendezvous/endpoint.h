@@ -23,15 +23,16 @@ struct Endpoint {
 /// The reverse of to_text; nothing where `text` is no endpoint or the port is 0.
 [[nodiscard]] std::optional<Endpoint> parse_endpoint(std::string_view text);
 
-/// The file by which rank 0 tells the others its endpoint and its nonce, on a file system that all nodes share. Only
-/// its user can read it. Written beside and renamed, so that a reader sees all of it or nothing; removed when the
-/// object dies. Movable.
+/// The file by which rank 0 tells the others its endpoint and their world's secret, on a file system that all nodes
+/// share. Only its user can read it. Written beside and renamed, so that a reader sees all of it or nothing; removed
+/// when the object dies. Movable.
 class EndpointFile {
  public:
+  /// `name`: world_name(). `secret`: draw_secret()'s, of this world alone.
   /// Errors (CannotCreate, InputOutput): the folder cannot be written, another user's file is in the way, or files
   /// there are not of the user who writes them, so that nobody could tell whose they are.
   [[nodiscard]] static Result<EndpointFile> publish(const std::filesystem::path& path, const Endpoint& endpoint,
-                                                    const WorldKey& key);
+                                                    const std::string& name, const std::string& secret);
 
   EndpointFile(const EndpointFile&) = delete;
   EndpointFile& operator=(const EndpointFile&) = delete;
@@ -40,10 +41,12 @@ class EndpointFile {
   ~EndpointFile();
 
  private:
-  EndpointFile(std::filesystem::path path, WorldKey key) : path_(std::move(path)), key_(std::move(key)) {}
+  EndpointFile(std::filesystem::path path, std::string name, std::string secret)
+      : path_(std::move(path)), name_(std::move(name)), secret_(std::move(secret)) {}
 
   std::filesystem::path path_;  ///< empty: moved from
-  WorldKey key_;
+  std::string name_;
+  std::string secret_;
 };
 
 /// FOLDER/rollcall-WORLD.endpoint, with world_name().
@@ -52,12 +55,12 @@ class EndpointFile {
 /// What an endpoint file says now.
 struct EndpointReading {
   std::optional<Endpoint> endpoint = {};  ///< nothing where the file is absent, not (wholly) an endpoint, or refused
-  std::string nonce = {};                 ///< rank 0's
+  std::string secret = {};                ///< what rank 0 drew
   std::string refusal = {};               ///< why what is there is not believed: "belongs to user 1001, not to you"
 };
 
 /// Reads it for a rank of world `name`. Believed is only a file that belongs to the user, that nobody else may write
-/// to, and that names this world; whether rank 0 still listens there is another question.
+/// to or read, and that names this world; whether rank 0 still listens there is another question.
 [[nodiscard]] EndpointReading read_endpoint_file(const std::filesystem::path& path, const std::string& name);
 
 }  // namespace rollcall::rendezvous

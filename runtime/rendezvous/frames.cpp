@@ -32,7 +32,7 @@ FrameBuffer::FrameBuffer(End end, Seal seal) : sealing_(std::make_unique<Sealing
 void FrameBuffer::append(std::string_view bytes) {
   bytes_.erase(0, std::exchange(taken_, 0));
   bytes_ += bytes;
-  if (awaits_opening()) {
+  if (!opened()) {
     hear_opening();
   }
 }
@@ -63,7 +63,7 @@ void FrameBuffer::clear() {
 }
 
 std::optional<std::size_t> FrameBuffer::length() const {
-  if (size() < kFrameHeader || awaits_opening()) {
+  if (size() < kFrameHeader || !opened()) {
     return std::nullopt;
   }
   std::size_t length = 0;
@@ -91,7 +91,7 @@ std::optional<std::string> FrameBuffer::next() {
 }
 
 void FrameBuffer::say(std::string_view text) {
-  if (awaits_opening()) {
+  if (!opened()) {
     waiting_.emplace_back(text);
     waiting_size_ += text.size();
     return;

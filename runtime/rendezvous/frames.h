@@ -44,6 +44,8 @@ class FrameBuffer {
   }
   /// Throws away what has arrived.
   void clear();
+  /// The other end's opening has come; in clear, always.
+  [[nodiscard]] bool opened() const { return !sealing_ || sealing_->ready(); }
   /// The other end has shown that it knows the secret; in clear, that it said a text.
   [[nodiscard]] bool proven() const { return proven_; }
 
@@ -58,7 +60,6 @@ class FrameBuffer {
 
  private:
   [[nodiscard]] std::optional<std::size_t> length() const;
-  [[nodiscard]] bool awaits_opening() const { return sealing_ && !sealing_->ready(); }
   [[nodiscard]] std::string_view arrived() const { return std::string_view(bytes_).substr(taken_); }
   void hear_opening();
 

@@ -13,8 +13,9 @@
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/marker.h"
 #include "runtime/network/network_view.h"
-#include "runtime/rendezvous/admission.h"
 #include "runtime/rendezvous/port_owner.h"
+#include "runtime/rendezvous/secret.h"
+#include "runtime/rendezvous/shared_secret.h"
 #include "runtime/settings/values.h"
 
 namespace rollcall::rendezvous {
@@ -92,9 +93,13 @@ std::vector<std::uint16_t> ports_of(const Call& call, std::uint16_t port) {
 }
 
 /// Rank 0's end: all others come to `listener`.
-Result<Meeting> receive_all(const Call& call, Meeting meeting, Nonce nonce) {
-  const Result<void> met = admit_others(*meeting.listener, meeting.key, call.facts.world_size, call.timeout(), nonce);
-  return met ? Result<Meeting>(std::move(meeting)) : met.error();
+Result<Meeting> receive_all(const Call& call, Meeting meeting, const Secret& secret) {
+  Result<Members> members = admit_others(*meeting.listener, meeting.key, secret, call.facts.world_size, call.timeout());
+  if (!members) {
+    return members.error();
+  }
+  meeting.members = *std::move(members);
+  return meeting;
 }
 
 /// Another rank's end.
@@ -102,11 +107,20 @@ Result<Meeting> go_to(const Call& call, const PlaceSource& source, const std::st
                       const std::string& subject = "rendezvous", const std::string& what = "") {
   const Newcomer newcomer{world_name(call.facts), call.facts.rank, call.facts.world_size};
   Result<Admission> admission = be_admitted(source, newcomer, call.timeout(), subject, what);
-  return admission ? Result<Meeting>(Meeting{admission->endpoint, admission->key, std::nullopt, method, std::nullopt})
+  return admission ? Result<Meeting>(Meeting{admission->endpoint,
+                                             admission->key,
+                                             std::nullopt,
+                                             method,
+                                             std::nullopt,
+                                             {},
+                                             std::move(admission->head)})
                    : admission.error();
 }
 
 WorldKey new_key(const Call& call) { return {world_name(call.facts), new_nonce()}; }
+
+/// The world's, of what all its processes know.
+Secret secret_of(const Call& call, const std::string& drawn) { return Secret::of(drawn, world_name(call.facts)); }
 
 Result<Meeting> meet_alone(const Call& call) {
   Result<Listener> listener = Listener::on_loopback();
@@ -148,6 +162,11 @@ Result<Meeting> meet_by_address(const Call& call) {
   if (!port) {
     return port.error();
   }
+  const Result<std::string> shared = shared_secret(call.environment, call.settings);
+  if (!shared) {
+    return shared.error();
+  }
+  const Secret secret = secret_of(call, *shared);
   const std::vector<std::uint16_t> ports = ports_of(call, *port);
   if (call.facts.rank == 0) {
     Result<Listener> listener = listen_at_first_free(ports);
@@ -155,27 +174,24 @@ Result<Meeting> meet_by_address(const Call& call) {
       return listener.error();
     }
     const Endpoint endpoint{*host, listener->port()};
-    Result<Meeting> meeting = receive_all(
-        call, Meeting{endpoint, new_key(call), std::move(*listener), "address", std::nullopt}, Nonce::ToldHere);
+    Result<Meeting> meeting =
+        receive_all(call, Meeting{endpoint, new_key(call), std::move(*listener), "address", std::nullopt}, secret);
     return meeting || endpoint.port == *port ? std::move(meeting) : with_taker(meeting.error(), *port, endpoint.port);
   }
   Places places;
   for (const std::uint16_t one : ports) {
-    places.places.push_back({{*host, one}, ""});
+    places.places.push_back({{*host, one}, secret});
   }
   return go_to(
       call, [&] { return places; }, "address");
 }
 
-/// What rank 0 publishes over PMIx: "jwb0001i:29500 0123456789abcdef".
-std::string to_text(const Endpoint& endpoint, const WorldKey& key) { return to_text(endpoint) + " " + key.nonce; }
-
 /// Rank 0's failure goes into the fence as an empty text: without it the others would wait there for ever.
 Result<Meeting> publish_over_pmix(const Call& call) {
   Result<Listener> listener = listen_anywhere(call);
   const Endpoint endpoint{own_reachable_name(call), listener ? listener->port() : std::uint16_t{0}};
-  const WorldKey key = new_key(call);
-  const Result<void> put = call.pmix->put(kPmixKey, listener ? to_text(endpoint, key) : "none");
+  const std::string drawn = draw_secret();
+  const Result<void> put = call.pmix->put(kPmixKey, listener ? to_text(endpoint) + " " + drawn : "none");
   const Result<void> fenced = call.pmix->fence(call.timeout());
   if (!listener) {
     return listener.error();
@@ -183,7 +199,8 @@ Result<Meeting> publish_over_pmix(const Call& call) {
   if (!put || !fenced) {
     return put ? fenced.error() : put.error();
   }
-  return receive_all(call, Meeting{endpoint, key, std::move(*listener), "pmix", std::nullopt}, Nonce::KnownToRanks);
+  return receive_all(call, Meeting{endpoint, new_key(call), std::move(*listener), "pmix", std::nullopt},
+                     secret_of(call, drawn));
 }
 
 Result<Meeting> meet_over_pmix(const Call& call) {
@@ -205,7 +222,7 @@ Result<Meeting> meet_over_pmix(const Call& call) {
   return go_to(
       call,
       [&] {
-        return Places{{{*endpoint, parts[1]}}, ""};
+        return Places{{{*endpoint, secret_of(call, parts[1])}}, ""};
       },
       "pmix");
 }
@@ -216,12 +233,13 @@ Result<Meeting> publish_in_file(const Call& call, const std::filesystem::path& p
     return listener.error();
   }
   const Endpoint endpoint{own_reachable_name(call), listener->port()};
-  const WorldKey key = new_key(call);
-  Result<EndpointFile> file = EndpointFile::publish(path, endpoint, key);
+  const std::string drawn = draw_secret();
+  Result<EndpointFile> file = EndpointFile::publish(path, endpoint, world_name(call.facts), drawn);
   if (!file) {
     return file.error();
   }
-  return receive_all(call, Meeting{endpoint, key, std::move(*listener), "file", std::move(*file)}, Nonce::KnownToRanks);
+  return receive_all(call, Meeting{endpoint, new_key(call), std::move(*listener), "file", std::move(*file)},
+                     secret_of(call, drawn));
 }
 
 /// What the file says now. It may be of an earlier run: then nobody listens there, or a stranger, until rank 0 has
@@ -230,7 +248,7 @@ Places places_in(const std::filesystem::path& path, const std::string& name) {
   const EndpointReading reading = read_endpoint_file(path, name);
   Places places{{}, reading.refusal};
   if (reading.endpoint) {
-    places.places.push_back({*reading.endpoint, reading.nonce});
+    places.places.push_back({*reading.endpoint, Secret::of(reading.secret, name)});
   }
   return places;
 }

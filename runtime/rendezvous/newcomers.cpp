@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/base/result.h"
+#include "runtime/rendezvous/port_owner.h"
 
 namespace rollcall::rendezvous {
 namespace {
@@ -18,16 +19,18 @@ namespace {
 constexpr std::chrono::seconds kToSpeak{5};
 /// In one turn: enough for the ranks of many nodes, and over in milliseconds.
 constexpr int kMostAccepted = 256;
+/// Strangers that wait at a time: some 5 KB each.
+constexpr std::size_t kMostStrangers = 1024;
 /// After what the network or the system refused.
 constexpr std::chrono::milliseconds kAfterRefusal{2};
 
 enum class Accepted { One, NobodyWaits, NoDescriptor, Refused };
 
 /// From `listener`; whatever happened to one that left before it was accepted, the next may do.
-Accepted accept_next(int listener, Socket& socket) {
+Accepted accept_next(int listener, const Seal& seal, Socket& socket) {
   const int descriptor = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (descriptor >= 0) {
-    socket = Socket(descriptor);
+    socket = Socket(descriptor, End::Server, seal);
     return Accepted::One;
   }
   if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -43,11 +46,14 @@ bool concerns_the_listener(int error) {
 
 }  // namespace
 
+Newcomers::Newcomers(Seal seal, std::size_t longest, std::size_t expected)
+    : seal_(std::move(seal)), longest_(longest), most_(kMostStrangers + expected) {}
+
 std::string Newcomers::turn(int listener, const Greet& greet) {
   Accepted accepted = Accepted::One;
   for (int i = 0; i < kMostAccepted && accepted == Accepted::One; ++i) {
     Socket socket;
-    accepted = accept_next(listener, socket);
+    accepted = accept_next(listener, seal_, socket);
     if (accepted == Accepted::One) {
       waiting_.push_back({std::move(socket), Clock::now() + kToSpeak});
     }
@@ -55,9 +61,12 @@ std::string Newcomers::turn(int listener, const Greet& greet) {
   const int error = errno;
   const std::size_t before = waiting_.size();
   hear_all(greet);
+  if (waiting_.size() > most_) {
+    close_longest(waiting_.size() - most_);
+  }
   if (accepted == Accepted::NoDescriptor && before > 0) {
     if (waiting_.size() == before) {
-      close_silent();
+      close_longest((before + 3) / 4);  // a flood costs a turn for many, not for each
     }
     return "";
   }
@@ -69,22 +78,36 @@ std::string Newcomers::turn(int listener, const Greet& greet) {
 }
 
 void Newcomers::hear_all(const Greet& greet) {
-  for (auto& [newcomer, until] : waiting_) {
-    const bool alive = newcomer.take_arrived(longest_);
-    if (const std::optional<std::string> text = newcomer.frames().next()) {
-      greet(std::exchange(newcomer, Socket()), *text);
-    } else if (!alive || newcomer.frames().broken() || newcomer.frames().size() >= longest_) {
-      newcomer = Socket();
-    }
+  for (Waiting& newcomer : waiting_) {
+    hear(newcomer.socket, greet);
   }
   std::erase_if(waiting_, [now = Clock::now()](const Waiting& newcomer) {
     return !newcomer.socket.is_open() || newcomer.until < now;
   });
 }
 
-/// A quarter of them: a flood of silent ones costs a turn for many, not for each.
-void Newcomers::close_silent() {
-  const std::size_t count = (waiting_.size() + 3) / 4;
+void Newcomers::hear(Socket& newcomer, const Greet& greet) {
+  FrameBuffer& frames = newcomer.frames();
+  const bool alive = newcomer.take_arrived(frames.most(longest_));
+  if (const std::optional<std::string> text = frames.next()) {
+    const std::string stranger = stranger_who_connected(newcomer.descriptor());
+    Socket known = std::exchange(newcomer, Socket());
+    if (stranger.empty()) {
+      greet(std::move(known), *text);
+    } else {
+      sent_away_ = stranger;
+    }
+  } else if (!alive || frames.broken(longest_)) {
+    if (frames.opened() && frames.broken()) {
+      sent_away_ = peer_address(newcomer.descriptor()) + ", which does not know the secret (rendezvous.secret)";
+    }
+    newcomer = Socket();
+  }
+}
+
+void Newcomers::close_longest(std::size_t count) {
+  std::stable_partition(waiting_.begin(), waiting_.end(),
+                        [](Waiting& newcomer) { return !newcomer.socket.frames().opened(); });
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
 }
 

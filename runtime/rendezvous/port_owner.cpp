@@ -1,6 +1,9 @@
 #include "runtime/rendezvous/port_owner.h"
 
 #include <fmt/format.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -51,6 +54,10 @@ std::optional<Row> parse_row(const std::string& line) {
 }
 
 bool is_loopback(const sockaddr_in& address) { return ntohl(address.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET; }
+/// Of IPv4, through a socket of both families.
+bool is_loopback(const sockaddr_in6& address) {
+  return IN6_IS_ADDR_V4MAPPED(&address.sin6_addr) && address.sin6_addr.s6_addr[12] == IN_LOOPBACKNET;
+}
 
 std::string in_table(const sockaddr_in& address) {
   return fmt::format("{:08X}:{:04X}", address.sin_addr.s_addr, ntohs(address.sin_port));
@@ -65,9 +72,10 @@ std::string in_table(const sockaddr_in6& address) {
 
 /// A connection to this host itself, as its other end sees it.
 struct OtherEnd {
-  std::uint16_t port = 0;  ///< where it listened
+  std::uint16_t port = 0;  ///< its own
   std::string local;       ///< as in a table
   std::string remote;
+  inet_diag_req_v2 query{};  ///< for it alone, sock_diag(7)
 };
 
 /// Nothing where the other end is on another host. Both ends have one address where it is on this one; who connects to
@@ -86,19 +94,56 @@ std::optional<OtherEnd> other_end_on_this_host(int descriptor) {
   const auto& peer_6 = reinterpret_cast<const sockaddr_in6&>(peer);
   const auto& own_4 = reinterpret_cast<const sockaddr_in&>(own);
   const auto& peer_4 = reinterpret_cast<const sockaddr_in&>(peer);
+  const bool six = own.ss_family == AF_INET6;
   const bool same =
-      own.ss_family == AF_INET6
-          ? std::memcmp(&own_6.sin6_addr, &peer_6.sin6_addr, sizeof own_6.sin6_addr) == 0
+      six ? std::memcmp(&own_6.sin6_addr, &peer_6.sin6_addr, sizeof own_6.sin6_addr) == 0 || is_loopback(peer_6)
           : own.ss_family == AF_INET && (own_4.sin_addr.s_addr == peer_4.sin_addr.s_addr || is_loopback(peer_4));
   if (!same) {
     return std::nullopt;
   }
-  return own.ss_family == AF_INET6 ? OtherEnd{ntohs(peer_6.sin6_port), in_table(peer_6), in_table(own_6)}
-                                   : OtherEnd{ntohs(peer_4.sin_port), in_table(peer_4), in_table(own_4)};
+  OtherEnd end{ntohs(peer_4.sin_port), six ? in_table(peer_6) : in_table(peer_4),  // the port is at one place in both
+               six ? in_table(own_6) : in_table(own_4)};
+  end.query.sdiag_family = static_cast<std::uint8_t>(own.ss_family);
+  end.query.sdiag_protocol = IPPROTO_TCP;
+  end.query.idiag_states = ~0U;
+  inet_diag_sockid& id = end.query.id;
+  id.idiag_sport = peer_4.sin_port;
+  id.idiag_dport = own_4.sin_port;
+  std::memcpy(static_cast<void*>(id.idiag_src), six ? static_cast<const void*>(&peer_6.sin6_addr) : &peer_4.sin_addr,
+              six ? sizeof peer_6.sin6_addr : sizeof peer_4.sin_addr);
+  std::memcpy(static_cast<void*>(id.idiag_dst), six ? static_cast<const void*>(&own_6.sin6_addr) : &own_4.sin_addr,
+              six ? sizeof own_6.sin6_addr : sizeof own_4.sin_addr);
+  id.idiag_cookie[0] = id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+  return end;
 }
 
-/// Whose process has accepted the connection; nothing where nobody has it any longer.
+/// The answer of the kernel to `query`; nothing where it does not know that socket, or this question.
+std::optional<inet_diag_msg> ask_kernel(const inet_diag_req_v2& query) {
+  const int descriptor = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+  struct {
+    nlmsghdr header;
+    inet_diag_req_v2 query;
+  } request{{sizeof request, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 0, 0}, query};
+  alignas(nlmsghdr) std::array<char, 4096> answer{};
+  std::optional<inet_diag_msg> found;
+  if (descriptor >= 0 && send(descriptor, &request, sizeof request, 0) == sizeof request &&
+      recv(descriptor, answer.data(), answer.size(), 0) >= static_cast<ssize_t>(NLMSG_LENGTH(sizeof *found))) {
+    const auto& header = reinterpret_cast<const nlmsghdr&>(answer);
+    if (header.nlmsg_type == SOCK_DIAG_BY_FAMILY) {
+      found.emplace();
+      std::memcpy(&*found, answer.data() + NLMSG_HDRLEN, sizeof *found);
+    }
+  }
+  close(descriptor);
+  return found;
+}
+
+/// Whose process has the connection `end`; nothing where nobody has it any longer.
 std::optional<uid_t> user_at(const OtherEnd& end) {
+  if (const auto found = ask_kernel(end.query)) {
+    const bool held = found->idiag_inode != 0 && found->id.idiag_dport == end.query.id.idiag_dport;  // no listener
+    return held ? std::optional<uid_t>(found->idiag_uid) : std::nullopt;
+  }
   for (const char* const name : kTables) {
     std::ifstream table(name);
     std::string line;
@@ -160,11 +205,17 @@ std::string stranger_at_other_end(int descriptor) {
     return process_of(users) + " listens there";
   }
   // Who accepts a connection and listens no longer is told by the connection itself.
-  const std::optional<uid_t> user = user_at(*end);
-  if (!user && std::ifstream(kTables.front())) {
-    return "a process that is gone answered there";
+  const std::string stranger = stranger_who_connected(descriptor);
+  return stranger.empty() ? "" : stranger + " answers there";
+}
+
+std::string stranger_who_connected(int descriptor) {
+  const std::optional<OtherEnd> end = other_end_on_this_host(descriptor);
+  const std::optional<uid_t> user = end ? user_at(*end) : std::nullopt;
+  if (end && !user && std::ifstream(kTables.front())) {
+    return "a process that is gone";
   }
-  return user && *user != geteuid() ? process_of({*user}) + " answers there" : "";
+  return user && *user != geteuid() ? process_of({*user}) : "";
 }
 
 }  // namespace rollcall::rendezvous

@@ -25,4 +25,7 @@ namespace rollcall::rendezvous {
 /// still be read where it is gone. Empty where it is one, or cannot be told: on another host, or without /proc.
 [[nodiscard]] std::string stranger_at_other_end(int descriptor);
 
+/// The same for a connection that this process accepted: "a process of user 1001", "a process that is gone".
+[[nodiscard]] std::string stranger_who_connected(int descriptor);
+
 }  // namespace rollcall::rendezvous

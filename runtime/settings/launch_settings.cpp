@@ -38,6 +38,10 @@ constexpr std::array kLaunchTable{
             "and MASTER_PORT",
             "Network", "auto|pmix|file|address"},
     Setting{"rendezvous.folder", Kind::Path, "", "DIR", "shared folder for rendezvous=file", "Network"},
+    Setting{"rendezvous.secret", Kind::Path, "", "FILE",
+            "file with the secret by which the processes of a step or run know each other, which only you may read; "
+            "empty: that of srun --ddp, or ~/.local/state/rollcall/secret, which is made at first need",
+            "Network"},
     Setting{"rendezvous.timeout", Kind::Number, "60", "SECONDS", "how long a rank waits for the others to appear",
             "Network", "", 0.1, 86400},
     Setting{"run.network", Kind::Switch, "true", "on|off",

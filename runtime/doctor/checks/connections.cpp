@@ -24,6 +24,11 @@ Findings check_answer(const World& world) {
     grouped.add(Status::Bad, missing.who, missing.reason,
                 "look at what its ranks printed themselves, then log in there; srun --exclude=NODE leaves it out");
   }
+  if (!world.missing.empty() && !world.sent_away.empty()) {
+    grouped.add(Status::Bad, world.tasks.front().host, fmt::format("rank 0 sent away {}", world.sent_away),
+                "give all ranks one secret: start them by srun --ddp, or set rendezvous.secret to a file of yours that "
+                "all nodes see");
+  }
   if (world.step.world_size == 1) {
     return std::move(grouped).or_else(Status::Absent,
                                       "one process: run srun rollcall doctor to ask all nodes of a job");

@@ -115,8 +115,8 @@ std::string measure(Ring& ring, const Operation& operation, const Size& size, Be
   return "";
 }
 
-/// Of fixed length, so that its reader takes none of the data that may follow at once.
-std::string token_of(const std::string& step) { return fmt::format("rollcall-doctor {:<48.48}", step); }
+/// What neighbours say to each other. Nothing else is read with it: data may follow at once.
+constexpr std::string_view kHere = "here";
 
 }  // namespace
 
@@ -158,7 +158,7 @@ Benchmark combine(const std::vector<Benchmark>& members) {
   return all;
 }
 
-RingMember::RingMember(const std::string& step) : token_(token_of(step)) {
+RingMember::RingMember(const rendezvous::Secret& secret) : seal_{secret, "ring"} {
   if (Result<rendezvous::Listener> listener = rendezvous::Listener::on_all_addresses(0)) {
     listener_ = std::move(*listener);
     fcntl(listener_->descriptor(), F_SETFL, fcntl(listener_->descriptor(), F_GETFL) | O_NONBLOCK);
@@ -175,40 +175,45 @@ std::string RingMember::connect(const std::vector<rendezvous::Endpoint>& neighbo
       reason = fmt::format("{}: {}", neighbour.host, attempt.reason);
       continue;
     }
-    right_ = Socket(attempt.descriptor);
-    const Result<void> sent = right_.send_frame(token_, deadline);
-    if (sent) {
+    right_ = Socket(attempt.descriptor, rendezvous::End::Client, seal_);
+    right_.frames().say(kHere);
+    if (right_.flush()) {
       return "";
     }
-    reason = fmt::format("{}: {}", neighbour.host, sent.error().reason);
+    reason = fmt::format("{}: the other end closed the connection", neighbour.host);
   }
   return reason;
 }
 
-Result<Socket> RingMember::accept_left(Clock::time_point deadline) const {
+Result<Socket> RingMember::accept_left(Clock::time_point deadline) {
   const auto lost = [](const std::string& reason) {
     return fail("doctor", "", reason, "looking at the other node", ExitCode::Unavailable);
   };
-  // No byte more than the token: the neighbour may have begun already.
-  rendezvous::Newcomers newcomers(rendezvous::kFrameHeader + token_.size());
+  rendezvous::Newcomers newcomers(seal_, kHere.size(), 0);
   Socket left;
-  while (Clock::now() < deadline) {
-    std::vector<pollfd> waiting{{listener_->descriptor(), POLLIN, 0}};
+  bool right_is_known = false;
+  while (!left.is_open() || !right_is_known) {
+    std::vector<pollfd> waiting{{listener_->descriptor(), POLLIN, 0},
+                                {right_is_known ? -1 : right_.descriptor(), POLLIN, 0}};
     newcomers.add_to(waiting);
-    poll(waiting.data(), waiting.size(), rendezvous::milliseconds_until(deadline));
+    if (poll(waiting.data(), waiting.size(), rendezvous::milliseconds_until(deadline)) == 0) {
+      return lost(newcomers.sent_away().empty() ? "no answer in time"
+                                                : "no answer in time, but from " + newcomers.sent_away());
+    }
     const std::string problem = newcomers.turn(listener_->descriptor(), [&](Socket newcomer, const std::string& text) {
-      if (text == token_ && !left.is_open()) {
+      if (text == kHere && !left.is_open() && newcomer.send_frame(kHere, Clock::now())) {
         left = std::move(newcomer);
       }
     });
-    if (left.is_open()) {
-      return left;
+    if (!right_is_known && !right_.take_arrived(right_.frames().most(kHere.size()))) {
+      return lost("the right neighbour closed the connection");
     }
-    if (!problem.empty()) {
-      return lost(problem);
+    right_is_known |= right_.frames().next().has_value();
+    if (!problem.empty() || right_.frames().broken()) {
+      return lost(problem.empty() ? "the right neighbour does not know this step's secret" : problem);
     }
   }
-  return lost("no answer in time");
+  return left;
 }
 
 Benchmark RingMember::measure(std::uint32_t index, std::uint32_t size, Clock::time_point deadline) {

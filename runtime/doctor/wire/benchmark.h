@@ -18,23 +18,25 @@ using rendezvous::Socket;
 /// This process's place in the ring of the benchmark: a port for its left neighbour, a connection to its right one.
 class RingMember {
  public:
-  /// Listens on a port of the kernel's choice; `step` tells neighbours from unexpected peers.
-  explicit RingMember(const std::string& step);
+  /// Listens on a port of the kernel's choice; neighbours know the step's `secret`.
+  explicit RingMember(const rendezvous::Secret& secret);
 
   /// 0: it could not listen.
   [[nodiscard]] std::uint16_t port() const { return listener_ ? listener_->port() : std::uint16_t{0}; }
 
   /// Connects to the right neighbour at the first endpoint that works. "" or what went wrong. Does not depend on the
-  /// neighbour's program being at the same place: its kernel accepts.
+  /// neighbour's program being at the same place: its kernel accepts, and who it is shows when measuring begins.
   [[nodiscard]] std::string connect(const std::vector<rendezvous::Endpoint>& neighbours, Clock::time_point deadline);
 
   /// Accepts the left neighbour and runs the benchmark; all members do at the same time, after all have connected.
   [[nodiscard]] Benchmark measure(std::uint32_t index, std::uint32_t size, Clock::time_point deadline);
 
  private:
-  [[nodiscard]] Result<Socket> accept_left(Clock::time_point deadline) const;
+  /// Accepts the left neighbour; each neighbour and this member show each other that they know the secret. The
+  /// vectors then go in clear: they are measured, and hold nothing.
+  [[nodiscard]] Result<Socket> accept_left(Clock::time_point deadline);
 
-  std::string token_;
+  rendezvous::Seal seal_;
   std::optional<rendezvous::Listener> listener_;
   Socket right_;
 };

@@ -19,7 +19,8 @@ constexpr std::chrono::seconds kLastAttempt{5};
 constexpr std::chrono::seconds kUntilOthers{1};
 
 /// A connection on which rank 0 greeted back, or why not.
-Result<Socket> greet_at(const Endpoint& endpoint, const Greeting& greeting, Clock::time_point deadline) {
+Result<Socket> greet_at(const Endpoint& endpoint, const rendezvous::Secret& secret, const Greeting& greeting,
+                        Clock::time_point deadline) {
   const auto failed = [&](const std::string& reason) {
     return fail("doctor", rendezvous::to_text(endpoint), reason, "rollcall env", ExitCode::Unavailable);
   };
@@ -27,7 +28,7 @@ Result<Socket> greet_at(const Endpoint& endpoint, const Greeting& greeting, Cloc
   if (attempt.descriptor < 0) {
     return failed(attempt.reason);
   }
-  Socket socket(attempt.descriptor);
+  Socket socket(attempt.descriptor, rendezvous::End::Client, {secret, kDoctor});
   if (const std::string stranger = rendezvous::stranger_at_other_end(attempt.descriptor); !stranger.empty()) {
     return failed(stranger + ", which cannot be rank 0");
   }
@@ -36,8 +37,8 @@ Result<Socket> greet_at(const Endpoint& endpoint, const Greeting& greeting, Cloc
   }
   const Result<std::string> answer = socket.receive_frame(deadline);
   const std::optional<Greeting> welcome = answer ? parse_greeting(*answer) : std::nullopt;
-  if (!welcome || welcome->step != greeting.step || welcome->rank != 0) {
-    return failed("something else listens there");
+  if (!welcome || welcome->rank != 0) {
+    return failed("a rollcall listens there that does not know this step's secret (rendezvous.secret), or is gone");
   }
   return socket;
 }
@@ -47,7 +48,8 @@ Clock::time_point attempt_deadline(Clock::time_point deadline, std::chrono::seco
 }
 
 /// Rank 0 listens now, so one failure is the truth.
-std::string why_not_expected(const Candidates& candidates, Greeting greeting, Clock::time_point deadline) {
+std::string why_not_expected(const Candidates& candidates, const rendezvous::Secret& secret, Greeting greeting,
+                             Clock::time_point deadline) {
   if (!candidates.expected) {
     return "nothing says where rank 0 is";
   }
@@ -55,7 +57,8 @@ std::string why_not_expected(const Candidates& candidates, Greeting greeting, Cl
     return candidates.expected_error;
   }
   greeting.probe = true;
-  const Result<Socket> probe = greet_at(*candidates.expected, greeting, attempt_deadline(deadline, kLastAttempt));
+  const Result<Socket> probe =
+      greet_at(*candidates.expected, secret, greeting, attempt_deadline(deadline, kLastAttempt));
   return probe ? "" : probe.error().reason;
 }
 
@@ -71,7 +74,7 @@ Error nobody(const Candidates& candidates, std::size_t tried, const std::string&
 
 }  // namespace
 
-Result<Socket> find_rank_0(const Candidates& candidates, const Greeting& greeting,
+Result<Socket> find_rank_0(const Candidates& candidates, const rendezvous::Secret& secret, const Greeting& greeting,
                            const std::function<std::string()>& further_host, Clock::time_point deadline,
                            HeadFacts& head) {
   const bool usable = candidates.expected && candidates.expected_error.empty();
@@ -86,10 +89,10 @@ Result<Socket> find_rank_0(const Candidates& candidates, const Greeting& greetin
     const bool others = !usable || Clock::now() > try_others;
     const std::size_t count = others ? endpoints.size() : 1;
     for (std::size_t i = 0; i < count && Clock::now() < deadline; ++i) {
-      Result<Socket> rank_0 = greet_at(endpoints[i], greeting, attempt_deadline(deadline));
+      Result<Socket> rank_0 = greet_at(endpoints[i], secret, greeting, attempt_deadline(deadline));
       if (rank_0 && (i > 0 || !usable)) {
         head.used = rendezvous::to_text(endpoints[i]);
-        head.error = why_not_expected(candidates, greeting, deadline);
+        head.error = why_not_expected(candidates, secret, greeting, deadline);
       }
       if (rank_0) {
         return rank_0;

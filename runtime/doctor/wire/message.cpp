@@ -36,7 +36,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Endpoint, host, port)
 
 namespace rollcall::doctor {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Greeting, step, rank, probe)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Greeting, rank, probe)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Request, what, index, size, neighbours)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Measurement, operation, bytes, seconds, gigabytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Benchmark, ranks, error, rows)

@@ -15,9 +15,12 @@
 
 namespace rollcall::doctor {
 
-/// The first message on every connection. Whoever does not say this is an unexpected peer.
+/// What a connection between ranks is for (rendezvous::Seal): ranks of another step that share a port do not have its
+/// secret.
+inline constexpr const char* kDoctor = "doctor";
+
+/// The first message on every connection.
 struct Greeting {
-  std::string step;        ///< world_name(): ranks of another step that share a port are told apart
   std::uint32_t rank = 0;  ///< of the sender
   bool probe = false;      ///< only asks whether this is rank 0's port; the connection ends after the answer
 };

@@ -20,8 +20,10 @@ constexpr const char* kGone = "its connection ended: the process was killed or f
 
 }  // namespace
 
-Server::Server(std::vector<rendezvous::Listener> listeners, std::string step, std::uint32_t world_size)
-    : listeners_(std::move(listeners)), step_(std::move(step)), world_size_(world_size) {
+Server::Server(std::vector<rendezvous::Listener> listeners, const rendezvous::Secret& secret, std::uint32_t world_size)
+    : listeners_(std::move(listeners)),
+      world_size_(world_size),
+      newcomers_({secret, kDoctor}, kLongestGreeting, world_size) {
   raise_open_files_limit();
   for (const rendezvous::Listener& listener : listeners_) {
     fcntl(listener.descriptor(), F_SETFL, fcntl(listener.descriptor(), F_GETFL) | O_NONBLOCK);
@@ -30,11 +32,11 @@ Server::Server(std::vector<rendezvous::Listener> listeners, std::string step, st
 
 void Server::greet(Socket client, const std::string& text) {
   const std::optional<Greeting> greeting = parse_greeting(text);
-  if (!greeting || greeting->step != step_ || greeting->rank == 0 || greeting->rank >= world_size_) {
+  if (!greeting || greeting->rank == 0 || greeting->rank >= world_size_) {
     return;
   }
   // A few bytes into an empty socket buffer: this does not wait.
-  const bool told = client.send_frame(to_text(Greeting{step_, 0, greeting->probe}), Clock::now()).has_value();
+  const bool told = client.send_frame(to_text(Greeting{0, greeting->probe}), Clock::now()).has_value();
   if (told && !greeting->probe) {
     losses_.erase(greeting->rank);
     clients_.insert_or_assign(greeting->rank, std::move(client));

@@ -18,10 +18,10 @@ using rendezvous::Clock;
 using rendezvous::Socket;
 
 /// Rank 0's end of the exchange: every other rank holds one connection to it. One thread, poll(2); every call ends at
-/// its deadline. A connection that is not of this step is closed.
+/// its deadline. Who does not know this step's secret is sent away.
 class Server {
  public:
-  Server(std::vector<rendezvous::Listener> listeners, std::string step, std::uint32_t world_size);
+  Server(std::vector<rendezvous::Listener> listeners, const rendezvous::Secret& secret, std::uint32_t world_size);
 
   /// Lets the ranks 1.. report; returns what each said. Ends when all did, at the deadline, or shortly after the last
   /// connection broke where nobody else is awaited.
@@ -39,8 +39,11 @@ class Server {
   /// The ranks whose connection broke, or who did not answer in time, and why.
   [[nodiscard]] const std::map<std::uint32_t, std::string>& losses() const { return losses_; }
 
+  /// The last that came and was sent away, for people (Newcomers::sent_away()).
+  [[nodiscard]] const std::string& sent_away() const { return newcomers_.sent_away(); }
+
  private:
-  static constexpr std::size_t kLongestGreeting = 4096;  ///< bytes
+  static constexpr std::size_t kLongestGreeting = 64;  ///< bytes
 
   void greet(Socket client, const std::string& text);
   void hear_newcomers();
@@ -49,9 +52,8 @@ class Server {
   [[nodiscard]] bool all_accounted_for(const std::map<std::uint32_t, std::string>& reports) const;
 
   std::vector<rendezvous::Listener> listeners_;
-  std::string step_;
   std::uint32_t world_size_;
-  rendezvous::Newcomers newcomers_{kLongestGreeting};
+  rendezvous::Newcomers newcomers_;
   std::map<std::uint32_t, Socket> clients_;
   std::map<std::uint32_t, std::string> losses_;
   Clock::time_point last_loss_{};

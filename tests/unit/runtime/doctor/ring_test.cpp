@@ -95,11 +95,14 @@ TEST(DoctorBenchmark, MeasuresAndVerifiesEveryOperation) {
 
 TEST(DoctorBenchmark, StrangersWhoConnectFirstDoNotKeepTheNeighbourOut) {
   const Clock::time_point deadline = Clock::now() + std::chrono::seconds(10);
-  std::array<RingMember, 2> members{RingMember("7.0.0"), RingMember("7.0.0")};
+  const auto secret = rendezvous::Secret::of("drawn", "7.0.0");
+  std::array<RingMember, 2> members{RingMember(secret), RingMember(secret)};
   const auto endpoint = [&](std::size_t i) { return rendezvous::Endpoint{"127.0.0.1", members.at(i).port()}; };
   const Socket silent(rendezvous::connect_once(endpoint(0), deadline).descriptor);
-  Socket other_step(rendezvous::connect_once(endpoint(0), deadline).descriptor);
-  ASSERT_TRUE(other_step.send_frame("rollcall-doctor 8.0.0", deadline));
+  Socket other_step(rendezvous::connect_once(endpoint(0), deadline).descriptor, rendezvous::End::Client,
+                    {rendezvous::Secret::of("drawn", "8.0.0"), "ring"});
+  other_step.frames().say("here");
+  ASSERT_TRUE(other_step.flush());
   for (std::size_t i = 0; i < 2; ++i) {
     ASSERT_EQ(members.at(i).connect({endpoint(1 - i)}, deadline), "");
   }

@@ -33,7 +33,16 @@ Listener listener() {
   return *std::move(made);
 }
 
-/// A connection to `port` on which nothing has been said.
+rendezvous::Secret of_step(const std::string& name = "7.0.0") { return rendezvous::Secret::of("drawn", name); }
+
+/// A connection to `port` of one who knows a step's secret, on which nothing has been said.
+Socket connected_as(const rendezvous::Secret& secret, std::uint16_t port) {
+  const rendezvous::Attempt attempt = rendezvous::connect_once({"127.0.0.1", port}, soon());
+  EXPECT_GE(attempt.descriptor, 0) << attempt.reason;
+  return {attempt.descriptor, rendezvous::End::Client, {secret, kDoctor}};
+}
+
+/// A connection to `port` on which nothing has been said, in clear.
 Socket connected(std::uint16_t port) {
   const rendezvous::Attempt attempt = rendezvous::connect_once({"127.0.0.1", port}, soon());
   EXPECT_GE(attempt.descriptor, 0) << attempt.reason;
@@ -47,7 +56,7 @@ std::thread client(std::uint16_t port, std::uint32_t rank, const std::string& te
     candidates.expected = {"127.0.0.1", port};
     HeadFacts head;
     Result<Socket> rank_0 = find_rank_0(
-        candidates, {"7.0.0", rank, false}, [] { return ""; }, soon(), head);
+        candidates, of_step(), {rank, false}, [] { return ""; }, soon(), head);
     ASSERT_TRUE(rank_0) << rank_0.error().message();
     EXPECT_EQ(head.error, "");
     ASSERT_TRUE(rank_0->send_frame(text, soon()));
@@ -154,7 +163,7 @@ TEST(DoctorClient, ARequestThatIsNoneEndsTheTalk) {
 TEST(DoctorServer, GathersAsksAndDismisses) {
   Listener own = listener();
   const std::uint16_t port = own.port();
-  Server server(one(std::move(own)), "7.0.0", 3);
+  Server server(one(std::move(own)), of_step(), 3);
   std::thread first = client(port, 1, "one");
   std::thread second = client(port, 2, "two");
   EXPECT_THAT(server.gather(soon()), ElementsAre(Pair(1, "one"), Pair(2, "two")));
@@ -173,59 +182,69 @@ TEST(DoctorServer, GathersAsksAndDismisses) {
 TEST(DoctorServer, AGreetingThatDoesNotEndIsHungUpOn) {
   Listener own = listener();
   const std::uint16_t port = own.port();
-  Server server(one(std::move(own)), "7.0.0", 2);
-  Socket endless = connected(port);
-  const std::string part = encode_frame(std::string(1 << 20, 'x')).substr(0, 8192);
-  ASSERT_TRUE(transfer(endless, std::as_bytes(std::span(part)), endless, {}, soon()));
-  std::thread right = client(port, 1, "one");
+  Server server(one(std::move(own)), of_step(), 2);
+  std::thread others([port] {
+    Socket endless = connected_as(of_step(), port);
+    endless.frames().say(std::string(1 << 20, 'x'));
+    const Result<std::string> answer = endless.receive_frame(Clock::now() + std::chrono::seconds(4));
+    ASSERT_FALSE(answer);
+    EXPECT_THAT(answer.error().reason, testing::Not(HasSubstr("in time")));
+    client(port, 1, "one").join();
+  });
   EXPECT_THAT(server.gather(soon()), ElementsAre(Pair(1, "one")));
   server.tell({{1, to_text(Request{})}}, soon());
-  right.join();
-  const Result<std::string> answer = endless.receive_frame(soon());  // while the server lives
-  ASSERT_FALSE(answer);
-  EXPECT_THAT(answer.error().reason, testing::Not(HasSubstr("in time")));
+  others.join();
 }
 
 TEST(DoctorServer, ListensToItsOwnStepOnly) {
   Listener own = listener();
   const std::uint16_t port = own.port();
-  Server server(one(std::move(own)), "7.0.0", 2);
+  Server server(one(std::move(own)), of_step(), 2);
   Socket silent = connected(port);
   Socket browser = connected(port);
   ASSERT_TRUE(transfer(browser, std::as_bytes(std::span("GET / HTTP/1.1\r\n\r\n", 18)), browser, {}, soon()));
-  Socket other_step = connected(port);
-  ASSERT_TRUE(other_step.send_frame(to_text(Greeting{"7.1.0", 1, false}), soon()));
-  Socket no_such_rank = connected(port);
-  ASSERT_TRUE(no_such_rank.send_frame(to_text(Greeting{"7.0.0", 2, false}), soon()));
+  Socket other_step = connected_as(of_step("7.1.0"), port);
+  other_step.frames().say(to_text(Greeting{1, false}));
+  Socket no_such_rank = connected_as(of_step(), port);
+  no_such_rank.frames().say(to_text(Greeting{2, false}));
+  ASSERT_TRUE(other_step.flush() && no_such_rank.flush());
+  std::thread strangers([&] {
+    EXPECT_FALSE(other_step.receive_frame(soon()));
+    EXPECT_FALSE(no_such_rank.receive_frame(soon()));
+  });
   std::thread right = client(port, 1, "one");
   EXPECT_THAT(server.gather(soon()), ElementsAre(Pair(1, "one")));
   server.tell({{1, to_text(Request{})}}, soon());
   right.join();
-  EXPECT_FALSE(other_step.receive_frame(soon()));
-  EXPECT_FALSE(no_such_rank.receive_frame(soon()));
+  strangers.join();
+  EXPECT_THAT(server.sent_away(), HasSubstr("does not know the secret"));
 }
 
 TEST(DoctorServer, StopsWaitingAtTheDeadlineAndSoonAfterALoss) {
   Listener own = listener();
   const std::uint16_t port = own.port();
-  Server server(one(std::move(own)), "7.0.0", 2);
+  Server server(one(std::move(own)), of_step(), 2);
   EXPECT_THAT(server.gather(Clock::now() + std::chrono::milliseconds(50)), IsEmpty());
-  {
-    Socket dying = connected(port);
-    ASSERT_TRUE(dying.send_frame(to_text(Greeting{"7.0.0", 1, false}), soon()));
-  }
+  std::thread dying([port] {
+    Socket rank = connected_as(of_step(), port);
+    EXPECT_TRUE(rank.send_frame(to_text(Greeting{1, false}), soon()) && rank.receive_frame(soon()));
+  });
   EXPECT_THAT(server.gather(Clock::now() + std::chrono::hours(1)), IsEmpty());
+  dying.join();
   EXPECT_THAT(server.losses().at(1), HasSubstr("its connection ended"));
 }
 
 TEST(DoctorServer, NamesARankThatDiesWhileItIsAsked) {
   Listener own = listener();
   const std::uint16_t port = own.port();
-  Server server(one(std::move(own)), "7.0.0", 2);
-  Socket dying = connected(port);
-  ASSERT_TRUE(dying.send_frame(to_text(Greeting{"7.0.0", 1, false}), soon()));
-  ASSERT_TRUE(dying.send_frame("one", soon()));
+  Server server(one(std::move(own)), of_step(), 2);
+  Socket dying = connected_as(of_step(), port);
+  std::thread reporting([&] {
+    EXPECT_TRUE(dying.send_frame(to_text(Greeting{1, false}), soon()));
+    EXPECT_TRUE(dying.send_frame("one", soon()));
+  });
   EXPECT_THAT(server.gather(soon()), ElementsAre(Pair(1, "one")));
+  reporting.join();
   const auto answers = server.ask({{1, to_text(Request{})}}, soon(), [&] { dying = Socket(); });
   EXPECT_THAT(answers, IsEmpty());
   EXPECT_TRUE(server.losses().contains(1));
@@ -238,11 +257,11 @@ TEST(DoctorClient, TakesAnotherWayAndTellsWhatIsWrongWithTheFirst) {
   candidates.hosts = {"127.0.0.1"};
   const Listener occupied = listener();  // accepts connections and says nothing
   candidates.expected = {"127.0.0.1", occupied.port()};
-  Server server(one(std::move(own)), "7.0.0", 2);
+  Server server(one(std::move(own)), of_step(), 2);
   std::future<HeadFacts> head = std::async(std::launch::async, [&] {
     HeadFacts found;
     Result<Socket> rank_0 = find_rank_0(
-        candidates, {"7.0.0", 1, false}, [] { return ""; }, soon(), found);
+        candidates, of_step(), {1, false}, [] { return ""; }, soon(), found);
     EXPECT_TRUE(rank_0 && rank_0->send_frame("one", soon()));
     return found;
   });
@@ -263,7 +282,7 @@ TEST(DoctorClient, OnThisHostAnotherUsersListenerIsToldNothing) {
   candidates.expected = {"127.0.0.1", foreign.port()};
   HeadFacts head;
   const Result<Socket> nobody = find_rank_0(
-      candidates, {"7.0.0", 1, false}, [] { return ""; }, Clock::now() + std::chrono::milliseconds(200), head);
+      candidates, of_step(), {1, false}, [] { return ""; }, Clock::now() + std::chrono::milliseconds(200), head);
   ASSERT_FALSE(nobody);
   EXPECT_THAT(nobody.error().reason, HasSubstr("a process of user 4711 listens there, which cannot be rank 0"));
   Result<Socket> asked = rendezvous::accept_one(foreign.descriptor(), soon());
@@ -275,11 +294,11 @@ TEST(DoctorClient, AsksForAFurtherHostOnceWhereNoneWorks) {
   Listener own = listener();
   Candidates candidates;
   candidates.second_port = own.port();
-  Server server(one(std::move(own)), "7.0.0", 2);
+  Server server(one(std::move(own)), of_step(), 2);
   std::thread guest_thread([&] {
     HeadFacts found;
     const Result<Socket> rank_0 = find_rank_0(
-        candidates, {"7.0.0", 1, false}, [] { return "127.0.0.1"; }, soon(), found);
+        candidates, of_step(), {1, false}, [] { return "127.0.0.1"; }, soon(), found);
     EXPECT_TRUE(rank_0);
     EXPECT_EQ(found.error, "nothing says where rank 0 is");
   });
@@ -292,7 +311,7 @@ TEST(DoctorClient, GivesUpAtTheDeadline) {
   candidates.expected = {"127.0.0.1", 1};
   HeadFacts head;
   const Result<Socket> nobody = find_rank_0(
-      candidates, {"7.0.0", 1, false}, [] { return ""; }, Clock::now() + std::chrono::milliseconds(100), head);
+      candidates, of_step(), {1, false}, [] { return ""; }, Clock::now() + std::chrono::milliseconds(100), head);
   ASSERT_FALSE(nobody);
   EXPECT_THAT(nobody.error().message(), HasSubstr("127.0.0.1:1: rank 0 does not answer"));
 }

@@ -27,6 +27,9 @@ using testing::HasSubstr;
 
 const WorldKey kKey{"4711-0-0", "0123456789abcdef"};
 
+Secret secret_of(const std::string& drawn) { return Secret::of(drawn, kKey.name); }
+Seal of_admission() { return {secret_of("drawn"), "admission"}; }
+
 Clock::time_point in_time() { return Clock::now() + seconds(30); }
 
 Listener rank_0_listener() {
@@ -35,8 +38,8 @@ Listener rank_0_listener() {
   return *std::move(made);
 }
 
-PlaceSource at(const Listener& rank_0, const std::string& nonce = "") {
-  return [place = Place{{"127.0.0.1", rank_0.port()}, nonce}] { return Places{{place}, ""}; };
+PlaceSource at(const Listener& rank_0, const std::string& drawn = "drawn") {
+  return [place = Place{{"127.0.0.1", rank_0.port()}, secret_of(drawn)}] { return Places{{place}, ""}; };
 }
 
 Result<Admission> come(const PlaceSource& source, const Newcomer& newcomer, double timeout = 30) {
@@ -44,10 +47,9 @@ Result<Admission> come(const PlaceSource& source, const Newcomer& newcomer, doub
 }
 
 /// Rank 0 of a world of `size`, on a thread.
-std::future<Result<void>> rank_0(const Listener& own, std::uint32_t size, double timeout = 30,
-                                 Nonce nonce = Nonce::ToldHere) {
-  return std::async(std::launch::async, [&own, size, timeout, nonce] {
-    return admit_others(own, kKey, size, std::chrono::duration<double>(timeout), nonce);
+std::future<Result<Members>> rank_0(const Listener& own, std::uint32_t size, double timeout = 30) {
+  return std::async(std::launch::async, [&own, size, timeout] {
+    return admit_others(own, kKey, secret_of("drawn"), size, std::chrono::duration<double>(timeout));
   });
 }
 
@@ -55,16 +57,19 @@ std::future<Result<Admission>> rank(const Listener& zero, std::uint32_t number, 
   return std::async(std::launch::async, [&zero, number, size] { return come(at(zero), {kKey.name, number, size}); });
 }
 
-/// A connection on which `text` was said, as a frame.
-Socket saying(const Listener& own, const std::string& text) {
-  Socket socket(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor);
+/// A connection on which `text` was said by one who knows the secret, or another one. Rank 0 listens already.
+Socket saying(const Listener& own, const std::string& text, const Seal& with = of_admission()) {
+  Socket socket(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor, End::Client, with);
   EXPECT_TRUE(socket.send_frame(text, in_time()));
   return socket;
 }
 
-std::string hello(const std::string& world, const std::string& nonce, int number, int size) {
-  return "rollcall meeting 1\n" + world + "\n" + nonce + "\n" + std::to_string(number) + "\n" + std::to_string(size) +
-         "\nfar";
+std::string hello(int number, int size) { return std::to_string(number) + "\n" + std::to_string(size) + "\nfar"; }
+
+/// A connection that somebody accepted who knows the secret.
+Result<Socket> accepted_as_rank_0(const Listener& own) {
+  const int descriptor = accept(own.descriptor(), nullptr, nullptr);
+  return Socket(descriptor, End::Server, of_admission());
 }
 
 TEST(Admission, AllGoOnTogetherWithRankZerosKey) {
@@ -72,54 +77,71 @@ TEST(Admission, AllGoOnTogetherWithRankZerosKey) {
   auto zero = rank_0(own, 3);
   auto one = rank(own, 1, 3);
   auto two = rank(own, 2, 3);
-  EXPECT_TRUE(zero.get());
+  Result<Members> members = zero.get();
+  ASSERT_TRUE(members) << members.error().message();
+  std::uint32_t number = 1;
   for (auto* other : {&one, &two}) {
-    const Result<Admission> admission = other->get();
+    Result<Admission> admission = other->get();
     ASSERT_TRUE(admission) << admission.error().message();
     EXPECT_EQ(to_text(admission->key), "4711-0-0-0123456789abcdef");
     EXPECT_EQ(admission->endpoint.port, own.port());
+    EXPECT_TRUE(admission->head.send_frame("and so on", in_time()));
+    const Result<std::string> heard = members->at(number++).receive_frame(in_time());
+    EXPECT_TRUE(heard && *heard == "and so on") << "the connections stay open";
   }
 }
 
-TEST(Admission, ARankOfAnotherWorldIsRefusedByBothNames) {
-  const Listener own = rank_0_listener();
-  auto zero = rank_0(own, 2);
-  const auto stranger = come(at(own), {"4712-0-0", 1, 2}, 1);
-  ASSERT_FALSE(stranger);
-  EXPECT_EQ(stranger.error().exit_code, ExitCode::Unavailable);
-  EXPECT_THAT(stranger.error().reason, HasSubstr("rank 0 of another world listens there: 4711-0-0 on "))
-      << stranger.error().message();
-  EXPECT_THAT(stranger.error().reason, HasSubstr("not 4712-0-0"));
-  EXPECT_TRUE(rank(own, 1, 2).get());
-  EXPECT_TRUE(zero.get()) << "the stranger does not keep the world from meeting";
+/// Whether `said`, of a stranger, was answered by more than the opening that all get.
+void expect_no_word(Socket& stranger) {
+  EXPECT_FALSE(stranger.receive_frame(in_time())) << "is hung up on";
+  EXPECT_FALSE(stranger.frames().proven());
 }
 
-TEST(Admission, WhoReadTheNonceOfAnEarlierRunIsRefused) {
+TEST(Admission, WhoDoesNotKnowTheSecretIsToldNothing) {
   const Listener own = rank_0_listener();
   auto zero = rank_0(own, 2);
-  const auto late = come(at(own, "fedcba9876543210"), {kKey.name, 1, 2}, 1);
-  ASSERT_FALSE(late);
-  EXPECT_THAT(late.error().reason, HasSubstr("rank 0 of another start of 4711-0-0 listens there"));
-  EXPECT_TRUE(come(at(own, kKey.nonce), {kKey.name, 1, 2}));
-  EXPECT_TRUE(zero.get());
+  for (const Seal& other : {Seal{secret_of("another"), "admission"}, Seal{secret_of("drawn"), "doctor"},
+                            Seal{Secret::of("drawn", "4712-0-0"), "admission"}}) {
+    Socket stranger = saying(own, hello(1, 2), other);
+    expect_no_word(stranger);
+  }
+  Socket in_clear(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor);
+  ASSERT_TRUE(in_clear.send_frame(hello(1, 2), in_time()));
+  expect_no_word(in_clear);
+  EXPECT_TRUE(come(at(own), {kKey.name, 1, 2}));
+  EXPECT_TRUE(zero.get()) << "strangers do not keep the world from meeting";
 }
 
-TEST(Admission, TheNonceIsNotToldToWhoShouldKnowIt) {
+TEST(Admission, BothSidesSayThatTheSecretIsAnother) {
   const Listener own = rank_0_listener();
-  auto zero = rank_0(own, 2, 30, Nonce::KnownToRanks);
-  Socket stranger = saying(own, hello(kKey.name, "", 1, 2));
-  const Result<std::string> answer = stranger.receive_frame(in_time());
-  ASSERT_TRUE(answer);
-  EXPECT_THAT(*answer, testing::StartsWith("refused\n"));
-  EXPECT_EQ(answer->find(kKey.nonce), std::string::npos);
-  EXPECT_TRUE(come(at(own, kKey.nonce), {kKey.name, 1, 2}));
-  EXPECT_TRUE(zero.get());
+  auto zero = rank_0(own, 2, 2);
+  const auto other = come(at(own, "another"), {kKey.name, 1, 2}, 1);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().exit_code, ExitCode::Unavailable);
+  EXPECT_THAT(other.error().reason,
+              HasSubstr("a rollcall listens there that does not know the secret of 4711-0-0 (rendezvous.secret)"));
+  EXPECT_THAT(zero.get().error().reason,
+              HasSubstr("sent away: 127.0.0.1, which does not know the secret (rendezvous.secret)"));
+}
+
+TEST(Admission, AnotherUsersProcessOfThisHostIsSentAwayWhateverItKnows) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root can be another user";
+  }
+  const Listener own = rank_0_listener();
+  ASSERT_EQ(seteuid(4711), 0);
+  Socket thief(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor, End::Client, of_admission());
+  ASSERT_EQ(seteuid(0), 0);
+  auto zero = rank_0(own, 2, 2);
+  ASSERT_TRUE(thief.send_frame(hello(1, 2), in_time()));
+  expect_no_word(thief);
+  EXPECT_THAT(zero.get().error().reason, HasSubstr("sent away: a process of user 4711"));
 }
 
 TEST(Admission, AMemberThatTalksOnIsDroppedAndAwaitedAgain) {
   const Listener own = rank_0_listener();
   auto zero = rank_0(own, 2 + 1);
-  Socket talks = saying(own, hello(kKey.name, "", 1, 3));
+  Socket talks = saying(own, hello(1, 3));
   ASSERT_TRUE(talks.receive_frame(in_time()));
   ASSERT_TRUE(talks.send_frame("more", in_time()));
   EXPECT_FALSE(talks.receive_frame(in_time()));  // closed, not "begin"
@@ -132,8 +154,9 @@ TEST(Admission, AMemberThatTalksOnIsDroppedAndAwaitedAgain) {
 
 TEST(Admission, AMemberWhoseWordsCameWithItsHelloIsDroppedToo) {
   const Listener own = rank_0_listener();
-  Socket talks = saying(own, hello(kKey.name, "", 1, 2));
-  ASSERT_TRUE(talks.send_frame("more", in_time()));  // both are there before rank 0 looks
+  Socket talks(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor, End::Client, of_admission());
+  talks.frames().say(hello(1, 2));
+  talks.frames().say("more");
   auto zero = rank_0(own, 2);
   EXPECT_TRUE(talks.receive_frame(in_time()));
   EXPECT_FALSE(talks.receive_frame(in_time()));
@@ -144,11 +167,11 @@ TEST(Admission, AMemberWhoseWordsCameWithItsHelloIsDroppedToo) {
 TEST(Admission, ARankThatCannotBeOfThisWorldIsRefused) {
   const Listener own = rank_0_listener();
   auto zero = rank_0(own, 3);
-  const Socket one = saying(own, hello(kKey.name, "", 1, 3));
+  const Socket one = saying(own, hello(1, 3));
   for (const auto& [number, size, reason] :
        {std::tuple{2, 4, "rank 2 of 4 is none of the 3 ranks"}, std::tuple{3, 3, "rank 3 of 3 is none"},
         std::tuple{0, 3, "rank 0 of 3 is none"}, std::tuple{1, 3, "rank 1 of 4711-0-0 is there already, from far"}}) {
-    const Result<std::string> answer = saying(own, hello(kKey.name, "", number, size)).receive_frame(in_time());
+    const Result<std::string> answer = saying(own, hello(number, size)).receive_frame(in_time());
     ASSERT_TRUE(answer);
     EXPECT_THAT(*answer, AllOf(testing::StartsWith("refused\n"), HasSubstr(reason)));
   }
@@ -164,7 +187,7 @@ TEST(Admission, StrangersThatSayAnythingElseDoNotDisturb) {
   Socket browser(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor);
   ASSERT_TRUE(transfer(browser, std::as_bytes(std::span("GET / HTTP/1.1\r\n\r\n", 18)), browser, {}, in_time()));
   EXPECT_FALSE(browser.receive_frame(in_time())) << "is hung up on";
-  EXPECT_FALSE(saying(own, "rollcall meeting 2\nx").receive_frame(in_time()));
+  EXPECT_FALSE(saying(own, "4\n2").receive_frame(in_time()));
   EXPECT_FALSE(saying(own, "").receive_frame(in_time()));
   EXPECT_TRUE(rank(own, 1, 2).get());
   EXPECT_TRUE(zero.get());
@@ -205,13 +228,13 @@ TEST(Admission, SilentConnectionsMakeRoomForRanks) {
     silent.emplace_back(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor);
     ASSERT_TRUE(silent.back().is_open());
   }
-  Socket one = saying(own, hello(kKey.name, "", 1, 2));
+  auto one = rank(own, 1, 2);
   const int next = ::dup(0);  // what is open now stays so, and 20 more may be
   ::close(next);
   rlimit few = before;
   few.rlim_cur = static_cast<rlim_t>(next) + 20;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-  const Result<void> met = admit_others(own, kKey, 2, seconds(30), Nonce::ToldHere);
+  const Result<Members> met = admit_others(own, kKey, secret_of("drawn"), 2, seconds(30));
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_TRUE(met) << met.error().message();
 }
@@ -223,7 +246,7 @@ TEST(Admission, WhoHasSpokenIsHeardBeforeAnybodyIsClosedForWantOfDescriptors) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const Listener own = rank_0_listener();
-  Socket one = saying(own, hello(kKey.name, "", 1, 2));  // the first in the queue
+  auto one = rank(own, 1, 2);
   std::vector<Socket> silent;
   for (int i = 0; i < 40; ++i) {
     silent.emplace_back(connect_once({"127.0.0.1", own.port()}, in_time()).descriptor);
@@ -234,7 +257,7 @@ TEST(Admission, WhoHasSpokenIsHeardBeforeAnybodyIsClosedForWantOfDescriptors) {
   rlimit few = before;
   few.rlim_cur = static_cast<rlim_t>(next) + 20;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-  const Result<void> met = admit_others(own, kKey, 2, seconds(3), Nonce::ToldHere);
+  const Result<Members> met = admit_others(own, kKey, secret_of("drawn"), 2, seconds(30));
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_TRUE(met) << met.error().message();
 }
@@ -246,14 +269,14 @@ TEST(Admission, OtherPlacesThatAreSilentDoNotHoldUpTheFirst) {
     port = free.port();
   }
   std::vector<Listener> silent;
-  std::vector<Place> places{{{"127.0.0.1", port}, ""}};
+  std::vector<Place> places{{{"127.0.0.1", port}, secret_of("drawn")}};
   for (int i = 0; i < 8; ++i) {
     silent.push_back(rank_0_listener());
-    places.push_back({{"127.0.0.1", silent.back().port()}, ""});
+    places.push_back({{"127.0.0.1", silent.back().port()}, secret_of("drawn")});
   }
   bool asked = false;
   std::optional<Listener> own;
-  std::future<Result<void>> zero;
+  std::future<Result<Members>> zero;
   const PlaceSource source = [&] {
     if (std::exchange(asked, true) && !own) {  // rank 0 is one round late
       Result<Listener> made = Listener::on_all_addresses(port);
@@ -285,9 +308,9 @@ TEST(Admission, OnThisHostAnotherUsersListenerIsNotAsked) {
 
 TEST(Admission, AListenerThatIsNoRankZeroIsNotBelieved) {
   const Listener foreign = rank_0_listener();
-  for (const std::string answer : {"", "here", "here\n4711-0-0\n", "here\n4712-0-0\nabc", "HTTP/1.1 400"}) {
+  for (const std::string answer : {"", "here", "there\nabc", "HTTP/1.1 400"}) {
     auto serving = std::async(std::launch::async, [&] {
-      Result<Socket> socket = accept_one(foreign.descriptor(), in_time());
+      Result<Socket> socket = accepted_as_rank_0(foreign);
       (void)socket->receive_frame(in_time());
       (void)socket->send_frame(answer, in_time());
     });
@@ -305,13 +328,13 @@ TEST(Admission, WhoIsMissingIsNamedToAllThatCame) {
   const Listener own = rank_0_listener();
   auto zero = rank_0(own, 4, 2);
   auto two = rank(own, 2, 4);
-  const Result<std::string> refused = saying(own, hello("4712-3-0", "", 1, 4)).receive_frame(in_time());
-  const Result<void> met = zero.get();
+  const Result<std::string> refused = saying(own, hello(1, 5)).receive_frame(in_time());
+  const Result<Members> met = zero.get();
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().exit_code, ExitCode::Unavailable);
   EXPECT_THAT(met.error().message(),
               HasSubstr("rendezvous: 4711-0-0: only 2 of 4 ranks came within 2 s: without 1, 3"));
-  EXPECT_THAT(met.error().reason, HasSubstr("refused: rank 1 of 4712-3-0 on far"));
+  EXPECT_THAT(met.error().reason, HasSubstr("sent away: rank 1 on far"));
   const Result<Admission> told = two.get();
   ASSERT_FALSE(told);
   EXPECT_EQ(told.error().reason, met.error().reason);
@@ -321,7 +344,7 @@ TEST(Admission, ARankThatLeftIsAwaitedAgain) {
   const Listener own = rank_0_listener();
   auto zero = rank_0(own, 3);
   {
-    Socket first = saying(own, hello(kKey.name, "", 1, 3));
+    Socket first = saying(own, hello(1, 3));
     ASSERT_TRUE(first.receive_frame(in_time()));
   }
   auto two = rank(own, 2, 3);
@@ -334,9 +357,9 @@ TEST(Admission, ARankThatLeftIsAwaitedAgain) {
 TEST(Admission, RankZerosDeathIsToldAtOnce) {
   auto own = std::optional<Listener>(rank_0_listener());
   auto one = rank(*own, 1, 2);
-  Result<Socket> socket = accept_one(own->descriptor(), in_time());
+  Result<Socket> socket = accepted_as_rank_0(*own);
   (void)socket->receive_frame(in_time());
-  ASSERT_TRUE(socket->send_frame("here\n4711-0-0\n0123456789abcdef", in_time()));
+  ASSERT_TRUE(socket->send_frame("here\n0123456789abcdef", in_time()));
   *socket = Socket();
   const Result<Admission> admission = one.get();
   ASSERT_FALSE(admission);

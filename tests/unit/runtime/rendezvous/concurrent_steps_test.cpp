@@ -18,6 +18,7 @@
 #include "runtime/rendezvous/meet.h"
 #include "runtime/resolve/master_endpoint.h"
 #include "runtime/settings/launch_settings.h"
+#include "tests/support/secret_file.h"
 
 namespace rollcall::rendezvous {
 namespace {
@@ -37,6 +38,7 @@ struct Found {
 
 settings::Settings with(const std::string& port_range, const std::string& timeout) {
   settings::Settings settings(settings::launch_table());
+  EXPECT_TRUE(settings.set("rendezvous.secret", secret_file(), "test"));
   EXPECT_TRUE(settings.set("port.range", port_range, "test"));
   EXPECT_TRUE(settings.set("rendezvous.timeout", timeout, "test"));
   return settings;

@@ -57,16 +57,18 @@ TEST(Endpoint, SurvivesARoundTripThroughText) {
   }
 }
 
-const WorldKey kFileKey{"4711-0-0", "0123456789abcdef"};
+const std::string kWorld = "4711-0-0";
+const std::string kDrawn = "0123456789abcdef";
 
 std::string refusal_of(const std::filesystem::path& path) {
-  const EndpointReading reading = read_endpoint_file(path, kFileKey.name);
+  const EndpointReading reading = read_endpoint_file(path, kWorld);
   EXPECT_FALSE(reading.endpoint);
   return reading.refusal;
 }
 
-void write_whole(const std::filesystem::path& path, const std::string& name = kFileKey.name) {
-  std::ofstream(path) << "rollcall endpoint 2\njwb0001:20000\n" << name << " " << kFileKey.nonce << "\n";
+void write_whole(const std::filesystem::path& path, const std::string& name = kWorld) {
+  std::ofstream(path) << "rollcall endpoint 3\njwb0001:20000\n" << name << " " << kDrawn << "\n";
+  chmod(path.c_str(), 0600);
 }
 
 TEST(EndpointFile, ThatOthersCouldHaveMadeIsRefusedByName) {
@@ -74,17 +76,19 @@ TEST(EndpointFile, ThatOthersCouldHaveMadeIsRefusedByName) {
   const auto path = endpoint_file_path(folder.path(), rank_of(0, 2));
   EXPECT_EQ(refusal_of(path), "") << "there is none";
   write_whole(path);
-  ASSERT_TRUE(read_endpoint_file(path, kFileKey.name).endpoint);
-  for (const mode_t mode : {0620U, 0606U, 0666U}) {
+  ASSERT_TRUE(read_endpoint_file(path, kWorld).endpoint);
+  for (const mode_t mode : {0620U, 0606U, 0640U, 0604U}) {
     chmod(path.c_str(), mode);
-    EXPECT_THAT(refusal_of(path), StartsWith("may be written by others (mode 06"));
+    EXPECT_THAT(refusal_of(path), StartsWith("may be read or written by others (mode 06"));
   }
   chmod(path.c_str(), 0600);
   if (geteuid() == 0) {
     ASSERT_EQ(chown(path.c_str(), 1234, 1234), 0);
     EXPECT_EQ(refusal_of(path), "belongs to user 1234, not to you");
   }
-  EXPECT_EQ(refusal_of("/etc/hostname"), geteuid() == 0 ? "" : "belongs to user 0, not to you");
+  if (geteuid() != 0) {
+    EXPECT_EQ(refusal_of("/etc/hostname"), "belongs to user 0, not to you");
+  }
   unlink(path.c_str());
   ASSERT_EQ(symlink("/etc/hostname", path.c_str()), 0);
   EXPECT_EQ(refusal_of(path), "is no file");
@@ -102,10 +106,10 @@ TEST(EndpointFile, OfAnotherWorldIsRefusedByBothNames) {
 TEST(EndpointFile, OfALaterRunOfItsNameStays) {
   const EndpointFolder folder;
   const auto path = endpoint_file_path(folder.path(), rank_of(0, 2));
-  std::optional<Result<EndpointFile>> first = EndpointFile::publish(path, {"jwb0001", 1}, kFileKey);
-  const auto second = EndpointFile::publish(path, {"jwb0001", 2}, {kFileKey.name, "fedcba9876543210"});
+  std::optional<Result<EndpointFile>> first = EndpointFile::publish(path, {"jwb0001", 1}, kWorld, kDrawn);
+  const auto second = EndpointFile::publish(path, {"jwb0001", 2}, kWorld, "fedcba9876543210");
   first.reset();
-  EXPECT_EQ(read_endpoint_file(path, kFileKey.name).nonce, "fedcba9876543210");
+  EXPECT_EQ(read_endpoint_file(path, kWorld).secret, "fedcba9876543210");
 }
 
 TEST(EndpointFile, IsWholeTheUsersAloneAndGoneAtTheEnd) {
@@ -113,23 +117,23 @@ TEST(EndpointFile, IsWholeTheUsersAloneAndGoneAtTheEnd) {
   const auto path = endpoint_file_path(folder.path(), rank_of(0, 2));
   EXPECT_EQ(path.filename(), "rollcall-4711-0-0.endpoint");
   std::ofstream(path) << "half a li";
-  EXPECT_FALSE(read_endpoint_file(path, kFileKey.name).endpoint);
+  EXPECT_FALSE(read_endpoint_file(path, kWorld).endpoint);
   {
     const mode_t before = umask(0);
-    const auto file = EndpointFile::publish(path, {"jwb0001", 20000}, kFileKey);
+    const auto file = EndpointFile::publish(path, {"jwb0001", 20000}, kWorld, kDrawn);
     umask(before);
     ASSERT_TRUE(file) << file.error().message();
-    const EndpointReading reading = read_endpoint_file(path, kFileKey.name);
+    const EndpointReading reading = read_endpoint_file(path, kWorld);
     ASSERT_TRUE(reading.endpoint) << reading.refusal;
     EXPECT_EQ(to_text(*reading.endpoint), "jwb0001:20000");
-    EXPECT_EQ(reading.nonce, kFileKey.nonce);
+    EXPECT_EQ(reading.secret, kDrawn);
     EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600));
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(EndpointFile, UnwritableFolderIsAnErrorThatNamesIt) {
-  const auto file = EndpointFile::publish("/proc/rollcall/x.endpoint", {"a", 1}, kFileKey);
+  const auto file = EndpointFile::publish("/proc/rollcall/x.endpoint", {"a", 1}, kWorld, kDrawn);
   ASSERT_FALSE(file);
   EXPECT_EQ(file.error().exit_code, ExitCode::CannotCreate);
   EXPECT_THAT(file.error().message(), StartsWith("rollcall: rendezvous.folder: /proc/rollcall: cannot be written"));

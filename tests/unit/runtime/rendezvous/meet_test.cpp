@@ -17,6 +17,7 @@
 #include "runtime/rendezvous/admission.h"
 #include "runtime/rendezvous/meet.h"
 #include "runtime/settings/launch_settings.h"
+#include "tests/support/secret_file.h"
 #include "tests/unit/runtime/thread_pmix.h"
 
 namespace rollcall::rendezvous {
@@ -43,6 +44,7 @@ class Folder {
 
 settings::Settings settings_with(const std::map<std::string, std::string>& values) {
   settings::Settings settings(settings::launch_table());
+  EXPECT_TRUE(settings.set("rendezvous.secret", secret_file(), "test"));
   for (const auto& [name, value] : values) {
     const Result<void> set = settings.set(name, value, "test");
     EXPECT_TRUE(set) << set.error().message();
@@ -151,15 +153,15 @@ TEST(Meet, AFileThatAnEarlierRunLeftIsNamedWhereAStrangerListensNow) {
       {{"rendezvous", "file"}, {"rendezvous.folder", folder.path().string()}, {"rendezvous.timeout", "1"}});
   const auto path = endpoint_file_path(folder.path(), task(0, 2));
   const auto own = Listener::on_all_addresses(0);
-  const auto earlier = EndpointFile::publish(path, {"127.0.0.1", own->port()}, {"4711-0-0", "0123456789abcdef"});
+  const auto earlier = EndpointFile::publish(path, {"127.0.0.1", own->port()}, "4711-0-0", "earlier");
   std::thread zero([&] {
     EXPECT_FALSE(
-        admit_others(*own, {"4711-0-0", "fedcba9876543210"}, 2, std::chrono::duration<double>(2), Nonce::ToldHere));
+        admit_others(*own, {"4711-0-0", "0"}, Secret::of("later", "4711-0-0"), 2, std::chrono::duration<double>(2)));
   });
   const auto other = meet(task(1, 2), Environment(), settings, nullptr);
   zero.join();
   ASSERT_FALSE(other);
-  EXPECT_THAT(other.error().reason, HasSubstr("rank 0 of another start of 4711-0-0 listens there"));
+  EXPECT_THAT(other.error().reason, HasSubstr("a rollcall listens there that does not know the secret of 4711-0-0"));
   EXPECT_THAT(other.error().reason, HasSubstr(path.string() + " names it, perhaps left by an earlier run"));
 }
 
@@ -311,7 +313,8 @@ TEST(Meet, FourProcessesMeetThroughAFileDespiteAStaleOne) {
       settings_with({{"rendezvous", "file"}, {"rendezvous.folder", folder.path().string()}});
   const auto path = endpoint_file_path(folder.path(), task(0, 4));
   const std::uint16_t nobody = free_port();
-  std::ofstream(path) << "rollcall endpoint 2\nlocalhost:" << nobody << "\n4711-0-0 0123456789abcdef\n";
+  std::ofstream(path) << "rollcall endpoint 3\nlocalhost:" << nobody << "\n4711-0-0 0123456789abcdef\n";
+  chmod(path.c_str(), 0600);
   std::vector<pid_t> others;
   for (std::uint32_t rank = 1; rank < 4; ++rank) {
     others.push_back(start([&, rank] {
@@ -328,6 +331,14 @@ TEST(Meet, FourProcessesMeetThroughAFileDespiteAStaleOne) {
     }
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(Meet, ByAddressWithoutASecretIsAnErrorThatSaysHowToHaveOne) {
+  settings::Settings settings = settings_with({});
+  ASSERT_TRUE(settings.set("rendezvous.secret", "/nowhere/secret", "test"));
+  const auto zero = meet(task(0, 2), at("localhost", free_port()), settings, nullptr);
+  ASSERT_FALSE(zero);
+  EXPECT_THAT(zero.error().message(), StartsWith("rollcall: rendezvous.secret: /nowhere/secret: does not exist"));
 }
 
 TEST(Meet, FileThatNeverAppearsIsAnErrorThatNamesIt) {

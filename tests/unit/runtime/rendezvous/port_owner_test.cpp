@@ -75,7 +75,31 @@ TEST(PortOwner, WhoAcceptedAndListensNoLongerIsKnownByTheConnection) {
                 user == kNobody ? "a process of user 65534 answers there" : "")
           << address;
       close(accepted);
-      EXPECT_EQ(stranger_at_other_end(socket.descriptor()), "a process that is gone answered there") << address;
+      EXPECT_EQ(stranger_at_other_end(socket.descriptor()), "a process that is gone answers there") << address;
+    }
+  }
+}
+
+TEST(PortOwner, WhoConnectedIsKnown) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root can connect as another user";
+  }
+  constexpr uid_t kNobody = 65'534;
+  const auto own = Listener::on_all_addresses(0);
+  ASSERT_TRUE(own);
+  for (const uid_t user : {kNobody, geteuid()}) {
+    for (const char* const address : {"127.0.0.1", "127.0.1.1", "::1"}) {
+      ASSERT_EQ(seteuid(user), 0);
+      Socket other(connect_once({address, own->port()}, Clock::now() + std::chrono::seconds(30)).descriptor);
+      ASSERT_EQ(seteuid(0), 0);
+      if (!other.is_open() && std::string_view(address) == "::1") {
+        continue;  // a host without IPv6
+      }
+      const Socket accepted(accept(own->descriptor(), nullptr, nullptr));
+      EXPECT_EQ(stranger_who_connected(accepted.descriptor()), user == kNobody ? "a process of user 65534" : "")
+          << address;
+      other = Socket();
+      EXPECT_EQ(stranger_who_connected(accepted.descriptor()), "a process that is gone") << address;
     }
   }
 }

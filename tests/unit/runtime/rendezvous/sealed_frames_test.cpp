@@ -24,7 +24,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 
-Seal seal(const std::string& drawn = "drawn", const std::string& purpose = "test") {
+Seal sealed_with(const std::string& drawn = "drawn", const std::string& purpose = "test") {
   return {Secret::of(drawn, "world"), purpose};
 }
 
@@ -45,8 +45,8 @@ std::vector<std::string> heard_at(FrameBuffer& at) {
 }
 
 struct Ends {
-  FrameBuffer client{End::Client, seal()};
-  FrameBuffer server{End::Server, seal()};
+  FrameBuffer client{End::Client, sealed_with()};
+  FrameBuffer server{End::Server, sealed_with()};
 
   /// Both openings have come.
   void open() {
@@ -113,9 +113,9 @@ TEST(SealedFrames, ComeInAnyPieces) {
 
 TEST(SealedFrames, AnotherSecretOrPurposeIsNotHeard) {
   for (const Seal& other :
-       {seal("another"), seal("drawn", "other"), Seal{Secret::of("drawn", "other world"), "test"}}) {
+       {sealed_with("another"), sealed_with("drawn", "other"), Seal{Secret::of("drawn", "other world"), "test"}}) {
     FrameBuffer client(End::Client, other);
-    FrameBuffer server(End::Server, seal());
+    FrameBuffer server(End::Server, sealed_with());
     server.append(sent_by(client));
     client.append(sent_by(server));
     client.say("let me in");
@@ -136,7 +136,7 @@ TEST(SealedFrames, WhatAnotherConnectionHeardIsWorthNothing) {
   first.client.append(sent_by(first.server));
   first.client.say("let me in");
   const std::string proof = sent_by(first.client);
-  FrameBuffer again(End::Server, seal());
+  FrameBuffer again(End::Server, sealed_with());
   again.append(opening + proof);
   EXPECT_THAT(heard_at(again), IsEmpty());
   EXPECT_TRUE(again.broken());
@@ -213,7 +213,7 @@ TEST(SealedFrames, ACutFrameIsNoFrame) {
 }
 
 TEST(SealedFrames, GarbageIsSeenAtItsFirstByte) {
-  FrameBuffer server(End::Server, seal());
+  FrameBuffer server(End::Server, sealed_with());
   server.append("G");
   EXPECT_TRUE(server.broken());
   server.append("ET / HTTP/1.1\r\n\r\n");
@@ -236,8 +236,8 @@ struct Sockets {
   Sockets() {
     std::array<int, 2> ends{};
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
-    client = Socket(ends[0], End::Client, seal());
-    server = Socket(ends[1], End::Server, seal());
+    client = Socket(ends[0], End::Client, sealed_with());
+    server = Socket(ends[1], End::Server, sealed_with());
   }
   Socket client;
   Socket server;
@@ -288,7 +288,7 @@ TEST(SealedSocket, KeepsWhatTheKernelDoesNotTake) {
 TEST(SealedSocket, SaysWhyItHearsNothing) {
   std::array<int, 2> ends{};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
-  Socket client(ends[0], End::Client, seal());
+  Socket client(ends[0], End::Client, sealed_with());
   Socket plain(ends[1]);
   EXPECT_THAT(client.send_frame("hello", Clock::now()).error().reason, HasSubstr("no answer in time"));
   ASSERT_TRUE(plain.send_frame("hello", soon()));
