@@ -229,11 +229,13 @@ std::optional<Hdf5Header> Hdf5Header::at(const File& file, std::uint64_t address
 
 /// Messages that had no place in the first chunk, of `total` bytes. They may say that more follow, in a circle perhaps.
 bool Hdf5Header::take_continuations(const File& file, std::uint64_t total, bool ordered) {
-  for (std::size_t i = 0; i < messages_.size(); ++i) {
-    if (messages_[i].type != kContinuation) {
+  std::size_t next = 0;
+  while (next < messages_.size()) {  // there are more of them on the way
+    const Message& message = messages_[next++];
+    if (message.type != kContinuation) {
       continue;
     }
-    Cursor place(messages_[i].body);
+    Cursor place(message.body);
     const std::uint64_t address = place.number(8);
     const std::uint64_t length = place.number(8);
     total += std::min(length, kMostHeaderBytes);
