@@ -231,3 +231,18 @@ def test_in_a_namespace_without_root_its_files_are_believed_and_open_ones_are_no
     world.profile.chmod(0o666)
     open_one = subprocess.run([*inside, str(installed), "--print-config"], env=environment, text=True, capture_output=True)
     assert open_one.returncode == 78 and f"others may write to {world.profile}" in open_one.stderr
+
+
+@pytest.mark.parametrize("mode, code", [("0644", 0), ("0666", 78)])
+def test_the_profile_of_etc_is_judged_as_well(installed, mode, code):
+    """In a mount namespace of its own, whose /etc holds nothing else."""
+    inside = f"""mount -t tmpfs -o mode=0755 tmpfs /etc && mkdir -m 755 /etc/rollcall && printf 'threads = "3"\\n' > /etc/rollcall/site.toml &&
+    chmod {mode} /etc/rollcall/site.toml && exec "$@" """
+    environment = {"PATH": os.environ["PATH"], "XDG_CONFIG_HOME": "/nowhere"}
+    shown = subprocess.run(["unshare", "--mount", "--propagation=private", "sh", "-c", inside, "sh", *as_user(VICTIM), installed,
+                            "--print-config"], env=environment, text=True, capture_output=True)
+    assert shown.returncode == code, shown.stderr
+    if code:
+        assert "rollcall: /etc/rollcall/site.toml: others may write to /etc/rollcall/site.toml, and who can change it" in shown.stderr
+    else:
+        assert "recognised by its place, /etc/rollcall/site.toml" in shown.stdout
