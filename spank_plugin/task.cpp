@@ -16,6 +16,7 @@
 #include "runtime/base/time_limit.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/job/marker.h"
+#include "runtime/job/slurm_files.h"
 #include "runtime/launchers/slurm.h"
 #include "runtime/resolve/resolve.h"
 #include "runtime/settings/launch_settings.h"
@@ -96,7 +97,7 @@ class TaskSetUp {
     limit_.doing("asks who the user is");
     task_ = with_home_and_user(std::move(task_));
     limit_.doing("reads the settings");
-    if (Result<void> checked = settings::check_plugin(own_file(), site_.owners); !checked) {
+    if (Result<void> checked = check_site(); !checked) {
       return checked;
     }
     Result<settings::Settings> settings =
@@ -121,6 +122,17 @@ class TaskSetUp {
     }
     const Result<void> checked = check_layout_is_known(*patch);
     return checked ? give(*patch) : checked;
+  }
+
+  /// The plugin, and plugstack.conf as far as the step's SLURM_CONF leads to it. The profile is judged as it is read.
+  Result<void> check_site() {
+    const Result<void> checked = settings::check_plugin(own_file(), site_.owners);
+    std::optional<Error> refusal = checked ? job::profile_of_plugin(task_).refusal : checked.error();
+    if (!refusal) {
+      return {};
+    }
+    refusal->of_this_node = true;
+    return *std::move(refusal);
   }
 
   /// slurmctld answers each task by itself: one may be told what another is not.

@@ -109,7 +109,7 @@ OF_SLURM = {"line's file": lambda world: world.line, "line's folder": lambda wor
 EVERYWHERE = [pytest.param(how(path), id=f"{how.__name__} {name}")
               for name, path in PLACES.items() for how in (open_to_all, a_strangers, a_groups)]
 EVERYWHERE += [pytest.param(behind_a_link, id="behind a link")]
-FOR_COMMANDS = [pytest.param(open_to_all(path), id=f"open {name}") for name, path in OF_SLURM.items()]
+OF_SLURM_OPEN = [pytest.param(open_to_all(path), id=f"open {name}") for name, path in OF_SLURM.items()]
 
 
 def refused(result, found):
@@ -120,7 +120,7 @@ def refused(result, found):
     assert "ran" not in result.stdout
 
 
-@pytest.mark.parametrize("change", [*EVERYWHERE, pytest.param(open_to_all(OF_SLURM["plugin"]), id="open plugin")])
+@pytest.mark.parametrize("change", [*EVERYWHERE, *OF_SLURM_OPEN])
 def test_a_step_ends_before_its_program(strict, world, change):
     world.profile.write_text(EVIL)
     found = change(world)
@@ -175,7 +175,7 @@ def installed(believed_folder, rollcall):
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "task prolog", "trainer"])
-@pytest.mark.parametrize("change", [EVERYWHERE[0], EVERYWHERE[-1], *FOR_COMMANDS])
+@pytest.mark.parametrize("change", [EVERYWHERE[0], EVERYWHERE[-1], *OF_SLURM_OPEN])
 def test_every_command_refuses_them(strict, world, installed, request, tmp_path, command, change):
     if command == "task prolog":
         prolog = installed.parent / "rollcall-task-prolog"
