@@ -12,7 +12,7 @@
 
 #include "trainer/checkpoint/background/commit.h"
 #include "trainer/checkpoint/exchange/several_files.h"
-#include "trainer/checkpoint/exchange/state_dict_source.h"
+#include "trainer/checkpoint/exchange/state_dict.h"
 #include "trainer/checkpoint/format/reader.h"
 #include "trainer/checkpoint/init_plan.h"
 #include "trainer/checkpoint/read_plan.h"
@@ -178,23 +178,13 @@ Result<std::optional<LoadedInfo>> load_state(const LoadOptions& options, Trainin
   return std::optional(LoadedInfo{(*used)->path, std::move((*used)->warnings)});
 }
 
-struct Weights {
-  std::unique_ptr<format::CheckpointSource> source;
-  std::string taken;  ///< which of several models, for people
-};
-
 /// A checkpoint, or a state dict of another program's.
-Result<Weights> open_weights(const std::string& path) {
+Result<exchange::Weights> open_weights(const std::string& path) {
   if (exchange::is_state_dict(path) || exchange::several_files(path)) {  // of which reading tells what to do
-    auto state = exchange::StateDictSource::read(path);
-    if (!state) {
-      return state.error();
-    }
-    std::string taken = state->taken();
-    return Weights{std::make_unique<exchange::StateDictSource>(*std::move(state)), std::move(taken)};
+    return exchange::open_state_dict(path);
   }
   auto reader = format::CheckpointReader::open(path);
-  return reader ? Result<Weights>(Weights{std::make_unique<format::CheckpointReader>(*std::move(reader)), ""})
+  return reader ? Result(exchange::Weights{std::make_unique<format::CheckpointReader>(*std::move(reader)), ""})
                 : reader.error();
 }
 

@@ -11,6 +11,7 @@
 #include "runtime/base/result.h"
 #include "trainer/checkpoint/exchange/files.h"
 #include "trainer/checkpoint/format/content.h"
+#include "trainer/checkpoint/format/source.h"
 
 namespace rollcall::checkpoint::exchange {
 
@@ -55,6 +56,16 @@ void remove_wrapper_prefixes(StateDict& state);
 
 /// Whether a file begins as one that read_state_dict() takes; false where it cannot be read.
 [[nodiscard]] bool is_state_dict(const std::string& path);
+
+/// What a training may begin with.
+struct Weights {
+  std::unique_ptr<format::CheckpointSource> source;
+  std::string taken;  ///< taken_text()
+};
+
+/// A state dict of another program's as a checkpoint that has a model and nothing else. Errors: those of
+/// read_state_dict().
+[[nodiscard]] Result<Weights> open_state_dict(const std::string& path);
 
 /// Reads a safetensors file (github.com/huggingface/safetensors, "Format"): eight bytes N, N bytes of JSON, the
 /// tensors' bytes without gaps. Tensors come in the order of their bytes.

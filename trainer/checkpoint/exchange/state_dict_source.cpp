@@ -1,12 +1,39 @@
-#include "trainer/checkpoint/exchange/state_dict_source.h"
-
 #include <cassert>
 #include <cstring>
+#include <utility>
 
+#include "trainer/checkpoint/exchange/state_dict.h"
 #include "trainer/checkpoint/format/schema.h"
 #include "trainer/storage/crc.h"
 
 namespace rollcall::checkpoint::exchange {
+
+namespace {
+
+/// All of it is in memory. Thread-safe.
+class StateDictSource final : public format::CheckpointSource {
+ public:
+  StateDictSource(std::string path, StateDict state);
+
+  [[nodiscard]] const std::string& path() const override { return path_; }
+  [[nodiscard]] const std::vector<format::ManifestEntry>& datasets() const override { return datasets_; }
+  [[nodiscard]] const format::ManifestEntry* find(std::string_view name) const override {
+    const auto found = number_of_.find(name);
+    return found == number_of_.end() ? nullptr : &datasets_[found->second];
+  }
+  /// Copies; its checksums were compared when the file was read, where it has any.
+  [[nodiscard]] Result<void> read(std::span<const format::ReadRequest> requests, format::VerifyLevel level,
+                                  std::size_t threads) const override;
+  [[nodiscard]] Result<std::map<std::string, format::Value>> values() const override {
+    return std::map<std::string, format::Value>();
+  }
+
+ private:
+  std::string path_;
+  StateDict state_;
+  std::vector<format::ManifestEntry> datasets_;  ///< as many as the state dict has tensors, in its order
+  std::map<std::string, std::size_t, std::less<>> number_of_;
+};
 
 StateDictSource::StateDictSource(std::string path, StateDict state) : path_(std::move(path)), state_(std::move(state)) {
   // Whoever looks for a model finds what is before its names, and another one beside it.
@@ -26,16 +53,6 @@ StateDictSource::StateDictSource(std::string path, StateDict state) : path_(std:
   }
 }
 
-Result<StateDictSource> StateDictSource::read(const std::string& path) {
-  auto state = read_state_dict(path);
-  return state ? Result<StateDictSource>(StateDictSource(path, *std::move(state))) : state.error();
-}
-
-const format::ManifestEntry* StateDictSource::find(std::string_view name) const {
-  const auto found = number_of_.find(name);
-  return found == number_of_.end() ? nullptr : &datasets_[found->second];
-}
-
 Result<void> StateDictSource::read(std::span<const format::ReadRequest> requests, format::VerifyLevel /*level*/,
                                    std::size_t /*threads*/) const {
   for (const format::ReadRequest& request : requests) {
@@ -45,6 +62,17 @@ Result<void> StateDictSource::read(std::span<const format::ReadRequest> requests
     std::memcpy(request.into.data(), all.data() + request.first_byte, request.into.size());
   }
   return {};
+}
+
+}  // namespace
+
+Result<Weights> open_state_dict(const std::string& path) {
+  auto state = read_state_dict(path);
+  if (!state) {
+    return state.error();
+  }
+  std::string taken = taken_text(*state);
+  return Weights{std::make_unique<StateDictSource>(path, *std::move(state)), std::move(taken)};
 }
 
 }  // namespace rollcall::checkpoint::exchange

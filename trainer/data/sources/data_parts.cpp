@@ -1,5 +1,6 @@
 #include "trainer/data/sources/data_parts.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <span>
@@ -18,15 +19,6 @@ using Part = std::optional<std::string>;
 constexpr std::array kTrainNames{"train"};
 constexpr std::array kValidNames{"val", "valid", "validation"};
 constexpr const char* kTest = "test";  // no part that is read
-
-bool is_among(std::span<const char* const> names, const std::string& name) {
-  for (const char* const each : names) {
-    if (name == each) {
-      return true;
-    }
-  }
-  return false;
-}
 
 /// A part of the data below `folder`, under one of its names. Errors (NoInput): a link of such a name that leads
 /// nowhere: without the part the folder would mean something else.
@@ -118,8 +110,8 @@ std::string pattern_of(const std::string& name) {
 
 }  // namespace
 
-bool is_train_part(const std::string& name) { return is_among(kTrainNames, name); }
-bool is_valid_part(const std::string& name) { return is_among(kValidNames, name); }
+bool is_train_part(const std::string& name) { return std::ranges::find(kTrainNames, name) != kTrainNames.end(); }
+bool is_valid_part(const std::string& name) { return std::ranges::find(kValidNames, name) != kValidNames.end(); }
 
 Result<DataParts> find_parts(const std::string& folder) {
   const Result<Part> train = find_part(folder, kTrainNames);
