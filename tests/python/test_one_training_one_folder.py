@@ -173,7 +173,7 @@ def test_each_element_of_a_job_array_has_a_folder_and_a_name_decides(tmp_path):
     environment = {**trainer_ranks.environment(tmp_path, 0, 1), "SLURM_JOB_NAME": "sweep"}
     train = [str(trainer_ranks.PROGRAM), *OPTIONS, "--max-steps=1"]
     printed = []
-    for more, options in (({}, []), ({"SLURM_ARRAY_TASK_ID": "7"}, []), ({"SLURM_ARRAY_TASK_ID": "7"}, ["--run-name=resnet/a"])):
+    for more, options in (({}, []), ({"SLURM_ARRAY_TASK_ID": "7"}, []), ({"SLURM_ARRAY_TASK_ID": "7"}, ["--run-name=resnet_a"])):
         done = subprocess.run([*train, *options], env={**environment, **more}, check=True, capture_output=True, text=True)
         printed.append("of the job array trains by itself" in done.stderr)
     assert printed == [False, True, False]

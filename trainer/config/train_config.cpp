@@ -187,7 +187,7 @@ RunConfig run_config(const Settings& settings) {
           .histogram_steps = settings.integer("tensorboard-histograms")};
 }
 
-/// The run's name as one part of a path.
+/// The run's name as one part of a path, without blanks.
 std::string folder_name(const Settings& settings, const Environment& environment) {
   const std::string& given = settings.text("run-name");
   std::string name = given.empty() ? environment.get_non_empty("SLURM_JOB_NAME").value_or("run") : given;
@@ -210,8 +210,9 @@ Result<std::string> scratch_of(const Environment& environment, const std::string
 
 Result<void> choose_folders(TrainConfig& config, const Settings& settings, const Environment& environment) {
   const std::string& name = settings.text("run-name");
-  if (name == "." || name == "..") {
-    return fail("--run-name", name, "names no folder of its own", "--run-name=NAME, as one part of a path");
+  const std::string folder_of_run = folder_name(settings, environment);
+  if (!name.empty() && folder_of_run != name) {
+    return fail("--run-name", name, "names no folder of its own", "--run-name=" + folder_of_run);
   }
   const bool named = !settings.text("checkpoint-dir").empty();
   const Result<std::string> scratch =
@@ -219,7 +220,7 @@ Result<void> choose_folders(TrainConfig& config, const Settings& settings, const
   if (!scratch) {
     return scratch.error();
   }
-  const std::string base = (scratch->empty() ? "." : *scratch) + "/rollcall/" + folder_name(settings, environment);
+  const std::string base = (scratch->empty() ? "." : *scratch) + "/rollcall/" + folder_of_run;
   const auto chosen = [&](const char* setting, const std::string& otherwise) -> Result<std::string> {
     const std::string& text = settings.text(setting);
     return text.empty() ? Result<std::string>(otherwise) : settings::expand_path(text, environment, setting);

@@ -253,12 +253,13 @@ constexpr std::array kTrainerTable{
             "stands still",
             "Parallel", "", 1, 1e6},
 
-    Setting{
-        "run-name", Kind::Text, "", "NAME",
-        "name of this training, whose folder is $SCRATCH/rollcall/<run name>, or below ./ where SCRATCH is unset; "
-        "empty: the job's name, and the number of a job array's element behind it: elements that go on from each other "
-        "need a run-name",
-        "Checkpoints"},
+    Setting{"run-name", Kind::Text, "", "NAME",
+            "name of this training, whose folder is $SCRATCH/rollcall/<run name>, or below ./ where SCRATCH is unset: "
+            "one part "
+            "of a path, without blanks; empty: the job's name, and the number of a job array's element behind it: "
+            "elements that go on from each other "
+            "need a run-name",
+            "Checkpoints"},
     Setting{"checkpoint-dir", Kind::Path, "", "DIR",
             "folder of the checkpoints, of this training alone; empty: checkpoints below the run's folder",
             "Checkpoints"},
