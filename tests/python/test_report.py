@@ -285,6 +285,14 @@ def test_a_page_has_results_first_epochs_and_times_the_command_line_and_warnings
     assert "\u202e" not in text and "\u2066" not in text and "a?b?c" in text
 
 
+@pytest.mark.parametrize("steps_of_epoch, told", [(5, True), (4, False)])
+def test_several_runs_beside_each_other_have_epochs_where_these_are_alike(tmp_path, steps_of_epoch, told):
+    runs = [write_records(tmp_path / name, {**BEGIN, "steps_of_epoch": steps}, *[step_record(i) for i in range(1, 11)])
+            for name, steps in (("a", 5), ("b", steps_of_epoch))]
+    text = report("--output=-", *runs).stdout
+    assert Page(text).problems == [] and (">epoch 1</text>" in text and ">epoch 2</text>" in text) == told
+
+
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium (Debian's package chromium)")
 
 

@@ -52,6 +52,10 @@ std::size_t points_of_line(std::size_t lines) {
   return std::clamp<std::size_t>(kMostPoints / std::max<std::size_t>(lines, 1), 50, 1024);
 }
 
+std::string scale_for_script(const StepScale& scale) {
+  return "<script type=\"application/json\" id=\"scale\">" + scale_json(scale) + "</script>";
+}
+
 std::string charts_of_one(const Run& run) {
   const std::vector<ChartPlan> plans = charts_of(run);
   std::size_t lines = 0;
@@ -68,7 +72,14 @@ std::string charts_of_one(const Run& run) {
     }
     html += chart_html(chart);
   }
-  return html + "<script type=\"application/json\" id=\"scale\">" + scale_json(scale) + "</script>";
+  return html + scale_for_script(scale);
+}
+
+/// Epochs, where they have as many steps in all runs; times differ.
+StepScale common_scale(const std::vector<Run>& runs) {
+  const std::int64_t steps = runs.front().steps_of_epoch;
+  const bool is_common = std::ranges::all_of(runs, [=](const Run& run) { return run.steps_of_epoch == steps; });
+  return {is_common ? steps : 0, {}};
 }
 
 /// A chart for each curve, in which every run has a line.
@@ -92,13 +103,15 @@ std::string charts_of_several(const std::vector<Run>& runs) {
     }
   }
   std::string html;
+  const StepScale scale = common_scale(runs);
   for (Chart& chart : charts) {
+    chart.scale = scale;
     for (ChartLine& line : chart.lines) {
       line.points = thinned(line.points, points_of_line(lines));
     }
     html += chart_html(chart);
   }
-  return html;
+  return html + scale_for_script(scale);
 }
 
 std::string budget_table(const std::vector<Run>& runs) {
