@@ -1,9 +1,12 @@
 """WebP, TIFF, GIF, AVIF and BMP: Pillow's pixels, of every kind of file that is taken; the others are refused by name."""
+import io
 import struct
+import subprocess
 
+import h5py
 import numpy as np
 import pytest
-from decoded_pictures import dump, photo, refusal
+from decoded_pictures import BUILD, dump, photo, refusal
 from PIL import Image, ImageOps
 
 ORIENTATION = 0x0112
@@ -172,7 +175,8 @@ def test_grey_of_16_bits_keeps_its_upper_8(tmp_path, order):
 
 @pytest.mark.parametrize("what, file", [
     ("1 x 32 bits", tiff_file(1, 32, 1)), ("sample format 3", tiff_file(1, 16, 1, t339=3)), ("interpretation 8", tiff_file(8, 8, 3)),
-    ("7 x 8 bits", tiff_file(2, 8, 7, (0,) * 4)), ("compression 6", tiff_file(2, 8, 3, t259=6)), ("compression 9999", tiff_file(2, 8, 3, t259=9999))])
+    ("7 x 8 bits", tiff_file(2, 8, 7, (0,) * 4)),
+    ("compression 6", tiff_file(2, 8, 3, t259=6)), ("compression 9999", tiff_file(2, 8, 3, t259=9999))])
 def test_tiff_of_other_kinds_is_refused_by_what_it_is(tmp_path, what, file):
     (tmp_path / "a").write_bytes(file)
     text = refusal(tmp_path / "a")
@@ -216,3 +220,23 @@ def test_cut_files_are_damaged_and_nothing_else_is_printed(tmp_path, form):
         (tmp_path / "cut").write_bytes(file[:int(len(file) * part)])
         text = refusal(tmp_path / "cut")
         assert text.startswith("rollcall: --data: is a damaged ") and text.count("\n") <= 1, text
+
+
+def test_packed_pictures_keep_their_bytes_and_a_shrunk_one_its_orientation(tmp_path):
+    """A TIFF is upright once it is decoded; of the others the orientation goes with the smaller JPEG."""
+    (tmp_path / "tree/a").mkdir(parents=True)
+    forms = ("AVIF", "BMP", "GIF", "PNG", "TIFF", "WEBP")
+    for form in forms:
+        exif = Image.Exif()
+        exif[ORIENTATION] = 6  # which saving as AVIF takes away
+        photo(7, size=(60, 40)).save(tmp_path / f"tree/a/{form.lower()}.jpg", form, **({} if form in ("BMP", "GIF") else {"exif": exif}))
+    for options, shrunk in ([], False), (["--resize=16"], True):
+        subprocess.run([BUILD / "trainer/rollcall-pack", *options, tmp_path / "tree", tmp_path / f"{shrunk}.h5"], check=True)
+        with h5py.File(tmp_path / f"{shrunk}.h5") as packed:
+            assert packed["orientation"][:].tolist() == [6, 1, 1, 6, 1, 6]
+            assert packed["width"][:].tolist() == [side * 24 // 60 if shrunk else side for side in (60, 60, 60, 60, 40, 60)]
+            for i, form in enumerate(forms):
+                stored = packed["data"][packed["offset"][i]:packed["offset"][i] + packed["length"][i]].tobytes()
+                assert (stored == (tmp_path / f"tree/a/{form.lower()}.jpg").read_bytes()) == (not shrunk)
+                if shrunk:
+                    assert ImageOps.exif_transpose(Image.open(io.BytesIO(stored))).size == ((24, 16) if form in ("BMP", "GIF") else (16, 24))
