@@ -18,15 +18,15 @@ constexpr std::chrono::seconds kLastAttempt{5};
 /// step asks no name server for names that nobody needs.
 constexpr std::chrono::seconds kUntilOthers{1};
 
-/// A connection on which rank 0 greeted back, or why not.
+/// A connection on which rank 0 greeted back, or why not; ExitCode::Mismatch where somebody listens there.
 Result<Socket> greet_at(const Endpoint& endpoint, const rendezvous::Secret& secret, const Greeting& greeting,
                         Clock::time_point deadline) {
-  const auto failed = [&](const std::string& reason) {
-    return fail("doctor", rendezvous::to_text(endpoint), reason, "rollcall env", ExitCode::Unavailable);
+  const auto failed = [&](const std::string& reason, ExitCode code = ExitCode::Mismatch) {
+    return fail("doctor", rendezvous::to_text(endpoint), reason, "rollcall env", code);
   };
   rendezvous::Attempt attempt = rendezvous::connect_once(endpoint, deadline);
   if (attempt.descriptor < 0) {
-    return failed(attempt.reason);
+    return failed(attempt.reason, ExitCode::Unavailable);
   }
   Socket socket(attempt.descriptor, rendezvous::End::Client, {secret, kDoctor});
   if (const std::string stranger = rendezvous::stranger_at_other_end(attempt.descriptor); !stranger.empty()) {
@@ -84,6 +84,7 @@ Result<Socket> find_rank_0(const Candidates& candidates, const rendezvous::Secre
   const Clock::time_point begin = Clock::now();
   const Clock::time_point try_others = begin + kUntilOthers;
   bool asked_further = false;
+  bool answered = false;
   std::string first_reason = candidates.expected_error;
   while (true) {
     const bool others = !usable || Clock::now() > try_others;
@@ -97,7 +98,11 @@ Result<Socket> find_rank_0(const Candidates& candidates, const rendezvous::Secre
       if (rank_0) {
         return rank_0;
       }
-      first_reason = i == 0 && usable ? rank_0.error().reason : first_reason;
+      // Who listened there says more than that nobody does any longer.
+      if (i == 0 && usable && (!answered || rank_0.error().exit_code == ExitCode::Mismatch)) {
+        answered = rank_0.error().exit_code == ExitCode::Mismatch;
+        first_reason = rank_0.error().reason;
+      }
     }
     if (!asked_further && Clock::now() > try_others) {
       asked_further = true;

@@ -12,6 +12,7 @@
 #include "runtime/doctor/wire/message.h"
 #include "runtime/doctor/wire/server.h"
 #include "runtime/settings/launch_settings.h"
+#include "tests/support/crowd.h"
 #include "tests/support/doctor_world.h"
 
 namespace rollcall::doctor {
@@ -218,6 +219,25 @@ TEST(DoctorServer, ListensToItsOwnStepOnly) {
   right.join();
   strangers.join();
   EXPECT_THAT(server.sent_away(), HasSubstr("does not know the secret"));
+}
+
+TEST(DoctorServer, FiveThousandStrangersDoNotKeepARankOutAndCostLittle) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root may open so many files everywhere";
+  }
+  Listener own = listener();
+  const std::uint16_t port = own.port();
+  const std::size_t before = resident_kilobytes();
+  const Crowd crowd(port, 5000);
+  Server server(one(std::move(own)), of_step(), 2);
+  std::thread right([&] {
+    crowd.await();
+    client(port, 1, "one").join();
+  });
+  EXPECT_THAT(server.gather(soon()), ElementsAre(Pair(1, "one")));
+  EXPECT_LT(resident_kilobytes(), before + 16'384);
+  server.tell({{1, to_text(Request{})}}, soon());
+  right.join();
 }
 
 TEST(DoctorServer, StopsWaitingAtTheDeadlineAndSoonAfterALoss) {

@@ -17,6 +17,7 @@
 
 #include "runtime/rendezvous/connect.h"
 #include "runtime/rendezvous/socket.h"
+#include "tests/support/crowd.h"
 
 namespace rollcall::rendezvous {
 namespace {
@@ -260,6 +261,21 @@ TEST(Admission, WhoHasSpokenIsHeardBeforeAnybodyIsClosedForWantOfDescriptors) {
   const Result<Members> met = admit_others(own, kKey, secret_of("drawn"), 2, seconds(30));
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_TRUE(met) << met.error().message();
+}
+
+TEST(Admission, FiveThousandStrangersDoNotKeepARankOutAndCostLittle) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root may open so many files everywhere";
+  }
+  const Listener own = rank_0_listener();
+  const std::size_t before = resident_kilobytes();
+  const Crowd crowd(own.port(), 5000);
+  auto zero = rank_0(own, 2);
+  crowd.await();
+  const Result<Admission> one = come(at(own), {kKey.name, 1, 2});
+  EXPECT_TRUE(one) << one.error().message();
+  EXPECT_TRUE(zero.get());
+  EXPECT_LT(resident_kilobytes(), before + 16'384) << "some 1,000 wait at a time, with 4 KiB each";
 }
 
 TEST(Admission, OtherPlacesThatAreSilentDoNotHoldUpTheFirst) {

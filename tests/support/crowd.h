@@ -1,0 +1,77 @@
+#pragma once
+
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <string>
+
+#include "runtime/rendezvous/connect.h"
+#include "runtime/rendezvous/sealing.h"
+
+namespace rollcall {
+
+/// Strangers: connections that another process has opened to a port of this host, a third each of which say nothing,
+/// say an opening and go on with garbage, and say garbage. They stay open as long as this object lives.
+class Crowd {
+ public:
+  /// Returns at once; somebody has to accept them.
+  Crowd(std::uint16_t port, std::size_t count) {
+    if (pipe(all_there_.data()) == 0 && (process_ = fork()) == 0) {
+      be_the_crowd(port, count);
+    }
+  }
+  Crowd(const Crowd&) = delete;
+  Crowd& operator=(const Crowd&) = delete;
+  ~Crowd() {
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+    close(all_there_[0]);
+    close(all_there_[1]);
+  }
+
+  /// Until all have connected.
+  void await() const {
+    char byte = 0;
+    (void)!read(all_there_[0], &byte, 1);
+  }
+
+ private:
+  [[noreturn]] void be_the_crowd(std::uint16_t port, std::size_t count) const {
+    const rlimit many{count + 100, count + 100};
+    setrlimit(RLIMIT_NOFILE, &many);
+    const std::string opening = std::string(rendezvous::Sealing::kProtocol) + std::string(4096, 'x');
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto soon = rendezvous::Clock::now() + std::chrono::seconds(30);
+      const int descriptor = rendezvous::connect_once({"127.0.0.1", port}, soon).descriptor;
+      const std::string said = i % 3 == 0 ? "" : i % 3 == 1 ? opening : std::string(4096, '\1');
+      (void)send(descriptor, said.data(), said.size(), MSG_NOSIGNAL);
+    }
+    (void)!write(all_there_[1], "x", 1);
+    while (true) {
+      pause();
+    }
+  }
+
+  std::array<int, 2> all_there_{-1, -1};
+  pid_t process_ = -1;
+};
+
+/// Of this process.
+inline std::size_t resident_kilobytes() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  while (status >> word && word != "VmRSS:") {
+  }
+  std::size_t kilobytes = 0;
+  status >> kilobytes;
+  return kilobytes;
+}
+
+}  // namespace rollcall
