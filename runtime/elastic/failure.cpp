@@ -6,9 +6,9 @@
 #include <array>
 #include <csignal>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "runtime/base/text.h"
+#include "runtime/base/untrusted_json.h"
 
 namespace rollcall::elastic {
 namespace {
@@ -50,7 +50,7 @@ std::optional<Cause> choose_first_cause(const std::vector<AgedCause>& causes) {
 }
 
 std::optional<std::string> error_file_message(std::string_view json) {
-  const auto parsed = nlohmann::json::parse(json, nullptr, false);
+  const auto parsed = parse_untrusted(json).value_or(nlohmann::json());
   if (!parsed.is_object() || !parsed.contains("message")) {
     return std::nullopt;
   }
@@ -63,7 +63,7 @@ std::optional<std::string> error_file_message(std::string_view json) {
 }
 
 std::string with_error_code(std::string_view json, int exit_code) {
-  auto parsed = nlohmann::json::parse(json, nullptr, false);
+  auto parsed = parse_untrusted(json).value_or(nlohmann::json());
   if (!parsed.is_object() || !parsed.contains("message") || !parsed["message"].is_object()) {
     return std::string(json);
   }

@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "runtime/base/untrusted_json.h"
+
 namespace rollcall::elastic {
 namespace {
 
@@ -18,7 +20,7 @@ constexpr std::uint32_t kMostWorkers = 1 << 16;  ///< of a node
 constexpr std::uint32_t kMostGenerations = 1 << 30;
 constexpr int kLastExitCode = 255;  ///< a shell sees no more of it: 256 would be success
 constexpr int kLastSignal = 64;
-constexpr std::size_t kLongestWorld = std::size_t{1} << 25;  ///< bytes of its text: some half a million nodes
+constexpr std::size_t kLongestWorld = std::size_t{1} << 23;  ///< bytes of its text: some 80,000 nodes
 constexpr std::int64_t kLongestAge = std::int64_t{1'000'000'000} * 3600 * 24 * 366;  ///< nanoseconds
 
 /// Without names: a world has thousands of nodes, and each of them is told of all.
@@ -218,42 +220,15 @@ std::string inflated(std::string_view packed) {
   return outcome == Z_STREAM_END && text.size() <= kLongestWorld ? text : "";
 }
 
-/// Whether it is nested and branched no more than a world of half a million nodes: a small text that is little else but
-/// brackets would take gigabytes as JSON. A linear look, before.
-bool is_bounded(std::string_view text) {
-  constexpr int kDeepest = 16;
-  constexpr std::size_t kMostBranches = std::size_t{1} << 20;
-  int depth = 0;
-  std::size_t branches = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      i += c == '\\' ? 1 : 0;
-      in_string = c != '"';
-    } else if (c == '[' || c == '{') {
-      branches += 1;
-      depth += 1;
-      if (depth > kDeepest || branches > kMostBranches) {
-        return false;
-      }
-    } else {
-      in_string = c == '"';
-      depth -= c == ']' || c == '}' ? 1 : 0;
-    }
-  }
-  return true;
-}
-
 /// What `read` makes of it; nothing where a field is missing or of another type.
 template <typename Read>
 auto parsed(std::string_view text, Read read) -> std::optional<decltype(read(json()))> {
-  if (!is_bounded(text)) {
+  const std::optional<json> from = parse_untrusted(text);
+  if (!from) {
     return std::nullopt;
   }
   try {
-    const json from = json::parse(text);
-    return from.at("protocol") == kProtocol ? std::optional(read(from)) : std::nullopt;
+    return from->at("protocol") == kProtocol ? std::optional(read(*from)) : std::nullopt;
   } catch (const std::exception&) {
     return std::nullopt;
   }
@@ -345,7 +320,7 @@ std::optional<Order> parse_order(std::string_view text) {
 }
 
 std::string protocol_of(std::string_view text) {
-  const json from = json::parse(text, nullptr, false);
+  const json from = parse_untrusted(text).value_or(json());
   const bool claims = from.is_object() && from.contains("protocol") && from["protocol"].is_string();
   return claims ? from["protocol"].get<std::string>() : "";
 }

@@ -11,9 +11,9 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "runtime/base/text.h"
+#include "runtime/base/untrusted_json.h"
 #include "runtime/rendezvous/world_key.h"
 
 namespace rollcall::elastic {
@@ -132,7 +132,7 @@ std::vector<std::string> ask_agents() {
     const std::size_t at = line.find(beginning);
     const bool listens = line.find(" 00010000 ") != std::string::npos;  // not a connection to it
     std::string answer = at == std::string::npos || !listens ? "" : ask_one(line.substr(at + 1));
-    if (json::accept(answer)) {
+    if (parse_untrusted(answer)) {
       answers.push_back(std::move(answer));
     }
   }
@@ -143,7 +143,7 @@ std::string status_text(const std::vector<std::string>& answers) {
   std::string text;
   for (const std::string& answer : answers) {
     try {
-      describe_run(json::parse(answer), text);
+      describe_run(parse_untrusted(answer).value_or(json()), text);
     } catch (const json::exception&) {
       text += "an agent of another version of rollcall\n";
     }
@@ -154,7 +154,7 @@ std::string status_text(const std::vector<std::string>& answers) {
 std::string status_json(const std::vector<std::string>& answers) {
   json all = json::array();
   for (const std::string& answer : answers) {
-    all.push_back(json::parse(answer));
+    all.push_back(parse_untrusted(answer).value_or(json()));
   }
   return all.dump(-1, ' ', true) + "\n";  // in ASCII: no control character, whoever looks at it on a terminal
 }

@@ -11,6 +11,7 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/base/this_process.h"
+#include "runtime/base/untrusted_json.h"
 #include "runtime/contract/env_vars.h"
 #include "runtime/contract/exit_codes.h"
 #include "runtime/elastic/devices.h"
@@ -184,7 +185,8 @@ Result<std::vector<nlohmann::json>> of_all_ranks(const process_group::Group& gro
   std::vector<nlohmann::json> all;
   all.reserve(texts->size());
   for (const std::vector<std::uint8_t>& of_rank : *texts) {
-    all.push_back(nlohmann::json::parse(of_rank));
+    const std::string_view text_of_rank(reinterpret_cast<const char*>(of_rank.data()), of_rank.size());
+    all.push_back(parse_untrusted(text_of_rank).value_or(nlohmann::json()));
   }
   return all;
 }

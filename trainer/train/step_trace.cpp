@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "runtime/base/untrusted_json.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/report/page.h"
 
@@ -201,7 +202,7 @@ void StepTrace::collect(Part part) {
   try {
     for (; rank < traced_ranks_; ++rank) {
       world_.store->set(key_of(rank, "gives"), kYourTurn);
-      const nlohmann::json head = nlohmann::json::parse(take_word(*world_.store, key_of(rank, "head")));
+      const auto head = parse_untrusted(take_word(*world_.store, key_of(rank, "head"))).value_or(nlohmann::json());
       shares.push_back({number(head.at(0)), number(head.at(1)), number(head.at(2)), number(head.at(3))});
       clock_error += std::max(0.0, number(head.at(4)) - clock_error);  // not a number once one is not
       events.push_back(take_word(*world_.store, key_of(rank, "events")));

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "runtime/base/untrusted_json.h"
 #include "runtime/doctor/fact_table.h"
 
 /// Facts as their table has them.
@@ -50,8 +51,9 @@ std::string dump(const Message& message) {
 
 template <typename Message>
 std::optional<Message> parse(std::string_view text) {
+  const std::optional<nlohmann::json> json = parse_untrusted(text);
   try {
-    return nlohmann::json::parse(text).get<Message>();
+    return json ? std::optional(json->get<Message>()) : std::nullopt;
   } catch (const std::exception&) {
     return std::nullopt;
   }
@@ -64,12 +66,16 @@ std::string to_json_text(const TaskFacts& facts) {
 }
 
 Result<TaskFacts> task_facts_from_json(std::string_view text) {
+  std::string reason = "it is no such text";
   try {
-    return nlohmann::json::parse(text).get<TaskFacts>();
+    if (const std::optional<nlohmann::json> json = parse_untrusted(text)) {
+      return json->get<TaskFacts>();
+    }
   } catch (const std::exception& error) {
-    return fail("doctor", "", std::string("a rank's report cannot be read: ") + error.what(),
-                "the same version of rollcall on all nodes", ExitCode::Mismatch);
+    reason = error.what();
   }
+  return fail("doctor", "", "a rank's report cannot be read: " + reason, "the same version of rollcall on all nodes",
+              ExitCode::Mismatch);
 }
 
 std::string to_text(const Greeting& greeting) { return dump(greeting); }

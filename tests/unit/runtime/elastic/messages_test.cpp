@@ -39,8 +39,24 @@ TEST(Messages, AFewBytesDoNotBecomeMoreThanAWorldHas) {
     compress(reinterpret_cast<Bytef*>(small.data()), &size, reinterpret_cast<const Bytef*>(text.data()), text.size());
     return small.substr(0, size);
   };
-  ASSERT_TRUE(parse_order(packed(std::size_t{1} << 24)));
-  EXPECT_FALSE(parse_order(packed(std::size_t{1} << 26)));
+  ASSERT_TRUE(parse_order(packed(std::size_t{1} << 22)));
+  EXPECT_FALSE(parse_order(packed(std::size_t{1} << 24)));
+}
+
+TEST(Messages, AFewBytesDoNotBecomeManyValues) {
+  std::string text = R"({"protocol":"rollcall run 5","order":6,"beat":7,"settled":0,"more":[0)";
+  for (int i = 0; i < (1 << 20); ++i) {
+    text += ",0";
+  }
+  text += "]}";
+  uLongf size = compressBound(text.size());
+  std::string small(size, '\0');
+  compress(reinterpret_cast<Bytef*>(small.data()), &size, reinterpret_cast<const Bytef*>(text.data()), text.size());
+  small.resize(size);
+  EXPECT_LT(small.size(), std::size_t{1} << 13);
+  EXPECT_FALSE(parse_order(small));
+  EXPECT_FALSE(parse_report(text));
+  EXPECT_EQ(protocol_of(text), "") << "who is refused by its version is read as carefully";
 }
 
 TEST(Messages, AnAddressIsNothingThatAShellWouldTakeForMore) {
