@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "runtime/base/own_file.h"
+#include "runtime/base/this_process.h"
 
 namespace rollcall::elastic {
 namespace {
@@ -34,11 +35,69 @@ Result<fs::path> new_folder(const fs::path& beginning) {
   return fs::path(name);
 }
 
-/// Keeps the folder from systemd-tmpfiles, which leaves alone what somebody has locked. The caller closes it.
+int open_folder(const fs::path& folder) {
+  return open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/// Keeps the folder from systemd-tmpfiles and from other runs, which leave alone what somebody has locked. One that
+/// just looks at it is waited for. The caller closes it.
 int hold(const fs::path& folder) {
-  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  (void)flock(descriptor, LOCK_SH | LOCK_NB);  // some file systems know no locks
+  const int descriptor = open_folder(folder);
+  (void)flock(descriptor, LOCK_SH);  // some file systems know no locks
   return descriptor;
+}
+
+/// Whether `folder` is still the one that was opened.
+bool is_at(const fs::path& folder, int descriptor) {
+  struct stat own {};
+  struct stat named {};
+  return fstat(descriptor, &own) == 0 && lstat(folder.c_str(), &named) == 0 && own.st_dev == named.st_dev &&
+         own.st_ino == named.st_ino;
+}
+
+struct HeldFolder {
+  fs::path path;
+  int descriptor = -1;
+};
+
+/// new_folder(), held. One that another run has taken for a leftover before is made again.
+Result<HeldFolder> held_folder(const fs::path& beginning) {
+  while (true) {
+    Result<fs::path> made = new_folder(beginning);
+    if (!made) {
+      return made.error();
+    }
+    const int descriptor = hold(*made);
+    std::error_code ignored;
+    if (descriptor < 0 ? fs::exists(*made, ignored) : is_at(*made, descriptor)) {
+      return HeldFolder{*std::move(made), descriptor};
+    }
+    close(descriptor);
+  }
+}
+
+/// How folders begin that are removed in the end. With the host's name: a file system of many hosts may keep its locks
+/// to each of them.
+std::string temporary_beginning() { return "rollcall_run_tmp_" + this_host_name() + "_"; }
+
+/// What killed agents of this user and this host have left in `above`. A living one holds its own.
+void remove_leftovers(const fs::path& above) {
+  std::error_code error;
+  std::error_code ignored;
+  for (fs::directory_iterator entry(above, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    const fs::path& path = entry->path();
+    if (!path.filename().string().starts_with(temporary_beginning())) {
+      continue;
+    }
+    const int folder = open_folder(path);
+    struct stat status {};
+    if (folder >= 0 && fstat(folder, &status) == 0 && status.st_uid == geteuid() &&
+        flock(folder, LOCK_EX | LOCK_NB) == 0 && is_at(path, folder)) {
+      fs::remove_all(path, ignored);
+    }
+    close(folder);
+  }
 }
 
 }  // namespace
@@ -51,6 +110,9 @@ Result<int> open_log(const std::string& path) {
 Result<LogFolders> LogFolders::create(const LogRequest& request, const std::string& run_id,
                                       const std::string& temporary) {
   LogFolders folders(request, run_id, temporary);
+  if (request.folder.empty()) {
+    remove_leftovers(temporary);
+  }
   Result<void> made = folders.make();
   return made ? Result<LogFolders>(std::move(folders)) : made.error();
 }
@@ -62,13 +124,14 @@ Result<void> LogFolders::make() {
   fs::path base = request_.folder;
   std::error_code error;
   if (base.empty()) {
-    Result<fs::path> made = new_folder(fs::path(above_) / "rollcall_run_");
+    const bool is_temporary = !request_.redirects.any() && !request_.tee.any();
+    Result<HeldFolder> made = held_folder(fs::path(above_) / (is_temporary ? temporary_beginning() : "rollcall_run_"));
     if (!made) {
       return made.error();
     }
-    base = *made;
-    temporary_ = request_.redirects.any() || request_.tee.any() ? fs::path() : base;
-    held_.push_back(hold(base));
+    base = made->path;
+    temporary_ = is_temporary ? base : fs::path();
+    held_.push_back(made->descriptor);
   } else if (fs::create_directories(base, error); error) {
     return cannot_make(base, error.message());
   }
@@ -83,12 +146,7 @@ Result<void> LogFolders::make() {
   return {};
 }
 
-bool LogFolders::is_there() const {
-  struct stat own {};
-  struct stat named {};
-  return !held_.empty() && fstat(held_.back(), &own) == 0 && lstat(run_folder_.c_str(), &named) == 0 &&
-         own.st_dev == named.st_dev && own.st_ino == named.st_ino;
-}
+bool LogFolders::is_there() const { return !held_.empty() && is_at(run_folder_, held_.back()); }
 
 void LogFolders::let_go() {
   if (!temporary_.empty() && is_there()) {

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from agents import DEADLINE, ROLLCALL, environment, lines, run, script
+from agents import DEADLINE, ROLLCALL, environment, lines, run, script, start, wait_until
 
 pytestmark = pytest.mark.skipif(not ROLLCALL.exists(), reason=f"{ROLLCALL} is not built")
 
@@ -138,6 +138,33 @@ def test_a_terminal_that_nobody_reads_holds_up_neither_the_workers_nor_the_end(t
     assert code == 3
     files = [path.read_text() for path in (tmp_path / "logs").rglob("std*.log")]
     assert files == ["".join(f"line {number}\n" for number in range(count))] * 2
+
+
+def test_what_a_killed_agent_has_left_goes_with_the_next_run(tmp_path):
+    """Not what a living one has, nor logs, which somebody asked for."""
+    work = script(tmp_path, """
+        import os, sys, time
+        open(os.environ["TORCHELASTIC_ERROR_FILE"] + ".begun", "w").close()
+        while not os.path.exists(sys.argv[1]):
+            time.sleep(0.01)
+    """)
+    env = {"TMPDIR": str(tmp_path)}
+    killed, lives, logs = (start(*options, work, tmp_path / "go", env=env) for options in ((), (), ("--redirects=3",)))
+    wait_until(lambda: len(list(tmp_path.rglob("error.json.begun"))) == 3)
+    of_logs = next(path.parents[1] for path in tmp_path.rglob("stdout.log"))
+    folders = {path for path in tmp_path.glob("rollcall_run_*") if path not in of_logs.parents}
+    killed.kill()
+    killed.communicate()
+    logs.kill()
+    logs.communicate()
+    link = tmp_path / (next(path.name for path in folders)[:-2] + "-1")
+    link.symlink_to(of_logs)
+    assert run("--no-python", "true", env=env).returncode == 0
+    left = {path for path in folders if path.exists()}
+    assert len(folders) == 2 and len(left) == 1 and of_logs.exists() and link.is_symlink()
+    (tmp_path / "go").write_text("")
+    assert lives.wait(timeout=DEADLINE) == 0
+    assert not any(path.exists() for path in folders) and of_logs.exists()
 
 
 def fill(terminal, most=1 << 30):
