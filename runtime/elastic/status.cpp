@@ -40,10 +40,13 @@ bool is_ours(int descriptor) {
          (peer.uid == getuid() || peer.uid == 0);
 }
 
+constexpr std::size_t kLongestAnswer = std::size_t{1} << 20;
+constexpr std::chrono::seconds kAnswerTime{1};
+
 std::string ask_one(const std::string& name) {
   // What anybody else listens at under such a name, and does not accept, is not waited for.
   const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  const timeval patience{1, 0};
+  const timeval patience{kAnswerTime.count(), 0};
   setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   socklen_t length = 0;
   const sockaddr_un address = abstract_address(name, length);
@@ -51,7 +54,9 @@ std::string ask_one(const std::string& name) {
   if (connect(descriptor, reinterpret_cast<const sockaddr*>(&address), length) == 0 && is_ours(descriptor)) {
     fcntl(descriptor, F_SETFL, 0);
     std::array<char, 4096> piece{};
-    for (ssize_t count = 0; (count = read(descriptor, piece.data(), piece.size())) > 0;) {
+    const Clock::time_point until = Clock::now() + kAnswerTime;
+    for (ssize_t count = 0; answer.size() < kLongestAnswer && Clock::now() < until &&
+                            (count = read(descriptor, piece.data(), piece.size())) > 0;) {
       answer.append(piece.data(), static_cast<std::size_t>(count));
     }
   }

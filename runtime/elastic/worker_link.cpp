@@ -148,8 +148,11 @@ std::shared_ptr<AgentLink> AgentLink::of(const Environment& environment) {
   const auto descriptor = parse_integer<int>(environment.get(env::kAgentLink).value_or(""));
   int type = 0;
   socklen_t size = sizeof type;
+  ucred agent{};
+  socklen_t agent_size = sizeof agent;
   // A process that closed it, between the agent and this one, may have opened something else since.
-  if (!descriptor || getsockopt(*descriptor, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_SEQPACKET) {
+  if (!descriptor || getsockopt(*descriptor, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_SEQPACKET ||
+      getsockopt(*descriptor, SOL_SOCKET, SO_PEERCRED, &agent, &agent_size) != 0 || agent.uid != geteuid()) {
     return nullptr;
   }
   fcntl(*descriptor, F_SETFD, FD_CLOEXEC);
