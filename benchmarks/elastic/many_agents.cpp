@@ -3,7 +3,7 @@
 // gets and a real one reads, is thrown away here: one process would take longer to read all of them than the
 // coordinator takes to say it.
 //
-//   many_agents PORT AGENTS HEARTBEAT_SECONDS
+//   many_agents PORT AGENTS HEARTBEAT_SECONDS SECRET
 //
 // Prints as JSON the seconds from the first connection until all agents are in a generation, from the loss of one until
 // all others were told, and until they are in the next. For benchmarks/elastic/scale.py.
@@ -19,6 +19,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/elastic/connection.h"
@@ -45,8 +46,10 @@ struct Agent {
 class Agents {
  public:
   /// With the coordinator's own agent one more.
-  Agents(std::uint16_t port, std::size_t number, std::chrono::milliseconds heartbeat)
-      : endpoint_{"127.0.0.1", port}, agents_(number) {
+  Agents(std::uint16_t port, std::size_t number, std::chrono::milliseconds heartbeat, const std::string& secret)
+      : endpoint_{"127.0.0.1", port},
+        seal_{rollcall::rendezvous::Secret::of(secret, "rollcall run"), "elastic"},
+        agents_(number) {
     newcomer_.run_id = "many";
     newcomer_.min_nodes = static_cast<std::uint32_t>(number);
     newcomer_.max_nodes = newcomer_.min_nodes + 1;
@@ -60,8 +63,8 @@ class Agents {
       if (attempt.descriptor < 0) {
         return fail(attempt.reason);
       }
-      agent.connection = std::make_unique<Connection>(loop_, rollcall::rendezvous::Socket(attempt.descriptor),
-                                                      [this, &agent] { hear(agent); });
+      rollcall::rendezvous::Socket socket(attempt.descriptor, rollcall::rendezvous::End::Client, seal_);
+      agent.connection = std::make_unique<Connection>(loop_, std::move(socket), [this, &agent] { hear(agent); });
       const std::size_t number = static_cast<std::size_t>(&agent - agents_.data());
       newcomer_.node.host = fmt::format("node{:05d}", number);
       newcomer_.node.address = fmt::format("127.0.{}.{}", number / 250, 1 + number % 250);
@@ -142,6 +145,7 @@ class Agents {
   }
 
   rollcall::rendezvous::Endpoint endpoint_;
+  rollcall::rendezvous::Seal seal_;
   rollcall::elastic::Newcomer newcomer_;
   std::mt19937 random_{1};
   Clock::time_point next_heartbeat_ = Clock::now();
@@ -175,12 +179,12 @@ bool measure(Agents& agents) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    fmt::print(stderr, "usage: many_agents PORT AGENTS HEARTBEAT_SECONDS\n");
+  if (argc != 5) {
+    fmt::print(stderr, "usage: many_agents PORT AGENTS HEARTBEAT_SECONDS SECRET\n");
     return 64;
   }
   mallopt(M_MMAP_THRESHOLD, 1 << 26);  // each of these agents is to cost what one in its own process does
   Agents agents(static_cast<std::uint16_t>(std::atoi(argv[1])), static_cast<std::size_t>(std::atoi(argv[2])),
-                std::chrono::seconds(std::atoi(argv[3])));
+                std::chrono::seconds(std::atoi(argv[3])), argv[4]);
   return measure(agents) ? 0 : 1;
 }

@@ -38,10 +38,14 @@ def status_of(pid):
 def ours(build, agents, heartbeat):
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
+        secret = pathlib.Path(folder) / "secret"
+        secret.touch(mode=0o600)
+        secret.write_text("a" * 64)
         coordinator = subprocess.Popen(
             [build / "runtime/rollcall", "run", f"--nnodes={agents - 1}:{agents}", "--nproc-per-node=1", "--rdzv-backend=c10d", "--rdzv-id=many",
-             f"--rdzv-endpoint=127.0.0.1:{port}", f"--rdzv-conf=heartbeat_timeout={heartbeat},last_call_timeout=60", "--no-python", "sleep",
-             "600"],
+             f"--rdzv-endpoint=127.0.0.1:{port}",
+             f"--rdzv-conf=heartbeat_timeout={heartbeat},last_call_timeout=60,secret={folder}/secret", "--no-python",
+             "sleep", "600"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": folder})
         try:
             for _ in range(500):
@@ -49,8 +53,8 @@ def ours(build, agents, heartbeat):
                     if probe.connect_ex(("127.0.0.1", port)) == 0:
                         break
                 time.sleep(0.01)
-            done = subprocess.run([build / "benchmarks/elastic/many_agents", str(port), str(agents - 1), str(heartbeat)], capture_output=True,
-                                  text=True, check=False, timeout=400)
+            done = subprocess.run([build / "benchmarks/elastic/many_agents", str(port), str(agents - 1), str(heartbeat), "a" * 64],
+                                  capture_output=True, text=True, check=False, timeout=400)
             if done.returncode != 0:
                 sys.exit(f"{agents} agents: {done.stderr.strip()}")
             memory, cpu = status_of(coordinator.pid)

@@ -10,6 +10,7 @@
 #include "runtime/base/this_process.h"
 #include "runtime/cli/command.h"
 #include "runtime/cli/program.h"
+#include "runtime/contract/env_vars.h"
 #include "runtime/elastic/agent.h"
 #include "runtime/elastic/devices.h"
 #include "runtime/elastic/launch_request.h"
@@ -18,6 +19,8 @@
 #include "runtime/elastic/unblocked_output.h"
 #include "runtime/job/slurm_files.h"
 #include "runtime/launchers/slurm.h"
+#include "runtime/rendezvous/secret.h"
+#include "runtime/rendezvous/shared_secret.h"
 #include "runtime/resolve/resolve.h"
 #include "runtime/settings/launch_settings.h"
 #include "runtime/step/resolved_step.h"
@@ -49,12 +52,37 @@ Tell teller() {
   };
 }
 
+/// What the run's secrets are made of. To the endpoint that a command line names agents come from other steps, too,
+/// which do not have this one's.
+Result<std::string> secret_of(const elastic::MeetingRequest& meeting, const elastic::RunOptions& options,
+                              const Environment& environment, settings::Settings settings) {
+  if (meeting.alone) {
+    return rendezvous::draw_secret();
+  }
+  if (!meeting.secret_file.empty()) {
+    if (Result<void> set = settings.set("rendezvous.secret", meeting.secret_file, "--rdzv-conf=secret"); !set) {
+      return set.error();
+    }
+  }
+  Environment of_run = with_home_and_user(environment);
+  if (options.values.value("rdzv-endpoint").origin.starts_with("--") ||
+      options.values.value("master-addr").origin.starts_with("--")) {
+    of_run.unset(env::kSecretFd);
+  }
+  return rendezvous::shared_secret(of_run, settings);
+}
+
 Result<elastic::RunEnd> run_agent(const elastic::RunOptions& options, const Environment& environment,
-                                  const Tell& tell) {
+                                  const settings::Settings& settings, const Tell& tell) {
   Result<elastic::LaunchRequest> request = elastic::launch_request(options, environment, host_facts(environment));
   if (!request) {
     return request.error();
   }
+  Result<std::string> secret = secret_of(request->meeting, options, environment, settings);
+  if (!secret) {
+    return secret.error();
+  }
+  request->meeting.secret = *std::move(secret);
   for (const Error& warning : request->meeting.warnings) {
     report_warning(warning, environment, tell);
   }
@@ -70,15 +98,14 @@ bool asks_slurm(const elastic::RunOptions& options, const Environment& environme
   return nobody_said && !launchers::why_not_a_slurm_task(environment);
 }
 
-/// This process's environment with what `srun --ddp` would have made of it, PET_* of all nodes among it.
-Result<Environment> environment_of_step(const Environment& environment) {
+Result<settings::Settings> settings_of(const Environment& environment) {
   const Environment complete = with_home_and_user(environment);  // for settings and paths
-  const Result<settings::Settings> settings =
-      settings::load_launch_settings(complete, {.site = job::profile_of_plugin(complete)});
-  if (!settings) {
-    return settings.error();
-  }
-  const Result<step::ResolvedStep> step = step::resolve_this_step(complete, *settings, nullptr);
+  return settings::load_launch_settings(complete, {.site = job::profile_of_plugin(complete)});
+}
+
+/// This process's environment with what `srun --ddp` would have made of it, PET_* of all nodes among it.
+Result<Environment> environment_of_step(const Environment& environment, const settings::Settings& settings) {
+  const Result<step::ResolvedStep> step = step::resolve_this_step(with_home_and_user(environment), settings, nullptr);
   if (!step) {
     return step.error();
   }
@@ -97,15 +124,19 @@ int show_status(const elastic::RunOptions& options, std::ostream& out) {
 /// Runs in `environment`, or as Slurm's step has it.
 Result<elastic::RunEnd> run_in(const elastic::RunOptions& options, std::span<const std::string> arguments,
                                const Environment& environment, const Tell& tell) {
-  if (!asks_slurm(options, environment)) {
-    return run_agent(options, environment, tell);
+  const Result<settings::Settings> settings = settings_of(environment);
+  if (!settings) {
+    return settings.error();
   }
-  const Result<Environment> of_step = environment_of_step(environment);
+  if (!asks_slurm(options, environment)) {
+    return run_agent(options, environment, *settings, tell);
+  }
+  const Result<Environment> of_step = environment_of_step(environment, *settings);
   if (!of_step) {
     return of_step.error();
   }
   const Result<elastic::RunOptions> again = elastic::parse_run_options(arguments, *of_step);
-  return again ? run_agent(*again, *of_step, tell) : again.error();
+  return again ? run_agent(*again, *of_step, *settings, tell) : again.error();
 }
 
 }  // namespace

@@ -38,7 +38,9 @@ inline constexpr std::array kVariables{
              "the step that these values were made for: JOB.STEP, run.HASH under mpirun, or job.JOB without srun",
              "Slurm's ids, mpirun's namespace", "never"},
     Variable{kSecretFd, Use::Read, "trainer; rollcall",
-             "set by srun --ddp: the number of the descriptor from which this step's processes read their secret"},
+             "set by srun --ddp, and by `rollcall run` for its workers: the number of the descriptor from which the "
+             "processes "
+             "of a step or run read their secret"},
     Variable{kSiteConfig, Use::Read, "settings; users", "site profile to read instead of /etc/rollcall/site.toml"},
     Variable{kRun, Use::Read, "trainer; programs under `rollcall run`",
              "set by `rollcall run` for its workers: the same for all its generations, and for no other run"},

@@ -16,6 +16,7 @@
 #include "runtime/contract/env_vars.h"
 #include "runtime/elastic/failure.h"
 #include "runtime/elastic/worker_plan.h"
+#include "runtime/elastic/worker_secret.h"
 
 namespace rollcall::elastic {
 namespace {
@@ -54,6 +55,13 @@ Agent::Agent(LaunchRequest request, Environment environment, Tell tell)
   for (const std::string_view of_an_agent_above : {env::kAgentLink, env::kStandby}) {
     environment_.unset(of_an_agent_above);
   }
+  keep_from_workers(environment_);
+}
+
+Agent::~Agent() {
+  if (secret_ >= 0) {
+    close(secret_);
+  }
 }
 
 Result<void> Agent::prepare() {
@@ -76,8 +84,8 @@ Result<void> Agent::prepare() {
     return folders.error();
   }
   const bool one_of_many = parse_integer<std::uint32_t>(environment_.get(env::kSlurmProcId).value_or("0")) > 1U;
-  Result<Met> met = meet_agents(loop_, request_, [&](const std::string& line) {
-    if (!one_of_many) {  // what they wait for is the same
+  Result<Met> met = meet_agents(loop_, request_, [this, one_of_many](const std::string& line) {
+    if (!one_of_many || coordination_ != nullptr) {  // what they wait for is the same
       tell_(line);
     }
   });
@@ -111,7 +119,7 @@ Newcomer Agent::newcomer(const std::optional<Generation>& last) const {
 /// To the successor of a lost coordinator, which may be this agent.
 void Agent::turn(const Action& action) {
   if (action.kind == Action::Kind::Host) {
-    coordination_ = take_the_place(loop_, request_, *std::move(listener_), action.generation);
+    coordination_ = take_the_place(loop_, request_, *std::move(listener_), action.generation, tell_);
     listener_.reset();
     tell_(fmt::format("rollcall: run: {}, which held the rendezvous, is not heard: looks for the others at {}",
                       action.generation.world[action.generation.coordinator].host, coordination_->where()));

@@ -30,10 +30,12 @@ struct RunEnd {
 /// them. One thread, but for --tee. It blocks the signals that it handles while it runs.
 class Agent {
  public:
-  /// Shows a line to the user, at once. Other nodes' words in it cannot steer the terminal.
-  using Tell = std::function<void(const std::string& line)>;
+  /// `tell` is called at once. Other nodes' words in a line cannot steer the terminal.
   /// `environment` is this process's own, which workers inherit.
   Agent(LaunchRequest request, Environment environment, Tell tell);
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+  ~Agent();
 
   /// To the end of the run. Errors: what prevents its begin: no such program, no endpoint, folders that cannot be made.
   [[nodiscard]] Result<RunEnd> run();
@@ -52,6 +54,7 @@ class Agent {
                                           const AttemptFiles& files);
   [[nodiscard]] Result<void> start_worker(const Generation& generation, std::uint32_t local_rank,
                                           const AttemptFiles& files, const Variables& variables);
+  [[nodiscard]] ProcessPlan plan_for(Environment environment, std::uint32_t local_rank, int link) const;
   [[nodiscard]] Result<int> open_stream(const Generation& generation, std::uint32_t local_rank,
                                         const AttemptFiles& files, bool err);
   [[nodiscard]] bool workers_are_alike() const;
@@ -89,6 +92,7 @@ class Agent {
   PortReservation port_;
   std::unique_ptr<LogPump> pump_;
   std::unique_ptr<WorkerGroup> group_;
+  int secret_ = -1;                  ///< worker_secret(), once the run has a name
   std::vector<Survivor> survivors_;  ///< of the generation before, by local rank
   Survivor standby_;
   bool standby_failed_ = false;

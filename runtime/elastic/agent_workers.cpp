@@ -14,6 +14,7 @@
 #include "runtime/contract/env_vars.h"
 #include "runtime/elastic/agent.h"
 #include "runtime/elastic/worker_plan.h"
+#include "runtime/elastic/worker_secret.h"
 
 // The processes of a generation: started, taken over from the one before, or kept ready for the next.
 
@@ -57,6 +58,7 @@ void Agent::start(const Generation& generation) {
   announce(generation);
   began_ = Clock::now();
   standby_failed_ = false;
+  secret_ = secret_ < 0 ? worker_secret(request_.meeting.secret, generation.run, environment_) : secret_;
   group_ = std::make_unique<WorkerGroup>();
   pump_ = std::make_unique<LogPump>([this](const std::string& line) { tell_("rollcall: warning: " + line); });
   set_up_failure_.reset();
@@ -126,13 +128,7 @@ Result<void> Agent::start_worker(const Generation& generation, std::uint32_t loc
     environment.set(name, value);
   }
   std::optional<WorkerLink::Made> made = WorkerLink::make(loop_);
-  if (made) {
-    environment.set(std::string(env::kAgentLink), std::to_string(made->worker_end));
-  }
-  ProcessPlan plan;
-  plan.link = made ? made->worker_end : -1;
-  plan.command = worker_command(request_, local_rank);
-  plan.environment = texts_of(environment);
+  ProcessPlan plan = plan_for(std::move(environment), local_rank, made ? made->worker_end : -1);
   const Result<int> out = open_stream(generation, local_rank, files, false);
   const Result<int> err = out ? open_stream(generation, local_rank, files, true) : out;
   Result<void> started = err ? Result<void>() : err.error();
@@ -147,6 +143,21 @@ Result<void> Agent::start_worker(const Generation& generation, std::uint32_t loc
     }
   }
   return started;
+}
+
+/// With what the process inherits.
+ProcessPlan Agent::plan_for(Environment environment, std::uint32_t local_rank, int link) const {
+  for (const auto& [name, descriptor] : {std::pair(env::kAgentLink, link), std::pair(env::kSecretFd, secret_)}) {
+    if (descriptor >= 0) {
+      environment.set(std::string(name), std::to_string(descriptor));
+    }
+  }
+  ProcessPlan plan;
+  plan.link = link;
+  plan.secret = secret_;
+  plan.command = worker_command(request_, local_rank);
+  plan.environment = texts_of(environment);
+  return plan;
 }
 
 /// What the worker's stream becomes: -1 for this process's own, else a descriptor that the caller closes.
@@ -225,11 +236,7 @@ bool Agent::start_standby() {
   if (auto threads = worker_threads(request_, environment_)) {
     environment.set(std::string(env::kOmpThreads), *std::move(threads));
   }
-  environment.set(std::string(env::kAgentLink), std::to_string(made->worker_end));
-  ProcessPlan plan;
-  plan.link = made->worker_end;
-  plan.command = worker_command(request_, 0);
-  plan.environment = texts_of(environment);
+  ProcessPlan plan = plan_for(std::move(environment), 0, made->worker_end);
   const std::string folder = folders_ ? folders_->run_folder().string() : "";
   const bool kept = !folder.empty() && (request_.logs.redirects.any() || request_.logs.tee.any());
   const Result<int> log = kept ? open_log(folder + "/standby.log") : Result<int>(-1);

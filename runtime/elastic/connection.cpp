@@ -12,8 +12,6 @@ namespace {
 
 /// From one other end in one turn of the loop, so that the rest have theirs: some hundred small frames.
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 14;
-/// Of the memory of what was sent: nobody needs a large order's again soon.
-constexpr std::size_t kMostKept = std::size_t{1} << 14;
 bool says_ended(int error) { return error == 0 || error == EPIPE || error == ECONNRESET; }
 
 /// For an other end that does not read: two orders of any length.
@@ -28,47 +26,29 @@ Connection::Connection(EventLoop& loop, rendezvous::Socket socket, EventLoop::Re
 
 Connection::~Connection() { loop_.forget(socket_.descriptor()); }
 
-void Connection::send_frame(std::string_view frame) {
-  outgoing_.erase(0, std::exchange(sent_, 0));
-  outgoing_ += frame.substr(flushed() ? write(frame) : 0);
-  broken_ |= outgoing_.size() > kMostUnsent;
+void Connection::send(std::string_view text) {
+  socket_.frames().say(text);
+  broken_ |= frames().unsent() > kMostUnsent;
   flush();
 }
 
-std::size_t Connection::write(std::string_view bytes) {
-  std::size_t written = 0;
-  while (written < bytes.size() && !broken_) {
-    const ssize_t count = ::send(socket_.descriptor(), bytes.data() + written, bytes.size() - written, MSG_NOSIGNAL);
-    if (count >= 0) {
-      written += static_cast<std::size_t>(count);
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      break;
-    } else if (errno != EINTR) {
-      broken_ = true;
-      ended_ |= says_ended(errno);
-    }
-  }
-  return written;
-}
-
 void Connection::flush() {
-  sent_ += write(std::string_view(outgoing_).substr(sent_));
-  if (flushed() && outgoing_.capacity() > kMostKept) {
-    std::string().swap(outgoing_);  // assignment would keep the memory
-    sent_ = 0;
+  errno = 0;
+  if (!broken_ && !socket_.flush()) {
+    broken_ = true;
+    ended_ |= says_ended(errno);
   }
-  if (waits_to_write_ != !flushed()) {
-    waits_to_write_ = !flushed();
-    loop_.watch_writing(socket_.descriptor(), waits_to_write_ && !broken_);
+  const bool waits = !frames().outgoing().empty() && !broken_;
+  if (std::exchange(waits_to_write_, waits) != waits) {
+    loop_.watch_writing(socket_.descriptor(), waits);
   }
 }
 
 void Connection::progress() {
-  flush();
   rendezvous::FrameBuffer& frames = socket_.frames();
   const std::size_t before = frames.size();
   errno = 0;
-  const bool open = socket_.take_arrived(std::min(longest_, before + kMostAtOnce));
+  const bool open = socket_.take_arrived(std::min(frames.most(longest_), before + kMostAtOnce));
   ended_ |= !open && says_ended(errno);
   if (frames.size() > before) {
     last_heard_ = Clock::now();
@@ -76,7 +56,8 @@ void Connection::progress() {
   if (!hears_) {
     frames.clear();
   }
-  broken_ |= !open || frames.broken(longest_ - rendezvous::kFrameHeader);
+  broken_ |= !open || frames.broken(longest_);
+  flush();
   if (broken_) {
     loop_.forget(socket_.descriptor());  // its end can be read again and again
   }

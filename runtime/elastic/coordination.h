@@ -43,11 +43,21 @@ class Coordination {
   [[nodiscard]] virtual bool finished() const { return true; }
 };
 
+/// Shows a line to the user.
+using Tell = std::function<void(const std::string& line)>;
+
+/// Where other agents come in: those that know the secret, of this user.
+struct Entrance {
+  rendezvous::Listener listener;
+  rendezvous::Seal seal;
+  Tell tell;  ///< of who was not let in, and was told nothing
+};
+
 /// The coordinator in this process, for its own agent (member 1) and those that connect.
 class Host : public Coordination {
  public:
-  /// Without a listener nobody else can come. Who is waiting there already comes first.
-  Host(EventLoop& loop, Coordinator coordinator, std::optional<rendezvous::Listener> listener, std::string own_address,
+  /// Without an entrance nobody else can come. Who is waiting there already comes first.
+  Host(EventLoop& loop, Coordinator coordinator, std::optional<Entrance> entrance, std::string own_address,
        std::chrono::milliseconds heartbeat_timeout);
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
@@ -80,6 +90,8 @@ class Host : public Coordination {
   void hear(MemberId id);
   /// False where a member says what is no report.
   [[nodiscard]] bool hear_one(MemberId id, Peer& peer, const std::string& text);
+  [[nodiscard]] bool is_another_user(const Peer& peer);
+  void warn(const std::string& warning);
   void refuse(MemberId id, Peer& peer, const std::string& text);
   void close_after_last(MemberId id, Peer& peer);
   void deliver();
@@ -92,7 +104,7 @@ class Host : public Coordination {
 
   EventLoop& loop_;
   Coordinator coordinator_;
-  std::optional<rendezvous::Listener> listener_;
+  std::optional<Entrance> entrance_;
   std::string own_address_;
   std::chrono::milliseconds heartbeat_timeout_;
   std::size_t longest_join_;
@@ -103,8 +115,9 @@ class Host : public Coordination {
   MemberId last_id_ = 1;
   std::map<MemberId, Peer> peers_;
   std::set<MemberId> strangers_;  ///< of the peers who have not joined, or are closing
-  Nodes newest_world_;            ///< which newest_world_frame_ says
-  std::string newest_world_frame_;
+  Nodes newest_world_;            ///< which newest_world_text_ says
+  std::string newest_world_text_;
+  std::set<std::string> warned_;
   std::vector<Order> own_orders_;
 };
 
@@ -158,8 +171,7 @@ struct Met {
 /// yet. Tries until request.meeting.join_timeout, and tells what it waits for where that takes longer than agents that
 /// start together need. Errors (Unavailable): nobody listens there, the port cannot be had, or another user of this
 /// host has it.
-[[nodiscard]] Result<Met> meet_agents(EventLoop& loop, const LaunchRequest& request,
-                                      const std::function<void(const std::string& line)>& tell);
+[[nodiscard]] Result<Met> meet_agents(EventLoop& loop, const LaunchRequest& request, const Tell& tell);
 
 /// The agent at `successor`, which is or will be the coordinator where the one before was lost. Tries for half a
 /// second. Errors (Unavailable): nobody of this user listens there.
@@ -168,6 +180,7 @@ struct Met {
 
 /// The coordinator in this process, in the place of that of `last`, which was lost.
 [[nodiscard]] std::unique_ptr<Coordination> take_the_place(EventLoop& loop, const LaunchRequest& request,
-                                                           rendezvous::Listener listener, const Generation& last);
+                                                           rendezvous::Listener listener, const Generation& last,
+                                                           Tell tell);
 
 }  // namespace rollcall::elastic

@@ -12,6 +12,7 @@
 #include "runtime/elastic/messages.h"
 #include "runtime/elastic/port_reservation.h"
 #include "runtime/rendezvous/connect.h"
+#include "runtime/rendezvous/port_owner.h"
 
 namespace rollcall::elastic {
 namespace {
@@ -19,7 +20,9 @@ namespace {
 using std::chrono::milliseconds;
 constexpr MemberId kOwnAgent = 1;
 /// For whoever connects to say who it is, and for who was sent away to go.
-constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::seconds kPatience{5};
+/// Of who was not let in: a stranger fills nobody's log.
+constexpr std::size_t kMostWarnings = 8;
 /// Nobody makes agents of other users hold descriptors here without end, or accept without end.
 constexpr std::size_t kMostSilent = 256;
 /// In one turn of the loop: what they say is read before more are taken, so that many honest ones are never
@@ -39,11 +42,11 @@ bool same_host_here(const Node& node, int connection) {
 
 }  // namespace
 
-Host::Host(EventLoop& loop, Coordinator coordinator, std::optional<rendezvous::Listener> listener,
-           std::string own_address, std::chrono::milliseconds heartbeat_timeout)
+Host::Host(EventLoop& loop, Coordinator coordinator, std::optional<Entrance> entrance, std::string own_address,
+           std::chrono::milliseconds heartbeat_timeout)
     : loop_(loop),
       coordinator_(std::move(coordinator)),
-      listener_(std::move(listener)),
+      entrance_(std::move(entrance)),
       own_address_(std::move(own_address)),
       heartbeat_timeout_(heartbeat_timeout),
       // Who lost the coordinator brings the generation along that it knows, which may be a newer and longer one.
@@ -52,27 +55,28 @@ Host::Host(EventLoop& loop, Coordinator coordinator, std::optional<rendezvous::L
       began_(Clock::now()),
       next_heartbeat_(began_),
       probing_left_(heartbeat_timeout / 4) {
-  if (listener_) {
-    fcntl(listener_->descriptor(), F_SETFL, fcntl(listener_->descriptor(), F_GETFL) | O_NONBLOCK);
+  if (entrance_) {
+    const int listener = entrance_->listener.descriptor();
+    fcntl(listener, F_SETFL, fcntl(listener, F_GETFL) | O_NONBLOCK);
     listen();
   }
 }
 
 void Host::listen() {
   listens_ = true;
-  loop_.watch(listener_->descriptor(), [this] { accept_waiting(); });
+  loop_.watch(entrance_->listener.descriptor(), [this] { accept_waiting(); });
 }
 
 Host::~Host() {
-  if (listener_) {
-    loop_.forget(listener_->descriptor());
+  if (entrance_) {
+    loop_.forget(entrance_->listener.descriptor());
   }
 }
 
 void Host::accept_waiting() {
   const std::size_t most = kMostSilent + coordinator_.generation().world.size();
   for (int i = 0; i < kMostAccepted; ++i) {
-    const int accepted = accept4(listener_->descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int accepted = accept4(entrance_->listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     const bool no_room = accepted < 0 && (errno == EMFILE || errno == ENFILE);
     if (accepted < 0 && !no_room) {
       return;
@@ -82,10 +86,10 @@ void Host::accept_waiting() {
     }
     if (no_room) {
       listens_ = false;  // until the next heartbeat: it stays readable
-      loop_.forget(listener_->descriptor());
+      loop_.forget(entrance_->listener.descriptor());
       return;
     }
-    rendezvous::Socket socket(accepted);
+    rendezvous::Socket socket(accepted, rendezvous::End::Server, entrance_->seal);
     const MemberId id = ++last_id_;
     const bool reuniting = coordinator_.phase() == Coordinator::Phase::Reuniting;
     Peer& peer = peers_[id];
@@ -111,6 +115,12 @@ void Host::hear(MemberId id) {
     makes_sense = hear_one(id, peer, *text);
     deliver();  // it may have been refused: then stop_hearing() took what else it said
   }
+  if (peer.connection->knows_another_secret()) {
+    warn(
+        fmt::format("an agent at {} was not let in: it does not know this run's secret; try the same "
+                    "--rdzv-conf=secret=FILE on all nodes",
+                    peer_address(peer.connection->descriptor())));
+  }
   if (!makes_sense) {
     drop(id, Why::Silent, "its agent said what is no report");
   } else if (peer.connection->broken()) {
@@ -119,7 +129,26 @@ void Host::hear(MemberId id) {
   deliver();
 }
 
+/// Whatever it knows: on this host the kernel says whose it is.
+bool Host::is_another_user(const Peer& peer) {
+  const std::string stranger = rendezvous::stranger_who_connected(peer.connection->descriptor());
+  if (!stranger.empty()) {
+    warn(fmt::format("{} connected from this host with this run's secret, and was not let in; try another secret",
+                     stranger));
+  }
+  return !stranger.empty();
+}
+
+void Host::warn(const std::string& warning) {
+  if (warned_.size() < kMostWarnings && warned_.insert(warning).second) {
+    entrance_->tell("rollcall: run: warning: " + warning);
+  }
+}
+
 bool Host::hear_one(MemberId id, Peer& peer, const std::string& text) {
+  if (!peer.joined && !peer.closing && is_another_user(peer)) {
+    return false;
+  }
   std::optional<Report> report = parse_report(text);
   const bool joins = report && report->kind == Report::Kind::Join && report->newcomer;
   if (peer.joined && !report) {
@@ -231,12 +260,11 @@ void Host::tell(Peer& peer, Order order) {
   if (!world.empty()) {
     if (!newest_world_.is_same(world)) {
       newest_world_ = world;
-      newest_world_frame_ =
-          rendezvous::encode_frame(to_text(Order{.kind = Order::Kind::World, .generation = order.generation}));
+      newest_world_text_ = to_text(Order{.kind = Order::Kind::World, .generation = order.generation});
     }
     if (!peer.told.is_same(world)) {
       peer.told = world;
-      peer.connection->send_frame(newest_world_frame_);
+      peer.connection->send(newest_world_text_);
     }
     order.generation.world = {};
     order.generation.unsettled = {};
@@ -248,9 +276,9 @@ void Host::tell(Peer& peer, Order order) {
 void Host::hand_over() {
   peers_.clear();
   strangers_.clear();
-  if (listener_) {
-    loop_.forget(listener_->descriptor());
-    listener_.reset();
+  if (entrance_) {
+    loop_.forget(entrance_->listener.descriptor());
+    entrance_.reset();
   }
 }
 
@@ -271,7 +299,7 @@ void Host::tick(Clock::time_point now) {
     const bool held_up = now > next_heartbeat_ + heartbeat_timeout_ / 4;
     next_heartbeat_ = now + heartbeat_timeout_ / 4;
     probing_left_ = heartbeat_timeout_ / 4;
-    if (listener_ && !listens_) {
+    if (entrance_ && !listens_) {
       listen();
     }
     const Order alive{.beat = beat_at(now), .settled = coordinator_.settled()};
@@ -300,11 +328,13 @@ void Host::tick(Clock::time_point now) {
 
 std::optional<Clock::time_point> Host::next_tick() const {
   const std::optional<Clock::time_point> next = coordinator_.next_tick();
-  const bool waits_to_listen = listener_ && !listens_;
+  const bool waits_to_listen = entrance_ && !listens_;
   return peers_.empty() && !waits_to_listen ? next : std::min(next.value_or(next_heartbeat_), next_heartbeat_);
 }
 
-std::string Host::where() const { return listener_ ? rendezvous::to_text({own_address_, listener_->port()}) : ""; }
+std::string Host::where() const {
+  return entrance_ ? rendezvous::to_text({own_address_, entrance_->listener.port()}) : "";
+}
 
 bool Host::finished() const {
   return std::ranges::all_of(peers_, [](const auto& entry) {

@@ -56,6 +56,8 @@ struct MeetingRequest {
   std::optional<std::uint32_t> node_rank;                ///< with the static backend: this node's number
   std::optional<bool> host;  ///< whether this agent holds the endpoint; nothing: where the endpoint is this host
   std::string run_id;
+  std::string secret_file;    ///< --rdzv-conf=secret=FILE; empty: none was named
+  std::string secret;         ///< what the run's secrets are made of (rendezvous/secret.h), which whoever calls finds
   std::string local_address;  ///< empty: found out
   std::chrono::milliseconds join_timeout{600'000};
   std::chrono::milliseconds last_call_timeout{30'000};

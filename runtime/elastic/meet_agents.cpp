@@ -88,20 +88,25 @@ rendezvous::Endpoint by_address(int descriptor, const rendezvous::Endpoint& endp
   return {address.empty() ? endpoint.host : address, endpoint.port};
 }
 
+/// Of the user's runs or the step's, not of this run alone: who is of another one is told so, behind the seal.
+rendezvous::Seal seal_of(const LaunchRequest& request) {
+  return {rendezvous::Secret::of(request.meeting.secret, "rollcall run"), "elastic"};
+}
+
 /// Over the connection `descriptor`, which it takes over.
-Result<std::unique_ptr<Coordination>> guest_at(EventLoop& loop, int descriptor, const rendezvous::Endpoint& endpoint,
-                                               milliseconds heartbeat_timeout, milliseconds first_timeout) {
-  rendezvous::Socket socket(descriptor);
+Result<std::unique_ptr<Coordination>> guest_at(EventLoop& loop, const LaunchRequest& request, int descriptor,
+                                               const rendezvous::Endpoint& endpoint, milliseconds first_timeout) {
+  rendezvous::Socket socket(descriptor, rendezvous::End::Client, seal_of(request));
   if (const std::string stranger = rendezvous::stranger_at_other_end(descriptor); !stranger.empty()) {
     return not_ours(endpoint, stranger);
   }
   return std::unique_ptr<Coordination>(
-      std::make_unique<Guest>(loop, std::move(socket), heartbeat_timeout, first_timeout, endpoint));
+      std::make_unique<Guest>(loop, std::move(socket), request.meeting.heartbeat_timeout, first_timeout, endpoint));
 }
 
-std::unique_ptr<Coordination> host_at(EventLoop& loop, const LaunchRequest& request,
-                                      std::optional<rendezvous::Listener> listener, const std::string& address) {
-  return std::make_unique<Host>(loop, Coordinator(policy_of(request), rendezvous::new_nonce), std::move(listener),
+std::unique_ptr<Coordination> host_at(EventLoop& loop, const LaunchRequest& request, std::optional<Entrance> entrance,
+                                      const std::string& address) {
+  return std::make_unique<Host>(loop, Coordinator(policy_of(request), rendezvous::new_nonce), std::move(entrance),
                                 address, request.meeting.heartbeat_timeout);
 }
 
@@ -151,9 +156,17 @@ void Guest::hear() {
       connection_.stop_hearing();
     }
   }
-  if (connection_.broken() && !gone_ &&
-      rendezvous::nobody_listens(connected_to_, Clock::now() + std::min(kAttemptAtSuccessor, heartbeat_timeout_ / 4))) {
+  if (!connection_.broken() || gone_) {
+    return;
+  }
+  if (rendezvous::nobody_listens(connected_to_, Clock::now() + std::min(kAttemptAtSuccessor, heartbeat_timeout_ / 4))) {
     gone_ = Gone{fmt::format("the agent at {}, which holds the rendezvous, is gone", where())};
+  } else if (!connection_.proven()) {
+    gone_ = Gone{fmt::format("who answers at {} does not know this run's secret, or is no agent of this version of "
+                             "rollcall: the same --rdzv-conf=secret=FILE on all nodes helps where they have no HOME in "
+                             "common",
+                             where()),
+                 true};
   }
 }
 
@@ -210,8 +223,7 @@ void Guest::tick(Clock::time_point now) {
 
 std::string Guest::own_address() const { return elastic::own_address(connection_.descriptor()); }
 
-Result<Met> meet_agents(EventLoop& loop, const LaunchRequest& request,
-                        const std::function<void(const std::string& line)>& tell) {
+Result<Met> meet_agents(EventLoop& loop, const LaunchRequest& request, const Tell& tell) {
   const MeetingRequest& meeting = request.meeting;
   if (meeting.alone) {
     const std::string address = !meeting.local_address.empty() ? meeting.local_address : "127.0.0.1";
@@ -227,7 +239,7 @@ Result<Met> meet_agents(EventLoop& loop, const LaunchRequest& request,
     if (may_host) {
       Result<rendezvous::Listener> listener = rendezvous::Listener::on_all_addresses(endpoint.port);
       if (listener) {
-        return Met{host_at(loop, request, *std::move(listener),
+        return Met{host_at(loop, request, Entrance{*std::move(listener), seal_of(request), tell},
                            meeting.local_address.empty() ? endpoint.host : meeting.local_address)};
       }
       if (meeting.host) {
@@ -238,7 +250,7 @@ Result<Met> meet_agents(EventLoop& loop, const LaunchRequest& request,
         rendezvous::connect_once(endpoint, std::min<Clock::time_point>(deadline, Clock::now() + kAttempt));
     if (attempt.descriptor >= 0) {
       Result<std::unique_ptr<Coordination>> guest =
-          guest_at(loop, attempt.descriptor, endpoint, meeting.heartbeat_timeout, meeting.heartbeat_timeout);
+          guest_at(loop, request, attempt.descriptor, endpoint, meeting.heartbeat_timeout);
       return guest ? Result<Met>(Met{*std::move(guest)}) : guest.error();
     }
     if (Clock::now() + pause >= deadline) {
@@ -260,14 +272,15 @@ Result<std::unique_ptr<Coordination>> turn_to(EventLoop& loop, const LaunchReque
   if (attempt.descriptor < 0) {
     return unreachable(endpoint, attempt.reason, kAttemptAtSuccessor);
   }
-  return guest_at(loop, attempt.descriptor, endpoint, request.meeting.heartbeat_timeout, reunion_timeout(request));
+  return guest_at(loop, request, attempt.descriptor, endpoint, reunion_timeout(request));
 }
 
 std::unique_ptr<Coordination> take_the_place(EventLoop& loop, const LaunchRequest& request,
-                                             rendezvous::Listener listener, const Generation& last) {
+                                             rendezvous::Listener listener, const Generation& last, Tell tell) {
   const std::string address = last.world.at(last.group_rank).address;
   return std::make_unique<Host>(loop, Coordinator(policy_of(request), rendezvous::new_nonce, last, Clock::now()),
-                                std::move(listener), address, request.meeting.heartbeat_timeout);
+                                Entrance{std::move(listener), seal_of(request), std::move(tell)}, address,
+                                request.meeting.heartbeat_timeout);
 }
 
 }  // namespace rollcall::elastic

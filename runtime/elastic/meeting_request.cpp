@@ -101,9 +101,9 @@ Error has_no_effect(const std::string& key) {
   if (key == "timeout") {
     return fail("--rdzv-conf", key, "has no effect with --rdzv-backend=c10d, as in torchrun", "join_timeout");
   }
-  const std::vector<std::string> known{"join_timeout", "last_call_timeout", "heartbeat_timeout", "is_host"};
+  const std::vector<std::string> known{"join_timeout", "last_call_timeout", "heartbeat_timeout", "is_host", "secret"};
   return fail("--rdzv-conf", key, "is no key of it, and has no effect, as in torchrun",
-              nearest(key, known).value_or("join_timeout, last_call_timeout, heartbeat_timeout or is_host"));
+              nearest(key, known).value_or("join_timeout, last_call_timeout, heartbeat_timeout, is_host or secret"));
 }
 
 std::string lower(std::string text) {
@@ -137,6 +137,10 @@ class Configuration {
     if (entry.key == "is_host") {
       meeting_.host = truth_of(lower(entry.value));
       return meeting_.host ? Result<void>() : no(entry, "neither true nor false", "is_host=true");
+    }
+    if (entry.key == "secret") {
+      meeting_.secret_file = entry.value;
+      return {};
     }
     if (entry.key == "store_type") {
       return fixed_ || lower(entry.value) == "tcp" ? Result<void>()

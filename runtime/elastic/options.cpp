@@ -43,8 +43,11 @@ constexpr std::array kRunTable{
     Setting{"rdzv-endpoint", Kind::Text, "", "HOST[:PORT]", "where the nodes meet; port 29400 where none is given",
             kMeeting},
     Setting{"rdzv-id", Kind::Text, "none", "ID", "name of the run: nodes of another are refused", kMeeting},
-    Setting{"rdzv-conf", Kind::Text, "", "KEY=VALUE[,...]",
-            "join_timeout=600, last_call_timeout=30, heartbeat_timeout=2, is_host=auto: seconds", kMeeting},
+    Setting{
+        "rdzv-conf", Kind::Text, "", "KEY=VALUE[,...]",
+        "join_timeout=600, last_call_timeout=30, heartbeat_timeout=2: seconds; is_host=auto; secret=FILE, which only "
+        "agents of this run know [of the step, or your own]",
+        kMeeting},
     Setting{"master-addr", Kind::Text, "127.0.0.1", "HOST", "node 0, with --rdzv-backend=static", kMeeting},
     Setting{"master-port", Kind::Integer, "29500", "PORT", "its port, with --rdzv-backend=static", kMeeting, "", 1,
             65535},

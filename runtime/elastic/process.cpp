@@ -79,8 +79,10 @@ int become(const ProcessPlan& plan, const Prepared& prepared, pid_t parent) {
   if ((plan.out >= 0 && dup2(plan.out, STDOUT_FILENO) < 0) || (plan.err >= 0 && dup2(plan.err, STDERR_FILENO) < 0)) {
     return errno;
   }
-  if (plan.link >= 0 && fcntl(plan.link, F_SETFD, 0) != 0) {
-    return errno;
+  for (const int kept : {plan.link, plan.secret}) {
+    if (kept >= 0 && fcntl(kept, F_SETFD, 0) != 0) {
+      return errno;
+    }
   }
   if (!prepared.cpu_bits.empty() &&
       sched_setaffinity(0, prepared.cpu_bits.size(), reinterpret_cast<const cpu_set_t*>(prepared.cpu_bits.data())) !=

@@ -18,6 +18,7 @@ struct ProcessPlan {
   int out = -1;                          ///< becomes its standard output; -1: this process's own
   int err = -1;
   int link = -1;                    ///< stays open under its number; -1: none
+  int secret = -1;                  ///< the same
   std::vector<std::uint32_t> cpus;  ///< on which it may run; empty: where this process may
 };
 

@@ -40,6 +40,7 @@ class Socket {
   /// gone. take_arrived() does it as well: what arrives can let more be sent.
   [[nodiscard]] bool flush();
   [[nodiscard]] FrameBuffer& frames() { return frames_; }
+  [[nodiscard]] const FrameBuffer& frames() const { return frames_; }
 
  private:
   int descriptor_ = -1;

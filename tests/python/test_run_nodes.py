@@ -13,6 +13,7 @@ import zlib
 import pytest
 
 from agents import DEADLINE, ROLLCALL, WORK, end_all, free_port, living_in_sessions_with, run, start, wait_for_words, wait_until
+from sealed import Sealed, secret_file
 
 pytestmark = pytest.mark.skipif(not ROLLCALL.exists(), reason=f"{ROLLCALL} is not built")
 
@@ -215,19 +216,18 @@ def test_nothing_is_left_of_a_run_whose_host_was_killed(nodes):
 class Peer:
     """The other end of an agent's connection, which says what the test wants."""
 
-    def __init__(self, connection):
+    def __init__(self, connection, secret, server):
         self.connection = connection
         connection.settimeout(DEADLINE)
+        self.sealed = Sealed(connection, secret.read_text().strip(), server)
 
     def say(self, **message):
-        text = json.dumps({"protocol": "rollcall run 5", "beat": 0, "settled": 0, **message}).encode()
-        self.connection.sendall(len(text).to_bytes(4, "big") + text)
+        self.sealed.say(json.dumps({"protocol": "rollcall run 5", "beat": 0, "settled": 0, **message}).encode())
 
     def hear(self):
         """The next message; None where the agent is gone."""
         with contextlib.suppress(ConnectionResetError):
-            head = self.connection.recv(4, socket.MSG_WAITALL)
-            text = self.connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL) if len(head) == 4 else b"null"
+            text = self.sealed.hear()
             return json.loads(text if text[:1] in b"{n" else zlib.decompress(text))  # a world's nodes are told packed
         return None
 
@@ -235,11 +235,13 @@ class Peer:
 @pytest.fixture
 def coordinator(tmp_path):
     """Starts an agent whose coordinator is the test: both, and what the agent reported of itself."""
+    secret = secret_file(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         def begin(**env):
             agent = start("--nnodes=2", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{listener.getsockname()[1]}",
-                          "--rdzv-conf=is_host=false,join_timeout=60", f"--log-dir={tmp_path / 'logs'}", tmp_path / "none.py", env=env)
-            peer = Peer(listener.accept()[0])
+                          f"--rdzv-conf=is_host=false,join_timeout=60,secret={secret}", f"--log-dir={tmp_path / 'logs'}",
+                          tmp_path / "none.py", env=env)
+            peer = Peer(listener.accept()[0], secret, server=True)
             return agent, peer, peer.hear()["newcomer"]["node"]
         yield begin
     end_all()
@@ -300,12 +302,13 @@ def test_a_stranger_who_talks_on_holds_nobody_up(nodes):
     assert run_.finish() == [0, 0]
 
 
-def test_a_nodes_name_steers_no_terminal(nodes):
-    run_ = nodes("--nnodes=1:2", "--rdzv-conf=last_call_timeout=0,heartbeat_timeout=60")
+def test_a_nodes_name_steers_no_terminal(nodes, tmp_path):
+    secret = secret_file(tmp_path)
+    run_ = nodes("--nnodes=1:2", f"--rdzv-conf=last_call_timeout=0,heartbeat_timeout=60,secret={secret}")
     agent = run_.start()
     run_.generation(1, 1)
     host, port = run_.options[1].rpartition("=")[2].split(":")
-    peer = Peer(socket.create_connection((host, int(port))))
+    peer = Peer(socket.create_connection((host, int(port))), secret, server=False)
     node = ["\x1b[2J\n\x9bJ", "127.0.0.1", 1, "default", 4712]
     newcomer = {"run_id": "test", "min_nodes": 1, "max_nodes": 2, "heartbeat_timeout": 60000, "node": node}
     peer.say(report=0, generation=0, port=4711, causes=[], newcomer=newcomer)

@@ -1,8 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <optional>
 #include <span>
@@ -16,7 +18,6 @@
 namespace rollcall::elastic {
 namespace {
 
-using rendezvous::encode_frame;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
@@ -32,8 +33,9 @@ struct HostOfTwo {
     Policy policy;
     policy.run_id = "test";
     policy.min_nodes = policy.max_nodes = 2;
-    host.emplace(loop, Coordinator(policy, [] { return std::string("nonce"); }), *std::move(listener), "127.0.0.1",
-                 kHeartbeat);
+    host.emplace(loop, Coordinator(policy, [] { return std::string("nonce"); }),
+                 Entrance{*std::move(listener), seal(), [this](const std::string& line) { told.push_back(line); }},
+                 "127.0.0.1", kHeartbeat);
     host->report(join("test", "here"));
   }
 
@@ -43,8 +45,13 @@ struct HostOfTwo {
     return report;
   }
 
-  [[nodiscard]] rendezvous::Socket connected() const {
-    return rendezvous::Socket(rendezvous::connect_once({"127.0.0.1", port}, soon()).descriptor);
+  static rendezvous::Seal seal(const std::string& drawn = "secret of the test",
+                               const std::string& purpose = "elastic") {
+    return {rendezvous::Secret::of(drawn, "run"), purpose};
+  }
+
+  [[nodiscard]] rendezvous::Socket connected(const rendezvous::Seal& with = seal()) const {
+    return {rendezvous::connect_once({"127.0.0.1", port}, soon()).descriptor, rendezvous::End::Client, with};
   }
 
   void turn() {
@@ -52,8 +59,20 @@ struct HostOfTwo {
     host->tick(Clock::now());
   }
 
-  /// Says `bytes` as far as the host takes them.
-  void say(const rendezvous::Socket& socket, const std::string& bytes) {
+  /// Says `texts` as far as the host takes them.
+  void say(rendezvous::Socket& socket, const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
+      socket.frames().say(text);
+    }
+    bool open = true;
+    for (int i = 0; i < 2000 && open && socket.frames().unsent() > 0; ++i) {
+      open = socket.take_arrived();
+      turn();
+    }
+  }
+
+  /// Whoever connects can do that.
+  void say_in_clear(const rendezvous::Socket& socket, const std::string& bytes) {
     std::size_t said = 0;
     for (int i = 0; i < 2000 && said < bytes.size(); ++i) {
       const ssize_t count =
@@ -83,20 +102,81 @@ struct HostOfTwo {
 
   EventLoop loop;
   std::uint16_t port = 0;
+  std::vector<std::string> told;
   std::optional<Host> host;
 };
+
+/// All that the host says on it until it hangs up.
+std::string said_in_clear(HostOfTwo& two, const rendezvous::Socket& socket) {
+  std::string said;
+  std::array<char, 4096> piece{};
+  for (int i = 0; i < 500; ++i) {
+    const ssize_t count = recv(socket.descriptor(), piece.data(), piece.size(), MSG_DONTWAIT);
+    if (count == 0 || (count < 0 && errno != EAGAIN)) {
+      return said;
+    }
+    said.append(piece.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
+    two.turn();
+  }
+  ADD_FAILURE() << "the host does not hang up";
+  return said;
+}
+
+TEST(Host, TellsWhoDoesNotKnowTheSecretNothing) {
+  HostOfTwo two;
+  const std::string before = two.host->coordinator()->fingerprint();
+  const std::vector<rendezvous::Seal> others{HostOfTwo::seal("another secret"),
+                                             HostOfTwo::seal("secret of the test", "admission")};
+  for (const rendezvous::Seal& seal : others) {
+    rendezvous::Socket stranger = two.connected(seal);
+    two.say(stranger, {to_text(HostOfTwo::join("test", "there"))});
+    EXPECT_THAT(said_in_clear(two, stranger), IsEmpty()) << "the opening, random bytes, has been read before";
+  }
+  EXPECT_EQ(two.host->coordinator()->fingerprint(), before);
+  ASSERT_THAT(two.told, SizeIs(1)) << "an address is named once";
+  EXPECT_THAT(two.told.front(), HasSubstr("127.0.0.1 was not let in: it does not know this run's secret"));
+}
+
+TEST(Host, AnswersNoWordToWhatIsNoRollcall) {
+  HostOfTwo two;
+  for (const std::string& bytes : std::vector{std::string(40'000, '\0'), std::string("GET / HTTP/1.1\r\n\r\n"),
+                                              rendezvous::encode_frame(to_text(HostOfTwo::join("test", "there")))}) {
+    const rendezvous::Socket stranger(rendezvous::connect_once({"127.0.0.1", two.port}, soon()).descriptor);
+    two.say_in_clear(stranger, bytes);
+    EXPECT_THAT(said_in_clear(two, stranger), IsEmpty());
+  }
+  EXPECT_THAT(two.told, IsEmpty()) << "port scanners are nobody's mistake";
+}
+
+TEST(Host, RefusesAnotherUserOfThisHostByNameWhateverItKnows) {
+  if (geteuid() != 0) {
+    GTEST_SKIP() << "only root can be another user";
+  }
+  HostOfTwo two;
+  const std::string before = two.host->coordinator()->fingerprint();
+  ASSERT_EQ(seteuid(4711), 0);
+  rendezvous::Socket stranger = two.connected();
+  ASSERT_EQ(seteuid(0), 0);
+  two.say(stranger, {to_text(HostOfTwo::join("test", "there"))});
+  bool open = true;
+  EXPECT_THAT(two.answers(stranger, open), IsEmpty());
+  EXPECT_FALSE(open);
+  EXPECT_EQ(two.host->coordinator()->fingerprint(), before);
+  ASSERT_THAT(two.told, SizeIs(1));
+  EXPECT_THAT(two.told.front(), HasSubstr("a process of user 4711 connected from this host with this run's secret"));
+}
 
 TEST(Host, AnswersAStrangersFirstFrameAndNoMore) {
   HostOfTwo two;
   rendezvous::Socket stranger = two.connected();
-  two.say(stranger, std::string(40'000, '\0'));  // ten thousand frames
+  two.say(stranger, std::vector<std::string>(10'000));
   bool open = true;
   const std::vector<Order> orders = two.answers(stranger, open);
   EXPECT_FALSE(open);
   ASSERT_THAT(orders, SizeIs(1));
   EXPECT_EQ(orders.front().kind, Order::Kind::Refused);
   rendezvous::Socket agent = two.connected();
-  two.say(agent, encode_frame(to_text(HostOfTwo::join("test", "there"))));
+  two.say(agent, {to_text(HostOfTwo::join("test", "there"))});
   EXPECT_THAT(two.answers(agent, open), SizeIs(testing::Ge(2U)))
       << "who belongs to the run is told to wait and to begin";
   EXPECT_TRUE(open);
@@ -105,7 +185,7 @@ TEST(Host, AnswersAStrangersFirstFrameAndNoMore) {
 TEST(Host, HearsNothingOfWhoHasNotJoinedBeforeAJoin) {
   HostOfTwo two;
   rendezvous::Socket stranger = two.connected();
-  two.say(stranger, encode_frame(to_text(Report{})) + encode_frame(to_text(HostOfTwo::join("test", "there"))));
+  two.say(stranger, {to_text(Report{}), to_text(HostOfTwo::join("test", "there"))});
   bool open = true;
   const std::vector<Order> orders = two.answers(stranger, open);
   ASSERT_THAT(orders, SizeIs(1));
@@ -116,9 +196,7 @@ TEST(Host, HearsNothingOfWhoHasNotJoinedBeforeAJoin) {
 TEST(Host, HearsNothingMoreOfWhoIsRefused) {
   HostOfTwo two;
   rendezvous::Socket other = two.connected();
-  std::string bytes = encode_frame(to_text(HostOfTwo::join("another", "there")));
-  bytes += encode_frame("nonsense") + encode_frame(to_text(HostOfTwo::join("test", "there")));
-  two.say(other, bytes);
+  two.say(other, {to_text(HostOfTwo::join("another", "there")), "nonsense", to_text(HostOfTwo::join("test", "there"))});
   bool open = true;
   const std::vector<Order> orders = two.answers(other, open);
   ASSERT_THAT(orders, SizeIs(1));
@@ -129,8 +207,7 @@ TEST(Host, TakesNobodyInWhoWasRefused) {
   HostOfTwo two;
   const std::string before = two.host->coordinator()->fingerprint();
   rendezvous::Socket other = two.connected();
-  two.say(other, encode_frame(to_text(HostOfTwo::join("another", "there"))) +
-                     encode_frame(to_text(HostOfTwo::join("test", "there"))));
+  two.say(other, {to_text(HostOfTwo::join("another", "there")), to_text(HostOfTwo::join("test", "there"))});
   bool open = true;
   EXPECT_THAT(two.answers(other, open), SizeIs(1));
   EXPECT_EQ(two.host->coordinator()->fingerprint(), before);
@@ -139,7 +216,7 @@ TEST(Host, TakesNobodyInWhoWasRefused) {
 TEST(Host, AFirstFrameThatIsTooLongIsNotAwaited) {
   HostOfTwo two;
   rendezvous::Socket stranger = two.connected();
-  two.say(stranger, encode_frame(std::string(1 << 20, 'x')).substr(0, 64'000));
+  two.say(stranger, {std::string(1 << 20, 'x')});
   bool open = true;
   EXPECT_THAT(two.answers(stranger, open), IsEmpty());
   EXPECT_FALSE(open);
@@ -153,7 +230,7 @@ TEST(Host, TheSilentMakeRoomForWhoSaysWhoItIs) {
     two.turn();
   }
   rendezvous::Socket agent = two.connected();
-  two.say(agent, encode_frame(to_text(HostOfTwo::join("test", "there"))));
+  two.say(agent, {to_text(HostOfTwo::join("test", "there"))});
   bool open = true;
   EXPECT_THAT(two.answers(agent, open), SizeIs(testing::Ge(2U))) << "it is told to wait and to begin";
   EXPECT_TRUE(open);
@@ -162,11 +239,11 @@ TEST(Host, TheSilentMakeRoomForWhoSaysWhoItIs) {
 TEST(Host, DropsAMemberThatSaysWhatIsNoReport) {
   HostOfTwo two;
   rendezvous::Socket agent = two.connected();
-  two.say(agent, encode_frame(to_text(HostOfTwo::join("test", "there"))));
+  two.say(agent, {to_text(HostOfTwo::join("test", "there"))});
   bool open = true;
   (void)two.answers(agent, open);
   ASSERT_TRUE(open);
-  two.say(agent, encode_frame("nonsense"));
+  two.say(agent, {"nonsense"});
   (void)two.answers(agent, open);
   EXPECT_FALSE(open);
   EXPECT_THAT(two.host->coordinator()->fingerprint(), HasSubstr("x2")) << "fenced";
@@ -208,7 +285,7 @@ TEST(Connection, TakesALittleAtATimeAndAllInTheEnd) {
   ASSERT_TRUE(talker.send_frame("", soon()));
   std::string many;
   for (int i = 0; i < 10'000; ++i) {
-    many += encode_frame("");
+    many += rendezvous::encode_frame("");
   }
   ASSERT_TRUE(rendezvous::transfer(talker, std::as_bytes(std::span(many)), talker, {}, soon()));
   ASSERT_TRUE(talker.send_frame(text, soon()));

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <limits>
@@ -27,14 +28,18 @@ Listener any_listener() {
   return *std::move(made);
 }
 
+rendezvous::Seal seal(const std::string& drawn = "secret of the test") {
+  return {rendezvous::Secret::of(drawn, "run"), "elastic"};
+}
+
 /// An agent whose coordinator is the test.
 struct GuestOfTest {
   GuestOfTest() {
     const Listener listener = any_listener();
     const int descriptor = rendezvous::connect_once({"127.0.0.1", listener.port()}, in_half_a_minute()).descriptor;
-    coordinator = *rendezvous::accept_one(listener.descriptor(), in_half_a_minute());
-    guest = std::make_unique<Guest>(loop, rendezvous::Socket(descriptor), std::chrono::minutes(1),
-                                    std::chrono::minutes(1), rendezvous::Endpoint{"there", 1});
+    coordinator = rendezvous::Socket(accept(listener.descriptor(), nullptr, nullptr), rendezvous::End::Server, seal());
+    guest = std::make_unique<Guest>(loop, rendezvous::Socket(descriptor, rendezvous::End::Client, seal()),
+                                    std::chrono::minutes(1), std::chrono::minutes(1), rendezvous::Endpoint{"there", 1});
     Report join{.kind = Report::Kind::Join, .port = 4711};
     join.newcomer = Newcomer{"test", 2, 2, {}, own()};
     guest->report(join);
@@ -53,8 +58,14 @@ struct GuestOfTest {
   }
 
   void hear(const std::string& text) {
-    EXPECT_TRUE(coordinator.send_frame(text, in_half_a_minute()));
+    say(text);
     loop.wait(in_half_a_minute());
+  }
+
+  void say(const std::string& text) {
+    coordinator.frames().say(text);
+    ASSERT_TRUE(coordinator.take_arrived());  // the guest's opening, which what is said waits for, is there
+    ASSERT_EQ(coordinator.frames().unsent(), 0U);
   }
 
   EventLoop loop;
@@ -182,7 +193,7 @@ TEST(Guest, BelievesNoCoordinatorThatIsNotInItsGeneration) {
 
 TEST(Guest, HearsNothingAfterWhatNoAgentSays) {
   GuestOfTest test;
-  EXPECT_TRUE(test.coordinator.send_frame("nonsense", in_half_a_minute()));
+  test.say("nonsense");
   test.hear(to_text(GuestOfTest::begin()));
   test.loop.wait(Clock::now() + std::chrono::milliseconds(20));
   EXPECT_THAT(test.guest->take_orders(), IsEmpty());
