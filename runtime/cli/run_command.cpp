@@ -52,6 +52,17 @@ Tell teller() {
   };
 }
 
+/// A site may have switched off what listens on a network.
+Result<void> check_network(const elastic::MeetingRequest& meeting, const settings::Settings& settings) {
+  if (meeting.alone || settings.on("run.network")) {
+    return {};
+  }
+  return fail("run.network", "off",
+              fmt::format("agents do not listen on a network here ({}), so that a run has one node",
+                          settings.value("run.network").origin),
+              "--standalone");
+}
+
 /// What the run's secrets are made of. To the endpoint that a command line names agents come from other steps, too,
 /// which do not have this one's.
 Result<std::string> secret_of(const elastic::MeetingRequest& meeting, const elastic::RunOptions& options,
@@ -77,6 +88,9 @@ Result<elastic::RunEnd> run_agent(const elastic::RunOptions& options, const Envi
   Result<elastic::LaunchRequest> request = elastic::launch_request(options, environment, host_facts(environment));
   if (!request) {
     return request.error();
+  }
+  if (const Result<void> allowed = check_network(request->meeting, settings); !allowed) {
+    return allowed.error();
   }
   Result<std::string> secret = secret_of(request->meeting, options, environment, settings);
   if (!secret) {

@@ -45,8 +45,7 @@ constexpr std::array kLaunchTable{
     Setting{"rendezvous.timeout", Kind::Number, "60", "SECONDS", "how long a rank waits for the others to appear",
             "Network", "", 0.1, 86400},
     Setting{"run.network", Kind::Switch, "true", "on|off",
-            "whether the agents of rollcall run may meet over a network; off: those of one host only, over loopback",
-            "Network"},
+            "whether the agents of rollcall run may meet over a network; off: a run has one node", "Network"},
     Setting{"doctor.bandwidth", Kind::Number, "auto", "GB/S|auto",
             "what rollcall doctor expects of one TCP connection between two nodes, in GB/s; auto: half of the "
             "interface's speed, at most 1.875",

@@ -219,7 +219,8 @@ DOCTOR = [
 # ---------------------------------------------------------------- the task
 
 TASK = [
-    ElsewhereProved("run.network", "off", "slurm/test_same_settings.py::test_what_the_site_switched_off_stays_off", "run.network"),
+    ElsewhereProved("run.network", "off",
+                    "python/test_run_strangers.py::test_what_the_site_switched_off_is_refused_and_one_node_runs", "run.network"),
     ElsewhereProved("kill-on-bad-exit", "off", "slurm/test_first_failure.py::test_the_setting_turns_it_off", "kill-on-bad-exit"),
     ElsewhereProved("task.timeout", "1", "slurm/test_what_hangs.py::test_a_name_server_that_does_not_answer_costs_the_time_limit",
                     "task.timeout"),

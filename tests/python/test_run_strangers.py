@@ -140,6 +140,21 @@ def test_an_honest_agent_gets_past_those_who_say_nothing_and_those_who_say_anyth
     assert run_.finish() == [0, 0]
 
 
+def test_what_the_site_switched_off_is_refused_and_one_node_runs(tmp_path):
+    profile = tmp_path / "site.toml"
+    profile.write_text('run.network = "off"\n[site]\nlocked = ["run.network"]\n')
+    env = {"ROLLCALL_SITE_CONFIG": str(profile)}
+    for options in (["--nnodes=2"], ["--nnodes=1"]):
+        done = run(*options, "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}", "--no-python", "true", env=env)
+        assert done.returncode == 64
+        assert done.stderr == f"rollcall: run.network: off: agents do not listen on a network here ({profile}), so that a run has one " \
+                              "node; try --standalone\n"
+    assert run("--standalone", "--no-python", "true", env=env).returncode == 0
+    assert run("--nproc-per-node=2", "--no-python", "true", env=env).returncode == 0
+    user = run("--standalone", "--no-python", "true", env={**env, "ROLLCALL_RUN_NETWORK": "on"})
+    assert user.returncode == 64 and str(profile) in user.stderr
+
+
 def test_an_agent_that_answers_without_end_holds_up_nobody_who_asks(nodes):
     run_ = nodes()
     agent = run_.start()
