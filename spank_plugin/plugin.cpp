@@ -1,15 +1,15 @@
-// The hooks that Slurm calls, and nothing else. None lets an exception out; none fails on a node before task_init,
-// since an earlier failure drains the node; none does more than look at a flag or variable unless --ddp was given.
+// The hooks that Slurm calls, and nothing else. None fails on a node before task_init, since an earlier failure drains
+// the node; none does more than look at a flag or variable unless --ddp was given.
 
 #include <unistd.h>
 
-#include <exception>
-#include <optional>
+#include <cstdlib>
+#include <cstring>
 
-#include "spank_plugin/launch.h"
-#include "spank_plugin/options.h"
+#include "spank_plugin/request.h"
+#include "spank_plugin/site.h"
 #include "spank_plugin/slurm_spank.h"
-#include "spank_plugin/spank_view.h"
+#include "spank_plugin/submit.h"
 #include "spank_plugin/task.h"
 
 SPANK_PLUGIN(rollcall, 1)
@@ -19,140 +19,109 @@ namespace {
 using namespace rollcall;
 
 // One of each a process: srun, sbatch and salloc handle one command line, slurmstepd one step; tasks inherit by fork.
-settings::PluginProfile g_site;
-std::optional<std::string> g_task_prolog;
-std::optional<spank::DdpOption> g_option;
+spank::Site g_site;
+char* g_option = nullptr;        ///< what --ddp was given, "" for a bare one; null: not given, or off
 bool g_option_was_lost = false;  // Slurm passes over an error of the callback on a node
-bool g_ends_with_first_failure = false;
 spank::SharedByTasks g_shared;
 
-/// Runs a hook's body. An exception is a bug or a lack of memory: it becomes a line and an error.
-template <typename Body>
-int run_hook(Body body) noexcept {
-  try {
-    return body();
-  } catch (const std::exception& exception) {
-    slurm_error("rollcall: --ddp: %s; try reporting it", exception.what());
-  } catch (...) {
-    slurm_error("rollcall: --ddp: unknown exception; try reporting it");
+// SPANK takes pointers to mutable text and keeps them.
+char g_name[] = "ddp";
+char g_argument[] = "[key=value,...]";
+char g_usage[] =
+    "give every task a PyTorch rendezvous on this site's network (MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE, "
+    "LOCAL_RANK, "
+    "interfaces, ...); key=value,... overrides settings for this step (a comma inside a value is written +), off turns "
+    "it off; 'rollcall env' shows the values, 'man rollcall-spank' the rest";
+
+/// Ends srun, sbatch or salloc where that is necessary. Nothing has begun, and Slurm would say "Invalid --ddp
+/// argument: " with the whole argument, or (null), and end with 1.
+void end_where_it_failed(const spank::Failure& failure) {
+  if (failure) {
+    if (failure.text[0] != '\0') {
+      slurm_error("%s", failure.text);
+    }
+    spank::end_program();
+    ::_exit(failure.exit_code);
   }
-  return ESPANK_ERROR;
 }
 
-/// The option on the submitting host: mistakes are refused here, before anything starts.
-Result<void> take_option_here(const spank::DdpOption& option) {
-  const bool in_srun = spank_context() == S_CTX_LOCAL;
-  if (option.enabled) {
-    if (Result<void> checked = spank::check_before_launch(option, g_site, in_srun); !checked) {
-      return checked;
-    }
+/// Takes an argument over. Slurm writes a bare `--ddp` in four ways, by place and version: a null pointer, "", "(null)"
+/// and (from `--ddp=`) "" again; all mean "on". False: no memory.
+bool take_option(const char* argument) {
+  const char* const text = argument == nullptr || std::strcmp(argument, "(null)") == 0 ? "" : argument;
+  ::free(g_option);
+  g_option = nullptr;
+  if (std::strcmp(text, "off") == 0) {
+    return true;
   }
-  if (in_srun) {
-    spank::say_if_end_with_first_failure_is_missing(option, g_site);
-    spank::drop_values_of_another_job(option);
-    spank::warn_of_binding_of_another_step(option);
-  }
-  if (in_srun && g_task_prolog) {
-    return spank::hand_to_task_prolog(*g_task_prolog, option);
-  }
-  if (g_task_prolog && option.enabled) {
-    spank::say_what_a_batch_script_needs();
-  }
-  return {};
+  g_option = ::strdup(text);
+  return g_option != nullptr;
 }
 
 /// Called for every --ddp that Slurm meets, at times twice for one: the last word counts.
-int on_option(int, const char* argument, int remote) noexcept {
-  g_option_was_lost = true;
-  const int status = run_hook([&]() -> int {
-    g_option = spank::parse_option(argument);
-    g_option_was_lost = false;
-    if (remote == 0) {
-      if (const Result<void> taken = take_option_here(*g_option); !taken) {
-        spank::print_error(taken.error());
-        // Nothing has begun. Slurm would say "Invalid --ddp argument: " with the whole argument, or (null), and end
-        // with 1.
-        ::_exit(to_int(taken.error().exit_code));
-      }
-    }
-    return ESPANK_SUCCESS;
-  });
-  return remote == 0 ? status : ESPANK_SUCCESS;  // on a node task_init ends the task instead
+int on_option(int, const char* argument, int remote) {
+  g_option_was_lost = !take_option(argument);
+  if (remote != 0) {
+    return ESPANK_SUCCESS;  // task_init ends the task instead
+  }
+  if (g_option_was_lost) {
+    return ESPANK_ERROR;
+  }
+  if (g_option != nullptr || g_site.task_prolog != nullptr) {
+    end_where_it_failed(spank::submit(nullptr, g_site, "option", g_option));
+  }
+  return ESPANK_SUCCESS;
 }
+
+spank_option g_ddp{g_name, g_argument, g_usage, 2, 0, on_option};  // 2: the argument may be left out
 
 }  // namespace
 
-// spank.h declares them without noexcept; run_hook() is what lets no exception out.
 extern "C" {
 
 int slurm_spank_init(spank_t handle, int argument_count, char** arguments) {
   const spank_context_t context = spank_context();
-  const int status = run_hook([&]() -> int {
-    if (context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR || context == S_CTX_REMOTE) {
-      static spank_option option = spank::ddp_option(on_option);
-      g_site = spank::site_profile(argument_count, arguments);
-      g_task_prolog = spank::task_prolog(argument_count, arguments);
-      if (context == S_CTX_LOCAL) {
-        g_ends_with_first_failure = spank::announce_end_with_first_failure(g_site);
-      }
-      if (context == S_CTX_ALLOCATOR) {
-        spank::drop_values_of_step_around();
-      }
-      if (context == S_CTX_LOCAL && g_task_prolog) {
-        spank::announce_task_prolog(*g_task_prolog);
-      }
-      spank_option_register(handle, &option);
-    }
+  if (context != S_CTX_LOCAL && context != S_CTX_ALLOCATOR && context != S_CTX_REMOTE) {
     return ESPANK_SUCCESS;
-  });
-  return context == S_CTX_REMOTE ? ESPANK_SUCCESS : status;
+  }
+  g_site = spank::read_site(argument_count, arguments);
+  if (context != S_CTX_REMOTE && spank::init_has_work(g_site)) {
+    // A failure comes again with the option, where it is one of this command's own.
+    (void)spank::submit(handle, g_site, "init", nullptr);
+  }
+  spank_option_register(handle, &g_ddp);
+  return ESPANK_SUCCESS;
 }
 
-int slurm_spank_init_post_opt(spank_t, int, char**) {
-  if (g_ends_with_first_failure) {
-    spank::withdraw_end_with_first_failure();
-  }
-  // Slurm itself fails a task whose prolog is missing.
-  if (spank_context() != S_CTX_LOCAL || g_task_prolog || !g_option || !g_option->enabled) {
+int slurm_spank_init_post_opt(spank_t handle, int, char**) {
+  if (spank_context() == S_CTX_REMOTE) {
     return ESPANK_SUCCESS;
   }
-  return run_hook([]() -> int {
-    spank::make_a_missing_node_half_an_error();
-    return ESPANK_SUCCESS;
-  });
+  if (spank_context() == S_CTX_LOCAL && (g_option != nullptr || spank::program_runs())) {
+    end_where_it_failed(spank::submit(handle, g_site, "post_opt", g_option));
+  }
+  spank::end_program();
+  return ESPANK_SUCCESS;
 }
 
 int slurm_spank_user_init(spank_t handle, int, char**) {
-  run_hook([&]() -> int {
-    if (g_option && g_option->enabled && spank::is_srun_step(handle)) {
-      g_shared = spank::share_among_tasks(handle);
-    }
-    return ESPANK_SUCCESS;
-  });
+  if (g_option != nullptr && spank::is_srun_step(handle)) {
+    g_shared.make(handle);
+  }
   return ESPANK_SUCCESS;  // whatever happened: a failure here would drain the node
 }
 
 int slurm_spank_task_init(spank_t handle, int, char**) {
-  bool promised = false;
-  const int status = run_hook([&]() -> int {
-    if (!spank::is_srun_step(handle)) {
-      spank::drop_values_of_other_steps(handle);  // of a task that submitted this job
-      return ESPANK_SUCCESS;
-    }
-    promised = g_option_was_lost || (g_option && g_option->enabled);
-    if (g_option_was_lost) {
-      spank::end_task(handle,
-                      fail("--ddp", "", "could not be taken over on the node", "reporting it", ExitCode::Internal));
-    }
-    if (promised) {
-      spank::set_up_task(handle, *g_option, g_site, g_shared);
-    } else {
-      spank::drop_values_of_other_steps(handle);
-    }
-    return ESPANK_SUCCESS;
-  });
-  if (status != ESPANK_SUCCESS && promised) {
-    ::_exit(to_int(ExitCode::Internal));  // under `optional` the program would run without what it was promised
+  const bool in_step = spank::is_srun_step(handle);  // a batch script has what a task that submitted it had
+  if (in_step && g_option_was_lost) {
+    spank::end_task(spank::failed(ExitCode::Internal,
+                                  "rollcall: --ddp: could not be taken over on the node; try asking for more memory"),
+                    g_shared);
+  }
+  if (in_step && g_option != nullptr) {
+    spank::set_up_task(handle, g_site, g_option, g_shared);
+  } else {
+    spank::drop_values_of_other_steps(handle, g_site);
   }
   return ESPANK_SUCCESS;
 }

@@ -1,47 +1,54 @@
 #pragma once
 
-#include <optional>
-#include <string>
+#include <string_view>
 
-#include "runtime/base/result.h"
-#include "runtime/network/shared_look_ups.h"
-#include "spank_plugin/options.h"
+#include "spank_plugin/buffer.h"
+#include "spank_plugin/failure.h"
+#include "spank_plugin/site.h"
 #include "spank_plugin/slurm_spank.h"
 
 namespace rollcall::spank {
 
 // The node side. All of it that depends on a user's files and values, on a name server or on a file system runs in the
-// tasks' own processes, as the job's user and within the job's limits: what hangs there is ended like a program that
-// hangs. slurmstepd, which is root's, is spared by the kernel's OOM killer and drains its node where it does not end,
-// only makes what the tasks share.
+// tasks' own processes, as the job's user and within the job's limits, and there in a program of its own: what hangs is
+// ended like a program that hangs. slurmstepd, which is root's, is spared by the kernel's OOM killer and drains its
+// node where it does not end, only makes what the tasks share.
 
-/// What the tasks of a step on this node have from slurmstepd.
-struct SharedByTasks {
-  std::optional<network::SharedLookUps> look_ups{};  ///< nothing where memory is short: each task asks for itself
-  std::string gpus{};                                ///< the step's GPUs on this node: a task may see only its own
+/// Whether this is a step that srun started. Not so: the batch script, salloc's interactive step, pam_slurm_adopt's
+/// extern step. What is set there would leak into the srun steps inside.
+[[nodiscard]] bool is_srun_step(spank_t spank);
+
+/// A variable of the environment that the step's tasks (before task_init) or this task (in task_init) will have.
+[[nodiscard]] bool get_variable(spank_t spank, const char* name, Buffer& value);
+
+/// For slurm_spank_user_init: what the tasks of a node have from slurmstepd. Copies one variable and asks the kernel
+/// for memory; no more.
+class SharedByTasks {
+ public:
+  void make(spank_t spank);
+
+  /// Once on this node, for whoever of its tasks asks first. In a task only: its user may write to that memory.
+  [[nodiscard]] bool claim_to_speak() const;
+  [[nodiscard]] int descriptor() const { return memory_; }
+  /// The step's GPUs on this node: a task may see only its own.
+  [[nodiscard]] std::string_view gpus() const { return gpus_.text(); }
+
+ private:
+  int memory_ = -1;  ///< without: each task looks names up for itself
+  Buffer gpus_;
 };
 
-/// For slurm_spank_user_init. Copies one variable and asks the kernel for memory; no more.
-[[nodiscard]] SharedByTasks share_among_tasks(spank_t spank);
-
-/// Gives the task that is about to start its environment, prints the warnings (rank 0), and ends the task where it
-/// cannot have its rendezvous: with the error's exit code, before its program starts. Returning an error would do the
-/// same only where plugstack.conf says `required`; a program that was promised a rendezvous must not run without one
-/// under `optional` either. Where it takes longer than the setting task.timeout it ends the task, too. For task_init
-/// only.
-///
-/// One task tells the user about a failure: rank 0 about one that all nodes share, the first task that fails of a node
-/// about one that is likely this node's alone, rank 1 about one that spares rank 0.
-void set_up_task(spank_t spank, const DdpOption& option, const settings::PluginProfile& site, SharedByTasks& shared);
-
-/// Ends the task because of `error`, which is told by rank 0.
-[[noreturn]] void end_task(spank_t spank, const Error& error);
+/// Gives the task that is about to start its environment and ends it where it cannot have its rendezvous, with the
+/// error's exit code, before its program starts: `option` is what --ddp was given. Returning an error would do the same
+/// only where plugstack.conf says `required`; a program that was promised a rendezvous must not run without one under
+/// `optional` either. For task_init only.
+void set_up_task(spank_t spank, const Site& site, const char* option, const SharedByTasks& shared);
 
 /// For a task without --ddp: removes what a rollcall set in another step, from which the environment came. A step
-/// inside a step would take the outer one's ranks for its own.
-void drop_values_of_other_steps(spank_t spank);
+/// inside a step would take the outer one's ranks for its own. Where that is not possible a line says so.
+void drop_values_of_other_steps(spank_t spank, const Site& site);
 
-/// One line on the standard error of srun, sbatch, salloc or the task.
-void print_error(const Error& error);
+/// Ends the task because of `failure`, which one task of this node tells.
+[[noreturn]] void end_task(const Failure& failure, const SharedByTasks& shared);
 
 }  // namespace rollcall::spank

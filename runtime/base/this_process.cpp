@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <glob.h>
+#include <fnmatch.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -125,19 +125,25 @@ std::optional<rlimit> raise_open_files_limit() {
 }
 
 bool sees_accelerator() {
-  // NVIDIA, AMD, Intel and other displays, Habana and TPU, TPU, Huawei, AWS, Cambricon, Moore Threads.
-  for (const char* const pattern :
-       {"/dev/nvidia[0-9]*", "/dev/kfd", "/dev/dri/renderD*", "/dev/accel*/accel*", "/dev/accel[0-9]*",
-        "/dev/vfio/[0-9]*", "/dev/davinci[0-9]*", "/dev/neuron[0-9]*", "/dev/cambricon_dev[0-9]*", "/dev/mthreads*"}) {
-    glob_t found{};
-    bool usable = false;
-    if (::glob(pattern, GLOB_NOSORT, nullptr, &found) == 0) {
-      usable = std::any_of(found.gl_pathv, found.gl_pathv + found.gl_pathc,
-                           [](const char* path) { return ::access(path, R_OK | W_OK) == 0; });
-    }
-    ::globfree(&found);
-    if (usable) {
-      return true;
+  struct Folder {
+    const char* path;
+    std::vector<const char*> patterns;
+  };
+  // NVIDIA, AMD, TPU, Huawei, AWS, Cambricon, Moore Threads; Intel and other displays; Habana and TPU; TPU.
+  const std::array<Folder, 4> folders{
+      Folder{
+          "/dev",
+          {"nvidia[0-9]*", "kfd", "accel[0-9]*", "davinci[0-9]*", "neuron[0-9]*", "cambricon_dev[0-9]*", "mthreads*"}},
+      Folder{"/dev/dri", {"renderD*"}}, Folder{"/dev/accel", {"accel*"}}, Folder{"/dev/vfio", {"[0-9]*"}}};
+  for (const Folder& folder : folders) {
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(folder.path, error), end; !error && entry != end;
+         entry.increment(error)) {
+      const std::string name = entry->path().filename().string();
+      const auto fits = [&](const char* pattern) { return ::fnmatch(pattern, name.c_str(), 0) == 0; };
+      if (std::ranges::any_of(folder.patterns, fits) && ::access(entry->path().c_str(), R_OK | W_OK) == 0) {
+        return true;
+      }
     }
   }
   return false;

@@ -3,10 +3,15 @@
 
 #include "runtime/cli/program.h"
 #include "runtime/contract/env_vars.h"
+#include "runtime/contract/hook_wire.h"
+#include "runtime/hooks/serve.h"
 #include "runtime/job/own_environment.h"
 
 int main(int argc, char** argv) {
   const std::string_view name = argc > 0 ? argv[0] : "";
+  if (argc == 3 && argv[1] == std::string_view(rollcall::hook::kCommand)) {
+    return rollcall::hooks::serve_plugin(argv[2]);
+  }
   const rollcall::Environment environment = rollcall::job::own_environment(rollcall::Environment::of_this_process());
   if (name.substr(name.rfind('/') + 1) == rollcall::env::kTaskPrologName) {
     return rollcall::cli::run_task_prolog(environment);

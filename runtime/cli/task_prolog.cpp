@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <iostream>
+#include <utility>
 
 #include "runtime/base/child_process.h"
 #include "runtime/base/text.h"
@@ -12,11 +13,13 @@
 #include "runtime/cli/command.h"
 #include "runtime/cli/env_command.h"
 #include "runtime/contract/env_vars.h"
+#include "runtime/hooks/task_set_up.h"
 #include "runtime/job/slurm_files.h"
+#include "runtime/launchers/slurm.h"
 #include "runtime/settings/launch_settings.h"
+#include "runtime/step/gather.h"
 #include "runtime/step/let_others_tell.h"
 #include "runtime/step/resolved_step.h"
-#include "runtime/storage/folders.h"
 
 namespace rollcall::cli {
 namespace {
@@ -39,30 +42,24 @@ void tell_user(const std::string& text) {
   }
 }
 
-/// The step as the plugin would resolve it: never through PMIx, whose only client slot belongs to the program.
-Result<step::ResolvedStep> resolve_for(Environment task, const std::string& option, TimeLimit& limit) {
-  limit.doing("asks who the user is");
-  task = with_home_and_user(std::move(task));
-  limit.doing("reads the settings");
-  Result<settings::Settings> settings =
-      settings::load_launch_settings(task, {.site = job::profile_of_plugin(task), .ddp = option});
-  if (!settings) {
-    return settings.error();
+/// The task as the plugin would set it up: never through PMIx, whose only client slot belongs to the program.
+class PrologTask : public hooks::TaskSetUp {
+ public:
+  using TaskSetUp::TaskSetUp;
+
+ private:
+  Result<job::JobFacts> find_facts(const settings::Settings& settings) override {
+    Result<step::Gathered> gathered = step::gather(task(), nullptr);
+    if (!gathered) {
+      return gathered.error();
+    }
+    launchers::find_head_in_host_file(task(), gathered->facts);
+    if (const Result<void> chosen = step::choose_world(task(), settings, gathered->facts); !chosen) {
+      return chosen.error();
+    }
+    return std::move(gathered->facts);
   }
-  limit.set_patience(TimeLimit::Seconds(settings->number(settings::kTaskTimeout)));
-  limit.doing("looks up the head node or makes folders");
-  Result<step::ResolvedStep> step = step::resolve_this_step(task, *settings, nullptr);
-  if (!step) {
-    return step;
-  }
-  if (const Result<void> checked = step::check_head_is_known(step->facts, step->patch); !checked) {
-    return checked.error();
-  }
-  if (const Result<void> prepared = storage::prepare_folders(step->facts, step->patch, *settings, task); !prepared) {
-    return prepared.error();
-  }
-  return step;
-}
+};
 
 /// The user's own prolog: its lines are passed on, and its values are what rollcall finds set.
 Result<int> run_users_prolog(const std::string& program, Environment& task) {
@@ -157,13 +154,14 @@ int run_task_prolog(const Environment& environment) {
   TimeLimit limit(settings::default_task_timeout(), [&task](const std::string& doing, TimeLimit::Seconds patience) {
     ::_exit(report(settings::out_of_time(task.get(env::kSlurmNodeName).value_or("this node"), doing, patience), task));
   });
-  Result<step::ResolvedStep> step = resolve_for(task, *option, limit);
-  if (!step) {
+  PrologTask set_up(task, limit);
+  Result<resolve::EnvPatch> patch = set_up.run({.site = job::profile_of_plugin(task), .ddp = *option});
+  if (!patch) {
     limit.set_patience(std::chrono::hours(1));  // nothing is done any more that could take too long
-    return report(step.error(), task);
+    return report(patch.error(), task);
   }
-  std::cout << task_prolog_lines(step->patch, step->patch.warnings);
-  if (const auto warnings = step::warnings_to_tell(step->facts, step->patch); !warnings.empty()) {
+  std::cout << task_prolog_lines(*patch, patch->warnings);
+  if (const auto warnings = step::warnings_to_tell(*set_up.facts(), *patch); !warnings.empty()) {
     tell_user(warning_lines(warnings));
   }
   std::cout.flush();

@@ -1,23 +1,23 @@
 #include "runtime/network/shared_look_ups.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
-#include <pthread.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <new>
 
 #include "runtime/base/text.h"
+#include "runtime/contract/hook_wire.h"
 
 namespace rollcall::network {
 namespace {
 
-constexpr std::size_t kRoom = std::size_t{60} << 10;
 constexpr char kFieldEnd = '\t';
 constexpr char kAddressEnd = ' ';
 
@@ -57,10 +57,9 @@ std::optional<ResolvedName> parse_line(const std::string& line) {
 }  // namespace
 
 struct SharedLookUps::Page {
-  pthread_mutex_t mutex;
-  std::atomic<bool> spoken;
-  std::atomic<std::uint32_t> used;  ///< bytes of `text` that count
-  std::array<char, kRoom> text;
+  std::atomic<std::uint32_t> spoken;  ///< the plugin asks here, too
+  std::atomic<std::uint32_t> used;    ///< bytes of `text` that count
+  std::array<char, hook::kSharedSize - 2 * sizeof(std::uint32_t)> text;
 
   /// A copy, since whoever else may write there may do so while it is read.
   [[nodiscard]] std::string read() const { return {text.data(), std::min<std::size_t>(used.load(), text.size())}; }
@@ -76,24 +75,24 @@ struct SharedLookUps::Page {
 
 namespace {
 
-/// Holds the mutex, also after a process that ended while it had it.
+/// Holds the lock of the memory's file, which the kernel takes back from a process that ends.
 class Held {
  public:
-  explicit Held(pthread_mutex_t& mutex) : mutex_(mutex) {
-    const int status = ::pthread_mutex_lock(&mutex);
-    locked_ = status == 0 || (status == EOWNERDEAD && ::pthread_mutex_consistent(&mutex) == 0);
-  }
-  ~Held() {
-    if (locked_) {
-      ::pthread_mutex_unlock(&mutex_);
-    }
-  }
+  explicit Held(int memory) : memory_(memory) { set(F_WRLCK); }
+  ~Held() { set(F_UNLCK); }
   Held(const Held&) = delete;
   Held& operator=(const Held&) = delete;
 
  private:
-  pthread_mutex_t& mutex_;
-  bool locked_ = false;  ///< not: somebody spoilt the memory, and each looks up for itself
+  void set(short type) const {
+    struct flock lock {};
+    lock.l_type = type;
+    lock.l_whence = SEEK_SET;
+    while (::fcntl(memory_, F_SETLKW, &lock) != 0 && errno == EINTR) {  // else each looks up for itself
+    }
+  }
+
+  int memory_;
 };
 
 }  // namespace
@@ -120,23 +119,14 @@ std::vector<ResolvedName> parse_look_ups(std::string_view text) {
   return names;
 }
 
-std::optional<SharedLookUps> SharedLookUps::make() {
-  void* const memory = ::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    return std::nullopt;
-  }
-  Page* const page = new (memory) Page;  // the kernel filled it with zeros
-  pthread_mutexattr_t attributes;
-  ::pthread_mutexattr_init(&attributes);
-  ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-  ::pthread_mutex_init(&page->mutex, &attributes);
-  ::pthread_mutexattr_destroy(&attributes);
-  return SharedLookUps(page);
+std::optional<SharedLookUps> SharedLookUps::open(int memory) {
+  static_assert(sizeof(Page) == hook::kSharedSize);
+  void* const page = ::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+  return page == MAP_FAILED ? std::nullopt : std::optional(SharedLookUps(memory, static_cast<Page*>(page)));
 }
 
 ResolvedName SharedLookUps::resolve(const std::string& name, const LookUp& look_up) {
-  const Held held(page_->mutex);
+  const Held held(memory_);
   for (ResolvedName& known : parse_look_ups(page_->read())) {
     if (known.name == name) {
       return std::move(known);
@@ -147,6 +137,6 @@ ResolvedName SharedLookUps::resolve(const std::string& name, const LookUp& look_
   return found;
 }
 
-bool SharedLookUps::claim_to_speak() { return !page_->spoken.exchange(true); }
+bool SharedLookUps::claim_to_speak() { return !(page_->spoken.exchange(1) != 0); }
 
 }  // namespace rollcall::network

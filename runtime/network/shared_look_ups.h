@@ -16,16 +16,17 @@ namespace rollcall::network {
 [[nodiscard]] std::string to_text(const std::vector<ResolvedName>& names);
 [[nodiscard]] std::vector<ResolvedName> parse_look_ups(std::string_view text);
 
-/// What the processes that are forked after it was made share: the names that one of them looked up, so that a node
-/// asks its resolver once however many tasks it has; and who of them speaks for the node. The memory is of fixed size,
-/// goes away with the processes, and is gone in a program that one of them becomes. A process that ends in the middle
-/// leaves nothing behind that others would wait for.
+/// What processes share that have the same memory by descriptor: the names that one of them looked up, so that a node
+/// asks its resolver once however many tasks it has; and who of them speaks for the node. The memory is of fixed size
+/// and goes away with the processes. A process that ends in the middle leaves nothing behind that others would wait
+/// for.
 ///
 /// Its maker, slurmstepd, need not look at it again, and must not: it is the tasks', whose user may write there.
 class SharedLookUps {
  public:
-  /// Nothing where the kernel has no memory for it.
-  [[nodiscard]] static std::optional<SharedLookUps> make();
+  /// `memory`: a file of hook::kSharedSize bytes, at first of zeros, which stays open. Nothing where it cannot be
+  /// mapped.
+  [[nodiscard]] static std::optional<SharedLookUps> open(int memory);
 
   /// The name's addresses, from whoever asked first or by `look_up`. Others wait as long as that takes. Pointless
   /// look-ups by several at once are ruled out while there is room for answers (some hundred names).
@@ -36,7 +37,9 @@ class SharedLookUps {
 
  private:
   struct Page;
-  explicit SharedLookUps(Page* page) : page_(page) {}
+  SharedLookUps(int memory, Page* page) : memory_(memory), page_(page) {}
+
+  int memory_;
   Page* page_;
 };
 

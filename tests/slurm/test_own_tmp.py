@@ -28,12 +28,14 @@ def line_for_this_slurm():
 
 
 @pytest.fixture(scope="module")
-def cluster_with_own_tmp(plugin):
+def cluster_with_own_tmp(plugin, rollcall):
     """Two nodes; all that is theirs lies outside /tmp, which their jobs do not see."""
     line = line_for_this_slurm()
     with tempfile.TemporaryDirectory(prefix="rc-", dir="/var/tmp") as folder:
         os.chmod(folder, 0o755)
         library = shutil.copy(plugin, folder)
+        pathlib.Path(folder, "bin").mkdir()
+        shutil.copy(rollcall, pathlib.Path(folder, "bin"))
         cluster = Minicluster(pathlib.Path(folder, "c"), "--nodes=2", f"--plugin={library}").start()
         etc, private = cluster.folder / "etc", pathlib.Path(folder, "private")
         private.mkdir()

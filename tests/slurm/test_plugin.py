@@ -161,7 +161,7 @@ def test_a_node_whose_plugin_is_older_than_that_of_srun_ends_the_step(cluster, t
     lines = sorted(rollcall_lines(result.stderr))
     assert len(lines) == 2  # one of each node
     for line, node in zip(lines, ("jwb0001", "jwb0002"), strict=True):
-        assert f"--ddp=of.tomorrow: unknown setting on {node}, whose plugin is of another version" in line
+        assert f"--ddp=of.tomorrow: unknown setting on {node}, whose rollcall is of another version" in line
 
 
 def test_settings_in_the_option_apply_to_the_step(cluster):
@@ -336,27 +336,6 @@ def test_exec_inside_a_step_of_the_plugin_changes_nothing(cluster, rollcall, sit
     environments, _ = cluster.environments(*layout, str(rollcall), "exec", "--", env=site)
     check_world(environments, 2)
     assert {e["OMP_NUM_THREADS"] for e in environments} == {"3"}
-
-
-# ---------------------------------------------------------------- the file
-
-
-def symbols(plugin, *options):
-    lines = subprocess.run(["nm", "-D", *options, plugin], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
-    return {line.split()[-1] for line in lines}
-
-
-def test_only_spanks_symbols_are_exported(plugin):
-    assert symbols(plugin, "--defined-only") == {
-        "plugin_name", "plugin_type", "plugin_version", "spank_plugin_version",
-        "slurm_spank_init", "slurm_spank_init_post_opt", "slurm_spank_user_init", "slurm_spank_task_init"}
-
-
-def test_nothing_is_wanted_from_a_host_program_but_spank_and_libc(plugin):
-    foreign = {name for name in symbols(plugin, "--undefined-only") if "@" not in name}
-    assert {name for name in foreign if name.startswith("_Z") and not name.startswith("_ZGTt")} == set()
-    needed = subprocess.run(["objdump", "-p", plugin], stdout=subprocess.PIPE, text=True, check=True).stdout
-    assert "libstdc++" not in needed and "toml" not in needed
 
 
 # ---------------------------------------------------------------- the command, which tells as the plugin does

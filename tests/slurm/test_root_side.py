@@ -48,7 +48,8 @@ def test_files_that_a_user_named_are_opened_with_the_users_rights_only(calls):
     assert [text for text, user in opened if user == 0] == []
 
 
-def test_nothing_is_started_but_the_step_and_its_program(calls):
-    started = [text for name, text, _ in calls if name == "execve" and text.rstrip().endswith("= 0")]
-    assert any("/env" in text for text in started)
-    assert [text for text in started if "slurmstepd" not in text and "/env" not in text] == []
+def test_nothing_is_started_but_the_step_its_program_and_rollcall_as_the_user(calls):
+    started = [(text, user) for name, text, user in calls if name == "execve" and text.rstrip().endswith("= 0")]
+    assert any("/env" in text for text, _ in started) and any("spank-hook" in text for text, _ in started)
+    assert [text for text, _ in started if not any(name in text for name in ("slurmstepd", "/env", "spank-hook"))] == []
+    assert [text for text, user in started if "spank-hook" in text and user == 0] == []

@@ -288,16 +288,17 @@ def test_a_node_that_slurmctld_does_not_answer_ends_the_step(short_folder, tmp_p
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may put another file in a file's place on one node")
 @pytest.mark.parametrize("older", [["jwb0002"], ["jwb0001", "jwb0002"]], ids=["one node", "all nodes"])
-def test_a_setting_that_a_nodes_older_plugin_does_not_know_ends_its_tasks(short_folder, tmp_path, plugin, older):
-    """srun's plugin takes it, so that nothing else would tell: Slurm passes over what a node's option handling fails with."""
+def test_a_setting_that_a_nodes_older_rollcall_does_not_know_ends_its_tasks(short_folder, tmp_path, plugin, rollcall, older):
+    """srun's takes it, so that nothing else would tell: Slurm passes over what a node's option handling fails with."""
     known = b"scratch.warn-days"
-    assert known in plugin.read_bytes()
-    library = tmp_path / "older.so"
-    library.write_bytes(plugin.read_bytes().replace(known, b"scratch.warn-week"))
+    assert known in rollcall.read_bytes()
+    program = tmp_path / "older"
+    program.write_bytes(rollcall.read_bytes().replace(known, b"scratch.warn-week"))
+    program.chmod(0o755)
     apart = Minicluster(short_folder / "apart", "--nodes=2", f"--plugin={plugin}").start()
     try:
         for node in older:
-            apart.restart_node_with(node, library, plugin)
+            apart.restart_node_with(node, program, rollcall)
         step = ["-N2", "--ntasks-per-node=3", "--kill-on-bad-exit=0", "sh", "-c", "echo ran on $SLURMD_NODENAME"]
         newer = apart.run("srun", f"--ddp={known.decode()}=3", *step, check=False)
         assert newer.returncode == 76, newer.stderr
@@ -305,7 +306,7 @@ def test_a_setting_that_a_nodes_older_plugin_does_not_know_ends_its_tasks(short_
         lines = sorted(line[line.index("rollcall:"):] for line in rollcall_lines(newer.stderr))
         assert len(lines) == len(older), newer.stderr
         for node, line in zip(older, lines):
-            assert f"--ddp={known.decode()}: unknown setting on {node}, whose plugin is of another version" in line
+            assert f"--ddp={known.decode()}: unknown setting on {node}, whose rollcall is of another version" in line
         assert apart.run("srun", "--ddp=threads=2", *step).stdout.count("ran") == 6  # what both know
         check_nodes(apart)
     finally:

@@ -16,12 +16,13 @@ RUNTIME = {
     "resolve": ["job", "network", "settings", "base", "contract"],
     "step": ["launchers", "resolve", "job", "network", "settings", "base", "contract"],
     "storage": ["step", "resolve", "job", "network", "settings", "base", "contract"],
+    "hooks": ["storage", "step", "launchers", "resolve", "job", "network", "settings", "base", "contract"],
     "rendezvous": ["step", "launchers", "resolve", "job", "network", "settings", "base", "contract"],
     "elastic": ["rendezvous", "step", "launchers", "resolve", "job", "network", "settings", "base", "contract"],
     "doctor": ["install", "storage", "rendezvous", "step", "launchers", "resolve", "job", "network", "settings", "base", "contract"],
     "command_line": ["settings", "base", "contract"],
     "install": ["job", "settings", "base", "contract"],
-    "cli": ["install", "command_line", "doctor", "elastic", "storage", "rendezvous", "step", "launchers", "resolve", "job", "network",
+    "cli": ["install", "command_line", "doctor", "elastic", "hooks", "storage", "rendezvous", "step", "launchers", "resolve", "job", "network",
             "settings", "base", "contract"],
 }
 # A folder of two parts has its own rule; the rest of its parent has the parent's.
@@ -130,6 +131,12 @@ def test_runtime_and_plugin_include_neither_libtorch_nor_the_trainer():
         for name in includes(path)
         if re.match(r"(torch|ATen|c10|trainer)/", name)
     ]
+    assert bad == []
+
+
+def test_what_is_mapped_into_slurmd_has_nothing_of_the_runtime_but_its_contract():
+    allowed = re.compile(r"(spank_plugin|runtime/contract|slurm|sys)/|[a-z_]+(\.h)?$")
+    bad = [f"{path.relative_to(ROOT)} includes {name}" for path in sources("spank_plugin") for name in includes(path) if not allowed.match(name)]
     assert bad == []
 
 

@@ -2,10 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+
+#include "runtime/contract/hook_wire.h"
 
 namespace rollcall::network {
 namespace {
@@ -30,6 +33,13 @@ int in_child(Body body) {
   int status = 0;
   EXPECT_EQ(::waitpid(pid, &status, 0), pid);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/// As slurmstepd makes it.
+std::optional<SharedLookUps> share() {
+  const int memory = ::memfd_create("rollcall-test", MFD_CLOEXEC);
+  EXPECT_EQ(::ftruncate(memory, hook::kSharedSize), 0);
+  return SharedLookUps::open(memory);
 }
 
 ResolvedName never(const std::string& name) {
@@ -58,7 +68,7 @@ TEST(LookUpText, OfAnotherFormIsPassedOver) {
 }
 
 TEST(SharedLookUps, AskOnceForAllProcesses) {
-  auto shared = SharedLookUps::make();
+  auto shared = share();
   ASSERT_TRUE(shared);
   const auto ask = [](const std::string& name) { return ResolvedName{name, {{"10.78.0.1"}}, ""}; };
   EXPECT_EQ(in_child([&] { return texts(shared->resolve("a", ask)).size() == 1 ? 0 : 1; }), 0);
@@ -68,7 +78,7 @@ TEST(SharedLookUps, AskOnceForAllProcesses) {
 }
 
 TEST(SharedLookUps, GoOnAfterAProcessThatDiesWhileItAsks) {
-  auto shared = SharedLookUps::make();
+  auto shared = share();
   ASSERT_TRUE(shared);
   const auto die = [](const std::string&) -> ResolvedName {
     ::raise(SIGKILL);
@@ -81,7 +91,7 @@ TEST(SharedLookUps, GoOnAfterAProcessThatDiesWhileItAsks) {
 }
 
 TEST(SharedLookUps, GoOnWithoutRoom) {
-  auto shared = SharedLookUps::make();
+  auto shared = share();
   ASSERT_TRUE(shared);
   int asked = 0;
   const auto ask = [&](const std::string& name) {
@@ -96,7 +106,7 @@ TEST(SharedLookUps, GoOnWithoutRoom) {
 }
 
 TEST(SharedLookUps, LetOneProcessSpeak) {
-  auto shared = SharedLookUps::make();
+  auto shared = share();
   ASSERT_TRUE(shared);
   EXPECT_EQ(in_child([&] { return shared->claim_to_speak() ? 1 : 0; }), 1);
   EXPECT_EQ(in_child([&] { return shared->claim_to_speak() ? 1 : 0; }), 0);

@@ -1,0 +1,219 @@
+#include "runtime/hooks/node_task.h"
+
+#include <fmt/format.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <utility>
+
+#include "runtime/base/text.h"
+#include "runtime/base/this_process.h"
+#include "runtime/base/time_limit.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/hooks/plugin_site.h"
+#include "runtime/hooks/slurmctld.h"
+#include "runtime/hooks/task_set_up.h"
+#include "runtime/job/marker.h"
+#include "runtime/job/own_environment.h"
+#include "runtime/job/slurm_files.h"
+#include "runtime/launchers/slurm.h"
+#include "runtime/resolve/resolve.h"
+#include "runtime/settings/launch_settings.h"
+#include "runtime/step/let_others_tell.h"
+#include "runtime/step/resolved_step.h"
+
+namespace rollcall::hooks {
+namespace {
+
+/// For a line on the way to a file or a reader that does not take it.
+constexpr std::chrono::seconds kTelling{2};
+/// By which this program's own word comes before the plugin's.
+constexpr double kPluginsPatience = 10;
+constexpr std::chrono::hours kForEver{1};
+
+bool is_zero(const Environment& task, std::string_view name) { return task.get(name) == "0"; }
+
+/// The environment that the task will have, without what others left in it.
+Environment environment_of(const Request& request) {
+  job::Witnesses witnesses;  // not S_SLURM_RESTART_COUNT, which is 0 in all steps
+  const auto number = parse_integer<std::uint32_t>(request.item("job").value_or(""));
+  if (const auto step = request.item("step"); number && step) {
+    witnesses.step = job::StepOfProcess{*number, *step};
+  }
+  return job::without_values_of_others(request.environment, witnesses);
+}
+
+class NodeTask : public TaskSetUp {
+ public:
+  NodeTask(PluginLink& plugin, const Request& request, std::optional<network::SharedLookUps>& shared, TimeLimit& limit)
+      : TaskSetUp(environment_of(request), limit), plugin_(plugin), request_(request), shared_(shared) {}
+
+  Result<void> set_up() {
+    const std::string option = request_.item("option").value_or("");
+    if (Result<void> checked = check_user(); !checked) {
+      return checked;
+    }
+    if (Result<void> checked = check_option_is_known(option); !checked) {
+      return checked;
+    }
+    const Result<resolve::EnvPatch> patch = run({.site = judged_site(), .ddp = option});
+    if (!patch) {
+      return patch.error();
+    }
+    give(*patch);
+    return {};
+  }
+
+  bool tells_the_user(const Error& error) {
+    if (error.of_this_node || head_is_unknown_only_here()) {
+      return speaks_for_node();
+    }
+    return is_zero(task(), env::kSlurmProcId) || (task().get(env::kSlurmProcId) == "1" && spares_rank_0());
+  }
+
+  /// Once on this node, whoever of its tasks comes first.
+  bool speaks_for_node() { return shared_ ? shared_->claim_to_speak() : is_zero(task(), env::kSlurmLocalId); }
+
+ private:
+  Result<void> check_user() {
+    if (parse_integer<uid_t>(request_.item("user").value_or("")) == ::geteuid()) {
+      return {};
+    }
+    return fail("--ddp", fmt::format("user {}", ::geteuid()), "the task would be set up as another user than the job's",
+                "reporting it to your administrator", ExitCode::Internal);
+  }
+
+  /// Where the step was started this very text was taken, by another build of rollcall then.
+  Result<void> check_option_is_known(const std::string& option) {
+    const Result<void> checked = settings::check_ddp_option(option);
+    if (checked) {
+      return {};
+    }
+    Error error = checked.error();
+    error.reason += fmt::format(" on {}, whose rollcall is of another version than the one that took it",
+                                task().get(env::kSlurmNodeName).value_or("this node"));
+    error.action = "one version of rollcall on all nodes";
+    error.exit_code = ExitCode::Mismatch;
+    error.of_this_node = true;
+    return error;
+  }
+
+  /// The plugin is judged here, and plugstack.conf as far as the step's SLURM_CONF leads to it; the profile as it is
+  /// read.
+  settings::PluginProfile judged_site() const {
+    settings::PluginProfile site = site_of(request_);
+    const Result<void> checked = settings::check_plugin(request_.item("plugin").value_or(""), site.owners);
+    std::optional<Error> refusal =
+        checked ? job::profile_of_plugin(with_home_and_user(task())).refusal : checked.error();
+    if (refusal && !site.refusal) {
+      refusal->of_this_node = true;
+      site.refusal = std::move(refusal);
+    }
+    return site;
+  }
+
+  Result<job::JobFacts> find_facts(const settings::Settings& settings) override {
+    plugin_.set_patience(settings.number(settings::kTaskTimeout) + kPluginsPatience);
+    Result<job::JobFacts> facts = task_facts(plugin_, request_, task(), settings);
+    if (facts) {
+      facts->step_gpus = request_.item("gpus").value_or("");
+    }
+    return facts;
+  }
+
+  network::ResolvedName ask_for(const std::string& name) override {
+    const network::LookUp ask = [this](const std::string& one) {
+      return network::resolve_name_by([this](const std::string& node) { return node_address(plugin_, node); }, one);
+    };
+    return shared_ ? shared_->resolve(name, ask) : ask(name);
+  }
+
+  /// slurmctld answers each task by itself: one may be told what another is not.
+  Error without_head(Error) override {
+    Error error = fail("MASTER_ADDR", "",
+                       fmt::format("{} was not told where rank 0 is: slurmctld did not answer, or its answer does not "
+                                   "fit the step",
+                                   facts()->this_host),
+                       "again, or exporting MASTER_ADDR", ExitCode::Unavailable);
+    error.of_this_node = true;
+    return error;
+  }
+
+  void give(const resolve::EnvPatch& patch) {
+    for (const resolve::EnvChange& change : patch.changes) {
+      if (change.action == resolve::Action::Set) {
+        plugin_.set(change.name, change.value);
+      } else if (change.action == resolve::Action::Unset) {
+        plugin_.unset(change.name);
+      }
+    }
+    for (const std::string& warning : step::warnings_to_tell(*facts(), patch)) {
+      plugin_.note(fmt::format("rollcall: warning: {}", printable(warning)));
+    }
+  }
+
+  bool head_is_unknown_only_here() {
+    return network() && facts() &&
+           step::head_is_unknown_only_here(*facts(), *settings(), *network(), task(),
+                                           [this](const std::string& name) { return look_up(name); });
+  }
+
+  bool spares_rank_0() const {
+    Environment first = task();
+    for (const std::string_view name : {env::kSlurmProcId, env::kSlurmLocalId, env::kSlurmNodeId}) {
+      first.set(std::string(name), "0");
+    }
+    first.unset(env::kPmixRank);
+    const Result<job::JobFacts> facts = launchers::facts_from_slurm(first);
+    return settings() && network() && facts && resolve::resolve(*facts, *settings(), *network(), first, 1);
+  }
+
+  PluginLink& plugin_;
+  const Request& request_;
+  std::optional<network::SharedLookUps>& shared_;
+};
+
+/// In the watching thread: the task itself hangs, perhaps with a lock of Slurm's log, and the plugin may wait for
+/// slurmctld. What the line is written to may hang as well.
+[[noreturn]] void give_up(const Error& error, bool tells) {
+  if (tells) {
+    const std::string line = error.message() + "\n";
+    (void)run_within(kTelling, [line] { return ::write(STDERR_FILENO, line.data(), line.size()); });
+  }
+  ::kill(::getppid(), SIGALRM);  // the plugin ends the task, and with it this process
+  ::_exit(to_int(error.exit_code));
+}
+
+}  // namespace
+
+ExitCode serve_task(PluginLink& plugin, const Request& request, std::optional<network::SharedLookUps>& shared) {
+  if (!request.item("option")) {
+    for (const std::string& name : job::marked_values(environment_of(request))) {
+      plugin.unset(name);
+    }
+    return ExitCode::Success;
+  }
+  const std::string host = request.environment.get(env::kSlurmNodeName).value_or("this node");
+  const bool first_here = is_zero(request.environment, env::kSlurmLocalId);
+  TimeLimit limit(settings::default_task_timeout(), [&](const std::string& doing, TimeLimit::Seconds patience) {
+    give_up(settings::out_of_time(host, doing, patience), shared ? shared->claim_to_speak() : first_here);
+  });
+  NodeTask task(plugin, request, shared, limit);
+  const Result<void> done = task.set_up();
+  if (done) {
+    return ExitCode::Success;
+  }
+  if (task.tells_the_user(done.error())) {
+    plugin.tell(done.error());
+  } else {
+    limit.set_patience(kForEver);  // nothing is done any more that could take too long
+    plugin.set_patience(std::chrono::duration<double>(kForEver).count());
+    step::let_others_tell();
+  }
+  return done.error().exit_code;
+}
+
+}  // namespace rollcall::hooks

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "runtime/hooks/plugin_link.h"
+#include "runtime/settings/layers.h"
+
+namespace rollcall::hooks {
+
+/// What the plugin's line in plugstack.conf says of the site profile, as the plugin hands it over.
+[[nodiscard]] inline settings::PluginProfile site_of(const Request& request) {
+  return settings::plugin_profile(request.item("config").value_or(""), request.item("config_owner").value_or(""));
+}
+
+}  // namespace rollcall::hooks

@@ -1,0 +1,44 @@
+#include "runtime/hooks/serve.h"
+
+#include <optional>
+
+#include "runtime/contract/hook_wire.h"
+#include "runtime/hooks/node_task.h"
+#include "runtime/hooks/plugin_link.h"
+#include "runtime/hooks/submit.h"
+#include "runtime/network/shared_look_ups.h"
+
+namespace rollcall::hooks {
+namespace {
+
+/// An error of the submitting side ends srun, sbatch or salloc.
+ExitCode serve_submit(PluginLink& plugin, Submit& submit, const Request& request) {
+  const Result<void> done = submit.serve(request);
+  if (!done) {
+    plugin.tell(done.error());
+  }
+  return done ? ExitCode::Success : done.error().exit_code;
+}
+
+}  // namespace
+
+int serve_plugin(std::string_view version) {
+  PluginLink plugin(hook::kSocket);
+  if (version != ROLLCALL_VERSION) {
+    plugin.say(hook::kVersion, ROLLCALL_VERSION);  // the plugin tells
+    plugin.flush();
+    return to_int(ExitCode::Mismatch);
+  }
+  Submit submit(plugin);
+  std::optional<network::SharedLookUps> shared;
+  while (const std::optional<Request> request = plugin.receive()) {
+    plugin.say(hook::kVersion, ROLLCALL_VERSION);
+    if (!shared && request->item("shared")) {
+      shared = network::SharedLookUps::open(hook::kShared);
+    }
+    plugin.end(request->hook == "task" ? serve_task(plugin, *request, shared) : serve_submit(plugin, submit, *request));
+  }
+  return to_int(ExitCode::Success);
+}
+
+}  // namespace rollcall::hooks

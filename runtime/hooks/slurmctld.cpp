@@ -1,0 +1,126 @@
+#include "runtime/hooks/slurmctld.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/text.h"
+#include "runtime/contract/env_vars.h"
+#include "runtime/contract/hook_wire.h"
+#include "runtime/job/node_list.h"
+#include "runtime/launchers/slurm.h"
+#include "runtime/step/resolved_step.h"
+
+namespace rollcall::hooks {
+namespace {
+
+std::optional<std::uint32_t> number(const Request& request, std::string_view item) {
+  return parse_integer<std::uint32_t>(request.item(item).value_or(""));
+}
+
+/// Adds one component's nodes (the only one's of an ordinary step) as the plugin tells them; ranks count from 0 in
+/// each.
+bool append(std::uint32_t offset, const std::string& told, job::StepLayout& whole) {
+  const std::vector<std::string> words = split(told, ' ');
+  const Result<std::vector<std::string>> hosts = job::expand_node_list(words[0]);
+  const auto head = words.size() > 1 ? parse_integer<std::uint32_t>(words[1]) : std::nullopt;
+  if (!hosts || !head || words.size() != hosts->size() + 2) {
+    return false;
+  }
+  if (whole.component_nodes.empty() && *head < hosts->size()) {
+    whole.head_host = (*hosts)[*head];
+  }
+  for (std::size_t node = 0; node < hosts->size(); ++node) {
+    whole.hosts.push_back((*hosts)[node]);
+    whole.tasks_per_node.push_back(parse_integer<std::uint32_t>(words[node + 2]).value_or(0));
+  }
+  whole.component_nodes.push_back(static_cast<std::uint32_t>(hosts->size()));
+  whole.component_offsets.push_back(offset);
+  return true;
+}
+
+/// The components that may hold nodes of this step, first and one beyond the last. SLURM_HET_SIZE is the user's to set;
+/// SPANK's count of nodes, which is that of one component, is not: where it is the whole step's there is no other.
+std::pair<std::uint32_t, std::uint32_t> components(const Request& request, const Environment& task,
+                                                   const job::JobFacts& facts) {
+  const std::uint32_t own = number(request, "job").value_or(*facts.job_id) - *facts.job_id;
+  if (number(request, "nodes") == facts.num_nodes && own < launchers::kMostComponents) {
+    return {own, own + 1};
+  }
+  const auto size = parse_integer<std::uint32_t>(task.get(env::kSlurmHetSize).value_or(""));
+  return {0, facts.het ? std::min(size.value_or(1), launchers::kMostComponents) : 1};
+}
+
+/// The step's layout as slurmctld knows it. Nothing where it does not answer or this Slurm does not offer the question.
+std::optional<job::StepLayout> layout_from_controller(PluginLink& plugin, const Request& request,
+                                                      const Environment& task, const job::JobFacts& facts) {
+  if (!facts.job_id || !facts.step_id) {
+    return std::nullopt;
+  }
+  const auto [first, end] = components(request, task, facts);
+  job::StepLayout whole;
+  // Each component is a job of its own for slurmctld, numbered from the first one's; not every one is in this step.
+  for (std::uint32_t index = first; index < end && whole.hosts.size() < facts.num_nodes; ++index) {
+    const std::string told = plugin.ask(hook::kAskLayout, fmt::format("{} {}", *facts.job_id + index, *facts.step_id));
+    if (!told.empty() && !append(index, told, whole)) {
+      return std::nullopt;
+    }
+  }
+  if (!facts.het) {
+    whole.component_nodes.clear();
+    whole.component_offsets.clear();
+  }
+  return whole.hosts.empty() ? std::nullopt : std::optional(std::move(whole));
+}
+
+/// Whether neither the step's own variables nor those of its het job tell the order of nodes and rank 0's host.
+bool only_controller_knows(const Environment& environment, const job::JobFacts& facts) {
+  const bool told = facts.het ? launchers::het_layout(environment, facts).has_value() : true;
+  return facts.num_nodes > 1 && (launchers::is_arbitrary(environment) || !told);
+}
+
+void cross_check(const Request& request, job::JobFacts& facts) {
+  const std::optional<std::uint32_t> rank = number(request, "rank");
+  if (!facts.het && rank && *rank != facts.rank) {
+    facts.warnings.push_back(
+        fmt::format("SLURM_PROCID says rank {}, SPANK says {}: the former is used", facts.rank, *rank));
+  }
+}
+
+}  // namespace
+
+Result<job::JobFacts> task_facts(PluginLink& plugin, const Request& request, const Environment& task,
+                                 const settings::Settings& settings) {
+  Result<job::JobFacts> facts = launchers::facts_from_slurm(task);
+  if (!facts) {
+    return facts;
+  }
+  facts->source = "spank";
+  cross_check(request, *facts);
+  if (only_controller_knows(task, *facts)) {
+    if (const auto layout = layout_from_controller(plugin, request, task, *facts)) {
+      job::adopt_layout(*layout, *facts);
+      if (facts->head_known_to_all) {
+        launchers::forget_that_head_was_unknown(*facts);
+      }
+    }
+  }
+  if (const Result<void> chosen = step::choose_world(task, settings, *facts); !chosen) {
+    return chosen.error();
+  }
+  return facts;
+}
+
+Result<std::string> node_address(PluginLink& plugin, const std::string& node) {
+  std::string address = plugin.ask(hook::kAskAddress, node);
+  if (address.empty()) {
+    return fail("host.template", node, "slurmctld does not say", "again", ExitCode::Unavailable);
+  }
+  return address;
+}
+
+}  // namespace rollcall::hooks

@@ -1,0 +1,49 @@
+#include "runtime/hooks/task_set_up.h"
+
+#include <utility>
+
+#include "runtime/base/this_process.h"
+#include "runtime/step/resolved_step.h"
+#include "runtime/storage/folders.h"
+
+namespace rollcall::hooks {
+
+network::ResolvedName TaskSetUp::look_up(const std::string& name) {
+  limit_.doing("looks up " + name);
+  return ask_for(name);
+}
+
+Result<resolve::EnvPatch> TaskSetUp::run(const settings::LaunchLayers& layers) {
+  limit_.doing("asks who the user is");
+  task_ = with_home_and_user(std::move(task_));
+  limit_.doing("reads the settings");
+  Result<settings::Settings> settings = settings::load_launch_settings(task_, layers);
+  if (!settings) {
+    return settings.error();
+  }
+  settings_ = *std::move(settings);
+  limit_.set_patience(TimeLimit::Seconds(settings_->number(settings::kTaskTimeout)));
+  limit_.doing("asks Slurm for the step's layout");
+  Result<job::JobFacts> facts = find_facts(*settings_);
+  if (!facts) {
+    return facts.error();
+  }
+  facts_ = *std::move(facts);
+  facts_->sees_accelerator = sees_accelerator();
+  network_ =
+      step::observe_network(*facts_, *settings_, task_, [this](const std::string& name) { return look_up(name); });
+  Result<resolve::EnvPatch> patch = step::resolve_here(*facts_, *settings_, *network_, task_);
+  if (!patch) {
+    return patch;
+  }
+  if (const Result<void> checked = step::check_head_is_known(*facts_, *patch); !checked) {
+    return without_head(checked.error());
+  }
+  limit_.doing("makes the folders of caches and looks for old files");
+  if (const Result<void> prepared = storage::prepare_folders(*facts_, *patch, *settings_, task_); !prepared) {
+    return prepared.error();
+  }
+  return patch;
+}
+
+}  // namespace rollcall::hooks

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <climits>
+
+#include "spank_plugin/failure.h"
+
+namespace rollcall::spank {
+
+/// Where this plugin was loaded from, "" where the system does not tell. Not by dladdr(3), which lies in another
+/// library before glibc 2.34.
+struct OwnFile {
+  OwnFile();
+  char path[PATH_MAX] = "";
+};
+
+/// Finds the program `rollcall` that hooks run: `named`, or, where that is null, bin/rollcall in the nearest folder
+/// above this plugin's file that has it (PREFIX/bin/rollcall for PREFIX/lib/ARCHITECTURE/rollcall/spank_rollcall.so);
+/// in a build folder it is runtime/rollcall.
+///
+/// It is believed only where it and all folders that it lies in are root's or the owner's of the plugin's file, and
+/// nobody else may write there: it runs as every user who asks for --ddp. Failures: NotFound; Configuration.
+[[nodiscard]] Failure find_program(const char* named, char (&path)[PATH_MAX]);
+
+}  // namespace rollcall::spank

@@ -1,0 +1,218 @@
+#include "spank_plugin/program.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "runtime/contract/hook_wire.h"
+
+namespace rollcall::spank {
+namespace {
+
+constexpr long kGrace = 1000;  // milliseconds for a program to be gone
+constexpr int kBeyond = 10;    // of the numbers that the child gives its own descriptors
+
+/// What the program is started with, made before vfork(2): the child shares this process's memory.
+struct Start {
+  const char* path;
+  char* const* arguments;
+  char* const* environment;
+  int socket;
+  int shared;
+  pid_t parent;
+};
+
+/// slurmstepd's own files are none of the user's.
+void close_others_on_exec(int first) {
+#ifdef SYS_close_range
+  constexpr unsigned kCloseOnExec = 4;
+  if (::syscall(SYS_close_range, first, ~0U, kCloseOnExec) == 0) {
+    return;
+  }
+#endif
+  constexpr rlim_t kMost = 65536;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  for (int file = first; file < static_cast<int>(std::min(limit.rlim_cur, kMost)); ++file) {
+    ::fcntl(file, F_SETFD, FD_CLOEXEC);
+  }
+}
+
+/// In the child.
+[[noreturn]] void become(const Start& start, volatile int& error_number) {
+  ::signal(SIGTERM, SIG_IGN);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  ::dup2(nothing, STDIN_FILENO);
+  ::dup2(start.socket, hook::kSocket);
+  if (start.shared >= 0) {
+    ::dup2(start.shared, hook::kShared);
+  }
+  close_others_on_exec(start.shared >= 0 ? hook::kShared + 1 : hook::kSocket + 1);
+  if (::getppid() == start.parent) {
+    ::execve(start.path, start.arguments, start.environment);
+    error_number = errno;
+  }
+  ::_exit(to_int(ExitCode::NotExecutable));
+}
+
+pid_t fork_and_become(const Start& start, int& error_number) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &before);  // no handler of this process's runs in the child
+  volatile int child_error = 0;
+  const pid_t pid = ::vfork();  // NOLINT: fork(2) would copy slurmstepd's page tables
+  if (pid == 0) {
+    become(start, child_error);
+  }
+  error_number = pid < 0 ? errno : child_error;
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  return pid;
+}
+
+/// `environ`, or of slurmstepd's what tells the loader where libraries are.
+char** environment_for_program(bool of_slurmstepd, char** room, std::size_t size) {
+  if (!of_slurmstepd) {
+    return environ;
+  }
+  std::size_t used = 0;
+  for (char** entry = environ; *entry != nullptr && used + 1 < size; ++entry) {
+    if (std::string_view(*entry).starts_with("LD_")) {
+      room[used++] = *entry;
+    }
+  }
+  room[used] = nullptr;
+  return room;
+}
+
+template <typename Transfer>
+Io transfer_all(int socket, short event, std::size_t size, long deadline, Transfer transfer) {
+  for (std::size_t done = 0; done < size;) {
+    const ssize_t got = transfer(done);
+    if (got > 0) {
+      done += static_cast<std::size_t>(got);
+      continue;
+    }
+    if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+      return Io::Closed;
+    }
+    const long left = deadline - now();
+    pollfd waiting{socket, event, 0};
+    if (left <= 0 || (::poll(&waiting, 1, static_cast<int>(left)) == 0 && deadline <= now())) {
+      return Io::Late;
+    }
+  }
+  return Io::Done;
+}
+
+/// Waits for its end, which mostly is a matter of microseconds.
+int end_within(long milliseconds, Program& program) {
+  const long deadline = now() + milliseconds;
+  int status = 0;
+  for (useconds_t pause = 20;; pause = std::min<useconds_t>(2 * pause, 10'000)) {
+    if (::waitpid(program.pid, &status, WNOHANG) != 0) {
+      program.pid = -1;
+      return status;
+    }
+    if (deadline <= now()) {
+      return status;
+    }
+    ::usleep(pause);
+  }
+}
+
+void close_socket(Program& program) {
+  if (program.socket >= 0) {
+    ::close(program.socket);
+  }
+  program = {};
+}
+
+}  // namespace
+
+long now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1000 + time.tv_nsec / 1'000'000;
+}
+
+Io send_all(int socket, const char* data, std::size_t size, long deadline) {
+  return transfer_all(socket, POLLOUT, size, deadline, [&](std::size_t done) {
+    return ::send(socket, data + done, size - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+  });
+}
+
+Io receive_all(int socket, char* data, std::size_t size, long deadline) {
+  return transfer_all(socket, POLLIN, size, deadline,
+                      [&](std::size_t done) { return ::recv(socket, data + done, size - done, MSG_DONTWAIT); });
+}
+
+Failure start_program(const char* path, int shared, bool of_slurmstepd, Program& program) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return failed(ExitCode::Unavailable, "rollcall: --ddp: %s: cannot be run: %s; try again", path,
+                  std::strerror(errno));
+  }
+  constexpr std::size_t kMostEntries = 64;
+  char* few[kMostEntries];
+  char command[] = "rollcall";
+  char subcommand[sizeof hook::kCommand];
+  std::memcpy(subcommand, hook::kCommand, sizeof subcommand);
+  char version[] = ROLLCALL_VERSION;
+  char* arguments[]{command, subcommand, version, nullptr};
+  // Beyond the numbers that they get in the child, where dup2(2) must not close one of them.
+  const int socket = ::fcntl(ends[1], F_DUPFD_CLOEXEC, kBeyond);
+  const int high = shared >= 0 ? ::fcntl(shared, F_DUPFD_CLOEXEC, kBeyond) : -1;
+  int error_number = 0;
+  program.pid = fork_and_become(
+      {path, arguments, environment_for_program(of_slurmstepd, few, kMostEntries), socket, high, ::getpid()},
+      error_number);
+  ::close(ends[1]);
+  ::close(socket);
+  if (high >= 0) {
+    ::close(high);
+  }
+  program.socket = ends[0];
+  if (error_number != 0) {
+    stop_program(program);
+    return failed(ExitCode::NotExecutable, "rollcall: --ddp: %s: cannot be run: %s; try asking your administrator",
+                  path, std::strerror(error_number));
+  }
+  return {};
+}
+
+void stop_program(Program& program) {
+  if (program.runs()) {
+    ::kill(program.pid, SIGKILL);
+    (void)end_within(kGrace, program);
+  }
+  close_socket(program);
+}
+
+int status_of_end(Program& program) {
+  int status = end_within(kGrace, program);
+  if (program.runs()) {
+    ::kill(program.pid, SIGKILL);
+    status = end_within(kGrace, program);
+  }
+  close_socket(program);
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace rollcall::spank

@@ -1,0 +1,16 @@
+#pragma once
+
+namespace rollcall::spank {
+
+/// The arguments of this plugin's line in plugstack.conf; null: not there.
+struct Site {
+  const char* config = nullptr;        ///< config=PATH, the site profile
+  const char* config_owner = nullptr;  ///< config_owner=any|UID
+  const char* task_prolog = nullptr;   ///< task_prolog=PATH: the line stands in a user's own plugstack.conf
+  const char* program = nullptr;       ///< rollcall=PATH; null: the one that was installed with the plugin
+};
+
+/// Kept by SPANK as long as the plugin is loaded.
+[[nodiscard]] Site read_site(int argument_count, char** arguments);
+
+}  // namespace rollcall::spank

@@ -1,0 +1,72 @@
+#include "spank_plugin/submit.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "spank_plugin/buffer.h"
+#include "spank_plugin/request.h"
+
+namespace rollcall::spank {
+namespace {
+
+/// In the name by which sbatch and salloc hand the option on to the steps inside.
+constexpr const char* kHandedOn = "SLURM_SPANK_OPTION_rollcall_ddp=";
+
+bool is_handed_on() {
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (std::strstr(*entry, kHandedOn) != nullptr) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Whether a word of this process's command line begins so.
+bool is_on_command_line(std::string_view option) {
+  const int file = ::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  char buffer[4096];
+  std::size_t matched = 0;  // of the word that is being read
+  bool found = false;
+  for (ssize_t got = 0; !found && file >= 0 && (got = ::read(file, buffer, sizeof buffer)) > 0;) {
+    for (ssize_t i = 0; i < got && !found; ++i) {
+      constexpr std::size_t kOther = ~std::size_t{0};
+      matched = buffer[i] == '\0' ? 0 : matched != kOther && buffer[i] == option[matched] ? matched + 1 : kOther;
+      found = matched == option.size();
+    }
+  }
+  if (file >= 0) {
+    ::close(file);
+  }
+  return found;
+}
+
+}  // namespace
+
+bool init_has_work(const Site& site) {
+  if (spank_context() == S_CTX_ALLOCATOR) {
+    return ::getenv("ROLLCALL_SET") != nullptr;
+  }
+  const bool is_left_over =
+      ::getenv("SLURM_ROLLCALL_DDP") != nullptr || ::getenv("SLURM_ROLLCALL_TASK_PROLOG") != nullptr;
+  return is_on_command_line("--ddp") || is_handed_on() || (site.task_prolog != nullptr && is_left_over);
+}
+
+Failure submit(spank_t spank, const Site& site, const char* hook, const char* option) {
+  Request request(spank, site, -1);
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    request.variable(*entry);
+  }
+  if (spank_context() == S_CTX_LOCAL) {
+    request.item("srun", "yes");
+  }
+  if (option != nullptr) {
+    request.item("option", option);
+  }
+  return request.ask(hook);
+}
+
+}  // namespace rollcall::spank
