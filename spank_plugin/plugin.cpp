@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "runtime/contract/env_vars.h"
 #include "spank_plugin/request.h"
+#include "spank_plugin/secret.h"
 #include "spank_plugin/site.h"
 #include "spank_plugin/slurm_spank.h"
 #include "spank_plugin/submit.h"
@@ -23,6 +25,7 @@ spank::Site g_site;
 char* g_option = nullptr;        ///< what --ddp was given, "" for a bare one; null: not given, or off
 bool g_option_was_lost = false;  // Slurm passes over an error of the callback on a node
 spank::SharedByTasks g_shared;
+spank::StepSecret g_secret;
 
 // SPANK takes pointers to mutable text and keeps them.
 char g_name[] = "ddp";
@@ -99,12 +102,16 @@ int slurm_spank_init_post_opt(spank_t handle, int, char**) {
   }
   if (spank_context() == S_CTX_LOCAL && (g_option != nullptr || spank::program_runs())) {
     end_where_it_failed(spank::submit(handle, g_site, "post_opt", g_option));
+    if (g_option != nullptr && g_site.task_prolog == nullptr) {
+      end_where_it_failed(spank::draw_secret());
+    }
   }
   spank::end_program();
   return ESPANK_SUCCESS;
 }
 
 int slurm_spank_user_init(spank_t handle, int, char**) {
+  g_secret.take(handle);
   if (g_option != nullptr && spank::is_srun_step(handle)) {
     g_shared.make(handle);
   }
@@ -120,7 +127,9 @@ int slurm_spank_task_init(spank_t handle, int, char**) {
   }
   if (in_step && g_option != nullptr) {
     spank::set_up_task(handle, g_site, g_option, g_shared);
+    g_secret.hand_over(handle);
   } else {
+    spank_unsetenv(handle, env::kSecretFd.data());
     spank::drop_values_of_other_steps(handle, g_site);
   }
   return ESPANK_SUCCESS;

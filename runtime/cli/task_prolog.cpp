@@ -95,7 +95,8 @@ void restore(Environment& task, const std::optional<std::string>& users_prolog) 
     std::cout << kUnset << name << '\n';
     task.unset(name);
   }
-  for (const std::string_view ours : {env::kHandedOption, env::kUsersTaskProlog, env::kScriptContext}) {
+  for (const std::string_view ours :
+       {env::kHandedOption, env::kUsersTaskProlog, env::kScriptContext, env::kStepSecret}) {
     if (task.get(ours)) {
       std::cout << kUnset << ours << '\n';
       task.unset(ours);

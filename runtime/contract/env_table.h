@@ -39,8 +39,7 @@ inline constexpr std::array kVariables{
              "Slurm's ids, mpirun's namespace", "never"},
     Variable{kSecretFd, Use::Read, "trainer; rollcall",
              "set by srun --ddp, and by `rollcall run` for its workers: the number of the descriptor from which the "
-             "processes "
-             "of a step or run read their secret"},
+             "processes of a step or run read their secret"},
     Variable{kSiteConfig, Use::Read, "settings; users", "site profile to read instead of /etc/rollcall/site.toml"},
     Variable{kRun, Use::Read, "trainer; programs under `rollcall run`",
              "set by `rollcall run` for its workers: the same for all its generations, and for no other run"},
@@ -254,6 +253,8 @@ inline constexpr std::array kVariables{
              "the text of --ddp between srun and that program; no task has it"},
     Variable{kUsersTaskProlog, Use::Read, "install; rollcall",
              "the user's own prolog between srun and that program; no task has it"},
+    Variable{kStepSecret, Use::Read, "spank_plugin, install; rollcall",
+             "the step's secret between srun --ddp and slurmstepd; no task has it"},
     Variable{kScriptContext, Use::Read, "install; Slurm",
              "left by Slurm after a task prolog; rollcall's takes it out again"},
     Variable{kPmixNamespace, Use::Read, "launchers, rendezvous; PMIx", "set where a PMIx server started this task"},

@@ -122,6 +122,9 @@ inline constexpr std::string_view kHandedOption = "SLURM_ROLLCALL_DDP";
 /// What SLURM_TASK_PROLOG was before: the user's own prolog, which runs first.
 inline constexpr std::string_view kUsersTaskProlog = "SLURM_ROLLCALL_TASK_PROLOG";
 
+/// A step's secret on its way from srun to slurmstepd, which takes it out of the step's environment. srun passes
+/// SLURM_* on even with --export=NONE.
+inline constexpr std::string_view kStepSecret = "SLURM_ROLLCALL_STEP_SECRET";
 /// Slurm's own, which stays in a task's environment after any task prolog.
 inline constexpr std::string_view kScriptContext = "SLURM_SCRIPT_CONTEXT";
 

@@ -78,7 +78,8 @@ def comparable(environment):
     """What does not differ from step to step anyway; the port of this step as PORT."""
     port = environment.get("MASTER_PORT", "none")
     varying = re.compile(r"SLURM_(JOB_ID|JOBID|JOB_SLUID|JOB_START_TIME|JOB_END_TIME|STEP_RESV_PORTS|SRUN_COMM_PORT|"
-                         r"STEP_LAUNCHER_PORT|TASK_PID|LAUNCH_NODE_IPADDR|GTIDS)$|ROLLCALL_STEP$|ROLLCALL_SET$")
+                         r"STEP_LAUNCHER_PORT|TASK_PID|LAUNCH_NODE_IPADDR|GTIDS)$|ROLLCALL_STEP$|ROLLCALL_SET$|"
+                         r"ROLLCALL_SECRET_FD$")  # a descriptor, which a prolog cannot hand on
     return {name: value.replace(port, "PORT") for name, value in environment.items() if not varying.match(name)}
 
 

@@ -13,7 +13,7 @@ from shapes import SHAPES, Launch, by_name
 pytestmark = pytest.mark.long
 
 # What differs between two steps of one shape; ROLLCALL_SITE_CONFIG tells the command what plugstack.conf tells the plugin.
-VARYING = re.compile(r"SLURM|SRUN_|SBATCH_|PYTEST_CURRENT_TEST$|ROLLCALL_(STEP|SET|SITE_CONFIG)$|_$|SHLVL$")
+VARYING = re.compile(r"SLURM|SRUN_|SBATCH_|PYTEST_CURRENT_TEST$|ROLLCALL_(STEP|SET|SITE_CONFIG|SECRET_FD)$|_$|SHLVL$")
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,87 @@
+#include "spank_plugin/secret.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+#include <string_view>
+
+#include "runtime/contract/env_vars.h"
+#include "spank_plugin/task.h"
+
+namespace rollcall::spank {
+namespace {
+
+constexpr std::size_t kBytes = 16;
+
+/// A sealed memfd with `text` that programs inherit, at a number beyond those that people choose (bash's are below
+/// 256); -1: the kernel refuses.
+int inherited_memory(std::string_view text) {
+  const int file = ::memfd_create("rollcall-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (file < 0) {
+    return -1;
+  }
+  int high = -1;
+  if (::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+      ::fcntl(file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) == 0) {
+    for (const int lowest : {900, 200, 20}) {
+      high = high < 0 ? ::fcntl(file, F_DUPFD, lowest) : high;
+    }
+  }
+  ::close(file);
+  return high;
+}
+
+}  // namespace
+
+Failure draw_secret() {
+  static bool drawn = false;
+  if (drawn) {
+    return {};  // each component of a het step calls
+  }
+  unsigned char bytes[kBytes];
+  if (::getrandom(bytes, sizeof bytes, 0) != sizeof bytes) {
+    return failed(ExitCode::Unavailable, "rollcall: --ddp: no random numbers for the step's secret: %s; try again",
+                  std::strerror(errno));
+  }
+  char digits[2 * kBytes + 1] = "";
+  for (std::size_t i = 0; i < kBytes; ++i) {
+    digits[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
+    digits[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
+  }
+  drawn = ::setenv(env::kStepSecret.data(), digits, 1) == 0;
+  return drawn ? Failure() : failed(ExitCode::Unavailable, "rollcall: --ddp: no memory is left; try asking for more");
+}
+
+void StepSecret::take(spank_t spank) {
+  if (get_variable(spank, env::kStepSecret.data(), digits_)) {
+    spank_unsetenv(spank, env::kStepSecret.data());
+  }
+}
+
+void StepSecret::hand_over(spank_t spank) const {
+  Buffer job;
+  Buffer step;
+  // A step of several components is that of the first one's job.
+  if (digits_.text().size() != 2 * kBytes || !get_variable(spank, env::kSlurmJobId.data(), job) ||
+      !get_variable(spank, env::kSlurmStepId.data(), step)) {
+    return;
+  }
+  Buffer text;
+  for (const std::string_view part :
+       {job.text(), std::string_view("."), step.text(), std::string_view(" "), digits_.text()}) {
+    text.append(part);
+  }
+  if (const int file = inherited_memory(text.text()); file >= 0) {
+    Buffer number;
+    number.append(static_cast<std::uint32_t>(file));
+    spank_setenv(spank, env::kSecretFd.data(), number.c_str(), 1);
+  }
+}
+
+}  // namespace rollcall::spank
