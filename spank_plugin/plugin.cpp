@@ -11,6 +11,7 @@
 #include "spank_plugin/secret.h"
 #include "spank_plugin/site.h"
 #include "spank_plugin/slurm_spank.h"
+#include "spank_plugin/step_log.h"
 #include "spank_plugin/submit.h"
 #include "spank_plugin/task.h"
 
@@ -26,6 +27,7 @@ char* g_option = nullptr;        ///< what --ddp was given, "" for a bare one; n
 bool g_option_was_lost = false;  // Slurm passes over an error of the callback on a node
 spank::SharedByTasks g_shared;
 spank::StepSecret g_secret;
+spank::StepLog g_log;
 
 // SPANK takes pointers to mutable text and keeps them.
 char g_name[] = "ddp";
@@ -35,6 +37,12 @@ char g_usage[] =
     "LOCAL_RANK, "
     "interfaces, ...); key=value,... overrides settings for this step (a comma inside a value is written +), off turns "
     "it off; 'rollcall env' shows the values, 'man rollcall-spank' the rest";
+
+/// Whether a line of this step goes to the system's log.
+bool is_logged(spank_t handle) {
+  return g_option != nullptr && g_site.log != nullptr && std::strcmp(g_site.log, "syslog") == 0 &&
+         spank_context() == S_CTX_REMOTE && spank::is_srun_step(handle);
+}
 
 /// Ends srun, sbatch or salloc where that is necessary. Nothing has begun, and Slurm would say "Invalid --ddp
 /// argument: " with the whole argument, or (null), and end with 1.
@@ -131,6 +139,20 @@ int slurm_spank_task_init(spank_t handle, int, char**) {
   } else {
     spank_unsetenv(handle, env::kSecretFd.data());
     spank::drop_values_of_other_steps(handle, g_site);
+  }
+  return ESPANK_SUCCESS;
+}
+
+int slurm_spank_task_exit(spank_t handle, int, char**) {
+  if (is_logged(handle)) {
+    g_log.task_ended(handle);
+  }
+  return ESPANK_SUCCESS;
+}
+
+int slurm_spank_exit(spank_t handle, int, char**) {
+  if (is_logged(handle)) {
+    g_log.write(handle);
   }
   return ESPANK_SUCCESS;
 }

@@ -12,7 +12,8 @@ Site read_site(int argument_count, char** arguments) {
   } known[]{{"config=", &site.config},
             {"config_owner=", &site.config_owner},
             {"task_prolog=", &site.task_prolog},
-            {"rollcall=", &site.program}};
+            {"rollcall=", &site.program},
+            {"log=", &site.log}};
   for (int i = 0; i < argument_count; ++i) {
     for (const auto& [key, value] : known) {
       if (std::string_view(arguments[i]).starts_with(key) && *value == nullptr) {

@@ -8,6 +8,7 @@ struct Site {
   const char* config_owner = nullptr;  ///< config_owner=any|UID
   const char* task_prolog = nullptr;   ///< task_prolog=PATH: the line stands in a user's own plugstack.conf
   const char* program = nullptr;       ///< rollcall=PATH; null: the one that was installed with the plugin
+  const char* log = nullptr;           ///< log=syslog
 };
 
 /// Kept by SPANK as long as the plugin is loaded.
