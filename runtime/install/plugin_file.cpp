@@ -1,6 +1,5 @@
 #include "runtime/install/plugin_file.h"
 
-#include <elf.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,54 +8,12 @@
 #include <string>
 
 #include "runtime/base/child_process.h"
+#include "runtime/base/elf_symbol.h"
 #include "runtime/base/text.h"
 #include "runtime/job/marker.h"
 
 namespace rollcall::install {
 namespace {
-
-constexpr std::string_view kSymbol = "plugin_version";
-
-/// A structure at `offset`; nothing where the file ends before.
-template <typename T>
-std::optional<T> at(std::string_view bytes, std::uint64_t offset) {
-  T value;
-  if (offset > bytes.size() || bytes.size() - offset < sizeof value) {
-    return std::nullopt;
-  }
-  std::memcpy(&value, bytes.data() + offset, sizeof value);
-  return value;
-}
-
-std::optional<Elf64_Shdr> section(std::string_view bytes, const Elf64_Ehdr& header, std::uint32_t index) {
-  return at<Elf64_Shdr>(bytes, header.e_shoff + std::uint64_t{index} * sizeof(Elf64_Shdr));
-}
-
-bool has_name(std::string_view bytes, const Elf64_Shdr& names, std::uint32_t offset) {
-  const std::uint64_t begin = names.sh_offset + offset;
-  return begin < bytes.size() && bytes.substr(begin).starts_with(kSymbol) && begin + kSymbol.size() < bytes.size() &&
-         bytes[begin + kSymbol.size()] == '\0';
-}
-
-std::optional<Elf64_Sym> find_symbol(std::string_view bytes, const Elf64_Ehdr& header) {
-  for (std::uint32_t index = 0; index < header.e_shnum; ++index) {
-    const auto table = section(bytes, header, index);
-    if (!table || table->sh_type != SHT_DYNSYM) {
-      continue;
-    }
-    const auto names = section(bytes, header, table->sh_link);
-    for (std::uint64_t i = 0; names && i < table->sh_size / sizeof(Elf64_Sym); ++i) {
-      const auto symbol = at<Elf64_Sym>(bytes, table->sh_offset + i * sizeof(Elf64_Sym));
-      if (!symbol) {
-        break;
-      }
-      if (has_name(bytes, *names, symbol->st_name)) {
-        return symbol;
-      }
-    }
-  }
-  return std::nullopt;
-}
 
 SlurmVersion from_number(std::uint32_t number) {
   return {static_cast<int>(number >> 16 & 0xff), static_cast<int>(number >> 8 & 0xff), static_cast<int>(number & 0xff)};
@@ -67,17 +24,13 @@ SlurmVersion from_number(std::uint32_t number) {
 std::string SlurmVersion::text() const { return fmt::format("{}.{:02}.{}", major, minor, micro); }
 
 std::optional<SlurmVersion> plugin_version(std::string_view bytes) {
-  const auto header = at<Elf64_Ehdr>(bytes, 0);
-  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64) {
+  const std::optional<std::string_view> symbol = elf_symbol(bytes, "plugin_version");
+  std::uint32_t number = 0;
+  if (!symbol || symbol->size() < sizeof number) {
     return std::nullopt;
   }
-  const auto symbol = find_symbol(bytes, *header);
-  const auto home = symbol ? section(bytes, *header, symbol->st_shndx) : std::nullopt;
-  if (!home || symbol->st_value < home->sh_addr) {
-    return std::nullopt;
-  }
-  const auto number = at<std::uint32_t>(bytes, home->sh_offset + (symbol->st_value - home->sh_addr));
-  return number ? std::optional(from_number(*number)) : std::nullopt;
+  std::memcpy(&number, symbol->data(), sizeof number);
+  return from_number(number);
 }
 
 std::optional<SlurmVersion> parse_slurm_version(std::string_view text) {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "runtime/base/believed_file.h"
+#include "runtime/base/elf_symbol.h"
 #include "runtime/base/small_file.h"
 #include "runtime/base/text.h"
 #include "runtime/contract/env_vars.h"
@@ -105,6 +106,18 @@ PluginLine plugin_line(const std::string& file, const std::vector<std::string>& 
   return line;
 }
 
+/// Whether a plugin is rollcall's, whatever its file is called: by the name that SPANK has for it. One without a path
+/// lies in slurm.conf's PluginDir, and is told by its file's name.
+bool is_rollcall(const std::string& plugin, const ReadFile& read) {
+  if (plugin.ends_with("spank_rollcall.so") || !plugin.starts_with('/')) {
+    return plugin.find("rollcall") != std::string::npos;
+  }
+  using namespace std::string_view_literals;
+  const std::optional<std::string> file = read(plugin);
+  const std::optional<std::string_view> name = elf_symbol(file ? *file : "", "plugin_name");
+  return name && name->starts_with("rollcall\0"sv);
+}
+
 void find_plugin_lines(const std::string& path, const ReadFile& read, const ListNames& names, int depth,
                        std::vector<PluginLine>& found) {
   const std::optional<std::string> text = depth < kDeepest ? read(path) : std::nullopt;
@@ -116,7 +129,7 @@ void find_plugin_lines(const std::string& path, const ReadFile& read, const List
       for (const std::string& file : matching_files(beside(path, words[1]), names)) {
         find_plugin_lines(file, read, names, depth + 1, found);
       }
-    } else if (words[1].ends_with("spank_rollcall.so")) {
+    } else if (is_rollcall(words[1], read)) {
       found.push_back(plugin_line(path, words));
     }
   }
@@ -180,6 +193,9 @@ class SlurmReader {
  public:
   std::optional<std::string> read(const std::string& path) {
     std::string text;
+    if (path.ends_with(".so")) {  // which plugin it is; the one that is ours is judged later, others are not read whole
+      return read_small_file(path, kLongest, text).reason.empty() ? std::optional(std::move(text)) : std::nullopt;
+    }
     std::optional<Disbelief> disbelief;
     const FileReading reading = read_believed_file(path, believed_, kLongest, text, disbelief);
     if (disbelief && !refusal_) {

@@ -58,7 +58,7 @@ struct PluginLine {
 };
 
 /// All lines of plugstack.conf at `path` and the files that it includes (wildcards as glob(3) has them) that load
-/// spank_rollcall.so, in order.
+/// rollcall's plugin, in order: spank_rollcall.so, or what has that plugin's name for SPANK under another.
 [[nodiscard]] std::vector<PluginLine> plugin_lines(const std::string& path, const ReadFile& read,
                                                    const ListNames& names);
 

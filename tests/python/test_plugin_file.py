@@ -80,3 +80,26 @@ def test_a_rule_that_is_broken_is_named(tmp_path):
         "links nothing but libc", "wants nothing else of its host than Slurm's", "shows SPANK's symbols alone",
         "has a stack protector", "has _FORTIFY_SOURCE", "binds all at once", "has its relocations read-only",
         "has no stack that is executed", "is stripped", "has at most 200 KB", "has no path to libraries"}
+
+
+# ---------------------------------------------------------------- a file of another name
+
+
+@pytest.mark.parametrize("name, is_it", [("spank_rollcall.so", True), ("spank_rollcall-22.05.so", True), ("anything.so", True),
+                                         ("spank_other.so", False), ("absent.so", False)])
+def test_it_is_known_by_what_it_is(tmp_path, name, is_it):
+    """The profile and its locks hold for `rollcall` whatever the plugin's file is called."""
+    plugin = tmp_path / name
+    if name == "spank_other.so":
+        source = tmp_path / "other.c"
+        source.write_text('const char plugin_name[] = "rollcaller"; const char plugin_type[] = "spank";\n')
+        subprocess.run([shutil.which("gcc") or "clang", "-shared", "-fPIC", "-o", plugin, source], check=True)
+    elif is_it:
+        shutil.copy(PLUGINS[0], plugin)
+    (tmp_path / "site.toml").write_text('threads = "3"\n[site]\nname = "here"\nlocked = ["threads"]\n')
+    (tmp_path / "plugstack.conf").write_text(f"optional {plugin} config={tmp_path}/site.toml\n")
+    (tmp_path / "slurm.conf").write_text(f"PlugStackConfig={tmp_path}/plugstack.conf\n")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "SLURM_CONF": str(tmp_path / "slurm.conf")}
+    shown = subprocess.run([BUILD / "runtime" / "rollcall", "--print-config"], capture_output=True, text=True, env=environment)
+    assert shown.returncode == 0, shown.stderr
+    assert (f"{tmp_path}/site.toml" in shown.stdout) == is_it, shown.stdout
