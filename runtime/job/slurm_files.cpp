@@ -193,7 +193,7 @@ class SlurmReader {
  public:
   std::optional<std::string> read(const std::string& path) {
     std::string text;
-    if (path.ends_with(".so")) {  // which plugin it is; the one that is ours is judged later, others are not read whole
+    if (path.ends_with(".so")) {  // only for its name; ours is judged by check_plugin(), others may be larger
       return read_small_file(path, kLongest, text).reason.empty() ? std::optional(std::move(text)) : std::nullopt;
     }
     std::optional<Disbelief> disbelief;

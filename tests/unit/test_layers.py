@@ -18,6 +18,7 @@ RUNTIME = {
     "storage": ["step", "resolve", "job", "network", "settings", "base", "contract"],
     "hooks": ["storage", "step", "launchers", "resolve", "job", "network", "settings", "base", "contract"],
     "rendezvous": ["step", "launchers", "resolve", "job", "network", "settings", "base", "contract"],
+    "store": ["rendezvous", "step", "launchers", "resolve", "job", "network", "settings", "base", "contract"],
     "elastic": ["rendezvous", "step", "launchers", "resolve", "job", "network", "settings", "base", "contract"],
     "doctor": ["install", "storage", "rendezvous", "step", "launchers", "resolve", "job", "network", "settings", "base", "contract"],
     "command_line": ["settings", "base", "contract"],

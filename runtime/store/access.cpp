@@ -1,0 +1,33 @@
+#include "runtime/store/access.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace rollcall::store {
+
+Answer Access::ask(Request request, const Patience& patience) {
+  if (const std::size_t size = encoded_size(request); size > kLongestRequest) {
+    return {.status = Answer::Status::Refused,
+            .refusal = fmt::format("a request of {} bytes is longer than the {} that the store takes at once", size,
+                                   kLongestRequest)};
+  }
+  return carry_out(std::move(request), patience);
+}
+
+bool WaitLimit::over() {
+  const auto now = Patience::Clock::now();
+  if (now < next_) {
+    return false;
+  }
+  next_ = later();
+  return now >= patience_.until || (patience_.interrupted && patience_.interrupted());
+}
+
+Patience::Clock::time_point WaitLimit::later() const {
+  constexpr std::chrono::milliseconds kPiece{100};
+  return patience_.interrupted ? std::min(patience_.until, Patience::Clock::now() + kPiece) : patience_.until;
+}
+
+}  // namespace rollcall::store
