@@ -118,6 +118,4 @@ Listener::~Listener() {
   }
 }
 
-int Listener::release() { return std::exchange(descriptor_, -1); }
-
 }  // namespace rollcall::rendezvous

@@ -26,10 +26,8 @@ class Listener {
 
   /// The port it is bound to, never 0.
   [[nodiscard]] std::uint16_t port() const { return port_; }
-  /// The socket, still owned by this object; -1 after release() or a move.
+  /// The socket, still owned by this object; -1 after a move.
   [[nodiscard]] int descriptor() const { return descriptor_; }
-  /// Hands the socket over: the caller closes it (TCPStoreOptions::masterListenFd does).
-  [[nodiscard]] int release();
 
  private:
   Listener(int descriptor, std::uint16_t port) : descriptor_(descriptor), port_(port) {}

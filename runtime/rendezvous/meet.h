@@ -16,7 +16,7 @@
 
 namespace rollcall::rendezvous {
 
-/// All ranks have met. On rank 0 it owns the listening socket (until released) and the endpoint file. The connections
+/// All ranks have met. On rank 0 it owns the listening socket and the endpoint file. The connections
 /// on which they met stay open: both ends of each have shown that they know the world's secret.
 struct Meeting {
   Endpoint endpoint;

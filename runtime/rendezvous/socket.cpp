@@ -84,11 +84,15 @@ Socket::~Socket() {
 bool Socket::take_arrived(std::size_t most) {
   std::array<char, 16384> piece{};
   while (!frames_.broken() && frames_.size() < most) {
-    const ssize_t count = recv(descriptor_, piece.data(), std::min(piece.size(), most - frames_.size()), 0);
+    const std::size_t asked = std::min(piece.size(), most - frames_.size());
+    const ssize_t count = recv(descriptor_, piece.data(), asked, 0);
     if (count <= 0) {
       return count < 0 && would_block(errno) && flush();
     }
     frames_.append({piece.data(), static_cast<std::size_t>(count)});
+    if (static_cast<std::size_t>(count) < asked) {
+      break;  // that was all: to ask once more would double what a short message costs
+    }
   }
   return flush();  // what is there already comes first
 }

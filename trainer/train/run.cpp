@@ -1,6 +1,5 @@
 #include "trainer/train/run.h"
 
-#include <c10/util/Logging.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 #include <unistd.h>
@@ -303,9 +302,6 @@ SessionEnd work(const config::Options& options, Environment environment, const s
   const Result<std::shared_ptr<elastic::AgentLink>> agent = agent_of(options, environment);
   if (!agent) {
     return {.exit_code = report.common(agent.error())};
-  }
-  if (*agent) {
-    FLAGS_caffe2_log_level = c10::GLOG_ERROR;  // c10d warns with a stack trace of each store that went with its rank
   }
   Ready ready;
   if (*agent && environment.get(env::kStandby)) {

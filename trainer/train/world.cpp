@@ -79,15 +79,6 @@ Result<void> take_device(World& world, const job::JobFacts& facts, const Environ
 /// What connects the hosts of ranks that agree on why they cannot train: alike on all of them, whatever each found.
 std::string of_hosts(const std::string& asked) { return process_group::check_backend(asked, nullptr) ? asked : "auto"; }
 
-/// A connection of its own to the store that this process serves; the store itself where none can be had.
-c10::intrusive_ptr<c10d::Store> client_of(const c10::intrusive_ptr<c10d::Store>& store) {
-  try {
-    return store->clone();
-  } catch (const std::exception&) {
-    return store;
-  }
-}
-
 constexpr const char* kLeft = "rollcall/left";
 
 void wait_for_others(const World& world) {
@@ -127,13 +118,13 @@ Result<World> join_world(const step::ResolvedStep& step, const Environment& patc
   }
   trace.mark("rendezvous");
   Result<c10::intrusive_ptr<c10d::Store>> store = process_group::connect_store(
-      *meeting, world.rank, world.world_size, milliseconds(launch.number("rendezvous.timeout")));
+      *meeting, world.rank, world.world_size, milliseconds(launch.number("rendezvous.timeout")), over);
   if (!store) {
     return store.error();
   }
   trace.mark("store");
-  world.store = over ? process_group::interruptible(*store, over) : *store;
-  world.group_store = world.rank == 0 ? client_of(world.store) : world.store;
+  world.store = *store;
+  world.group_store = world.store->clone();
   report.attach(world.store);
   // A rank that dies as a PMIx client takes the whole step down before anybody can say why.
   pmix.reset();

@@ -40,8 +40,8 @@ struct World {
   std::string rendezvous;                            ///< how the ranks met: "pmix 127.0.0.1:43210"
   std::string backend;                               ///< "gloo", or "none" in a world of one
   process_group::ProcessGroupOptions group_options;  ///< of further groups
-  c10::intrusive_ptr<c10d::Store> store;             ///< rank 0's holds the server
-  /// For what may be left behind: it keeps no server, and so no port, when the world goes.
+  c10::intrusive_ptr<c10d::Store> store;             ///< rank 0's holds the keys of all
+  /// For what may be left behind: it does not keep them when the world goes.
   c10::intrusive_ptr<c10d::Store> group_store;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;  ///< null in a world of one
 
@@ -81,10 +81,10 @@ struct Recovery {
                                        metrics::StartupTrace& trace, const process_group::Interrupted& lost = {},
                                        const process_group::Interrupted& over = {});
 
-/// How the ranks end a run that all of them end alike: rank 0, which holds the store, leaves last. A watchdog of
-/// another rank that asked the store afterwards would make LibTorch print a warning with a stack trace. Called by all
-/// ranks once all other groups are gone; lets go of `world`'s own on all but rank 0, where it returns when all others
-/// have done so, at most 10 seconds later. Where a rank has died before, nobody waits for it.
+/// How the ranks end a run that all of them end alike: rank 0, which holds the store, leaves last, so that the
+/// watchdogs of the others still learn who has left in good order. Called by all ranks once all other groups are gone;
+/// lets go of `world`'s own on all but rank 0, where it returns when all others have done so, at most 10 seconds later.
+/// Where a rank has died before, nobody waits for it.
 void let_others_leave_first(World& world);
 
 /// The same for an interrupted run: all but rank 0 end at once with 0, rank 0 returns and ends alone with the code that

@@ -12,28 +12,22 @@
 
 namespace rollcall::process_group {
 
-/// Connects this rank to the step's key-value store, which rank 0 serves on the socket of `meeting` (taken over: its
-/// listener is released). Collective: returns once every rank is connected, so that `meeting` may go. All keys get the
-/// prefix of this world's meeting and generation of ranks ("rollcall/4711-0-0-0123456789abcdef/0/"), so that neither a
-/// stranger's keys nor those of other generations in the same store are ever taken for its own.
-///
-/// `timeout` bounds the wait for the others and becomes the store's own.
-/// Errors (Unavailable): rank 0 cannot be reached; not all ranks came in time (says how many did).
-[[nodiscard]] Result<c10::intrusive_ptr<c10d::Store>> connect_store(rendezvous::Meeting& meeting, std::uint32_t rank,
-                                                                    std::uint32_t world_size,
-                                                                    std::chrono::milliseconds timeout);
-
-/// Waits until all ranks have called this once with the same store: what connect_store() ends with. Errors: as above.
-[[nodiscard]] Result<void> await_all_ranks(c10d::Store& store, std::uint32_t rank, std::uint32_t world_size,
-                                           std::chrono::milliseconds timeout);
-
-/// Whether what waits is to give up. Called by any thread, about ten times a second.
+/// Whether what waits is to give up. Called by any thread, about ten times a second; does not use the store.
 using Interrupted = std::function<bool()>;
 
-/// `store`, whose waits for keys end early where `interrupted`, as they do after their timeout: with a
-/// c10::DistStoreError. For ranks that wait for what a lost one was to tell. Clones do the same. As thread-safe as
-/// `store`.
-[[nodiscard]] c10::intrusive_ptr<c10d::Store> interruptible(c10::intrusive_ptr<c10d::Store> store,
-                                                            Interrupted interrupted);
+/// This rank's way to its world's key-value store, which rank 0 serves in this process on the connections on which the
+/// ranks met (taken out of `meeting`, whose listener is closed). Waits for nobody.
+///
+/// Thread-safe; clones share the connection. Rank 0's keys go with the store that is returned here: its clones, and the
+/// other ranks, are told from then on that the store is gone.
+///
+/// `timeout`: of waits for keys that name none. They end early where `interrupted`, which may be empty, as they do
+/// after their timeout. Throws as c10d::TCPStore does: c10::DistStoreError after a timeout, c10::DistNetworkError where
+/// rank 0's store is gone; and the former where the store is full (runtime/store/table.h). Errors (Unavailable): no
+/// descriptor or thread is to be had.
+[[nodiscard]] Result<c10::intrusive_ptr<c10d::Store>> connect_store(rendezvous::Meeting& meeting, std::uint32_t rank,
+                                                                    std::uint32_t world_size,
+                                                                    std::chrono::milliseconds timeout,
+                                                                    Interrupted interrupted = {});
 
 }  // namespace rollcall::process_group

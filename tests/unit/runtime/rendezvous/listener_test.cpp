@@ -41,21 +41,19 @@ TEST(Listener, PortInUseIsAnErrorThatNamesThePort) {
               StartsWith("rollcall: MASTER_PORT: " + std::to_string(first->port()) + ": is in use on "));
 }
 
-TEST(Listener, ClosesItsSocketOnceAndHandsItOverOnRelease) {
-  int released = -1;
+TEST(Listener, ClosesItsSocketOnceAndNotWhereItWasMovedFrom) {
+  int moved_to = -1;
   std::uint16_t port = 0;
   {
     auto listener = Listener::on_all_addresses(0);
     Listener moved = std::move(*listener);
     EXPECT_EQ(listener->descriptor(), -1);
     port = moved.port();
-    released = moved.release();
-    EXPECT_EQ(moved.descriptor(), -1);
+    moved_to = moved.descriptor();
+    EXPECT_NE(fcntl(moved_to, F_GETFD) & FD_CLOEXEC, 0);
+    EXPECT_FALSE(Listener::on_all_addresses(port));
   }
-  EXPECT_NE(fcntl(released, F_GETFD), -1);
-  EXPECT_NE(fcntl(released, F_GETFD) & FD_CLOEXEC, 0);
-  EXPECT_FALSE(Listener::on_all_addresses(port));
-  close(released);
+  EXPECT_EQ(fcntl(moved_to, F_GETFD), -1);
   int closed = -1;
   {
     const auto listener = Listener::on_all_addresses(port);
