@@ -263,3 +263,29 @@ def test_a_run_of_the_same_id_is_another_run(tmp_path):
     begins = run_and_kill_once(tmp_path, has_begun, "--resume=never", "--checkpoint-steps=1000")
     assert [begin["step"] > 0 for begin in begins] == [False, True, False, False]
     assert begins[0]["run"] == begins[1]["run"] != begins[2]["run"] == begins[3]["run"]
+
+
+@pytest.mark.long
+def test_a_job_whose_starts_come_to_no_checkpoint_is_not_started_again_for_ever(tmp_path):
+    """Five may have been unlucky. Who submits again has changed something."""
+    options = [*OPTIONS, "--max-steps=100000", "--checkpoint-epochs=0"]
+
+    def start_in_vain(restarts, job="5"):
+        env = {"SLURM_JOB_ID": job, **({"SLURM_RESTART_COUNT": str(restarts)} if restarts else {})}
+        before = begun()
+        training = trainer_ranks.start(tmp_path, *options, ranks=1, env=env)[0]
+        agents.wait_until(lambda: begun() > before or training.poll() is not None)
+        training.kill()
+        training.communicate()
+        return training.returncode
+
+    def begun():
+        records = tmp_path / "metrics.jsonl"
+        return records.read_text().count('"event":"begin"') if records.exists() else 0
+
+    for restarts in range(5):
+        assert start_in_vain(restarts) == -signal.SIGKILL
+    said = trainer_ranks.run(tmp_path, *options, ranks=1, code=64, env={"SLURM_JOB_ID": "5", "SLURM_RESTART_COUNT": "5"})
+    assert "rollcall: job: 5: was started 5 times at step 0, and came to no checkpoint behind it" in said
+    assert start_in_vain(0, job="6") == -signal.SIGKILL
+    assert start_in_vain(1, job="6") == -signal.SIGKILL

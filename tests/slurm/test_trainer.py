@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import re
 import signal
 import time
@@ -357,6 +358,33 @@ def test_a_step_may_be_several_batches(train, tmp_path, parallel):
     run("parts", 1)
     assert "resumed" in run("parts", 3)
     assert differing_tensors(checkpoints(tmp_path / "whole")[-1], checkpoints(tmp_path / "parts")[-1]) == []
+
+
+@pytest.mark.long
+def test_run_sbatch_does_not_start_a_job_for_ever_that_comes_to_no_checkpoint(cluster, rollcall_train, tmp_path):
+    env = {"SCRATCH": str(tmp_path), "OMP_NUM_THREADS": "1", "PATH": f"{rollcall_train.parent}:{os.environ['PATH']}"}
+    job = cluster.run("sbatch", "--parsable", "--ntasks-per-node=1", "--cpus-per-task=1", f"--output={tmp_path}/%x-%j.out",
+                      SOURCE / "sbatch_templates" / "run.sbatch", *SMALL, "--max-steps=100000", "--checkpoint-epochs=0",
+                      env=env).stdout.strip()
+
+    def begun():
+        return sum(file.read_text().count('"event":"begin"') for file in tmp_path.rglob("metrics.jsonl"))
+
+    def signal_ranks(number):
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if b"--max-steps=100000" in (folder / "cmdline").read_bytes() and \
+                        f"\0SLURM_JOB_ID={job}\0".encode() in (folder / "environ").read_bytes():
+                    os.kill(int(folder.name), number)
+    for start in range(1, 6):
+        poll(lambda number=start: begun() == number, f"start {start}", 120)
+        signal_ranks(signal.SIGSTOP)  # as where a node dies: they do not hear that they are to save
+        cluster.run("scontrol", "requeue", job)
+        signal_ranks(signal.SIGKILL)
+    poll(lambda: "JobState=FAILED" in cluster.run("scontrol", "show", "job", job).stdout, "the job's end", 120)
+    assert "ExitCode=64:0" in cluster.run("scontrol", "show", "job", job).stdout and begun() == 5
+    output = (tmp_path / f"rollcall-{job}.out").read_text()
+    assert output.count(f"rollcall: job: {job}: was started 5 times at step 0, and came to no checkpoint behind it") == 1
 
 
 def test_run_sbatch_requeues_an_interrupted_job_which_then_finishes(cluster, rollcall_train, tmp_path):

@@ -235,6 +235,10 @@ Result<LookBack> look_back(const config::TrainConfig& config, const std::string&
     return earlier.error();
   }
   found.earlier = *std::move(earlier);
+  const std::int64_t step = found.earlier ? found.earlier->progress.global_step : 0;
+  if (Result<void> further = check_comes_further(config, environment, step); !further) {
+    return further.error();
+  }
   if (found.earlier && options.resume == "auto") {
     warn_of_older(config, found.earlier->progress.global_step, warnings);
   }

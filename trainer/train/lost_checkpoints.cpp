@@ -36,9 +36,23 @@ class SavesReader {
     is_here_ = folder_.empty() || folder_ == given_ || record.text("resolved_checkpoint_folder") == resolved_;
     is_own_ = (!restart_.job.empty() && record.text("job") == restart_.job) ||
               (!restart_.run.empty() && record.text("run") == restart_.run);
+    count_start(record);
     std::int64_t& newest = is_here_ ? saves_.of_training : saves_.elsewhere;
     const std::int64_t step = record.integer("step");  // what was saved beyond it was given up, or was lost
     newest = step == 0 ? -1 : std::min(newest, step);
+  }
+
+  /// Generations of one `rollcall run` are one start, and this one is none yet.
+  void count_start(const report::ReadRecord& record) {
+    const std::string run = record.text("run");
+    const bool is_counted = !run.empty() && (run == last_run_ || run == restart_.run);
+    if (restart_.job.empty() || record.text("job") != restart_.job || is_counted) {
+      return;
+    }
+    last_run_ = run;
+    const std::int64_t step = record.integer("step");
+    saves_.began_there = step == saves_.last_began_at ? saves_.began_there + 1 : 1;
+    saves_.last_began_at = step;
   }
 
   void saved(std::int64_t step) {
@@ -57,6 +71,7 @@ class SavesReader {
   std::string folder_;
   bool is_here_ = true;
   bool is_own_ = false;
+  std::string last_run_;
   RecordedSaves saves_;
 };
 
@@ -136,6 +151,23 @@ Result<void> check_none_lost(const config::TrainConfig& config, const std::strin
                     restart.job, environment.get_non_empty(env::kSlurmRestartCount).value_or("0"), folder));
   }
   return {};
+}
+
+Result<void> check_comes_further(const config::TrainConfig& config, const Environment& environment, std::int64_t step) {
+  const Restart restart = restart_of(environment);
+  const Result<RecordedSaves> saves = restart.job.empty() ? RecordedSaves() : recorded_saves(config, restart);
+  if (!saves) {
+    return saves.error();
+  }
+  if (saves->last_began_at != step || saves->began_there < kStartsInVain) {
+    return {};
+  }
+  return fail(
+      "job", restart.job,
+      fmt::format("was started {} times at step {}, and came to no checkpoint behind it", saves->began_there, step),
+      "looking at what ended these starts, checkpoints more often (--checkpoint-steps), or a longer time limit, "
+      "then submitting again, which goes on from this step",
+      ExitCode::Usage);
 }
 
 Result<std::string> older_checkpoint_warning(const config::TrainConfig& config, std::int64_t step) {

@@ -12,11 +12,13 @@ namespace rollcall::train {
 
 /// The last checkpoints that the records of a run's folder tell of as written. -1: none.
 struct RecordedSaves {
-  bool any_start = false;         ///< whether there is a record of a start at all
-  std::int64_t of_training = -1;  ///< the step, in this run's folder of checkpoints, since one last began behind it
-  std::int64_t of_restart = -1;   ///< the step, in that folder, by any earlier start that this one is a restart of
-  std::int64_t elsewhere = -1;    ///< as of_training, in another folder
-  std::string other_folder{};     ///< that folder
+  bool any_start = false;           ///< whether there is a record of a start at all
+  std::int64_t of_training = -1;    ///< the step, in this run's folder of checkpoints, since one last began behind it
+  std::int64_t of_restart = -1;     ///< the step, in that folder, by any earlier start that this one is a restart of
+  std::int64_t elsewhere = -1;      ///< as of_training, in another folder
+  std::string other_folder{};       ///< that folder
+  std::int64_t last_began_at = -1;  ///< the step, any other start of the job that this one is a restart of
+  std::int64_t began_there = 0;     ///< that start and those before it, in a row
 };
 
 /// Whose work a start goes on with where it is not the first one: a job that Slurm started again (its number), or a
@@ -47,6 +49,15 @@ struct Restart {
 /// Errors: NoInput: checkpoints were written there and are gone; those of recorded_saves().
 [[nodiscard]] Result<void> check_none_lost(const config::TrainConfig& config, const std::string& resume,
                                            const Environment& environment, std::vector<std::string>& warnings);
+
+/// Whether another start may be tried of a job that Slurm has started again and again, and that begins at `step` now:
+/// not where so many starts in a row began there that nothing but the job's time limit would end it.
+///
+/// Errors: Usage: kStartsInVain came no further; those of recorded_saves().
+[[nodiscard]] Result<void> check_comes_further(const config::TrainConfig& config, const Environment& environment,
+                                               std::int64_t step);
+/// One that is preempted without notice may lose a few; that many have the same cause, and each has cost its time.
+inline constexpr std::int64_t kStartsInVain = 5;
 
 /// A warning where the records of the run's folder tell of a checkpoint that was written to its folder of checkpoints,
 /// is newer than that of `step`, which the run goes on from, and so has been lost; else an empty text. Errors: those of
