@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
-#include <optional>
 #include <thread>
 #include <utility>
 
@@ -42,25 +41,6 @@ constexpr std::string_view kFailed = "failed";
 
 Clock::time_point after(std::chrono::duration<double> time) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(time);
-}
-
-/// What a rank says first.
-struct Hello {
-  std::uint32_t rank = 0;
-  std::uint32_t world_size = 0;
-  std::string host;
-};
-
-std::string to_text(const Hello& hello) { return fmt::format("{}\n{}\n{}", hello.rank, hello.world_size, hello.host); }
-
-std::optional<Hello> parse_hello(const std::string& text) {
-  const std::vector<std::string> lines = split(text, '\n');
-  if (lines.size() != 3) {
-    return std::nullopt;
-  }
-  const auto rank = parse_integer<std::uint32_t>(lines[0]);
-  const auto size = parse_integer<std::uint32_t>(lines[1]);
-  return rank && size ? std::optional(Hello{*rank, *size, lines[2]}) : std::nullopt;
 }
 
 /// Rank 0 while the others come.
@@ -288,6 +268,18 @@ Error nobody(const std::optional<Endpoint>& last, const std::string& reason, std
 }
 
 }  // namespace
+
+std::string to_text(const Hello& hello) { return fmt::format("{}\n{}\n{}", hello.rank, hello.world_size, hello.host); }
+
+std::optional<Hello> parse_hello(const std::string& text) {
+  const std::vector<std::string> lines = split(text, '\n');
+  if (lines.size() != 3) {
+    return std::nullopt;
+  }
+  const auto rank = parse_integer<std::uint32_t>(lines[0]);
+  const auto size = parse_integer<std::uint32_t>(lines[1]);
+  return rank && size ? std::optional(Hello{*rank, *size, lines[2]}) : std::nullopt;
+}
 
 Result<Members> admit_others(const Listener& listener, const WorldKey& key, const Secret& secret,
                              std::uint32_t world_size, std::chrono::duration<double> timeout) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,16 @@ namespace rollcall::rendezvous {
 // know their world's secret (sealing.h), and who does not is told nothing. Texts: the rank says its rank, the world's
 // size and its host, a line each; rank 0 answers "here" and its nonce, or "refused" and the reason; and once all have
 // come, "begin", or "failed" and the reason.
+
+/// What a rank says first.
+struct Hello {
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 0;
+  std::string host;
+};
+
+[[nodiscard]] std::string to_text(const Hello& hello);
+[[nodiscard]] std::optional<Hello> parse_hello(const std::string& text);
 
 /// The other ranks' connections, which stay open.
 using Members = std::map<std::uint32_t, Socket>;

@@ -1,4 +1,4 @@
-// Any bytes on a connection to rank 0's doctor, or from it: whoever reaches the port can send them.
+// What a rank says to rank 0, to the doctor's or from it, and any other bytes.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "runtime/doctor/wire/message.h"
+#include "runtime/rendezvous/admission.h"
 #include "runtime/rendezvous/endpoint.h"
 #include "runtime/rendezvous/socket.h"
 #include "tests/fuzz/require.h"
@@ -36,6 +37,10 @@ void check_message(std::string_view text) {
     require(back && to_json_text(*back) == again, "facts survive the journey");
   } else {
     require(!facts.error().message().empty(), "an error says why");
+  }
+  if (const auto hello = rendezvous::parse_hello(std::string(text))) {
+    const auto back = rendezvous::parse_hello(to_text(*hello));
+    require(back && to_text(*back) == to_text(*hello), "a rank's first word survives the journey");
   }
   if (const auto endpoint = rendezvous::parse_endpoint(text)) {
     require(endpoint->port != 0, "an endpoint has a port");
