@@ -9,7 +9,7 @@ namespace rollcall::rendezvous {
 /// What tells one world's meeting from every other: what all its ranks know before they meet, and what rank 0 draws.
 struct WorldKey {
   std::string name;   ///< world_name()
-  std::string nonce;  ///< drawn by rank 0 at each start (new_nonce()); empty: not known to this rank
+  std::string nonce;  ///< drawn by rank 0 at each start (new_nonce()), told to those who know the secret
 };
 
 /// JOB-STEP-RESTART: unique per step and per start of a requeued job; with "-fromRANK" for the later worlds of a step
