@@ -96,6 +96,9 @@ int slurm_spank_init(spank_t handle, int argument_count, char** arguments) {
     return ESPANK_SUCCESS;
   }
   g_site = spank::read_site(argument_count, arguments);
+  if (context != S_CTX_REMOTE) {
+    ::unsetenv(env::kSecretFd.data());  // of the step that this srun, sbatch or salloc was called in
+  }
   if (context != S_CTX_REMOTE && spank::init_has_work(g_site)) {
     // A failure comes again with the option, where it is one of this command's own.
     (void)spank::submit(handle, g_site, "init", nullptr);
