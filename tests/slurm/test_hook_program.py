@@ -240,7 +240,7 @@ def test_it_runs_with_the_users_rights(cluster, program):
 def test_it_has_nothing_else_open(cluster, program, hook):
     """slurmstepd's files are root's; srun's stand for them here, of which one more is easily opened."""
     program.write("folder = '/proc/self/fd'; there = [n for n in os.listdir(folder) if n not in '012' and os.path.islink(f'{{folder}}/{{n}}')]\n"
-                  "        open({0!r}, 'w').write('\\n'.join(os.readlink(f'{{folder}}/{{n}}') for n in there))"
+                  "        open({!r}, 'w').write('\\n'.join(os.readlink(f'{{folder}}/{{n}}') for n in there))"
                   .format(str(program.folder / "open")), hook)
     cluster.run("bash", "-c", "exec 77< /etc/passwd; srun --ddp -N1 true")
     names = (program.folder / "open").read_text().splitlines()
