@@ -1,5 +1,6 @@
 #include "trainer/tools/checkpoint/known_models.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>

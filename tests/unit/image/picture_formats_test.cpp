@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <random>
 
 #include "tests/support/rgb_image.h"
 #include "trainer/data/image/image_decoder.h"
