@@ -51,6 +51,16 @@ TEST(PictureFormats, AreAllReadAndTheirExtentIsThatOfTheUprightPicture) {
   }
 }
 
+TEST(PictureFormats, TiffIsTurnedUnaskedAndACutBmpIsRefused) {
+  const auto files = pictures_of_every_format();
+  ImageDecoder decoder;
+  EXPECT_EQ(*decoder.open({.bytes = files.at("tiff_planes")}), (ImageSize{17, 24}));
+  EXPECT_EQ(*decoder.open({.bytes = files.at("webp_lossy")}), (ImageSize{24, 17}));
+  const auto& bmp = files.at("bmp_palette");
+  EXPECT_TRUE(test::decode(bmp));
+  EXPECT_FALSE(test::decode(std::span(bmp).first(bmp.size() - 1)));
+}
+
 TEST(PictureFormats, HugePictureIsRefusedByItsHeader) {
   auto file = pictures_of_every_format().at("bmp_palette");
   std::fill_n(file.begin() + 18, 8, std::byte{0x40});  // width and height
