@@ -31,7 +31,7 @@ void keep_from_workers(Environment& environment) {
     fcntl(*descriptor, F_SETFD, FD_CLOEXEC);
   }
   environment.unset(env::kSecretFd);
-  environment.unset("SLURM_ROLLCALL_STEP_SECRET");  // on its way to the node
+  environment.unset(env::kStepSecret);  // on its way to the node
 }
 
 int worker_secret(const std::string& drawn, const std::string& run, const Environment& environment) {
