@@ -36,10 +36,14 @@ milliseconds interval_of(const WatchdogOptions& options) {
   return milliseconds(std::max<std::uint32_t>(100, options.world_size / 4));
 }
 
-/// It is the step's rank 0 that holds it, which need not be one of the group's.
-std::string silent_store(const ProcessWatch& host_peers, const RankNames& names) {
+/// It is the step's rank 0 that holds it, which need not be one of the group's. Of a process that ends the connections
+/// close first, and the kernel says a moment later that it has ended: that is awaited until `until`.
+std::string silent_store(const ProcessWatch& host_peers, const RankNames& names, steady_clock::time_point until) {
   const std::string holder = "rank 0, which holds the store, ";
   const bool is_member = names.number(0) == 0;
+  while (is_member && host_peers.lives(0) && steady_clock::now() < until) {
+    std::this_thread::sleep_for(milliseconds(2));
+  }
   if (is_member && host_peers.has_ended(0)) {
     return holder + "is lost: its process ended";
   }
@@ -190,12 +194,13 @@ void Watchdog::compare_with_rank_0(const CollectiveCall& call) {
 
 std::string Watchdog::ask_all(std::uint64_t number, bool late) {
   const Allowance allowance = options_.answers.value_or(allowance_of(interval_of(options_)));
+  const auto until = steady_clock::now() + allowance.for_many;
   const std::optional<std::string> missing =
       run_within(allowance.for_many + std::chrono::seconds(3),
                  [rank_query = rank_query(store_), number, late, allowance, own = shared_->progress()] {
                    return rank_query.ask(number, own, /*anybody_gone=*/!late, allowance);
                  });
-  return missing.value_or(silent_store(*shared_->host_peers, options_.names));
+  return missing.value_or(silent_store(*shared_->host_peers, options_.names, until));
 }
 
 Error Watchdog::explain(const CollectiveCall& call, steady_clock::time_point since, const std::string& what,
