@@ -1,13 +1,19 @@
 // What the ranks say when a collective does not end.
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <atomic>
+#include <csignal>
 #include <fstream>
 #include <thread>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "tests/support/multiproc.h"
 #include "trainer/distributed/errors/exceptions.h"
 #include "trainer/distributed/process_group/collectives.h"
 #include "trainer/distributed/watchdog/rank_query.h"
+#include "trainer/distributed/watchdog/watchdog.h"
 
 namespace rollcall::process_group {
 namespace {
@@ -285,6 +291,53 @@ TEST(RankStatus, GoesThroughTheStoreUnharmed) {
   for (const char* text : {"", "here\n5\nx\ny\n", "elsewhere\n5\n4\ny\n", "here\n5\n4\ny"}) {
     EXPECT_FALSE(parse_rank_status(text)) << text;
   }
+}
+
+/// Goes with the process of rank 0, which is killed as soon as it is asked whether anything is there.
+class StoreOfAKilledProcess final : public c10d::HashStore {
+ public:
+  explicit StoreOfAKilledProcess(pid_t holder) : holder_(holder) {}
+  bool check(const std::vector<std::string>& keys) override {
+    if (!asked) {
+      return c10d::HashStore::check(keys);
+    }
+    kill(holder_, SIGKILL);
+    throw std::runtime_error("the store is gone");
+  }
+  std::atomic<bool> asked = false;
+
+ private:
+  pid_t holder_;
+};
+
+TEST(Watchdog, AKilledRankZeroIsLostThoughItsConnectionsCloseBeforeItHasEnded) {
+  const auto ranks = spawn(1, [](Rank& /*rank*/) {
+    int ends[2];
+    MULTIPROC_CHECK(pipe(ends) == 0);
+    const pid_t holder = fork();
+    if (holder == 0) {
+      const std::string identity = process_identity();
+      MULTIPROC_CHECK(write(ends[1], identity.data(), identity.size()) == static_cast<ssize_t>(identity.size()));
+      close(ends[1]);
+      while (true) {
+        pause();
+      }
+    }
+    close(ends[1]);
+    std::string identity(4096, '\0');
+    identity.resize(static_cast<std::size_t>(read(ends[0], identity.data(), identity.size())));
+    const auto store = c10::make_intrusive<StoreOfAKilledProcess>(holder);
+    const std::string list = "processes of " + process_space();
+    store->add(list, 1);
+    static_cast<c10d::Store&>(*store).set(list + "/1", "0\n" + identity);
+    Watchdog watchdog(store, {.rank = 1, .world_size = 2}, nullptr);
+    store->asked = true;
+    const Error error = watchdog.explain({.number = 1}, std::chrono::steady_clock::now(), "reset");
+    watchdog.stop();
+    waitpid(holder, nullptr, 0);
+    throw std::runtime_error(error.message());
+  });
+  EXPECT_NE(ranks[0].message.find("rank 0, which holds the store, is lost"), std::string::npos) << ranks[0].message;
 }
 
 }  // namespace
