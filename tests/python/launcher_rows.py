@@ -193,6 +193,9 @@ RENDEZVOUS = [
         given={"rendezvous": "file"}, changes={
             "rendezvous": (None, "file"), "exit code of rank 0": ("64", "0"), "exit code of rank 1": ("64", "0"),
             "said": (re.compile(r"rollcall: rendezvous\.folder: is not set, .*"), "")}),
+    Row("rendezvous.secret", "${SCRATCH}/nowhere", step={}, see=trainings_of(EXPLICIT, ["--dry-run"], ["--dry-run"]), changes={
+        "rendezvous": ("address", None), "exit code of rank 0": ("0", "69"), "exit code of rank 1": ("0", "69"),
+        "said": ("", re.compile(r"rollcall: rendezvous\.secret: .*/nowhere: does not exist.*"))}),
     Row("rendezvous.timeout", "0.2", instead_of="0.4", see=doctor_of(OWN_NODES[:1], "answer", "--no-bench"), changes={
         "answer": ("bad: 1 of 1 ranks did not answer within 0.4 s", "bad: 1 of 1 ranks did not answer within 0.2 s")}),
 ]
@@ -360,6 +363,7 @@ REFUSED = {
     "port.range": ["0-100", "20000-65536", "20001-20000", "20000"],
     "rendezvous": ["tcp"],
     "rendezvous.folder": NO_PATH,
+    "rendezvous.secret": NO_PATH,
     "rendezvous.timeout": ["0.09", "86401", "1m"],
     "doctor.bandwidth": ["0.0009", "10001", "fast"],
     "doctor.latency": ["0.9", "1000000001", "low"],

@@ -97,7 +97,7 @@ def test_it_is_known_by_what_it_is(tmp_path, name, is_it):
     elif is_it:
         shutil.copy(PLUGINS[0], plugin)
     (tmp_path / "site.toml").write_text('threads = "3"\n[site]\nname = "here"\nlocked = ["threads"]\n')
-    (tmp_path / "plugstack.conf").write_text(f"optional {plugin} config={tmp_path}/site.toml\n")
+    (tmp_path / "plugstack.conf").write_text(f"optional {plugin} config={tmp_path}/site.toml config_owner=any\n")
     (tmp_path / "slurm.conf").write_text(f"PlugStackConfig={tmp_path}/plugstack.conf\n")
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "SLURM_CONF": str(tmp_path / "slurm.conf")}
     shown = subprocess.run([BUILD / "runtime" / "rollcall", "--print-config"], capture_output=True, text=True, env=environment)

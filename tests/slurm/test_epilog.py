@@ -154,7 +154,9 @@ def test_the_user_can_neither_trace_what_removes_nor_does_it_have_more_rights(no
     assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
 
 
-def test_after_a_job_of_a_real_cluster(node, plugin):
+def test_after_a_job_of_a_real_cluster(node, plugin, rollcall):
+    (node / "bin").mkdir()
+    shutil.copy(rollcall, node / "bin")
     library = shutil.copy(plugin, node)
     profile = site_profile(node)
     cluster = Minicluster(node / "c", "--nodes=2", f"--plugin={library}", f"--conf=Epilog={epilog_for(node, profile)}").start()
