@@ -4,6 +4,7 @@ slurmstepd, and so never a node. What hangs is ended after the setting task.time
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import threading
@@ -202,9 +203,16 @@ def test_a_file_server_that_does_not_answer_costs_the_time_limit(silent):
     check_nodes(silent)
 
 
-def tasks_that_are_set_up():
-    names = [path.read_text().strip() for path in pathlib.Path("/proc").glob("[0-9]*/comm") if path.exists()]
-    return names.count("rollcall-task")
+def tasks_that_are_set_up(cluster):
+    """Of this cluster: others of the same machine may have some as well."""
+    sockets = subprocess.run(["ss", "-Hxlp"], capture_output=True, text=True, check=True).stdout.splitlines()
+    daemons = {pid for line in sockets if f"{cluster.folder}/spool/" in line for pid in re.findall(r"pid=(\d+)", line)}
+    count = 0
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # one that has ended
+            status = dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines() if ":\t" in line)
+            count += status["Name"] == "rollcall-task" and status["PPid"] in daemons
+    return count
 
 
 def test_a_task_ends_in_time_though_nobody_takes_its_last_line(silent, tmp_path):
@@ -233,7 +241,7 @@ def test_a_step_that_hangs_can_be_cancelled(silent, options):
     step = srun_in_background(silent, *options, "-N2", "--ntasks-per-node=2")
     step.start()
     job = poll(lambda: silent.run("squeue", "-h", "-t", "running", "-o", "%i").stdout.split(), "a job that runs")[0]
-    poll(lambda: tasks_that_are_set_up() == 4, "tasks that hang")
+    poll(lambda: tasks_that_are_set_up(silent) == 4, "tasks that hang")
     silent.run("scancel", job)
     begin = time.monotonic()
     check_nodes(silent)
