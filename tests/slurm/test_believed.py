@@ -24,7 +24,14 @@ def as_user(user):
 
 
 @pytest.fixture(scope="module")
-def strict(believed_folder, plugin):
+def installed(believed_folder, rollcall):
+    """rollcall where the plugin looks for it and the victim can start it."""
+    (believed_folder / "bin").mkdir()
+    return pathlib.Path(shutil.copy(rollcall, believed_folder / "bin"))
+
+
+@pytest.fixture(scope="module")
+def strict(believed_folder, plugin, installed):
     """A cluster whose plugstack.conf says nothing of owners, with the plugin and the profile in folders of root's."""
     folder = believed_folder / "c"
     (believed_folder / "lib").mkdir()
@@ -165,13 +172,6 @@ def as_task(rollcall, world, command, tmp_path):
     user = [] if "rollcall-train" in command else as_user(VICTIM)  # whom root's folder of LibTorch may be closed to
     return subprocess.run([*user, "sh", "-c", '"$@"; exit $?', "sh", *program], env=environment, text=True,
                           capture_output=True, timeout=60, cwd="/")
-
-
-@pytest.fixture(scope="module")
-def installed(believed_folder, rollcall):
-    """rollcall where the victim can start it."""
-    (believed_folder / "bin").mkdir()
-    return pathlib.Path(shutil.copy(rollcall, believed_folder / "bin"))
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "task prolog", "trainer"])
