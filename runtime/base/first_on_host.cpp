@@ -13,6 +13,8 @@
 #include <optional>
 #include <thread>
 
+#include "runtime/base/thread_without_signals.h"
+
 namespace rollcall {
 namespace {
 
@@ -139,7 +141,7 @@ std::string asked_once_on_host(const std::string& occasion, std::chrono::millise
   const Address address = address_of(occasion);
   if (const int listener = claim(address); listener >= 0) {
     std::string answer = ask().substr(0, kLongestAnswer);
-    std::thread(tell_all_who_come, listener, kAnswered + answer).detach();
+    thread_without_signals([listener, answer = kAnswered + answer] { tell_all_who_come(listener, answer); }).detach();
     return answer;
   }
   const int connection = connection_to_own(address);

@@ -1,27 +1,22 @@
 #include "runtime/base/time_limit.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <system_error>
 #include <utility>
+
+#include "runtime/base/thread_without_signals.h"
 
 namespace rollcall {
 
 TimeLimit::TimeLimit(Seconds patience, OnExpiry on_expiry) : on_expiry_(std::move(on_expiry)), patience_(patience) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the thread
   try {
-    thread_ = std::thread([this] { watch(); });
+    thread_ = thread_without_signals([this] { watch(); });
   } catch (const std::system_error&) {
     // A limit of processes: the program that follows will tell.
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 TimeLimit::~TimeLimit() {

@@ -13,6 +13,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "runtime/base/thread_without_signals.h"
+
 namespace rollcall {
 
 /// Runs `work` on a thread of its own and returns its value, or nothing where it throws or takes longer than `longest`:
@@ -25,7 +27,7 @@ template <typename Duration, typename Work>
   try {
     auto task = std::make_shared<std::packaged_task<Value()>>(std::move(work));
     std::future<Value> value = task->get_future();
-    std::thread([task] { (*task)(); }).detach();
+    thread_without_signals([task] { (*task)(); }).detach();
     return value.wait_for(longest) == std::future_status::ready ? std::optional<Value>(value.get()) : std::nullopt;
   } catch (const std::exception&) {  // of `work`, or no memory for another thread
     return std::nullopt;

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/base/thread_without_signals.h"
 #include "runtime/elastic/log_folders.h"
 #include "runtime/elastic/unblocked_output.h"
 
@@ -233,7 +234,7 @@ void LogPump::start() {
   if (!streams_.empty()) {
     wake_ = eventfd(0, EFD_CLOEXEC);
     finished_ = false;
-    thread_ = std::thread([this] { run(); });
+    thread_ = thread_without_signals([this] { run(); });
   }
 }
 

@@ -10,7 +10,11 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <string>
 
 namespace rollcall {
@@ -110,6 +114,34 @@ TEST(AskedOnceOnHost, TheFirstAsksForAll) {
   EXPECT_EQ(told_in_child(occasion, "another"), "10.78.0.1");
   EXPECT_EQ(asked_once_on_host(occasion, std::chrono::seconds(30), ask), "10.78.0.1");
   EXPECT_EQ(asked, 1);
+}
+
+/// The signals that each thread of this process blocks, as /proc tells them.
+std::map<std::string, std::uint64_t> blocked_signals() {
+  std::map<std::string, std::uint64_t> blocked;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream status(thread.path() / "status");
+    for (std::string word; status >> word;) {
+      if (word == "SigBlk:") {
+        status >> std::hex >> blocked[thread.path().filename().string()];
+      }
+    }
+  }
+  return blocked;
+}
+
+TEST(AskedOnceOnHost, TheThreadThatAnswersTakesNoSignals) {
+  const auto before = blocked_signals();
+  EXPECT_EQ(asked_once_on_host(new_occasion("signals"), std::chrono::seconds(30), [] { return "asked"; }), "asked");
+  auto others = blocked_signals();
+  std::erase_if(others, [&](const auto& thread) { return before.contains(thread.first); });
+  ASSERT_EQ(others.size(), 1U);
+  for (const int signal : {SIGCHLD, SIGTERM, SIGUSR1, SIGINT}) {
+    EXPECT_NE(others.begin()->second >> (signal - 1) & 1U, 0U) << signal;
+  }
+  sigset_t own;
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &own);
+  EXPECT_EQ(::sigismember(&own, SIGCHLD), 0);
 }
 
 TEST(AskedOnceOnHost, AnEmptyAnswerIsOne) {
