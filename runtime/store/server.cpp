@@ -144,7 +144,8 @@ bool Server::take_in(Peer& peer) {
   return there;
 }
 
-/// All but those of `speaking` are sent at once, as far as they fit into the connections.
+/// All but those of `speaking` are sent at once, as far as they fit into the connections. A rank that waits for room is
+/// left to its event, which hears what it asked meanwhile.
 void Server::deliver(Answers answers, const Peer* speaking) {
   std::set<std::uint32_t> told;
   for (auto& [ticket, answer] : answers) {
@@ -160,7 +161,7 @@ void Server::deliver(Answers answers, const Peer* speaking) {
   }
   for (const std::uint32_t rank : told) {
     Peer& peer = peers_.at(rank);
-    if (&peer != speaking && !send(peer)) {
+    if (&peer != speaking && !peer.waits_to_send && !send(peer)) {
       hang_up(rank);
     }
   }

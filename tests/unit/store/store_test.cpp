@@ -262,6 +262,35 @@ TEST(Store, ARankThatReadsNoAnswersIsNotHeardUntilItDoes) {
   EXPECT_EQ(two->ask({Operation::Check, {"heard"}}).number, 1);
 }
 
+TEST(Store, ARankThatIsAnsweredWhileItReadsSlowlyIsHeardOn) {
+  World world(2);
+  Socket head = std::move(world.heads[0]);
+  const std::string value(std::size_t{1} << 14, 'x');
+  ASSERT_EQ(set(*world.server, "value", value), Status::Done);
+  constexpr std::uint64_t kRequests = 200;
+  const auto ask = [&](std::uint64_t number, Request request) {
+    head.frames().say('\0' + encode(number, std::move(request)));
+  };
+  ask(1, {Operation::Set, {"begun"}, {""}, 0, true});
+  ask(2, {Operation::Wait, {"key"}});
+  for (std::uint64_t number = 3; number <= kRequests; ++number) {
+    ask(number, {Operation::Get, {"value"}});
+  }
+  ASSERT_LT(head.frames().unsent(), 16384U) << "the server takes all of them at once";
+  ASSERT_TRUE(head.flush());
+  while (world.server->ask({Operation::Check, {"begun"}}).number == 0) {
+    std::this_thread::yield();
+  }
+  // Of what fills the connection so little is read that it takes one answer more, and epoll does not call it writable.
+  std::string taken(2 * value.size(), 0);
+  ASSERT_EQ(recv(head.descriptor(), taken.data(), taken.size(), MSG_WAITALL), static_cast<ssize_t>(taken.size()));
+  ASSERT_EQ(set(*world.server, "key"), Status::Done);
+  head.frames().append(taken);
+  for (std::uint64_t i = 2; i <= kRequests; ++i) {
+    ASSERT_TRUE(head.receive_frame(rendezvous::Clock::now() + std::chrono::seconds(10))) << "answer " << i;
+  }
+}
+
 TEST(Store, ARequestThatIsTooLongIsRefusedBeforeItIsSent) {
   World world(2);
   const auto one = world.client(1);
