@@ -145,7 +145,7 @@ bool Server::take_in(Peer& peer) {
 }
 
 /// All but those of `speaking` are sent at once, as far as they fit into the connections. A rank that waits for room is
-/// left to its event, which hears what it asked meanwhile.
+/// left to its event, which hears what it asked meanwhile; so is one that is gone, whose last words may not be heard.
 void Server::deliver(Answers answers, const Peer* speaking) {
   std::set<std::uint32_t> told;
   for (auto& [ticket, answer] : answers) {
@@ -161,28 +161,27 @@ void Server::deliver(Answers answers, const Peer* speaking) {
   }
   for (const std::uint32_t rank : told) {
     Peer& peer = peers_.at(rank);
-    if (&peer != speaking && !peer.waits_to_send && !send(peer)) {
-      hang_up(rank);
+    if (&peer != speaking && !peer.waits_to_send) {
+      (void)send(peer);
     }
   }
 }
 
-/// False where it is gone.
+/// False where it is gone, of which epoll tells: an answer that cannot be sent is left to be sent.
 bool Server::send(Peer& peer) const {
+  bool there = true;
   do {
     for (; !peer.answers.empty() && !peer.channel.is_full(); peer.answers.pop_front()) {
       peer.channel.queue(encode(peer.answers.front().first, peer.answers.front().second));
     }
-    if (!peer.channel.flush()) {
-      return false;
-    }
-  } while (!peer.answers.empty() && !peer.channel.has_unsent());
+    there = peer.channel.flush();
+  } while (there && !peer.answers.empty() && !peer.channel.has_unsent());
   if (peer.channel.has_unsent() != peer.waits_to_send) {
     peer.waits_to_send = !peer.waits_to_send;
     epoll_event event{.events = peer.waits_to_send ? EPOLLOUT : EPOLLIN, .data = {.u32 = peer.rank}};
     epoll_ctl(epoll_, EPOLL_CTL_MOD, peer.channel.descriptor(), &event);
   }
-  return true;
+  return there;
 }
 
 void Server::hang_up(std::uint32_t rank) {

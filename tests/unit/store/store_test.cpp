@@ -226,6 +226,29 @@ TEST(Store, WhatARankSaidBeforeItEndedCounts) {
   EXPECT_EQ(get(*world.server, "last"), "word");
 }
 
+TEST(Store, WhatARankSaidBeforeItEndedCountsThoughAnAnswerNoLongerReachesIt) {
+  World world(3);
+  Socket one = std::move(world.heads[0]);
+  Socket two = std::move(world.heads[1]);
+  const auto say = [](Socket& head, const Request& request) {
+    const auto deadline = rendezvous::Clock::now() + std::chrono::seconds(10);
+    EXPECT_TRUE(head.send_frame('\0' + encode(1, request), deadline));
+  };
+  say(one, {Operation::Wait, {"key"}});
+  say(one, {Operation::Set, {"begun"}, {""}});
+  EXPECT_EQ(get(*world.server, "begun"), "");
+  // Here the server's thread hears nobody. When it does again, it has heard of the second rank first.
+  const auto while_nobody_is_heard = [&] {
+    say(two, {Operation::Set, {"key"}, {""}});
+    say(one, {Operation::Set, {"last"}, {"word"}});
+    one = Socket();
+    return true;
+  };
+  EXPECT_EQ(world.server->ask({Operation::Wait, {"never"}}, {.interrupted = while_nobody_is_heard}).status,
+            Status::TimedOut);
+  EXPECT_EQ(world.server->ask({Operation::Get, {"last"}}, within(std::chrono::seconds(10))).status, Status::Done);
+}
+
 TEST(Store, WhoSaysWhatNoRankSaysIsHungUpOn) {
   const std::string request = encode(1, Request{Operation::Count});
   for (const std::string& frame : {std::string(), std::string("\0", 1), "\2" + request, '\0' + request + "x"}) {
