@@ -37,14 +37,18 @@ Result<std::shared_ptr<Server>> Server::serve(std::map<std::uint32_t, rendezvous
 
 Result<void> Server::start(std::map<std::uint32_t, rendezvous::Socket> members) {
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
-  stop_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  bool watched = epoll_ >= 0 && stop_ >= 0 && add_to_epoll(epoll_, stop_, kStop);
-  for (auto& [rank, socket] : members) {
-    watched = watched && add_to_epoll(epoll_, socket.descriptor(), rank);
-    peers_.try_emplace(rank, Peer{rank, Channel(std::move(socket), kLongestRequest)});
-  }
-  if (!watched) {
+  if (epoll_ < 0) {
     return no_server(errno_text(errno));
+  }
+  stop_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (stop_ < 0 || !add_to_epoll(epoll_, stop_, kStop)) {
+    return no_server(errno_text(errno));
+  }
+  for (auto& [rank, socket] : members) {
+    if (!add_to_epoll(epoll_, socket.descriptor(), rank)) {
+      return no_server(errno_text(errno));
+    }
+    peers_.try_emplace(rank, Peer{rank, Channel(std::move(socket), kLongestRequest)});
   }
   try {
     thread_ = std::thread([this] { run(); });
