@@ -27,7 +27,9 @@ bool WaitLimit::over() {
 
 Patience::Clock::time_point WaitLimit::later() const {
   constexpr std::chrono::milliseconds kPiece{100};
-  return patience_.interrupted ? std::min(patience_.until, Patience::Clock::now() + kPiece) : patience_.until;
+  constexpr std::chrono::hours kLongest{1};
+  const Patience::Clock::duration piece = patience_.interrupted ? Patience::Clock::duration(kPiece) : kLongest;
+  return std::min(patience_.until, Patience::Clock::now() + piece);
 }
 
 }  // namespace rollcall::store

@@ -43,7 +43,8 @@ struct Waiter {
 };
 
 /// When a wait has to be looked at again, and whether it is over: pieces of a tenth of a second where somebody may
-/// interrupt it.
+/// interrupt it, else of an hour, since before glibc 2.30 a condition variable reckons by the system's clock, whose
+/// range the end of the steady one exceeds.
 class WaitLimit {
  public:
   explicit WaitLimit(const Patience& patience) : patience_(patience), next_(later()) {}

@@ -177,6 +177,14 @@ TEST(Store, AWaitEndsWhenItIsInterruptedButWhatIsThereNeedsNone) {
   }
 }
 
+TEST(Store, AWaitWithoutEndIsLookedAtEveryHour) {
+  const Patience patience;
+  const auto latest = Patience::Clock::now() + std::chrono::hours(2);
+  WaitLimit limit(patience);
+  EXPECT_LT(limit.next(), latest);
+  EXPECT_FALSE(limit.over());
+}
+
 TEST(Store, WhoReadsForAllGivesUpAndAnotherGoesOnReading) {
   World world(2);
   const auto one = world.client(1);
