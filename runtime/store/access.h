@@ -28,8 +28,8 @@ class Access {
   virtual ~Access() = default;
 
   /// Asks, and waits for the answer; a Set or an Append over a connection only until it is on its way: what this
-  /// process asks afterwards finds it, and is itself refused where that was. A request that is longer than
-  /// kLongestRequest is refused.
+  /// process asks afterwards finds it, and is itself refused ("of an earlier request: ...") where that was. A request
+  /// that is longer than kLongestRequest is refused.
   [[nodiscard]] Answer ask(Request request, const Patience& patience = {});
 
  private:

@@ -59,8 +59,8 @@ Answer Client::await(std::unique_lock<std::mutex>& lock, const Request& request,
   if (!waiter.answer) {
     return {.status = gone_ ? Answer::Status::Gone : Answer::Status::TimedOut};
   }
-  if (!refusal_.empty()) {  // of what was asked before
-    return {.status = Answer::Status::Refused, .refusal = std::exchange(refusal_, {})};
+  if (!refusal_.empty()) {
+    return {.status = Answer::Status::Refused, .refusal = "of an earlier request: " + std::exchange(refusal_, {})};
   }
   return *std::move(waiter.answer);
 }

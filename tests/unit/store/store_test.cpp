@@ -18,6 +18,7 @@ using rendezvous::Socket;
 using std::chrono::milliseconds;
 using Status = Answer::Status;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 Patience within(std::chrono::milliseconds time) { return {.until = Patience::Clock::now() + time}; }
 
@@ -340,7 +341,7 @@ TEST(Store, WhatDoesNotFitIsRefusedAtOnceOrWithWhatIsAskedNext) {
   EXPECT_EQ(set(*one, "key", std::string(10'000, 'x')), Status::Done) << "on its way";
   const Answer next = one->ask({Operation::Check, {"key"}});
   EXPECT_EQ(next.status, Status::Refused);
-  EXPECT_THAT(next.refusal, HasSubstr("the store is full"));
+  EXPECT_THAT(next.refusal, StartsWith("of an earlier request: the store is full"));
   EXPECT_EQ(one->ask({Operation::Check, {"key"}}).number, 0) << "told once";
 }
 
