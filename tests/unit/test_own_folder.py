@@ -83,6 +83,20 @@ def test_everything_else_stays_and_is_told(tmp_path, made, action):
     assert everything_below(tmp_path) == before
 
 
+@pytest.mark.parametrize("action", ["make", "empty", "remove"])
+def test_a_folder_whose_content_nobody_sees_is_not_taken(tmp_path, action):
+    folder = tmp_path / "theirs"
+    a_folder(folder)
+    folder.chmod(0o300)
+    as_a_user = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []  # root, too, is refused
+    done = subprocess.run([*as_a_user, ROOT / "scripts" / "own-folder", action, "trial", folder], capture_output=True, text=True, timeout=60,
+                          check=False)
+    folder.chmod(0o700)
+    assert done.returncode == 73
+    assert done.stderr == f"rollcall: trial: {folder}: cannot be listed; try another folder\n"
+    assert everything_below(folder) == ["thesis"]
+
+
 @pytest.fixture
 def quickstart(tmp_path):
     """scripts/quickstart --dir=DIR where all is built already, and the cluster takes no job."""
