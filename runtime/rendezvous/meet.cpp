@@ -142,12 +142,10 @@ Result<Listener> listen_at_first_free(const std::vector<std::uint16_t>& ports) {
   return listener;
 }
 
-/// Where rank 0 had to take another port than the others try first: who has that one may have answered them in its
-/// stead.
+/// Where rank 0 had to take another port than the others try first.
 Error with_taker(Error error, std::uint16_t first, std::uint16_t own) {
-  error.reason += fmt::format(
-      "; rank 0 listened at port {}, as {} listens at MASTER_PORT {} of {}, whom the others may have taken for rank 0",
-      own, listener_text(first), first, this_host_name());
+  error.reason += fmt::format("; rank 0 listened at port {}, as {} listens at MASTER_PORT {} of {}", own,
+                              listener_text(first), first, this_host_name());
   return error;
 }
 

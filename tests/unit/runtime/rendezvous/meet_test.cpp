@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -13,6 +14,7 @@
 #include <map>
 #include <thread>
 
+#include "runtime/base/this_process.h"
 #include "runtime/job/marker.h"
 #include "runtime/rendezvous/admission.h"
 #include "runtime/rendezvous/meet.h"
@@ -23,6 +25,7 @@
 namespace rollcall::rendezvous {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -143,8 +146,8 @@ TEST(Meet, WhoHasTheFirstPortIsNamedWhereNotAllCame) {
   const auto zero = meet(task(0, 2), ours, settings, nullptr);
   ASSERT_FALSE(zero);
   EXPECT_THAT(zero.error().reason, StartsWith("only 1 of 2 ranks came"));
-  EXPECT_THAT(zero.error().reason,
-              HasSubstr("as a process of user " + std::to_string(geteuid()) + " listens at MASTER_PORT " + port));
+  EXPECT_THAT(zero.error().reason, EndsWith(fmt::format(" as a process of user {} listens at MASTER_PORT {} of {}",
+                                                        geteuid(), port, this_host_name())));
 }
 
 TEST(Meet, AFileThatAnEarlierRunLeftIsNamedWhereAStrangerListensNow) {
