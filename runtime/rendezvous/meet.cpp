@@ -149,6 +149,14 @@ Error with_taker(Error error, std::uint16_t first, std::uint16_t own) {
   return error;
 }
 
+/// With what works without a file of the user's, as where HOME cannot be written.
+Error with_other_ways(Error error, const Call& call) {
+  const bool steps_is_asked = call.settings.text("rendezvous.secret").empty();
+  error.action +=
+      fmt::format("; or {}srun --mpi=pmix or --rendezvous=file, which need none", steps_is_asked ? "srun --ddp, " : "");
+  return error;
+}
+
 Result<Meeting> meet_by_address(const Call& call) {
   const auto host = call.environment.get_non_empty(env::kMasterAddr);
   const auto port_text = call.environment.get_non_empty(env::kMasterPort);
@@ -162,7 +170,7 @@ Result<Meeting> meet_by_address(const Call& call) {
   }
   const Result<std::string> shared = shared_secret(call.environment, call.settings);
   if (!shared) {
-    return shared.error();
+    return with_other_ways(shared.error(), call);
   }
   const Secret secret = secret_of(call, *shared);
   const std::vector<std::uint16_t> ports = ports_of(call, *port);

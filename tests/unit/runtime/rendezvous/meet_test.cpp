@@ -342,6 +342,16 @@ TEST(Meet, ByAddressWithoutASecretIsAnErrorThatSaysHowToHaveOne) {
   const auto zero = meet(task(0, 2), at("localhost", free_port()), settings, nullptr);
   ASSERT_FALSE(zero);
   EXPECT_THAT(zero.error().message(), StartsWith("rollcall: rendezvous.secret: /nowhere/secret: does not exist"));
+  EXPECT_THAT(zero.error().action, EndsWith("; or srun --mpi=pmix or --rendezvous=file, which need none"));
+}
+
+TEST(Meet, ByAddressWhereHomeCannotBeWrittenIsAnErrorThatSaysWhatWorksWithout) {
+  Environment environment = at("localhost", free_port());
+  environment.set("HOME", "/proc/none");
+  const auto zero = meet(task(0, 2), environment, settings::Settings(settings::launch_table()), nullptr);
+  ASSERT_FALSE(zero);
+  EXPECT_THAT(zero.error().message(), StartsWith("rollcall: rendezvous.secret: /proc/none/.local/state/rollcall/"));
+  EXPECT_THAT(zero.error().action, EndsWith("; or srun --ddp, srun --mpi=pmix or --rendezvous=file, which need none"));
 }
 
 TEST(Meet, FileThatNeverAppearsIsAnErrorThatNamesIt) {
