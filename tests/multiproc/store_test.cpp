@@ -220,6 +220,7 @@ std::vector<std::string> record_of(const StorePtr& store, const StorePtr& other)
   note("multiGet", [&] { return store->multiGet({"k", "m", "a"}); });
   note("getNumKeys", [&] { return store->getNumKeys() - before; });
   note("wait for what is there", done([&] { store->wait({"k", "m"}); }));
+  note("wait for no time", done([&] { store->wait({"none"}, milliseconds(0)); }));
   note("wait too long", done([&] { store->wait({"k", "none"}, milliseconds(20)); }));
   note("barrier of one", done([&] { store->barrier("b", 1, seconds(10)); }));
   note("hasExtendedApi", [&] { return std::int64_t{store->hasExtendedApi()}; });
@@ -231,8 +232,9 @@ std::vector<std::string> record_of(const StorePtr& store, const StorePtr& other)
   note("set on a clone", done([&] { store->clone()->set("clone", std::string("value")); }));
   note("get what a clone set", [&] { return other->clone()->get("clone"); });
   std::thread writer([&] { other->set("later", std::string("value")); });
-  store->setTimeout(seconds(60));
+  store->setTimeout(milliseconds::max());
   note("get what comes later", [&] { return store->get("later"); });
+  store->setTimeout(seconds(60));
   writer.join();
   return record.entries;
 }

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,6 +25,12 @@ using Milliseconds = std::chrono::milliseconds;
 
 std::string text(const Bytes& bytes) { return {bytes.begin(), bytes.end()}; }
 Bytes bytes(const store::Value& value) { return {value->begin(), value->end()}; }
+
+/// A time-out that the clock cannot hold is none. One of 0 is over at once, as c10d::TCPStore's is.
+std::chrono::steady_clock::time_point end_of(Milliseconds timeout) {
+  const auto now = std::chrono::steady_clock::now();
+  return now + std::clamp(timeout, Milliseconds(0), std::chrono::floor<Milliseconds>(now.max() - now));
+}
 
 class WorldStore final : public c10d::Store {
  public:
@@ -93,8 +101,7 @@ class WorldStore final : public c10d::Store {
   }
 
   Answer await(Operation operation, const Keys& keys, Milliseconds timeout) {
-    const auto until = std::chrono::steady_clock::now() + timeout;
-    Answer answer = ask({operation, keys}, {.until = until, .interrupted = interrupted_});
+    Answer answer = ask({operation, keys}, {.until = end_of(timeout), .interrupted = interrupted_});
     if (answer.status == Answer::Status::TimedOut) {
       C10_THROW_ERROR(DistStoreError,
                       fmt::format("wait timeout after {}ms, keys: {}", timeout.count(), fmt::join(keys, ", ")));
