@@ -14,7 +14,13 @@ export PATH
 unset CDPATH
 
 if [ "${1:-}" != remove ]; then
-  timeout --kill-after=5 30 "$0" remove < /dev/null > /dev/null 2>&1
+  timeout --kill-after=5 30 "$0" remove < /dev/null > /dev/null 2>&1 &
+  # A call into a file system of the user's own (FUSE) may outlast KILL, and timeout(1) waits for it: not this.
+  looks=360
+  while [ "$looks" -gt 0 ] && kill -0 "$!" 2> /dev/null; do
+    sleep 0.1
+    looks=$((looks - 1))
+  done
   exit 0
 fi
 

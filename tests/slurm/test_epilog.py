@@ -78,6 +78,20 @@ def test_other_folders_of_a_profile_are_found(node, local):
     assert [path.name for path in folder.iterdir()] == ["file"]
 
 
+def test_what_outlasts_being_killed_is_left_behind(node):
+    """As a call into a FUSE file system does, which timeout(1) then waits for: a stand-in for it never ends."""
+    own_folder(node)
+    (node / "bin").mkdir()
+    for name, text in (("timeout", f"echo $$ > {node}/pid\nexec /usr/bin/sleep 600"), ("sleep", "exit 0")):
+        (node / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (node / "bin" / name).chmod(0o755)
+    try:
+        assert run(epilog_for(node, site_profile(node), node / "bin")).returncode == 0
+    finally:
+        poll(lambda: (node / "pid").exists() and (node / "pid").read_text().strip(), "the stand-in runs")
+        os.kill(int((node / "pid").read_text()), 9)
+
+
 def a_link_to_the_results(node):
     (node / f"rollcall-{USER}").symlink_to(made(node / "results"))
     return made(node / "results" / "job-7"), "is a link"
